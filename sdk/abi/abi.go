@@ -1,0 +1,225 @@
+// Package abi is plugin ABI v1 in Go: the names, numbers and signatures that the gateway (host) and a plugin (guest)
+// agree on. README.md beside this file is the contract in words, for authors in any language.
+//
+// The package owns no behaviour and no state. Both sides import it, so it compiles for wasip1 and natively and imports
+// nothing.
+package abi
+
+// Major is the ABI's major version; it is part of the name of ExportVersion. Minor is the minor version that this host
+// speaks: a guest may return a smaller one, and meets StatusUnknown where it uses a number that the host does not know.
+const (
+	Major = 1
+	Minor = 0
+)
+
+// Module is the name of the import module that holds the host's functions.
+const Module = "sluice"
+
+// Exports of a guest.
+const (
+	ExportMemory     = "memory"
+	ExportInitialize = "_initialize"       // () ; optional
+	ExportVersion    = "sluice_abi_v1"     // () -> minor
+	ExportBuffer     = "sluice_buffer"     // (size) -> address
+	ExportConfigure  = "sluice_configure"  // (binding, length) -> status
+	ExportCollect    = "sluice_collect"    // () ; optional
+	ExportRequest    = "provider_request"  // (binding, length) -> status
+	ExportResponse   = "provider_response" // (binding, http_status, length) -> status
+	ExportEvent      = "provider_event"    // (binding, kind, name_length, data_length) -> status
+	ExportEnd        = "provider_end"      // (binding) -> status ; optional
+	ExportList       = "provider_list"     // (binding, cursor_length) -> status ; optional
+	ExportModels     = "provider_models"   // (binding, http_status, length) -> status ; optional
+	ExportChoose     = "router_choose"     // (binding, length) -> status
+)
+
+// Status is what an import answers. Imports that answer a length use the negative values in its place.
+type Status int32
+
+// The statuses of imports.
+const (
+	StatusOK       Status = 0
+	StatusAbsent   Status = -1 // there is no such member, header, tool call
+	StatusRefused  Status = -2 // the host's rules forbid it
+	StatusTooLarge Status = -3 // over a limit of the contract
+	StatusUnknown  Status = -4 // a number that this host does not know
+)
+
+// EventKind says what provider_event was given.
+type EventKind int32
+
+// The kinds of upstream events.
+const (
+	EventPlain     EventKind = 0
+	EventException EventKind = 1 // AWS event stream: a frame of message type exception
+	EventError     EventKind = 2 // AWS event stream: a frame of message type error
+)
+
+// LogLevel is the severity of a plugin's log line.
+type LogLevel int32
+
+// The severities.
+const (
+	LogDebug LogLevel = 0
+	LogInfo  LogLevel = 1
+	LogWarn  LogLevel = 2
+	LogError LogLevel = 3
+)
+
+// FailKind says why a request cannot be answered. It decides the HTTP status, the error type, the default error code
+// and whether another target may be tried.
+type FailKind int32
+
+// The kinds of failure.
+const (
+	FailInvalidRequest FailKind = 0
+	FailUnsupported    FailKind = 1
+	FailContextLength  FailKind = 2
+	FailContentPolicy  FailKind = 3
+	FailModelNotFound  FailKind = 4
+	FailConflict       FailKind = 5
+	FailTooLarge       FailKind = 6
+	FailRateLimit      FailKind = 7
+	FailQuota          FailKind = 8
+	FailBilling        FailKind = 9
+	FailAuth           FailKind = 10
+	FailOverloaded     FailKind = 11
+	FailNotReady       FailKind = 12
+	FailTimeout        FailKind = 13
+	FailCancelled      FailKind = 14
+	FailServer         FailKind = 15
+	FailBadAnswer      FailKind = 16
+	FailBadToolCall    FailKind = 17
+	FailDenied         FailKind = 18
+
+	FailKinds = 19 // how many there are
+)
+
+// RetryAfterUnknown is Fail's retryAfterMs where the provider did not say.
+const RetryAfterUnknown = -1
+
+// Encoding says how the bytes of an event stand for its text. EncodingDefault may be added to any of the others.
+type Encoding int32
+
+// The encodings.
+const (
+	EncodingUTF8    Encoding = 0 // plain UTF-8
+	EncodingEscaped Encoding = 1 // the inside of a JSON string as received, still escaped
+	EncodingJSON    Encoding = 2 // a JSON value; its compact form is the text
+	EncodingDefault Encoding = 8 // bit: used only if nothing else came for the same key
+
+	EncodingMask Encoding = 7
+)
+
+// ReasoningPart says what a piece of reasoning is.
+type ReasoningPart int32
+
+// The parts of reasoning.
+const (
+	ReasoningText          ReasoningPart = 0
+	ReasoningSignature     ReasoningPart = 1
+	ReasoningEncrypted     ReasoningPart = 2
+	ReasoningSummary       ReasoningPart = 3
+	ReasoningToolEncrypted ReasoningPart = 4 // encrypted, and it belongs to the tool call with the same key
+
+	ReasoningParts = 5
+)
+
+// Scope says which object of the answer an extra member belongs to.
+type Scope int32
+
+// The scopes of extra members.
+const (
+	ScopeAnswer  Scope = 0
+	ScopeChoice  Scope = 1
+	ScopeMessage Scope = 2 // message of a whole answer, delta of a chunk
+	ScopeTool    Scope = 3
+	ScopeUsage   Scope = 4
+
+	Scopes = 5
+)
+
+// UsageKind says what a token count counts. Kinds with Beside count tokens that the provider does not include in its
+// prompt or completion figure: the host adds them.
+type UsageKind int32
+
+// The kinds of token counts.
+const (
+	UsagePrompt           UsageKind = 0
+	UsageCompletion       UsageKind = 1
+	UsageCached           UsageKind = 2 // cache reads, part of prompt
+	UsageCacheWrite       UsageKind = 3 // part of prompt
+	UsageReasoning        UsageKind = 4 // part of completion
+	UsageAudioIn          UsageKind = 5 // part of prompt
+	UsageAudioOut         UsageKind = 6 // part of completion
+	UsagePromptBeside     UsageKind = 7
+	UsageCachedBeside     UsageKind = 8
+	UsageCacheWriteBeside UsageKind = 9
+	UsageReasoningBeside  UsageKind = 10
+
+	UsageKinds = 11
+)
+
+// FinishReason says why a choice ended.
+type FinishReason int32
+
+// The finish reasons.
+const (
+	FinishStop          FinishReason = 0
+	FinishLength        FinishReason = 1
+	FinishToolCalls     FinishReason = 2
+	FinishContentFilter FinishReason = 3
+	FinishFunctionCall  FinishReason = 4
+
+	FinishReasons = 5
+)
+
+// Done's argument: whether the answer is complete at once or at a clean end of the upstream's body.
+const (
+	DoneNow   = 0
+	DoneAtEnd = 1
+)
+
+// Framing is how the upstream's answer body is cut into events.
+type Framing int32
+
+// The framings.
+const (
+	FramingJSON           Framing = 0 // one JSON document
+	FramingSSE            Framing = 1
+	FramingNDJSON         Framing = 2
+	FramingAWSEventStream Framing = 3
+)
+
+// Dialect says who reads the answer.
+type Dialect int32
+
+// The dialects.
+const (
+	DialectTranslated Dialect = 0 // the plugin, event by event
+	DialectOpenAI     Dialect = 1 // the host, natively
+)
+
+// WarnKind says what happened to a member of the request that x-gateway-warning names.
+type WarnKind int32
+
+// The kinds of warning.
+const (
+	WarnDropped WarnKind = 0
+	WarnClamped WarnKind = 1
+	WarnChanged WarnKind = 2
+
+	WarnKinds = 3
+)
+
+// Limits of the contract, in bytes unless said.
+const (
+	MaxState   = 4 << 10 // the state slot of an attempt
+	MaxName    = 256     // ids, names, models, members
+	MaxLogLine = 256
+	MaxKeys    = 1024 // tool calls and reasoning parts of one choice
+	MaxChoices = 128  // choices of one answer
+
+	// One call may emit MaxOutputFactor times its input and MaxOutputBase more.
+	MaxOutputFactor = 8
+	MaxOutputBase   = 64 << 10
+)

@@ -1,0 +1,110 @@
+package abi
+
+// Phase is a set of kinds of calls; an import outside of its phases ends the call with a protocol error.
+type Phase uint8
+
+// The phases.
+const (
+	PhaseRequest   Phase = 1 << iota // provider_request
+	PhaseAnswer                      // provider_response, provider_event, provider_end
+	PhaseList                        // provider_list
+	PhaseModels                      // provider_models
+	PhaseRouter                      // router_choose
+	PhaseConfigure                   // _initialize, sluice_configure, sluice_collect: only log
+)
+
+// Import is the signature of one function of the import module. Params and Results hold one letter a value: i for i32,
+// I for i64, and s for a byte string, which is two i32: address and length.
+type Import struct {
+	Name    string
+	Params  string
+	Results string
+	Phases  Phase
+}
+
+// Imports is every function that a guest may import from Module. Callers must not change it.
+var Imports = [...]Import{
+	{"log", "is", "", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure},
+	{"fail", "isssi", "", PhaseRequest | PhaseAnswer | PhaseModels | PhaseRouter},
+
+	{"body_get", "sii", "i", PhaseRequest},
+	{"body_set", "ss", "i", PhaseRequest},
+	{"body_delete", "s", "i", PhaseRequest},
+	{"body_rename", "ss", "i", PhaseRequest},
+	{"body_replace", "sss", "i", PhaseRequest},
+	{"request_path", "s", "i", PhaseRequest | PhaseList},
+	{"request_header", "ss", "i", PhaseRequest | PhaseList},
+	{"request_write", "s", "", PhaseRequest},
+	{"request_copy", "ii", "", PhaseRequest},
+	{"tool_alias", "ss", "i", PhaseRequest},
+	{"answer", "iis", "i", PhaseRequest},
+	{"warn", "is", "", PhaseRequest},
+
+	{"response_header", "sii", "i", PhaseAnswer | PhaseModels},
+	{"state_get", "ii", "i", PhaseRequest | PhaseAnswer},
+	{"state_set", "s", "i", PhaseRequest | PhaseAnswer},
+
+	{"start", "sss", "", PhaseRequest | PhaseAnswer},
+	{"text", "iis", "", PhaseRequest | PhaseAnswer},
+	{"refusal", "iis", "", PhaseRequest | PhaseAnswer},
+	{"reasoning", "iiiis", "", PhaseRequest | PhaseAnswer},
+	{"tool_call", "iiss", "", PhaseRequest | PhaseAnswer},
+	{"tool_arguments", "iiis", "i", PhaseRequest | PhaseAnswer},
+	{"tool_end", "ii", "", PhaseRequest | PhaseAnswer},
+	{"extra", "iiiss", "i", PhaseRequest | PhaseAnswer},
+	{"text_length", "i", "I", PhaseRequest | PhaseAnswer},
+	{"usage", "iI", "", PhaseRequest | PhaseAnswer},
+	{"finish", "iis", "", PhaseRequest | PhaseAnswer},
+	{"done", "i", "", PhaseRequest | PhaseAnswer},
+	{"openai_event", "s", "i", PhaseRequest | PhaseAnswer},
+	{"unknown", "s", "", PhaseAnswer | PhaseModels},
+
+	{"model", "s", "", PhaseModels},
+	{"more", "s", "", PhaseModels},
+	{"candidate", "i", "", PhaseRouter},
+	{"explain", "s", "", PhaseRouter},
+}
+
+// Host is the import module as Go: what a guest that runs natively calls, and what the gateway's host side implements.
+// Byte slices belong to the caller and are valid during the call only. The comments in README.md are the contract.
+type Host interface {
+	Log(level LogLevel, message []byte)
+	Fail(kind FailKind, code, param, message []byte, retryAfterMs int32)
+
+	BodyGet(path, dst []byte) int32
+	BodySet(path, json []byte) Status
+	BodyDelete(path []byte) Status
+	BodyRename(path, name []byte) Status
+	BodyReplace(path, old, new []byte) Status
+	RequestPath(path []byte) Status
+	RequestHeader(name, value []byte) Status
+	RequestWrite(p []byte)
+	RequestCopy(offset, length int32)
+	ToolAlias(alias, name []byte) Status
+	Answer(framing Framing, dialect Dialect, options []byte) Status
+	Warn(kind WarnKind, member []byte)
+
+	ResponseHeader(name, dst []byte) int32
+	StateGet(dst []byte) int32
+	StateSet(state []byte) Status
+
+	Start(id, model, reasoningFormat []byte)
+	Text(choice int32, encoding Encoding, s []byte)
+	Refusal(choice int32, encoding Encoding, s []byte)
+	Reasoning(choice int32, part ReasoningPart, key int32, encoding Encoding, s []byte)
+	ToolCall(choice, key int32, id, name []byte)
+	ToolArguments(choice, key int32, encoding Encoding, s []byte) Status
+	ToolEnd(choice, key int32)
+	Extra(scope Scope, choice, key int32, member, json []byte) Status
+	TextLength(choice int32) int64
+	Usage(kind UsageKind, value int64)
+	Finish(choice int32, reason FinishReason, native []byte)
+	Done(more int32)
+	OpenAIEvent(p []byte) Status
+	Unknown(what []byte)
+
+	Model(json []byte)
+	More(cursor []byte)
+	Candidate(index int32)
+	Explain(text []byte)
+}
