@@ -1,0 +1,111 @@
+// Package telemetry tells operators what happened: one line in the access log for each request.
+//
+// It owns the shape of a Record and how it is written. It does not decide when a request is over: proxy calls Request
+// exactly once for each. Nothing that it is given may hold a credential, a prompt or an answer.
+//
+// Concurrency: everything here is safe for concurrent use, but a Record belongs to its request until it is handed over.
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Record is what is known of a request when it is over.
+type Record struct {
+	Began     time.Time
+	RequestID string
+	Method    string
+	Path      string // the route, "/v1/chat/completions", never what a client wrote beyond it
+	Remote    string
+	Key       string // name of the client key
+	Status    int    // as the client saw it; 499 where it left before an answer was complete
+	Code      string // error code, "" for success
+
+	// Of a chat completion.
+	Stream     bool
+	Model      string // the configured id
+	Provider   string // of the target that answered, or was tried last
+	Target     string // the provider's name for the model
+	UpstreamID string
+	Attempts   int
+	FirstEvent time.Duration // until the first event of the answer was there; 0: none came
+	Complete   bool          // the answer was whole when it ended
+	Bytes      int64         // of the answer's body
+
+	PromptTokens, CompletionTokens, CachedTokens, ReasoningTokens int64
+	UsageEstimated                                               bool
+	Dropped                                                      int   // events that were not forwarded, being against the convention
+	Fuel                                                         int64 // that plugins used
+
+	Cause error // for the log only
+}
+
+// Log writes the access log.
+type Log struct {
+	Logger *slog.Logger
+	Now    func() time.Time // nil: time.Now
+}
+
+// Request writes the line of a request.
+func (l *Log) Request(r *Record) {
+	now := time.Now
+	if l.Now != nil {
+		now = l.Now
+	}
+	level := slog.LevelInfo
+	switch {
+	case r.Status >= 500:
+		level = slog.LevelError
+	case r.Status >= 400:
+		level = slog.LevelWarn
+	}
+	if !l.Logger.Enabled(context.Background(), level) {
+		return
+	}
+	a := make([]slog.Attr, 0, 24)
+	a = append(a,
+		slog.String("request", r.RequestID),
+		slog.String("method", r.Method),
+		slog.String("path", r.Path),
+		slog.Int("status", r.Status),
+		slog.Duration("took", now().Sub(r.Began)),
+		slog.String("remote", r.Remote))
+	text := func(name, v string) {
+		if v != "" {
+			a = append(a, slog.String(name, v))
+		}
+	}
+	number := func(name string, v int64) {
+		if v != 0 {
+			a = append(a, slog.Int64(name, v))
+		}
+	}
+	text("key", r.Key)
+	text("code", r.Code)
+	text("model", r.Model)
+	text("provider", r.Provider)
+	text("target", r.Target)
+	text("upstream_request", r.UpstreamID)
+	if r.Model != "" {
+		a = append(a, slog.Bool("stream", r.Stream), slog.Bool("complete", r.Complete), slog.Int("attempts", r.Attempts))
+	}
+	if r.FirstEvent > 0 {
+		a = append(a, slog.Duration("first_event", r.FirstEvent))
+	}
+	number("bytes", r.Bytes)
+	number("prompt_tokens", r.PromptTokens)
+	number("completion_tokens", r.CompletionTokens)
+	number("cached_tokens", r.CachedTokens)
+	number("reasoning_tokens", r.ReasoningTokens)
+	if r.UsageEstimated {
+		a = append(a, slog.Bool("usage_estimated", true))
+	}
+	number("dropped_events", int64(r.Dropped))
+	number("fuel", r.Fuel)
+	if r.Cause != nil {
+		text("cause", r.Cause.Error())
+	}
+	l.Logger.LogAttrs(context.Background(), level, "request", a...)
+}

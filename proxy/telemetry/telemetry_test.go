@@ -1,0 +1,99 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/proxy/telemetry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRequestLine(t *testing.T) {
+	var out bytes.Buffer
+	began := time.Unix(1_700_000_000, 0)
+	l := telemetry.Log{
+		Logger: slog.New(slog.NewJSONHandler(&out, nil)),
+		Now:    func() time.Time { return began.Add(time.Second) },
+	}
+	l.Request(&telemetry.Record{
+		Began: began, RequestID: "r1", Method: "POST", Path: "/v1/chat/completions", Status: 502, Code: "upstream_error",
+		Key: "local", Model: "m", Provider: "p", Attempts: 2, PromptTokens: 7, Cause: errors.New("reset by peer"),
+	})
+	var line map[string]any
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"level": "ERROR", "msg": "request", "request": "r1", "status": 502.0, "code": "upstream_error", "key": "local",
+		"model": "m", "provider": "p", "attempts": 2.0, "prompt_tokens": 7.0, "cause": "reset by peer", "took": 1e9,
+	} {
+		if line[name] != want {
+			t.Errorf("%s = %v, want %v", name, line[name], want)
+		}
+	}
+	if _, there := line["completion_tokens"]; there {
+		t.Error("a figure that is not known was written")
+	}
+}
+
+// gate is an output that blocks until it is opened.
+type gate struct {
+	entered chan struct{}
+	open    chan struct{}
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	once    sync.Once
+}
+
+func (g *gate) Write(p []byte) (int, error) {
+	g.once.Do(func() { close(g.entered) })
+	<-g.open
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.buf.Write(p)
+}
+
+func TestWriterKeepsOrderAndFlushesOnClose(t *testing.T) {
+	g := &gate{entered: make(chan struct{}), open: make(chan struct{})}
+	close(g.open)
+	w := telemetry.NewWriter(g)
+	for _, s := range []string{"a\n", "b\n", "c\n"} {
+		if _, err := w.Write([]byte(s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close(10 * time.Second)
+	if got := g.buf.String(); got != "a\nb\nc\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestBlockedOutputDropsLinesAndNeverBlocks(t *testing.T) {
+	g := &gate{entered: make(chan struct{}), open: make(chan struct{})}
+	w := telemetry.NewWriter(g)
+	line := []byte(strings.Repeat("x", 1<<16))
+	if _, err := w.Write(line); err != nil {
+		t.Fatal(err)
+	}
+	<-g.entered
+	for range 64 {
+		if _, err := w.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.Dropped() == 0 {
+		t.Error("4 MiB of lines waited for a blocked output")
+	}
+	w.Close(0)
+	close(g.open)
+	w.Close(10 * time.Second)
+}

@@ -1,0 +1,106 @@
+package telemetry
+
+import (
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// flushAfter is how long a line may wait for others to share its write with.
+	flushAfter = 100 * time.Millisecond
+
+	// maxPending bounds what waits for a slow or blocked output; lines beyond it are dropped and counted.
+	maxPending = 1 << 20
+)
+
+// Writer collects lines and hands them to an output a batch at a time, from a goroutine of its own: a log line costs a
+// request neither a system call nor a wait, and an output that blocks costs lines, never requests.
+//
+// It is safe for concurrent use. Close ends the goroutine.
+type Writer struct {
+	out     io.Writer
+	wake    chan struct{}
+	stop    chan struct{}
+	done    chan struct{}
+	once    sync.Once
+	dropped atomic.Int64
+
+	mu      sync.Mutex
+	pending []byte
+}
+
+// NewWriter makes a Writer to out.
+func NewWriter(out io.Writer) *Writer {
+	w := &Writer{out: out, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	go w.run()
+	return w
+}
+
+// Write takes whole lines. It never blocks and never fails.
+func (w *Writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	if len(w.pending)+len(p) > maxPending {
+		w.mu.Unlock()
+		w.dropped.Add(1)
+		return len(p), nil
+	}
+	w.pending = append(w.pending, p...)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+// Dropped is the number of writes that found no room.
+func (w *Writer) Dropped() int64 { return w.dropped.Load() }
+
+// Close writes what is pending and ends the goroutine. It waits for an output that blocks at most for patience.
+func (w *Writer) Close(patience time.Duration) {
+	w.once.Do(func() { close(w.stop) })
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-w.done:
+	case <-t.C:
+	}
+}
+
+func (w *Writer) run() {
+	defer close(w.done)
+	var spare []byte
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		stopping := false
+		select {
+		case <-w.stop:
+			stopping = true
+		case <-w.wake:
+			t.Reset(flushAfter)
+			select {
+			case <-t.C:
+			case <-w.stop:
+				stopping = true
+			}
+		}
+		w.mu.Lock()
+		batch := w.pending
+		w.pending = spare[:0]
+		w.mu.Unlock()
+		if len(batch) > 0 {
+			// There is nowhere to report a log output that fails.
+			_, _ = w.out.Write(batch)
+		}
+		spare = batch
+		if cap(spare) > maxPending/4 {
+			spare = nil
+		}
+		if stopping {
+			return
+		}
+	}
+}
