@@ -35,9 +35,9 @@ type Record struct {
 	Bytes      int64         // of the answer's body
 
 	PromptTokens, CompletionTokens, CachedTokens, ReasoningTokens int64
-	UsageEstimated                                               bool
-	Dropped                                                      int   // events that were not forwarded, being against the convention
-	Fuel                                                         int64 // that plugins used
+	UsageEstimated                                                bool
+	Dropped                                                       int   // events that were not forwarded, being against the convention
+	Fuel                                                          int64 // that plugins used
 
 	Cause error // for the log only
 }
