@@ -1,0 +1,26 @@
+// Package plugin loads plugins and calls them: it is the host's side of plugin ABI v1 (sdk/abi).
+//
+// It owns the registry of loaded plugins (Host, Generation), the pools of their instances (Plugin), the uses that the
+// configuration makes of a plugin (Binding), and every function that a guest may import, with the limits and rules of
+// the contract. It does not compile or run WebAssembly itself (package engine does), it sends nothing to a provider,
+// and it writes nothing to a client: what a guest says goes into an Attempt, and only when the call has returned 0.
+//
+// # A call
+//
+// A call is a pure function of its input, the attempt's state slot and the instance's image after configuration, so
+// any idle instance serves any call:
+//
+//  1. take an instance from the pool (at most a bounded wait), configure it for the binding if it is not yet,
+//  2. write the input into the guest's buffer, set the fuel, call the export; the guest's imports fill the instance's
+//     call with events, edits, headers, state,
+//  3. status 0 and no error recorded: commit, which is the only place that touches the Attempt. Otherwise nothing of
+//     the call remains, the instance is thrown away, and the caller gets a *CallError, or, where the instance had
+//     trapped and had served other calls before, one more try on a fresh one,
+//  4. clear the input from the guest's memory and give the instance back.
+//
+// # Concurrency
+//
+// Host, Generation, Plugin and Binding are safe for concurrent use. An Attempt belongs to one goroutine at a time, and
+// an instance to one call. Locks: a pool's mutex is a leaf; nothing is called while it is held. A whole-body call takes
+// the Host's gate before it takes an instance, never the other way round.
+package plugin

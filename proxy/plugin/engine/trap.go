@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// Kind says why a call ended.
+type Kind uint8
+
+// The kinds of traps.
+const (
+	Unknown              Kind = iota // wazero ended the call in a way that this list does not have
+	OutOfFuel                        // the call's budget of steps is used up
+	Depth                            // too many nested calls
+	MemoryLimit                      // the guest gave up after the host had refused it more memory
+	Unreachable                      // the unreachable instruction: a panic or an assertion of the guest
+	MemoryOutOfBounds                // a load or store outside of the memory
+	TableOutOfBounds                 // a table access outside of the table, or an indirect call of an empty element
+	IndirectCallMismatch             // an indirect call with the wrong signature
+	IntegerDivideByZero              // division or remainder by zero
+	IntegerOverflow                  // the quotient or the converted number does not fit
+	InvalidConversion                // a NaN converted to an integer
+	Exit                             // the guest called proc_exit
+	Abort                            // the guest called env.abort
+	HostPanic                        // a function of the host panicked; a defect of the gateway
+	Dead                             // not run: an earlier call killed the instance, or it is closed
+	BadCall                          // not run: wrong number of arguments, another instance's function, or a call within a call
+
+	kinds
+)
+
+var kindNames = [kinds]string{
+	Unknown:              "stopped for an unknown reason",
+	OutOfFuel:            "out of fuel",
+	Depth:                "recursion too deep",
+	MemoryLimit:          "out of memory",
+	Unreachable:          "unreachable",
+	MemoryOutOfBounds:    "memory access out of bounds",
+	TableOutOfBounds:     "table access out of bounds",
+	IndirectCallMismatch: "indirect call with the wrong signature",
+	IntegerDivideByZero:  "integer divide by zero",
+	IntegerOverflow:      "integer overflow",
+	InvalidConversion:    "invalid conversion to integer",
+	Exit:                 "exit",
+	Abort:                "abort",
+	HostPanic:            "panic in a host function",
+	Dead:                 "instance is dead",
+	BadCall:              "bad call",
+}
+
+// String returns a few lower-case words, fit for an error.
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return kindNames[Unknown]
+}
+
+// Trap is how a call of a guest failed.
+type Trap struct {
+	Kind Kind
+	Func string // the exported function that was called, "start" for the start function
+	Code uint32 // the exit code where Kind is Exit
+
+	detail string // why a call was not run; never what a guest said
+	cause  error  // what wazero said, with the stack of the guest; nil where it was not asked
+}
+
+// Error returns one line without anything that the guest wrote.
+func (t *Trap) Error() string {
+	switch {
+	case t.Kind == Exit:
+		return fmt.Sprintf("%s: exit with code %d", t.Func, t.Code)
+	case t.detail != "":
+		return t.Func + ": " + t.Kind.String() + ": " + t.detail
+	}
+	return t.Func + ": " + t.Kind.String()
+}
+
+// Stack returns what wazero said about the trap: many lines with the names of the guest's functions, and for a HostPanic
+// the stack of the gateway. It is for the log; a guest chooses the names in it.
+func (t *Trap) Stack() string {
+	if t.cause == nil {
+		return ""
+	}
+	return t.cause.Error()
+}
+
+// Is makes errors.Is(err, &Trap{Kind: k}) true for every trap of that kind.
+func (t *Trap) Is(target error) bool {
+	o, ok := target.(*Trap)
+	return ok && o.Kind == t.Kind && (o.Func == "" || o.Func == t.Func)
+}
+
+// ending is what a host function panics with to end the guest's call.
+type ending struct {
+	kind Kind
+	code uint32
+}
+
+func (e *ending) Error() string { return e.kind.String() }
+
+// Endings without a code, made once, so that a trap in a host function allocates nothing of its own.
+var (
+	endFuel  = &ending{kind: OutOfFuel}
+	endAbort = &ending{kind: Abort}
+)
+
+// wazeroTraps names the kinds behind wazero's own errors, whose values are internal to it. The texts are part of the
+// version that go.mod pins; TestTrapKinds meets every one that a guest of the supported features can cause.
+var wazeroTraps = map[string]Kind{
+	"stack overflow":               Depth,
+	"invalid conversion to integer": InvalidConversion,
+	"integer overflow":             IntegerOverflow,
+	"integer divide by zero":       IntegerDivideByZero,
+	"unreachable":                  Unreachable,
+	"out of bounds memory access":  MemoryOutOfBounds,
+	"invalid table access":         TableOutOfBounds,
+	"indirect call type mismatch":  IndirectCallMismatch,
+}
+
+// newTrap turns what wazero returned for a call of fn into a Trap. The instance knows about fuel, depth and memory.
+func newTrap(i *Instance, fn string, err error) *Trap {
+	t := &Trap{Func: fn, cause: err}
+	var end *ending
+	if errors.As(err, &end) {
+		t.Kind, t.Code = end.kind, end.code
+		return t
+	}
+	var exit *sys.ExitError
+	if errors.As(err, &exit) {
+		t.Kind = Dead
+		return t
+	}
+	root := err
+	for next := errors.Unwrap(root); next != nil; next = errors.Unwrap(root) {
+		root = next
+	}
+	kind, ok := wazeroTraps[root.Error()]
+	switch {
+	case !ok && strings.Contains(err.Error(), "(recovered by wazero)"):
+		t.Kind = HostPanic
+	case !ok:
+		t.Kind = Unknown
+	case kind == Unreachable:
+		t.Kind = i.unreachable()
+	default:
+		t.Kind = kind
+	}
+	return t
+}

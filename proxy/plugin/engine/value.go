@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tetratelabs/wazero/api"
+)
+
+// ValueType is a WebAssembly value type, numbered as in the binary format.
+type ValueType byte
+
+// The value types that functions of a guest and of the host may use with each other.
+const (
+	I32 ValueType = 0x7f
+	I64 ValueType = 0x7e
+	F32 ValueType = 0x7d
+	F64 ValueType = 0x7c
+)
+
+// String returns the type's name in the text format.
+func (v ValueType) String() string {
+	switch v {
+	case I32:
+		return "i32"
+	case I64:
+		return "i64"
+	case F32:
+		return "f32"
+	case F64:
+		return "f64"
+	case 0x7b:
+		return "v128"
+	case 0x70:
+		return "funcref"
+	case 0x6f:
+		return "externref"
+	}
+	return "unknown type"
+}
+
+// numeric reports whether the type is one of those above.
+func (v ValueType) numeric() bool { return v >= F64 && v <= I32 }
+
+// Signature is the type of a function.
+type Signature struct {
+	Params, Results []ValueType
+}
+
+// Equal reports whether the two signatures are the same.
+func (s Signature) Equal(o Signature) bool {
+	return slices.Equal(s.Params, o.Params) && slices.Equal(s.Results, o.Results)
+}
+
+// String returns the signature as "(i32, i64) -> i32", or "() -> ()".
+func (s Signature) String() string {
+	var b strings.Builder
+	list := func(types []ValueType) {
+		for n, t := range types {
+			if n > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(t.String())
+		}
+	}
+	b.WriteByte('(')
+	list(s.Params)
+	b.WriteString(") -> ")
+	if len(s.Results) == 1 {
+		list(s.Results)
+		return b.String()
+	}
+	b.WriteByte('(')
+	list(s.Results)
+	b.WriteByte(')')
+	return b.String()
+}
+
+// callable reports whether the host can call such a function: numbers only, at most one result.
+func (s Signature) callable() bool {
+	for _, t := range s.Params {
+		if !t.numeric() {
+			return false
+		}
+	}
+	return len(s.Results) == 0 || len(s.Results) == 1 && s.Results[0].numeric()
+}
+
+// slots is how many stack cells a call needs, for parameters and results share them.
+func (s Signature) slots() int { return max(len(s.Params), len(s.Results)) }
+
+// apiTypes is the same list in wazero's type.
+func apiTypes(types []ValueType) []api.ValueType {
+	out := make([]api.ValueType, len(types))
+	for n, t := range types {
+		out[n] = api.ValueType(t)
+	}
+	return out
+}

@@ -1,0 +1,99 @@
+package plugin
+
+import (
+	"errors"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
+)
+
+// ErrClosed is returned for a use of a Host, Generation or Plugin that has been closed.
+var ErrClosed = errors.New("plugin generation is closed")
+
+// CallErrorKind says how a call of a plugin failed.
+type CallErrorKind uint8
+
+// The kinds of failure.
+const (
+	KindTrap      CallErrorKind = iota + 1 // the guest died: unreachable, a bad access, an address outside of its memory
+	KindOutOfFuel                          // the budget of the call is used up
+	KindDepth                              // calls nested too deep
+	KindMemory                             // the memory limit is reached
+	KindProtocol                           // the contract was broken
+	KindOutput                             // more output than the contract allows
+	KindStatus                             // a status other than 0
+	KindBusy                               // no instance became free in time
+)
+
+var kindNames = [...]string{
+	KindTrap:      "trap",
+	KindOutOfFuel: "out of fuel",
+	KindDepth:     "call stack too deep",
+	KindMemory:    "out of memory",
+	KindProtocol:  "protocol error",
+	KindOutput:    "too much output",
+	KindStatus:    "failed",
+	KindBusy:      "no free instance",
+}
+
+// String returns the kind in words.
+func (k CallErrorKind) String() string {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return "unknown failure"
+}
+
+// CallError is a plugin's own failure in one call. Its text never holds anything that the guest was given or said.
+type CallError struct {
+	Plugin  string
+	Binding string // "" where the failure is of no binding
+	Call    string // the export, by its name in package abi
+	Kind    CallErrorKind
+	Reason  string // what exactly, "" where the kind says it all
+	Err     error  // what lies beneath, may be nil
+}
+
+// Error is the text for the log: "plugin anthropic: provider_event: out of fuel".
+func (e *CallError) Error() string {
+	s := "plugin " + e.Plugin
+	if e.Binding != "" && e.Binding != e.Plugin {
+		s += ": binding " + e.Binding
+	}
+	if e.Call != "" {
+		s += ": " + e.Call
+	}
+	s += ": " + e.Kind.String()
+	if e.Reason != "" {
+		s += ": " + e.Reason
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns what lies beneath.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// busyRetry is what a client is told to wait where no instance became free.
+const busyRetry = time.Second
+
+// ClientError is the failure as a client sees it. Another target may answer, except where the gateway itself is short
+// of instances: trying further targets would only add to its load.
+func (e *CallError) ClientError() *chat.Error {
+	c := &chat.Error{Status: 502, Type: chat.TypeServer, TryNext: true, Cause: e}
+	switch e.Kind {
+	case KindBusy:
+		c.Status, c.Type, c.Code = 503, chat.TypeServiceUnavailable, "gateway_overloaded"
+		c.Message = "The gateway is overloaded."
+		c.RetryAfter, c.TryNext = busyRetry, false
+	case KindOutOfFuel:
+		c.Code, c.Message = "plugin_timeout", "The plugin for this provider took too long."
+	case KindProtocol, KindOutput:
+		c.Code, c.Message = "plugin_protocol", "The plugin for this provider gave a result that cannot be used."
+	default:
+		c.Code, c.Message = "plugin_crashed", "The plugin for this provider failed."
+	}
+	return c
+}
