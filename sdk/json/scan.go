@@ -1,0 +1,178 @@
+package json
+
+import "math/bits"
+
+// Masks of the search for a byte in eight: one byte in each lane.
+const (
+	lanes    = 0x0101010101010101
+	highBits = 0x80 * lanes
+	quotes   = '"' * lanes
+	slashes  = '\\' * lanes
+	spaces   = ' ' * lanes
+)
+
+// load8 reads eight bytes at i, which the caller knows to exist. The compiler makes one load of it.
+func load8(b []byte, i int) uint64 {
+	b = b[i : i+8 : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// special marks the high bit of every lane that holds a quote, a backslash or a control character. Lanes above the
+// first marked one may be marked wrongly, since the subtractions borrow; the first one is always right.
+func special(w uint64) uint64 {
+	q, s := w^quotes, w^slashes
+	return ((w-spaces)&^w | (q-lanes)&^q | (s-lanes)&^s) & highBits
+}
+
+// stringEnd returns the index of the quote that ends the string whose inside begins at i, and whether the inside has
+// escapes; -1 if the string does not end or is not valid.
+func stringEnd(b []byte, i int) (end int, escaped bool) {
+	for {
+		for i+8 <= len(b) {
+			if m := special(load8(b, i)); m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+				goto found
+			}
+			i += 8
+		}
+		for ; i < len(b); i++ {
+			if c := b[i]; c == '"' || c == '\\' || c < ' ' {
+				goto found
+			}
+		}
+		return -1, false
+	found:
+		switch b[i] {
+		case '"':
+			return i, escaped
+		case '\\':
+			n := escapeLen(b[i:])
+			if n == 0 {
+				return -1, false
+			}
+			escaped = true
+			i += n
+		default:
+			return -1, false
+		}
+	}
+}
+
+// escapeLen is the length of the escape sequence that b begins with, 0 if it is not a valid one.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if _, ok := hex4(b[2:]); ok {
+			return 6
+		}
+	}
+	return 0
+}
+
+// hex4 reads four hexadecimal digits.
+func hex4(b []byte) (r rune, ok bool) {
+	if len(b) < 4 {
+		return 0, false
+	}
+	for _, c := range b[:4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// numberEnd returns the index behind the number that begins at i, -1 if there is none.
+func numberEnd(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	switch {
+	case i >= len(b):
+		return -1
+	case b[i] == '0':
+		i++
+	case '1' <= b[i] && b[i] <= '9':
+		i = digitsEnd(b, i)
+	default:
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		j := digitsEnd(b, i+1)
+		if j == i+1 {
+			return -1
+		}
+		i = j
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		j := digitsEnd(b, i)
+		if j == i {
+			return -1
+		}
+		i = j
+	}
+	return i
+}
+
+func digitsEnd(b []byte, i int) int {
+	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+// wordEnd returns the index behind word if b has it at i, else -1.
+func wordEnd(b []byte, i int, word string) int {
+	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
+		return -1
+	}
+	return i + len(word)
+}
+
+// scalarEnd returns the index behind the string, number or literal at i, -1 if there is none.
+func scalarEnd(b []byte, i int) int {
+	if i >= len(b) {
+		return -1
+	}
+	switch b[i] {
+	case '"':
+		end, _ := stringEnd(b, i+1)
+		if end < 0 {
+			return -1
+		}
+		return end + 1
+	case 't':
+		return wordEnd(b, i, "true")
+	case 'f':
+		return wordEnd(b, i, "false")
+	case 'n':
+		return wordEnd(b, i, "null")
+	}
+	return numberEnd(b, i)
+}
+
+// skipSpace returns the index of the first byte at or behind i that is not white space.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,131 @@
+package json
+
+import (
+	"math/bits"
+	"unicode/utf8"
+)
+
+// AppendText appends the text of a string to dst: inside is what stands between its quotes. Half of a surrogate pair
+// becomes U+FFFD, and so does an escape that is not valid.
+func AppendText(dst, inside []byte) []byte {
+	for len(inside) > 0 {
+		i := indexSlash(inside)
+		dst = append(dst, inside[:i]...)
+		if i == len(inside) {
+			return dst
+		}
+		var n int
+		dst, n = appendEscape(dst, inside[i:])
+		inside = inside[i+n:]
+	}
+	return dst
+}
+
+// indexSlash is the index of the first backslash, len(b) if there is none.
+func indexSlash(b []byte) int {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		s := load8(b, i) ^ slashes
+		if m := (s - lanes) &^ s & highBits; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if b[i] == '\\' {
+			return i
+		}
+	}
+	return i
+}
+
+// appendEscape appends what the escape at the beginning of b stands for, and returns how long it is.
+func appendEscape(dst, b []byte) ([]byte, int) {
+	if len(b) < 2 {
+		return utf8.AppendRune(dst, utf8.RuneError), len(b)
+	}
+	switch b[1] {
+	case '"', '\\', '/':
+		return append(dst, b[1]), 2
+	case 'b':
+		return append(dst, '\b'), 2
+	case 'f':
+		return append(dst, '\f'), 2
+	case 'n':
+		return append(dst, '\n'), 2
+	case 'r':
+		return append(dst, '\r'), 2
+	case 't':
+		return append(dst, '\t'), 2
+	case 'u':
+		r, ok := hex4(b[2:])
+		if !ok {
+			return utf8.AppendRune(dst, utf8.RuneError), 2
+		}
+		if r < 0xD800 || r > 0xDFFF {
+			return utf8.AppendRune(dst, r), 6
+		}
+		if r < 0xDC00 && len(b) >= 12 && b[6] == '\\' && b[7] == 'u' {
+			if low, ok := hex4(b[8:]); ok && low >= 0xDC00 && low <= 0xDFFF {
+				return utf8.AppendRune(dst, (r-0xD800)<<10|(low-0xDC00)+0x10000), 12
+			}
+		}
+		return utf8.AppendRune(dst, utf8.RuneError), 6
+	}
+	return utf8.AppendRune(dst, utf8.RuneError), 2
+}
+
+const hexDigits = "0123456789abcdef"
+
+// AppendInside appends text as the inside of a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func AppendInside(dst, text []byte) []byte {
+	for len(text) > 0 {
+		i := plainLen(text)
+		dst = append(dst, text[:i]...)
+		if text = text[i:]; len(text) == 0 {
+			break
+		}
+		c := text[0]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRune(text)
+			dst = utf8.AppendRune(dst, r)
+			text = text[n:]
+			continue
+		}
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		text = text[1:]
+	}
+	return dst
+}
+
+// plainLen is how many bytes at the beginning of text are ASCII and need no escape.
+func plainLen(text []byte) int {
+	i := 0
+	for ; i+8 <= len(text); i += 8 {
+		w := load8(text, i)
+		if m := special(w) | w&highBits; m != 0 {
+			return i + bits.TrailingZeros64(m)>>3
+		}
+	}
+	for ; i < len(text); i++ {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			break
+		}
+	}
+	return i
+}
+
+// AppendString appends text as a JSON string, quotes included.
+func AppendString(dst, text []byte) []byte {
+	return append(AppendInside(append(dst, '"'), text), '"')
+}

@@ -1,0 +1,71 @@
+package json
+
+// Value is the bytes of one JSON value that is small enough to be scanned again at each look: settings, options, an
+// error body. Its methods are safe on any bytes: what is not JSON, or has no such member, is absent.
+type Value []byte
+
+// Kind is the kind of the value, as far as its first byte says.
+func (v Value) Kind() Kind { return kindAt(v, skipSpace(v, 0)) }
+
+// Exists says whether there is a value.
+func (v Value) Exists() bool { return v.Kind() != Absent }
+
+// Valid says whether the value is one whole JSON document.
+func (v Value) Valid() bool {
+	var r Reader
+	r.Reset(v)
+	return r.End() == nil
+}
+
+// Get is the member of an object that has this name, nil if there is none. If there are several it is the last one.
+func (v Value) Get(name string) Value {
+	var (
+		r     Reader
+		found []byte
+	)
+	r.Reset(v)
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) == name {
+			found = r.Raw()
+		}
+	}
+	return found
+}
+
+// Inside is what stands between the quotes of a string, still escaped, nil if the value is not a string.
+func (v Value) Inside() []byte {
+	var r Reader
+	r.Reset(v)
+	return r.Inside()
+}
+
+// Text is the text of a string, nil if the value is not a string.
+func (v Value) Text() []byte {
+	var r Reader
+	r.Reset(v)
+	return r.Text()
+}
+
+// Is says whether the value is a string with this text.
+func (v Value) Is(text string) bool { return v.Kind() == String && string(v.Text()) == text }
+
+// Int is a whole number.
+func (v Value) Int() (n int64, ok bool) {
+	var r Reader
+	r.Reset(v)
+	return r.Int()
+}
+
+// Float is a number.
+func (v Value) Float() (f float64, ok bool) {
+	var r Reader
+	r.Reset(v)
+	return r.Float()
+}
+
+// Bool is true or false.
+func (v Value) Bool() (value, ok bool) {
+	var r Reader
+	r.Reset(v)
+	return r.Bool()
+}

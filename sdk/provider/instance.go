@@ -1,0 +1,141 @@
+package provider
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/internal/guest"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// Register makes *T the program's plugin. It is called from an init function. A T is made for each use of the plugin.
+func Register[T any, P interface {
+	*T
+	Provider
+}]() {
+	guest.Register(func() guest.Guest { return newInstance(func() Provider { return P(new(T)) }) })
+}
+
+// maxBindings is how many providers may use one plugin.
+const maxBindings = 1 << 12
+
+// binding is one use of the plugin: its provider and what the provider can do.
+type binding struct {
+	provider Provider
+	reader   Reader
+	ender    Ender
+	lister   Lister
+}
+
+// instance is one instance of the plugin with all of its bindings. What a call works on is kept in it, so that a call
+// allocates nothing.
+type instance struct {
+	newProvider func() Provider
+	bindings    []binding
+
+	request Request
+	answer  Answer
+	event   Event
+	list    List
+	models  Models
+}
+
+var _ guest.Provider = (*instance)(nil)
+
+func newInstance(newProvider func() Provider) *instance { return &instance{newProvider: newProvider} }
+
+// binding returns a binding that was configured, else an empty one.
+func (i *instance) binding(n int32) *binding {
+	if n < 0 || int(n) >= len(i.bindings) {
+		return new(binding)
+	}
+	return &i.bindings[n]
+}
+
+// Configure is the export sluice_configure.
+func (i *instance) Configure(n int32, settings []byte) int32 {
+	if n < 0 || n >= maxBindings {
+		return guest.Failed
+	}
+	for int(n) >= len(i.bindings) {
+		i.bindings = append(i.bindings, binding{})
+	}
+	p := i.newProvider()
+	if c, ok := p.(Configurer); ok {
+		if err := c.Configure(append(json.Value(nil), settings...)); err != nil {
+			return guest.Settle(err, false)
+		}
+	}
+	b := &i.bindings[n]
+	b.provider = p
+	b.reader, _ = p.(Reader)
+	b.ender, _ = p.(Ender)
+	b.lister, _ = p.(Lister)
+	return guest.OK
+}
+
+// Request is the export provider_request.
+func (i *instance) Request(n int32, summary []byte) int32 {
+	b := i.binding(n)
+	if b.provider == nil {
+		return guest.Failed
+	}
+	r := &i.request
+	r.reset()
+	var in json.Reader
+	in.Reset(summary)
+	r.Summary.Read(&in)
+	if err := in.End(); err != nil {
+		return guest.Settle(err, false)
+	}
+	return guest.Settle(r.finish(b.provider.Request(r)), false)
+}
+
+// Response is the export provider_response.
+func (i *instance) Response(n, status int32, body []byte) int32 {
+	b := i.binding(n)
+	if b.reader == nil {
+		return guest.Failed
+	}
+	i.answer.store = i.answer.store[:0]
+	return guest.Settle(b.reader.Response(&i.answer, int(status), body), true)
+}
+
+// Event is the export provider_event.
+func (i *instance) Event(n int32, kind abi.EventKind, name, data []byte) int32 {
+	b := i.binding(n)
+	if b.reader == nil {
+		return guest.Failed
+	}
+	i.answer.store = i.answer.store[:0]
+	i.event = Event{Kind: kind, Name: name, Data: data}
+	return guest.Settle(b.reader.Event(&i.answer, &i.event), true)
+}
+
+// End is the export provider_end.
+func (i *instance) End(n int32) int32 {
+	b := i.binding(n)
+	if b.ender == nil {
+		return guest.OK
+	}
+	i.answer.store = i.answer.store[:0]
+	return guest.Settle(b.ender.End(&i.answer), true)
+}
+
+// List is the export provider_list.
+func (i *instance) List(n int32, cursor []byte) int32 {
+	b := i.binding(n)
+	if b.lister == nil {
+		return guest.OK
+	}
+	i.list = List{}
+	return guest.Settle(i.list.finish(b.lister.List(&i.list, cursor)), false)
+}
+
+// Models is the export provider_models.
+func (i *instance) Models(n, status int32, body []byte) int32 {
+	b := i.binding(n)
+	if b.lister == nil {
+		return guest.OK
+	}
+	i.models.store = i.models.store[:0]
+	return guest.Settle(b.lister.Models(&i.models, int(status), body), true)
+}

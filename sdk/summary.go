@@ -1,0 +1,106 @@
+package sdk
+
+import "github.com/sluice-gateway/sluice/sdk/json"
+
+// Flags says what a request asks for, as far as a plugin may want to decide by it without reading the body.
+type Flags uint32
+
+// The flags. The name in the comment is the one in the summary.
+const (
+	FlagTools            Flags = 1 << iota // tools: there are tools
+	FlagToolHistory                        // tool_history: a message is a tool result or holds tool calls
+	FlagThinking                           // thinking: the member thinking asks for reasoning
+	FlagReasoning                          // reasoning: there is a reasoning_effort
+	FlagReasoningHistory                   // reasoning_history: a message holds reasoning of an earlier turn
+	FlagImages                             // images: a message holds an image
+	FlagFiles                              // files: a message holds a file
+	FlagAudio                              // audio: a message holds audio, or audio is asked for
+	FlagResponseFormat                     // response_format: a form other than text is asked for
+	FlagLogprobs                           // logprobs: they are asked for
+	FlagParallelTools                      // parallel_tools: there is a parallel_tool_calls
+	FlagCacheControl                       // cache_control: a message, part or tool has one
+)
+
+var flagNames = [...]string{
+	"tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
+	"response_format", "logprobs", "parallel_tools", "cache_control",
+}
+
+// Summary is what the gateway says of a request beside its body.
+type Summary struct {
+	RequestID    []byte
+	Time         int64  // Unix time in milliseconds
+	Attempt      int64  // 0 for the first target that is tried, then 1, …
+	Random       uint64 // the same for every attempt of a request
+	Stream       bool   // the client asks for a stream
+	IncludeUsage bool   // the client asks for the usage in its stream
+	Model        []byte // as the client asked
+	Target       []byte // the model's name with this provider; empty for a router
+
+	MaxTokens        int64 // the model's limit, 0 if it is not known
+	DefaultMaxTokens int64 // for a request without one, 0 if it is not known
+
+	Flags    Flags
+	BodySize int64      // the size of the client's body in bytes
+	Options  json.Value // the target's table over the provider's; an object
+}
+
+// Has says whether all of the flags are set.
+func (s *Summary) Has(f Flags) bool { return s.Flags&f == f }
+
+// Read reads the summary that r stands at. Unknown members are skipped; whether the document was broken is seen from
+// r. The summary's slices are ranges of the document.
+func (s *Summary) Read(r *json.Reader) {
+	*s = Summary{}
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "request_id":
+			s.RequestID = r.Text()
+		case "time":
+			s.Time, _ = r.Int()
+		case "attempt":
+			s.Attempt, _ = r.Int()
+		case "random":
+			s.Random, _ = r.Uint()
+		case "stream":
+			s.Stream, _ = r.Bool()
+		case "include_usage":
+			s.IncludeUsage, _ = r.Bool()
+		case "model":
+			s.Model = r.Text()
+		case "target":
+			s.Target = r.Text()
+		case "limits":
+			s.readLimits(r)
+		case "flags":
+			s.readFlags(r)
+		case "body":
+			s.BodySize, _ = r.Int()
+		case "options":
+			s.Options = r.Raw()
+		}
+	}
+}
+
+func (s *Summary) readLimits(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "max_tokens":
+			s.MaxTokens, _ = r.Int()
+		case "default_max_tokens":
+			s.DefaultMaxTokens, _ = r.Int()
+		}
+	}
+}
+
+func (s *Summary) readFlags(r *json.Reader) {
+	for a := r.Array(); a.Next(); {
+		name := r.Text()
+		for i, known := range flagNames {
+			if string(name) == known {
+				s.Flags |= 1 << i
+				break
+			}
+		}
+	}
+}
