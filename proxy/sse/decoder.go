@@ -1,0 +1,270 @@
+package sse
+
+import (
+	"bytes"
+	"errors"
+)
+
+// DefaultMaxEvent is the largest event that a Decoder accepts unless it is told otherwise, in bytes.
+const DefaultMaxEvent = 1 << 20
+
+// ErrTooLarge says that a line, or the joined data of an event, is longer than Decoder.MaxEvent. No event comes after
+// it until Reset.
+var ErrTooLarge = errors.New("server-sent event exceeds the size limit")
+
+// keep is the most memory that a Decoder holds on to between events, for each of its buffers.
+const keep = 2 << 10
+
+// Event is one dispatched event. Both slices are valid until the next call of any method of the Decoder.
+type Event struct {
+	Name []byte // the field event, empty where it is absent
+	Data []byte // the data lines, joined by LF
+}
+
+// Decoder is a push parser: Feed gives it bytes, Next takes events until there is none.
+//
+//	d.Feed(p)
+//	for {
+//		ev, ok, err := d.Next()
+//		if err != nil || !ok {
+//			break
+//		}
+//		// use ev; p must not change yet
+//	}
+//
+// Lines end with LF, CRLF or CR. An event is dispatched as soon as the empty line behind it is known to be empty: a CR
+// ends its line at once, and where it was the first half of a CRLF the LF is dropped when it comes, perhaps with the
+// next Feed. So an event that ends with CR CR never waits for a byte that a lone CR does not promise.
+//
+// An event whose one data line lies whole in the bytes that were fed is not copied: Event points into them. Everything
+// else is gathered in memory of the Decoder's own, of at most MaxEvent for each of a partial line, the data and the
+// name, and that memory is given up again once it is not needed and larger than a few kilobytes.
+//
+// Where an event ends up does not depend on how the body was cut, and neither do its errors.
+//
+// The zero value is ready.
+type Decoder struct {
+	// MaxEvent bounds the length of a line and of the joined data of an event; 0 is DefaultMaxEvent.
+	MaxEvent int
+
+	in []byte // what is left of the last Feed; the caller's memory
+	lf int    // index in in of its first LF, -1 if it has none, stale if lfKnown is not set
+
+	lfKnown bool
+	skipLF  bool // the last line ended with a CR: an LF that follows belongs to it
+	bom     int8 // bytes of the byte order mark seen, len(bom) when that is decided
+
+	hasData, ownData bool // ownData: data is dataBuf, not the caller's memory
+	ownName          bool
+	data, name       []byte
+
+	line, dataBuf, nameBuf []byte
+	err                    error
+}
+
+const bom = "\xEF\xBB\xBF"
+
+// Reset makes the Decoder ready for another body. MaxEvent stays.
+func (d *Decoder) Reset() {
+	*d = Decoder{MaxEvent: d.MaxEvent, line: small(d.line), dataBuf: small(d.dataBuf), nameBuf: small(d.nameBuf)}
+}
+
+// Feed adds bytes. The Decoder uses p itself until Next has returned no event; then everything that is still needed
+// has been copied. Bytes of an earlier Feed that Next was not asked for are kept as well, at the price of a copy.
+func (d *Decoder) Feed(p []byte) {
+	if d.err != nil {
+		return
+	}
+	if len(d.in) > 0 {
+		p = append(bytes.Clone(d.in), p...)
+	}
+	d.in, d.lfKnown = p, false
+}
+
+// Next returns the next complete event. ok is false when more bytes are needed. An error is final.
+func (d *Decoder) Next() (ev Event, ok bool, err error) {
+	if d.err != nil {
+		return Event{}, false, d.err
+	}
+	if d.bom < int8(len(bom)) {
+		d.readBOM()
+	}
+	for {
+		if d.skipLF && len(d.in) > 0 {
+			d.skipLF = false
+			if d.in[0] == '\n' {
+				d.advance(1)
+			}
+		}
+		n, found := d.lineEnd()
+		if len(d.line)+n > d.max() {
+			return Event{}, false, d.fail()
+		}
+		if !found {
+			d.carry()
+			return Event{}, false, nil
+		}
+		line, own := d.in[:n], false
+		if len(d.line) > 0 {
+			d.line = append(d.line, line...)
+			line, own = d.line, true
+		}
+		d.skipLF = d.in[n] == '\r'
+		d.advance(n + 1)
+		if len(line) == 0 {
+			if ev, ok := d.dispatch(); ok {
+				return ev, true, nil
+			}
+			continue
+		}
+		if !d.apply(line, own) {
+			return Event{}, false, d.fail()
+		}
+		if own {
+			d.line = small(d.line)
+		}
+	}
+}
+
+// End says that the body has come to its clean end. It returns what Next would return, and then the event that lacks
+// only its empty line, if there is one: some providers omit it, and whether such an event is whole is for its data to
+// say. Call End until ok is false.
+func (d *Decoder) End() (ev Event, ok bool, err error) {
+	if ev, ok, err = d.Next(); ok || err != nil {
+		return ev, ok, err
+	}
+	if len(d.line) > 0 {
+		if !d.apply(d.line, true) {
+			return Event{}, false, d.fail()
+		}
+		d.line = small(d.line)
+	}
+	ev, ok = d.dispatch()
+	return ev, ok, nil
+}
+
+func (d *Decoder) max() int {
+	if d.MaxEvent > 0 {
+		return d.MaxEvent
+	}
+	return DefaultMaxEvent
+}
+
+func (d *Decoder) fail() error {
+	max := d.MaxEvent
+	*d = Decoder{MaxEvent: max, bom: int8(len(bom)), err: ErrTooLarge}
+	return d.err
+}
+
+func (d *Decoder) advance(n int) {
+	d.in = d.in[n:]
+	d.lf -= n
+	if d.lf < 0 {
+		d.lfKnown = d.lfKnown && d.lf+n < 0 // none was left, and none has come
+		d.lf = -1
+	}
+}
+
+// lineEnd returns the length of the line that in begins with, and whether its end is there. The place of the next LF
+// is remembered, or a body of short lines that end with CR would be searched for it to the end again and again.
+func (d *Decoder) lineEnd() (n int, found bool) {
+	if !d.lfKnown {
+		d.lf, d.lfKnown = bytes.IndexByte(d.in, '\n'), true
+	}
+	p := d.in
+	if d.lf >= 0 {
+		p = p[:d.lf]
+	}
+	if i := bytes.IndexByte(p, '\r'); i >= 0 {
+		return i, true
+	}
+	return len(p), d.lf >= 0
+}
+
+// apply reads one line that is not empty. own says that the line is d.line. It reports false where the event becomes
+// too large.
+func (d *Decoder) apply(line []byte, own bool) bool {
+	name, value, _ := bytes.Cut(line, []byte{':'})
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	switch string(name) {
+	case "data":
+		if !d.hasData {
+			d.hasData = true
+			d.data, d.ownData = value, false
+			if own {
+				d.ownDataBuf()
+			}
+			return true
+		}
+		if len(d.data)+1+len(value) > d.max() {
+			return false
+		}
+		d.ownDataBuf()
+		d.data = append(append(d.data, '\n'), value...)
+		d.dataBuf = d.data
+	case "event":
+		d.name, d.ownName = value, false
+		if own {
+			d.ownNameBuf()
+		}
+	}
+	return true
+}
+
+// dispatch ends the current event and reports whether it is one: an event without a data line is not.
+func (d *Decoder) dispatch() (Event, bool) {
+	ev, ok := Event{Name: d.name, Data: d.data}, d.hasData
+	d.data, d.name, d.hasData, d.ownData, d.ownName = nil, nil, false, false, false
+	// The event may lie in these buffers, which is no matter: its slices keep a large one alive that is dropped here,
+	// and a small one is written to again by a later call only.
+	d.dataBuf, d.nameBuf = small(d.dataBuf), small(d.nameBuf)
+	return ev, ok
+}
+
+// carry copies what the caller's memory holds of the current event, for its bytes are used up.
+func (d *Decoder) carry() {
+	d.line = append(d.line, d.in...)
+	d.in, d.lfKnown = nil, false
+	if d.hasData {
+		d.ownDataBuf()
+	}
+	if len(d.name) > 0 {
+		d.ownNameBuf()
+	}
+}
+
+func (d *Decoder) ownDataBuf() {
+	if !d.ownData {
+		d.data = append(d.dataBuf[:0], d.data...)
+		d.dataBuf, d.ownData = d.data, true
+	}
+}
+
+func (d *Decoder) ownNameBuf() {
+	if !d.ownName {
+		d.name = append(d.nameBuf[:0], d.name...)
+		d.nameBuf, d.ownName = d.name, true
+	}
+}
+
+// readBOM skips a byte order mark at the body's start, which may come in three pieces.
+func (d *Decoder) readBOM() {
+	for len(d.in) > 0 && d.bom < int8(len(bom)) {
+		if d.in[0] != bom[d.bom] {
+			d.line = append(d.line, bom[:d.bom]...)
+			d.bom = int8(len(bom))
+			return
+		}
+		d.bom++
+		d.in = d.in[1:]
+	}
+}
+
+func small(b []byte) []byte {
+	if cap(b) > keep {
+		return nil
+	}
+	return b[:0]
+}
