@@ -113,16 +113,16 @@ const maxFloat = 0x1p1023 * (1 + (1 - 0x1p-52))
 // scale is f times ten to the power of e.
 func scale(f float64, e int) float64 {
 	const step = len(powersOfTen) - 1
-	for ; e > 0 && f != 0; e -= step {
-		f *= powersOfTen[min(e, step)]
-		if f > maxFloat {
-			return maxFloat
+	if e < 0 {
+		for ; e < -step && f != 0; e += step {
+			f /= powersOfTen[step]
 		}
+		return f / powersOfTen[min(-e, step)]
 	}
-	for ; e < 0 && f != 0; e += step {
-		f /= powersOfTen[min(-e, step)]
+	for ; e > step && f != 0 && f <= maxFloat; e -= step {
+		f *= powersOfTen[step]
 	}
-	return f
+	return min(f*powersOfTen[min(e, step)], maxFloat)
 }
 
 // AppendInt appends a number.

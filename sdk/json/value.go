@@ -29,6 +29,9 @@ func (v Value) Get(name string) Value {
 			found = r.Raw()
 		}
 	}
+	if r.Failed() {
+		return nil
+	}
 	return found
 }
 
@@ -36,36 +39,47 @@ func (v Value) Get(name string) Value {
 func (v Value) Inside() []byte {
 	var r Reader
 	r.Reset(v)
-	return r.Inside()
+	s := r.Inside()
+	if r.End() != nil {
+		return nil
+	}
+	return s
 }
 
 // Text is the text of a string, nil if the value is not a string.
 func (v Value) Text() []byte {
 	var r Reader
 	r.Reset(v)
-	return r.Text()
+	s := r.Text()
+	if r.End() != nil {
+		return nil
+	}
+	return s
 }
 
 // Is says whether the value is a string with this text.
 func (v Value) Is(text string) bool { return v.Kind() == String && string(v.Text()) == text }
 
-// Int is a whole number.
+// Int is a whole number; see Reader.Int.
 func (v Value) Int() (n int64, ok bool) {
 	var r Reader
 	r.Reset(v)
-	return r.Int()
+	n, ok = r.Int()
+	return n, ok && r.End() == nil
 }
 
-// Float is a number.
+// Float is a number; see ParseFloat.
 func (v Value) Float() (f float64, ok bool) {
 	var r Reader
 	r.Reset(v)
-	return r.Float()
+	f, ok = r.Float()
+	return f, ok && r.End() == nil
 }
 
 // Bool is true or false.
 func (v Value) Bool() (value, ok bool) {
 	var r Reader
 	r.Reset(v)
-	return r.Bool()
+	value, ok = r.Bool()
+	return value, ok && r.End() == nil
 }
