@@ -30,8 +30,8 @@ var flagNames = [...]string{
 type Summary struct {
 	RequestID    []byte
 	Time         int64  // Unix time in milliseconds
-	Attempt      int64  // 0 for the first target that is tried, then 1, …
-	Random       uint64 // the same for every attempt of a request
+	Attempt      int64  // 1 for the first target that is tried, then 2, …
+	Random       uint64 // for drawing lots; it says nothing of the request
 	Stream       bool   // the client asks for a stream
 	IncludeUsage bool   // the client asks for the usage in its stream
 	Model        []byte // as the client asked
@@ -61,7 +61,7 @@ func (s *Summary) Read(r *json.Reader) {
 		case "attempt":
 			s.Attempt, _ = r.Int()
 		case "random":
-			s.Random, _ = r.Uint()
+			s.Random = readHex(r.Inside())
 		case "stream":
 			s.Stream, _ = r.Bool()
 		case "include_usage":
@@ -80,6 +80,22 @@ func (s *Summary) Read(r *json.Reader) {
 			s.Options = r.Raw()
 		}
 	}
+}
+
+// readHex reads up to 16 hexadecimal digits in lower case.
+func readHex(digits []byte) (n uint64) {
+	for _, c := range digits {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		default:
+			return 0
+		}
+		n = n<<4 | uint64(c)
+	}
+	return n
 }
 
 func (s *Summary) readLimits(r *json.Reader) {

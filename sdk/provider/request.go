@@ -17,8 +17,9 @@ import (
 // body ever being copied into the plugin, or one that is written (JSON, Write). Without either, the client's body is
 // sent as it came.
 //
-// Paths into the client's body are JSON pointers (RFC 6901); in edits the segment * stands for every element of an
-// array. Edits apply to the body as the client sent it, together, when the call returns.
+// Paths into the client's body are JSON pointers (RFC 6901); in edits the token * stands for every element of an array.
+// Edits refer to the body as the client sent it, do not see each other, and are applied together when the call returns.
+// An edit returns true if it found something to do.
 //
 // The methods of Answer are there for a provider that answers at once.
 type Request struct {
@@ -70,7 +71,7 @@ func (r *Request) Get(path string) json.Value {
 // Exists says whether the client's body has a value, without copying it.
 func (r *Request) Exists(path string) bool { return host.BodyGet(guest.Bytes(path), nil) >= 0 }
 
-// Set gives a member of the client's body a value. It returns false if the host refuses the path.
+// Set gives a member of the client's body a value, and adds it where there is none.
 func (r *Request) Set(path string, value []byte) bool {
 	return host.BodySet(guest.Bytes(path), value) == abi.StatusOK
 }
@@ -94,12 +95,12 @@ func (r *Request) Delete(path string) bool {
 	return host.BodyDelete(guest.Bytes(path)) == abi.StatusOK
 }
 
-// Rename gives a member of the client's body another name.
+// Rename gives a member of the client's body another name. It returns false too where that name is taken.
 func (r *Request) Rename(path, name string) bool {
 	return host.BodyRename(guest.Bytes(path), guest.Bytes(name)) == abi.StatusOK
 }
 
-// Replace gives a member a new value where its value is old.
+// Replace gives a member a new value where its value is old: a string, a number or a literal. Both are JSON.
 func (r *Request) Replace(path, old, new string) bool {
 	return host.BodyReplace(guest.Bytes(path), guest.Bytes(old), guest.Bytes(new)) == abi.StatusOK
 }
