@@ -1,0 +1,67 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// credential is what must not reach a plugin: a value, and the variables that it is made of.
+type credential struct {
+	value string
+	vars  []string
+}
+
+// minSearch is the length from which on a credential is searched for inside other strings. A shorter one would be found
+// in words; it is compared whole.
+const minSearch = 8
+
+// credential remembers the value of n, which may be empty.
+func (l *loader) credential(n *node) {
+	c := credential{value: n.text}
+	for _, v := range n.vars {
+		c.vars = append(c.vars, v.name)
+	}
+	l.credentials = append(l.credentials, c)
+}
+
+// searchCredentials refuses a free table that holds a credential: a plugin reads its settings and options, and no
+// plugin may see one. A string made of a credential's variable is refused even where the variable is not set.
+func (l *loader) searchCredentials() {
+	if len(l.d.free) == 0 {
+		return
+	}
+	values, vars := map[string]bool{}, map[string]bool{}
+	var long []string
+	for _, c := range l.credentials {
+		if c.value != "" {
+			values[c.value] = true
+			if len(c.value) >= minSearch {
+				long = append(long, c.value)
+			}
+		}
+		for _, v := range c.vars {
+			vars[v] = true
+		}
+	}
+	holds := func(text string) bool {
+		return values[text] || slices.ContainsFunc(long, func(v string) bool { return strings.Contains(text, v) })
+	}
+	var walk func(n *node, where keyPath)
+	walk = func(n *node, where keyPath) {
+		if n.kind == kindString && (holds(n.text) || slices.ContainsFunc(n.vars, func(v variable) bool { return vars[v.name] })) {
+			l.d.fail(n.offset, where.String(), "holds a configured credential, which a plugin must not see")
+		}
+		for i, e := range n.items {
+			walk(e, where.element(i))
+		}
+		for _, m := range n.names {
+			if holds(m.name) {
+				l.d.fail(m.offset, where.String(), "has a configured credential as the name of a member, which a plugin must not see")
+			}
+			walk(m.value, where.child(m.name))
+		}
+	}
+	for _, f := range l.d.free {
+		walk(f.n, f.path)
+	}
+}

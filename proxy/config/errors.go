@@ -1,0 +1,110 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Position is a place in the file. Both count from 1, and Column counts characters; zero stands for the file as a whole.
+type Position struct{ Line, Column int }
+
+// Error is one thing that is wrong with a configuration. It never holds a credential, nor a value that came out of a
+// variable.
+type Error struct {
+	File string
+	Position
+	Key  string // the path of the member, "models[0].targets[1].provider"; "" where it is about the syntax
+	Text string
+}
+
+// Error returns "file:line:column: key: text", without the parts that are not known.
+func (e Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	if e.Key != "" {
+		b.WriteString(": ")
+		b.WriteString(e.Key)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Text)
+	return b.String()
+}
+
+// Errors is everything that is wrong with a configuration, in the order of the file.
+type Errors []Error
+
+// Error returns one line for each error.
+func (es Errors) Error() string {
+	lines := make([]string, len(es))
+	for i, e := range es {
+		lines[i] = e.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns each Error.
+func (es Errors) Unwrap() []error {
+	out := make([]error, len(es))
+	for i, e := range es {
+		out[i] = e
+	}
+	return out
+}
+
+func (es Errors) sorted() Errors {
+	slices.SortStableFunc(es, func(a, b Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return es
+}
+
+// rule is what a check of a single value returns; the caller adds where the value stands.
+func rule(format string, args ...any) error { return fmt.Errorf(format, args...) }
+
+// suggest returns ", did you mean …?" for the known name nearest to name, or "" where none is near.
+func suggest(name string, known []string) string {
+	best, distance := "", len(name)/3+2
+	for _, k := range known {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < distance {
+			best, distance = k, d
+		}
+	}
+	if best == "" || distance >= len(best) {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %q?", best)
+}
+
+// maxSuggest bounds the names that are compared, in bytes: the comparison takes the product of their lengths.
+const maxSuggest = 64
+
+// editDistance counts insertions, deletions, replacements and swaps of neighbours between two names.
+func editDistance(a, b string) int {
+	if len(a) > maxSuggest || len(b) > maxSuggest {
+		return maxSuggest
+	}
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			differ := 1
+			if a[i-1] == b[j-1] {
+				differ = 0
+			}
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+differ)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"bytes"
+	"strings"
+)
+
+// variable is one ${NAME} that a value was made of.
+type variable struct {
+	name string
+	set  bool // to something that is not empty
+}
+
+// expand replaces ${NAME}, ${NAME:-default} and $$ in a string. The default stands in for a variable that is not set or
+// empty, as in a shell. ${NAME} alone must be set, so that a missing variable is never an empty credential by accident:
+// what may be missing is written ${NAME:-}. raw is the string as it stands in the file, for positions.
+func (d *document) expand(n *node, raw []byte, where keyPath) {
+	if !strings.Contains(n.text, "$") {
+		return
+	}
+	// An expression that is written with escapes cannot be found in raw; then the string's own position serves.
+	fail := func(expression, format string, args ...any) {
+		d.fail(n.offset+max(0, bytes.Index(raw, []byte(expression))), where.String(), format, args...)
+		n.kind = kindBroken
+	}
+	var out strings.Builder
+	rest := n.text
+	for {
+		before, after, found := strings.Cut(rest, "$")
+		out.WriteString(before)
+		if !found {
+			break
+		}
+		switch {
+		case strings.HasPrefix(after, "$"):
+			out.WriteByte('$')
+			rest = after[1:]
+		case strings.HasPrefix(after, "{"):
+			inner, tail, closed := strings.Cut(after[1:], "}")
+			name, fallback, optional := strings.Cut(inner, ":-")
+			switch {
+			case !closed:
+				fail("$"+after, "${ without a closing }; write $$ for a dollar sign")
+				return
+			case !variableName(name):
+				fail("${"+inner, "the name of a variable has letters, digits and _ only; write $$ for a dollar sign")
+			case strings.Contains(fallback, "${"):
+				fail("${"+inner, "a default cannot hold another variable")
+			default:
+				value, ok := d.env(name)
+				set := ok && value != ""
+				n.vars = append(n.vars, variable{name, set})
+				switch {
+				case optional && !set:
+					value = strings.ReplaceAll(fallback, "$$", "$")
+				case !ok:
+					fail("${"+inner, "%s is not set; write ${%s:-} where it may be missing", name, name)
+				}
+				out.WriteString(value)
+			}
+			rest = tail
+		default:
+			out.WriteByte('$')
+			rest = after
+		}
+	}
+	n.text = out.String()
+}
+
+func variableName(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// unset says why a value is empty: the variables that it was made of, or that it is written so.
+func (n *node) unset(what string) string {
+	var names []string
+	for _, v := range n.vars {
+		if !v.set {
+			names = append(names, v.name)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return what + " is empty"
+	case 1:
+		return names[0] + " is not set"
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1] + " are not set"
+}

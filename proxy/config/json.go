@@ -1,0 +1,130 @@
+package config
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// object is a JSON object whose members keep their order.
+type object []field
+
+type field struct {
+	name string
+	json []byte
+}
+
+// over returns o with the members of top put over its own. Neither is changed.
+func (o object) over(top object) object {
+	if len(top) == 0 {
+		return o
+	}
+	out := make(object, len(o), len(o)+len(top))
+	copy(out, o)
+next:
+	for _, f := range top {
+		for i := range o {
+			if out[i].name == f.name {
+				out[i] = f
+				continue next
+			}
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// raw renders the object.
+func (o object) raw() json.RawMessage {
+	b := []byte{'{'}
+	for i, f := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, f.name), ':')
+		b = append(b, f.json...)
+	}
+	return append(b, '}')
+}
+
+// freeMember is a member of a free table; no credential may be in it.
+type freeMember struct {
+	n    *node
+	path keyPath
+}
+
+// free reads a table whose members are a plugin's business. skip names those that are not.
+func (t *table) free(skip ...string) object {
+	if t.n == nil {
+		return nil
+	}
+	var o object
+next:
+	for _, m := range t.n.names {
+		for _, s := range skip {
+			if m.name == s {
+				continue next
+			}
+		}
+		t.known = append(t.known, m.name)
+		t.d.free = append(t.d.free, freeMember{m.value, t.path.child(m.name)})
+		o = append(o, field{m.name, t.d.appendJSON(nil, m.value, t.path.child(m.name))})
+	}
+	return o
+}
+
+// appendJSON writes a value as JSON: dates as strings, everything else as what it is, members in the order of the file.
+func (d *document) appendJSON(b []byte, n *node, where keyPath) []byte {
+	switch n.kind {
+	case kindString, kindDate:
+		return appendString(b, n.text)
+	case kindBool:
+		return strconv.AppendBool(b, n.bool)
+	case kindInteger:
+		return strconv.AppendInt(b, n.number, 10)
+	case kindFloat:
+		if math.IsInf(n.float, 0) || math.IsNaN(n.float) {
+			d.fail(n.offset, where.String(), "%s has no form in JSON, which is how a plugin gets its settings", n.text)
+			return append(b, "null"...)
+		}
+		return appendFloat(b, n.float)
+	case kindArray:
+		b = append(b, '[')
+		for i, e := range n.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = d.appendJSON(b, e, where.element(i))
+		}
+		return append(b, ']')
+	case kindTable:
+		b = append(b, '{')
+		for i, m := range n.names {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendString(b, m.name), ':')
+			b = d.appendJSON(b, m.value, where.child(m.name))
+		}
+		return append(b, '}')
+	}
+	// A broken value has been reported, so this JSON is never seen.
+	return append(b, "null"...)
+}
+
+// appendFloat keeps a number without a fraction recognisable as a float.
+func appendFloat(b []byte, f float64) []byte {
+	at := len(b)
+	b = strconv.AppendFloat(b, f, 'g', -1, 64)
+	if !strings.ContainsAny(string(b[at:]), ".e") {
+		b = append(b, ".0"...)
+	}
+	return b
+}
+
+func appendString(b []byte, s string) []byte {
+	// A string always marshals.
+	q, _ := json.Marshal(s)
+	return append(b, q...)
+}

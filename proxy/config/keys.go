@@ -1,0 +1,120 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+const (
+	maxID     = 256 // bytes of a model's id
+	maxSecret = 4096
+)
+
+func (l *loader) keys(tables []table) {
+	names, digests := make(map[string]int, len(tables)), make(map[Digest]int, len(tables))
+	l.cfg.Keys = make([]Key, 0, len(tables))
+	for i := range tables {
+		t := &tables[i]
+		k := Key{Pos: t.position()}
+		name, n := t.required("name")
+		if n != nil {
+			if err := checkName(name); err != nil {
+				t.fail(n, "name", "%s: %v", show(n), err)
+			} else if first, twice := names[name]; twice {
+				t.fail(n, "name", "%s is the name of keys[%d] already", show(n), first)
+			}
+			names[name] = i
+			k.Name = name
+		}
+		if l.secret(t, &k) {
+			if first, twice := digests[k.Digest]; twice {
+				t.fail(nil, "", "has the secret of keys[%d]", first)
+			}
+			digests[k.Digest] = i
+		}
+		var there bool
+		if k.Models, there = t.globs("models"); !there {
+			k.Models = []Glob{"*"}
+		}
+		k.NotBefore, _ = t.moment("not_before")
+		var at *node
+		if k.Expires, at = t.moment("expires"); at != nil && !k.Expires.After(l.o.Now) {
+			t.warn(at, "expires", "the key has expired")
+		}
+		if !k.Expires.IsZero() && !k.NotBefore.Before(k.Expires) {
+			t.fail(at, "expires", "must be later than not_before")
+		}
+		k.Disabled = t.bool("disabled", false)
+		t.finish()
+		l.cfg.Keys = append(l.cfg.Keys, k)
+	}
+}
+
+// secret reads the secret or the digest of a key, of which there must be one.
+func (l *loader) secret(t *table, k *Key) bool {
+	secret, s := t.text("secret")
+	digest, d := t.text("digest")
+	switch {
+	case t.has("secret") && t.has("digest"):
+		t.fail(d, "digest", "write secret or digest, not both")
+	case !t.has("secret") && !t.has("digest"):
+		t.fail(nil, "", "secret or digest is missing; `sluice keys new` makes both")
+	case s != nil:
+		if secret == "" {
+			t.fail(s, "secret", "%s", s.unset("the secret"))
+			return false
+		}
+		if err := checkSecret(secret); err != nil {
+			t.fail(s, "secret", "%v", err)
+			return false
+		}
+		l.credential(s)
+		k.Secret, k.Digest = Secret(secret), sha256.Sum256([]byte(secret))
+		return true
+	case d != nil:
+		number, ok := strings.CutPrefix(digest, "sha256:")
+		sum, err := hex.DecodeString(number)
+		if !ok || err != nil || len(sum) != len(k.Digest) {
+			t.fail(d, "digest", `must be "sha256:" and 64 hexadecimal digits`)
+			return false
+		}
+		copy(k.Digest[:], sum)
+		return true
+	}
+	return false
+}
+
+// checkSecret checks that a credential can be sent in a header. Its errors say nothing about its value.
+func checkSecret(s string) error {
+	if len(s) > maxSecret {
+		return rule("has more than %d bytes", maxSecret)
+	}
+	if err := checkPrintable(s); err != nil {
+		return rule("has a space, a line end or another character that no key has")
+	}
+	return nil
+}
+
+// moment reads a date, which stands for its first moment in UTC, or a date and time with an offset. Both may also be
+// written as strings, so that they can come from a variable.
+func (t *table) moment(name string) (time.Time, *node) {
+	n := t.look(name)
+	if n == nil || n.kind == kindBroken {
+		return time.Time{}, nil
+	}
+	if n.kind == kindDate || n.kind == kindString {
+		if at, err := parseDateTime(n.text); err == nil {
+			return at, n
+		}
+		var day toml.LocalDate
+		if day.UnmarshalText([]byte(n.text)) == nil {
+			return day.AsTime(time.UTC), n
+		}
+	}
+	t.fail(n, name, "must be a date such as 2027-01-31, or a date and time with an offset such as 2027-01-31T12:00:00Z")
+	return time.Time{}, nil
+}

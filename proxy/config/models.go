@@ -1,0 +1,167 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxTokens = 1 << 40
+	maxWeight = 1 << 20
+)
+
+func (l *loader) models(tables []table) {
+	ids := make(map[string]int, len(tables))
+	l.cfg.Models = make([]Model, 0, len(tables))
+	for i := range tables {
+		t := &tables[i]
+		m := Model{Pos: t.position()}
+		id, n := t.required("id")
+		if n != nil {
+			if err := checkID(id); err != nil {
+				t.fail(n, "id", "%s: %v", show(n), err)
+			} else if first, twice := ids[id]; twice {
+				t.fail(n, "id", "%s is the id of models[%d] already", show(n), first)
+			}
+			ids[id] = i
+			m.ID = id
+		}
+		m.Targets, m.Off = l.targets(t, id)
+		m.DisplayName, m.OwnedBy = t.label("display_name"), t.label("owned_by")
+		if m.DisplayName == "" {
+			m.DisplayName = id
+		}
+		if m.OwnedBy == "" && len(m.Targets) > 0 {
+			m.OwnedBy = m.Targets[0].Provider
+		}
+		m.Created = t.created()
+		pricing := t.table("pricing")
+		m.Pricing = Pricing{Input: pricing.price("input"), Output: pricing.price("output")}
+		pricing.finish()
+		m.MaxTokens = t.integer("max_tokens", 0, 1, maxTokens)
+		m.DefaultMaxTokens = t.integer("default_max_tokens", 0, 1, maxTokens)
+		if m.MaxTokens > 0 && m.DefaultMaxTokens > m.MaxTokens {
+			t.fail(t.look("default_max_tokens"), "default_max_tokens", "is more than max_tokens")
+		}
+		m.Thinking = t.bool("thinking", false)
+		t.finish()
+		l.cfg.Models = append(l.cfg.Models, m)
+	}
+}
+
+// targets reads the targets of a model, and why none of them can be used where that is so.
+func (l *loader) targets(t *table, id string) (out []Target, off string) {
+	tables := t.tables("targets")
+	if len(tables) == 0 && (!t.has("targets") || t.look("targets").kind == kindArray) {
+		t.fail(t.look("targets"), "targets", "a model needs at least one target, { provider = \"…\", model = \"…\" }")
+	}
+	var reasons []string
+	for i := range tables {
+		t := &tables[i]
+		g := Target{Model: id}
+		var options object
+		if name, n := t.required("provider"); n != nil {
+			at, ok := l.providers[name]
+			if !ok {
+				var known []string
+				for _, p := range l.cfg.Providers {
+					known = append(known, p.Name)
+				}
+				t.fail(n, "provider", "unknown provider %s%s", show(n), suggest(name, known))
+			} else if p := &l.cfg.Providers[at]; p.Off != "" {
+				reasons = append(reasons, fmt.Sprintf("provider %s is off: %s", name, p.Off))
+			}
+			g.Provider, options = name, l.providerOptions[name]
+		}
+		if model, n := t.text("model"); n != nil {
+			if err := checkID(model); err != nil {
+				t.fail(n, "model", "%s: %v", show(n), err)
+			}
+			g.Model = model
+		}
+		g.Weight = int(t.integer("weight", 1, 0, maxWeight))
+		g.Priority = int(t.integer("priority", 0, -maxWeight, maxWeight))
+		g.Fallback = t.bool("fallback", false)
+		own := t.table("options")
+		g.Options = options.over(own.free()).raw()
+		t.finish()
+		out = append(out, g)
+	}
+	if len(reasons) < len(out) {
+		return out, ""
+	}
+	return out, strings.Join(compact(reasons), "; ")
+}
+
+// compact drops repeated reasons.
+func compact(in []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range in {
+		if !seen[s] {
+			out = append(out, s)
+		}
+		seen[s] = true
+	}
+	return out
+}
+
+// checkID checks a model's id, which appears in paths and headers.
+func checkID(s string) error {
+	switch {
+	case s == "":
+		return rule("must not be empty")
+	case len(s) > maxID:
+		return rule("has more than %d bytes", maxID)
+	}
+	return checkPrintable(s)
+}
+
+// label reads a text for people: any characters but controls.
+func (t *table) label(name string) string {
+	s, n := t.text(name)
+	if n == nil {
+		return ""
+	}
+	if len(s) > maxID || !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		t.fail(n, name, "must have at most %d bytes, and no control characters", maxID)
+		return ""
+	}
+	return s
+}
+
+// created reads a date, a date and time, or Unix seconds.
+func (t *table) created() int64 {
+	n := t.look("created")
+	if n != nil && n.kind == kindInteger {
+		return t.integer("created", 0, 0, 1<<40)
+	}
+	at, n := t.moment("created")
+	if n == nil {
+		return 0
+	}
+	if at.Before(time.Unix(0, 0)) {
+		t.fail(n, "created", "must not be before 1970")
+		return 0
+	}
+	return at.Unix()
+}
+
+// router reads [router]: the plugin, and settings that are the plugin's own business.
+func (l *loader) router(t table) {
+	r := &l.cfg.Router
+	r.Settings = object{}.raw()
+	if !t.exists() {
+		return
+	}
+	r.Pos = t.position()
+	r.Plugin = l.pluginOf(&t)
+	if _, ok := presets[r.Plugin]; ok {
+		t.fail(t.look("plugin"), "plugin", "%q is a provider's plugin, not a router's", r.Plugin)
+	}
+	l.use(r.Plugin)
+	r.Settings = l.pluginSettings[r.Plugin].over(t.free("plugin")).raw()
+}

@@ -1,0 +1,25 @@
+package config
+
+// preset is what the gateway knows about a bundled provider plugin: the defaults of the providers that use it.
+type preset struct {
+	local   bool // it answers by itself: no base_url, no credential
+	auth    Auth
+	paths   []string
+	headers []string
+	options object
+}
+
+// presets are the bundled providers by the name of their plugin. A plugin without a row, bundled or not, is told
+// everything in its provider's table.
+var presets = map[string]preset{
+	"openai": {
+		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
+		paths: []string{"/chat/completions", "/models"},
+	},
+	"anthropic": {
+		auth:    Auth{Header: "x-api-key"},
+		paths:   []string{"/v1/messages", "/v1/models"},
+		headers: []string{"anthropic-version", "anthropic-beta"},
+	},
+	"demo": {local: true},
+}

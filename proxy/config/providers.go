@@ -1,0 +1,360 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plugins reads [plugins], where files are declared and bundled plugins get other defaults.
+func (l *loader) pluginTables(t table) {
+	for _, e := range t.entries() {
+		t := &e.table
+		p := Plugin{Name: e.name, Pos: t.position()}
+		bundled := slices.Contains(l.o.Bundled, e.name)
+		isolation := []string{IsolationKey, IsolationShared, IsolationCall}
+		if bundled {
+			isolation[0], isolation[1] = isolation[1], isolation[0]
+		}
+		switch {
+		case bundled && t.has("file"):
+			t.fail(t.look("file"), "file", "%q is the name of a bundled plugin; give the file another name", e.name)
+			t.look("sha256")
+		case bundled:
+		default:
+			p.File, p.SHA256 = l.pluginFile(t)
+		}
+		p.Isolation = t.choice("isolation", isolation...)
+		p.MemoryPages = uint32((t.size("memory", 0, 1<<20, 1<<32) + pageSize - 1) / pageSize)
+		settings := t.table("settings")
+		l.pluginSettings[e.name] = settings.free()
+		t.finish()
+		l.addPlugin(p)
+	}
+}
+
+const pageSize = 64 << 10
+
+func (l *loader) addPlugin(p Plugin) {
+	l.plugins[p.Name] = len(l.cfg.Plugins)
+	l.cfg.Plugins = append(l.cfg.Plugins, p)
+}
+
+func (l *loader) pluginFile(t *table) (file, sum string) {
+	file, n := t.required("file")
+	if n == nil {
+		t.look("sha256")
+		return "", ""
+	}
+	sum, n = t.required("sha256")
+	if n != nil && !hexDigest(sum) {
+		t.fail(n, "sha256", "must be 64 hexadecimal digits")
+	}
+	return l.relative(file), strings.ToLower(sum)
+}
+
+func hexDigest(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}
+
+// pluginOf reads the member that names a plugin, and adds a bundled one where it is named for the first time.
+func (l *loader) pluginOf(t *table) string {
+	name, n := t.required("plugin")
+	if n == nil {
+		return ""
+	}
+	if _, ok := l.plugins[name]; !ok {
+		if !slices.Contains(l.o.Bundled, name) {
+			known := slices.Clone(l.o.Bundled)
+			for _, p := range l.cfg.Plugins {
+				known = append(known, p.Name)
+			}
+			t.fail(n, "plugin", "unknown plugin %s%s; a file is declared in [plugins.NAME]", show(n), suggest(name, known))
+			return ""
+		}
+		l.addPlugin(Plugin{Name: name, Isolation: IsolationShared})
+	}
+	return name
+}
+
+func (l *loader) use(plugin string) {
+	if i, ok := l.plugins[plugin]; ok {
+		l.cfg.Plugins[i].InUse = true
+	}
+}
+
+func (l *loader) providerTables(t table) {
+	for _, e := range t.entries() {
+		l.provider(e.name, &e.table)
+	}
+}
+
+func (l *loader) provider(name string, t *table) {
+	p := Provider{Name: name, Pos: t.position()}
+	p.Plugin = l.pluginOf(t)
+	set, bundled := presets[p.Plugin]
+	for _, m := range []string{"file", "sha256"} {
+		if t.has(m) {
+			t.fail(t.look(m), m, "a file is declared in [plugins.NAME], and named here with plugin = %q", "NAME")
+		}
+	}
+	if !t.bool("enabled", true) {
+		p.Off = "enabled is false"
+	}
+	l.baseURL(t, &p, bundled && !set.local)
+	l.auth(t, &p, set.auth)
+	timeouts(t, &p.Timeout)
+	l.listModels(t, &p)
+	p.Paths = slices.Clone(set.paths)
+	if elements, there := t.strings("paths"); there {
+		p.Paths = nil
+		for _, e := range elements {
+			if err := checkPath(e.text); err != nil {
+				t.fail(e, "paths", "%s: %v", show(e), err)
+			}
+			p.Paths = append(p.Paths, e.text)
+		}
+	}
+	if p.BaseURL != "" && p.Plugin != "" && len(p.Paths) == 0 {
+		t.fail(nil, "paths", "is missing: the plugin %q may ask for no path of the upstream", p.Plugin)
+	}
+	p.Headers = slices.Clone(set.headers)
+	if elements, there := t.strings("headers"); there {
+		p.Headers = nil
+		for _, e := range elements {
+			if err := checkPluginHeader(e.text, p.Auth.Header); err != nil {
+				t.fail(e, "headers", "%s: %v", show(e), err)
+			}
+			p.Headers = append(p.Headers, strings.ToLower(e.text))
+		}
+	}
+	p.MaxConns = int(t.integer("max_conns", standardConns, 1, 1<<20))
+	settings, options := t.table("settings"), t.table("options")
+	p.Settings = l.pluginSettings[p.Plugin].over(settings.free()).raw()
+	all := set.options.over(options.free())
+	p.Options = all.raw()
+	t.finish()
+	if p.Off == "" {
+		l.use(p.Plugin)
+	}
+	l.providerOptions[name] = all
+	l.providers[name] = len(l.cfg.Providers)
+	l.cfg.Providers = append(l.cfg.Providers, p)
+}
+
+// baseURL reads base_url and allow_private. An empty base_url switches the provider off; one that is not written is an
+// error where the plugin is known to need it.
+func (l *loader) baseURL(t *table, p *Provider, needed bool) {
+	raw, n := t.text("base_url")
+	private, given := false, t.take("allow_private", kindBool)
+	switch {
+	case n == nil && !t.has("base_url"):
+		if needed {
+			t.fail(nil, "base_url", "is missing")
+		}
+	case n == nil:
+	case raw == "":
+		if p.Off == "" {
+			p.Off = n.unset("base_url")
+		}
+	default:
+		u, err := checkBaseURL(raw)
+		if err != nil {
+			t.fail(n, "base_url", "%s: %v", show(n), err)
+			break
+		}
+		p.BaseURL = strings.TrimRight(raw, "/")
+		var closed bool
+		private, closed = privateHost(u.Hostname())
+		switch {
+		case closed && given == nil:
+			t.fail(n, "base_url", "%s: the address is link-local or the like; write allow_private = true if it is meant", show(n))
+		case (private || closed) && given != nil && !given.bool:
+			t.fail(given, "allow_private", "is false, and base_url has a private address")
+		}
+		if u.Scheme == "http" && !private && t.has("auth") {
+			t.warn(n, "base_url", "the credential is sent without encryption")
+		}
+	}
+	p.AllowPrivate = private
+	if given != nil {
+		p.AllowPrivate = given.bool
+	}
+}
+
+// checkBaseURL refuses everything that an address to join paths to cannot have. Its errors do not quote the value,
+// which may hold a password.
+func checkBaseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || checkPrintable(s) != nil || strings.Contains(s, `\`):
+		return nil, rule("is no URL")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, rule("must begin with https:// or http://")
+	case u.User != nil:
+		return nil, rule("must not hold a user or a password; the credential belongs into auth")
+	case !hostName(u.Hostname()) && !isIP(u.Hostname()):
+		return nil, rule("has no valid host")
+	case u.Port() == "0" || strings.HasSuffix(u.Host, ":"):
+		return nil, rule("has no valid port")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
+		return nil, rule("must not have a query or a fragment")
+	case u.Path != "" && path.Clean(u.Path) != strings.TrimRight(u.Path, "/") && u.Path != "/":
+		return nil, rule("must not have an empty, . or .. segment")
+	}
+	return u, nil
+}
+
+func isIP(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// privateHost looks at an address that is written out, which no name server can change: private tells that it is
+// loopback or of a private network, which writing it allows; closed that it is of a kind that nobody means by accident,
+// such as the metadata service of a cloud.
+func privateHost(host string) (private, closed bool) {
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true, false
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false, false
+	}
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip.IsPrivate(), ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified()
+}
+
+// auth reads the credential. Without the table none is sent; an empty secret switches the provider off.
+func (l *loader) auth(t *table, p *Provider, standard Auth) {
+	a := t.table("auth")
+	if !a.exists() {
+		return
+	}
+	header, h := a.text("header")
+	query, q := a.text("query")
+	prefix, x := a.text("prefix")
+	switch {
+	case h != nil && q != nil:
+		a.fail(q, "query", "write header or query, not both")
+	case h != nil:
+		if err := checkCredentialHeader(header); err != nil {
+			a.fail(h, "header", "%s: %v", show(h), err)
+		}
+		p.Auth.Header = header
+		if strings.EqualFold(header, "authorization") {
+			p.Auth.Prefix = "Bearer "
+		}
+	case q != nil:
+		if query == "" || url.QueryEscape(query) != query {
+			a.fail(q, "query", "%s is no name of a query member", show(q))
+		}
+		p.Auth.Query = query
+	case standard.Header != "":
+		p.Auth = standard
+	default:
+		p.Auth = Auth{Header: "Authorization", Prefix: "Bearer "}
+	}
+	if x != nil {
+		if q != nil {
+			a.fail(x, "prefix", "belongs to a header, not to a query member")
+		}
+		for _, c := range []byte(prefix) {
+			if c < ' ' || c >= 0x7f {
+				a.fail(x, "prefix", "must have printable ASCII characters only")
+				break
+			}
+		}
+		p.Auth.Prefix = prefix
+	}
+	secret, s := a.text("secret")
+	switch {
+	case s == nil && !a.has("secret"):
+		a.fail(nil, "secret", `is missing; leave auth out where no credential is needed`)
+	case s == nil:
+	default:
+		l.credential(s)
+		if err := checkSecret(secret); err != nil {
+			a.fail(s, "secret", "%v", err)
+		}
+		if secret == "" && p.Off == "" {
+			p.Off = s.unset("auth.secret")
+		}
+		p.Auth.Secret = Secret(secret)
+	}
+	a.finish()
+}
+
+func timeouts(t *table, out *Timeout) {
+	limits := t.table("timeout")
+	out.Connect = limits.duration("connect", 3*time.Second, time.Millisecond, hour)
+	out.TLS = limits.duration("tls", 5*time.Second, time.Millisecond, hour)
+	out.FirstByte = limits.duration("first_byte", 60*time.Second, time.Millisecond, day)
+	out.Idle = limits.duration("idle", 60*time.Second, time.Millisecond, day)
+	out.Total = limits.duration("total", 15*time.Minute, time.Millisecond, 7*day)
+	out.Write = limits.duration("write", 30*time.Second, time.Millisecond, hour)
+	limits.finish()
+}
+
+func (l *loader) listModels(t *table, p *Provider) {
+	list := t.table("list_models")
+	p.ListModels.Enabled = list.bool("enabled", true) && list.exists()
+	p.ListModels.Every = list.duration("every", 10*time.Minute, time.Second, 7*day)
+	p.ListModels.Only, _ = list.globs("only")
+	list.finish()
+}
+
+// checkPath checks a path that a plugin may ask for; * stands for any run of characters but "/".
+func checkPath(s string) error {
+	switch {
+	case !strings.HasPrefix(s, "/"):
+		return rule("a path begins with /")
+	case path.Clean(s) != s:
+		return rule("a path has no empty, . or .. segment, and no / at its end")
+	case strings.ContainsAny(s, `\?#%`):
+		return rule(`a path has no \, ?, # or %%`)
+	}
+	return checkPrintable(s)
+}
+
+// ownHeaders are those that the gateway writes or that steer a connection; see rule 11 of sdk/abi/README.md.
+var ownHeaders = []string{
+	"authorization", "host", "cookie", "set-cookie", "content-length", "content-type", "accept", "accept-encoding", "content-encoding",
+	"transfer-encoding", "te", "trailer", "connection", "keep-alive", "proxy-connection", "proxy-authorization",
+	"proxy-authenticate", "upgrade", "expect", "forwarded", "via",
+}
+
+func checkPluginHeader(s, credential string) error {
+	lower := strings.ToLower(s)
+	switch {
+	case !headerName(s):
+		return rule("is no name of a header")
+	case slices.Contains(ownHeaders, lower), strings.HasPrefix(lower, "x-amz-"), strings.HasPrefix(lower, "x-forwarded-"),
+		credential != "" && strings.EqualFold(s, credential):
+		return rule("a plugin must not set this header")
+	}
+	return nil
+}
+
+func checkCredentialHeader(s string) error {
+	lower := strings.ToLower(s)
+	if !headerName(s) {
+		return rule("is no name of a header")
+	}
+	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(ownHeaders, lower) {
+		return rule("a credential cannot be sent in this header")
+	}
+	return nil
+}
+
+func headerName(s string) bool {
+	for _, c := range []byte(s) {
+		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	hour = time.Hour
+	day  = 24 * time.Hour
+
+	standardListen = "127.0.0.1:8080"
+	standardConns  = 16384
+	weakSecret     = 16 // characters, below which a client's key may be guessed
+)
+
+func (l *loader) server(t table) {
+	s := &l.cfg.Server
+	s.Listen = standardListen
+	if v, n := t.text("listen"); n != nil {
+		if err := checkListen(v); err != nil {
+			t.fail(n, "listen", "%s: %v", show(n), err)
+		}
+		s.Listen, l.listenAt = v, n.offset
+	}
+	// What auth is where it is not written depends on the keys; access decides.
+	if t.has("auth") {
+		s.Auth = t.choice("auth", AuthKeys, AuthNone)
+	} else {
+		t.look("auth")
+	}
+	s.MaxBody = t.size("max_body", 32<<20, 1<<10, 1<<30)
+	s.MaxConns = int(t.integer("max_conns", standardConns, 1, 1<<20))
+	s.ReadTimeout = t.duration("read_timeout", 30*time.Second, time.Millisecond, hour)
+	s.IdleTimeout = t.duration("idle_timeout", 120*time.Second, time.Millisecond, day)
+	s.WriteTimeout = t.duration("write_timeout", 30*time.Second, time.Millisecond, hour)
+	s.Heartbeat = t.duration("heartbeat", 15*time.Second, 0, hour)
+	s.ShutdownTimeout = t.duration("shutdown_timeout", 30*time.Second, 0, hour)
+	dir, _ := t.text("cache_dir")
+	s.CacheDir = l.relative(dir)
+	s.LogFormat = t.choice("log_format", "text", "json")
+	s.LogLevel = t.choice("log_level", "info", "debug", "warn", "error")
+	t.finish()
+}
+
+// access decides whether keys are asked for. Without a key the gateway is open to everybody, which is allowed on a
+// loopback address, or where auth = "none" says that it is meant.
+func (l *loader) access() {
+	s := &l.cfg.Server
+	reachable := !loopback(s.Listen)
+	switch {
+	case s.Auth == "" && len(l.cfg.Keys) > 0:
+		s.Auth = AuthKeys
+	case s.Auth == "" && reachable:
+		if len(l.d.errs) == 0 {
+			l.d.fail(l.listenAt, "server.auth", `%q can be reached from outside and no [[keys]] are configured; add a key, or write auth = "none" if everybody may use the gateway`, s.Listen)
+		}
+	case s.Auth == "":
+		s.Auth = AuthNone
+	case s.Auth == AuthKeys && len(l.cfg.Keys) == 0:
+		l.d.fail(l.listenAt, "server.auth", `auth is "keys" and no [[keys]] are configured`)
+	case s.Auth == AuthNone && len(l.cfg.Keys) > 0:
+		l.d.warn(l.listenAt, "server.auth", `auth is "none": the configured keys are not asked for`)
+	}
+	if s.Auth != AuthKeys || !reachable {
+		return
+	}
+	for i := range l.cfg.Keys {
+		if k := &l.cfg.Keys[i]; k.Secret != "" && len(k.Secret) < weakSecret {
+			l.d.warnings = append(l.d.warnings, Error{
+				File: l.d.file, Position: k.Pos, Key: keyPath{}.child("keys").element(i).child("secret").String(),
+				Text: "the secret is short enough to be guessed, and the gateway can be reached from outside; `sluice keys new` makes a good one",
+			})
+		}
+	}
+}
+
+func checkListen(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return rule(`write it as host:port, such as "127.0.0.1:8080" or ":8080"`)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+		return rule("the port must be a number from 0 to 65535")
+	}
+	if host == "" || host == "localhost" {
+		return nil
+	}
+	if _, err := netip.ParseAddr(host); err != nil && !hostName(host) {
+		return rule("the host must be an IP address or a name")
+	}
+	return nil
+}
+
+// loopback tells whether an address to listen on can be reached from this machine only.
+func loopback(listen string) bool {
+	host, _, _ := net.SplitHostPort(listen)
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// hostName tells whether s has the form of a DNS name.
+func hostName(s string) bool {
+	s = strings.TrimSuffix(s, ".")
+	if s == "" || len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for _, c := range []byte(label) {
+			if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+				return false
+			}
+		}
+	}
+	return true
+}

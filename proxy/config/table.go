@@ -1,0 +1,335 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// table reads the members of one table of the file. Each member that is asked for becomes a known one, and finish
+// reports all the others: a name cannot be read and yet be missing from the suggestions. A table that is not in the
+// file has no node; every member is then absent.
+type table struct {
+	d     *document
+	n     *node
+	path  *keyPath
+	known []string
+}
+
+// exists tells whether the table is in the file.
+func (t *table) exists() bool { return t.n != nil }
+
+// fail reports an error about a member, at n, or at the table where n is nil.
+func (t *table) fail(n *node, name, format string, args ...any) {
+	t.d.fail(t.offset(n), t.key(name), format, args...)
+}
+
+func (t *table) warn(n *node, name, format string, args ...any) {
+	t.d.warn(t.offset(n), t.key(name), format, args...)
+}
+
+func (t *table) offset(n *node) int {
+	switch {
+	case n != nil:
+		return n.offset
+	case t.n != nil:
+		return t.n.offset
+	}
+	return 0
+}
+
+func (t *table) key(name string) string {
+	if name == "" {
+		return t.path.String()
+	}
+	return t.path.child(name).String()
+}
+
+func (t *table) position() Position { return t.d.position(t.offset(nil)) }
+
+// take returns the member's value where it has the kind, else nil. Another kind is reported; what is broken has been.
+func (t *table) take(name string, want kind) *node {
+	n := t.look(name)
+	switch {
+	case n == nil || n.kind == kindBroken:
+		return nil
+	case n.kind != want:
+		t.fail(n, name, "must be %s, not %s", want.named(), n.kind.named())
+		return nil
+	}
+	return n
+}
+
+// look returns the member's value whatever it is, nil where it is absent.
+func (t *table) look(name string) *node {
+	t.known = append(t.known, name)
+	if t.n == nil {
+		return nil
+	}
+	if m := t.n.member(name); m != nil {
+		return m.value
+	}
+	return nil
+}
+
+// has tells whether the member is there, broken or not, without making its name a known one.
+func (t *table) has(name string) bool { return t.n != nil && t.n.member(name) != nil }
+
+// show quotes a value for an error. What came out of a variable is not shown, for it may be a credential that was put
+// into the wrong one.
+func show(n *node) string {
+	if len(n.vars) > 0 {
+		return "the value of ${" + n.vars[0].name + "}"
+	}
+	const limit = 80
+	if len(n.text) > limit {
+		return strconv.Quote(strings.ToValidUTF8(n.text[:limit], "")) + "…"
+	}
+	return strconv.Quote(n.text)
+}
+
+// text returns a string member; the node is nil where there is none.
+func (t *table) text(name string) (string, *node) {
+	n := t.take(name, kindString)
+	if n == nil {
+		return "", nil
+	}
+	return n.text, n
+}
+
+// required is text for a member that must be there and not be empty.
+func (t *table) required(name string) (string, *node) {
+	s, n := t.text(name)
+	switch {
+	case n == nil && !t.has(name):
+		t.fail(nil, name, "is missing")
+	case n != nil && s == "":
+		t.fail(n, name, "must not be empty")
+		return "", nil
+	}
+	return s, n
+}
+
+// choice returns a string member that is one of values; the first is the default.
+func (t *table) choice(name string, values ...string) string {
+	s, n := t.text(name)
+	if n == nil {
+		return values[0]
+	}
+	if !slices.Contains(values, s) {
+		t.fail(n, name, "%s is none of %s%s", show(n), strings.Join(values, ", "), suggest(s, values))
+		return values[0]
+	}
+	return s
+}
+
+func (t *table) bool(name string, standard bool) bool {
+	if n := t.take(name, kindBool); n != nil {
+		return n.bool
+	}
+	return standard
+}
+
+func (t *table) integer(name string, standard, least, most int64) int64 {
+	n := t.take(name, kindInteger)
+	if n == nil {
+		return standard
+	}
+	if n.number < least || n.number > most {
+		t.fail(n, name, "must be from %d to %d", least, most)
+		return standard
+	}
+	return n.number
+}
+
+// price reads a number of US dollars.
+func (t *table) price(name string) float64 {
+	n := t.look(name)
+	switch {
+	case n == nil || n.kind == kindBroken:
+		return 0
+	case n.kind != kindInteger && n.kind != kindFloat:
+		t.fail(n, name, "must be a number, not %s", n.kind.named())
+	case n.float < 0 || n.float > 1e9 || math.IsNaN(n.float):
+		t.fail(n, name, "must be from 0 to 1000000000 US dollars per million tokens")
+	default:
+		return n.float
+	}
+	return 0
+}
+
+// duration reads a string such as "1m30s".
+func (t *table) duration(name string, standard, least, most time.Duration) time.Duration {
+	n := t.look(name)
+	switch {
+	case n == nil || n.kind == kindBroken:
+		return standard
+	case n.kind != kindString:
+		t.fail(n, name, `must be a duration such as "60s", not %s`, n.kind.named())
+		return standard
+	}
+	v, err := time.ParseDuration(n.text)
+	switch {
+	case err != nil:
+		t.fail(n, name, `%s is no duration; write one such as "60s", "1m30s" or "500ms"`, show(n))
+	case v < least || v > most:
+		t.fail(n, name, "must be from %s to %s", least, most)
+	default:
+		return v
+	}
+	return standard
+}
+
+// units of size, longest name first.
+var units = []struct {
+	name  string
+	bytes int64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}
+
+// size reads a number of bytes, as an integer or as a string such as "32MiB".
+func (t *table) size(name string, standard, least, most int64) int64 {
+	n := t.look(name)
+	var v int64
+	switch {
+	case n == nil || n.kind == kindBroken:
+		return standard
+	case n.kind == kindInteger:
+		v = n.number
+	case n.kind == kindString:
+		var ok bool
+		if v, ok = parseSize(n.text); !ok {
+			t.fail(n, name, `%s is no size; write one such as "32MiB"`, show(n))
+			return standard
+		}
+	default:
+		t.fail(n, name, `must be a size such as "32MiB", not %s`, n.kind.named())
+		return standard
+	}
+	if v < least || v > most {
+		t.fail(n, name, "must be from %d to %d bytes", least, most)
+		return standard
+	}
+	return v
+}
+
+func parseSize(s string) (int64, bool) {
+	for _, u := range units {
+		if number, ok := strings.CutSuffix(s, u.name); ok {
+			v, err := strconv.ParseInt(strings.TrimRight(number, " "), 10, 64)
+			return v * u.bytes, err == nil && v >= 0 && v <= math.MaxInt64/u.bytes
+		}
+	}
+	v, err := strconv.ParseInt(s, 10, 64)
+	return v, err == nil
+}
+
+// strings returns the elements of an array of strings; there tells whether the member is in the file.
+func (t *table) strings(name string) (elements []*node, there bool) {
+	n := t.take(name, kindArray)
+	if n == nil {
+		return nil, t.has(name)
+	}
+	for i, e := range n.items {
+		switch e.kind {
+		case kindString:
+			elements = append(elements, e)
+		case kindBroken:
+		default:
+			t.d.fail(e.offset, t.path.child(name).element(i).String(), "must be a string, not %s", e.kind.named())
+		}
+	}
+	return elements, true
+}
+
+// globs reads an array of patterns of model ids.
+func (t *table) globs(name string) (globs []Glob, there bool) {
+	elements, there := t.strings(name)
+	for _, e := range elements {
+		if err := checkGlob(e.text); err != nil {
+			t.fail(e, name, "%s: %v", show(e), err)
+			continue
+		}
+		globs = append(globs, Glob(e.text))
+	}
+	return globs, there
+}
+
+// table returns a member that is a table.
+func (t *table) table(name string) table {
+	p := t.path.child(name)
+	return table{d: t.d, n: t.take(name, kindTable), path: &p}
+}
+
+// tables returns the elements of an array of tables, however it is written.
+func (t *table) tables(name string) []table {
+	n := t.take(name, kindArray)
+	if n == nil {
+		return nil
+	}
+	array := t.path.child(name)
+	out := make([]table, 0, len(n.items))
+	for i, e := range n.items {
+		p := array.element(i)
+		switch e.kind {
+		case kindTable:
+			out = append(out, table{d: t.d, n: e, path: &p})
+		case kindBroken:
+		default:
+			t.d.fail(e.offset, p.String(), "must be a table, not %s", e.kind.named())
+		}
+	}
+	return out
+}
+
+// entry is a table of a table whose names are the user's own.
+type entry struct {
+	name string
+	table
+}
+
+// entries returns the tables in this one, in the order of the file.
+func (t *table) entries() []entry {
+	if t.n == nil {
+		return nil
+	}
+	out := make([]entry, 0, len(t.n.names))
+	for _, m := range t.n.names {
+		e := entry{m.name, t.table(m.name)}
+		if e.n == nil {
+			continue
+		}
+		if err := checkName(m.name); err != nil {
+			t.d.fail(m.offset, t.key(m.name), "%v", err)
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// finish reports the members that nobody asked for.
+func (t *table) finish() {
+	if t.n == nil {
+		return
+	}
+	for _, m := range t.n.names {
+		if !slices.Contains(t.known, m.name) {
+			t.d.fail(m.offset, t.key(m.name), "unknown member%s", suggest(m.name, t.known))
+		}
+	}
+}
+
+// checkName checks the name of a key, plugin or provider. It appears in headers, logs and metrics.
+func checkName(s string) error {
+	ok := s != "" && len(s) <= 64
+	for i, c := range []byte(s) {
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+		ok = ok && (letter || i > 0 && (c == '.' || c == '_' || c == '-'))
+	}
+	if !ok {
+		return rule("a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit")
+	}
+	return nil
+}

@@ -1,0 +1,409 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// maxDepth bounds the nesting of tables and arrays, which bounds every recursion over a tree.
+const maxDepth = 32
+
+// kind is what a node holds.
+type kind uint8
+
+const (
+	kindBroken kind = iota // its error is reported; it counts as there, with no value
+	kindString
+	kindBool
+	kindInteger
+	kindFloat
+	kindDate // a date, a time or both
+	kindArray
+	kindTable
+)
+
+// named is how an error names a value of the kind.
+func (k kind) named() string {
+	return [...]string{"a broken value", "a string", "a boolean", "an integer", "a number", "a date", "an array", "a table"}[k]
+}
+
+// origin is how a table came to be, which decides what may be added to it later.
+type origin uint8
+
+const (
+	originHeader   origin = iota // [a]
+	originImplicit               // the a of [a.b]
+	originDotted                 // the a of a.b = 1
+	originInline                 // { }
+)
+
+// node is a value with its place. Offsets are into document.data.
+type node struct {
+	kind   kind
+	origin origin // of a table
+	tables bool   // an array that was written as [[name]]
+	offset int    // of the value; for a table with a header, of its last name
+	text   string // a string after expansion; any other scalar as it is written
+	vars   []variable
+	number int64
+	float  float64
+	bool   bool
+	items  []*node  // of an array
+	names  []member // of a table, in the order of the file
+	index  map[string]int
+}
+
+// member is an entry of a table.
+type member struct {
+	name   string
+	offset int // of the name
+	value  *node
+}
+
+// indexed is the number of members from which on a table has an index.
+const indexed = 16
+
+func (n *node) member(name string) *member {
+	if n.index != nil {
+		if i, ok := n.index[name]; ok {
+			return &n.names[i]
+		}
+		return nil
+	}
+	for i := range n.names {
+		if n.names[i].name == name {
+			return &n.names[i]
+		}
+	}
+	return nil
+}
+
+func (n *node) add(name string, offset int, value *node) *node {
+	n.names = append(n.names, member{name, offset, value})
+	if n.index == nil && len(n.names) > indexed {
+		n.index = make(map[string]int, 2*indexed)
+		for i := range n.names {
+			n.index[n.names[i].name] = i
+		}
+	} else if n.index != nil {
+		n.index[name] = len(n.names) - 1
+	}
+	return value
+}
+
+// document is a file on its way to a Config: its bytes, and what is wrong with it so far.
+type document struct {
+	file     string
+	data     []byte
+	env      func(string) (string, bool)
+	lines    []int // the offset of each line, made by the first position
+	errs     Errors
+	warnings Errors
+	free     []freeMember
+	p        unstable.Parser
+}
+
+// position turns an offset into a line and a column.
+func (d *document) position(offset int) Position {
+	if d.lines == nil {
+		d.lines = append(d.lines, 0)
+		for i, c := range d.data {
+			if c == '\n' {
+				d.lines = append(d.lines, i+1)
+			}
+		}
+	}
+	offset = min(max(offset, 0), len(d.data))
+	line := sort.SearchInts(d.lines, offset+1)
+	return Position{Line: line, Column: 1 + utf8.RuneCount(d.data[d.lines[line-1]:offset])}
+}
+
+func (d *document) fail(offset int, key, format string, args ...any) {
+	d.errs = append(d.errs, Error{File: d.file, Position: d.position(offset), Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *document) warn(offset int, key, format string, args ...any) {
+	d.warnings = append(d.warnings, Error{File: d.file, Position: d.position(offset), Key: key, Text: fmt.Sprintf(format, args...)})
+}
+
+func (d *document) failed() Errors { return d.errs.sorted() }
+
+// parse builds the tree of the whole file. After an error of the syntax there is none; names that are defined twice and
+// scalars that have no value are reported, all of them, and the tree is built without them.
+func (d *document) parse() *node {
+	root := &node{kind: kindTable}
+	current, where := root, keyPath{}
+	d.p.Reset(d.data)
+	for d.p.NextExpression() {
+		e := d.p.Expression()
+		switch e.Kind {
+		case unstable.Table, unstable.ArrayTable:
+			current, where = d.header(root, e)
+		case unstable.KeyValue:
+			d.keyValue(current, e, 1, where)
+		}
+	}
+	if err := d.p.Error(); err != nil {
+		d.syntax(err)
+		return nil
+	}
+	return root
+}
+
+// syntax reports an error of the parser. Its message names a character or a rule, never a value.
+func (d *document) syntax(err error) {
+	var pe *unstable.ParserError
+	if !errors.As(err, &pe) {
+		d.errs = append(d.errs, Error{File: d.file, Text: err.Error()})
+		return
+	}
+	d.fail(cap(d.data)-cap(pe.Highlight), "", "%s", pe.Message)
+}
+
+// judge lets the library's own decoder have the last word on a file in which nothing wrong was found.
+func (d *document) judge() {
+	if len(d.errs) > 0 {
+		return
+	}
+	var tree map[string]any
+	err := toml.Unmarshal(d.data, &tree)
+	var de *toml.DecodeError
+	switch {
+	case errors.As(err, &de):
+		line, column := de.Position()
+		d.errs = append(d.errs, Error{File: d.file, Position: Position{line, column}, Key: strings.Join(de.Key(), "."), Text: strings.TrimPrefix(de.Error(), "toml: ")})
+	case err != nil:
+		d.errs = append(d.errs, Error{File: d.file, Text: err.Error()})
+	}
+}
+
+// keyParts are the parts of a dotted key.
+func keyParts(e *unstable.Node) []unstable.Node {
+	var parts []unstable.Node
+	for it := e.Key(); it.Next(); {
+		parts = append(parts, *it.Node())
+	}
+	return parts
+}
+
+// header finds or makes the table that a header opens. What follows a header that cannot be is read into a table of
+// its own, so that its syntax and its variables are still checked.
+func (d *document) header(root *node, e *unstable.Node) (*node, keyPath) {
+	at, where := root, keyPath{}
+	parts := keyParts(e)
+	if len(parts) > maxDepth {
+		d.fail(int(parts[maxDepth].Raw.Offset), "", "tables are nested more than %d levels deep", maxDepth)
+		return &node{kind: kindTable}, where
+	}
+	for i := range parts {
+		name, offset := string(parts[i].Data), int(parts[i].Raw.Offset)
+		where = where.child(name)
+		m := at.member(name)
+		if i == len(parts)-1 {
+			return d.open(at, m, where, offset, e.Kind == unstable.ArrayTable)
+		}
+		switch {
+		case m == nil:
+			at = at.add(name, offset, &node{kind: kindTable, origin: originImplicit, offset: offset})
+		case m.value.tables:
+			last := len(m.value.items) - 1
+			at, where = m.value.items[last], where.element(last)
+		case m.value.kind == kindTable && m.value.origin != originInline:
+			at = m.value
+		default:
+			d.twice(offset, where, m)
+			return &node{kind: kindTable}, where
+		}
+	}
+	return at, where
+}
+
+// open makes the table, or the next table of the array, that a header's last name stands for.
+func (d *document) open(at *node, m *member, where keyPath, offset int, array bool) (*node, keyPath) {
+	fresh := &node{kind: kindTable, offset: offset}
+	switch {
+	case m == nil && array:
+		at.add(where.name, offset, &node{kind: kindArray, tables: true, offset: offset, items: []*node{fresh}})
+		return fresh, where.element(0)
+	case m == nil:
+		return at.add(where.name, offset, fresh), where
+	case array && m.value.tables:
+		m.value.items = append(m.value.items, fresh)
+		return fresh, where.element(len(m.value.items) - 1)
+	case !array && m.value.kind == kindTable && m.value.origin == originImplicit:
+		m.offset, m.value.offset, m.value.origin = offset, offset, originHeader
+		return m.value, where
+	}
+	d.twice(offset, where, m)
+	return fresh, where
+}
+
+func (d *document) twice(offset int, where keyPath, first *member) {
+	d.fail(offset, where.String(), "is already defined in line %d", d.position(first.offset).Line)
+}
+
+// keyValue adds "a.b = value" to a table. depth is that of the table.
+func (d *document) keyValue(at *node, e *unstable.Node, depth int, where keyPath) {
+	parts := keyParts(e)
+	if depth += len(parts); depth > maxDepth {
+		d.fail(int(parts[0].Raw.Offset), "", "tables are nested more than %d levels deep", maxDepth)
+		return
+	}
+	for i := range parts {
+		name, offset := string(parts[i].Data), int(parts[i].Raw.Offset)
+		where = where.child(name)
+		m := at.member(name)
+		if i == len(parts)-1 {
+			if m != nil {
+				d.twice(offset, where, m)
+			}
+			start := offset + int(parts[i].Raw.Length)
+			start += len(d.data[start:]) - len(bytes.TrimLeft(d.data[start:], " \t="))
+			value := d.value(e.Value(), start, depth, where)
+			if m == nil {
+				at.add(name, offset, value)
+			}
+			return
+		}
+		switch {
+		case m == nil:
+			at = at.add(name, offset, &node{kind: kindTable, origin: originDotted, offset: offset})
+		case m.value.kind == kindTable && m.value.origin == originDotted:
+			at = m.value
+		default:
+			d.twice(offset, where, m)
+			return
+		}
+	}
+}
+
+// value turns a node of the parser into one of ours. start is where it begins as far as its surroundings know; the
+// parser's own range is better where there is one.
+func (d *document) value(v *unstable.Node, start, depth int, where keyPath) *node {
+	n := &node{offset: start}
+	if v.Raw.Length > 0 {
+		n.offset = int(v.Raw.Offset)
+	}
+	if depth > maxDepth {
+		d.fail(n.offset, "", "arrays are nested more than %d levels deep", maxDepth)
+		return n
+	}
+	switch v.Kind {
+	case unstable.Array:
+		n.kind = kindArray
+		for it := v.Children(); it.Next(); {
+			n.items = append(n.items, d.value(it.Node(), n.offset, depth+1, where.element(len(n.items))))
+		}
+	case unstable.InlineTable:
+		n.kind, n.origin = kindTable, originInline
+		for it := v.Children(); it.Next(); {
+			d.keyValue(n, it.Node(), depth, where)
+		}
+	case unstable.String:
+		n.kind, n.text = kindString, string(v.Data)
+		d.expand(n, d.p.Raw(v.Raw), where)
+	default:
+		d.scalar(n, v, where)
+	}
+	return n
+}
+
+// scalar reads a number, a boolean or a date. The parser has looked at its characters only.
+func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
+	n.text = string(v.Data)
+	bare := strings.ReplaceAll(n.text, "_", "")
+	var err error
+	switch v.Kind {
+	case unstable.Bool:
+		n.kind, n.bool = kindBool, n.text == "true"
+	case unstable.Integer:
+		n.kind = kindInteger
+		n.number, err = strconv.ParseInt(bare, 0, 64)
+		n.float = float64(n.number)
+	case unstable.Float:
+		n.kind = kindFloat
+		n.float, err = strconv.ParseFloat(bare, 64)
+	case unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:
+		n.kind = kindDate
+		err = checkDate(n.text, v.Kind)
+	default:
+		err = errors.New("unknown kind of value")
+	}
+	if err != nil {
+		n.kind = kindBroken
+		d.fail(n.offset, where.String(), "%q is no %s of TOML", n.text, map[bool]string{true: "date or time", false: "number"}[v.Kind >= unstable.LocalDate])
+	}
+}
+
+func checkDate(text string, k unstable.Kind) error {
+	switch k {
+	case unstable.LocalDate:
+		return new(toml.LocalDate).UnmarshalText([]byte(text))
+	case unstable.LocalTime:
+		return new(toml.LocalTime).UnmarshalText([]byte(text))
+	case unstable.LocalDateTime:
+		return new(toml.LocalDateTime).UnmarshalText([]byte(text))
+	}
+	_, err := parseDateTime(text)
+	return err
+}
+
+// parseDateTime reads a date and time with an offset. TOML allows a space or a small letter where RFC 3339 has T and Z.
+func parseDateTime(text string) (time.Time, error) {
+	if len(text) > len("2006-01-02") {
+		b := []byte(strings.ToUpper(text))
+		b[len("2006-01-02")] = 'T'
+		text = string(b)
+	}
+	return time.Parse(time.RFC3339Nano, text)
+}
+
+// keyPath is the way to a member. The zero keyPath is the file itself.
+type keyPath struct {
+	up    *keyPath
+	name  string
+	index int // of an element, where name is ""
+}
+
+func (p keyPath) child(name string) keyPath { return keyPath{up: &p, name: name, index: -1} }
+
+func (p keyPath) element(i int) keyPath { return keyPath{up: &p, index: i} }
+
+// String returns "models[0].targets[1].provider"; a name that is no bare key is quoted.
+func (p keyPath) String() string {
+	var steps []keyPath
+	for at := &p; at.up != nil; at = at.up {
+		steps = append(steps, *at)
+	}
+	slices.Reverse(steps)
+	var b strings.Builder
+	for _, s := range steps {
+		switch {
+		case s.name == "" && s.index >= 0:
+			fmt.Fprintf(&b, "[%d]", s.index)
+			continue
+		case b.Len() > 0:
+			b.WriteByte('.')
+		}
+		if bareKey(s.name) {
+			b.WriteString(s.name)
+		} else {
+			b.WriteString(strconv.Quote(s.name))
+		}
+	}
+	return b.String()
+}
+
+func bareKey(name string) bool {
+	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") == ""
+}
