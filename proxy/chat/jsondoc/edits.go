@@ -1,0 +1,186 @@
+package jsondoc
+
+import (
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Limits of one set of edits. Beyond them an edit is not recorded and answers abi.StatusTooLarge.
+const (
+	MaxEdits     = 128      // edits
+	MaxTargets   = 1 << 18  // places that all edits together touch
+	MaxEditPath  = 1 << 10  // bytes of a path
+	MaxEditBytes = 16 << 20 // bytes that all edits together put into the document, once for each place
+)
+
+// Edits are changes to a document that are recorded first and then applied all together, in one pass over its bytes.
+//
+// A path is an RFC 6901 JSON pointer in which the token "*", where it meets an array, stands for every element. Every
+// path refers to the document as it was parsed: edits do not see each other. So
+//
+//   - of two edits that set, replace or delete the same value the later one counts, and a rename goes with either;
+//   - an edit within a value that another edit sets, replaces or deletes has no effect, whichever was recorded first;
+//   - two edits that would give two members of one object the same name are refused, the later one of them.
+//
+// An edit answers abi.StatusOK if it found something to do, abi.StatusAbsent if the path leads nowhere,
+// abi.StatusRefused if it cannot be done, and abi.StatusTooLarge over a limit. With "*" it is done wherever it can be,
+// and the answer is OK if there is one such place. What does not answer OK changes nothing.
+//
+// The zero value must be Reset before use, and nothing is recorded after Apply until the next Reset. Edits keep their memory, unless it has grown past what is usual.
+type Edits struct {
+	d       *Doc
+	parses  uint64 // d's count of parses when e was reset
+	edits   []edit
+	targets []target
+	arena   []byte // what the edits put into the document: values, and names in quotes
+	added   int    // bytes of the arena, each counted once for each of its targets
+	applied bool   // the targets are no longer in the order of their edits
+	old     Doc    // the value that Replace looks for,
+	oldText []byte // and its text, if it is a string
+}
+
+// edit is what several targets have in common.
+type edit struct {
+	op       editOp
+	value    span // opSet
+	name     span // opRename: the new name; opSet: the name of the member where it must be added
+	from, to int  // its targets
+}
+
+// span is a range of the arena.
+type span struct{ from, to uint32 }
+
+func (e *Edits) bytes(s span) []byte { return e.arena[s.from:s.to] }
+
+type editOp uint8
+
+const (
+	opSet editOp = iota
+	opDelete
+	opRename
+	opAppend // of a target only: a new last member or element
+)
+
+// target is one place that an edit touches. The targets of one edit are in document order.
+type target struct {
+	at     uint32 // the first byte of the value; for opAppend the closing bracket
+	node   uint32 // the value; for opAppend its object or array
+	object uint32 // the object that the value is a member of, itself if there is none
+	edit   uint16
+	op     editOp
+}
+
+// Reset drops all edits and makes e ready for edits of d. A nil d only lets go of the document.
+func (e *Edits) Reset(d *Doc) {
+	const keepEdits, keepTargets, keepArena = MaxEdits, 8 << 10, 256 << 10
+	e.d, e.parses = d, 0
+	if d != nil {
+		e.parses = d.parses
+	}
+	e.edits = trim(e.edits, keepEdits)
+	e.targets = trim(e.targets, keepTargets)
+	e.arena = trim(e.arena, keepArena)
+	e.oldText = trim(e.oldText, keepArena)
+	e.added, e.applied = 0, false
+	e.old.Reset()
+}
+
+// Len is the number of edits that answered abi.StatusOK.
+func (e *Edits) Len() int { return len(e.edits) }
+
+// Set replaces the value at path by json. If only the last token leads nowhere, then Set adds that member, as the last
+// one of its object; the token "-" adds a last element to an array. An index beyond the end of an array is absent.
+func (e *Edits) Set(path, json []byte) abi.Status {
+	return e.record(path, edit{op: opSet}, json, Value{})
+}
+
+// Delete removes the member or the element at path. The root cannot be removed.
+func (e *Edits) Delete(path []byte) abi.Status {
+	return e.record(path, edit{op: opDelete}, nil, Value{})
+}
+
+// Rename gives the member at path another name; it stays where it is. An element cannot be renamed, nor a member whose
+// object has one of the new name, even if another edit deletes that.
+func (e *Edits) Rename(path, name []byte) abi.Status {
+	return e.record(path, edit{op: opRename}, name, Value{})
+}
+
+// Replace replaces the value at path by json if it equals old, which must be a string, a number, true, false or null.
+// Strings are compared as texts, numbers as values. Where nothing equals old, Replace answers abi.StatusAbsent.
+func (e *Edits) Replace(path, old, json []byte) abi.Status {
+	if len(old) > MaxEditBytes {
+		return abi.StatusTooLarge
+	}
+	if e.old.Parse(old, Limits{}) != nil || e.old.Root().Kind() >= Object {
+		return abi.StatusRefused
+	}
+	e.oldText = e.old.Root().AppendText(e.oldText[:0])
+	return e.record(path, edit{op: opSet}, json, e.old.Root())
+}
+
+// record records one edit, if it has a target. new is its value or name. If old exists, only what equals it counts.
+func (e *Edits) record(path []byte, x edit, new []byte, old Value) abi.Status {
+	if e.d == nil || !e.d.Root().Exists() || e.parses != e.d.parses || e.applied {
+		return abi.StatusRefused
+	}
+	if len(e.edits) == MaxEdits || len(path) > MaxEditPath || len(new) > MaxEditBytes {
+		return abi.StatusTooLarge
+	}
+	arena, targets, added := len(e.arena), len(e.targets), e.added
+	status := e.prepare(path, &x, new)
+	if status == abi.StatusOK {
+		x.from = targets
+		f := finder{e: e, x: &x, old: old, status: abi.StatusAbsent}
+		f.find(e.d.Root(), 0, path)
+		status = f.status
+	}
+	if status != abi.StatusOK {
+		e.arena, e.targets, e.added = e.arena[:arena], e.targets[:targets], added
+		return status
+	}
+	x.to = len(e.targets)
+	e.edits = append(e.edits, x)
+	return abi.StatusOK
+}
+
+// prepare checks an edit's path, and what it puts into the document, which it copies to the arena.
+func (e *Edits) prepare(path []byte, x *edit, new []byte) abi.Status {
+	var last []byte
+	for rest := path; len(rest) > 0; {
+		var ok bool
+		if last, rest, ok = cutToken(rest); !ok {
+			return abi.StatusRefused
+		}
+	}
+	switch x.op {
+	case opSet:
+		from := len(e.arena)
+		var err error
+		if e.arena, err = AppendCompact(e.arena, new); err != nil {
+			return abi.StatusRefused
+		}
+		x.value = span{uint32(from), uint32(len(e.arena))}
+		e.d.scratch = appendToken(e.d.scratch[:0], last)
+		return e.putName(x, e.d.scratch)
+	case opRename:
+		return e.putName(x, new)
+	}
+	return abi.StatusOK
+}
+
+// putName copies a member's name to the arena, in quotes.
+func (e *Edits) putName(x *edit, name []byte) abi.Status {
+	if len(name) > abi.MaxName {
+		return abi.StatusTooLarge
+	}
+	if !utf8.Valid(name) {
+		return abi.StatusRefused
+	}
+	from := len(e.arena)
+	e.arena = append(e.arena, '"')
+	e.arena = AppendEscaped(e.arena, name)
+	e.arena = append(e.arena, '"')
+	x.name = span{uint32(from), uint32(len(e.arena))}
+	return abi.StatusOK
+}

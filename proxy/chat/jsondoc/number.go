@@ -1,0 +1,117 @@
+package jsondoc
+
+// maxExponent is the largest exponent, of either sign, that a number may be written with. A larger one overflows unless
+// thousands of digits make up for it, and readers stop counting exponents at different places.
+const maxExponent = 9999
+
+// infinity is the first number that a float64 cannot hold: 2^1024 - 2^970, which rounds up to 2^1024. It has 309 digits
+// in front of the point.
+const infinity = "179769313486231580793728971405303415079934132710037826936173778980444968292764750946649017" +
+	"977587207096330286416692887910946555547851940402630657488671505820681908902000708383676273" +
+	"854845817711531764475730270069855571366959622842914819860834936475292719074168444365510704" +
+	"342711559699508093042880177904174497792"
+
+// scanNumber reads the number at i. It returns the index behind it, or where and why it is refused.
+func scanNumber(b []byte, i int) (end int, reason string) {
+	start := i
+	if b[i] == '-' {
+		i++
+	}
+	whole := i
+	switch {
+	case i < len(b) && b[i] == '0':
+		i++
+	default:
+		if i = skipDigits(b, i); i == whole {
+			return i, "a digit was expected"
+		}
+	}
+	far := i-whole > 308
+	if i < len(b) && b[i] == '.' {
+		fraction := i + 1
+		if i = skipDigits(b, fraction); i == fraction {
+			return i, "a digit was expected"
+		}
+	}
+	mantissa, exponent := i, 0
+	if i < len(b) && b[i]|0x20 == 'e' {
+		i++
+		negative := false
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			negative = b[i] == '-'
+			i++
+		}
+		digits := i
+		for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+			if exponent <= maxExponent {
+				exponent = exponent*10 + int(b[i]-'0')
+			}
+			i++
+		}
+		if i == digits {
+			return i, "a digit was expected"
+		}
+		if exponent > maxExponent {
+			return start, "a number's exponent is too large"
+		}
+		far = true
+		if negative {
+			exponent = -exponent
+		}
+	}
+	if far && overflows(b[whole:mantissa], exponent) {
+		return start, "a number is too large"
+	}
+	return i, ""
+}
+
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+// overflows says whether mantissa, which is digits with at most one point, times ten to the exponent is infinity or
+// more. It looks at every digit at most twice.
+func overflows(mantissa []byte, exponent int) bool {
+	// Written as 0.d… with d not zero, the value has the exponent magnitude.
+	magnitude, point, first := exponent, false, -1
+	for i, c := range mantissa {
+		switch {
+		case c == '.':
+			point = true
+			continue
+		case c != '0' && first < 0:
+			first = i
+		}
+		if !point && first >= 0 {
+			magnitude++
+		} else if point && first < 0 {
+			magnitude--
+		}
+	}
+	if first < 0 || magnitude != len(infinity) {
+		return first >= 0 && magnitude > len(infinity)
+	}
+	n := 0
+	for _, c := range mantissa[first:] {
+		if c == '.' {
+			continue
+		}
+		if n == len(infinity) {
+			break
+		}
+		if c != infinity[n] {
+			return c > infinity[n]
+		}
+		n++
+	}
+	// All digits so far are equal: the rest of infinity is zeros only if n has passed its last other digit.
+	for ; n < len(infinity); n++ {
+		if infinity[n] != '0' {
+			return false
+		}
+	}
+	return true
+}

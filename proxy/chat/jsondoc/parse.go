@@ -1,0 +1,236 @@
+package jsondoc
+
+import "fmt"
+
+// Parse reads body. It keeps body without a copy: body must not change until Reset or the next Parse. The error is a
+// *SyntaxError, and leaves the Doc empty.
+func (d *Doc) Parse(body []byte, l Limits) error {
+	if l.Depth <= 0 {
+		l.Depth = DefaultDepth
+	}
+	if l.Nodes <= 0 {
+		l.Nodes = DefaultNodes
+	}
+	d.parses++
+	d.spaces, d.visited = 0, 0
+	d.arrays = [cachedArrays]arrayCursor{}
+	d.body = body
+	nodes, at, reason := d.scan(d.nodes[:0], l)
+	d.nodes = nodes
+	if reason != "" {
+		d.body, d.nodes = nil, nodes[:0]
+		return &SyntaxError{Offset: at, Reason: reason}
+	}
+	return nil
+}
+
+// The reasons that more than one place gives.
+const (
+	reasonEnd   = "unexpected end of the document"
+	reasonValue = "a value was expected"
+	reasonName  = "a member name in quotes was expected"
+	reasonMore  = "a comma or the end of the array or object was expected"
+)
+
+// scan appends the document to the tape in one pass. It returns the tape, which may have moved, and where and why the
+// document is refused, or no reason.
+//
+// There is no stack beside the tape: the node of an open container holds its parent in next.
+func (d *Doc) scan(nodes []node, l Limits) (tape []node, at int, reason string) {
+	b := d.body
+	if len(b) > maxBody {
+		return nodes, 0, "the document is too large"
+	}
+	if len(b) >= 3 && b[0] == 0xEF && b[1] == 0xBB && b[2] == 0xBF {
+		return nodes, 0, "the document begins with a byte order mark"
+	}
+	var (
+		i      int
+		spaces int
+		depth  int
+		parent uint32 = noParent
+		last   uint32 // the value that ended most recently
+		member uint8  // flagMember while the next value belongs to a name
+	)
+	if i = skipSpace(b, 0); i == len(b) {
+		return nodes, i, "the document is empty"
+	}
+	spaces = i
+
+value:
+	// i is at the first byte of a value, or at the end.
+	if i >= len(b) {
+		return nodes, i, reasonEnd
+	}
+	if len(nodes) >= l.Nodes {
+		return nodes, i, fmt.Sprintf("the document has more than %d values", l.Nodes)
+	}
+	last = uint32(len(nodes))
+	switch c := b[i]; c {
+	case '"':
+		end, flags, why := scanString(b, i+1)
+		if why != "" {
+			return nodes, end, why
+		}
+		nodes = append(nodes, node{uint32(i), uint32(end + 1), last + 1, String, flags | member})
+		i = end + 1
+
+	case '{', '[':
+		if depth++; depth > l.Depth {
+			return nodes, i, fmt.Sprintf("the document is nested deeper than %d levels", l.Depth)
+		}
+		kind, closer := Object, byte('}')
+		if c == '[' {
+			kind, closer = Array, ']'
+		}
+		nodes = append(nodes, node{uint32(i), 0, parent, kind, member})
+		parent = last
+		i++
+		if i < len(b) && b[i] <= ' ' {
+			n := skipSpace(b, i)
+			spaces += n - i
+			i = n
+		}
+		if i >= len(b) {
+			return nodes, i, reasonEnd
+		}
+		if b[i] == closer {
+			goto closed
+		}
+		if kind == Object {
+			goto name
+		}
+		member = 0
+		goto value
+
+	case 't':
+		if i+4 > len(b) || string(b[i:i+4]) != "true" {
+			return nodes, i, reasonValue
+		}
+		nodes = append(nodes, node{uint32(i), uint32(i + 4), last + 1, True, member})
+		i += 4
+
+	case 'f':
+		if i+5 > len(b) || string(b[i:i+5]) != "false" {
+			return nodes, i, reasonValue
+		}
+		nodes = append(nodes, node{uint32(i), uint32(i + 5), last + 1, False, member})
+		i += 5
+
+	case 'n':
+		if i+4 > len(b) || string(b[i:i+4]) != "null" {
+			return nodes, i, reasonValue
+		}
+		nodes = append(nodes, node{uint32(i), uint32(i + 4), last + 1, Null, member})
+		i += 4
+
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		end, why := scanNumber(b, i)
+		if why != "" {
+			return nodes, end, why
+		}
+		nodes = append(nodes, node{uint32(i), uint32(end), last + 1, Number, member})
+		i = end
+
+	default:
+		return nodes, i, reasonValue
+	}
+
+after:
+	// A value has ended in front of i.
+	if i < len(b) && b[i] <= ' ' {
+		n := skipSpace(b, i)
+		spaces += n - i
+		i = n
+	}
+	if parent == noParent {
+		if i < len(b) {
+			return nodes, i, "there is something behind the document"
+		}
+		d.spaces = spaces
+		return nodes, 0, ""
+	}
+	if i >= len(b) {
+		return nodes, i, reasonEnd
+	}
+	if b[i] == ',' {
+		i++
+		if i < len(b) && b[i] <= ' ' {
+			n := skipSpace(b, i)
+			spaces += n - i
+			i = n
+		}
+		if member = 0; nodes[parent].kind == Array {
+			goto value
+		}
+		goto name
+	}
+	if c := b[i]; c != '}' && c != ']' || (c == '}') != (nodes[parent].kind == Object) {
+		return nodes, i, reasonMore
+	}
+	nodes[last].flags |= flagLast
+
+closed:
+	// i is at the right closing bracket of parent.
+	i++
+	{
+		o := &nodes[parent]
+		if o.kind == Object {
+			if twice := d.duplicate(nodes, parent); twice != 0 {
+				return nodes, int(nodes[twice].start), "a member name stands twice in one object"
+			}
+		}
+		o.end = uint32(i)
+		last, parent, o.next = parent, o.next, uint32(len(nodes))
+		depth--
+	}
+	goto after
+
+name:
+	// i is where a member name must begin.
+	if i >= len(b) {
+		return nodes, i, reasonEnd
+	}
+	if b[i] != '"' {
+		return nodes, i, reasonName
+	}
+	if len(nodes) >= l.Nodes {
+		return nodes, i, fmt.Sprintf("the document has more than %d values", l.Nodes)
+	}
+	{
+		end, flags, why := scanString(b, i+1)
+		if why != "" {
+			return nodes, end, why
+		}
+		n := uint32(len(nodes))
+		nodes = append(nodes, node{uint32(i), uint32(end + 1), n + 1, String, flags | flagName})
+		i = end + 1
+	}
+	if i < len(b) && b[i] <= ' ' {
+		n := skipSpace(b, i)
+		spaces += n - i
+		i = n
+	}
+	if i >= len(b) {
+		return nodes, i, reasonEnd
+	}
+	if b[i] != ':' {
+		return nodes, i, "a colon was expected"
+	}
+	i++
+	if i < len(b) && b[i] <= ' ' {
+		n := skipSpace(b, i)
+		spaces += n - i
+		i = n
+	}
+	member = flagMember
+	goto value
+}
+
+// skipSpace returns the first index from i on that is not white space.
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}

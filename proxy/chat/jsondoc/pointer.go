@@ -1,0 +1,121 @@
+package jsondoc
+
+import "bytes"
+
+// cachedArrays is for how many arrays, by their depth in a pointer, the last element found is remembered: a guest that
+// asks for "/messages/0/role", "/messages/1/role" and so on walks the array once, not once for each.
+const cachedArrays = 4
+
+// arrayCursor remembers an element of an array, by their nodes. element 0 is none: node 0 is the root.
+type arrayCursor struct {
+	array, index, element uint32
+}
+
+// Pointer is the value that an RFC 6901 JSON pointer names, "" being the root. It is absent if there is none, or if path
+// is no pointer.
+func (d *Doc) Pointer(path []byte) Value {
+	v := d.Root()
+	for level := 0; len(path) > 0; level++ {
+		token, rest, ok := cutToken(path)
+		if !ok {
+			return Value{}
+		}
+		path = rest
+		switch v.Kind() {
+		case Object:
+			v = d.member(v, token)
+		case Array:
+			index, ok := arrayIndex(token)
+			if !ok {
+				return Value{}
+			}
+			v = d.element(v, index, level)
+		default:
+			return Value{}
+		}
+	}
+	return v
+}
+
+// cutToken cuts the first reference token off a pointer. The token is still escaped, and checked: each tilde stands in
+// front of 0 or 1.
+func cutToken(path []byte) (token, rest []byte, ok bool) {
+	if path[0] != '/' {
+		return nil, nil, false
+	}
+	token = path[1:]
+	if i := bytes.IndexByte(token, '/'); i >= 0 {
+		token, rest = token[:i], token[i:]
+	}
+	for i, c := range token {
+		if c == '~' && (i+1 == len(token) || token[i+1]|1 != '1') {
+			return nil, nil, false
+		}
+	}
+	return token, rest, true
+}
+
+// appendToken appends the text of a checked token.
+func appendToken(dst, token []byte) []byte {
+	for i := 0; i < len(token); i++ {
+		c := token[i]
+		if c == '~' {
+			if i++; token[i] == '1' {
+				c = '/'
+			}
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// arrayIndex reads a token as the index of an element: digits without a leading zero.
+func arrayIndex(token []byte) (uint32, bool) {
+	if len(token) == 0 || len(token) > 9 || token[0] == '0' && len(token) > 1 {
+		return 0, false
+	}
+	n := uint32(0)
+	for _, c := range token {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + uint32(c-'0')
+	}
+	return n, true
+}
+
+// member is the value of the member of object that a token names.
+func (d *Doc) member(object Value, token []byte) Value {
+	if bytes.IndexByte(token, '~') >= 0 {
+		d.scratch = appendToken(d.scratch[:0], token)
+		token = d.scratch
+	}
+	for c := object.First(); c.Exists(); c = c.Next() {
+		d.visited++
+		name := c.Name()
+		if inside := name.Inside(); name.Escaped() && equalText(inside, token) || !name.Escaped() && bytes.Equal(inside, token) {
+			return c
+		}
+	}
+	return Value{}
+}
+
+// element is an element of array. level says which cursor to use.
+func (d *Doc) element(array Value, index uint32, level int) Value {
+	c, at := array.First(), uint32(0)
+	var cursor *arrayCursor
+	if level < cachedArrays {
+		cursor = &d.arrays[level]
+		if cursor.array == array.i && cursor.element != 0 && cursor.index <= index {
+			c, at = Value{d, cursor.element}, cursor.index
+		}
+	}
+	for ; c.Exists() && at < index; at++ {
+		d.visited++
+		c = c.Next()
+	}
+	if cursor != nil && c.Exists() {
+		*cursor = arrayCursor{array.i, index, c.i}
+	}
+	return c
+}

@@ -1,0 +1,179 @@
+package jsondoc
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Strings are read eight bytes at a time. special sets a byte's high bit where a plain run of a string's inside ends:
+// at a quote, a backslash, a control character, and anything beyond ASCII. Behind the first of them it may flag bytes
+// falsely (a subtraction has borrowed), so only the lowest flag counts.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+)
+
+func special(x uint64) uint64 {
+	// XOR with 2 moves the quote from 0x22 to 0x20 and leaves only control characters below it: one subtraction finds
+	// both.
+	return ((x ^ 0x02*ones) - 0x21*ones) | ((x ^ '\\'*ones) - ones) | x
+}
+
+// scanString reads the inside of a string from i on. It returns the index of the closing quote and the string's flags,
+// or where and why the string is refused.
+func scanString(b []byte, i int) (end int, flags uint8, reason string) {
+	for {
+		for i+8 <= len(b) {
+			if m := special(binary.LittleEndian.Uint64(b[i:])) & highs; m != 0 {
+				i += bits.TrailingZeros64(m) / 8
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			return i, 0, reasonEnd
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i, flags, ""
+		case c == '\\':
+			flags |= flagEscaped
+			if i, reason = scanEscape(b, i); reason != "" {
+				return i, 0, reason
+			}
+		case c < ' ':
+			return i, 0, "a control character stands in a string"
+		case c >= 0x80:
+			n, ok := scanUTF8(b, i)
+			if !ok {
+				return n, 0, "invalid UTF-8"
+			}
+			i = n
+		default:
+			// Fewer than eight bytes are left.
+			i++
+		}
+	}
+}
+
+// scanEscape reads the escape sequence at i, both halves of a surrogate pair together.
+func scanEscape(b []byte, i int) (end int, reason string) {
+	if i+1 >= len(b) {
+		return len(b), reasonEnd
+	}
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2, ""
+	case 'u':
+		u, ok := hex4(b, i+2)
+		switch {
+		case !ok:
+			return i, "four hexadecimal digits were expected after \\u"
+		case u < surrogateMin || u > surrogateMax:
+			return i + 6, ""
+		case u >= surrogateLow:
+			return i, "a low surrogate stands alone"
+		}
+		if i+7 < len(b) && b[i+6] == '\\' && b[i+7] == 'u' {
+			if low, ok := hex4(b, i+8); ok && low >= surrogateLow && low <= surrogateMax {
+				return i + 12, ""
+			}
+		}
+		return i, "a high surrogate stands alone"
+	}
+	return i, "unknown escape sequence"
+}
+
+// The UTF-16 surrogates: high ones from surrogateMin on, low ones from surrogateLow on.
+const (
+	surrogateMin = 0xD800
+	surrogateLow = 0xDC00
+	surrogateMax = 0xDFFF
+)
+
+// hex4 reads four hexadecimal digits at i.
+func hex4(b []byte, i int) (u rune, ok bool) {
+	if i+4 > len(b) {
+		return 0, false
+	}
+	for _, c := range b[i : i+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		u = u<<4 | rune(c)
+	}
+	return u, true
+}
+
+// scanUTF8 reads the run of characters beyond ASCII at i. It returns the index behind the run, or that of the first
+// sequence that is not UTF-8: cut, overlong, a surrogate, beyond U+10FFFF, or a stray continuation byte.
+func scanUTF8(b []byte, i int) (end int, ok bool) {
+	for i < len(b) && b[i] >= 0x80 {
+		// Most text beyond ASCII has two or three bytes a character, and then four bytes can be loaded at once.
+		if i+4 <= len(b) {
+			x := binary.LittleEndian.Uint32(b[i:])
+			switch {
+			case x&0x00C0C0F0 == 0x008080E0 && x&0x200F != 0 && x&0x200F != 0x200D:
+				// 1110xxxx 10xxxxxx 10xxxxxx, not overlong (E0 80-9F) and no surrogate (ED A0-BF).
+				i += 3
+				continue
+			case x&0xC0E0 == 0x80C0 && x&0x1E != 0:
+				// 110xxxxx 10xxxxxx, not overlong (C0, C1).
+				i += 2
+				continue
+			}
+		}
+		n := sequence(b[i:])
+		if n == 0 {
+			return i, false
+		}
+		i += n
+	}
+	return i, true
+}
+
+// sequence is the length of the UTF-8 sequence of at least two bytes at the beginning of b, 0 if there is none.
+func sequence(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	low, high, n := byte(0x80), byte(0xBF), 0
+	switch c := b[0]; {
+	case c < 0xC2:
+		return 0
+	case c < 0xE0:
+		n = 2
+	case c < 0xF0:
+		n = 3
+		if c == 0xE0 {
+			low = 0xA0
+		} else if c == 0xED {
+			high = 0x9F
+		}
+	case c < 0xF5:
+		n = 4
+		if c == 0xF0 {
+			low = 0x90
+		} else if c == 0xF4 {
+			high = 0x8F
+		}
+	default:
+		return 0
+	}
+	if len(b) < n || b[1] < low || b[1] > high {
+		return 0
+	}
+	for _, c := range b[2:n] {
+		if c&0xC0 != 0x80 {
+			return 0
+		}
+	}
+	return n
+}

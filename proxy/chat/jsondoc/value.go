@@ -1,0 +1,187 @@
+package jsondoc
+
+import "strconv"
+
+// Value is a value of a Doc, or the absence of one, which is the zero Value: all methods may be called on it and give
+// nothing. A Value and the byte slices that it returns are valid until its Doc is parsed again or reset, and must not be
+// written to.
+type Value struct {
+	d *Doc
+	i uint32
+}
+
+func (v Value) node() *node { return &v.d.nodes[v.i] }
+
+// Kind is what the value is, Invalid if it is absent.
+func (v Value) Kind() Kind {
+	if v.d == nil {
+		return Invalid
+	}
+	return v.node().kind
+}
+
+// Exists says whether the value is there.
+func (v Value) Exists() bool { return v.d != nil }
+
+// Raw is the value as it stands in the document.
+func (v Value) Raw() []byte {
+	if v.d == nil {
+		return nil
+	}
+	n := v.node()
+	return v.d.body[n.start:n.end:n.end]
+}
+
+// Offset is where Raw begins in the document.
+func (v Value) Offset() int {
+	if v.d == nil {
+		return 0
+	}
+	return int(v.node().start)
+}
+
+// Len is the number of elements or members. It counts them, one step each.
+func (v Value) Len() int {
+	n := 0
+	for c := v.First(); c.Exists(); c = c.Next() {
+		n++
+	}
+	return n
+}
+
+// First is the first element of an array, or the value of the first member of an object.
+func (v Value) First() Value {
+	if v.d == nil {
+		return Value{}
+	}
+	n := v.node()
+	if n.kind < Object || n.next == v.i+1 {
+		return Value{}
+	}
+	if n.kind == Object {
+		return Value{v.d, v.i + 2}
+	}
+	return Value{v.d, v.i + 1}
+}
+
+// Next is the element or the value of the member behind this one.
+func (v Value) Next() Value {
+	if v.d == nil {
+		return Value{}
+	}
+	n := v.node()
+	if n.flags&flagLast != 0 || v.i == 0 {
+		return Value{}
+	}
+	if n.flags&flagMember != 0 {
+		return Value{v.d, n.next + 1}
+	}
+	return Value{v.d, n.next}
+}
+
+// Name is the name of the member whose value this is, a String; it is absent elsewhere.
+func (v Value) Name() Value {
+	if v.d == nil || v.node().flags&flagMember == 0 {
+		return Value{}
+	}
+	return Value{v.d, v.i - 1}
+}
+
+// Get is the value of an object's member.
+func (v Value) Get(name string) Value {
+	if v.Kind() != Object {
+		return Value{}
+	}
+	for c := v.First(); c.Exists(); c = c.Next() {
+		v.d.visited++
+		if c.Name().Is(name) {
+			return c
+		}
+	}
+	return Value{}
+}
+
+// Inside is a string without its quotes, still escaped.
+func (v Value) Inside() []byte {
+	if v.Kind() != String {
+		return nil
+	}
+	n := v.node()
+	return v.d.body[n.start+1 : n.end-1 : n.end-1]
+}
+
+// Escaped says whether a string holds an escape sequence, so that Inside is not its text.
+func (v Value) Escaped() bool {
+	return v.d != nil && v.node().flags&flagEscaped != 0
+}
+
+// Is says whether the value is a string with this text.
+func (v Value) Is(s string) bool {
+	if v.Kind() != String {
+		return false
+	}
+	if v.Escaped() {
+		return equalText(v.Inside(), s)
+	}
+	return string(v.Inside()) == s
+}
+
+// AppendText appends a string's text.
+func (v Value) AppendText(dst []byte) []byte {
+	if v.Escaped() {
+		return appendText(dst, v.Inside())
+	}
+	return append(dst, v.Inside()...)
+}
+
+// Text is a string's text.
+func (v Value) Text() string {
+	if v.Escaped() {
+		return string(appendText(nil, v.Inside()))
+	}
+	return string(v.Inside())
+}
+
+// Int is the value of a number that is written as an integer, without a fraction and without an exponent, and fits.
+func (v Value) Int() (n int64, ok bool) {
+	if v.Kind() != Number {
+		return 0, false
+	}
+	raw := v.Raw()
+	negative := raw[0] == '-'
+	if negative {
+		raw = raw[1:]
+	}
+	if len(raw) > 19 {
+		return 0, false
+	}
+	var u uint64
+	for _, c := range raw {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		u = u*10 + uint64(c-'0')
+	}
+	switch {
+	case negative && u <= 1<<63:
+		return -int64(u), true
+	case !negative && u < 1<<63:
+		return int64(u), true
+	}
+	return 0, false
+}
+
+// Float is the value of a number, rounded to the nearest float64.
+func (v Value) Float() (f float64, ok bool) {
+	if v.Kind() != Number {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(string(v.Raw()), 64)
+	return f, err == nil
+}
+
+// Bool is the value of true and false; ok says whether it is one of them.
+func (v Value) Bool() (value, ok bool) {
+	k := v.Kind()
+	return k == True, k == True || k == False
+}
