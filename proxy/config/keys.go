@@ -72,6 +72,10 @@ func (l *loader) secret(t *table, k *Key) bool {
 			t.fail(s, "secret", "%v", err)
 			return false
 		}
+		if strings.Contains(secret, ",") {
+			t.fail(s, "secret", "has a comma, by which headers are joined on their way")
+			return false
+		}
 		l.credential(s)
 		k.Secret, k.Digest = Secret(secret), sha256.Sum256([]byte(secret))
 		return true
