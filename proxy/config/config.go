@@ -151,8 +151,11 @@ type Model struct {
 	Pos              Position
 }
 
-// Pricing is in US dollars per million tokens.
-type Pricing struct{ Input, Output float64 }
+// Pricing is in US dollars per million tokens. Where it is not known, both numbers are 0.
+type Pricing struct {
+	Input, Output float64
+	Known         bool
+}
 
 // Target is one way to answer a model.
 type Target struct {

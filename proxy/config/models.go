@@ -39,7 +39,7 @@ func (l *loader) models(tables []table) {
 		}
 		m.Created = t.created()
 		pricing := t.table("pricing")
-		m.Pricing = Pricing{Input: pricing.price("input"), Output: pricing.price("output")}
+		m.Pricing = Pricing{Input: pricing.price("input"), Output: pricing.price("output"), Known: pricing.exists()}
 		pricing.finish()
 		m.MaxTokens = t.integer("max_tokens", 0, 1, maxTokens)
 		m.DefaultMaxTokens = t.integer("default_max_tokens", 0, 1, maxTokens)

@@ -1,0 +1,147 @@
+package catalog
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// Model is a model that can be asked for. It does not change once it is made.
+type Model struct {
+	ID               string
+	DisplayName      string
+	OwnedBy          string
+	Created          int64 // Unix seconds; 0: not known
+	Pricing          config.Pricing
+	MaxTokens        int64           // 0: not known
+	DefaultMaxTokens int64           // 0: not said
+	Thinking         bool            // thinking may be asked for; true where a listed model does not say
+	Targets          []config.Target // those whose provider is on, at least one
+	Listed           bool            // it comes from a provider's list, not from the configuration
+
+	json []byte
+}
+
+// Listed is a model as a provider lists it. Everything but ID may be missing.
+type Listed struct {
+	ID          string // the provider's own name for it
+	DisplayName string
+	OwnedBy     string
+	Created     int64
+	Pricing     config.Pricing
+	MaxTokens   int64
+	Thinking    *bool // nil: not said
+}
+
+// configured makes the models of the configuration that can be used.
+func configured(cfg *config.Config) []*Model {
+	var out []*Model
+	for i := range cfg.Models {
+		c := &cfg.Models[i]
+		if c.Off != "" {
+			continue
+		}
+		m := &Model{
+			ID: c.ID, DisplayName: c.DisplayName, OwnedBy: c.OwnedBy, Created: c.Created, Pricing: c.Pricing,
+			MaxTokens: c.MaxTokens, DefaultMaxTokens: c.DefaultMaxTokens, Thinking: c.Thinking,
+		}
+		for _, t := range c.Targets {
+			if p := cfg.Provider(t.Provider); p != nil && p.Off == "" {
+				m.Targets = append(m.Targets, t)
+			}
+		}
+		m.json = m.render(true)
+		out = append(out, m)
+	}
+	return out
+}
+
+const (
+	maxListed = 20000 // models of one provider
+	maxID     = 256   // bytes
+)
+
+// listed makes models of a provider's list, sorted by id. What cannot be a model's id is left out.
+func listed(p *config.Provider, list []Listed) []*Model {
+	out := make([]*Model, 0, min(len(list), maxListed))
+	for i := range list {
+		l := &list[i]
+		if !validID(l.ID) || !wanted(p, l.ID) || len(out) == maxListed {
+			continue
+		}
+		m := &Model{
+			ID: l.ID, DisplayName: cmp.Or(l.DisplayName, l.ID), OwnedBy: cmp.Or(l.OwnedBy, p.Name), Created: max(l.Created, 0),
+			Pricing: l.Pricing, MaxTokens: max(l.MaxTokens, 0), Thinking: l.Thinking == nil || *l.Thinking, Listed: true,
+			Targets: []config.Target{{Provider: p.Name, Model: l.ID, Weight: 1, Options: p.Options}},
+		}
+		m.json = m.render(l.Thinking != nil)
+		out = append(out, m)
+	}
+	slices.SortStableFunc(out, func(a, b *Model) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(out, func(a, b *Model) bool { return a.ID == b.ID })
+}
+
+func wanted(p *config.Provider, id string) bool {
+	return len(p.ListModels.Only) == 0 || slices.ContainsFunc(p.ListModels.Only, func(g config.Glob) bool { return g.Match(id) })
+}
+
+// validID tells whether an id can stand in a path and in a header.
+func validID(id string) bool {
+	for _, c := range []byte(id) {
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxID
+}
+
+// render writes the model as a client sees it. The convention wants two numbers in pricing; where they are not known,
+// they are 0 and "pricing_known" is false.
+func (m *Model) render(thinking bool) []byte {
+	b := appendString([]byte(`{"id":`), m.ID)
+	b = strconv.AppendInt(append(b, `,"object":"model","created":`...), m.Created, 10)
+	b = appendString(append(b, `,"owned_by":`...), m.OwnedBy)
+	b = appendString(append(b, `,"display_name":`...), m.DisplayName)
+	b = strconv.AppendFloat(append(b, `,"pricing":{"input":`...), m.Pricing.Input, 'f', -1, 64)
+	b = strconv.AppendFloat(append(b, `,"output":`...), m.Pricing.Output, 'f', -1, 64)
+	b = append(b, '}')
+	if !m.Pricing.Known {
+		b = append(b, `,"pricing_known":false`...)
+	}
+	if m.MaxTokens > 0 {
+		b = strconv.AppendInt(append(b, `,"max_tokens":`...), m.MaxTokens, 10)
+	}
+	if thinking {
+		b = strconv.AppendBool(append(b, `,"thinking":`...), m.Thinking)
+	}
+	return append(b, '}')
+}
+
+func appendString(b []byte, s string) []byte {
+	// A string always marshals.
+	q, _ := json.Marshal(s)
+	return append(b, q...)
+}
+
+// AppendModel appends the model as a client sees it.
+func AppendModel(dst []byte, m *Model) []byte { return append(dst, m.json...) }
+
+// AppendList appends the list of the models that allow says yes to, in their order; nil allows all.
+func AppendList(dst []byte, models []*Model, allow func(id string) bool) []byte {
+	dst = append(dst, `{"object":"list","data":[`...)
+	first := true
+	for _, m := range models {
+		if allow != nil && !allow(m.ID) {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(dst, m.json...)
+	}
+	return append(dst, ']', '}')
+}
