@@ -1,7 +1,7 @@
 // Package router is what a router plugin is written with: one function that puts the targets of a request into the
 // order in which the gateway tries them.
 //
-//	func init() { router.Register(first) }
+//	func init() { router.Register(first, nil) }
 //
 //	func main() {}
 //
@@ -58,9 +58,10 @@ func (c *Choice) Candidate(index int) { host.Candidate(int32(index)) }
 // Explain says in a few words why the order is what it is, for the operator.
 func (c *Choice) Explain(why string) { host.Explain(guest.Bytes(why)) }
 
-// Register makes choose the program's plugin. It is called from an init function.
-func Register(choose func(c *Choice) error) {
-	guest.Register(func() guest.Guest { return &instance{choose: choose} })
+// Register makes choose the program's plugin. It is called from an init function. check, which may be nil, is called
+// once with the router's settings before any choice; its error keeps the gateway from using the configuration.
+func Register(choose func(c *Choice) error, check func(settings json.Value) error) {
+	guest.Register(func() guest.Guest { return &instance{choose: choose, check: check} })
 }
 
 // maxBindings is how many times a configuration may use one router.
@@ -69,6 +70,7 @@ const maxBindings = 1 << 12
 // instance is one instance of the plugin.
 type instance struct {
 	choose   func(c *Choice) error
+	check    func(settings json.Value) error
 	settings []json.Value // of each binding; nil if it was not configured
 	choice   Choice
 }
@@ -83,7 +85,13 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 	for int(n) >= len(i.settings) {
 		i.settings = append(i.settings, nil)
 	}
-	i.settings[n] = append(json.Value{}, settings...)
+	own := append(json.Value{}, settings...)
+	if i.check != nil {
+		if err := i.check(own); err != nil {
+			return guest.Settle(err, false)
+		}
+	}
+	i.settings[n] = own
 	return guest.OK
 }
 
@@ -93,7 +101,7 @@ func (i *instance) Choose(n int32, input []byte) int32 {
 		return guest.Failed
 	}
 	c := &i.choice
-	c.Settings, c.Targets = i.settings[n], c.Targets[:0]
+	c.Summary, c.Settings, c.Targets = sdk.Summary{}, i.settings[n], c.Targets[:0]
 	var r json.Reader
 	r.Reset(input)
 	c.read(&r)

@@ -1,0 +1,189 @@
+package main
+
+import "github.com/sluice-gateway/sluice/sdk/json"
+
+// conversation is what the demo looks at in a request. Its slices are ranges of the client's body, or texts made of
+// them.
+type conversation struct {
+	messages int
+	bytes    int    // of the content of all messages
+	user     []byte // the last text of a user
+	result   []byte // the text of the last message where that is a tool's
+	answered bool   // the last message is a tool's
+
+	tools  []tool
+	choice json.Value // tool_choice
+
+	n          int64
+	maxTokens  int64 // 0: not said
+	stop       json.Value
+	thinking   bool
+	budget     int64 // of thinking, 0: not said
+	jsonObject bool
+	schema     json.Value // of response_format
+}
+
+type tool struct {
+	name       []byte
+	parameters json.Value
+}
+
+func (c *conversation) read(body []byte) error {
+	*c = conversation{tools: c.tools[:0], n: 1}
+	var (
+		r       json.Reader
+		old     int64 // max_tokens, which max_completion_tokens overrides
+		effort  []byte
+		decided bool // thinking was said
+	)
+	r.Reset(body)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "messages":
+			for a := r.Array(); a.Next(); {
+				c.readMessage(&r)
+			}
+		case "tools":
+			for a := r.Array(); a.Next(); {
+				c.readTool(&r)
+			}
+		case "tool_choice":
+			c.choice = r.Raw()
+		case "n":
+			if n, ok := r.Int(); ok {
+				c.n = n
+			}
+		case "max_tokens":
+			old, _ = r.Int()
+		case "max_completion_tokens":
+			c.maxTokens, _ = r.Int()
+		case "stop":
+			c.stop = r.Raw()
+		case "thinking":
+			decided = r.Kind() == json.Object
+			c.readThinking(&r)
+		case "reasoning_effort":
+			effort = r.Inside()
+		case "response_format":
+			c.readFormat(&r)
+		}
+	}
+	if c.maxTokens == 0 {
+		c.maxTokens = old
+	}
+	if !decided {
+		c.thinking = len(effort) > 0 && string(effort) != "none"
+	}
+	return r.End()
+}
+
+func (c *conversation) readMessage(r *json.Reader) {
+	var role, text []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "role":
+			role = r.Inside()
+		case "content":
+			text = c.readContent(r)
+		}
+	}
+	c.messages++
+	c.result, c.answered = nil, false
+	switch string(role) {
+	case "user":
+		c.user = text
+	case "tool":
+		c.result, c.answered = text, true
+	}
+}
+
+// readContent returns the first text of a message's content.
+func (c *conversation) readContent(r *json.Reader) (text []byte) {
+	if r.Kind() != json.Array {
+		text = r.Text()
+		c.bytes += len(text)
+		return text
+	}
+	for a := r.Array(); a.Next(); {
+		for o := r.Object(); o.Next(); {
+			if string(r.Name()) == "text" {
+				t := r.Text()
+				c.bytes += len(t)
+				if text == nil {
+					text = t
+				}
+			}
+		}
+	}
+	return text
+}
+
+func (c *conversation) readTool(r *json.Reader) {
+	var t tool
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) != "function" {
+			continue
+		}
+		for o := r.Object(); o.Next(); {
+			switch string(r.Name()) {
+			case "name":
+				t.name = r.Text()
+			case "parameters":
+				t.parameters = r.Raw()
+			}
+		}
+	}
+	if len(t.name) > 0 {
+		c.tools = append(c.tools, t)
+	}
+}
+
+func (c *conversation) readThinking(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			c.thinking = string(r.Inside()) != "disabled"
+		case "budget_tokens":
+			c.budget, _ = r.Int()
+		}
+	}
+}
+
+func (c *conversation) readFormat(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			c.jsonObject = string(r.Inside()) == "json_object"
+		case "json_schema":
+			c.schema = json.Value(r.Raw()).Get("schema")
+		}
+	}
+}
+
+// tool is the tool to call, nil for an answer in words. A result is always answered in words, so that a client that
+// runs tools in a loop comes to an end.
+func (c *conversation) tool() *tool {
+	if len(c.tools) == 0 || c.answered || c.choice.Is("none") {
+		return nil
+	}
+	name := c.choice.Get("function").Get("name").Text()
+	for i := range c.tools {
+		if len(name) > 0 && string(c.tools[i].name) == string(name) {
+			return &c.tools[i]
+		}
+	}
+	return &c.tools[0]
+}
+
+// stops calls f for each stop sequence.
+func (c *conversation) stops(f func(sequence []byte)) {
+	if c.stop.Kind() != json.Array {
+		f(c.stop.Text())
+		return
+	}
+	var r json.Reader
+	r.Reset(c.stop)
+	for a := r.Array(); a.Next(); {
+		f(r.Text())
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+func init() { provider.Register[demo]() }
+
+func main() {}
+
+// demo is one provider that uses the plugin. It holds memory only; nothing in it outlives a request.
+type demo struct {
+	conversation conversation
+	thoughts     []byte
+	text         []byte
+	arguments    json.Writer
+}
+
+// format is the name of the demo's reasoning format.
+const format = "demo-v1"
+
+// The keys of the blocks of a choice.
+const (
+	keyThoughts = 0
+	keyTool     = 1
+)
+
+// Request answers.
+func (d *demo) Request(r *provider.Request) error {
+	c := &d.conversation
+	if err := c.read(r.Body()); err != nil {
+		return err
+	}
+	if r.Has(sdk.FlagLogprobs) {
+		r.Warn(abi.WarnDropped, "logprobs")
+	}
+	r.Start(nil, r.Target, format)
+	var completion, reasoning int64
+	for i := range int32(min(c.n, abi.MaxChoices)) {
+		all, thoughts := d.answer(r, i)
+		completion += all
+		reasoning += thoughts
+	}
+	r.Usage(abi.UsagePrompt, int64(c.bytes+3)/4+3*int64(c.messages))
+	r.Usage(abi.UsageCompletion, completion)
+	if c.thinking {
+		r.Usage(abi.UsageReasoning, reasoning)
+	}
+	r.Done()
+	return nil
+}
+
+// answer emits one choice and returns how many tokens it took, and how many of them were thoughts.
+func (d *demo) answer(r *provider.Request, choice int32) (all, thoughts int64) {
+	c := &d.conversation
+	left := c.maxTokens
+	if left == 0 {
+		left = r.MaxTokens
+	}
+	if left == 0 {
+		left = 1 << 20 // beyond any answer of the demo
+	}
+	limit := left
+	if c.thinking {
+		d.think(r, choice, &left)
+		thoughts = limit - left
+	}
+	reason := abi.FinishStop
+	switch t := c.tool(); {
+	case left == 0:
+		reason = abi.FinishLength
+	case t != nil:
+		reason = d.call(r, choice, t, &left)
+	default:
+		reason = d.speak(r, choice, &left)
+	}
+	r.Finish(choice, reason, nil)
+	return limit - left, thoughts
+}
+
+// think emits the reasoning, as far as the tokens that are left and the budget allow.
+func (d *demo) think(r *provider.Request, choice int32, left *int64) {
+	d.thoughts = appendThoughts(d.thoughts[:0], &d.conversation)
+	budget := *left
+	if b := d.conversation.budget; b > 0 {
+		budget = min(budget, b)
+	}
+	for text := d.thoughts; len(text) > 0 && budget > 0; budget-- {
+		n := piece(text)
+		r.Reasoning(choice, abi.ReasoningText, keyThoughts, abi.EncodingUTF8, text[:n])
+		text = text[n:]
+		*left--
+	}
+}
+
+// speak emits the answer in words, or the document that the client asks for.
+func (d *demo) speak(r *provider.Request, choice int32, left *int64) abi.FinishReason {
+	c := &d.conversation
+	switch {
+	case c.schema.Exists():
+		d.arguments.Reset()
+		example(&d.arguments, c.schema, 0)
+		d.text = append(d.text[:0], d.arguments.Buf...)
+	case c.jsonObject:
+		reply := appendReply(nil, c)
+		d.text = append(json.AppendString(append(d.text[:0], `{"answer":`...), reply), '}')
+	default:
+		d.text = appendReply(d.text[:0], c)
+	}
+	text := d.text[:firstStop(d.text, c)]
+	for len(text) > 0 {
+		if *left == 0 {
+			return abi.FinishLength
+		}
+		n := piece(text)
+		r.Text(choice, abi.EncodingUTF8, text[:n])
+		text = text[n:]
+		*left--
+	}
+	return abi.FinishStop
+}
+
+// call emits a tool call.
+func (d *demo) call(r *provider.Request, choice int32, t *tool, left *int64) abi.FinishReason {
+	d.arguments.Reset()
+	exampleObject(&d.arguments, t.parameters, 0)
+	r.ToolCall(choice, keyTool, nil, t.name)
+	for text := d.arguments.Buf; len(text) > 0; {
+		if *left == 0 {
+			return abi.FinishLength
+		}
+		n := piece(text)
+		r.ToolArguments(choice, keyTool, abi.EncodingUTF8, text[:n])
+		text = text[n:]
+		*left--
+	}
+	r.ToolEnd(choice, keyTool)
+	return abi.FinishToolCalls
+}

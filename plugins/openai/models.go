@@ -1,0 +1,75 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// List asks for the list of models, which has one page.
+func (p *openai) List(l *provider.List, cursor []byte) error {
+	l.SetPath(p.modelsPath)
+	return nil
+}
+
+// Models reads the list: {"data":[…]}, or the array alone as some upstreams have it.
+func (p *openai) Models(m *provider.Models, status int, body []byte) error {
+	if status >= 300 {
+		return sdk.Fail(listFailure(status), "")
+	}
+	var r json.Reader
+	r.Reset(body)
+	if r.Kind() == json.Array {
+		readModels(m, &r)
+		return r.End()
+	}
+	found := false
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) == "data" && r.Kind() == json.Array {
+			found = true
+			readModels(m, &r)
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if !found {
+		return sdk.Fail(abi.FailBadAnswer, "")
+	}
+	return nil
+}
+
+func listFailure(status int) abi.FailKind {
+	switch status {
+	case 401, 403:
+		return abi.FailAuth
+	case 429:
+		return abi.FailRateLimit
+	case 503:
+		return abi.FailOverloaded
+	}
+	return abi.FailServer
+}
+
+// readModels reads the elements of the array at hand.
+func readModels(m *provider.Models, r *json.Reader) {
+	for a := r.Array(); a.Next(); {
+		var model provider.Model
+		for o := r.Object(); o.Next(); {
+			switch string(r.Name()) {
+			case "id":
+				model.ID = r.Text()
+			case "created":
+				model.Created, _ = r.Int()
+			case "owned_by":
+				model.OwnedBy = r.Text()
+			case "display_name", "name":
+				model.DisplayName = r.Text()
+			}
+		}
+		if len(model.ID) > 0 && len(model.ID) <= abi.MaxName {
+			m.Add(&model)
+		}
+	}
+}
