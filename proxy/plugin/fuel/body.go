@@ -1,0 +1,431 @@
+package fuel
+
+import "math"
+
+// entryWeight is the most that may run before the first charge, in a function
+// whose entry is paid for by the loop that it begins with.
+const entryWeight = 16
+
+// dead is the weight at a place that cannot be reached. It is far enough below
+// zero that no body's instructions bring it back.
+const dead = math.MinInt64 / 2
+
+// frame is an open block, loop or if.
+type frame struct {
+	opcode byte
+	weight int64 // greatest weight with which a branch arrives at the end
+	skip   int64 // of an if without else so far: weight at the if
+}
+
+// edit is a change of the code at an offset in the module.
+type edit struct {
+	at   int32
+	kind editKind
+	arg  uint32
+}
+
+type editKind uint8
+
+const (
+	editHead   editKind = iota // checked charge, behind the block type of a loop
+	editCharge                 // unchecked charge, before an instruction
+	editReturn                 // instead of return: branch to the arg-th label
+	editBytes                  // charge for the length in bytes on the stack
+	editElems                  // likewise elements
+	editPages                  // likewise pages
+)
+
+// bodyScan reads the code of one function and notes what must be changed. It
+// is reused from function to function.
+//
+// It keeps, for the place it has reached, the greatest weight that any path
+// from the last charge can have run up. Code between loop heads only goes
+// forward, so one pass suffices: a branch leaves its weight at the label, and
+// at the label the greatest one goes on. Where it would exceed StretchWeight a
+// charge is put in and it starts again. Thus no path runs further than that
+// without a charge, while a short path through many blocks pays little more
+// than a straight one.
+type bodyScan struct {
+	m      *rewriter
+	frames []frame
+	edits  []edit
+	locals uint32 // parameters included
+	calls  bool
+	// freeEntry says that the entry needs no charge, see entryWeight.
+	freeEntry bool
+	// extra is the number of values beyond the first that calls and blocks yield.
+	extra int
+}
+
+// scan reads the instructions from p up to end, the end of the body. It returns
+// where and why it stopped; reason 0 is a whole body.
+func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
+	var (
+		b      = s.m.in[:end]
+		w      int64 // weight since the last charge, see above
+		simple = true
+	)
+	s.frames = append(s.frames[:0], frame{opcode: opBlock, weight: dead})
+	s.edits = s.edits[:0]
+	s.calls = false
+	s.freeEntry = false
+	s.extra = 0
+
+	for p < end {
+		at = p
+		op := b[p]
+		in := instructions[op]
+		p++
+		if w += int64(in.weight); w > StretchWeight {
+			s.edits = append(s.edits, edit{at: int32(at), kind: editCharge})
+			w = int64(in.weight)
+		}
+		switch in.class {
+		case classPlain:
+
+		case classLocal:
+			i, next := readU32(b, p)
+			if next == 0 {
+				return at, Malformed, "number"
+			}
+			if i >= s.locals {
+				return at, Reserved, "local index"
+			}
+			p = next
+
+		case classI32:
+			for p < end && b[p] >= 0x80 {
+				p++
+			}
+			if p++; p > end || p-at > 6 {
+				return at, Malformed, "number"
+			}
+
+		case classI64:
+			for p < end && b[p] >= 0x80 {
+				p++
+			}
+			if p++; p > end || p-at > 11 {
+				return at, Malformed, "number"
+			}
+
+		case classMemory:
+			align, next := readU32(b, p)
+			if next == 0 {
+				return at, Malformed, "number"
+			}
+			if align >= 32 {
+				return at, MultiMemory, "alignment"
+			}
+			if _, next = readU32(b, next); next == 0 {
+				return at, Malformed, "number"
+			}
+			p = next
+
+		case classBlock:
+			next, reason, detail := s.blockType(b, p)
+			if reason != 0 {
+				return at, reason, detail
+			}
+			p = next
+			s.frames = append(s.frames, frame{opcode: op, weight: dead, skip: w})
+			if op == opLoop {
+				if simple && w <= entryWeight && len(s.edits) == 0 {
+					s.freeEntry = true
+				}
+				s.edits = append(s.edits, edit{at: int32(p), kind: editHead})
+				w = min(w, 0)
+			}
+			simple = false
+
+		case classElse:
+			f := &s.frames[len(s.frames)-1]
+			if f.opcode != opIf {
+				return at, Malformed, "else without if"
+			}
+			f.opcode = opElse
+			f.weight = max(f.weight, w)
+			w = f.skip
+
+		case classEnd:
+			f := &s.frames[len(s.frames)-1]
+			if f.opcode == opIf {
+				f.weight = max(f.weight, f.skip)
+			}
+			w = max(w, f.weight)
+			s.frames = s.frames[:len(s.frames)-1]
+			if len(s.frames) == 0 {
+				if p != end {
+					return at, Malformed, "code behind the end of a function"
+				}
+				return p, 0, ""
+			}
+
+		case classBr, classBrIf:
+			label, next := readU32(b, p)
+			if next == 0 {
+				return at, Malformed, "number"
+			}
+			if !s.branch(label, w) {
+				return at, Malformed, "label"
+			}
+			p = next
+			simple = false
+			if in.class == classBr {
+				w = dead
+			}
+
+		case classBrTable:
+			n, next := readU32(b, p)
+			if next == 0 || int64(n) >= int64(end-next) {
+				return at, Malformed, "branch table"
+			}
+			for range int(n) + 1 {
+				var label uint32
+				if label, next = readU32(b, next); next == 0 {
+					return at, Malformed, "number"
+				}
+				if !s.branch(label, w) {
+					return at, Malformed, "label"
+				}
+			}
+			p = next
+			simple = false
+			w = dead
+
+		case classReturn:
+			s.edits = append(s.edits, edit{at: int32(at), kind: editReturn, arg: uint32(len(s.frames) - 1)})
+			simple = false
+			w = dead
+
+		case classUnreachable:
+			w = dead
+
+		case classCall:
+			f, next := readU32(b, p)
+			if next == 0 {
+				return at, Malformed, "number"
+			}
+			if int64(f) >= int64(len(s.m.funcs)) {
+				return at, Reserved, "function index"
+			}
+			p = next
+			s.call(s.m.funcs[f])
+			simple = false
+
+		case classCallIndirect:
+			t, next := readU32(b, p)
+			if next == 0 {
+				return at, Malformed, "number"
+			}
+			if int64(t) >= int64(len(s.m.types)) {
+				return at, Reserved, "type index"
+			}
+			if next = s.table(b, next); next == 0 {
+				return at, Malformed, "table index"
+			}
+			p = next
+			s.call(t)
+			simple = false
+
+		case classGlobal:
+			i, next := readU32(b, p)
+			if next == 0 {
+				return at, Malformed, "number"
+			}
+			if int64(i) >= int64(s.m.globals) {
+				return at, Reserved, "global index"
+			}
+			p = next
+
+		case classTable:
+			if p = s.table(b, p); p == 0 {
+				return at, Malformed, "table index"
+			}
+
+		case classMemorySize, classMemoryGrow:
+			if p >= end || b[p] != 0 {
+				return at, MultiMemory, ""
+			}
+			p++
+			if in.class == classMemoryGrow {
+				s.edits = append(s.edits, edit{at: int32(at), kind: editPages})
+				w = min(w, 0)
+			}
+
+		case classF32:
+			p += 4
+
+		case classF64:
+			p += 8
+
+		case classSelect:
+			if end-p < 2 || b[p] != 1 {
+				return at, Malformed, "select"
+			}
+			if reason := checkValueType(b[p+1]); reason != 0 {
+				return at, reason, "value type"
+			}
+			p += 2
+
+		case classRefNull:
+			if p >= end {
+				return at, Malformed, "cut"
+			}
+			if b[p] != 0x70 && b[p] != 0x6f {
+				return at, References, "reference type"
+			}
+			p++
+
+		case classRefFunc:
+			f, next := readU32(b, p)
+			if next == 0 {
+				return at, Malformed, "number"
+			}
+			if int64(f) >= int64(len(s.m.funcs)) {
+				return at, Reserved, "function index"
+			}
+			p = next
+
+		case classMisc:
+			var charged bool
+			if p, charged, reason, detail = s.misc(b, p, at); reason != 0 {
+				return at, reason, detail
+			}
+			if charged {
+				w = min(w, 0)
+			}
+
+		default:
+			return at, refusals[in.class], ""
+		}
+	}
+	return end, Malformed, "function without end"
+}
+
+// branch notes that a path of weight w goes to a label. A loop's head charges
+// by itself, so what arrives there is forgotten.
+func (s *bodyScan) branch(label uint32, w int64) bool {
+	i := len(s.frames) - 1 - int(label)
+	if i < 0 {
+		return false
+	}
+	if f := &s.frames[i]; f.opcode != opLoop {
+		f.weight = max(f.weight, w)
+	}
+	return true
+}
+
+func (s *bodyScan) call(typ uint32) {
+	s.calls = true
+	if n := len(s.m.types[typ].results); n > 1 {
+		s.extra += n - 1
+	}
+}
+
+// blockType reads a block type: void or a value type in one byte, or the index
+// of a function type.
+func (s *bodyScan) blockType(b []byte, p int) (next int, reason Reason, detail string) {
+	if p >= len(b) {
+		return 0, Malformed, "cut"
+	}
+	if t := b[p]; t == blockVoid {
+		return p + 1, 0, ""
+	} else if t > blockVoid && t < 0x80 {
+		return p + 1, checkValueType(t), "block type"
+	}
+	t, next := readSigned(b, p, 33)
+	if next == 0 || t < 0 {
+		return 0, Malformed, "block type"
+	}
+	if t >= int64(len(s.m.types)) {
+		return 0, Reserved, "type index"
+	}
+	typ := &s.m.types[t]
+	s.extra += len(typ.params) + len(typ.results)
+	return next, 0, ""
+}
+
+// table reads the index of a table; 0 if it is none.
+func (s *bodyScan) table(b []byte, p int) (next int) {
+	t, next := readU32(b, p)
+	if int64(t) >= int64(s.m.tables) {
+		return 0
+	}
+	return next
+}
+
+// misc reads what follows the prefix 0xfc of the instruction at at. charged says
+// that the instruction will be charged by length.
+func (s *bodyScan) misc(b []byte, p, at int) (next int, charged bool, reason Reason, detail string) {
+	if p >= len(b) {
+		return 0, false, Malformed, "cut"
+	}
+	op := b[p]
+	p++
+	zeros := func(n int) bool {
+		for range n {
+			if p >= len(b) || b[p] != 0 {
+				return false
+			}
+			p++
+		}
+		return true
+	}
+	index := func() bool {
+		_, p = readU32(b, p)
+		return p != 0
+	}
+	charge := func(kind editKind) {
+		s.edits = append(s.edits, edit{at: int32(at), kind: kind})
+		charged = true
+	}
+	ok := true
+	switch op {
+	case 0, 1, 2, 3, 4, 5, 6, 7:
+		return p, false, 0, ""
+	case miscMemoryInit, miscDataDrop:
+		if s.m.dataCount < 0 {
+			return 0, false, Malformed, "no data count section"
+		}
+		s.m.dataByNumber = true
+		i, next := readU32(b, p)
+		if next == 0 || int64(i) >= int64(s.m.dataCount) {
+			return 0, false, Malformed, "data index"
+		}
+		p = next
+		if op == miscMemoryInit {
+			ok = zeros(1)
+			charge(editBytes)
+		}
+	case miscMemoryCopy:
+		ok = zeros(2)
+		charge(editBytes)
+	case miscMemoryFill:
+		ok = zeros(1)
+		charge(editBytes)
+	case miscTableInit:
+		if ok = index(); ok {
+			p = s.table(b, p)
+		}
+		charge(editElems)
+	case miscElemDrop:
+		ok = index()
+	case miscTableCopy:
+		if p = s.table(b, p); p != 0 {
+			p = s.table(b, p)
+		}
+		charge(editElems)
+	case miscTableGrow, miscTableFill:
+		p = s.table(b, p)
+		charge(editElems)
+	case miscTableSize:
+		p = s.table(b, p)
+	default:
+		return 0, false, Instruction, "prefix 0xfc"
+	}
+	if !ok || p == 0 {
+		return 0, false, Malformed, "immediate"
+	}
+	return p, charged, 0, ""
+}

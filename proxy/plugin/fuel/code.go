@@ -1,0 +1,262 @@
+package fuel
+
+// rewriteCode writes every function with its charges, and refill behind them.
+func (m *rewriter) rewriteCode(r *reader) {
+	n := 0
+	at := r.pos
+	if r.present {
+		n = r.count(maxFuncs, 3)
+	}
+	if r.err == nil && n != m.info.Functions {
+		r.failAt(at, Malformed, "number of bodies disagrees with the function section")
+	}
+	if r.err != nil {
+		return
+	}
+	m.body.m = m
+	section := m.begin(secCode)
+	m.out = appendU32(m.out, uint32(n+1))
+	for i := range n {
+		if m.function(r, m.imported+i); r.err != nil {
+			r.err.Function = m.imported + i
+			return
+		}
+	}
+	m.appendRefill()
+	m.end(section)
+}
+
+// function reads one entry of the code section and writes its bounded form:
+//
+//	local t: i64                            behind the original locals
+//	slice -= 1; if slice < 0 { refill }     unless a loop at the start does it
+//	depth -= w; if depth < 0 { trap }       this and the next only in a function
+//	block                                   that calls others
+//	  …                                     return is a branch to the block's end
+//	end
+//	depth += w
+//
+// The block takes the place of the function's own label, so branches to the
+// outermost label need no change.
+func (m *rewriter) function(r *reader, index int) {
+	at := r.pos
+	size := r.u32()
+	switch {
+	case r.err != nil:
+		return
+	case size > maxBody:
+		r.failAt(at, Limit, "function size")
+		return
+	case int64(size) > int64(r.left()):
+		r.failAt(at, Malformed, "function beyond the section")
+		return
+	}
+	sig := &m.types[m.funcs[index]]
+	end := r.pos + int(size)
+
+	head := reader{buf: r.buf, pos: r.pos, end: end, section: r.section}
+	groups := head.count(maxLocals, 2)
+	groupsAt := head.pos
+	locals := 0
+	for range groups {
+		count := head.u32()
+		head.valueType()
+		if head.err == nil && count > maxLocals-uint32(locals) {
+			head.failAt(groupsAt, Limit, "locals")
+		}
+		if head.err != nil {
+			break
+		}
+		locals += int(count)
+	}
+	if m.locals += locals; head.err == nil && m.locals > maxAllLocal {
+		head.failAt(groupsAt, Limit, "locals of all functions")
+	}
+	if head.err != nil {
+		r.err = head.err
+		return
+	}
+	groupsEnd := head.pos
+
+	s := &m.body
+	s.locals = uint32(len(sig.params) + locals)
+	if at, reason, detail := s.scan(groupsEnd, end); reason != 0 {
+		r.failAt(at, reason, detail)
+		return
+	}
+	r.pos = end
+
+	hole := m.hole()
+	m.out = appendU32(m.out, uint32(groups+1))
+	m.out = append(m.out, r.buf[groupsAt:groupsEnd]...)
+	m.out = append(m.out, 1, typeI64)
+	t := appendU32(m.scratch[:0], s.locals)
+	m.scratch = t
+	if !s.freeEntry {
+		m.appendHead(t)
+	}
+	weight := int64(4 + len(sig.params) + len(sig.results) + locals + int(size)/8 + s.extra)
+	if s.calls {
+		m.appendEnter(t, weight)
+		m.out = append(m.out, opBlock)
+		switch len(sig.results) {
+		case 0:
+			m.out = append(m.out, blockVoid)
+		case 1:
+			m.out = append(m.out, sig.results[0])
+		default:
+			m.out = appendSigned(m.out, int64(sig.wrap))
+		}
+	}
+	m.appendBody(t, groupsEnd, end-1)
+	if s.calls {
+		m.out = append(m.out, opEnd)
+		m.appendLeave(weight)
+	}
+	m.out = append(m.out, opEnd)
+	m.end(hole)
+}
+
+// appendBody copies the code between two offsets and carries out the edits.
+func (m *rewriter) appendBody(t []byte, from, to int) {
+	for _, e := range m.body.edits {
+		if e.kind == editReturn && !m.body.calls {
+			continue
+		}
+		m.out = append(m.out, m.in[from:e.at]...)
+		from = int(e.at)
+		switch e.kind {
+		case editHead:
+			m.appendHead(t)
+		case editCharge:
+			m.appendCharge()
+		case editReturn:
+			m.out = append(m.out, opBr)
+			m.out = appendU32(m.out, e.arg)
+			from++
+		case editBytes:
+			m.appendByLength(t, opI64ShrU, bulkBytesShift)
+		case editElems:
+			m.appendByLength(t, opI64ShrU, bulkElemsShift)
+		case editPages:
+			m.appendByLength(t, opI64Shl, bulkPagesShift)
+		}
+	}
+	m.out = append(m.out, m.in[from:to]...)
+}
+
+// Units by length: one for 64 bytes, one for 8 elements, 64 for a page.
+const (
+	bulkBytesShift = 6
+	bulkElemsShift = 3
+	bulkPagesShift = 6
+)
+
+// appendHead writes: slice -= 1; if slice < 0 { refill() }.
+func (m *rewriter) appendHead(t []byte) {
+	m.global(opGlobalGet, m.slice)
+	m.out = append(m.out, opI64Const, 1, opI64Sub, opLocalTee)
+	m.out = append(m.out, t...)
+	m.global(opGlobalSet, m.slice)
+	m.local(opLocalGet, t)
+	m.appendRefillIfNegative()
+}
+
+// appendRefillIfNegative takes an i64 from the stack.
+func (m *rewriter) appendRefillIfNegative() {
+	m.out = append(m.out, opI64Const, 0, opI64LtS, opIf, blockVoid, opCall)
+	m.out = append(m.out, m.refill...)
+	m.out = append(m.out, opEnd)
+}
+
+// appendCharge writes: slice -= 1.
+func (m *rewriter) appendCharge() {
+	m.global(opGlobalGet, m.slice)
+	m.out = append(m.out, opI64Const, 1, opI64Sub)
+	m.global(opGlobalSet, m.slice)
+}
+
+// appendByLength charges BulkBase and the length on top of the stack, shifted,
+// and leaves the length there. The length goes by way of t, which takes any i32.
+func (m *rewriter) appendByLength(t []byte, shift, by byte) {
+	m.out = append(m.out, opI64ExtendU)
+	m.local(opLocalSet, t)
+	m.global(opGlobalGet, m.slice)
+	m.out = append(m.out, opI64Const, BulkBase, opI64Sub)
+	m.local(opLocalGet, t)
+	m.out = append(m.out, opI64Const, by, shift, opI64Sub)
+	m.global(opGlobalSet, m.slice)
+	m.local(opLocalGet, t)
+	m.out = append(m.out, opI32WrapI64)
+	m.global(opGlobalGet, m.slice)
+	m.appendRefillIfNegative()
+}
+
+// appendEnter writes: depth -= weight; if depth < 0 { trap }.
+func (m *rewriter) appendEnter(t []byte, weight int64) {
+	m.global(opGlobalGet, m.depth)
+	m.out = append(m.out, opI64Const)
+	m.out = appendSigned(m.out, weight)
+	m.out = append(m.out, opI64Sub)
+	m.local(opLocalTee, t)
+	m.global(opGlobalSet, m.depth)
+	m.local(opLocalGet, t)
+	m.out = append(m.out, opI64Const, 0, opI64LtS, opIf, blockVoid, opUnreachable, opEnd)
+}
+
+// appendLeave writes: depth += weight.
+func (m *rewriter) appendLeave(weight int64) {
+	m.global(opGlobalGet, m.depth)
+	m.out = append(m.out, opI64Const)
+	m.out = appendSigned(m.out, weight)
+	m.out = append(m.out, opI64Add)
+	m.global(opGlobalSet, m.depth)
+}
+
+// appendRefill writes the function that a check calls with the slice below zero:
+//
+//	take = SliceUnits - slice
+//	if take > rest { take = rest }
+//	rest -= take; slice += take
+//	if slice < 0 { trap }
+//	memory.grow 0
+//
+// After its trap the rest is 0 and the slice below, which is what Exhausted sees.
+func (m *rewriter) appendRefill() {
+	take := []byte{0}
+	at := m.hole()
+	m.out = append(m.out, 1, 1, typeI64)
+
+	m.out = append(m.out, opI64Const)
+	m.out = appendSigned(m.out, m.o.SliceUnits)
+	m.global(opGlobalGet, m.slice)
+	m.out = append(m.out, opI64Sub)
+	m.local(opLocalTee, take)
+	m.global(opGlobalGet, m.rest)
+	m.out = append(m.out, opI64GtS, opIf, blockVoid)
+	m.global(opGlobalGet, m.rest)
+	m.local(opLocalSet, take)
+	m.out = append(m.out, opEnd)
+
+	m.global(opGlobalGet, m.rest)
+	m.local(opLocalGet, take)
+	m.out = append(m.out, opI64Sub)
+	m.global(opGlobalSet, m.rest)
+	m.global(opGlobalGet, m.slice)
+	m.local(opLocalGet, take)
+	m.out = append(m.out, opI64Add)
+	m.local(opLocalTee, take)
+	m.global(opGlobalSet, m.slice)
+
+	m.local(opLocalGet, take)
+	m.out = append(m.out, opI64Const, 0, opI64LtS, opIf, blockVoid, opUnreachable, opEnd)
+	m.out = append(m.out, opI32Const, 0, opMemoryGrow, 0, opDrop, opEnd)
+	m.end(at)
+}
+
+func (m *rewriter) global(opcode byte, index []byte) {
+	m.out = append(m.out, opcode)
+	m.out = append(m.out, index...)
+}
+
+func (m *rewriter) local(opcode byte, index []byte) { m.global(opcode, index) }

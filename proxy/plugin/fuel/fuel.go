@@ -1,0 +1,219 @@
+// Package fuel rewrites a guest's WebAssembly module so that running it is
+// bounded: every loop and every function pays for its steps, call depth is
+// limited, and a long call gives the Go scheduler a chance now and then.
+//
+// It owns the rewriting and the meaning of the globals that it adds. It does
+// not run anything, does not validate types (the runtime that compiles the
+// result does), and decides no budget.
+//
+// # What is added
+//
+// Three mutable i64 globals, exported under names that no other module may
+// use, and one function:
+//
+//   - the slice: units left until the next scheduling point;
+//   - the rest: units left in the budget behind the slice;
+//   - the depth: units of call depth left;
+//   - refill, called where a check finds the slice below zero. It moves the next
+//     slice out of the rest and executes memory.grow 0, which wazero serves in
+//     Go, so that a garbage collection is not kept waiting. With nothing left to
+//     move it traps.
+//
+// Before a call the host writes Split(budget) to slice and rest and its bound to
+// depth. Afterwards Used tells what the call cost, whatever its end, and after
+// a trap Exhausted and TooDeep tell the traps of this package from the guest's own.
+//
+// # What costs
+//
+//   - 1 unit at the head of a loop, for each pass, and at the entry of a function;
+//     a function that runs straight into a loop pays only there;
+//   - 1 unit wherever a path has come StretchWeight further since the last charge,
+//     so that code without loops cannot run for free. An instruction weighs 1, a
+//     slow one (memory access, division, calls) more;
+//   - for memory.fill, memory.copy and memory.init BulkBase units and one for every
+//     64 bytes; for table.fill, table.copy, table.init and table.grow the same and
+//     one for every 8 elements; for memory.grow the same and 64 for every page.
+//     They are charged before the instruction, also when it then fails.
+//
+// Hence, whatever the guest does, weight ≤ units × (StretchWeight + entryWeight).
+// Charges inside a stretch are not checked: a check follows at the next loop head
+// or entry, so a call may use a little more than its budget and still return.
+// The cost depends on the path alone, not on slices, so it is the same in every run.
+//
+// Depth is charged for each frame of a function that calls others: 4, and 1 for
+// each parameter, local, result and 8 bytes of code, and for each value beyond the
+// first that its calls and blocks yield. Functions that call nothing cost no depth.
+package fuel
+
+// Version names the rewriting. It changes whenever the output for some module
+// changes, so it belongs into the key of every cache of outputs.
+const Version = "1"
+
+// ReservedPrefix begins the names of all exports that this package adds. A
+// module that already exports such a name is refused.
+const ReservedPrefix = "sluice.fuel."
+
+// Names of the exported globals, all of type i64.
+const (
+	ExportSlice = ReservedPrefix + "slice"
+	ExportRest  = ReservedPrefix + "rest"
+	ExportDepth = ReservedPrefix + "depth"
+)
+
+// StretchWeight is the weight of instructions that one unit pays for.
+const StretchWeight = 64
+
+// Units of bulk instructions beside those by length.
+const BulkBase = 4
+
+// Defaults of Options.
+const (
+	DefaultSliceUnits    = 10_000
+	DefaultInitialUnits  = 1 << 20
+	DefaultInitialDepth  = 1 << 16
+	DefaultTableElements = 1 << 17
+)
+
+// Options say how to rewrite. The zero value is good for use.
+type Options struct {
+	// SliceUnits is the distance of scheduling points in units.
+	// Zero is DefaultSliceUnits.
+	SliceUnits int64
+
+	// InitialUnits is the budget that the globals hold until the host writes
+	// them. Only a start function runs on it. Zero is DefaultInitialUnits.
+	InitialUnits int64
+
+	// InitialDepth is the depth that the global holds until the host writes
+	// it. Zero is DefaultInitialDepth.
+	InitialDepth int64
+
+	// TableElements bounds the length of each table; the maximum of a larger
+	// one is lowered, and a larger minimum is refused. Zero is
+	// DefaultTableElements.
+	TableElements uint32
+
+	// KeepNames keeps the name section, for names in stack traces. It costs
+	// memory for each compiled module. All other custom sections are dropped.
+	KeepNames bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.SliceUnits <= 0 {
+		o.SliceUnits = DefaultSliceUnits
+	}
+	if o.InitialUnits <= 0 {
+		o.InitialUnits = DefaultInitialUnits
+	}
+	if o.InitialDepth <= 0 {
+		o.InitialDepth = DefaultInitialDepth
+	}
+	if o.TableElements == 0 {
+		o.TableElements = DefaultTableElements
+	}
+	return o
+}
+
+// Split divides a budget into the values for ExportSlice and ExportRest.
+// sliceUnits is that of the Options; zero is DefaultSliceUnits.
+func Split(budget, sliceUnits int64) (slice, rest int64) {
+	if sliceUnits <= 0 {
+		sliceUnits = DefaultSliceUnits
+	}
+	slice = min(budget, sliceUnits)
+	return slice, budget - slice
+}
+
+// Used returns what was spent of a budget, from the globals' values after a
+// call. It can exceed the budget.
+func Used(budget, slice, rest int64) int64 { return budget - slice - rest }
+
+// Exhausted reports, from the globals' values after a trap, whether the budget
+// was used up.
+func Exhausted(slice, rest int64) bool { return slice+rest < 0 }
+
+// TooDeep reports, from the global's value after a trap, whether the bound of
+// the call depth was the reason.
+func TooDeep(depth int64) bool { return depth < 0 }
+
+// FuncType is a function's signature. Value types are the bytes of the binary
+// format, which wazero's api.ValueType uses as well.
+type FuncType struct {
+	Params, Results []byte
+}
+
+// Extern is the kind of an import or export.
+type Extern byte
+
+// The kinds, with the numbers of the binary format.
+const (
+	ExternFunc Extern = iota
+	ExternTable
+	ExternMemory
+	ExternGlobal
+)
+
+func (e Extern) String() string {
+	switch e {
+	case ExternFunc:
+		return "function"
+	case ExternTable:
+		return "table"
+	case ExternMemory:
+		return "memory"
+	case ExternGlobal:
+		return "global"
+	}
+	return "unknown"
+}
+
+// Import is an imported function; nothing else may be imported.
+type Import struct {
+	Module, Name string
+	Type         FuncType
+}
+
+// Export is something that the module exports. Type is set for functions.
+type Export struct {
+	Name string
+	Kind Extern
+	Type FuncType
+}
+
+// Info describes a module as it was before rewriting. It shares no memory with
+// the module.
+type Info struct {
+	Imports   []Import
+	Exports   []Export
+	Functions int // defined ones
+
+	MemoryMin    uint32 // pages
+	MemoryMax    uint32 // pages; only with MemoryHasMax
+	MemoryHasMax bool
+
+	// Start says that a function runs at instantiation, on the initial budget.
+	Start bool
+
+	Segments       int // data segments before
+	SegmentsMerged int // and after rewriting
+
+	Size          int // bytes before
+	SizeRewritten int // and after rewriting
+
+	CustomDropped int // custom sections left out
+	CustomKept    int
+}
+
+// Rewrite returns the bounded form of a module of WebAssembly core 2.0 without
+// SIMD. The module must have one memory of its own and import nothing but functions.
+//
+// It reads wasm only until it returns, never writes to it, and the output
+// shares no memory with it. An error is always an *Error. A module that is
+// rewritten may still be invalid; no invalid module becomes a valid one.
+func Rewrite(wasm []byte, o Options) ([]byte, Info, error) {
+	m := rewriter{in: wasm, o: o.withDefaults()}
+	if err := m.rewrite(); err != nil {
+		return nil, Info{}, err
+	}
+	return m.out, m.info, nil
+}

@@ -1,0 +1,50 @@
+package fuel_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestGoGuestDoesTheSameAfterRewriting(t *testing.T) {
+	wasm := buildGoGuest(t)
+	before := runGoGuest(t, wasm)
+	after := runGoGuest(t, rewrite(t, wasm))
+	text := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog and The Fox is quick ", 200))
+	for _, i := range []instance{before, after} {
+		at := i.call(t, bigBudget, "address")
+		if at.err != nil || !i.Memory().Write(uint32(at.results[0]), text) {
+			t.Fatalf("write the input: %v", at.err)
+		}
+	}
+	calls := []struct {
+		name string
+		args []uint64
+	}{
+		{"digest", []uint64{uint64(len(text))}},
+		{"words", []uint64{uint64(len(text))}},
+		{"digest", []uint64{64}},
+		{"garbage", []uint64{20_000}},
+		{"recurse", []uint64{1000}},
+		{"twice", []uint64{21}},
+		{"crash", []uint64{7}},
+		{"digest", []uint64{1 << 16}},
+	}
+	for _, c := range calls {
+		want := before.call(t, bigBudget, c.name, c.args...)
+		got := after.call(t, bigBudget, c.name, c.args...)
+		if want.err != nil || got.err != nil {
+			t.Fatalf("%s: %v, rewritten: %v", c.name, want.err, got.err)
+		}
+		if want.results[0] != got.results[0] {
+			t.Errorf("%s: %d, rewritten: %d", c.name, want.results[0], got.results[0])
+		}
+		if got.used <= 0 {
+			t.Errorf("%s: used %d units", c.name, got.used)
+		}
+		t.Logf("%s: %d units", c.name, got.used)
+	}
+	if !bytes.Equal(memoryOf(t, before), memoryOf(t, after)) {
+		t.Error("memory differs")
+	}
+}
