@@ -1,6 +1,9 @@
 package jsondoc
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
 // Value is a value of a Doc, or the absence of one, which is the zero Value: all methods may be called on it and give
 // nothing. A Value and the byte slices that it returns are valid until its Doc is parsed again or reset, and must not be
@@ -184,4 +187,20 @@ func (v Value) Float() (f float64, ok bool) {
 func (v Value) Bool() (value, ok bool) {
 	k := v.Kind()
 	return k == True, k == True || k == False
+}
+
+// SameText says whether both values are strings, and with the same text.
+func (v Value) SameText(o Value) bool {
+	if v.Kind() != String || o.Kind() != String {
+		return false
+	}
+	switch {
+	case !v.Escaped() && !o.Escaped():
+		return bytes.Equal(v.Inside(), o.Inside())
+	case !o.Escaped():
+		return equalText(v.Inside(), o.Inside())
+	case !v.Escaped():
+		return equalText(o.Inside(), v.Inside())
+	}
+	return equalText(v.Inside(), appendText(nil, o.Inside()))
 }
