@@ -16,7 +16,7 @@ type demo struct {
 	conversation conversation
 	thoughts     []byte
 	text         []byte
-	arguments    json.Writer
+	document     generator
 }
 
 // format is the name of the demo's reasoning format.
@@ -28,18 +28,24 @@ const (
 	keyTool     = 1
 )
 
+// maxChoices keeps a call within the output that the gateway grants to a short request.
+const maxChoices = 8
+
 // Request answers.
 func (d *demo) Request(r *provider.Request) error {
 	c := &d.conversation
 	if err := c.read(r.Body()); err != nil {
 		return err
 	}
+	if c.n > maxChoices {
+		return sdk.Refuse("n", "The demo model gives at most 8 choices.")
+	}
 	if r.Has(sdk.FlagLogprobs) {
 		r.Warn(abi.WarnDropped, "logprobs")
 	}
 	r.Start(nil, r.Target, format)
 	var completion, reasoning int64
-	for i := range int32(min(c.n, abi.MaxChoices)) {
+	for i := range int32(c.n) {
 		all, thoughts := d.answer(r, i)
 		completion += all
 		reasoning += thoughts
@@ -101,9 +107,9 @@ func (d *demo) speak(r *provider.Request, choice int32, left *int64) abi.FinishR
 	c := &d.conversation
 	switch {
 	case c.schema.Exists():
-		d.arguments.Reset()
-		example(&d.arguments, c.schema, 0)
-		d.text = append(d.text[:0], d.arguments.Buf...)
+		d.document.reset(c.n)
+		d.document.value(c.schema, 0)
+		d.text = append(d.text[:0], d.document.Buf...)
 	case c.jsonObject:
 		reply := appendReply(nil, c)
 		d.text = append(json.AppendString(append(d.text[:0], `{"answer":`...), reply), '}')
@@ -125,10 +131,10 @@ func (d *demo) speak(r *provider.Request, choice int32, left *int64) abi.FinishR
 
 // call emits a tool call.
 func (d *demo) call(r *provider.Request, choice int32, t *tool, left *int64) abi.FinishReason {
-	d.arguments.Reset()
-	exampleObject(&d.arguments, t.parameters, 0)
+	d.document.reset(d.conversation.n)
+	d.document.object(t.parameters, 0)
 	r.ToolCall(choice, keyTool, nil, t.name)
-	for text := d.arguments.Buf; len(text) > 0; {
+	for text := d.document.Buf; len(text) > 0; {
 		if *left == 0 {
 			return abi.FinishLength
 		}

@@ -2,47 +2,73 @@ package main
 
 import "github.com/sluice-gateway/sluice/sdk/json"
 
-// maxDepth is how deep the generator goes into a schema. What lies deeper is written as null.
-const maxDepth = 8
+// Bounds of a document: what lies deeper in a schema, or does not fit any more, is written as null or left out. They
+// keep a call within the output that the gateway grants to a short request, whatever its schema repeats.
+const (
+	maxDepth    = 8
+	maxDocument = 16 << 10 // bytes, of all choices together
+)
 
-// example writes a value that fits a JSON schema: of an object the required members, of an enumeration the first value,
+// generator writes values that fit a JSON schema: of an object the required members, of an enumeration the first value,
 // else the smallest value of the type. It follows no references and looks at no patterns.
-func example(w *json.Writer, schema json.Value, depth int) {
-	if depth > maxDepth {
-		w.Null()
+type generator struct {
+	json.Writer
+	limit int // of bytes
+}
+
+func (g *generator) reset(choices int64) {
+	g.Writer.Reset()
+	g.limit = maxDocument / int(choices)
+}
+
+// fits says whether n more bytes may be written.
+func (g *generator) fits(n int) bool { return len(g.Buf)+n <= g.limit }
+
+// given writes a value that the schema holds.
+func (g *generator) given(v json.Value) {
+	if g.fits(len(v)) {
+		g.Raw(v)
+	} else {
+		g.Null()
+	}
+}
+
+func (g *generator) value(schema json.Value, depth int) {
+	if depth > maxDepth || !g.fits(0) {
+		g.Null()
 		return
 	}
-	for _, given := range [...]string{"const", "default"} {
-		if v := schema.Get(given); v.Exists() {
-			w.Raw(v)
+	for _, one := range [...]string{"const", "default"} {
+		if v := schema.Get(one); v.Exists() {
+			g.given(v)
 			return
 		}
 	}
 	for _, list := range [...]string{"enum", "examples"} {
-		if v := element(schema.Get(list), 0); v.Exists() {
-			w.Raw(v)
+		if v := first(schema.Get(list)); v.Exists() {
+			g.given(v)
 			return
 		}
 	}
 	for _, list := range [...]string{"anyOf", "oneOf", "allOf"} {
-		if v := element(schema.Get(list), 0); v.Exists() {
-			example(w, v, depth+1)
+		if v := first(schema.Get(list)); v.Exists() {
+			g.value(v, depth+1)
 			return
 		}
 	}
 	switch string(typeOf(schema)) {
 	case "string":
-		w.String(exampleString(schema))
+		g.String(exampleString(schema))
 	case "integer", "number":
-		exampleNumber(w, schema)
+		g.number(schema)
 	case "boolean":
-		w.Bool(true)
+		g.Bool(true)
 	case "array":
-		exampleArray(w, schema, depth)
+		g.array(schema, depth)
 	case "null":
-		w.Null()
+		g.Null()
 	default:
-		exampleObject(w, schema, depth)
+		g.object(schema, depth)
 	}
 }
 
@@ -50,19 +76,17 @@ func example(w *json.Writer, schema json.Value, depth int) {
 func typeOf(schema json.Value) []byte {
 	t := schema.Get("type")
 	if t.Kind() == json.Array {
-		t = element(t, 0)
+		t = first(t)
 	}
 	return t.Text()
 }
 
-// element is an element of an array, nil if there is none.
-func element(array json.Value, index int) json.Value {
+// first is the first element of an array, nil if there is none.
+func first(array json.Value) json.Value {
 	var r json.Reader
 	r.Reset(array)
-	for a := r.Array(); a.Next(); index-- {
-		if index == 0 {
-			return r.Raw()
-		}
+	for a := r.Array(); a.Next(); {
+		return r.Raw()
 	}
 	return nil
 }
@@ -85,42 +109,41 @@ func exampleString(schema json.Value) string {
 	return "example"
 }
 
-func exampleNumber(w *json.Writer, schema json.Value) {
+func (g *generator) number(schema json.Value) {
 	if v := schema.Get("minimum"); v.Kind() == json.Number {
-		w.Raw(v)
+		g.given(v)
 		return
 	}
 	if n, ok := schema.Get("exclusiveMinimum").Int(); ok {
-		w.Int(n + 1)
+		g.Int(n + 1)
 		return
 	}
 	if n, ok := schema.Get("maximum").Int(); ok && n < 1 {
-		w.Int(n)
+		g.Int(n)
 		return
 	}
-	w.Int(1)
+	g.Int(1)
 }
 
-func exampleArray(w *json.Writer, schema json.Value, depth int) {
-	const most = 16
+func (g *generator) array(schema json.Value, depth int) {
 	n, _ := schema.Get("minItems").Int()
-	w.Array()
-	for range min(n, most) {
-		example(w, schema.Get("items"), depth+1)
+	g.Array()
+	for ; n > 0 && g.fits(0); n-- {
+		g.value(schema.Get("items"), depth+1)
 	}
-	w.EndArray()
+	g.EndArray()
 }
 
-func exampleObject(w *json.Writer, schema json.Value, depth int) {
+func (g *generator) object(schema json.Value, depth int) {
 	properties := schema.Get("properties")
-	w.Object()
+	g.Object()
 	var r json.Reader
 	r.Reset(schema.Get("required"))
-	for a := r.Array(); a.Next(); {
-		if name := r.Text(); name != nil {
-			w.NameText(name)
-			example(w, properties.Get(string(name)), depth+1)
+	for a := r.Array(); a.Next() && g.fits(0); {
+		if name := r.Text(); name != nil && g.fits(len(name)) {
+			g.NameText(name)
+			g.value(properties.Get(string(name)), depth+1)
 		}
 	}
-	w.EndObject()
+	g.EndObject()
 }
