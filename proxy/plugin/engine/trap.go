@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/tetratelabs/wazero/sys"
 )
@@ -113,14 +112,14 @@ var (
 // wazeroTraps names the kinds behind wazero's own errors, whose values are internal to it. The texts are part of the
 // version that go.mod pins; TestTrapKinds meets every one that a guest of the supported features can cause.
 var wazeroTraps = map[string]Kind{
-	"stack overflow":               Depth,
+	"stack overflow":                Depth,
 	"invalid conversion to integer": InvalidConversion,
-	"integer overflow":             IntegerOverflow,
-	"integer divide by zero":       IntegerDivideByZero,
-	"unreachable":                  Unreachable,
-	"out of bounds memory access":  MemoryOutOfBounds,
-	"invalid table access":         TableOutOfBounds,
-	"indirect call type mismatch":  IndirectCallMismatch,
+	"integer overflow":              IntegerOverflow,
+	"integer divide by zero":        IntegerDivideByZero,
+	"unreachable":                   Unreachable,
+	"out of bounds memory access":   MemoryOutOfBounds,
+	"invalid table access":          TableOutOfBounds,
+	"indirect call type mismatch":   IndirectCallMismatch,
 }
 
 // newTrap turns what wazero returned for a call of fn into a Trap. The instance knows about fuel, depth and memory.
@@ -140,13 +139,12 @@ func newTrap(i *Instance, fn string, err error) *Trap {
 	for next := errors.Unwrap(root); next != nil; next = errors.Unwrap(root) {
 		root = next
 	}
-	kind, ok := wazeroTraps[root.Error()]
-	switch {
-	case !ok && strings.Contains(err.Error(), "(recovered by wazero)"):
+	if fmt.Sprintf("%T", root) != "*wasmruntime.Error" {
 		t.Kind = HostPanic
-	case !ok:
-		t.Kind = Unknown
-	case kind == Unreachable:
+		return t
+	}
+	switch kind := wazeroTraps[root.Error()]; kind {
+	case Unreachable:
 		t.Kind = i.unreachable()
 	default:
 		t.Kind = kind

@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin/fuel"
+)
+
+// digest is a SHA-256.
+type digest [sha256.Size]byte
+
+// Module is a compiled guest. It is safe for concurrent use. The same bytes compiled twice share their machine code.
+type Module struct {
+	name    string
+	engine  *Engine
+	program *program
+	closed  bool // guarded by Engine.mu
+}
+
+// Name returns the name that the module was compiled under.
+func (m *Module) Name() string { return m.name }
+
+// Exports returns the functions that the module exports, with their signatures. The caller must not change it.
+func (m *Module) Exports() map[string]Signature { return m.program.exports }
+
+// Close lets go of the machine code; it may be called more than once. Instances that live on are not disturbed, but
+// nothing can be instantiated any more, so it belongs to whoever held the last reference. wazero unmaps the code in a
+// finalizer: the memory returns with the collection after the last instance was closed and forgotten.
+func (m *Module) Close() error {
+	e := m.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	p := m.program
+	if p.users--; p.users > 0 || e.programs[p.key] != p {
+		return nil
+	}
+	delete(e.programs, p.key)
+	if err := p.close(); err != nil {
+		return fmt.Errorf("engine: close %s: %w", m.name, err)
+	}
+	return nil
+}
+
+// program is the machine code of one module's bytes and what is known about them. It is shared by all modules made from
+// the same bytes and closed with the last of them.
+type program struct {
+	key   digest
+	users int           // modules that use it; guarded by Engine.mu
+	ready chan struct{} // closed once the rest is set
+	err   error
+
+	runtime      wazero.Runtime
+	compiled     wazero.CompiledModule
+	exports      map[string]Signature
+	starts       bool     // a start function runs when an instance is made
+	initializers []string // functions that Instantiate calls, in order
+	stackSlots   int      // cells that the largest call needs
+}
+
+// formatVersion is part of the key of everything that is derived from a module's bytes here.
+const formatVersion = "1"
+
+func programKey(wasm []byte, names bool) digest {
+	original := sha256.Sum256(wasm)
+	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s names %t", original, formatVersion, fuel.Version, names))
+}
+
+// Compile checks, rewrites and compiles a module. No code of it runs. Calls may run in parallel and then use as many
+// cores; the name is for errors and the log only. The module's bytes are not kept.
+//
+// Its errors say what is wrong with the module in words for its author.
+func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
+	m, err := e.compile(ctx, name, wasm)
+	if err != nil {
+		return nil, fmt.Errorf("engine: compile %s: %w", name, err)
+	}
+	return m, nil
+}
+
+func (e *Engine) compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
+	key := programKey(wasm, e.options.Names)
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, errClosed
+	}
+	e.compiled = true
+	p, found := e.programs[key]
+	if !found {
+		p = &program{key: key, ready: make(chan struct{})}
+		e.programs[key] = p
+	}
+	p.users++
+	e.mu.Unlock()
+
+	m := &Module{name: name, engine: e, program: p}
+	if !found {
+		// Others may wait for the same program, so it is not given up because this caller is gone.
+		p.err = e.build(context.WithoutCancel(ctx), name, wasm, p)
+		close(p.ready)
+	}
+	select {
+	case <-p.ready:
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), m.Close())
+	}
+	if p.err != nil {
+		return nil, errors.Join(p.err, m.Close())
+	}
+	return m, nil
+}
+
+// build fills in a program. It runs without the lock; nobody else looks at p until it is ready.
+func (e *Engine) build(ctx context.Context, name string, wasm []byte, p *program) (err error) {
+	// A compiler that panics on a strange module must not take the gateway with it.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic in the compiler: %v", r)
+		}
+	}()
+	if e.disk != nil {
+		found, err := p.load(ctx, e)
+		if found || err != nil {
+			return err
+		}
+	}
+	rewritten, info, err := fuel.Rewrite(wasm, fuel.Options{KeepNames: e.options.Names})
+	if err != nil {
+		return err
+	}
+	if err := p.admit(e, &info); err != nil {
+		return err
+	}
+	if e.disk == nil {
+		return p.compile(ctx, e, "", rewritten)
+	}
+	cacheErr := p.store(ctx, e, &info, rewritten)
+	if cacheErr == nil {
+		return nil
+	}
+	// Either the module is bad, and fails again for the same reason, or the disk is.
+	if err := p.compile(ctx, e, "", rewritten); err != nil {
+		return err
+	}
+	e.log.Warn("plugin compiled, but not cached", "plugin", name, "error", cacheErr)
+	return nil
+}
+
+// admit checks the declarations of a module and takes over what the host needs to know of them.
+func (p *program) admit(e *Engine, info *fuel.Info) error {
+	if err := check(info, e.provided, e.options.MemoryPages); err != nil {
+		return err
+	}
+	p.starts = info.Start
+	p.exports = make(map[string]Signature)
+	for _, x := range info.Exports {
+		if x.Kind != fuel.ExternFunc {
+			continue
+		}
+		s := signatureOf(x.Type)
+		p.exports[x.Name] = s
+		if s.callable() {
+			p.stackSlots = max(p.stackSlots, s.slots())
+		}
+	}
+	if _, ok := p.exports[exportInitialize]; ok {
+		p.initializers = append(p.initializers, exportInitialize)
+	}
+	return nil
+}
+
+// compile makes the machine code, or reads it from wazero's files in cacheDir.
+func (p *program) compile(ctx context.Context, e *Engine, cacheDir string, rewritten []byte) error {
+	r, err := newRuntime(ctx, e.options.Interpreter, cacheDir, e.modules)
+	if err != nil {
+		return err
+	}
+	compiled, err := r.CompileModule(ctx, rewritten)
+	if err != nil {
+		return err
+	}
+	p.runtime, p.compiled = r, compiled
+	return nil
+}
+
+// load takes the program from the cache and reports whether it was there, whole. The module is checked as if it were
+// new: what there is to import may differ from when it was stored.
+func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
+	dir, entry, ok := e.disk.open(p.key)
+	if !ok {
+		return false, nil
+	}
+	if err := p.admit(e, &entry.info); err != nil {
+		return false, err
+	}
+	return p.compile(ctx, e, dir, entry.rewritten) == nil, nil
+}
+
+// store compiles the program and leaves it in the cache.
+func (p *program) store(ctx context.Context, e *Engine, info *fuel.Info, rewritten []byte) error {
+	dir, err := e.disk.begin()
+	if err != nil {
+		return err
+	}
+	if err := p.compile(ctx, e, dir, rewritten); err != nil {
+		e.disk.abandon(dir)
+		return err
+	}
+	if err := e.disk.publish(dir, p.key, &entry{info: *info, rewritten: rewritten}); err != nil {
+		e.log.Warn("compile cache not written", "error", err)
+	}
+	return nil
+}
+
+// close frees the machine code once no instance needs it.
+func (p *program) close() error {
+	if p.compiled == nil {
+		return nil
+	}
+	return p.compiled.Close(context.Background())
+}

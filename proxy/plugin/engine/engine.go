@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"golang.org/x/sys/cpu"
+)
+
+// DefaultMemoryPages is the memory that a guest may have at most unless the options say otherwise: 64 MiB.
+const DefaultMemoryPages = 1024
+
+// Options say how an engine runs guests. The zero value works.
+type Options struct {
+	// CacheDir is where compiled modules are kept between starts. It is made if it is not there, and used only if it
+	// belongs to this user and nobody else can write it. Empty: every start compiles.
+	CacheDir string
+	// CacheBytes bounds the files in CacheDir; the longest unused ones go first. 0: 512 MiB.
+	CacheBytes int64
+	// MemoryPages bounds the memory of an instance in pages of 64 KiB. 0: DefaultMemoryPages.
+	MemoryPages uint32
+	// Output gets what a guest writes to its standard output and error (fd 1 and 2), during the call. p is valid until
+	// it returns; its content is the guest's, so it must be treated as such. nil: dropped.
+	Output func(i *Instance, fd int32, p []byte)
+	// OutputBytes bounds what Output gets of one call: a dying Go guest writes its whole goroutine trace. 0: 8 KiB.
+	OutputBytes int
+	// Names keeps the names of a guest's functions for the stacks of traps. They cost memory.
+	Names bool
+	// Interpreter runs guests without machine code, at a small fraction of the speed. The engine does so by itself, and
+	// says it in the log, where wazero has no compiler for the platform or memory cannot be made executable.
+	Interpreter bool
+	// Log gets the engine's own few lines. nil: they are dropped.
+	Log *slog.Logger
+}
+
+// Engine compiles modules and holds what all of them share. It is safe for concurrent use.
+//
+// Each compiled module has a wazero runtime of its own, with the host's functions in it: that costs 0.4 ms and 150 KB,
+// against 20 ms and 9 MB for the smallest Go guest. In return the cache on disk is one directory a module, which can be
+// verified whole before wazero reads it, and a full disk fails no compilation.
+type Engine struct {
+	options Options
+	disk    *diskCache // nil without one
+	log     *slog.Logger
+
+	mu       sync.Mutex
+	provided map[string]map[string]Signature // functions that guests may import; fixed once compiled is true
+	modules  []hostModule                    // the same, for runtimes
+	programs map[digest]*program             // what is open, and what is being compiled
+	compiled bool
+	closed   bool
+}
+
+var errClosed = errors.New("engine: closed")
+
+// New makes an engine. Its caller closes it when no module is needed any more.
+func New(o Options) (*Engine, error) {
+	if o.MemoryPages == 0 {
+		o.MemoryPages = DefaultMemoryPages
+	}
+	if o.MemoryPages > maxMemoryPages {
+		return nil, fmt.Errorf("engine: memory of %d pages, more than %d", o.MemoryPages, maxMemoryPages)
+	}
+	if o.OutputBytes == 0 {
+		o.OutputBytes = 8 << 10
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if !o.Interpreter && !compilerSupported() {
+		o.Log.Warn("no compiler for this platform: plugins are interpreted, which is many times slower",
+			"os", runtime.GOOS, "arch", runtime.GOARCH)
+		o.Interpreter = true
+	}
+	e := &Engine{
+		options:  o,
+		log:      o.Log,
+		provided: make(map[string]map[string]Signature),
+		programs: make(map[digest]*program),
+	}
+	if o.CacheDir != "" && !o.Interpreter {
+		disk, err := openDiskCache(o.CacheDir, o.CacheBytes)
+		if err != nil {
+			o.Log.Warn("no compile cache: every start compiles all plugins", "directory", o.CacheDir, "error", err)
+		}
+		e.disk = disk
+	}
+	if err := e.Provide("wasi_snapshot_preview1", wasiFunctions); err != nil {
+		return nil, err
+	}
+	if err := e.Provide("env", envFunctions); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// features are those of WebAssembly core 2.0 without the vector instructions: package fuel does not rewrite them.
+const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
+
+// maxMemoryPages is the memory that wazero is told as the limit; see linearMemory for why it is not the engine's own.
+const maxMemoryPages = 1 << 16
+
+// newRuntime makes a runtime with the functions of the host in it. A cacheDir of "" is none.
+func newRuntime(ctx context.Context, interpreter bool, cacheDir string, modules []hostModule) (wazero.Runtime, error) {
+	config := wazero.NewRuntimeConfigCompiler()
+	if interpreter {
+		config = wazero.NewRuntimeConfigInterpreter()
+	}
+	config = config.WithCoreFeatures(features).
+		WithMemoryLimitPages(maxMemoryPages).
+		WithCloseOnContextDone(false).
+		WithDebugInfoEnabled(false)
+	if cacheDir != "" {
+		cache, err := wazero.NewCompilationCacheWithDir(cacheDir)
+		if err != nil {
+			return nil, fmt.Errorf("cache: %w", err)
+		}
+		config = config.WithCompilationCache(cache)
+	}
+	r := wazero.NewRuntimeWithConfig(ctx, config)
+	for _, m := range modules {
+		if err := m.addTo(ctx, r); err != nil {
+			return nil, fmt.Errorf("module %q of the host: %w", m.name, err)
+		}
+	}
+	return r, nil
+}
+
+// compilerSupported reports whether wazero can compile here: it has a compiler for the platform, and memory can be made
+// executable. wazero answers the second question by a panic.
+func compilerSupported() (ok bool) {
+	switch runtime.GOOS {
+	case "linux", "darwin", "freebsd", "netbsd", "windows", "dragonfly", "solaris", "illumos":
+	default:
+		return false
+	}
+	switch runtime.GOARCH {
+	case "amd64":
+		if !cpu.X86.HasSSE41 {
+			return false
+		}
+	case "arm64":
+	default:
+		return false
+	}
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	_, err := newRuntime(context.Background(), false, "", nil)
+	return err == nil
+}
+
+// Close lets go of all compiled modules. Instances that are still open stay usable until their owners close them;
+// nothing can be compiled or instantiated any more.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	var err error
+	for key, p := range e.programs {
+		err = errors.Join(err, p.close())
+		delete(e.programs, key)
+	}
+	if err != nil {
+		return fmt.Errorf("engine: close: %w", err)
+	}
+	return nil
+}

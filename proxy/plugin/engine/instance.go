@@ -1,0 +1,262 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// Instance is one running copy of a module. One goroutine owns it at a time, from the start of a call until the results
+// were read; host functions run on that goroutine.
+type Instance struct {
+	engine *Engine
+	module *Module
+	user   any
+
+	guest  api.Module
+	memory api.Memory
+	linear *linearMemory
+	meter  meter
+	ctx    context.Context // an *instanceContext, made once
+
+	funcs map[string]*Func
+	stack []uint64
+
+	running bool
+	dead    bool
+	closed  bool
+
+	seed       uint64
+	random     rand.PCG
+	clock      int64 // nanoseconds
+	outputLeft int
+}
+
+// Func is an exported function of one instance.
+type Func struct {
+	name     string
+	instance *Instance
+	function api.Function
+	params   int
+	results  int
+}
+
+// Name returns the name that the function is exported by.
+func (f *Func) Name() string { return f.name }
+
+// anonymous instances need no name that is free, and no start function of wazero's choice.
+var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions()
+
+// Instantiate makes an instance and runs its start function and its _initialize, both under the given fuel and before
+// anybody else can call it. The user value is what host functions get from [Instance.User]. A guest that fails is a
+// *Trap.
+func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instance, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
+	}
+	i, err := m.instantiate(user)
+	if err != nil {
+		return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
+	}
+	for _, name := range m.program.initializers {
+		f, _ := i.Func(name)
+		if _, err := i.Call(f, fuel); err != nil {
+			i.Close()
+			return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
+		}
+		fuel -= i.Used()
+	}
+	return i, nil
+}
+
+// instantiate makes an instance of which no code has run but its start function.
+func (m *Module) instantiate(user any) (*Instance, error) {
+	e, p := m.engine, m.program
+	linear, err := newLinearMemory(uint64(e.options.MemoryPages) * wasmPage)
+	if err != nil {
+		return nil, err
+	}
+	i := &Instance{
+		engine:  e,
+		module:  m,
+		user:    user,
+		linear:  linear,
+		funcs:   make(map[string]*Func),
+		stack:   make([]uint64, p.stackSlots),
+		running: true,
+	}
+	own := &instanceContext{Context: context.Background(), instance: i}
+	i.ctx = own
+	i.reset()
+	guest, err := p.runtime.InstantiateModule(experimental.WithMemoryAllocator(own, linear), p.compiled, anonymous)
+	i.running = false
+	if err != nil {
+		// wazero frees the memory of what it has made only when that is closed, and here there is nothing to close.
+		i.dead = true
+		linear.Free()
+		if !p.starts {
+			return nil, err
+		}
+		return nil, newTrap(i, "start", err)
+	}
+	i.adopt(guest)
+	return i, nil
+}
+
+// adopt takes over what wazero made, when the start function first calls the host or when all of it is done. Package
+// fuel's globals are in every module that was compiled, so they are there.
+func (i *Instance) adopt(guest api.Module) {
+	if i.guest == nil {
+		i.guest, i.memory = guest, guest.Memory()
+		i.meter.bind(guest)
+	}
+}
+
+// Func returns an exported function that the host can call: with numbers as parameters and at most one result. The
+// look-up is slow (a stack of its own is made for each function), so callers keep what they get, which is good for this
+// instance only.
+func (i *Instance) Func(name string) (*Func, bool) {
+	if f, ok := i.funcs[name]; ok {
+		return f, true
+	}
+	s, ok := i.module.program.exports[name]
+	if !ok || !s.callable() || i.closed {
+		return nil, false
+	}
+	f := &Func{name: name, instance: i, function: i.guest.ExportedFunction(name), params: len(s.Params), results: len(s.Results)}
+	i.funcs[name] = f
+	return f, true
+}
+
+// Call runs f with at most the given fuel. It returns f's result, 0 where it has none. Every error is a *Trap, and after
+// it the instance is dead, except after BadCall, where nothing ran. It allocates nothing where nothing fails.
+//
+// Arguments and results are as on a WebAssembly stack: an i32 is the low half, for floats see math.Float64bits.
+func (i *Instance) Call(f *Func, fuel int64, args ...uint64) (uint64, error) {
+	switch {
+	case f == nil || f.instance != i:
+		return 0, &Trap{Kind: BadCall, Func: "call", detail: "function of another instance"}
+	case i.dead || i.closed:
+		return 0, &Trap{Kind: Dead, Func: f.name}
+	case i.running:
+		return 0, &Trap{Kind: BadCall, Func: f.name, detail: "the instance is in a call"}
+	case len(args) != f.params:
+		return 0, &Trap{Kind: BadCall, Func: f.name, detail: fmt.Sprintf("%d arguments, want %d", len(args), f.params)}
+	}
+	copy(i.stack, args)
+	i.begin(fuel)
+	err := f.function.CallWithStack(i.ctx, i.stack)
+	i.running = false
+	if err != nil {
+		i.dead = true
+		return 0, newTrap(i, f.name, err)
+	}
+	if f.results == 0 {
+		return 0, nil
+	}
+	return i.stack[0], nil
+}
+
+// begin puts everything that a call may find into the state that it always finds.
+func (i *Instance) begin(fuel int64) {
+	i.running = true
+	i.meter.begin(fuel)
+	i.reset()
+}
+
+func (i *Instance) reset() {
+	i.linear.refused = false
+	i.clock = epoch
+	i.random.Seed(i.seed, randomStream)
+	i.outputLeft = i.engine.options.OutputBytes
+}
+
+// randomStream is the second half of every seed; it only sets this use apart from others of the same generator.
+const randomStream = 0x736c75696365
+
+// Seed sets what random bytes the calls from now on find: each of them the same ones, from the start.
+func (i *Instance) Seed(seed uint64) { i.seed = seed }
+
+// Read returns n bytes of the guest's memory at addr, in place: they are valid until the guest runs again or the
+// instance is closed, and writing to them writes to the guest. It reports false where the memory does not reach so far.
+func (i *Instance) Read(addr, n uint32) ([]byte, bool) {
+	if i.closed {
+		return nil, false
+	}
+	return i.memory.Read(addr, n)
+}
+
+// Write copies p into the guest's memory at addr, or reports false where the memory does not reach so far.
+func (i *Instance) Write(addr uint32, p []byte) bool {
+	return !i.closed && i.memory.Write(addr, p)
+}
+
+// Memory returns the size of the guest's memory in bytes.
+func (i *Instance) Memory() uint32 {
+	if i.closed {
+		return 0
+	}
+	return i.memory.Size()
+}
+
+// Charge takes units of fuel from the running call, for work that the host does in its name. The guest traps at its next
+// check once nothing is left; until then a host function may go on. Negative units are ignored.
+func (i *Instance) Charge(units int64) {
+	if i.running && units > 0 {
+		i.meter.charge(units)
+	}
+}
+
+// Exhaust takes all fuel from the running call: it ends at the guest's next check, with OutOfFuel.
+func (i *Instance) Exhaust() {
+	if i.running {
+		i.meter.exhaust()
+	}
+}
+
+// spent reports whether the running call has no fuel left.
+func (i *Instance) spent() bool { return i.meter.empty() }
+
+// Used returns the fuel that the running call has used so far, or that the last one used: never more than it was given.
+func (i *Instance) Used() int64 { return i.meter.used() }
+
+// User returns what the instance was made with.
+func (i *Instance) User() any { return i.user }
+
+// Alive reports whether the instance can be called.
+func (i *Instance) Alive() bool { return !i.dead && !i.closed }
+
+// Close gives the instance's memory back. It may be called more than once, but not from a host function.
+func (i *Instance) Close() {
+	if i.closed {
+		return
+	}
+	if i.running {
+		panic(errors.New("engine: an instance was closed in the middle of a call"))
+	}
+	i.closed = true
+	// The module has no file system and no listener, so its close cannot fail; it frees the memory, Free is idempotent.
+	_ = i.guest.Close(i.ctx)
+	i.linear.Free()
+	i.funcs, i.memory = nil, nil
+}
+
+// unreachable tells why the unreachable instruction was reached: package fuel's checks end in it, and so does a guest
+// that could not get memory.
+func (i *Instance) unreachable() Kind {
+	switch {
+	case i.guest == nil: // a start function that never called the host: its globals are out of reach
+	case i.meter.tooDeep():
+		return Depth
+	case i.meter.empty():
+		return OutOfFuel
+	case i.linear.refused:
+		return MemoryLimit
+	}
+	return Unreachable
+}

@@ -1,0 +1,58 @@
+// Guest small is what a careful plugin looks like: it imports nothing of the standard library but unsafe, and calls the
+// host once for each event.
+package main
+
+import "unsafe"
+
+//go:wasmimport test note
+func note(p unsafe.Pointer, n uint32) uint32
+
+var buffer [4096]byte
+
+//go:wasmexport buffer
+func inputBuffer(n uint32) unsafe.Pointer {
+	if n > uint32(len(buffer)) {
+		return nil
+	}
+	return unsafe.Pointer(&buffer)
+}
+
+//go:wasmexport empty
+func empty() {}
+
+// event finds the quoted text in its input and hands it to the host.
+//
+//go:wasmexport event
+func event(n uint32) uint32 {
+	in := buffer[:n]
+	start := -1
+	for k, c := range in {
+		if c != '"' {
+			continue
+		}
+		if start < 0 {
+			start = k + 1
+			continue
+		}
+		return note(unsafe.Pointer(&in[start]), uint32(k-start))
+	}
+	return 1
+}
+
+var kept [][]byte
+
+// remember keeps state that no other call may find after a restore, and returns how much it keeps.
+//
+//go:wasmexport remember
+func remember(n uint32) uint32 {
+	kept = append(kept, make([]byte, n))
+	return uint32(len(kept))
+}
+
+//go:wasmexport divide
+func divide(a, b int32) int32 { return a / b }
+
+//go:wasmexport bounds
+func bounds(k uint32) uint32 { return uint32(buffer[k]) }
+
+func main() {}

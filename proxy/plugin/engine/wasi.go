@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// The error numbers of WASI preview 1 that the functions below answer.
+const (
+	wasiOK      = 0
+	wasiBadFD   = 8
+	wasiFault   = 21
+	wasiInvalid = 28
+)
+
+// What the functions below charge, in units of fuel: every call, and every 16 bytes that it moves.
+const (
+	wasiCall      = 16
+	wasiByteShift = 4
+)
+
+// wasiFunctions are the functions of WASI preview 1 that a Go guest imports, without power: there are no arguments, no
+// environment and no files, and the machine's clock and random source stay out of reach. A guest that needs more than
+// these is refused by name when it is compiled.
+var wasiFunctions = []Import{
+	{Name: "args_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptyGet},
+	{Name: "args_sizes_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptySizes},
+	{Name: "environ_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptyGet},
+	{Name: "environ_sizes_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptySizes},
+	{Name: "clock_time_get", Params: []ValueType{I32, I64, I32}, Results: []ValueType{I32}, Func: wasiClockTime},
+	{Name: "fd_close", Params: []ValueType{I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
+	{Name: "fd_fdstat_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
+	{Name: "fd_fdstat_set_flags", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
+	{Name: "fd_prestat_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
+	{Name: "fd_prestat_dir_name", Params: []ValueType{I32, I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
+	{Name: "fd_write", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiWrite},
+	{Name: "poll_oneoff", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiPoll},
+	{Name: "proc_exit", Params: []ValueType{I32}, Func: wasiExit},
+	{Name: "random_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiRandom},
+	{Name: "sched_yield", Results: []ValueType{I32}, Func: wasiYield},
+}
+
+// charge takes the price of a standard function that moves n bytes, and ends the call where the budget does not pay it:
+// the work comes after, and no guest gets more of it than it has fuel for.
+func (i *Instance) charge(n uint32) {
+	i.Charge(wasiCall + int64(n>>wasiByteShift))
+	if i.spent() {
+		panic(endFuel)
+	}
+}
+
+// wasiEmptyGet copies an empty list of strings.
+func wasiEmptyGet(i *Instance, stack []uint64) {
+	i.charge(0)
+	stack[0] = wasiOK
+}
+
+// wasiEmptySizes says that the list of arguments, or the environment, has no entries and no bytes.
+func wasiEmptySizes(i *Instance, stack []uint64) {
+	i.charge(0)
+	var none [4]byte
+	if !i.Write(uint32(stack[0]), none[:]) || !i.Write(uint32(stack[1]), none[:]) {
+		stack[0] = wasiFault
+		return
+	}
+	stack[0] = wasiOK
+}
+
+// epoch is what every clock shows when a call begins: 2001-09-09 01:46:40 UTC, in nanoseconds. Where a plugin needs the
+// real time, the gateway puts it into the call's input.
+const epoch = 1_000_000_000 * int64(1e9)
+
+func wasiClockTime(i *Instance, stack []uint64) {
+	i.charge(0)
+	var now [8]byte
+	binary.LittleEndian.PutUint64(now[:], uint64(i.clock))
+	if !i.Write(uint32(stack[2]), now[:]) {
+		stack[0] = wasiFault
+		return
+	}
+	stack[0] = wasiOK
+}
+
+func wasiNoDescriptor(i *Instance, stack []uint64) {
+	i.charge(0)
+	stack[0] = wasiBadFD
+}
+
+func wasiYield(i *Instance, stack []uint64) {
+	i.charge(0)
+	stack[0] = wasiOK
+}
+
+func wasiExit(i *Instance, stack []uint64) {
+	panic(&ending{kind: Exit, code: uint32(stack[0])})
+}
+
+func wasiRandom(i *Instance, stack []uint64) {
+	addr, n := uint32(stack[0]), uint32(stack[1])
+	i.charge(n)
+	p, ok := i.Read(addr, n)
+	if !ok {
+		stack[0] = wasiFault
+		return
+	}
+	for len(p) >= 8 {
+		binary.LittleEndian.PutUint64(p, i.random.Uint64())
+		p = p[8:]
+	}
+	if len(p) > 0 {
+		var last [8]byte
+		binary.LittleEndian.PutUint64(last[:], i.random.Uint64())
+		copy(p, last[:])
+	}
+	stack[0] = wasiOK
+}
+
+// maxVectors bounds the pieces of one fd_write. POSIX writers use at most 1024.
+const maxVectors = 1024
+
+// wasiWrite gives what goes to standard output and error to the engine's owner, up to the limit of a call, and takes the
+// rest without a word, so that a guest behaves the same with and without a log.
+func wasiWrite(i *Instance, stack []uint64) {
+	fd, vectors, count, written := int32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
+	i.charge(0)
+	if fd != 1 && fd != 2 {
+		stack[0] = wasiBadFD
+		return
+	}
+	if count > maxVectors {
+		stack[0] = wasiInvalid
+		return
+	}
+	list, ok := i.Read(vectors, count*8)
+	if !ok {
+		stack[0] = wasiFault
+		return
+	}
+	var total uint64
+	for ; len(list) > 0; list = list[8:] {
+		p, ok := i.Read(binary.LittleEndian.Uint32(list), binary.LittleEndian.Uint32(list[4:]))
+		if !ok {
+			stack[0] = wasiFault
+			return
+		}
+		total += uint64(len(p))
+		i.charge(uint32(len(p)))
+		i.output(fd, p)
+	}
+	if total > math.MaxUint32 {
+		stack[0] = wasiInvalid
+		return
+	}
+	var n [4]byte
+	binary.LittleEndian.PutUint32(n[:], uint32(total))
+	if !i.Write(written, n[:]) {
+		stack[0] = wasiFault
+		return
+	}
+	stack[0] = wasiOK
+}
+
+// output passes on what is left of the call's share.
+func (i *Instance) output(fd int32, p []byte) {
+	p = p[:min(len(p), i.outputLeft)]
+	i.outputLeft -= len(p)
+	if len(p) > 0 && i.engine.options.Output != nil {
+		i.engine.options.Output(i, fd, p)
+	}
+}
+
+// The layout of poll_oneoff's arguments.
+const (
+	subscriptionSize = 48
+	eventSize        = 32
+	eventClock       = 0
+	clockAbsolute    = 1
+	maxSubscriptions = 256
+)
+
+// wasiPoll answers at once. Descriptors are bad ones, and a wait for the clock is over because the clock is moved to the
+// earliest deadline: time passes for this call only, and nobody waits for it.
+func wasiPoll(i *Instance, stack []uint64) {
+	in, out, count, occurred := uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
+	i.charge(0)
+	if count == 0 || count > maxSubscriptions {
+		stack[0] = wasiInvalid
+		return
+	}
+	i.charge(count * (subscriptionSize + eventSize))
+	subscriptions, ok := i.Read(in, count*subscriptionSize)
+	events, ok2 := i.Read(out, count*eventSize)
+	if !ok || !ok2 {
+		stack[0] = wasiFault
+		return
+	}
+	stack[0] = wasiOK
+	if !i.passTime(subscriptions) {
+		stack[0] = wasiInvalid
+		return
+	}
+	var n uint32
+	for s := subscriptions; len(s) > 0; s = s[subscriptionSize:] {
+		kind := s[8]
+		if kind == eventClock && i.deadline(s) > i.clock {
+			continue
+		}
+		e := events[n*eventSize : (n+1)*eventSize]
+		userdata := binary.LittleEndian.Uint64(s)
+		clear(e)
+		binary.LittleEndian.PutUint64(e, userdata)
+		if kind != eventClock {
+			binary.LittleEndian.PutUint16(e[8:], wasiBadFD)
+		}
+		e[10] = kind
+		n++
+	}
+	var number [4]byte
+	binary.LittleEndian.PutUint32(number[:], n)
+	if !i.Write(occurred, number[:]) {
+		stack[0] = wasiFault
+	}
+}
+
+// passTime moves the clock to the earliest deadline, unless a subscription of another kind is ready before. It refuses
+// kinds that do not exist.
+func (i *Instance) passTime(subscriptions []byte) bool {
+	earliest := int64(math.MaxInt64)
+	for s := subscriptions; len(s) > 0; s = s[subscriptionSize:] {
+		switch s[8] {
+		case eventClock:
+			earliest = min(earliest, i.deadline(s))
+		case 1, 2: // a descriptor to read or to write
+			earliest = i.clock
+		default:
+			return false
+		}
+	}
+	i.clock = max(i.clock, earliest)
+	return true
+}
+
+// deadline is the time that a clock subscription waits for.
+func (i *Instance) deadline(s []byte) int64 {
+	t := binary.LittleEndian.Uint64(s[24:])
+	if binary.LittleEndian.Uint16(s[40:])&clockAbsolute == 0 {
+		t += uint64(i.clock)
+		if t < uint64(i.clock) {
+			return math.MaxInt64
+		}
+	}
+	return int64(min(t, math.MaxInt64))
+}
+
+// envFunctions are what AssemblyScript guests import.
+var envFunctions = []Import{
+	{Name: "abort", Params: []ValueType{I32, I32, I32, I32}, Func: envAbort},
+}
+
+// maxAbortText bounds the message of env.abort in bytes of UTF-16.
+const maxAbortText = 512
+
+// envAbort is AssemblyScript's abort(message, file, line, column): the message goes to the output, and the call ends.
+// Both strings are UTF-16 with their size in bytes before them; zero stands for none.
+func envAbort(i *Instance, stack []uint64) {
+	i.charge(maxAbortText)
+	text := i.abortText(uint32(stack[0]))
+	i.output(2, appendUTF16(nil, text))
+	panic(endAbort)
+}
+
+// abortText finds an AssemblyScript string; whatever is wrong with it makes it empty or shorter, for the call ends
+// anyway.
+func (i *Instance) abortText(addr uint32) []byte {
+	if addr < 4 {
+		return nil
+	}
+	size, ok := i.Read(addr-4, 4)
+	if !ok {
+		return nil
+	}
+	text, ok := i.Read(addr, min(binary.LittleEndian.Uint32(size), maxAbortText)&^1)
+	if !ok {
+		return nil
+	}
+	return text
+}
+
+// appendUTF16 appends little-endian UTF-16 as UTF-8; halves of pairs become the replacement character.
+func appendUTF16(dst, text []byte) []byte {
+	for len(text) >= 2 {
+		r := rune(binary.LittleEndian.Uint16(text))
+		text = text[2:]
+		if utf16.IsSurrogate(r) {
+			second := rune(0)
+			if len(text) >= 2 {
+				second = rune(binary.LittleEndian.Uint16(text))
+			}
+			if r = utf16.DecodeRune(r, second); r != utf8.RuneError {
+				text = text[2:]
+			}
+		}
+		dst = utf8.AppendRune(dst, r)
+	}
+	return dst
+}
