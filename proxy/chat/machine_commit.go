@@ -1,0 +1,430 @@
+package chat
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+
+	"github.com/sluice-gateway/sluice/proxy/chat/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// commit takes the events of a batch that prepare has accepted.
+func (m *Machine) commit(b *Batch) {
+	for i := range b.Events {
+		// Members of the answer join the first chunk of the batch, also where they stand behind what it renders.
+		if ev := &b.Events[i]; ev.Kind == EventExtra && ev.Code == uint8(abi.ScopeAnswer) {
+			m.answerExtra(b.Bytes(ev.A), m.bytesOf(b, &m.pieces[i]))
+		}
+	}
+	for i := 0; i < len(b.Events); i++ {
+		ev := &b.Events[i]
+		switch ev.Kind {
+		case EventStart:
+			m.start(b.Bytes(ev.A), b.Bytes(ev.B), b.Bytes(ev.C))
+		case EventUsage:
+			m.usage.set(abi.UsageKind(ev.Code), ev.Value)
+		case EventDone:
+			if ev.Code == abi.DoneNow {
+				m.doneNow = true
+			} else {
+				m.atEnd = true
+			}
+		case EventExtra:
+			m.extra(b, i)
+		default:
+			c := m.at(ev.Choice)
+			if c.finished || m.pieces[i].absent {
+				if ev.hasContent() {
+					m.dropped++
+				}
+				continue
+			}
+			c.joined = 0
+			i += m.choiceEvent(b, i, c)
+		}
+	}
+}
+
+// start takes what is said of the answer as a whole, as long as no chunk has said it to the client.
+func (m *Machine) start(id, model, format []byte) {
+	if !m.frozen {
+		if len(id) > 0 {
+			m.id = jsondoc.AppendEscaped(m.id[:0], id)
+		}
+		if len(model) > 0 {
+			m.model = jsondoc.AppendEscaped(m.model[:0], model)
+		}
+	}
+	if len(format) > 0 && !m.formatFrozen {
+		m.format = jsondoc.AppendEscaped(m.format[:0], format)
+	}
+}
+
+// freeze fixes the answer's id and model.
+func (m *Machine) freeze() {
+	if m.frozen {
+		return
+	}
+	m.frozen = true
+	if len(m.id) == 0 {
+		m.id = jsondoc.AppendEscaped(m.id, []byte(m.o.ID))
+	}
+	if len(m.model) == 0 {
+		m.model = jsondoc.AppendEscaped(m.model, []byte(m.o.Model))
+	}
+}
+
+// choiceEvent takes an event of a choice that has not finished. It returns how many of the events behind it went into
+// the same chunk.
+func (m *Machine) choiceEvent(b *Batch, i int, c *choice) (joined int) {
+	ev, p := &b.Events[i], &m.pieces[i]
+	c.seen = true
+	if ev.hasContent() {
+		m.freeze()
+		m.atEnd = false // whoever goes on was not done
+	}
+	switch ev.Kind {
+	case EventText:
+		if s := m.take(&c.content, ev, p, m.bytesOf(b, p)); len(s) > 0 {
+			c.points += int64(p.points)
+			m.say(b, i, c, &c.content, "content", s)
+		}
+	case EventRefusal:
+		if s := m.take(&c.refusal, ev, p, m.bytesOf(b, p)); len(s) > 0 {
+			m.say(b, i, c, &c.refusal, "refusal", s)
+		}
+	case EventReasoning:
+		r := c.reservePart(ev.Key, abi.ReasoningPart(ev.Code))
+		if s := m.take(&r.text, ev, p, m.bytesOf(b, p)); len(s) > 0 {
+			m.reason(b, i, c, r, s)
+		}
+	case EventToolCall:
+		return m.openTool(b, i, c)
+	case EventToolArguments:
+		t := c.tool(ev.Key)
+		if !t.open || t.ended {
+			m.dropped++
+			break
+		}
+		if s := m.take(&t.args, ev, p, m.bytesOf(b, p)); len(s) > 0 {
+			m.argue(b, i, c, t, s)
+		}
+	case EventToolEnd:
+		if t := c.tool(ev.Key); t != nil && t.open && !t.ended {
+			m.endTool(b, i, c, t)
+		}
+	case EventFinish:
+		c.finished = true
+		c.reason = abi.FinishReason(ev.Code)
+		c.native = jsondoc.AppendEscaped(c.native[:0], b.Bytes(ev.A))
+	}
+	return 0
+}
+
+// take commits a piece to its text. It returns what there is to say now.
+func (m *Machine) take(t *text, ev *Event, p *piece, s []byte) []byte {
+	if ev.Encoding&abi.EncodingDefault != 0 {
+		t.fallback = append(t.fallback, s...)
+		m.held += len(s)
+		return nil
+	}
+	t.half = p.rest
+	if len(s) > 0 {
+		t.some = true
+		m.bytes += int64(len(s))
+	}
+	return s
+}
+
+// rest is what a text still has to say when nothing more can come: the beginning of a character that was never
+// completed, or its default. The result is valid until the next call.
+func (m *Machine) rest(t *text) []byte {
+	if !t.some && t.half.n == 0 {
+		t.some = len(t.fallback) > 0
+		return t.fallback
+	}
+	m.rests, _ = t.half.appendTo(m.rests[:0])
+	t.half, t.some = half{}, true
+	return m.rests
+}
+
+// say gives the client a piece of a choice's content or refusal. i is the piece's event, or -1.
+func (m *Machine) say(b *Batch, i int, c *choice, t *text, member string, s []byte) {
+	if !m.o.Stream {
+		t.all = append(t.all, s...)
+		m.held += len(s)
+		return
+	}
+	m.openChoice(c, member != "content")
+	m.gather(b, i, c)
+	m.textChunk(c, member, s)
+}
+
+// reason gives the client a piece of reasoning.
+func (m *Machine) reason(b *Batch, i int, c *choice, r *part, s []byte) {
+	m.formatFrozen = true
+	if !m.o.Stream {
+		d := c.detailOf(r)
+		m.held += len(s)
+		if r.part == abi.ReasoningSignature {
+			d.signature = append(d.signature, s...)
+			return
+		}
+		d.text = append(d.text, s...)
+		if readable(r.part) {
+			c.reasoning = append(c.reasoning, s...)
+			m.held += len(s)
+		}
+		return
+	}
+	m.openChoice(c, false)
+	m.gather(b, i, c)
+	m.reasoningChunk(c, r, s)
+}
+
+// readable reports whether a part of the reasoning is text for people: it goes into reasoning_content.
+func readable(p abi.ReasoningPart) bool {
+	return p == abi.ReasoningText || p == abi.ReasoningSummary
+}
+
+// openTool takes the beginning of a tool call. Arguments, or the end, that stand directly behind it go into the same
+// chunk, so that a call that arrives whole leaves whole. It returns how many events that were.
+func (m *Machine) openTool(b *Batch, i int, c *choice) (joined int) {
+	ev := &b.Events[i]
+	t := c.tool(ev.Key)
+	if t.open {
+		return 0
+	}
+	t.open, t.index = true, c.opened
+	c.opened++
+	if id := b.Bytes(ev.A); len(id) > 0 {
+		t.id = jsondoc.AppendEscaped(t.id[:0], id)
+	} else {
+		t.id = inventID(t.id[:0], m.o.ID, c.index, t.index)
+	}
+	name := b.Bytes(ev.B)
+	if m.o.Aliases != nil {
+		if real := m.o.Aliases(name); len(real) > 0 {
+			name = real
+		}
+	}
+	t.name = jsondoc.AppendEscaped(t.name[:0], name)
+	m.held += len(t.id) + len(t.name)
+	if !m.o.Stream {
+		return 0
+	}
+
+	var args []byte
+	if i+1 < len(b.Events) && b.Events[i+1].Choice == ev.Choice && b.Events[i+1].Key == ev.Key {
+		next, p := &b.Events[i+1], &m.pieces[i+1]
+		switch next.Kind {
+		case EventToolArguments:
+			args, joined = m.take(&t.args, next, p, m.bytesOf(b, p)), 1
+		case EventToolEnd:
+			t.ended, t.args.some = true, true
+			args, joined = emptyObject, 1
+		}
+	}
+	m.openChoice(c, true)
+	m.gather(b, i+joined, c)
+	m.toolChunk(c, t, args)
+	return joined
+}
+
+// emptyObject is the arguments of a call without arguments.
+var emptyObject = []byte("{}")
+
+// argue gives the client a piece of a tool call's arguments.
+func (m *Machine) argue(b *Batch, i int, c *choice, t *tool, s []byte) {
+	if !m.o.Stream {
+		t.args.all = append(t.args.all, s...)
+		m.held += len(s)
+		return
+	}
+	m.gather(b, i, c)
+	m.argumentsChunk(c, t, s)
+}
+
+// endTool takes the end of a tool call: a call without arguments gets its default, or the empty object.
+func (m *Machine) endTool(b *Batch, i int, c *choice, t *tool) {
+	t.ended = true
+	s := m.rest(&t.args)
+	if !t.args.some {
+		t.args.some = true
+		s = emptyObject
+	}
+	if len(s) > 0 {
+		m.argue(b, i, c, t, s)
+	}
+}
+
+// inventID appends an id for a tool call to which the provider gave none. It follows from the answer's id and the call's
+// place, so that it is the same whenever it is asked for.
+func inventID(dst []byte, base string, choice, index int32) []byte {
+	sum := sha256.Sum256(append([]byte(base), 0, byte(choice), byte(index), byte(index>>8)))
+	const bytesOfID = 15
+	dst = append(dst, "call_"...)
+	return idAlphabet.AppendEncode(dst, sum[:bytesOfID])
+}
+
+var idAlphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// extra takes an extra member of anything but the answer.
+func (m *Machine) extra(b *Batch, i int) {
+	ev := &b.Events[i]
+	switch abi.Scope(ev.Code) {
+	case abi.ScopeAnswer:
+	case abi.ScopeUsage:
+		to, name := m.usageX.of(b.Bytes(ev.A))
+		m.join(to, name, m.bytesOf(b, &m.pieces[i]))
+	default:
+		if c := m.at(ev.Choice); c.joined != m.epoch {
+			m.choiceExtra(b, i, c)
+		}
+	}
+}
+
+// gather takes the extra members that stand behind event i and before the next event of the choice: they belong into the
+// chunk that is about to be rendered.
+func (m *Machine) gather(b *Batch, i int, c *choice) {
+	if i < 0 {
+		return
+	}
+	c.joined = m.epoch
+	for i++; i < len(b.Events); i++ {
+		ev := &b.Events[i]
+		switch ev.Kind {
+		case EventStart, EventUsage, EventDone:
+		case EventExtra:
+			if scope := abi.Scope(ev.Code); ev.Choice == c.index && scope != abi.ScopeAnswer && scope != abi.ScopeUsage {
+				m.choiceExtra(b, i, c)
+			}
+		default:
+			if ev.Choice == c.index {
+				return
+			}
+		}
+	}
+}
+
+// choiceExtra takes an extra member of a choice, its message or one of its tool calls.
+func (m *Machine) choiceExtra(b *Batch, i int, c *choice) {
+	ev := &b.Events[i]
+	to := &c.choiceX
+	switch abi.Scope(ev.Code) {
+	case abi.ScopeMessage:
+		to = &c.messageX
+	case abi.ScopeTool:
+		t := c.tool(ev.Key)
+		if t == nil || !t.open {
+			m.dropped++
+			return
+		}
+		to = &t.extras
+	}
+	m.join(to, b.Bytes(ev.A), m.bytesOf(b, &m.pieces[i]))
+}
+
+// answerExtra takes an extra member of the answer. In a stream a short scalar is a fact of the answer, such as the
+// fingerprint of the system, and stands in every chunk from then on; anything else is news and stands in one.
+func (m *Machine) answerExtra(name, value []byte) {
+	if !m.o.Stream || !scalar(value) || len(value) > maxSticky {
+		m.sticky.remove(name)
+		m.join(&m.once, name, value)
+		return
+	}
+	if e := m.sticky.get(name); e != nil && bytes.Equal(e.value, value) {
+		return
+	}
+	m.once.remove(name)
+	m.join(&m.sticky, name, value)
+	m.prefix = m.prefix[:0]
+}
+
+// join adds a member to one of the objects of the answer.
+func (m *Machine) join(to *members, name, value []byte) {
+	from := len(m.scratch)
+	m.scratch = jsondoc.AppendEscaped(m.scratch, name)
+	size, ok := to.add(nil, m.scratch[from:], value)
+	m.scratch = m.scratch[:from]
+	m.held += size
+	if !ok {
+		m.dropped++
+	}
+}
+
+// let takes out of the account what an object's extra members held, once they are rendered.
+func (m *Machine) let(from *members) {
+	m.held -= from.size
+	from.reset()
+}
+
+// finishAnswer completes the answer.
+func (m *Machine) finishAnswer() {
+	some := false
+	for _, c := range m.choices {
+		if c.seen {
+			some = true
+			m.freeze()
+			m.finishChoice(c)
+		}
+	}
+	if !some {
+		m.Fail(Fail(abi.FailBadAnswer, "", "", "The provider's answer holds no choice."))
+		return
+	}
+	m.complete = true
+	if !m.o.Stream {
+		return
+	}
+	if m.o.IncludeUsage {
+		m.usageChunk()
+	}
+	m.out = append(m.out, "data: [DONE]\n\n"...)
+}
+
+// finishChoice says what the texts of a choice still have to say, and why it ended.
+func (m *Machine) finishChoice(c *choice) {
+	for i := range c.parts {
+		if s := m.rest(&c.parts[i].text); len(s) > 0 {
+			m.reason(nil, -1, c, &c.parts[i], s)
+		}
+	}
+	if s := m.rest(&c.content); len(s) > 0 {
+		m.say(nil, -1, c, &c.content, "content", s)
+	}
+	if s := m.rest(&c.refusal); len(s) > 0 {
+		m.say(nil, -1, c, &c.refusal, "refusal", s)
+	}
+	// A call that was cut off must not look like one without arguments: it could be carried out.
+	cut := c.finished && (c.reason == abi.FinishLength || c.reason == abi.FinishContentFilter)
+	for i := range c.tools {
+		t := &c.tools[i]
+		switch {
+		case !t.open || t.ended:
+		case !cut:
+			m.endTool(nil, -1, c, t)
+		case t.args.half.n > 0:
+			m.argue(nil, -1, c, t, m.rest(&t.args))
+		}
+	}
+	if !c.finished {
+		c.finished, c.reason = true, abi.FinishStop
+	}
+	if c.reason == abi.FinishStop && c.opened > 0 {
+		c.reason = abi.FinishToolCalls
+	}
+	if m.o.Stream {
+		m.finishChunk(c)
+	}
+}
+
+// finishWords are the finish reasons as clients know them.
+var finishWords = [abi.FinishReasons]string{
+	abi.FinishStop:          "stop",
+	abi.FinishLength:        "length",
+	abi.FinishToolCalls:     "tool_calls",
+	abi.FinishContentFilter: "content_filter",
+	abi.FinishFunctionCall:  "function_call",
+}
