@@ -220,18 +220,23 @@ func (c *Catalog) attend(now time.Time) (first []pending) {
 // wait returns when each first list is there or has failed, when its time is over, or with ctx. The time counts from
 // the beginning of the fetch, so that a provider that hangs holds up the callers of its first moments only.
 func (c *Catalog) wait(ctx context.Context, now time.Time, first []pending) {
+	var left time.Duration
 	for _, p := range first {
-		left := p.started.Add(c.o.FirstWait).Sub(now)
-		if left <= 0 {
-			continue
-		}
-		t := time.NewTimer(left)
+		left = max(left, p.started.Add(c.o.FirstWait).Sub(now))
+	}
+	if left <= 0 {
+		return
+	}
+	over := time.NewTimer(left)
+	defer over.Stop()
+	for _, p := range first {
 		select {
 		case <-p.done:
-		case <-t.C:
+		case <-over.C:
+			return
 		case <-ctx.Done():
+			return
 		}
-		t.Stop()
 	}
 }
 

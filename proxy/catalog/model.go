@@ -25,15 +25,29 @@ type Model struct {
 	json []byte
 }
 
-// Listed is a model as a provider lists it. Everything but ID may be missing.
+// Listed is a model as a provider lists it, with the names that a plugin's JSON has. Everything but ID may be missing.
 type Listed struct {
-	ID          string // the provider's own name for it
-	DisplayName string
-	OwnedBy     string
-	Created     int64
-	Pricing     config.Pricing
-	MaxTokens   int64
-	Thinking    *bool // nil: not said
+	ID          string `json:"id"` // the provider's own name for it
+	DisplayName string `json:"display_name"`
+	OwnedBy     string `json:"owned_by"`
+	Created     int64  `json:"created"` // Unix seconds
+	Pricing     *Price `json:"pricing"`
+	MaxTokens   int64  `json:"max_tokens"`
+	Thinking    *bool  `json:"thinking"`
+}
+
+// Price is in US dollars per million tokens.
+type Price struct {
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
+}
+
+// pricing is what a list says of prices. A price that cannot be is not known.
+func (l *Listed) pricing() config.Pricing {
+	if l.Pricing == nil || !(l.Pricing.Input >= 0 && l.Pricing.Output >= 0) {
+		return config.Pricing{}
+	}
+	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true}
 }
 
 // configured makes the models of the configuration that can be used.
@@ -74,7 +88,7 @@ func listed(p *config.Provider, list []Listed) []*Model {
 		}
 		m := &Model{
 			ID: l.ID, DisplayName: cmp.Or(l.DisplayName, l.ID), OwnedBy: cmp.Or(l.OwnedBy, p.Name), Created: max(l.Created, 0),
-			Pricing: l.Pricing, MaxTokens: max(l.MaxTokens, 0), Thinking: l.Thinking == nil || *l.Thinking, Listed: true,
+			Pricing: l.pricing(), MaxTokens: max(l.MaxTokens, 0), Thinking: l.Thinking == nil || *l.Thinking, Listed: true,
 			Targets: []config.Target{{Provider: p.Name, Model: l.ID, Weight: 1, Options: p.Options}},
 		}
 		m.json = m.render(l.Thinking != nil)
@@ -129,18 +143,18 @@ func appendString(b []byte, s string) []byte {
 // AppendModel appends the model as a client sees it.
 func AppendModel(dst []byte, m *Model) []byte { return append(dst, m.json...) }
 
-// AppendList appends the list of the models that allow says yes to, in their order; nil allows all.
-func AppendList(dst []byte, models []*Model, allow func(id string) bool) []byte {
-	dst = append(dst, `{"object":"list","data":[`...)
-	first := true
+// AppendList appends the list of models as a client sees it.
+func AppendList(dst []byte, models []*Model) []byte {
+	size := len(dst) + len(`{"object":"list","data":[]}`)
 	for _, m := range models {
-		if allow != nil && !allow(m.ID) {
-			continue
-		}
-		if !first {
+		size += len(m.json) + 1
+	}
+	dst = slices.Grow(dst, size-len(dst))
+	dst = append(dst, `{"object":"list","data":[`...)
+	for i, m := range models {
+		if i > 0 {
 			dst = append(dst, ',')
 		}
-		first = false
 		dst = append(dst, m.json...)
 	}
 	return append(dst, ']', '}')

@@ -29,7 +29,7 @@ type Options struct {
 	Now     time.Time                                 // for warnings about expired keys; zero: time.Now()
 }
 
-// Config is a whole configuration. Options, Settings and Models of its parts hold no credential.
+// Config is a whole configuration. Options and Settings, which plugins read, hold no credential.
 type Config struct {
 	Path      string // the name of the file, as it was given
 	Server    Server
@@ -105,8 +105,7 @@ type Provider struct {
 	Headers      []string // that the plugin may set, lower case
 	MaxConns     int
 	AllowPrivate bool            // the upstream may have a private or loopback address
-	Settings     json.RawMessage // an object: the plugin's settings, with this provider's over them
-	Options      json.RawMessage // an object: the preset's options, with this provider's over them
+	Options      json.RawMessage // an object, the plugin's settings: the preset's options, the plugin's over them, then the provider's
 	Off          string          // why the provider is off, for a person; "" where it is on
 	Pos          Position
 }
@@ -170,7 +169,7 @@ type Target struct {
 // Router is the table [router]. Plugin is "" where the order of the configuration is used.
 type Router struct {
 	Plugin   string
-	Settings json.RawMessage // an object: every other member of the table, over the plugin's settings
+	Settings json.RawMessage // an object: every other member of the table, over the plugin's options
 	Pos      Position
 }
 
@@ -223,7 +222,7 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	}
 	l := &loader{
 		d: d, o: o, cfg: &Config{Path: name},
-		plugins: map[string]int{}, providers: map[string]int{}, pluginSettings: map[string]object{}, providerOptions: map[string]object{},
+		plugins: map[string]int{}, providers: map[string]int{}, pluginOptions: map[string]object{}, providerOptions: map[string]object{},
 	}
 	l.load(table{d: d, n: root, path: &keyPath{}})
 	d.judge()
@@ -242,7 +241,7 @@ type loader struct {
 
 	plugins         map[string]int // indexes into cfg.Plugins
 	providers       map[string]int // indexes into cfg.Providers
-	pluginSettings  map[string]object
+	pluginOptions   map[string]object
 	providerOptions map[string]object
 	credentials     []credential
 	listenAt        int // the offset of server.listen

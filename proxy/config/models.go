@@ -163,5 +163,5 @@ func (l *loader) router(t table) {
 		t.fail(t.look("plugin"), "plugin", "%q is a provider's plugin, not a router's", r.Plugin)
 	}
 	l.use(r.Plugin)
-	r.Settings = l.pluginSettings[r.Plugin].over(t.free("plugin")).raw()
+	r.Settings = l.pluginOptions[r.Plugin].over(t.free("plugin")).raw()
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// plugins reads [plugins], where files are declared and bundled plugins get other defaults.
+// pluginTables reads [plugins], where files are declared and bundled plugins get other defaults.
 func (l *loader) pluginTables(t table) {
 	for _, e := range t.entries() {
 		t := &e.table
@@ -29,8 +29,8 @@ func (l *loader) pluginTables(t table) {
 		}
 		p.Isolation = t.choice("isolation", isolation...)
 		p.MemoryPages = uint32((t.size("memory", 0, 1<<20, 1<<32) + pageSize - 1) / pageSize)
-		settings := t.table("settings")
-		l.pluginSettings[e.name] = settings.free()
+		options := t.table("options")
+		l.pluginOptions[e.name] = options.free()
 		t.finish()
 		l.addPlugin(p)
 	}
@@ -132,9 +132,8 @@ func (l *loader) provider(name string, t *table) {
 		}
 	}
 	p.MaxConns = int(t.integer("max_conns", standardConns, 1, 1<<20))
-	settings, options := t.table("settings"), t.table("options")
-	p.Settings = l.pluginSettings[p.Plugin].over(settings.free()).raw()
-	all := set.options.over(options.free())
+	options := t.table("options")
+	all := set.options.over(l.pluginOptions[p.Plugin]).over(options.free())
 	p.Options = all.raw()
 	t.finish()
 	if p.Off == "" {
