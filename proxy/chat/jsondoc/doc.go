@@ -46,6 +46,11 @@ func (k Kind) String() string {
 type Limits struct {
 	Depth int // levels of arrays and objects; 0 is DefaultDepth
 	Nodes int // values and member names; 0 is DefaultNodes
+
+	// Loose is for what providers send, where the document only has to be understood: strings may hold what is not
+	// UTF-8 and lone surrogates, since a character may be cut between two documents, and of two members with one name
+	// Get finds the first.
+	Loose bool
 }
 
 // What Limits' zero values stand for. DefaultDepth is 128: deeper than any schema seen in requests, and far from where

@@ -68,7 +68,7 @@ value:
 	last = uint32(len(nodes))
 	switch c := b[i]; c {
 	case '"':
-		end, flags, why := scanString(b, i+1)
+		end, flags, why := scanString(b, i+1, l.Loose)
 		if why != "" {
 			return nodes, end, why
 		}
@@ -175,7 +175,7 @@ closed:
 	i++
 	{
 		o := &nodes[parent]
-		if o.kind == Object {
+		if o.kind == Object && !l.Loose {
 			if twice := d.duplicate(nodes, parent); twice != 0 {
 				return nodes, int(nodes[twice].start), "a member name stands twice in one object"
 			}
@@ -198,7 +198,7 @@ name:
 		return nodes, i, fmt.Sprintf("the document has more than %d values", l.Nodes)
 	}
 	{
-		end, flags, why := scanString(b, i+1)
+		end, flags, why := scanString(b, i+1, l.Loose)
 		if why != "" {
 			return nodes, end, why
 		}

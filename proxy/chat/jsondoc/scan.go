@@ -20,8 +20,8 @@ func special(x uint64) uint64 {
 }
 
 // scanString reads the inside of a string from i on. It returns the index of the closing quote and the string's flags,
-// or where and why the string is refused.
-func scanString(b []byte, i int) (end int, flags uint8, reason string) {
+// or where and why the string is refused. See Limits for loose.
+func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason string) {
 	for {
 		for i+8 <= len(b) {
 			if m := special(binary.LittleEndian.Uint64(b[i:])) & highs; m != 0 {
@@ -38,15 +38,23 @@ func scanString(b []byte, i int) (end int, flags uint8, reason string) {
 			return i, flags, ""
 		case c == '\\':
 			flags |= flagEscaped
-			if i, reason = scanEscape(b, i); reason != "" {
-				return i, 0, reason
+			end, why := scanEscape(b, i)
+			if why != "" {
+				if !loose || !loneSurrogate(b, i) {
+					return end, 0, why
+				}
+				end = i + 6
 			}
+			i = end
 		case c < ' ':
 			return i, 0, "a control character stands in a string"
 		case c >= 0x80:
 			n, ok := scanUTF8(b, i)
 			if !ok {
-				return n, 0, "invalid UTF-8"
+				if !loose {
+					return n, 0, "invalid UTF-8"
+				}
+				n++
 			}
 			i = n
 		default:
@@ -82,6 +90,15 @@ func scanEscape(b []byte, i int) (end int, reason string) {
 		return i, "a high surrogate stands alone"
 	}
 	return i, "unknown escape sequence"
+}
+
+// loneSurrogate says whether a surrogate is written at i, where no pair is.
+func loneSurrogate(b []byte, i int) bool {
+	if i+1 >= len(b) || b[i+1] != 'u' {
+		return false
+	}
+	u, ok := hex4(b, i+2)
+	return ok && u >= surrogateMin && u <= surrogateMax
 }
 
 // The UTF-16 surrogates: high ones from surrogateMin on, low ones from surrogateLow on.

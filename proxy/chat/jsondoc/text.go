@@ -56,7 +56,8 @@ func plain(inside []byte) int {
 	return i
 }
 
-// escape reads the valid escape sequence at the beginning of s: its character, and its length in bytes.
+// escape reads the valid escape sequence at the beginning of s: its character, and its length in bytes. A surrogate
+// that stands alone is U+FFFD.
 func escape(s []byte) (r rune, size int) {
 	switch s[1] {
 	case 'b':
@@ -74,7 +75,10 @@ func escape(s []byte) (r rune, size int) {
 		if r < surrogateMin || r > surrogateMax {
 			return r, 6
 		}
-		low, _ := hex4(s, 8)
+		low, ok := hex4(s, 8)
+		if r >= surrogateLow || !ok || s[6] != '\\' || s[7] != 'u' || low < surrogateLow || low > surrogateMax {
+			return utf8.RuneError, 6 // only Limits.Loose lets it in
+		}
 		return (r-surrogateMin)<<10 | (low - surrogateLow) + 0x10000, 12
 	}
 	return rune(s[1]), 2
