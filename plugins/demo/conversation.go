@@ -50,7 +50,7 @@ func (c *conversation) read(body []byte) error {
 		case "tool_choice":
 			c.choice = r.Raw()
 		case "n":
-			if n, ok := r.Int(); ok {
+			if n, ok := r.Int(); ok && n > 0 {
 				c.n = n
 			}
 		case "max_tokens":

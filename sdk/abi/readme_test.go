@@ -1,0 +1,189 @@
+package abi_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// constants are the package's integer constants by name, read from its source so that none can be forgotten.
+func constants(t *testing.T) map[string]int64 {
+	t.Helper()
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range []string{"abi.go", "imports.go"} {
+		f, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	pkg, err := new(types.Config).Check("abi", fset, files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int64{}
+	for _, name := range pkg.Scope().Names() {
+		if c, ok := pkg.Scope().Lookup(name).(*types.Const); ok && c.Val().Kind() == constant.Int {
+			all[name], _ = constant.Int64Val(c.Val())
+		}
+	}
+	return all
+}
+
+func readme(t *testing.T) string {
+	t.Helper()
+	p, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(p)
+}
+
+func TestReadmeHasEveryExport(t *testing.T) {
+	text := readme(t)
+	for _, name := range []string{
+		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportConfigure, abi.ExportCollect,
+		abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportChoose,
+	} {
+		if !strings.Contains(text, "\n| `"+name+"` |") {
+			t.Errorf("the table of exports lacks %s", name)
+		}
+	}
+	if !strings.HasSuffix(abi.ExportVersion, fmt.Sprintf("_v%d", abi.Major)) {
+		t.Errorf("%s does not carry the major version %d", abi.ExportVersion, abi.Major)
+	}
+	if !strings.Contains(text, fmt.Sprintf("This is version %d.%d.", abi.Major, abi.Minor)) {
+		t.Error("the version is another one")
+	}
+}
+
+// importType is an import's type as the table writes it.
+func importType(i abi.Import) string {
+	s := i.Params
+	if i.Results != "" {
+		s += " -> " + i.Results
+	}
+	return s
+}
+
+func importPhases(i abi.Import) string {
+	letters := []struct {
+		phase  abi.Phase
+		letter string
+	}{
+		{abi.PhaseRequest, "q"}, {abi.PhaseAnswer, "a"}, {abi.PhaseList, "l"}, {abi.PhaseModels, "m"},
+		{abi.PhaseRouter, "r"}, {abi.PhaseConfigure, "c"},
+	}
+	var s []string
+	for _, l := range letters {
+		if i.Phases&l.phase != 0 {
+			s = append(s, l.letter)
+		}
+	}
+	return strings.Join(s, " ")
+}
+
+func TestReadmeHasEveryImport(t *testing.T) {
+	text := readme(t)
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*) \\| `([siI]+(?: -> [iI])?)` \\| ([qalmrc ]+) \\|")
+	rows := row.FindAllStringSubmatch(text, -1)
+	if len(rows) != len(abi.Imports) {
+		t.Errorf("the table has %d imports, the package %d", len(rows), len(abi.Imports))
+	}
+	for n, i := range abi.Imports {
+		if n >= len(rows) {
+			t.Errorf("%s is missing", i.Name)
+			continue
+		}
+		r := rows[n]
+		if r[1] != i.Name || r[3] != importType(i) || r[4] != importPhases(i) {
+			t.Errorf("row %d is %s %s in %s, want %s %s in %s", n, r[1], r[3], r[4], i.Name, importType(i), importPhases(i))
+		}
+		// A string is named by one word where it is not a place to copy to.
+		if want := len(i.Params); len(strings.Split(r[2], ",")) != want {
+			t.Errorf("%s names %q for %d parameters", i.Name, r[2], want)
+		}
+	}
+}
+
+func TestReadmeHasEveryNumber(t *testing.T) {
+	text := readme(t)
+	// What each constant is called on the page; %d stands for its number.
+	words := map[string]string{
+		"StatusOK": "| %d | done", "StatusAbsent": "| %d | absent", "StatusRefused": "| %d | refused",
+		"StatusTooLarge": "| %d | too large", "StatusUnknown": "| %d | unknown",
+		"EventPlain": "| %d | an event", "EventException": "| %d | a frame of type `exception`", "EventError": "| %d | a frame of type `error`",
+		"LogDebug": "%d debug", "LogInfo": "%d info", "LogWarn": "%d warn", "LogError": "%d error",
+		"FailInvalidRequest": "| %d | invalid_request |", "FailUnsupported": "| %d | unsupported |",
+		"FailContextLength": "| %d | context_length |", "FailContentPolicy": "| %d | content_policy |",
+		"FailModelNotFound": "| %d | model_not_found |", "FailConflict": "| %d | conflict |", "FailTooLarge": "| %d | too_large |",
+		"FailRateLimit": "| %d | rate_limit |", "FailQuota": "| %d | quota |", "FailBilling": "| %d | billing |",
+		"FailAuth": "| %d | auth |", "FailOverloaded": "| %d | overloaded |", "FailNotReady": "| %d | not_ready |",
+		"FailTimeout": "| %d | timeout |", "FailCancelled": "| %d | cancelled |", "FailServer": "| %d | server |",
+		"FailBadAnswer": "| %d | bad_answer |", "FailBadToolCall": "| %d | bad_tool_call |", "FailDenied": "| %d | denied |",
+		"RetryAfterUnknown": "`retry_after_ms` is %d where",
+		"EncodingUTF8":      "| %d | UTF-8 |", "EncodingEscaped": "| %d | the inside of a JSON string",
+		"EncodingJSON": "| %d | a JSON value", "EncodingDefault": "| +%d | default",
+		"ReasoningText": "| %d | text |", "ReasoningSignature": "| %d | signature |", "ReasoningEncrypted": "| %d | encrypted |",
+		"ReasoningSummary": "| %d | summary |", "ReasoningToolEncrypted": "| %d | encrypted, belonging",
+		"ScopeAnswer": "| %d | the answer |", "ScopeChoice": "| %d | a choice |", "ScopeMessage": "| %d | its message",
+		"ScopeTool": "| %d | a tool call |", "ScopeUsage": "| %d | the usage |",
+		"UsagePrompt": "| %d | prompt |", "UsageCompletion": "| %d | completion |", "UsageCached": "| %d | cached:",
+		"UsageCacheWrite": "| %d | cache_write:", "UsageReasoning": "| %d | reasoning:", "UsageAudioIn": "| %d | audio_in:",
+		"UsageAudioOut": "| %d | audio_out:", "UsagePromptBeside": "| %d | prompt_beside |", "UsageCachedBeside": "| %d | cached_beside |",
+		"UsageCacheWriteBeside": "| %d | cache_write_beside |", "UsageReasoningBeside": "| %d | reasoning_beside |",
+		"FinishStop": "| %d | stop |", "FinishLength": "| %d | length |", "FinishToolCalls": "| %d | tool_calls |",
+		"FinishContentFilter": "| %d | content_filter |", "FinishFunctionCall": "| %d | function_call |",
+		"DoneNow": "`done(%d)` completes the answer", "DoneAtEnd": "`done(%d)` completes it at a clean",
+		"FramingJSON": "| %d | one JSON document |", "FramingSSE": "| %d | server-sent events |",
+		"FramingNDJSON": "| %d | newline-delimited JSON |", "FramingAWSEventStream": "| %d | AWS event stream |",
+		"DialectTranslated": "| %d | translated:", "DialectOpenAI": "| %d | openai:",
+		"WarnDropped": "was %d dropped", "WarnClamped": "%d clamped", "WarnChanged": "%d changed",
+	}
+	limits := map[string]string{
+		"MaxState": "| state | %s bytes", "MaxName": "| ids, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",
+		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of an answer | %s |",
+		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",
+	}
+	notOnThePage := map[string]bool{ // counts, masks and versions, which other tests or constants stand for
+		"Major": true, "Minor": true, "FailKinds": true, "EncodingMask": true, "ReasoningParts": true, "Scopes": true,
+		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true,
+		"PhaseRequest": true, "PhaseAnswer": true, "PhaseList": true, "PhaseModels": true, "PhaseRouter": true, "PhaseConfigure": true,
+	}
+	for name, value := range constants(t) {
+		var want string
+		switch {
+		case words[name] != "":
+			want = fmt.Sprintf(words[name], value)
+		case limits[name] != "":
+			want = fmt.Sprintf(limits[name], thousands(value))
+		case notOnThePage[name]:
+			continue
+		default:
+			t.Errorf("the test knows no words for %s", name)
+			continue
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%s: the page lacks %q", name, want)
+		}
+	}
+}
+
+// thousands writes a number as the page does.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
