@@ -1,0 +1,197 @@
+package upstream
+
+import "math"
+
+const (
+	maxExtension = 1 << 10 // bytes of extensions on one chunk
+	maxTrailer   = 8 << 10 // bytes of trailers, all lines together
+)
+
+// body finds the end of a body and takes its framing off. It can stop behind any byte.
+type body struct {
+	framing framing
+	done    bool
+	left    int64 // bytes of the body, or of the chunk, that are still to come
+	state   chunkState
+	digits  int // of the chunk's size
+	extra   int // bytes of the chunk's extension, or of the trailers
+}
+
+type chunkState uint8
+
+const (
+	chunkSize chunkState = iota
+	chunkExtension
+	chunkSizeLF
+	chunkData
+	chunkDataCR
+	chunkDataLF
+	chunkTrailer // at the beginning of a line
+	chunkTrailerLine
+	chunkTrailerLF
+	chunkEndLF
+)
+
+func newBody(f framing, length int64) body {
+	b := body{framing: f}
+	switch f {
+	case sized:
+		b.left, b.done = length, length == 0
+	case empty:
+		b.done = true
+	}
+	return b
+}
+
+// decode moves the body's bytes that are in p to the beginning of p: they are p[:n] then. used is how much of p the body
+// took; that is less than all of it only at the body's end and with an objection. The objection's words quote nothing.
+func (b *body) decode(p []byte) (n, used int, objection string) {
+	switch {
+	case b.done:
+		return 0, 0, ""
+	case b.framing == untilClose:
+		return len(p), len(p), ""
+	case b.framing == sized:
+		n = int(min(int64(len(p)), b.left))
+		b.consume(n)
+		return n, n, ""
+	}
+	for used < len(p) && !b.done {
+		if b.state == chunkData {
+			m := int(min(int64(len(p)-used), b.left))
+			if n != used {
+				copy(p[n:], p[used:used+m])
+			}
+			n += m
+			used += m
+			b.consume(m)
+			continue
+		}
+		if objection = b.step(p[used]); objection != "" {
+			return n, used, objection
+		}
+		used++
+	}
+	return n, used, ""
+}
+
+// step takes one byte of a chunked body's framing.
+func (b *body) step(c byte) string {
+	switch b.state {
+	case chunkSize:
+		d := hexDigit(c)
+		switch {
+		case d >= 0:
+			if b.digits++; b.digits > 15 {
+				return "chunk size too large"
+			}
+			b.left = b.left<<4 | int64(d)
+		case b.digits == 0:
+			return "malformed chunk size"
+		case c == '\r':
+			b.state = chunkSizeLF
+		case c == ';' || c == ' ' || c == '\t':
+			b.state, b.extra = chunkExtension, 1
+		default:
+			return "malformed chunk size"
+		}
+	case chunkExtension:
+		if c == '\r' {
+			b.state = chunkSizeLF
+			return ""
+		}
+		if b.extra++; b.extra > maxExtension {
+			return "chunk extension too long"
+		}
+		if c < ' ' && c != '\t' || c == 0x7F {
+			return "malformed chunk extension"
+		}
+	case chunkSizeLF:
+		if c != '\n' {
+			return "malformed chunk size"
+		}
+		b.digits, b.extra = 0, 0
+		if b.state = chunkData; b.left == 0 {
+			b.state = chunkTrailer
+		}
+	case chunkDataCR:
+		if c != '\r' {
+			return "chunk longer than its size"
+		}
+		b.state = chunkDataLF
+	case chunkDataLF:
+		if c != '\n' {
+			return "chunk longer than its size"
+		}
+		b.state = chunkSize
+	case chunkTrailer:
+		if c == '\r' {
+			b.state = chunkEndLF
+			return ""
+		}
+		b.state = chunkTrailerLine
+		return b.step(c)
+	case chunkTrailerLine:
+		if c == '\r' {
+			b.state = chunkTrailerLF
+			return ""
+		}
+		if b.extra++; b.extra > maxTrailer {
+			return "trailers too long"
+		}
+		if c < ' ' && c != '\t' || c == 0x7F {
+			return "malformed trailer"
+		}
+	case chunkTrailerLF:
+		if c != '\n' {
+			return "malformed trailer"
+		}
+		b.state = chunkTrailer
+	case chunkEndLF:
+		if c != '\n' {
+			return "malformed end of the chunks"
+		}
+		b.done = true
+	}
+	return ""
+}
+
+// plain is how many bytes to come are the body's own, as they are: they may be read past decode, and are then told to
+// consume.
+func (b *body) plain() int64 {
+	switch {
+	case b.done:
+		return 0
+	case b.framing == untilClose:
+		return math.MaxInt64
+	case b.framing == sized || b.state == chunkData:
+		return b.left
+	}
+	return 0
+}
+
+func (b *body) consume(n int) {
+	if b.framing == untilClose {
+		return
+	}
+	if b.left -= int64(n); b.left > 0 {
+		return
+	}
+	if b.framing == sized {
+		b.done = true
+	} else {
+		b.state = chunkDataCR
+	}
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

@@ -1,0 +1,297 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Timeouts bound every wait for a provider. A zero value is the one named with it; none can be switched off but Total.
+type Timeouts struct {
+	Connect   time.Duration // one connection, names included; 3 s
+	TLS       time.Duration // the handshake; 5 s
+	Write     time.Duration // the provider takes nothing of the request; 30 s
+	FirstByte time.Duration // from the request's last byte to the end of the answer's head; 60 s
+	Idle      time.Duration // nothing comes of the body; 60 s
+	Total     time.Duration // Do and the whole body; below zero is none; 15 min
+}
+
+// Config is one provider. New copies it.
+type Config struct {
+	Name       string // for errors
+	BaseURL    string // http or https, host, perhaps a port and a path; nothing else
+	Credential Credential
+	Timeouts   Timeouts
+	Ticks      Ticks
+
+	MaxConns int           // connections at a time; 0 is 4096
+	MaxIdle  int           // of them idle; 0 is 64
+	IdleAge  time.Duration // an idle one is closed after it; 0 is 50 s, below the 60 s that many providers keep
+	ConnWait time.Duration // wait for a free one when there are MaxConns; 0 is 100 ms
+
+	// ReadBuffer is the size of a connection's buffer; 0 is 4 KiB. A longer head is read through a larger one.
+	ReadBuffer int
+
+	TLS          *tls.Config // roots, client certificates; versions, name, session cache and protocols are filled in
+	AllowPrivate bool        // names may lead to loopback, private and link-local addresses
+
+	// Resolver and Dial replace how names are resolved, and how connections are made. Dial is then trusted with the
+	// address.
+	Resolver *net.Resolver
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Client talks to one provider. It is safe for concurrent use.
+type Client struct {
+	cfg              Config
+	base             string // scheme, host and path, for errors
+	host             string // of the Host header
+	address          string // to dial
+	path             string // of the base URL, without a slash at its end
+	credentialHeader string
+	credentialQuery  string
+	tls              *tls.Config // nil for http
+	dialer           func(ctx context.Context, network, address string) (net.Conn, error)
+	pool             pool
+}
+
+// New checks a configuration. It does not connect.
+func New(cfg Config) (*Client, error) {
+	c := &Client{cfg: cfg}
+	host, err := c.parseBase()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.parseCredential(); err != nil {
+		return nil, err
+	}
+	if c.tls != nil {
+		if c.tls, err = newTLS(cfg.TLS, host); err != nil {
+			return nil, err
+		}
+	}
+	_, notLiteral := netip.ParseAddr(host)
+	c.fillIn()
+	c.dialer = newDialer(&c.cfg, notLiteral == nil || strings.EqualFold(host, "localhost"))
+	return c, nil
+}
+
+func (c *Client) fillIn() {
+	t := &c.cfg.Timeouts
+	t.Connect = orDefault(t.Connect, 3*time.Second)
+	t.TLS = orDefault(t.TLS, 5*time.Second)
+	t.Write = orDefault(t.Write, 30*time.Second)
+	t.FirstByte = orDefault(t.FirstByte, time.Minute)
+	t.Idle = orDefault(t.Idle, time.Minute)
+	if t.Total == 0 {
+		t.Total = 15 * time.Minute
+	}
+	c.cfg.Ticks = c.cfg.Ticks.withDefaults()
+	if c.cfg.ReadBuffer <= 0 {
+		c.cfg.ReadBuffer = 4 << 10
+	}
+	c.cfg.ReadBuffer = min(max(c.cfg.ReadBuffer, 256), maxHead)
+	c.pool.max, c.pool.maxIdle = c.cfg.MaxConns, c.cfg.MaxIdle
+	if c.pool.max <= 0 {
+		c.pool.max = 4096
+	}
+	if c.pool.maxIdle <= 0 {
+		c.pool.maxIdle = 64
+	}
+	c.pool.age = orDefault(c.cfg.IdleAge, 50*time.Second)
+	c.pool.wait = orDefault(c.cfg.ConnWait, 100*time.Millisecond)
+}
+
+// parseBase reads the base URL and returns its host without a port. Its errors do not quote it: somebody may have put a
+// password there.
+func (c *Client) parseBase() (host string, err error) {
+	u, err := url.Parse(c.cfg.BaseURL)
+	switch {
+	case err != nil:
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			return "", errors.New("base URL cannot be read")
+		}
+		return "", err
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", errors.New("base URL is neither http nor https")
+	case u.User != nil:
+		return "", errors.New("base URL has user information: use the credential")
+	case strings.ContainsAny(c.cfg.BaseURL, "?#"):
+		return "", errors.New("base URL has a query or a fragment")
+	case u.Hostname() == "" || u.Opaque != "":
+		return "", errors.New("base URL has no host")
+	}
+	host, port := u.Hostname(), u.Port()
+	for i := range len(u.Host) {
+		if u.Host[i] <= ' ' || u.Host[i] >= 0x7F {
+			return "", errors.New("base URL has a host that is not ASCII")
+		}
+	}
+	c.path = strings.TrimRight(u.EscapedPath(), "/")
+	if c.path != "" {
+		if s := checkPath(c.path, ""); s != "" {
+			return "", errors.New("base URL: " + s)
+		}
+	}
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	c.host, c.address = strings.TrimSuffix(u.Host, ":"), net.JoinHostPort(host, port)
+	c.base = u.Scheme + "://" + c.host + c.path
+	if u.Scheme == "https" {
+		c.tls = &tls.Config{}
+	}
+	return host, nil
+}
+
+func (c *Client) parseCredential() error {
+	k := &c.cfg.Credential
+	switch {
+	case k.Secret == "":
+		return nil
+	case (k.Header == "") == (k.Query == ""):
+		return errors.New("the credential needs a header or a query member, and not both")
+	case k.Header != "" && (!isToken(k.Header) || !isText(k.Prefix) || !isText(k.Secret)):
+		return errors.New("the credential cannot be sent in a header")
+	case k.Query != "":
+		c.credentialQuery = url.QueryEscape(k.Query) + "=" + url.QueryEscape(k.Secret)
+	default:
+		c.credentialHeader = k.Prefix + k.Secret
+	}
+	return nil
+}
+
+// Close closes the idle connections. Requests that are under way go on, and their connections are closed behind them;
+// new ones fail.
+func (c *Client) Close() { c.pool.close() }
+
+// Stats returns the client's gauges and counters.
+func (c *Client) Stats() Stats { return c.pool.snapshot() }
+
+// Do sends a request and waits for the head of the answer, of whatever status. w may be nil. Every error is an *Error.
+//
+// A request that was sent on a connection that had been idle is sent once more, on a new one, where it failed before any
+// byte of an answer came: then the connection had been closed in the meantime, most probably before the request was
+// read. Nothing else is tried twice.
+func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
+	if s := c.check(r); s != "" {
+		return nil, c.failed(&Error{Kind: BadRequest, Reason: s}, r)
+	}
+	var deadline time.Time
+	if c.cfg.Timeouts.Total > 0 {
+		deadline = time.Now().Add(c.cfg.Timeouts.Total)
+	}
+	cn, err := c.pool.acquire(ctx)
+	if err != nil {
+		return nil, c.failed(err, r)
+	}
+	for {
+		if cn == nil {
+			if cn, err = c.connect(ctx, w, deadline); err != nil {
+				c.pool.discard()
+				return nil, c.failed(err, r)
+			}
+		}
+		resp, err := c.exchange(ctx, cn, r, w, deadline)
+		if err == nil {
+			return resp, nil
+		}
+		cn.close()
+		if cn.reused && !cn.answered && lost(err) {
+			c.pool.count(func(s *Stats) { s.Retried++ })
+			cn = nil
+			continue
+		}
+		c.pool.discard()
+		e := c.failed(err, r)
+		e.Answered = cn.answered
+		return nil, e
+	}
+}
+
+// lost reports that a connection was lost, and not given up.
+func lost(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Unreachable
+}
+
+// connect makes a connection, and asks the Watcher once if that took long: what is dear about a request begins when it
+// is sent.
+func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*conn, error) {
+	start := time.Now()
+	cn, err := c.dial(ctx, deadline)
+	if err != nil {
+		return nil, err
+	}
+	c.pool.count(func(s *Stats) { s.Dialled++ })
+	if d := time.Since(start); w != nil && d >= c.cfg.Ticks.First {
+		if err := w.Tick(PhaseConnect, d); err != nil {
+			cn.close()
+			return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: err}
+		}
+	}
+	return cn, nil
+}
+
+// exchange sends a request on a connection and reads the answer's head. With an error the connection is still open.
+func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, w Watcher, deadline time.Time) (*Response, error) {
+	if ctx.Err() != nil {
+		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
+	}
+	cn.begin(ctx, w, deadline)
+	cn.enter(PhaseSend, c.cfg.Timeouts.Write, "write")
+	sent := c.send(cn, r)
+	var e *Error
+	if errors.As(sent, &e) {
+		return nil, e
+	}
+	// A provider that refuses a request before it has read all of it may close the connection behind its answer. Writing
+	// fails then, and the answer is there all the same.
+	cn.enter(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
+	cn.spoilt = sent != nil
+	h, err := cn.readHead()
+	if err == nil {
+		cn.enter(PhaseBody, c.cfg.Timeouts.Idle, "idle")
+		return c.newResponse(cn, r.Method, h)
+	}
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &e):
+		return nil, e
+	case errors.As(err, &alert):
+		// With TLS 1.3 a provider refuses a client certificate only now.
+		return nil, &Error{Kind: TLS, Phase: PhaseHead, Cause: err}
+	case cn.answered:
+		return nil, &Error{Kind: Truncated, Phase: PhaseHead, Cause: err}
+	case sent != nil && !errors.Is(sent, errEarly):
+		return nil, &Error{Kind: Unreachable, Phase: PhaseSend, Cause: sent}
+	}
+	return nil, &Error{Kind: Unreachable, Phase: PhaseHead, Cause: err}
+}
+
+// failed makes err, which is an *Error, complete with what it was about.
+func (c *Client) failed(err error, r *Request) *Error {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Kind: Unreachable, Cause: err}
+	}
+	e.Upstream = c.cfg.Name
+	path, _, _ := strings.Cut(r.Path, "?")
+	e.Target = r.Method + " " + c.base + path
+	if e.Kind == BadRequest {
+		e.Target = c.base
+	}
+	return e
+}
+
+// describe makes an error of a body complete.
+func (c *Client) describe(e *Error, cn *conn) *Error {
+	e.Upstream, e.Target, e.Answered = c.cfg.Name, c.base, cn == nil || cn.answered
+	return e
+}

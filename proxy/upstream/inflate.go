@@ -1,0 +1,116 @@
+package upstream
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"iter"
+)
+
+// A gzip body that has grown past inflateFree may be at most inflateRatio times as long as what it came from. Deflate
+// reaches 1032; the text of an answer stays far below 100.
+const (
+	inflateFree  = 1 << 20
+	inflateRatio = 200
+)
+
+var errInflateRatio = errors.New("gzip expands too far")
+
+// inflater decodes a gzip body that is pushed into it. The standard decoder pulls, and it cannot be resumed after an
+// error of its source, a pause for one. So it runs as a coroutine that stops wherever it needs bytes: no scheduler and
+// no channel is involved, and nothing is allocated a piece. Providers are asked not to compress, so this is rare.
+type inflater struct {
+	next func() ([]byte, bool)
+	stop func()
+
+	in  []byte // not yet decoded; the connection's memory
+	eof bool   // in is the last of it
+	fed int64
+	err error // how the decoder ended: io.EOF, or what was wrong
+}
+
+func newInflater() *inflater {
+	f := &inflater{}
+	f.next, f.stop = iter.Pull(f.decode)
+	return f
+}
+
+// decode yields pieces of the decoded body, and nil wherever it needs more bytes.
+func (f *inflater) decode(yield func([]byte) bool) {
+	src := &inflateSource{f: f, yield: yield}
+	z, err := gzip.NewReader(src)
+	if err != nil {
+		f.err = err
+		return
+	}
+	buf := make([]byte, 4<<10)
+	total := int64(0)
+	for {
+		n, err := z.Read(buf)
+		if total += int64(n); total > inflateFree && total > inflateRatio*f.fed {
+			err, n = errInflateRatio, 0
+		}
+		if n > 0 && !yield(buf[:n]) {
+			return
+		}
+		if err != nil {
+			f.err = err
+			return
+		}
+	}
+}
+
+// inflateSource is what the decoder reads from. It is an io.ByteReader so that the decoder reads no further than it
+// needs to for the next decoded byte.
+type inflateSource struct {
+	f     *inflater
+	yield func([]byte) bool
+}
+
+func (s *inflateSource) wait() error {
+	for len(s.f.in) == 0 {
+		if s.f.eof {
+			return io.EOF
+		}
+		if !s.yield(nil) {
+			return io.ErrClosedPipe
+		}
+	}
+	return nil
+}
+
+func (s *inflateSource) Read(p []byte) (int, error) {
+	if err := s.wait(); err != nil {
+		return 0, err
+	}
+	n := copy(p, s.f.in)
+	s.f.in = s.f.in[n:]
+	return n, nil
+}
+
+func (s *inflateSource) ReadByte() (byte, error) {
+	if err := s.wait(); err != nil {
+		return 0, err
+	}
+	b := s.f.in[0]
+	s.f.in = s.f.in[1:]
+	return b, nil
+}
+
+// take returns decoded bytes, valid until the next call. It returns none where feed must be called, or eof be set, first, and an
+// error when the decoder has ended.
+func (f *inflater) take() ([]byte, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	out, ok := f.next()
+	if !ok {
+		return nil, f.err
+	}
+	return out, nil
+}
+
+func (f *inflater) feed(p []byte) {
+	f.in = p
+	f.fed += int64(len(p))
+}

@@ -1,0 +1,161 @@
+package upstream
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+)
+
+// sendBuffer is how much of a request is gathered for one write. What does not fit is written from the caller's memory.
+const sendBuffer = 16 << 10
+
+// Header is one header of a request. Its bytes are sent as they are.
+type Header struct{ Name, Value string }
+
+// Request is what is asked of a provider. Host, Content-Length, Accept-Encoding, User-Agent and the credential are added
+// to it. Nothing of it is kept once Do has returned.
+type Request struct {
+	Method      string
+	Path        string // with its query; stands behind the path of Config.BaseURL, byte for byte
+	Headers     []Header
+	Body        []byte
+	ContentType string
+	Accept      string
+}
+
+// ours are the headers that a Request may not bring: those of framing and of the hop, and those that it has members for
+// or that are added here.
+var ours = map[string]bool{
+	"host": true, "content-length": true, "transfer-encoding": true, "connection": true, "keep-alive": true, "proxy-connection": true,
+	"proxy-authorization": true, "te": true, "trailer": true, "upgrade": true, "expect": true, "cookie": true, "authorization": true,
+	"content-type": true, "accept": true, "accept-encoding": true, "user-agent": true, "http2-settings": true,
+}
+
+// sender is memory for the head of a request and for its first write.
+type sender struct {
+	header fasthttp.RequestHeader
+	buf    []byte
+}
+
+var senders = sync.Pool{New: func() any { return &sender{buf: make([]byte, 0, sendBuffer)} }}
+
+// check says in words that quote nothing why a request cannot be sent, "" if it can.
+func (c *Client) check(r *Request) string {
+	if !isToken(r.Method) {
+		return "malformed method"
+	}
+	if len(r.Body) > 0 && (r.Method == fasthttp.MethodGet || r.Method == fasthttp.MethodHead) {
+		return "a body with this method"
+	}
+	if s := checkPath(r.Path, c.cfg.Credential.Query); s != "" {
+		return s
+	}
+	if !isText(r.ContentType) || !isText(r.Accept) {
+		return "malformed header value"
+	}
+	for _, h := range r.Headers {
+		if !isToken(h.Name) {
+			return "malformed header name"
+		}
+		if !isText(h.Value) {
+			return "malformed header value"
+		}
+		if name := strings.ToLower(h.Name); ours[name] || name == strings.ToLower(c.cfg.Credential.Header) {
+			return "a header that only the gateway sets"
+		}
+	}
+	return ""
+}
+
+// checkPath refuses what could be read as another path or another host, or get in the way of the credential.
+func checkPath(target, credential string) string {
+	if !strings.HasPrefix(target, "/") {
+		return "the path does not begin with a slash"
+	}
+	for i := range len(target) {
+		if c := target[i]; c <= ' ' || c >= 0x7F || c == '#' || c == '\\' {
+			return "the path has a byte that it must escape"
+		}
+	}
+	path, query, _ := strings.Cut(target, "?")
+	for seg := range strings.SplitSeq(path[1:], "/") {
+		if seg == "" && path != "/" {
+			return "the path has an empty segment"
+		}
+		if s := unescapeDots(seg); s == "." || s == ".." {
+			return "the path has a dot segment"
+		}
+	}
+	if credential == "" {
+		return ""
+	}
+	for member := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(member, "=")
+		if name == credential || strings.IndexByte(name, '%') >= 0 || strings.IndexByte(name, ';') >= 0 {
+			return "a query member that the credential may use"
+		}
+	}
+	return ""
+}
+
+func unescapeDots(s string) string {
+	return strings.NewReplacer("%2e", ".", "%2E", ".").Replace(s)
+}
+
+// build writes the head of a request that has been checked, and as much of the body as fits, into s.buf. It returns the
+// rest of the body.
+func (c *Client) build(s *sender, r *Request) (rest []byte) {
+	h := &s.header
+	h.Reset()
+	h.DisableNormalizing()
+	h.SetNoDefaultContentType(true)
+	h.SetMethod(r.Method)
+	h.SetHost(c.host)
+	h.SetUserAgent("sluice")
+	if r.ContentType != "" {
+		h.SetContentType(r.ContentType)
+	}
+	if len(r.Body) > 0 || r.Method != fasthttp.MethodGet && r.Method != fasthttp.MethodHead {
+		h.SetContentLength(len(r.Body))
+	}
+	// The target is put together in the buffer that the head is written to next; fasthttp copies it in between.
+	t := append(append(s.buf[:0], c.path...), r.Path...)
+	if q := c.credentialQuery; q != "" {
+		sep := byte('?')
+		if strings.IndexByte(r.Path, '?') >= 0 {
+			sep = '&'
+		}
+		t = append(append(t, sep), q...)
+	}
+	h.SetRequestURIBytes(t)
+	if r.Accept != "" {
+		h.Add("Accept", r.Accept)
+	}
+	h.Add("Accept-Encoding", "identity")
+	for _, kv := range r.Headers {
+		h.Add(kv.Name, kv.Value)
+	}
+	if c.credentialHeader != "" {
+		h.Add(c.cfg.Credential.Header, c.credentialHeader)
+	}
+	s.buf = h.AppendBytes(s.buf[:0])
+	n := min(len(r.Body), max(0, sendBuffer-len(s.buf)))
+	s.buf = append(s.buf, r.Body[:n]...)
+	return r.Body[n:]
+}
+
+// send writes a request. Its memory is given back before the answer is waited for: there may be many such waits, and
+// they may be long.
+func (c *Client) send(cn *conn, r *Request) error {
+	s := senders.Get().(*sender)
+	rest := c.build(s, r)
+	_, err := cn.rw.Write(s.buf)
+	if cap(s.buf) <= 2*sendBuffer {
+		senders.Put(s)
+	}
+	if err == nil && len(rest) > 0 {
+		_, err = cn.rw.Write(rest)
+	}
+	return err
+}
