@@ -44,7 +44,8 @@ type Price struct {
 
 // pricing is what a list says of prices. A price that cannot be is not known.
 func (l *Listed) pricing() config.Pricing {
-	if l.Pricing == nil || !(l.Pricing.Input >= 0 && l.Pricing.Output >= 0) {
+	const most = 1e9 // which no price comes near, and which is written in ten digits
+	if p := l.Pricing; p == nil || p.Input < 0 || p.Output < 0 || p.Input > most || p.Output > most {
 		return config.Pricing{}
 	}
 	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true}

@@ -110,14 +110,15 @@ func (t *table) moment(name string) (time.Time, *node) {
 	if n == nil || n.kind == kindBroken {
 		return time.Time{}, nil
 	}
-	if n.kind == kindDate || n.kind == kindString {
-		if at, err := parseDateTime(n.text); err == nil {
-			return at, n
-		}
-		var day toml.LocalDate
-		if day.UnmarshalText([]byte(n.text)) == nil {
-			return day.AsTime(time.UTC), n
-		}
+	date := n.date
+	if n.kind == kindString {
+		date, _ = parseDate(n.text)
+	}
+	switch v := date.(type) {
+	case time.Time:
+		return v, n
+	case toml.LocalDate:
+		return v.AsTime(time.UTC), n
 	}
 	t.fail(n, name, "must be a date such as 2027-01-31, or a date and time with an offset such as 2027-01-31T12:00:00Z")
 	return time.Time{}, nil

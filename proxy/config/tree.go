@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
@@ -57,6 +57,7 @@ type node struct {
 	vars   []variable
 	number int64
 	float  float64
+	date   any // time.Time, toml.LocalDate, toml.LocalDateTime or toml.LocalTime
 	bool   bool
 	items  []*node  // of an array
 	names  []member // of a table, in the order of the file
@@ -322,6 +323,7 @@ func (d *document) value(v *unstable.Node, start, depth int, where keyPath) *nod
 func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
 	n.text = string(v.Data)
 	bare := strings.ReplaceAll(n.text, "_", "")
+	what := "number"
 	var err error
 	switch v.Kind {
 	case unstable.Bool:
@@ -332,40 +334,28 @@ func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
 		n.float = float64(n.number)
 	case unstable.Float:
 		n.kind = kindFloat
-		n.float, err = strconv.ParseFloat(bare, 64)
-	case unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:
-		n.kind = kindDate
-		err = checkDate(n.text, v.Kind)
+		n.float, err = strconv.ParseFloat(strings.TrimLeft(bare, "+"), 64)
+		if strings.HasSuffix(bare, "nan") {
+			n.float, err = math.NaN(), nil
+		}
 	default:
-		err = errors.New("unknown kind of value")
+		n.kind, what = kindDate, "date or time"
+		n.date, err = parseDate(n.text)
 	}
 	if err != nil {
 		n.kind = kindBroken
-		d.fail(n.offset, where.String(), "%q is no %s of TOML", n.text, map[bool]string{true: "date or time", false: "number"}[v.Kind >= unstable.LocalDate])
+		d.fail(n.offset, where.String(), "%q is no %s", n.text, what)
 	}
 }
 
-func checkDate(text string, k unstable.Kind) error {
-	switch k {
-	case unstable.LocalDate:
-		return new(toml.LocalDate).UnmarshalText([]byte(text))
-	case unstable.LocalTime:
-		return new(toml.LocalTime).UnmarshalText([]byte(text))
-	case unstable.LocalDateTime:
-		return new(toml.LocalDateTime).UnmarshalText([]byte(text))
+// parseDate reads a date, a time or both by the rules of the library, which knows every form that TOML allows.
+func parseDate(text string) (any, error) {
+	var v struct{ Date any }
+	if strings.Trim(text, "0123456789-+:.TtZz ") != "" {
+		return nil, errors.New("not a date")
 	}
-	_, err := parseDateTime(text)
-	return err
-}
-
-// parseDateTime reads a date and time with an offset. TOML allows a space or a small letter where RFC 3339 has T and Z.
-func parseDateTime(text string) (time.Time, error) {
-	if len(text) > len("2006-01-02") {
-		b := []byte(strings.ToUpper(text))
-		b[len("2006-01-02")] = 'T'
-		text = string(b)
-	}
-	return time.Parse(time.RFC3339Nano, text)
+	err := toml.Unmarshal([]byte("Date = "+text), &v)
+	return v.Date, err
 }
 
 // keyPath is the way to a member. The zero keyPath is the file itself.
