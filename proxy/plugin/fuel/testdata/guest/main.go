@@ -81,7 +81,7 @@ func recurse(n uint32) uint32 {
 	return recurse(n-1) + n
 }
 
-// import calls the host.
+// twice calls the host.
 //
 //go:wasmexport twice
 func twice(v int64) int64 { return double(v) + double(v+1) }
