@@ -1,0 +1,315 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// event is what the events of a stream hold, as far as it means something. All slices are ranges of the event's data;
+// those of strings are their insides.
+type event struct {
+	kind  []byte
+	index int64
+
+	// Of a delta.
+	deltaType, text, partialJSON, thinking, signature []byte
+	citation                                          json.Value
+	stopReason                                        []byte
+
+	message, block, usage, failure json.Value
+}
+
+// Event reads one event of a stream.
+func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
+	r := &p.reader
+	r.Reset(e.Data)
+	var ev event
+	ev.read(r)
+	if err := r.End(); err != nil {
+		return err
+	}
+	switch string(ev.kind) {
+	case "content_block_delta":
+		ev.delta(a)
+	case "content_block_start":
+		blockStart(a, int32(ev.index), ev.block)
+	case "content_block_stop":
+		a.ToolEnd(0, int32(ev.index))
+	case "message_start":
+		start(a, ev.message)
+	case "message_delta":
+		if len(ev.stopReason) > 0 {
+			finish(a, ev.stopReason)
+		}
+		usage(a, ev.usage)
+	case "message_stop":
+		a.Done()
+	case "error":
+		return failure(ev.failure, 0)
+	case "ping":
+	default:
+		a.Unknown(ev.kind)
+	}
+	return nil
+}
+
+func (ev *event) read(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			ev.kind = r.Inside()
+		case "index":
+			ev.index, _ = r.Int()
+		case "delta":
+			ev.readDelta(r)
+		case "message":
+			ev.message = r.Raw()
+		case "content_block":
+			ev.block = r.Raw()
+		case "usage":
+			ev.usage = r.Raw()
+		case "error":
+			ev.failure = r.Raw()
+		}
+	}
+}
+
+func (ev *event) readDelta(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			ev.deltaType = r.Inside()
+		case "text":
+			ev.text = r.Inside()
+		case "partial_json":
+			ev.partialJSON = r.Inside()
+		case "thinking":
+			ev.thinking = r.Inside()
+		case "signature":
+			ev.signature = r.Inside()
+		case "citation":
+			ev.citation = r.Raw()
+		case "stop_reason":
+			ev.stopReason = r.Inside()
+		}
+	}
+}
+
+// delta reads a piece of a block. Pieces of a block that is no tool call of the client's, such as the provider's own
+// search, are for nobody: the gateway knows no call with that key and ignores its arguments.
+func (ev *event) delta(a *provider.Answer) {
+	key := int32(ev.index)
+	switch string(ev.deltaType) {
+	case "text_delta":
+		if len(ev.text) > 0 {
+			a.Text(0, abi.EncodingEscaped, ev.text)
+		}
+	case "input_json_delta":
+		if len(ev.partialJSON) == 0 {
+			return
+		}
+		if !a.ToolArguments(0, key, abi.EncodingEscaped, ev.partialJSON) && loadState(a).emulate {
+			a.Text(0, abi.EncodingEscaped, ev.partialJSON)
+		}
+	case "thinking_delta":
+		if len(ev.thinking) > 0 {
+			a.Reasoning(0, abi.ReasoningText, key, abi.EncodingEscaped, ev.thinking)
+		}
+	case "signature_delta":
+		if len(ev.signature) > 0 {
+			a.Reasoning(0, abi.ReasoningSignature, key, abi.EncodingEscaped, ev.signature)
+		}
+	case "citations_delta":
+		cite(a, ev.citation)
+	default:
+		a.Unknown(ev.deltaType)
+	}
+}
+
+// blockStart reads the beginning of a block, or in a whole answer all of it.
+func blockStart(a *provider.Answer, key int32, block json.Value) {
+	var (
+		r                                         json.Reader
+		kind, text, thinking, signature, data, id []byte
+		name                                      []byte
+		input, citations                          json.Value
+	)
+	r.Reset(block)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Inside()
+		case "text":
+			text = r.Inside()
+		case "thinking":
+			thinking = r.Inside()
+		case "signature":
+			signature = r.Inside()
+		case "data":
+			data = r.Inside()
+		case "id":
+			id = r.Text()
+		case "name":
+			name = r.Text()
+		case "input":
+			input = r.Raw()
+		case "citations":
+			citations = r.Raw()
+		}
+	}
+	switch string(kind) {
+	case "text":
+		if citations.Exists() {
+			// The citations come before the text that they stand behind.
+			s := loadState(a)
+			s.from = a.TextLength(0)
+			s.keep(a)
+		}
+		if len(text) > 0 {
+			a.Text(0, abi.EncodingEscaped, text)
+		}
+		if citations.Kind() == json.Array {
+			r.Reset(citations)
+			for list := r.Array(); list.Next(); {
+				cite(a, r.Raw())
+			}
+		}
+	case "thinking":
+		if len(thinking) > 0 {
+			a.Reasoning(0, abi.ReasoningText, key, abi.EncodingEscaped, thinking)
+		}
+		if len(signature) > 0 {
+			a.Reasoning(0, abi.ReasoningSignature, key, abi.EncodingEscaped, signature)
+		}
+	case "redacted_thinking":
+		if len(data) == 0 {
+			return
+		}
+		a.Reasoning(0, abi.ReasoningEncrypted, key, abi.EncodingEscaped, data)
+	case "tool_use":
+		// The input is mostly empty here and comes in pieces; some hosts of the API send it whole.
+		whole := input.Kind() == json.Object && !emptyObject(input)
+		if loadState(a).emulate {
+			if whole {
+				a.Text(0, abi.EncodingJSON|abi.EncodingDefault, input)
+			}
+			return
+		}
+		a.ToolCall(0, key, id, name)
+		if whole {
+			a.ToolArguments(0, key, abi.EncodingJSON|abi.EncodingDefault, input)
+		}
+	default:
+		a.Unknown(kind)
+	}
+}
+
+// start reads the head of an answer, or of a whole one what stands beside its content.
+func start(a *provider.Answer, message json.Value) {
+	var (
+		r         json.Reader
+		id, model []byte
+		tokens    json.Value
+	)
+	r.Reset(message)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "id":
+			id = r.Text()
+		case "model":
+			model = r.Text()
+		case "usage":
+			tokens = r.Raw()
+		}
+	}
+	a.Start(id, model, format)
+	usage(a, tokens)
+}
+
+// usage reads token counts. They are totals of the answer so far; one that is not said stays what it was. What the
+// cache held is not part of the prompt's count.
+func usage(a *provider.Answer, v json.Value) {
+	var r json.Reader
+	r.Reset(v)
+	count := func(kind abi.UsageKind) {
+		if n, ok := r.Int(); ok && n >= 0 {
+			a.Usage(kind, n)
+		}
+	}
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "input_tokens":
+			count(abi.UsagePrompt)
+		case "output_tokens":
+			count(abi.UsageCompletion)
+		case "cache_read_input_tokens":
+			count(abi.UsageCachedBeside)
+		case "cache_creation_input_tokens":
+			count(abi.UsageCacheWriteBeside)
+		case "output_tokens_details":
+			for o := r.Object(); o.Next(); {
+				if string(r.Name()) == "thinking_tokens" {
+					count(abi.UsageReasoning)
+				}
+			}
+		}
+	}
+}
+
+// finish says why the answer ended. The provider's own word goes with it where it says more.
+func finish(a *provider.Answer, reason []byte) {
+	switch string(reason) {
+	case "end_turn", "stop_sequence":
+		a.Finish(0, abi.FinishStop, nil)
+	case "tool_use":
+		if loadState(a).emulate {
+			a.Finish(0, abi.FinishStop, nil)
+			return
+		}
+		a.Finish(0, abi.FinishToolCalls, nil)
+	case "max_tokens":
+		a.Finish(0, abi.FinishLength, nil)
+	case "model_context_window_exceeded":
+		a.Finish(0, abi.FinishLength, reason)
+	case "refusal":
+		a.Finish(0, abi.FinishContentFilter, reason)
+	case "pause_turn":
+		a.Finish(0, abi.FinishStop, reason)
+	default:
+		a.Finish(0, abi.FinishStop, reason)
+		a.Unknown(reason)
+	}
+}
+
+// cite turns a citation of a web page into an annotation of the answer: it covers the text of its block. Citations of
+// documents have no address and no place in the convention.
+func cite(a *provider.Answer, citation json.Value) {
+	url := citation.Get("url").Inside()
+	if len(url) == 0 {
+		a.Unknown([]byte("citation"))
+		return
+	}
+	var w json.Writer
+	w.Array()
+	w.Object()
+	w.Name("type")
+	w.String("url_citation")
+	w.Name("url_citation")
+	w.Object()
+	w.Name("url")
+	w.Inside(url)
+	if title := citation.Get("title").Inside(); title != nil {
+		w.Name("title")
+		w.Inside(title)
+	}
+	from := loadState(a).from
+	w.Name("start_index")
+	w.Int(from)
+	w.Name("end_index")
+	w.Int(max(from, a.TextLength(0)))
+	w.EndObject()
+	w.EndObject()
+	w.EndArray()
+	a.Extra(abi.ScopeMessage, 0, 0, "annotations", w.Buf)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// failures are the provider's types of error (https://docs.claude.com/en/api/errors).
+var failures = [...]struct {
+	kind string
+	fail abi.FailKind
+}{
+	{"invalid_request_error", abi.FailInvalidRequest},
+	{"authentication_error", abi.FailAuth},
+	{"permission_error", abi.FailAuth},
+	{"billing_error", abi.FailBilling},
+	{"not_found_error", abi.FailModelNotFound},
+	{"conflict_error", abi.FailConflict},
+	{"request_too_large", abi.FailTooLarge},
+	{"rate_limit_error", abi.FailRateLimit},
+	{"api_error", abi.FailServer},
+	{"timeout_error", abi.FailTimeout},
+	{"overloaded_error", abi.FailOverloaded},
+}
+
+// failure is what a provider's error means. A status of 0 is that of an error in a stream.
+func failure(e json.Value, status int) error {
+	kind := string(e.Get("type").Text())
+	f := &sdk.Failure{Kind: ofStatus(status)}
+	for _, known := range failures {
+		if kind == known.kind {
+			f.Kind = known.fail
+		}
+	}
+	message := e.Get("message").Text()
+	switch f.Kind {
+	case abi.FailInvalidRequest:
+		if bytes.Contains(message, []byte("prompt is too long")) || bytes.Contains(message, []byte("exceed context limit")) {
+			f.Kind = abi.FailContextLength
+		}
+	case abi.FailRateLimit:
+		// A limit that the operator set is not over after a pause.
+		if e.Get("details").Get("error_code").Is("enforced_spend_limit_reached") {
+			f.Kind = abi.FailQuota
+		}
+	}
+	switch f.Kind {
+	case abi.FailAuth, abi.FailBilling:
+		// It is about the operator's account, which is not the client's business.
+	default:
+		f.Message = string(message)
+	}
+	return f
+}
+
+// ofStatus is the kind of an error that does not say its type.
+func ofStatus(status int) abi.FailKind {
+	switch status {
+	case 400, 422:
+		return abi.FailInvalidRequest
+	case 401, 403:
+		return abi.FailAuth
+	case 402:
+		return abi.FailBilling
+	case 404:
+		return abi.FailModelNotFound
+	case 409:
+		return abi.FailConflict
+	case 413:
+		return abi.FailTooLarge
+	case 429:
+		return abi.FailRateLimit
+	case 408, 504:
+		return abi.FailTimeout
+	case 503, 529:
+		return abi.FailOverloaded
+	}
+	return abi.FailServer
+}

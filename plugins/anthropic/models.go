@@ -1,0 +1,104 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// List asks for a page of the models (https://docs.claude.com/en/api/models-list).
+func (p *anthropic) List(l *provider.List, cursor []byte) error {
+	path := "/v1/models?limit=1000"
+	if len(cursor) > 0 {
+		path += "&after_id=" + string(cursor)
+	}
+	l.SetPath(path)
+	l.SetHeader("anthropic-version", p.settings.options.version)
+	return nil
+}
+
+// Models reads a page of the models.
+func (p *anthropic) Models(m *provider.Models, status int, body []byte) error {
+	if status >= 300 {
+		return failure(json.Value(body).Get("error"), status)
+	}
+	r := &p.reader
+	r.Reset(body)
+	var more bool
+	var last []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "data":
+			for list := r.Array(); list.Next(); {
+				if model, ok := readModel(r); ok {
+					m.Add(&model)
+				}
+			}
+		case "has_more":
+			more, _ = r.Bool()
+		case "last_id":
+			last = r.Text()
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if more && plainID(last) {
+		m.More(last)
+	}
+	return nil
+}
+
+func readModel(r *json.Reader) (m provider.Model, ok bool) {
+	m.OwnedBy = []byte("anthropic")
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "id":
+			m.ID = r.Text()
+		case "display_name":
+			m.DisplayName = r.Text()
+		case "created_at":
+			m.Created = unixTime(r.Inside())
+		case "max_tokens":
+			m.MaxTokens, _ = r.Int()
+		}
+	}
+	return m, len(m.ID) > 0
+}
+
+// plainID says whether an id can stand in a query as it is.
+func plainID(id []byte) bool {
+	for _, c := range id {
+		if !wordByte(c) && c != '.' && c != ':' {
+			return false
+		}
+	}
+	return len(id) > 0
+}
+
+// unixTime reads the time of RFC 3339 in UTC, "2025-09-29T00:00:00Z"; 0 for anything else.
+func unixTime(s []byte) int64 {
+	const layout = "0000-00-00T00:00:00Z"
+	if len(s) != len(layout) {
+		return 0
+	}
+	for i := range s {
+		digit := '0' <= s[i] && s[i] <= '9'
+		if digit != (layout[i] == '0') || !digit && s[i] != layout[i] {
+			return 0
+		}
+	}
+	field := func(from, to int) (n int64) {
+		for _, c := range s[from:to] {
+			n = n*10 + int64(c-'0')
+		}
+		return n
+	}
+	year, month, day := field(0, 4), field(5, 7), field(8, 10)
+	// Days since 1970 by the civil calendar, counting years from March.
+	if month <= 2 {
+		year--
+		month += 12
+	}
+	days := 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468
+	return days*86400 + field(11, 13)*3600 + field(14, 16)*60 + field(17, 19)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// defaultMaxTokens is asked for where neither the client nor the configuration names a number: the API demands one.
+const defaultMaxTokens = 4096
+
+// options are facts of a model and choices of the operator. They come from the options of a provider and a target; the
+// zero value holds for every model of the API, at the price of the newest abilities.
+type options struct {
+	version string // the header anthropic-version
+	beta    []byte // the header anthropic-beta; nil: none
+
+	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
+	alwaysThinking bool // "always_thinking": the model cannot be told not to think
+	nativeSchema   bool // "json_schema" = "native": the model takes output_config.format
+	bothSampling   bool // "sampling" = "both": the model takes temperature and top_p together
+	refuseClamped  bool // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
+}
+
+// settings are the options of the provider; those of a target are read with each request.
+type settings struct{ options options }
+
+// Configure reads the settings of a provider.
+func (p *anthropic) Configure(o json.Value) error {
+	p.settings.options = options{version: "2023-06-01"}
+	return p.settings.options.read(o)
+}
+
+// read puts the members of o over what is there.
+func (o *options) read(v json.Value) error {
+	var r json.Reader
+	r.Reset(v)
+	for m := r.Object(); m.Next(); {
+		ok := true
+		switch name := string(r.Name()); name {
+		case "version":
+			text := r.Text()
+			ok = len(text) > 0
+			o.version = string(text)
+		case "beta":
+			o.beta = r.Text()
+			ok = o.beta != nil
+		case "adaptive_thinking":
+			o.adaptive, ok = r.Bool()
+		case "always_thinking":
+			o.alwaysThinking, ok = r.Bool()
+		case "json_schema":
+			o.nativeSchema, ok = oneOf(r.Text(), "native", "tool")
+		case "sampling":
+			o.bothSampling, ok = oneOf(r.Text(), "both", "one")
+		case "out_of_range":
+			o.refuseClamped, ok = oneOf(r.Text(), "refuse", "clamp")
+		default:
+			return sdk.Fail(abi.FailServer, "unknown option "+name)
+		}
+		if !ok {
+			return sdk.Fail(abi.FailServer, "option "+string(r.Name())+" has a value that it cannot have")
+		}
+	}
+	return r.End()
+}
+
+// oneOf says which of two words a text is; ok is false if it is neither.
+func oneOf(text []byte, yes, no string) (value, ok bool) {
+	switch string(text) {
+	case yes:
+		return true, true
+	case no:
+		return false, true
+	}
+	return false, false
+}

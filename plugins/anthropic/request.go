@@ -1,0 +1,289 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// translation is the work on one request. The messages are written as they are read; the members that depend on each
+// other are noted on the way and written behind them, since the order of members says nothing. Its slices are ranges of
+// the client's body.
+type translation struct {
+	r *provider.Request
+	w *json.Writer
+	o options
+	// emulate: the form of the answer is made by a tool that the model is forced to call.
+	emulate bool
+
+	system   []block // in the order of the messages
+	messages bool    // the member was there
+	role     string  // of the message that is being written, "" before the first
+	wrote    bool    // a message was written
+
+	tools, toolChoice, responseFormat, stop, thinking json.Value
+	maxTokens, maxCompletionTokens                    int64
+	temperature, topP, topK                           json.Value
+	effort, user                                      []byte
+	serial                                            bool // parallel_tool_calls is false
+
+	passed []member // members of the provider's own that are passed on
+
+	scratch []byte
+}
+
+// block is the text of a system message, with the cache breakpoint behind it.
+type block struct {
+	text  []byte // the inside of a string
+	cache json.Value
+}
+
+type member struct{ name, value []byte }
+
+// Request builds the provider's request.
+func (p *anthropic) Request(r *provider.Request) error {
+	t := &p.t
+	t.reset(r)
+	t.o = p.settings.options
+	if err := t.o.read(r.Options); err != nil {
+		return err
+	}
+	if err := t.translate(&p.reader); err != nil {
+		return err
+	}
+	r.SetPath("/v1/messages")
+	r.SetHeader("anthropic-version", t.o.version)
+	if len(t.o.beta) > 0 {
+		r.SetHeader("anthropic-beta", string(t.o.beta))
+	}
+	framing := abi.FramingJSON
+	if r.Stream {
+		framing = abi.FramingSSE
+	}
+	r.Expect(framing, abi.DialectTranslated, nil)
+	if t.emulate {
+		s := state{emulate: true}
+		s.keep(&r.Answer)
+	}
+	return nil
+}
+
+func (t *translation) reset(r *provider.Request) {
+	*t = translation{
+		r: r, w: r.JSON(),
+		system: t.system[:0], passed: t.passed[:0], scratch: t.scratch[:0],
+	}
+}
+
+// translate reads the client's body once and writes the provider's.
+func (t *translation) translate(in *json.Reader) error {
+	w := t.w
+	in.Reset(t.r.Body())
+	w.Object()
+	w.Name("model")
+	w.Text(t.r.Target)
+	for o := in.Object(); o.Next(); {
+		if err := t.member(in); err != nil {
+			return err
+		}
+	}
+	if err := in.End(); err != nil {
+		return err
+	}
+	if err := t.writeSystem(); err != nil {
+		return err
+	}
+	limit, err := t.writeThinking()
+	if err != nil {
+		return err
+	}
+	w.Name("max_tokens")
+	w.Int(limit)
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	t.writeStop()
+	if len(t.user) > 0 {
+		w.Name("metadata")
+		w.Object()
+		w.Name("user_id")
+		w.Inside(t.user)
+		w.EndObject()
+	}
+	for _, m := range t.passed {
+		w.NameText(m.name)
+		w.Raw(m.value)
+	}
+	if t.r.Stream {
+		w.Name("stream")
+		w.Bool(true)
+	}
+	w.EndObject()
+	return nil
+}
+
+// member reads one member of the client's body.
+func (t *translation) member(in *json.Reader) error {
+	if in.Kind() == json.Null {
+		return nil
+	}
+	switch name := in.Name(); string(name) {
+	case "messages":
+		return t.writeMessages(in)
+	case "model", "stream", "stream_options":
+		// The gateway's own business.
+	case "max_tokens":
+		t.maxTokens, _ = in.Int()
+	case "max_completion_tokens":
+		t.maxCompletionTokens, _ = in.Int()
+	case "temperature":
+		t.temperature = in.Raw()
+	case "top_p":
+		t.topP = in.Raw()
+	case "top_k":
+		t.topK = in.Raw()
+	case "stop":
+		t.stop = in.Raw()
+	case "tools":
+		t.tools = in.Raw()
+	case "tool_choice":
+		t.toolChoice = in.Raw()
+	case "parallel_tool_calls":
+		parallel, ok := in.Bool()
+		t.serial = ok && !parallel
+	case "response_format":
+		t.responseFormat = in.Raw()
+	case "thinking":
+		t.thinking = in.Raw()
+	case "reasoning_effort":
+		t.effort = in.Text()
+	case "user", "safety_identifier":
+		t.user = in.Inside()
+	case "n":
+		if n, ok := in.Int(); !ok || n != 1 {
+			return sdk.Refuse("n", "This provider gives one choice at a time.")
+		}
+	case "logprobs":
+		if on, ok := in.Bool(); ok && on {
+			return sdk.Refuse("logprobs", "This provider gives no log probabilities.")
+		}
+	case "top_logprobs":
+		if n, ok := in.Int(); ok && n > 0 {
+			return sdk.Refuse("top_logprobs", "This provider gives no log probabilities.")
+		}
+	case "service_tier":
+		tier := in.Raw()
+		if json.Value(tier).Is("auto") || json.Value(tier).Is("standard_only") {
+			t.passed = append(t.passed, member{name, tier})
+		} else {
+			t.r.Warn(abi.WarnDropped, "service_tier")
+		}
+	case "cache_control", "container", "context_management", "mcp_servers", "inference_geo", "speed":
+		t.passed = append(t.passed, member{name, in.Raw()})
+	default:
+		t.r.Warn(abi.WarnDropped, printable(name))
+	}
+	return nil
+}
+
+// printable is a member's name as a warning may show it.
+func printable(name []byte) string {
+	const most = 64
+	if len(name) > most {
+		name = name[:most]
+	}
+	out := make([]byte, 0, len(name))
+	for _, c := range name {
+		if c <= ' ' || c > '~' || c == ',' {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache
+// breakpoints. Where there is nothing else, it is the user who says it: a conversation needs a message.
+func (t *translation) writeSystem() error {
+	w := t.w
+	if !t.wrote {
+		if !t.messages {
+			w.Name("messages")
+			w.Array()
+		}
+		if len(t.system) == 0 {
+			return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_value", Param: "messages", Message: "The conversation holds no message with content."}
+		}
+		w.Object()
+		w.Name("role")
+		w.String("user")
+		w.Name("content")
+		t.writeSystemBlocks()
+		w.EndObject()
+		w.EndArray()
+		return nil
+	}
+	w.EndArray()
+	if len(t.system) > 0 {
+		w.Name("system")
+		t.writeSystemBlocks()
+	}
+	return nil
+}
+
+func (t *translation) writeSystemBlocks() {
+	t.w.Array()
+	for _, b := range t.system {
+		t.textBlock(b.text, b.cache)
+	}
+	t.w.EndArray()
+}
+
+// limit is what the client asked for, or was given by default; asked says which.
+func (t *translation) limit() (n int64, asked bool) {
+	switch {
+	case t.maxCompletionTokens > 0:
+		return t.maxCompletionTokens, true
+	case t.maxTokens > 0:
+		return t.maxTokens, true
+	case t.r.DefaultMaxTokens > 0:
+		return t.r.DefaultMaxTokens, false
+	case t.r.MaxTokens > 0:
+		return min(t.r.MaxTokens, defaultMaxTokens), false
+	}
+	return defaultMaxTokens, false
+}
+
+// writeStop writes the stop sequences. One of white space only is an error of the API and means nothing.
+func (t *translation) writeStop() {
+	if !t.stop.Exists() {
+		return
+	}
+	w := t.w
+	open := false
+	put := func(inside []byte) {
+		if blank(inside) {
+			t.r.Warn(abi.WarnDropped, "stop")
+			return
+		}
+		if !open {
+			w.Name("stop_sequences")
+			w.Array()
+			open = true
+		}
+		w.Inside(inside)
+	}
+	if t.stop.Kind() == json.String {
+		put(t.stop.Inside())
+	} else {
+		var r json.Reader
+		r.Reset(t.stop)
+		for a := r.Array(); a.Next(); {
+			put(r.Inside())
+		}
+	}
+	if open {
+		w.EndArray()
+	}
+}

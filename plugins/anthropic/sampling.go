@@ -1,0 +1,65 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// writeSampling writes temperature, top_p and top_k as far as the model and its thinking allow. The provider's
+// temperature ends at 1, the convention's at 2.
+func (t *translation) writeSampling(thinks bool) error {
+	w := t.w
+	if t.o.adaptive {
+		t.drop(t.temperature.Exists(), "temperature")
+		t.drop(t.topP.Exists(), "top_p")
+		t.drop(t.topK.Exists(), "top_k")
+		return nil
+	}
+	temperature, hasTemperature := t.temperature.Float()
+	topP, hasTopP := t.topP.Float()
+	if thinks {
+		// Thinking goes with a temperature of 1, no top_k, and a top_p of 0.95 or more.
+		t.drop(hasTemperature && temperature != 1, "temperature")
+		t.drop(t.topK.Exists(), "top_k")
+		if hasTopP && (topP < 0.95 || topP > 1) {
+			t.drop(true, "top_p")
+			hasTopP = false
+		}
+		if hasTopP {
+			w.Name("top_p")
+			w.Raw(t.topP)
+		}
+		return nil
+	}
+	if hasTemperature {
+		value := []byte(t.temperature)
+		if temperature > 1 {
+			if t.o.refuseClamped {
+				return sdk.Refuse("temperature", "This provider takes a temperature from 0 to 1.")
+			}
+			t.r.Warn(abi.WarnClamped, "temperature")
+			value = []byte{'1'}
+		}
+		w.Name("temperature")
+		w.Raw(value)
+	}
+	if hasTopP {
+		if hasTemperature && !t.o.bothSampling {
+			t.drop(true, "top_p")
+		} else {
+			w.Name("top_p")
+			w.Raw(t.topP)
+		}
+	}
+	if t.topK.Exists() {
+		w.Name("top_k")
+		w.Raw(t.topK)
+	}
+	return nil
+}
+
+func (t *translation) drop(there bool, member string) {
+	if there {
+		t.r.Warn(abi.WarnDropped, member)
+	}
+}
