@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/sluice-gateway/sluice/sdk"
-	"github.com/sluice-gateway/sluice/sdk/abi"
+	"errors"
+
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -56,10 +56,10 @@ func (o *options) read(v json.Value) error {
 		case "out_of_range":
 			o.refuseClamped, ok = oneOf(r.Text(), "refuse", "clamp")
 		default:
-			return sdk.Fail(abi.FailServer, "unknown option "+name)
+			return errors.New("unknown option " + name)
 		}
 		if !ok {
-			return sdk.Fail(abi.FailServer, "option "+string(r.Name())+" has a value that it cannot have")
+			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
 		}
 	}
 	return r.End()
