@@ -128,6 +128,17 @@ func (m *Machine) finishChunk(c *choice) {
 	m.endChoice(c)
 }
 
+// newsChunk renders the extra members that a batch had nothing else to say with. Those of the message are a part of what
+// the choice says, such as sound, and may begin it; those of the choice wait until something has.
+func (m *Machine) newsChunk(c *choice) {
+	if !c.seen || c.finished || len(c.messageX.list) == 0 && (!c.open || len(c.choiceX.list) == 0) {
+		return
+	}
+	m.openChoice(c, true)
+	m.beginChunk(c)
+	m.endChunk(c)
+}
+
 // appendFinish appends why a choice ended, and the provider's own word where that is another.
 func appendFinish(dst []byte, c *choice) []byte {
 	word := finishWords[c.reason]

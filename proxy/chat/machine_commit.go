@@ -44,6 +44,11 @@ func (m *Machine) commit(b *Batch) {
 			i += m.choiceEvent(b, i, c)
 		}
 	}
+	if m.o.Stream {
+		for _, c := range m.choices {
+			m.newsChunk(c)
+		}
+	}
 }
 
 // start takes what is said of the answer as a whole, as long as no chunk has said it to the client.

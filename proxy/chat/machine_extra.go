@@ -213,9 +213,9 @@ func dropComma(dst []byte, from int) []byte {
 // scalar reports whether a JSON value is neither an object nor an array.
 func scalar(value []byte) bool { return value[0] != '{' && value[0] != '[' }
 
-// reserved reports whether a name belongs to the host: either it is a member that the host writes into objects of this
+// Reserved reports whether a name belongs to the host: either it is a member that the host writes into objects of this
 // scope, or one that a client would take for a part of the answer's structure wherever it stands.
-func reserved(scope abi.Scope, name []byte) bool {
+func Reserved(scope abi.Scope, name []byte) bool {
 	switch string(name) {
 	case "error", "choices", "usage", "delta", "message", "finish_reason", "native_finish_reason":
 		return true

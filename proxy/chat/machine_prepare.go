@@ -187,7 +187,7 @@ func (m *Machine) prepareExtra(b *Batch, ev *Event, p *piece) (reason string) {
 	switch {
 	case len(name) == 0 || len(name) > abi.MaxName:
 		return "the extra member's name is empty or too long"
-	case reserved(scope, name):
+	case Reserved(scope, name):
 		return "the extra member's name is reserved"
 	}
 	from := len(m.scratch)
