@@ -50,8 +50,8 @@ type CallError struct {
 	Binding string // "" where the failure is of no binding
 	Call    string // the export, by its name in package abi
 	Kind    CallErrorKind
-	Reason  string // what exactly, "" where the kind says it all
-	Err     error  // what lies beneath, may be nil
+	Reason  string // what exactly, "" where the kind or Err says it all
+	Err     error  // what lies beneath, may be nil; of a trap the guest's stack can be had from it
 }
 
 // Error is the text for the log: "plugin anthropic: provider_event: out of fuel".
@@ -64,10 +64,12 @@ func (e *CallError) Error() string {
 		s += ": " + e.Call
 	}
 	s += ": " + e.Kind.String()
-	if e.Reason != "" {
+	switch {
+	case e.Reason != "":
 		s += ": " + e.Reason
-	}
-	if e.Err != nil {
+	case e.Kind == KindOutOfFuel || e.Kind == KindDepth || e.Kind == KindMemory:
+		// The kind says it all; what lies beneath says it again.
+	case e.Err != nil:
 		s += ": " + e.Err.Error()
 	}
 	return s

@@ -1,0 +1,52 @@
+package plugin
+
+// What calls may use and what imports cost, in units of fuel. A unit is about 3 ns of guest code on a small server:
+// an event through a hand-written Go guest takes some 300 units, and a Go guest's collector up to 30,000 in one call.
+const (
+	// DefaultEventFuel is the base of a call for one event, or for the end of a body: about 9 ms.
+	DefaultEventFuel = 3_000_000
+	// DefaultCallFuel is the base of every other call: about 60 ms.
+	DefaultCallFuel = 20_000_000
+	// DefaultStartFuel bounds an instance's start, with everything that its language does before the first call.
+	DefaultStartFuel = 200_000_000
+	// DefaultFuelPerByte is added for each byte of a call's input. A general JSON package needs about 20.
+	DefaultFuelPerByte = 64
+
+	// importFuel is charged for each import, and one unit more for each fuelBytes bytes that the host moves for it.
+	importFuel = 32
+	fuelBytes  = 16
+)
+
+// Fuel is what calls may use. Zero members stand for the defaults.
+//
+// Of provider_request the client's body counts as input, although it is read piece by piece and perhaps not at all: the
+// budget is fixed before the call begins, so that it is the same for every try, and so that reading the same bytes again
+// and again earns nothing.
+type Fuel struct {
+	Event   int64
+	Call    int64
+	Start   int64
+	PerByte int64
+}
+
+func (f Fuel) withDefaults() Fuel {
+	set := func(v *int64, d int64) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set(&f.Event, DefaultEventFuel)
+	set(&f.Call, DefaultCallFuel)
+	set(&f.Start, DefaultStartFuel)
+	set(&f.PerByte, DefaultFuelPerByte)
+	return f
+}
+
+// budget is the fuel of one call with n bytes of input.
+func (f Fuel) budget(e export, n int) int64 {
+	base := f.Call
+	if e == exportEvent || e == exportEnd {
+		base = f.Event
+	}
+	return base + f.PerByte*int64(n)
+}

@@ -1,0 +1,304 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Options say how a Host runs plugins. The zero value works.
+type Options struct {
+	// Engine is passed on; Output and Log are set by the Host where they are nil.
+	Engine engine.Options
+
+	// Instances bounds the instances of one plugin. 0: GOMAXPROCS + 1.
+	Instances int
+	// WholeCalls bounds the whole-body calls that run at once in the process. 0: GOMAXPROCS - 1, at least 1.
+	WholeCalls int
+	// Wait bounds how long a call waits for an instance. 0: one second.
+	Wait time.Duration
+	// IdleAge is after how long an unused instance is closed. 0: one minute.
+	IdleAge time.Duration
+	// KeepMemory is how large an instance's memory may be, in bytes, for the instance to be used again. 0: 24 MiB.
+	KeepMemory int
+	// Fuel is what calls may use.
+	Fuel Fuel
+
+	// Log gets the Host's own few lines. nil: they are dropped.
+	Log *slog.Logger
+	// PluginLog gets what plugins log and what they write to their standard output, at a bounded rate. It may hold
+	// prompts and answers. nil: it is dropped.
+	PluginLog *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	cores := runtime.GOMAXPROCS(0)
+	if o.Instances <= 0 {
+		o.Instances = cores + 1
+	}
+	if o.WholeCalls <= 0 {
+		o.WholeCalls = max(1, cores-1)
+	}
+	if o.Wait <= 0 {
+		o.Wait = time.Second
+	}
+	if o.IdleAge <= 0 {
+		o.IdleAge = time.Minute
+	}
+	if o.KeepMemory <= 0 {
+		o.KeepMemory = 24 << 20
+	}
+	o.Fuel = o.Fuel.withDefaults()
+	return o
+}
+
+// Spec is a plugin to load.
+type Spec struct {
+	Name      string
+	Wasm      []byte // not used after Load has returned
+	Isolation Isolation
+}
+
+// Host is what all plugins of the process share: the engine, the host functions, the gate for whole-body calls, and the
+// one goroutine that closes idle instances. It is safe for concurrent use.
+type Host struct {
+	options Options
+	engine  *engine.Engine
+	gate    *gate
+
+	ticks atomic.Int64  // sweeps so far: the clock of idle instances
+	freed chan struct{} // something large was given up
+	stop  chan struct{}
+	done  chan struct{}
+
+	mu      sync.Mutex
+	plugins map[*Plugin]struct{} // those of open generations
+	closed  bool
+}
+
+// New makes a Host. Its caller closes it after the last generation's last reference was released.
+func New(o Options) (*Host, error) {
+	h := &Host{
+		options: o.withDefaults(),
+		freed:   make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		plugins: make(map[*Plugin]struct{}),
+	}
+	h.gate = newGate(h.options.WholeCalls, h.options.Wait)
+	eo := h.options.Engine
+	if eo.Log == nil {
+		eo.Log = h.options.Log
+	}
+	if eo.Output == nil && h.options.PluginLog != nil {
+		eo.Output = guestOutput
+	}
+	imports, err := hostImports()
+	if err != nil {
+		return nil, err
+	}
+	if h.engine, err = engine.New(eo); err != nil {
+		return nil, err
+	}
+	if err := h.engine.Provide(abi.Module, imports); err != nil {
+		return nil, errors.Join(err, h.engine.Close())
+	}
+	go h.sweep()
+	return h, nil
+}
+
+// Close stops the Host. All generations must have been released.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	h.mu.Unlock()
+	close(h.stop)
+	<-h.done
+	return h.engine.Close()
+}
+
+// sweep closes idle instances, runs the housekeeping of the others, and gives memory back to the system after something
+// large was given up. It is the only goroutine of the package.
+func (h *Host) sweep() {
+	defer close(h.done)
+	t := time.NewTicker(max(h.options.IdleAge/sweepsPerAge, time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-t.C:
+			h.sweepOnce()
+		case <-h.freed:
+			// Machine code is unmapped by finalizers, and compiling leaves a large heap behind: without this both
+			// would stay for as long as the gateway has little to do.
+			debug.FreeOSMemory()
+		}
+	}
+}
+
+// sweepsPerAge is how many sweeps an instance stays idle before it is closed.
+const sweepsPerAge = 4
+
+func (h *Host) sweepOnce() {
+	before := h.ticks.Add(1) - sweepsPerAge
+	h.mu.Lock()
+	plugins := make([]*Plugin, 0, len(h.plugins))
+	for p := range h.plugins {
+		plugins = append(plugins, p)
+	}
+	h.mu.Unlock()
+	for _, p := range plugins {
+		p.pool.sweep(before)
+		p.tidy()
+	}
+}
+
+// free asks for memory to be given back soon.
+func (h *Host) free() {
+	select {
+	case h.freed <- struct{}{}:
+	default:
+	}
+}
+
+// Load compiles plugins, at most one on each core at a time, and checks them: exports, signatures, the version of the
+// contract, and that an instance starts. It loads all of them or none; the error names every plugin that is at fault and
+// why. The Generation has one reference, the caller's.
+func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
+	g := newGeneration(h)
+	names := make(map[string]bool, len(specs))
+	for _, s := range specs {
+		if names[s.Name] {
+			return nil, fmt.Errorf("plugin %s: loaded twice", s.Name)
+		}
+		names[s.Name] = true
+	}
+	plugins := make([]*Plugin, len(specs))
+	errs := make([]error, len(specs))
+	var wg sync.WaitGroup
+	cores := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range specs {
+		wg.Go(func() {
+			cores <- struct{}{}
+			defer func() { <-cores }()
+			plugins[i], errs[i] = h.load(ctx, &specs[i])
+		})
+	}
+	wg.Wait()
+	for _, p := range plugins {
+		if p != nil {
+			g.plugins[p.name] = p
+		}
+	}
+	return h.settle(g, errors.Join(errs...))
+}
+
+// LoadNative makes a generation of one plugin that is a part of this program. newGuest is called for each instance, with
+// the host that serves that instance's calls; the guest must not use it outside of a call.
+func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Generation, error) {
+	g := newGeneration(h)
+	p := h.newPlugin(name, Shared)
+	p.pool.open = func(context.Context) (*instance, error) {
+		in := &instance{plugin: p}
+		in.call.plugin = p
+		in.guest = nativeGuest{newGuest(&in.call)}
+		return in, nil
+	}
+	in, err := p.pool.open(context.Background())
+	if err == nil {
+		p.exports, err = nativeExports(in.guest.(nativeGuest).guest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", name, err)
+	}
+	p.pool.adopt(in)
+	g.plugins[name] = p
+	return h.settle(g, nil)
+}
+
+// settle makes a generation known to the Host, or gives it up where something is wrong with it.
+func (h *Host) settle(g *Generation, err error) (*Generation, error) {
+	h.mu.Lock()
+	if h.closed && err == nil {
+		err = ErrClosed
+	}
+	if err == nil {
+		for _, p := range g.plugins {
+			h.plugins[p] = struct{}{}
+		}
+	}
+	h.mu.Unlock()
+	if err != nil {
+		g.Release()
+		return nil, err
+	}
+	h.free()
+	return g, nil
+}
+
+func (h *Host) newPlugin(name string, i Isolation) *Plugin {
+	p := &Plugin{host: h, name: name}
+	p.log = guestLog{out: h.options.PluginLog, plugin: name}
+	p.pool = &pool{isolation: i, max: h.options.Instances, wait: h.options.Wait, open: p.open}
+	return p
+}
+
+// load compiles and checks one plugin. Its first instance is kept for the first call.
+func (h *Host) load(ctx context.Context, s *Spec) (*Plugin, error) {
+	p := h.newPlugin(s.Name, s.Isolation)
+	m, err := h.engine.Compile(ctx, s.Name, s.Wasm)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
+	}
+	p.module = m
+	if p.exports, err = checkExports(m.Exports()); err != nil {
+		return nil, errors.Join(fmt.Errorf("plugin %s: %w", s.Name, err), m.Close())
+	}
+	in, err := p.open(ctx)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	in.idleSince = h.ticks.Load()
+	p.pool.adopt(in)
+	return p, nil
+}
+
+// forget drops the plugins of a generation that is closed.
+func (h *Host) forget(plugins map[string]*Plugin) {
+	h.mu.Lock()
+	for _, p := range plugins {
+		delete(h.plugins, p)
+	}
+	h.mu.Unlock()
+	h.free()
+}
+
+// guestOutput passes on what a guest writes to its standard output.
+func guestOutput(i *engine.Instance, fd int32, p []byte) {
+	in, ok := i.User().(*instance)
+	if !ok {
+		return
+	}
+	level, name := abi.LogInfo, ""
+	if fd == 2 {
+		level = abi.LogError
+	}
+	if b := in.call.binding; b != nil {
+		p, name = in.call.words(p, abi.MaxLogLine), b.name
+	}
+	in.plugin.log.write(time.Now(), name, level, p[:min(len(p), abi.MaxLogLine)])
+}

@@ -1,0 +1,67 @@
+package plugin
+
+import "fmt"
+
+// Isolation says what an instance may have served before it serves a call. A guest sees the content of whoever is
+// routed to it and could keep it; isolation bounds to whom it could hand it on.
+type Isolation uint8
+
+const (
+	// Shared instances serve everyone: for plugins that ship with the gateway.
+	Shared Isolation = iota
+	// PerKey instances serve one gateway key. Before another key is served, the instance is replaced by a fresh one:
+	// the host cannot see a guest's globals, so only a new instance is certain to have forgotten. It is the default
+	// of a plugin that comes from a file.
+	PerKey
+	// PerCall instances serve one call.
+	PerCall
+)
+
+// ParseIsolation returns the isolation of a name in the configuration: "shared", "key" or "call".
+func ParseIsolation(s string) (Isolation, error) {
+	for i, n := range isolationNames {
+		if s == n {
+			return Isolation(i), nil
+		}
+	}
+	return Shared, fmt.Errorf("isolation %q is none of shared, key, call", s)
+}
+
+var isolationNames = [...]string{Shared: "shared", PerKey: "key", PerCall: "call"}
+
+// String returns the name in the configuration.
+func (i Isolation) String() string {
+	if int(i) < len(isolationNames) {
+		return isolationNames[i]
+	}
+	return "unknown"
+}
+
+// tenant is who a call is made for.
+type tenant struct {
+	kind tenantKind
+	key  string // the gateway key's name, where the kind is aKey
+}
+
+type tenantKind uint8
+
+const (
+	// theGateway itself is a tenant like any gateway key: a model list must not carry what a key's requests left in an
+	// instance.
+	theGateway tenantKind = iota
+	aKey
+	// nobody is the tenant of a call whose key is not known. Its calls share an instance with no other call unless
+	// instances are shared.
+	nobody
+)
+
+// may reports whether an instance that has served last may serve t. fresh: it has served nobody yet.
+func (i Isolation) may(fresh bool, last, t tenant) bool {
+	switch {
+	case i == Shared || fresh:
+		return true
+	case i == PerKey:
+		return last == t && t.kind != nobody
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package plugin_test
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// textLog is a log without times.
+func textLog(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(&lockedWriter{w: w}, &slog.HandlerOptions{
+		Level: slog.LevelDebug,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		},
+	}))
+}
+
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.w.Write(p)
+}
+
+// logger is a guest that logs the lines of its event.
+var logger = native{event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 {
+	for _, line := range bytes.Split(data, []byte("\n")) {
+		h.Log(abi.LogWarn, line)
+	}
+	return 0
+}}
+
+func TestPluginLogIsOffUnlessAsked(t *testing.T) {
+	var log bytes.Buffer
+	h := newHost(t, plugin.Options{Log: textLog(&log)})
+	bound := bind(t, loadNative(t, h, logger), plugin.BindingConfig{})
+	if err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("prompt text")); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(log.String(), "prompt") {
+		t.Errorf("log:\n%s", &log)
+	}
+}
+
+func TestPluginLogIsCutRedactedAndRateLimited(t *testing.T) {
+	var log bytes.Buffer
+	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
+	bound := bind(t, loadNative(t, h, logger), plugin.BindingConfig{Redact: redact})
+	a := newAttempt(t, body)
+	lines := "key sk-secret\n" + strings.Repeat("y", 1000) + "\n" + strings.Repeat("flood\n", 1000)
+	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(lines)); err != nil {
+		t.Fatal(err)
+	}
+	got := log.String()
+	if !strings.Contains(got, `level=WARN msg="plugin log" plugin=native text="key ***" binding=binding`) {
+		t.Errorf("log:\n%s", got)
+	}
+	if n := strings.Count(got, "y"); n != abi.MaxLogLine+strings.Count(got, "key") {
+		t.Errorf("%d bytes of a line of 1000", n)
+	}
+	if n := strings.Count(got, "\n"); n < 20 || n > 40 {
+		t.Errorf("%d lines of a flood", n)
+	}
+}
+
+func TestConfigureComplains(t *testing.T) {
+	p := loadNative(t, newHost(t, plugin.Options{}), native{configure: func(h abi.Host, settings []byte) int32 {
+		if string(settings) != `{"a":1}` {
+			h.Log(abi.LogInfo, b("reading settings"))
+			h.Log(abi.LogError, b("member a is missing, sk-secret"))
+			h.Log(abi.LogDebug, b("leaving"))
+			return 3
+		}
+		return 0
+	}})
+	bind(t, p, plugin.BindingConfig{Settings: b(`{"a":1}`)})
+	_, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "eu", Redact: redact})
+	wantCallError(t, err, plugin.KindStatus)
+	const text = `plugin native: binding eu: sluice_configure: failed: status 3: "member a is missing, ***"`
+	if err.Error() != text {
+		t.Errorf("error %q, want %q", err, text)
+	}
+}

@@ -1,0 +1,184 @@
+package plugin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxPath is how long a request's path may be, with its query.
+const maxPath = 4 << 10
+
+// pattern is one of a provider's allowed paths, cut into segments. In a segment `*` stands for one or more bytes; it
+// never reaches over a slash, so a pattern fixes how many segments a path has:
+//
+//	/v1/messages
+//	/v1beta/models/*:generateContent
+//	/model/*/converse-stream          a percent-encoded slash is part of its segment
+//
+// A pattern is compared with the path byte for byte, without decoding, and without the query.
+type pattern []string
+
+func parsePattern(s string) (pattern, error) {
+	if !strings.HasPrefix(s, "/") {
+		return nil, fmt.Errorf("path %q does not begin with a slash", s)
+	}
+	if i := strings.IndexAny(s, "?#\\"); i >= 0 {
+		return nil, fmt.Errorf("path %q holds %q", s, s[i])
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return nil, fmt.Errorf("path %q holds a byte that must be percent-encoded", s)
+		}
+	}
+	p := pattern(strings.Split(s[1:], "/"))
+	for _, seg := range p {
+		if seg == "" || seg == "." || seg == ".." {
+			return nil, fmt.Errorf("path %q holds an empty or dotted segment", s)
+		}
+	}
+	return p, nil
+}
+
+func (p pattern) match(path []byte) bool {
+	path = path[1:]
+	for i, seg := range p {
+		part, rest, more := bytes.Cut(path, []byte{'/'})
+		if more != (i < len(p)-1) || !matchSegment(seg, part) {
+			return false
+		}
+		path = rest
+	}
+	return true
+}
+
+// matchSegment compares with one star remembered at a time, which is enough: a later star can take whatever an earlier
+// one would have.
+func matchSegment(pat string, s []byte) bool {
+	pi, si := 0, 0
+	star, from := -1, 0
+	for si < len(s) {
+		switch {
+		case pi < len(pat) && pat[pi] == '*':
+			star, from = pi, si+1
+			pi, si = pi+1, si+1
+		case pi < len(pat) && pat[pi] == s[si]:
+			pi, si = pi+1, si+1
+		case star >= 0:
+			from++
+			pi, si = star+1, from
+		default:
+			return false
+		}
+	}
+	return pi == len(pat)
+}
+
+var (
+	errPathForm  = errors.New("the path is not well formed")
+	errPathRules = errors.New("the path is not one of the provider's paths")
+	errPathQuery = errors.New("the query holds the credential's member")
+)
+
+// checkPath says why a plugin's path is refused, nil where it is not. Decoding is only looked through, never applied:
+// what passes is sent as it stands.
+func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
+	p, query, _ := bytes.Cut(path, []byte{'?'})
+	if len(p) < 2 || p[0] != '/' {
+		return errPathForm
+	}
+	for _, c := range path {
+		if c <= ' ' || c >= 0x7f || c == '\\' || c == '#' {
+			return errPathForm
+		}
+	}
+	var buf [maxPath]byte
+	plain, ok := unescape(buf[:0], p[1:])
+	if !ok {
+		return errPathForm
+	}
+	// Segments are looked at in the decoded form, where an encoded slash cuts too: "..%2f" must not climb anywhere
+	// that decodes it.
+	for {
+		seg, rest, more := bytes.Cut(plain, []byte{'/'})
+		if len(seg) == 0 || string(seg) == "." || string(seg) == ".." {
+			return errPathForm
+		}
+		for _, c := range seg {
+			if c < ' ' || c == 0x7f || c == '\\' {
+				return errPathForm
+			}
+		}
+		if !more {
+			break
+		}
+		plain = rest
+	}
+	if err := checkQuery(query, credentialQuery); err != nil {
+		return err
+	}
+	for _, a := range allowed {
+		if a.match(p) {
+			return nil
+		}
+	}
+	return errPathRules
+}
+
+// checkQuery refuses the member that the credential is sent in, under every spelling that a server might read as it.
+func checkQuery(query []byte, credential string) error {
+	var buf [maxPath]byte
+	for len(query) > 0 {
+		var member []byte
+		if i := bytes.IndexAny(query, "&;"); i >= 0 {
+			member, query = query[:i], query[i+1:]
+		} else {
+			member, query = query, nil
+		}
+		name, value, _ := bytes.Cut(member, []byte{'='})
+		if _, ok := unescape(buf[:0], value); !ok {
+			return errPathForm
+		}
+		plain, ok := unescape(buf[:0], name)
+		if !ok {
+			return errPathForm
+		}
+		if credential != "" && strings.EqualFold(string(plain), credential) {
+			return errPathQuery
+		}
+	}
+	return nil
+}
+
+// unescape appends s to dst with its percent-encoding decoded once. It is false where a % has no two digits behind it.
+func unescape(dst, s []byte) ([]byte, bool) {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' {
+			if i+2 >= len(s) {
+				return dst, false
+			}
+			hi, lo := unhex(s[i+1]), unhex(s[i+2])
+			if hi > 15 || lo > 15 {
+				return dst, false
+			}
+			c = hi<<4 | lo
+			i += 2
+		}
+		dst = append(dst, c)
+	}
+	return dst, true
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 0xff
+}

@@ -1,0 +1,144 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+)
+
+// Plugin is a loaded plugin with the one pool of its instances, however many bindings use it. It belongs to a Generation
+// and is closed with it. It is safe for concurrent use.
+type Plugin struct {
+	host    *Host
+	name    string
+	exports exportSet
+	pool    *pool
+	module  *engine.Module // nil for a native plugin
+	log     guestLog
+
+	mu       sync.Mutex
+	bindings int32
+
+	calls, failures, retries, fuel atomic.Int64
+	unknown                        unknownSet
+}
+
+// Stats are a plugin's counts since it was loaded, and the size of its pool at the moment.
+type Stats struct {
+	Calls     int64 // of all exports
+	Failures  int64 // calls that ended in a *CallError
+	Retries   int64 // of them, tried again on a fresh instance
+	Fuel      int64 // units used
+	Unknown   int64 // things that the plugin reported as unknown to it
+	Instances int   // idle and in use
+	Idle      int
+}
+
+// Name is the name that the plugin was loaded by.
+func (p *Plugin) Name() string { return p.name }
+
+// Provider reports whether the plugin can translate for a provider.
+func (p *Plugin) Provider() bool { return p.exports.provider() }
+
+// Router reports whether the plugin can order targets.
+func (p *Plugin) Router() bool { return p.exports.router() }
+
+// Stats returns the plugin's counts.
+func (p *Plugin) Stats() Stats {
+	s := Stats{
+		Calls:    p.calls.Load(),
+		Failures: p.failures.Load(),
+		Retries:  p.retries.Load(),
+		Fuel:     p.fuel.Load(),
+		Unknown:  p.unknown.count(),
+	}
+	s.Instances, s.Idle = p.pool.size()
+	return s
+}
+
+// Bind makes a use of the plugin, and has the plugin look at its settings: settings that it refuses are an error here
+// and not at the first request.
+func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
+	b, err := newBinding(p, c)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: binding %s: %w", p.name, c.Name, err)
+	}
+	p.mu.Lock()
+	b.index = p.bindings
+	p.bindings++
+	p.mu.Unlock()
+
+	if err := p.host.gate.enter(ctx); err != nil {
+		return nil, b.unserved(exportConfigure, err)
+	}
+	defer p.host.gate.leave()
+	in, err := p.pool.acquire(ctx, tenant{}, false)
+	if err != nil {
+		return nil, b.unserved(exportConfigure, err)
+	}
+	if err := in.configure(b); err != nil {
+		p.pool.discard(in)
+		return nil, err
+	}
+	p.giveBack(in)
+	return b, nil
+}
+
+// giveBack returns an instance to the pool, unless a large call has made its memory grow past what is worth keeping.
+func (p *Plugin) giveBack(in *instance) {
+	if in.guest.memory() > p.host.options.KeepMemory {
+		p.pool.discard(in)
+		return
+	}
+	p.pool.release(in, p.host.ticks.Load())
+}
+
+// open makes an instance.
+func (p *Plugin) open(ctx context.Context) (*instance, error) {
+	in := &instance{plugin: p}
+	in.call.plugin = p
+	g, err := openWasm(ctx, p.module, in, p.host.options.Fuel.Start)
+	if err != nil {
+		e := failure("", err)
+		e.Plugin, e.Call = p.name, "start"
+		return nil, e
+	}
+	in.guest = g
+	return in, nil
+}
+
+// tidy runs the housekeeping of guests that want it and have served since the last time.
+func (p *Plugin) tidy() {
+	for {
+		in := p.pool.takeIdle(func(in *instance) bool { return in.untidy })
+		if in == nil {
+			return
+		}
+		if err := in.collect(); err != nil {
+			p.pool.discard(in)
+			continue
+		}
+		p.pool.release(in, in.idleSince)
+	}
+}
+
+// noteUnknown counts what a committed call reported as unknown, and logs each thing once.
+func (p *Plugin) noteUnknown(b *Binding, names []string) {
+	for _, n := range names {
+		if p.unknown.add(n) && p.host.options.Log != nil {
+			p.host.options.Log.Warn("plugin skipped what it does not know", "plugin", p.name, "binding", b.name, "what", n)
+		}
+	}
+}
+
+// close closes the pool, and the compiled module with it: nothing could be instantiated from it afterwards.
+func (p *Plugin) close() error {
+	p.pool.close()
+	if p.module == nil {
+		return nil
+	}
+	return p.module.Close()
+}

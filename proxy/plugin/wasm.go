@@ -1,0 +1,182 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// runner runs a guest's exports. One of them belongs to each instance.
+type runner interface {
+	// run makes the call that in.call was prepared for, under the given fuel.
+	run(in *instance, fuel int64) (status int32, used int64, err error)
+	// collect runs the guest's own housekeeping.
+	collect(fuel int64) error
+	// memory is the size of the guest's memory in bytes, 0 where that is not known.
+	memory() int
+	close()
+}
+
+const (
+	// smallBuffer is the least that a guest is asked to keep for its input: room for any ordinary event.
+	smallBuffer = 16 << 10
+	// largeBuffer is what a guest may keep of it: it is asked anew where less will do, and can give memory back.
+	largeBuffer = 1 << 20
+)
+
+// wasmGuest is a guest in WebAssembly.
+type wasmGuest struct {
+	instance *engine.Instance
+	funcs    [exportCount]*engine.Func // nil where the guest does not have it
+	buffer   *engine.Func
+	tidy     *engine.Func // sluice_collect, or nil
+
+	// The input buffer, as the guest said last.
+	addr, size uint32
+}
+
+// openWasm makes an instance's guest, starts it and asks for its version of the contract.
+func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (*wasmGuest, error) {
+	in.call.phase, in.call.running = abi.PhaseConfigure, -1
+	i, err := m.Instantiate(ctx, in, fuel)
+	if err == nil && in.call.err != nil {
+		i.Close()
+		err = in.call.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	in.call.meter = i
+	g := &wasmGuest{instance: i}
+	for e := range exports {
+		g.funcs[e], _ = i.Func(exports[e].name)
+	}
+	g.buffer, _ = i.Func(abi.ExportBuffer)
+	g.tidy, _ = i.Func(abi.ExportCollect)
+	version, _ := i.Func(abi.ExportVersion)
+	minor, err := i.Call(version, fuel)
+	if err == nil && int32(minor) < 0 {
+		err = fmt.Errorf("%s answers %d, which is no version", abi.ExportVersion, int32(minor))
+	}
+	if err != nil {
+		i.Close()
+		return nil, err
+	}
+	in.call.phase = 0
+	return g, nil
+}
+
+func (g *wasmGuest) run(in *instance, fuel int64) (status int32, used int64, err error) {
+	c := &in.call
+	first, second := c.first, c.second
+	n := uint32(len(first) + len(second))
+	if uint64(len(first))+uint64(len(second)) > maxInput {
+		c.stop(KindMemory, "the input is larger than any guest's memory")
+		return 0, 0, nil
+	}
+	used, err = g.reserve(c, n, fuel)
+	if err != nil || c.err != nil {
+		return 0, used, err
+	}
+	if n > 0 {
+		p, ok := g.instance.Read(g.addr, n)
+		if !ok {
+			c.stop(KindTrap, abi.ExportBuffer+" gave an address outside of the guest's memory")
+			return 0, used, nil
+		}
+		copy(p[copy(p, first):], second)
+	}
+	result, err := g.call(c, fuel)
+	used += g.instance.Used()
+	if n > 0 && err == nil {
+		// The memory may have moved. A guest that failed is thrown away with all that it has.
+		if p, ok := g.instance.Read(g.addr, n); ok {
+			clear(p)
+		}
+	}
+	return int32(uint32(result)), used, err
+}
+
+// maxInput is the longest input that an address space of 32 bits could hold beside a guest.
+const maxInput = 1 << 31
+
+// reserve makes the input buffer large enough for n bytes. While the guest does that, it may do nothing else but log.
+func (g *wasmGuest) reserve(c *call, n uint32, fuel int64) (used int64, err error) {
+	if n == 0 || n <= g.size && (g.size <= largeBuffer || n > largeBuffer) {
+		return 0, nil
+	}
+	phase := c.phase
+	c.phase = abi.PhaseConfigure
+	size := max(n, smallBuffer)
+	addr, err := g.instance.Call(g.buffer, fuel, uint64(size))
+	c.phase, c.running = phase, -1
+	if err != nil {
+		return g.instance.Used(), fmt.Errorf("%s: %w", abi.ExportBuffer, err)
+	}
+	if uint32(addr) == 0 {
+		c.stop(KindMemory, abi.ExportBuffer+" refused the input")
+		return g.instance.Used(), nil
+	}
+	g.addr, g.size = uint32(addr), size
+	return g.instance.Used(), nil
+}
+
+// call calls the export. The lengths stand in the place of the input.
+func (g *wasmGuest) call(c *call, fuel int64) (uint64, error) {
+	f := g.funcs[c.export]
+	b, number := uint64(uint32(c.binding.index)), uint64(uint32(c.number))
+	first, second := uint64(len(c.first)), uint64(len(c.second))
+	switch c.export {
+	case exportEnd:
+		return g.instance.Call(f, fuel, b)
+	case exportEvent:
+		return g.instance.Call(f, fuel, b, number, first, second)
+	case exportResponse, exportModels:
+		return g.instance.Call(f, fuel, b, number, first)
+	}
+	return g.instance.Call(f, fuel, b, first)
+}
+
+func (g *wasmGuest) collect(fuel int64) error {
+	if g.tidy == nil {
+		return nil
+	}
+	_, err := g.instance.Call(g.tidy, fuel)
+	return err
+}
+
+func (g *wasmGuest) memory() int { return int(g.instance.Memory()) }
+
+func (g *wasmGuest) close() { g.instance.Close() }
+
+// trapKinds says what a trap of the engine is to a caller.
+var trapKinds = map[engine.Kind]CallErrorKind{
+	engine.OutOfFuel:   KindOutOfFuel,
+	engine.Depth:       KindDepth,
+	engine.MemoryLimit: KindMemory,
+}
+
+// failure turns what ended a call of an export into a CallError.
+func failure(call string, err error) *CallError {
+	var e *CallError
+	if errors.As(err, &e) {
+		return e
+	}
+	e = &CallError{Kind: KindTrap, Err: err}
+	var trap *engine.Trap
+	if !errors.As(err, &trap) {
+		return e
+	}
+	if k, ok := trapKinds[trap.Kind]; ok {
+		e.Kind = k
+	} else {
+		e.Reason = trap.Kind.String()
+	}
+	if trap.Func != call {
+		e.Reason = trap.Func + ": " + trap.Kind.String()
+	}
+	return e
+}
