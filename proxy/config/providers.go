@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -197,7 +198,7 @@ func checkBaseURL(s string) (*url.URL, error) {
 		return nil, rule("must not hold a user or a password; the credential belongs into auth")
 	case !hostName(u.Hostname()) && !isIP(u.Hostname()):
 		return nil, rule("has no valid host")
-	case u.Port() == "0" || strings.HasSuffix(u.Host, ":"):
+	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !validPort(u.Port()):
 		return nil, rule("has no valid port")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
 		return nil, rule("must not have a query or a fragment")
@@ -205,6 +206,11 @@ func checkBaseURL(s string) (*url.URL, error) {
 		return nil, rule("must not have an empty, . or .. segment")
 	}
 	return u, nil
+}
+
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
 }
 
 func isIP(host string) bool {

@@ -83,7 +83,7 @@ func checkListen(s string) error {
 	if err != nil {
 		return rule(`write it as host:port, such as "127.0.0.1:8080" or ":8080"`)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return rule("the port must be a number from 0 to 65535")
 	}
 	if host == "" || host == "localhost" {

@@ -1,0 +1,72 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// manyKeys is a configuration of n keys.
+func manyKeys(n int) []byte {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "[[keys]]\nname = \"client-%d\"\ndigest = \"sha256:%064x\"\nmodels = [\"gpt-*\", \"claude-*\"]\n", i, i+1)
+	}
+	return []byte(b.String())
+}
+
+func TestFaults14_ManyKeysLoadInTime(t *testing.T) {
+	start := time.Now()
+	c, err := config.Parse("gateway.toml", manyKeys(100_000), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(start)
+	t.Logf("100,000 keys in %s", took)
+	if len(c.Keys) != 100_000 || c.Keys[99_999].Name != "client-99999" {
+		t.Errorf("%d keys", len(c.Keys))
+	}
+	// The goal is 2 s for the whole start; the margin is for a race detector and a busy machine.
+	if took > 20*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+func BenchmarkParseDefaultFile(b *testing.B) {
+	data, err := os.ReadFile(defaultFile)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := config.Parse("gateway.toml", data, config.Options{Bundled: bundled}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFaults14_Parse100000Keys(b *testing.B) {
+	data := manyKeys(100_000)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := config.Parse("gateway.toml", data, config.Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGlob(b *testing.B) {
+	g := config.Glob("anthropic/*/sonnet-*-latest")
+	id := "anthropic/eu-west-1/sonnet-4-6-latest"
+	b.ReportAllocs()
+	for b.Loop() {
+		if !g.Match(id) {
+			b.Fatal("no match")
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package config_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+const defaultFile = "../../gateway.toml"
+
+func load(t *testing.T, vars ...string) *config.Config {
+	t.Helper()
+	c, err := config.Load(defaultFile, config.Options{Env: env(vars...), Bundled: bundled, Now: today})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Warnings) > 0 {
+		t.Errorf("warnings: %v", c.Warnings)
+	}
+	return c
+}
+
+func on(c *config.Config) (providers, models, plugins []string) {
+	for _, p := range c.Providers {
+		if p.Off == "" {
+			providers = append(providers, p.Name)
+		}
+	}
+	for _, m := range c.Models {
+		if m.Off == "" {
+			models = append(models, m.ID)
+		}
+	}
+	for _, p := range c.Plugins {
+		if p.InUse {
+			plugins = append(plugins, p.Name)
+		}
+	}
+	return providers, models, plugins
+}
+
+func TestDefaultFileWorksWithNothingSet(t *testing.T) {
+	c := load(t)
+	providers, models, plugins := on(c)
+	if !slices.Equal(providers, []string{"demo"}) || !slices.Equal(models, []string{"demo", "demo-split", "auto"}) || !slices.Equal(plugins, []string{"demo", "router"}) {
+		t.Errorf("on: providers %v, models %v, plugins %v", providers, models, plugins)
+	}
+	for name, want := range map[string]string{"openai": "OPENAI_API_KEY is not set", "anthropic": "ANTHROPIC_API_KEY is not set", "ollama": "OLLAMA_BASE_URL is not set"} {
+		if got := c.Provider(name).Off; got != want {
+			t.Errorf("%s is off: %q, want %q", name, got, want)
+		}
+	}
+	if c.Server.Listen != "127.0.0.1:8080" || c.Server.Auth != config.AuthKeys || c.Keys[0].Secret.Reveal() != "sk-local" {
+		t.Errorf("server %+v", c.Server)
+	}
+	if c.Router.Plugin != "router" || string(c.Router.Settings) != `{"strategy":"weighted"}` {
+		t.Errorf("router %+v", c.Router)
+	}
+}
+
+func TestDefaultFileWithEveryVariable(t *testing.T) {
+	c := load(t, "SLUICE_LISTEN=127.0.0.1:9999", "SLUICE_KEY=sk-mine", "OPENAI_API_KEY=sk-o", "ANTHROPIC_API_KEY=sk-a",
+		"OPENAI_BASE_URL=http://127.0.0.1:1234/v1", "ANTHROPIC_BASE_URL=http://127.0.0.1:1235", "OLLAMA_BASE_URL=http://localhost:11434/v1")
+	providers, models, _ := on(c)
+	if len(providers) != len(c.Providers) || len(models) != len(c.Models) {
+		t.Errorf("on: providers %v, models %v", providers, models)
+	}
+	for name, want := range map[string]string{"openai": "http://127.0.0.1:1234/v1", "anthropic": "http://127.0.0.1:1235", "ollama": "http://localhost:11434/v1"} {
+		p := c.Provider(name)
+		if p.BaseURL != want || !p.AllowPrivate || !p.ListModels.Enabled {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+	if c.Server.Listen != "127.0.0.1:9999" || c.Keys[0].Secret.Reveal() != "sk-mine" {
+		t.Errorf("listens at %s", c.Server.Listen)
+	}
+}
+
+func TestDefaultFileNamesTheProvidersOwnAddresses(t *testing.T) {
+	c := load(t, "OPENAI_API_KEY=sk-o", "ANTHROPIC_API_KEY=sk-a")
+	if c.Provider("openai").BaseURL != "https://api.openai.com/v1" || c.Provider("anthropic").BaseURL != "https://api.anthropic.com" {
+		t.Errorf("addresses %s, %s", c.Provider("openai").BaseURL, c.Provider("anthropic").BaseURL)
+	}
+	if c.Provider("openai").AllowPrivate || c.Provider("anthropic").AllowPrivate {
+		t.Error("a public provider may have a private address")
+	}
+}

@@ -1,0 +1,218 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestErrorsHavePositionKeyAndReason shows each rule at its place: line, column, key and text.
+func TestErrorsHavePositionKeyAndReason(t *testing.T) {
+	const provider = "[providers.demo]\nplugin = \"demo\"\n"
+	digest := strings.Repeat("0", 64)
+	tests := []struct {
+		name, text string
+		want       []string
+	}{
+		{"faults/81 syntax", "[server]\nlisten = \n", []string{"2:10: unexpected character U+000A at start of value"}},
+		{"syntax, unclosed string", "x = \"abc\n", []string{"1:9: basic strings cannot have new lines"}},
+		{"syntax at the end", "keys = [", []string{"1:8: array is incomplete"}},
+		{"bad UTF-8", "a = \"\xff\"", []string{"1:6: invalid UTF-8 character in basic string"}},
+		{"every duplicate at once", "[server]\nheartbeat = \"1s\"\nheartbeat = \"2s\"\n[server]\n[[server]]\n", []string{
+			"3:1: server.heartbeat: is already defined in line 2",
+			"4:2: server: is already defined in line 1",
+			"5:3: server: is already defined in line 1",
+		}},
+		{"duplicate in an inline table", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\", provider = \"demo\" }]", []string{
+			"5:33: models[0].targets[0].provider: is already defined in line 5",
+		}},
+		{"a table into a value", "[providers]\ndemo = { plugin = \"demo\" }\n[providers.demo.auth]\n", []string{"3:12: providers.demo: is already defined in line 2"}},
+		{"faults/81 unknown table", "[sever]\n", []string{`1:2: sever: unknown member, did you mean "server"?`}},
+		{"unknown members", "[server]\nlisen = \"x\"\nmaxbody = 1\nfrobnicate = 1\n", []string{
+			`2:1: server.lisen: unknown member, did you mean "listen"?`,
+			`3:1: server.maxbody: unknown member, did you mean "max_body"?`,
+			"4:1: server.frobnicate: unknown member",
+		}},
+		{"unknown member deep inside", provider + "[[models]]\nid = \"m\"\ntargets = [\n  { provider = \"demo\" },\n  { provider = \"demo\", wieght = 2 },\n]\n", []string{
+			`7:24: models[0].targets[1].wieght: unknown member, did you mean "weight"?`,
+		}},
+		{"columns count characters", "[[models]]\ndisplay_name = \"ü\"\nid = 5 # é\n\"ä\" = { \"ö\" = 1 }\n", []string{
+			"1:3: models[0].targets: a model needs at least one target, { provider = \"…\", model = \"…\" }",
+			"3:6: models[0].id: must be a string, not an integer",
+			"4:1: models[0].\"ä\": unknown member",
+		}},
+		{"wrong types", "server = 1\nkeys = { }\nmodels = [1, \"x\"]\nproviders = []\n", []string{
+			"1:10: server: must be a table, not an integer",
+			"2:8: keys: must be an array, not a table",
+			"3:11: models[0]: must be a table, not an integer",
+			"3:14: models[1]: must be a table, not a string",
+			"4:13: providers: must be a table, not an array",
+		}},
+		{"wrong scalars", "[server]\nlisten = true\nmax_conns = \"9\"\nread_timeout = 30\nheartbeat = \"60\"\nidle_timeout = \"-1s\"\nmax_body = \"32 MegaBytes\"\nwrite_timeout = 2026-01-01\nlog_level = \"inof\"\n", []string{
+			"2:10: server.listen: must be a string, not a boolean",
+			"3:13: server.max_conns: must be an integer, not a string",
+			`4:16: server.read_timeout: must be a duration such as "60s", not an integer`,
+			`5:13: server.heartbeat: "60" is no duration; write one such as "60s", "1m30s" or "500ms"`,
+			"6:16: server.idle_timeout: must be from 1ms to 24h0m0s",
+			`7:12: server.max_body: "32 MegaBytes" is no size; write one such as "32MiB"`,
+			`8:17: server.write_timeout: must be a duration such as "60s", not a date`,
+			`9:13: server.log_level: "inof" is none of info, debug, warn, error, did you mean "info"?`,
+		}},
+		{"bounds", "[server]\nmax_conns = 0\nmax_body = 1\n", []string{
+			"2:13: server.max_conns: must be from 1 to 1048576",
+			"3:12: server.max_body: must be from 1024 to 1073741824 bytes",
+		}},
+		{"numbers that are none", "[server]\nmax_conns = 99999999999999999999\n[[keys]]\nname = \"a\"\nsecret = \"s\"\nexpires = 2026-02-30\n", []string{
+			`2:13: server.max_conns: "99999999999999999999" is no number`,
+			`6:11: keys[0].expires: "2026-02-30" is no date or time`,
+		}},
+		{"what only the library's decoder refuses", "[server]\nmax_conns = +0x1F\n", []string{"2:13: sign is not allowed on numbers with a radix prefix"}},
+		{"addresses to listen on", "[server]\nlisten = \"8080\"\n", []string{`2:10: server.listen: "8080": write it as host:port, such as "127.0.0.1:8080" or ":8080"`}},
+		{"a port that is none", "[server]\nlisten = \"localhost:99999\"\n", []string{`2:10: server.listen: "localhost:99999": the port must be a number from 0 to 65535`}},
+		{"a host that is none", "[server]\nlisten = \"a b:1\"\nauth = \"none\"", []string{`2:10: server.listen: "a b:1": the host must be an IP address or a name`}},
+		{"keys", "[[keys]]\nsecret = \"a\"\n[[keys]]\nname = \"x y\"\nsecret = \"b\"\ndigest = \"sha256:" + digest + "\"\n[[keys]]\nname = \"k\"\n[[keys]]\nname = \"k\"\nsecret = \"a\"\n[[keys]]\nname = \"d\"\ndigest = \"md5:00\"\n", []string{
+			"1:3: keys[0].name: is missing",
+			`4:8: keys[1].name: "x y": a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit`,
+			"6:10: keys[1].digest: write secret or digest, not both",
+			"7:3: keys[2]: secret or digest is missing; `sluice keys new` makes both",
+			"9:3: keys[3]: has the secret of keys[0]",
+			`10:8: keys[3].name: "k" is the name of keys[2] already`,
+			`14:10: keys[4].digest: must be "sha256:" and 64 hexadecimal digits`,
+		}},
+		{"secrets", "[[keys]]\nname = \"a\"\nsecret = \"\"\n[[keys]]\nname = \"b\"\nsecret = \"x y\"\n[[keys]]\nname = \"c\"\nsecret = \"x,y\"\n", []string{
+			"3:10: keys[0].secret: the secret is empty",
+			"6:10: keys[1].secret: has a space, a line end or another character that no key has",
+			"9:10: keys[2].secret: has a comma, by which headers are joined on their way",
+		}},
+		{"globs", "[[keys]]\nname = \"a\"\nsecret = \"s\"\nmodels = [\"\", \"gpt-?\", 5, \"a**\", \"a b\", \"*a*b*c*d*e*f*g*h*i\"]\n", []string{
+			`4:11: keys[0].models: "": a pattern must not be empty`,
+			`4:15: keys[0].models: "gpt-?": a pattern knows * only, not ? [ ] { } ! or \`,
+			"4:24: keys[0].models[2]: must be a string, not an integer",
+			`4:27: keys[0].models: "a**": one * covers everything, / included`,
+			`4:34: keys[0].models: "a b": must have printable ASCII characters only, and no space`,
+			`4:41: keys[0].models: "*a*b*c*d*e*f*g*h*i": a pattern has at most 8 stars`,
+		}},
+		{"dates of keys", "[[keys]]\nname = \"a\"\nsecret = \"s\"\nexpires = \"soon\"\nnot_before = 2026-01-01T00:00:00\n[[keys]]\nname = \"b\"\nsecret = \"t\"\nexpires = 2030-01-01\nnot_before = 2031-01-01\n", []string{
+			"4:11: keys[0].expires: must be a date such as 2027-01-31, or a date and time with an offset such as 2027-01-31T12:00:00Z",
+			"5:14: keys[0].not_before: must be a date such as 2027-01-31, or a date and time with an offset such as 2027-01-31T12:00:00Z",
+			"9:11: keys[1].expires: must be later than not_before",
+		}},
+		{"faults/81 plugins", "[plugins.demo]\nfile = \"x.wasm\"\n[plugins.mine]\nsha256 = \"12\"\n[plugins.two]\nfile = \"two.wasm\"\nsha256 = \"12\"\nisolation = \"none\"\nmemory = \"1KiB\"\n[plugins.\"a b\"]\n", []string{
+			`2:8: plugins.demo.file: "demo" is the name of a bundled plugin; give the file another name`,
+			"3:10: plugins.mine.file: is missing",
+			"7:10: plugins.two.sha256: must be 64 hexadecimal digits",
+			`8:13: plugins.two.isolation: "none" is none of key, shared, call`,
+			"9:10: plugins.two.memory: must be from 1048576 to 4294967296 bytes",
+			`10:10: plugins."a b": a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit`,
+		}},
+		{"a plugin without a digest", "[plugins.mine]\nfile = \"x.wasm\"\n", []string{"1:10: plugins.mine.sha256: is missing"}},
+		{"providers", "[providers.a]\nplugin = \"opneai\"\n[providers.b]\nbase_url = \"https://x.example\"\n[providers.c]\nplugin = \"openai\"\n[providers.d]\nplugin = \"demo\"\nfile = \"x.wasm\"\n", []string{
+			`2:10: providers.a.plugin: unknown plugin "opneai", did you mean "openai"?; a file is declared in [plugins.NAME]`,
+			"3:12: providers.b.plugin: is missing",
+			"5:12: providers.c.base_url: is missing",
+			`9:8: providers.d.file: a file is declared in [plugins.NAME], and named here with plugin = "NAME"`,
+		}},
+		{"a file's provider without paths", "[plugins.mine]\nfile = \"x\"\nsha256 = \"" + digest + "\"\n[providers.p]\nplugin = \"mine\"\nbase_url = \"https://x.example\"\n", []string{
+			`4:12: providers.p.paths: is missing: the plugin "mine" may ask for no path of the upstream`,
+		}},
+		{"credentials", "[providers.p]\nplugin = \"openai\"\nbase_url = \"https://x.example\"\nauth = { header = \"content-length\", query = \"k\", prefix = \"a\\nb\" }\n", []string{
+			"4:8: providers.p.auth.secret: is missing; leave auth out where no credential is needed",
+			"4:45: providers.p.auth.query: write header or query, not both",
+			"4:59: providers.p.auth.prefix: belongs to a header, not to a query member",
+			"4:59: providers.p.auth.prefix: must have printable ASCII characters only",
+		}},
+		{"headers and paths", "[providers.p]\nplugin = \"openai\"\nbase_url = \"https://x.example\"\nauth = { header = \"x-key\", secret = \"s\" }\nheaders = [\"X-Key\", \"Authorization\", \"x-amz-date\", \"a b\", \"Host\"]\npaths = [\"x\", \"/a/../b\", \"/a//b\", \"/a?b\", \"/ok/*\"]\n", []string{
+			`5:12: providers.p.headers: "X-Key": a plugin must not set this header`,
+			`5:21: providers.p.headers: "Authorization": a plugin must not set this header`,
+			`5:38: providers.p.headers: "x-amz-date": a plugin must not set this header`,
+			`5:52: providers.p.headers: "a b": is no name of a header`,
+			`5:59: providers.p.headers: "Host": a plugin must not set this header`,
+			`6:10: providers.p.paths: "x": a path begins with /`,
+			`6:15: providers.p.paths: "/a/../b": a path has no empty, . or .. segment, and no / at its end`,
+			`6:26: providers.p.paths: "/a//b": a path has no empty, . or .. segment, and no / at its end`,
+			`6:35: providers.p.paths: "/a?b": a path has no \, ?, # or %`,
+		}},
+		{"models", provider + "[[models]]\nid = \"\"\ntargets = []\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"dmeo\" }, { model = \"x\" }]\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\", weight = -1, model = \"a b\" }]\npricing = { input = -1, output = \"2\" }\nmax_tokens = 0\n[[models]]\nid = \"n\"\ntargets = [{ provider = \"demo\" }]\nmax_tokens = 10\ndefault_max_tokens = 11\ncreated = 1969-01-01\ndisplay_name = \"a\\nb\"\n", []string{
+			"4:6: models[0].id: must not be empty",
+			"5:11: models[0].targets: a model needs at least one target, { provider = \"…\", model = \"…\" }",
+			`8:25: models[1].targets[0].provider: unknown provider "dmeo", did you mean "demo"?`,
+			"8:35: models[1].targets[1].provider: is missing",
+			`10:6: models[2].id: "m" is the id of models[1] already`,
+			"11:42: models[2].targets[0].weight: must be from 0 to 1048576",
+			`11:54: models[2].targets[0].model: "a b": must have printable ASCII characters only, and no space`,
+			"12:21: models[2].pricing.input: must be from 0 to 1000000000 US dollars per million tokens",
+			"12:34: models[2].pricing.output: must be a number, not a string",
+			"13:14: models[2].max_tokens: must be from 1 to 1099511627776",
+			"18:22: models[3].default_max_tokens: is more than max_tokens",
+			"19:11: models[3].created: must not be before 1970",
+			"20:16: models[3].display_name: must have at most 256 bytes, and no control characters",
+		}},
+		{"router", "[router]\nplugin = \"demo\"\nstrategy = nan\n", []string{
+			`2:10: router.plugin: "demo" is a provider's plugin, not a router's`,
+			"3:12: router.strategy: nan has no form in JSON, which is how a plugin gets its settings",
+		}},
+		{"router without a plugin", "[router]\nstrategy = \"x\"\n", []string{"1:2: router.plugin: is missing"}},
+		{"nesting", "[router]\nplugin = \"router\"\nx = " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\n", []string{"3:5: arrays are nested more than 32 levels deep"}},
+		{"nested tables", strings.Repeat("a.", 40) + "a = 1\n[" + strings.Repeat("b.", 40) + "b]\n", []string{
+			"1:1: tables are nested more than 32 levels deep",
+			"2:66: tables are nested more than 32 levels deep",
+		}},
+		{"faults/81 missing variables", "[server]\nlisten = \"127.0.0.1:${PORT}\"\n[[keys]]\nname = \"a\"\nsecret = '''\n${KEY}'''\n[providers.p]\nplugin = \"openai\"\nbase_url = \"${A B}\"\nauth = { secret = \"x${Y\" }\noptions = { a = [\"${B:-${C}}\"] }\n", []string{
+			"2:21: server.listen: PORT is not set; write ${PORT:-} where it may be missing",
+			"6:1: keys[0].secret: KEY is not set; write ${KEY:-} where it may be missing",
+			"9:13: providers.p.base_url: the name of a variable has letters, digits and _ only; write $$ for a dollar sign",
+			"10:21: providers.p.auth.secret: ${ without a closing }; write $$ for a dollar sign",
+			"11:19: providers.p.options.a[0]: a default cannot hold another variable",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parse(tt.text)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			got := strings.ReplaceAll(err.Error(), "/etc/sluice/gateway.toml:", "")
+			if diff := cmp.Diff(tt.want, strings.Split(got, "\n")); diff != "" {
+				t.Errorf("errors (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBaseURLs(t *testing.T) {
+	tests := []struct{ url, want string }{
+		{"api.example", "must begin with https:// or http://"},
+		{"ftp://api.example", "must begin with https:// or http://"},
+		{"https://", "has no valid host"},
+		{"https://a_b.-x/", "has no valid host"},
+		{"https://user:pass@api.example", "must not hold a user or a password"},
+		{"https://api.example:0", "has no valid port"},
+		{"https://api.example:", "has no valid port"},
+		{"https://api.example:99999999", "has no valid port"},
+		{"https://api.example/?k=v", "must not have a query or a fragment"},
+		{"https://api.example/#f", "must not have a query or a fragment"},
+		{"https://api.example/a/../b", "segment"},
+		{"https://api.example//b", "segment"},
+		{"https://api.example/a b", "is no URL"},
+		{`https://api.example\\@evil.example`, "is no URL"},
+		{"https://api.example/%zz", "is no URL"},
+		{"https://api.example/v1", ""},
+		{"https://api.example/v1/", ""},
+		{"https://api.example/", ""},
+		{"https://[2001:db8::1]:8443/v1", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.url, func(t *testing.T) {
+			c, err := parse("[providers.p]\nplugin = \"openai\"\nbase_url = \"" + tt.url + "\"\n")
+			switch {
+			case tt.want == "" && err != nil:
+				t.Error(err)
+			case tt.want == "" && strings.HasSuffix(c.Providers[0].BaseURL, "/"):
+				t.Errorf("base URL %q ends with a slash", c.Providers[0].BaseURL)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), "3:12: providers.p.base_url: ") || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
