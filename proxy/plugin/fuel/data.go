@@ -96,37 +96,60 @@ type dataWriter struct {
 	open   bool
 	sizeAt int    // where the open segment's size is patched
 	dataAt int    // where its bytes begin
-	next   uint64 // address behind its bytes
-	high   uint64 // highest address behind any segment so far
+	span   span   // what it covers
+	high   uint64 // highest address behind the closed ones
+	closed []span // what they cover, at most maxSpans
 }
+
+// span is a range of addresses, without its end.
+type span struct{ start, end uint64 }
+
+// maxSpans bounds how many segments a gap is compared with. A Go guest has a
+// dozen after merging. Beyond it a gap is filled only above all of them.
+const maxSpans = 256
 
 func (d *dataWriter) active(offset uint32, data []byte) {
 	start := uint64(offset)
-	if d.open && d.merge && start >= d.next {
-		gap := start - d.next
-		if gap == 0 || (gap <= mergeGap && d.high == d.next && int(gap) <= d.zeros) {
-			d.zeros -= int(gap)
-			var zeros [mergeGap]byte
-			d.m.out = append(d.m.out, zeros[:gap]...)
-			d.add(start, data)
-			return
-		}
+	if d.open && d.merge && d.free(span{d.span.end, start}) {
+		gap := int(start - d.span.end)
+		d.zeros -= gap
+		var zeros [mergeGap]byte
+		d.m.out = append(d.m.out, zeros[:gap]...)
+	} else {
+		d.close()
+		d.m.out = append(d.m.out, 0, opI32Const)
+		d.m.out = appendSigned(d.m.out, int64(int32(offset)))
+		d.m.out = append(d.m.out, opEnd)
+		d.sizeAt = d.m.hole()
+		d.dataAt = len(d.m.out)
+		d.span.start = start
+		d.open = true
+		d.n++
 	}
-	d.close()
-	d.m.out = append(d.m.out, 0, opI32Const)
-	d.m.out = appendSigned(d.m.out, int64(int32(offset)))
-	d.m.out = append(d.m.out, opEnd)
-	d.sizeAt = d.m.hole()
-	d.dataAt = len(d.m.out)
-	d.open = true
-	d.n++
-	d.add(start, data)
+	d.m.out = append(d.m.out, data...)
+	d.span.end = start + uint64(len(data))
 }
 
-func (d *dataWriter) add(start uint64, data []byte) {
-	d.m.out = append(d.m.out, data...)
-	d.next = start + uint64(len(data))
-	d.high = max(d.high, d.next)
+// free reports whether a gap can be filled with zeros.
+func (d *dataWriter) free(gap span) bool {
+	if gap.end <= gap.start {
+		return gap.end == gap.start
+	}
+	if gap.end-gap.start > mergeGap || int(gap.end-gap.start) > d.zeros {
+		return false
+	}
+	if gap.start >= d.high {
+		return true
+	}
+	if len(d.closed) == maxSpans {
+		return false
+	}
+	for _, s := range d.closed {
+		if s.start < gap.end && gap.start < s.end {
+			return false
+		}
+	}
+	return true
 }
 
 func (d *dataWriter) passive(data []byte) {
@@ -138,8 +161,16 @@ func (d *dataWriter) passive(data []byte) {
 }
 
 func (d *dataWriter) close() {
-	if d.open {
-		d.m.patch(d.sizeAt, len(d.m.out)-d.dataAt)
-		d.open = false
+	if !d.open {
+		return
+	}
+	d.open = false
+	d.m.patch(d.sizeAt, len(d.m.out)-d.dataAt)
+	if d.span.start == d.span.end {
+		return
+	}
+	d.high = max(d.high, d.span.end)
+	if len(d.closed) < maxSpans {
+		d.closed = append(d.closed, d.span)
 	}
 }

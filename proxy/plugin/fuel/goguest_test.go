@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin/fuel"
 )
 
 func TestGoGuestDoesTheSameAfterRewriting(t *testing.T) {
@@ -46,5 +48,17 @@ func TestGoGuestDoesTheSameAfterRewriting(t *testing.T) {
 	}
 	if !bytes.Equal(memoryOf(t, before), memoryOf(t, after)) {
 		t.Error("memory differs")
+	}
+}
+
+func TestSegmentsOfAGoGuestAreMerged(t *testing.T) {
+	_, info, err := fuel.Rewrite(buildGoGuest(t), fuel.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d functions, %d segments became %d, %d bytes became %d",
+		info.Functions, info.Segments, info.SegmentsMerged, info.Size, info.SizeRewritten)
+	if info.Segments < 10_000 || info.SegmentsMerged > 100 {
+		t.Errorf("%d segments became %d", info.Segments, info.SegmentsMerged)
 	}
 }

@@ -160,7 +160,9 @@ func (m *rewriter) split() error {
 		r.pos = content.end
 		switch {
 		case id == secCustom:
-			m.custom(content, m.in[start:content.end])
+			if err := m.custom(content, m.in[start:content.end]); err != nil {
+				return err
+			}
 			continue
 		case id == secTag:
 			r.failAt(start, Exceptions, "tag section")
@@ -180,16 +182,20 @@ func (m *rewriter) split() error {
 	return nil
 }
 
-// custom keeps or drops a custom section. A malformed one is dropped too: the
-// format gives it no meaning.
-func (m *rewriter) custom(r reader, whole []byte) {
+// custom keeps or drops a custom section.
+func (m *rewriter) custom(r reader, whole []byte) error {
+	r.section = sectionNames[secCustom]
 	name := r.name()
-	if m.o.KeepNames && m.names == nil && r.err == nil && string(name) == "name" {
+	if r.err != nil {
+		return r.err
+	}
+	if m.o.KeepNames && m.names == nil && string(name) == "name" {
 		m.names = whole
 		m.info.CustomKept++
-		return
+		return nil
 	}
 	m.info.CustomDropped++
+	return nil
 }
 
 // begin opens a section in the output; end closes it.

@@ -207,7 +207,7 @@ func TestSectionsMustStandInOrderAndOnce(t *testing.T) {
 	}{
 		{"in order", slices.Concat(Header, typ, mem, glob), 0},
 		{"custom between", slices.Concat(Header, Section(0, []byte("\x01a")), typ, Section(0, []byte("\x01bxyz")), mem), 0},
-		{"malformed custom", slices.Concat(Header, typ, Section(0, []byte{200}), mem), 0},
+		{"malformed custom", slices.Concat(Header, typ, Section(0, []byte{200}), mem), fuel.Malformed},
 		{"out of order", slices.Concat(Header, mem, typ), fuel.Malformed},
 		{"twice", slices.Concat(Header, typ, typ, mem), fuel.Malformed},
 		{"data count behind code", slices.Concat(Header, mem, Section(SecCode, []byte{0}), Section(SecDataCount, []byte{0})), fuel.Malformed},

@@ -59,6 +59,10 @@ func instantiate(t testing.TB, rt wazero.Runtime, wasm []byte) instance {
 		t.Fatalf("instantiate: %v", err)
 	}
 	t.Cleanup(func() { m.Close(ctx) })
+	return instanceOf(m)
+}
+
+func instanceOf(m api.Module) instance {
 	i := instance{Module: m}
 	if g := m.ExportedGlobal(fuel.ExportSlice); g != nil {
 		i.slice = g.(api.MutableGlobal)
@@ -66,6 +70,31 @@ func instantiate(t testing.TB, rt wazero.Runtime, wasm []byte) instance {
 		i.depth = m.ExportedGlobal(fuel.ExportDepth).(api.MutableGlobal)
 	}
 	return i
+}
+
+// setBudget prepares a rewritten module for a call.
+func (i instance) setBudget(budget int64) {
+	if i.slice == nil {
+		return
+	}
+	slice, rest := fuel.Split(budget, 0)
+	i.slice.Set(uint64(slice))
+	i.rest.Set(uint64(rest))
+	i.depth.Set(fuel.DefaultInitialDepth)
+}
+
+// account reads what a call did.
+func (i instance) account(budget int64, err error) outcome {
+	o := outcome{err: err}
+	if i.slice == nil {
+		return o
+	}
+	slice, rest := int64(i.slice.Get()), int64(i.rest.Get())
+	o.used = fuel.Used(budget, slice, rest)
+	o.exhausted = fuel.Exhausted(slice, rest)
+	o.depth = int64(i.depth.Get())
+	o.tooDeep = fuel.TooDeep(o.depth)
+	return o
 }
 
 // outcome is what a call did.
@@ -82,25 +111,14 @@ type outcome struct {
 // the depth before and reads the account afterwards.
 func (i instance) call(t testing.TB, budget int64, name string, args ...uint64) outcome {
 	t.Helper()
-	if i.slice != nil {
-		slice, rest := fuel.Split(budget, 0)
-		i.slice.Set(uint64(slice))
-		i.rest.Set(uint64(rest))
-		i.depth.Set(fuel.DefaultInitialDepth)
-	}
+	i.setBudget(budget)
 	f := i.ExportedFunction(name)
 	if f == nil {
 		t.Fatalf("no export %q", name)
 	}
-	var o outcome
-	o.results, o.err = f.Call(context.Background(), args...)
-	if i.slice != nil {
-		slice, rest := int64(i.slice.Get()), int64(i.rest.Get())
-		o.used = fuel.Used(budget, slice, rest)
-		o.exhausted = fuel.Exhausted(slice, rest)
-		o.depth = int64(i.depth.Get())
-		o.tooDeep = fuel.TooDeep(o.depth)
-	}
+	results, err := f.Call(context.Background(), args...)
+	o := i.account(budget, err)
+	o.results = results
 	return o
 }
 
@@ -158,4 +176,9 @@ func runGoGuest(t testing.TB, wasm []byte) instance {
 		t.Fatalf("_initialize: %v", o.err)
 	}
 	return i
+}
+
+// zeros is a host function that returns nothing but zeros.
+func zeros(results int) api.GoFunc {
+	return func(_ context.Context, stack []uint64) { clear(stack[:results]) }
 }
