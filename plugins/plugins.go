@@ -20,3 +20,6 @@ func FS() fs.FS {
 	}
 	return sub
 }
+
+// Names is the plugins that ship, whether or not this binary was built with them.
+func Names() []string { return []string{"anthropic", "demo", "openai", "router"} }

@@ -1,0 +1,54 @@
+# Sluice. `make run` serves gateway.toml, `make test` runs the tests; both do all of the set-up.
+#
+# The plugins are built for WebAssembly first and embedded into the binary. go build relinks only what has changed.
+
+GO       ?= go
+CONFIG   ?= gateway.toml
+FUZZTIME ?= 10s
+BENCH    ?= .
+BUNDLED  := $(filter-out bundle,$(notdir $(patsubst %/,%,$(wildcard plugins/*/))))
+# The race detector needs a C compiler; without one the tests run without it.
+RACE     ?= $(if $(shell command -v $$($(GO) env CC)),-race)
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+.DEFAULT_GOAL := help
+.PHONY: help run build plugins test lint bench fuzz check clean $(BUNDLED:%=plugin-%)
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
+
+run: build ## build everything and serve gateway.toml (CONFIG=…)
+	./bin/sluice serve --config $(CONFIG)
+
+build: plugins ## build bin/sluice with the plugins in it
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w -X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
+
+plugins: $(BUNDLED:%=plugin-%) ## build the bundled plugins into plugins/bundle
+
+$(BUNDLED:%=plugin-%): plugin-%:
+	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o plugins/bundle/$*.wasm ./plugins/$*
+
+test: plugins ## run all tests, under the race detector where there is a C compiler
+	$(GO) test $(RACE) -timeout 15m ./...
+
+lint: ## check formatting, go vet (host and guests) and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'd:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./sdk/json ./sdk/provider ./sdk/router $(BUNDLED:%=./plugins/%)
+	$(GO) tool staticcheck ./...
+
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "fuzz $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+bench: plugins ## run the benchmarks (BENCH=regexp)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+check: lint test ## what CI runs, without the fuzzing
+
+clean: ## remove what was built
+	rm -rf bin plugins/bundle/*.wasm

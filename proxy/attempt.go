@@ -1,0 +1,385 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
+	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/proxy/sse"
+	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+const (
+	// maxErrorBody is how much of an error answer is read: its message stands at its beginning.
+	maxErrorBody = 64 << 10
+
+	// maxWholeAnswer bounds a whole answer, which is held in memory.
+	maxWholeAnswer = 32 << 20
+
+	// maxDrain is how much may follow a complete answer for its connection to be worth keeping.
+	maxDrain = 16 << 10
+)
+
+// try sends the request to one target and reads until there is something for the client: the answer whole, or the
+// first events of a stream. An error leaves nothing of the attempt behind, and nothing has been sent to the client.
+func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
+	x.target, x.provider = t, x.gen.providers[t.Provider]
+	x.record.Provider, x.record.Target = t.Provider, t.Model
+	x.began, x.settled, x.bodyEnd = x.server.now(), false, false
+	x.written = x.began
+	x.decoder.Reset()
+	x.resetAttempt()
+	t.Stats.Begin()
+
+	err := x.send(ctx)
+	if err == nil {
+		err = x.begin(ctx)
+	}
+	if err == nil || errors.Is(err, errCommit) {
+		if failed := x.machine.Failed(); failed == nil || x.machine.Started() {
+			return nil
+		}
+		err = x.machine.Failed()
+	}
+
+	e := x.describe(clientError(err))
+	now := x.server.now()
+	switch {
+	case x.departed:
+		x.settle(route.Neither, now)
+	case e.TryNext:
+		x.settle(route.Failed, now)
+	default:
+		x.settle(route.Neither, now)
+	}
+	if x.response != nil {
+		x.response.Close()
+		x.response = nil
+	}
+	x.record.Fuel += x.attempt.Fuel
+	x.attempt.Fuel = 0
+	return e
+}
+
+// describe adds to an error which provider and which of its answers it comes from.
+func (x *exchange) describe(e *chat.Error) *chat.Error {
+	if x.response == nil {
+		return e
+	}
+	d := *e
+	if x.response.Status() >= 300 {
+		d.Provider, d.UpstreamStatus = x.provider.name, x.response.Status()
+	}
+	d.UpstreamRequestID = x.record.UpstreamID
+	return &d
+}
+
+// send has the plugin build the provider's request and sends it. Where the plugin answered by itself there is none.
+func (x *exchange) send(ctx context.Context) error {
+	if err := x.provider.binding.Request(ctx, &x.attempt); err != nil {
+		return err
+	}
+	x.native = x.attempt.Dialect == abi.DialectOpenAI
+	if x.attempt.Answered {
+		x.record.FirstEvent = x.server.now().Sub(x.began)
+		return nil
+	}
+	if x.provider.client == nil {
+		return chat.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not answer, and the provider has no address.")
+	}
+	if x.native {
+		options, err := dialect.ParseOptions(x.attempt.DialectOptions)
+		if err != nil {
+			return err
+		}
+		x.reader.Reset(options)
+	}
+	out := &x.attempt.Out
+	headers := make([]upstream.Header, len(out.Headers))
+	for i, h := range out.Headers {
+		headers[i] = upstream.Header(h)
+	}
+	accept := "application/json"
+	if x.attempt.Framing == abi.FramingSSE {
+		accept = "text/event-stream"
+	}
+	response, err := x.provider.client.Do(ctx, &upstream.Request{
+		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json", Accept: accept,
+	}, x)
+	if err != nil {
+		return err
+	}
+	x.response = response
+	x.record.UpstreamID = upstreamID(response)
+	x.attempt.ResponseHeader = func(name []byte) []byte { return response.Header(string(name)) }
+	return nil
+}
+
+// begin reads the answer as far as the client's first bytes need it.
+func (x *exchange) begin(ctx context.Context) error {
+	if x.response == nil {
+		if !x.machine.Complete() && x.machine.Failed() == nil {
+			return chat.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its answer.")
+		}
+		return nil
+	}
+	if status := x.response.Status(); status < 200 || status >= 300 {
+		return x.refused(ctx, status)
+	}
+	first, err := x.response.Next()
+	for err == nil && len(bytes.TrimLeft(first, " \t\r\n")) == 0 {
+		first, err = x.response.Next()
+	}
+	if errors.Is(err, errCommit) {
+		// Not a byte of the body so far: it can only be a stream that is slow to begin.
+		return err
+	}
+	if errors.Is(err, io.EOF) {
+		return chat.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's answer is empty.")
+	}
+	if err != nil {
+		return err
+	}
+	x.record.FirstEvent = x.server.now().Sub(x.began)
+	if isEvents(x.response.Header("content-type"), first) {
+		x.decoder.Feed(first)
+		return x.advance(ctx)
+	}
+	if c := first[0]; c != '{' && c != '[' && !isJSON(x.response.Header("content-type")) {
+		return chat.Fail(abi.FailBadAnswer, "", "", "The provider's answer is neither JSON nor a stream of events.")
+	}
+	return x.whole(ctx, first)
+}
+
+// whole reads an answer that is one JSON document, of which first is the beginning.
+func (x *exchange) whole(ctx context.Context, first []byte) error {
+	body, err := x.response.ReadAll(append(x.server.bodies.get(), first...), maxWholeAnswer)
+	defer func() { x.server.bodies.put(body) }()
+	for errors.Is(err, errCommit) {
+		// A whole answer cannot begin before it is there; the wait goes on until its own deadlines.
+		body, err = x.response.ReadAll(body, maxWholeAnswer)
+	}
+	if err != nil {
+		return err
+	}
+	x.bodyEnd = true
+	if x.native {
+		x.batch.Reset()
+		if err := x.reader.Answer(body, &x.batch); err != nil {
+			return badAnswer(err)
+		}
+		if err := x.machine.Apply(&x.batch); err != nil {
+			return badAnswer(err)
+		}
+	} else if err := x.provider.binding.Response(ctx, &x.attempt, x.response.Status(), body); err != nil {
+		return err
+	}
+	if x.machine.Complete() || x.machine.Failed() != nil {
+		return nil
+	}
+	return x.machine.End()
+}
+
+// refused reads an answer that is an error.
+func (x *exchange) refused(ctx context.Context, status int) error {
+	body, err := x.response.ReadAll(x.server.bodies.get(), maxErrorBody)
+	for errors.Is(err, errCommit) {
+		body, err = x.response.ReadAll(body, maxErrorBody)
+	}
+	defer func() { x.server.bodies.put(body) }()
+	if x.departed {
+		return errDeparted
+	}
+	// What could be read of an error answer is better than that it could not be read whole.
+	body = x.provider.redact(body)
+	var e *chat.Error
+	if x.native {
+		e = dialect.Failure(status, body)
+	} else {
+		err := x.provider.binding.Response(ctx, &x.attempt, status, body)
+		if failed := x.machine.Failed(); err == nil && failed != nil {
+			err = failed
+		}
+		if err == nil {
+			// A plugin that finds nothing wrong with an error answer leaves it to its status.
+			e = dialect.Failure(status, nil)
+		} else if !errors.As(err, &e) {
+			return err
+		}
+	}
+	if e.RetryAfter == 0 {
+		if wait := retryAfter(x.response.Header, x.server.now()); wait > 0 {
+			d := *e
+			d.RetryAfter = wait
+			e = &d
+		}
+	}
+	return e
+}
+
+// advance reads events until there is something to write to a streaming client, or until the answer is complete or
+// has failed. An error is one that the machine does not know yet.
+func (x *exchange) advance(ctx context.Context) error {
+	for {
+		ev, ok, err := x.decoder.Next()
+		if err != nil {
+			return badAnswer(err)
+		}
+		if ok {
+			if err := x.event(ctx, ev); err != nil {
+				return err
+			}
+			if x.machine.Complete() || x.machine.Failed() != nil {
+				return nil
+			}
+			continue
+		}
+		if x.stream && len(x.machine.Output()) > 0 {
+			return nil
+		}
+		if x.bodyEnd {
+			return x.machine.End()
+		}
+		if x.server.now().Sub(x.looked) >= x.lookAfter() {
+			if err := x.Tick(upstream.PhaseBody, 0); err != nil {
+				return err
+			}
+		}
+		p, err := x.response.Next()
+		switch {
+		case err == nil:
+			if x.record.FirstEvent == 0 {
+				x.record.FirstEvent = x.server.now().Sub(x.began)
+			}
+			x.decoder.Feed(p)
+		case errors.Is(err, io.EOF):
+			if err := x.end(ctx); err != nil {
+				return err
+			}
+		case errors.Is(err, errCommit) && !x.stream:
+		default:
+			return err
+		}
+	}
+}
+
+// end reads what is left at a clean end of the body.
+func (x *exchange) end(ctx context.Context) error {
+	x.bodyEnd = true
+	ev, ok, err := x.decoder.End()
+	if err != nil {
+		return badAnswer(err)
+	}
+	if ok {
+		if err := x.event(ctx, ev); err != nil {
+			return err
+		}
+	}
+	if x.native || x.machine.Complete() || x.machine.Failed() != nil {
+		return nil
+	}
+	return x.provider.binding.End(ctx, &x.attempt)
+}
+
+func (x *exchange) event(ctx context.Context, ev sse.Event) error {
+	if !x.native {
+		return x.provider.binding.Event(ctx, &x.attempt, abi.EventPlain, ev.Name, ev.Data)
+	}
+	x.batch.Reset()
+	if err := x.reader.Chunk(ev.Data, &x.batch); err != nil {
+		return badAnswer(err)
+	}
+	if err := x.machine.Apply(&x.batch); err != nil {
+		return badAnswer(err)
+	}
+	return nil
+}
+
+// lookAfter is how long the client's socket may go without a look.
+func (x *exchange) lookAfter() time.Duration {
+	if p := x.Pace(); p > 0 {
+		return p
+	}
+	return lookEvery
+}
+
+// drain reads what follows a complete answer, which is mostly the end of the body, so that the connection can be used
+// again. It does not wait for it longer than a round trip within a data centre takes.
+func (x *exchange) drain() {
+	if x.response == nil || !x.machine.Complete() {
+		return
+	}
+	x.response.SetWatcher(impatience{})
+	for n := 0; n < maxDrain; {
+		p, err := x.response.Next()
+		if err != nil {
+			return
+		}
+		n += len(p)
+	}
+}
+
+// impatience ends a wait after drainWait.
+type impatience struct{}
+
+const drainWait = 2 * time.Millisecond
+
+var errDrained = errors.New("the answer was complete before its body ended")
+
+func (impatience) Tick(upstream.Phase, time.Duration) error { return errDrained }
+func (impatience) Pace() time.Duration                      { return drainWait }
+
+// isEvents reports whether an answer that begins with first is a stream of events. What an answer is says its first
+// byte more surely than its content type: providers answer a streamed request with a JSON error, and the reverse.
+func isEvents(contentType, first []byte) bool {
+	first = bytes.TrimLeft(bytes.TrimPrefix(first, []byte("\xef\xbb\xbf")), " \t\r\n")
+	if len(first) > 0 && (first[0] == '{' || first[0] == '[') {
+		return false
+	}
+	if mediaType(contentType) == "text/event-stream" {
+		return true
+	}
+	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {
+		if len(first) > 0 && bytes.HasPrefix(first, []byte(field)[:min(len(field), len(first))]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isJSON(contentType []byte) bool {
+	m := mediaType(contentType)
+	return m == "application/json" || len(m) > 5 && m[len(m)-5:] == "+json"
+}
+
+func mediaType(contentType []byte) string {
+	m, _, _ := bytes.Cut(contentType, []byte(";"))
+	return string(bytes.ToLower(bytes.TrimSpace(m)))
+}
+
+// upstreamID is the provider's own name of the request.
+func upstreamID(r *upstream.Response) string {
+	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
+		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && printable(v) {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+func printable(s []byte) bool {
+	for _, c := range s {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+var _ upstream.Watcher = (*exchange)(nil)

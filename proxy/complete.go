@@ -1,0 +1,193 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/proxy/telemetry"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// complete serves POST /v1/chat/completions.
+func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
+	x := &exchange{server: s, record: r, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64(), looked: r.Began}
+	x.conn, _ = ctx.Conn().(*clientConn)
+	x.conn.begin()
+	x.machine = s.machine()
+	s.active.Add(1)
+	streaming := false
+	defer func() {
+		if v := recover(); v != nil {
+			s.panicked(r.RequestID, v, debug.Stack())
+			s.refuse(ctx, &x.record, &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
+			streaming = false
+		}
+		x.releaseRequest(ctx)
+		if !streaming {
+			x.finish()
+		}
+	}()
+
+	if x.gen = s.acquire(); x.gen == nil {
+		s.refuse(ctx, &x.record, s.shutdownError())
+		return
+	}
+	targets, e := x.accept(ctx)
+	if e == nil {
+		e = x.answer(context.Background(), targets)
+	}
+	x.describeRoute(&ctx.Response.Header)
+	if e != nil {
+		if x.departed {
+			// Nobody reads it, and fasthttp would keep the connection for another request.
+			e.CloseClient = true
+		}
+		s.refuse(ctx, &x.record, e)
+		x.record.Bytes = int64(len(ctx.Response.Body()))
+		return
+	}
+	x.record.Status = fasthttp.StatusOK
+	h := &ctx.Response.Header
+	if !x.stream {
+		h.SetContentType("application/json")
+		ctx.Response.SwapBody(x.machine.AppendAnswer(ctx.Response.SwapBody(nil)[:0]))
+		x.record.Bytes = int64(len(ctx.Response.Body()))
+		return
+	}
+	h.SetContentType("text/event-stream; charset=utf-8")
+	h.Set("cache-control", "no-cache")
+	h.Set("x-accel-buffering", "no")
+	ctx.Response.ImmediateHeaderFlush = true
+	x.pump.x = x
+	ctx.SetBodyStream(&x.pump, -1)
+	streaming = true
+}
+
+// accept checks everything about the request that can be checked before a provider is asked, and finds the targets of
+// its model.
+func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]route.Target, *chat.Error) {
+	key, e := x.server.authorize(ctx, x.gen, &x.record)
+	if e != nil {
+		return nil, e
+	}
+	if e := checkContent(&ctx.Request.Header); e != nil {
+		return nil, e
+	}
+	x.request = x.server.request()
+	if e := x.request.Parse(ctx.Request.Body(), chat.Limits{}); e != nil {
+		return nil, e
+	}
+	x.stream = x.request.Stream
+	x.record.Stream = x.stream
+	m, ok := x.gen.catalog.Model(context.Background(), x.request.Model)
+	if !ok || !key.Allows(x.request.Model) {
+		return nil, noModel(x.request.Model)
+	}
+	x.model, x.record.Model = m, m.ID
+	if e := x.request.CheckModel(m.MaxTokens, m.Thinking); e != nil {
+		return nil, e
+	}
+	if x.stream && !x.http11 {
+		return nil, chat.Invalid("http_version", "stream", "A streamed answer needs HTTP/1.1; ask for a whole one over HTTP/1.0.")
+	}
+	targets := x.gen.targetsOf(m, &x.server.board)
+	if len(targets) == 0 {
+		return nil, noModel(x.request.Model)
+	}
+	return targets, nil
+}
+
+// checkContent refuses what is not a JSON document as it stands. A missing content type is taken for JSON: whether it
+// is one, the body says.
+func checkContent(h *fasthttp.RequestHeader) *chat.Error {
+	refuse := func(format string, args ...any) *chat.Error {
+		e := chat.Invalid("unsupported_media_type", "", format, args...)
+		e.Status = 415
+		return e
+	}
+	if e := h.Peek(fasthttp.HeaderContentEncoding); len(e) > 0 && !bytes.EqualFold(e, []byte("identity")) {
+		return refuse("The request's body must not be compressed.")
+	}
+	types := h.PeekAll(fasthttp.HeaderContentType)
+	if len(types) > 1 {
+		return refuse("The request has more than one Content-Type.")
+	}
+	if len(types) == 0 || len(types[0]) == 0 {
+		return nil
+	}
+	if !isJSON(types[0]) {
+		return refuse("The request's Content-Type must be application/json.")
+	}
+	_, parameters, _ := bytes.Cut(bytes.ToLower(types[0]), []byte(";"))
+	for p := range bytes.SplitSeq(parameters, []byte(";")) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(p), []byte("="))
+		if string(name) == "charset" && !bytes.Equal(bytes.Trim(value, `"`), []byte("utf-8")) {
+			return refuse("The request's body must be UTF-8.")
+		}
+	}
+	return nil
+}
+
+// resetAttempt makes ready for a try at x.target.
+func (x *exchange) resetAttempt() {
+	a, m := &x.attempt, x.model
+	a.Reset()
+	a.Request, a.Machine, a.Tenant = x.request, x.machine, x.record.Key
+	a.Summary.Describe(x.request)
+	a.Summary.RequestID = x.record.RequestID
+	a.Summary.Time = x.began
+	a.Summary.Attempt = x.record.Attempts
+	a.Summary.Random = x.random
+	a.Summary.Target = x.target.Model
+	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
+	a.Summary.Options = x.target.Options
+	x.machine.Reset(chat.MachineOptions{
+		Stream: x.stream, IncludeUsage: x.request.IncludeUsage,
+		ID: "chatcmpl-" + randomName(), Model: x.target.Model, Created: x.record.Began.Unix(),
+		Choices: x.request.N, PromptEstimate: int64(x.request.TextBytes+3) / 4, Aliases: a.Alias,
+	})
+}
+
+// appendSummary writes what a router is told of the request.
+func (x *exchange) appendSummary(dst []byte) []byte {
+	s := &x.attempt.Summary
+	s.Describe(x.request)
+	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
+	s.Target = ""
+	s.MaxTokens, s.DefaultMaxTokens = x.model.MaxTokens, x.model.DefaultMaxTokens
+	return s.Append(dst)
+}
+
+// describeRoute says in the response's head what was chosen and what became of the request on its way.
+func (x *exchange) describeRoute(h *fasthttp.ResponseHeader) {
+	set := func(name, value string) {
+		if value != "" && printable([]byte(strings.ReplaceAll(value, " ", ""))) {
+			h.Set(name, value)
+		}
+	}
+	set("x-gateway-model", x.record.Model)
+	if x.record.Attempts == 0 {
+		return
+	}
+	set("x-gateway-provider", x.record.Provider)
+	set("x-gateway-attempts", strconv.Itoa(x.record.Attempts))
+	set("x-upstream-request-id", x.record.UpstreamID)
+	if len(x.attempt.Warnings) == 0 {
+		return
+	}
+	var w []string
+	for _, warning := range x.attempt.Warnings {
+		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
+	}
+	set("x-gateway-warning", strings.Join(w, ", "))
+}
+
+var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnClamped: "clamped", abi.WarnChanged: "changed"}

@@ -1,0 +1,30 @@
+package proxy
+
+import "golang.org/x/sys/unix"
+
+// look polls the client's socket once, without waiting. Whatever the client sent is left where it is.
+func (c *clientConn) look() presence {
+	if c.raw == nil {
+		return present
+	}
+	is := present
+	err := c.raw.Control(func(fd uintptr) {
+		p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		for {
+			_, err := unix.Poll(p[:], 0)
+			if err != unix.EINTR {
+				break
+			}
+		}
+		switch {
+		case p[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0:
+			is = gone
+		case p[0].Revents&unix.POLLRDHUP != 0:
+			is = suspect
+		}
+	})
+	if err != nil {
+		return gone
+	}
+	return is
+}

@@ -1,0 +1,232 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/catalog"
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/proxy/sse"
+	"github.com/sluice-gateway/sluice/proxy/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/upstream"
+)
+
+// exchange is one chat completion in flight: a request, the attempts at its targets, and the answer.
+//
+// It lives from the handler to the last byte of the answer, on one goroutine. What belongs to the request (request,
+// and the body in the RequestCtx) is given back when the answer's head is sent; the rest when finish ends it.
+type exchange struct {
+	server *Server
+	gen    *generation
+	conn   *clientConn
+	record telemetry.Record
+
+	// Of the request; nil once the head of the answer is on its way.
+	request *chat.Request
+	model   *catalog.Model
+	http11  bool
+	stream  bool
+	random  uint64
+
+	// Of the attempt that is under way or has answered.
+	target   *route.Target
+	provider *provider
+	attempt  plugin.Attempt
+	response *upstream.Response
+	decoder  sse.Decoder
+	reader   dialect.Reader
+	batch    chat.Batch
+	native   bool // the host reads the answer
+	bodyEnd  bool // the answer's body has ended cleanly
+	began    time.Time
+	settled  bool // the target's statistics know the outcome
+
+	machine *chat.Machine // from the server's pool until finish
+	pump    pump
+
+	looked    time.Time // when the client's socket was last looked at
+	committed bool      // the head of a streamed answer has been sent
+	departed  bool
+	written   time.Time // when the client was last sent something, once committed
+	finished  bool
+}
+
+// errDeparted ends a wait whose client has gone.
+var errDeparted = errors.New("the client closed the connection")
+
+// errCommit ends the wait for a first event that has lasted for a heartbeat: the answer's head goes out, so that the
+// client sees a stream, and the wait goes on behind it.
+var errCommit = commitError{}
+
+type commitError struct{}
+
+func (commitError) Error() string   { return "silence before the first event" }
+func (commitError) Resumable() bool { return true }
+
+// Pace asks for an early tick where a probe is on its way.
+func (x *exchange) Pace() time.Duration {
+	if x.conn.probing {
+		return probeWait
+	}
+	return 0
+}
+
+// lookEvery is how often a client's socket is looked at while the provider keeps talking. Where it is silent the
+// connection to it ticks at least as often.
+const lookEvery = 250 * time.Millisecond
+
+// Tick is called by the connection to the provider while it waits, and by the exchange itself between events.
+func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
+	now := x.server.now()
+	x.looked = now
+	if x.conn.left(x.probe) {
+		x.departed = true
+		return errDeparted
+	}
+	if x.server.cut.Load() {
+		return x.server.shutdownError()
+	}
+	if !x.stream || x.server.heartbeat <= 0 {
+		return nil
+	}
+	if !x.committed {
+		if x.response != nil && now.Sub(x.written) >= x.server.heartbeat {
+			return errCommit
+		}
+		return nil
+	}
+	if now.Sub(x.written) >= x.server.heartbeat {
+		if _, err := x.conn.Write(heartbeatChunk); err != nil {
+			x.departed = true
+			return errDeparted
+		}
+		x.written = now
+	}
+	return nil
+}
+
+// heartbeat is a comment line: it dispatches no event. heartbeatChunk is the same as a chunk of a chunked body, which
+// is how it is written between the chunks of fasthttp: it has flushed after the last one.
+const heartbeat = ": keep-alive\n"
+
+var (
+	heartbeatChunk = []byte("d\r\n" + heartbeat + "\r\n")
+	interimHead    = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+)
+
+// probe writes something that a client must ignore.
+func (x *exchange) probe() bool {
+	switch {
+	case x.committed:
+		_, err := x.conn.Write(heartbeatChunk)
+		x.written = x.server.now()
+		return err == nil
+	case x.http11 && !x.conn.interim:
+		x.conn.interim = true
+		_, err := x.conn.Write(interimHead)
+		return err == nil
+	}
+	return false
+}
+
+// answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
+// with an error for the client of which nothing has been sent.
+func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Error {
+	now := x.server.now()
+	order, explain, err := x.gen.router.Order(ctx, nil, targets, now, x.appendSummary, func(err error) bool {
+		_, refused := errors.AsType[*chat.Error](err)
+		return refused
+	})
+	if err != nil {
+		return clientError(err)
+	}
+	if explain != "" {
+		x.server.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "why", explain)
+	}
+	var last *chat.Error
+	for _, i := range order {
+		x.record.Attempts++
+		e := x.try(ctx, &targets[i])
+		if e == nil {
+			return nil
+		}
+		last = e
+		if x.departed || !e.TryNext {
+			break
+		}
+		x.server.log.Debug("attempt failed", "request", x.record.RequestID, "provider", targets[i].Provider,
+			"target", targets[i].Model, "attempt", x.record.Attempts, "error", e)
+	}
+	return last
+}
+
+// finish accounts the exchange, once, on every way out, and gives back what it holds.
+func (x *exchange) finish() {
+	if x.finished {
+		return
+	}
+	x.finished = true
+	if x.response != nil {
+		x.response.Close()
+		x.response = nil
+	}
+	now := x.server.now()
+	failed := x.machine.Failed()
+	switch {
+	case x.target == nil:
+	case x.departed, failed != nil && !failed.TryNext:
+		x.settle(route.Neither, now)
+	case failed != nil:
+		x.settle(route.Failed, now)
+	default:
+		x.settle(route.Answered, now)
+	}
+	r := &x.record
+	r.Complete = x.machine.Complete() && !x.departed
+	u := x.machine.Usage()
+	r.PromptTokens, r.CompletionTokens = u.Prompt, u.Completion
+	r.CachedTokens, r.ReasoningTokens = u.Cached, u.Reasoning
+	r.UsageEstimated = u.Estimated
+	r.Dropped = x.machine.Dropped()
+	r.Fuel += x.attempt.Fuel
+	if x.departed {
+		r.Status, r.Code = 499, "client_closed_request"
+	} else if failed != nil && x.committed {
+		r.Code, r.Cause = failed.Code, failed
+	}
+	x.server.account.Request(r)
+	x.machine.Reset(chat.MachineOptions{})
+	x.server.machines.Put(x.machine)
+	x.machine = nil
+	if x.gen != nil {
+		x.gen.release()
+	}
+	x.server.active.Done()
+}
+
+// settle tells the target's statistics how the attempt ended, once.
+func (x *exchange) settle(o route.Outcome, now time.Time) {
+	if x.settled || x.target == nil {
+		return
+	}
+	x.settled = true
+	x.target.Stats.End(o, x.record.FirstEvent, now)
+}
+
+// releaseRequest gives back what only the request needed. After the head of an answer nothing of the request is kept.
+func (x *exchange) releaseRequest(ctx *fasthttp.RequestCtx) {
+	if x.request == nil {
+		return
+	}
+	x.request.Reset()
+	x.server.requests.Put(x.request)
+	x.request = nil
+	x.attempt.Request = nil
+	ctx.Request.ReleaseBody(0)
+}

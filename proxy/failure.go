@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// maxRetryAfter caps what a provider may tell clients to wait.
+const maxRetryAfter = time.Hour
+
+// clientError says what a client sees of an error. What it is made of stays with it for the log.
+func clientError(err error) *chat.Error {
+	var e *chat.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	var call *plugin.CallError
+	if errors.As(err, &call) {
+		return call.ClientError()
+	}
+	if errors.Is(err, errDeparted) {
+		return &chat.Error{Status: 499, Type: chat.TypeInvalidRequest, Code: "client_closed_request", Message: "The client closed the connection.", Cause: err}
+	}
+	var up *upstream.Error
+	if errors.As(err, &up) {
+		return upstreamError(up)
+	}
+	return &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
+}
+
+// upstreamError is for what went wrong on the way to a provider and back.
+func upstreamError(err *upstream.Error) *chat.Error {
+	var e *chat.Error
+	switch err.Kind {
+	case upstream.Timeout:
+		e = chat.Fail(abi.FailTimeout, "", "", "")
+	case upstream.Truncated:
+		e = chat.Truncated()
+	case upstream.BadAnswer, upstream.TooLarge:
+		e = chat.Fail(abi.FailBadAnswer, "", "", "")
+	case upstream.Busy:
+		e = &chat.Error{
+			Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", TryNext: true, RetryAfter: time.Second,
+			Message: "All connections to the provider are in use.",
+		}
+	case upstream.BadRequest:
+		e = chat.Fail(abi.FailServer, "plugin_protocol", "", "The plugin for this provider gave a result that cannot be used.")
+	default:
+		e = &chat.Error{Status: 502, Type: chat.TypeUpstream, Code: "upstream_unreachable", TryNext: true, Message: "The provider could not be reached."}
+	}
+	e.Cause = err
+	return e
+}
+
+// badAnswer is for an answer of a provider that cannot be read.
+func badAnswer(err error) error {
+	if e, ok := errors.AsType[*chat.Error](err); ok {
+		return e
+	}
+	e := chat.Fail(abi.FailBadAnswer, "", "", "")
+	e.Cause = err
+	return e
+}
+
+// retryAfter reads how long a provider wants to be left alone: retry-after-ms, else retry-after in seconds or as a
+// date (RFC 9110, section 10.2.3). 0 where it does not say, or says nonsense.
+func retryAfter(header func(name string) []byte, now time.Time) time.Duration {
+	wait := time.Duration(0)
+	if v := string(header("retry-after-ms")); v != "" {
+		if ms, err := strconv.ParseFloat(v, 64); err == nil && ms > 0 {
+			wait = time.Duration(min(ms, float64(maxRetryAfter.Milliseconds()))) * time.Millisecond
+		}
+	}
+	if v := string(header("retry-after")); wait == 0 && v != "" {
+		if s, err := strconv.ParseFloat(v, 64); err == nil {
+			if s > 0 {
+				wait = time.Duration(min(s, maxRetryAfter.Seconds()) * float64(time.Second))
+			}
+		} else if t, err := http.ParseTime(v); err == nil {
+			wait = t.Sub(now)
+		}
+	}
+	return max(0, min(wait, maxRetryAfter))
+}

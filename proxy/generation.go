@@ -1,0 +1,273 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync/atomic"
+
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/sluice-gateway/sluice/proxy/access"
+	"github.com/sluice-gateway/sluice/proxy/catalog"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/proxy/upstream"
+)
+
+// generation is a configuration with everything that was built from it: keys, models, connections to providers, and
+// loaded plugins. It does not change once it serves. A request pins the generation that it began with; the last one to
+// leave closes it.
+type generation struct {
+	config    *config.Config
+	keys      *access.Keys // nil: anyone may use everything
+	catalog   *catalog.Catalog
+	plugins   *plugin.Generation
+	providers map[string]*provider
+	targets   map[string][]route.Target // by configured model
+	router    route.Router
+
+	// refs counts the requests in flight, and one for being current.
+	refs atomic.Int64
+	done chan struct{} // closed when everything is
+}
+
+// provider is what sends to one configured provider.
+type provider struct {
+	name    string
+	binding *plugin.Binding
+	client  *upstream.Client // nil: the plugin answers by itself
+
+	// redact replaces credentials in what a provider said, before anything else reads it.
+	redact func([]byte) []byte
+}
+
+// acquire pins the generation; it fails where the last reference has gone.
+func (g *generation) acquire() bool {
+	for {
+		n := g.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if g.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (g *generation) release() {
+	if g.refs.Add(-1) == 0 {
+		// The last reference is mostly a request's: its goroutine has a client to serve.
+		go g.close()
+	}
+}
+
+func (g *generation) close() {
+	if g.catalog != nil {
+		g.catalog.Close()
+	}
+	for _, p := range g.providers {
+		if p.client != nil {
+			p.client.Close()
+		}
+	}
+	if g.plugins != nil {
+		g.plugins.Release()
+	}
+	close(g.done)
+}
+
+// NoPluginError says that a bundled plugin was not built into the binary.
+type NoPluginError struct{ Plugin string }
+
+// Error says what to do about it.
+func (e *NoPluginError) Error() string {
+	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
+}
+
+// BuildError says that a configuration is valid but cannot be served: a plugin is missing, is not one, or refuses its
+// settings.
+type BuildError struct{ Err error }
+
+func (e *BuildError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// build makes a generation of a configuration. bundled holds the modules of the bundled plugins, NAME.wasm. All of it
+// succeeds, or nothing remains.
+func (s *Server) build(ctx context.Context, cfg *config.Config, bundled fs.FS) (*generation, error) {
+	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{})}
+	g.refs.Store(1)
+	if err := s.fill(ctx, g, bundled); err != nil {
+		g.close()
+		return nil, &BuildError{err}
+	}
+	return g, nil
+}
+
+func (s *Server) fill(ctx context.Context, g *generation, bundled fs.FS) error {
+	cfg := g.config
+	specs, err := readPlugins(cfg, bundled)
+	if err != nil {
+		return err
+	}
+	if g.plugins, err = s.plugins.Load(ctx, specs); err != nil {
+		return err
+	}
+	redact := redactor(cfg)
+	var errs []error
+	for i := range cfg.Providers {
+		p := &cfg.Providers[i]
+		if p.Off != "" {
+			continue
+		}
+		built, err := s.provider(ctx, g, p, redact)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("provider %s: %w", p.Name, err))
+			continue
+		}
+		g.providers[p.Name] = built
+	}
+	if r := cfg.Router; r.Plugin != "" {
+		b, err := g.plugins.Plugin(r.Plugin).Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("router: %w", err))
+		} else {
+			g.router.Chooser = b
+		}
+		g.router.Failed = func(err error) { s.log.Warn("router failed, the configured order is used", "error", err) }
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		for _, t := range m.Targets {
+			if g.providers[t.Provider] == nil {
+				continue
+			}
+			g.targets[m.ID] = append(g.targets[m.ID], route.Target{
+				Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
+				Input: m.Pricing.Input, Output: m.Pricing.Output, Options: t.Options, Stats: s.board.Stats(t.Provider, t.Model),
+			})
+		}
+	}
+	if cfg.Server.Auth == config.AuthKeys {
+		g.keys = access.New(cfg.Keys)
+	}
+	g.catalog = catalog.New(cfg, &lister{gen: g}, catalog.Options{Fetched: func(provider string, models int, err error) {
+		if err != nil {
+			s.log.Warn("list models", "provider", provider, "error", err)
+			return
+		}
+		s.log.Debug("list models", "provider", provider, "models", models)
+	}})
+	return nil
+}
+
+func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider, redact func([]byte) []byte) (*provider, error) {
+	b, err := g.plugins.Plugin(p.Plugin).Bind(ctx, plugin.BindingConfig{
+		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redact,
+		CredentialHeader: p.Auth.Header, CredentialQuery: p.Auth.Query,
+	})
+	if err != nil {
+		return nil, err
+	}
+	built := &provider{name: p.Name, binding: b, redact: redact}
+	if p.BaseURL == "" {
+		return built, nil
+	}
+	built.client, err = upstream.New(upstream.Config{
+		Name:         p.Name,
+		BaseURL:      p.BaseURL,
+		Credential:   upstream.Credential{Header: p.Auth.Header, Prefix: p.Auth.Prefix, Query: p.Auth.Query, Secret: string(p.Auth.Secret)},
+		MaxConns:     p.MaxConns,
+		AllowPrivate: p.AllowPrivate,
+		Timeouts: upstream.Timeouts{
+			Connect: p.Timeout.Connect, TLS: p.Timeout.TLS, FirstByte: p.Timeout.FirstByte,
+			Idle: p.Timeout.Idle, Total: p.Timeout.Total, Write: p.Timeout.Write,
+		},
+	})
+	return built, err
+}
+
+// readPlugins reads the modules of the plugins that are in use.
+func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
+	var specs []plugin.Spec
+	var errs []error
+	for i := range cfg.Plugins {
+		p := &cfg.Plugins[i]
+		if !p.InUse {
+			continue
+		}
+		wasm, err := readPlugin(p, bundled)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		spec := plugin.Spec{Name: p.Name, Wasm: wasm}
+		switch p.Isolation {
+		case config.IsolationKey:
+			spec.Isolation = plugin.PerKey
+		case config.IsolationCall:
+			spec.Isolation = plugin.PerCall
+		default:
+			spec.Isolation = plugin.Shared
+		}
+		specs = append(specs, spec)
+	}
+	return specs, errors.Join(errs...)
+}
+
+func readPlugin(p *config.Plugin, bundled fs.FS) ([]byte, error) {
+	if p.File == "" {
+		wasm, err := fs.ReadFile(bundled, p.Name+".wasm")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &NoPluginError{p.Name}
+		}
+		return wasm, err
+	}
+	wasm, err := os.ReadFile(p.File)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
+	}
+	if sum := sha256.Sum256(wasm); hex.EncodeToString(sum[:]) != p.SHA256 {
+		return nil, fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, sum)
+	}
+	return wasm, nil
+}
+
+// redactor replaces every configured credential by value.
+func redactor(cfg *config.Config) func([]byte) []byte {
+	var secrets []string
+	for i := range cfg.Providers {
+		secrets = append(secrets, string(cfg.Providers[i].Auth.Secret))
+	}
+	for i := range cfg.Keys {
+		secrets = append(secrets, string(cfg.Keys[i].Secret))
+	}
+	return upstream.NewRedactor(secrets...).Redact
+}
+
+// targetsOf returns the targets of a model that can be used. A model that a provider lists has that one.
+func (g *generation) targetsOf(m *catalog.Model, board *route.Board) []route.Target {
+	if targets, ok := g.targets[m.ID]; ok {
+		return targets
+	}
+	var targets []route.Target
+	for _, t := range m.Targets {
+		if g.providers[t.Provider] == nil {
+			continue
+		}
+		targets = append(targets, route.Target{
+			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
+			Input: m.Pricing.Input, Output: m.Pricing.Output, Options: t.Options, Stats: board.Stats(t.Provider, t.Model),
+		})
+	}
+	return targets
+}

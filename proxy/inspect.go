@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+)
+
+// PluginInfo describes a plugin that the binary holds or the configuration names.
+type PluginInfo struct {
+	Name      string
+	Kind      string // "provider", "router", or both; "" where it could not be loaded
+	From      string // "built in", or the file
+	InUse     bool
+	Isolation string
+	Size      int
+	SHA256    string
+}
+
+// InspectPlugins loads every plugin that is built in or configured and says what it is. Its error is of those that
+// could not be loaded; the others are described all the same.
+func InspectPlugins(ctx context.Context, cfg *config.Config, bundled fs.FS, names []string, cacheDir string) ([]PluginInfo, error) {
+	all := slices.Clone(cfg.Plugins)
+	for _, name := range names {
+		if cfg.Plugin(name) == nil {
+			all = append(all, config.Plugin{Name: name, Isolation: config.IsolationShared})
+		}
+	}
+	slices.SortFunc(all, func(a, b config.Plugin) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	host, err := plugin.New(pluginOptions(cacheDir, nil, nil))
+	if err != nil {
+		return nil, err
+	}
+	var infos []PluginInfo
+	var errs []error
+	for i := range all {
+		info, err := inspect(ctx, host, &all[i], bundled)
+		infos = append(infos, info)
+		errs = append(errs, err)
+	}
+	return infos, errors.Join(append(errs, host.Close())...)
+}
+
+func inspect(ctx context.Context, host *plugin.Host, p *config.Plugin, bundled fs.FS) (PluginInfo, error) {
+	info := PluginInfo{Name: p.Name, From: p.File, InUse: p.InUse, Isolation: p.Isolation}
+	if p.File == "" {
+		info.From = "built in"
+	}
+	wasm, err := readPlugin(p, bundled)
+	if err != nil {
+		return info, err
+	}
+	sum := sha256.Sum256(wasm)
+	info.Size, info.SHA256 = len(wasm), hex.EncodeToString(sum[:])
+	g, err := host.Load(ctx, []plugin.Spec{{Name: p.Name, Wasm: wasm}})
+	if err != nil {
+		return info, err
+	}
+	defer g.Release()
+	loaded := g.Plugin(p.Name)
+	switch {
+	case loaded.Provider() && loaded.Router():
+		info.Kind = "provider, router"
+	case loaded.Provider():
+		info.Kind = "provider"
+	default:
+		info.Kind = "router"
+	}
+	return info, nil
+}

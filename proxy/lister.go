@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/catalog"
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/upstream"
+)
+
+const (
+	maxListBody  = 8 << 20
+	maxListPages = 32
+)
+
+// lister asks a provider for the models that it has, through the provider's plugin.
+type lister struct {
+	gen *generation
+}
+
+// ListModels reads every page of a provider's list.
+func (l *lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, error) {
+	p := l.gen.providers[name]
+	if p == nil || p.client == nil {
+		return nil, fmt.Errorf("provider %s has no list", name)
+	}
+	var all []catalog.Listed
+	var cursor []byte
+	for range maxListPages {
+		page, next, err := l.page(ctx, p, cursor)
+		if err != nil {
+			return nil, fmt.Errorf("list models of %s: %w", name, err)
+		}
+		all = append(all, page...)
+		if next == "" {
+			return all, nil
+		}
+		cursor = []byte(next)
+	}
+	return nil, fmt.Errorf("list models of %s: more than %d pages", name, maxListPages)
+}
+
+func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalog.Listed, string, error) {
+	out, err := p.binding.List(ctx, cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	headers := make([]upstream.Header, len(out.Headers))
+	for i, h := range out.Headers {
+		headers[i] = upstream.Header(h)
+	}
+	response, err := p.client.Do(ctx, &upstream.Request{Method: "GET", Path: out.Path, Headers: headers, Accept: "application/json"}, patience{ctx})
+	if err != nil {
+		return nil, "", err
+	}
+	defer response.Close()
+	body, err := response.ReadAll(nil, maxListBody)
+	if err != nil {
+		return nil, "", err
+	}
+	status := response.Status()
+	if status >= 300 {
+		body = p.redact(body)
+	}
+	page, err := p.binding.Models(ctx, status, func(name []byte) []byte { return response.Header(string(name)) }, body)
+	if err != nil {
+		return nil, "", err
+	}
+	if status >= 300 {
+		return nil, "", chat.Fail(0, "", "", fmt.Sprintf("the provider answered %d", status))
+	}
+	listed := make([]catalog.Listed, 0, len(page.Models))
+	for _, raw := range page.Models {
+		var m catalog.Listed
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return nil, "", fmt.Errorf("a model of the list: %w", err)
+		}
+		listed = append(listed, m)
+	}
+	return listed, page.Next, nil
+}
+
+// patience ends a wait for a provider with its context.
+type patience struct{ ctx context.Context }
+
+func (p patience) Tick(upstream.Phase, time.Duration) error { return p.ctx.Err() }

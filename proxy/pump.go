@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime/debug"
+)
+
+// pump is the body of a streamed answer. fasthttp calls WriteTo after it has flushed the head; each Write becomes one
+// chunk and one system call. One goroutine reads from the provider, translates and writes.
+type pump struct{ x *exchange }
+
+// SupportsBodyWriteTo makes fasthttp use WriteTo.
+func (p *pump) SupportsBodyWriteTo() bool { return true }
+
+// Read is never called, since SupportsBodyWriteTo says so.
+func (p *pump) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// WriteTo writes the stream to its end. An error makes fasthttp close the connection without the end of the body.
+func (p *pump) WriteTo(w io.Writer) (n int64, err error) {
+	x := p.x
+	defer func() {
+		if r := recover(); r != nil {
+			x.server.panicked(x.record.RequestID, r, debug.Stack())
+			err = fmt.Errorf("panic: %v", r)
+		}
+		x.record.Bytes = n
+		if err != nil && x.departed {
+			// It has left: the access log says so, and there is nobody to tell.
+			err = errDeparted
+		}
+		x.finish()
+	}()
+	x.committed = true
+	x.written = x.server.now()
+	for {
+		if out := x.machine.Output(); len(out) > 0 {
+			m, err := w.Write(out)
+			n += int64(m)
+			if err != nil {
+				x.departed = true
+				return n, err
+			}
+			x.machine.Take()
+			x.written = x.server.now()
+		}
+		if x.machine.Complete() || x.machine.Failed() != nil {
+			x.drain()
+			return n, nil
+		}
+		if err := x.advance(context.Background()); err != nil {
+			if x.departed {
+				return n, err
+			}
+			x.machine.Fail(clientError(err))
+		}
+	}
+}
+
+// Close ends an exchange whose stream could not be written, or was. fasthttp calls it on every way out.
+func (p *pump) Close() error {
+	if !p.x.finished {
+		p.x.departed = true
+	}
+	p.x.finish()
+	return nil
+}

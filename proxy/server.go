@@ -1,0 +1,240 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/catalog"
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/proxy/telemetry"
+)
+
+const (
+	// readBuffer holds a request's head: a larger one is 431.
+	readBuffer = 32 << 10
+
+	// cutGrace is how long streams that were cut at the end of a shutdown get to write their error frames.
+	cutGrace = 2 * time.Second
+
+	// keepBody is how large a buffer may be to be kept for another request.
+	keepBody = 256 << 10
+)
+
+// Options are what a Server is made of.
+type Options struct {
+	Config  *config.Config
+	Bundled fs.FS        // the modules of the bundled plugins, NAME.wasm; nil for none
+	Log     *slog.Logger // nil: nothing is logged
+	// CacheDir is where compiled plugins are kept between starts; Config.Server.CacheDir comes first. "": nowhere.
+	CacheDir string
+	// PluginLog lets plugins write to Log, at debug level.
+	PluginLog bool
+}
+
+// Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.
+type Server struct {
+	log       *slog.Logger
+	account   telemetry.Log
+	plugins   *plugin.Host
+	board     route.Board
+	http      fasthttp.Server
+	now       func() time.Time
+	heartbeat time.Duration // 0: none
+
+	current atomic.Pointer[generation]
+
+	machines sync.Pool // *chat.Machine
+	requests sync.Pool // *chat.Request
+	bodies   buffers
+
+	active sync.WaitGroup // exchanges in flight
+	cut    atomic.Bool    // the time to finish is over
+	panics atomic.Int64
+
+	closeOnce sync.Once
+	shut      sync.Once
+}
+
+// New builds the gateway that a configuration describes. It loads and compiles the plugins in use, and fails with all
+// that is wrong with them.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg := o.Config
+	if cfg.Server.CacheDir != "" {
+		o.CacheDir = cfg.Server.CacheDir
+	}
+	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now, heartbeat: cfg.Server.Heartbeat}
+	var pluginLog *slog.Logger
+	if o.PluginLog {
+		pluginLog = o.Log
+	}
+	host, err := plugin.New(pluginOptions(o.CacheDir, o.Log, pluginLog))
+	if err != nil {
+		return nil, fmt.Errorf("plugin engine: %w", err)
+	}
+	s.plugins = host
+	g, err := s.build(ctx, cfg, o.Bundled)
+	if err != nil {
+		return nil, errors.Join(err, host.Close())
+	}
+	s.current.Store(g)
+	s.http = fasthttp.Server{
+		Handler:                      s.handle,
+		ErrorHandler:                 s.unreadable,
+		ExpectHandler:                s.expect,
+		Logger:                       quiet{s.log},
+		Concurrency:                  cfg.Server.MaxConns,
+		ReadBufferSize:               readBuffer,
+		ReadTimeout:                  cfg.Server.ReadTimeout,
+		IdleTimeout:                  cfg.Server.IdleTimeout,
+		MaxRequestBodySize:           int(cfg.Server.MaxBody),
+		DisablePreParseMultipartForm: true,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		CloseOnShutdown:              true,
+		SecureErrorLogMessage:        true,
+	}
+	return s, nil
+}
+
+func pluginOptions(cacheDir string, log, pluginLog *slog.Logger) plugin.Options {
+	return plugin.Options{Engine: engine.Options{CacheDir: cacheDir}, Log: log, PluginLog: pluginLog}
+}
+
+// Serve accepts connections from ln until Shutdown or Close. It returns nil after either.
+func (s *Server) Serve(ln net.Listener) error {
+	return s.http.Serve(&listener{Listener: ln, writeTimeout: s.current.Load().config.Server.WriteTimeout})
+}
+
+// Shutdown stops accepting connections and waits for what is in flight. Where ctx ends first, streams that are still
+// open get an error frame, answers that have not begun a 503, and ctx's error is returned. The Server cannot be used
+// after it.
+func (s *Server) Shutdown(ctx context.Context) (err error) {
+	s.shut.Do(func() {
+		if err = s.http.ShutdownWithContext(ctx); err != nil {
+			s.cut.Store(true)
+			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
+			defer cancel()
+			s.wait(grace)
+		}
+		s.Close()
+	})
+	return err
+}
+
+// wait waits until no exchange is in flight, or ctx ends.
+func (s *Server) wait(ctx context.Context) {
+	idle := make(chan struct{})
+	go func() {
+		s.active.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done():
+	}
+}
+
+// Close gives back what the Server holds: plugins, connections to providers, goroutines. It is for a Server that has
+// been shut down or never served.
+func (s *Server) Close() {
+	s.closeOnce.Do(func() {
+		if g := s.current.Swap(nil); g != nil {
+			g.release()
+			<-g.done
+		}
+		if err := s.plugins.Close(); err != nil {
+			s.log.Warn("close plugin engine", "error", err)
+		}
+	})
+}
+
+// acquire pins the current generation; nil after Close.
+func (s *Server) acquire() *generation {
+	for {
+		g := s.current.Load()
+		if g == nil || g.acquire() {
+			return g
+		}
+	}
+}
+
+// Models is what GET /v1/models lists for a key that may use everything.
+func (s *Server) Models(ctx context.Context) []*catalog.Model {
+	g := s.acquire()
+	if g == nil {
+		return nil
+	}
+	defer g.release()
+	return g.catalog.List(ctx)
+}
+
+// shutdownError is what a request gets that the end of a shutdown overtook.
+func (s *Server) shutdownError() *chat.Error {
+	return &chat.Error{
+		Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
+		RetryAfter: time.Second,
+	}
+}
+
+// panicked counts a panic of the host. The stack goes to the log, never the panic's value, which may hold anything.
+func (s *Server) panicked(request string, value any, stack []byte) {
+	s.panics.Add(1)
+	s.log.Error("panic", "request", request, "type", fmt.Sprintf("%T", value), "stack", string(stack))
+}
+
+func (s *Server) machine() *chat.Machine {
+	if m, ok := s.machines.Get().(*chat.Machine); ok {
+		return m
+	}
+	return new(chat.Machine)
+}
+
+func (s *Server) request() *chat.Request {
+	if r, ok := s.requests.Get().(*chat.Request); ok {
+		return r
+	}
+	return new(chat.Request)
+}
+
+// buffers keeps the memory of whole answers.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() []byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return (*p)[:0]
+	}
+	return make([]byte, 0, 4<<10)
+}
+
+func (b *buffers) put(p []byte) {
+	if cap(p) == 0 || cap(p) > keepBody {
+		return
+	}
+	b.pool.Put(&p)
+}
+
+// quiet is fasthttp's logger. What it has to say of a connection, that it broke, the access log says of its request.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Printf(format string, args ...any) {
+	q.log.Debug("connection", "text", fmt.Sprintf(format, args...))
+}
+
+var _ io.Closer = (*pump)(nil)
