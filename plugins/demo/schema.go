@@ -6,7 +6,7 @@ import "github.com/sluice-gateway/sluice/sdk/json"
 // keep a call within the output that the gateway grants to a short request, whatever its schema repeats.
 const (
 	maxDepth    = 8
-	maxDocument = 16 << 10 // bytes, of all choices together
+	maxDocument = 4 << 10 // bytes, of all choices together
 )
 
 // generator writes values that fit a JSON schema: of an object the required members, of an enumeration the first value,

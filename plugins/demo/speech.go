@@ -31,7 +31,7 @@ func appendReply(dst []byte, c *conversation) []byte {
 		"the stream and the token counts around it are real."...)
 }
 
-// appendQuote appends the beginning of a text in quotes, as one line.
+// appendQuote appends the beginning of a text in quotes, as one line, and ends the sentence if the text does not.
 func appendQuote(dst, text []byte) []byte {
 	cut := len(text) > maxQuote
 	if cut {
@@ -53,9 +53,14 @@ func appendQuote(dst, text []byte) []byte {
 		dst = append(dst, b)
 	}
 	if cut {
-		dst = append(dst, "…"...)
+		return append(dst, "…”"...)
 	}
-	return append(dst, "”."...)
+	dst = append(dst, "”"...)
+	switch text[len(text)-1] {
+	case '.', '!', '?':
+		return dst
+	}
+	return append(dst, '.')
 }
 
 // appendThoughts appends the reasoning that stands before an answer.

@@ -10,8 +10,8 @@
 //   - max_tokens and max_completion_tokens become one member, under the name that the model takes. If both are there,
 //     max_completion_tokens counts.
 //   - thinking, which the upstream does not know, becomes reasoning_effort: low for a budget under 4,096 tokens, medium
-//     under 16,384 and without a budget, high from there. It wins over a reasoning_effort beside it. Where thinking is
-//     disabled both are removed.
+//     under 16,384 and without a budget, high from there. It wins over a reasoning_effort beside it, but for adaptive
+//     thinking, which leaves that as it is. Where thinking is disabled both are removed.
 //   - reasoning_content, reasoning_details and thinking_blocks of earlier turns are removed, and so is cache_control:
 //     an upstream that does not know them refuses the request.
 //
@@ -31,5 +31,6 @@
 //	drop               a list of other members to remove: a name, or a JSON pointer with * for every element.
 //	set                a table of members to set.
 //	path, models_path  in place of /chat/completions and /models.
-//	answer             a table of options for the gateway's reading of the answer.
+//	answer             a table for the gateway's reading of the answer: think_tags = true takes <think>…</think> at its
+//	                   beginning for reasoning, reasoning_format names the format of its reasoning.
 package main

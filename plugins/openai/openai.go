@@ -144,6 +144,10 @@ func editThinking(r *provider.Request, o *options) {
 		}
 		return
 	}
+	r.Warn(abi.WarnChanged, "thinking")
+	if thinking.Get("type").Is("adaptive") && r.Has(sdk.FlagReasoning) {
+		return // the effort beside it is what the client wants the model to adapt to
+	}
 	effort := "medium"
 	if budget, ok := thinking.Get("budget_tokens").Int(); ok {
 		switch {
@@ -154,7 +158,6 @@ func editThinking(r *provider.Request, o *options) {
 		}
 	}
 	r.SetText("/reasoning_effort", []byte(effort))
-	r.Warn(abi.WarnChanged, "thinking")
 }
 
 // editHistory removes what only the gateway's own convention has in messages.

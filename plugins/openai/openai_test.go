@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+var suite = plugintest.Suite{
+	Package: ".",
+	Use: plugintest.Use{
+		Paths: []string{"/chat/completions", "/models", "/openai/deployments/*/chat/completions"},
+	},
+}
+
+func TestVectors(t *testing.T) { suite.Test(t) }
+
+func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
+
+// forms calls f with the plugin in every form.
+func forms(t *testing.T, settings string, f func(t *testing.T, b *plugin.Binding)) {
+	s := suite
+	s.Use.Settings = settings
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		b := s.Bind(t, h, form)
+		t.Run(form.String(), func(t *testing.T) { f(t, b) })
+	}
+}
+
+func TestConfigureRefusesBadOptions(t *testing.T) {
+	h := plugintest.Host(t)
+	for name, settings := range map[string]string{
+		"max_tokens_member": `{"max_tokens_member":"tokens"}`,
+		"thinking":          `{"thinking":"maybe"}`,
+		"reasoning_history": `{"reasoning_history":["content"]}`,
+		"wrong kind":        `{"stream_usage":"no"}`,
+		"drop":              `{"drop":"seed"}`,
+		"set":               `{"set":[1]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+				_, err := suite.Load(t, h, form).Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)})
+				if err == nil || !strings.Contains(err.Error(), "options: ") {
+					t.Errorf("%v: error %v, want one that names the option", form, err)
+				}
+			}
+		})
+	}
+}
+
+func TestListOfModels(t *testing.T) {
+	const settings = `{"models_path":"/models"}`
+	forms(t, settings, func(t *testing.T, b *plugin.Binding) {
+		out, err := b.List(context.Background(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Path != "/models" || len(out.Headers) != 0 {
+			t.Errorf("the request is %+v", out)
+		}
+		for name, test := range map[string]struct{ body, want string }{
+			"openai": {
+				`{"object":"list","data":[{"id":"gpt-4o","object":"model","created":1715367049,"owned_by":"system"},{"id":"o3"}]}`,
+				`{"id":"gpt-4o","owned_by":"system","created":1715367049} {"id":"o3"}`,
+			},
+			"names": {
+				`{"data":[{"id":"a/b","name":"A \"B\"","created":1.5,"context_length":8192}]}`,
+				`{"id":"a/b","display_name":"A \"B\""}`,
+			},
+			"bare array":      {`[{"id":"x","owned_by":"y"}]`, `{"id":"x","owned_by":"y"}`},
+			"nothing":         {`{"data":[]}`, ``},
+			"without an id":   {`{"data":[{"object":"model"},7,{"id":"z"}]}`, `{"id":"z"}`},
+			"an endless name": {`{"data":[{"id":"` + strings.Repeat("x", 300) + `"}]}`, ``},
+		} {
+			t.Run(name, func(t *testing.T) {
+				page, err := b.Models(context.Background(), 200, nil, []byte(test.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got []string
+				for _, m := range page.Models {
+					got = append(got, string(m))
+				}
+				if s := strings.Join(got, " "); s != test.want || page.Next != "" {
+					t.Errorf("models %s, next %q, want %s", s, page.Next, test.want)
+				}
+			})
+		}
+	})
+}
+
+func TestListThatFails(t *testing.T) {
+	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+		for name, test := range map[string]struct {
+			status int
+			body   string
+			want   string
+		}{
+			"bad key":     {401, `{"error":{}}`, "upstream_auth_failed"},
+			"forbidden":   {403, ``, "upstream_auth_failed"},
+			"too many":    {429, ``, "rate_limit_exceeded"},
+			"overloaded":  {503, ``, "overloaded"},
+			"broken":      {500, `<html>`, "upstream_error"},
+			"not json":    {200, `<html>`, "upstream_bad_answer"},
+			"cut":         {200, `{"data":[{"id":"x"}`, "upstream_bad_answer"},
+			"no list":     {200, `{"object":"list"}`, "upstream_bad_answer"},
+			"other shape": {200, `{"data":{}}`, "upstream_bad_answer"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				page, err := b.Models(context.Background(), test.status, nil, []byte(test.body))
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error %v, want %s", err, test.want)
+				}
+				if len(page.Models) != 0 {
+					t.Errorf("%d models beside the error", len(page.Models))
+				}
+			})
+		}
+	})
+}
+
+// FuzzModels feeds the reader of model lists, the one thing here that reads a provider's bytes.
+func FuzzModels(f *testing.F) {
+	for _, seed := range []string{`{"data":[{"id":"x","created":1,"owned_by":"y"}]}`, `[{"id":"\ud83d"}]`, `{"data":`, `[[[`, `null`} {
+		f.Add(seed)
+	}
+	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
+	f.Fuzz(func(t *testing.T, body string) {
+		_, err := b.Models(context.Background(), 200, nil, []byte(body))
+		var failed *plugin.CallError
+		if errors.As(err, &failed) {
+			t.Errorf("the plugin failed: %v", err)
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package plugintest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var builds struct {
+	sync.Mutex
+	done map[string]func() ([]byte, error)
+}
+
+// Build builds a plugin and returns the module, which must not be changed. pkg is the folder of its package main,
+// relative to the folder of the go.mod above the test: "." or "./plugins/openai".
+func Build(tb testing.TB, pkg string) []byte {
+	tb.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		tb.Fatalf("plugintest: %v", err)
+	}
+	dir := filepath.Join(root, pkg)
+	builds.Lock()
+	if builds.done == nil {
+		builds.done = make(map[string]func() ([]byte, error))
+	}
+	once := builds.done[dir]
+	if once == nil {
+		once = sync.OnceValues(func() ([]byte, error) { return build(root, dir) })
+		builds.done[dir] = once
+	}
+	builds.Unlock()
+	wasm, err := once()
+	if err != nil {
+		tb.Fatalf("plugintest: %v", err)
+	}
+	return wasm
+}
+
+// moduleRoot is the folder of the go.mod above the working folder, which is that of the package under test.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("no go.mod above the working folder")
+		}
+		dir = parent
+	}
+}
+
+// cacheDir makes a folder below the user's cache folder that nobody else can write.
+func cacheDir(name string) (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(base, "sluice-plugintest", name)
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// build runs go build under a lock that other test processes respect. The lock keeps two of them from linking the same
+// module at once; a module that is up to date is not linked again.
+func build(root, dir string) ([]byte, error) {
+	if err := watch(dir, filepath.Join(root, "sdk")); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(dir))
+	out, err := cacheDir(filepath.Join("modules", hex.EncodeToString(sum[:8])))
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lock(filepath.Join(out, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	file := filepath.Join(out, "plugin.wasm")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS="+guestFlags(os.Getenv("GOFLAGS")))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return nil, errors.New("go build in " + dir + ": " + err.Error() + "\n" + string(output))
+	}
+	return os.ReadFile(file)
+}
+
+// guestFlags drops the flags that the tests of the host are run with and that no guest can be built with.
+func guestFlags(flags string) string {
+	fields := slices.DeleteFunc(strings.Fields(flags), func(f string) bool {
+		name := strings.TrimLeft(strings.SplitN(f, "=", 2)[0], "-")
+		return name == "race" || name == "msan" || name == "asan" || strings.HasPrefix(name, "cover") || name == "buildmode"
+	})
+	return strings.Join(fields, " ")
+}
+
+// watch looks at the sources of a guest, so that the go command, which sees what a test looks at, does not take a cached
+// result for current after one of them has changed.
+func watch(dirs ...string) error {
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist) && path == dir:
+				return nil
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "testdata":
+				return fs.SkipDir
+			case strings.HasSuffix(path, ".go"):
+				_, err = os.Stat(path)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+// Package plugintest tests plugins the way the gateway runs them.
+//
+// A Suite is a plugin and a folder of vectors: requests of clients, answers of upstreams, and what must come of them. It
+// runs each vector through the host's side of the ABI with the plugin as Go code in the test's own process, as a module
+// on an instance that has served nobody else, and as a module on an instance that has served all the other vectors. All
+// three must give the same bytes; a plugin that carries something from one request to the next fails there.
+//
+//	func TestVectors(t *testing.T) {
+//		suite := plugintest.Suite{Package: ".", Use: plugintest.Use{Paths: []string{"/v1/chat"}}}
+//		suite.Test(t)
+//	}
+//
+// The test belongs to the plugin's package main, whose init function has registered the plugin.
+//
+// # Vectors
+//
+// Every folder below testdata/vectors that holds a request.json is a vector and names a subtest:
+//
+//	request.json  the client's request
+//	answer.sse    the upstream's answer as server-sent events, or
+//	answer.json   as one document; neither, where the plugin answers itself or only its request matters
+//	vector.json   what else there is to say (see Vector); may be missing
+//	want.txt      what must come of it; go test -update writes it
+//
+// A change of want.txt is the review of a change of the plugin.
+//
+// A module is built by go build into the user's cache folder, once a process, and linked again only if it is stale.
+//
+// A native plugin shares one host variable with its process, so that native calls run one at a time; all else here may be
+// used from parallel tests.
+package plugintest
