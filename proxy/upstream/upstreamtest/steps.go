@@ -223,11 +223,6 @@ func Reset() Step {
 	}
 }
 
-// SmallReceiveBuffer makes the kernel take few bytes from the client that nobody has read yet.
-func SmallReceiveBuffer() Step {
-	return func(c *Conn) error { return c.tcp().SetReadBuffer(4 << 10) }
-}
-
 // Within fails the script when the rest of it reads or writes nothing for so long. It keeps a broken client from
 // blocking a test for ever.
 func Within(d time.Duration) Step {
