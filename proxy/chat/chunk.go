@@ -139,6 +139,15 @@ func (m *Machine) newsChunk(c *choice) {
 	m.endChunk(c)
 }
 
+// messageChunk renders the extra members of the message alone.
+func (m *Machine) messageChunk(c *choice) {
+	m.openChoice(c, true)
+	m.beginChunk(c)
+	m.endDelta(c)
+	m.out = append(m.out, `,"finish_reason":null}]`...)
+	m.endFrame()
+}
+
 // appendFinish appends why a choice ended, and the provider's own word where that is another.
 func appendFinish(dst []byte, c *choice) []byte {
 	word := finishWords[c.reason]

@@ -120,6 +120,9 @@ func (m *Machine) choiceEvent(b *Batch, i int, c *choice) (joined int) {
 			m.endTool(b, i, c, t)
 		}
 	case EventFinish:
+		if m.o.Stream && len(c.messageX.list) > 0 {
+			m.messageChunk(c) // it is a part of what the choice says, not of why it ended
+		}
 		c.finished = true
 		c.reason = abi.FinishReason(ev.Code)
 		c.native = jsondoc.AppendEscaped(c.native[:0], b.Bytes(ev.A))
