@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero"
 
@@ -19,7 +20,7 @@ type Module struct {
 	name    string
 	engine  *Engine
 	program *program
-	closed  bool // guarded by Engine.mu
+	closed  atomic.Bool
 }
 
 // Name returns the name that the module was compiled under.
@@ -35,10 +36,9 @@ func (m *Module) Close() error {
 	e := m.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if m.closed {
+	if m.closed.Swap(true) {
 		return nil
 	}
-	m.closed = true
 	p := m.program
 	if p.users--; p.users > 0 || e.programs[p.key] != p {
 		return nil
@@ -87,6 +87,9 @@ func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module
 }
 
 func (e *Engine) compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	key := programKey(wasm, e.options.Names)
 	e.mu.Lock()
 	if e.closed {

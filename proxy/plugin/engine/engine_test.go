@@ -33,20 +33,7 @@ func newEngine(tb testing.TB, o engine.Options, imports ...engine.Import) *engin
 		}
 	})
 	if len(imports) == 0 {
-		imports = []engine.Import{{
-			Name:    "note",
-			Params:  []engine.ValueType{engine.I32, engine.I32},
-			Results: []engine.ValueType{engine.I32},
-			Func: func(i *engine.Instance, stack []uint64) {
-				p, ok := i.Read(uint32(stack[0]), uint32(stack[1]))
-				if !ok {
-					i.Exhaust()
-					return
-				}
-				i.Charge(int64(1 + len(p)/16))
-				stack[0] = uint64(len(p))
-			},
-		}}
+		imports = noteImports
 	}
 	if err := e.Provide("test", imports); err != nil {
 		tb.Fatal(err)
@@ -70,7 +57,12 @@ func compile(tb testing.TB, e *engine.Engine, wasm []byte) *engine.Module {
 
 func instantiate(tb testing.TB, m *engine.Module) *engine.Instance {
 	tb.Helper()
-	i, err := m.Instantiate(context.Background(), nil, plenty)
+	return instantiateFor(tb, m, nil)
+}
+
+func instantiateFor(tb testing.TB, m *engine.Module, user any) *engine.Instance {
+	tb.Helper()
+	i, err := m.Instantiate(context.Background(), user, plenty)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -122,17 +114,12 @@ func stackOf(err error) string {
 	return ""
 }
 
-var (
-	guestsMu sync.Mutex
-	guests   = make(map[string][]byte)
-)
-
 // goGuest builds a guest from testdata, once for all tests.
 func goGuest(tb testing.TB, name string) []byte {
 	tb.Helper()
-	guestsMu.Lock()
-	defer guestsMu.Unlock()
-	if wasm, ok := guests[name]; ok {
+	guests.mu.Lock()
+	defer guests.mu.Unlock()
+	if wasm, ok := guests.built[name]; ok {
 		return wasm
 	}
 	out := filepath.Join(tb.TempDir(), name+".wasm")
@@ -145,6 +132,68 @@ func goGuest(tb testing.TB, name string) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	guests[name] = wasm
+	guests.built[name] = wasm
 	return wasm
 }
+
+// guests holds what takes long to make and what tests do not change: the Go guests, and an engine in which each was
+// compiled once.
+var guests = struct {
+	mu       sync.Mutex
+	built    map[string][]byte
+	engine   *engine.Engine
+	compiled map[string]*engine.Module
+}{built: make(map[string][]byte), compiled: make(map[string]*engine.Module)}
+
+// goModule returns a Go guest in the shared engine. What it writes goes to the user of the instance, if that is a *said.
+func goModule(tb testing.TB, name string) *engine.Module {
+	tb.Helper()
+	wasm := goGuest(tb, name)
+	guests.mu.Lock()
+	defer guests.mu.Unlock()
+	if guests.engine == nil {
+		e, err := engine.New(engine.Options{OutputBytes: sharedOutput, Output: func(i *engine.Instance, _ int32, p []byte) {
+			if s, ok := i.User().(*said); ok {
+				s.text.Write(p)
+			}
+		}})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if err := e.Provide("test", noteImports); err != nil {
+			tb.Fatal(err)
+		}
+		guests.engine = e
+	}
+	m, ok := guests.compiled[name]
+	if !ok {
+		var err error
+		if m, err = guests.engine.Compile(context.Background(), name, wasm); err != nil {
+			tb.Fatal(err)
+		}
+		guests.compiled[name] = m
+	}
+	return m
+}
+
+// sharedOutput is how much of a call's output the shared engine passes on.
+const sharedOutput = 1 << 10
+
+// said collects what a guest writes to its standard output and error.
+type said struct{ text strings.Builder }
+
+// noteImports is the module "test" unless a test brings its own: note reads a text of the guest and answers its length.
+var noteImports = []engine.Import{{
+	Name:    "note",
+	Params:  []engine.ValueType{engine.I32, engine.I32},
+	Results: []engine.ValueType{engine.I32},
+	Func: func(i *engine.Instance, stack []uint64) {
+		p, ok := i.Read(uint32(stack[0]), uint32(stack[1]))
+		if !ok {
+			i.Exhaust()
+			return
+		}
+		i.Charge(int64(1 + len(p)/16))
+		stack[0] = uint64(len(p))
+	},
+}}

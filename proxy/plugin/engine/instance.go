@@ -37,6 +37,8 @@ type Instance struct {
 	outputLeft int
 }
 
+var errModuleClosed = errors.New("the module is closed")
+
 // Func is an exported function of one instance.
 type Func struct {
 	name     string
@@ -50,13 +52,25 @@ type Func struct {
 func (f *Func) Name() string { return f.name }
 
 // anonymous instances need no name that is free, and no start function of wazero's choice.
-var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions()
+var anonymous = wazero.NewModuleConfig().WithName("").WithStartFunctions().WithRandSource(zeros{})
+
+// zeros takes the place of the random source that wazero would seed for each instance, and that no guest can reach.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
 
 // Instantiate makes an instance and runs its start function and its _initialize, both under the given fuel and before
 // anybody else can call it. The user value is what host functions get from [Instance.User]. A guest that fails is a
 // *Trap.
 func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instance, error) {
-	if err := ctx.Err(); err != nil {
+	err := ctx.Err()
+	if m.closed.Load() {
+		err = errModuleClosed
+	}
+	if err != nil {
 		return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
 	}
 	i, err := m.instantiate(user)

@@ -8,58 +8,6 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/plugin/fuel/wasmtest"
 )
 
-// guest is a module with a memory of one page and the function "run".
-func guest(body ...w.Op) *w.Module {
-	m := &w.Module{}
-	m.ExportMemory(1, w.NoMax)
-	m.ExportFunc("run", nil, nil, nil, body...)
-	return m
-}
-
-// indirect is a guest that calls element k of a table through the type () -> (). The table has two elements: a function
-// with the given parameters, and nothing.
-func indirect(params []byte, k int32) *w.Module {
-	m := &w.Module{}
-	m.ExportMemory(1, w.NoMax)
-	f := m.Func(params, nil, nil)
-	m.Table(w.FuncRef, 2, 2)
-	m.Elem(0, f)
-	m.ExportFunc("run", nil, nil, nil, w.I32Const(k), w.CallIndirect(m.Type(nil, nil), 0))
-	return m
-}
-
-// recursive is a guest whose only function does nothing but call itself.
-func recursive() *w.Module {
-	m := &w.Module{}
-	m.ExportMemory(1, w.NoMax)
-	m.ExportFunc("run", nil, nil, nil, w.Call(0))
-	return m
-}
-
-// exponential is a guest without a loop that makes 2^60 calls, none of them deep.
-func exponential() *w.Module {
-	m := &w.Module{}
-	m.ExportMemory(1, w.NoMax)
-	again := w.Code(w.LocalGet(0), w.I32Const(1), w.I32Sub, w.Call(0))
-	m.Func(w.Types(w.I32), nil, nil, w.LocalGet(0), w.If(w.Void, again, again))
-	m.ExportFunc("run", nil, nil, nil, w.I32Const(60), w.Call(0))
-	return m
-}
-
-// growing is a guest that takes memory until it gets none, and gives up.
-func growing() *w.Module {
-	return guest(w.Loop(w.Void, w.I32Const(16), w.MemoryGrow, w.I32Const(-1), w.I32Ne, w.BrIf(0)), w.Unreachable)
-}
-
-// filling is a guest that fills 100 MB again and again.
-func filling() *w.Module {
-	m := &w.Module{}
-	m.ExportMemory(1600, w.NoMax)
-	m.ExportFunc("run", nil, nil, nil,
-		w.Loop(w.Void, w.I32Const(0), w.I32Const(7), w.I32Const(100<<20), w.MemoryFill, w.Br(0)))
-	return m
-}
-
 func TestTrapKinds(t *testing.T) {
 	const nan = 0x7fc00000
 	var (
@@ -80,7 +28,7 @@ func TestTrapKinds(t *testing.T) {
 		{"empty table element", indirect(nil, 1), engine.TableOutOfBounds},
 		{"wrong signature", indirect(w.Types(w.I64), 0), engine.IndirectCallMismatch},
 		{"faults/91 memory growth", growing(), engine.MemoryLimit},
-		{"faults/92 endless loop", guest(w.Loop(w.Void, w.Br(0))), engine.OutOfFuel},
+		{"faults/92 endless loop", endless(), engine.OutOfFuel},
 		{"faults/92 endless recursion", recursive(), engine.Depth},
 		{"faults/92 exponential recursion", exponential(), engine.OutOfFuel},
 		{"endless memory.fill", filling(), engine.OutOfFuel},

@@ -21,9 +21,9 @@ const (
 	wasiByteShift = 4
 )
 
-// wasiFunctions are the functions of WASI preview 1 that a Go guest imports, without power: there are no arguments, no
-// environment and no files, and the machine's clock and random source stay out of reach. A guest that needs more than
-// these is refused by name when it is compiled.
+// wasiFunctions are the functions of WASI preview 1 that a Go guest imports (fd_read comes with crypto/rand), without
+// power: there are no arguments, no environment and no files, and the machine's clock and random source stay out of
+// reach. A guest that needs more than these is refused by name when it is compiled.
 var wasiFunctions = []Import{
 	{Name: "args_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptyGet},
 	{Name: "args_sizes_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptySizes},
@@ -35,6 +35,7 @@ var wasiFunctions = []Import{
 	{Name: "fd_fdstat_set_flags", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
 	{Name: "fd_prestat_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
 	{Name: "fd_prestat_dir_name", Params: []ValueType{I32, I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
+	{Name: "fd_read", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
 	{Name: "fd_write", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiWrite},
 	{Name: "poll_oneoff", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiPoll},
 	{Name: "proc_exit", Params: []ValueType{I32}, Func: wasiExit},
@@ -197,6 +198,7 @@ func wasiPoll(i *Instance, stack []uint64) {
 		return
 	}
 	stack[0] = wasiOK
+	began := i.clock
 	if !i.passTime(subscriptions) {
 		stack[0] = wasiInvalid
 		return
@@ -204,7 +206,7 @@ func wasiPoll(i *Instance, stack []uint64) {
 	var n uint32
 	for s := subscriptions; len(s) > 0; s = s[subscriptionSize:] {
 		kind := s[8]
-		if kind == eventClock && i.deadline(s) > i.clock {
+		if kind == eventClock && deadline(s, began) > i.clock {
 			continue
 		}
 		e := events[n*eventSize : (n+1)*eventSize]
@@ -231,7 +233,7 @@ func (i *Instance) passTime(subscriptions []byte) bool {
 	for s := subscriptions; len(s) > 0; s = s[subscriptionSize:] {
 		switch s[8] {
 		case eventClock:
-			earliest = min(earliest, i.deadline(s))
+			earliest = min(earliest, deadline(s, i.clock))
 		case 1, 2: // a descriptor to read or to write
 			earliest = i.clock
 		default:
@@ -242,12 +244,12 @@ func (i *Instance) passTime(subscriptions []byte) bool {
 	return true
 }
 
-// deadline is the time that a clock subscription waits for.
-func (i *Instance) deadline(s []byte) int64 {
+// deadline is the time that a clock subscription made at the time began waits for.
+func deadline(s []byte, began int64) int64 {
 	t := binary.LittleEndian.Uint64(s[24:])
 	if binary.LittleEndian.Uint16(s[40:])&clockAbsolute == 0 {
-		t += uint64(i.clock)
-		if t < uint64(i.clock) {
+		t += uint64(began)
+		if t < uint64(began) {
 			return math.MaxInt64
 		}
 	}
