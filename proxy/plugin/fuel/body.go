@@ -55,6 +55,8 @@ type bodyScan struct {
 	freeEntry bool
 	// extra is the number of values beyond the first that calls and blocks yield.
 	extra int
+	// blocks is about the number of basic blocks in the output, see maxBlocks.
+	blocks int
 }
 
 // scan reads the instructions from p up to end, the end of the body. It returns
@@ -70,6 +72,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 	s.calls = false
 	s.freeEntry = false
 	s.extra = 0
+	s.blocks = 0
 
 	for p < end {
 		at = p
@@ -137,6 +140,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				w = min(w, 0)
 			}
 			simple = false
+			s.blocks += blocksOf[op-opBlock]
 
 		case classElse:
 			f := &s.frames[len(s.frames)-1]
@@ -171,6 +175,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 			p = next
 			simple = false
+			s.blocks++
 			if in.class == classBr {
 				w = dead
 			}
@@ -191,6 +196,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 			p = next
 			simple = false
+			s.blocks++
 			w = dead
 
 		case classReturn:
@@ -250,6 +256,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			p++
 			if in.class == classMemoryGrow {
 				s.edits = append(s.edits, edit{at: int32(at), kind: editPages})
+				s.blocks += 2
 				w = min(w, 0)
 			}
 
@@ -302,6 +309,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 	}
 	return end, Malformed, "function without end"
 }
+
+// blocksOf is how many basic blocks a block, a loop and an if make.
+var blocksOf = [...]int{1, 3, 2}
 
 // branch notes that a path of weight w goes to a label. A loop's head charges
 // by itself, so what arrives there is forgotten.
@@ -378,6 +388,7 @@ func (s *bodyScan) misc(b []byte, p, at int) (next int, charged bool, reason Rea
 	}
 	charge := func(kind editKind) {
 		s.edits = append(s.edits, edit{at: int32(at), kind: kind})
+		s.blocks += 2
 		charged = true
 	}
 	ok := true

@@ -84,6 +84,10 @@ func (m *rewriter) function(r *reader, index int) {
 		r.failAt(at, reason, detail)
 		return
 	}
+	if m.work += s.blocks * s.blocks; s.blocks > maxBlocks || m.work > maxWork {
+		r.failAt(at, Limit, "blocks")
+		return
+	}
 	r.pos = end
 
 	hole := m.hole()

@@ -6,6 +6,10 @@
 // not run anything, does not validate types (the runtime that compiles the
 // result does), and decides no budget.
 //
+// Beyond the budget of a call it keeps load and instances in bounds: counts, sizes,
+// locals and blocks of functions (the compiler's time grows with their square) and
+// the growth of tables have limits.
+//
 // # What is added
 //
 // Three mutable i64 globals, exported under names that no other module may

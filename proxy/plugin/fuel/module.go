@@ -19,7 +19,13 @@ const (
 	maxSegments = 1 << 20
 	maxLocals   = 10_000  // one function
 	maxAllLocal = 1 << 22 // all functions
-	maxBody     = 8 << 20 // bytes of one function
+	maxBody     = 2 << 20 // bytes of one function
+
+	// The runtime's compiler takes time with the square of a function's basic
+	// blocks, some 25 ns each. A large Go guest (net/http, 11 MB) has 2,100 in
+	// one function, and 8e7 as the sum of the squares.
+	maxBlocks = 1 << 14
+	maxWork   = 1 << 30
 )
 
 // Section numbers of the binary format.
@@ -78,6 +84,7 @@ type rewriter struct {
 	dataCountAt  int // where in out it is patched
 	dataByNumber bool
 	locals       int // of all functions so far
+	work         int // squares of the blocks of all functions so far
 
 	body    bodyScan
 	scratch []byte // LEB128 of a local, for one function

@@ -14,9 +14,8 @@ import (
 // so a run tells both what it did and what it weighed.
 type author struct {
 	*rand.Rand
-	budget int // pieces that may still be written
-	labels int // open blocks, the function's own label included
-	// loops are bounded by a count down in a local of their own.
+	budget int // parts that may still be written
+	// Each loop is bounded by a count down in a local of its own.
 	local  uint32
 	locals []byte
 }
@@ -43,8 +42,8 @@ func (a *author) choice() Op {
 	return Code(GlobalGet(sumGlobal), I64Const(1<<a.IntN(6)), Op{0x83}, I64Eqz)
 }
 
-// label is a label to branch to. Those of loops are left out by counting: a
-// branch to one would skip its count down.
+// forward picks a label that is not a loop's: a branch to one of those would
+// skip its count down. loops says which labels are.
 func (a *author) forward(loops []bool) (uint32, bool) {
 	start := a.IntN(len(loops))
 	for i := range loops {

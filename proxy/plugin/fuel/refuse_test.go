@@ -137,6 +137,14 @@ func TestForbiddenModulesAreRefused(t *testing.T) {
 				m.FuncRaw(m.Type(none, none), slices.Concat([]byte{1}, U32(9_999), []byte{I64}, End))
 			}
 		}, fuel.Limit},
+		{"size of a function", body(repeat(1<<21, Nop)), fuel.Limit},
+		{"blocks of a function", body(repeat(6000, Loop(Void))), fuel.Limit},
+		{"branches of a function", body(repeat(17_000, I32Const(0), BrIf(0))), fuel.Limit},
+		{"blocks of all functions", func(m *Module) {
+			for range 10 {
+				m.Func(none, none, none, repeat(15_000, Block(Void)))
+			}
+		}, fuel.Limit},
 		{"number of types", raw(SecType, U32(1<<31)...), fuel.Limit},
 		{"number of globals", raw(SecGlobal, U32(1<<31)...), fuel.Limit},
 		{"number of data segments", raw(SecData, U32(1<<31)...), fuel.Limit},
