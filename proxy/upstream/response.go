@@ -176,7 +176,7 @@ func (r *Response) readFailed(err error) error {
 		if e.Kind == Paused {
 			return r.client.describe(e, r.conn)
 		}
-	case err == io.EOF && r.body.framing == untilClose:
+	case err == io.EOF && r.body.framing == untilClose && !(r.conn.tls && r.conn.cut):
 		r.body.done, r.end = true, io.EOF
 		r.conn.spoilt = true
 		return io.EOF

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -69,6 +70,7 @@ type line struct {
 	since    time.Time // the silence's beginning; zero: the next wait's beginning
 	armed    time.Time // read deadline that is set; zero: none that can be relied on
 	answered bool      // a byte has been read
+	cut      bool      // the peer's FIN has been read: under TLS, without the closing message that belongs before it
 }
 
 // errEarly ends the sending of a request because an answer is there before all of it was taken.
@@ -148,6 +150,13 @@ func (l *line) wake(now time.Time) (wake, latest time.Time) {
 		wake = l.deadline
 	}
 	return wake, now.Add(d / 2)
+}
+
+// Read is what TLS reads from.
+func (l *line) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	l.cut = l.cut || err == io.EOF
+	return n, err
 }
 
 // read reads from rw, which is l or the TLS connection on it, and ticks while it waits.

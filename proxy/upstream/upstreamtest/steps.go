@@ -208,6 +208,11 @@ func Close() Step {
 	}
 }
 
+// CloseRaw ends the connection with a FIN and without TLS's closing message.
+func CloseRaw() Step {
+	return func(c *Conn) error { return c.tcp().Close() }
+}
+
 // HalfClose sends a FIN and goes on reading.
 func HalfClose() Step {
 	return func(c *Conn) error { return c.tcp().CloseWrite() }
