@@ -179,3 +179,11 @@ func wantCallError(t testing.TB, err error, kind plugin.CallErrorKind) *plugin.C
 func output(a *plugin.Attempt) string { return string(a.Machine.Output()) }
 
 func unixMilli(ms int64) time.Time { return time.UnixMilli(ms) }
+
+func wantAnyCallError(t testing.TB, err error) {
+	t.Helper()
+	var e *plugin.CallError
+	if !errors.As(err, &e) {
+		t.Errorf("error %v is no CallError", err)
+	}
+}
