@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -389,6 +390,33 @@ func TestErrorsUnwrapToEachError(t *testing.T) {
 func TestLoadNamesAFileThatIsNotThere(t *testing.T) {
 	_, err := config.Load(t.TempDir()+"/none.toml", config.Options{})
 	if err == nil || !strings.HasPrefix(err.Error(), "read configuration: open ") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := config.Load(t.TempDir(), config.Options{}); err == nil || !strings.HasPrefix(err.Error(), "read configuration: read ") {
+		t.Errorf("error %v for a folder", err)
+	}
+}
+
+func TestProviderAndPluginAreFoundByName(t *testing.T) {
+	c := mustParse(t, "[providers.p]\nplugin = \"demo\"\n")
+	if c.Provider("p") != &c.Providers[0] || c.Plugin("demo") != &c.Plugins[0] {
+		t.Error("what is there is not found")
+	}
+	if c.Provider("demo") != nil || c.Plugin("p") != nil {
+		t.Error("what is not there is found")
+	}
+}
+
+func TestManyMembersAreRead(t *testing.T) {
+	var text strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&text, "[providers.p%d]\nplugin = \"demo\"\n", i)
+	}
+	c := mustParse(t, text.String())
+	if len(c.Providers) != 40 || c.Providers[39].Name != "p39" {
+		t.Errorf("%d providers", len(c.Providers))
+	}
+	if _, err := parse(text.String() + "[providers.p39]\n[providers.p0]\n"); err == nil || strings.Count(err.Error(), "is already defined") != 2 {
 		t.Errorf("error %v", err)
 	}
 }

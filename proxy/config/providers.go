@@ -312,7 +312,7 @@ func (l *loader) listModels(t *table, p *Provider) {
 	list.finish()
 }
 
-// checkPath checks a path that a plugin may ask for; * stands for any run of characters but "/".
+// checkPath checks a path that a plugin may ask for. In a segment, * stands for one or more characters.
 func checkPath(s string) error {
 	switch {
 	case !strings.HasPrefix(s, "/"):

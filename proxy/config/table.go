@@ -301,7 +301,7 @@ func (t *table) entries() []entry {
 			continue
 		}
 		if err := checkName(m.name); err != nil {
-			t.d.fail(m.offset, t.key(m.name), "%v", err)
+			t.d.fail(m.offset, t.path.child(m.name).String(), "%v", err)
 			continue
 		}
 		out = append(out, e)
@@ -316,7 +316,7 @@ func (t *table) finish() {
 	}
 	for _, m := range t.n.names {
 		if !slices.Contains(t.known, m.name) {
-			t.d.fail(m.offset, t.key(m.name), "unknown member%s", suggest(m.name, t.known))
+			t.d.fail(m.offset, t.path.child(m.name).String(), "unknown member%s", suggest(m.name, t.known))
 		}
 	}
 }
