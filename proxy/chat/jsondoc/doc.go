@@ -3,7 +3,8 @@
 // It exists because what routes a request and what is forwarded must never be two readings of the same bytes. A document
 // is accepted only if every reader takes it for the same value: UTF-8 throughout, no lone surrogates, no member name
 // twice in one object (also not when one of them is written with escapes), nothing behind the value, no number that
-// overflows a float64, bounded depth and size. What is accepted can be navigated (Value), edited in one pass (Edits) and
+// overflows a float64, bounded depth and size. (Limits.Loose forgives some of this to providers, whose documents are
+// only read and never forwarded.) What is accepted can be navigated (Value), edited in one pass (Edits) and
 // compacted, without building a tree and without changing a digit.
 //
 // It does not know what the members mean; package chat does. It reads and writes no file and no connection.

@@ -19,6 +19,20 @@ func special(x uint64) uint64 {
 	return ((x ^ 0x02*ones) - 0x21*ones) | ((x ^ '\\'*ones) - ones) | x
 }
 
+// shortString returns the index of the closing quote if the inside from i on is plain and ends within eight bytes, as
+// most names and many values do, else 0. It is small enough to be inlined.
+func shortString(b []byte, i int) int {
+	if i+8 > len(b) {
+		return 0
+	}
+	m := special(binary.LittleEndian.Uint64(b[i:])) & highs
+	end := i + bits.TrailingZeros64(m)/8
+	if m == 0 || b[end] != '"' {
+		return 0
+	}
+	return end
+}
+
 // scanString reads the inside of a string from i on. It returns the index of the closing quote and the string's flags,
 // or where and why the string is refused. See Limits for loose.
 func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason string) {

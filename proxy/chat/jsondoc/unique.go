@@ -2,6 +2,7 @@ package jsondoc
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
 )
 
@@ -15,23 +16,28 @@ var seed = maphash.MakeSeed()
 // duplicate looks at the names of an object whose members are the end of the tape. It returns the node of a name that
 // stands there for the second time, or 0, which can be no name.
 func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
-	var seen uint64 // one bit for each name's signature
+	var signatures [fewMembers]uint32
+	var seen uint64 // a bit for each signature
 	n, clash, escaped := 0, false, uint8(0)
 	end := uint32(len(nodes))
 	for i := object + 1; i < end; i = nodes[i+1].next {
 		name := &nodes[i]
-		bit := signature(d.body[name.start:name.end])
-		clash = clash || seen&bit != 0
-		seen |= bit
+		s := signature(d.body, name)
 		escaped |= name.flags
+		if n == fewMembers || escaped&flagEscaped != 0 {
+			return d.duplicateMany(nodes, object)
+		}
+		bit := uint64(1) << (s & 63)
+		if seen&bit != 0 {
+			for _, other := range signatures[:n] {
+				clash = clash || other == s
+			}
+		}
+		seen |= bit
+		signatures[n] = s
 		n++
 	}
-	switch {
-	case n <= 1:
-		return 0
-	case n > fewMembers || escaped&flagEscaped != 0:
-		return d.duplicateMany(nodes, object, n)
-	case !clash:
+	if !clash {
 		return 0
 	}
 	for i := object + 1; i < end; i = nodes[i+1].next {
@@ -45,14 +51,31 @@ func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
 	return 0
 }
 
-// signature is one bit that equal names share. name has its quotes.
-func signature(name []byte) uint64 {
-	return 1 << ((uint(len(name))*13 + uint(name[1])*7 + uint(name[len(name)-2])*31) & 63)
+// signature is a number that equal names share, and that few others do: it is made of a name's first bytes and its
+// length.
+func signature(body []byte, name *node) uint32 {
+	length := name.end - name.start
+	var x uint64
+	if int(name.start)+8 <= len(body) {
+		x = binary.LittleEndian.Uint64(body[name.start:])
+		if length < 8 {
+			x &= 1<<(8*length) - 1
+		}
+	} else {
+		for i, c := range body[name.start:name.end] {
+			x |= uint64(c) << (8 * i)
+		}
+	}
+	return uint32((x ^ uint64(length)<<56) * 0x9E3779B97F4A7C15 >> 32)
 }
 
-// duplicateMany is duplicate for n members of any kind. The table holds, for each name, half of its hash and its node;
-// no name is node 0, so 0 is a free place.
-func (d *Doc) duplicateMany(nodes []node, object uint32, n int) uint32 {
+// duplicateMany is duplicate for any number of members and for escaped names. The table holds, for each name, half of
+// its hash and its node; no name is node 0, so 0 is a free place.
+func (d *Doc) duplicateMany(nodes []node, object uint32) uint32 {
+	n := 0
+	for i := object + 1; i < uint32(len(nodes)); i = nodes[i+1].next {
+		n++
+	}
 	size := 64
 	for size < 2*n {
 		size *= 2
