@@ -16,6 +16,7 @@ type demo struct {
 	conversation conversation
 	thoughts     []byte
 	text         []byte
+	arguments    []byte // of the tool call; nil for an answer in words
 	document     generator
 }
 
@@ -43,6 +44,7 @@ func (d *demo) Request(r *provider.Request) error {
 	if r.Has(sdk.FlagLogprobs) {
 		r.Warn(abi.WarnDropped, "logprobs")
 	}
+	d.prepare()
 	r.Start(nil, r.Target, format)
 	var completion, reasoning int64
 	for i := range int32(c.n) {
@@ -87,9 +89,32 @@ func (d *demo) answer(r *provider.Request, choice int32) (all, thoughts int64) {
 	return limit - left, thoughts
 }
 
+// prepare makes the texts that all choices have.
+func (d *demo) prepare() {
+	c := &d.conversation
+	d.thoughts = appendThoughts(d.thoughts[:0], c)
+	d.arguments = nil
+	d.document.reset(c.n)
+	t := c.tool()
+	switch {
+	case t != nil:
+		d.document.object(t.parameters, 0)
+		d.arguments = d.document.Buf
+		return
+	case c.schema.Exists():
+		d.document.value(c.schema, 0)
+		d.text = append(d.text[:0], d.document.Buf...)
+	case c.jsonObject:
+		reply := appendReply(nil, c)
+		d.text = append(json.AppendString(append(d.text[:0], `{"answer":`...), reply), '}')
+	default:
+		d.text = appendReply(d.text[:0], c)
+	}
+	d.text = d.text[:firstStop(d.text, c)]
+}
+
 // think emits the reasoning, as far as the tokens that are left and the budget allow.
 func (d *demo) think(r *provider.Request, choice int32, left *int64) {
-	d.thoughts = appendThoughts(d.thoughts[:0], &d.conversation)
 	budget := *left
 	if b := d.conversation.budget; b > 0 {
 		budget = min(budget, b)
@@ -104,44 +129,27 @@ func (d *demo) think(r *provider.Request, choice int32, left *int64) {
 
 // speak emits the answer in words, or the document that the client asks for.
 func (d *demo) speak(r *provider.Request, choice int32, left *int64) abi.FinishReason {
-	c := &d.conversation
-	switch {
-	case c.schema.Exists():
-		d.document.reset(c.n)
-		d.document.value(c.schema, 0)
-		d.text = append(d.text[:0], d.document.Buf...)
-	case c.jsonObject:
-		reply := appendReply(nil, c)
-		d.text = append(json.AppendString(append(d.text[:0], `{"answer":`...), reply), '}')
-	default:
-		d.text = appendReply(d.text[:0], c)
-	}
-	text := d.text[:firstStop(d.text, c)]
-	for len(text) > 0 {
+	for text := d.text; len(text) > 0; *left-- {
 		if *left == 0 {
 			return abi.FinishLength
 		}
 		n := piece(text)
 		r.Text(choice, abi.EncodingUTF8, text[:n])
 		text = text[n:]
-		*left--
 	}
 	return abi.FinishStop
 }
 
 // call emits a tool call.
 func (d *demo) call(r *provider.Request, choice int32, t *tool, left *int64) abi.FinishReason {
-	d.document.reset(d.conversation.n)
-	d.document.object(t.parameters, 0)
 	r.ToolCall(choice, keyTool, nil, t.name)
-	for text := d.document.Buf; len(text) > 0; {
+	for text := d.arguments; len(text) > 0; *left-- {
 		if *left == 0 {
 			return abi.FinishLength
 		}
 		n := piece(text)
 		r.ToolArguments(choice, keyTool, abi.EncodingUTF8, text[:n])
 		text = text[n:]
-		*left--
 	}
 	r.ToolEnd(choice, keyTool)
 	return abi.FinishToolCalls

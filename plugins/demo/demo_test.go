@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
@@ -11,3 +14,53 @@ var suite = plugintest.Suite{Package: "."}
 func TestVectors(t *testing.T) { suite.Test(t) }
 
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
+
+// request makes a client's request with n required properties in the schema of a tool.
+func request(n int) []byte {
+	var properties, required []string
+	for i := range n {
+		name := fmt.Sprintf("property_number_%d", i)
+		properties = append(properties, fmt.Sprintf(`%q:{"type":"object","description":%q}`, name, strings.Repeat("x", 200)))
+		required = append(required, fmt.Sprintf("%q", name))
+	}
+	return fmt.Appendf(nil, `{"model":"m","n":8,"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function",
+		"function":{"name":"f","parameters":{"type":"object","properties":{%s},"required":[%s]}}}]}`,
+		strings.Join(properties, ","), strings.Join(required, ","))
+}
+
+func TestSchemaOfAnySizeIsAnswered(t *testing.T) {
+	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
+	for _, n := range []int{10, 1000, 10000} {
+		v := plugintest.Vector{Target: "demo", Request: request(n), Status: 200}
+		r := v.Run(b, true)
+		if !strings.HasPrefix(r.Answer, "200\n") || !strings.HasSuffix(r.Answer, "data: [DONE]\n\n") {
+			t.Errorf("%d properties: %.300s", n, r.Answer)
+		}
+		t.Logf("%d properties, %d bytes: fuel %d", n, len(v.Request), r.Cost.Request)
+	}
+}
+
+// FuzzRequest gives the demo whatever the gateway lets through.
+func FuzzRequest(f *testing.F) {
+	vectors, err := plugintest.Load("testdata/vectors")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, v := range vectors {
+		f.Add(v.Request)
+	}
+	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var request chat.Request
+		if request.Parse(body, chat.Limits{}) != nil {
+			return
+		}
+		v := plugintest.Vector{Target: "demo", Request: body, Status: 200}
+		for _, stream := range []bool{true, false} {
+			r := v.Run(b, stream)
+			if !strings.HasPrefix(r.Answer, "200\n") && !strings.HasPrefix(r.Answer, "400\n") {
+				t.Fatalf("stream %v: %s", stream, r.Answer)
+			}
+		}
+	})
+}

@@ -3,26 +3,29 @@ package main
 import "github.com/sluice-gateway/sluice/sdk/json"
 
 // Bounds of a document: what lies deeper in a schema, or does not fit any more, is written as null or left out. They
-// keep a call within the output that the gateway grants to a short request, whatever its schema repeats.
+// keep a call within the output and the fuel that the gateway grants to a short request, whatever its schema repeats.
 const (
 	maxDepth    = 8
 	maxDocument = 4 << 10 // bytes, of all choices together
+	maxScanned  = 8 << 20 // bytes of the schema, each time that they are looked at
+	looks       = 10      // how often a value of the schema is looked at
 )
 
 // generator writes values that fit a JSON schema: of an object the required members, of an enumeration the first value,
 // else the smallest value of the type. It follows no references and looks at no patterns.
 type generator struct {
 	json.Writer
-	limit int // of bytes
+	limit   int // of bytes
+	scanned int
 }
 
 func (g *generator) reset(choices int64) {
 	g.Writer.Reset()
-	g.limit = maxDocument / int(choices)
+	g.limit, g.scanned = maxDocument/int(choices), 0
 }
 
 // fits says whether n more bytes may be written.
-func (g *generator) fits(n int) bool { return len(g.Buf)+n <= g.limit }
+func (g *generator) fits(n int) bool { return len(g.Buf)+n <= g.limit && g.scanned <= maxScanned }
 
 // given writes a value that the schema holds.
 func (g *generator) given(v json.Value) {
@@ -34,7 +37,7 @@ func (g *generator) given(v json.Value) {
 }
 
 func (g *generator) value(schema json.Value, depth int) {
-	if depth > maxDepth || !g.fits(0) {
+	if g.scanned += looks * len(schema); depth > maxDepth || !g.fits(0) {
 		g.Null()
 		return
 	}
@@ -141,6 +144,7 @@ func (g *generator) object(schema json.Value, depth int) {
 	r.Reset(schema.Get("required"))
 	for a := r.Array(); a.Next() && g.fits(0); {
 		if name := r.Text(); name != nil && g.fits(len(name)) {
+			g.scanned += len(properties)
 			g.NameText(name)
 			g.value(properties.Get(string(name)), depth+1)
 		}

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
 	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
@@ -137,4 +139,85 @@ func FuzzModels(f *testing.F) {
 			t.Errorf("the plugin failed: %v", err)
 		}
 	})
+}
+
+// FuzzRequest gives the plugin whatever the gateway lets through: there is always a request, which is JSON and asks for
+// the target's model.
+func FuzzRequest(f *testing.F) {
+	vectors, err := plugintest.Load("testdata/vectors")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, v := range vectors {
+		f.Add(v.Request)
+	}
+	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var request chat.Request
+		if request.Parse(body, chat.Limits{}) != nil {
+			return
+		}
+		v := plugintest.Vector{Target: "o3", Request: body, Status: 200}
+		r := v.Run(b, false)
+		_, sent, ok := strings.Cut(r.Request, "\n\n")
+		if !ok {
+			t.Fatalf("no request: %s", r.Answer)
+		}
+		var got map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(sent), &got); err != nil {
+			t.Fatalf("%v: %s", err, sent)
+		}
+		var options map[string]json.RawMessage
+		if request.Stream {
+			if err := json.Unmarshal(got["stream_options"], &options); err != nil {
+				t.Fatalf("%v: %s", err, sent)
+			}
+		}
+		limit, limited := got["max_tokens"]
+		switch {
+		case string(got["model"]) != `"o3"`:
+			t.Errorf("the model is not the target's: %s", sent)
+		case got["thinking"] != nil:
+			t.Errorf("thinking is sent: %s", sent)
+		case request.Stream && string(options["include_usage"]) != "true":
+			t.Errorf("the usage is not asked for: %s", sent)
+		case limited && string(limit) != "null":
+			t.Errorf("a reasoning model is sent max_tokens: %s", sent)
+		}
+	})
+}
+
+// BenchmarkRequest is provider_request alone: the client's body is read and checked beforehand.
+func BenchmarkRequest(b *testing.B) {
+	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
+	for _, size := range []struct {
+		name string
+		n    int
+	}{{"1KB", 1 << 10}, {"100KB", 100 << 10}} {
+		b.Run(size.name, func(b *testing.B) {
+			const turn = `{"role":"user","content":"The quick brown fox jumps over the lazy dog."}`
+			body := `{"model":"m","stream":true,"messages":[` + turn + strings.Repeat(","+turn, size.n/len(turn)) + `]}`
+			var (
+				request chat.Request
+				machine chat.Machine
+				a       plugin.Attempt
+			)
+			if err := request.Parse([]byte(body), chat.Limits{}); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			var fuel int64
+			for b.Loop() {
+				a.Reset()
+				a.Request, a.Machine = &request, &machine
+				a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "gpt-4o"}
+				a.Summary.Describe(&request)
+				if err := binding.Request(context.Background(), &a); err != nil {
+					b.Fatal(err)
+				}
+				fuel = a.Fuel
+			}
+			b.ReportMetric(float64(fuel), "fuel/op")
+		})
+	}
 }
