@@ -245,6 +245,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			p = next
 
 		case classTable:
+			s.m.hidden = s.m.hidden || op == opTableSet
 			if p = s.table(b, p); p == 0 {
 				return at, Malformed, "table index"
 			}
@@ -400,6 +401,7 @@ func (s *bodyScan) misc(b []byte, p, at int) (next int, charged bool, reason Rea
 			return 0, false, Malformed, "no data count section"
 		}
 		s.m.dataByNumber = true
+		s.m.hidden = s.m.hidden || op == miscDataDrop
 		i, next := readU32(b, p)
 		if next == 0 || int64(i) >= int64(s.m.dataCount) {
 			return 0, false, Malformed, "data index"
@@ -416,18 +418,22 @@ func (s *bodyScan) misc(b []byte, p, at int) (next int, charged bool, reason Rea
 		ok = zeros(1)
 		charge(editBytes)
 	case miscTableInit:
+		s.m.hidden = true
 		if ok = index(); ok {
 			p = s.table(b, p)
 		}
 		charge(editElems)
 	case miscElemDrop:
+		s.m.hidden = true
 		ok = index()
 	case miscTableCopy:
+		s.m.hidden = true
 		if p = s.table(b, p); p != 0 {
 			p = s.table(b, p)
 		}
 		charge(editElems)
 	case miscTableGrow, miscTableFill:
+		s.m.hidden = true
 		p = s.table(b, p)
 		charge(editElems)
 	case miscTableSize:

@@ -23,6 +23,9 @@
 //     Go, so that a garbage collection is not kept waiting. With nothing left to
 //     move it traps.
 //
+// The module's own mutable globals are exported as well, for a host that puts an
+// instance back to an earlier state; Info says whether that is all there is to it.
+//
 // Before a call the host writes Split(budget) to slice and rest and its bound to
 // depth. Afterwards Used tells what the call cost, whatever its end, and after
 // a trap Exhausted and TooDeep tell the traps of this package from the guest's own.
@@ -51,7 +54,7 @@ package fuel
 
 // Version names the rewriting. It changes whenever the output for some module
 // changes, so it belongs into the key of every cache of outputs.
-const Version = "1"
+const Version = "2"
 
 // ReservedPrefix begins the names of all exports that this package adds. A
 // module that already exports such a name is refused.
@@ -63,6 +66,14 @@ const (
 	ExportRest  = ReservedPrefix + "rest"
 	ExportDepth = ReservedPrefix + "depth"
 )
+
+// ExportGlobal and an index make the name under which a mutable global of the
+// module's own is exported, so that the host can put it back to an earlier value.
+const ExportGlobal = ReservedPrefix + "global."
+
+// MaxGlobals bounds how many mutable globals are exported. A module with more of
+// them has none exported; compilers make a handful.
+const MaxGlobals = 256
 
 // StretchWeight is the weight of instructions that one unit pays for.
 const StretchWeight = 64
@@ -197,6 +208,13 @@ type Info struct {
 
 	// Start says that a function runs at instantiation, on the initial budget.
 	Start bool
+
+	// Globals are the names under which rewriting has exported the module's own
+	// mutable globals. Restorable says that those and the memory are all that a
+	// call can change: no code writes a table or drops a segment, and no mutable
+	// global holds a reference or is missing among Globals.
+	Globals    []string
+	Restorable bool
 
 	Segments       int // data segments before
 	SegmentsMerged int // and after rewriting

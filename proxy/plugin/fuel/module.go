@@ -83,8 +83,10 @@ type rewriter struct {
 	dataCount    int // from the data count section; -1 without
 	dataCountAt  int // where in out it is patched
 	dataByNumber bool
-	locals       int // of all functions so far
-	work         int // squares of the blocks of all functions so far
+	mutable      []uint32 // indexes of mutable globals
+	hidden       bool     // calls can change what the host cannot reach
+	locals       int      // of all functions so far
+	work         int      // squares of the blocks of all functions so far
 
 	body    bodyScan
 	scratch []byte // LEB128 of a local, for one function
@@ -136,6 +138,7 @@ func (m *rewriter) rewrite() error {
 		}
 	}
 	m.out = append(m.out, m.names...)
+	m.info.Restorable = !m.hidden
 	m.info.SizeRewritten = len(m.out)
 	return nil
 }

@@ -30,12 +30,15 @@ const (
 	opI64ShrU     = 0x88
 	opI32WrapI64  = 0xa7
 	opI64ExtendU  = 0xad
+	opTableSet    = 0x26
 	opRefNull     = 0xd0
 	opRefFunc     = 0xd2
 	opSIMD        = 0xfd
 
-	typeI64   = 0x7e
-	blockVoid = 0x40
+	typeI64       = 0x7e
+	typeFuncRef   = 0x70
+	typeExternRef = 0x6f
+	blockVoid     = 0x40
 )
 
 // class says which immediates an instruction has and what it does to control.

@@ -333,6 +333,7 @@ func TestInfoDescribesTheOriginal(t *testing.T) {
 		Functions: 2,
 		MemoryMin: 2, MemoryMax: 30, MemoryHasMax: true,
 		Start:    true,
+		Globals:  []string{fuel.ExportGlobal + "0"}, Restorable: true,
 		Segments: 3, SegmentsMerged: 2,
 		Size: len(wasm), SizeRewritten: len(out),
 		CustomDropped: 1, CustomKept: 1,

@@ -1,6 +1,9 @@
 package fuel
 
-import "bytes"
+import (
+	"bytes"
+	"strconv"
+)
 
 // Each method here reads one section, which is empty if the module lacks it,
 // and writes what becomes of it.
@@ -254,10 +257,14 @@ func (m *rewriter) rewriteGlobals(r *reader) {
 		m.globals = r.count(maxGlobals, 4)
 		start = r.pos
 	}
-	for range m.globals {
-		r.valueType()
-		if flag := r.byte(); flag > 1 {
+	for i := range m.globals {
+		t := r.valueType()
+		switch flag := r.byte(); {
+		case flag > 1:
 			r.failAt(r.pos-1, Malformed, "mutability")
+		case flag == 1:
+			m.mutable = append(m.mutable, uint32(i))
+			m.hidden = m.hidden || t == typeFuncRef || t == typeExternRef
 		}
 		m.constExpr(r)
 		if r.err != nil {
@@ -350,13 +357,23 @@ func (m *rewriter) rewriteExports(r *reader) {
 		}
 		m.info.Exports = append(m.info.Exports, e)
 	}
+	if len(m.mutable) > MaxGlobals {
+		m.mutable, m.hidden = nil, true
+	}
 	at := m.begin(secExport)
-	m.out = appendU32(m.out, uint32(n+3))
+	m.out = appendU32(m.out, uint32(n+3+len(m.mutable)))
 	m.out = append(m.out, r.buf[start:r.pos]...)
 	for i, name := range [...]string{ExportSlice, ExportRest, ExportDepth} {
 		m.name(name)
 		m.out = append(m.out, byte(ExternGlobal))
 		m.out = appendU32(m.out, uint32(m.globals+i))
+	}
+	for _, i := range m.mutable {
+		name := ExportGlobal + strconv.Itoa(int(i))
+		m.info.Globals = append(m.info.Globals, name)
+		m.name(name)
+		m.out = append(m.out, byte(ExternGlobal))
+		m.out = appendU32(m.out, i)
 	}
 	m.end(at)
 }
