@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+// target is a target in the router's input.
+type target struct {
+	Provider    string  `json:"provider"`
+	Model       string  `json:"model"`
+	Weight      int     `json:"weight"`
+	Priority    int     `json:"priority"`
+	Fallback    bool    `json:"fallback"`
+	Unhealthy   bool    `json:"-"`
+	Latency     int     `json:"latency_ms"`
+	InputPrice  float64 `json:"input_price"`
+	OutputPrice float64 `json:"output_price"`
+}
+
+func input(random uint64, targets []target) []byte {
+	type shown struct {
+		Index int `json:"index"`
+		target
+		Healthy  bool           `json:"healthy"`
+		InFlight int            `json:"inflight"`
+		Errors   float64        `json:"error_rate"`
+		Options  map[string]any `json:"options"`
+	}
+	var in struct {
+		Summary map[string]any `json:"summary"`
+		Targets []shown        `json:"targets"`
+	}
+	in.Summary = map[string]any{"request_id": "req_test", "random": fmt.Sprintf("%016x", random), "model": "m", "flags": []string{"tools"}}
+	for i, t := range targets {
+		in.Targets = append(in.Targets, shown{Index: i, target: t, Healthy: !t.Unhealthy, Errors: 0.25})
+	}
+	p, err := json.Marshal(in)
+	if err != nil {
+		panic(err) // the types are plain
+	}
+	return p
+}
+
+var suite = plugintest.Suite{Package: "."}
+
+// bind binds the router with a strategy, "" for none said.
+func bind(tb testing.TB, p *plugin.Plugin, strategy string) *plugin.Binding {
+	tb.Helper()
+	settings := ""
+	if strategy != "" {
+		settings = fmt.Sprintf(`{"strategy":%q}`, strategy)
+	}
+	b, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "router", Settings: []byte(settings)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func choices(t *testing.T, b *plugin.Binding, in []byte, n int) (order, explain string) {
+	t.Helper()
+	o, explain, err := b.Choose(context.Background(), in, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Trim(fmt.Sprint(o), "[]"), explain
+}
+
+func TestOrder(t *testing.T) {
+	tests := []struct {
+		name, strategy string
+		targets        []target
+		order, explain string
+	}{
+		{"one", "", []target{{Provider: "a", Model: "x"}}, "0", "weighted: a x"},
+		{"none", "", nil, "", "weighted"},
+		{"weights of nothing keep the order", "weighted", []target{{Provider: "a"}, {Provider: "b"}, {Provider: "c"}}, "0 1 2", "weighted: a , then b , then c "},
+		{"a weight comes before none", "weighted", []target{{Provider: "a", Model: "x"}, {Provider: "b", Model: "y", Weight: 1}}, "1 0", "weighted: b y, then a x"},
+		{"fallbacks come last", "weighted", []target{{Weight: 9, Fallback: true, Provider: "a", Model: "x"}, {Provider: "b", Model: "y"}}, "1 0", "weighted: b y, then a x (fallback)"},
+		{"unhealthy ones come after fallbacks", "weighted",
+			[]target{{Provider: "a", Model: "x", Weight: 1, Unhealthy: true}, {Provider: "b", Model: "y", Fallback: true}, {Provider: "c", Model: "z", Weight: 1}},
+			"2 1 0", "weighted: c z, then b y (fallback), then a x (unhealthy)"},
+		{"all unhealthy", "priority", []target{{Priority: 2, Unhealthy: true}, {Priority: 1, Unhealthy: true}, {Unhealthy: true, Fallback: true}}, "1 0 2", ""},
+		{"priority", "priority", []target{{Priority: 3}, {Priority: 1}, {Priority: 2}}, "1 2 0", ""},
+		{"priority before weight", "priority", []target{{Priority: 2, Weight: 100}, {Priority: 1, Weight: 1}}, "1 0", ""},
+		{"negative priority", "priority", []target{{Priority: 0}, {Priority: -1}}, "1 0", ""},
+		{"negative weight counts as none", "weighted", []target{{Weight: -5}, {Weight: 1}}, "1 0", ""},
+		{"latency", "least-latency", []target{{Latency: 300}, {Latency: 100}, {Latency: 200}}, "1 2 0", ""},
+		{"unknown latency is found out", "least-latency", []target{{Latency: 300}, {}, {Latency: 200}}, "1 2 0", ""},
+		{"latency before weight", "least-latency", []target{{Latency: 300, Weight: 9}, {Latency: 100, Weight: 1}}, "1 0", ""},
+		{"price", "cheapest", []target{{InputPrice: 3, OutputPrice: 15}, {InputPrice: 0.15, OutputPrice: 0.6}, {InputPrice: 0.1, OutputPrice: 0.7}}, "1 2 0", ""},
+		{"equal prices keep the order", "cheapest", []target{{InputPrice: 1}, {OutputPrice: 1}}, "0 1", ""},
+		{"many are summed up", "priority",
+			[]target{{Provider: "a", Model: "v"}, {Provider: "b", Model: "w", Priority: 1}, {Provider: "c", Model: "x", Priority: 2}, {Provider: "d", Priority: 3}, {Provider: "e", Priority: 4}},
+			"0 1 2 3 4", "priority: a v, then b w, then c x, then 2 more"},
+	}
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		p := suite.Load(t, h, form)
+		t.Run(form.String(), func(t *testing.T) {
+			for _, test := range tests {
+				t.Run(test.name, func(t *testing.T) {
+					b := bind(t, p, test.strategy)
+					order, explain := choices(t, b, input(7, test.targets), len(test.targets))
+					if order != test.order {
+						t.Errorf("order %q, want %q", order, test.order)
+					}
+					if test.explain != "" && explain != test.explain {
+						t.Errorf("explained by %q, want %q", explain, test.explain)
+					}
+				})
+			}
+		})
+	}
+}
+
+func TestWeightsAreKept(t *testing.T) {
+	const draws = 20000
+	targets := []target{{Weight: 9}, {Weight: 1}, {Weight: 0}, {Weight: 90, Fallback: true}}
+	p := suite.Load(t, plugintest.Host(t), plugintest.Native)
+	for _, strategy := range []string{"weighted", "priority"} {
+		t.Run(strategy, func(t *testing.T) {
+			b := bind(t, p, strategy)
+			first := make([]int, len(targets))
+			random := lots(1)
+			for range draws {
+				order, _ := choices(t, b, input(random.next(), targets), len(targets))
+				if order != "0 1 2 3" && order != "1 0 2 3" {
+					t.Fatalf("order %s", order)
+				}
+				first[order[0]-'0']++
+			}
+			// Six standard deviations of a binomial distribution: a right draw fails once in a billion runs, and the
+			// numbers are the same in every run.
+			if d := math.Abs(float64(first[0]) - 0.9*draws); d > 6*math.Sqrt(draws*0.9*0.1) {
+				t.Errorf("first were %v of %d", first, draws)
+			}
+		})
+	}
+}
+
+func TestSameLotsGiveTheSameOrder(t *testing.T) {
+	targets := make([]target, 40)
+	for i := range targets {
+		targets[i] = target{Provider: "p", Model: fmt.Sprint(i), Weight: i % 7, Priority: i % 3, Fallback: i%5 == 0}
+	}
+	h := plugintest.Host(t)
+	code, wasm := suite.Load(t, h, plugintest.Native), suite.Load(t, h, plugintest.Module)
+	for _, strategy := range names {
+		t.Run(strategy, func(t *testing.T) {
+			native, module := bind(t, code, strategy), bind(t, wasm, strategy)
+			for random := range uint64(20) {
+				in := input(random<<60|random, targets)
+				a, whyA := choices(t, native, in, len(targets))
+				b, whyB := choices(t, module, in, len(targets))
+				if a != b || whyA != whyB {
+					t.Errorf("as Go code %s (%s), as a module %s (%s)", a, whyA, b, whyB)
+				}
+				if n := len(strings.Fields(a)); n != len(targets) {
+					t.Errorf("%d candidates for %d targets", n, len(targets))
+				}
+			}
+		})
+	}
+}
+
+func TestUnknownStrategyIsRefusedAtOnce(t *testing.T) {
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		p := suite.Load(t, h, form)
+		for _, settings := range []string{`{"strategy":"random"}`, `{"strategy":7}`} {
+			_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "router", Settings: []byte(settings)})
+			if err == nil || !strings.Contains(err.Error(), "strategy is none of weighted, priority, least-latency, cheapest") {
+				t.Errorf("%v, %s: error %v", form, settings, err)
+			}
+		}
+	}
+}
+
+func BenchmarkChoose(b *testing.B) {
+	p := suite.Load(b, plugintest.Host(b), plugintest.Module)
+	for _, n := range []int{2, 10} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			binding := bind(b, p, "weighted")
+			in := input(7, make([]target, n))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := binding.Choose(context.Background(), in, n); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
