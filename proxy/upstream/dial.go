@@ -85,7 +85,7 @@ func dialError(ctx, step context.Context, err error, kind ErrorKind, what string
 		e.Kind, e.Cause = Cancelled, context.Cause(ctx)
 	case ctx.Err() != nil:
 		e.Kind, e.Reason = Timeout, "total timeout"
-	case step.Err() != nil, errors.As(err, &ne) && ne.Timeout():
+	case errors.Is(step.Err(), context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		e.Kind, e.Reason = Timeout, what+" timeout"
 	}
 	return e

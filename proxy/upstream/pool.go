@@ -9,9 +9,10 @@ import (
 
 // Stats are a Client's connections and what became of them.
 type Stats struct {
-	Open  int // idle, in use, or being dialled
-	Idle  int
-	InUse int // in use or being dialled
+	Open    int // idle, in use, or being dialled
+	Idle    int
+	InUse   int // in use or being dialled
+	Waiting int // requests that wait for one
 
 	Dialled uint64 // connections that were made
 	Reused  uint64 // requests that went out on a connection that had carried one
@@ -225,6 +226,6 @@ func (p *pool) snapshot() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Open, s.Idle, s.InUse = p.open, len(p.idle), p.open-len(p.idle)
+	s.Open, s.Idle, s.InUse, s.Waiting = p.open, len(p.idle), p.open-len(p.idle), len(p.waiting)
 	return s
 }
