@@ -258,11 +258,11 @@ var errNoObject = errors.New("not a JSON object")
 // plugin's.
 func (c *call) apply() error {
 	err := c.attempt.Machine.Apply(&c.batch)
-	var large *chat.Error
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &large):
+	}
+	var large *chat.Error // below the return: it moves to the heap
+	if errors.As(err, &large) {
 		return large
 	}
 	return c.protocol(err)

@@ -204,6 +204,7 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
 			g.plugins[p.name] = p
 		}
 	}
+	h.free() // what compiling took
 	return h.settle(g, errors.Join(errs...))
 }
 
@@ -246,7 +247,6 @@ func (h *Host) settle(g *Generation, err error) (*Generation, error) {
 		g.Release()
 		return nil, err
 	}
-	h.free()
 	return g, nil
 }
 

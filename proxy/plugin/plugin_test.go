@@ -23,7 +23,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	cacheDir = filepath.Join(dir, "cache")
-	defer os.RemoveAll(dir)
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		os.RemoveAll(dir)
 		os.Exit(code)
@@ -76,8 +75,11 @@ func bind(t testing.TB, p *plugin.Plugin, c plugin.BindingConfig) *plugin.Bindin
 // body is an ordinary request.
 const body = `{"model":"m","messages":[{"role":"user","content":"hi \u00e4"}],"temperature":0.5}`
 
-// newAttempt is an attempt at a streamed answer to a request.
-func newAttempt(t testing.TB, request string) *plugin.Attempt {
+// newAttempt is an attempt at a streamed answer to a request. t is a *testing.T, or rapid's.
+func newAttempt(t interface {
+	Helper()
+	Fatal(args ...any)
+}, request string) *plugin.Attempt {
 	t.Helper()
 	a := &plugin.Attempt{Request: new(chat.Request), Machine: new(chat.Machine), Tenant: "alice"}
 	if err := a.Request.Parse([]byte(request), chat.Limits{}); err != nil {

@@ -1,0 +1,84 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// BenchmarkEvent is one event through a guest that echoes it, and through the stream machine.
+func BenchmarkEvent(b *testing.B) {
+	h := newHost(b, plugin.Options{})
+	guests := []struct {
+		name string
+		load func(testing.TB) *plugin.Plugin
+	}{
+		{"wasm", func(t testing.TB) *plugin.Plugin { return load(t, h, plugin.Spec{Wasm: echoModule().Bytes()}) }},
+		{"go", func(t testing.TB) *plugin.Plugin { return loadGoGuest(t, h, plugin.Shared) }},
+	}
+	for _, g := range guests {
+		b.Run(g.name, func(b *testing.B) {
+			bound := bind(b, g.load(b), plugin.BindingConfig{})
+			a := newAttempt(b, body)
+			event, text := []byte("content_block_delta"), []byte("some words of an answer")
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := bound.Event(b.Context(), a, abi.EventPlain, event, text); err != nil {
+					b.Fatal(err)
+				}
+				a.Machine.Take()
+			}
+			b.ReportMetric(float64(a.Fuel)/float64(b.N), "fuel/op")
+		})
+	}
+}
+
+// BenchmarkEventParallel is BenchmarkEvent on all cores and one pool.
+func BenchmarkEventParallel(b *testing.B) {
+	h := newHost(b, plugin.Options{})
+	bound := bind(b, load(b, h, plugin.Spec{Wasm: echoModule().Bytes()}), plugin.BindingConfig{})
+	text := []byte("some words of an answer")
+	b.RunParallel(func(pb *testing.PB) {
+		a := newAttempt(b, body)
+		for pb.Next() {
+			if err := bound.Event(b.Context(), a, abi.EventPlain, nil, text); err != nil {
+				b.Error(err)
+			}
+			a.Machine.Take()
+		}
+	})
+}
+
+// BenchmarkRequest is provider_request of a native guest that edits the client's body: what the host does for it.
+func BenchmarkRequest(b *testing.B) {
+	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
+		b.Run(name, func(b *testing.B) {
+			bound := bindNative(b, native{request: func(h abi.Host, _ []byte) int32 {
+				h.RequestPath(chatPath)
+				h.BodySet(modelPointer, modelName)
+				h.BodyDelete(thinkingPointer)
+				h.Answer(abi.FramingSSE, abi.DialectOpenAI, nil)
+				return 0
+			}}, plugin.BindingConfig{Paths: []string{"/v1/chat/completions"}})
+			a := newAttempt(b, `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("word ", size/5)+`"}],"stream":true}`)
+			request := a.Request
+			b.SetBytes(int64(len(request.Body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				a.Request = request
+				if err := bound.Request(b.Context(), a); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+var (
+	chatPath        = []byte("/v1/chat/completions")
+	modelPointer    = []byte("/model")
+	modelName       = []byte(`"gpt-5"`)
+	thinkingPointer = []byte("/thinking")
+)

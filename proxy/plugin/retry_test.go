@@ -1,0 +1,123 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	w "github.com/sluice-gateway/sluice/proxy/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// aging is a guest that runs code in an event beginning with x, but only where the instance has served before.
+func aging(code func(m *module) w.Op) *module {
+	m := newModule("text", "state_set", "state_get", "openai_event", "done").base()
+	m.Global(w.I32, true, i32(0))
+	return m.provider(
+		w.GlobalGet(0), w.If(w.Void, when('x', code(m))),
+		i32(1), w.GlobalSet(0),
+		m.echo(),
+	)
+}
+
+func TestRetryAfterATrap(t *testing.T) {
+	tests := []struct {
+		name    string
+		code    func(m *module) w.Op
+		retried bool
+	}{
+		{"trap", func(*module) w.Op { return w.Unreachable }, true},
+		{"bad address", func(m *module) w.Op { return m.text(i32(-1), i32(1)) }, true},
+		{"trap after output and state", func(m *module) w.Op {
+			return w.Code(m.text(i32(inputAt), i32(1)), i32(inputAt), i32(1), m.call("state_set"), w.Drop, w.Unreachable)
+		}, true},
+		{"out of memory", func(*module) w.Op {
+			return w.Code(i32(2000), w.MemoryGrow, w.Drop, w.Unreachable)
+		}, true},
+		{"endless loop", func(*module) w.Op { return forever() }, false},
+		{"status", func(*module) w.Op { return w.Code(i32(1), w.Return) }, false},
+		{"protocol", func(m *module) w.Op { return w.Code(i32(7), m.call("done")) }, false},
+		{"trap after openai_event", func(m *module) w.Op {
+			return w.Code(i32(inputAt), i32(1), m.call("openai_event"), w.Drop, w.Unreachable)
+		}, false},
+	}
+	h := newHost(t, plugin.Options{Instances: 1})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := load(t, h, plugin.Spec{Wasm: aging(tt.code).Bytes()})
+			bound := bind(t, p, plugin.BindingConfig{})
+			a := newAttempt(t, body)
+			echo(t, bound, a, "first")
+			err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("xyz"))
+			if !tt.retried {
+				wantAnyCallError(t, err)
+				if err == nil || p.Stats().Retries != 0 || output(a) != "" {
+					t.Errorf("error %v, %d retries, output %q", err, p.Stats().Retries, output(a))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Count(output(a), "data:") != 1 || !strings.Contains(output(a), `"content":"xyz"`) || len(a.State()) != 0 {
+				t.Errorf("output %s, state %q", output(a), a.State())
+			}
+			if s := p.Stats(); s.Retries != 1 || s.Failures != 1 {
+				t.Errorf("%d retries, %d failures", s.Retries, s.Failures)
+			}
+		})
+	}
+}
+
+func TestNoRetryWhereNothingWouldDiffer(t *testing.T) {
+	m := newModule("text").base()
+	m.provider(when('x', w.Unreachable), m.echo())
+	for _, isolation := range []plugin.Isolation{plugin.Shared, plugin.PerCall} {
+		p := load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes(), Isolation: isolation})
+		bound := bind(t, p, plugin.BindingConfig{})
+		wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
+		if s := p.Stats(); s.Retries != 0 || s.Failures != 1 {
+			t.Errorf("%s: %d retries, %d failures on an instance that had served nobody", isolation, s.Retries, s.Failures)
+		}
+	}
+	// An instance that has served is retried once, and not again.
+	p := load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()})
+	bound := bind(t, p, plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	echo(t, bound, a, "first")
+	wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")), plugin.KindTrap)
+	if s := p.Stats(); s.Retries != 1 || s.Failures != 2 {
+		t.Errorf("%d retries, %d failures, want 1 and 2", s.Retries, s.Failures)
+	}
+}
+
+func TestEveryErrorDiscardsTheInstance(t *testing.T) {
+	codes := map[string]func(m *module) w.Op{
+		"trap":     func(*module) w.Op { return w.Unreachable },
+		"status":   func(*module) w.Op { return w.Code(i32(1), w.Return) },
+		"protocol": func(m *module) w.Op { return w.Code(i32(7), m.call("done")) },
+		"fuel":     func(*module) w.Op { return forever() },
+	}
+	h := newHost(t, plugin.Options{Instances: 1})
+	for name, code := range codes {
+		t.Run(name, func(t *testing.T) {
+			m := newModule("text", "done").base()
+			m.Global(w.I32, true, i32(0))
+			m.provider(
+				w.GlobalGet(0), w.If(w.Void, i32(9), w.Return), // it has met an x
+				when('x', i32(1), w.GlobalSet(0), code(m)),
+				m.echo(),
+			)
+			p := load(t, h, plugin.Spec{Wasm: m.Bytes()})
+			bound := bind(t, p, plugin.BindingConfig{})
+			a := newAttempt(t, body)
+			if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")); err == nil {
+				t.Fatal("no error")
+			}
+			if s := p.Stats(); s.Instances != 0 {
+				t.Errorf("%d instances after the error", s.Instances)
+			}
+			echo(t, bound, a, "next")
+		})
+	}
+}
