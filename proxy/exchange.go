@@ -189,10 +189,12 @@ func (x *exchange) finish() {
 	}
 	r := &x.record
 	r.Complete = x.machine.Complete() && !x.departed
-	u := x.machine.Usage()
-	r.PromptTokens, r.CompletionTokens = u.Prompt, u.Completion
-	r.CachedTokens, r.ReasoningTokens = u.Cached, u.Reasoning
-	r.UsageEstimated = u.Estimated
+	if x.machine.Started() || x.machine.Complete() {
+		u := x.machine.Usage()
+		r.PromptTokens, r.CompletionTokens = u.Prompt, u.Completion
+		r.CachedTokens, r.ReasoningTokens = u.Cached, u.Reasoning
+		r.UsageEstimated = u.Estimated
+	}
 	r.Dropped = x.machine.Dropped()
 	r.Fuel += x.attempt.Fuel
 	if x.departed {

@@ -1,0 +1,72 @@
+package proxytest
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Key is the secret of the client key in Keys; it may use every model.
+const Key = "sk-proxytest-0123456789"
+
+// Keys is the part of a configuration that lets Key in.
+const Keys = `
+[[keys]]
+name   = "tests"
+secret = "` + Key + `"
+models = ["*"]
+`
+
+// Reply is an answer of the gateway, read to its end.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   string
+	Err    error // how the body ended, nil for cleanly
+}
+
+// RequestID is the gateway's name of the request.
+func (r *Reply) RequestID() string { return r.Header.Get("X-Request-Id") }
+
+// Chat posts a chat completion with Key and reads the answer.
+func (g *Gateway) Chat(tb testing.TB, body string) *Reply {
+	tb.Helper()
+	return g.Do(tb, "POST", "/v1/chat/completions", body)
+}
+
+// Do sends a request with Key and reads the answer. A header is "Name: value", and replaces what is sent by default.
+func (g *Gateway) Do(tb testing.TB, method, path, body string, headers ...string) *Reply {
+	tb.Helper()
+	var payload io.Reader
+	if body != "" {
+		payload = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(tb.Context(), method, g.URL+path, payload)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+Key)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ":")
+		if value = strings.TrimSpace(value); value == "" {
+			req.Header.Del(name)
+			continue
+		}
+		req.Header.Set(name, value)
+	}
+	t := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	defer t.CloseIdleConnections()
+	resp, err := t.RoundTrip(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var b bytes.Buffer
+	_, err = b.ReadFrom(resp.Body)
+	return &Reply{Status: resp.StatusCode, Header: resp.Header, Body: b.String(), Err: err}
+}

@@ -1,0 +1,172 @@
+// Package proxytest runs the whole gateway in process, for tests: a real listener on 127.0.0.1, the real plugins as
+// WebAssembly, and a configuration in gateway.toml's own words. Providers are scripted with proxy/upstream/upstreamtest,
+// or replayed (Replay).
+//
+// It is for tests of anything that a client or an operator sees. It owns no behaviour of the gateway.
+//
+// Concurrency: a Gateway may be used from any goroutine of its test.
+package proxytest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// Patience is how long a test waits for something that must happen. It is long because it only ever passes in a test
+// that fails.
+const Patience = 20 * time.Second
+
+// Gateway is a gateway that serves.
+type Gateway struct {
+	URL    string // http://127.0.0.1:port
+	Addr   string
+	Server *proxy.Server
+	Log    *Log
+
+	served   chan error
+	stopOnce sync.Once
+}
+
+// Start serves a configuration, given as the text of a gateway.toml, until the test ends. Its listen address is not
+// used.
+func Start(tb testing.TB, toml string) *Gateway {
+	tb.Helper()
+	cfg, err := config.Parse("gateway.toml", []byte(toml), config.Options{Bundled: plugins.Names()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g := &Gateway{Log: &Log{}, served: make(chan error, 1)}
+	g.Server, err = proxy.New(tb.Context(), proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: slog.New(g.Log), CacheDir: cacheDir()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g.Addr = ln.Addr().String()
+	g.URL = "http://" + g.Addr
+	go func() { g.served <- g.Server.Serve(ln) }()
+	tb.Cleanup(func() {
+		if err := g.Stop(Patience); err != nil {
+			tb.Errorf("shut the gateway down: %v", err)
+		}
+	})
+	return g
+}
+
+// Stop shuts the gateway down and returns what Shutdown and Serve returned. It works once.
+func (g *Gateway) Stop(patience time.Duration) (err error) {
+	g.stopOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err = errors.Join(g.Server.Shutdown(ctx), <-g.served)
+	})
+	return err
+}
+
+// Log collects what the gateway logs.
+type Log struct {
+	mu    sync.Mutex
+	lines []Line
+	more  chan struct{} // closed at the next line
+}
+
+// Line is a line of the log: its attributes, and "level" and "msg".
+type Line map[string]string
+
+// Enabled implements slog.Handler.
+func (l *Log) Enabled(context.Context, slog.Level) bool { return true }
+
+// WithAttrs implements slog.Handler. The gateway uses neither attributes nor groups of a logger.
+func (l *Log) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements slog.Handler.
+func (l *Log) WithGroup(string) slog.Handler { return l }
+
+// Handle implements slog.Handler.
+func (l *Log) Handle(_ context.Context, r slog.Record) error {
+	line := Line{"level": r.Level.String(), "msg": r.Message}
+	r.Attrs(func(a slog.Attr) bool {
+		line[a.Key] = a.Value.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
+	return nil
+}
+
+// Lines returns all lines so far.
+func (l *Log) Lines() []Line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Line(nil), l.lines...)
+}
+
+// String is the whole log, for a search.
+func (l *Log) String() string {
+	var b strings.Builder
+	for _, line := range l.Lines() {
+		for name, value := range line {
+			b.WriteString(name + "=" + value + " ")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Await waits for the first line that has these attributes, given as name, value, ….
+func (l *Log) Await(tb testing.TB, attrs ...string) Line {
+	tb.Helper()
+	t := time.NewTimer(Patience)
+	defer t.Stop()
+	for from := 0; ; {
+		l.mu.Lock()
+		for ; from < len(l.lines); from++ {
+			if l.lines[from].has(attrs) {
+				defer l.mu.Unlock()
+				return l.lines[from]
+			}
+		}
+		if l.more == nil {
+			l.more = make(chan struct{})
+		}
+		more := l.more
+		l.mu.Unlock()
+		select {
+		case <-more:
+		case <-t.C:
+			tb.Fatalf("no line of the log has %v:\n%s", attrs, l)
+		}
+	}
+}
+
+// Request waits for the access log's line of a request, by its id.
+func (l *Log) Request(tb testing.TB, id string) Line {
+	tb.Helper()
+	return l.Await(tb, "msg", "request", "request", id)
+}
+
+func (line Line) has(attrs []string) bool {
+	for i := 0; i+1 < len(attrs); i += 2 {
+		if v, ok := line[attrs[i]]; !ok || v != attrs[i+1] {
+			return false
+		}
+	}
+	return true
+}
