@@ -350,31 +350,31 @@ func TestFaults41_SlowDrip(t *testing.T) {
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(),
 		upstreamtest.Loop(upstreamtest.Wait(next), upstreamtest.Chunk("x")),
 	})
-	const idle = 400 * time.Millisecond
+	const idle = time.Second
 	c := newClient(t, s, func(c *upstream.Config) { c.Timeouts.Idle = idle })
 	resp, err := c.Do(context.Background(), post(""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Close()
-	ticks := 0
-	var before time.Duration
+	start := time.Now()
+	last, ticks := start, 0
 	resp.SetWatcher(watcher(func(_ upstream.Phase, silent time.Duration) error {
+		if since := time.Since(last); silent > since {
+			t.Errorf("a silence of %v, %v behind the last byte", silent, since)
+		}
 		if ticks++; ticks%5 == 0 {
 			next <- struct{}{}
-			before = silent
-		} else if before > 0 {
-			if silent >= before+idle/2 {
-				t.Errorf("silence of %v was not ended", silent)
-			}
-			before = 0
 		}
 		return nil
 	}))
-	start := time.Now()
-	for time.Since(start) < 2*idle {
+	for last.Sub(start) < idle*5/4 {
 		if _, err := resp.Next(); err != nil {
 			t.Fatal(err)
 		}
+		last = time.Now()
+	}
+	if ticks < 5 {
+		t.Errorf("%d ticks", ticks)
 	}
 }

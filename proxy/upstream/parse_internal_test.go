@@ -1,0 +1,168 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// decodeAll gives a body's bytes to the decoder in pieces, and returns what came out and how many bytes it took.
+func decodeAll(b *body, pieces ...[]byte) (out []byte, taken int, objection string) {
+	for _, p := range pieces {
+		p = bytes.Clone(p)
+		n, used, objection := b.decode(p)
+		out = append(out, p[:n]...)
+		taken += used
+		if objection != "" || used < len(p) {
+			return out, taken, objection
+		}
+	}
+	return out, taken, ""
+}
+
+// Any body in any chunks, cut anywhere, comes out as it went in, and what stands behind it is left.
+func TestChunksCutAnywhere(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var wire, want bytes.Buffer
+		for range rapid.IntRange(0, 5).Draw(t, "chunks") {
+			p := rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "chunk")
+			want.Write(p)
+			size := rapid.SampledFrom([]string{"%x\r\n", "%X\r\n", "000%x\r\n", "%x;a=b\r\n", "%x \t;c=\"d\";e\r\n"}).Draw(t, "size line")
+			wire.WriteString(strings.NewReplacer("%x", hexOf(len(p)), "%X", strings.ToUpper(hexOf(len(p)))).Replace(size))
+			wire.Write(p)
+			wire.WriteString("\r\n")
+		}
+		wire.WriteString(rapid.SampledFrom([]string{"0\r\n\r\n", "000\r\n\r\n", "0;x\r\n\r\n", "0\r\nX-A: 1\r\nX-B:\r\n\r\n"}).Draw(t, "end"))
+		size := wire.Len()
+		wire.WriteString(rapid.SampledFrom([]string{"", "HTTP/1.1 200 OK\r\n", "\n"}).Draw(t, "behind"))
+		var pieces [][]byte
+		for rest := wire.Bytes(); len(rest) > 0; {
+			n := rapid.IntRange(1, min(len(rest), 20)).Draw(t, "piece")
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		b := newBody(chunked, 0)
+		out, taken, objection := decodeAll(&b, pieces...)
+		if objection != "" || !b.done || taken != size || !bytes.Equal(out, want.Bytes()) {
+			t.Fatalf("%q: %q, done %v, took %d of %d, %s", wire.Bytes(), out, b.done, taken, size, objection)
+		}
+	})
+}
+
+func hexOf(n int) string {
+	const digits = "0123456789abcdef"
+	if n < 16 {
+		return digits[n : n+1]
+	}
+	return hexOf(n/16) + digits[n%16:n%16+1]
+}
+
+// What the decoder reads to the end is what net/http's reader makes of the same bytes, and how it is cut is no matter.
+func FuzzChunks(f *testing.F) {
+	for _, s := range []string{
+		"0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n00\r\nX: y\r\n\r\nrest", "A\r\n0123456789\r\n1\r\nx\r\n0\r\n\r\n", "5 \r\nhello\r\n0\r\n\r\n",
+		"5\nhello\n0\n\n", "fffffffffffffff\r\n", "10000000000000000\r\n", "0x5\r\n", "5\r\nhello", "5\r\nhellox", "0\r\n\n", "\r\n", "5;\rx\r\n",
+	} {
+		f.Add([]byte(s), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, wire []byte, size uint8) {
+		b := newBody(chunked, 0)
+		out, taken, objection := decodeAll(&b, wire)
+		var pieces [][]byte
+		for rest := wire; len(rest) > 0; {
+			n := min(len(rest), max(1, int(size)))
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		c := newBody(chunked, 0)
+		out2, taken2, objection2 := decodeAll(&c, pieces...)
+		if !bytes.Equal(out, out2) || taken != taken2 || objection != objection2 || b != c {
+			t.Fatalf("whole: %q %d %q %+v; in pieces of %d: %q %d %q %+v", out, taken, objection, b, size, out2, taken2, objection2, c)
+		}
+		if !b.done {
+			return
+		}
+		got, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(wire[:taken])))
+		if err != nil || !bytes.Equal(got, out) {
+			t.Fatalf("net/http reads %q, %v, where we read %q", got, err, out)
+		}
+	})
+}
+
+// readHeadOf reads a head that comes in pieces of the given size.
+func readHeadOf(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
+	tb.Helper()
+	c := newConn(&pieces{rest: wire, size: size}, Ticks{}.withDefaults(), 256)
+	c.begin(tb.Context(), nil, time.Time{})
+	c.enter(PhaseHead, 0, "")
+	s, err := c.readHead()
+	return c, s, err
+}
+
+// A head that passes is one that net/http reads in the same way.
+func FuzzHead(f *testing.F) {
+	for _, s := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HTTP/1.0 404 Not Found\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"HTTP/1.1 200\r\nA: b\r\nContent-Type: text/event-stream; charset=utf-8\r\nx-request-id: req_1\r\n\r\n", "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n", "HTTP/1.1 200 OK\r\n folded\r\n\r\n", "HTTP/1.1 200 OK\nA: b\n\n",
+		"HTTP/1.1 200 OK\r\nTrailer: X-A\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\nConnection: close, x\r\nSet-Cookie: a=b; Path=/\r\n\r\n",
+	} {
+		f.Add([]byte(s), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, wire []byte, size uint8) {
+		c, s, err := readHeadOf(t, wire, len(wire)+1)
+		_, s2, err2 := readHeadOf(t, wire, max(1, int(size)))
+		if (err == nil) != (err2 == nil) || s.status != s2.status || s.framing != s2.framing || s.length != s2.length {
+			t.Fatalf("whole: %+v, %v; in pieces of %d: %+v, %v", s, err, size, s2, err2)
+		}
+		if err != nil {
+			return
+		}
+		r := bufio.NewReader(bytes.NewReader(wire))
+		resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodGet})
+		for err == nil && resp.StatusCode < 200 {
+			resp, err = http.ReadResponse(r, &http.Request{Method: http.MethodGet})
+		}
+		if err != nil {
+			t.Fatalf("net/http refuses %q: %v", wire, err)
+		}
+		if resp.StatusCode != s.status {
+			t.Fatalf("status %d, net/http %d", s.status, resp.StatusCode)
+		}
+		if s.status == http.StatusNoContent || s.status == http.StatusNotModified {
+			return
+		}
+		want := map[framing]int64{untilClose: -1, chunked: -1, sized: s.length}[s.framing]
+		if resp.ContentLength != want || (len(resp.TransferEncoding) > 0) != (s.framing == chunked) {
+			t.Fatalf("framing %d of %d, net/http: length %d, coding %v", s.framing, s.length, resp.ContentLength, resp.TransferEncoding)
+		}
+		if got := string(c.header.Peek("X-Request-Id")); got != resp.Header.Get("X-Request-Id") {
+			t.Fatalf("header %q, net/http %q", got, resp.Header.Get("X-Request-Id"))
+		}
+	})
+}
+
+// pieces is a connection that delivers bytes in pieces of a size, and then ends.
+type pieces struct {
+	net.Conn
+	rest []byte
+	size int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.rest[:min(p.size, len(p.rest))])
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
+func (*pieces) SetReadDeadline(time.Time) error { return nil }
