@@ -35,6 +35,7 @@ type text struct {
 	half  half   // what waits for the next piece
 	trial half   // the same as the batch in preparation leaves it; valid if epoch is that batch
 	epoch uint64 // see trial
+	taken bool   // a piece was applied, if only an empty one
 	some  bool   // something came
 	all   []byte // whole answers: the text, escaped
 
@@ -169,6 +170,16 @@ func (c *choice) reservePart(key int32, p abi.ReasoningPart) *part {
 	}
 	c.lastPart = n
 	return &c.parts[n]
+}
+
+// unreserve gives back the room that was made for a batch which is not applied. What is in use stands before it.
+func (c *choice) unreserve() {
+	for n := len(c.tools); n > 0 && !c.tools[n-1].open; n-- {
+		c.tools = c.tools[:n-1]
+	}
+	for n := len(c.parts); n > 0 && !c.parts[n-1].taken; n-- {
+		c.parts = c.parts[:n-1]
+	}
 }
 
 // detailOf returns the entry of reasoning_details that a part belongs to, making it if need be.

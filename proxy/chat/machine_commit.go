@@ -34,13 +34,13 @@ func (m *Machine) commit(b *Batch) {
 			m.extra(b, i)
 		default:
 			c := m.at(ev.Choice)
+			c.joined = 0
 			if c.finished || m.pieces[i].absent {
 				if ev.hasContent() {
 					m.dropped++
 				}
 				continue
 			}
-			c.joined = 0
 			i += m.choiceEvent(b, i, c)
 		}
 	}
@@ -132,6 +132,7 @@ func (m *Machine) choiceEvent(b *Batch, i int, c *choice) (joined int) {
 
 // take commits a piece to its text. It returns what there is to say now.
 func (m *Machine) take(t *text, ev *Event, p *piece, s []byte) []byte {
+	t.taken = true
 	if ev.Encoding&abi.EncodingDefault != 0 {
 		t.fallback = append(t.fallback, s...)
 		m.held += len(s)
@@ -338,14 +339,18 @@ func (m *Machine) choiceExtra(b *Batch, i int, c *choice) {
 // fingerprint of the system, and stands in every chunk from then on; anything else is news and stands in one.
 func (m *Machine) answerExtra(name, value []byte) {
 	if !m.o.Stream || !scalar(value) || len(value) > maxSticky {
-		m.sticky.remove(name)
+		if n, ok := m.sticky.remove(name); ok {
+			m.held -= n
+			m.prefix = m.prefix[:0]
+		}
 		m.join(&m.once, name, value)
 		return
 	}
 	if e := m.sticky.get(name); e != nil && bytes.Equal(e.value, value) {
 		return
 	}
-	m.once.remove(name)
+	n, _ := m.once.remove(name)
+	m.held -= n
 	m.join(&m.sticky, name, value)
 	m.prefix = m.prefix[:0]
 }

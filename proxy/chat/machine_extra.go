@@ -91,13 +91,16 @@ func (ms *members) get(name []byte) *member {
 	return nil
 }
 
-// remove takes a member out.
-func (ms *members) remove(name []byte) {
-	ms.list = slices.DeleteFunc(ms.list, func(e member) bool { return bytes.Equal(e.name, name) })
-	ms.size = 0
-	for i := range ms.list {
-		ms.size += len(ms.list[i].name) + len(ms.list[i].value) + ms.list[i].sub.size
+// remove takes a member out, if it is there. It returns how many bytes fewer are held.
+func (ms *members) remove(name []byte) (size int, ok bool) {
+	e := ms.get(name)
+	if e == nil {
+		return 0, false
 	}
+	size = len(e.name) + len(e.value) + e.sub.size
+	ms.size -= size
+	ms.list = slices.DeleteFunc(ms.list, func(e member) bool { return bytes.Equal(e.name, name) })
+	return size, true
 }
 
 // find returns the member with a name, making it if need be; nil if there are too many.

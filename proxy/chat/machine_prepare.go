@@ -24,8 +24,8 @@ func (m *Machine) bytesOf(b *Batch, p *piece) []byte {
 	return b.Bytes(p.at)
 }
 
-// prepare checks every event of a batch and decodes its texts. It may reserve memory, but changes nothing that commit,
-// or anybody else, would see if the batch were dropped.
+// prepare checks every event of a batch and decodes its texts. It changes nothing that commit, or anybody else, would see
+// if the batch were dropped; room that it reserves in vain is given back.
 func (m *Machine) prepare(b *Batch) error {
 	m.epoch++
 	m.scratch = m.scratch[:0]
@@ -36,6 +36,9 @@ func (m *Machine) prepare(b *Batch) error {
 	for i := range b.Events {
 		m.pieces[i] = piece{}
 		if reason := m.prepareEvent(b, &b.Events[i], &m.pieces[i]); reason != "" {
+			for _, c := range m.choices {
+				c.unreserve()
+			}
 			return &ProtocolError{Event: i, Reason: reason}
 		}
 	}
@@ -119,11 +122,14 @@ func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason st
 		held = t.trial
 	}
 	from := len(m.scratch)
-	points := 0
+	count := 0
 	switch ev.Encoding & abi.EncodingMask {
 	case abi.EncodingEscaped:
 		if held.n == 0 && jsondoc.CheckEscaped(s) {
-			p.at, p.points = ev.A, int32(escapedPoints(s))
+			p.at = ev.A
+			if ev.Kind == EventText {
+				p.points = int32(escapedPoints(s))
+			}
 			return ""
 		}
 		if held.n > 0 {
@@ -133,13 +139,13 @@ func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason st
 			from = len(m.scratch)
 		}
 		var ok bool
-		if m.scratch, points, held, ok = appendMended(m.scratch, s); !ok {
+		if m.scratch, count, held, ok = appendMended(m.scratch, s); !ok {
 			return "the text is not the inside of a JSON string"
 		}
 
 	case abi.EncodingUTF8:
 		if held.escape() {
-			m.scratch, points = held.appendTo(m.scratch)
+			m.scratch, count = held.appendTo(m.scratch)
 			held = half{}
 		}
 		if held.n > 0 {
@@ -149,7 +155,9 @@ func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason st
 		}
 		s, held = cutUTF8(s)
 		m.scratch = jsondoc.AppendEscaped(m.scratch, s)
-		points += utf8.RuneCount(s)
+		if ev.Kind == EventText {
+			count += utf8.RuneCount(s)
+		}
 
 	case abi.EncodingJSON:
 		raw := len(m.scratch)
@@ -159,9 +167,9 @@ func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason st
 		}
 		s = m.scratch[raw:]
 		from = len(m.scratch)
-		m.scratch, points = held.appendTo(m.scratch)
+		m.scratch, count = held.appendTo(m.scratch)
 		m.scratch = jsondoc.AppendEscaped(m.scratch, s)
-		points += utf8.RuneCount(s)
+		count += points(s)
 		held = half{}
 
 	default:
@@ -170,11 +178,11 @@ func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason st
 	if alone {
 		var n int
 		m.scratch, n = held.appendTo(m.scratch)
-		points += n
+		count += n
 	} else {
 		t.trial, p.rest = held, held
 	}
-	p.at, p.scratch, p.points = Span{uint32(from), uint32(len(m.scratch) - from)}, true, int32(points)
+	p.at, p.scratch, p.points = Span{uint32(from), uint32(len(m.scratch) - from)}, true, int32(count)
 	return ""
 }
 

@@ -2,6 +2,8 @@ package chat
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/chat/jsondoc"
@@ -176,15 +178,35 @@ func hex4(s []byte) (v uint32, digits int, ok bool) {
 	return v, digits, true
 }
 
-// escapedPoints counts the code points of the inside of a JSON string that is known to be right.
-func escapedPoints(s []byte) (n int) {
-	for {
-		at := bytes.IndexByte(s, '\\')
-		if at < 0 {
-			return n + utf8.RuneCount(s)
-		}
-		n += utf8.RuneCount(s[:at]) + 1
-		w, _ := escapeWidth(s[at:])
-		s = s[at+w:]
+// points counts the code points of valid UTF-8.
+func points(s []byte) int { return len(s) - continuations(s) }
+
+// continuations counts the bytes that continue a character, eight at a time.
+func continuations(s []byte) (n int) {
+	const highs = 0x8080808080808080
+	for ; len(s) >= 8; s = s[8:] {
+		x := binary.LittleEndian.Uint64(s)
+		n += bits.OnesCount64(x & ^(x << 1) & highs) // 10xxxxxx
 	}
+	for _, c := range s {
+		if c&0xC0 == 0x80 {
+			n++
+		}
+	}
+	return n
+}
+
+// escapedPoints counts the code points of the inside of a JSON string that is known to be right.
+func escapedPoints(s []byte) int {
+	n := points(s)
+	for i := 0; i < len(s); {
+		at := bytes.IndexByte(s[i:], '\\')
+		if at < 0 {
+			break
+		}
+		w, _ := escapeWidth(s[i+at:])
+		n -= w - 1
+		i += at + w
+	}
+	return n
 }
