@@ -137,3 +137,29 @@ func TestParseIsolation(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// The guest is asked for a buffer when the one it gave is too small, and when it is so large that it may give memory
+// back.
+func TestInputBufferIsAskedForWhenItMustBe(t *testing.T) {
+	m := newModule("text")
+	m.ExportMemory(64, w.NoMax)
+	m.export(abi.ExportVersion, "", i32(0))
+	m.Global(w.I32, true, i32('0'))
+	m.export(abi.ExportBuffer, "i", w.GlobalGet(0), i32(1), w.I32Add, w.GlobalSet(0), i32(inputAt))
+	m.export(abi.ExportConfigure, "ii", i32(0))
+	m.provider(i32(keepAt), w.GlobalGet(0), w.I32Store8, m.text(i32(keepAt), i32(1)), i32(0))
+	bound := bind(t, load(t, newHost(t, plugin.Options{Instances: 1}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	for _, s := range []struct {
+		size  int
+		asked string
+	}{{10, "1"}, {16 << 10, "1"}, {16<<10 + 1, "2"}, {10, "2"}, {2 << 20, "3"}, {3 << 19, "3"}, {10, "4"}, {10, "4"}} {
+		if err := bound.Event(t.Context(), a, abi.EventPlain, nil, make([]byte, s.size)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(output(a), `"content":"`+s.asked+`"`) {
+			t.Errorf("%d bytes: want the buffer asked for %s times: %s", s.size, s.asked, output(a))
+		}
+		a.Machine.Take()
+	}
+}

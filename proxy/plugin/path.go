@@ -24,12 +24,12 @@ func parsePattern(s string) (pattern, error) {
 	if !strings.HasPrefix(s, "/") {
 		return nil, fmt.Errorf("path %q does not begin with a slash", s)
 	}
-	if i := strings.IndexAny(s, "?#\\"); i >= 0 {
-		return nil, fmt.Errorf("path %q holds %q", s, s[i])
-	}
 	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return nil, fmt.Errorf("path %q holds a byte that must be percent-encoded", s)
+		switch {
+		case s[i] == '?':
+			return nil, fmt.Errorf("path %q holds a query: patterns are compared without it", s)
+		case !inURI(s[i]):
+			return nil, fmt.Errorf("path %q holds %q, which must be percent-encoded", s, s[i])
 		}
 	}
 	p := pattern(strings.Split(s[1:], "/"))
@@ -89,7 +89,7 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 		return errPathForm
 	}
 	for _, c := range path {
-		if c <= ' ' || c >= 0x7f || c == '\\' || c == '#' {
+		if !inURI(c) {
 			return errPathForm
 		}
 	}
@@ -124,6 +124,16 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 		}
 	}
 	return errPathRules
+}
+
+// inURI reports whether a byte may stand in a path or query as it is (RFC 3986, 3.3 and 3.4). All others must be
+// percent-encoded: what servers make of them differs.
+func inURI(c byte) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		return true
+	}
+	return strings.IndexByte("/?%-._~!$&'()*+,;=:@", c) >= 0
 }
 
 // checkQuery refuses the member that the credential is sent in, under every spelling that a server might read as it.
