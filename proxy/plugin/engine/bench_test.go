@@ -84,3 +84,44 @@ func BenchmarkCompileCached(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkInstantiateFromImage(b *testing.B) {
+	m := goModule(b, "small")
+	img := snapshot(b, instantiate(b, m))
+	b.ReportAllocs()
+	for b.Loop() {
+		i, err := m.InstantiateFrom(context.Background(), nil, img)
+		if err != nil {
+			b.Fatal(err)
+		}
+		i.Close()
+	}
+}
+
+// BenchmarkRestore is what one more tenant costs an event: the way back, and the pages that the call writes again.
+func BenchmarkRestore(b *testing.B) {
+	i := instantiate(b, goModule(b, "small"))
+	n := withInput(b, i)
+	f := function(b, i, "event")
+	img := snapshot(b, i)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := i.Restore(img); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := i.Call(f, plenty, n); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	i := instantiate(b, goModule(b, "small"))
+	for b.Loop() {
+		img, err := i.Snapshot()
+		if err != nil {
+			b.Fatal(err)
+		}
+		img.Close()
+	}
+}

@@ -64,6 +64,8 @@ type program struct {
 	starts       bool     // a start function runs when an instance is made
 	initializers []string // functions that Instantiate calls, in order
 	stackSlots   int      // cells that the largest call needs
+	restorable   bool     // memory and globals are all that calls can change
+	globals      []string // exports of the globals of an image
 }
 
 // formatVersion is part of the key of everything that is derived from a module's bytes here.
@@ -164,6 +166,7 @@ func (p *program) admit(e *Engine, info *fuel.Info) error {
 		return err
 	}
 	p.starts = info.Start
+	p.restorable, p.globals = info.Restorable, info.Globals
 	p.exports = make(map[string]Signature)
 	for _, x := range info.Exports {
 		if x.Kind != fuel.ExternFunc {

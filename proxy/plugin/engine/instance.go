@@ -18,11 +18,12 @@ type Instance struct {
 	module *Module
 	user   any
 
-	guest  api.Module
-	memory api.Memory
-	linear *linearMemory
-	meter  meter
-	ctx    context.Context // an *instanceContext, made once
+	guest   api.Module
+	memory  api.Memory
+	linear  *linearMemory
+	meter   meter
+	globals []api.MutableGlobal // those that an image keeps, in the program's order
+	ctx     context.Context     // an *instanceContext, made once
 
 	funcs map[string]*Func
 	stack []uint64
@@ -66,16 +67,9 @@ func (zeros) Read(p []byte) (int, error) {
 // anybody else can call it. The user value is what host functions get from [Instance.User]. A guest that fails is a
 // *Trap.
 func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instance, error) {
-	err := ctx.Err()
-	if m.closed.Load() {
-		err = errModuleClosed
-	}
+	i, err := m.open(ctx, user)
 	if err != nil {
-		return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
-	}
-	i, err := m.instantiate(user)
-	if err != nil {
-		return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
+		return nil, err
 	}
 	for _, name := range m.program.initializers {
 		f, _ := i.Func(name)
@@ -84,6 +78,22 @@ func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instan
 			return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
 		}
 		fuel -= i.Used()
+	}
+	return i, nil
+}
+
+// open makes an instance as instantiate does, unless the module is closed or nobody waits for it any more.
+func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
+	switch {
+	case m.closed.Load():
+		err = errModuleClosed
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		i, err = m.instantiate(user)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
 	}
 	return i, nil
 }
@@ -128,6 +138,7 @@ func (i *Instance) adopt(guest api.Module) {
 	if i.guest == nil {
 		i.guest, i.memory = guest, guest.Memory()
 		i.meter.bind(guest)
+		i.bindGlobals(guest)
 	}
 }
 

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// memoryImage is the memory of an image: a file without a name that instances map privately, so that a page costs
+// memory of its own only where an instance writes it, and going back is forgetting those pages.
+type memoryImage struct {
+	file  *os.File
+	bytes uint64
+}
+
+// newMemoryImage copies p, without the pages that are zero.
+func newMemoryImage(p []byte) (*memoryImage, error) {
+	fd, err := unix.MemfdCreate("sluice-image", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("image of %d bytes: %w", len(p), err)
+	}
+	m := &memoryImage{file: os.NewFile(uintptr(fd), "sluice-image"), bytes: uint64(len(p))}
+	if err := m.fill(p); err != nil {
+		m.release()
+		return nil, fmt.Errorf("image of %d bytes: %w", len(p), err)
+	}
+	return m, nil
+}
+
+func (m *memoryImage) fill(p []byte) error {
+	if err := m.file.Truncate(int64(len(p))); err != nil {
+		return err
+	}
+	const block = 4096
+	var zeros [block]byte
+	for at := 0; at < len(p); at += block {
+		if b := p[at:min(at+block, len(p))]; !bytes.Equal(b, zeros[:len(b)]) {
+			if _, err := m.file.WriteAt(b, int64(at)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *memoryImage) size() uint64 { return m.bytes }
+
+// show makes the image the content of the region's first bytes, which must be committed.
+func (m *memoryImage) show(r *region) error {
+	if m.bytes == 0 {
+		return nil
+	}
+	if r.shows == m {
+		if err := unix.Madvise(r.mapping[:m.bytes], unix.MADV_DONTNEED); err != nil {
+			return fmt.Errorf("forget pages: %w", err)
+		}
+		return nil
+	}
+	// The range lies within a mapping of our own, which is replaced at once or not at all.
+	_, err := unix.MmapPtr(int(m.file.Fd()), 0, unsafe.Pointer(unsafe.SliceData(r.mapping)), uintptr(m.bytes),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_FIXED)
+	if err != nil {
+		return fmt.Errorf("map the image: %w", err)
+	}
+	r.shows = m
+	return nil
+}
+
+// release closes the file; mappings of it stay.
+func (m *memoryImage) release() { _ = m.file.Close() }
