@@ -133,9 +133,12 @@ func (r *Request) missing(parent jsondoc.Value, member string) *Error {
 
 // notOneOf is the error for a string that is none of those that the convention knows here.
 func (r *Request) notOneOf(v jsondoc.Value, known ...string) *Error {
-	path := r.path(v)
-	return Invalid(codeInvalidValue, path, "'%s' is '%s', but must be one of '%s'.",
-		path, Quotable(v.Text()), strings.Join(known, "', '"))
+	path, oneOf := r.path(v), "one of "
+	if len(known) == 1 {
+		oneOf = ""
+	}
+	return Invalid(codeInvalidValue, path, "'%s' is '%s', but must be %s'%s'.",
+		path, Quotable(v.Text()), oneOf, strings.Join(known, "', '"))
 }
 
 // tooMany is the error for an array or an object with too many elements or members.

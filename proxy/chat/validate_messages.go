@@ -270,8 +270,9 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *Error) {
 		if e := r.needString(input, custom, "input"); e != nil {
 			return id, e
 		}
-		r.TextBytes += len(input.Inside())
-		return id, r.needName(custom.Get("name"), custom, "name")
+		name := custom.Get("name")
+		r.TextBytes += len(input.Inside()) + len(name.Inside())
+		return id, r.needName(name, custom, "name")
 	}
 	return id, r.notOneOf(typ, toolFunction, toolCustom)
 }
