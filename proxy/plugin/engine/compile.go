@@ -58,14 +58,14 @@ type program struct {
 	ready chan struct{} // closed once the rest is set
 	err   error
 
-	runtime      wazero.Runtime
-	compiled     wazero.CompiledModule
-	exports      map[string]Signature
-	starts       bool     // a start function runs when an instance is made
-	initializers []string // functions that Instantiate calls, in order
-	stackSlots   int      // cells that the largest call needs
-	restorable   bool     // memory and globals are all that calls can change
-	globals      []string // exports of the globals of an image
+	runtime     wazero.Runtime
+	compiled    wazero.CompiledModule
+	exports     map[string]Signature
+	starts      bool     // a start function runs when an instance is made
+	initializes bool     // Instantiate calls _initialize
+	stackSlots  int      // cells that the largest call needs
+	restorable  bool     // memory and globals are all that calls can change
+	globals     []string // exports of the globals of an image
 }
 
 // formatVersion is part of the key of everything that is derived from a module's bytes here.
@@ -178,9 +178,7 @@ func (p *program) admit(e *Engine, info *fuel.Info) error {
 			p.stackSlots = max(p.stackSlots, s.slots())
 		}
 	}
-	if _, ok := p.exports[exportInitialize]; ok {
-		p.initializers = append(p.initializers, exportInitialize)
-	}
+	_, p.initializes = p.exports[exportInitialize]
 	return nil
 }
 
@@ -208,7 +206,11 @@ func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
 	if err := p.admit(e, &entry.info); err != nil {
 		return false, err
 	}
-	return p.compile(ctx, e, dir, entry.rewritten) == nil, nil
+	if p.compile(ctx, e, dir, entry.rewritten) != nil {
+		e.disk.abandon(dir)
+		return false, nil
+	}
+	return true, nil
 }
 
 // store compiles the program and leaves it in the cache.

@@ -63,21 +63,23 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Instantiate makes an instance and runs its start function and its _initialize, both under the given fuel and before
-// anybody else can call it. The user value is what host functions get from [Instance.User]. A guest that fails is a
-// *Trap.
+// Instantiate makes an instance and runs its _initialize under the given fuel, before anybody else can call it. The user
+// value is what host functions get from [Instance.User]. A guest that fails is a *Trap.
+//
+// A start function, which few toolchains make, runs before that under a small budget that package fuel put into the
+// module. Since wazero shows nothing of an instance whose start function failed, the trap then is Unreachable where it
+// was really fuel or depth, unless the start function has called the host.
 func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instance, error) {
 	i, err := m.open(ctx, user)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range m.program.initializers {
-		f, _ := i.Func(name)
+	if m.program.initializes {
+		f, _ := i.Func(exportInitialize)
 		if _, err := i.Call(f, fuel); err != nil {
 			i.Close()
 			return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
 		}
-		fuel -= i.Used()
 	}
 	return i, nil
 }
