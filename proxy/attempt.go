@@ -47,6 +47,11 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 		}
 		err = x.machine.Failed()
 	}
+	if x.machine.Started() && !x.departed {
+		// What came before belongs to the client, however it was cut on its way here.
+		x.machine.Fail(clientError(err))
+		return nil
+	}
 
 	e := x.describe(clientError(err))
 	now := x.server.now()

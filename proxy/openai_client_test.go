@@ -149,7 +149,7 @@ func TestOfficialClientErrors(t *testing.T) {
 	providerSays := func(status int, body string, headers ...string) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", body, headers...)}
 	}
-	for _, c := range []struct {
+	cases := []struct {
 		name, model, key string
 		provider         upstreamtest.Script
 		status           int
@@ -169,15 +169,24 @@ func TestOfficialClientErrors(t *testing.T) {
 		{"anthropic's 529", "claude", proxytest.Key, providerSays(529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), 503, "overloaded"},
 		{"anthropic's 413", "claude", proxytest.Key, providerSays(413, `{"type":"error","error":{"type":"request_too_large","message":"big"}}`), 413, "request_too_large"},
 		{"nobody there", "gpt", proxytest.Key, nil, 502, "upstream_unreachable"},
-	} {
+	}
+	var scripts []upstreamtest.Script
+	for _, c := range cases {
+		if c.provider != nil {
+			scripts = append(scripts, c.provider, c.provider)
+		}
+	}
+	provider := upstreamtest.New(t, scripts...)
+	there := proxytest.Start(t, configuration(provider.URL(), provider.URL()))
+	nobody := proxytest.Start(t, configuration("", ""))
+	for _, c := range cases {
 		for _, streamed := range []bool{false, true} {
 			name := c.name + map[bool]string{false: "/whole", true: "/stream"}[streamed]
 			t.Run(name, func(t *testing.T) {
-				url := ""
+				g := nobody
 				if c.provider != nil {
-					url = upstreamtest.New(t, c.provider).URL()
+					g = there
 				}
-				g := proxytest.Start(t, configuration(url, url))
 				client := official(t, g, option.WithAPIKey(c.key), option.WithMaxRetries(0))
 				q := question(c.model, "Hello")
 				if c.name == "bad request" {
