@@ -51,6 +51,27 @@ func BenchmarkEventParallel(b *testing.B) {
 	})
 }
 
+// BenchmarkIsolatedEvent is an event of a Go guest that has just served another gateway key.
+func BenchmarkIsolatedEvent(b *testing.B) {
+	h := newHost(b, plugin.Options{Instances: 1})
+	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
+		b.Run(isolation.String(), func(b *testing.B) {
+			bound := bind(b, loadGoGuest(b, h, isolation), plugin.BindingConfig{})
+			a := newAttempt(b, body)
+			keys, text := []string{"alice", "bob"}, []byte("some words of an answer")
+			n := 0
+			for b.Loop() {
+				a.Tenant = keys[n%2]
+				n++
+				if err := bound.Event(b.Context(), a, abi.EventPlain, nil, text); err != nil {
+					b.Fatal(err)
+				}
+				a.Machine.Take()
+			}
+		})
+	}
+}
+
 // BenchmarkRequest is provider_request of a native guest that edits the client's body: what the host does for it.
 func BenchmarkRequest(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {

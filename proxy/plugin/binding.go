@@ -188,6 +188,10 @@ func (b *Binding) call(ctx context.Context, inv invocation, t tenant) error {
 		if err != nil {
 			return b.unserved(inv.export, err)
 		}
+		if err := in.ready(ctx, b, t, fresh); err != nil {
+			p.pool.discard(in)
+			return b.unserved(inv.export, err)
+		}
 		used := in.served > 0
 		failed, result := in.serve(inv, t)
 		if failed == nil {

@@ -213,13 +213,11 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
 func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Generation, error) {
 	g := newGeneration(h)
 	p := h.newPlugin(name, Shared)
-	p.pool.open = func(context.Context) (*instance, error) {
-		in := &instance{plugin: p}
-		in.call.plugin = p
+	p.start = func(_ context.Context, in *instance) error {
 		in.guest = nativeGuest{newGuest(&in.call)}
-		return in, nil
+		return nil
 	}
-	in, err := p.pool.open(context.Background())
+	in, err := p.open(context.Background())
 	if err == nil {
 		p.exports, err = nativeExports(in.guest.(nativeGuest).guest)
 	}
@@ -253,6 +251,7 @@ func (h *Host) settle(g *Generation, err error) (*Generation, error) {
 func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p := &Plugin{host: h, name: name}
 	p.log = guestLog{out: h.options.PluginLog, plugin: name}
+	p.start = p.startWasm
 	p.pool = &pool{isolation: i, max: h.options.Instances, wait: h.options.Wait, open: p.open}
 	return p
 }

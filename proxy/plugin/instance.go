@@ -1,6 +1,13 @@
 package plugin
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
 
 // instance is one running copy of a plugin, with the call that it is in. It belongs to its pool while it is idle, and to
 // one call at a time otherwise.
@@ -10,43 +17,85 @@ type instance struct {
 	call   call
 	args   args
 
-	configured []bool // by the index of the binding
-	served     uint64 // calls other than sluice_configure
-	last       tenant // whom the last of them was for
-	untidy     bool   // it has served since the guest's housekeeping ran
-	idleSince  int64  // the Host's count of sweeps when it was given back
+	configured []bool   // by the index of the binding
+	owner      *Binding // of an instance that is not shared: the only binding it is configured for, nil for none yet
+	served     uint64   // calls other than sluice_configure
+	last       tenant   // whom the last of them was for
+	untidy     bool     // it has served since the guest's housekeeping ran
+	idleSince  int64    // the Host's count of sweeps when it was given back
 }
 
 func (in *instance) close() { in.guest.close() }
 
-// configure gives the instance a binding's settings, once.
-func (in *instance) configure(b *Binding) *CallError {
+// ready brings the instance to where it may serve t through b: configured, and with nothing in it that t must not see.
+// fresh: with nothing of any call. On an error the instance must be discarded.
+func (in *instance) ready(ctx context.Context, b *Binding, t tenant, fresh bool) error {
+	isolation := in.plugin.pool.isolation
+	kept := in.served == 0 || !fresh && isolation.may(in.last, t)
+	if kept && (isolation == Shared || in.owner == nil || in.owner == b) {
+		return in.configure(ctx, b)
+	}
+	return in.forget(ctx, b)
+}
+
+// configure gives the instance a binding's settings, once. The first instance that is configured for a binding and not
+// shared leaves an image, to which every instance of the plugin can go back.
+func (in *instance) configure(ctx context.Context, b *Binding) error {
 	if int(b.index) < len(in.configured) && in.configured[b.index] {
 		return nil
 	}
 	err := in.run(invocation{export: exportConfigure, binding: b, first: b.settings})
 	complaint := in.call.complaint
 	in.call.end()
-	if err == nil {
-		for int(b.index) >= len(in.configured) {
-			in.configured = append(in.configured, false)
+	if err != nil {
+		if err.Kind == KindStatus && len(complaint) > 0 {
+			// The operator who wrote the settings reads this, and the plugin has said what is wrong with them.
+			err.Reason += fmt.Sprintf(": %q", complaint)
 		}
-		in.configured[b.index] = true
+		return err
+	}
+	in.settle(b)
+	if in.plugin.pool.isolation == Shared {
 		return nil
 	}
-	if err.Kind == KindStatus && len(complaint) > 0 {
-		// The operator who wrote the settings reads this, and the plugin has said what is wrong with them.
-		err.Reason += fmt.Sprintf(": %q", complaint)
+	switch err := in.plugin.images.save(b, in.guest); {
+	case err == nil, errors.Is(err, engine.ErrNoImage):
+		return nil
+	default:
+		in.plugin.warn("no image of a plugin's instances: they are replaced where they would be put back", err)
+		return in.forget(ctx, b)
 	}
-	return err
 }
 
-// serve makes one call and commits what it said. An error that is not a *CallError is the call's own result: the
+// settle writes down that the instance is configured for a binding.
+func (in *instance) settle(b *Binding) {
+	for int(b.index) >= len(in.configured) {
+		in.configured = append(in.configured, false)
+	}
+	in.configured[b.index] = true
+	if in.plugin.pool.isolation != Shared {
+		in.owner = b
+	}
+}
+
+// forget makes the instance as if it had only been configured for b: by the binding's image, or with a new guest.
+func (in *instance) forget(ctx context.Context, b *Binding) error {
+	in.served, in.untidy, in.owner = 0, false, nil
+	clear(in.configured)
+	if in.plugin.images.restore(b, in.guest) {
+		in.settle(b)
+		return nil
+	}
+	in.guest.close()
+	if err := in.plugin.start(ctx, in); err != nil {
+		return err
+	}
+	return in.configure(ctx, b)
+}
+
+// serve makes one call on an instance that is ready, and commits what it said. An error that is not a *CallError is the call's own result: the
 // instance has done what it should. The caller gives the instance back, or discards it after a *CallError.
 func (in *instance) serve(inv invocation, t tenant) (failed *CallError, result error) {
-	if err := in.configure(inv.binding); err != nil {
-		return err, nil
-	}
 	defer in.call.end()
 	in.served++
 	in.last, in.untidy = t, true
@@ -96,8 +145,9 @@ func (in *instance) name(e *CallError) *CallError {
 // collect runs the guest's housekeeping. On an error the instance must be discarded.
 func (in *instance) collect() error {
 	in.untidy = false
-	in.call.err, in.call.running = nil, -1
+	in.call.err, in.call.running, in.call.phase = nil, -1, abi.PhaseConfigure
 	err := in.guest.collect(in.plugin.host.options.Fuel.Call)
+	in.call.phase = 0
 	if in.call.err != nil {
 		return in.call.err
 	}

@@ -9,11 +9,11 @@ type Isolation uint8
 const (
 	// Shared instances serve everyone: for plugins that ship with the gateway.
 	Shared Isolation = iota
-	// PerKey instances serve one gateway key. Before another key is served, the instance is replaced by a fresh one:
-	// the host cannot see a guest's globals, so only a new instance is certain to have forgotten. It is the default
-	// of a plugin that comes from a file.
+	// PerKey instances serve one gateway key, and one binding. Before another is served, the instance is put back to
+	// what it was when it had just been configured, or replaced by a new one where that cannot be done. It is the
+	// default of a plugin that comes from a file.
 	PerKey
-	// PerCall instances serve one call.
+	// PerCall instances serve one call, and are then put back likewise.
 	PerCall
 )
 
@@ -55,13 +55,7 @@ const (
 	nobody
 )
 
-// may reports whether an instance that has served last may serve t. fresh: it has served nobody yet.
-func (i Isolation) may(fresh bool, last, t tenant) bool {
-	switch {
-	case i == Shared || fresh:
-		return true
-	case i == PerKey:
-		return last == t && t.kind != nobody
-	}
-	return false
+// may reports whether an instance that has served last may serve t as it is.
+func (i Isolation) may(last, t tenant) bool {
+	return i == Shared || i == PerKey && last == t && t.kind != nobody
 }

@@ -34,18 +34,56 @@ func TestIsolation(t *testing.T) {
 		{plugin.PerKey, []step{{"alice", "a1", "a1"}, {"alice", "a2", "a1"}, {"bob", "b1", "b1"}, {"alice", "a3", "a3"}, {"alice", "a4", "a3"}}},
 		{plugin.PerCall, []step{{"alice", "a1", "a1"}, {"alice", "a2", "a2"}, {"bob", "b1", "b1"}}},
 	}
+	// A guest that changes its table while it runs cannot be put back to an image: it is replaced.
+	tables := keeper()
+	tables.Table(w.FuncRef, 1, w.NoMax)
+	tables.Func(nil, nil, nil, i32(0), w.RefNull(w.FuncRef), w.TableSet(0))
+	guests := map[string]*module{"image": keeper(), "no image": tables}
+
 	h := newHost(t, plugin.Options{Instances: 1})
-	for _, tt := range tests {
-		t.Run(tt.isolation.String(), func(t *testing.T) {
-			bound := bind(t, load(t, h, plugin.Spec{Wasm: keeper().Bytes(), Isolation: tt.isolation}), plugin.BindingConfig{})
-			for i, s := range tt.steps {
+	for name, m := range guests {
+		for _, tt := range tests {
+			t.Run(name+"/"+tt.isolation.String(), func(t *testing.T) {
+				bound := bind(t, load(t, h, plugin.Spec{Wasm: m.Bytes(), Isolation: tt.isolation}), plugin.BindingConfig{})
+				for i, s := range tt.steps {
+					a := newAttempt(t, body)
+					a.Tenant = s.key
+					if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(s.text)); err != nil {
+						t.Fatal(err)
+					}
+					if !strings.Contains(output(a), `"content":"`+s.kept+`"`) {
+						t.Errorf("step %d: %s gets %s, want %s", i, s.key, output(a), s.kept)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Two bindings of a plugin whose instances are not shared each have an image of their own.
+func TestIsolationOfBindings(t *testing.T) {
+	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
+		t.Run(isolation.String(), func(t *testing.T) {
+			m := newModule("text")
+			m.ExportMemory(16, w.NoMax)
+			m.export(abi.ExportVersion, "", i32(0))
+			m.export(abi.ExportBuffer, "i", i32(inputAt))
+			// The guest keeps the settings of every binding that it is configured for, in a row.
+			m.Global(w.I32, true, i32(keepAt))
+			m.export(abi.ExportConfigure, "ii",
+				w.GlobalGet(0), i32(inputAt), w.LocalGet(1), w.MemoryCopy,
+				w.GlobalGet(0), w.LocalGet(1), w.I32Add, w.GlobalSet(0), i32(0))
+			m.provider(m.text(i32(keepAt), w.Code(w.GlobalGet(0), i32(keepAt), w.I32Sub)), i32(0))
+			p := load(t, newHost(t, plugin.Options{Instances: 1}), plugin.Spec{Wasm: m.Bytes(), Isolation: isolation})
+			eu := bind(t, p, plugin.BindingConfig{Name: "eu", Settings: b(`{"eu":1}`)})
+			us := bind(t, p, plugin.BindingConfig{Name: "us", Settings: b(`{"us":1}`)})
+			for i, bound := range []*plugin.Binding{eu, us, us, eu, us} {
 				a := newAttempt(t, body)
-				a.Tenant = s.key
-				if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(s.text)); err != nil {
+				if err := bound.Event(t.Context(), a, abi.EventPlain, nil, nil); err != nil {
 					t.Fatal(err)
 				}
-				if !strings.Contains(output(a), `"content":"`+s.kept+`"`) {
-					t.Errorf("step %d: %s gets %s, want %s", i, s.key, output(a), s.kept)
+				if want := `"content":"{\"` + bound.Name() + `\":1}"`; !strings.Contains(output(a), want) {
+					t.Errorf("call %d of %s: %s", i, bound.Name(), output(a))
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -48,9 +49,11 @@ func (g nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err erro
 	return status, 0, nil
 }
 
-func (g nativeGuest) collect(int64) error { return nil }
-func (g nativeGuest) memory() int         { return 0 }
-func (g nativeGuest) close()              {}
+func (g nativeGuest) snapshot() (*image, error) { return nil, engine.ErrNoImage }
+func (g nativeGuest) restore(*image) error      { return engine.ErrNoImage }
+func (g nativeGuest) collect(int64) error       { return nil }
+func (g nativeGuest) memory() int               { return 0 }
+func (g nativeGuest) close()                    {}
 
 // nativeExports asks a native guest what it has.
 func nativeExports(g Guest) (set exportSet, err error) {

@@ -16,7 +16,9 @@ type Plugin struct {
 	name    string
 	exports exportSet
 	pool    *pool
-	module  *engine.Module // nil for a native plugin
+	module  *engine.Module                                // nil for a native plugin
+	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
+	images  images
 	log     guestLog
 
 	mu       sync.Mutex
@@ -79,9 +81,9 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	if err != nil {
 		return nil, b.unserved(exportConfigure, err)
 	}
-	if err := in.configure(b); err != nil {
+	if err := in.ready(ctx, b, tenant{}, false); err != nil {
 		p.pool.discard(in)
-		return nil, err
+		return nil, b.unserved(exportConfigure, err)
 	}
 	p.giveBack(in)
 	return b, nil
@@ -96,18 +98,27 @@ func (p *Plugin) giveBack(in *instance) {
 	p.pool.release(in, p.host.ticks.Load())
 }
 
-// open makes an instance.
+// open makes an instance that is not configured for anything.
 func (p *Plugin) open(ctx context.Context) (*instance, error) {
 	in := &instance{plugin: p}
 	in.call.plugin = p
+	if err := p.start(ctx, in); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// startWasm is start for a plugin in WebAssembly.
+func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
+	in.call.meter, in.call.err = nil, nil
 	g, err := openWasm(ctx, p.module, in, p.host.options.Fuel.Start)
 	if err != nil {
 		e := failure("", err)
 		e.Plugin, e.Call = p.name, "start"
-		return nil, e
+		return e
 	}
 	in.guest = g
-	return in, nil
+	return nil
 }
 
 // tidy runs the housekeeping of guests that want it and have served since the last time.
@@ -134,9 +145,16 @@ func (p *Plugin) noteUnknown(b *Binding, names []string) {
 	}
 }
 
-// close closes the pool, and the compiled module with it: nothing could be instantiated from it afterwards.
+func (p *Plugin) warn(text string, err error) {
+	if log := p.host.options.Log; log != nil {
+		log.Warn(text, "plugin", p.name, "error", err)
+	}
+}
+
+// close closes the pool, and the images and the compiled module with it: nothing could be made of them afterwards.
 func (p *Plugin) close() error {
 	p.pool.close()
+	p.images.close()
 	if p.module == nil {
 		return nil
 	}

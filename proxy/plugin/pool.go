@@ -37,8 +37,9 @@ type grant struct {
 	room bool
 }
 
-// acquire returns an instance that may serve t; fresh asks for one that has served nobody yet. It waits while all are
-// in use, no longer than the pool's wait. The instance must be given back with release or discard.
+// acquire returns an instance for a call of t, the one that needs least to be made ready for it; fresh asks for one that
+// has served nobody yet. The caller makes it ready. acquire waits while all instances are in use, no longer than the
+// pool's wait. The instance must be given back with release or discard.
 func (p *pool) acquire(ctx context.Context, t tenant, fresh bool) (*instance, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -57,12 +58,11 @@ func (p *pool) acquire(ctx context.Context, t tenant, fresh bool) (*instance, er
 		return p.fill(ctx)
 	}
 	if len(p.idle) > 0 {
-		// All idle ones have served somebody else. The one unused for longest makes room.
+		// All idle ones have served somebody else. The one unused for longest has to forget.
 		in := p.idle[0]
 		p.idle = slices.Delete(p.idle, 0, 1)
 		p.mu.Unlock()
-		in.close()
-		return p.fill(ctx)
+		return in, nil
 	}
 	w := make(chan grant, 1)
 	p.waiters = append(p.waiters, w)
@@ -74,14 +74,11 @@ func (p *pool) acquire(ctx context.Context, t tenant, fresh bool) (*instance, er
 		return nil, err
 	case g.room:
 		return p.fill(ctx)
-	case p.isolation.may(g.in.served == 0, g.in.last, t) && (!fresh || g.in.served == 0):
-		return g.in, nil
 	}
-	g.in.close()
-	return p.fill(ctx)
+	return g.in, nil
 }
 
-// choose returns the index of the idle instance that serves t best, -1 if none may. The caller holds mu.
+// choose returns the index of the idle instance to take for a call of t, -1 if a new one is better. The caller holds mu.
 func (p *pool) choose(t tenant, fresh bool) int {
 	unused := -1
 	for i := len(p.idle) - 1; i >= 0; i-- {
@@ -94,9 +91,12 @@ func (p *pool) choose(t tenant, fresh bool) int {
 			if unused < 0 {
 				unused = i
 			}
-		case !fresh && p.isolation.may(false, in.last, t):
+		case !fresh && p.isolation.may(in.last, t):
 			return i
 		}
+	}
+	if unused < 0 && p.isolation == PerCall && len(p.idle) > 0 {
+		return len(p.idle) - 1 // no idle instance would ever fit without being made to forget
 	}
 	return unused
 }
@@ -158,10 +158,6 @@ func (p *pool) adopt(in *instance) {
 
 // release gives a healthy instance back. tick is the Host's count of sweeps.
 func (p *pool) release(in *instance, tick int64) {
-	if p.isolation == PerCall && in.served > 0 {
-		p.discard(in)
-		return
-	}
 	in.idleSince = tick
 	p.mu.Lock()
 	if p.closed {

@@ -13,6 +13,10 @@ import (
 type runner interface {
 	// run makes the call that in.call was prepared for, under the given fuel.
 	run(in *instance, fuel int64) (status int32, used int64, err error)
+	// snapshot makes an image of the guest as it is, restore puts it back to one. engine.ErrNoImage says that it cannot
+	// be done with this guest, which stays as it is; after any other error it is dead.
+	snapshot() (*image, error)
+	restore(*image) error
 	// collect runs the guest's own housekeeping.
 	collect(fuel int64) error
 	// memory is the size of the guest's memory in bytes, 0 where that is not known.
@@ -138,6 +142,22 @@ func (g *wasmGuest) call(c *call, fuel int64) (uint64, error) {
 		return g.instance.Call(f, fuel, b, number, first)
 	}
 	return g.instance.Call(f, fuel, b, first)
+}
+
+func (g *wasmGuest) snapshot() (*image, error) {
+	m, err := g.instance.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return &image{guest: m, addr: g.addr, size: g.size}, nil
+}
+
+func (g *wasmGuest) restore(i *image) error {
+	if err := g.instance.Restore(i.guest); err != nil {
+		return err
+	}
+	g.addr, g.size = i.addr, i.size
+	return nil
 }
 
 func (g *wasmGuest) collect(fuel int64) error {
