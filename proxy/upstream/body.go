@@ -20,7 +20,8 @@ type body struct {
 type chunkState uint8
 
 const (
-	chunkSize chunkState = iota
+	chunkSize  chunkState = iota
+	chunkSpace            // between the size and what may follow
 	chunkExtension
 	chunkSizeLF
 	chunkData
@@ -78,10 +79,10 @@ func (b *body) decode(p []byte) (n, used int, objection string) {
 // step takes one byte of a chunked body's framing.
 func (b *body) step(c byte) string {
 	switch b.state {
-	case chunkSize:
+	case chunkSize, chunkSpace:
 		d := hexDigit(c)
 		switch {
-		case d >= 0:
+		case d >= 0 && b.state == chunkSize:
 			if b.digits++; b.digits > 15 {
 				return "chunk size too large"
 			}
@@ -90,8 +91,11 @@ func (b *body) step(c byte) string {
 			return "malformed chunk size"
 		case c == '\r':
 			b.state = chunkSizeLF
-		case c == ';' || c == ' ' || c == '\t':
-			b.state, b.extra = chunkExtension, 1
+		case c == ';':
+			b.state = chunkExtension
+		case c == ' ' || c == '\t':
+			b.state = chunkSpace
+			return b.longer()
 		default:
 			return "malformed chunk size"
 		}
@@ -100,8 +104,8 @@ func (b *body) step(c byte) string {
 			b.state = chunkSizeLF
 			return ""
 		}
-		if b.extra++; b.extra > maxExtension {
-			return "chunk extension too long"
+		if s := b.longer(); s != "" {
+			return s
 		}
 		if c < ' ' && c != '\t' || c == 0x7F {
 			return "malformed chunk extension"
@@ -152,6 +156,14 @@ func (b *body) step(c byte) string {
 			return "malformed end of the chunks"
 		}
 		b.done = true
+	}
+	return ""
+}
+
+// longer counts a byte of a chunk's extension.
+func (b *body) longer() string {
+	if b.extra++; b.extra > maxExtension {
+		return "chunk extension too long"
 	}
 	return ""
 }

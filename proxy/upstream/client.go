@@ -113,11 +113,7 @@ func (c *Client) parseBase() (host string, err error) {
 	u, err := url.Parse(c.cfg.BaseURL)
 	switch {
 	case err != nil:
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			return "", errors.New("base URL cannot be read")
-		}
-		return "", err
+		return "", errors.New("base URL cannot be read")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", errors.New("base URL is neither http nor https")
 	case u.User != nil:
@@ -217,8 +213,8 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 
 // lost reports that a connection was lost, and not given up.
 func lost(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Kind == Unreachable
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == Unreachable
 }
 
 // connect makes a connection, and asks the Watcher once if that took long: what is dear about a request begins when it
@@ -247,8 +243,7 @@ func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, w Watcher, 
 	cn.begin(ctx, w, deadline)
 	cn.enter(PhaseSend, c.cfg.Timeouts.Write, "write")
 	sent := c.send(cn, r)
-	var e *Error
-	if errors.As(sent, &e) {
+	if e, ok := errors.AsType[*Error](sent); ok {
 		return nil, e
 	}
 	// A provider that refuses a request before it has read all of it may close the connection behind its answer. Writing
@@ -260,13 +255,14 @@ func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, w Watcher, 
 		cn.enter(PhaseBody, c.cfg.Timeouts.Idle, "idle")
 		return c.newResponse(cn, r.Method, h)
 	}
-	var alert tls.AlertError
-	switch {
-	case errors.As(err, &e):
+	if e, ok := errors.AsType[*Error](err); ok {
 		return nil, e
-	case errors.As(err, &alert):
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
 		// With TLS 1.3 a provider refuses a client certificate only now.
 		return nil, &Error{Kind: TLS, Phase: PhaseHead, Cause: err}
+	}
+	switch {
 	case cn.answered:
 		return nil, &Error{Kind: Truncated, Phase: PhaseHead, Cause: err}
 	case sent != nil && !errors.Is(sent, errEarly):
@@ -277,8 +273,8 @@ func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, w Watcher, 
 
 // failed makes err, which is an *Error, complete with what it was about.
 func (c *Client) failed(err error, r *Request) *Error {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = &Error{Kind: Unreachable, Cause: err}
 	}
 	e.Upstream = c.cfg.Name

@@ -79,13 +79,13 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 // that failed.
 func dialError(ctx, step context.Context, err error, kind ErrorKind, what string) error {
 	e := &Error{Kind: kind, Phase: PhaseConnect, Cause: err}
-	var ne net.Error
+	ne, ok := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		e.Kind, e.Cause = Cancelled, context.Cause(ctx)
 	case ctx.Err() != nil:
 		e.Kind, e.Reason = Timeout, "total timeout"
-	case errors.Is(step.Err(), context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
+	case errors.Is(step.Err(), context.DeadlineExceeded), ok && ne.Timeout():
 		e.Kind, e.Reason = Timeout, what+" timeout"
 	}
 	return e

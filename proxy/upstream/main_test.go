@@ -13,7 +13,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The client that the benchmarks compare with keeps goroutines of its own.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
+}
 
 // soon bounds what a test waits for when something is broken.
 const soon = 10 * time.Second

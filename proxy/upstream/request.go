@@ -7,7 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// sendBuffer is how much of a request is gathered for one write. What does not fit is written from the caller's memory.
+// sendBuffer is how much of a request is gathered for one write, head and body. A longer body is written from the
+// caller's memory: with the head in one system call, or over TLS behind as much as fits here.
 const sendBuffer = 16 << 10
 
 // Header is one header of a request. Its bytes are sent as they are.
@@ -30,6 +31,21 @@ var ours = map[string]bool{
 	"host": true, "content-length": true, "transfer-encoding": true, "connection": true, "keep-alive": true, "proxy-connection": true,
 	"proxy-authorization": true, "te": true, "trailer": true, "upgrade": true, "expect": true, "cookie": true, "authorization": true,
 	"content-type": true, "accept": true, "accept-encoding": true, "user-agent": true, "http2-settings": true,
+}
+
+func isOurs(name string) bool {
+	var lower [24]byte
+	if len(name) > len(lower) {
+		return false
+	}
+	for i := range len(name) {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	return ours[string(lower[:len(name)])]
 }
 
 // sender is memory for the head of a request and for its first write.
@@ -61,7 +77,7 @@ func (c *Client) check(r *Request) string {
 		if !isText(h.Value) {
 			return "malformed header value"
 		}
-		if name := strings.ToLower(h.Name); ours[name] || name == strings.ToLower(c.cfg.Credential.Header) {
+		if isOurs(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) {
 			return "a header that only the gateway sets"
 		}
 	}
@@ -83,7 +99,7 @@ func checkPath(target, credential string) string {
 		if seg == "" && path != "/" {
 			return "the path has an empty segment"
 		}
-		if s := unescapeDots(seg); s == "." || s == ".." {
+		if isDots(seg) {
 			return "the path has a dot segment"
 		}
 	}
@@ -99,13 +115,25 @@ func checkPath(target, credential string) string {
 	return ""
 }
 
-func unescapeDots(s string) string {
-	return strings.NewReplacer("%2e", ".", "%2E", ".").Replace(s)
+// isDots reports whether a segment is "." or "..", escaped or not.
+func isDots(seg string) bool {
+	n := 0
+	for ; seg != ""; n++ {
+		switch {
+		case seg[0] == '.':
+			seg = seg[1:]
+		case len(seg) >= 3 && equalFold(seg[:3], "%2e"):
+			seg = seg[3:]
+		default:
+			return false
+		}
+	}
+	return n == 1 || n == 2
 }
 
 // build writes the head of a request that has been checked, and as much of the body as fits, into s.buf. It returns the
 // rest of the body.
-func (c *Client) build(s *sender, r *Request) (rest []byte) {
+func (c *Client) build(s *sender, r *Request, secure bool) (rest []byte) {
 	h := &s.header
 	h.Reset()
 	h.DisableNormalizing()
@@ -141,6 +169,9 @@ func (c *Client) build(s *sender, r *Request) (rest []byte) {
 	}
 	s.buf = h.AppendBytes(s.buf[:0])
 	n := min(len(r.Body), max(0, sendBuffer-len(s.buf)))
+	if n < len(r.Body) && !secure {
+		n = 0
+	}
 	s.buf = append(s.buf, r.Body[:n]...)
 	return r.Body[n:]
 }
@@ -149,13 +180,17 @@ func (c *Client) build(s *sender, r *Request) (rest []byte) {
 // they may be long.
 func (c *Client) send(cn *conn, r *Request) error {
 	s := senders.Get().(*sender)
-	rest := c.build(s, r)
-	_, err := cn.rw.Write(s.buf)
+	rest := c.build(s, r, cn.tls)
+	var err error
+	if cn.tls {
+		if _, err = cn.rw.Write(s.buf); err == nil && len(rest) > 0 {
+			_, err = cn.rw.Write(rest)
+		}
+	} else {
+		_, err = cn.write(s.buf, rest)
+	}
 	if cap(s.buf) <= 2*sendBuffer {
 		senders.Put(s)
-	}
-	if err == nil && len(rest) > 0 {
-		_, err = cn.rw.Write(rest)
 	}
 	return err
 }

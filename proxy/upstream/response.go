@@ -44,7 +44,7 @@ func (r *Response) Buffered() bool { return r.end != nil || r.conn == nil || r.b
 // valid until the next call, and may be changed by the caller. At the clean end of the body the error is io.EOF. Every
 // other error is an *Error; all but those of kind Paused have closed the connection, and stay.
 func (r *Response) Next() ([]byte, error) {
-	if r.zip == nil {
+	if r.zip == nil || r.conn == nil {
 		return r.raw()
 	}
 	for {
@@ -84,6 +84,9 @@ func (r *Response) zipEnd(err error) error {
 // raw returns the next bytes of the body with its framing off and its content coding on.
 func (r *Response) raw() ([]byte, error) {
 	for {
+		if r.conn == nil && (r.end == nil || r.end == io.EOF) {
+			return nil, r.client.describe(&Error{Kind: Closed, Phase: PhaseBody}, nil)
+		}
 		if r.end != nil {
 			return nil, r.end
 		}
@@ -170,12 +173,11 @@ func (r *Response) tooLarge() error {
 
 // readFailed says what an error of the connection means for the body, and returns it as Next does.
 func (r *Response) readFailed(err error) error {
-	var e *Error
+	e, known := errors.AsType[*Error](err)
 	switch {
-	case errors.As(err, &e):
-		if e.Kind == Paused {
-			return r.client.describe(e, r.conn)
-		}
+	case known && e.Kind == Paused:
+		return r.client.describe(e, r.conn)
+	case known:
 	case err == io.EOF && r.body.framing == untilClose && !(r.conn.tls && r.conn.cut):
 		r.body.done, r.end = true, io.EOF
 		r.conn.spoilt = true
@@ -203,9 +205,6 @@ func (r *Response) Close() {
 	r.conn = nil
 	if r.zip != nil {
 		r.zip.stop()
-	}
-	if r.end == nil || r.end == io.EOF {
-		r.end = r.client.describe(&Error{Kind: Closed, Phase: PhaseBody}, c)
 	}
 	if c.closed || c.spoilt || !r.body.done || c.r != c.w || c.header.ConnectionClose() {
 		c.close()

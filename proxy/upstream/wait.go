@@ -48,7 +48,10 @@ func orDefault(d, def time.Duration) time.Duration {
 }
 
 // resumable is what an error of a Watcher may be.
-type resumable interface{ Resumable() bool }
+type resumable interface {
+	error
+	Resumable() bool
+}
 
 // line is a raw connection together with the waiting on it. It is the net.Conn that TLS runs on: reads tick above TLS,
 // whose reads survive a deadline, and writes tick here below it, for a TLS connection is broken by one write that ran
@@ -70,6 +73,8 @@ type line struct {
 	since    time.Time // the silence's beginning; zero: the next wait's beginning
 	armed    time.Time // read deadline that is set; zero: none that can be relied on
 	answered bool      // a byte has been read
+	vec      net.Buffers
+	vecs     [2][]byte // the memory of vec, while something is written
 	cut      bool      // the peer's FIN has been read: under TLS, without the closing message that belongs before it
 }
 
@@ -124,8 +129,7 @@ func (l *line) tick() error {
 		return nil
 	}
 	kind := Cancelled
-	var r resumable
-	if l.phase == PhaseBody && errors.As(err, &r) && r.Resumable() {
+	if r, ok := errors.AsType[resumable](err); ok && l.phase == PhaseBody && r.Resumable() {
 		kind = Paused
 	}
 	return &Error{Kind: kind, Phase: l.phase, Cause: err}
@@ -198,12 +202,23 @@ func (l *line) read(rw net.Conn, p []byte) (int, error) {
 	}
 }
 
-// Write writes all of p and ticks while the peer takes nothing.
+// Write is what TLS writes to.
 func (l *line) Write(p []byte) (int, error) {
 	if l.ctx == nil {
 		return l.Conn.Write(p)
 	}
-	for done := 0; ; {
+	return l.write(p, nil)
+}
+
+// write writes all of p and q, with one system call where the kernel takes it all, and ticks while the peer takes
+// nothing.
+func (l *line) write(p, q []byte) (done int, err error) {
+	l.vec = append(l.vecs[:0], p)
+	if len(q) > 0 {
+		l.vec = append(l.vec, q)
+	}
+	defer func() { l.vec, l.vecs = nil, [2][]byte{} }()
+	for {
 		now := time.Now()
 		if l.since.IsZero() {
 			l.since = now
@@ -215,8 +230,8 @@ func (l *line) Write(p []byte) (int, error) {
 		if err := l.Conn.SetWriteDeadline(wake); err != nil {
 			return done, err
 		}
-		n, err := l.Conn.Write(p[done:])
-		done += n
+		n, err := l.vec.WriteTo(l.Conn)
+		done += int(n)
 		if n > 0 {
 			l.since = time.Now()
 		}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // ErrClosed ends a script whose server is being stopped.
@@ -93,8 +92,9 @@ func (c *Conn) note(err error) error {
 
 // Write writes all of s at once.
 func Write(s string) Step {
+	p := []byte(s)
 	return func(c *Conn) error {
-		_, err := io.WriteString(c.Conn, s)
+		_, err := c.Conn.Write(p)
 		return err
 	}
 }
@@ -226,12 +226,6 @@ func Reset() Step {
 		}
 		return c.tcp().Close()
 	}
-}
-
-// Within fails the script when the rest of it reads or writes nothing for so long. It keeps a broken client from
-// blocking a test for ever.
-func Within(d time.Duration) Step {
-	return func(c *Conn) error { return c.SetDeadline(time.Now().Add(d)) }
 }
 
 // Loop runs the steps again and again, until one of them fails.
