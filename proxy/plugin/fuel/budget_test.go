@@ -52,6 +52,9 @@ func TestCostIsAsDocumented(t *testing.T) {
 		{"loop in a block", Block(Void, countdown()), 100, 101},
 		{"nested loops", countdown(Loop(Void)), 10, 20},
 		{"long loop", countdown(repeat(64, plain)), 10, 20},
+		{"a head pays anew", Code(repeat(60, plain), Loop(Void, repeat(60, plain))), 0, 2},
+		{"so does a bulk instruction", Code(
+			repeat(50, plain), I32Const(0), I32Const(0), I32Const(0), MemoryFill, repeat(60, plain)), 0, 1 + fuel.BulkBase},
 		{"charge is jumped over with the code", Code(
 			Block(Void, LocalGet(0), BrIf(0), repeat(640, plain))), 1, 1},
 		{"and paid with it", Code(

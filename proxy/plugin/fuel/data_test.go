@@ -144,16 +144,17 @@ func TestAnyOrderOfSegmentsGivesTheSameMemory(t *testing.T) {
 	}
 }
 
-// TestManySegmentsOutOfOrder has more separate segments than are remembered.
-func TestManySegmentsOutOfOrder(t *testing.T) {
+// TestGapIsNotFilledOverForgottenSegments has more separate segments than are
+// remembered, and the last of them in a gap.
+func TestGapIsNotFilledOverForgottenSegments(t *testing.T) {
 	wasm := module(func(m *Module) {
-		m.Custom("padding", make([]byte, 1<<16))
-		for i := range uint32(400) {
+		m.Custom("padding", make([]byte, 4096))
+		for i := range uint32(300) {
 			m.Data(60_000-i*100, []byte("first"))
 		}
-		for i := range uint32(900) {
-			m.Data(i*50, []byte("second"))
-		}
+		m.Data(5, []byte("in the gap"))
+		m.Data(0, []byte("ab"))
+		m.Data(20, []byte("cd"))
 	})
 	rt := newRuntime(t)
 	if !bytes.Equal(memoryOf(t, instantiate(t, rt, wasm)), memoryOf(t, instantiate(t, rt, rewrite(t, wasm)))) {
