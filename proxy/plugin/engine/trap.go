@@ -110,7 +110,7 @@ var (
 )
 
 // wazeroTraps names the kinds behind wazero's own errors, whose values are internal to it. The texts are part of the
-// version that go.mod pins; TestTrapKinds meets every one that a guest of the supported features can cause.
+// version that go.mod pins; TestTrapKinds meets every one but the first, which the bound of the depth comes before.
 var wazeroTraps = map[string]Kind{
 	"stack overflow":                Depth,
 	"invalid conversion to integer": InvalidConversion,
