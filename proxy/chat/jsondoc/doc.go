@@ -109,7 +109,7 @@ type Doc struct {
 
 // Reset forgets the document and lets go of its body. Memory that only a very large document needs is given back.
 func (d *Doc) Reset() {
-	const keepNodes, keepNames, keepScratch = 32 << 10, 16 << 10, 64 << 10
+	const keepNodes, keepNames, keepScratch = 64 << 10, 16 << 10, 64 << 10
 	d.body = nil
 	d.nodes = trim(d.nodes, keepNodes)
 	d.names = trim(d.names, keepNames)

@@ -70,7 +70,7 @@ value:
 		if len(nodes) >= l.Nodes {
 			return nodes, i, fmt.Sprintf("the document has more than %d values", l.Nodes)
 		}
-		nodes = slices.Grow(nodes, 1)
+		nodes = slices.Grow(nodes, max(64, len(nodes)))
 		room = min(cap(nodes), l.Nodes)
 	}
 	last = uint32(len(nodes))
@@ -209,7 +209,7 @@ name:
 		if len(nodes) >= l.Nodes {
 			return nodes, i, fmt.Sprintf("the document has more than %d values", l.Nodes)
 		}
-		nodes = slices.Grow(nodes, 1)
+		nodes = slices.Grow(nodes, max(64, len(nodes)))
 		room = min(cap(nodes), l.Nodes)
 	}
 	{
