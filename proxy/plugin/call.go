@@ -250,6 +250,10 @@ func hasControl(p []byte) bool {
 // redact takes configured credentials out of a text. The result may be the text itself.
 func (c *call) redact(p []byte) []byte { return c.binding.redact(p) }
 
+// maxRedacted is how much of a text is looked at of which only the beginning is kept: far more than that beginning, for
+// what is cut before it is redacted may end in half a credential.
+const maxRedacted = 16 << 10
+
 // words makes a text of a plugin fit for an error or a log: redacted, valid UTF-8, at most n bytes.
 func (c *call) words(p []byte, n int) []byte {
 	p = c.redact(p)
@@ -290,13 +294,12 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 	if !configuring && !c.plugin.log.enabled() {
 		return
 	}
-	if len(message) > abi.MaxLogLine {
-		message = message[:abi.MaxLogLine]
-	}
 	name := ""
+	message = message[:min(len(message), maxRedacted)]
 	if c.binding != nil {
 		message, name = c.words(message, abi.MaxLogLine), c.binding.name
 	}
+	message = message[:min(len(message), abi.MaxLogLine)]
 	if configuring && level >= abi.LogWarn {
 		c.complaint = append(c.complaint[:0], message...)
 	}
@@ -391,6 +394,6 @@ func (c *call) Unknown(what []byte) {
 		return
 	}
 	if len(c.unknown) < keep {
-		c.unknown = append(c.unknown, plain(c.redact(what[:min(len(what), length)]), length))
+		c.unknown = append(c.unknown, plain(c.redact(what[:min(len(what), maxRedacted)]), length))
 	}
 }

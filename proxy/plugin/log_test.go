@@ -61,13 +61,16 @@ func TestPluginLogIsCutRedactedAndRateLimited(t *testing.T) {
 	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
 	bound := bind(t, loadNative(t, h, logger), plugin.BindingConfig{Redact: redact})
 	a := newAttempt(t, body)
-	lines := "key sk-secret\n" + strings.Repeat("y", 1000) + "\n" + strings.Repeat("flood\n", 1000)
+	lines := "key sk-secret\n" + strings.Repeat("z", abi.MaxLogLine-5) + "sk-secret\n" + strings.Repeat("y", 1000) + "\n" + strings.Repeat("flood\n", 1000)
 	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(lines)); err != nil {
 		t.Fatal(err)
 	}
 	got := log.String()
 	if !strings.Contains(got, `level=WARN msg="plugin log" plugin=native text="key ***" binding=binding`) {
 		t.Errorf("log:\n%s", got)
+	}
+	if strings.Contains(got, "sk-") {
+		t.Errorf("half a credential at the end of a line:\n%s", got)
 	}
 	if n := strings.Count(got, "y"); n != abi.MaxLogLine+strings.Count(got, "key") {
 		t.Errorf("%d bytes of a line of 1000", n)
