@@ -191,12 +191,14 @@ func BenchmarkChoose(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			binding := bind(b, p, "weighted")
 			in := input(7, make([]target, n))
+			before := p.Stats().Fuel
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, _, err := binding.Choose(context.Background(), in, n); err != nil {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric(float64(p.Stats().Fuel-before)/float64(b.N), "fuel/op")
 		})
 	}
 }

@@ -1,5 +1,7 @@
 package json
 
+import "math/bits"
+
 // MaxDepth is how many arrays and objects may be open at once.
 const MaxDepth = 256
 
@@ -57,6 +59,9 @@ const (
 // rest of a loop that was left early. Once the document proves to be broken, every loop ends and End says where.
 //
 // Slices that a Reader returns are ranges of the document, unless said otherwise.
+//
+// In a Go guest what costs is not the bytes but the calls and the jumps: each is a unit of fuel. Next, Inside and Int
+// therefore have their usual case written out in one piece, and leave the rest to the functions of scan.go.
 type Reader struct {
 	data    []byte
 	name    []byte // inside of the member's name
@@ -75,9 +80,11 @@ func (r *Reader) Reset(data []byte) {
 }
 
 // fail ends the reading at byte i.
+//
+//go:noinline
 func (r *Reader) fail(i int) {
 	if r.state != failed {
-		r.pos, r.depth, r.state, r.name = i, 0, failed, nil
+		r.pos, r.depth, r.state, r.name, r.escaped = i, 0, failed, nil, false
 	}
 }
 
@@ -86,9 +93,14 @@ func (r *Reader) Failed() bool { return r.state == failed }
 
 // End reads what is left of the document. It returns an *Error if the document is broken or anything follows it.
 func (r *Reader) End() error {
-	r.finish(0)
+	if r.state != atNext || r.depth != 0 {
+		r.finish(0)
+	}
 	if r.state != failed {
-		if r.pos = skipSpace(r.data, r.pos); r.pos == len(r.data) {
+		if r.pos < len(r.data) {
+			r.pos = skipSpace(r.data, r.pos)
+		}
+		if r.pos == len(r.data) {
 			return nil
 		}
 		r.fail(r.pos)
@@ -127,8 +139,9 @@ func kindAt(b []byte, i int) Kind {
 
 // Loop is the members of an object or the elements of an array. The loop over a value of another kind is empty.
 type Loop struct {
-	r     *Reader
-	depth int // of the reader inside of the value; 0 for an empty loop
+	r      *Reader
+	depth  int // of the reader inside of the value; 0 for an empty loop
+	object bool
 }
 
 // Object begins a loop over the members of the object at hand.
@@ -141,32 +154,25 @@ func (r *Reader) open(bracket byte) Loop {
 	if r.state != atValue {
 		return Loop{}
 	}
-	if r.pos >= len(r.data) || r.data[r.pos] != bracket {
+	if uint(r.pos) >= uint(len(r.data)) || r.data[r.pos] != bracket {
 		r.Skip()
 		return Loop{}
 	}
-	r.value = r.pos
-	if !r.push(bracket == '{') {
+	if r.depth >= MaxDepth {
+		r.fail(r.pos)
 		return Loop{}
 	}
-	return Loop{r: r, depth: r.depth}
-}
-
-// push enters the container at pos.
-func (r *Reader) push(object bool) bool {
-	if r.depth == MaxDepth {
-		r.fail(r.pos)
-		return false
-	}
-	if object {
-		r.objects[r.depth>>6] |= 1 << (r.depth & 63)
+	r.value = r.pos
+	word, bit := &r.objects[uint(r.depth)>>6], uint64(1)<<(uint(r.depth)&63)
+	if bracket == '{' {
+		*word |= bit
 	} else {
-		r.objects[r.depth>>6] &^= 1 << (r.depth & 63)
+		*word &^= bit
 	}
 	r.depth++
 	r.pos++
 	r.state = atOpen
-	return true
+	return Loop{r: r, depth: r.depth, object: bracket == '{'}
 }
 
 // Next moves to the next member or element. It returns false behind the last one, and when the document is broken.
@@ -176,113 +182,93 @@ func (l Loop) Next() bool {
 		return false
 	}
 	if r.depth > l.depth || r.state == atValue {
-		r.finish(l.depth)
+		// A value that was not read, or a loop inside of this one that was left early.
+		if r.finish(l.depth); r.state == failed {
+			return false
+		}
 	}
-	return r.next()
-}
-
-// next moves to the next member or element of the innermost container.
-func (r *Reader) next() bool {
-	if r.state == failed {
-		return false
+	data, i := r.data, r.pos
+	var c byte
+	if uint(i) < uint(len(data)) {
+		c = data[i]
 	}
-	level := r.depth - 1
-	object := r.objects[level>>6]&(1<<(level&63)) != 0
-	i := skipSpace(r.data, r.pos)
-	if i >= len(r.data) {
-		r.fail(i)
-		return false
-	}
-	c := r.data[i]
-	if object && c == '}' || !object && c == ']' {
-		r.pos, r.depth, r.state = i+1, level, atNext
-		return false
-	}
-	if r.state == atNext {
-		if c != ',' {
+	if c <= ' ' {
+		if i, c = skipTo(data, i); c == 0 {
 			r.fail(i)
 			return false
 		}
-		i = skipSpace(r.data, i+1)
 	}
-	if object {
-		if i = r.readName(i); i < 0 {
+	if c == ',' && r.state == atNext {
+		i++
+		c = 0
+		if uint(i) < uint(len(data)) {
+			c = data[i]
+		}
+		if c <= ' ' {
+			i, c = skipTo(data, i)
+		}
+	} else if l.object && c == '}' || !l.object && c == ']' {
+		r.pos, r.depth, r.state = i+1, l.depth-1, atNext
+		return false
+	} else if r.state == atNext {
+		r.fail(i)
+		return false
+	}
+	if l.object {
+		if c != '"' {
+			r.fail(i)
 			return false
+		}
+		start := i + 1
+		end, m := start, uint64(0)
+		if end+8 <= len(data) {
+			m = special(load8(data, end))
+		}
+		end += bits.TrailingZeros64(m) >> 3
+		r.escaped = false
+		if m == 0 || data[end] != '"' {
+			if end, r.escaped = stringEnd(data, start); end < 0 {
+				r.fail(i)
+				return false
+			}
+		}
+		r.name = data[start:end]
+		i = end + 1
+		c = 0
+		if uint(i) < uint(len(data)) {
+			c = data[i]
+		}
+		if c <= ' ' {
+			i, c = skipTo(data, i)
+		}
+		if c != ':' {
+			r.fail(i)
+			return false
+		}
+		i++
+		if uint(i) < uint(len(data)) && data[i] <= ' ' {
+			i, _ = skipTo(data, i)
 		}
 	}
 	r.pos, r.state = i, atValue
 	return true
 }
 
-// readName reads a member's name and colon and returns where its value begins, -1 if they are not there.
-func (r *Reader) readName(i int) int {
-	if i >= len(r.data) || r.data[i] != '"' {
-		r.fail(i)
-		return -1
-	}
-	end, escaped := stringEnd(r.data, i+1)
-	if end < 0 {
-		r.fail(i)
-		return -1
-	}
-	r.name, r.escaped = r.data[i+1:end], escaped
-	i = skipSpace(r.data, end+1)
-	if i >= len(r.data) || r.data[i] != ':' {
-		r.fail(i)
-		return -1
-	}
-	return skipSpace(r.data, i+1)
-}
-
 // Name is the name of the member at hand. It is a range of the document unless the name has escapes.
 func (r *Reader) Name() []byte {
 	if r.escaped {
-		r.name, r.escaped = AppendText(nil, r.name), false
+		r.unescape()
 	}
 	return r.name
 }
 
+func (r *Reader) unescape() { r.name, r.escaped = AppendText(nil, r.name), false }
+
 // Skip reads the value at hand and drops it.
 func (r *Reader) Skip() {
-	if r.state != atValue {
-		return
-	}
-	r.value = r.pos
-	r.finish(r.depth)
-}
-
-// finish reads on until the reader stands behind a value at the given depth.
-func (r *Reader) finish(depth int) {
-	for {
-		if r.state == atValue {
-			switch {
-			case r.pos >= len(r.data):
-				r.fail(r.pos)
-				return
-			case r.data[r.pos] == '{':
-				if !r.push(true) {
-					return
-				}
-			case r.data[r.pos] == '[':
-				if !r.push(false) {
-					return
-				}
-			default:
-				end := scalarEnd(r.data, r.pos)
-				if end < 0 {
-					r.fail(r.pos)
-					return
-				}
-				r.pos, r.state = end, atNext
-			}
-		}
-		if r.state == failed || r.depth == depth && r.state == atNext {
-			return
-		}
-		r.next()
-		if r.state == failed || r.depth == depth && r.state == atNext {
-			return
-		}
+	if r.state == atValue {
+		r.value = r.pos
+		r.finish(r.depth)
 	}
 }
 
@@ -291,7 +277,8 @@ func (r *Reader) Raw() []byte {
 	if r.state != atValue {
 		return nil
 	}
-	r.Skip()
+	r.value = r.pos
+	r.finish(r.depth)
 	if r.state == failed {
 		return nil
 	}
@@ -306,36 +293,45 @@ func (r *Reader) Offset() int {
 	return r.value
 }
 
-// inside reads the string at hand; ok is false if the value is not one.
-func (r *Reader) inside() (s []byte, escaped, ok bool) {
+// inside reads the string at hand; s is nil if the value is not one.
+func (r *Reader) inside() (s []byte, escaped bool) {
 	if r.state != atValue {
-		return nil, false, false
+		return nil, false
 	}
-	i := r.pos
-	if i >= len(r.data) || r.data[i] != '"' {
+	data, i := r.data, r.pos
+	if uint(i) >= uint(len(data)) || data[i] != '"' {
 		r.Skip()
-		return nil, false, false
+		return nil, false
 	}
-	end, escaped := stringEnd(r.data, i+1)
-	if end < 0 {
-		r.fail(i)
-		return nil, false, false
+	end := i + 1
+	for end+8 <= len(data) {
+		if m := special(load8(data, end)); m != 0 {
+			end += bits.TrailingZeros64(m) >> 3
+			break
+		}
+		end += 8
+	}
+	if uint(end) >= uint(len(data)) || data[end] != '"' {
+		if end, escaped = stringEnd(data, end); end < 0 {
+			r.fail(i)
+			return nil, false
+		}
 	}
 	r.value, r.pos, r.state = i, end+1, atNext
-	return r.data[i+1 : end : end], escaped, true
+	return data[i+1 : end : end], escaped
 }
 
 // Inside reads the string at hand and returns what stands between its quotes, still escaped. It returns nil if the
 // value is not a string; the inside of an empty string is empty and not nil.
 func (r *Reader) Inside() []byte {
-	s, _, _ := r.inside()
+	s, _ := r.inside()
 	return s
 }
 
 // Text reads the string at hand and returns its text, nil if the value is not a string. The text is a range of the
 // document unless the string has escapes: then it is allocated.
 func (r *Reader) Text() []byte {
-	s, escaped, _ := r.inside()
+	s, escaped := r.inside()
 	if escaped {
 		return AppendText(nil, s)
 	}
@@ -344,7 +340,26 @@ func (r *Reader) Text() []byte {
 
 // Int reads the number at hand. ok is false if the value is not a whole number written without a fraction or an
 // exponent, or does not fit.
-func (r *Reader) Int() (n int64, ok bool) { return parseInt(r.Raw()) }
+func (r *Reader) Int() (n int64, ok bool) {
+	if r.state != atValue {
+		return 0, false
+	}
+	// A few digits and the end of the member; anything else takes the long way.
+	const few = 15
+	data, i := r.data, r.pos
+	for ; i < len(data) && i < r.pos+few; i++ {
+		c := data[i]
+		if c-'0' > 9 {
+			if (c == ',' || c == '}') && i > r.pos && (data[r.pos] != '0' || i == r.pos+1) {
+				r.value, r.pos, r.state = r.pos, i, atNext
+				return n, true
+			}
+			break
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return parseInt(r.Raw())
+}
 
 // Uint is Int for numbers of up to 64 bits without a sign.
 func (r *Reader) Uint() (n uint64, ok bool) { return parseUint(r.Raw()) }

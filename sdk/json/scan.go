@@ -64,10 +64,10 @@ func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
 	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	if shortEscape[b[1]] {
 		return 2
-	case 'u':
+	}
+	if b[1] == 'u' {
 		if _, ok := hex4(b[2:]); ok {
 			return 6
 		}
@@ -167,6 +167,18 @@ func scalarEnd(b []byte, i int) int {
 		return wordEnd(b, i, "null")
 	}
 	return numberEnd(b, i)
+}
+
+// skipTo is skipSpace with the byte that stands there; 0 at the end, and for a zero byte, which may stand nowhere. It is
+// kept out of its callers, in which white space is rare.
+//
+//go:noinline
+func skipTo(b []byte, i int) (int, byte) {
+	i = skipSpace(b, i)
+	if i < len(b) {
+		return i, b[i]
+	}
+	return i, 0
 }
 
 // skipSpace returns the index of the first byte at or behind i that is not white space.

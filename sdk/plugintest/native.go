@@ -37,9 +37,9 @@ func newNative(h abi.Host) *native {
 // enter gives the SDK this instance's host for one call.
 func (n *native) enter() (leave func()) {
 	running.Lock()
-	host.Current = n.host
+	host.Use(n.host)
 	return func() {
-		host.Current = nil
+		host.Use(nil)
 		running.Unlock()
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Result is what came of a vector. Where the plugin failed, Answer is what the client would be told, after a line with
-// the failure itself.
+// Result is what came of a vector. Where the plugin itself failed, Answer begins with a line that says in which call
+// and how, and goes on with what the client would be told.
 type Result struct {
 	Request  string // method, path, headers and body of the upstream's request; empty if the plugin answered itself
 	Warnings string // a line each
 	Answer   string // a line with the HTTP status, and the body that the client receives
 	Cost     Cost
+	Err      error // what ended the exchange, nil if nothing did
 }
 
 // Cost is the fuel that a vector's calls took; 0 for a native plugin.
@@ -76,8 +77,8 @@ func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
 		Stream: stream, IncludeUsage: true, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
 		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
 	})
-	err := r.exchange()
-	r.finish(stream, err)
+	r.result.Err = r.exchange()
+	r.finish(stream, r.result.Err)
 	return r.result
 }
 
@@ -202,7 +203,7 @@ func (r *run) finish(stream bool, err error) {
 		)
 		switch {
 		case errors.As(err, &broken):
-			*out = err.Error() + "\n"
+			*out = broken.Call + ": " + broken.Kind.String() + "\n"
 			failure = broken.ClientError()
 		case !errors.As(err, &failure):
 			*out = err.Error() + "\n"

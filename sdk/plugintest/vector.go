@@ -149,5 +149,8 @@ func (v *Vector) check(t *testing.T, b *plugin.Binding) {
 	if got.String() != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
 	}
+	if whole.Err != nil {
+		t.Logf("ended by: %v", whole.Err)
+	}
 	t.Logf("fuel: request %d, answer %d in %d calls", whole.Cost.Request, whole.Cost.Reading, whole.Cost.Reads)
 }

@@ -9,6 +9,9 @@ import (
 // view lends the bytes to an import, which takes a string as address and length.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// Use has no meaning in a module, whose host is the gateway.
+func Use(abi.Host) { panic("sdk: a module cannot choose its host") }
+
 //go:wasmimport sluice log
 //go:noescape
 func importLog(level int32, message string)

@@ -1,0 +1,65 @@
+package json_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+var guest = plugintest.Suite{Package: "sdk/json/testdata/guest"}
+
+// measure runs the guest and returns the fuel of one reading of a document.
+func measure(tb testing.TB, document string, whole bool) func(times int) (fuel int64) {
+	tb.Helper()
+	b := guest.Bind(tb, plugintest.Host(tb), plugintest.Module)
+	return func(times int) int64 {
+		v := plugintest.Vector{
+			Target: "m", Status: 200, Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`),
+			Options: fmt.Appendf(nil, `{"times":%d,"whole":%v,"document":%s}`, times, whole, document),
+		}
+		r := v.Run(b, false)
+		if !strings.HasPrefix(r.Answer, "200\n") {
+			tb.Fatal(r.Answer)
+		}
+		return r.Cost.Request
+	}
+}
+
+// fuelOf is the fuel of one reading, without that of the call around it.
+func fuelOf(run func(times int) int64, times int) float64 {
+	return float64(run(times)-run(0)) / float64(times)
+}
+
+// The bounds leave a tenth above what was measured, for another version of the compiler.
+func TestFuelOfReading(t *testing.T) {
+	if fuel := fuelOf(measure(t, event, false), 1000); fuel > 270 {
+		t.Errorf("an event takes %.0f units of fuel", fuel)
+	}
+	body := string(conversation(100 << 10))
+	if fuel := fuelOf(measure(t, body, true), 10) / float64(len(body)); fuel > 0.8 {
+		t.Errorf("a byte of a body takes %.2f units of fuel", fuel)
+	}
+}
+
+// BenchmarkGuest is the same reading as BenchmarkReadEvent and BenchmarkReadBody, inside of a module and under fuel.
+func BenchmarkGuest(b *testing.B) {
+	for _, test := range []struct {
+		name, document string
+		whole          bool
+		times          int
+	}{
+		{"event", event, false, 1000},
+		{"body 100KB", string(conversation(100 << 10)), true, 10},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			run := measure(b, test.document, test.whole)
+			for b.Loop() {
+				run(test.times)
+			}
+			b.ReportMetric(fuelOf(run, test.times), "fuel/document")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(test.times), "ns/document")
+		})
+	}
+}
