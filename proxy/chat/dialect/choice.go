@@ -22,14 +22,35 @@ type said struct {
 // choice reads one element of choices. position is its place in the list. whole is set where the choice turns out to
 // hold a message, and not a delta.
 func (r *Reader) choice(b *chat.Batch, v jsondoc.Value, position int64, whole *bool) error {
+	var body, message, finish, native, usage jsondoc.Value
 	index := position
-	if n, ok := v.Get("index").Int(); ok {
-		index = n
+	failed, others := false, false
+	for m := v.First(); m.Exists() && v.Kind() == jsondoc.Object; m = m.Next() {
+		switch string(r.memberName(m)) {
+		case "index":
+			if n, ok := m.Int(); ok {
+				index = n
+			}
+		case "delta":
+			body = m
+		case "message":
+			message = m
+		case "finish_reason":
+			finish = m
+		case "native_finish_reason":
+			native = m
+		case "usage":
+			usage = m
+		case "error":
+			failed = m.Kind() == jsondoc.Object
+		default:
+			others = others || m.Kind() != jsondoc.Null
+		}
 	}
 	if v.Kind() != jsondoc.Object || index < 0 || index >= abi.MaxChoices {
 		return badAnswer(errChoice)
 	}
-	if v.Get("error").Kind() == jsondoc.Object {
+	if failed {
 		if e := failureIn(v, streamError); e != nil {
 			b.Fail(e)
 			return nil
@@ -41,25 +62,21 @@ func (r *Reader) choice(b *chat.Batch, v jsondoc.Value, position int64, whole *b
 		c.seen = true
 		b.Text(ci, abi.EncodingUTF8, nil) // the choice is there, though it has not said anything
 	}
-	body := v.Get("delta")
-	if body.Kind() != jsondoc.Object {
+	if body.Kind() != jsondoc.Object && message.Kind() == jsondoc.Object && (*whole || !c.spoken) {
 		// A host that does not stream sends its one event with a message. A message beside deltas repeats them.
-		if body = v.Get("message"); body.Kind() == jsondoc.Object {
-			if c.spoken && !*whole {
-				body = jsondoc.Value{}
-			} else {
-				*whole = true
-			}
-		}
+		body, *whole = message, true
 	}
 	if body.Kind() == jsondoc.Object {
 		if err := r.body(b, c, ci, body, *whole); err != nil {
 			return err
 		}
 	}
-	r.choiceExtras(b, ci, v)
-	r.usage(b, v.Get("usage"))
-	return r.finish(b, c, ci, v)
+	if others {
+		r.choiceExtras(b, ci, v)
+	}
+	r.usage(b, usage)
+	r.finish(b, c, ci, finish, native)
+	return nil
 }
 
 // body reads a delta or a message.
@@ -157,24 +174,23 @@ func (r *Reader) say(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
 }
 
 // finish reads why a choice ended, if it has.
-func (r *Reader) finish(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) error {
-	reason := r.short(v.Get("finish_reason"))
+func (r *Reader) finish(b *chat.Batch, c *choice, ci int32, reasonOf, nativeOf jsondoc.Value) {
+	reason := r.short(reasonOf)
 	if reason == "" || c.finished {
-		return nil
+		return
 	}
 	code, failed := finishReason(reason)
 	if failed != nil {
 		b.Fail(failed)
-		return nil
+		return
 	}
 	r.endThinkingOf(b, c, ci)
 	c.finished = true
-	native := r.short(v.Get("native_finish_reason"))
+	native := r.short(nativeOf)
 	if native == "" && !conventional(reason) {
 		native = reason
 	}
 	b.Finish(ci, code, []byte(native))
-	return nil
 }
 
 // conventional reports whether a reason is one of the convention's own.

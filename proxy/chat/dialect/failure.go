@@ -360,7 +360,7 @@ const maxMessage = 500
 func clean(s string) string {
 	b := make([]byte, 0, min(len(s), maxMessage))
 	space := false
-	for len(s) > 0 && len(b) < maxMessage {
+	for len(s) > 0 {
 		r, w := utf8.DecodeRuneInString(s)
 		switch {
 		case r == '<' && len(s) > 1 && (s[1] == '/' || s[1] == '!' || s[1]|0x20 >= 'a' && s[1]|0x20 <= 'z'):
@@ -373,17 +373,14 @@ func clean(s string) string {
 				b = append(b, ' ')
 			}
 			space = false
+			if len(b)+w > maxMessage {
+				return string(bytes.TrimSpace(b))
+			}
 			b = append(b, s[:w]...)
 		}
 		s = s[w:]
 	}
-	if len(b) > maxMessage {
-		b = b[:maxMessage]
-		for len(b) > 0 && !utf8.Valid(b[max(0, len(b)-utf8.UTFMax):]) {
-			b = b[:len(b)-1]
-		}
-	}
-	return string(bytes.TrimSpace(b))
+	return string(b)
 }
 
 // tagWidth is the length of the tag that s begins with, and of what a script or style holds.

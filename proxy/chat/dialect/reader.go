@@ -147,27 +147,53 @@ func (r *Reader) read(p []byte, b *chat.Batch, whole bool) error {
 		return badAnswer(fmt.Errorf("%v instead of an object", root.Kind()))
 	}
 	r.chunks++
-	r.usage(b, root.Get("usage"))
-	code := streamError
-	if whole {
-		code = "upstream_error"
+	var top struct{ id, model, choices, usage jsondoc.Value }
+	suspect, others := false, false
+	for v := root.First(); v.Exists(); v = v.Next() {
+		switch string(r.memberName(v)) {
+		case "id":
+			top.id = v
+		case "model":
+			top.model = v
+		case "choices":
+			top.choices = v
+		case "usage":
+			top.usage = v
+		case "error":
+			suspect = suspect || v.Kind() != jsondoc.Null
+		case "object":
+			suspect = suspect || v.Is("error")
+		case "message", "detail":
+			suspect, others = true, true
+		case "created":
+		default:
+			others = true
+		}
 	}
-	if e := failureIn(root, code); e != nil {
-		b.Fail(e)
-		return nil
+	r.usage(b, top.usage)
+	if suspect {
+		code := streamError
+		if whole {
+			code = "upstream_error"
+		}
+		if e := failureIn(root, code); e != nil {
+			b.Fail(e)
+			return nil
+		}
 	}
-	r.start(b, root)
-	choices := root.Get("choices")
-	if choices.Kind() == jsondoc.Array {
+	r.start(b, top.id, top.model)
+	if top.choices.Kind() == jsondoc.Array {
 		position := int64(0)
-		for v := choices.First(); v.Exists(); v = v.Next() {
+		for v := top.choices.First(); v.Exists(); v = v.Next() {
 			if err := r.choice(b, v, position, &whole); err != nil {
 				return err
 			}
 			position++
 		}
 	}
-	r.answerExtras(b, root, whole)
+	if others {
+		r.answerExtras(b, root, whole)
+	}
 	if whole {
 		r.endThinking(b)
 		b.Done(abi.DoneNow)
@@ -193,11 +219,11 @@ func (r *Reader) finished() bool {
 }
 
 // start says the answer's id and model, once both are there.
-func (r *Reader) start(b *chat.Batch, root jsondoc.Value) {
+func (r *Reader) start(b *chat.Batch, idOf, modelOf jsondoc.Value) {
 	if r.named {
 		return
 	}
-	id, model := r.short(root.Get("id")), r.short(root.Get("model"))
+	id, model := r.short(idOf), r.short(modelOf)
 	if id == "" && model == "" {
 		return
 	}

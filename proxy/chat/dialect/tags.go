@@ -17,7 +17,8 @@ type tagState uint8
 
 const (
 	tagsBefore tagState = iota // only white space so far
-	tagsInside                 // behind <think>
+	tagsOpened                 // directly behind <think>, where line ends belong to nothing
+	tagsInside                 // among the reasoning
 	tagsAfter                  // behind </think>, where white space belongs to neither
 	tagsOver                   // the rest is content
 )
@@ -40,7 +41,7 @@ func (r *Reader) thinkTags(b *chat.Batch, c *choice, ci int32, s []byte) {
 			rest := bytes.TrimLeft(s, " \t\r\n")
 			switch {
 			case t.state == tagsBefore && bytes.HasPrefix(rest, openTag):
-				t.state, s = tagsInside, bytes.TrimLeft(rest[len(openTag):], "\r\n")
+				t.state, s = tagsOpened, rest[len(openTag):]
 				continue
 			case t.state == tagsBefore && bytes.HasPrefix(openTag, rest):
 				t.held = append(t.held, s...) // also white space alone
@@ -51,6 +52,11 @@ func (r *Reader) thinkTags(b *chat.Batch, c *choice, ci int32, s []byte) {
 				s = rest
 			}
 			t.state = tagsOver
+		case tagsOpened:
+			if s = bytes.TrimLeft(s, "\r\n"); len(s) == 0 {
+				return
+			}
+			t.state = tagsInside
 		case tagsInside:
 			at := bytes.Index(s, closeTag)
 			if at >= 0 {
