@@ -165,10 +165,23 @@ func (s Suite) vectors(tb testing.TB) []*Vector {
 }
 
 // Benchmark runs every vector as a module and reports what it costs: the fuel of provider_request, and of one event or
-// whole answer where the plugin reads it.
+// whole answer where the plugin reads it. The time is that of both calls and all that the host does around them. Before
+// the vectors it reports the size of the module and how long it takes to load a compiled one.
 func (s Suite) Benchmark(b *testing.B) {
 	vectors := s.vectors(b)
-	p := s.Load(b, Host(b), Module)
+	h := Host(b)
+	p := s.Load(b, h, Module)
+	b.Run("load", func(b *testing.B) {
+		spec := plugin.Spec{Name: pluginName, Wasm: Build(b, s.pkg(b))}
+		for b.Loop() {
+			g, err := h.Load(context.Background(), []plugin.Spec{spec})
+			if err != nil {
+				b.Fatal(err)
+			}
+			g.Release()
+		}
+		b.ReportMetric(float64(len(spec.Wasm)), "B/module")
+	})
 	for _, v := range vectors {
 		b.Run(v.Name, func(b *testing.B) {
 			binding := s.bind(b, p, v.settings(s.Use))
