@@ -108,34 +108,22 @@ func TestCostOfCallsIsOneAnEntry(t *testing.T) {
 }
 
 func TestUsedDependsOnThePathAlone(t *testing.T) {
-	wasm := buildGoGuest(t)
-	text := []byte("a rose is a rose is a rose")
-	var want []int64
-	for _, slice := range []int64{0, 1, 777, 1 << 40} {
-		out, _, err := fuel.Rewrite(wasm, fuel.Options{SliceUnits: slice})
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := runGoGuest(t, out)
-		var got []int64
-		at := i.call(t, bigBudget, "address")
-		i.Memory().Write(uint32(at.results[0]), text)
-		for _, name := range []string{"words", "garbage", "recurse"} {
-			o := i.call(t, bigBudget, name, uint64(len(text)))
-			if o.err != nil {
-				t.Fatalf("slice %d: %s: %v", slice, name, o.err)
+	rt := newRuntime(t)
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			wasm := p.module()
+			args := p.args[len(p.args)-1]
+			want := instantiate(t, rt, rewrite(t, wasm)).call(t, bigBudget, "f", args...)
+			for _, slice := range []int64{1, 7, 1 << 40} {
+				out, _, err := fuel.Rewrite(wasm, fuel.Options{SliceUnits: slice})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := instantiate(t, rt, out).call(t, bigBudget, "f", args...); got.used != want.used {
+					t.Errorf("slice %d: used %d units, want %d", slice, got.used, want.used)
+				}
 			}
-			got = append(got, o.used)
-		}
-		if want == nil {
-			want = got
-		}
-		for n := range want {
-			if got[n] != want[n] {
-				t.Errorf("slice %d: used %v, want %v", slice, got, want)
-				break
-			}
-		}
+		})
 	}
 }
 
@@ -198,8 +186,8 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 			double := m.Import("env", "double", i64, i64)
 			m.ExportFunc("f", none, none, none, Loop(Void, I64Const(1), Call(double), Drop, Br(0)))
 		}},
-		{"straight code of a megabyte, again and again", func(m *Module) {
-			long := m.Func(none, none, none, repeat(100_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
+		{"long straight code, again and again", func(m *Module) {
+			long := m.Func(none, none, none, repeat(20_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
 			m.ExportFunc("f", none, none, none, repeat(1_000, Call(long)))
 		}},
 	}

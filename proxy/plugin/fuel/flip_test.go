@@ -80,7 +80,7 @@ func TestFlippedBitsNeverBreakTheRewriter(t *testing.T) {
 			refused++
 			continue
 		}
-		if n%5 != 0 {
+		if n%20 != 0 {
 			continue
 		}
 		if runAll(t, rt, out) {

@@ -105,6 +105,7 @@ func (a *author) code(loops []bool) Op {
 // compute, and whatever path they take is paid for, one unit for at most
 // StretchWeight + 16 of weight, but no more than one for each piece and branch.
 func TestNoPathIsFree(t *testing.T) {
+	rt := newRuntime(t)
 	for seed := range uint64(400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			a := &author{Rand: rand.New(rand.NewPCG(seed, 17)), budget: 20 + int(seed)}
@@ -121,7 +122,6 @@ func TestNoPathIsFree(t *testing.T) {
 				leaf := m.Func(none, none, none)
 				m.ExportFunc("f", none, none, a.locals, Call(leaf), body)
 			})
-			rt := newRuntime(t)
 			before, after := instantiate(t, rt, wasm), instantiate(t, rt, rewrite(t, wasm))
 			want, got := before.call(t, 0, "f"), after.call(t, bigBudget, "f")
 			if want.err != nil || got.err != nil {
