@@ -12,8 +12,11 @@ import (
 // commit takes the events of a batch that prepare has accepted.
 func (m *Machine) commit(b *Batch) {
 	for i := range b.Events {
-		// Members of the answer join the first chunk of the batch, also where they stand behind what it renders.
-		if ev := &b.Events[i]; ev.Kind == EventExtra && ev.Code == uint8(abi.ScopeAnswer) {
+		// What is said of the answer counts for every chunk of the batch, also where it stands behind what that renders.
+		switch ev := &b.Events[i]; {
+		case ev.Kind == EventStart:
+			m.start(b.Bytes(ev.A), b.Bytes(ev.B), b.Bytes(ev.C))
+		case ev.Kind == EventExtra && ev.Code == uint8(abi.ScopeAnswer):
 			m.answerExtra(b.Bytes(ev.A), m.bytesOf(b, &m.pieces[i]))
 		}
 	}
@@ -21,7 +24,6 @@ func (m *Machine) commit(b *Batch) {
 		ev := &b.Events[i]
 		switch ev.Kind {
 		case EventStart:
-			m.start(b.Bytes(ev.A), b.Bytes(ev.B), b.Bytes(ev.C))
 		case EventUsage:
 			m.usage.set(abi.UsageKind(ev.Code), ev.Value)
 		case EventDone:
@@ -51,18 +53,17 @@ func (m *Machine) commit(b *Batch) {
 	}
 }
 
-// start takes what is said of the answer as a whole, as long as no chunk has said it to the client.
+// start takes what is said of the answer as a whole. Of each fact the first word counts, and none once a chunk has said
+// it to the client.
 func (m *Machine) start(id, model, format []byte) {
-	if !m.frozen {
-		if len(id) > 0 {
-			m.id = jsondoc.AppendEscaped(m.id[:0], id)
-		}
-		if len(model) > 0 {
-			m.model = jsondoc.AppendEscaped(m.model[:0], model)
-		}
+	if len(m.id) == 0 && !m.frozen {
+		m.id = jsondoc.AppendEscaped(m.id, id)
 	}
-	if len(format) > 0 && !m.formatFrozen {
-		m.format = jsondoc.AppendEscaped(m.format[:0], format)
+	if len(m.model) == 0 && !m.frozen {
+		m.model = jsondoc.AppendEscaped(m.model, model)
+	}
+	if len(m.format) == 0 && !m.formatFrozen {
+		m.format = jsondoc.AppendEscaped(m.format, format)
 	}
 }
 

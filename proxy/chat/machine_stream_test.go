@@ -62,6 +62,18 @@ func TestS2_OneIdentityForTheWholeStream(t *testing.T) {
 	}
 }
 
+func TestS2_StartBehindTheTextOfItsBatch(t *testing.T) {
+	r := newRun(t, chat.MachineOptions{Stream: true})
+	r.apply(func(b *chat.Batch) {
+		b.Text(0, 0, []byte("a"))
+		b.Start([]byte("id"), nil, nil)
+		b.Start([]byte("late"), []byte("m"), nil)
+	})
+	if got := r.frames()[0]; !strings.HasPrefix(got, `{"id":"id","object":"chat.completion.chunk","created":1700000000,"model":"m",`) {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestS2_MissingStartIsMadeUp(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(text("a"))
