@@ -101,17 +101,19 @@ func TestExtraOfTheAnswer(t *testing.T) {
 }
 
 func TestExtraThatIsAScalarOnceAndAListThen(t *testing.T) {
-	r := newRun(t, chat.MachineOptions{Stream: true})
-	for _, v := range []string{`"a"`, `["b"]`, `"c"`} {
-		r.apply(func(b *chat.Batch) { extra(b, abi.ScopeAnswer, "x", v) })
-		r.apply(text("t"))
-	}
-	var got []string
-	for _, f := range r.frames() {
-		got = append(got, fmt.Sprint(strings.Count(f, `"x":`)))
-	}
-	if s := strings.Join(got, ""); s != "1111" { // role and text, text, text
-		t.Errorf("x stands %s times in the frames %q", s, r.frames())
+	for name, written := range map[string]string{"x": `"x":`, "x\"\n": `"x\"\n":`} {
+		r := newRun(t, chat.MachineOptions{Stream: true})
+		for _, v := range []string{`"a"`, `["b"]`, `"c"`} {
+			r.apply(func(b *chat.Batch) { extra(b, abi.ScopeAnswer, name, v) })
+			r.apply(text("t"))
+		}
+		var got []string
+		for _, f := range r.frames() {
+			got = append(got, fmt.Sprint(strings.Count(f, written)))
+		}
+		if s := strings.Join(got, ""); s != "1111" { // role and text, text, text
+			t.Errorf("%s stands %s times in the frames %q", written, s, r.frames())
+		}
 	}
 }
 

@@ -65,13 +65,17 @@ func (m *Machine) choiceExtra(b *Batch, i int, c *choice) {
 
 // answerExtra takes an extra member of the answer. In a stream a short scalar is a fact of the answer, such as the
 // fingerprint of the system, and stands in every chunk from then on; anything else is news and stands in one.
-func (m *Machine) answerExtra(name, value []byte) {
+func (m *Machine) answerExtra(raw, value []byte) {
+	from := len(m.scratch)
+	m.scratch = jsondoc.AppendEscaped(m.scratch, raw)
+	defer func() { m.scratch = m.scratch[:from] }()
+	name := m.scratch[from:]
 	if !m.o.Stream || !scalar(value) || len(value) > maxSticky {
 		if n, ok := m.sticky.remove(name); ok {
 			m.held -= n
 			m.prefix = m.prefix[:0]
 		}
-		m.join(&m.once, name, value)
+		m.hold(m.once.add(nil, name, value))
 		return
 	}
 	if e := m.sticky.get(name); e != nil && bytes.Equal(e.value, value) {
@@ -79,7 +83,7 @@ func (m *Machine) answerExtra(name, value []byte) {
 	}
 	n, _ := m.once.remove(name)
 	m.held -= n
-	m.join(&m.sticky, name, value)
+	m.hold(m.sticky.add(nil, name, value))
 	m.prefix = m.prefix[:0]
 }
 
@@ -87,8 +91,12 @@ func (m *Machine) answerExtra(name, value []byte) {
 func (m *Machine) join(to *members, name, value []byte) {
 	from := len(m.scratch)
 	m.scratch = jsondoc.AppendEscaped(m.scratch, name)
-	size, ok := to.add(nil, m.scratch[from:], value)
+	m.hold(to.add(nil, m.scratch[from:], value))
 	m.scratch = m.scratch[:from]
+}
+
+// hold takes a member that was added into the account, or counts one for which there was no room.
+func (m *Machine) hold(size int, ok bool) {
 	m.held += size
 	if !ok {
 		m.dropped++
