@@ -179,8 +179,8 @@ func (x *exchange) whole(ctx context.Context, first []byte) error {
 		if err := x.reader.Answer(body, &x.batch); err != nil {
 			return badAnswer(err)
 		}
-		if err := x.machine.Apply(&x.batch); err != nil {
-			return badAnswer(err)
+		if err := x.apply(); err != nil {
+			return err
 		}
 	} else if err := x.provider.binding.Response(ctx, &x.attempt, x.response.Status(), body); err != nil {
 		return err
@@ -299,6 +299,17 @@ func (x *exchange) event(ctx context.Context, ev sse.Event) error {
 	x.batch.Reset()
 	if err := x.reader.Chunk(ev.Data, &x.batch); err != nil {
 		return badAnswer(err)
+	}
+	return x.apply()
+}
+
+// apply gives the machine what the host has read natively. A provider's error message may hold the credential that it
+// was sent.
+func (x *exchange) apply() error {
+	if e := x.batch.Failure(); e != nil {
+		clean := *e
+		clean.Message = string(x.provider.redact([]byte(e.Message)))
+		x.batch.Fail(&clean)
 	}
 	if err := x.machine.Apply(&x.batch); err != nil {
 		return badAnswer(err)

@@ -22,7 +22,6 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 	x.conn, _ = ctx.Conn().(*clientConn)
 	x.conn.begin()
 	x.machine = s.machine()
-	s.active.Add(1)
 	streaming := false
 	defer func() {
 		if v := recover(); v != nil {

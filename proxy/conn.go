@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"context"
+	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -11,6 +14,64 @@ import (
 type listener struct {
 	net.Listener
 	writeTimeout time.Duration
+	open         *connections
+}
+
+// connections are those of clients that are open.
+type connections struct {
+	ending atomic.Bool // no connection takes another request
+
+	mu   sync.Mutex
+	all  map[*clientConn]struct{}
+	none chan struct{} // closed when the last one has gone; nil until end
+}
+
+func (o *connections) add(c *clientConn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.all == nil {
+		o.all = make(map[*clientConn]struct{})
+	}
+	o.all[c] = struct{}{}
+}
+
+func (o *connections) remove(c *clientConn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, there := o.all[c]; !there {
+		return
+	}
+	delete(o.all, c)
+	if o.none != nil && len(o.all) == 0 {
+		close(o.none)
+	}
+}
+
+// end has every connection closed once the answer that it is writing is written, and at the latest when ctx ends.
+func (o *connections) end(ctx context.Context) {
+	o.ending.Store(true)
+	none := make(chan struct{})
+	o.mu.Lock()
+	o.none = none
+	if len(o.all) == 0 {
+		close(none)
+	}
+	for c := range o.all {
+		// It wakes a read that waits for a request; the next one is ended by Read.
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+	}
+	o.mu.Unlock()
+	select {
+	case <-none:
+		return
+	case <-ctx.Done():
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.all {
+		// What it was used for notices; there is nobody else to tell.
+		_ = c.Conn.Close()
+	}
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -18,7 +79,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	cc := &clientConn{Conn: c, timeout: l.writeTimeout}
+	cc := &clientConn{Conn: c, timeout: l.writeTimeout, open: l.open}
+	l.open.add(cc)
 	if sc, ok := c.(syscall.Conn); ok {
 		// A connection without a descriptor is one in memory: its client is there until a write fails.
 		cc.raw, _ = sc.SyscallConn()
@@ -32,7 +94,7 @@ type clientConn struct {
 	net.Conn
 	raw     syscall.RawConn
 	timeout time.Duration // of one write
-	written atomic.Int64  // bytes that the kernel took
+	open    *connections
 
 	// Of the request in flight: what was found out about a client that has closed its sending side.
 	halfClosed bool // a probe showed that it still reads
@@ -48,9 +110,21 @@ func (c *clientConn) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n, err := c.Conn.Write(p)
-	c.written.Add(int64(n))
-	return n, err
+	return c.Conn.Write(p)
+}
+
+// Read reads for fasthttp.
+func (c *clientConn) Read(p []byte) (int, error) {
+	if c.open.ending.Load() {
+		return 0, io.EOF
+	}
+	return c.Conn.Read(p)
+}
+
+// Close closes the connection.
+func (c *clientConn) Close() error {
+	c.open.remove(c)
+	return c.Conn.Close()
 }
 
 // begin forgets what was learnt for the request before.

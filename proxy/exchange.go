@@ -139,7 +139,7 @@ func (x *exchange) probe() bool {
 // with an error for the client of which nothing has been sent.
 func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Error {
 	now := x.server.now()
-	order, explain, err := x.gen.router.Order(ctx, nil, targets, now, x.appendSummary, func(err error) bool {
+	order, explain, err := x.gen.router.Order(ctx, nil, targets, now, x.record.Key, x.appendSummary, func(err error) bool {
 		_, refused := errors.AsType[*chat.Error](err)
 		return refused
 	})
@@ -209,7 +209,6 @@ func (x *exchange) finish() {
 	if x.gen != nil {
 		x.gen.release()
 	}
-	x.server.active.Done()
 }
 
 // settle tells the target's statistics how the attempt ended, once.

@@ -36,6 +36,13 @@ type generation struct {
 	done chan struct{} // closed when everything is
 }
 
+// chooser is a router plugin.
+type chooser struct{ binding *plugin.Binding }
+
+func (c chooser) Choose(ctx context.Context, tenant string, input []byte, n int) ([]int, string, error) {
+	return c.binding.ChooseFor(ctx, tenant, input, n)
+}
+
 // provider is what sends to one configured provider.
 type provider struct {
 	name    string
@@ -138,7 +145,7 @@ func (s *Server) fill(ctx context.Context, g *generation, bundled fs.FS) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("router: %w", err))
 		} else {
-			g.router.Chooser = b
+			g.router.Chooser = chooser{b}
 		}
 		g.router.Failed = func(err error) { s.log.Warn("router failed, the configured order is used", "error", err) }
 	}

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strconv"
-	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -262,25 +261,14 @@ func wrongMethod(ctx *fasthttp.RequestCtx, allowed string) *chat.Error {
 }
 
 func notFound(ctx *fasthttp.RequestCtx, path []byte) *chat.Error {
-	e := chat.Invalid("unknown_url", "", "There is nothing at %s %s.", method(ctx), quote(string(path)))
+	e := chat.Invalid("unknown_url", "", "There is nothing at %s '%s'.", method(ctx), chat.Quotable(string(path)))
 	e.Status = 404
 	return e
 }
 
 // noModel is the answer for a model that does not exist and for one that the key may not use, in the same words.
 func noModel(id string) *chat.Error {
-	e := chat.Invalid("model_not_found", "", "The model %s does not exist or you do not have access to it.", quote(id))
+	e := chat.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", chat.Quotable(id))
 	e.Status = 404
 	return e
-}
-
-// quote shows what a client sent, cut and with everything escaped that is not printable ASCII.
-func quote(s string) string {
-	const most = 100
-	cut := ""
-	if len(s) > most {
-		s, cut = s[:most], "…"
-	}
-	q := strconv.QuoteToASCII(s)
-	return "`" + strings.ReplaceAll(q[1:len(q)-1], "`", "'") + cut + "`"
 }

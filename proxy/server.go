@@ -61,9 +61,9 @@ type Server struct {
 	requests sync.Pool // *chat.Request
 	bodies   buffers
 
-	active sync.WaitGroup // exchanges in flight
-	cut    atomic.Bool    // the time to finish is over
-	panics atomic.Int64
+	clients connections
+	cut     atomic.Bool // the time to finish is over
+	panics  atomic.Int64
 
 	closeOnce sync.Once
 	shut      sync.Once
@@ -119,7 +119,7 @@ func pluginOptions(cacheDir string, log, pluginLog *slog.Logger) plugin.Options 
 
 // Serve accepts connections from ln until Shutdown or Close. It returns nil after either.
 func (s *Server) Serve(ln net.Listener) error {
-	return s.http.Serve(&listener{Listener: ln, writeTimeout: s.current.Load().config.Server.WriteTimeout})
+	return s.http.Serve(&listener{Listener: ln, writeTimeout: s.current.Load().config.Server.WriteTimeout, open: &s.clients})
 }
 
 // Shutdown stops accepting connections and waits for what is in flight. Where ctx ends first, streams that are still
@@ -131,24 +131,11 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 			s.cut.Store(true)
 			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
 			defer cancel()
-			s.wait(grace)
+			s.clients.end(grace)
 		}
 		s.Close()
 	})
 	return err
-}
-
-// wait waits until no exchange is in flight, or ctx ends.
-func (s *Server) wait(ctx context.Context) {
-	idle := make(chan struct{})
-	go func() {
-		s.active.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-	}
 }
 
 // Close gives back what the Server holds: plugins, connections to providers, goroutines. It is for a Server that has

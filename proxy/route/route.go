@@ -29,10 +29,10 @@ type Target struct {
 	Stats    *Stats
 }
 
-// Chooser orders targets by a policy: the router plugin. input is the document that AppendInput writes, n the number
-// of targets in it. It returns the indexes of the targets to try, best first, and why.
+// Chooser orders targets by a policy: the router plugin. tenant is the name of the client's key, input the document
+// that AppendInput writes, n the number of targets in it. It returns the indexes of the targets to try, best first, and why.
 type Chooser interface {
-	Choose(ctx context.Context, input []byte, n int) (order []int, explain string, err error)
+	Choose(ctx context.Context, tenant string, input []byte, n int) (order []int, explain string, err error)
 }
 
 // Router orders the targets of a request.
@@ -47,9 +47,9 @@ type Router struct {
 // a JSON object; it is called only where the Chooser is asked, which needs more than one target. An error of the
 // Chooser for which refused is true is the router's answer and ends the request; any other makes the configured order
 // the answer, since a broken policy must not take the service down.
-func (r *Router) Order(ctx context.Context, dst []int, targets []Target, now time.Time, summary func(dst []byte) []byte, refused func(error) bool) (order []int, explain string, err error) {
+func (r *Router) Order(ctx context.Context, dst []int, targets []Target, now time.Time, tenant string, summary func(dst []byte) []byte, refused func(error) bool) (order []int, explain string, err error) {
 	if r.Chooser != nil && len(targets) > 1 {
-		order, explain, err := r.Chooser.Choose(ctx, AppendInput(nil, targets, now, summary), len(targets))
+		order, explain, err := r.Chooser.Choose(ctx, tenant, AppendInput(nil, targets, now, summary), len(targets))
 		switch {
 		case err == nil && len(order) > 0:
 			return append(dst, order...), explain, nil

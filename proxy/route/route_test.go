@@ -69,7 +69,10 @@ func TestUnhealthyAfterRepeatedFailuresUntilThePauseEnds(t *testing.T) {
 
 type chooser func(input []byte, n int) ([]int, string, error)
 
-func (c chooser) Choose(_ context.Context, input []byte, n int) ([]int, string, error) {
+func (c chooser) Choose(_ context.Context, tenant string, input []byte, n int) ([]int, string, error) {
+	if tenant != "team" {
+		return nil, "", errors.New("asked for " + tenant)
+	}
 	return c(input, n)
 }
 
@@ -79,7 +82,7 @@ func TestOrderAsksTheChooser(t *testing.T) {
 	summary := func(dst []byte) []byte { return append(dst, `{"model":"x"}`...) }
 	order := func(ts []route.Target, c route.Chooser) ([]int, string, error) {
 		r := route.Router{Chooser: c, Failed: func(err error) { failed = err }}
-		return r.Order(t.Context(), nil, ts, now, summary, func(err error) bool { return err == refusal })
+		return r.Order(t.Context(), nil, ts, now, "team", summary, func(err error) bool { return err == refusal })
 	}
 
 	got, why, err := order(targets(), chooser(func(input []byte, n int) ([]int, string, error) {
