@@ -51,10 +51,13 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		s.complete(ctx, r)
 	case string(path) == pathModels:
 		r.Path = pathModels
-		s.plain(ctx, &r, func() *chat.Error { return s.models(ctx, &r) })
+		s.plain(ctx, &r, func() *chat.Error { return s.read(ctx, &r, models) })
 	case bytes.HasPrefix(path, []byte(pathModels+"/")):
 		r.Path = pathModels + "/{id}"
-		s.plain(ctx, &r, func() *chat.Error { return s.oneModel(ctx, &r, path[len(pathModels)+1:]) })
+		id := path[len(pathModels)+1:]
+		s.plain(ctx, &r, func() *chat.Error {
+			return s.read(ctx, &r, func(g *generation, key *access.Key) ([]byte, *chat.Error) { return model(g, key, id) })
+		})
 	default:
 		s.plain(ctx, &r, func() *chat.Error { return notFound(ctx, path) })
 	}
@@ -83,8 +86,8 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry
 	return key, nil
 }
 
-// models lists the models that the client's key may use.
-func (s *Server) models(ctx *fasthttp.RequestCtx, r *telemetry.Record) *chat.Error {
+// read serves a GET: answer is called with the generation and the client's key.
+func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func(*generation, *access.Key) ([]byte, *chat.Error)) *chat.Error {
 	if !ctx.IsGet() {
 		return wrongMethod(ctx, "GET")
 	}
@@ -97,6 +100,17 @@ func (s *Server) models(ctx *fasthttp.RequestCtx, r *telemetry.Record) *chat.Err
 	if e != nil {
 		return e
 	}
+	body, e := answer(g, key)
+	if e != nil {
+		return e
+	}
+	ctx.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(body)
+	return nil
+}
+
+// models lists the models that the key may use.
+func models(g *generation, key *access.Key) ([]byte, *chat.Error) {
 	all := g.catalog.List(context.Background())
 	mine := make([]*catalog.Model, 0, len(all))
 	for _, m := range all {
@@ -104,36 +118,20 @@ func (s *Server) models(ctx *fasthttp.RequestCtx, r *telemetry.Record) *chat.Err
 			mine = append(mine, m)
 		}
 	}
-	ctx.SetContentType("application/json")
-	ctx.Response.SetBodyRaw(catalog.AppendList(nil, mine))
-	return nil
+	return catalog.AppendList(nil, mine), nil
 }
 
-// oneModel describes one model. Its id stands in the path as it is, or percent-encoded.
-func (s *Server) oneModel(ctx *fasthttp.RequestCtx, r *telemetry.Record, escaped []byte) *chat.Error {
-	if !ctx.IsGet() {
-		return wrongMethod(ctx, "GET")
-	}
-	g := s.acquire()
-	if g == nil {
-		return s.shutdownError()
-	}
-	defer g.release()
-	key, e := s.authorize(ctx, g, r)
-	if e != nil {
-		return e
-	}
+// model describes one model. Its id stands in the path as it is, or percent-encoded.
+func model(g *generation, key *access.Key, escaped []byte) ([]byte, *chat.Error) {
 	id, err := url.PathUnescape(string(escaped))
 	if err != nil {
-		return noModel(string(escaped))
+		return nil, noModel(string(escaped))
 	}
 	m, ok := g.catalog.Model(context.Background(), id)
 	if !ok || !key.Allows(id) {
-		return noModel(id)
+		return nil, noModel(id)
 	}
-	ctx.SetContentType("application/json")
-	ctx.Response.SetBodyRaw(catalog.AppendModel(nil, m))
-	return nil
+	return catalog.AppendModel(nil, m), nil
 }
 
 // refuse writes an error as the response.
