@@ -27,6 +27,7 @@ type Options struct {
 	Env     func(name string) (value string, ok bool) // nil: no variable is set
 	Bundled []string                                  // the names of the plugins that are built into the binary
 	Now     time.Time                                 // for warnings about expired keys; zero: time.Now()
+	Listen  string                                    // what server.listen is, whatever the file says; "": what the file says
 }
 
 // Config is a whole configuration. Options and Settings, which plugins read, hold no credential.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -21,10 +22,16 @@ func (l *loader) server(t table) {
 	s := &l.cfg.Server
 	s.Listen = standardListen
 	if v, n := t.text("listen"); n != nil {
-		if err := checkListen(v); err != nil {
+		if err := CheckListen(v); err != nil {
 			t.fail(n, "listen", "%s: %v", show(n), err)
 		}
 		s.Listen, l.listenAt = v, n.offset
+	}
+	if l.o.Listen != "" {
+		if err := CheckListen(l.o.Listen); err != nil {
+			l.d.errs = append(l.d.errs, Error{File: l.d.file, Key: "server.listen", Text: fmt.Sprintf("%q: %v", l.o.Listen, err)})
+		}
+		s.Listen = l.o.Listen
 	}
 	// What auth is where it is not written depends on the keys; access decides.
 	if t.has("auth") {
@@ -56,7 +63,12 @@ func (l *loader) access() {
 		s.Auth = AuthKeys
 	case s.Auth == "" && reachable:
 		if len(l.d.errs) == 0 {
-			l.d.fail(l.listenAt, "server.auth", `%q can be reached from outside and no [[keys]] are configured; add a key, or write auth = "none" if everybody may use the gateway`, s.Listen)
+			e := Error{File: l.d.file, Position: l.d.position(l.listenAt), Key: "server.auth", Text: fmt.Sprintf(
+				`%q can be reached from outside and no [[keys]] are configured; add a key, or write auth = "none" if everybody may use the gateway`, s.Listen)}
+			if l.o.Listen != "" {
+				e.Position = Position{} // no place of the file says that address
+			}
+			l.d.errs = append(l.d.errs, e)
 		}
 	case s.Auth == "":
 		s.Auth = AuthNone
@@ -78,7 +90,8 @@ func (l *loader) access() {
 	}
 }
 
-func checkListen(s string) error {
+// CheckListen says what is wrong with an address to listen on, nil for nothing. It does not look names up.
+func CheckListen(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
 		return rule(`write it as host:port, such as "127.0.0.1:8080" or ":8080"`)
