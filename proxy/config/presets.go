@@ -17,9 +17,33 @@ var presets = map[string]preset{
 		paths: []string{"/chat/completions", "/models"},
 	},
 	"anthropic": {
-		auth:    Auth{Header: "x-api-key"},
-		paths:   []string{"/v1/messages", "/v1/models"},
+		auth: Auth{Header: "x-api-key"},
+		paths: []string{
+			"/v1/messages", "/v1/models",
+			"/v1/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
+			"/v1/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
+		},
 		headers: []string{"anthropic-version", "anthropic-beta"},
+	},
+	"gemini": {
+		auth: Auth{Header: "x-goog-api-key"},
+		paths: []string{
+			"/v1beta/models", "/v1beta/models/*:generateContent", "/v1beta/models/*:streamGenerateContent",
+			"/v1/projects/*/locations/*/publishers/*/models/*:generateContent",
+			"/v1/projects/*/locations/*/publishers/*/models/*:streamGenerateContent",
+		},
+	},
+	"bedrock": {
+		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
+		paths: []string{"/model/*/converse", "/model/*/converse-stream"},
+	},
+	"cohere": {
+		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
+		paths: []string{"/v2/chat", "/v1/models"},
+	},
+	"ollama": {
+		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
+		paths: []string{"/api/chat", "/api/tags"},
 	},
 	"demo": {local: true},
 }
