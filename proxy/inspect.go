@@ -23,9 +23,10 @@ type PluginInfo struct {
 	SHA256    string
 }
 
-// InspectPlugins loads every plugin that is built in or configured and says what it is. Its error is of those that
-// could not be loaded; the others are described all the same.
-func InspectPlugins(ctx context.Context, cfg *config.Config, bundled fs.FS, names []string, cacheDir string) ([]PluginInfo, error) {
+// InspectPlugins loads every plugin that is configured or built in, those by name, and says what it is. Its error is of
+// those that could not be loaded; the others are described all the same.
+func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInfo, error) {
+	cfg := o.Config
 	all := slices.Clone(cfg.Plugins)
 	for _, name := range names {
 		if cfg.Plugin(name) == nil {
@@ -38,14 +39,14 @@ func InspectPlugins(ctx context.Context, cfg *config.Config, bundled fs.FS, name
 		}
 		return 1
 	})
-	host, err := plugin.New(pluginOptions(cacheDir, nil, nil))
+	host, err := plugin.New(o.plugins())
 	if err != nil {
 		return nil, err
 	}
 	var infos []PluginInfo
 	var errs []error
 	for i := range all {
-		info, err := inspect(ctx, host, &all[i], bundled)
+		info, err := inspect(ctx, host, &all[i], o.Bundled)
 		infos = append(infos, info)
 		errs = append(errs, err)
 	}

@@ -43,6 +43,9 @@ type Options struct {
 	CacheDir string
 	// PluginLog lets plugins write to Log, at debug level.
 	PluginLog bool
+	// Loading is called when a plugin begins to be loaded, which may take seconds where it is not in CacheDir, and what
+	// it returns when that has ended. Plugins are loaded in parallel. nil: nobody is told.
+	Loading func(plugin string) (ended func())
 }
 
 // Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.
@@ -76,15 +79,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg := o.Config
-	if cfg.Server.CacheDir != "" {
-		o.CacheDir = cfg.Server.CacheDir
-	}
 	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now, heartbeat: cfg.Server.Heartbeat}
-	var pluginLog *slog.Logger
-	if o.PluginLog {
-		pluginLog = o.Log
-	}
-	host, err := plugin.New(pluginOptions(o.CacheDir, o.Log, pluginLog))
+	host, err := plugin.New(o.plugins())
 	if err != nil {
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
@@ -113,8 +109,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-func pluginOptions(cacheDir string, log, pluginLog *slog.Logger) plugin.Options {
-	return plugin.Options{Engine: engine.Options{CacheDir: cacheDir}, Log: log, PluginLog: pluginLog}
+// plugins is how plugins are run.
+func (o *Options) plugins() plugin.Options {
+	p := plugin.Options{Engine: engine.Options{CacheDir: o.CacheDir}, Log: o.Log, Loading: o.Loading}
+	if o.Config.Server.CacheDir != "" {
+		p.Engine.CacheDir = o.Config.Server.CacheDir
+	}
+	if o.PluginLog {
+		p.PluginLog = o.Log
+	}
+	return p
 }
 
 // Serve accepts connections from ln until Shutdown or Close. It returns nil after either.

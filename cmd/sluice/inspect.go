@@ -157,7 +157,7 @@ func pluginCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			infos, err := proxy.InspectPlugins(context.Background(), cfg, plugins.FS(), plugins.Names(), o.cache)
+			infos, err := proxy.InspectPlugins(context.Background(), proxy.Options{Config: cfg, Bundled: plugins.FS(), CacheDir: o.cache}, plugins.Names())
 			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "NAME\tKIND\tFROM\tIN USE\tISOLATION\tSIZE\tSHA-256")
 			for _, p := range infos {

@@ -33,6 +33,9 @@ type Options struct {
 	// Fuel is what calls may use.
 	Fuel Fuel
 
+	// Loading is called when a plugin begins to be loaded, and what it returns when that has ended, well or not. Plugins
+	// are loaded in parallel. nil: nobody is told.
+	Loading func(plugin string) (ended func())
 	// Log gets the Host's own few lines. nil: they are dropped.
 	Log *slog.Logger
 	// PluginLog gets what plugins log and what they write to their standard output, at a bounded rate. It may hold
@@ -258,6 +261,9 @@ func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 
 // load compiles and checks one plugin. Its first instance is kept for the first call.
 func (h *Host) load(ctx context.Context, s *Spec) (*Plugin, error) {
+	if h.options.Loading != nil {
+		defer h.options.Loading(s.Name)()
+	}
 	p := h.newPlugin(s.Name, s.Isolation)
 	m, err := h.engine.Compile(ctx, s.Name, s.Wasm)
 	if err != nil {
