@@ -196,7 +196,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 		return abi.StatusRefused
 	}
 	switch framing {
-	case abi.FramingJSON, abi.FramingSSE:
+	case abi.FramingJSON, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream:
 	default:
 		return abi.StatusUnknown
 	}

@@ -211,7 +211,6 @@ func TestBindRefusesHeadersThatNoPluginMaySet(t *testing.T) {
 func TestAnswerDeclaresHowItIsRead(t *testing.T) {
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
 		h.RequestPath(b("/v1"))
-		want(t, "ndjson", h.Answer(abi.FramingNDJSON, abi.DialectTranslated, nil), abi.StatusUnknown)
 		want(t, "a framing of tomorrow", h.Answer(17, abi.DialectTranslated, nil), abi.StatusUnknown)
 		want(t, "a dialect of tomorrow", h.Answer(abi.FramingSSE, 17, nil), abi.StatusUnknown)
 		want(t, "long options", h.Answer(abi.FramingSSE, abi.DialectOpenAI, make([]byte, 5000)), abi.StatusTooLarge)
