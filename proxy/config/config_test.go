@@ -131,17 +131,17 @@ plugin = "demo"
 	}
 	openai := []string{"/chat/completions", "/models"}
 	want := map[string]facts{
-		"openai":    {Auth: config.Auth{Header: "Authorization", Prefix: "Bearer ", Secret: "k1"}, Paths: openai},
-		"azure":     {Auth: config.Auth{Header: "api-key", Secret: "k2"}, Paths: openai},
-		"plain":     {Paths: openai, Private: true},
+		"openai": {Auth: config.Auth{Header: "Authorization", Prefix: "Bearer ", Secret: "k1"}, Paths: openai},
+		"azure":  {Auth: config.Auth{Header: "api-key", Secret: "k2"}, Paths: openai},
+		"plain":  {Paths: openai, Private: true},
 		"anthropic": {Auth: config.Auth{Header: "x-api-key", Secret: "k3"}, Paths: []string{
 			"/v1/messages", "/v1/models",
 			"/v1/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
 			"/v1/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
 		}, Headers: []string{"anthropic-version", "anthropic-beta"}},
-		"query":     {Auth: config.Auth{Query: "key", Secret: "k4"}, Paths: []string{"/v1beta/models/*"}, Headers: []string{"x-extra"}},
-		"token":     {Auth: config.Auth{Header: "authorization", Prefix: "Token ", Secret: "k5"}, Paths: openai},
-		"demo":      {},
+		"query": {Auth: config.Auth{Query: "key", Secret: "k4"}, Paths: []string{"/v1beta/models/*"}, Headers: []string{"x-extra"}},
+		"token": {Auth: config.Auth{Header: "authorization", Prefix: "Token ", Secret: "k5"}, Paths: openai},
+		"demo":  {},
 	}
 	got := map[string]facts{}
 	for _, p := range c.Providers {
