@@ -15,6 +15,13 @@ type listener struct {
 	net.Listener
 	writeTimeout time.Duration
 	open         *connections
+	once         sync.Once
+}
+
+// Close closes the listener; it may be closed by fasthttp and by Shutdown.
+func (l *listener) Close() (err error) {
+	l.once.Do(func() { err = l.Listener.Close() })
+	return err
 }
 
 // connections are those of clients that are open.

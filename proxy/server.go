@@ -50,13 +50,14 @@ type Options struct {
 
 // Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.
 type Server struct {
-	log       *slog.Logger
-	account   telemetry.Log
-	plugins   *plugin.Host
-	board     route.Board
-	http      fasthttp.Server
-	now       func() time.Time
-	heartbeat time.Duration // 0: none
+	log          *slog.Logger
+	account      telemetry.Log
+	plugins      *plugin.Host
+	board        route.Board
+	http         fasthttp.Server
+	now          func() time.Time
+	heartbeat    time.Duration // 0: none
+	writeTimeout time.Duration // of one write to a client
 
 	current atomic.Pointer[generation]
 
@@ -67,6 +68,10 @@ type Server struct {
 	clients connections
 	cut     atomic.Bool // the time to finish is over
 	panics  atomic.Int64
+
+	mu        sync.Mutex
+	listeners []*listener
+	stopping  bool // listeners are closed, and no other is served
 
 	closeOnce sync.Once
 	shut      sync.Once
@@ -79,7 +84,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg := o.Config
-	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now, heartbeat: cfg.Server.Heartbeat}
+	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now, heartbeat: cfg.Server.Heartbeat, writeTimeout: cfg.Server.WriteTimeout}
 	host, err := plugin.New(o.plugins())
 	if err != nil {
 		return nil, fmt.Errorf("plugin engine: %w", err)
@@ -121,9 +126,30 @@ func (o *Options) plugins() plugin.Options {
 	return p
 }
 
-// Serve accepts connections from ln until Shutdown or Close. It returns nil after either.
+// Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
+// that came first.
 func (s *Server) Serve(ln net.Listener) error {
-	return s.http.Serve(&listener{Listener: ln, writeTimeout: s.current.Load().config.Server.WriteTimeout, open: &s.clients})
+	l := &listener{Listener: ln, writeTimeout: s.writeTimeout, open: &s.clients}
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return l.Close()
+	}
+	s.listeners = append(s.listeners, l)
+	s.mu.Unlock()
+	return s.http.Serve(l)
+}
+
+// stop closes the listeners.
+func (s *Server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for _, l := range s.listeners {
+		if err := l.Close(); err != nil {
+			s.log.Warn("close listener", "error", err)
+		}
+	}
 }
 
 // Shutdown stops accepting connections and waits for what is in flight. Where ctx ends first, streams that are still
@@ -131,6 +157,7 @@ func (s *Server) Serve(ln net.Listener) error {
 // after it.
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	s.shut.Do(func() {
+		s.stop()
 		if err = s.http.ShutdownWithContext(ctx); err != nil {
 			s.cut.Store(true)
 			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
@@ -146,6 +173,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // been shut down or never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
+		s.stop()
 		if g := s.current.Swap(nil); g != nil {
 			g.release()
 			<-g.done

@@ -79,3 +79,20 @@ func TestShutdownCutsStreamsAtItsDeadline(t *testing.T) {
 	}
 	awaitEnd(t, provider)
 }
+
+func TestServeAfterShutdownReturns(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	if err := g.Stop(proxytest.Patience); err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Server.Serve(ln); err != nil {
+		t.Error(err)
+	}
+	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is open: %v", err)
+	}
+}
