@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+// gateway serves the example's configuration, with the plugin built beside it, in front of the echo.
+func gateway(t *testing.T) (client openai.Client) {
+	t.Helper()
+	wasm := plugintest.Build(t, "examples/plugins/echo")
+	toml, err := os.ReadFile("../gateway.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{"echo.wasm": wasm, "gateway.toml": toml} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upstream := httptest.NewServer(echo{})
+	t.Cleanup(upstream.Close)
+	sum := sha256.Sum256(wasm)
+	env := map[string]string{"ECHO_SHA256": hex.EncodeToString(sum[:]), "ECHO_BASE_URL": upstream.URL}
+	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
+		Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Warnings) > 0 {
+		t.Errorf("the example's configuration is warned about: %v", cfg.Warnings)
+	}
+	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	transport := &http.Transport{}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), proxytest.Patience)
+		defer cancel()
+		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
+			t.Errorf("shut the gateway down: %v", err)
+		}
+	})
+	return openai.NewClient(option.WithBaseURL("http://"+ln.Addr().String()+"/v1"), option.WithAPIKey("sk-local"),
+		option.WithHTTPClient(&http.Client{Transport: transport}), option.WithMaxRetries(0))
+}
+
+func TestEchoThroughTheGateway(t *testing.T) {
+	client := gateway(t)
+	question := openai.ChatCompletionNewParams{Model: "echo", Messages: []openai.ChatCompletionMessageParamUnion{
+		openai.UserMessage("Good \"morning\", grüß dich"),
+	}}
+	whole, err := client.Chat.Completions.New(t.Context(), question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := whole.Choices[0].Message.Content; got != "Good \"morning\", grüß dich" || whole.Usage.CompletionTokens != 4 {
+		t.Errorf("whole answer %s", whole.RawJSON())
+	}
+	stream := client.Chat.Completions.NewStreaming(t.Context(), question)
+	var acc openai.ChatCompletionAccumulator
+	for stream.Next() {
+		acc.AddChunk(stream.Current())
+	}
+	if err := stream.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := acc.Choices[0].Message.Content; got != whole.Choices[0].Message.Content || acc.Choices[0].FinishReason != "stop" {
+		t.Errorf("streamed answer %+v", acc.ChatCompletion)
+	}
+}
+
+func TestEchoTakesOnlyWhatItKnows(t *testing.T) {
+	upstream := httptest.NewServer(echo{})
+	defer upstream.Close()
+	for _, path := range []string{"/", "/say"} {
+		resp, err := http.Get(upstream.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound {
+			t.Errorf("GET %s: %s", path, resp.Status)
+		}
+	}
+	resp, err := http.Post(upstream.URL+"/say", "application/json", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("POST without turns: %s", resp.Status)
+	}
+}
