@@ -29,13 +29,20 @@ func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 	if err := r.End(); err != nil {
 		return err
 	}
+	if len(ev.kind) == 0 {
+		ev.kind = e.Name
+	}
+	key := int32(ev.index)
 	switch string(ev.kind) {
 	case "content_block_delta":
-		ev.delta(a)
+		ev.delta(a, key)
 	case "content_block_start":
-		blockStart(a, int32(ev.index), ev.block)
+		var b content
+		b.read(ev.block)
+		b.mark(a, key)
+		return b.begin(a, key)
 	case "content_block_stop":
-		a.ToolEnd(0, int32(ev.index))
+		endBlock(a, key)
 	case "message_start":
 		start(a, ev.message)
 	case "message_delta":
@@ -49,6 +56,9 @@ func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 		return failure(ev.failure, 0)
 	case "ping":
 	default:
+		if ev.failure.Kind() == json.Object {
+			return failure(ev.failure, 0)
+		}
 		a.Unknown(ev.kind)
 	}
 	return nil
@@ -98,18 +108,17 @@ func (ev *event) readDelta(r *json.Reader) {
 
 // delta reads a piece of a block. Pieces of a block that is no tool call of the client's, such as the provider's own
 // search, are for nobody: the gateway knows no call with that key and ignores its arguments.
-func (ev *event) delta(a *provider.Answer) {
-	key := int32(ev.index)
+func (ev *event) delta(a *provider.Answer, key int32) {
 	switch string(ev.deltaType) {
 	case "text_delta":
 		if len(ev.text) > 0 {
 			a.Text(0, abi.EncodingEscaped, ev.text)
 		}
 	case "input_json_delta":
-		if len(ev.partialJSON) == 0 {
+		if len(ev.partialJSON) == 0 || a.ToolArguments(0, key, abi.EncodingEscaped, ev.partialJSON) {
 			return
 		}
-		if !a.ToolArguments(0, key, abi.EncodingEscaped, ev.partialJSON) && loadState(a).emulate {
+		if s := loadState(a); s.emulate && s.block == key {
 			a.Text(0, abi.EncodingEscaped, ev.partialJSON)
 		}
 	case "thinking_delta":
@@ -121,87 +130,9 @@ func (ev *event) delta(a *provider.Answer) {
 			a.Reasoning(0, abi.ReasoningSignature, key, abi.EncodingEscaped, ev.signature)
 		}
 	case "citations_delta":
-		cite(a, ev.citation)
+		cite(a, key, ev.citation)
 	default:
 		a.Unknown(ev.deltaType)
-	}
-}
-
-// blockStart reads the beginning of a block, or in a whole answer all of it.
-func blockStart(a *provider.Answer, key int32, block json.Value) {
-	var (
-		r                                         json.Reader
-		kind, text, thinking, signature, data, id []byte
-		name                                      []byte
-		input, citations                          json.Value
-	)
-	r.Reset(block)
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			kind = r.Inside()
-		case "text":
-			text = r.Inside()
-		case "thinking":
-			thinking = r.Inside()
-		case "signature":
-			signature = r.Inside()
-		case "data":
-			data = r.Inside()
-		case "id":
-			id = r.Text()
-		case "name":
-			name = r.Text()
-		case "input":
-			input = r.Raw()
-		case "citations":
-			citations = r.Raw()
-		}
-	}
-	switch string(kind) {
-	case "text":
-		if citations.Exists() {
-			// The citations come before the text that they stand behind.
-			s := loadState(a)
-			s.from = a.TextLength(0)
-			s.keep(a)
-		}
-		if len(text) > 0 {
-			a.Text(0, abi.EncodingEscaped, text)
-		}
-		if citations.Kind() == json.Array {
-			r.Reset(citations)
-			for list := r.Array(); list.Next(); {
-				cite(a, r.Raw())
-			}
-		}
-	case "thinking":
-		if len(thinking) > 0 {
-			a.Reasoning(0, abi.ReasoningText, key, abi.EncodingEscaped, thinking)
-		}
-		if len(signature) > 0 {
-			a.Reasoning(0, abi.ReasoningSignature, key, abi.EncodingEscaped, signature)
-		}
-	case "redacted_thinking":
-		if len(data) == 0 {
-			return
-		}
-		a.Reasoning(0, abi.ReasoningEncrypted, key, abi.EncodingEscaped, data)
-	case "tool_use":
-		// The input is mostly empty here and comes in pieces; some hosts of the API send it whole.
-		whole := input.Kind() == json.Object && !emptyObject(input)
-		if loadState(a).emulate {
-			if whole {
-				a.Text(0, abi.EncodingJSON|abi.EncodingDefault, input)
-			}
-			return
-		}
-		a.ToolCall(0, key, id, name)
-		if whole {
-			a.ToolArguments(0, key, abi.EncodingJSON|abi.EncodingDefault, input)
-		}
-	default:
-		a.Unknown(kind)
 	}
 }
 
@@ -223,9 +154,12 @@ func start(a *provider.Answer, message json.Value) {
 			tokens = r.Raw()
 		}
 	}
-	a.Start(id, model, format)
+	a.Start(fitting(id), fitting(model), format)
 	usage(a, tokens)
 }
+
+// maxCount bounds a count of tokens. What is above it is no count.
+const maxCount = 1 << 40
 
 // usage reads token counts. They are totals of the answer so far; one that is not said stays what it was. What the
 // cache held is not part of the prompt's count.
@@ -233,7 +167,7 @@ func usage(a *provider.Answer, v json.Value) {
 	var r json.Reader
 	r.Reset(v)
 	count := func(kind abi.UsageKind) {
-		if n, ok := r.Int(); ok && n >= 0 {
+		if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
 			a.Usage(kind, n)
 		}
 	}
@@ -277,39 +211,7 @@ func finish(a *provider.Answer, reason []byte) {
 	case "pause_turn":
 		a.Finish(0, abi.FinishStop, reason)
 	default:
-		a.Finish(0, abi.FinishStop, reason)
+		a.Finish(0, abi.FinishStop, fitting(reason))
 		a.Unknown(reason)
 	}
-}
-
-// cite turns a citation of a web page into an annotation of the answer: it covers the text of its block. Citations of
-// documents have no address and no place in the convention.
-func cite(a *provider.Answer, citation json.Value) {
-	url := citation.Get("url").Inside()
-	if len(url) == 0 {
-		a.Unknown([]byte("citation"))
-		return
-	}
-	var w json.Writer
-	w.Array()
-	w.Object()
-	w.Name("type")
-	w.String("url_citation")
-	w.Name("url_citation")
-	w.Object()
-	w.Name("url")
-	w.Inside(url)
-	if title := citation.Get("title").Inside(); title != nil {
-		w.Name("title")
-		w.Inside(title)
-	}
-	from := loadState(a).from
-	w.Name("start_index")
-	w.Int(from)
-	w.Name("end_index")
-	w.Int(max(from, a.TextLength(0)))
-	w.EndObject()
-	w.EndObject()
-	w.EndArray()
-	a.Extra(abi.ScopeMessage, 0, 0, "annotations", w.Buf)
 }

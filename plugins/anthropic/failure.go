@@ -26,6 +26,17 @@ var failures = [...]struct {
 	{"overloaded_error", abi.FailOverloaded},
 }
 
+// refusals are words in messages of invalid_request_error that mean more than the type says.
+var refusals = [...]struct {
+	words string
+	fail  abi.FailKind
+}{
+	{"prompt is too long", abi.FailContextLength},
+	{"exceed context limit", abi.FailContextLength},
+	{"credit balance is too low", abi.FailBilling},
+	{"blocked by content filtering policy", abi.FailContentPolicy},
+}
+
 // failure is what a provider's error means. A status of 0 is that of an error in a stream.
 func failure(e json.Value, status int) error {
 	kind := string(e.Get("type").Text())
@@ -38,8 +49,11 @@ func failure(e json.Value, status int) error {
 	message := e.Get("message").Text()
 	switch f.Kind {
 	case abi.FailInvalidRequest:
-		if bytes.Contains(message, []byte("prompt is too long")) || bytes.Contains(message, []byte("exceed context limit")) {
-			f.Kind = abi.FailContextLength
+		// What is wrong is said in words only.
+		for _, known := range refusals {
+			if bytes.Contains(message, []byte(known.words)) {
+				f.Kind = known.fail
+			}
 		}
 	case abi.FailRateLimit:
 		// A limit that the operator set is not over after a pause.

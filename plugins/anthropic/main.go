@@ -1,8 +1,9 @@
 // Command anthropic is the provider plugin for Anthropic's Messages API.
 //
-// request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, tools.go,
-// thinking.go and sampling.go hold the rules for its parts. event.go reads the answer's stream, response.go a whole
-// answer, failure.go an error, models.go the list of models. options.go has what differs between models.
+// request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, replay.go,
+// tools.go, form.go, thinking.go and sampling.go hold the rules for its parts. event.go reads the answer's stream,
+// block.go and cite.go what its blocks hold, response.go a whole answer, failure.go an error, models.go the list of
+// models. options.go has what differs between models.
 //
 // Sources of the format: https://docs.claude.com/en/api/messages,
 // https://docs.claude.com/en/docs/build-with-claude/streaming,

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -18,14 +20,21 @@ type message struct {
 	cache   json.Value
 	details json.Value // reasoning_details
 	blocks  json.Value // thinking_blocks
+	thought bool       // there is a reasoning_content
+
+	functionCall, audio, named bool
 }
 
-func (m *message) read(in *json.Reader, index int) {
+// read reads a message. What the provider has no place for is said in a warning.
+func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	*m = message{index: index}
 	for o := in.Object(); o.Next(); {
-		switch string(in.Name()) {
+		if in.Kind() == json.Null {
+			continue
+		}
+		switch name := in.Name(); string(name) {
 		case "role":
-			m.role = in.Inside()
+			m.role = in.Text()
 		case "content":
 			if in.Kind() == json.String {
 				m.text = in.Inside()
@@ -44,51 +53,61 @@ func (m *message) read(in *json.Reader, index int) {
 			m.details = in.Raw()
 		case "thinking_blocks":
 			m.blocks = in.Raw()
+		case "reasoning_content":
+			m.thought = true
+		case "function_call":
+			m.functionCall = true
+		case "audio":
+			m.audio = true
+		case "name":
+			m.named = true
+		case "annotations":
+			// They tell of an earlier answer's text and mean nothing to a model.
+		default:
+			t.r.Warn(abi.WarnDropped, "messages[]."+printable(name))
 		}
 	}
-	if m.cache.Kind() == json.Null {
-		m.cache = nil
+	if m.named && string(m.role) != "tool" {
+		t.r.Warn(abi.WarnDropped, "messages[].name")
 	}
 }
 
 // param is the path of a member of the message, for an error.
 func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
 
+// hasText says whether the message has anything to say in words.
+func (m *message) hasText() bool {
+	return !blank(m.text) || lastPart(m.parts) >= 0 || !blank(m.refusal)
+}
+
 // writeMessages writes the conversation: one message for each run of the same role, system messages apart. What a
 // client says in several messages the provider wants in one, the results of parallel tool calls above all.
-//
-// It stays one message behind what it has read, since the last one has a rule of its own.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Name("messages")
 	t.w.Array()
-	var pair [2]message
-	n := 0
-	for a := in.Array(); a.Next(); n++ {
-		if n > 0 {
-			if err := t.writeMessage(&pair[(n-1)%2], false); err != nil {
-				return err
-			}
-		}
-		pair[n%2].read(in, n)
-	}
-	if n > 0 {
-		if err := t.writeMessage(&pair[(n-1)%2], true); err != nil {
+	var m message
+	for a, n := in.Array(), 0; a.Next(); n++ {
+		t.readMessage(&m, in, n)
+		if err := t.writeMessage(&m); err != nil {
 			return err
 		}
 	}
+	// A conversation that ends with an answer asks for more of it. It must not end in white space.
+	t.held.text = trimmed(t.held.text)
 	t.closeMessage()
 	return nil
 }
 
-func (t *translation) writeMessage(m *message, last bool) error {
+func (t *translation) writeMessage(m *message) error {
 	switch string(m.role) {
 	case "system", "developer":
-		return t.systemMessage(m)
+		t.systemMessage(m)
+		return nil
 	case "user":
-		return t.content(m, "user", false)
+		return t.content(m, "user")
 	case "assistant":
-		return t.assistantMessage(m, last)
+		return t.assistantMessage(m)
 	case "tool":
 		return t.toolMessage(m)
 	}
@@ -98,11 +117,14 @@ func (t *translation) writeMessage(m *message, last bool) error {
 // open begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
 // write, so that a message without content leaves no trace.
 func (t *translation) open(role string) {
+	t.release()
 	if t.role == role {
 		return
 	}
 	t.closeMessage()
 	t.role, t.wrote = role, true
+	t.bare = t.bare || role == "assistant"
+	t.results = false
 	w := t.w
 	w.Object()
 	w.Name("role")
@@ -112,12 +134,35 @@ func (t *translation) open(role string) {
 }
 
 func (t *translation) closeMessage() {
+	t.release()
 	if t.role == "" {
 		return
 	}
 	t.role = ""
 	t.w.EndArray()
 	t.w.EndObject()
+}
+
+// say writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
+// the last one of a conversation has a rule of its own.
+func (t *translation) say(role string, inside []byte, cache json.Value) {
+	if blank(inside) {
+		return
+	}
+	t.open(role)
+	if role == "assistant" {
+		t.held, t.holds = block{inside, cache}, true
+		return
+	}
+	t.textBlock(inside, cache)
+}
+
+// release writes the text that was held back.
+func (t *translation) release() {
+	if t.holds {
+		t.holds = false
+		t.textBlock(t.held.text, t.held.cache)
+	}
 }
 
 // textBlock writes a block of text.
@@ -133,65 +178,49 @@ func (t *translation) textBlock(inside []byte, cache json.Value) {
 }
 
 func (t *translation) cacheControl(cache json.Value) {
-	if cache.Exists() {
+	if cache.Kind() == json.Object {
 		t.w.Name("cache_control")
 		t.w.Raw(cache)
 	}
 }
 
 // systemMessage notes the text of a system message, a block for each part, with its cache breakpoints.
-func (t *translation) systemMessage(m *message) error {
+func (t *translation) systemMessage(m *message) {
 	if !m.parts.Exists() {
 		if !blank(m.text) {
 			t.system = append(t.system, block{m.text, m.cache})
 		}
-		return nil
+		return
 	}
+	first := len(t.system)
 	var r json.Reader
 	r.Reset(m.parts)
-	first := len(t.system)
-	n := 0
-	for a := r.Array(); a.Next(); n++ {
-		p := readPart(&r)
-		if p.kind != "text" {
-			return sdk.Refuse(m.param(".content["+number(n)+"].type"), "This provider takes only text in a system message.")
-		}
-		if !blank(p.text) {
+	for a := r.Array(); a.Next(); {
+		if p := readPart(&r); !p.blank() {
 			t.system = append(t.system, block{p.text, p.cache})
 		}
 	}
-	if last := len(t.system) - 1; last >= first && m.cache.Exists() && !t.system[last].cache.Exists() {
+	if last := len(t.system) - 1; last >= first && !t.system[last].cache.Exists() {
 		t.system[last].cache = m.cache
 	}
-	return nil
 }
 
 // content writes a message's content as blocks. A message's own cache breakpoint goes to its last block.
-func (t *translation) content(m *message, role string, trim bool) error {
+func (t *translation) content(m *message, role string) error {
 	if !m.parts.Exists() {
-		text := m.text
-		if trim {
-			text = t.trimmed(text)
-		}
-		if !blank(text) {
-			t.open(role)
-			t.textBlock(text, m.cache)
-		}
+		t.say(role, m.text, m.cache)
 		return nil
 	}
-	last := lastPart(m.parts)
+	marked := -1
+	if m.cache.Exists() {
+		marked = lastPart(m.parts)
+	}
 	var r json.Reader
 	r.Reset(m.parts)
-	n := 0
-	for a := r.Array(); a.Next(); n++ {
+	for a, n := r.Array(), 0; a.Next(); n++ {
 		p := readPart(&r)
-		if n == last {
-			if trim {
-				p.text = t.trimmed(p.text)
-			}
-			if !p.cache.Exists() {
-				p.cache = m.cache
-			}
+		if n == marked && !p.cache.Exists() {
+			p.cache = m.cache
 		}
 		if err := t.part(&p, role, m, n); err != nil {
 			return err
@@ -201,64 +230,74 @@ func (t *translation) content(m *message, role string, trim bool) error {
 }
 
 // assistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
-// tool calls. The keys of reasoning leave gaps where text and tool calls stood, which gives interleaved reasoning its
-// order back.
-func (t *translation) assistantMessage(m *message, last bool) error {
-	thoughts, err := t.thoughts(m)
-	if err != nil {
-		return err
+// tool calls. One that has only reasoning is left out, since no answer may end with it.
+func (t *translation) assistantMessage(m *message) error {
+	switch {
+	case m.functionCall:
+		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+	case m.audio:
+		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
 	}
-	hasCalls := m.calls.Kind() == json.Array
-	trim := last && !hasCalls
+	thoughts := t.thoughts(m)
+	hasText, calls := m.hasText(), 0
+	if interleaved(thoughts) || !hasText {
+		calls = countElements(m.calls)
+	}
+	if !hasText && calls == 0 {
+		return nil
+	}
+	// A breakpoint of the message goes to its text, or where it has none to its last call.
+	marked := -1
+	if !hasText {
+		marked = calls - 1
+	}
 
-	if len(thoughts) == 0 || !interleaved(thoughts) {
+	said, call := false, 0
+	if interleaved(thoughts) {
+		// Reasoning keeps its number among the blocks of the answer. Text and calls fill the gaps that they left; one of
+		// them stays for the end.
+		said = !hasText
+		left := calls
+		if hasText {
+			left++
+		}
+		place := thoughts[0].index
 		for i := range thoughts {
-			t.writeThought(&thoughts[i])
-		}
-		if err := t.assistantText(m, trim); err != nil {
-			return err
-		}
-		return t.writeCalls(m, 0, -1)
-	}
-	// Interleaved: each block of text or tool call fills the next gap.
-	place, call, said := int64(0), 0, false
-	calls := countElements(m.calls)
-	hasText := !blank(m.text) || m.parts.Exists() || len(m.refusal) > 0
-	for i := range thoughts {
-		for i > 0 && place < thoughts[i].index {
-			switch {
-			case !said && hasText:
-				if err := t.assistantText(m, false); err != nil {
-					return err
+			for ; place < thoughts[i].index && left > 1; place++ {
+				left--
+				if !said {
+					said = true
+					if err := t.assistantText(m); err != nil {
+						return err
+					}
+					continue
 				}
-			case call < calls:
-				if err := t.writeCalls(m, call, call+1); err != nil {
+				if err := t.writeCalls(m, call, call+1, marked); err != nil {
 					return err
 				}
 				call++
 			}
-			said = true
-			place++
+			t.writeThought(&thoughts[i])
+			place = thoughts[i].index + 1
 		}
-		t.writeThought(&thoughts[i])
-		place = thoughts[i].index + 1
+	} else {
+		for i := range thoughts {
+			t.writeThought(&thoughts[i])
+		}
 	}
 	if !said {
-		if err := t.assistantText(m, trim); err != nil {
+		if err := t.assistantText(m); err != nil {
 			return err
 		}
 	}
-	return t.writeCalls(m, call, -1)
+	return t.writeCalls(m, call, -1, marked)
 }
 
-func (t *translation) assistantText(m *message, trim bool) error {
-	if err := t.content(m, "assistant", trim); err != nil {
+func (t *translation) assistantText(m *message) error {
+	if err := t.content(m, "assistant"); err != nil {
 		return err
 	}
-	if !blank(m.refusal) {
-		t.open("assistant")
-		t.textBlock(m.refusal, nil)
-	}
+	t.say("assistant", m.refusal, nil)
 	return nil
 }
 
@@ -267,33 +306,41 @@ func (t *translation) assistantText(m *message, trim bool) error {
 func (t *translation) toolMessage(m *message) error {
 	w := t.w
 	t.open("user")
+	t.results = true
 	w.Object()
 	w.Name("type")
 	w.String("tool_result")
 	w.Name("tool_use_id")
 	t.toolID(m.callID)
 	cache := m.cache
-	switch {
-	case m.parts.Exists():
-		var r json.Reader
-		r.Reset(m.parts)
-		w.Name("content")
-		w.Array()
-		n := 0
-		for a := r.Array(); a.Next(); n++ {
-			p := readPart(&r)
-			if p.cache.Exists() {
-				cache, p.cache = p.cache, nil
-			}
-			if err := t.part(&p, "user", m, n); err != nil {
-				return err
-			}
+	opened := false
+	begin := func() {
+		if !opened {
+			opened = true
+			w.Name("content")
+			w.Array()
 		}
-		w.EndArray()
-	case len(m.text) > 0:
-		w.Name("content")
-		w.Array()
+	}
+	if !blank(m.text) {
+		begin()
 		t.textBlock(m.text, nil)
+	}
+	var r json.Reader
+	r.Reset(m.parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		p := readPart(&r)
+		if p.cache.Exists() {
+			cache, p.cache = p.cache, nil
+		}
+		if p.blank() {
+			continue
+		}
+		begin()
+		if err := t.part(&p, "user", m, n); err != nil {
+			return err
+		}
+	}
+	if opened {
 		w.EndArray()
 	}
 	t.cacheControl(cache)
@@ -301,74 +348,28 @@ func (t *translation) toolMessage(m *message) error {
 	return nil
 }
 
+// escapedID begins every id that had to be spelled anew.
+const escapedID = "call_x_"
+
 // toolID writes the id of a tool call. The provider takes letters, digits, _ and - only; an id with anything else gets
-// another spelling, the same for the call and for its result, which no other id of the request has.
+// another spelling, the same for the call and for its result. No two ids get the same one: an id that looks like a new
+// spelling is spelled anew itself.
 func (t *translation) toolID(id []byte) {
-	plain := len(id) > 0
-	for _, c := range id {
-		plain = plain && wordByte(c)
-	}
-	if plain {
+	if word(id) && !bytes.HasPrefix(id, []byte(escapedID)) {
 		t.w.Text(id)
 		return
 	}
-	s := append(t.scratch[:0], "call_x_"...)
+	const digits = "0123456789abcdef"
+	s := append(t.scratch[:0], escapedID...)
 	for _, c := range id {
 		if wordByte(c) && c != '_' {
 			s = append(s, c)
 		} else {
-			s = append(s, '_', "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])
+			s = append(s, '_', digits[c>>4], digits[c&15])
 		}
 	}
 	t.scratch = s
 	t.w.Text(s)
-}
-
-func wordByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
-}
-
-// trimmed is text without the white space at its end: the provider refuses a last answer that ends in it.
-func (t *translation) trimmed(inside []byte) []byte {
-	end := len(inside)
-	for end > 0 {
-		c := inside[end-1]
-		if c == ' ' {
-			end--
-			continue
-		}
-		if end >= 2 && (c == 'n' || c == 't' || c == 'r') && slashes(inside[:end-1])%2 == 1 {
-			end -= 2
-			continue
-		}
-		break
-	}
-	return inside[:end]
-}
-
-// slashes is how many backslashes s ends in.
-func slashes(s []byte) (n int) {
-	for n < len(s) && s[len(s)-1-n] == '\\' {
-		n++
-	}
-	return n
-}
-
-// blank says whether a string, given by its inside, holds nothing but white space.
-func blank(inside []byte) bool {
-	for i := 0; i < len(inside); i++ {
-		switch inside[i] {
-		case ' ':
-		case '\\':
-			i++
-			if i == len(inside) || inside[i] != 'n' && inside[i] != 't' && inside[i] != 'r' {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // countElements is the length of an array, 0 for anything else.
@@ -381,9 +382,18 @@ func countElements(v json.Value) (n int) {
 	return n
 }
 
-func lastPart(v json.Value) int { return countElements(v) - 1 }
-
-func number(n int) string { return string(json.AppendInt(nil, int64(n))) }
+// lastPart is the index of the last part that has anything in it, -1 if there is none.
+func lastPart(parts json.Value) int {
+	last := -1
+	var r json.Reader
+	r.Reset(parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		if p := readPart(&r); !p.blank() {
+			last = n
+		}
+	}
+	return last
+}
 
 // invalid is a mistake of the client's that no target would take.
 func invalid(code, param, text string) error {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
@@ -23,11 +25,12 @@ func (p *anthropic) Models(m *provider.Models, status int, body []byte) error {
 	}
 	r := &p.reader
 	r.Reset(body)
-	var more bool
+	var listed, more bool
 	var last []byte
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "data":
+			listed = r.Kind() == json.Array
 			for list := r.Array(); list.Next(); {
 				if model, ok := readModel(r); ok {
 					m.Add(&model)
@@ -41,6 +44,9 @@ func (p *anthropic) Models(m *provider.Models, status int, body []byte) error {
 	}
 	if err := r.End(); err != nil {
 		return err
+	}
+	if !listed {
+		return sdk.Fail(abi.FailBadAnswer, "")
 	}
 	if more && plainID(last) {
 		m.More(last)
@@ -60,6 +66,8 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 			m.Created = unixTime(r.Inside())
 		case "max_tokens":
 			m.MaxTokens, _ = r.Int()
+		case "capabilities":
+			m.Thinking, _ = json.Value(r.Raw()).Get("thinking").Get("supported").Bool()
 		}
 	}
 	return m, len(m.ID) > 0

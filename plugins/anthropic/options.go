@@ -17,9 +17,11 @@ type options struct {
 
 	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
 	alwaysThinking bool // "always_thinking": the model cannot be told not to think
-	nativeSchema   bool // "json_schema" = "native": the model takes output_config.format
+	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
+	nativeSchema   bool // "json_schema" = "native": the model takes output_config.format, and strict tools
 	bothSampling   bool // "sampling" = "both": the model takes temperature and top_p together
 	refuseClamped  bool // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
+	refuseUnknown  bool // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
 }
 
 // settings are the options of the provider; those of a target are read with each request.
@@ -49,12 +51,17 @@ func (o *options) read(v json.Value) error {
 			o.adaptive, ok = r.Bool()
 		case "always_thinking":
 			o.alwaysThinking, ok = r.Bool()
+		case "highest_effort":
+			o.highestEffort = effortNamed(r.Text())
+			ok = o.highestEffort >= effortHigh
 		case "json_schema":
 			o.nativeSchema, ok = oneOf(r.Text(), "native", "tool")
 		case "sampling":
 			o.bothSampling, ok = oneOf(r.Text(), "both", "one")
 		case "out_of_range":
 			o.refuseClamped, ok = oneOf(r.Text(), "refuse", "clamp")
+		case "unknown":
+			o.refuseUnknown, ok = oneOf(r.Text(), "refuse", "drop")
 		default:
 			return errors.New("unknown option " + name)
 		}

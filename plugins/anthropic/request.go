@@ -14,21 +14,32 @@ type translation struct {
 	r *provider.Request
 	w *json.Writer
 	o options
-	// emulate: the form of the answer is made by a tool that the model is forced to call.
-	emulate bool
 
+	// Of the conversation, while it is written.
 	system   []block // in the order of the messages
 	messages bool    // the member was there
-	role     string  // of the message that is being written, "" before the first
+	role     string  // of the message that is being written, "" before the first and behind the last
 	wrote    bool    // a message was written
+	held     block   // text of an assistant that waits for what follows it, if holds
+	holds    bool
+	bare     bool     // the last answer does not begin with reasoning
+	results  bool     // the message at hand holds results of tools
+	called   [][]byte // names of the tools that were called, insides of strings
+	all      []thought
 
+	// Of the other members.
 	tools, toolChoice, responseFormat, stop, thinking json.Value
 	maxTokens, maxCompletionTokens                    int64
 	temperature, topP, topK                           json.Value
-	effort, user                                      []byte
-	serial                                            bool // parallel_tool_calls is false
+	effort, user, safetyID                            []byte
+	serial                                            bool     // parallel_tool_calls is false
+	passed                                            []member // members of the provider's own that are passed on
 
-	passed []member // members of the provider's own that are passed on
+	// What is decided when all of them are known.
+	limit  int64 // max_tokens
+	asked  bool  // the client has named it
+	thinks bool
+	form   answerForm
 
 	scratch []byte
 }
@@ -62,18 +73,15 @@ func (p *anthropic) Request(r *provider.Request) error {
 		framing = abi.FramingSSE
 	}
 	r.Expect(framing, abi.DialectTranslated, nil)
-	if t.emulate {
-		s := state{emulate: true}
+	if t.form.forced {
+		s := state{emulate: true, block: noBlock}
 		s.keep(&r.Answer)
 	}
 	return nil
 }
 
 func (t *translation) reset(r *provider.Request) {
-	*t = translation{
-		r: r, w: r.JSON(),
-		system: t.system[:0], passed: t.passed[:0], scratch: t.scratch[:0],
-	}
+	*t = translation{r: r, w: r.JSON(), scratch: t.scratch[:0]}
 }
 
 // translate reads the client's body once and writes the provider's.
@@ -91,26 +99,29 @@ func (t *translation) translate(in *json.Reader) error {
 	if err := in.End(); err != nil {
 		return err
 	}
-	if err := t.writeSystem(); err != nil {
-		return err
-	}
-	limit, err := t.writeThinking()
+	t.findLimit()
+	plan, err := t.planThinking()
 	if err != nil {
 		return err
 	}
+	if err := t.readForm(); err != nil {
+		return err
+	}
+	if err := t.writeSystem(); err != nil {
+		return err
+	}
+	t.writeThinking(&plan)
+	t.writeOutputConfig(plan.effort)
+	if err := t.writeSampling(plan.on); err != nil {
+		return err
+	}
 	w.Name("max_tokens")
-	w.Int(limit)
+	w.Int(t.limit)
 	if err := t.writeTools(); err != nil {
 		return err
 	}
 	t.writeStop()
-	if len(t.user) > 0 {
-		w.Name("metadata")
-		w.Object()
-		w.Name("user_id")
-		w.Inside(t.user)
-		w.EndObject()
-	}
+	t.writeUser()
 	for _, m := range t.passed {
 		w.NameText(m.name)
 		w.Raw(m.value)
@@ -158,8 +169,10 @@ func (t *translation) member(in *json.Reader) error {
 		t.thinking = in.Raw()
 	case "reasoning_effort":
 		t.effort = in.Text()
-	case "user", "safety_identifier":
+	case "user":
 		t.user = in.Inside()
+	case "safety_identifier":
+		t.safetyID = in.Inside()
 	case "n":
 		if n, ok := in.Int(); !ok || n != 1 {
 			return sdk.Refuse("n", "This provider gives one choice at a time.")
@@ -172,18 +185,38 @@ func (t *translation) member(in *json.Reader) error {
 		if n, ok := in.Int(); ok && n > 0 {
 			return sdk.Refuse("top_logprobs", "This provider gives no log probabilities.")
 		}
-	case "service_tier":
-		tier := in.Raw()
-		if json.Value(tier).Is("auto") || json.Value(tier).Is("standard_only") {
-			t.passed = append(t.passed, member{name, tier})
-		} else {
-			t.r.Warn(abi.WarnDropped, "service_tier")
+	case "presence_penalty", "frequency_penalty":
+		if f, _ := in.Float(); f != 0 {
+			return t.unknown(name)
 		}
+	case "modalities":
+		for a := in.Array(); a.Next(); {
+			if string(in.Text()) != "text" {
+				return sdk.Refuse("modalities", "This provider answers with text.")
+			}
+		}
+	case "functions", "function_call":
+		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
+	case "service_tier":
+		tier := json.Value(in.Raw())
+		if !tier.Is("auto") && !tier.Is("standard_only") {
+			return t.unknown(name)
+		}
+		t.passed = append(t.passed, member{name, tier})
 	case "cache_control", "container", "context_management", "mcp_servers", "inference_geo", "speed":
 		t.passed = append(t.passed, member{name, in.Raw()})
 	default:
-		t.r.Warn(abi.WarnDropped, printable(name))
+		return t.unknown(name)
 	}
+	return nil
+}
+
+// unknown is a member that the provider has no place for.
+func (t *translation) unknown(name []byte) error {
+	if t.o.refuseUnknown {
+		return sdk.Refuse(printable(name), "This provider does not know this member.")
+	}
+	t.r.Warn(abi.WarnDropped, printable(name))
 	return nil
 }
 
@@ -207,25 +240,26 @@ func printable(name []byte) string {
 // breakpoints. Where there is nothing else, it is the user who says it: a conversation needs a message.
 func (t *translation) writeSystem() error {
 	w := t.w
+	if !t.wrote && len(t.system) == 0 {
+		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+	}
+	if t.form.instructed {
+		t.system = append(t.system, block{text: []byte(instruction)})
+	}
+	if !t.messages {
+		w.Name("messages")
+		w.Array()
+	}
 	if !t.wrote {
-		if !t.messages {
-			w.Name("messages")
-			w.Array()
-		}
-		if len(t.system) == 0 {
-			return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_value", Param: "messages", Message: "The conversation holds no message with content."}
-		}
 		w.Object()
 		w.Name("role")
 		w.String("user")
 		w.Name("content")
 		t.writeSystemBlocks()
 		w.EndObject()
-		w.EndArray()
-		return nil
 	}
 	w.EndArray()
-	if len(t.system) > 0 {
+	if t.wrote && len(t.system) > 0 {
 		w.Name("system")
 		t.writeSystemBlocks()
 	}
@@ -240,19 +274,24 @@ func (t *translation) writeSystemBlocks() {
 	t.w.EndArray()
 }
 
-// limit is what the client asked for, or was given by default; asked says which.
-func (t *translation) limit() (n int64, asked bool) {
+// findLimit finds max_tokens: what the client asked for, else the model's default.
+func (t *translation) findLimit() {
+	t.asked = true
 	switch {
 	case t.maxCompletionTokens > 0:
-		return t.maxCompletionTokens, true
+		t.limit = t.maxCompletionTokens
+		return
 	case t.maxTokens > 0:
-		return t.maxTokens, true
-	case t.r.DefaultMaxTokens > 0:
-		return t.r.DefaultMaxTokens, false
-	case t.r.MaxTokens > 0:
-		return min(t.r.MaxTokens, defaultMaxTokens), false
+		t.limit = t.maxTokens
+		return
 	}
-	return defaultMaxTokens, false
+	t.asked = false
+	if t.limit = t.r.DefaultMaxTokens; t.limit <= 0 {
+		t.limit = defaultMaxTokens
+	}
+	if most := t.r.MaxTokens; most > 0 {
+		t.limit = min(t.limit, most)
+	}
 }
 
 // writeStop writes the stop sequences. One of white space only is an error of the API and means nothing.
@@ -286,4 +325,21 @@ func (t *translation) writeStop() {
 	if open {
 		w.EndArray()
 	}
+}
+
+// writeUser writes who the client says the user is.
+func (t *translation) writeUser() {
+	id := t.safetyID
+	if len(id) == 0 {
+		id = t.user
+	}
+	if len(id) == 0 {
+		return
+	}
+	w := t.w
+	w.Name("metadata")
+	w.Object()
+	w.Name("user_id")
+	w.Inside(id)
+	w.EndObject()
 }

@@ -14,12 +14,12 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 	}
 	r := &p.reader
 	r.Reset(body)
-	var content, failed json.Value
+	var blocks, failed json.Value
 	var stopReason []byte
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "content":
-			content = r.Raw()
+			blocks = r.Raw()
 		case "error":
 			failed = r.Raw()
 		case "stop_reason":
@@ -32,15 +32,18 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 	if failed.Kind() == json.Object {
 		return failure(failed, status)
 	}
-	if content.Kind() != json.Array {
+	if blocks.Kind() != json.Array {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
 	start(a, body)
-	r.Reset(content)
+	r.Reset(blocks)
 	key := int32(0)
 	for list := r.Array(); list.Next(); key++ {
-		blockStart(a, key, r.Raw())
-		a.ToolEnd(0, key)
+		var b content
+		b.read(r.Raw())
+		if err := b.all(a, key); err != nil {
+			return err
+		}
 	}
 	if err := r.End(); err != nil {
 		return err

@@ -9,14 +9,15 @@ import (
 // temperature ends at 1, the convention's at 2.
 func (t *translation) writeSampling(thinks bool) error {
 	w := t.w
+	temperature, hasTemperature := t.temperature.Float()
+	topP, hasTopP := t.topP.Float()
 	if t.o.adaptive {
-		t.drop(t.temperature.Exists(), "temperature")
-		t.drop(t.topP.Exists(), "top_p")
+		// A temperature and a top_p of 1 are what such a model does anyway.
+		t.drop(hasTemperature && temperature != 1, "temperature")
+		t.drop(hasTopP && topP != 1, "top_p")
 		t.drop(t.topK.Exists(), "top_k")
 		return nil
 	}
-	temperature, hasTemperature := t.temperature.Float()
-	topP, hasTopP := t.topP.Float()
 	if thinks {
 		// Thinking goes with a temperature of 1, no top_k, and a top_p of 0.95 or more.
 		t.drop(hasTemperature && temperature != 1, "temperature")
@@ -56,10 +57,4 @@ func (t *translation) writeSampling(thinks bool) error {
 		w.Raw(t.topK)
 	}
 	return nil
-}
-
-func (t *translation) drop(there bool, member string) {
-	if there {
-		t.r.Warn(abi.WarnDropped, member)
-	}
 }

@@ -1,47 +1,48 @@
 package main
 
 import (
+	"bytes"
+
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-const (
-	// noParameters is the schema of a tool that takes none.
-	noParameters = `{"type":"object","properties":{}}`
+// noParameters is the schema of a tool that takes none.
+const noParameters = `{"type":"object","properties":{}}`
 
-	// anyObject is the schema for an answer that is to be any JSON object.
-	anyObject = `{"type":"object","additionalProperties":true}`
-
-	// answerTool is the tool that the model is forced to call where it has no other way to keep to a schema.
-	answerTool = "json_answer"
-)
-
-// writeCalls writes the tool calls of an earlier answer, from the one numbered from up to to, -1 for all.
-func (t *translation) writeCalls(m *message, from, to int) error {
+// writeCalls writes the tool calls of an earlier answer, from the one numbered from up to to, -1 for all. The one
+// numbered marked has the message's cache breakpoint.
+func (t *translation) writeCalls(m *message, from, to, marked int) error {
 	var r json.Reader
 	r.Reset(m.calls)
-	n := 0
-	for a := r.Array(); a.Next(); n++ {
+	for a, n := r.Array(), 0; a.Next(); n++ {
 		if n < from || to >= 0 && n >= to {
 			continue
 		}
-		if err := t.writeCall(&r, m, n); err != nil {
+		var cache json.Value
+		if n == marked {
+			cache = m.cache
+		}
+		if err := t.writeCall(&r, m, n, cache); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
-	var id, name, arguments []byte
-	var cache json.Value
+func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Value) error {
+	var kind, id, name, arguments []byte
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
 		case "id":
 			id = r.Text()
 		case "cache_control":
-			cache = r.Raw()
+			if r.Kind() == json.Object {
+				cache = r.Raw()
+			}
 		case "function":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
@@ -53,9 +54,18 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 			}
 		}
 	}
-	if input := json.Value(arguments); len(arguments) > 0 && (input.Kind() != json.Object || !input.Valid()) {
-		return invalid("invalid_value", m.param(".tool_calls["+number(n)+"].function.arguments"), "The arguments of a tool call must be a JSON object.")
+	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
+	if string(kind) != "function" {
+		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
 	}
+	input := json.Value(bytes.TrimSpace(arguments))
+	switch {
+	case len(input) == 0:
+		input = json.Value("{}")
+	case input.Kind() != json.Object || !input.Valid():
+		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	}
+	t.called = appendNew(t.called, name)
 	w := t.w
 	t.open("assistant")
 	w.Object()
@@ -66,70 +76,64 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	w.Name("name")
 	w.Inside(name)
 	w.Name("input")
-	if len(arguments) > 0 {
-		w.Raw(arguments)
-	} else {
-		w.Raw([]byte("{}"))
-	}
+	w.Raw(input)
 	t.cacheControl(cache)
 	w.EndObject()
 	return nil
 }
 
-// writeTools writes the tools, how they are to be chosen, and what form the answer is to have.
+// maxCalled is how many tools a history is searched for.
+const maxCalled = 128
+
+// appendNew appends a name that is not there yet.
+func appendNew(names [][]byte, name []byte) [][]byte {
+	for _, known := range names {
+		if bytes.Equal(known, name) {
+			return names
+		}
+	}
+	if len(names) == maxCalled {
+		return names
+	}
+	return append(names, name)
+}
+
+// writeTools writes the tools, how they are to be chosen, and what form the answer is to have where the model can only be
+// held to it by a tool.
 func (t *translation) writeTools() error {
 	w := t.w
-	schema, name, err := t.answerSchema()
-	if err != nil {
-		return err
-	}
-	count := countElements(t.tools)
-	if count > 0 {
+	var r json.Reader
+	switch {
+	case t.form.forced:
+		t.writeAnswerTool()
+		return nil
+	case t.tools.Kind() == json.Array:
 		w.Name("tools")
 		w.Array()
-		var r json.Reader
 		r.Reset(t.tools)
-		n := 0
-		for a := r.Array(); a.Next(); n++ {
+		for a, n := r.Array(), 0; a.Next(); n++ {
 			if err := t.writeTool(&r, n); err != nil {
 				return err
 			}
 		}
 		w.EndArray()
-	}
-	switch {
-	case schema == nil:
-	case t.o.nativeSchema:
-		// Written with the effort, which shares its object.
-	case count > 0:
-		return sdk.Refuse("response_format", "This model cannot be held to a schema and given tools at once.")
-	case t.thinks():
-		return sdk.Refuse("response_format", "This model cannot be held to a schema while it thinks.")
-	default:
-		t.emulate = true
+		return t.writeToolChoice()
+	case len(t.called) > 0:
+		// The provider refuses a history with calls of tools that it is not told of.
 		w.Name("tools")
 		w.Array()
-		w.Object()
-		w.Name("name")
-		w.Inside(name)
-		w.Name("description")
-		w.String("Give the answer by calling this tool. Its input is the whole answer.")
-		w.Name("input_schema")
-		w.Raw(schema)
-		w.EndObject()
+		for _, name := range t.called {
+			w.Object()
+			w.Name("name")
+			w.Inside(name)
+			w.Name("input_schema")
+			w.Raw([]byte(noParameters))
+			w.EndObject()
+		}
 		w.EndArray()
-		w.Name("tool_choice")
-		w.Object()
-		w.Name("type")
-		w.String("tool")
-		w.Name("name")
-		w.Inside(name)
-		w.Name("disable_parallel_tool_use")
-		w.Bool(true)
-		w.EndObject()
-		return nil
+		t.writeChoice("none", nil)
 	}
-	return t.writeToolChoice(count)
+	return nil
 }
 
 func (t *translation) writeTool(r *json.Reader, n int) error {
@@ -139,7 +143,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "type":
-			kind = r.Inside()
+			kind = r.Text()
 		case "cache_control":
 			cache = r.Raw()
 		case "function":
@@ -162,9 +166,6 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	if string(kind) != "function" {
 		return sdk.Refuse("tools["+number(n)+"].type", "This provider takes only tools of type function.")
 	}
-	if strict {
-		t.r.Warn(abi.WarnDropped, "tools.function.strict")
-	}
 	w := t.w
 	w.Object()
 	w.Name("name")
@@ -174,36 +175,49 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 		w.Inside(description)
 	}
 	w.Name("input_schema")
-	if emptyObject(parameters) {
-		w.Raw([]byte(noParameters))
-	} else {
-		w.Raw(parameters)
+	t.writeSchema(parameters)
+	switch {
+	case !strict:
+	case t.o.nativeSchema:
+		w.Name("strict")
+		w.Bool(true)
+	default:
+		t.r.Warn(abi.WarnDropped, "tools[].function.strict")
 	}
-	if cache.Kind() == json.Object {
-		t.cacheControl(cache)
-	}
+	t.cacheControl(cache)
 	w.EndObject()
 	return nil
 }
 
-// emptyObject says whether a schema says nothing.
-func emptyObject(v json.Value) bool {
-	if v.Kind() != json.Object {
-		return true
-	}
+// writeSchema writes the schema of a tool's input as it stands. The provider demands a type, and takes none but object.
+func (t *translation) writeSchema(schema json.Value) {
+	w := t.w
 	var r json.Reader
-	r.Reset(v)
-	for o := r.Object(); o.Next(); {
-		return false
+	r.Reset(schema)
+	members, typed := 0, false
+	for o := r.Object(); o.Next(); members++ {
+		typed = typed || string(r.Name()) == "type"
 	}
-	return true
+	switch {
+	case members == 0:
+		w.Raw([]byte(noParameters))
+	case typed:
+		w.Raw(schema)
+	default:
+		w.Object()
+		w.Name("type")
+		w.String("object")
+		r.Reset(schema)
+		for o := r.Object(); o.Next(); {
+			w.NameText(r.Name())
+			w.Raw(r.Raw())
+		}
+		w.EndObject()
+	}
 }
 
-// writeToolChoice writes how the tools are to be chosen; count is how many there are.
-func (t *translation) writeToolChoice(count int) error {
-	if count == 0 {
-		return nil
-	}
+// writeToolChoice writes how the tools are to be chosen.
+func (t *translation) writeToolChoice() error {
 	kind := ""
 	var name []byte
 	switch {
@@ -221,50 +235,29 @@ func (t *translation) writeToolChoice(count int) error {
 	case t.serial:
 		kind = "auto"
 	}
-	if kind == "" {
-		return nil
-	}
-	if t.thinks() && (kind == "any" || kind == "tool") {
+	if t.thinks && (kind == "any" || kind == "tool") {
 		return invalid("invalid_value", "tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
 	}
+	if kind != "" {
+		t.writeChoice(kind, name)
+	}
+	return nil
+}
+
+// writeChoice writes a choice of tools; name is the inside of a string, nil but for the kind tool.
+func (t *translation) writeChoice(kind string, name []byte) {
 	w := t.w
 	w.Name("tool_choice")
 	w.Object()
 	w.Name("type")
 	w.String(kind)
-	if kind == "tool" {
+	if name != nil {
 		w.Name("name")
 		w.Inside(name)
 	}
-	if t.serial && kind != "none" {
+	if (t.serial || t.form.forced) && kind != "none" {
 		w.Name("disable_parallel_tool_use")
 		w.Bool(true)
 	}
 	w.EndObject()
-	return nil
-}
-
-// answerSchema is the schema that the answer is to keep to, and the name for it; nil where there is none.
-func (t *translation) answerSchema() (schema json.Value, name []byte, err error) {
-	if t.responseFormat.Kind() != json.Object {
-		return nil, nil, nil
-	}
-	kind := t.responseFormat.Get("type")
-	switch {
-	case kind.Is("text"):
-		return nil, nil, nil
-	case kind.Is("json_object"):
-		return json.Value(anyObject), []byte(answerTool), nil
-	case kind.Is("json_schema"):
-		form := t.responseFormat.Get("json_schema")
-		schema = form.Get("schema")
-		if schema.Kind() != json.Object {
-			schema = json.Value(anyObject)
-		}
-		if name = form.Get("name").Inside(); len(name) == 0 {
-			name = []byte(answerTool)
-		}
-		return schema, name, nil
-	}
-	return nil, nil, sdk.Refuse("response_format.type", "This provider has no such form of answer.")
 }

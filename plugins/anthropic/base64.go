@@ -1,0 +1,44 @@
+package main
+
+import "encoding/binary"
+
+// base64Valid says whether s is base64 of the standard alphabet with its padding (RFC 4648, section 4). It looks at eight
+// bytes at a time: an image is most of its request.
+func base64Valid(s []byte) bool {
+	if len(s) == 0 || len(s)%4 != 0 {
+		return false
+	}
+	for range 2 {
+		if s[len(s)-1] == '=' {
+			s = s[:len(s)-1]
+		}
+	}
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		if base64Lanes(binary.LittleEndian.Uint64(s[i:])) != highBits {
+			return false
+		}
+	}
+	var rest [8]byte
+	copy(rest[copy(rest[:], s[i:]):], "AAAAAAAA")
+	return base64Lanes(binary.LittleEndian.Uint64(rest[:])) == highBits
+}
+
+const (
+	lanes    = 0x0101010101010101
+	highBits = 0x80 * lanes
+)
+
+// base64Lanes marks the high bit of each of eight bytes that belongs to the alphabet of base64. No lane carries into its
+// neighbour: the high bits are masked out before anything is added.
+func base64Lanes(w uint64) uint64 {
+	low := w &^ highBits
+	letters := low | 0x20*lanes
+	// from c marks the lanes that are c or more.
+	letter := (letters + (0x80-'a')*lanes) &^ (letters + (0x80-'z'-1)*lanes)
+	digit := (low + (0x80-'0')*lanes) &^ (low + (0x80-'9'-1)*lanes)
+	plus := (low + (0x80-'+')*lanes) &^ (low + (0x80-'+'-1)*lanes)
+	slash := (low + (0x80-'/')*lanes) &^ (low + (0x80-'/'-1)*lanes)
+	// letters holds @ as ` and [ \ ] ^ _ as { | } ~ DEL: all of them lie outside of a to z.
+	return (letter | digit | plus | slash) &^ w & highBits
+}

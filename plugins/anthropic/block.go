@@ -1,0 +1,157 @@
+package main
+
+import (
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// content is a block of an answer: its beginning in a stream, in a whole answer all of it. Slices of strings are their
+// insides, but for id and name.
+type content struct {
+	kind, text, thinking, signature, data, id, name []byte
+	input, citations                                json.Value
+}
+
+func (b *content) read(v json.Value) {
+	var r json.Reader
+	r.Reset(v)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			b.kind = r.Inside()
+		case "text":
+			b.text = r.Inside()
+		case "thinking":
+			b.thinking = r.Inside()
+		case "signature":
+			b.signature = r.Inside()
+		case "data":
+			b.data = r.Inside()
+		case "id":
+			b.id = r.Text()
+		case "name":
+			b.name = r.Text()
+		case "input":
+			b.input = r.Raw()
+		case "citations":
+			b.citations = r.Raw()
+		}
+	}
+}
+
+// begin reads a block, or as much of it as there is yet.
+func (b *content) begin(a *provider.Answer, key int32) error {
+	switch string(b.kind) {
+	case "text":
+		if len(b.text) > 0 {
+			a.Text(0, abi.EncodingEscaped, b.text)
+		}
+	case "thinking":
+		if len(b.thinking) > 0 {
+			a.Reasoning(0, abi.ReasoningText, key, abi.EncodingEscaped, b.thinking)
+		}
+		if len(b.signature) > 0 {
+			a.Reasoning(0, abi.ReasoningSignature, key, abi.EncodingEscaped, b.signature)
+		}
+	case "redacted_thinking":
+		if len(b.data) > 0 {
+			a.Reasoning(0, abi.ReasoningEncrypted, key, abi.EncodingEscaped, b.data)
+		}
+	case "tool_use":
+		return b.beginCall(a, key)
+	default:
+		a.Unknown(b.kind)
+	}
+	return nil
+}
+
+// beginCall reads a tool call. Its input is mostly empty at the beginning of a stream's block and comes in pieces; some
+// hosts of the API send it whole.
+func (b *content) beginCall(a *provider.Answer, key int32) error {
+	whole := b.input.Kind() == json.Object && !emptyObject(b.input)
+	if s := loadState(a); s.emulate {
+		s = state{emulate: true, whole: whole, block: key, from: a.TextLength(0)}
+		s.keep(a)
+		if whole {
+			a.Text(0, abi.EncodingJSON|abi.EncodingDefault, b.input)
+		}
+		return nil
+	}
+	if len(fitting(b.name)) == 0 {
+		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+	}
+	a.ToolCall(0, key, fitting(b.id), b.name)
+	if whole {
+		a.ToolArguments(0, key, abi.EncodingJSON|abi.EncodingDefault, b.input)
+	}
+	return nil
+}
+
+// endBlock says that all of a block is there.
+func endBlock(a *provider.Answer, key int32) {
+	a.ToolEnd(0, key)
+	s := loadState(a)
+	if s.block != key {
+		return
+	}
+	switch {
+	case len(s.cited) > 0:
+		annotate(a, closed(s.cited), s.from)
+		s.cited = nil
+		s.keep(a)
+	case s.emulate && !s.whole && a.TextLength(0) == s.from:
+		// A forced tool without input is an empty object, as a call without arguments is.
+		a.Text(0, abi.EncodingUTF8, []byte("{}"))
+	}
+}
+
+// all reads a block of a whole answer.
+func (b *content) all(a *provider.Answer, key int32) error {
+	switch string(b.kind) {
+	case "text":
+		from := a.TextLength(0)
+		if err := b.begin(a, key); err != nil {
+			return err
+		}
+		if b.citations.Kind() == json.Array {
+			annotate(a, b.citations, from)
+		}
+		return nil
+	case "tool_use":
+		if loadState(a).emulate {
+			if b.input.Kind() == json.Object {
+				a.Text(0, abi.EncodingJSON, b.input)
+			}
+			return nil
+		}
+	}
+	err := b.begin(a, key)
+	a.ToolEnd(0, key)
+	return err
+}
+
+// fitting is a name that the provider gave, nil if it is none that the contract takes.
+func fitting(name []byte) []byte {
+	if len(name) > abi.MaxName || !utf8.Valid(name) {
+		return nil
+	}
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			return nil
+		}
+	}
+	return name
+}
+
+func emptyObject(v json.Value) bool {
+	var r json.Reader
+	r.Reset(v)
+	for o := r.Object(); o.Next(); {
+		return false
+	}
+	return true
+}

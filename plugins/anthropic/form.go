@@ -1,0 +1,104 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// answerForm is the form that the answer is to have. There are three ways to it, and which one is taken is written here
+// and nowhere else:
+//
+//   - A schema goes into output_config.format where the model takes that (the option json_schema).
+//   - Otherwise the model is forced to call a tool whose input has the schema. The call is the answer: it is read as text.
+//     That cannot go together with tools of the client's or with thinking, and is refused then.
+//   - json_object asks for any object. The native form takes no open schema, so that it is a forced tool, too; beside
+//     tools or thinking it is an instruction at the end of the system prompt.
+type answerForm struct {
+	schema     json.Value // nil: any form
+	name       []byte     // the inside of a string
+	native     bool
+	forced     bool
+	instructed bool
+}
+
+const (
+	// anyObject is the schema for an answer that is to be any JSON object.
+	anyObject = `{"type":"object","additionalProperties":true}`
+
+	// answerTool is the tool that stands for an answer without a name.
+	answerTool = "json_answer"
+
+	// instruction asks for an object in words.
+	instruction = "Answer with one JSON object and nothing else: no words around it and no code fence."
+)
+
+// readForm decides how the answer gets its form. It is called when it is known whether the model thinks.
+func (t *translation) readForm() error {
+	kind := t.responseFormat.Get("type")
+	free := t.tools.Kind() != json.Array && !t.thinks
+	switch {
+	case !kind.Exists() || kind.Is("text"):
+	case kind.Is("json_object"):
+		t.form = answerForm{schema: json.Value(anyObject), name: []byte(answerTool), forced: free, instructed: !free}
+	case kind.Is("json_schema"):
+		asked := t.responseFormat.Get("json_schema")
+		f := answerForm{schema: asked.Get("schema"), name: asked.Get("name").Inside(), native: t.o.nativeSchema}
+		if f.schema.Kind() != json.Object {
+			f.schema, f.native = json.Value(anyObject), false
+		}
+		if !word(f.name) {
+			f.name = []byte(answerTool)
+		}
+		if f.forced = !f.native; f.forced && !free {
+			if t.thinks {
+				return sdk.Refuse("response_format", "This model cannot be held to a schema while it thinks.")
+			}
+			return sdk.Refuse("response_format", "This model cannot be held to a schema and given tools at once.")
+		}
+		t.form = f
+	default:
+		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+	}
+	return nil
+}
+
+// writeOutputConfig writes how hard the model tries, and the form of its answer where it takes one.
+func (t *translation) writeOutputConfig(effort string) {
+	if effort == "" && !t.form.native {
+		return
+	}
+	w := t.w
+	w.Name("output_config")
+	w.Object()
+	if effort != "" {
+		w.Name("effort")
+		w.String(effort)
+	}
+	if t.form.native {
+		w.Name("format")
+		w.Object()
+		w.Name("type")
+		w.String("json_schema")
+		w.Name("schema")
+		w.Raw(t.form.schema)
+		w.EndObject()
+	}
+	w.EndObject()
+}
+
+// writeAnswerTool writes the tool whose call is the answer.
+func (t *translation) writeAnswerTool() {
+	w := t.w
+	w.Name("tools")
+	w.Array()
+	w.Object()
+	w.Name("name")
+	w.Inside(t.form.name)
+	w.Name("description")
+	w.String("Give the answer by calling this tool. Its input is the whole answer.")
+	w.Name("input_schema")
+	t.writeSchema(t.form.schema)
+	w.EndObject()
+	w.EndArray()
+	t.writeChoice("tool", t.form.name)
+}

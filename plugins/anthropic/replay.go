@@ -1,0 +1,169 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// thought is one block of reasoning from an earlier answer.
+type thought struct {
+	index     int64    // among the blocks of the answer
+	placed    bool     // index is known
+	text      [][]byte // insides of strings, to be joined
+	signature []byte   // the inside of a string
+	data      []byte   // the inside of a string; a redacted block if it is not empty
+}
+
+// whole says whether the provider takes the block back: it refuses one without its seal.
+func (th *thought) whole() bool { return len(th.signature) > 0 || len(th.data) > 0 }
+
+// thoughts reads the reasoning that a message brings back. What has no signature, or comes from another provider, is
+// left out: the provider would refuse it.
+func (t *translation) thoughts(m *message) []thought {
+	var r json.Reader
+	t.all = t.all[:0]
+	r.Reset(m.details)
+	for a := r.Array(); a.Next(); {
+		t.all = addDetail(t.all, &r)
+	}
+	kept := wholeOnes(t.all)
+	if len(kept) == 0 {
+		t.all = t.all[:0]
+		r.Reset(m.blocks)
+		for a := r.Array(); a.Next(); {
+			t.all = append(t.all, readBlock(&r))
+		}
+		kept = wholeOnes(t.all)
+	}
+	if len(kept) == 0 {
+		t.drop(m.details.Exists(), "messages[].reasoning_details")
+		t.drop(m.blocks.Exists(), "messages[].thinking_blocks")
+		t.drop(m.thought, "messages[].reasoning_content")
+	}
+	return kept
+}
+
+func wholeOnes(all []thought) []thought {
+	kept := all[:0]
+	for i := range all {
+		if all[i].whole() {
+			kept = append(kept, all[i])
+		}
+	}
+	return kept
+}
+
+// addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of one block as
+// entries of their own, the last of which is the signature.
+func addDetail(all []thought, r *json.Reader) []thought {
+	var kind, form, text, signature, data []byte
+	var index int64
+	placed := false
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "format":
+			form = r.Text()
+		case "text":
+			text = r.Inside()
+		case "signature":
+			signature = r.Inside()
+		case "data":
+			data = r.Inside()
+		case "index":
+			index, placed = r.Int()
+		}
+	}
+	if form != nil && string(form) != format {
+		return all
+	}
+	switch string(kind) {
+	case "reasoning.encrypted":
+		return append(all, thought{index: index, placed: placed, data: data})
+	case "reasoning.text":
+		n := len(all)
+		if n == 0 || all[n-1].whole() || all[n-1].placed != placed || all[n-1].index != index {
+			all = append(all, thought{index: index, placed: placed})
+			n++
+		}
+		th := &all[n-1]
+		if len(text) > 0 {
+			th.text = append(th.text, text)
+		}
+		th.signature = signature
+	}
+	return all
+}
+
+// readBlock reads an entry of thinking_blocks, which other gateways use: the provider's own form.
+func readBlock(r *json.Reader) (th thought) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "thinking":
+			if text := r.Inside(); len(text) > 0 {
+				th.text = append(th.text, text)
+			}
+		case "signature":
+			th.signature = r.Inside()
+		case "data":
+			th.data = r.Inside()
+		}
+	}
+	return th
+}
+
+// interleaved says whether there is room for other blocks between the thoughts.
+func interleaved(all []thought) bool {
+	for i := 1; i < len(all); i++ {
+		if !all[i].placed || !all[i-1].placed {
+			return false
+		}
+		if all[i].index > all[i-1].index+1 {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *translation) writeThought(th *thought) {
+	w := t.w
+	first := t.role != "assistant"
+	t.open("assistant")
+	if first {
+		t.bare = false
+	}
+	w.Object()
+	w.Name("type")
+	if len(th.data) > 0 {
+		w.String("redacted_thinking")
+		w.Name("data")
+		w.Inside(th.data)
+		w.EndObject()
+		return
+	}
+	w.String("thinking")
+	w.Name("thinking")
+	switch len(th.text) {
+	case 0:
+		w.String("")
+	case 1:
+		w.Inside(th.text[0])
+	default:
+		t.scratch = t.scratch[:0]
+		for _, piece := range th.text {
+			t.scratch = append(t.scratch, piece...)
+		}
+		w.Inside(t.scratch)
+	}
+	w.Name("signature")
+	w.Inside(th.signature)
+	w.EndObject()
+}
+
+// drop warns of a member that is not sent.
+func (t *translation) drop(there bool, member string) {
+	if there {
+		t.r.Warn(abi.WarnDropped, member)
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// space is how many bytes of white space s begins with, 0 for anything else. s is a part of the inside of a string.
+func space(s []byte) int {
+	switch c := s[0]; {
+	case c == ' ':
+		return 1
+	case c == '\\' && len(s) > 1:
+		switch s[1] {
+		case 'n', 't', 'r', 'f':
+			return 2
+		case 'u':
+			var buf [utf8.UTFMax]byte
+			n := min(len(s), len(`\u0020`))
+			if r, _ := utf8.DecodeRune(json.AppendText(buf[:0], s[:n])); whiteSpace(r) {
+				return n
+			}
+		}
+	case c >= utf8.RuneSelf:
+		if r, n := utf8.DecodeRune(s); whiteSpace(r) {
+			return n
+		}
+	}
+	return 0
+}
+
+// whiteSpace says whether a character has the property White_Space of Unicode, or separates as ASCII's 1C to 1F do.
+func whiteSpace(r rune) bool {
+	switch {
+	case r <= ' ':
+		return r == ' ' || '\t' <= r && r <= '\r' || r >= 0x1C
+	case 0x2000 <= r && r <= 0x200A:
+		return true
+	}
+	switch r {
+	case 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000:
+		return true
+	}
+	return false
+}
+
+// blank says whether a string, given by its inside, holds nothing but white space. The provider refuses such texts.
+func blank(inside []byte) bool {
+	for len(inside) > 0 {
+		n := space(inside)
+		if n == 0 {
+			return false
+		}
+		inside = inside[n:]
+	}
+	return true
+}
+
+// trimmed is a string's inside without the white space at its end.
+func trimmed(inside []byte) []byte {
+	end := 0
+	for i := 0; i < len(inside); {
+		if n := space(inside[i:]); n > 0 {
+			i += n
+			continue
+		}
+		if inside[i] == '\\' {
+			i++
+		}
+		i++
+		end = min(i, len(inside))
+	}
+	return inside[:end]
+}
+
+// wordByte says whether a byte can stand in the ids and names of the provider.
+func wordByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}
+
+// word says whether s is a name as the provider takes them.
+func word(s []byte) bool {
+	for _, c := range s {
+		if !wordByte(c) {
+			return false
+		}
+	}
+	return len(s) > 0
+}
+
+func number(n int) string { return string(json.AppendInt(nil, int64(n))) }
