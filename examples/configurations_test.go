@@ -1,0 +1,185 @@
+package examples_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's cleaner of idle workers notices that its server has stopped when it wakes up, up to 10 s later; its
+		// clock never stops.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+// load does what `sluice check` does with an example's configuration. module is the plugin that stands beside it, as
+// file and package, with the variable that holds its digest; all three may be empty.
+func load(t *testing.T, path, file, pkg, variable string, env map[string]string) (*config.Config, *proxy.Server) {
+	t.Helper()
+	toml, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := map[string][]byte{"gateway.toml": toml}
+	vars := map[string]string{}
+	for name, value := range env {
+		vars[name] = value
+	}
+	if file != "" {
+		files[file] = plugintest.Build(t, pkg)
+		sum := sha256.Sum256(files[file])
+		vars[variable] = hex.EncodeToString(sum[:])
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
+		Env:     func(name string) (string, bool) { v, ok := vars[name]; return v, ok },
+		Bundled: plugins.Names(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range cfg.Warnings {
+		t.Errorf("a warning: %v", w)
+	}
+	for _, p := range cfg.Providers {
+		if p.Off != "" {
+			t.Errorf("provider %s is off: %s", p.Name, p.Off)
+		}
+	}
+	for _, m := range cfg.Models {
+		if m.Off != "" {
+			t.Errorf("model %s is off: %s", m.ID, m.Off)
+		}
+	}
+	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, s
+}
+
+var team = map[string]string{
+	"OPENAI_API_KEY":     "sk-openai-of-the-team",
+	"ANTHROPIC_API_KEY":  "sk-anthropic-of-the-team",
+	"DEVELOPERS_DIGEST":  strings.Repeat("01", 32),
+	"SUPPORT_BOT_DIGEST": strings.Repeat("23", 32),
+}
+
+// TestDeploymentIsAccepted loads the team's configuration with every secret there, and without each of them.
+func TestDeploymentIsAccepted(t *testing.T) {
+	cfg, s := load(t, "deploy/gateway.toml", "", "", "", team)
+	s.Close()
+	for _, m := range cfg.Models {
+		if len(m.Targets) != 2 || m.Targets[0].Fallback || !m.Targets[1].Fallback || m.Targets[0].Provider == m.Targets[1].Provider {
+			t.Errorf("model %s has no fallback at another provider: %+v", m.ID, m.Targets)
+		}
+	}
+	for missing := range team {
+		_, err := config.Load("deploy/gateway.toml", config.Options{
+			Env:     func(name string) (string, bool) { v, ok := team[name]; return v, ok && name != missing },
+			Bundled: plugins.Names(),
+		})
+		var list config.Errors
+		if !errors.As(err, &list) || len(list) != 1 || !strings.Contains(err.Error(), missing) {
+			t.Errorf("without %s: %v", missing, err)
+		}
+	}
+}
+
+// TestServiceAndConfigurationAgree holds what systemd and nginx do against what the gateway is told.
+func TestServiceAndConfigurationAgree(t *testing.T) {
+	cfg, s := load(t, "deploy/gateway.toml", "", "", "", team)
+	s.Close()
+	unit, nginx := read(t, "deploy/sluice.service"), read(t, "deploy/nginx.conf")
+	for _, want := range []struct{ name, text, in string }{
+		{"systemd waits longer than the gateway", "TimeoutStopSec=75\n", unit},
+		{"systemd does not retry what cannot work", "RestartPreventExitStatus=2 3\n", unit},
+		{"nginx passes events on at once", "proxy_buffering off;", nginx},
+		{"nginx sends to the gateway", "server " + cfg.Server.Listen + ";", nginx},
+		{"nginx takes what the gateway takes", "client_max_body_size 32m;", nginx},
+	} {
+		if !strings.Contains(want.in, want.text) {
+			t.Errorf("%s: %q is not there", want.name, want.text)
+		}
+	}
+	if got := cfg.Server.ShutdownTimeout.Seconds(); got >= 75 {
+		t.Errorf("shutdown_timeout is %v s", got)
+	}
+	if cfg.Server.MaxBody != 32<<20 {
+		t.Errorf("max_body is %d", cfg.Server.MaxBody)
+	}
+}
+
+// TestRouterExampleRoutesByLength serves the router's configuration and asks with a short and a long request.
+func TestRouterExampleRoutesByLength(t *testing.T) {
+	dir := "plugins/router-by-length"
+	_, s := load(t, dir+"/gateway.toml", "router.wasm", "examples/"+dir, "ROUTER_SHA256", nil)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), proxytest.Patience)
+		defer cancel()
+		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, test := range []struct {
+		length int
+		model  string
+	}{{10, "small-context"}, {2000, "large-context"}} {
+		body := `{"model":"auto","messages":[{"role":"user","content":"` + strings.Repeat("x", test.length) + `"}]}`
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+ln.Addr().String()+"/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer sk-local")
+		transport := &http.Transport{DisableKeepAlives: true}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var answer struct{ Model string }
+		err = json.NewDecoder(resp.Body).Decode(&answer)
+		resp.Body.Close()
+		if err != nil || answer.Model != test.model {
+			t.Errorf("%d characters went to %q, %v; want %s", test.length, answer.Model, err, test.model)
+		}
+	}
+}
+
+func read(tb testing.TB, path string) string {
+	tb.Helper()
+	p, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(p)
+}
