@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
 	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/sse"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -33,7 +32,6 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	x.record.Provider, x.record.Target = t.Provider, t.Model
 	x.began, x.settled, x.bodyEnd = x.server.now(), false, false
 	x.written = x.began
-	x.decoder.Reset()
 	x.resetAttempt()
 	t.Stats.Begin()
 
@@ -110,12 +108,9 @@ func (x *exchange) send(ctx context.Context) error {
 	for i, h := range out.Headers {
 		headers[i] = upstream.Header(h)
 	}
-	accept := "application/json"
-	if x.attempt.Framing == abi.FramingSSE {
-		accept = "text/event-stream"
-	}
 	response, err := x.provider.client.Do(ctx, &upstream.Request{
-		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json", Accept: accept,
+		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
+		Accept: mediaTypes[x.attempt.Framing],
 	}, x)
 	if err != nil {
 		return err
@@ -152,14 +147,16 @@ func (x *exchange) begin(ctx context.Context) error {
 		return err
 	}
 	x.record.FirstEvent = x.server.now().Sub(x.began)
-	if isEvents(x.response.Header("content-type"), first) {
-		x.decoder.Feed(first)
-		return x.advance(ctx)
-	}
-	if c := first[0]; c != '{' && c != '[' && !isJSON(x.response.Header("content-type")) {
+	framing, ok := framingOf(x.response.Header("content-type"), first, x.attempt.Framing)
+	switch {
+	case !ok:
 		return chat.Fail(abi.FailBadAnswer, "", "", "The provider's answer is neither JSON nor a stream of events.")
+	case framing == abi.FramingJSON:
+		return x.whole(ctx, first)
 	}
-	return x.whole(ctx, first)
+	x.framer.reset(framing)
+	x.framer.feed(first)
+	return x.advance(ctx)
 }
 
 // whole reads an answer that is one JSON document, of which first is the beginning.
@@ -232,7 +229,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 // has failed. An error is one that the machine does not know yet.
 func (x *exchange) advance(ctx context.Context) error {
 	for {
-		ev, ok, err := x.decoder.Next()
+		ev, ok, err := x.framer.next()
 		if err != nil {
 			return badAnswer(err)
 		}
@@ -262,7 +259,7 @@ func (x *exchange) advance(ctx context.Context) error {
 			if x.record.FirstEvent == 0 {
 				x.record.FirstEvent = x.server.now().Sub(x.began)
 			}
-			x.decoder.Feed(p)
+			x.framer.feed(p)
 		case errors.Is(err, io.EOF):
 			if err := x.end(ctx); err != nil {
 				return err
@@ -277,11 +274,14 @@ func (x *exchange) advance(ctx context.Context) error {
 // end reads what is left at a clean end of the body.
 func (x *exchange) end(ctx context.Context) error {
 	x.bodyEnd = true
-	ev, ok, err := x.decoder.End()
-	if err != nil {
-		return badAnswer(err)
-	}
-	if ok {
+	for {
+		ev, ok, err := x.framer.end()
+		if err != nil {
+			return badAnswer(err)
+		}
+		if !ok || x.machine.Complete() || x.machine.Failed() != nil {
+			break
+		}
 		if err := x.event(ctx, ev); err != nil {
 			return err
 		}
@@ -292,12 +292,12 @@ func (x *exchange) end(ctx context.Context) error {
 	return x.provider.binding.End(ctx, &x.attempt)
 }
 
-func (x *exchange) event(ctx context.Context, ev sse.Event) error {
+func (x *exchange) event(ctx context.Context, ev event) error {
 	if !x.native {
-		return x.provider.binding.Event(ctx, &x.attempt, abi.EventPlain, ev.Name, ev.Data)
+		return x.provider.binding.Event(ctx, &x.attempt, ev.kind, ev.name, ev.data)
 	}
 	x.batch.Reset()
-	if err := x.reader.Chunk(ev.Data, &x.batch); err != nil {
+	if err := x.reader.Chunk(ev.data, &x.batch); err != nil {
 		return badAnswer(err)
 	}
 	return x.apply()
@@ -350,24 +350,6 @@ var errDrained = errors.New("the answer was complete before its body ended")
 
 func (impatience) Tick(upstream.Phase, time.Duration) error { return errDrained }
 func (impatience) Pace() time.Duration                      { return drainWait }
-
-// isEvents reports whether an answer that begins with first is a stream of events. What an answer is says its first
-// byte more surely than its content type: providers answer a streamed request with a JSON error, and the reverse.
-func isEvents(contentType, first []byte) bool {
-	first = bytes.TrimLeft(bytes.TrimPrefix(first, []byte("\xef\xbb\xbf")), " \t\r\n")
-	if len(first) > 0 && (first[0] == '{' || first[0] == '[') {
-		return false
-	}
-	if mediaType(contentType) == "text/event-stream" {
-		return true
-	}
-	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {
-		if len(first) > 0 && bytes.HasPrefix(first, []byte(field)[:min(len(field), len(first))]) {
-			return true
-		}
-	}
-	return false
-}
 
 func isJSON(contentType []byte) bool {
 	m := mediaType(contentType)

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
 	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/sse"
 	"github.com/sluice-gateway/sluice/proxy/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
 )
@@ -39,7 +38,7 @@ type exchange struct {
 	provider *provider
 	attempt  plugin.Attempt
 	response *upstream.Response
-	decoder  sse.Decoder
+	framer   framer
 	reader   dialect.Reader
 	batch    chat.Batch
 	native   bool // the host reads the answer

@@ -48,7 +48,9 @@ func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInf
 	for i := range all {
 		info, err := inspect(ctx, host, &all[i], o.Bundled)
 		infos = append(infos, info)
-		errs = append(errs, err)
+		if err != nil {
+			errs = append(errs, &BuildError{err})
+		}
 	}
 	return infos, errors.Join(append(errs, host.Close())...)
 }
