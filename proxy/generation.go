@@ -217,7 +217,7 @@ func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 			errs = append(errs, err)
 			continue
 		}
-		spec := plugin.Spec{Name: p.Name, Wasm: wasm}
+		spec := plugin.Spec{Name: p.Name, Wasm: wasm, MemoryPages: p.MemoryPages}
 		switch p.Isolation {
 		case config.IsolationKey:
 			spec.Isolation = plugin.PerKey

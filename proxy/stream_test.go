@@ -395,3 +395,36 @@ func TestD8_NothingOfTheClientReachesTheProvider(t *testing.T) {
 		t.Errorf("headers %v", r.Header)
 	}
 }
+
+func TestFaults111_ExpectationsAreAnsweredBeforeTheBody(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	request := func(key string, length int) string {
+		return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", key, length)
+	}
+	for _, c := range []struct {
+		name, request string
+		want          []string
+	}{
+		{"no key", request("sk-nobody", len(hello)), []string{"HTTP/1.1 401", `"code":"invalid_api_key"`, "Connection: close"}},
+		{"too large", request(proxytest.Key, 2<<20), []string{"HTTP/1.1 413", `"code":"request_too_large"`, "Connection: close"}},
+	} {
+		client := dial(t, g)
+		client.send(c.request)
+		answer, err := io.ReadAll(client.r)
+		for _, want := range c.want {
+			if err != nil || !strings.Contains(string(answer), want) {
+				t.Errorf("%s: %v, no %q in\n%s", c.name, err, want, answer)
+			}
+		}
+		if strings.Contains(string(answer), "100 Continue") {
+			t.Errorf("%s: the body was asked for:\n%s", c.name, answer)
+		}
+	}
+	client := dial(t, g)
+	client.send(request(proxytest.Key, len(hello)))
+	client.readUntil("HTTP/1.1 100 Continue\r\n\r\n")
+	client.send(hello)
+	if answer := client.readUntil("\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 200") {
+		t.Errorf("got %s", answer)
+	}
+}

@@ -69,6 +69,8 @@ type Spec struct {
 	Name      string
 	Wasm      []byte // not used after Load has returned
 	Isolation Isolation
+	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
+	MemoryPages uint32
 }
 
 // Host is what all plugins of the process share: the engine, the host functions, the gate for whole-body calls, and the
@@ -268,6 +270,11 @@ func (h *Host) load(ctx context.Context, s *Spec) (*Plugin, error) {
 	m, err := h.engine.Compile(ctx, s.Name, s.Wasm)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
+	}
+	if s.MemoryPages > 0 {
+		if err := m.LimitMemory(s.MemoryPages); err != nil {
+			return nil, errors.Join(fmt.Errorf("plugin %s: %w", s.Name, err), m.Close())
+		}
 	}
 	p.module = m
 	if p.exports, err = checkExports(m.Exports()); err != nil {

@@ -20,11 +20,25 @@ type Module struct {
 	name    string
 	engine  *Engine
 	program *program
+	pages   uint32 // the limit of an instance's memory
 	closed  atomic.Bool
 }
 
 // Name returns the name that the module was compiled under.
 func (m *Module) Name() string { return m.name }
+
+// LimitMemory sets another limit of the instances' memory than the engine's, in pages of 64 KiB. It is called before the
+// first instance is made, and fails where the module needs more from the start.
+func (m *Module) LimitMemory(pages uint32) error {
+	if m.program.memoryMin > pages {
+		return fmt.Errorf("engine: %s: memory of %d pages, more than the limit of %d", m.name, m.program.memoryMin, pages)
+	}
+	if pages > maxMemoryPages {
+		return fmt.Errorf("engine: %s: memory of %d pages, more than %d", m.name, pages, maxMemoryPages)
+	}
+	m.pages = pages
+	return nil
+}
 
 // Exports returns the functions that the module exports, with their signatures. The caller must not change it.
 func (m *Module) Exports() map[string]Signature { return m.program.exports }
@@ -61,6 +75,7 @@ type program struct {
 	runtime     wazero.Runtime
 	compiled    wazero.CompiledModule
 	exports     map[string]Signature
+	memoryMin   uint32   // pages that an instance begins with
 	starts      bool     // a start function runs when an instance is made
 	initializes bool     // Instantiate calls _initialize
 	stackSlots  int      // cells that the largest call needs
@@ -107,7 +122,7 @@ func (e *Engine) compile(ctx context.Context, name string, wasm []byte) (*Module
 	p.users++
 	e.mu.Unlock()
 
-	m := &Module{name: name, engine: e, program: p}
+	m := &Module{name: name, engine: e, program: p, pages: e.options.MemoryPages}
 	if !found {
 		// Others may wait for the same program, so it is not given up because this caller is gone.
 		p.err = e.build(context.WithoutCancel(ctx), name, wasm, p)
@@ -165,7 +180,7 @@ func (p *program) admit(e *Engine, info *fuel.Info) error {
 	if err := check(info, e.provided, e.options.MemoryPages); err != nil {
 		return err
 	}
-	p.starts = info.Start
+	p.starts, p.memoryMin = info.Start, info.MemoryMin
 	p.restorable, p.globals = info.Restorable, info.Globals
 	p.exports = make(map[string]Signature)
 	for _, x := range info.Exports {

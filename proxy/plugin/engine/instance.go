@@ -103,7 +103,7 @@ func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
 // instantiate makes an instance of which no code has run but its start function.
 func (m *Module) instantiate(user any) (*Instance, error) {
 	e, p := m.engine, m.program
-	linear, err := newLinearMemory(uint64(e.options.MemoryPages) * wasmPage)
+	linear, err := newLinearMemory(uint64(m.pages) * wasmPage)
 	if err != nil {
 		return nil, err
 	}
