@@ -17,8 +17,8 @@
 // Every folder below testdata/vectors that holds a request.json is a vector and names a subtest:
 //
 //	request.json  the client's request
-//	answer.sse    the upstream's answer as server-sent events, or
-//	answer.json   as one document; neither, where the plugin answers itself or only its request matters
+//	answer.json   the upstream's answer as one document, or in events: answer.sse, answer.ndjson, answer.eventstream;
+//	              none of them, where the plugin answers itself or only its request matters
 //	vector.json   what else there is to say (see Vector); may be missing
 //	want.txt      what must come of it; go test -update writes it
 //

@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/proxy/sse"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -117,10 +116,14 @@ func (r *run) exchange() error {
 	switch {
 	case r.v.Status >= 300 && a.Dialect == abi.DialectOpenAI:
 		err = dialect.Failure(r.v.Status, r.v.Answer)
-	case r.v.Status >= 300 || !strings.HasPrefix(r.v.ContentType, "text/event-stream"):
+	case r.v.Status >= 300:
 		err = r.whole()
 	default:
-		err = r.events()
+		if d, ok := decoderOf(r.v.ContentType); ok {
+			err = r.events(d)
+		} else {
+			err = r.whole()
+		}
 	}
 	r.result.Cost.Reading = a.Fuel - before
 	return err
@@ -146,14 +149,13 @@ func (r *run) whole() error {
 }
 
 // events reads an answer event by event, until it is complete or its body ends.
-func (r *run) events() error {
-	var decoder sse.Decoder
+func (r *run) events(d decoder) error {
 	for body := r.v.Answer; len(body) > 0; {
 		n := min(pieceBytes, len(body))
-		decoder.Feed(body[:n])
+		d.feed(body[:n])
 		body = body[n:]
 		for {
-			ev, ok, err := decoder.Next()
+			ev, ok, err := d.next()
 			if err != nil {
 				return err
 			}
@@ -165,7 +167,7 @@ func (r *run) events() error {
 			}
 		}
 	}
-	if ev, ok, err := decoder.End(); err != nil {
+	if ev, ok, err := d.end(); err != nil {
 		return err
 	} else if ok {
 		if err := r.event(ev); err != nil || r.machine.Complete() {
@@ -180,13 +182,13 @@ func (r *run) events() error {
 	return r.machine.End()
 }
 
-func (r *run) event(ev sse.Event) error {
+func (r *run) event(ev event) error {
 	if r.attempt.Dialect == abi.DialectTranslated {
 		r.result.Cost.Reads++
-		return r.b.Event(context.Background(), &r.attempt, abi.EventPlain, ev.Name, ev.Data)
+		return r.b.Event(context.Background(), &r.attempt, ev.kind, ev.name, ev.data)
 	}
 	r.batch.Reset()
-	if err := r.reader.Chunk(ev.Data, &r.batch); err != nil {
+	if err := r.reader.Chunk(ev.data, &r.batch); err != nil {
 		return err
 	}
 	return r.machine.Apply(&r.batch)

@@ -71,10 +71,7 @@ func load(base, dir string) (*Vector, error) {
 			return nil, fmt.Errorf("vector.json: %w", err)
 		}
 	}
-	for _, form := range []struct{ file, contentType string }{
-		{"answer.sse", "text/event-stream"},
-		{"answer.json", "application/json"},
-	} {
+	for _, form := range answerForms {
 		body, err := optional(dir, form.file)
 		if err != nil {
 			return nil, err
