@@ -22,6 +22,7 @@ type recording struct {
 	name        string
 	status      int
 	contentType string
+	headers     string // more of them, each with its line end
 	body        string
 
 	stream, whole string // the expected bytes; "" where an error is expected
@@ -78,7 +79,7 @@ func compatibleRecordings(t *testing.T) (all []recording) {
 // the places that cut chooses.
 func (r *recording) answer(chunked bool, rnd *rand.Rand, cut func(n int) []int) upstreamtest.Step {
 	var b strings.Builder
-	fmt.Fprintf(&b, "HTTP/1.1 %d X\r\nContent-Type: %s\r\n", r.status, r.contentType)
+	fmt.Fprintf(&b, "HTTP/1.1 %d X\r\nContent-Type: %s\r\n%s", r.status, r.contentType, r.headers)
 	if !chunked {
 		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(r.body), r.body)
 	} else {
@@ -96,7 +97,7 @@ func (r *recording) answer(chunked bool, rnd *rand.Rand, cut func(n int) []int) 
 var (
 	created  = regexp.MustCompile(`"created": ?\d+`)
 	extended = regexp.MustCompile(`,"(provider|upstream_status|upstream_request_id)":("[^"]*"|\d+)`)
-	madeUp   = regexp.MustCompile(`chatcmpl-(gateway|[0-9a-f]{32})|call_[a-z2-7]{24}`)
+	madeUp   = regexp.MustCompile(`chatcmpl-(gateway|test|[0-9a-f]{32})|call_[a-z2-7]{24}`)
 )
 
 // plain is an answer without what differs from run to run.

@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -11,14 +13,19 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
-// Bundled is the modules of the plugins that ship, built from their sources.
-func Bundled(tb testing.TB) fs.FS {
-	tb.Helper()
-	bundle := fstest.MapFS{}
-	for _, name := range plugins.Names() {
-		bundle[name+".wasm"] = &fstest.MapFile{Data: plugintest.Build(tb, "./plugins/"+name)}
+// Bundled is the modules of the plugins that ship, each built from its sources when it is asked for.
+func Bundled(tb testing.TB) fs.FS { return guests{tb} }
+
+type guests struct{ tb testing.TB }
+
+// Open implements fs.FS.
+func (g guests) Open(file string) (fs.File, error) {
+	g.tb.Helper()
+	name := strings.TrimSuffix(file, ".wasm")
+	if !slices.Contains(plugins.Names(), name) {
+		return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
 	}
-	return bundle
+	return fstest.MapFS{file: {Data: plugintest.Build(g.tb, "./plugins/"+name)}}.Open(file)
 }
 
 // cacheDir keeps compiled plugins from one test binary to the next.
