@@ -7,9 +7,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// List asks for the list of models, which has one page.
+// List asks for the list of models, which has one page. Without a path there is no list.
 func (p *openai) List(l *provider.List, cursor []byte) error {
-	l.SetPath(p.modelsPath)
+	if p.modelsPath != "" {
+		l.SetPath(p.modelsPath)
+	}
 	return nil
 }
 

@@ -10,17 +10,27 @@ import (
 type thinkingMode uint8
 
 const (
-	thinkingEffort thinkingMode = iota
+	thinkingEffort    thinkingMode = iota // reasoning_effort
+	thinkingType                          // thinking: {type}, without a budget
+	thinkingReasoning                     // reasoning: {max_tokens}, {effort} or {enabled}
+	thinkingEnabled                       // reasoning: {enabled}
+	thinkingTemplate                      // chat_template_kwargs: {enable_thinking}
 	thinkingKeep
 	thinkingDrop
 )
 
-// The members of a message that hold reasoning of an earlier turn.
+var thinkingModes = [...]string{"effort", "type", "reasoning", "enabled", "template", "keep", "drop"}
+
+// The forms in which an upstream takes reasoning of an earlier turn.
 const (
-	keepContent = 1 << iota
-	keepDetails
-	keepBlocks
+	keepContent = 1 << iota // the member reasoning_content, a text
+	keepDetails             // reasoning_details
+	keepBlocks              // thinking_blocks
+	asReasoning             // the member reasoning, a text
+	asPart                  // a part of the content, of the type thinking
 )
+
+var historyForms = [...]string{"reasoning_content", "reasoning_details", "thinking_blocks", "reasoning", "thinking_part"}
 
 // options are the operator's, described in the package comment. Their slices are ranges of the document.
 type options struct {
@@ -28,20 +38,31 @@ type options struct {
 	developerRole   []byte
 	path            []byte
 	modelsPath      []byte
+	apiVersion      []byte
+	thinkingMember  []byte
+	effortOff       []byte
+	efforts         json.Value
+	rename          json.Value
+	refuse          json.Value
 	drop            json.Value
 	set             json.Value
 	answer          json.Value
 	thinking        thinkingMode
-	keepReasoning   uint8
+	history         uint8
+	noList          bool
 	noStreamUsage   bool
 	cacheControl    bool
+	nineLetters     bool // of tool call ids
+	objectFormat    bool // response_format: json_object only
 }
 
 var (
-	errMaxTokensMember  = errors.New("options: max_tokens_member is neither max_tokens nor max_completion_tokens")
-	errThinking         = errors.New("options: thinking is none of effort, keep, drop")
-	errReasoningHistory = errors.New("options: reasoning_history holds a name that is none of reasoning_content, reasoning_details, thinking_blocks")
-	errKind             = errors.New("options: a member is of the wrong kind")
+	errMaxTokensMember = errors.New("options: max_tokens_member is neither max_tokens nor max_completion_tokens")
+	errThinking        = errors.New("options: thinking is none of effort, type, reasoning, enabled, template, keep, drop")
+	errHistory         = errors.New("options: reasoning_history holds a name that is none of reasoning_content, reasoning_details, thinking_blocks, reasoning, thinking_part")
+	errToolIDs         = errors.New("options: tool_ids is neither any nor nine_letters")
+	errFormat          = errors.New("options: response_format is neither json_schema nor json_object")
+	errKind            = errors.New("options: a member is of the wrong kind")
 )
 
 // parse reads options. Members that it does not know are another plugin's, or a newer one's.
@@ -53,6 +74,8 @@ func (o *options) parse(doc json.Value) error {
 	var (
 		r   json.Reader
 		err error
+		on  bool
+		at  int
 	)
 	r.Reset(doc)
 	for m := r.Object(); m.Next() && err == nil; {
@@ -65,15 +88,31 @@ func (o *options) parse(doc json.Value) error {
 		case "developer_role":
 			o.developerRole, err = text(&r)
 		case "stream_usage":
-			var on bool
 			on, err = boolean(&r)
 			o.noStreamUsage = !on
 		case "thinking":
-			o.thinking, err = parseThinking(&r)
+			at, err = choice(&r, thinkingModes[:], errThinking)
+			o.thinking = thinkingMode(at)
+		case "thinking_member":
+			o.thinkingMember, err = text(&r)
+		case "efforts":
+			o.efforts, err = texts(&r)
+		case "effort_off":
+			o.effortOff, err = text(&r)
 		case "reasoning_history":
-			o.keepReasoning, err = parseHistory(&r)
+			o.history, err = parseHistory(&r)
 		case "cache_control":
 			o.cacheControl, err = boolean(&r)
+		case "tool_ids":
+			at, err = choice(&r, []string{"any", "nine_letters"}, errToolIDs)
+			o.nineLetters = at == 1
+		case "response_format":
+			at, err = choice(&r, []string{"json_schema", "json_object"}, errFormat)
+			o.objectFormat = at == 1
+		case "rename":
+			o.rename, err = texts(&r)
+		case "refuse":
+			o.refuse, err = value(&r, json.Array)
 		case "drop":
 			o.drop, err = value(&r, json.Array)
 		case "set":
@@ -84,12 +123,62 @@ func (o *options) parse(doc json.Value) error {
 			o.path, err = text(&r)
 		case "models_path":
 			o.modelsPath, err = text(&r)
+		case "api_version":
+			o.apiVersion, err = text(&r)
+		case "list":
+			on, err = boolean(&r)
+			o.noList = !on
 		}
 	}
 	if err != nil {
 		return err
 	}
 	return r.End()
+}
+
+// effort is the upstream's name for an effort, empty if it has none.
+func (o *options) effort(effort []byte) []byte {
+	if len(effort) == 0 || !o.efforts.Exists() {
+		return effort
+	}
+	if name := o.efforts.Get(string(effort)); name.Exists() {
+		return name.Text()
+	}
+	return effort
+}
+
+// pathOf is a path of the upstream: the operator's, or the standard one, with the model in place of {model}.
+func (o *options) pathOf(own []byte, standard string, model []byte) string {
+	const place = "{model}"
+	if len(own) == 0 {
+		own = []byte(standard)
+	}
+	var path []byte
+	for len(own) > 0 {
+		if len(own) >= len(place) && string(own[:len(place)]) == place {
+			path, own = appendSegment(path, model), own[len(place):]
+			continue
+		}
+		path, own = append(path, own[0]), own[1:]
+	}
+	if len(o.apiVersion) > 0 {
+		path = appendSegment(append(path, "?api-version="...), o.apiVersion)
+	}
+	return string(path)
+}
+
+// appendSegment appends text as a part of a path or of a query: what has a meaning there is percent-encoded.
+func appendSegment(dst, text []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range text {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
+			dst = append(dst, c)
+		default:
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
 }
 
 func text(r *json.Reader) ([]byte, error) {
@@ -107,6 +196,17 @@ func boolean(r *json.Reader) (bool, error) {
 	return b, nil
 }
 
+// choice is the place of the string at hand among names.
+func choice(r *json.Reader, names []string, unknown error) (int, error) {
+	s := r.Inside()
+	for i, name := range names {
+		if s != nil && string(s) == name {
+			return i, nil
+		}
+	}
+	return 0, unknown
+}
+
 func value(r *json.Reader, kind json.Kind) (json.Value, error) {
 	if r.Kind() != kind {
 		return nil, errKind
@@ -114,33 +214,30 @@ func value(r *json.Reader, kind json.Kind) (json.Value, error) {
 	return r.Raw(), nil
 }
 
-func parseThinking(r *json.Reader) (thinkingMode, error) {
-	switch string(r.Inside()) {
-	case "effort":
-		return thinkingEffort, nil
-	case "keep":
-		return thinkingKeep, nil
-	case "drop":
-		return thinkingDrop, nil
+// texts is a table whose members are strings.
+func texts(r *json.Reader) (json.Value, error) {
+	table, err := value(r, json.Object)
+	if err != nil {
+		return nil, err
 	}
-	return 0, errThinking
-}
-
-func parseHistory(r *json.Reader) (keep uint8, err error) {
-	if r.Kind() != json.Array {
-		return 0, errReasoningHistory
-	}
-	for a := r.Array(); a.Next(); {
-		switch string(r.Inside()) {
-		case "reasoning_content":
-			keep |= keepContent
-		case "reasoning_details":
-			keep |= keepDetails
-		case "thinking_blocks":
-			keep |= keepBlocks
-		default:
-			err = errReasoningHistory
+	var in json.Reader
+	in.Reset(table)
+	for o := in.Object(); o.Next(); {
+		if in.Kind() != json.String {
+			return nil, errKind
 		}
 	}
-	return keep, err
+	return table, nil
+}
+
+func parseHistory(r *json.Reader) (forms uint8, err error) {
+	if r.Kind() != json.Array {
+		return 0, errHistory
+	}
+	for a := r.Array(); a.Next() && err == nil; {
+		var at int
+		at, err = choice(r, historyForms[:], errHistory)
+		forms |= 1 << at
+	}
+	return forms, err
 }

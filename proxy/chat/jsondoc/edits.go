@@ -8,7 +8,7 @@ import (
 
 // Limits of one set of edits. Beyond them an edit is not recorded and answers abi.StatusTooLarge.
 const (
-	MaxEdits     = 128      // edits
+	MaxEdits     = 1 << 13  // edits
 	MaxTargets   = 1 << 18  // places that all edits together touch
 	MaxEditPath  = 1 << 10  // bytes of a path
 	MaxEditBytes = 16 << 20 // bytes that all edits together put into the document, once for each place
@@ -73,7 +73,7 @@ type target struct {
 
 // Reset drops all edits and makes e ready for edits of d. A nil d only lets go of the document.
 func (e *Edits) Reset(d *Doc) {
-	const keepEdits, keepTargets, keepArena = MaxEdits, 8 << 10, 256 << 10
+	const keepEdits, keepTargets, keepArena = 128, 8 << 10, 256 << 10
 	e.d, e.parses = d, 0
 	if d != nil {
 		e.parses = d.parses

@@ -130,6 +130,7 @@ func (f *finder) nameTaken(v Value, object uint32) bool {
 func (f *finder) nameGiven(object, node uint32) bool {
 	e := f.e
 	for i := range e.edits {
+		e.d.visited++
 		x := &e.edits[i]
 		if x.op == opDelete || !bytes.Equal(e.bytes(x.name), e.bytes(f.x.name)) {
 			continue

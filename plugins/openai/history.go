@@ -1,0 +1,183 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// history edits what earlier turns hold: reasoning in the form that the upstream takes, ids of tool calls as it wants
+// them, and nothing of what only the gateway's own convention has. Of the messages only the members at hand are copied
+// into the plugin, and only where something depends on them.
+type history struct {
+	ids  toolIDs
+	path []byte // of the member at hand
+	out  json.Writer
+}
+
+// The forms that hold the reasoning as one text.
+const textForms = keepContent | asReasoning | asPart
+
+// edit returns a failure for a conversation that has more to be edited than one request may hold.
+func (h *history) edit(r *provider.Request, o *options) error {
+	h.ids.reset()
+	if r.Has(sdk.FlagCacheControl) && !o.cacheControl {
+		message := r.Delete("/messages/*/cache_control")
+		part := r.Delete("/messages/*/content/*/cache_control")
+		tool := r.Delete("/tools/*/cache_control")
+		if message || part || tool {
+			r.Warn(abi.WarnDropped, "cache_control")
+		}
+	}
+	reasoning := r.Has(sdk.FlagReasoningHistory)
+	rewrite := reasoning && o.history&textForms != 0
+	renumber := r.Has(sdk.FlagToolHistory) && o.nineLetters
+	for i := 0; (rewrite || renumber) && r.Exists(h.at(i, "")); i++ {
+		if rewrite && !h.reasoning(r, o, i) || renumber && !h.toolCalls(r, i) {
+			return sdk.Refuse("messages", "The conversation has more turns than this provider can be sent.")
+		}
+	}
+	if reasoning {
+		h.remove(r, o, rewrite)
+	}
+	return nil
+}
+
+// remove takes away the members that the upstream does not know. Where texts were kept, the other forms of the same
+// reasoning are not missed.
+func (h *history) remove(r *provider.Request, o *options, kept bool) {
+	for i, member := range historyForms[:3] {
+		if o.history&(1<<i) == 0 && r.Delete("/messages/*/"+member) && !kept {
+			r.Warn(abi.WarnDropped, "messages[]."+member)
+		}
+	}
+}
+
+// at is the path of a member of a message; of the message itself if member is empty. It is valid until the next call.
+func (h *history) at(i int, member string) string {
+	h.path = append(json.AppendInt(append(h.path[:0], "/messages/"...), int64(i)), member...)
+	return string(h.path)
+}
+
+// reasoning gives message i its reasoning as the upstream takes it. It returns false if there is no room for the edit.
+func (h *history) reasoning(r *provider.Request, o *options, i int) bool {
+	content := r.Get(h.at(i, "/reasoning_content"))
+	details := r.Get(h.at(i, "/reasoning_details"))
+	blocks := r.Exists(h.at(i, "/thinking_blocks"))
+	some := details.Kind() == json.Array && !asksNothing("", details)
+	switch {
+	case some && o.history&keepDetails != 0, blocks && o.history&keepBlocks != 0:
+		return true // the richer form says it all
+	case !content.Exists() && !some && !blocks:
+		return true
+	}
+	h.out.Reset()
+	h.out.Buf = append(h.out.Buf, '"')
+	switch {
+	case some:
+		h.appendTexts(details, o.answer.Get("reasoning_format"))
+	case !blocks: // blocks are another provider's
+		h.out.Buf = append(h.out.Buf, content.Inside()...)
+	}
+	if len(h.out.Buf) == 1 {
+		if content.Exists() && len(content.Inside()) > 0 || some || blocks {
+			r.Warn(abi.WarnDropped, "messages[].reasoning_content")
+		}
+		return !content.Exists() || r.Delete(h.at(i, "/reasoning_content"))
+	}
+	text := append(h.out.Buf, '"')
+	h.out.Buf = text
+	switch {
+	case o.history&keepContent != 0:
+		return string(content) == string(text) || r.Set(h.at(i, "/reasoning_content"), text)
+	case o.history&asReasoning != 0:
+		return r.Set(h.at(i, "/reasoning"), text)
+	}
+	return h.thinkingPart(r, i, text)
+}
+
+// appendTexts appends the text of reasoning_details, still escaped. Entries whose format names another provider are
+// left out: they are not this one's thoughts.
+func (h *history) appendTexts(details json.Value, own json.Value) {
+	var in json.Reader
+	in.Reset(details)
+	for a := in.Array(); a.Next(); {
+		var text, summary, format []byte
+		for o := in.Object(); o.Next(); {
+			switch string(in.Name()) {
+			case "text":
+				text = in.Inside()
+			case "summary":
+				summary = in.Inside()
+			case "format":
+				format = in.Inside()
+			}
+		}
+		if len(format) > 0 && string(format) != string(own.Inside()) {
+			continue
+		}
+		h.out.Buf = append(append(h.out.Buf, text...), summary...)
+	}
+}
+
+// thinkingPart makes the content of message i a list of parts that begins with its reasoning.
+func (h *history) thinkingPart(r *provider.Request, i int, reasoning []byte) bool {
+	content := r.Get(h.at(i, "/content"))
+	var w json.Writer
+	w.Array()
+	w.Object()
+	w.Name("type")
+	w.String("thinking")
+	w.Name("thinking")
+	w.Array()
+	writeText(&w, reasoning)
+	w.EndArray()
+	w.EndObject()
+	switch content.Kind() {
+	case json.String:
+		if len(content.Inside()) > 0 {
+			writeText(&w, content)
+		}
+	case json.Array:
+		var in json.Reader
+		in.Reset(content)
+		for a := in.Array(); a.Next(); {
+			w.Raw(in.Raw())
+		}
+	}
+	w.EndArray()
+	return r.Set(h.at(i, "/content"), w.Buf)
+}
+
+// writeText writes a text part. text is a JSON string.
+func writeText(w *json.Writer, text []byte) {
+	w.Object()
+	w.Name("type")
+	w.String("text")
+	w.Name("text")
+	w.Raw(text)
+	w.EndObject()
+}
+
+// toolCalls gives the tool calls of message i, and what they refer to, ids that the upstream takes.
+func (h *history) toolCalls(r *provider.Request, i int) bool {
+	if !h.toolID(r, h.at(i, "/tool_call_id")) {
+		return false
+	}
+	for k := 0; r.Exists(h.at(i, "/tool_calls") + "/" + string(json.AppendInt(nil, int64(k)))); k++ {
+		if !h.toolID(r, h.at(i, "/tool_calls")+"/"+string(json.AppendInt(nil, int64(k)))+"/id") {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *history) toolID(r *provider.Request, path string) bool {
+	id := r.Get(path).Text()
+	if id == nil {
+		return true
+	}
+	alias := h.ids.alias(string(id))
+	return alias == string(id) || r.SetText(path, []byte(alias))
+}

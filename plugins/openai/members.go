@@ -1,0 +1,131 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// refuse fails where the request asks for what the upstream cannot do, and removes what only looks so.
+func refuse(r *provider.Request, o *options) error {
+	var in json.Reader
+	in.Reset(o.refuse)
+	for a := in.Array(); a.Next(); {
+		name := string(in.Text())
+		value := r.Get(pointer([]byte(name)))
+		switch {
+		case name == "" || !value.Exists():
+		case asksNothing(name, value):
+			r.Delete(pointer([]byte(name)))
+		default:
+			return sdk.Refuse(name, "The provider does not support this parameter.")
+		}
+	}
+	if o.objectFormat && r.Has(sdk.FlagResponseFormat) && r.Get("/response_format/type").Is("json_schema") {
+		return sdk.Refuse("response_format", "The provider takes response_format of type json_object, not json_schema.")
+	}
+	return nil
+}
+
+// asksNothing says whether a member says no more than its absence would.
+func asksNothing(name string, v json.Value) bool {
+	switch v.Kind() {
+	case json.Null:
+		return true
+	case json.Bool:
+		on, _ := v.Bool()
+		return !on
+	case json.Number:
+		n, whole := v.Int()
+		return whole && (n == 0 || name == "n" && n == 1)
+	case json.String:
+		return v.Is("") || name == "tool_choice" && v.Is("auto")
+	case json.Array:
+		var in json.Reader
+		in.Reset(v)
+		for a := in.Array(); a.Next(); {
+			if name != "modalities" || string(in.Text()) != "text" {
+				return false
+			}
+		}
+		return true
+	case json.Object:
+		var in json.Reader
+		in.Reset(v)
+		return !in.Object().Next()
+	}
+	return false
+}
+
+// rename gives members the names that the upstream has for them. A member beside one that has its new name already is
+// removed: the client has said it in the upstream's own words.
+func rename(r *provider.Request, names json.Value) {
+	if !names.Exists() {
+		return
+	}
+	var in json.Reader
+	in.Reset(names)
+	for o := in.Object(); o.Next(); {
+		old := string(in.Name())
+		path := pointer([]byte(old))
+		if !r.Exists(path) {
+			continue
+		}
+		if !r.Rename(path, string(in.Text())) {
+			r.Delete(path)
+			r.Warn(abi.WarnDropped, old)
+		}
+	}
+}
+
+// drop removes what the operator says that the upstream does not take.
+func drop(r *provider.Request, members json.Value) {
+	if !members.Exists() {
+		return
+	}
+	var in json.Reader
+	in.Reset(members)
+	for a := in.Array(); a.Next(); {
+		name := string(in.Text())
+		if name == "" {
+			continue
+		}
+		path := name
+		if name[0] != '/' {
+			path = pointer([]byte(name))
+		}
+		if r.Delete(path) {
+			r.Warn(abi.WarnDropped, name)
+		}
+	}
+}
+
+// set gives members the values that the operator wants.
+func set(r *provider.Request, members json.Value) {
+	if !members.Exists() {
+		return
+	}
+	var in json.Reader
+	in.Reset(members)
+	for o := in.Object(); o.Next(); {
+		path := pointer(in.Name())
+		r.Set(path, in.Raw())
+	}
+}
+
+// pointer is the JSON pointer of a member of the body.
+func pointer(name []byte) string {
+	p := []byte{'/'}
+	for _, c := range name {
+		switch c {
+		case '~':
+			p = append(p, "~0"...)
+		case '/':
+			p = append(p, "~1"...)
+		default:
+			p = append(p, c)
+		}
+	}
+	return string(p)
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// Budgets from which on thinking becomes an effort of medium and of high.
+const (
+	mediumBudget = 4096
+	highBudget   = 16384
+)
+
+// wish is what the client wants of reasoning: what thinking says, which wins, and else what reasoning_effort says.
+type wish struct {
+	thinking bool // the member is there
+	off      bool
+	adaptive bool
+	budget   int64  // 0 if not said
+	effort   []byte // reasoning_effort as the client said it; empty if not
+}
+
+func wishOf(r *provider.Request) (w wish) {
+	if thinking := r.Get("/thinking"); thinking.Kind() == json.Object {
+		kind := thinking.Get("type")
+		w.thinking, w.off, w.adaptive = true, kind.Is("disabled"), kind.Is("adaptive")
+		w.budget, _ = thinking.Get("budget_tokens").Int()
+	} else if thinking.Exists() {
+		r.Delete("/thinking") // null
+	}
+	w.effort = r.Get("/reasoning_effort").Text()
+	return w
+}
+
+// effortOf is the effort that a budget stands for.
+func (w *wish) effortOf() string {
+	switch {
+	case w.budget >= highBudget:
+		return "high"
+	case w.budget > 0 && w.budget < mediumBudget:
+		return "low"
+	}
+	return "medium"
+}
+
+// editThinking says what the client wants of reasoning in the upstream's words. What becomes of reasoning_effort is
+// decided in one place, at the end, since of two edits of one member only one counts.
+func editThinking(r *provider.Request, o *options) {
+	w := wishOf(r)
+	effort, expressed := w.effort, false
+	switch {
+	case o.thinking == thinkingKeep:
+	case o.thinking == thinkingDrop:
+		if w.thinking {
+			r.Delete("/thinking")
+			r.Warn(abi.WarnDropped, "thinking")
+		}
+	case o.thinking == thinkingEffort:
+		effort = editEffort(r, o, &w)
+	case w.thinking || len(effort) > 0:
+		effort, expressed = editSwitch(r, o, &w)
+	}
+	setEffort(r, o, w.effort, effort, expressed)
+}
+
+// setEffort sends an effort by the upstream's name for it, or none. asked is the client's, which may have been
+// expressed in another member.
+func setEffort(r *provider.Request, o *options, asked, effort []byte, expressed bool) {
+	name := o.effort(effort)
+	switch {
+	case len(name) > 0 && string(name) == string(asked):
+	case len(name) > 0:
+		if string(effort) == string(asked) {
+			r.Warn(abi.WarnChanged, "reasoning_effort")
+		}
+		r.SetText("/reasoning_effort", name)
+	case r.Delete("/reasoning_effort") && len(asked) > 0 && !expressed:
+		r.Warn(abi.WarnDropped, "reasoning_effort")
+	}
+}
+
+// editEffort is for upstreams that know reasoning_effort only. It returns the effort.
+func editEffort(r *provider.Request, o *options, w *wish) []byte {
+	if !w.thinking {
+		return w.effort
+	}
+	r.Delete("/thinking")
+	switch {
+	case w.off && len(o.effortOff) > 0:
+		return o.effortOff
+	case w.off:
+		r.Warn(abi.WarnDropped, "thinking") // it may reason all the same
+		return nil
+	}
+	r.Warn(abi.WarnChanged, "thinking")
+	if w.adaptive && len(w.effort) > 0 {
+		return w.effort // what the client wants the model to adapt to
+	}
+	return []byte(w.effortOf())
+}
+
+// editSwitch is for upstreams with a switch of their own. It returns the effort to send beside it, and whether the
+// client's has been expressed by the switch. An effort of none switches reasoning off; any other effort alone says
+// nothing that the switch must repeat.
+func editSwitch(r *provider.Request, o *options, w *wish) (effort []byte, expressed bool) {
+	none := !w.thinking && string(w.effort) == "none"
+	off := w.off || none
+	if !off && (!w.thinking || w.adaptive) {
+		effort = w.effort
+	}
+	if o.thinking == thinkingReasoning {
+		if !w.thinking && r.Exists("/reasoning") {
+			return effort, none // the client has said it in the upstream's own words
+		}
+		r.Delete("/thinking")
+		r.Set("/reasoning", reasoning(w, off, o.effort(effort)))
+		return nil, none || len(effort) > 0
+	}
+	if !w.thinking && !none {
+		return effort, false
+	}
+	if w.budget > 0 && !off {
+		r.Warn(abi.WarnChanged, "thinking") // a switch has no budget
+	}
+	on := "true"
+	if off {
+		on = "false"
+	}
+	switch o.thinking {
+	case thinkingType:
+		kind := `{"type":"enabled"}`
+		if off {
+			kind = `{"type":"disabled"}`
+		}
+		r.Set("/thinking", []byte(kind))
+		return effort, none
+	case thinkingEnabled:
+		r.Set("/reasoning", []byte(`{"enabled":`+on+`}`))
+	case thinkingTemplate:
+		name := "enable_thinking"
+		if len(o.thinkingMember) > 0 {
+			name = string(o.thinkingMember)
+		}
+		if !r.Set("/chat_template_kwargs"+pointer([]byte(name)), []byte(on)) {
+			var w json.Writer
+			w.Object()
+			w.NameText([]byte(name))
+			w.Raw([]byte(on))
+			w.EndObject()
+			r.Set("/chat_template_kwargs", w.Buf)
+		}
+	}
+	r.Delete("/thinking")
+	return effort, none
+}
+
+// reasoning is the object of that name: a budget if the client said one, else an effort, else that it be on.
+func reasoning(w *wish, off bool, effort []byte) []byte {
+	var object json.Writer
+	object.Object()
+	switch {
+	case w.budget > 0 && !off:
+		object.Name("max_tokens")
+		object.Int(w.budget)
+	case len(effort) > 0:
+		object.Name("effort")
+		object.Text(effort)
+	default:
+		object.Name("enabled")
+		object.Bool(!off)
+	}
+	object.EndObject()
+	return object.Buf
+}
