@@ -12,7 +12,7 @@ func TestAnEventDoesNotAllocate(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		b := suite.Bind(t, h, form)
-		for name, data := range map[string][]byte{"text": textDelta, "tool": toolDelta, "thinking": thinking} {
+		for name, data := range map[string][]byte{"text": textEvent, "tool": toolEvent, "thinking": thinkingEvent, "members": spacedEvent} {
 			t.Run(form.String()+"/"+name, func(t *testing.T) {
 				a := attempt(t, b)
 				send(t, b, a, toolStart)

@@ -13,12 +13,15 @@ import (
 
 // Events as the API sends them, with the padding that it puts behind them.
 var (
-	deltaName = []byte("content_block_delta")
-	textDelta = []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" casual way to say hi"}          }`)
-	toolStart = []byte(`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_01N2eM4V43kGCDkq2Lw7ChWQ","name":"weather","input":{}}   }`)
-	toolDelta = []byte(`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"on\": \"Flor"}     }`)
-	thinking  = []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":" weather information for"}}`)
+	deltaName     = []byte("content_block_delta")
+	textEvent     = []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" casual way to say hi"}          }`)
+	toolStart     = []byte(`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_01N2eM4V43kGCDkq2Lw7ChWQ","name":"weather","input":{}}   }`)
+	toolEvent     = []byte(`{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"on\": \"Flor"}     }`)
+	thinkingEvent = []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":" weather information for"}}`)
 )
+
+// spacedEvent is a text event that is not written as the API writes it.
+var spacedEvent = []byte(`{"type": "content_block_delta","index":0,"delta":{"type":"text_delta","text":" casual way to say hi"}          }`)
 
 // attempt is one whose request has been sent.
 func attempt(tb testing.TB, b *plugin.Binding) *plugin.Attempt {
@@ -51,7 +54,7 @@ func BenchmarkEvent(b *testing.B) {
 	for _, kind := range []struct {
 		name string
 		data []byte
-	}{{"text", textDelta}, {"tool", toolDelta}, {"thinking", thinking}} {
+	}{{"text", textEvent}, {"tool", toolEvent}, {"thinking", thinkingEvent}, {"text read member by member", spacedEvent}} {
 		b.Run(kind.name, func(b *testing.B) {
 			a := attempt(b, binding)
 			send(b, binding, a, toolStart)

@@ -23,6 +23,10 @@ type event struct {
 // Event reads one event of a stream.
 func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 	r := &p.reader
+	if kind, key, inside := readPlain(r, e.Data); kind != otherDelta {
+		piece(a, kind, key, inside)
+		return nil
+	}
 	r.Reset(e.Data)
 	var ev event
 	ev.read(r)
@@ -106,25 +110,36 @@ func (ev *event) readDelta(r *json.Reader) {
 	}
 }
 
-// delta reads a piece of a block. Pieces of a block that is no tool call of the client's, such as the provider's own
+// piece takes a piece of a block. Those of a block that is no tool call of the client's, such as the provider's own
 // search, are for nobody: the gateway knows no call with that key and ignores its arguments.
-func (ev *event) delta(a *provider.Answer, key int32) {
-	switch string(ev.deltaType) {
-	case "text_delta":
-		if len(ev.text) > 0 {
-			a.Text(0, abi.EncodingEscaped, ev.text)
-		}
-	case "input_json_delta":
-		if len(ev.partialJSON) == 0 || a.ToolArguments(0, key, abi.EncodingEscaped, ev.partialJSON) {
+func piece(a *provider.Answer, kind deltaKind, key int32, inside []byte) {
+	if len(inside) == 0 {
+		return
+	}
+	switch kind {
+	case textDelta:
+		a.Text(0, abi.EncodingEscaped, inside)
+	case thinkingDelta:
+		a.Reasoning(0, abi.ReasoningText, key, abi.EncodingEscaped, inside)
+	case inputDelta:
+		if a.ToolArguments(0, key, abi.EncodingEscaped, inside) {
 			return
 		}
 		if s := loadState(a); s.emulate && s.block == key {
-			a.Text(0, abi.EncodingEscaped, ev.partialJSON)
+			a.Text(0, abi.EncodingEscaped, inside)
 		}
+	}
+}
+
+// delta reads a piece of a block.
+func (ev *event) delta(a *provider.Answer, key int32) {
+	switch string(ev.deltaType) {
+	case "text_delta":
+		piece(a, textDelta, key, ev.text)
+	case "input_json_delta":
+		piece(a, inputDelta, key, ev.partialJSON)
 	case "thinking_delta":
-		if len(ev.thinking) > 0 {
-			a.Reasoning(0, abi.ReasoningText, key, abi.EncodingEscaped, ev.thinking)
-		}
+		piece(a, thinkingDelta, key, ev.thinking)
 	case "signature_delta":
 		if len(ev.signature) > 0 {
 			a.Reasoning(0, abi.ReasoningSignature, key, abi.EncodingEscaped, ev.signature)

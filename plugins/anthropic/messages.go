@@ -125,13 +125,15 @@ func (t *translation) open(role string) {
 	t.role, t.wrote = role, true
 	t.bare = t.bare || role == "assistant"
 	t.results = false
-	w := t.w
-	w.Object()
-	w.Name("role")
-	w.String(role)
-	w.Name("content")
-	w.Array()
+	t.w.Object()
+	t.members(`"role":"`)
+	t.members(role)
+	t.members(`","content":[`)
 }
+
+// members appends members of an object, or a part of them, as they are written in the program: one step for what would
+// be five of the writer's.
+func (t *translation) members(s string) { t.w.Buf = append(t.w.Buf, s...) }
 
 func (t *translation) closeMessage() {
 	t.release()
@@ -167,18 +169,15 @@ func (t *translation) release() {
 
 // textBlock writes a block of text.
 func (t *translation) textBlock(inside []byte, cache json.Value) {
-	w := t.w
-	w.Object()
-	w.Name("type")
-	w.String("text")
-	w.Name("text")
-	w.Inside(inside)
+	t.w.Object()
+	t.members(`"type":"text","text":`)
+	t.w.Inside(inside)
 	t.cacheControl(cache)
-	w.EndObject()
+	t.w.EndObject()
 }
 
 func (t *translation) cacheControl(cache json.Value) {
-	if cache.Kind() == json.Object {
+	if len(cache) > 0 && cache.Kind() == json.Object {
 		t.w.Name("cache_control")
 		t.w.Raw(cache)
 	}
@@ -186,7 +185,7 @@ func (t *translation) cacheControl(cache json.Value) {
 
 // systemMessage notes the text of a system message, a block for each part, with its cache breakpoints.
 func (t *translation) systemMessage(m *message) {
-	if !m.parts.Exists() {
+	if m.parts == nil {
 		if !blank(m.text) {
 			t.system = append(t.system, block{m.text, m.cache})
 		}
@@ -207,7 +206,7 @@ func (t *translation) systemMessage(m *message) {
 
 // content writes a message's content as blocks. A message's own cache breakpoint goes to its last block.
 func (t *translation) content(m *message, role string) error {
-	if !m.parts.Exists() {
+	if m.parts == nil {
 		t.say(role, m.text, m.cache)
 		return nil
 	}
@@ -297,7 +296,9 @@ func (t *translation) assistantText(m *message) error {
 	if err := t.content(m, "assistant"); err != nil {
 		return err
 	}
-	t.say("assistant", m.refusal, nil)
+	if m.refusal != nil {
+		t.say("assistant", m.refusal, nil)
+	}
 	return nil
 }
 
@@ -308,9 +309,7 @@ func (t *translation) toolMessage(m *message) error {
 	t.open("user")
 	t.results = true
 	w.Object()
-	w.Name("type")
-	w.String("tool_result")
-	w.Name("tool_use_id")
+	t.members(`"type":"tool_result","tool_use_id":`)
 	t.toolID(m.callID)
 	cache := m.cache
 	opened := false
@@ -325,19 +324,21 @@ func (t *translation) toolMessage(m *message) error {
 		begin()
 		t.textBlock(m.text, nil)
 	}
-	var r json.Reader
-	r.Reset(m.parts)
-	for a, n := r.Array(), 0; a.Next(); n++ {
-		p := readPart(&r)
-		if p.cache.Exists() {
-			cache, p.cache = p.cache, nil
-		}
-		if p.blank() {
-			continue
-		}
-		begin()
-		if err := t.part(&p, "user", m, n); err != nil {
-			return err
+	if m.parts != nil {
+		var r json.Reader
+		r.Reset(m.parts)
+		for a, n := r.Array(), 0; a.Next(); n++ {
+			p := readPart(&r)
+			if p.cache.Exists() {
+				cache, p.cache = p.cache, nil
+			}
+			if p.blank() {
+				continue
+			}
+			begin()
+			if err := t.part(&p, "user", m, n); err != nil {
+				return err
+			}
 		}
 	}
 	if opened {

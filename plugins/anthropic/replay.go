@@ -20,6 +20,10 @@ func (th *thought) whole() bool { return len(th.signature) > 0 || len(th.data) >
 // thoughts reads the reasoning that a message brings back. What has no signature, or comes from another provider, is
 // left out: the provider would refuse it.
 func (t *translation) thoughts(m *message) []thought {
+	if m.details == nil && m.blocks == nil {
+		t.drop(m.thought, "messages[].reasoning_content")
+		return nil
+	}
 	var r json.Reader
 	t.all = t.all[:0]
 	r.Reset(m.details)

@@ -14,6 +14,9 @@ const noParameters = `{"type":"object","properties":{}}`
 // writeCalls writes the tool calls of an earlier answer, from the one numbered from up to to, -1 for all. The one
 // numbered marked has the message's cache breakpoint.
 func (t *translation) writeCalls(m *message, from, to, marked int) error {
+	if m.calls == nil {
+		return nil
+	}
 	var r json.Reader
 	r.Reset(m.calls)
 	for a, n := r.Array(), 0; a.Next(); n++ {
@@ -69,9 +72,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	w := t.w
 	t.open("assistant")
 	w.Object()
-	w.Name("type")
-	w.String("tool_use")
-	w.Name("id")
+	t.members(`"type":"tool_use","id":`)
 	t.toolID(id)
 	w.Name("name")
 	w.Inside(name)
