@@ -1,9 +1,12 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -17,7 +20,7 @@ const localKey = "sk-local"
 // banner tells a person what is being served, what is not and why, and what to type next.
 func banner(w io.Writer, cfg *config.Config, at net.Addr, took time.Duration) {
 	base := "http://" + reachable(at)
-	fmt.Fprintf(w, "\nReady in %s at %s/v1\n\n", took.Round(time.Millisecond), base)
+	fmt.Fprintf(w, "\nSluice %s serves %s/v1, ready after %s\n\n", versionText(), base, took.Round(time.Millisecond))
 
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  MODEL\tTARGETS")
@@ -50,8 +53,9 @@ func banner(w io.Writer, cfg *config.Config, at net.Addr, took time.Duration) {
 		fmt.Fprintln(w, "\n  No model can be used: see the providers that are off.")
 		return
 	}
-	fmt.Fprintf(w, "\nTry it:\n\n  curl %s/v1/chat/completions%s \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"stream\":true}'\n\n",
-		base, authorization(cfg), first)
+	authorization, note := credential(cfg, first)
+	fmt.Fprintf(w, "\nTry it%s:\n\n  curl -N %s/v1/chat/completions%s \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"stream\":true}'\n\n",
+		note, base, authorization, first)
 }
 
 // targets names the targets of a model that are on.
@@ -80,15 +84,30 @@ func offProviders(cfg *config.Config) []*config.Provider {
 	return off
 }
 
-// authorization is curl's option for a key. A secret is never printed.
-func authorization(cfg *config.Config) string {
-	switch {
-	case cfg.Server.Auth == config.AuthNone || len(cfg.Keys) == 0:
-		return ""
-	case string(cfg.Keys[0].Secret) == localKey:
-		return " -H 'Authorization: Bearer " + localKey + "'"
+// credential is curl's option for a key that may use the model, and what to know about it. A secret is never printed, but
+// for the one that everybody knows.
+func credential(cfg *config.Config, model string) (option, note string) {
+	if cfg.Server.Auth == config.AuthNone {
+		return "", ""
 	}
-	return ` -H "Authorization: Bearer $SLUICE_KEY"`
+	const variable = ` -H "Authorization: Bearer $SLUICE_KEY"`
+	theirs := sha256.Sum256([]byte(os.Getenv("SLUICE_KEY")))
+	for i := range cfg.Keys {
+		switch k := &cfg.Keys[i]; {
+		case !usable(k, model):
+		case string(k.Secret) == localKey:
+			return " -H 'Authorization: Bearer " + localKey + "'", ""
+		case k.Digest == theirs:
+			return variable, ""
+		}
+	}
+	return variable, ", with one of your keys in SLUICE_KEY"
+}
+
+func usable(k *config.Key, model string) bool {
+	now := time.Now()
+	return !k.Disabled && !now.Before(k.NotBefore) && (k.Expires.IsZero() || now.Before(k.Expires)) &&
+		slices.ContainsFunc(k.Models, func(g config.Glob) bool { return g.Match(model) })
 }
 
 // reachable is an address that a client on this machine can use.

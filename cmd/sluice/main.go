@@ -1,67 +1,68 @@
 // Command sluice is the gateway: it serves gateway.toml, checks it, and helps to write it.
 //
-// Only flags, wiring and what a person reads are here; package proxy is the gateway.
+// Only flags, wiring and what a person reads are here; package proxy is the gateway. Results go to the standard output;
+// errors, and all that serve says, to the standard error.
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-
-	"github.com/sluice-gateway/sluice/proxy"
-	"github.com/sluice-gateway/sluice/proxy/config"
-)
-
-// The exit codes.
-const (
-	exitFailed  = 1
-	exitUsage   = 2
-	exitInvalid = 3 // the configuration, or a plugin that it names, is not usable
 )
 
 // version is set by the linker.
 var version = ""
 
 func main() {
-	err := command().Execute()
-	if err == nil {
-		return
+	if err := command().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, describe(err))
+		os.Exit(exitCode(err))
 	}
-	fmt.Fprintln(os.Stderr, describe(err))
-	os.Exit(exitCode(err))
-}
-
-// command is the whole command line.
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "sluice",
-		Short: "An edge gateway for chat completions",
-		Long: "Sluice serves the OpenAI chat completions convention and answers through providers that sandboxed\n" +
-			"WebAssembly plugins translate for. `sluice serve` in a folder with a gateway.toml is all it takes.",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	o := &options{}
-	root.PersistentFlags().StringVarP(&o.config, "config", "c", configDefault(), "configuration file ($SLUICE_CONFIG)")
-	root.PersistentFlags().StringVar(&o.cache, "cache", cacheDefault(), "folder for compiled plugins, \"\" for none")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w\nTry `%s --help`", err, c.CommandPath())}
-	})
-	root.AddCommand(serveCommand(o), checkCommand(o), modelsCommand(o), keysCommand(), pluginCommand(o), versionCommand())
-	return root
 }
 
 // options are the flags that all commands share.
 type options struct{ config, cache string }
 
-func configDefault() string {
-	if path := os.Getenv("SLUICE_CONFIG"); path != "" {
-		return path
+// command is the whole command line.
+func command() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   "sluice",
+		Short: "An edge gateway for chat completions",
+		Long: "Sluice serves the OpenAI chat completions convention and answers through providers that sandboxed\n" +
+			"WebAssembly plugins translate for. `sluice serve` in a folder with a gateway.toml is all it takes.\n\n" +
+			"Exit codes: 0 done; 1 failed; 2 the command line makes no sense; 3 the configuration, or a plugin that it\n" +
+			"uses, is not usable.",
+		Example:       "  sluice serve\n  sluice check --config /etc/sluice/gateway.toml\n  sluice keys new team-a",
+		Version:       versionText(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	})
+	root.SetVersionTemplate("sluice {{.Version}}\n")
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	root.SetHelpCommand(helpCommand(root))
+	root.SetFlagErrorFunc(flagError)
+
+	o := &options{}
+	flags := root.PersistentFlags()
+	flags.StringVarP(&o.config, "config", "c", fromEnv("SLUICE_CONFIG", "gateway.toml"), "configuration file, $SLUICE_CONFIG")
+	flags.StringVar(&o.cache, "cache", fromEnv("SLUICE_CACHE", cacheDefault()), "folder for compiled plugins, $SLUICE_CACHE; \"\" for none")
+	root.AddCommand(serveCommand(o), checkCommand(o), modelsCommand(o), keysCommand(), pluginCommand(o), versionCommand())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			group(c)
+		}
 	}
-	return "gateway.toml"
+	return root
+}
+
+func fromEnv(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
 }
 
 func cacheDefault() string {
@@ -70,37 +71,4 @@ func cacheDefault() string {
 		return ""
 	}
 	return filepath.Join(dir, "sluice")
-}
-
-// usageError is a command line that makes no sense.
-type usageError struct{ error }
-
-// exitCode says how the process ends.
-func exitCode(err error) int {
-	var usage usageError
-	var invalid config.Errors
-	var build *proxy.BuildError
-	switch {
-	case errors.As(err, &usage):
-		return exitUsage
-	case errors.As(err, &invalid), errors.As(err, &build):
-		return exitInvalid
-	}
-	return exitFailed
-}
-
-// describe is an error as a person reads it. The errors of a configuration carry their places and stand for themselves.
-func describe(err error) string {
-	var invalid config.Errors
-	if errors.As(err, &invalid) {
-		return fmt.Sprintf("%v\n%s", invalid, count(len(invalid), "error"))
-	}
-	return "sluice: " + err.Error()
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

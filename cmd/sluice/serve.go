@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/telemetry"
@@ -23,81 +22,120 @@ import (
 // logPatience is how long the end of the process waits for a log output that blocks.
 const logPatience = 2 * time.Second
 
+// serving is what serve does besides what the configuration says.
+type serving struct {
+	*options
+	listen    string
+	quiet     bool
+	pluginLog bool
+}
+
 func serveCommand(o *options) *cobra.Command {
-	var quiet, pluginLog bool
+	s := &serving{options: o}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the gateway",
 		Long: "Serve the gateway that the configuration describes, until SIGINT or SIGTERM. Requests in flight get the\n" +
-			"configuration's shutdown_timeout to finish; a second signal ends the process at once.",
-		Example: "  sluice serve\n  sluice serve --config /etc/sluice/gateway.toml",
+			"configuration's shutdown_timeout to finish; a second signal cuts them off at once, and the exit code is 1.",
+		Example: "  sluice serve\n  sluice serve --config /etc/sluice/gateway.toml --listen 127.0.0.1:9000",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := load(o)
+			if s.listen != "" {
+				if err := config.CheckListen(s.listen); err != nil {
+					return usage(c, "--listen %q: %w", s.listen, err)
+				}
+			}
+			cfg, err := o.load(s.listen)
 			if err != nil {
 				return err
 			}
-			return serve(c.Context(), o, cfg, c.ErrOrStderr(), quiet, pluginLog)
+			return s.run(cfg, c.ErrOrStderr())
 		},
 	}
-	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on start")
-	c.Flags().BoolVar(&pluginLog, "plugin-log", false, "let plugins write to the log (at level debug)")
+	c.Flags().StringVarP(&s.listen, "listen", "l", "", "`address` to listen on, in place of the configuration's")
+	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print nothing but the log")
+	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "let plugins write to the log (at level debug)")
 	return c
 }
 
-func serve(ctx context.Context, o *options, cfg *config.Config, stderr io.Writer, quiet, pluginLog bool) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-
-	// The port first: whoever started a second gateway should know before anything is compiled.
-	ln, err := net.Listen("tcp", cfg.Server.Listen)
+func (s *serving) run(cfg *config.Config, stderr io.Writer) error {
+	// The port first: whoever starts a second gateway should know before anything is compiled.
+	ln, err := listen(cfg.Server.Listen)
 	if err != nil {
 		return err
 	}
+	// A log that nobody reads any more is no reason to stop serving.
+	signal.Ignore(syscall.SIGPIPE)
 	out := telemetry.NewWriter(stderr)
 	defer out.Close(logPatience)
 	log := newLogger(out, cfg.Server)
 	for _, w := range cfg.Warnings {
 		log.Warn("configuration", "text", w.Error())
 	}
-	began := time.Now()
-	if !quiet {
-		fmt.Fprintf(stderr, "Sluice %s, loading plugins (the first start compiles them) …\n", versionText())
+	person := stderr
+	if s.quiet {
+		person = io.Discard
 	}
-	s, err := proxy.New(ctx, proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: log, CacheDir: o.cache, PluginLog: pluginLog})
+	began := time.Now()
+	o := s.proxy(cfg, person, log)
+	o.PluginLog = s.pluginLog
+	gateway, err := proxy.New(context.Background(), o)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	if !quiet {
-		banner(stderr, cfg, ln.Addr(), time.Since(began))
-	}
+	// Until here a signal ends the process: there is nothing to finish.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	banner(person, cfg, ln.Addr(), time.Since(began))
 	log.Info("listening", "address", ln.Addr().String(), "ready_after", time.Since(began))
 
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ln) }()
+	go func() { served <- gateway.Serve(ln) }()
 	select {
 	case err := <-served:
-		s.Close()
+		gateway.Close()
 		return err
-	case <-ctx.Done():
+	case sig := <-signals:
+		log.Info("shutting down", "signal", sig.String(), "patience", cfg.Server.ShutdownTimeout)
 	}
-	// From here on a second signal has its default effect.
-	stop()
-	log.Info("shutting down", "patience", cfg.Server.ShutdownTimeout)
-	patience, cancel := context.WithTimeout(context.Background(), cfg.Server.ShutdownTimeout)
+	return shutdown(gateway, cfg.Server.ShutdownTimeout, signals, log)
+}
+
+var errSecondSignal = errors.New("requests in flight were cut off at the second signal")
+
+// shutdown lets what is in flight finish for as long as patience lasts, or until there is another signal. A third one
+// has its default effect.
+func shutdown(gateway *proxy.Server, patience time.Duration, signals chan os.Signal, log *slog.Logger) error {
+	hurried, hurry := context.WithCancelCause(context.Background())
+	defer hurry(nil)
+	ctx, cancel := context.WithTimeout(hurried, patience)
 	defer cancel()
-	if err := s.Shutdown(patience); err != nil {
-		log.Warn("requests were cut off", "error", err)
+	go func() {
+		select {
+		case <-signals:
+			signal.Stop(signals)
+			hurry(errSecondSignal)
+		case <-hurried.Done():
+		}
+	}()
+	err := gateway.Shutdown(ctx)
+	if err == nil {
+		return nil
+	}
+	log.Warn("requests were cut off", "why", context.Cause(ctx))
+	if errors.Is(context.Cause(ctx), errSecondSignal) {
+		return errSecondSignal
 	}
 	return nil
 }
 
-// load reads the configuration.
-func load(o *options) (*config.Config, error) {
-	return config.Load(o.config, config.Options{Env: os.LookupEnv, Bundled: plugins.Names()})
+func listen(address string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use, perhaps by another sluice: stop that one, or choose another address with --listen", address)
+	}
+	return ln, err
 }
 
 func newLogger(out io.Writer, s config.Server) *slog.Logger {
@@ -110,11 +148,4 @@ func newLogger(out io.Writer, s config.Server) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(out, o))
 	}
 	return slog.New(slog.NewTextHandler(out, o))
-}
-
-func noArguments(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments\nTry `%s --help`", c.CommandPath(), c.CommandPath())}
-	}
-	return nil
 }

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// update says to write what the commands print into testdata. The flag is that of package plugintest.
+func update() bool { return flag.Lookup("update").Value.String() == "true" }
+
+// script is a file of testdata: sections that begin with a line "-- name --".
+//
+// args is the command line (or several, a line each, that are to do the same), env the environment, bare whether the
+// binary is one without plugins; want, stdout and stderr are what is expected. All other sections are files in the
+// folder that it runs in. A path below ROOT is one of the repository.
+type script struct {
+	comment string
+	names   []string
+	text    map[string]string
+}
+
+var section = regexp.MustCompile(`(?m)^-- (\S+) --\n`)
+
+func parseScript(t *testing.T, data string) *script {
+	t.Helper()
+	s := &script{text: map[string]string{}}
+	marks := section.FindAllStringSubmatchIndex(data, -1)
+	if len(marks) == 0 {
+		t.Fatal("no section")
+	}
+	s.comment = data[:marks[0][0]]
+	for i, m := range marks {
+		end := len(data)
+		if i+1 < len(marks) {
+			end = marks[i+1][0]
+		}
+		name := data[m[2]:m[3]]
+		s.names = append(s.names, name)
+		s.text[name] = data[m[1]:end]
+	}
+	return s
+}
+
+func (s *script) set(name, text string) {
+	if _, ok := s.text[name]; !ok {
+		s.names = append(s.names, name)
+	}
+	s.text[name] = text
+}
+
+func (s *script) String() string {
+	var b strings.Builder
+	b.WriteString(s.comment)
+	for _, name := range s.names {
+		b.WriteString("-- " + name + " --\n" + s.text[name])
+	}
+	return b.String()
+}
+
+// steady are what differs from one run, one build or one machine to the next.
+var steady = []struct {
+	re *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`(?m)^(Loading plugin|Plugin) .*\n`), ""}, // how fast the machine is
+	{regexp.MustCompile(`sk-sluice-[A-Za-z0-9_-]{43}`), "KEY"},
+	{regexp.MustCompile(`[0-9a-f]{64}`), "SHA256"},
+	{regexp.MustCompile(`\d\.\d MB`), "N.N MB"},
+	{regexp.MustCompile(regexp.QuoteMeta(runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH)), "GO, OS/ARCH"},
+}
+
+// TestCommandLines runs testdata/*.txt.
+func TestCommandLines(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := parseScript(t, string(data))
+			dir := t.TempDir()
+			for name, text := range s.text {
+				switch name {
+				case "args", "env", "bare", "want", "stdout", "stderr":
+				default:
+					write(t, filepath.Join(dir, name), []byte(text))
+				}
+			}
+			_, bare := s.text["bare"]
+			out := strings.NewReplacer(cache(), "CACHE", root, "ROOT", dir, "DIR")
+			for i, line := range strings.Split(strings.TrimSpace(s.text["args"]), "\n") {
+				args := strings.Fields(strings.ReplaceAll(line, "ROOT", root))
+				got := run(t, binary(t, !bare), dir, strings.Fields(s.text["env"]), args)
+				for _, of := range [][2]string{{"want", "exit " + strconv.Itoa(got.exit) + "\n"}, {"stdout", got.stdout}, {"stderr", got.stderr}} {
+					section, text := of[0], out.Replace(of[1])
+					for _, r := range steady {
+						text = r.re.ReplaceAllString(text, r.to)
+					}
+					if i == 0 && update() {
+						s.set(section, text)
+					}
+					if want := s.text[section]; text != want {
+						t.Errorf("sluice %s: %s is\n%s\nwant\n%s", line, section, text, want)
+					}
+				}
+			}
+			if update() {
+				write(t, file, []byte(s.String()))
+			}
+		})
+	}
+}

@@ -1,0 +1,415 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
+)
+
+const shipped = "../../gateway.toml"
+
+// shippedPath is the configuration that ships, for a process that runs elsewhere.
+func shippedPath(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// do sends a request on a connection of its own.
+func do(t *testing.T, method, url, body string, headers ...string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ":")
+		req.Header.Set(name, strings.TrimSpace(value))
+	}
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func readAll(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// words cuts a command line as a shell does that knows quotes, variables in double ones, and lines that go on.
+func words(t *testing.T, line string, variables map[string]string) []string {
+	t.Helper()
+	var out []string
+	var word strings.Builder
+	in, quote := false, rune(0)
+	for _, c := range strings.ReplaceAll(line, "\\\n", "") + "\n" {
+		switch {
+		case quote != 0 && c == quote:
+			text := word.String()
+			if quote == '"' {
+				text = os.Expand(text, func(name string) string { return variables[name] })
+				word.Reset()
+				word.WriteString(text)
+			}
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '\'' || c == '"':
+			in, quote = true, c
+		case c == ' ' || c == '\n':
+			if in {
+				out = append(out, word.String())
+			}
+			word.Reset()
+			in = false
+		default:
+			in = true
+			word.WriteRune(c)
+		}
+	}
+	if quote != 0 {
+		t.Fatalf("a quote is open in %s", line)
+	}
+	return out
+}
+
+// TestTheStartMessageCanBeCopied does what a person does: starts it, and runs the command line that it shows.
+func TestTheStartMessageCanBeCopied(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		vars   []string
+		config string // in place of the one that ships
+		note   string // behind "Try it"
+		shell  map[string]string
+	}{
+		{"as it ships", nil, "", "", nil},
+		{"a key of one's own", []string{"SLUICE_KEY=sk-mine-0123456789abcdef"}, "", "", map[string]string{"SLUICE_KEY": "sk-mine-0123456789abcdef"}},
+		{"a key that the process does not know", nil, `
+[[keys]]
+name     = "old"
+secret   = "sk-local"
+disabled = true
+[[keys]]
+name   = "other"
+secret = "sk-other-0123456789abcdef"
+[providers.demo]
+plugin = "demo"
+[[models]]
+id      = "demo"
+targets = [{ provider = "demo", model = "demo" }]
+`, ", with one of your keys in SLUICE_KEY", map[string]string{"SLUICE_KEY": "sk-other-0123456789abcdef"}},
+		{"nobody needs a key", nil, `
+[providers.demo]
+plugin = "demo"
+[[models]]
+id      = "demo"
+targets = [{ provider = "demo", model = "demo" }]
+`, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, path := t.TempDir(), shippedPath(t)
+			if c.config != "" {
+				path = filepath.Join(dir, "gateway.toml")
+				write(t, path, []byte(c.config))
+			}
+			p := start(t, dir, c.vars, "serve", "--config", path, "--listen", "127.0.0.1:0")
+			p.await("Try it" + c.note + ":")
+			line := p.await("curl")
+			for strings.HasSuffix(line, `\`) {
+				line += "\n" + p.await("")
+			}
+			for _, key := range []string{"mine-0123", "other-0123"} {
+				if strings.Contains(line, key) {
+					t.Errorf("a secret is shown: %s", line)
+				}
+			}
+			args := words(t, line, c.shell)
+			var url, body string
+			var headers []string
+			for i := 1; i < len(args); i++ {
+				switch args[i] {
+				case "-N":
+				case "-H":
+					i++
+					headers = append(headers, args[i])
+				case "-d":
+					i++
+					body = args[i]
+				default:
+					url = args[i]
+				}
+			}
+			resp := do(t, "POST", url, body, headers...)
+			answer := readAll(t, resp)
+			if resp.StatusCode != 200 || !strings.HasSuffix(answer, "data: [DONE]\n\n") || !strings.Contains(answer, `"content":`) {
+				t.Errorf("%s\ngives %d %s", line, resp.StatusCode, answer)
+			}
+			base := p.ready()
+			if !strings.HasPrefix(url, base+"/v1/") {
+				t.Errorf("it shows %s and listens at %s", url, base)
+			}
+			p.signal(syscall.SIGTERM)
+			if exit := p.wait(); exit != 0 {
+				t.Errorf("exit %d", exit)
+			}
+		})
+	}
+}
+
+func TestTheStartMessageSaysWhatIsOnAndOff(t *testing.T) {
+	p := start(t, t.TempDir(), []string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, "serve", "--config", shippedPath(t), "--listen", "127.0.0.1:0")
+	base := p.ready()
+	said := strings.Join(p.seen, "\n")
+	for _, want := range []string{
+		"Sluice v1.2.3 serves " + base + "/v1, ready after ", "  demo ", "demo/demo-a, demo/demo-b", "openai/gpt-5.4-mini", "demo/demo (fallback)",
+		"and what openai lists", "anthropic: ANTHROPIC_API_KEY is not set", "ollama: OLLAMA_BASE_URL is not set",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+	for _, bad := range []string{"sk-canary", "openai: ", "claude-"} {
+		if strings.Contains(said, bad) {
+			t.Errorf("it says %q:\n%s", bad, said)
+		}
+	}
+	p.signal(os.Interrupt)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+}
+
+func TestQuietIsTheLogOnly(t *testing.T) {
+	p := start(t, t.TempDir(), nil, "serve", "-q", "--config", shippedPath(t), "--listen", "127.0.0.1:0")
+	p.ready()
+	p.signal(syscall.SIGTERM)
+	exit := p.wait()
+	for _, line := range p.seen {
+		if !strings.HasPrefix(line, "time=") {
+			t.Errorf("it says %q", line)
+		}
+	}
+	if exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+}
+
+// TestFaults88_SecondStartOnAUsedPort says so before anything is compiled.
+func TestFaults88_SecondStartOnAUsedPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	address, fresh := ln.Addr().String(), filepath.Join(t.TempDir(), "cache")
+	got := run(t, binary(t, true), t.TempDir(), nil, []string{"serve", "--config", shippedPath(t), "--listen", address, "--cache", fresh})
+	want := ended{1, "", "sluice: " + address + " is in use, perhaps by another sluice: stop that one, or choose another address with --listen\n"}
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if _, err := os.Stat(fresh); !os.IsNotExist(err) {
+		t.Errorf("the cache was opened: %v", err)
+	}
+}
+
+// TestFaults79_KilledAndStartedAgain ends a process without warning while it compiles, and while it serves.
+func TestFaults79_KilledAndStartedAgain(t *testing.T) {
+	fresh := filepath.Join(t.TempDir(), "cache")
+	args := []string{"serve", "--config", shippedPath(t), "--listen", "127.0.0.1:0", "--cache", fresh}
+	compiling := start(t, t.TempDir(), nil, args...)
+	awaitEntry(t, compiling, fresh)
+	compiling.signal(syscall.SIGKILL)
+	if exit := compiling.wait(); exit != -1 {
+		t.Errorf("exit %d", exit)
+	}
+	for range 2 {
+		p := start(t, t.TempDir(), nil, args...)
+		base := p.ready()
+		if resp := do(t, "POST", base+"/v1/chat/completions", hello, "Authorization: Bearer sk-local", "Content-Type: application/json"); resp.StatusCode != 200 {
+			t.Errorf("%d %s", resp.StatusCode, readAll(t, resp))
+		}
+		p.signal(syscall.SIGKILL)
+		p.wait()
+	}
+}
+
+const hello = `{"model":"demo","messages":[{"role":"user","content":"Hello"}]}`
+
+// awaitEntry waits until something is in a folder.
+func awaitEntry(t *testing.T, p *process, dir string) {
+	t.Helper()
+	deadline := time.Now().Add(proxytest.Patience)
+	for time.Now().Before(deadline) {
+		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+			return
+		}
+		select {
+		case err := <-p.end:
+			t.Fatalf("it ended: %v", err)
+		default:
+		}
+	}
+	t.Fatalf("nothing comes into %s", dir)
+}
+
+// heldStream starts a gateway with a provider that sends a word and then waits for proceed, and a stream that has had
+// that word.
+func heldStream(t *testing.T, patience string, proceed <-chan struct{}) (p *process, stream *bufio.Reader) {
+	t.Helper()
+	const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(fmt.Sprintf(event, `{"content":"Hel"}`)),
+		upstreamtest.Wait(proceed),
+		upstreamtest.Chunk(fmt.Sprintf(event, `{"content":"lo"},"finish_reason":"stop"`), "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "gateway.toml"), fmt.Appendf(nil, `
+[server]
+shutdown_timeout = %q
+heartbeat        = "100ms"
+[providers.up]
+plugin   = "openai"
+base_url = %q
+[[models]]
+id      = "m"
+targets = [{ provider = "up", model = "m" }]
+`, patience, provider.URL()))
+	p = start(t, dir, nil, "serve", "--listen", "127.0.0.1:0")
+	base := p.ready()
+	resp := do(t, "POST", base+"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`, "Content-Type: application/json")
+	stream = bufio.NewReader(resp.Body)
+	for {
+		line, err := stream.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the stream ends with %v", err)
+		}
+		if strings.Contains(line, `"Hel"`) {
+			return p, stream
+		}
+	}
+}
+
+func TestFaults77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
+	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+		t.Run(sig.String(), func(t *testing.T) {
+			proceed := make(chan struct{})
+			p, stream := heldStream(t, "1m", proceed)
+			p.signal(sig)
+			p.await(`msg="shutting down"`)
+			close(proceed)
+			rest, err := io.ReadAll(stream)
+			if err != nil || !strings.Contains(string(rest), `"lo"`) || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
+				t.Errorf("%v: the stream ends with %q", err, rest)
+			}
+			if exit := p.wait(); exit != 0 {
+				t.Errorf("exit %d:\n%s", exit, strings.Join(p.seen, "\n"))
+			}
+		})
+	}
+}
+
+func TestFaults77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
+	p, stream := heldStream(t, "50ms", nil)
+	p.signal(syscall.SIGTERM)
+	wantCut(t, stream)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit %d:\n%s", exit, strings.Join(p.seen, "\n"))
+	}
+}
+
+func TestFaults78_TheSecondSignalCuts(t *testing.T) {
+	p, stream := heldStream(t, "1h", nil)
+	p.signal(syscall.SIGTERM)
+	p.await(`msg="shutting down"`)
+	p.signal(syscall.SIGTERM)
+	wantCut(t, stream)
+	exit := p.wait()
+	if said := strings.Join(p.seen, "\n"); exit != 1 || !strings.HasSuffix(said, "sluice: requests in flight were cut off at the second signal") {
+		t.Errorf("exit %d:\n%s", exit, said)
+	}
+}
+
+// wantCut reads a stream that ends with an error frame, and with nothing that looks complete.
+func wantCut(t *testing.T, stream *bufio.Reader) {
+	t.Helper()
+	rest, err := io.ReadAll(stream)
+	if err != nil || !strings.Contains(string(rest), `"code":"gateway_shutdown"`) || strings.Contains(string(rest), "[DONE]") || strings.Contains(string(rest), `"finish_reason":"`) {
+		t.Errorf("%v: the stream ends with %q", err, rest)
+	}
+}
+
+// TestFaults85_ALogThatNobodyReads has the reader of the standard error stop, and go away: requests are served on.
+func TestFaults85_ALogThatNobodyReads(t *testing.T) {
+	for name, leave := range map[string]bool{"stops": false, "goes away": true} {
+		t.Run(name, func(t *testing.T) {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			cmd := exec.Command(binary(t, true), "serve", "-q", "--config", shippedPath(t), "--listen", "127.0.0.1:0")
+			cmd.Env, cmd.Stderr = environment(), w
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			defer cmd.Process.Kill()
+			line, err := bufio.NewReaderSize(r, 16).ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, address, _ := strings.Cut(line, "address=")
+			address, _, _ = strings.Cut(address, " ")
+			if leave {
+				r.Close()
+			}
+			// The lines of a thousand requests with long names do not fit into a pipe.
+			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+			defer client.CloseIdleConnections()
+			for range 1000 {
+				req, err := http.NewRequest("GET", "http://"+address+"/v1/models", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("X-Request-Id", strings.Repeat("x", 128))
+				req.Header.Set("Authorization", "Bearer sk-local")
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if body := readAll(t, resp); resp.StatusCode != 200 {
+					t.Fatalf("%d %s", resp.StatusCode, body)
+				}
+				resp.Body.Close()
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if exit := exitOf(t, cmd.Wait()); exit != 0 {
+				t.Errorf("exit %d", exit)
+			}
+		})
+	}
+}
