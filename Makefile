@@ -12,7 +12,7 @@ RACE     ?= $(if $(shell command -v $$($(GO) env CC)),-race)
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins test lint bench fuzz check clean $(BUNDLED:%=plugin-%)
+.PHONY: help run build plugins test test-node lint bench fuzz check clean $(BUNDLED:%=plugin-%)
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -31,9 +31,15 @@ $(BUNDLED:%=plugin-%): plugin-%:
 test: plugins ## run all tests, under the race detector where there is a C compiler
 	$(GO) test $(RACE) -timeout 15m ./...
 
+test-node: ## run the official Node client and the AI SDK against the gateway, where there is Node
+	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then echo "Node is not installed: its clients are not tested"; exit 0; fi; \
+	mkdir -p bin/node && cp proxy/testdata/node/package*.json bin/node/ && npm ci --prefix bin/node --no-audit --no-fund --loglevel error && \
+	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run TestNodeClients -v ./proxy
+
 lint: ## check formatting, go vet (host and guests) and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'd:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
+	$(GO) vet -tags node ./proxy
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./sdk/json ./sdk/provider ./sdk/router $(BUNDLED:%=./plugins/%)
 	$(GO) tool staticcheck ./...
 
