@@ -62,13 +62,19 @@ func (l *loader) pluginOf(t *table) string {
 	if n == nil {
 		return ""
 	}
+	return l.pluginNamed(t, n, "plugin", name, show(n))
+}
+
+// pluginNamed is the plugin called name, which is asked for by the value n of a member; shown is how an error writes
+// the name.
+func (l *loader) pluginNamed(t *table, n *node, member, name, shown string) string {
 	if _, ok := l.plugins[name]; !ok {
 		if !slices.Contains(l.o.Bundled, name) {
 			known := slices.Clone(l.o.Bundled)
 			for _, p := range l.cfg.Plugins {
 				known = append(known, p.Name)
 			}
-			t.fail(n, "plugin", "unknown plugin %s%s; a file is declared in [plugins.NAME]", show(n), suggest(name, known))
+			t.fail(n, member, "unknown plugin %s%s; a file is declared in [plugins.NAME]", shown, suggest(name, known))
 			return ""
 		}
 		l.addPlugin(Plugin{Name: name, Isolation: IsolationShared})

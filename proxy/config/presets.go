@@ -1,8 +1,11 @@
 package config
 
-// preset is what the gateway knows about a bundled provider plugin: the defaults of the providers that use it.
+// preset is what the gateway knows about a bundled provider plugin, or about an upstream that one speaks to: the
+// defaults of the providers that use it.
 type preset struct {
-	local   bool // it answers by itself: no base_url, no credential
+	plugin  string // of an upstream's: the plugin that speaks to it
+	baseURL string // of an upstream that has one address for everybody
+	local   bool   // it answers by itself: no base_url, no credential
 	auth    Auth
 	paths   []string
 	headers []string

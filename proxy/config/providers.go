@@ -18,8 +18,8 @@ func (l *loader) providerTables(t table) {
 
 func (l *loader) provider(name string, t *table) {
 	p := Provider{Name: name, Pos: t.position()}
-	p.Plugin = l.pluginOf(t)
-	set, bundled := presets[p.Plugin]
+	plugin, set, known := l.presetOf(t)
+	p.Plugin = plugin
 	for _, m := range []string{"file", "sha256"} {
 		if t.has(m) {
 			t.fail(t.look(m), m, "a file is declared in [plugins.NAME], and named here with plugin = %q", "NAME")
@@ -28,7 +28,7 @@ func (l *loader) provider(name string, t *table) {
 	if !t.bool("enabled", true) {
 		p.Off = "enabled is false"
 	}
-	l.baseURL(t, &p, bundled && !set.local)
+	l.baseURL(t, &p, set.baseURL, known && !set.local)
 	l.auth(t, &p, set.auth)
 	timeouts(t, &p.Timeout)
 	l.listModels(t, &p)
@@ -69,9 +69,12 @@ func (l *loader) provider(name string, t *table) {
 }
 
 // baseURL reads base_url and allow_private. An empty base_url switches the provider off; one that is not written is an
-// error where the plugin is known to need it.
-func (l *loader) baseURL(t *table, p *Provider, needed bool) {
+// error where the plugin is known to need it, unless there is a standard one.
+func (l *loader) baseURL(t *table, p *Provider, standard string, needed bool) {
 	raw, n := t.text("base_url")
+	if standard != "" && !t.has("base_url") {
+		raw, n = standard, &node{kind: kindString, offset: t.offset(nil), text: standard}
+	}
 	private, given := false, t.take("allow_private", kindBool)
 	switch {
 	case n == nil && !t.has("base_url"):
@@ -156,66 +159,6 @@ func privateHost(host string) (private, closed bool) {
 	return ip.IsLoopback() || ip.IsPrivate(), ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified()
 }
 
-// auth reads the credential. Without the table none is sent; an empty secret switches the provider off.
-func (l *loader) auth(t *table, p *Provider, standard Auth) {
-	a := t.table("auth")
-	if !a.exists() {
-		return
-	}
-	header, h := a.text("header")
-	query, q := a.text("query")
-	prefix, x := a.text("prefix")
-	switch {
-	case h != nil && q != nil:
-		a.fail(q, "query", "write header or query, not both")
-	case h != nil:
-		if err := checkCredentialHeader(header); err != nil {
-			a.fail(h, "header", "%s: %v", show(h), err)
-		}
-		p.Auth.Header = header
-		if strings.EqualFold(header, "authorization") {
-			p.Auth.Prefix = "Bearer "
-		}
-	case q != nil:
-		if query == "" || url.QueryEscape(query) != query {
-			a.fail(q, "query", "%s is no name of a query member", show(q))
-		}
-		p.Auth.Query = query
-	case standard.Header != "":
-		p.Auth = standard
-	default:
-		p.Auth = Auth{Header: "Authorization", Prefix: "Bearer "}
-	}
-	if x != nil {
-		if q != nil {
-			a.fail(x, "prefix", "belongs to a header, not to a query member")
-		}
-		for _, c := range []byte(prefix) {
-			if c < ' ' || c >= 0x7f {
-				a.fail(x, "prefix", "must have printable ASCII characters only")
-				break
-			}
-		}
-		p.Auth.Prefix = prefix
-	}
-	secret, s := a.text("secret")
-	switch {
-	case s == nil && !a.has("secret"):
-		a.fail(nil, "secret", `is missing; leave auth out where no credential is needed`)
-	case s == nil:
-	default:
-		l.credential(s)
-		if err := checkSecret(secret); err != nil {
-			a.fail(s, "secret", "%v", err)
-		}
-		if secret == "" && p.Off == "" {
-			p.Off = s.unset("auth.secret")
-		}
-		p.Auth.Secret = Secret(secret)
-	}
-	a.finish()
-}
-
 func timeouts(t *table, out *Timeout) {
 	limits := t.table("timeout")
 	out.Connect = limits.duration("connect", 3*time.Second, time.Millisecond, hour)
@@ -263,17 +206,6 @@ func checkPluginHeader(s, credential string) error {
 	case slices.Contains(ownHeaders, lower), strings.HasPrefix(lower, "x-amz-"), strings.HasPrefix(lower, "x-forwarded-"),
 		credential != "" && strings.EqualFold(s, credential):
 		return rule("a plugin must not set this header")
-	}
-	return nil
-}
-
-func checkCredentialHeader(s string) error {
-	lower := strings.ToLower(s)
-	if !headerName(s) {
-		return rule("is no name of a header")
-	}
-	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(ownHeaders, lower) {
-		return rule("a credential cannot be sent in this header")
 	}
 	return nil
 }
