@@ -61,14 +61,6 @@ func readPlain(r *json.Reader, data []byte) (kind deltaKind, index int32, inside
 	return kind, index, inside
 }
 
-// cut is bytes.CutPrefix for a prefix in the program.
-func cut(s []byte, prefix string) (rest []byte, ok bool) {
-	if len(s) < len(prefix) || string(s[:len(prefix)]) != prefix {
-		return nil, false
-	}
-	return s[len(prefix):], true
-}
-
 // closesTwice says whether s closes two objects and holds nothing else. The API pads its events in front of the second
 // brace.
 func closesTwice(s []byte) bool {

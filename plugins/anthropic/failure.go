@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -51,7 +49,7 @@ func failure(e json.Value, status int) error {
 	case abi.FailInvalidRequest:
 		// What is wrong is said in words only.
 		for _, known := range refusals {
-			if bytes.Contains(message, []byte(known.words)) {
+			if index(message, known.words) >= 0 {
 				f.Kind = known.fail
 			}
 		}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -356,7 +354,7 @@ const escapedID = "call_x_"
 // another spelling, the same for the call and for its result. No two ids get the same one: an id that looks like a new
 // spelling is spelled anew itself.
 func (t *translation) toolID(id []byte) {
-	if word(id) && !bytes.HasPrefix(id, []byte(escapedID)) {
+	if word(id) && !hasPrefix(id, escapedID) {
 		t.w.Text(id)
 		return
 	}

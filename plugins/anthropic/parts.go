@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -100,7 +98,7 @@ func (t *translation) media(p *part, from []byte, role, param string) error {
 	switch head, rest, isData := splitDataURL(from); {
 	case isData:
 		mediaType, data = head, rest
-	case bytes.HasPrefix(from, []byte("https://")) || bytes.HasPrefix(from, []byte("http://")):
+	case hasPrefix(from, "https://") || hasPrefix(from, "http://"):
 		address = from
 	case p.isFile():
 		mediaType, data = []byte("application/pdf"), from
@@ -110,7 +108,7 @@ func (t *translation) media(p *part, from []byte, role, param string) error {
 	case address != nil:
 	case len(mediaType) == 0:
 		return invalid("invalid_value", param, "Expected a data URL with base64 data, or an http or https URL.")
-	case !document && !bytes.HasPrefix(mediaType, []byte("image/")):
+	case !document && !hasPrefix(mediaType, "image/"):
 		return unsupported(param, "This provider takes images and PDF documents only.")
 	case !base64Valid(data):
 		return invalid("invalid_base64", param, "The data is not valid base64.")
@@ -155,17 +153,18 @@ func (t *translation) media(p *part, from []byte, role, param string) error {
 // splitDataURL cuts data:TYPE;base64,DATA (RFC 2397). ok says that it is a data URL; the type of one without base64 is
 // empty.
 func splitDataURL(u []byte) (mediaType, data []byte, ok bool) {
-	rest, ok := bytes.CutPrefix(u, []byte("data:"))
+	const mark = ";base64"
+	rest, ok := cut(u, "data:")
 	if !ok {
 		return nil, nil, false
 	}
-	head, data, _ := bytes.Cut(rest, []byte{','})
-	mediaType, isBase64 := bytes.CutSuffix(head, []byte(";base64"))
-	if !isBase64 {
+	comma := index(rest, ",")
+	if comma < len(mark) || string(rest[comma-len(mark):comma]) != mark {
 		return nil, nil, true
 	}
-	if i := bytes.IndexByte(mediaType, ';'); i >= 0 {
+	mediaType = rest[:comma-len(mark)]
+	if i := index(mediaType, ";"); i >= 0 {
 		mediaType = mediaType[:i]
 	}
-	return mediaType, data, true
+	return mediaType, rest[comma+1:], true
 }

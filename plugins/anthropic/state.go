@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/binary"
-
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
@@ -33,21 +31,39 @@ func loadState(a *provider.Answer) state {
 	return state{
 		emulate: p[0]&1 != 0,
 		whole:   p[0]&2 != 0,
-		block:   int32(binary.LittleEndian.Uint32(p[1:])),
-		from:    int64(binary.LittleEndian.Uint64(p[5:])),
+		block:   int32(load(p[1:5])),
+		from:    int64(load(p[5:13])),
 		cited:   p[stateHead:],
 	}
 }
 
 func (s *state) keep(a *provider.Answer) {
-	p := make([]byte, stateHead, stateHead+len(s.cited))
+	p := make([]byte, 0, stateHead+len(s.cited))
+	flags := byte(0)
 	if s.emulate {
-		p[0] |= 1
+		flags |= 1
 	}
 	if s.whole {
-		p[0] |= 2
+		flags |= 2
 	}
-	binary.LittleEndian.PutUint32(p[1:], uint32(s.block))
-	binary.LittleEndian.PutUint64(p[5:], uint64(s.from))
+	p = store(append(p, flags), uint64(uint32(s.block)), 4)
+	p = store(p, uint64(s.from), 8)
 	a.SetState(append(p, s.cited...))
+}
+
+// load reads a number of up to eight bytes, the lowest first. The package encoding/binary would bring reflection into the
+// module, a tenth of its size.
+func load(p []byte) (n uint64) {
+	for i, c := range p {
+		n |= uint64(c) << (8 * i)
+	}
+	return n
+}
+
+func store(p []byte, n uint64, size int) []byte {
+	for range size {
+		p = append(p, byte(n))
+		n >>= 8
+	}
+	return p
 }

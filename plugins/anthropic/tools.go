@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -61,9 +59,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	if string(kind) != "function" {
 		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
 	}
-	input := json.Value(bytes.TrimSpace(arguments))
+	input := json.Value(arguments)
 	switch {
-	case len(input) == 0:
+	case blankJSON(input):
 		input = json.Value("{}")
 	case input.Kind() != json.Object || !input.Valid():
 		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
@@ -83,13 +81,23 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	return nil
 }
 
+// blankJSON says whether there is nothing but what JSON takes for white space.
+func blankJSON(v json.Value) bool {
+	for _, c := range v {
+		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
 // maxCalled is how many tools a history is searched for.
 const maxCalled = 128
 
 // appendNew appends a name that is not there yet.
 func appendNew(names [][]byte, name []byte) [][]byte {
 	for _, known := range names {
-		if bytes.Equal(known, name) {
+		if string(known) == string(name) {
 			return names
 		}
 	}
