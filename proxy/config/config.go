@@ -27,7 +27,9 @@ type Options struct {
 	Env     func(name string) (value string, ok bool) // nil: no variable is set
 	Bundled []string                                  // the names of the plugins that are built into the binary
 	Now     time.Time                                 // for warnings about expired keys; zero: time.Now()
-	Listen  string                                    // what server.listen is, whatever the file says; "": what the file says
+	// ReadFile reads a file that a provider's credential may be in, to find out whether it is; nil: from the disk.
+	ReadFile func(name string) ([]byte, error)
+	Listen   string // what server.listen is, whatever the file says; "": what the file says
 }
 
 // Config is a whole configuration. Options and Settings, which plugins read, hold no credential.
@@ -111,12 +113,33 @@ type Provider struct {
 	Pos          Position
 }
 
-// Auth says how a provider's credential is sent: in a header behind Prefix, or in a query member.
+// Auth is a provider's credential: a secret and how it is sent, in a header behind Prefix or in a query member, or what
+// requests are signed with, or where a token comes from.
 type Auth struct {
 	Header string
 	Prefix string
 	Query  string
-	Secret Secret // "": no credential is sent
+	Secret Secret // "": no secret is sent
+	AWS    *AWS
+	Google *Google
+}
+
+// AWS is a signature of AWS. Its keys are these, or those of the profile, or where there is neither, those that the
+// SDK's default chain finds.
+type AWS struct {
+	Region          string // never empty where the provider is on
+	Service         string
+	Profile         string
+	AccessKeyID     Secret
+	SecretAccessKey Secret
+	SessionToken    Secret // may be empty
+}
+
+// Google says where a token of Google comes from.
+type Google struct {
+	File     string   // of credentials; "": the machine's metadata server
+	Metadata string   // the metadata server's host; "": the usual one
+	Scopes   []string // empty: the usual one
 }
 
 // Timeout holds the limits of one attempt at a provider. All are positive.
@@ -212,6 +235,9 @@ func Load(path string, o Options) (*Config, error) {
 func Parse(name string, data []byte, o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
+	}
+	if o.ReadFile == nil {
+		o.ReadFile = readCredentialFile
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()

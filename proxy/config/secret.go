@@ -41,6 +41,12 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // LogValue serves log/slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
+// Format is there because fmt prints what a pointer leads to, without a look at the methods of its parts, under a verb that
+// does not fit a pointer.
+func (a AWS) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "{%s %s %s %s %s %s}", a.Region, a.Service, a.Profile, a.AccessKeyID, a.SecretAccessKey, a.SessionToken)
+}
+
 // Digest is the SHA-256 of a client's key. The digest of a weak key gives the key away, so only its beginning is shown.
 type Digest [sha256.Size]byte
 

@@ -40,6 +40,11 @@ type Config struct {
 	TLS          *tls.Config // roots, client certificates; versions, name, session cache and protocols are filled in
 	AllowPrivate bool        // names may lead to loopback, private and link-local addresses
 
+	// Redactor learns the secrets that are obtained while the Client runs; nil: nobody does.
+	Redactor *Redactor
+	// Now is the clock that signatures and the ends of tokens are read by; nil is time.Now.
+	Now func() time.Time
+
 	// Resolver and Dial replace how names are resolved, and how connections are made. Dial is then trusted with the
 	// address.
 	Resolver *net.Resolver
@@ -50,11 +55,13 @@ type Config struct {
 type Client struct {
 	cfg              Config
 	base             string // scheme, host and path, for errors
+	scheme           string
 	host             string // of the Host header
 	address          string // to dial
 	path             string // of the base URL, without a slash at its end
 	credentialHeader string
 	credentialQuery  string
+	signer           signer      // nil for a credential that is the same for all requests
 	tls              *tls.Config // nil for http
 	dialer           func(ctx context.Context, network, address string) (net.Conn, error)
 	pool             pool
@@ -63,6 +70,9 @@ type Client struct {
 // New checks a configuration. It does not connect.
 func New(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg}
+	if c.cfg.Now == nil {
+		c.cfg.Now = time.Now
+	}
 	host, err := c.parseBase()
 	if err != nil {
 		return nil, err
@@ -135,10 +145,15 @@ func (c *Client) parseBase() (host string, err error) {
 			return "", errors.New("base URL: " + s)
 		}
 	}
+	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		port = usual
 	}
-	c.host, c.address = strings.TrimSuffix(u.Host, ":"), net.JoinHostPort(host, port)
+	c.scheme, c.host, c.address = u.Scheme, strings.TrimSuffix(u.Host, ":"), net.JoinHostPort(host, port)
+	if port == usual {
+		// Signatures are made and checked without it.
+		c.host = strings.TrimSuffix(c.host, ":"+usual)
+	}
 	c.base = u.Scheme + "://" + c.host + c.path
 	if u.Scheme == "https" {
 		c.tls = &tls.Config{}
@@ -146,26 +161,14 @@ func (c *Client) parseBase() (host string, err error) {
 	return host, nil
 }
 
-func (c *Client) parseCredential() error {
-	k := &c.cfg.Credential
-	switch {
-	case k.Secret == "":
-		return nil
-	case (k.Header == "") == (k.Query == ""):
-		return errors.New("the credential needs a header or a query member, and not both")
-	case k.Header != "" && (!isToken(k.Header) || !isText(k.Prefix) || !isText(k.Secret)):
-		return errors.New("the credential cannot be sent in a header")
-	case k.Query != "":
-		c.credentialQuery = url.QueryEscape(k.Query) + "=" + url.QueryEscape(k.Secret)
-	default:
-		c.credentialHeader = k.Prefix + k.Secret
-	}
-	return nil
-}
-
 // Close closes the idle connections. Requests that are under way go on, and their connections are closed behind them;
-// new ones fail.
-func (c *Client) Close() { c.pool.close() }
+// new ones fail. What is being obtained for a credential is given up.
+func (c *Client) Close() {
+	c.pool.close()
+	if c.signer != nil {
+		c.signer.close()
+	}
+}
 
 // Stats returns the client's gauges and counters.
 func (c *Client) Stats() Stats { return c.pool.snapshot() }
@@ -183,6 +186,13 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	if c.cfg.Timeouts.Total > 0 {
 		deadline = time.Now().Add(c.cfg.Timeouts.Total)
 	}
+	var authorization []Header
+	if c.signer != nil {
+		var err error
+		if authorization, err = c.authorize(ctx, r, w, deadline); err != nil {
+			return nil, c.failed(err, r)
+		}
+	}
 	cn, err := c.pool.acquire(ctx)
 	if err != nil {
 		return nil, c.failed(err, r)
@@ -194,7 +204,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 				return nil, c.failed(err, r)
 			}
 		}
-		resp, err := c.exchange(ctx, cn, r, w, deadline)
+		resp, err := c.exchange(ctx, cn, r, authorization, w, deadline)
 		if err == nil {
 			return resp, nil
 		}
@@ -226,23 +236,31 @@ func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*c
 		return nil, err
 	}
 	c.pool.count(func(s *Stats) { s.Dialled++ })
-	if d := time.Since(start); w != nil && d >= c.cfg.Ticks.First {
-		if err := w.Tick(PhaseConnect, d); err != nil {
-			cn.close()
-			return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: err}
-		}
+	if err := c.waited(w, start); err != nil {
+		cn.close()
+		return nil, err
 	}
 	return cn, nil
 }
 
+// waited asks the Watcher once after a wait that does not tick, if that was long.
+func (c *Client) waited(w Watcher, start time.Time) error {
+	if d := time.Since(start); w != nil && d >= c.cfg.Ticks.First {
+		if err := w.Tick(PhaseConnect, d); err != nil {
+			return &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: err}
+		}
+	}
+	return nil
+}
+
 // exchange sends a request on a connection and reads the answer's head. With an error the connection is still open.
-func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, w Watcher, deadline time.Time) (*Response, error) {
+func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, authorization []Header, w Watcher, deadline time.Time) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
 	}
 	cn.begin(ctx, w, deadline)
 	cn.enter(PhaseSend, c.cfg.Timeouts.Write, "write")
-	sent := c.send(cn, r)
+	sent := c.send(cn, r, authorization)
 	if e, ok := errors.AsType[*Error](sent); ok {
 		return nil, e
 	}

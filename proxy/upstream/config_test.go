@@ -122,13 +122,13 @@ func TestRedactor(t *testing.T) {
 func TestWordsOfKindsAndPhases(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for k := upstream.Unreachable; k <= upstream.Closed; k++ {
+	for k := upstream.Unreachable; k <= upstream.NoCredential; k++ {
 		seen[k.String()] = true
 	}
 	for p := upstream.PhaseConnect; p <= upstream.PhaseBody; p++ {
 		seen[p.String()] = true
 	}
-	if len(seen) != int(upstream.Closed)+int(upstream.PhaseBody) {
+	if len(seen) != int(upstream.NoCredential)+int(upstream.PhaseBody) {
 		t.Errorf("words twice: %v", seen)
 	}
 	if s := upstream.ErrorKind(0).String() + " " + upstream.Phase(99).String(); s != "error kind 0 phase 99" {

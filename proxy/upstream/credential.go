@@ -1,28 +1,31 @@
 package upstream
 
 import (
-	"bytes"
-	"encoding/base64"
-	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
-	"strings"
 )
 
-// Credential is what a provider knows the gateway by: a header with Prefix and Secret as its value, or a member of the
-// query. None of its texts shows the secret.
+// Credential is what a provider knows the gateway by: a header with Prefix and Secret as its value, a member of the
+// query, the signature of AWS, or a token of Google. It is one of them, or none. None of its texts shows a secret.
 type Credential struct {
 	Header string // "Authorization", "x-api-key"; "" is no header
 	Prefix string // "Bearer "
 	Query  string // the query member that carries the secret instead of a header
 	Secret string
+	AWS    *AWS
+	Google *Google
 }
-
-const redacted = "[redacted]"
 
 // String says where the credential goes and never what it is.
 func (c Credential) String() string {
 	switch {
+	case c.AWS != nil:
+		return c.AWS.String()
+	case c.Google != nil:
+		return c.Google.String()
 	case c.Secret == "":
 		return "no credential"
 	case c.Query != "":
@@ -31,8 +34,8 @@ func (c Credential) String() string {
 	return c.Header + ": " + c.Prefix + redacted
 }
 
-// GoString is String.
-func (c Credential) GoString() string { return c.String() }
+// Format is String for every verb: under one that does not fit a string, fmt would print the parts.
+func (c Credential) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // MarshalText is String.
 func (c Credential) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
@@ -40,55 +43,44 @@ func (c Credential) MarshalText() ([]byte, error) { return []byte(c.String()), n
 // LogValue is String.
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// Redactor replaces the values of secrets in foreign text. The zero value replaces nothing. It is safe for concurrent
-// use.
-type Redactor struct {
-	forms [][]byte
+// secrets are those that are known before anything is obtained.
+func (c Credential) secrets() []string {
+	all := []string{c.Secret}
+	if c.AWS != nil {
+		all = append(all, c.AWS.AccessKeyID, c.AWS.SecretAccessKey, c.AWS.SessionToken)
+	}
+	return all
 }
 
-// minSecret is the shortest secret that is looked for: shorter ones would turn ordinary text into holes.
-const minSecret = 6
-
-// NewRedactor finds the secrets as they are, and as they look base64-encoded on their own, in hexadecimal, escaped for a
-// URL and inside a JSON string.
-func NewRedactor(secrets ...string) *Redactor {
-	r := &Redactor{}
-	for _, s := range secrets {
-		if len(s) < minSecret {
-			continue
-		}
-		for _, f := range []string{
-			s, url.QueryEscape(s), url.PathEscape(s), hex.EncodeToString([]byte(s)),
-			base64.RawStdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
-			strings.NewReplacer(`\`, `\\`, `"`, `\"`, `/`, `\/`).Replace(s), strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s),
-		} {
-			r.add([]byte(f))
+// parseCredential checks the credential and prepares what of it is the same for all requests.
+func (c *Client) parseCredential() error {
+	k := &c.cfg.Credential
+	kinds := 0
+	for _, there := range []bool{k.Secret != "", k.AWS != nil, k.Google != nil} {
+		if there {
+			kinds++
 		}
 	}
-	return r
-}
-
-// Redactor finds the credential's secret.
-func (c Credential) Redactor() *Redactor { return NewRedactor(c.Secret) }
-
-func (r *Redactor) add(form []byte) {
-	for _, f := range r.forms {
-		if bytes.Equal(f, form) {
-			return
-		}
+	switch {
+	case kinds == 0:
+		return nil
+	case kinds > 1:
+		return errors.New("there is more than one credential")
+	case k.AWS != nil:
+		s, err := newAWS(*k.AWS, &c.cfg)
+		c.signer = s
+		return err
+	case k.Google != nil:
+		c.signer = newGoogle(*k.Google, &c.cfg)
+		return nil
+	case (k.Header == "") == (k.Query == ""):
+		return errors.New("the credential needs a header or a query member, and not both")
+	case k.Header != "" && (!isToken(k.Header) || !isText(k.Prefix) || !isText(k.Secret)):
+		return errors.New("the credential cannot be sent in a header")
+	case k.Query != "":
+		c.credentialQuery = url.QueryEscape(k.Query) + "=" + url.QueryEscape(k.Secret)
+	default:
+		c.credentialHeader = k.Prefix + k.Secret
 	}
-	r.forms = append(r.forms, form)
-}
-
-// Redact returns p without the secrets. It is p itself where none is in it, and a new slice otherwise.
-func (r *Redactor) Redact(p []byte) []byte {
-	if r == nil {
-		return p
-	}
-	for _, f := range r.forms {
-		if bytes.Contains(p, f) {
-			p = bytes.ReplaceAll(p, f, []byte(redacted))
-		}
-	}
-	return p
+	return nil
 }

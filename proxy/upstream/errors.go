@@ -10,22 +10,24 @@ type ErrorKind uint8
 
 // The kinds of errors.
 const (
-	Unreachable ErrorKind = iota + 1 // no connection, or it was lost before a byte of the answer
-	TLS                              // the handshake failed: certificate, version, no TLS at all
-	Timeout                          // a deadline passed; Phase and Reason say which
-	Truncated                        // the answer broke off
-	BadAnswer                        // what came is not an answer that can be read in one way
-	TooLarge                         // a whole answer is longer than the caller takes
-	Busy                             // every connection is in use
-	Cancelled                        // the context or the Watcher ended the wait
-	Paused                           // the Watcher ended the wait, and Next may be called again
-	BadRequest                       // the request cannot be sent as it was given
-	Closed                           // the Client or the Response had been closed
+	Unreachable  ErrorKind = iota + 1 // no connection, or it was lost before a byte of the answer
+	TLS                               // the handshake failed: certificate, version, no TLS at all
+	Timeout                           // a deadline passed; Phase and Reason say which
+	Truncated                         // the answer broke off
+	BadAnswer                         // what came is not an answer that can be read in one way
+	TooLarge                          // a whole answer is longer than the caller takes
+	Busy                              // every connection is in use
+	Cancelled                         // the context or the Watcher ended the wait
+	Paused                            // the Watcher ended the wait, and Next may be called again
+	BadRequest                        // the request cannot be sent as it was given
+	Closed                            // the Client or the Response had been closed
+	NoCredential                      // what authorises the request could not be obtained; nothing was sent
 )
 
 var kindNames = [...]string{
 	Unreachable: "unreachable", TLS: "TLS handshake failed", Timeout: "timeout", Truncated: "answer broke off", BadAnswer: "bad answer",
 	TooLarge: "answer too large", Busy: "no free connection", Cancelled: "cancelled", Paused: "paused", BadRequest: "bad request", Closed: "closed",
+	NoCredential: "no credential",
 }
 
 // String is the kind in words.

@@ -77,7 +77,7 @@ func (c *Client) check(r *Request) string {
 		if !isText(h.Value) {
 			return "malformed header value"
 		}
-		if isOurs(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) {
+		if isOurs(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.signer != nil && c.signer.owns(strings.ToLower(h.Name)) {
 			return "a header that only the gateway sets"
 		}
 	}
@@ -133,7 +133,7 @@ func isDots(seg string) bool {
 
 // build writes the head of a request that has been checked, and as much of the body as fits, into s.buf. It returns the
 // rest of the body.
-func (c *Client) build(s *sender, r *Request, secure bool) (rest []byte) {
+func (c *Client) build(s *sender, r *Request, authorization []Header, secure bool) (rest []byte) {
 	h := &s.header
 	h.Reset()
 	h.DisableNormalizing()
@@ -167,6 +167,9 @@ func (c *Client) build(s *sender, r *Request, secure bool) (rest []byte) {
 	if c.credentialHeader != "" {
 		h.Add(c.cfg.Credential.Header, c.credentialHeader)
 	}
+	for _, kv := range authorization {
+		h.Add(kv.Name, kv.Value)
+	}
 	s.buf = h.AppendBytes(s.buf[:0])
 	n := min(len(r.Body), max(0, sendBuffer-len(s.buf)))
 	if n < len(r.Body) && !secure {
@@ -178,9 +181,9 @@ func (c *Client) build(s *sender, r *Request, secure bool) (rest []byte) {
 
 // send writes a request. Its memory is given back before the answer is waited for: there may be many such waits, and
 // they may be long.
-func (c *Client) send(cn *conn, r *Request) error {
+func (c *Client) send(cn *conn, r *Request, authorization []Header) error {
 	s := senders.Get().(*sender)
-	rest := c.build(s, r, cn.tls)
+	rest := c.build(s, r, authorization, cn.tls)
 	var err error
 	if cn.tls {
 		if _, err = cn.rw.Write(s.buf); err == nil && len(rest) > 0 {

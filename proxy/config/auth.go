@@ -1,0 +1,120 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// auth reads the credential. Without the table none is sent; one that is empty, or cannot be found, switches the provider
+// off.
+func (l *loader) auth(t *table, p *Provider, standard Auth) {
+	a := t.table("auth")
+	if !a.exists() {
+		return
+	}
+	cloud := ""
+	for _, name := range []string{"aws", "google"} {
+		switch n := a.look(name); {
+		case n == nil:
+		case cloud != "":
+			a.fail(n, name, "write %s or %s, not both", cloud, name)
+		default:
+			cloud = name
+		}
+	}
+	off := ""
+	switch cloud {
+	case "aws":
+		off = l.aws(&a, p)
+	case "google":
+		off = l.google(&a, p)
+	default:
+		off = l.secretAuth(&a, p, standard)
+	}
+	if cloud != "" {
+		for _, name := range []string{"header", "prefix", "query", "secret"} {
+			if n := a.look(name); n != nil {
+				l.credential(n)
+				a.fail(n, name, "has no place beside %s", cloud)
+			}
+		}
+	}
+	if p.Off == "" {
+		p.Off = off
+	}
+	a.finish()
+}
+
+// secretAuth reads a secret that is sent as it is, and where it goes.
+func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
+	header, h := a.text("header")
+	query, q := a.text("query")
+	prefix, x := a.text("prefix")
+	switch {
+	case h != nil && q != nil:
+		a.fail(q, "query", "write header or query, not both")
+	case h != nil:
+		if err := checkCredentialHeader(header); err != nil {
+			a.fail(h, "header", "%s: %v", show(h), err)
+		}
+		p.Auth.Header = header
+		if strings.EqualFold(header, "authorization") {
+			p.Auth.Prefix = "Bearer "
+		}
+	case q != nil:
+		if query == "" || url.QueryEscape(query) != query {
+			a.fail(q, "query", "%s is no name of a query member", show(q))
+		}
+		p.Auth.Query = query
+	case standard.Header != "":
+		p.Auth = standard
+	default:
+		p.Auth = Auth{Header: "Authorization", Prefix: "Bearer "}
+	}
+	if x != nil {
+		if q != nil {
+			a.fail(x, "prefix", "belongs to a header, not to a query member")
+		}
+		for _, c := range []byte(prefix) {
+			if c < ' ' || c >= 0x7f {
+				a.fail(x, "prefix", "must have printable ASCII characters only")
+				break
+			}
+		}
+		p.Auth.Prefix = prefix
+	}
+	secret, n := l.secretMember(a, "secret")
+	switch {
+	case n == nil && !a.has("secret"):
+		a.fail(nil, "secret", `is missing; leave auth out where no credential is needed`)
+	case n != nil && secret == "":
+		off = n.unset("auth.secret")
+	}
+	p.Auth.Secret = secret
+	return off
+}
+
+// secretMember reads a member that is a credential, or a part of one.
+func (l *loader) secretMember(t *table, name string) (Secret, *node) {
+	secret, n := t.text(name)
+	if n == nil {
+		return "", nil
+	}
+	l.credential(n)
+	if err := checkSecret(secret); err != nil {
+		t.fail(n, name, "%v", err)
+	}
+	return Secret(secret), n
+}
+
+func checkCredentialHeader(s string) error {
+	lower := strings.ToLower(s)
+	if !headerName(s) {
+		return rule("is no name of a header")
+	}
+	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(ownHeaders, lower) {
+		return rule("a credential cannot be sent in this header")
+	}
+	return nil
+}
