@@ -91,16 +91,17 @@ func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
 	if x.server.cut.Load() {
 		return x.server.shutdownError()
 	}
-	if !x.stream || x.server.heartbeat <= 0 {
+	heartbeat := x.gen.config.Server.Heartbeat
+	if !x.stream || heartbeat <= 0 {
 		return nil
 	}
 	if !x.committed {
-		if x.response != nil && now.Sub(x.written) >= x.server.heartbeat {
+		if x.response != nil && now.Sub(x.written) >= heartbeat {
 			return errCommit
 		}
 		return nil
 	}
-	if now.Sub(x.written) >= x.server.heartbeat {
+	if now.Sub(x.written) >= heartbeat {
 		if _, err := x.conn.Write(heartbeatChunk); err != nil {
 			x.departed = true
 			return errDeparted
@@ -110,12 +111,12 @@ func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
 	return nil
 }
 
-// heartbeat is a comment line: it dispatches no event. heartbeatChunk is the same as a chunk of a chunked body, which
+// beat is a comment line: it dispatches no event. heartbeatChunk is the same as a chunk of a chunked body, which
 // is how it is written between the chunks of fasthttp: it has flushed after the last one.
-const heartbeat = ": keep-alive\n"
+const beat = ": keep-alive\n"
 
 var (
-	heartbeatChunk = []byte("d\r\n" + heartbeat + "\r\n")
+	heartbeatChunk = []byte("d\r\n" + beat + "\r\n")
 	interimHead    = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 )
 

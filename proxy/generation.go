@@ -105,21 +105,21 @@ func (e *BuildError) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *BuildError) Unwrap() error { return e.Err }
 
-// build makes a generation of a configuration. bundled holds the modules of the bundled plugins, NAME.wasm. All of it
-// succeeds, or nothing remains.
-func (s *Server) build(ctx context.Context, cfg *config.Config, bundled fs.FS) (*generation, error) {
+// build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
+// nothing remains.
+func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
 	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{})}
 	g.refs.Store(1)
-	if err := s.fill(ctx, g, bundled); err != nil {
+	if err := s.fill(ctx, g, old); err != nil {
 		g.close()
 		return nil, &BuildError{err}
 	}
 	return g, nil
 }
 
-func (s *Server) fill(ctx context.Context, g *generation, bundled fs.FS) error {
+func (s *Server) fill(ctx context.Context, g, old *generation) error {
 	cfg := g.config
-	specs, err := readPlugins(cfg, bundled)
+	specs, err := readPlugins(cfg, s.bundled)
 	if err != nil {
 		return err
 	}
@@ -167,13 +167,17 @@ func (s *Server) fill(ctx context.Context, g *generation, bundled fs.FS) error {
 	if cfg.Server.Auth == config.AuthKeys {
 		g.keys = access.New(cfg.Keys)
 	}
-	g.catalog = catalog.New(cfg, &lister{gen: g}, catalog.Options{Fetched: func(provider string, models int, err error) {
+	options := catalog.Options{Fetched: func(provider string, models int, err error) {
 		if err != nil {
 			s.log.Warn("list models", "provider", provider, "error", err)
 			return
 		}
 		s.log.Debug("list models", "provider", provider, "models", models)
-	}})
+	}}
+	if old != nil {
+		options.Previous = old.catalog
+	}
+	g.catalog = catalog.New(cfg, &lister{gen: g}, options)
 	return nil
 }
 
@@ -260,6 +264,9 @@ func redactor(cfg *config.Config) func([]byte) []byte {
 	}
 	return upstream.NewRedactor(secrets...).Redact
 }
+
+// sendsTo tells whether the generation has a provider of that name that is on.
+func (g *generation) sendsTo(provider string) bool { return g.providers[provider] != nil }
 
 // targetsOf returns the targets of a model that can be used. A model that a provider lists has that one.
 func (g *generation) targetsOf(m *catalog.Model, board *route.Board) []route.Target {

@@ -56,10 +56,11 @@ type Server struct {
 	board        route.Board
 	http         fasthttp.Server
 	now          func() time.Time
-	heartbeat    time.Duration // 0: none
 	writeTimeout time.Duration // of one write to a client
 
-	current atomic.Pointer[generation]
+	current   atomic.Pointer[generation]
+	reloading sync.Mutex // one Reload at a time
+	bundled   fs.FS
 
 	machines sync.Pool // *chat.Machine
 	requests sync.Pool // *chat.Request
@@ -84,13 +85,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg := o.Config
-	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now, heartbeat: cfg.Server.Heartbeat, writeTimeout: cfg.Server.WriteTimeout}
+	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now, writeTimeout: cfg.Server.WriteTimeout}
 	host, err := plugin.New(o.plugins())
 	if err != nil {
 		return nil, fmt.Errorf("plugin engine: %w", err)
 	}
 	s.plugins = host
-	g, err := s.build(ctx, cfg, o.Bundled)
+	s.bundled = o.Bundled
+	g, err := s.build(ctx, cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
@@ -183,6 +185,35 @@ func (s *Server) Close() {
 		}
 	})
 }
+
+// Reload puts another configuration in place of the one that is served. What it describes is built whole first, while
+// the old one goes on serving; where anything is wrong with it, the error says what, and the old one stays. Requests in
+// flight end on the configuration that they began with, which is closed behind the last of them.
+//
+// The listener is not touched: its address, timeouts and limits are those of the start.
+func (s *Server) Reload(ctx context.Context, cfg *config.Config) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	old := s.acquire()
+	if old == nil {
+		return errClosed
+	}
+	defer old.release()
+	g, err := s.build(ctx, cfg, old)
+	if err != nil {
+		return err
+	}
+	if !s.current.CompareAndSwap(old, g) {
+		// Close came first.
+		g.release()
+		return errClosed
+	}
+	old.release()
+	s.board.Keep(func(provider, model string) bool { return g.sendsTo(provider) })
+	return nil
+}
+
+var errClosed = errors.New("the gateway is closed")
 
 // acquire pins the current generation; nil after Close.
 func (s *Server) acquire() *generation {

@@ -41,10 +41,8 @@ type Gateway struct {
 // used.
 func Start(tb testing.TB, toml string) *Gateway {
 	tb.Helper()
-	cfg, err := config.Parse("gateway.toml", []byte(toml), config.Options{Bundled: plugins.Names()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cfg := parse(tb, toml)
+	var err error
 	g := &Gateway{Log: &Log{}, served: make(chan error, 1)}
 	log := slog.New(g.Log)
 	if _, ok := tb.(*testing.B); ok {
@@ -68,6 +66,21 @@ func Start(tb testing.TB, toml string) *Gateway {
 		}
 	})
 	return g
+}
+
+func parse(tb testing.TB, toml string) *config.Config {
+	tb.Helper()
+	cfg, err := config.Parse("gateway.toml", []byte(toml), config.Options{Bundled: plugins.Names()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return cfg
+}
+
+// Reload puts another configuration in place.
+func (g *Gateway) Reload(tb testing.TB, toml string) error {
+	tb.Helper()
+	return g.Server.Reload(tb.Context(), parse(tb, toml))
 }
 
 // Stop shuts the gateway down and returns what Shutdown and Serve returned. It works once.
