@@ -228,6 +228,6 @@ func (x *exchange) releaseRequest(ctx *fasthttp.RequestCtx) {
 	x.request.Reset()
 	x.server.requests.Put(x.request)
 	x.request = nil
-	x.attempt.Request = nil
+	x.attempt.Release()
 	ctx.Request.ReleaseBody(0)
 }

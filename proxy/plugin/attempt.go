@@ -64,7 +64,7 @@ type Page struct {
 	Next   string   // the cursor of the page behind it, "" where this is the last one
 }
 
-// Reset forgets the attempt. Its memory is kept unless a large request made it grow.
+// Reset forgets the attempt. What it holds of small things is kept.
 func (a *Attempt) Reset() {
 	a.Release()
 	clear(a.aliases)
@@ -75,7 +75,6 @@ func (a *Attempt) Reset() {
 		Warnings: a.Warnings[:0],
 		state:    a.state[:0],
 		aliases:  a.aliases,
-		own:      a.own,
 		reader:   a.reader,
 	}
 	a.reader.reset(dialect.Options{})
@@ -84,12 +83,10 @@ func (a *Attempt) Reset() {
 // Release gives back what only the sending needs: call it once the upstream's answer has begun, so that an open stream
 // holds nothing of its request. No further try with Out is possible then.
 func (a *Attempt) Release() {
-	const keep = 16 << 10
 	a.Request = nil
 	a.Out.Body = nil
-	if cap(a.own) > keep {
-		a.own = nil
-	}
+	returnBody(a.own)
+	a.own = nil
 }
 
 // Alias returns the name that the client knows a tool by: chat.MachineOptions.Aliases. A name that the plugin gave no

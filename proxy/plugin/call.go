@@ -125,7 +125,10 @@ func (c *call) begin(inv invocation) {
 		c.edits.Reset(&inv.attempt.Request.Doc)
 		c.path, c.refused = c.path[:0], nil
 		c.headers, c.aliases, c.warnings = c.headers[:0], c.aliases[:0], c.warnings[:0]
-		c.own, c.ownOn, c.copied = inv.attempt.own[:0], false, 0
+		if c.own = inv.attempt.own[:0]; c.own == nil {
+			c.own = borrowBody()
+		}
+		c.ownOn, c.copied = false, 0
 		c.answerOn, c.framing, c.dialect, c.options, c.readerOptions = false, 0, 0, nil, dialect.Options{}
 	case exportList:
 		c.path, c.refused, c.headers = c.path[:0], nil, c.headers[:0]
