@@ -19,18 +19,49 @@
 //
 // # Options
 //
-// Of a provider, or of a target over those of its provider:
+// Of a provider, or of a target over those of its provider. The presets of proxy/config hold those of the upstreams that
+// are known; what differs between upstreams is said here and nowhere in the code.
+//
+// Where the request goes:
+//
+//	path, models_path  in place of /chat/completions and /models. {model} stands for the target's model.
+//	api_version        is added to both as the query api-version.
+//	list               false for an upstream without a list of models. Default: true.
+//
+// Members:
 //
 //	max_tokens_member  "max_tokens" or "max_completion_tokens". Not said: as the client wrote it, but
 //	                   max_completion_tokens for the models of OpenAI that refuse the other.
 //	developer_role     "system" for an upstream that lacks the role developer. Not said: developer stays.
 //	stream_usage       false for an upstream that refuses stream_options. Default: true.
-//	thinking           "effort" as above, "keep" to send it as it is, "drop" to remove it. Default: "effort".
-//	reasoning_history  a list of those of the three members above to keep. Default: none.
+//	response_format    "json_object" for an upstream without "json_schema": a request for the latter is refused.
 //	cache_control      true to keep it. Default: false.
-//	drop               a list of other members to remove: a name, or a JSON pointer with * for every element.
+//	rename             a table of members by the upstream's own names for them: { seed = "random_seed" }.
+//	refuse             a list of members that the upstream cannot do: a request that wants one of them is refused, and
+//	                   another target may be tried. A value that asks for nothing, such as n = 1, is removed instead.
+//	drop               a list of members to remove: a name, or a JSON pointer with * for every element.
 //	set                a table of members to set.
-//	path, models_path  in place of /chat/completions and /models.
+//
+// Reasoning:
+//
+//	thinking           what becomes of it: "effort" as above, "type" for {type} alone, "reasoning" for the member of
+//	                   that name with max_tokens, effort or enabled, "enabled" for that member with enabled alone,
+//	                   "template" for chat_template_kwargs.enable_thinking, "keep" to send it as it is, "drop" to remove
+//	                   it. But for the last two, an effort of "none" switches reasoning off as well. Default: "effort".
+//	thinking_member    in place of enable_thinking.
+//	efforts            a table of the upstream's names for efforts, where it has fewer: { minimal = "low" }. An effort
+//	                   with the name "" is removed.
+//	effort_off         the effort that stands for thinking which is disabled. Not said: thinking is removed.
+//	reasoning_history  a list of the forms in which the upstream takes the reasoning of earlier turns:
+//	                   "reasoning_content", "reasoning_details" and "thinking_blocks" are kept as they are, "reasoning"
+//	                   is the text under that name, "thinking_part" a part of the content. Of a message in more than
+//	                   one form the upstream gets the richest that it takes. Text that another provider's format marks
+//	                   as its own is left out. Default: none.
 //	answer             a table for the gateway's reading of the answer: think_tags = true takes <think>…</think> at its
 //	                   beginning for reasoning, reasoning_format names the format of its reasoning.
+//
+// Tools:
+//
+//	tool_ids           "nine_letters" for an upstream that refuses ids of tool calls other than nine letters and digits:
+//	                   others are replaced, in calls and results alike. Default: "any".
 package main

@@ -35,10 +35,10 @@ func asksNothing(name string, v json.Value) bool {
 		return true
 	case json.Bool:
 		on, _ := v.Bool()
-		return !on
+		return on == (name == "parallel_tool_calls") // which is the one that is on by default
 	case json.Number:
-		n, whole := v.Int()
-		return whole && (n == 0 || name == "n" && n == 1)
+		n, _ := v.Float()
+		return name == "n" && n == 1 || n == 0 && (name == "frequency_penalty" || name == "presence_penalty")
 	case json.String:
 		return v.Is("") || name == "tool_choice" && v.Is("auto")
 	case json.Array:
@@ -95,10 +95,41 @@ func drop(r *provider.Request, members json.Value) {
 		if name[0] != '/' {
 			path = pointer([]byte(name))
 		}
-		if r.Delete(path) {
+		if r.Delete(path) && missed(r, path) {
 			r.Warn(abi.WarnDropped, name)
 		}
 	}
+}
+
+// missed says whether what was removed at a path said anything: an answer that a client sends back has members that are
+// null or empty. Where a path has a second * it is not looked for.
+func missed(r *provider.Request, path string) bool {
+	list, rest, star := cutStar(path)
+	if !star {
+		return !asksNothing(path[1:], r.Get(path))
+	}
+	if _, _, more := cutStar(rest); more {
+		return true
+	}
+	for i := int64(0); ; i++ {
+		element := list + "/" + string(json.AppendInt(nil, i))
+		if !r.Exists(element) {
+			return false
+		}
+		if v := r.Get(element + rest); v.Exists() && !asksNothing("", v) {
+			return true
+		}
+	}
+}
+
+// cutStar cuts a path around its first * token.
+func cutStar(path string) (before, after string, found bool) {
+	for i := range len(path) - 1 {
+		if path[i:i+2] == "/*" && (i+2 == len(path) || path[i+2] == '/') {
+			return path[:i], path[i+2:], true
+		}
+	}
+	return path, "", false
 }
 
 // set gives members the values that the operator wants.

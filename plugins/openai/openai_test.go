@@ -43,6 +43,12 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 		"wrong kind":        `{"stream_usage":"no"}`,
 		"drop":              `{"drop":"seed"}`,
 		"set":               `{"set":[1]}`,
+		"tool_ids":          `{"tool_ids":"short"}`,
+		"response_format":   `{"response_format":"yaml"}`,
+		"rename":            `{"rename":{"seed":1}}`,
+		"efforts":           `{"efforts":["low"]}`,
+		"refuse":            `{"refuse":"n"}`,
+		"list":              `{"list":"no"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
@@ -92,6 +98,22 @@ func TestListOfModels(t *testing.T) {
 					t.Errorf("models %s, next %q, want %s", s, page.Next, test.want)
 				}
 			})
+		}
+	})
+}
+
+func TestAnUpstreamWithoutAList(t *testing.T) {
+	forms(t, `{"list":false}`, func(t *testing.T, b *plugin.Binding) {
+		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "" {
+			t.Errorf("the request is %+v, %v", out, err)
+		}
+	})
+}
+
+func TestAListWithAVersion(t *testing.T) {
+	forms(t, `{"api_version":"2024-10-21 x"}`, func(t *testing.T, b *plugin.Binding) {
+		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "/models?api-version=2024-10-21%20x" {
+			t.Errorf("the request is %+v, %v", out, err)
 		}
 	})
 }

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+// turns is a conversation of so many tool calls, each with reasoning of its own.
+func turns(n int) []byte {
+	var b strings.Builder
+	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"Hi"}`)
+	for i := range n {
+		fmt.Fprintf(&b, `,{"role":"assistant","content":null,"reasoning_content":"Step %d.","tool_calls":[{"id":"call_%d","type":"function","function":{"name":"f","arguments":"{}"}}]}`, i, i)
+		fmt.Fprintf(&b, `,{"role":"tool","tool_call_id":"call_%d","content":"ok"}`, i)
+	}
+	b.WriteString(`]}`)
+	return []byte(b.String())
+}
+
+// sentMessage is a message of an upstream's request, as far as these tests look at it.
+type sentMessage struct {
+	Content    json.RawMessage
+	ToolCallID string                `json:"tool_call_id"`
+	ToolCalls  []struct{ ID string } `json:"tool_calls"`
+}
+
+func messagesOf(tb testing.TB, r plugintest.Result) []sentMessage {
+	tb.Helper()
+	_, body, ok := strings.Cut(r.Request, "\n\n")
+	if !ok {
+		tb.Fatalf("there is no request: %s", r.Answer)
+	}
+	var request struct{ Messages []sentMessage }
+	unmarshal(tb, []byte(body), &request)
+	return request.Messages
+}
+
+// TestLongConversations has an agent's work rewritten for Mistral: every call, every result, every thought.
+func TestLongConversations(t *testing.T) {
+	const n = 1000
+	s := suite
+	s.Use = preset(t, "mistral")
+	h := plugintest.Host(t)
+	v := plugintest.Vector{Target: "mistral-small", Request: turns(n), Options: []byte(s.Use.Settings), Status: 200}
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		t.Run(form.String(), func(t *testing.T) {
+			messages := messagesOf(t, v.Run(s.Bind(t, h, form), false))
+			if len(messages) != 1+2*n {
+				t.Fatalf("%d messages", len(messages))
+			}
+			seen := make(map[string]bool)
+			for i := range n {
+				call, result := messages[1+2*i], messages[2+2*i]
+				id := call.ToolCalls[0].ID
+				if len(id) != 9 || seen[id] || result.ToolCallID != id {
+					t.Fatalf("turn %d: the call is %q, its result is for %q", i, id, result.ToolCallID)
+				}
+				seen[id] = true
+				want := fmt.Sprintf(`[{"type":"thinking","thinking":[{"type":"text","text":"Step %d."}]}]`, i)
+				if string(call.Content) != want {
+					t.Fatalf("turn %d: content %s", i, call.Content)
+				}
+			}
+		})
+	}
+}
+
+func TestTooLongConversationsAreRefused(t *testing.T) {
+	s := suite
+	s.Use = preset(t, "mistral")
+	v := plugintest.Vector{Target: "mistral-small", Request: turns(4000), Options: []byte(s.Use.Settings), Status: 200}
+	r := v.Run(s.Bind(t, plugintest.Host(t), plugintest.Native), false)
+	if r.Request != "" || !strings.Contains(r.Answer, `"param":"messages"`) {
+		t.Errorf("request of %d bytes, answer %s", len(r.Request), r.Answer)
+	}
+}
+
+func TestToolIDs(t *testing.T) {
+	var ids toolIDs
+	seen := make(map[string]string)
+	check := func(id string) {
+		t.Helper()
+		alias := ids.alias(id)
+		if other, ok := seen[alias]; ok && other != id || !nineLetters(alias) {
+			t.Errorf("%q stands for %q, and for %q", alias, id, other)
+		}
+		seen[alias] = id
+		if again := ids.alias(id); again != alias {
+			t.Errorf("%q is %q and then %q", id, alias, again)
+		}
+	}
+	first := hashed("call_1", 0)
+	check(first) // an id that is another's alias
+	check("call_1")
+	for _, id := range []string{"aB3dE6gH9", "", "123456789", "1234567890", "functions.multiply:1", "übergroß"} {
+		check(id)
+	}
+	if ids.alias("aB3dE6gH9") != "aB3dE6gH9" {
+		t.Error("an id that would do has been replaced")
+	}
+	if ids.alias("call_1") == first {
+		t.Error("two ids have one alias")
+	}
+	alias := hashed("call_2", 0)
+	ids.reset()
+	if ids.alias("call_2") != alias {
+		t.Error("the alias depends on what was asked before")
+	}
+}
+
+// FuzzHistory gives the plugin whatever the gateway lets through, with every form of reasoning: what is sent is JSON,
+// and of tool calls it holds the same pairs.
+func FuzzHistory(f *testing.F) {
+	vectors, err := plugintest.Load("testdata/vectors")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, v := range vectors {
+		f.Add(v.Request)
+	}
+	f.Add(turns(3))
+	h := plugintest.Host(f)
+	bindings := make(map[string]*plugin.Binding)
+	for _, name := range []string{"mistral", "deepseek", "openrouter", "vllm", "zai"} {
+		s := suite
+		s.Use = preset(f, name)
+		bindings[s.Use.Settings] = s.Bind(f, h, plugintest.Native)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var request chat.Request
+		if request.Parse(body, chat.Limits{}) != nil {
+			return
+		}
+		var before struct{ Messages []sentMessage }
+		unmarshal(t, body, &before)
+		for settings, b := range bindings {
+			v := plugintest.Vector{Target: "m", Request: body, Options: []byte(settings), Status: 200}
+			r := v.Run(b, false)
+			if r.Request == "" {
+				if !strings.HasPrefix(r.Answer, "400\n") {
+					t.Fatalf("no request: %s", r.Answer)
+				}
+				continue
+			}
+			after := messagesOf(t, r)
+			if len(after) != len(before.Messages) {
+				t.Fatalf("%d messages of %d", len(after), len(before.Messages))
+			}
+			aliases := make(map[string]string)
+			pair := func(id, sent string) {
+				if alias, ok := aliases[id]; ok && alias != sent {
+					t.Fatalf("%q is sent as %q and as %q", id, alias, sent)
+				}
+				aliases[id] = sent
+			}
+			for i, m := range after {
+				pair(before.Messages[i].ToolCallID, m.ToolCallID)
+				for k, c := range m.ToolCalls {
+					pair(before.Messages[i].ToolCalls[k].ID, c.ID)
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkHistory is provider_request for a conversation in which everything is rewritten.
+func BenchmarkHistory(b *testing.B) {
+	s := suite
+	s.Use = preset(b, "mistral")
+	binding := s.Bind(b, plugintest.Host(b), plugintest.Module)
+	var (
+		request chat.Request
+		machine chat.Machine
+		a       plugin.Attempt
+	)
+	if err := request.Parse(turns(100), chat.Limits{}); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	var fuel int64
+	for b.Loop() {
+		a.Reset()
+		a.Request, a.Machine = &request, &machine
+		a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "m", Options: []byte(s.Use.Settings)}
+		a.Summary.Describe(&request)
+		if err := binding.Request(context.Background(), &a); err != nil {
+			b.Fatal(err)
+		}
+		fuel = a.Fuel
+	}
+	b.ReportMetric(float64(fuel), "fuel/op")
+}

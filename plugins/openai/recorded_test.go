@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+// answers are the whole answers that clients get for the recorded ones of compatible providers.
+const answers = "../../proxy/chat/dialect/testdata/"
+
+// secondTurn is a conversation whose second request was recorded.
+type secondTurn struct {
+	preset string // "" for OpenAI
+	first  string // the client's first request; its messages and whatever it says again in the second
+	answer string // what it got for it, below answers
+	more   string // the messages that follow
+	target string
+
+	// The paths where the request that is built differs from the recording, with both values.
+	differs map[string]string
+}
+
+const (
+	assistant = `{"role":"system","content":"You are a helpful assistant"},`
+	weather   = `"tools":[{"type":"function","function":{"name":"weather","strict":false,"description":"Get weather information for a location","parameters":{"type":"object","properties":{"location":{"type":"string","description":"the city"}},"required":["location"]}}}]`
+	sums      = `"tools":[
+		{"type":"function","function":{"name":"add","strict":false,"description":"Add two numbers","parameters":{"type":"object","properties":{"a":{"type":"integer","description":"first number"},"b":{"type":"integer","description":"second number"}},"required":["a","b"]}}},
+		{"type":"function","function":{"name":"multiply","strict":false,"description":"Multiply two numbers","parameters":{"type":"object","properties":{"a":{"type":"integer","description":"first number"},"b":{"type":"integer","description":"second number"}},"required":["a","b"]}}}]`
+)
+
+// Where a message of the convention says null, the client libraries that were recorded left the member out. The
+// providers document both.
+var nulls = map[string]string{
+	"messages[2].content": "null for absent",
+	"messages[2].refusal": "null for absent",
+}
+
+var secondTurns = map[string]secondTurn{
+	"deepseek-reasoning": {
+		preset: "deepseek", target: "deepseek-reasoner",
+		first:  `{"model":"m","messages":[{"role":"user","content":"What is 5 + 3?"}],"stream":false,"reasoning_effort":"medium"}`,
+		answer: "deepseek/reasoning-t1",
+		more:   `[{"role":"user","content":"Now multiply that by 2"}]`,
+		differs: map[string]string{
+			"messages[1].refusal": "null for absent",
+			// The recorded client sends the text under two names, so as to serve several providers. DeepSeek documents one.
+			"messages[1].reasoning": `absent for "We are asked: \"What is 5 + 3?\" This is a simple arithmetic problem. The answer is 8."`,
+		},
+	},
+	"mistral-thinking": {
+		preset: "mistral", target: "mistral-small-latest",
+		first:  `{"model":"m","messages":[{"role":"user","content":"What is 12 * 12? Answer with just the number."}],"stream":false,"reasoning_effort":"high"}`,
+		answer: "mistral/thinking-t1",
+		more:   `[{"role":"user","content":"Now add 10 to that. Answer with just the number."}]`,
+	},
+	"openai-stream-tool": {
+		target:  "gpt-4o-mini",
+		first:   `{"model":"m","messages":[` + assistant + `{"role":"user","content":"What's the weather in Florence,Italy?"}],"max_tokens":4000,"stream":true,"tool_choice":"auto",` + weather + `}`,
+		answer:  "openai/stream-tool-t1",
+		more:    `[{"role":"tool","tool_call_id":"call_qLFv8oQOs68qRuEVmG8TuEJp","content":"40 C"}]`,
+		differs: nulls,
+	},
+	"openai-parallel-tools": {
+		target:  "gpt-4o-mini",
+		first:   `{"model":"m","messages":[{"role":"system","content":"You are a helpful assistant. CRITICAL: Always use both add and multiply at the same time ALWAYS."},{"role":"user","content":"Add and multiply the number 2 and 3"}],"max_tokens":4000,"tool_choice":"auto",` + sums + `}`,
+		answer:  "openai/parallel-tools-t1",
+		more:    `[{"role":"tool","tool_call_id":"call_2wt6qUGrlxczUadZYf3qXyH0","content":"5"},{"role":"tool","tool_call_id":"call_vZOWZaH7tzu0rLZeogtafvrf","content":"6"}]`,
+		differs: nulls,
+	},
+}
+
+// TestRecordedSecondTurns plays a client that sends back the message that it was given, as it got it from the gateway.
+// What the upstream is sent must be what another client of it sent when it was recorded.
+func TestRecordedSecondTurns(t *testing.T) {
+	files, err := filepath.Glob("testdata/requests/*-t2.json")
+	if err != nil || len(files) != len(secondTurns) {
+		t.Fatalf("%d recorded requests, %d in the table, %v", len(files), len(secondTurns), err)
+	}
+	h := plugintest.Host(t)
+	for name, turn := range secondTurns {
+		t.Run(name, func(t *testing.T) {
+			var request, answer map[string]any
+			var more []any
+			unmarshal(t, []byte(turn.first), &request)
+			unmarshal(t, read(t, answers+turn.answer+".whole.json"), &answer)
+			unmarshal(t, []byte(turn.more), &more)
+			message := answer["choices"].([]any)[0].(map[string]any)["message"]
+			request["messages"] = append(append(request["messages"].([]any), message), more...)
+			second, err := json.Marshal(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+
+			s := suite
+			if turn.preset != "" {
+				s.Use = preset(t, turn.preset)
+			}
+			v := plugintest.Vector{Target: turn.target, Request: second, Options: []byte(s.Use.Settings), Status: 200}
+			result := v.Run(s.Bind(t, h, plugintest.Native), false)
+			_, body, _ := strings.Cut(result.Request, "\n\n")
+			if body == "" || result.Warnings != "" {
+				t.Fatalf("warnings %q, answer %s", result.Warnings, result.Answer)
+			}
+			var built, recorded map[string]any
+			unmarshal(t, []byte(body), &built)
+			unmarshal(t, read(t, "testdata/requests/"+name+"-t2.json"), &recorded)
+			found := make(map[string]string)
+			differences("", built, recorded, found)
+			if !maps.Equal(found, turn.differs) {
+				t.Errorf("built and recorded differ otherwise than the table says (-want +got):\n%s", cmp.Diff(turn.differs, found))
+			}
+		})
+	}
+}
+
+func read(tb testing.TB, file string) []byte {
+	tb.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func unmarshal(tb testing.TB, p []byte, v any) {
+	tb.Helper()
+	if err := json.Unmarshal(p, v); err != nil {
+		tb.Fatalf("%v: %s", err, p)
+	}
+}
+
+// differences lists the paths at which two values differ, with what was built and what was recorded.
+func differences(path string, built, recorded any, found map[string]string) {
+	switch b := built.(type) {
+	case map[string]any:
+		if r, ok := recorded.(map[string]any); ok {
+			members := maps.Clone(b)
+			maps.Copy(members, r)
+			for _, name := range slices.Sorted(maps.Keys(members)) {
+				differences(strings.TrimPrefix(path+"."+name, "."), member(b, name), member(r, name), found)
+			}
+			return
+		}
+	case []any:
+		if r, ok := recorded.([]any); ok && len(r) == len(b) {
+			for i := range b {
+				differences(fmt.Sprintf("%s[%d]", path, i), b[i], r[i], found)
+			}
+			return
+		}
+	}
+	if !cmp.Equal(built, recorded) {
+		found[path] = show(built) + " for " + show(recorded)
+	}
+}
+
+// absent stands for a member that is not there.
+type absent struct{}
+
+func member(object map[string]any, name string) any {
+	if v, ok := object[name]; ok {
+		return v
+	}
+	return absent{}
+}
+
+func show(v any) string {
+	if v == (absent{}) {
+		return "absent"
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
