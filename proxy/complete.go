@@ -21,7 +21,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 	x := &exchange{server: s, record: r, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64(), looked: r.Began}
 	x.conn, _ = ctx.Conn().(*clientConn)
 	x.conn.begin()
-	x.machine = s.machine()
+	x.machine, x.work = s.machine(), s.work()
 	streaming := false
 	defer func() {
 		if v := recover(); v != nil {

@@ -36,17 +36,14 @@ type exchange struct {
 	// Of the attempt that is under way or has answered.
 	target   *route.Target
 	provider *provider
-	attempt  plugin.Attempt
 	response *upstream.Response
-	framer   framer
-	reader   dialect.Reader
-	batch    chat.Batch
 	native   bool // the host reads the answer
 	bodyEnd  bool // the answer's body has ended cleanly
 	began    time.Time
 	settled  bool // the target's statistics know the outcome
 
 	machine *chat.Machine // from the server's pool until finish
+	*work                 // the same
 	pump    pump
 
 	looked    time.Time // when the client's socket was last looked at
@@ -54,6 +51,14 @@ type exchange struct {
 	departed  bool
 	written   time.Time // when the client was last sent something, once committed
 	finished  bool
+}
+
+// work is what attempts are made with. Its memory outlives an exchange: the server keeps it for another one.
+type work struct {
+	attempt plugin.Attempt
+	framer  framer
+	reader  dialect.Reader
+	batch   chat.Batch
 }
 
 // errDeparted ends a wait whose client has gone.
@@ -206,6 +211,11 @@ func (x *exchange) finish() {
 	x.machine.Reset(chat.MachineOptions{})
 	x.server.machines.Put(x.machine)
 	x.machine = nil
+	x.attempt.Reset()
+	x.batch.Reset()
+	x.reader.Reset(dialect.Options{})
+	x.server.works.Put(x.work)
+	x.work = nil
 	if x.gen != nil {
 		x.gen.release()
 	}

@@ -64,6 +64,7 @@ type Server struct {
 
 	machines sync.Pool // *chat.Machine
 	requests sync.Pool // *chat.Request
+	works    sync.Pool // *work
 	bodies   buffers
 
 	clients connections
@@ -254,6 +255,13 @@ func (s *Server) machine() *chat.Machine {
 		return m
 	}
 	return new(chat.Machine)
+}
+
+func (s *Server) work() *work {
+	if w, ok := s.works.Get().(*work); ok {
+		return w
+	}
+	return new(work)
 }
 
 func (s *Server) request() *chat.Request {
