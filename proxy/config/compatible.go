@@ -65,6 +65,7 @@ var compatible = map[string]preset{
 			"max_tokens_member", `"max_tokens"`,
 			"developer_role", `"system"`,
 			"thinking", `"type"`,
+			"efforts", `{"minimal":"low"}`,
 			"reasoning_history", `["reasoning_content"]`,
 			"response_format", `"json_object"`,
 			"refuse", `["n","functions","modalities"]`,
@@ -77,6 +78,7 @@ var compatible = map[string]preset{
 		plugin:  "openai",
 		baseURL: "https://api.groq.com/openai/v1",
 		options: options(
+			"efforts", `{"minimal":"low","xhigh":"high"}`,
 			"refuse", `["logprobs","n","modalities"]`,
 			"drop", `["top_logprobs","logit_bias","store","metadata","verbosity","prediction","audio","/messages/*/name"]`,
 		),
