@@ -251,7 +251,7 @@ func TestReadmeNamesTheErrors(t *testing.T) {
 	_, section, _ := strings.Cut(read(t, readme), "\n## Errors\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string][]string{} // statuses and whether another target is tried, by code
-	row := regexp.MustCompile("(?m)^\\| ([0-9]{3}) \\| ([^|]+) \\| (yes|no) \\|")
+	row := regexp.MustCompile(`(?m)^\| ([0-9]{3}) \| ([^|]+) \| (yes|no) \|`)
 	code := regexp.MustCompile("`([a-z_]+)`")
 	for _, m := range row.FindAllStringSubmatch(section, -1) {
 		for _, c := range code.FindAllStringSubmatch(m[2], -1) {
