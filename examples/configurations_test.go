@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -75,7 +74,13 @@ func load(t *testing.T, path, file, pkg, variable string, env map[string]string)
 			t.Errorf("model %s is off: %s", m.ID, m.Off)
 		}
 	}
-	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t), Log: slog.New(slog.DiscardHandler)})
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := proxy.New(t.Context(), proxy.Options{
+		Config: cfg, Bundled: proxytest.Bundled(t), CacheDir: filepath.Join(cache, "sluice-plugintest", "compiled"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +117,13 @@ func TestDeploymentIsAccepted(t *testing.T) {
 
 // TestServiceAndConfigurationAgree holds what systemd and nginx do against what the gateway is told.
 func TestServiceAndConfigurationAgree(t *testing.T) {
-	cfg, s := load(t, "deploy/gateway.toml", "", "", "", team)
-	s.Close()
+	cfg, err := config.Load("deploy/gateway.toml", config.Options{
+		Env:     func(name string) (string, bool) { v, ok := team[name]; return v, ok },
+		Bundled: plugins.Names(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	unit, nginx := read(t, "deploy/sluice.service"), read(t, "deploy/nginx.conf")
 	for _, want := range []struct{ name, text, in string }{
 		{"systemd waits longer than the gateway", "TimeoutStopSec=75\n", unit},

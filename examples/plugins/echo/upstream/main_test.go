@@ -48,7 +48,11 @@ func gateway(t *testing.T) (client openai.Client) {
 	if len(cfg.Warnings) > 0 {
 		t.Errorf("the example's configuration is warned about: %v", cfg.Warnings)
 	}
-	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg})
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, CacheDir: filepath.Join(cache, "sluice-plugintest", "compiled")})
 	if err != nil {
 		t.Fatal(err)
 	}
