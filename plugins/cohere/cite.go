@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// A citation says which part of its block's text it stands for, the convention's which part of the whole text. So it must
+// be known how much text stands before the block. In a stream that is kept in the state where it is not nothing.
+
+// keepTextBegin remembers how much text stands before the block of text that begins.
+func keepTextBegin(a *provider.Answer) {
+	if n := a.TextLength(0); n > 0 {
+		var state [8]byte
+		binary.LittleEndian.PutUint64(state[:], uint64(n))
+		a.SetState(state[:])
+	}
+}
+
+// textBegin is how much text stands before the block of text that is at hand.
+func textBegin(a *provider.Answer) int64 {
+	if p := a.State(); len(p) == 8 {
+		return int64(binary.LittleEndian.Uint64(p))
+	}
+	return 0
+}
+
+// cite turns a citation into annotations: one for each of its sources that is a page with an address. The others are
+// documents and results that the client has sent itself, for which the convention has no place.
+func cite(a *provider.Answer, citation json.Value, begin int64) {
+	kind := citation.Get("type")
+	start, ok := citation.Get("start").Int()
+	end, ok2 := citation.Get("end").Int()
+	if !ok || !ok2 || start < 0 || end < start || end > maxCount || kind.Is("THINKING_CONTENT") {
+		a.Unknown([]byte("citation"))
+		return
+	}
+	var (
+		r json.Reader
+		w json.Writer
+	)
+	w.Array()
+	some := false
+	r.Reset(citation.Get("sources"))
+	for list := r.Array(); list.Next(); {
+		url, title := source(&r)
+		if url == nil {
+			continue
+		}
+		some = true
+		w.Object()
+		w.Name("type")
+		w.String("url_citation")
+		w.Name("url_citation")
+		w.Object()
+		w.Name("url")
+		w.Inside(url)
+		if title != nil {
+			w.Name("title")
+			w.Inside(title)
+		}
+		w.Name("start_index")
+		w.Int(begin + start)
+		w.Name("end_index")
+		w.Int(begin + end)
+		w.EndObject()
+		w.EndObject()
+	}
+	w.EndArray()
+	if !some {
+		a.Unknown([]byte("citation"))
+		return
+	}
+	a.Extra(abi.ScopeMessage, 0, 0, "annotations", w.Buf)
+}
+
+// source reads the address and the title of a source, as the insides of strings; url is nil if it has no address. Both
+// are members of the document, or of the tool's result, that the client has sent.
+func source(r *json.Reader) (url, title []byte) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "document", "tool_output":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "url":
+					url = r.Inside()
+				case "title":
+					title = r.Inside()
+				}
+			}
+		}
+	}
+	if !bytes.HasPrefix(url, []byte("https://")) && !bytes.HasPrefix(url, []byte("http://")) {
+		return nil, nil
+	}
+	return url, title
+}

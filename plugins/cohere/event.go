@@ -1,0 +1,195 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// toolKeys is where the keys of tool calls begin. The API counts calls and blocks of content apart, the gateway's keys
+// are one numbering.
+const toolKeys = abi.MaxKeys
+
+// event is what the events of a stream hold, as far as it means something. All slices are ranges of the event's data;
+// those of strings are their insides, but for the ids and the name.
+type event struct {
+	kind  []byte
+	index int64
+	id    []byte
+
+	// Of a message: one of these, or the beginning of one.
+	content
+	plan     []byte
+	citation json.Value
+
+	finish, problem []byte // why the answer ended, and what an end by an error says
+	usage           json.Value
+	message         []byte // of an error
+}
+
+// content is a block of content, a piece of one, or a tool call.
+type content struct {
+	kind, text, thinking, callID, name, arguments []byte
+}
+
+// Event reads one event of a stream.
+func (p *cohere) Event(a *provider.Answer, e *provider.Event) error {
+	if string(e.Data) == "[DONE]" {
+		// The answer was complete with its last message before that; a stream that ends like this without one was not.
+		return nil
+	}
+	r := &p.reader
+	r.Reset(e.Data)
+	var ev event
+	ev.read(r)
+	if err := r.End(); err != nil {
+		return err
+	}
+	if len(ev.kind) == 0 {
+		ev.kind = e.Name
+	}
+	key := int32(ev.index)
+	switch string(ev.kind) {
+	case "content-delta":
+		ev.content.piece(a, key)
+	case "content-start":
+		return ev.content.begin(a, key)
+	case "tool-plan-delta":
+		if len(ev.plan) > 0 {
+			a.Text(0, abi.EncodingEscaped, ev.plan)
+		}
+	case "tool-call-delta":
+		if len(ev.content.arguments) > 0 && !a.ToolArguments(0, toolKeys+key, abi.EncodingEscaped, ev.content.arguments) {
+			a.Unknown([]byte("arguments of no tool call"))
+		}
+	case "tool-call-start":
+		return ev.content.call(a, toolKeys+key)
+	case "tool-call-end":
+		a.ToolEnd(0, toolKeys+key)
+	case "citation-start":
+		cite(a, ev.citation, textBegin(a))
+	case "message-start":
+		a.Start(fitting(ev.id), nil, format)
+	case "message-end":
+		usage(a, ev.usage)
+		if err := finish(a, ev.finish, ev.problem); err != nil {
+			return err
+		}
+		a.Done()
+	case "content-end", "citation-end", "debug":
+	default:
+		if ev.message != nil {
+			return sdk.Fail(abi.FailServer, string(json.AppendText(nil, ev.message)))
+		}
+		a.Unknown(ev.kind)
+	}
+	return nil
+}
+
+func (ev *event) read(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			ev.kind = r.Inside()
+		case "index":
+			ev.index, _ = r.Int()
+		case "id":
+			ev.id = r.Text()
+		case "message":
+			ev.message = r.Inside()
+		case "delta":
+			ev.readDelta(r)
+		}
+	}
+}
+
+func (ev *event) readDelta(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "message":
+			ev.readMessage(r)
+		case "finish_reason":
+			ev.finish = r.Inside()
+		case "error":
+			ev.problem = r.Inside()
+		case "usage":
+			ev.usage = r.Raw()
+		}
+	}
+}
+
+// readMessage reads the part of a message that an event brings. Where the API has lists in a whole message, one element
+// stands in an event; the empty lists of the first event are none.
+func (ev *event) readMessage(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "content", "tool_calls":
+			ev.content.read(r)
+		case "tool_plan":
+			ev.plan = r.Inside()
+		case "citations":
+			ev.citation = r.Raw()
+		}
+	}
+}
+
+func (c *content) read(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			c.kind = r.Inside()
+		case "text":
+			c.text = r.Inside()
+		case "thinking":
+			c.thinking = r.Inside()
+		case "id":
+			c.callID = r.Text()
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					c.name = r.Text()
+				case "arguments":
+					c.arguments = r.Inside()
+				}
+			}
+		}
+	}
+}
+
+// begin reads a block of content, or as much of it as there is yet.
+func (c *content) begin(a *provider.Answer, key int32) error {
+	switch string(c.kind) {
+	case "text":
+		keepTextBegin(a)
+	case "thinking":
+	default:
+		a.Unknown(c.kind)
+		return nil
+	}
+	c.piece(a, key)
+	return nil
+}
+
+// piece reads a piece of a block. It does not say its type, only what it holds.
+func (c *content) piece(a *provider.Answer, key int32) {
+	if len(c.text) > 0 {
+		a.Text(0, abi.EncodingEscaped, c.text)
+	}
+	if len(c.thinking) > 0 {
+		a.Reasoning(0, abi.ReasoningText, key, abi.EncodingEscaped, c.thinking)
+	}
+}
+
+// call reads a tool call, or the beginning of one.
+func (c *content) call(a *provider.Answer, key int32) error {
+	if len(fitting(c.name)) == 0 {
+		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+	}
+	a.ToolCall(0, key, fitting(c.callID), c.name)
+	if len(c.arguments) > 0 {
+		a.ToolArguments(0, key, abi.EncodingEscaped, c.arguments)
+	}
+	return nil
+}

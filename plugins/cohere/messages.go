@@ -1,0 +1,283 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// message is one message of the client's, its members wherever they stand in it. Strings are their insides.
+type message struct {
+	index     int
+	role      []byte
+	text      []byte     // a content that is a string, else nil
+	parts     json.Value // a content that is an array
+	refusal   []byte
+	calls     json.Value
+	callID    []byte
+	reasoning []byte     // reasoning_content
+	details   json.Value // reasoning_details
+	named     bool
+	function  bool // function_call
+	audio     bool
+}
+
+// readMessage reads a message. What the provider has no place for is said in a warning.
+func (t *translation) readMessage(m *message, in *json.Reader, index int) {
+	*m = message{index: index}
+	for o := in.Object(); o.Next(); {
+		if in.Kind() == json.Null {
+			continue
+		}
+		switch name := in.Name(); string(name) {
+		case "role":
+			m.role = in.Text()
+		case "content":
+			if in.Kind() == json.String {
+				m.text = in.Inside()
+			} else {
+				m.parts = in.Raw()
+			}
+		case "refusal":
+			m.refusal = in.Inside()
+		case "tool_calls":
+			m.calls = in.Raw()
+		case "tool_call_id":
+			m.callID = in.Inside()
+		case "reasoning_content":
+			m.reasoning = in.Inside()
+		case "reasoning_details":
+			m.details = in.Raw()
+		case "function_call":
+			m.function = true
+		case "audio":
+			m.audio = true
+		case "name":
+			m.named = true
+		case "annotations":
+			// They tell of an earlier answer's text and mean nothing to a model.
+		default:
+			t.drop("messages[]." + printable(name))
+		}
+	}
+	if m.named && string(m.role) != "tool" {
+		t.drop("messages[].name")
+	}
+}
+
+// param is the path of a member of the message, for an error.
+func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
+
+func (t *translation) writeMessages(in *json.Reader) error {
+	t.w.Name("messages")
+	t.w.Array()
+	var m message
+	for a, n := in.Array(), 0; a.Next(); n++ {
+		t.readMessage(&m, in, n)
+		if err := t.writeMessage(&m); err != nil {
+			return err
+		}
+	}
+	t.w.EndArray()
+	return nil
+}
+
+func (t *translation) writeMessage(m *message) error {
+	switch string(m.role) {
+	case "system", "developer":
+		t.open("system")
+		return t.close(t.content(m))
+	case "user":
+		t.open("user")
+		return t.close(t.content(m))
+	case "assistant":
+		return t.assistantMessage(m)
+	case "tool":
+		t.open("tool")
+		t.w.Name("tool_call_id")
+		t.w.Inside(m.callID)
+		return t.close(t.content(m))
+	}
+	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+}
+
+func (t *translation) open(role string) {
+	t.wrote = true
+	t.w.Object()
+	t.w.Name("role")
+	t.w.String(role)
+}
+
+// close ends a message, if it could be written.
+func (t *translation) close(err error) error {
+	if err == nil {
+		t.w.EndObject()
+	}
+	return err
+}
+
+// content writes a message's content in the form that it has.
+func (t *translation) content(m *message) error {
+	t.w.Name("content")
+	if !m.parts.Exists() {
+		t.w.Inside(m.text)
+		return nil
+	}
+	t.w.Array()
+	var r json.Reader
+	r.Reset(m.parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		if err := t.part(&r, m, n); err != nil {
+			return err
+		}
+	}
+	t.w.EndArray()
+	return nil
+}
+
+// part writes one part of a message. An image has the same form on both sides, by its address or with its data.
+func (t *translation) part(r *json.Reader, m *message, n int) error {
+	var kind, text, url, detail []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "text", "refusal":
+			text = r.Inside()
+		case "cache_control":
+			t.drop("messages[].content[].cache_control")
+		case "image_url":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "url":
+					url = r.Inside()
+				case "detail":
+					detail = r.Inside()
+				}
+			}
+		}
+	}
+	param := func() string { return m.param(".content[" + number(n) + "]") }
+	switch string(kind) {
+	case "text", "refusal":
+		t.textPart(text)
+		return nil
+	case "image_url":
+		if string(m.role) != "user" {
+			return unsupported(param(), "This provider takes images from users only.")
+		}
+		w := t.w
+		w.Object()
+		w.Name("type")
+		w.String("image_url")
+		w.Name("image_url")
+		w.Object()
+		w.Name("url")
+		w.Inside(url)
+		if len(detail) > 0 {
+			w.Name("detail")
+			w.Inside(detail)
+		}
+		w.EndObject()
+		w.EndObject()
+		return nil
+	}
+	return unsupported(param(), "This provider does not take content of this type.")
+}
+
+func (t *translation) textPart(text []byte) {
+	t.w.Object()
+	t.w.Name("type")
+	t.w.String("text")
+	t.w.Name("text")
+	t.w.Inside(text)
+	t.w.EndObject()
+}
+
+// assistantMessage writes an earlier answer: its reasoning, then its text, then its tool calls. Text beside tool calls
+// is their plan. An answer that said nothing is left out.
+func (t *translation) assistantMessage(m *message) error {
+	switch {
+	case m.function:
+		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+	case m.audio:
+		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
+	}
+	t.readThoughts(m)
+	pieces := t.texts(m)
+	if m.calls.Kind() == json.Array {
+		return t.callingMessage(m, pieces)
+	}
+	if len(pieces) == 0 && len(t.thoughts) == 0 {
+		return nil
+	}
+	t.open("assistant")
+	t.w.Name("content")
+	if len(pieces) == 1 && len(t.thoughts) == 0 && !m.parts.Exists() {
+		t.w.Inside(pieces[0])
+	} else {
+		t.w.Array()
+		t.writeThoughts()
+		for _, piece := range pieces {
+			t.textPart(piece)
+		}
+		t.w.EndArray()
+	}
+	t.w.EndObject()
+	return nil
+}
+
+// callingMessage writes an earlier answer that called tools.
+func (t *translation) callingMessage(m *message, pieces [][]byte) error {
+	w := t.w
+	t.open("assistant")
+	if len(pieces) > 0 {
+		from := len(t.scratch)
+		for _, piece := range pieces {
+			t.scratch = append(t.scratch, piece...)
+		}
+		w.Name("tool_plan")
+		w.Inside(t.scratch[from:])
+	}
+	if len(t.thoughts) > 0 {
+		w.Name("content")
+		w.Array()
+		t.writeThoughts()
+		w.EndArray()
+	}
+	w.Name("tool_calls")
+	w.Array()
+	var r json.Reader
+	r.Reset(m.calls)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		if err := t.writeCall(&r, m, n); err != nil {
+			return err
+		}
+	}
+	w.EndArray()
+	w.EndObject()
+	return nil
+}
+
+// texts is what an earlier answer said, without what is empty.
+func (t *translation) texts(m *message) (pieces [][]byte) {
+	add := func(text []byte) {
+		if len(text) > 0 {
+			pieces = append(pieces, text)
+		}
+	}
+	add(m.text)
+	var r json.Reader
+	r.Reset(m.parts)
+	for a := r.Array(); a.Next(); {
+		for o := r.Object(); o.Next(); {
+			switch string(r.Name()) {
+			case "text", "refusal":
+				add(r.Inside())
+			case "cache_control":
+				t.drop("messages[].content[].cache_control")
+			}
+		}
+	}
+	add(m.refusal)
+	return pieces
+}

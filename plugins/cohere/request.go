@@ -1,0 +1,254 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// translation is the work on one request. The messages are written as they are read; the other members are noted on the
+// way and written behind them, since the order of members says nothing. Its slices are ranges of the client's body.
+type translation struct {
+	r *provider.Request
+	w *json.Writer
+	o options
+
+	replay bool // reasoning of earlier answers is sent back
+	wrote  bool // there is a message
+
+	tools, toolChoice, responseFormat, stop, thinking json.Value
+	maxTokens, maxCompletionTokens                    int64
+	effort                                            []byte
+	serial                                            bool     // parallel_tool_calls is false
+	passed                                            []member // members that are passed on as they are
+
+	sampling sampling
+
+	thoughts []thought
+	scratch  []byte
+}
+
+type member struct{ name, value []byte }
+
+// Request builds the provider's request.
+func (p *cohere) Request(r *provider.Request) error {
+	t := &p.t
+	*t = translation{r: r, w: r.JSON(), o: p.settings, passed: t.passed[:0], thoughts: t.thoughts[:0], scratch: t.scratch[:0]}
+	if err := t.o.read(r.Options); err != nil {
+		return err
+	}
+	if err := t.translate(&p.reader); err != nil {
+		return err
+	}
+	r.SetPath("/v2/chat")
+	framing := abi.FramingJSON
+	if r.Stream {
+		framing = abi.FramingSSE
+	}
+	r.Expect(framing, abi.DialectTranslated, nil)
+	return nil
+}
+
+// translate reads the client's body once and writes the provider's.
+func (t *translation) translate(in *json.Reader) error {
+	w := t.w
+	t.replay = t.replaysThinking()
+	in.Reset(t.r.Body())
+	w.Object()
+	w.Name("model")
+	w.Text(t.r.Target)
+	for o := in.Object(); o.Next(); {
+		if err := t.member(in); err != nil {
+			return err
+		}
+	}
+	if err := in.End(); err != nil {
+		return err
+	}
+	if !t.wrote {
+		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+	}
+	t.writeLimit()
+	if err := t.sampling.write(t); err != nil {
+		return err
+	}
+	t.writeStop()
+	if err := t.writeThinking(); err != nil {
+		return err
+	}
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	if err := t.writeFormat(); err != nil {
+		return err
+	}
+	for _, m := range t.passed {
+		w.NameText(m.name)
+		w.Raw(m.value)
+	}
+	w.Name("stream")
+	w.Bool(t.r.Stream)
+	w.EndObject()
+	return nil
+}
+
+// member reads one member of the client's body.
+func (t *translation) member(in *json.Reader) error {
+	if in.Kind() == json.Null {
+		return nil
+	}
+	switch name := in.Name(); string(name) {
+	case "messages":
+		return t.writeMessages(in)
+	case "model", "stream", "stream_options":
+		// The gateway's own business.
+	case "max_tokens":
+		t.maxTokens, _ = in.Int()
+	case "max_completion_tokens":
+		t.maxCompletionTokens, _ = in.Int()
+	case "temperature":
+		t.sampling.temperature = in.Raw()
+	case "top_p":
+		t.sampling.topP = in.Raw()
+	case "top_k", "k":
+		t.sampling.topK = in.Raw()
+	case "frequency_penalty":
+		t.sampling.frequency = in.Raw()
+	case "presence_penalty":
+		t.sampling.presence = in.Raw()
+	case "seed":
+		t.sampling.seed = in.Raw()
+	case "stop":
+		t.stop = in.Raw()
+	case "tools":
+		t.tools = in.Raw()
+	case "tool_choice":
+		t.toolChoice = in.Raw()
+	case "parallel_tool_calls":
+		parallel, ok := in.Bool()
+		t.serial = ok && !parallel
+	case "response_format":
+		t.responseFormat = in.Raw()
+	case "thinking":
+		t.thinking = in.Raw()
+	case "reasoning_effort":
+		t.effort = in.Text()
+	case "n":
+		if n, ok := in.Int(); !ok || n != 1 {
+			return sdk.Refuse("n", "This provider gives one choice at a time.")
+		}
+	case "logprobs":
+		if on, ok := in.Bool(); ok && on {
+			return sdk.Refuse("logprobs", "This provider does not say which token a log probability belongs to.")
+		}
+	case "top_logprobs":
+		if n, ok := in.Int(); ok && n > 0 {
+			return sdk.Refuse("top_logprobs", "This provider gives no alternatives to its tokens.")
+		}
+	case "modalities":
+		for a := in.Array(); a.Next(); {
+			if string(in.Text()) != "text" {
+				return sdk.Refuse("modalities", "This provider answers with text.")
+			}
+		}
+	case "functions", "function_call":
+		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
+	case "safety_mode", "citation_options", "priority":
+		t.passed = append(t.passed, member{name, in.Raw()})
+	case "service_tier":
+		if tier := json.Value(in.Raw()); !tier.Is("auto") && !tier.Is("default") {
+			return t.unknown(name)
+		}
+	default:
+		return t.unknown(name)
+	}
+	return nil
+}
+
+// unknown is a member that the provider has no place for.
+func (t *translation) unknown(name []byte) error {
+	if t.o.refuseUnknown {
+		return sdk.Refuse(printable(name), "This provider does not know this member.")
+	}
+	t.drop(printable(name))
+	return nil
+}
+
+// drop warns of a member that is not sent.
+func (t *translation) drop(name string) { t.r.Warn(abi.WarnDropped, name) }
+
+// writeLimit writes max_tokens: what the client asked for, else the configured default. Without either the API has a
+// default of its own, the most that the model can.
+func (t *translation) writeLimit() {
+	limit := t.maxCompletionTokens
+	if limit <= 0 {
+		limit = t.maxTokens
+	}
+	if limit <= 0 {
+		limit = t.r.DefaultMaxTokens
+		if most := t.r.MaxTokens; most > 0 {
+			limit = min(limit, most)
+		}
+	}
+	if limit > 0 {
+		t.w.Name("max_tokens")
+		t.w.Int(limit)
+	}
+}
+
+// writeStop writes the stop sequences. An empty one means nothing.
+func (t *translation) writeStop() {
+	w := t.w
+	open := false
+	put := func(inside []byte) {
+		if len(inside) == 0 {
+			t.drop("stop")
+			return
+		}
+		if !open {
+			w.Name("stop_sequences")
+			w.Array()
+			open = true
+		}
+		w.Inside(inside)
+	}
+	switch t.stop.Kind() {
+	case json.String:
+		put(t.stop.Inside())
+	case json.Array:
+		var r json.Reader
+		r.Reset(t.stop)
+		for a := r.Array(); a.Next(); {
+			put(r.Inside())
+		}
+	}
+	if open {
+		w.EndArray()
+	}
+}
+
+// writeFormat writes the form that the answer is to have. The name of a schema has no place, and needs none.
+func (t *translation) writeFormat() error {
+	kind := t.responseFormat.Get("type")
+	if !kind.Exists() || kind.Is("text") {
+		return nil
+	}
+	if !kind.Is("json_object") && !kind.Is("json_schema") {
+		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+	}
+	if t.tools.Kind() == json.Array {
+		return sdk.Refuse("response_format", "This provider cannot give an answer a form while there are tools.")
+	}
+	w := t.w
+	w.Name("response_format")
+	w.Object()
+	w.Name("type")
+	w.String("json_object")
+	if schema := t.responseFormat.Get("json_schema").Get("schema"); kind.Is("json_schema") && schema.Kind() == json.Object {
+		w.Name("json_schema")
+		w.Raw(schema)
+	}
+	w.EndObject()
+	return nil
+}

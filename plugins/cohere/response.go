@@ -1,0 +1,115 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// Response reads a whole answer, or an error.
+func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
+	if status >= 300 {
+		return failure(body, status)
+	}
+	r := &p.reader
+	r.Reset(body)
+	var message, counts json.Value
+	var id, reason []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "id":
+			id = r.Text()
+		case "message":
+			message = r.Raw()
+		case "finish_reason":
+			reason = r.Inside()
+		case "usage":
+			counts = r.Raw()
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if message.Kind() == json.String {
+		return failure(body, status) // an error that calls itself a success
+	}
+	if message.Kind() != json.Object {
+		return sdk.Fail(abi.FailBadAnswer, "")
+	}
+	a.Start(fitting(id), nil, format)
+	if err := wholeMessage(a, message); err != nil {
+		return err
+	}
+	usage(a, counts)
+	if err := finish(a, reason, nil); err != nil {
+		return err
+	}
+	a.Done()
+	return nil
+}
+
+// wholeMessage reads a message: the plan for its tools before its content, as in a stream.
+func wholeMessage(a *provider.Answer, message json.Value) error {
+	var (
+		r                          json.Reader
+		plan                       []byte
+		contents, calls, citations json.Value
+	)
+	r.Reset(message)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "tool_plan":
+			plan = r.Inside()
+		case "content":
+			contents = r.Raw()
+		case "tool_calls":
+			calls = r.Raw()
+		case "citations":
+			citations = r.Raw()
+		}
+	}
+	if len(plan) > 0 {
+		a.Text(0, abi.EncodingEscaped, plan)
+	}
+	var begins []int64 // how much text stands before each block
+	r.Reset(contents)
+	for list := r.Array(); list.Next(); {
+		begins = append(begins, a.TextLength(0))
+		var c content
+		c.read(&r)
+		if err := c.begin(a, int32(len(begins)-1)); err != nil {
+			return err
+		}
+	}
+	key := int32(toolKeys)
+	r.Reset(calls)
+	for list := r.Array(); list.Next(); key++ {
+		var c content
+		c.read(&r)
+		if err := c.call(a, key); err != nil {
+			return err
+		}
+		a.ToolEnd(0, key)
+	}
+	if len(begins) == 0 && key == toolKeys && len(plan) == 0 {
+		// Nothing to say after a tool's result is an answer, too.
+		a.Text(0, abi.EncodingUTF8, nil)
+	}
+	r.Reset(citations)
+	for list := r.Array(); list.Next(); {
+		citation := json.Value(r.Raw())
+		cite(a, citation, citedBegin(citation, begins))
+	}
+	return nil
+}
+
+// citedBegin is how much text stands before what a citation counts from: a block, the first one if it does not say which,
+// or the plan.
+func citedBegin(citation json.Value, begins []int64) int64 {
+	n, _ := citation.Get("content_index").Int()
+	if n < 0 || n >= int64(len(begins)) || citation.Get("type").Is("PLAN") {
+		return 0
+	}
+	return begins[n]
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// sampling is how tokens are drawn, as the client says it.
+type sampling struct {
+	temperature, topP, topK, frequency, presence, seed json.Value
+}
+
+// bound is a member and its range in the API. The ranges are narrower than the convention's.
+type bound struct {
+	name, native string
+	low, high    float64
+	least, most  string // low and high, as they are written
+	idle         bool   // low is the default, and is not written
+}
+
+var bounds = [...]bound{
+	{name: "temperature", native: "temperature", low: 0, high: 1, least: "0", most: "1"},
+	{name: "top_p", native: "p", low: 0.01, high: 0.99, least: "0.01", most: "0.99"},
+	{name: "top_k", native: "k", low: 0, high: 500, least: "0", most: "500", idle: true},
+	{name: "frequency_penalty", native: "frequency_penalty", low: 0, high: 1, least: "0", most: "1", idle: true},
+	{name: "presence_penalty", native: "presence_penalty", low: 0, high: 1, least: "0", most: "1", idle: true},
+}
+
+// write writes the members under their names in the API.
+func (s *sampling) write(t *translation) error {
+	for i, value := range [...]json.Value{s.temperature, s.topP, s.topK, s.frequency, s.presence} {
+		if err := bounds[i].write(t, value); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !s.seed.Exists():
+	case s.seed[0] == '-':
+		t.drop("seed") // the API's are positive
+	default:
+		t.w.Name("seed")
+		t.w.Raw(s.seed)
+	}
+	return nil
+}
+
+func (b *bound) write(t *translation, value json.Value) error {
+	if !value.Exists() {
+		return nil
+	}
+	f, ok := value.Float()
+	switch {
+	case !ok:
+		t.drop(b.name)
+		return nil
+	case f >= b.low && f <= b.high:
+	case t.o.refuseOutOfRange:
+		return sdk.Refuse(b.name, "This provider takes numbers from "+b.least+" to "+b.most+".")
+	default:
+		t.r.Warn(abi.WarnClamped, b.name)
+		if f < b.low {
+			f, value = b.low, json.Value(b.least)
+		} else {
+			f, value = b.high, json.Value(b.most)
+		}
+	}
+	if b.idle && f == b.low {
+		return nil
+	}
+	t.w.Name(b.native)
+	t.w.Raw(value)
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// efforts says how many tokens of thinking an effort of the convention stands for; 0 is the model's own measure.
+var efforts = [...]struct {
+	name   string
+	tokens int64
+}{
+	{"minimal", 1024}, {"low", 2048}, {"medium", 8192}, {"high", 0}, {"xhigh", 0}, {"max", 0},
+}
+
+// writeThinking writes whether and how long the model thinks. The member thinking counts before reasoning_effort.
+// Without either the model does as it does by itself.
+func (t *translation) writeThinking() error {
+	if t.thinking.Kind() == json.Object {
+		if len(t.effort) > 0 {
+			t.drop("reasoning_effort")
+		}
+		tokens, _ := t.thinking.Get("budget_tokens").Int()
+		t.thinkingMember(!t.thinking.Get("type").Is("disabled"), tokens)
+		return nil
+	}
+	if len(t.effort) == 0 {
+		return nil
+	}
+	if string(t.effort) == "none" {
+		t.thinkingMember(false, 0)
+		return nil
+	}
+	for _, e := range efforts {
+		if e.name == string(t.effort) {
+			t.thinkingMember(true, e.tokens)
+			return nil
+		}
+	}
+	return invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+}
+
+func (t *translation) thinkingMember(on bool, tokens int64) {
+	w := t.w
+	w.Name("thinking")
+	w.Object()
+	w.Name("type")
+	if !on {
+		w.String("disabled")
+	} else {
+		w.String("enabled")
+		if tokens > 0 {
+			w.Name("token_budget")
+			w.Int(tokens)
+		}
+	}
+	w.EndObject()
+}
+
+// replaysThinking says whether reasoning of earlier answers is sent back: the API takes none where the model is told not
+// to think. It looks for that before the messages are read, for they are written as they are read.
+func (t *translation) replaysThinking() bool {
+	if t.o.noThinking || !t.r.Has(sdk.FlagReasoningHistory) {
+		return false
+	}
+	if thinking := t.r.Get("/thinking/type"); thinking.Exists() {
+		return !thinking.Is("disabled")
+	}
+	return !t.r.Get("/reasoning_effort").Is("none")
+}
+
+// thought is a block of reasoning of an earlier answer: a range of the translation's scratch memory, as the inside of a
+// string.
+type thought struct {
+	from, to int
+	index    int64
+}
+
+// readThoughts reads the reasoning that a message brings back. What comes from another provider is left out.
+func (t *translation) readThoughts(m *message) {
+	t.thoughts, t.scratch = t.thoughts[:0], t.scratch[:0]
+	if t.replay {
+		var r json.Reader
+		r.Reset(m.details)
+		for a := r.Array(); a.Next(); {
+			t.addDetail(&r)
+		}
+		if !m.details.Exists() && len(m.reasoning) > 0 {
+			t.addThought(0, m.reasoning)
+		}
+	}
+	if len(t.thoughts) == 0 {
+		if m.details.Exists() {
+			t.drop("messages[].reasoning_details")
+		}
+		if m.reasoning != nil {
+			t.drop("messages[].reasoning_content")
+		}
+	}
+}
+
+// addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of one block as
+// entries of their own.
+func (t *translation) addDetail(r *json.Reader) {
+	var kind, form, text []byte
+	var index int64
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "format":
+			form = r.Text()
+		case "text":
+			text = r.Inside()
+		case "index":
+			index, _ = r.Int()
+		}
+	}
+	if string(kind) == "reasoning.text" && (form == nil || string(form) == format) && len(text) > 0 {
+		t.addThought(index, text)
+	}
+}
+
+func (t *translation) addThought(index int64, text []byte) {
+	from := len(t.scratch)
+	t.scratch = append(t.scratch, text...)
+	if n := len(t.thoughts); n > 0 && t.thoughts[n-1].index == index {
+		t.thoughts[n-1].to = len(t.scratch)
+		return
+	}
+	t.thoughts = append(t.thoughts, thought{from, len(t.scratch), index})
+}
+
+// writeThoughts writes the blocks of reasoning into an open array.
+func (t *translation) writeThoughts() {
+	for _, th := range t.thoughts {
+		t.w.Object()
+		t.w.Name("type")
+		t.w.String("thinking")
+		t.w.Name("thinking")
+		t.w.Inside(t.scratch[th.from:th.to])
+		t.w.EndObject()
+	}
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// noParameters is the schema of a tool that takes none.
+const noParameters = `{"type":"object","properties":{}}`
+
+// writeCall writes a tool call of an earlier answer. Its arguments are text on both sides.
+func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
+	var kind, id, name, arguments []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "id":
+			id = r.Inside()
+		case "cache_control":
+			t.drop("messages[].tool_calls[].cache_control")
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					name = r.Inside()
+				case "arguments":
+					arguments = r.Inside()
+				}
+			}
+		}
+	}
+	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
+	if string(kind) != "function" {
+		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+	}
+	from := len(t.scratch)
+	t.scratch = json.AppendText(t.scratch, arguments)
+	text := bytes.TrimSpace(t.scratch[from:])
+	if given := json.Value(text); len(given) > 0 && (given.Kind() != json.Object || !given.Valid()) {
+		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	}
+	if len(text) == 0 {
+		arguments = []byte("{}")
+	}
+	t.scratch = t.scratch[:from]
+	w := t.w
+	w.Object()
+	w.Name("id")
+	w.Inside(id)
+	w.Name("type")
+	w.String("function")
+	w.Name("function")
+	w.Object()
+	w.Name("name")
+	w.Inside(name)
+	w.Name("arguments")
+	w.Inside(arguments)
+	w.EndObject()
+	w.EndObject()
+	return nil
+}
+
+// tool is a tool that the client offers. Strings are their insides.
+type tool struct {
+	kind, name, description []byte
+	parameters              json.Value
+	strict                  bool
+}
+
+func (t *translation) readTool(r *json.Reader) (f tool) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			f.kind = r.Text()
+		case "cache_control":
+			t.drop("tools[].cache_control")
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					f.name = r.Inside()
+				case "description":
+					f.description = r.Inside()
+				case "parameters":
+					if r.Kind() == json.Object {
+						f.parameters = r.Raw()
+					}
+				case "strict":
+					f.strict, _ = r.Bool()
+				case "cache_control":
+					t.drop("tools[].cache_control")
+				}
+			}
+		}
+	}
+	return f
+}
+
+// writeTools writes the tools and how they are to be chosen. Where one is named it is the only one that is written.
+func (t *translation) writeTools() error {
+	if t.tools.Kind() != json.Array {
+		return nil
+	}
+	choice, named, err := t.readToolChoice()
+	if err != nil {
+		return err
+	}
+	w := t.w
+	w.Name("tools")
+	w.Array()
+	written, strict := 0, 0
+	var r json.Reader
+	r.Reset(t.tools)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		f := t.readTool(&r)
+		if string(f.kind) != "function" {
+			return sdk.Refuse("tools["+number(n)+"].type", "This provider takes only tools of type function.")
+		}
+		if named != nil && !bytes.Equal(f.name, named) {
+			continue
+		}
+		written++
+		if f.strict {
+			strict++
+		}
+		t.writeTool(&f)
+	}
+	w.EndArray()
+	if written == 0 {
+		return invalid("invalid_value", "tool_choice.function.name", "There is no tool of this name.")
+	}
+	switch strict {
+	case 0:
+	case written:
+		w.Name("strict_tools")
+		w.Bool(true)
+	default:
+		// The API holds the calls of all tools to their schemas, or those of none.
+		t.drop("tools[].function.strict")
+	}
+	if choice != "" {
+		w.Name("tool_choice")
+		w.String(choice)
+	}
+	if t.serial && choice != "NONE" {
+		t.drop("parallel_tool_calls")
+	}
+	return nil
+}
+
+func (t *translation) writeTool(f *tool) {
+	w := t.w
+	w.Object()
+	w.Name("type")
+	w.String("function")
+	w.Name("function")
+	w.Object()
+	w.Name("name")
+	w.Inside(f.name)
+	if len(f.description) > 0 {
+		w.Name("description")
+		w.Inside(f.description)
+	}
+	w.Name("parameters")
+	if emptyObject(f.parameters) {
+		w.Raw([]byte(noParameters))
+	} else {
+		w.Raw(f.parameters)
+	}
+	w.EndObject()
+	w.EndObject()
+}
+
+func emptyObject(v json.Value) bool {
+	var r json.Reader
+	r.Reset(v)
+	for o := r.Object(); o.Next(); {
+		return false
+	}
+	return true
+}
+
+// readToolChoice reads how tools are to be chosen: the API's word, and the inside of the name of a tool that is to be
+// called.
+func (t *translation) readToolChoice() (choice string, named []byte, err error) {
+	c := t.toolChoice
+	switch {
+	case !c.Exists(), c.Is("auto"):
+		return "", nil, nil
+	case c.Is("none"):
+		return "NONE", nil, nil
+	case c.Is("required"):
+		return "REQUIRED", nil, nil
+	}
+	if named = c.Get("function").Get("name").Inside(); named == nil {
+		return "", nil, sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
+	}
+	return "REQUIRED", named, nil
+}
