@@ -1,0 +1,103 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// sayCall says a tool call: all of it, its beginning, or more of the arguments of the latest one.
+func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
+	var (
+		id, name      []byte
+		args, partial json.Value
+		more          bool
+		r             json.Reader
+	)
+	r.Reset(q.call)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "id":
+			id = r.Text()
+		case "name":
+			name = r.Text()
+		case "args":
+			args = r.Raw()
+		case "partialArgs":
+			partial = r.Raw()
+		case "willContinue":
+			more, _ = r.Bool()
+		}
+	}
+	hasArgs := args.Kind() == json.Object
+	s := p.get(choice)
+	switch {
+	case len(name) > 0:
+		p.endCall(a, choice)
+		key, err := p.callKey(a, s)
+		if err != nil {
+			return err
+		}
+		if name = fitting(name); len(name) == 0 {
+			return badCall()
+		}
+		s.flags |= called
+		a.ToolCall(choice, key, fitting(id), name)
+		inPieces := more || partial != nil
+		switch {
+		case inPieces:
+		case hasArgs:
+			a.ToolArguments(choice, key, abi.EncodingJSON, args)
+		default:
+			a.ToolEnd(choice, key)
+		}
+		q.sealCall(a, choice, key)
+		if !inPieces {
+			a.ToolEnd(choice, key)
+			return nil
+		}
+		s.key, s.path = key, nil
+		s.flags = s.flags&^(written|quoted|sealed) | calling
+		if len(q.seal) > 0 {
+			s.flags |= sealed
+		}
+	case s.has(calling):
+		p.dirty = true
+		if !s.has(sealed) && len(q.seal) > 0 {
+			s.flags |= sealed
+			q.sealCall(a, choice, s.key)
+		}
+	case hasArgs || partial != nil:
+		return badCall()
+	default:
+		a.Unknown([]byte("call without a name"))
+		return nil
+	}
+	if err := p.argue(a, s, partial); err != nil {
+		return err
+	}
+	if !more {
+		if hasArgs && !s.has(written) {
+			a.ToolArguments(choice, s.key, abi.EncodingJSON, args)
+		}
+		p.endCall(a, choice)
+	}
+	return nil
+}
+
+func badCall() error {
+	return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+}
+
+// sealCall says the seal of a call, both ways that clients bring it back.
+func (q *piece) sealCall(a *provider.Answer, choice, key int32) {
+	if len(q.seal) == 0 {
+		return
+	}
+	const head, tail = `{"google":{"thought_signature":"`, `"}}`
+	w := make([]byte, 0, len(head)+len(q.seal)+len(tail))
+	w = append(append(append(w, head...), q.seal...), tail...)
+	a.Extra(abi.ScopeTool, choice, key, "extra_content", w)
+	a.Reasoning(choice, abi.ReasoningToolEncrypted, key, abi.EncodingEscaped, q.seal)
+}

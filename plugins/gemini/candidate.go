@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// candidate is what one event says of a candidate, all of it read before any of it is said: what it is worth depends on
+// why it ended. Slices of strings are their insides, and ranges of the event.
+type candidate struct {
+	index    int64
+	parts    []piece
+	finish   []byte
+	grounds  json.Value
+	sources  json.Value
+	logprobs json.Value
+}
+
+// piece is one part of a candidate's content.
+type piece struct {
+	text    []byte // nil: it is no text
+	thought bool
+	seal    []byte
+	call    json.Value
+	inline  json.Value
+	file    json.Value
+	other   []byte // the name of a member that is none of these
+}
+
+// keepPieces is how many pieces memory is kept for.
+const keepPieces = 64
+
+func (c *candidate) read(r *json.Reader) {
+	clear(c.parts)
+	if cap(c.parts) > keepPieces {
+		c.parts = nil
+	}
+	*c = candidate{parts: c.parts[:0]}
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "content":
+			for o := r.Object(); o.Next(); {
+				if string(r.Name()) != "parts" {
+					continue
+				}
+				for l := r.Array(); l.Next(); {
+					c.parts = append(c.parts, piece{})
+					c.parts[len(c.parts)-1].read(r)
+				}
+			}
+		case "finishReason":
+			c.finish = r.Inside()
+		case "index":
+			c.index, _ = r.Int()
+		case "groundingMetadata":
+			c.grounds = r.Raw()
+		case "citationMetadata":
+			c.sources = r.Raw()
+		case "logprobsResult":
+			c.logprobs = r.Raw()
+		}
+	}
+}
+
+func (p *piece) read(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "text":
+			p.text = r.Inside()
+		case "thought":
+			p.thought, _ = r.Bool()
+		case "thoughtSignature":
+			p.seal = r.Inside()
+		case "functionCall":
+			p.call = r.Raw()
+		case "inlineData":
+			p.inline = r.Raw()
+		case "fileData":
+			p.file = r.Raw()
+		default:
+			p.other = r.Name()
+		}
+	}
+}
+
+// say says what the candidate holds.
+func (c *candidate) say(a *provider.Answer, p *progress) error {
+	if c.index < 0 || c.index >= abi.MaxChoices {
+		return badAnswer("")
+	}
+	choice := int32(c.index)
+	if choice > 0 && p.of(choice) == nil {
+		p.add(choice) // it has been seen, which matters when others have finished
+	}
+	useless := callsUseless(c.finish)
+	from := int64(-1)
+	if c.cites() {
+		from = a.TextLength(choice)
+	}
+	for i := range c.parts {
+		if err := c.parts[i].say(a, p, choice, useless); err != nil {
+			return err
+		}
+	}
+	if c.logprobs != nil {
+		logprobs(a, choice, c.logprobs)
+	}
+	if from >= 0 {
+		c.cite(a, choice, from)
+	}
+	if len(c.finish) == 0 {
+		return nil
+	}
+	return c.end(a, p, choice)
+}
+
+// say says one part.
+func (q *piece) say(a *provider.Answer, p *progress, choice int32, useless bool) error {
+	switch {
+	case q.call != nil:
+		if useless {
+			return nil
+		}
+		return q.sayCall(a, p, choice)
+	case q.text != nil && !q.thought:
+		if len(q.text) > 0 {
+			a.Text(choice, abi.EncodingEscaped, q.text)
+		}
+		if len(q.seal) > 0 {
+			return q.sealText(a, p, choice)
+		}
+	case q.text != nil:
+		if len(q.text) == 0 && len(q.seal) == 0 {
+			return nil
+		}
+		key, err := p.thoughtKey(a, choice)
+		if err != nil {
+			return err
+		}
+		if len(q.text) > 0 {
+			a.Reasoning(choice, abi.ReasoningText, key, abi.EncodingEscaped, q.text)
+		}
+		if len(q.seal) > 0 {
+			a.Reasoning(choice, abi.ReasoningSignature, key, abi.EncodingEscaped, q.seal)
+			p.endThought(choice)
+		}
+	case q.inline != nil:
+		q.image(a, choice, q.inline.Get("mimeType").Inside(), q.inline.Get("data").Inside(), nil)
+	case q.file != nil:
+		q.image(a, choice, q.file.Get("mimeType").Inside(), nil, q.file.Get("fileUri").Inside())
+	case len(q.seal) > 0:
+		return q.sealText(a, p, choice)
+	case q.other != nil:
+		a.Unknown(q.other)
+	}
+	return nil
+}
+
+// sealText says the seal of a text, which may be empty: then it is a block of its own.
+func (q *piece) sealText(a *provider.Answer, p *progress, choice int32) error {
+	key, err := p.sealKey(a, choice, len(q.text) > 0)
+	if err != nil {
+		return err
+	}
+	a.Reasoning(choice, abi.ReasoningEncrypted, key, abi.EncodingEscaped, q.seal)
+	return nil
+}
+
+// image says an image. One that belongs to the thoughts is no part of the answer, and neither is any other kind of data.
+func (q *piece) image(a *provider.Answer, choice int32, kind, data, address []byte) {
+	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(address) == 0 {
+		a.Unknown([]byte("media of a kind that has no place"))
+		return
+	}
+	var w json.Writer
+	w.Buf = make([]byte, 0, len(kind)+len(data)+len(address)+64)
+	w.Array()
+	w.Object()
+	w.Name("type")
+	w.String("image_url")
+	w.Name("image_url")
+	w.Object()
+	w.Name("url")
+	if address != nil {
+		w.Inside(address)
+	} else {
+		w.Buf = append(w.Buf, `"data:`...)
+		w.Buf = append(w.Buf, kind...)
+		w.Buf = append(w.Buf, ";base64,"...)
+		w.Buf = append(append(w.Buf, data...), '"')
+	}
+	w.EndObject()
+	w.EndObject()
+	w.EndArray()
+	a.Extra(abi.ScopeMessage, choice, 0, "images", w.Buf)
+}
+
+// callsUseless says whether a reason to end means that the calls of the candidate cannot be used.
+func callsUseless(reason []byte) bool {
+	return string(reason) == "MALFORMED_FUNCTION_CALL" || string(reason) == "UNEXPECTED_TOOL_CALL"
+}
+
+// end says why a candidate ended. The provider's own word goes with it where it says more. That a candidate ends with
+// calls is not said here: the gateway sees it.
+func (c *candidate) end(a *provider.Answer, p *progress, choice int32) error {
+	reason, native := abi.FinishStop, fitting(c.finish)
+	switch string(c.finish) {
+	case "STOP":
+		native = nil
+		p.endCall(a, choice)
+	case "MAX_TOKENS":
+		reason, native = abi.FinishLength, nil
+	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR":
+		reason = abi.FinishContentFilter
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL":
+		// Nothing that the model made can be used, unless it has said something.
+		if s := p.of(choice); s != nil && s.has(called) || a.TextLength(choice) == 0 {
+			return sdk.Fail(abi.FailBadToolCall, "")
+		}
+	case "OTHER", "FINISH_REASON_UNSPECIFIED":
+	default:
+		if bytes.HasPrefix(c.finish, []byte("IMAGE_")) {
+			reason = abi.FinishContentFilter
+		} else {
+			a.Unknown(c.finish)
+		}
+	}
+	if s := p.of(choice); reason == abi.FinishStop && s != nil && s.has(calling) {
+		// The call was cut off, and would be taken for a whole one.
+		return sdk.Fail(abi.FailBadToolCall, "")
+	}
+	a.Finish(choice, reason, native)
+	p.finish(choice)
+	return nil
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// cites says whether the candidate says where its text comes from.
+func (c *candidate) cites() bool { return c.grounds != nil || c.sources != nil }
+
+// citer writes the annotations of one event.
+type citer struct {
+	w     json.Writer
+	limit int // of the bytes that are written
+
+	content  []byte // the texts of this event, in one
+	parts    []int  // where in content the text of each part begins; -1 for one that is none
+	from, to int64  // the content that this event is about, in code points
+
+	at, points int // a place in content, in bytes and in code points
+}
+
+// cite turns the sources of the text into annotations. from is the length of the content before this event.
+func (c *candidate) cite(a *provider.Answer, choice int32, from int64) {
+	t := citer{from: from, to: a.TextLength(choice), limit: 2*(len(c.grounds)+len(c.sources)) + 16<<10}
+	for i := range c.parts {
+		if q := &c.parts[i]; q.text != nil && !q.thought {
+			t.parts = append(t.parts, len(t.content))
+			t.content = json.AppendText(t.content, q.text)
+		} else {
+			t.parts = append(t.parts, -1)
+		}
+	}
+	t.w.Array()
+	t.grounds(c.grounds)
+	t.sources(c.sources)
+	t.w.EndArray()
+	if len(t.w.Buf) > len("[]") {
+		a.Extra(abi.ScopeMessage, choice, 0, "annotations", t.w.Buf)
+	}
+}
+
+// source is a page that a text comes from. Both are insides of strings.
+type source struct{ url, title []byte }
+
+// grounds writes what groundingMetadata says: which pages there are, and for parts of the text which of them it comes
+// from. A page that is named for no part stands for all of the text.
+func (t *citer) grounds(v json.Value) {
+	var pages []source
+	var r json.Reader
+	var supports json.Value
+	r.Reset(v)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "groundingChunks":
+			for l := r.Array(); l.Next(); {
+				pages = append(pages, readPage(&r))
+			}
+		case "groundingSupports":
+			supports = r.Raw()
+		}
+	}
+	named := make([]bool, len(pages))
+	r.Reset(supports)
+	for l := r.Array(); l.Next(); {
+		var part, begin, end int64
+		var indexes json.Value
+		for o := r.Object(); o.Next(); {
+			switch string(r.Name()) {
+			case "segment":
+				for o := r.Object(); o.Next(); {
+					switch string(r.Name()) {
+					case "partIndex":
+						part, _ = r.Int()
+					case "startIndex":
+						begin, _ = r.Int()
+					case "endIndex":
+						end, _ = r.Int()
+					}
+				}
+			case "groundingChunkIndices":
+				indexes = r.Raw()
+			}
+		}
+		var in json.Reader
+		in.Reset(indexes)
+		for l := in.Array(); l.Next(); {
+			if n, ok := in.Int(); ok && n >= 0 && n < int64(len(pages)) {
+				named[n] = true
+				from, to := t.place(part, begin, end)
+				t.annotate(&pages[n], from, to)
+			}
+		}
+	}
+	for i := range pages {
+		if !named[i] {
+			t.annotate(&pages[i], 0, t.to)
+		}
+	}
+}
+
+func readPage(r *json.Reader) (s source) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "web", "retrievedContext", "maps":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "uri":
+					s.url = r.Inside()
+				case "title":
+					s.title = r.Inside()
+				}
+			}
+		}
+	}
+	return s
+}
+
+// sources writes what citationMetadata says: from which pages the model has taken words.
+func (t *citer) sources(v json.Value) {
+	var r json.Reader
+	r.Reset(v)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "citationSources", "citations":
+		default:
+			continue
+		}
+		for l := r.Array(); l.Next(); {
+			var s source
+			var begin, end int64
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "uri":
+					s.url = r.Inside()
+				case "title":
+					s.title = r.Inside()
+				case "startIndex":
+					begin, _ = r.Int()
+				case "endIndex":
+					end, _ = r.Int()
+				}
+			}
+			from, to := t.place(-1, begin, end)
+			t.annotate(&s, from, to)
+		}
+	}
+}
+
+// place is where in the content a range of a part lies, -1 for the part being the text of the candidate as a whole. The
+// provider counts bytes. Where the text is not at hand it is all of the content so far.
+func (t *citer) place(part, begin, end int64) (from, to int64) {
+	first := 0
+	if part >= 0 {
+		if part >= int64(len(t.parts)) || t.parts[part] < 0 {
+			return 0, t.to
+		}
+		first = t.parts[part]
+	}
+	length := int64(len(t.content) - first)
+	if t.from > 0 || begin < 0 || begin >= end || end > length {
+		return 0, t.to
+	}
+	return t.pointsTo(first + int(begin)), t.pointsTo(first + int(end))
+}
+
+// pointsTo is how many code points there are in content before a byte. Places mostly come in order, so that it goes on
+// from the one before.
+func (t *citer) pointsTo(place int) int64 {
+	if place < t.at {
+		t.at, t.points = 0, 0
+	}
+	for ; t.at < place; t.at++ {
+		if t.content[t.at]&0xC0 != 0x80 {
+			t.points++
+		}
+	}
+	return int64(t.points)
+}
+
+// annotate writes one annotation, if it has an address of the web.
+func (t *citer) annotate(s *source, from, to int64) {
+	if !bytes.HasPrefix(s.url, []byte("http")) || len(t.w.Buf)+len(s.url)+len(s.title) > t.limit {
+		return
+	}
+	w := &t.w
+	w.Object()
+	w.Name("type")
+	w.String("url_citation")
+	w.Name("url_citation")
+	w.Object()
+	w.Name("url")
+	w.Inside(s.url)
+	if s.title != nil {
+		w.Name("title")
+		w.Inside(s.title)
+	}
+	w.Name("start_index")
+	w.Int(from)
+	w.Name("end_index")
+	w.Int(to)
+	w.EndObject()
+	w.EndObject()
+}

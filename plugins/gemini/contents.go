@@ -1,0 +1,242 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// message is one message of the client's, its members wherever they stand in it.
+type message struct {
+	index   int
+	role    []byte
+	text    []byte     // the inside of a content that is a string, else nil
+	parts   json.Value // a content that is an array
+	refusal []byte     // the inside of a string
+	calls   json.Value
+	callID  []byte
+	details json.Value // reasoning_details
+	thought string     // another member with reasoning, which this provider cannot use
+
+	functionCall, audio, named bool
+}
+
+// readMessage reads a message. What the provider has no place for is said in a warning.
+func (t *translation) readMessage(m *message, in *json.Reader, index int) {
+	*m = message{index: index}
+	for o := in.Object(); o.Next(); {
+		if in.Kind() == json.Null {
+			continue
+		}
+		switch name := in.Name(); string(name) {
+		case "role":
+			m.role = in.Text()
+		case "content":
+			if in.Kind() == json.String {
+				m.text = in.Inside()
+			} else {
+				m.parts = in.Raw()
+			}
+		case "refusal":
+			m.refusal = in.Inside()
+		case "tool_calls":
+			m.calls = in.Raw()
+		case "tool_call_id":
+			m.callID = in.Text()
+		case "reasoning_details":
+			m.details = in.Raw()
+		case "thinking_blocks":
+			m.thought = "thinking_blocks"
+		case "reasoning_content":
+			if m.thought == "" {
+				m.thought = "reasoning_content"
+			}
+		case "function_call":
+			m.functionCall = true
+		case "audio":
+			m.audio = true
+		case "name":
+			m.named = true
+		case "cache_control", "annotations":
+			// The first is warned of for the whole request; the others tell of an earlier answer's text.
+		default:
+			t.drop(true, "messages[]."+printable(name))
+		}
+	}
+	t.drop(m.named && string(m.role) != "tool", "messages[].name")
+}
+
+// param is the path of a member of the message, for an error.
+func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
+
+// writeMessages writes the conversation: one content for each run of the same role, system messages apart.
+func (t *translation) writeMessages(in *json.Reader) error {
+	t.messages = true
+	t.w.Name("contents")
+	t.w.Array()
+	var m message
+	for a, n := in.Array(), 0; a.Next(); n++ {
+		t.readMessage(&m, in, n)
+		if err := t.writeMessage(&m); err != nil {
+			return err
+		}
+	}
+	if err := t.writeResults(); err != nil {
+		return err
+	}
+	t.closeContent()
+	return nil
+}
+
+func (t *translation) writeMessage(m *message) error {
+	if string(m.role) == "tool" {
+		return t.toolMessage(m)
+	}
+	if err := t.writeResults(); err != nil {
+		return err
+	}
+	switch string(m.role) {
+	case "system", "developer":
+		t.systemMessage(m)
+		return nil
+	case "user":
+		return t.content(m, "user")
+	case "assistant":
+		return t.assistantMessage(m)
+	}
+	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+}
+
+// open begins a content of a role, unless the one at hand has it. It is called with the first part that there is to
+// write, so that a message without content leaves no trace.
+func (t *translation) open(role string) {
+	if t.role == role {
+		return
+	}
+	t.closeContent()
+	t.role, t.wrote = role, true
+	w := t.w
+	w.Object()
+	w.Name("role")
+	w.String(role)
+	w.Name("parts")
+	w.Array()
+}
+
+func (t *translation) closeContent() {
+	if t.role != "" {
+		t.role = ""
+		t.w.EndArray()
+		t.w.EndObject()
+	}
+}
+
+// textPart writes a part with text, and with its seal if it has one. Both are insides of strings.
+func (t *translation) textPart(inside, seal []byte) {
+	w := t.w
+	w.Object()
+	w.Name("text")
+	w.Inside(inside)
+	t.sealMember(seal)
+	w.EndObject()
+}
+
+func (t *translation) sealMember(seal []byte) {
+	if len(seal) > 0 {
+		t.w.Name("thoughtSignature")
+		t.w.Inside(seal)
+	}
+}
+
+// say writes a text of a role. The provider refuses an empty one, which says nothing.
+func (t *translation) say(role string, inside []byte) {
+	if len(inside) > 0 {
+		t.open(role)
+		t.textPart(inside, nil)
+	}
+}
+
+// systemMessage notes the texts of a system message.
+func (t *translation) systemMessage(m *message) {
+	note := func(inside []byte) {
+		if len(inside) > 0 {
+			t.system = append(t.system, inside)
+		}
+	}
+	note(m.text)
+	var r json.Reader
+	r.Reset(m.parts)
+	for a := r.Array(); a.Next(); {
+		note(readPart(&r).text)
+	}
+}
+
+// content writes a message's content as parts.
+func (t *translation) content(m *message, role string) error {
+	t.say(role, m.text)
+	var r json.Reader
+	r.Reset(m.parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		p := readPart(&r)
+		if err := t.part(&p, role, m, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assistantMessage writes an earlier answer: thoughts that have a seal, its text, its tool calls.
+func (t *translation) assistantMessage(m *message) error {
+	switch {
+	case m.functionCall:
+		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+	case m.audio:
+		return sdk.Refuse(m.param(".audio"), "This provider takes no audio of earlier answers.")
+	}
+	s := &t.seals
+	s.read(m.details)
+	for i := range s.thoughts {
+		t.writeThought(&s.thoughts[i])
+	}
+	t.assistantText(m)
+	if err := t.writeCalls(m); err != nil {
+		return err
+	}
+	if !s.used {
+		t.drop(m.details.Exists(), "messages[].reasoning_details")
+		t.drop(m.thought != "", "messages[]."+m.thought)
+	}
+	return nil
+}
+
+// assistantText writes what an earlier answer said in words, with the seals of its text. The first one goes to the last
+// text where it stood there; any other stood alone behind it.
+func (t *translation) assistantText(m *message) {
+	s := &t.seals
+	texts := s.words[:0]
+	add := func(inside []byte) {
+		if len(inside) > 0 {
+			texts = append(texts, inside)
+		}
+	}
+	add(m.text)
+	var r json.Reader
+	r.Reset(m.parts)
+	for a := r.Array(); a.Next(); {
+		add(readPart(&r).text)
+	}
+	add(m.refusal)
+	s.words = texts
+	next := 0
+	for i, inside := range texts {
+		t.open("model")
+		var seal []byte
+		if i == len(texts)-1 && len(s.texts) > 0 && s.onText {
+			seal, next = s.texts[0], 1
+		}
+		t.textPart(inside, seal)
+	}
+	for _, seal := range s.texts[next:] {
+		t.open("model")
+		t.textPart(nil, seal)
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// failures are the provider's words for an error (google.rpc.Code), with the code that a client is told where it is not
+// the kind's own.
+var failures = [...]struct {
+	status string
+	kind   abi.FailKind
+	code   string
+}{
+	{"INVALID_ARGUMENT", abi.FailInvalidRequest, "invalid_argument"},
+	{"FAILED_PRECONDITION", abi.FailInvalidRequest, "failed_precondition"},
+	{"OUT_OF_RANGE", abi.FailInvalidRequest, "out_of_range"},
+	{"UNAUTHENTICATED", abi.FailAuth, ""},
+	{"PERMISSION_DENIED", abi.FailAuth, ""},
+	{"NOT_FOUND", abi.FailModelNotFound, ""},
+	{"ABORTED", abi.FailConflict, ""},
+	{"ALREADY_EXISTS", abi.FailConflict, ""},
+	{"RESOURCE_EXHAUSTED", abi.FailRateLimit, ""},
+	{"CANCELLED", abi.FailCancelled, ""},
+	{"UNKNOWN", abi.FailServer, ""},
+	{"INTERNAL", abi.FailServer, ""},
+	{"DATA_LOSS", abi.FailServer, ""},
+	{"UNIMPLEMENTED", abi.FailUnsupported, "unimplemented"},
+	{"UNAVAILABLE", abi.FailOverloaded, ""},
+	{"DEADLINE_EXCEEDED", abi.FailTimeout, ""},
+}
+
+// tooLong is what a message of INVALID_ARGUMENT says of a conversation that the model cannot hold. There is no other
+// sign of it.
+const tooLong = "exceeds the maximum number of tokens"
+
+// errorOf is the error in a body: that of an object, or of the first object of a list.
+func errorOf(body json.Value) json.Value {
+	if body.Kind() == json.Array {
+		body = element(body, []byte("0"))
+	}
+	return body.Get("error")
+}
+
+// failure is what a provider's error means. A status of 0 is that of an error in a stream, or beside a success.
+func failure(e json.Value, status int) error {
+	if status == 0 {
+		code, _ := e.Get("code").Int()
+		status = int(code)
+	}
+	f := &sdk.Failure{Kind: ofStatus(status)}
+	word := e.Get("status").Text()
+	for _, known := range failures {
+		if known.status == string(word) {
+			f.Kind, f.Code = known.kind, known.code
+		}
+	}
+	reason, delay := readDetails(e.Get("details"))
+	message := e.Get("message").Text()
+	switch {
+	case bytes.HasPrefix(reason, []byte("API_KEY_")):
+		// A bad key is an INVALID_ARGUMENT, but not of the client's.
+		f.Kind, f.Code = abi.FailAuth, ""
+	case string(reason) == "BILLING_DISABLED":
+		f.Kind = abi.FailBilling
+	case f.Kind == abi.FailInvalidRequest && bytes.Contains(message, []byte(tooLong)):
+		f.Kind, f.Code = abi.FailContextLength, ""
+	}
+	f.RetryAfter = delay
+	if f.Kind != abi.FailAuth && f.Kind != abi.FailBilling {
+		// What is about the operator's account is not the client's business.
+		f.Message = string(message)
+	}
+	return f
+}
+
+// readDetails reads the details of an error: the reason of google.rpc.ErrorInfo, and of google.rpc.RetryInfo how long to
+// wait, in milliseconds.
+func readDetails(details json.Value) (reason []byte, delay int32) {
+	var r json.Reader
+	r.Reset(details)
+	for l := r.Array(); l.Next(); {
+		one := json.Value(r.Raw())
+		kind := one.Get("@type").Text()
+		switch {
+		case bytes.HasSuffix(kind, []byte("google.rpc.ErrorInfo")):
+			reason = one.Get("reason").Text()
+		case bytes.HasSuffix(kind, []byte("google.rpc.RetryInfo")):
+			delay = milliseconds(one.Get("retryDelay").Text())
+		}
+	}
+	return reason, delay
+}
+
+// longest is the longest pause that is believed, in seconds.
+const longest = 7 * 24 * 3600
+
+// milliseconds reads a duration as the provider writes it, "48.9s"; 0 for anything else. A part of a millisecond counts
+// as one: too early is worse than too late.
+func milliseconds(duration []byte) int32 {
+	digits, ok := bytes.CutSuffix(duration, []byte{'s'})
+	seconds, isNumber := json.ParseFloat(digits)
+	if !ok || !isNumber || seconds <= 0 {
+		return 0
+	}
+	exact := min(seconds, longest) * 1000
+	whole := int32(exact)
+	if float64(whole) < exact {
+		whole++
+	}
+	return whole
+}
+
+// ofStatus is the kind of an error that does not say its own word.
+func ofStatus(status int) abi.FailKind {
+	switch status {
+	case 400, 422:
+		return abi.FailInvalidRequest
+	case 401, 403:
+		return abi.FailAuth
+	case 402:
+		return abi.FailBilling
+	case 404:
+		return abi.FailModelNotFound
+	case 409:
+		return abi.FailConflict
+	case 413:
+		return abi.FailTooLarge
+	case 429:
+		return abi.FailRateLimit
+	case 408, 504:
+		return abi.FailTimeout
+	case 499:
+		return abi.FailCancelled
+	case 503:
+		return abi.FailOverloaded
+	}
+	return abi.FailServer
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// namePrefix is what the provider's list puts before a model's name.
+const namePrefix = "models/"
+
+// modelName is a model's name as it stands in a path.
+func modelName(name []byte) []byte { return bytes.TrimPrefix(name, []byte(namePrefix)) }
+
+// List asks for a page of the models (https://ai.google.dev/api/models). Vertex AI has no such list.
+func (p *gemini) List(l *provider.List, cursor []byte) error {
+	if p.settings.vertex {
+		return nil
+	}
+	path := []byte("/v1beta/models?pageSize=1000")
+	if len(cursor) > 0 {
+		path = appendSegment(append(path, "&pageToken="...), cursor)
+	}
+	l.SetPath(string(path))
+	return nil
+}
+
+// Models reads a page of the models.
+func (p *gemini) Models(m *provider.Models, status int, body []byte) error {
+	if status >= 300 {
+		return failure(errorOf(body), status)
+	}
+	r := &p.reader
+	r.Reset(body)
+	var next []byte
+	found := r.Kind() == json.Object
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "models":
+			for l := r.Array(); l.Next(); {
+				if model, ok := readModel(r); ok {
+					m.Add(&model)
+				}
+			}
+		case "nextPageToken":
+			next = r.Text()
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if !found {
+		return badAnswer("")
+	}
+	if len(next) > 0 {
+		m.More(next)
+	}
+	return nil
+}
+
+// readModel reads one model. Those that cannot hold a conversation, such as embedding models, are left out.
+func readModel(r *json.Reader) (m provider.Model, ok bool) {
+	m.OwnedBy = []byte("google")
+	answers, said := false, false
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "name":
+			m.ID = fitting(modelName(r.Text()))
+		case "displayName":
+			m.DisplayName = r.Text()
+		case "outputTokenLimit":
+			if n, isInt := r.Int(); isInt && n > 0 {
+				m.MaxTokens = n
+			}
+		case "thinking":
+			m.Thinking, _ = r.Bool()
+		case "supportedGenerationMethods":
+			for l := r.Array(); l.Next(); {
+				said = true
+				answers = answers || string(r.Inside()) == "generateContent"
+			}
+		}
+	}
+	return m, len(m.ID) > 0 && (answers || !said)
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// part is one part of a message's content. All slices but kind are insides of strings.
+type part struct {
+	kind     []byte
+	text     []byte // of a text or refusal
+	url      []byte // of an image
+	detail   []byte
+	fileData []byte
+	fileID   []byte
+	fileName []byte
+	audio    []byte
+	format   []byte // of audio
+}
+
+func readPart(r *json.Reader) (p part) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			p.kind = r.Text()
+		case "text", "refusal":
+			p.text = r.Inside()
+		case "image_url":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "url":
+					p.url = r.Inside()
+				case "detail":
+					p.detail = r.Inside()
+				}
+			}
+		case "file":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "file_data":
+					p.fileData = r.Inside()
+				case "file_id":
+					p.fileID = r.Inside()
+				case "filename":
+					p.fileName = r.Inside()
+				}
+			}
+		case "input_audio":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "data":
+					p.audio = r.Inside()
+				case "format":
+					p.format = r.Inside()
+				}
+			}
+		}
+	}
+	return p
+}
+
+// part writes the part numbered n of a message's content.
+func (t *translation) part(p *part, role string, m *message, n int) error {
+	param := func(rest string) string { return m.param(".content[" + number(n) + "]" + rest) }
+	switch string(p.kind) {
+	case "text", "refusal":
+		t.say(role, p.text)
+		return nil
+	case "image_url":
+		t.drop(len(p.detail) > 0 && string(p.detail) != "auto", "image_url.detail")
+		return t.media(p.url, "", role, param(".image_url.url"))
+	case "file":
+		switch {
+		case p.fileData != nil:
+			return t.media(p.fileData, typeOfName(p.fileName, "application/pdf"), role, param(".file.file_data"))
+		case bytes.Contains(p.fileID, []byte("://")):
+			return t.address(p.fileID, role, param(".file.file_id"))
+		}
+		return unsupported(param(".file.file_id"), "This provider knows uploaded files by their address only; send that, or file_data.")
+	case "input_audio":
+		if !plainWord(p.format) {
+			return invalid("invalid_value", param(".input_audio.format"), "Expected the name of a format, such as wav or mp3.")
+		}
+		return t.media(p.audio, "audio/"+string(p.format), role, param(".input_audio.data"))
+	}
+	return unsupported(param(""), "This provider does not take content of this type.")
+}
+
+// media writes an image, a file or a sound: from a data URL, from an address, or where its type is known from the base64
+// alone.
+func (t *translation) media(from []byte, mediaType, role, param string) error {
+	from = unescaped(from)
+	data, isData := bytes.CutPrefix(from, []byte("data:"))
+	switch {
+	case isData:
+		head, rest, _ := bytes.Cut(data, []byte{','})
+		kind, isBase64 := bytes.CutSuffix(head, []byte(";base64"))
+		if i := bytes.IndexByte(kind, ';'); i >= 0 {
+			kind = kind[:i]
+		}
+		if !isBase64 || len(kind) == 0 {
+			return invalid("invalid_value", param, "Expected a data URL with a type and base64 data.")
+		}
+		mediaType, data = string(kind), rest
+	case bytes.Contains(from[:min(len(from), maxScheme)], []byte("://")):
+		return t.address(from, role, param)
+	case mediaType == "":
+		return invalid("invalid_value", param, "Expected a data URL or an address.")
+	default:
+		data = from
+	}
+	if mediaType == "image/jpg" {
+		mediaType = "image/jpeg" // what is meant by a name that was never registered
+	}
+	w := t.w
+	t.open(role)
+	w.Object()
+	w.Name("inlineData")
+	w.Object()
+	w.Name("mimeType")
+	w.Inside([]byte(mediaType))
+	w.Name("data")
+	w.Inside(data)
+	w.EndObject()
+	w.EndObject()
+	return nil
+}
+
+// maxScheme is within how many bytes an address says its scheme.
+const maxScheme = 32
+
+// unescaped is the inside of a string without the escapes that it can do without: no address and no base64 needs one,
+// but some clients escape every slash.
+func unescaped(inside []byte) []byte {
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return inside
+	}
+	return json.AppendInside(nil, json.AppendText(nil, inside))
+}
+
+// address writes something by its address. The provider fetches it, with the operator's rights, so that the operator
+// must have allowed it.
+func (t *translation) address(address []byte, role, param string) error {
+	if !t.o.fileURI {
+		return unsupported(param, "This provider is not allowed to fetch addresses; send the data in a data URL.")
+	}
+	w := t.w
+	t.open(role)
+	w.Object()
+	w.Name("fileData")
+	w.Object()
+	if kind := typeOfName(address, ""); kind != "" {
+		w.Name("mimeType")
+		w.String(kind)
+	}
+	w.Name("fileUri")
+	w.Inside(address)
+	w.EndObject()
+	w.EndObject()
+	return nil
+}
+
+// types are the media types of the endings that files have which the provider reads.
+var types = [...]struct{ ending, kind string }{
+	{".png", "image/png"}, {".jpg", "image/jpeg"}, {".jpeg", "image/jpeg"}, {".webp", "image/webp"},
+	{".gif", "image/gif"}, {".heic", "image/heic"}, {".heif", "image/heif"},
+	{".pdf", "application/pdf"}, {".txt", "text/plain"}, {".md", "text/md"}, {".html", "text/html"}, {".csv", "text/csv"},
+	{".json", "application/json"}, {".xml", "text/xml"},
+	{".wav", "audio/wav"}, {".mp3", "audio/mp3"}, {".aac", "audio/aac"}, {".ogg", "audio/ogg"}, {".flac", "audio/flac"},
+	{".mp4", "video/mp4"}, {".mpeg", "video/mpeg"}, {".mov", "video/mov"}, {".webm", "video/webm"},
+}
+
+// typeOfName is the media type that the end of a name or an address tells, else the one given.
+func typeOfName(name []byte, given string) string {
+	if i := bytes.IndexAny(name, "?#"); i >= 0 {
+		name = name[:i]
+	}
+	for _, t := range types {
+		if n := len(name) - len(t.ending); n >= 0 && equalFold(name[n:], t.ending) {
+			return t.kind
+		}
+	}
+	return given
+}
+
+// equalFold compares with a word in small letters of ASCII.
+func equalFold(s []byte, word string) bool {
+	for i, c := range s {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// plainWord says whether s is made of small letters, digits, dots and dashes.
+func plainWord(s []byte) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' {
+			return false
+		}
+	}
+	return len(s) > 0
+}

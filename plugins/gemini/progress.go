@@ -1,0 +1,221 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// progress is what an answer has come to, as far as one event must know it of those before. It is looked at only where
+// something other than text comes, so that an answer of plain text costs nothing for it.
+//
+// The blocks of a candidate, its thoughts, texts and calls, are counted in the order in which they come: the count is the
+// key of what is not text. How many texts there were in between is seen from the length of the content.
+type progress struct {
+	a      *provider.Answer // of the call at hand
+	list   []standing
+	loaded bool
+	dirty  bool
+	ending bool // a candidate has ended in this call
+
+	// Memory for one call.
+	buffer, text, paths []byte
+	steps, target       []step
+}
+
+// standing is how far one candidate has come.
+type standing struct {
+	choice int32
+	flags  flag
+	next   int32  // the number of the next block
+	said   int64  // the length of the content before the latest block that is not text
+	key    int32  // of the call whose arguments are coming
+	path   []byte // where in those arguments the latest value stands: steps, packed
+}
+
+// flag is something that is true of a candidate.
+type flag uint8
+
+const (
+	finished flag = 1 << iota
+	called        // it has made a call
+	thinking      // the latest block is a thought that may go on
+	calling       // the arguments of a call are coming
+	written       // some of them have come
+	quoted        // the latest of them is a string that goes on
+	sealed        // that call has its seal
+)
+
+func (s *standing) has(f flag) bool { return s.flags&f != 0 }
+
+// begin begins a call for an answer.
+func (p *progress) begin(a *provider.Answer) {
+	p.a, p.list, p.paths = a, p.list[:0], p.paths[:0]
+	p.loaded, p.dirty, p.ending = false, false, false
+}
+
+// of is how far a candidate has come, nil if that was never noted. The pointer is valid until the next add.
+func (p *progress) of(choice int32) *standing {
+	if !p.loaded {
+		p.loaded = true
+		p.unpack(p.a.State())
+	}
+	for i := range p.list {
+		if p.list[i].choice == choice {
+			return &p.list[i]
+		}
+	}
+	return nil
+}
+
+// add notes a candidate that was not noted yet.
+func (p *progress) add(choice int32) *standing {
+	p.dirty = true
+	p.list = append(p.list, standing{choice: choice})
+	return &p.list[len(p.list)-1]
+}
+
+// get is how far a candidate has come, noted from now on.
+func (p *progress) get(choice int32) *standing {
+	if s := p.of(choice); s != nil {
+		return s
+	}
+	return p.add(choice)
+}
+
+// pass counts a text that has come since the latest block of another kind, if there is one.
+func (s *standing) pass(length int64) {
+	if length > s.said {
+		s.said = length
+		s.next++
+	}
+}
+
+// block is the key of a new block.
+func (p *progress) block(s *standing) (int32, error) {
+	key := s.next
+	if key >= abi.MaxKeys {
+		return 0, badAnswer("The provider's answer has too many parts.")
+	}
+	s.next++
+	s.flags &^= thinking
+	p.dirty = true
+	return key, nil
+}
+
+// callKey is the key of a call that comes now.
+func (p *progress) callKey(a *provider.Answer, s *standing) (int32, error) {
+	s.pass(a.TextLength(s.choice))
+	return p.block(s)
+}
+
+// thoughtKey is the key of a thought that comes now, which may go on with the one before it.
+func (p *progress) thoughtKey(a *provider.Answer, choice int32) (int32, error) {
+	s := p.get(choice)
+	length := a.TextLength(choice)
+	if s.has(thinking) && length == s.said {
+		return s.next - 1, nil
+	}
+	s.pass(length)
+	key, err := p.block(s)
+	s.flags |= thinking
+	return key, err
+}
+
+// endThought says that the latest thought does not go on: it has its seal.
+func (p *progress) endThought(choice int32) {
+	if s := p.get(choice); s.has(thinking) {
+		s.flags &^= thinking
+		p.dirty = true
+	}
+}
+
+// sealKey is the key for the seal of a text that was just said, or of one without content.
+func (p *progress) sealKey(a *provider.Answer, choice int32, onText bool) (int32, error) {
+	s := p.get(choice)
+	length := a.TextLength(choice)
+	if onText {
+		s.said = length // the text is the block
+	} else {
+		s.pass(length)
+	}
+	return p.block(s)
+}
+
+// finish says that a candidate has ended.
+func (p *progress) finish(choice int32) {
+	p.get(choice).flags |= finished
+	p.dirty, p.ending = true, true
+}
+
+// allFinished says whether every candidate that was seen has ended. The first one is seen by its text alone.
+func (p *progress) allFinished() bool {
+	for i := range p.list {
+		if !p.list[i].has(finished) {
+			return false
+		}
+	}
+	return p.of(0) != nil || p.a.TextLength(0) == 0
+}
+
+// keep hands over what the next call must know.
+func (p *progress) keep() error {
+	if !p.dirty {
+		return nil
+	}
+	p.buffer = p.buffer[:0]
+	for i := range p.list {
+		s := &p.list[i]
+		b := append(p.buffer, byte(s.choice), byte(s.flags))
+		b = appendCount(b, s.next)
+		b = appendCount(b, s.said)
+		if s.has(calling) {
+			b = appendCount(b, s.key)
+			b = appendCount(b, len(s.path))
+			b = append(b, s.path...)
+		}
+		p.buffer = b
+	}
+	if !p.a.SetState(p.buffer) {
+		return badAnswer("The provider's answer holds arguments that are nested too deeply to be followed.")
+	}
+	return nil
+}
+
+// unpack reads what keep has handed over; nothing else is ever in the state.
+func (p *progress) unpack(b []byte) {
+	for len(b) > 2 {
+		s := standing{choice: int32(b[0]), flags: flag(b[1])}
+		var n int64
+		n, b = cutCount(b[2:])
+		s.next = int32(n)
+		s.said, b = cutCount(b)
+		if s.has(calling) {
+			n, b = cutCount(b)
+			s.key = int32(n)
+			n, b = cutCount(b)
+			s.path, b = b[:n:n], b[n:]
+		}
+		p.list = append(p.list, s)
+	}
+}
+
+// appendCount appends a number that is not negative, seven bits a byte.
+func appendCount[T int | int32 | int64](dst []byte, n T) []byte {
+	for ; n >= 0x80; n >>= 7 {
+		dst = append(dst, byte(n)|0x80)
+	}
+	return append(dst, byte(n))
+}
+
+// cutCount reads a number that appendCount wrote.
+func cutCount(b []byte) (n int64, rest []byte) {
+	for shift := 0; len(b) > 0; shift += 7 {
+		c := b[0]
+		b = b[1:]
+		n |= int64(c&0x7f) << shift
+		if c < 0x80 {
+			break
+		}
+	}
+	return n, b
+}

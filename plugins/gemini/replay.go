@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// seals is the reasoning that one message brings back: the seals of its calls and of its text, and the thoughts that have
+// one. It keeps its memory from message to message.
+type seals struct {
+	calls    []callSeal
+	texts    [][]byte // in their order; insides of strings
+	onText   bool     // the first of texts stood on the text itself, not alone behind it
+	thoughts []thought
+	words    [][]byte // memory for the texts of a message
+	used     bool     // something of it was sent
+}
+
+type callSeal struct{ id, seal []byte }
+
+// thought is a thought of an earlier answer. Its pieces and its seal are insides of strings.
+type thought struct {
+	index  int64
+	pieces [][]byte
+	seal   []byte
+}
+
+func (s *seals) emptied() seals {
+	return seals{calls: s.calls[:0], texts: s.texts[:0], thoughts: s.thoughts[:0], words: s.words[:0]}
+}
+
+// read reads reasoning_details. What another provider sealed is left out: this one would refuse it.
+func (s *seals) read(details json.Value) {
+	*s = s.emptied()
+	// blocks counts the blocks of the answer that are known, highest is the place of the latest of them. Where they fill
+	// the answer up to the seal of a text, there is no room for a text before it: the seal stood on the text.
+	blocks, highest := int64(0), int64(-1)
+	var r json.Reader
+	r.Reset(details)
+	for a := r.Array(); a.Next(); {
+		d := readDetail(&r)
+		if string(d.format) != format {
+			continue
+		}
+		switch string(d.kind) {
+		case "reasoning.text":
+			s.addThought(&d)
+		case "reasoning.encrypted":
+			switch {
+			case len(d.data) == 0:
+			case len(d.id) > 0:
+				s.calls = append(s.calls, callSeal{d.id, d.data})
+			default:
+				if len(s.texts) == 0 {
+					s.onText = blocks >= d.index
+				}
+				s.texts = append(s.texts, d.data)
+			}
+		}
+		if d.index > highest {
+			highest = d.index
+			blocks++
+		}
+	}
+	kept := s.thoughts[:0]
+	for _, th := range s.thoughts {
+		if len(th.seal) > 0 {
+			kept = append(kept, th)
+		}
+	}
+	s.thoughts = kept
+	s.used = len(s.thoughts) > 0 || len(s.texts) > 0
+}
+
+// detail is an entry of reasoning_details. Slices are insides of strings but for kind, format and id.
+type detail struct {
+	kind, format, id      []byte
+	text, signature, data []byte
+	index                 int64 // -1: not said
+}
+
+func readDetail(r *json.Reader) detail {
+	d := detail{index: -1}
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			d.kind = r.Text()
+		case "format":
+			d.format = r.Text()
+		case "id":
+			d.id = r.Text()
+		case "text":
+			d.text = r.Inside()
+		case "signature":
+			d.signature = r.Inside()
+		case "data":
+			d.data = r.Inside()
+		case "index":
+			if n, ok := r.Int(); ok {
+				d.index = n
+			}
+		}
+	}
+	return d
+}
+
+// addThought adds a piece of a thought. A client that collected a stream may have the pieces as entries of their own, the
+// last of which is the seal.
+func (s *seals) addThought(d *detail) {
+	n := len(s.thoughts)
+	if n == 0 || s.thoughts[n-1].index != d.index || len(s.thoughts[n-1].seal) > 0 {
+		s.thoughts = append(s.thoughts, thought{index: d.index})
+		n++
+	}
+	th := &s.thoughts[n-1]
+	if len(d.text) > 0 {
+		th.pieces = append(th.pieces, d.text)
+	}
+	th.seal = d.signature
+}
+
+// ofCall is the seal of the call with an id: the one that the call itself brings, else the one among the details.
+func (s *seals) ofCall(id, own []byte) []byte {
+	for i := 0; len(own) == 0 && i < len(s.calls); i++ {
+		if bytes.Equal(s.calls[i].id, id) {
+			own = s.calls[i].seal
+		}
+	}
+	s.used = s.used || len(own) > 0
+	return own
+}
+
+// writeThought writes a thought that has a seal.
+func (t *translation) writeThought(th *thought) {
+	w := t.w
+	t.open("model")
+	w.Object()
+	w.Name("text")
+	if len(th.pieces) == 1 {
+		w.Inside(th.pieces[0])
+	} else {
+		var all []byte
+		for _, piece := range th.pieces {
+			all = append(all, piece...)
+		}
+		w.Inside(all)
+	}
+	w.Name("thought")
+	w.Bool(true)
+	t.sealMember(th.seal)
+	w.EndObject()
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// translation is the work on one request. The messages are written as they are read; the members that depend on each
+// other are noted on the way and written behind them, since the order of members says nothing. Its slices are ranges of
+// the client's body, or of what was made of it for this call.
+type translation struct {
+	r *provider.Request
+	w *json.Writer
+	o options
+
+	// Of the conversation, while it is written.
+	system   [][]byte // insides of the texts of system messages, in order
+	messages bool     // the member was there
+	role     string   // of the content that is being written, "" before the first and behind the last
+	wrote    bool     // a content was written
+	calls    []call   // of the latest answer in the conversation, in its order
+	waiting  int      // how many of them have no result yet
+	seals    seals
+
+	// Of the other members.
+	tools, toolChoice, responseFormat, stop, thinking json.Value
+	temperature, topP, topK, seed, presence, frequent json.Value
+	modalities, safety                                json.Value
+	maxTokens, maxCompletionTokens                    int64
+	n, topLogprobs                                    int64
+	logprobs, search                                  bool
+	effort                                            []byte
+
+	configured bool // generationConfig was opened
+	scratch    json.Writer
+}
+
+// Request builds the provider's request.
+func (p *gemini) Request(r *provider.Request) error {
+	t := &p.t
+	t.reset(r)
+	t.o = p.settings
+	if err := t.o.read(r.Options); err != nil {
+		return err
+	}
+	model := modelName(r.Target)
+	t.o.settle(model)
+	if err := t.translate(&p.reader); err != nil {
+		return err
+	}
+	framing := abi.FramingJSON
+	if r.Stream {
+		framing = abi.FramingSSE
+	}
+	r.SetPath(t.o.path(model, r.Stream))
+	r.Expect(framing, abi.DialectTranslated, nil)
+	return nil
+}
+
+func (t *translation) reset(r *provider.Request) {
+	*t = translation{r: r, w: r.JSON(), system: t.system[:0], calls: t.calls[:0], seals: t.seals.emptied(), scratch: t.scratch}
+	if cap(t.scratch.Buf) > keepScratch {
+		t.scratch.Buf = nil
+	}
+}
+
+// keepScratch is the size up to which memory is kept for the next request.
+const keepScratch = 256 << 10
+
+// path is where the request goes. Without alt=sse a stream would be one long JSON array.
+func (o *options) path(model []byte, stream bool) string {
+	p := []byte("/v1beta/models/")
+	if o.vertex {
+		p = appendSegment(append(p[:0], "/v1/projects/"...), o.project)
+		p = appendSegment(append(p, "/locations/"...), o.location)
+		p = appendSegment(append(p, "/publishers/"...), o.publisher)
+		p = append(p, "/models/"...)
+	}
+	p = appendSegment(p, model)
+	if stream {
+		return string(append(p, ":streamGenerateContent?alt=sse"...))
+	}
+	return string(append(p, ":generateContent"...))
+}
+
+// appendSegment appends a segment of a path, percent-encoded.
+func appendSegment(dst, s []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	for _, c := range s {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
+			dst = append(dst, c)
+		default:
+			dst = append(dst, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return dst
+}
+
+// translate reads the client's body once and writes the provider's.
+func (t *translation) translate(in *json.Reader) error {
+	in.Reset(t.r.Body())
+	t.w.Object()
+	for o := in.Object(); o.Next(); {
+		if err := t.member(in); err != nil {
+			return err
+		}
+	}
+	if err := in.End(); err != nil {
+		return err
+	}
+	if err := t.writeSystem(); err != nil {
+		return err
+	}
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	if err := t.writeConfig(); err != nil {
+		return err
+	}
+	safety := t.o.safety
+	if !safety.Exists() {
+		safety = t.safety
+	} else {
+		t.drop(t.safety.Exists(), "safety_settings")
+	}
+	if safety.Exists() {
+		t.w.Name("safetySettings")
+		t.w.Raw(safety)
+	}
+	t.w.EndObject()
+	t.drop(t.r.Has(sdk.FlagCacheControl), "cache_control")
+	return nil
+}
+
+// member reads one member of the client's body.
+func (t *translation) member(in *json.Reader) error {
+	if in.Kind() == json.Null {
+		return nil
+	}
+	switch name := in.Name(); string(name) {
+	case "messages":
+		return t.writeMessages(in)
+	case "model", "stream", "stream_options":
+		// The gateway's own business.
+	case "max_tokens":
+		t.maxTokens, _ = in.Int()
+	case "max_completion_tokens":
+		t.maxCompletionTokens, _ = in.Int()
+	case "temperature":
+		t.temperature = in.Raw()
+	case "top_p":
+		t.topP = in.Raw()
+	case "top_k":
+		t.topK = in.Raw()
+	case "seed":
+		t.seed = in.Raw()
+	case "presence_penalty":
+		t.presence = in.Raw()
+	case "frequency_penalty":
+		t.frequent = in.Raw()
+	case "stop":
+		t.stop = in.Raw()
+	case "n":
+		t.n, _ = in.Int()
+	case "logprobs":
+		t.logprobs, _ = in.Bool()
+	case "top_logprobs":
+		t.topLogprobs, _ = in.Int()
+	case "tools":
+		t.tools = in.Raw()
+	case "tool_choice":
+		t.toolChoice = in.Raw()
+	case "response_format":
+		t.responseFormat = in.Raw()
+	case "thinking":
+		t.thinking = in.Raw()
+	case "reasoning_effort":
+		t.effort = in.Text()
+	case "modalities":
+		t.modalities = in.Raw()
+	case "web_search_options":
+		t.search = true
+		for o := in.Object(); o.Next(); {
+			t.drop(in.Kind() != json.Null, "web_search_options."+printable(in.Name()))
+		}
+	case "safety_settings", "safetySettings":
+		if t.safety = in.Raw(); t.safety.Kind() != json.Array {
+			return invalid("invalid_type", string(name), "Expected an array.")
+		}
+	case "parallel_tool_calls":
+		parallel, ok := in.Bool()
+		t.drop(ok && !parallel, "parallel_tool_calls")
+	case "store":
+		store, _ := in.Bool()
+		t.drop(store, "store")
+	case "service_tier":
+		tier := json.Value(in.Raw())
+		t.drop(!tier.Is("auto") && !tier.Is("default"), "service_tier")
+	case "functions", "function_call":
+		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
+	default:
+		t.drop(true, printable(name))
+	}
+	return nil
+}
+
+// drop warns of a member that is not sent.
+func (t *translation) drop(there bool, member string) {
+	if there {
+		t.r.Warn(abi.WarnDropped, member)
+	}
+}
+
+// printable is a member's name as a warning may show it.
+func printable(name []byte) string {
+	const most = 64
+	if len(name) > most {
+		name = name[:most]
+	}
+	out := make([]byte, 0, len(name))
+	for _, c := range name {
+		if c <= ' ' || c > '~' || c == ',' {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// writeSystem writes systemInstruction: the text of every system and developer message, in order, a part each. Where
+// there is nothing else, it is the user who says it: a conversation needs a content.
+func (t *translation) writeSystem() error {
+	w := t.w
+	if !t.wrote && len(t.system) == 0 {
+		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+	}
+	if !t.messages {
+		w.Name("contents")
+		w.Array()
+	}
+	if !t.wrote {
+		w.Object()
+		w.Name("role")
+		w.String("user")
+		t.writeSystemParts()
+		w.EndObject()
+	}
+	w.EndArray()
+	if t.wrote && len(t.system) > 0 {
+		w.Name("systemInstruction")
+		w.Object()
+		t.writeSystemParts()
+		w.EndObject()
+	}
+	return nil
+}
+
+func (t *translation) writeSystemParts() {
+	t.w.Name("parts")
+	t.w.Array()
+	for _, inside := range t.system {
+		t.textPart(inside, nil)
+	}
+	t.w.EndArray()
+}
+
+// invalid is a mistake of the client's that no target would take.
+func invalid(code, param, text string) error {
+	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: code, Param: param, Message: text}
+}
+
+// unsupported is a part that another provider may take.
+func unsupported(param, text string) error {
+	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: text}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// call is a tool call of an earlier answer, and its result when that has come.
+type call struct {
+	id       []byte
+	name     []byte // the inside of a string
+	answered bool
+	result   message
+}
+
+// noSeal is the provider's own word for a seal that is not there, on a call that it did not make or that came from
+// elsewhere.
+const noSeal = "skip_thought_signature_validator"
+
+// writeCalls writes the tool calls of an earlier answer and notes them for their results.
+func (t *translation) writeCalls(m *message) error {
+	t.calls = t.calls[:0]
+	var r json.Reader
+	r.Reset(m.calls)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		if err := t.writeCall(&r, m, n); err != nil {
+			return err
+		}
+	}
+	t.waiting = len(t.calls)
+	return nil
+}
+
+func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
+	var kind, id, name, arguments, seal []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "id":
+			id = r.Text()
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					name = r.Inside()
+				case "arguments":
+					arguments = r.Text()
+				}
+			}
+		case "extra_content":
+			seal = json.Value(r.Raw()).Get("google").Get("thought_signature").Inside()
+		}
+	}
+	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
+	if string(kind) != "function" {
+		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+	}
+	args := json.Value(bytes.TrimSpace(arguments))
+	switch {
+	case len(args) == 0:
+		args = json.Value("{}")
+	case args.Kind() != json.Object || !args.Valid():
+		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	}
+	if seal = t.seals.ofCall(id, seal); len(seal) == 0 && n == 0 && t.o.sealed == yes {
+		seal = []byte(noSeal)
+	}
+	t.calls = append(t.calls, call{id: id, name: name})
+	w := t.w
+	t.open("model")
+	w.Object()
+	w.Name("functionCall")
+	w.Object()
+	if !t.o.vertex {
+		w.Name("id")
+		w.Text(id)
+	}
+	w.Name("name")
+	w.Inside(name)
+	w.Name("args")
+	w.Raw(args)
+	w.EndObject()
+	t.sealMember(seal)
+	w.EndObject()
+	return nil
+}
+
+// toolMessage notes the result of a tool call. They are written together, in the order of the calls, whatever order they
+// came in: the provider tells results without an id apart by nothing else.
+func (t *translation) toolMessage(m *message) error {
+	for i := range t.calls {
+		c := &t.calls[i]
+		if c.answered || !bytes.Equal(c.id, m.callID) {
+			continue
+		}
+		c.answered, c.result = true, *m
+		if t.waiting--; t.waiting == 0 {
+			return t.writeResults()
+		}
+		return nil
+	}
+	return invalid("invalid_value", m.param(".tool_call_id"), "There is no tool call with this id before the message.")
+}
+
+// writeResults writes the results that have come. Media in them follow behind the last one: a result is an object.
+func (t *translation) writeResults() error {
+	for i := range t.calls {
+		if c := &t.calls[i]; c.answered {
+			t.writeResult(c)
+		}
+	}
+	for i := range t.calls {
+		c := &t.calls[i]
+		var r json.Reader
+		r.Reset(c.result.parts)
+		for a, n := r.Array(), 0; a.Next(); n++ {
+			p := readPart(&r)
+			if string(p.kind) == "text" {
+				continue
+			}
+			if err := t.part(&p, "user", &c.result, n); err != nil {
+				return err
+			}
+		}
+	}
+	t.calls, t.waiting = t.calls[:0], 0
+	return nil
+}
+
+func (t *translation) writeResult(c *call) {
+	w := t.w
+	t.open("user")
+	w.Object()
+	w.Name("functionResponse")
+	w.Object()
+	if !t.o.vertex {
+		w.Name("id")
+		w.Text(c.id)
+	}
+	w.Name("name")
+	w.Inside(c.name)
+	w.Name("response")
+	t.writeResponse(&c.result)
+	w.EndObject()
+	w.EndObject()
+}
+
+// writeResponse writes what a tool said as an object: one that is a JSON object as it is, any other text as the member
+// output, several texts as a list there.
+func (t *translation) writeResponse(m *message) {
+	w := t.w
+	text, texts := m.text, 0
+	var r json.Reader
+	r.Reset(m.parts)
+	for a := r.Array(); a.Next(); {
+		if p := readPart(&r); string(p.kind) == "text" {
+			text = p.text
+			texts++
+		}
+	}
+	if first := bytes.TrimLeft(text, " "); texts < 2 && len(first) > 0 && (first[0] == '{' || first[0] == '\\') {
+		if plain := json.Value(bytes.TrimSpace(json.AppendText(nil, text))); plain.Kind() == json.Object && plain.Valid() {
+			w.Raw(plain)
+			return
+		}
+	}
+	w.Object()
+	w.Name("output")
+	if texts < 2 {
+		w.Inside(text)
+	} else {
+		w.Array()
+		r.Reset(m.parts)
+		for a := r.Array(); a.Next(); {
+			if p := readPart(&r); string(p.kind) == "text" {
+				w.Inside(p.text)
+			}
+		}
+		w.EndArray()
+	}
+	w.EndObject()
+}

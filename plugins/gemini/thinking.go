@@ -1,0 +1,186 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// level is how hard a model thinks, for models that take a word.
+type level int
+
+const (
+	levelMinimal level = iota
+	levelLow
+	levelMedium
+	levelHigh
+
+	levels = 4 // how many there are
+)
+
+// levelWords are the levels as the provider and the options have them.
+var levelWords = [levels]struct{ wire, option string }{
+	{"MINIMAL", "minimal"}, {"LOW", "low"}, {"MEDIUM", "medium"}, {"HIGH", "high"},
+}
+
+// levelSet is the levels that a model takes, a bit each.
+type levelSet uint8
+
+func readLevels(r *json.Reader) (set levelSet, ok bool) {
+	ok = r.Kind() == json.Array
+	for a := r.Array(); a.Next(); {
+		known := false
+		word := r.Text()
+		for i := range levelWords {
+			if levelWords[i].option == string(word) {
+				set |= 1 << i
+				known = true
+			}
+		}
+		ok = ok && known
+	}
+	return set, ok && set != 0
+}
+
+// nearest is the level of the set that is not below l, or else the highest.
+func (set levelSet) nearest(l level) level {
+	for up := l; up < levels; up++ {
+		if set&(1<<up) != 0 {
+			return up
+		}
+	}
+	for ; l > 0 && set&(1<<l) == 0; l-- {
+	}
+	return l
+}
+
+// efforts says what an effort of the convention stands for. The provider's own layer for the convention uses the same
+// numbers (https://ai.google.dev/gemini-api/docs/openai).
+var efforts = [...]struct {
+	name    string
+	budget  int64
+	level   level
+	clamped bool // there is nothing as high
+}{
+	{"minimal", 1024, levelMinimal, false},
+	{"low", 1024, levelLow, false},
+	{"medium", 8192, levelMedium, false},
+	{"high", 24576, levelHigh, false},
+	{"xhigh", 24576, levelHigh, true},
+	{"max", 24576, levelHigh, true},
+}
+
+// Budgets from which on a number of tokens becomes the level medium and the level high.
+const (
+	mediumBudget = 4096
+	highBudget   = 16384
+)
+
+// dynamicBudget leaves it to the model how much it thinks.
+const dynamicBudget = -1
+
+// writeThinking writes thinkingConfig. The member thinking counts before reasoning_effort, which then only says how hard
+// a model tries that is to decide about its thinking itself.
+func (t *translation) writeThinking() error {
+	if t.thinking.Kind() != json.Object {
+		return t.writeEffort(t.effort)
+	}
+	kind := t.thinking.Get("type")
+	budget, given := t.thinking.Get("budget_tokens").Int()
+	if kind.Is("adaptive") && !given && len(t.effort) > 0 && string(t.effort) != "none" {
+		return t.writeEffort(t.effort)
+	}
+	t.drop(len(t.effort) > 0, "reasoning_effort")
+	switch {
+	case kind.Is("disabled"):
+		t.writeNoThinking("thinking")
+	case !given && t.o.byLevel == yes:
+		t.writeThinkingConfig("", 0)
+	case !given:
+		t.writeThinkingConfig("", dynamicBudget)
+	case t.o.byLevel == yes:
+		l := levelLow
+		if budget >= highBudget {
+			l = levelHigh
+		} else if budget >= mediumBudget {
+			l = levelMedium
+		}
+		t.r.Warn(abi.WarnChanged, "thinking.budget_tokens")
+		t.writeThinkingConfig(levelWords[t.o.levels.nearest(l)].wire, 0)
+	default:
+		t.writeThinkingConfig("", budget)
+	}
+	return nil
+}
+
+// writeEffort writes what reasoning_effort asks for.
+func (t *translation) writeEffort(effort []byte) error {
+	if len(effort) == 0 {
+		return nil
+	}
+	if string(effort) == "none" {
+		t.writeNoThinking("reasoning_effort")
+		return nil
+	}
+	for _, e := range efforts {
+		if e.name != string(effort) {
+			continue
+		}
+		clamped := e.clamped
+		if t.o.byLevel == yes {
+			l := t.o.levels.nearest(e.level)
+			clamped = clamped || l < e.level
+			if l > e.level {
+				t.r.Warn(abi.WarnChanged, "reasoning_effort")
+			}
+			t.writeThinkingConfig(levelWords[l].wire, 0)
+		} else {
+			t.writeThinkingConfig("", e.budget)
+		}
+		if clamped {
+			t.r.Warn(abi.WarnClamped, "reasoning_effort")
+		}
+		return nil
+	}
+	return invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+}
+
+// writeNoThinking tells the model not to think. One with levels thinks as little as it can; one that cannot be told is
+// told nothing. member is what asked for it.
+func (t *translation) writeNoThinking(member string) {
+	w := t.w
+	switch {
+	case t.o.byLevel == yes:
+		t.r.Warn(abi.WarnClamped, member)
+		t.config("thinkingConfig")
+		w.Object()
+		w.Name("thinkingLevel")
+		w.String(levelWords[t.o.levels.nearest(levelMinimal)].wire)
+		w.EndObject()
+	case t.o.alwaysThinking == yes:
+		t.r.Warn(abi.WarnDropped, member)
+	default:
+		t.config("thinkingConfig")
+		w.Object()
+		w.Name("thinkingBudget")
+		w.Int(0)
+		w.EndObject()
+	}
+}
+
+// writeThinkingConfig asks for thoughts, with a level, a budget or neither.
+func (t *translation) writeThinkingConfig(level string, budget int64) {
+	w := t.w
+	t.config("thinkingConfig")
+	w.Object()
+	if level != "" {
+		w.Name("thinkingLevel")
+		w.String(level)
+	}
+	if budget != 0 {
+		w.Name("thinkingBudget")
+		w.Int(budget)
+	}
+	w.Name("includeThoughts")
+	w.Bool(true)
+	w.EndObject()
+}

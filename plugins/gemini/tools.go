@@ -1,0 +1,176 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// writeTools writes the tools and how they are to be chosen.
+func (t *translation) writeTools() error {
+	w := t.w
+	some := t.tools.Kind() == json.Array
+	if !some && !t.search {
+		return nil
+	}
+	w.Name("tools")
+	w.Array()
+	if some {
+		w.Object()
+		w.Name("functionDeclarations")
+		w.Array()
+		var r json.Reader
+		r.Reset(t.tools)
+		for a, n := r.Array(), 0; a.Next(); n++ {
+			if err := t.writeTool(&r, n); err != nil {
+				return err
+			}
+		}
+		w.EndArray()
+		w.EndObject()
+	}
+	if t.search {
+		w.Raw([]byte(`{"googleSearch":{}}`))
+	}
+	w.EndArray()
+	if some {
+		return t.writeToolConfig()
+	}
+	return nil
+}
+
+func (t *translation) writeTool(r *json.Reader, n int) error {
+	var kind, name, description []byte
+	var parameters json.Value
+	strict := false
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					name = r.Inside()
+				case "description":
+					description = r.Inside()
+				case "parameters":
+					parameters = r.Raw()
+				case "strict":
+					strict, _ = r.Bool()
+				}
+			}
+		}
+	}
+	param := "tools[" + number(n) + "]"
+	if string(kind) != "function" {
+		return sdk.Refuse(param+".type", "This provider takes only tools of type function.")
+	}
+	t.drop(strict, "tools[].function.strict")
+	w := t.w
+	w.Object()
+	w.Name("name")
+	w.Inside(name)
+	if len(description) > 0 {
+		w.Name("description")
+		w.Inside(description)
+	}
+	switch {
+	case !takesSomething(parameters):
+	case t.o.openAPI:
+		w.Name("parameters")
+		if err := t.writeReduced(parameters, param+".function.parameters"); err != nil {
+			return err
+		}
+	default:
+		w.Name("parametersJsonSchema")
+		w.Raw(parameters)
+	}
+	w.EndObject()
+	return nil
+}
+
+// takesSomething says whether a schema of parameters leaves room for any. The provider wants none where there are none.
+func takesSomething(schema json.Value) bool {
+	var r json.Reader
+	r.Reset(schema)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type", "required", "title", "description", "$schema", "$id", "$defs", "definitions":
+		case "additionalProperties":
+			if allowed, ok := r.Bool(); allowed || !ok {
+				return true
+			}
+		case "properties":
+			for o := r.Object(); o.Next(); {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// writeToolConfig writes how the tools are to be chosen.
+func (t *translation) writeToolConfig() error {
+	mode := ""
+	var name []byte
+	var allowed json.Value
+	switch {
+	case t.toolChoice.Is("auto"):
+		mode = "AUTO"
+	case t.toolChoice.Is("none"):
+		mode = "NONE"
+	case t.toolChoice.Is("required"):
+		mode = "ANY"
+	case t.toolChoice.Get("type").Is("allowed_tools"):
+		// Some of the tools, whether or not one must be called: the mode VALIDATED is AUTO that takes a list.
+		list := t.toolChoice.Get("allowed_tools")
+		allowed = list.Get("tools")
+		if mode = "VALIDATED"; list.Get("mode").Is("required") {
+			mode = "ANY"
+		}
+	case t.toolChoice.Kind() == json.Object:
+		if name = t.toolChoice.Get("function").Get("name").Inside(); name == nil {
+			return sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
+		}
+		mode = "ANY"
+	}
+	streamed := t.o.streamArguments && t.o.vertex && t.r.Stream
+	if mode == "" && !streamed {
+		return nil
+	}
+	w := t.w
+	w.Name("toolConfig")
+	w.Object()
+	w.Name("functionCallingConfig")
+	w.Object()
+	if mode != "" {
+		w.Name("mode")
+		w.String(mode)
+	}
+	if name != nil || allowed.Exists() {
+		w.Name("allowedFunctionNames")
+		w.Array()
+		if name != nil {
+			w.Inside(name)
+		}
+		var r json.Reader
+		r.Reset(allowed)
+		for a := r.Array(); a.Next(); {
+			inside := json.Value(r.Raw()).Get("function").Get("name").Inside()
+			if inside == nil {
+				return sdk.Refuse("tool_choice", "This provider takes only tools of type function.")
+			}
+			w.Inside(inside)
+		}
+		w.EndArray()
+	}
+	if streamed {
+		w.Name("streamFunctionCallArguments")
+		w.Bool(true)
+	}
+	w.EndObject()
+	w.EndObject()
+	return nil
+}
