@@ -50,6 +50,8 @@ func upstreamError(err *upstream.Error) *chat.Error {
 			Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", TryNext: true, RetryAfter: time.Second,
 			Message: "All connections to the provider are in use.",
 		}
+	case upstream.NoCredential:
+		e = chat.Fail(abi.FailAuth, "", "", "")
 	case upstream.BadRequest:
 		e = chat.Fail(abi.FailServer, "plugin_protocol", "", "The plugin for this provider gave a result that cannot be used.")
 	default:

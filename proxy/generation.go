@@ -141,7 +141,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 		g.providers[p.Name] = built
 	}
 	if r := cfg.Router; r.Plugin != "" {
-		b, err := g.plugins.Plugin(r.Plugin).Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact})
+		b, err := g.plugins.Plugin(r.Plugin).Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact.Redact})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("router: %w", err))
 		} else {
@@ -181,22 +181,23 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 	return nil
 }
 
-func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider, redact func([]byte) []byte) (*provider, error) {
+func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider, redact *upstream.Redactor) (*provider, error) {
 	b, err := g.plugins.Plugin(p.Plugin).Bind(ctx, plugin.BindingConfig{
-		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redact,
+		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redact.Redact,
 		CredentialHeader: p.Auth.Header, CredentialQuery: p.Auth.Query,
 	})
 	if err != nil {
 		return nil, err
 	}
-	built := &provider{name: p.Name, binding: b, redact: redact}
+	built := &provider{name: p.Name, binding: b, redact: redact.Redact}
 	if p.BaseURL == "" {
 		return built, nil
 	}
 	built.client, err = upstream.New(upstream.Config{
 		Name:         p.Name,
 		BaseURL:      p.BaseURL,
-		Credential:   upstream.Credential{Header: p.Auth.Header, Prefix: p.Auth.Prefix, Query: p.Auth.Query, Secret: string(p.Auth.Secret)},
+		Credential:   credential(&p.Auth),
+		Redactor:     redact,
 		MaxConns:     p.MaxConns,
 		AllowPrivate: p.AllowPrivate,
 		Timeouts: upstream.Timeouts{
@@ -205,6 +206,21 @@ func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider
 		},
 	})
 	return built, err
+}
+
+// credential is what a provider's requests are authorised with.
+func credential(a *config.Auth) upstream.Credential {
+	c := upstream.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query, Secret: string(a.Secret)}
+	if a.AWS != nil {
+		c.AWS = &upstream.AWS{
+			Region: a.AWS.Region, Service: a.AWS.Service, Profile: a.AWS.Profile, AccessKeyID: string(a.AWS.AccessKeyID),
+			SecretAccessKey: string(a.AWS.SecretAccessKey), SessionToken: string(a.AWS.SessionToken),
+		}
+	}
+	if a.Google != nil {
+		c.Google = &upstream.Google{File: a.Google.File, Metadata: a.Google.Metadata, Scopes: a.Google.Scopes}
+	}
+	return c
 }
 
 // readPlugins reads the modules of the plugins that are in use.
@@ -253,16 +269,20 @@ func readPlugin(p *config.Plugin, bundled fs.FS) ([]byte, error) {
 	return wasm, nil
 }
 
-// redactor replaces every configured credential by value.
-func redactor(cfg *config.Config) func([]byte) []byte {
+// redactor replaces every configured credential by value, and every one that is obtained while the generation serves.
+func redactor(cfg *config.Config) *upstream.Redactor {
 	var secrets []string
 	for i := range cfg.Providers {
-		secrets = append(secrets, string(cfg.Providers[i].Auth.Secret))
+		a := &cfg.Providers[i].Auth
+		secrets = append(secrets, string(a.Secret))
+		if a.AWS != nil {
+			secrets = append(secrets, string(a.AWS.AccessKeyID), string(a.AWS.SecretAccessKey), string(a.AWS.SessionToken))
+		}
 	}
 	for i := range cfg.Keys {
 		secrets = append(secrets, string(cfg.Keys[i].Secret))
 	}
-	return upstream.NewRedactor(secrets...).Redact
+	return upstream.NewRedactor(secrets...)
 }
 
 // sendsTo tells whether the generation has a provider of that name that is on.
