@@ -1,0 +1,365 @@
+// Package sluice_test holds the rules of the repository as a whole: which package may import what, and what no file may
+// hold. Each failure says the rule and the reason for it.
+package sluice_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sluice-gateway/sluice/"
+
+// pkg is a package of the repository without its tests. All files count, whatever system they are for.
+type pkg struct {
+	dir     string // from the root, "proxy/chat"
+	name    string
+	comment string
+	files   []*ast.File
+	fset    *token.FileSet
+}
+
+// imported is one import of a package. Path is without the module's own prefix: "proxy/chat".
+type imported struct {
+	path string
+	own  bool // of this module
+	at   token.Position
+}
+
+func (p *pkg) imports() (list []imported) {
+	for _, f := range p.files {
+		for _, spec := range f.Imports {
+			text, _ := strconv.Unquote(spec.Path.Value)
+			local, own := strings.CutPrefix(text, module)
+			list = append(list, imported{local, own, p.fset.Position(spec.Pos())})
+		}
+	}
+	return list
+}
+
+// within tells whether a path is one of these folders or lies below it.
+func within(at string, dirs ...string) bool {
+	return slices.ContainsFunc(dirs, func(dir string) bool { return at == dir || strings.HasPrefix(at, dir+"/") })
+}
+
+// forTests tells whether a package is there for the tests of others. By convention its name says so.
+func (p *pkg) forTests() bool { return strings.HasSuffix(p.dir, "test") }
+
+// guest tells whether a package is a plugin: all that ship, and the examples that are written with the SDK.
+func (p *pkg) guest() bool {
+	return within(p.dir, "plugins") && p.dir != "plugins" ||
+		within(p.dir, "examples/plugins") && slices.ContainsFunc(p.imports(), func(i imported) bool { return i.own && within(i.path, "sdk") })
+}
+
+// ofGuests tells whether a package becomes a part of plugins.
+func (p *pkg) ofGuests() bool { return p.guest() || within(p.dir, "sdk") && !p.forTests() }
+
+// standard tells whether an import is of the standard library.
+func standard(i imported) bool {
+	first, _, _ := strings.Cut(i.path, "/")
+	return !i.own && !strings.Contains(first, ".")
+}
+
+// heavy is what no plugin imports: each makes the module larger and its start slower, or promises something that a
+// sandbox does not have.
+var heavy = []string{"fmt", "encoding/json", "reflect", "net", "os", "time", "log", "context", "syscall"}
+
+// importRules say what is wrong with an import, "" where nothing is.
+var importRules = []struct {
+	rule, why string
+	broken    func(p *pkg, i imported) bool
+}{
+	{
+		"plugins, and what they are made of, import only sdk and light parts of the standard library",
+		"a plugin is what an outsider can write: it has nothing but the SDK, and every megabyte counts in each instance",
+		func(p *pkg, i imported) bool {
+			light := standard(i) && !within(i.path, heavy...)
+			return p.ofGuests() && !light && !(i.own && within(i.path, "sdk") && i.path != "sdk/plugintest")
+		},
+	},
+	{
+		"of sdk, proxy imports only sdk/abi",
+		"the host and the SDK share the contract and no code, so that neither can lean on how the other does it; proxytest builds plugins for tests",
+		func(p *pkg, i imported) bool {
+			return within(p.dir, "proxy") && p.dir != "proxy/proxytest" && i.own && within(i.path, "sdk") && i.path != "sdk/abi"
+		},
+	},
+	{
+		"only proxy/plugin/engine imports wazero",
+		"the runtime can be replaced in one place, and every way into a guest is metered there",
+		func(p *pkg, i imported) bool {
+			return within(i.path, "github.com/tetratelabs/wazero") && p.dir != "proxy/plugin/engine"
+		},
+	},
+	{
+		"only proxy, proxy/upstream and proxy/admin import fasthttp",
+		"its values are reused after a handler returns: what they lend must not spread",
+		func(p *pkg, i imported) bool {
+			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/upstream", "proxy/admin"}, p.dir)
+		},
+	},
+	{
+		"only proxy/config imports TOML",
+		"a configuration is read once, into an immutable value",
+		func(p *pkg, i imported) bool {
+			return within(i.path, "github.com/pelletier/go-toml") && p.dir != "proxy/config"
+		},
+	},
+	{
+		"the leaves proxy/chat, proxy/sse and proxy/eventstream import no sibling",
+		"the convention and the framings stand by themselves, and can be tested and read so",
+		func(p *pkg, i imported) bool {
+			for _, leaf := range []string{"proxy/chat", "proxy/sse", "proxy/eventstream"} {
+				if within(p.dir, leaf) && i.own && i.path != "sdk/abi" && !within(i.path, leaf) {
+					return true
+				}
+			}
+			return false
+		},
+	},
+	{
+		"cmd/sluice imports proxy, its config, access and telemetry, and the plugins",
+		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it",
+		func(p *pkg, i imported) bool {
+			return within(p.dir, "cmd") && i.own && !slices.Contains([]string{"proxy", "proxy/config", "proxy/access", "proxy/telemetry", "plugins"}, i.path)
+		},
+	},
+	{
+		"nothing imports cmd, and proxy not the plugins",
+		"the gateway takes plugins as files, those that ship like all others; proxytest hands them to it as the command does",
+		func(p *pkg, i imported) bool {
+			return i.own && (within(i.path, "cmd") || within(i.path, "plugins") && !within(p.dir, "cmd") && p.dir != "proxy/proxytest")
+		},
+	},
+	{
+		"packages for tests are imported by tests only",
+		"what fails a test has no place in a gateway",
+		func(p *pkg, i imported) bool {
+			return !p.forTests() && (i.path == "testing" || i.own && strings.HasSuffix(i.path, "test"))
+		},
+	},
+}
+
+func TestImports(t *testing.T) {
+	used := make([]int, len(importRules))
+	for _, p := range packages(t) {
+		for _, i := range p.imports() {
+			for n, r := range importRules {
+				used[n]++
+				if r.broken(p, i) {
+					t.Errorf("%s: %s imports %s\nrule: %s\nwhy:  %s", i.at, p.dir, i.path, r.rule, r.why)
+				}
+			}
+		}
+	}
+	if used[0] < 100 {
+		t.Errorf("only %d imports were looked at", used[0])
+	}
+}
+
+// TestTheImportRulesAreNotEmpty shows each rule an import that breaks it and one that does not.
+func TestTheImportRulesAreNotEmpty(t *testing.T) {
+	own := func(path string) imported { return imported{path: path, own: true} }
+	other := func(path string) imported { return imported{path: path} }
+	for n, c := range []struct {
+		dir       string
+		bad, good imported
+	}{
+		{"plugins/openai", other("encoding/json"), other("errors")},
+		{"proxy/chat", own("sdk/json"), own("sdk/abi")},
+		{"proxy/plugin", other("github.com/tetratelabs/wazero/api"), own("proxy/plugin/engine")},
+		{"proxy/route", other("github.com/valyala/fasthttp"), other("time")},
+		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
+		{"proxy/chat/dialect", own("proxy/sse"), own("proxy/chat/jsondoc")},
+		{"cmd/sluice", own("proxy/chat"), own("proxy/access")},
+		{"proxy", own("plugins"), own("proxy/route")},
+		{"proxy/upstream", own("proxy/upstream/upstreamtest"), other("net")},
+	} {
+		p, r := &pkg{dir: c.dir}, importRules[n]
+		if !r.broken(p, c.bad) {
+			t.Errorf("%s may import %s\nrule: %s", c.dir, c.bad.path, r.rule)
+		}
+		if r.broken(p, c.good) {
+			t.Errorf("%s may not import %s\nrule: %s", c.dir, c.good.path, r.rule)
+		}
+	}
+}
+
+// TestWhatPluginsAreLinkedWith looks beyond their own imports: what a light package imports is in the module too.
+func TestWhatPluginsAreLinkedWith(t *testing.T) {
+	args := []string{"list", "-deps"}
+	for _, p := range packages(t) {
+		if p.guest() {
+			args = append(args, "./"+p.dir)
+		}
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, &stderr)
+	}
+	linked := strings.Fields(string(out))
+	for _, path := range linked {
+		// encoding/binary brings reflect, of which the linker keeps some 20 KB where Read and Write are not used.
+		if within(path, heavy...) && path != "reflect" {
+			t.Errorf("a plugin is linked with %s\nrule: not even through others\nwhy:  every instance of a plugin starts it and keeps its memory", path)
+		}
+	}
+	if !slices.Contains(linked, module+"sdk/json") || !slices.Contains(linked, module+"plugins/anthropic") {
+		t.Errorf("plugins are linked with %v", linked)
+	}
+}
+
+// TestWhoReadsTheEnvironment: a package that does behaves in ways that no configuration shows.
+func TestWhoReadsTheEnvironment(t *testing.T) {
+	reads := map[string]bool{"Getenv": true, "LookupEnv": true, "Environ": true, "ExpandEnv": true}
+	for _, p := range packages(t) {
+		if within(p.dir, "cmd", "examples") || p.forTests() {
+			continue
+		}
+		for _, f := range p.files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && reads[s.Sel.Name] {
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" {
+						t.Errorf("%s reads the environment\nrule: only commands do\nwhy:  what is configured is in one file, and a package can be used twice", p.fset.Position(s.Pos()))
+					}
+				}
+				return true
+			})
+		}
+	}
+}
+
+func TestPackageComments(t *testing.T) {
+	for _, p := range packages(t) {
+		want := "Package " + p.name + " "
+		if p.name == "main" {
+			want = "Command " + path.Base(p.dir) + " "
+		}
+		if !strings.HasPrefix(p.comment, want) {
+			t.Errorf("%s: no file has a package comment that begins with %q\nwhy: it says what the package owns, what it does not, and who may call it from where", p.dir, want)
+		}
+	}
+}
+
+func TestPackageNames(t *testing.T) {
+	vague := []string{"util", "utils", "common", "helper", "helpers", "manager", "base", "types", "misc", "shared", "lib"}
+	for _, p := range packages(t) {
+		if slices.Contains(vague, p.name) || slices.Contains(vague, path.Base(p.dir)) {
+			t.Errorf("%s says nothing\nrule: a package is named by a noun that a user of it would say\nwhy:  what has no name has no limits", p.dir)
+		}
+	}
+}
+
+const maxLines = 600
+
+var (
+	unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME)\b`)
+	somewhere  = regexp.MustCompile(`(?:/ro` + `ot|/wo` + `rk|/Us` + `ers/\w+|/ho` + `me/\w+)/|[A-Z]:\\Us` + `ers\\`)
+)
+
+// nobodys are homes that stand for anybody's.
+var nobodys = []string{"/ho" + "me/me/", "/ho" + "me/user/"}
+
+func TestFiles(t *testing.T) {
+	files := 0
+	eachFile(t, func(name string, data []byte) {
+		if bytes.IndexByte(data[:min(len(data), 8<<10)], 0) >= 0 {
+			return // no text
+		}
+		files++
+		lines := bytes.Split(data, []byte("\n"))
+		if strings.HasSuffix(name, ".go") && len(lines)-1 > maxLines {
+			t.Errorf("%s has %d lines\nrule: no file has more than %d\nwhy:  a file is one topic, and is read in one sitting", name, len(lines)-1, maxLines)
+		}
+		for i, line := range lines {
+			if m := unfinished.Find(line); m != nil {
+				t.Errorf("%s:%d: %s\nrule: what is to be done is an issue\nwhy:  a note in the code has no owner and no end", name, i+1, m)
+			}
+			if m := somewhere.Find(line); m != nil && !slices.Contains(nobodys, string(m)) {
+				t.Errorf("%s:%d: %s\nrule: no file names a path of a machine\nwhy:  it is true there only", name, i+1, m)
+			}
+		}
+	})
+	if files < 100 {
+		t.Errorf("only %d files were looked at", files)
+	}
+}
+
+// eachFile hands over every file of the repository but for what was built.
+func eachFile(t *testing.T, f func(name string, data []byte)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		name = filepath.ToSlash(name)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == ".git" || name == "bin" || d.Name() == "node_modules"):
+			return fs.SkipDir
+		case !d.Type().IsRegular(), path.Ext(name) == ".wasm":
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		f(name, data)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// packages parses every package of the repository; what lies in testdata is none.
+func packages(t *testing.T) []*pkg {
+	t.Helper()
+	fset := token.NewFileSet()
+	found := map[string]*pkg{}
+	eachFile(t, func(name string, data []byte) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.Contains("/"+name, "/testdata/") {
+			return
+		}
+		f, err := parser.ParseFile(fset, name, data, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		dir := path.Dir(name)
+		p := found[dir]
+		if p == nil {
+			p = &pkg{dir: dir, name: f.Name.Name, fset: fset}
+			found[dir] = p
+		}
+		if p.name != f.Name.Name {
+			t.Errorf("%s: package %s among files of package %s", name, f.Name.Name, p.name)
+		}
+		p.files = append(p.files, f)
+		if f.Doc != nil {
+			p.comment = f.Doc.Text()
+		}
+	})
+	var all []*pkg
+	for _, p := range found {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *pkg) int { return strings.Compare(a.dir, b.dir) })
+	if len(all) < 20 {
+		t.Fatalf("only %d packages were found", len(all))
+	}
+	return all
+}
