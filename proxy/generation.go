@@ -158,10 +158,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 			if g.providers[t.Provider] == nil {
 				continue
 			}
-			g.targets[m.ID] = append(g.targets[m.ID], route.Target{
-				Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-				Input: m.Pricing.Input, Output: m.Pricing.Output, Options: t.Options, Stats: s.board.Stats(t.Provider, t.Model),
-			})
+			g.targets[m.ID] = append(g.targets[m.ID], target(&t, m.Pricing, &s.board))
 		}
 	}
 	if cfg.Server.Auth == config.AuthKeys {
@@ -298,10 +295,18 @@ func (g *generation) targetsOf(m *catalog.Model, board *route.Board) []route.Tar
 		if g.providers[t.Provider] == nil {
 			continue
 		}
-		targets = append(targets, route.Target{
-			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-			Input: m.Pricing.Input, Output: m.Pricing.Output, Options: t.Options, Stats: board.Stats(t.Provider, t.Model),
-		})
+		targets = append(targets, target(&t, m.Pricing, board))
 	}
 	return targets
+}
+
+// target is a configured target with its statistics; price is the model's.
+func target(t *config.Target, price config.Pricing, board *route.Board) route.Target {
+	if t.Pricing.Known {
+		price = t.Pricing
+	}
+	return route.Target{
+		Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
+		Input: price.Input, Output: price.Output, Options: t.Options, Stats: board.Stats(t.Provider, t.Model),
+	}
 }

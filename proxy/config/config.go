@@ -187,6 +187,7 @@ type Target struct {
 	Weight   int
 	Priority int // smaller is tried first
 	Fallback bool
+	Pricing  Pricing         // where it is Known it counts for routing in place of the model's
 	Options  json.RawMessage // an object: the provider's options, with this target's over them
 }
 

@@ -85,6 +85,9 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 		g.Weight = int(t.integer("weight", 1, 0, maxWeight))
 		g.Priority = int(t.integer("priority", 0, -maxWeight, maxWeight))
 		g.Fallback = t.bool("fallback", false)
+		price := t.table("pricing")
+		g.Pricing = Pricing{Input: price.price("input"), Output: price.price("output"), Known: price.exists()}
+		price.finish()
 		own := t.table("options")
 		g.Options = options.over(own.free()).raw()
 		t.finish()
