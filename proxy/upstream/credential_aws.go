@@ -16,6 +16,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	awsconfig "github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
+	"github.com/aws/aws-sdk-go-v2/credentials/processcreds"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -110,6 +113,11 @@ func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, erro
 		awsconfig.WithRegion(s.Region),
 		awsconfig.WithHTTPClient(fetchClient(ctx)),
 		awsconfig.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
+		// These two have a client and a patience of their own, unless they are told.
+		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
+			o.HTTPClient, o.Retryer = fetchClient(ctx), aws.NopRetryer{}
+		}),
+		awsconfig.WithProcessCredentialOptions(func(o *processcreds.Options) { o.Timeout = fetchTimeout }),
 		awsconfig.WithLogger(logging.Nop{}),
 	}
 	if s.Profile != "" {
@@ -137,6 +145,7 @@ func (s *awsSigner) failed(ctx context.Context, err error) error {
 		op      *smithy.OperationError
 		status  *smithyhttp.ResponseError
 		profile awsconfig.SharedConfigProfileNotExistError
+		program *processcreds.ProviderError
 	)
 	switch {
 	case errors.As(err, &profile):
@@ -147,12 +156,18 @@ func (s *awsSigner) failed(ctx context.Context, err error) error {
 			word = api.ErrorCode()
 		}
 		e.Reason = refusal(status.HTTPStatusCode(), word)
+	case errors.As(err, &api):
+		e.Reason = refusal(0, api.ErrorCode())
+	case errors.As(err, &program):
+		e.Reason = "the program failed, or printed no keys"
 	case ctx.Err() != nil:
 		e.Reason = reason(ctx.Err())
 	default:
 		e.Reason = reason(err)
 	}
-	if errors.As(err, &op) {
+	if errors.As(err, &op) && op.ServiceID == imds.ServiceID {
+		e.Reason = "nothing is found, and the instance has no role: " + e.Reason
+	} else if op != nil {
 		e.Reason = code(op.ServiceID) + " " + code(op.OperationName) + ": " + e.Reason
 	}
 	return e

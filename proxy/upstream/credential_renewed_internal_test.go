@@ -1,0 +1,213 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// source gives out numbers that are good for life each, once it is allowed to.
+type source struct {
+	life  time.Duration // 0: for ever
+	gate  chan error
+	asked atomic.Int32
+}
+
+func (s *source) fetch(ctx context.Context) (int, time.Time, error) {
+	n := int(s.asked.Add(1))
+	select {
+	case err := <-s.gate:
+		if err != nil {
+			return 0, time.Time{}, err
+		}
+	case <-ctx.Done():
+		return 0, time.Time{}, ctx.Err()
+	}
+	if s.life == 0 {
+		return n, time.Time{}, nil
+	}
+	return n, time.Now().Add(s.life), nil
+}
+
+func newSource(t *testing.T, life time.Duration) (*source, *renewed[int]) {
+	s := &source{life: life, gate: make(chan error)}
+	r := newRenewed(time.Now, s.fetch)
+	t.Cleanup(r.close)
+	return s, r
+}
+
+// all has n goroutines get the value; it returns the function that waits for them and says what they got.
+func all(r *renewed[int], n int) func() map[string]int {
+	results := make(chan string, n)
+	for range n {
+		go func() {
+			v, err := r.get(context.Background())
+			results <- fmt.Sprint(v, " ", err)
+		}()
+	}
+	return func() map[string]int {
+		got := map[string]int{}
+		for range n {
+			got[<-results]++
+		}
+		return got
+	}
+}
+
+func TestExpiredValueIsObtainedOnceForEverybody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := newSource(t, time.Hour)
+		for round := 1; round <= 3; round++ {
+			wait := all(r, 100)
+			synctest.Wait() // all of them wait for the one attempt
+			if got := int(s.asked.Load()); got != round {
+				t.Fatalf("round %d: obtained %d times", round, got)
+			}
+			s.gate <- nil
+			if got := wait(); got[fmt.Sprint(round, " <nil>")] != 100 {
+				t.Fatalf("round %d: %v", round, got)
+			}
+			pass(time.Hour)
+		}
+	})
+}
+
+func TestValueIsRenewedBeforeItExpires(t *testing.T) {
+	for life, early := range map[time.Duration]time.Duration{time.Hour: maxSpare, 100 * time.Second: 20 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s, r := newSource(t, life)
+			wait := all(r, 1)
+			s.gate <- nil
+			wait()
+			pass(life - early - 1)
+			all(r, 100)()
+			if s.asked.Load() != 1 {
+				t.Fatalf("renewed too early, of %v", life)
+			}
+			pass(1)
+			if got := all(r, 100)(); got["1 <nil>"] != 100 {
+				t.Fatalf("somebody waits for the new value: %v", got)
+			}
+			synctest.Wait()
+			if s.asked.Load() != 2 {
+				t.Fatalf("%d attempts", s.asked.Load())
+			}
+			s.gate <- nil
+			synctest.Wait()
+			if got := all(r, 100)(); got["2 <nil>"] != 100 {
+				t.Fatalf("%v", got)
+			}
+		})
+	}
+}
+
+func TestFailedRenewalLeavesTheOldValueUntilItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := newSource(t, time.Hour)
+		wait := all(r, 1)
+		s.gate <- nil
+		wait()
+		pass(time.Hour - maxSpare)
+		bad := errors.New("bad")
+		all(r, 1)()
+		s.gate <- bad
+		synctest.Wait()
+		if got := all(r, 10)(); got["1 <nil>"] != 10 || s.asked.Load() != 2 {
+			t.Fatalf("after a failure: %v, %d attempts", got, s.asked.Load())
+		}
+		pass(rest) // it is tried again, not at once
+		all(r, 1)()
+		s.gate <- bad
+		synctest.Wait()
+		if s.asked.Load() != 3 {
+			t.Fatalf("%d attempts", s.asked.Load())
+		}
+		pass(maxSpare - margin - rest)
+		wait = all(r, 10)
+		synctest.Wait()
+		s.gate <- bad
+		if got := wait(); got["0 bad"] != 10 || s.asked.Load() != 4 {
+			t.Fatalf("with no value left: %v, %d attempts", got, s.asked.Load())
+		}
+		if got := all(r, 10)(); got["0 bad"] != 10 || s.asked.Load() != 4 {
+			t.Fatalf("a moment later: %v, %d attempts", got, s.asked.Load())
+		}
+		pass(rest)
+		wait = all(r, 10)
+		s.gate <- nil
+		if got := wait(); got["5 <nil>"] != 10 {
+			t.Fatalf("when it works again: %v", got)
+		}
+	})
+}
+
+func TestValueWithoutEndIsObtainedOnceOrReread(t *testing.T) {
+	for _, reread := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s, r := newSource(t, 0)
+			r.reread = reread
+			wait := all(r, 1)
+			s.gate <- nil
+			wait()
+			pass(24 * time.Hour)
+			if got := all(r, 10)(); got["1 <nil>"] != 10 {
+				t.Fatalf("%v", got)
+			}
+			synctest.Wait()
+			want := int32(1)
+			if reread > 0 {
+				want = 2
+				s.gate <- nil
+				synctest.Wait()
+			}
+			if got := all(r, 10)(); got[fmt.Sprint(want, " <nil>")] != 10 || s.asked.Load() != want {
+				t.Fatalf("%v, %d attempts", got, s.asked.Load())
+			}
+		})
+	}
+}
+
+func TestWaitingEndsWithTheCallerAndWithClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, r := newSource(t, time.Hour)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := r.get(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("error %v", err)
+		}
+		// The attempt goes on for others.
+		wait := all(r, 1)
+		synctest.Wait()
+		s.gate <- nil
+		if got := wait(); got["1 <nil>"] != 1 || s.asked.Load() != 1 {
+			t.Fatalf("%v, %d attempts", got, s.asked.Load())
+		}
+		pass(time.Hour)
+		wait = all(r, 10)
+		synctest.Wait()
+		r.close()
+		if got := wait(); got["0 context canceled"] != 10 {
+			t.Fatalf("after close: %v", got)
+		}
+		if _, err := r.get(context.Background()); !errors.Is(err, context.Canceled) || s.asked.Load() != 2 {
+			t.Fatalf("error %v, %d attempts", err, s.asked.Load())
+		}
+	})
+}
+
+func TestAttemptEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, r := newSource(t, time.Hour)
+		start := time.Now()
+		if _, err := r.get(context.Background()); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != fetchTimeout {
+			t.Fatalf("error %v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// pass lets time pass on the bubble's clock, which moves when everybody waits.
+func pass(d time.Duration) { <-time.After(d) }
