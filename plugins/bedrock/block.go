@@ -1,0 +1,218 @@
+package main
+
+import (
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// readIndex reads a block's number; what is none is as good as any that no block has.
+func readIndex(r *json.Reader) int32 {
+	if n, ok := r.Int(); ok && n >= 0 && n <= 1<<31-1 {
+		return int32(n)
+	}
+	return noBlock
+}
+
+// blockIndex reads an event that says nothing but which block it is about.
+func blockIndex(r *json.Reader) int32 {
+	index := int32(0)
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) == "contentBlockIndex" {
+			index = readIndex(r)
+		}
+	}
+	return index
+}
+
+// call is a tool call: all of it, or its beginning.
+type call struct {
+	id, name, kind []byte
+	input          json.Value
+}
+
+func readCall(r *json.Reader) (c call) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "toolUseId":
+			c.id = r.Text()
+		case "name":
+			c.name = r.Text()
+		case "type":
+			c.kind = r.Text()
+		case "input":
+			c.input = r.Raw()
+		}
+	}
+	return c
+}
+
+// beginBlock reads contentBlockStart.
+func beginBlock(a *provider.Answer, r *json.Reader) error {
+	index := int32(0)
+	var c call
+	var unknown []byte
+	called := false
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "contentBlockIndex":
+			index = readIndex(r)
+		case "start":
+			for o := r.Object(); o.Next(); {
+				if name := r.Name(); string(name) == "toolUse" {
+					called = r.Kind() == json.Object
+					c = readCall(r)
+				} else {
+					unknown = name
+				}
+			}
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if called {
+		return c.begin(a, index)
+	}
+	if unknown != nil {
+		a.Unknown(unknown)
+	}
+	return nil
+}
+
+// begin opens a tool call. One that the provider makes itself is not the client's; one of the forced tool is the answer.
+func (c *call) begin(a *provider.Answer, index int32) error {
+	if string(c.kind) == "server_tool_use" {
+		a.Unknown(c.kind)
+		return nil
+	}
+	if s := loadState(a); s.emulate {
+		s.block, s.from = index, a.TextLength(0)
+		s.keep(a)
+		return nil
+	}
+	if len(fitting(c.name)) == 0 {
+		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+	}
+	a.ToolCall(0, index, fitting(c.id), c.name)
+	return nil
+}
+
+// endBlock says that all of a block is there.
+func endBlock(a *provider.Answer, index int32) {
+	a.ToolEnd(0, index)
+	s := loadState(a)
+	if s.sealing == index {
+		s.flush(a)
+	}
+	if s.emulate && s.block == index && a.TextLength(0) == s.from {
+		// A forced tool without input is an empty object, as a call without arguments is.
+		a.Text(0, abi.EncodingUTF8, []byte("{}"))
+	}
+}
+
+// reason says a piece of reasoning, given by insides of strings.
+func reason(a *provider.Answer, index int32, text, signature []byte) {
+	if len(text) > 0 {
+		a.Reasoning(0, abi.ReasoningText, index, abi.EncodingEscaped, text)
+	}
+	if len(signature) > 0 {
+		a.Reasoning(0, abi.ReasoningSignature, index, abi.EncodingEscaped, signature)
+	}
+}
+
+// seal says redacted reasoning: all of a block if whole, else a piece. The provider writes bytes in base64, each piece for
+// itself, so that pieces are decoded before they are joined. What Claude has redacted is a text, which its own API gives as
+// it is, and which the client so gets in one form whoever served it. Of other models it is bytes, which the client gets in
+// base64, joined.
+func seal(a *provider.Answer, index int32, inside []byte, whole bool) error {
+	encoded := json.AppendText(nil, inside)
+	if !base64Valid(encoded) {
+		return sdk.Fail(abi.FailBadAnswer, "")
+	}
+	s := loadState(a)
+	switch {
+	case s.family == claude:
+		data := appendDecoded(nil, encoded)
+		if !plainText(data) {
+			a.Unknown([]byte("redactedContent"))
+			return nil
+		}
+		a.Reasoning(0, abi.ReasoningEncrypted, index, abi.EncodingUTF8, data)
+		return nil
+	case whole:
+		a.Reasoning(0, abi.ReasoningEncrypted, index, abi.EncodingUTF8, encoded)
+		return nil
+	}
+	if s.sealing != index {
+		s.flush(a)
+	}
+	data := appendDecoded(append([]byte(nil), s.rest...), encoded)
+	groups := len(data) / 3 * 3
+	if groups > 0 {
+		a.Reasoning(0, abi.ReasoningEncrypted, index, abi.EncodingUTF8, appendEncoded(nil, data[:groups]))
+	}
+	s.sealing, s.rest = index, data[groups:]
+	s.keep(a)
+	return nil
+}
+
+// flush says what is left of a redacted block.
+func (s *state) flush(a *provider.Answer) {
+	if len(s.rest) == 0 {
+		return
+	}
+	a.Reasoning(0, abi.ReasoningEncrypted, s.sealing, abi.EncodingUTF8, appendEncoded(nil, s.rest))
+	s.rest = nil
+	s.keep(a)
+}
+
+// finish says why the answer ended. The provider's own word goes with it where it says more. An answer that the model
+// could not bring into its form is none: what there is of it must not pass for one.
+func finish(a *provider.Answer, reason []byte) error {
+	switch string(reason) {
+	case "end_turn", "stop_sequence", "tool_use":
+		// The gateway knows whether there is a call for the client; one of the provider's own, or of the forced tool, is none.
+		a.Finish(0, abi.FinishStop, nil)
+	case "max_tokens":
+		a.Finish(0, abi.FinishLength, nil)
+	case "model_context_window_exceeded":
+		a.Finish(0, abi.FinishLength, reason)
+	case "content_filtered", "guardrail_intervened":
+		a.Finish(0, abi.FinishContentFilter, reason)
+	case "malformed_tool_use":
+		return sdk.Fail(abi.FailBadToolCall, "")
+	case "malformed_model_output":
+		return sdk.Fail(abi.FailBadAnswer, "The model's output could not be read.")
+	default:
+		a.Finish(0, abi.FinishStop, fitting(reason))
+		a.Unknown(reason)
+	}
+	return nil
+}
+
+// fitting is a name that the provider gave, nil if it is none that the contract takes.
+func fitting(name []byte) []byte {
+	if len(name) > abi.MaxName || !utf8.Valid(name) {
+		return nil
+	}
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			return nil
+		}
+	}
+	return name
+}
+
+// plainText says whether p is printable ASCII.
+func plainText(p []byte) bool {
+	for _, c := range p {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// maxCachePoints is how many cache points the API takes in one request.
+const maxCachePoints = 4
+
+// cachePoint writes a cache point behind the block that was written last. A client's cache_control beyond what the API
+// takes, or for a model without a cache, costs an answer nothing but the saving: it is dropped.
+func (t *translation) cachePoint(cache json.Value) {
+	if cache.Kind() != json.Object {
+		return
+	}
+	if !t.o.cachePoints() || t.caches == maxCachePoints {
+		t.r.Warn(abi.WarnDropped, "cache_control")
+		return
+	}
+	t.caches++
+	w := t.w
+	w.Object()
+	w.Name("cachePoint")
+	w.Object()
+	w.Name("type")
+	w.String("default")
+	if ttl := cache.Get("ttl"); ttl.Exists() && !ttl.Is("5m") {
+		w.Name("ttl") // five minutes are the default
+		w.Inside(ttl.Inside())
+	}
+	w.EndObject()
+	w.EndObject()
+}

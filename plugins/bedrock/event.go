@@ -1,0 +1,197 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// Event reads one event of a stream. Its name is the event's type, or that of the exception or error.
+//
+// Blocks of text and reasoning begin with their first delta; only tool calls have an event for their beginning. The usage
+// comes behind the reason why the answer ended, in an event of its own.
+func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
+	if e.Kind != abi.EventPlain {
+		return exception(e)
+	}
+	r := &p.reader
+	r.Reset(e.Data)
+	switch string(e.Name) {
+	case "contentBlockDelta":
+		var d delta
+		d.read(r)
+		if err := r.End(); err != nil {
+			return err
+		}
+		return d.say(a)
+	case "contentBlockStart":
+		return beginBlock(a, r)
+	case "contentBlockStop":
+		index := blockIndex(r)
+		if err := r.End(); err != nil {
+			return err
+		}
+		endBlock(a, index)
+	case "messageStart":
+		start(a, loadState(a).family)
+		return r.End()
+	case "messageStop":
+		return stop(a, r)
+	case "metadata":
+		return metadata(a, r)
+	default:
+		a.Unknown(e.Name)
+	}
+	return nil
+}
+
+// delta is a piece of a block. Its slices are insides of strings.
+type delta struct {
+	index                              int32
+	text, thought, signature, redacted []byte
+	input                              []byte
+	unknown                            []byte // the name of a kind of delta that means nothing here
+}
+
+func (d *delta) read(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "contentBlockIndex":
+			d.index = readIndex(r)
+		case "delta":
+			for o := r.Object(); o.Next(); {
+				switch name := r.Name(); string(name) {
+				case "text":
+					d.text = r.Inside()
+				case "toolUse":
+					for o := r.Object(); o.Next(); {
+						if string(r.Name()) == "input" {
+							d.input = r.Inside()
+						}
+					}
+				case "reasoningContent":
+					d.readReasoning(r)
+				default:
+					d.unknown = name
+				}
+			}
+		}
+	}
+}
+
+func (d *delta) readReasoning(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "text":
+			d.thought = r.Inside()
+		case "signature":
+			d.signature = r.Inside()
+		case "redactedContent":
+			d.redacted = r.Inside()
+		}
+	}
+}
+
+// say says what a piece holds. Pieces of a call that is not the client's are for nobody: the gateway knows no call with
+// that key and ignores its arguments.
+func (d *delta) say(a *provider.Answer) error {
+	switch {
+	case len(d.text) > 0:
+		a.Text(0, abi.EncodingEscaped, d.text)
+	case len(d.input) > 0:
+		if a.ToolArguments(0, d.index, abi.EncodingEscaped, d.input) {
+			return nil
+		}
+		if s := loadState(a); s.emulate && s.block == d.index {
+			a.Text(0, abi.EncodingEscaped, d.input)
+		}
+	case len(d.thought) > 0 || len(d.signature) > 0:
+		reason(a, d.index, d.thought, d.signature)
+	case len(d.redacted) > 0:
+		return seal(a, d.index, d.redacted, false)
+	case d.unknown != nil:
+		a.Unknown(d.unknown)
+	}
+	return nil
+}
+
+// stop reads messageStop. Only the usage may follow.
+func stop(a *provider.Answer, r *json.Reader) error {
+	var reason []byte
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) == "stopReason" {
+			reason = r.Inside()
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	s := loadState(a)
+	s.flush(a)
+	if err := finish(a, reason); err != nil {
+		return err
+	}
+	s.stopped = true
+	s.keep(a)
+	a.DoneAtEnd()
+	return nil
+}
+
+// metadata reads the last event.
+func metadata(a *provider.Answer, r *json.Reader) error {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "usage":
+			usage(a, r)
+		case "serviceTier":
+			serviceTier(a, r.Raw())
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if loadState(a).stopped {
+		a.Done()
+	}
+	return nil
+}
+
+// start says whose answer it is: the provider gives it an id in a header, and does not name the model.
+func start(a *provider.Answer, f family) {
+	var id []byte
+	if request := fitting(a.Header("x-amzn-requestid")); len(request) > 0 && len(request) <= abi.MaxName-len("chatcmpl-") {
+		id = append(append(id, "chatcmpl-"...), request...)
+	}
+	a.Start(id, nil, families[f%family(len(families))].format)
+}
+
+// maxCount bounds a count of tokens. What is above it is no count.
+const maxCount = 1 << 40
+
+// usage reads token counts. What the cache held is not part of the prompt's count.
+func usage(a *provider.Answer, r *json.Reader) {
+	count := func(kind abi.UsageKind) {
+		if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
+			a.Usage(kind, n)
+		}
+	}
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "inputTokens":
+			count(abi.UsagePrompt)
+		case "outputTokens":
+			count(abi.UsageCompletion)
+		case "cacheReadInputTokens":
+			count(abi.UsageCachedBeside)
+		case "cacheWriteInputTokens":
+			count(abi.UsageCacheWriteBeside)
+		}
+	}
+}
+
+// serviceTier passes on which tier of the service has answered.
+func serviceTier(a *provider.Answer, tier json.Value) {
+	if kind := tier.Get("type"); kind.Kind() == json.String {
+		a.Extra(abi.ScopeAnswer, 0, 0, "service_tier", kind)
+	}
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// failures are the provider's types of error, of the operations and of the service in front of them. In a stream their
+// first letter is a small one.
+var failures = [...]struct {
+	name string
+	fail abi.FailKind
+	code string
+}{
+	{"ValidationException", abi.FailInvalidRequest, "validation_error"},
+	{"ServiceQuotaExceededException", abi.FailQuota, "service_quota_exceeded"},
+	{"AccessDeniedException", abi.FailAuth, ""},
+	{"UnrecognizedClientException", abi.FailAuth, ""},
+	{"InvalidSignatureException", abi.FailAuth, ""},
+	{"IncompleteSignatureException", abi.FailAuth, ""},
+	{"MissingAuthenticationTokenException", abi.FailAuth, ""},
+	{"ExpiredTokenException", abi.FailAuth, ""},
+	{"InvalidClientTokenIdException", abi.FailAuth, ""},
+	{"ResourceNotFoundException", abi.FailModelNotFound, ""},
+	{"ModelTimeoutException", abi.FailTimeout, ""},
+	{"ModelErrorException", abi.FailServer, ""},
+	{"ModelStreamErrorException", abi.FailServer, ""},
+	{"InternalServerException", abi.FailServer, ""},
+	{"ThrottlingException", abi.FailRateLimit, ""},
+	{"TooManyRequestsException", abi.FailRateLimit, ""},
+	{"ModelNotReadyException", abi.FailNotReady, ""},
+	{"ServiceUnavailableException", abi.FailOverloaded, ""},
+	{"ConflictException", abi.FailConflict, ""},
+}
+
+// refusals are words in messages of ValidationException that mean more than the type says. What is wrong is said in words
+// only, which each model's maker has chosen.
+var refusals = [...]struct {
+	words string
+	fail  abi.FailKind
+}{
+	{"Input Tokens Exceeded", abi.FailContextLength},
+	{"Input is too long", abi.FailContextLength},
+	{"prompt is too long", abi.FailContextLength},
+	{"exceed context limit", abi.FailContextLength},
+	{"maximum context length", abi.FailContextLength},
+	{"blocked by content filtering policy", abi.FailContentPolicy},
+	{"model identifier is invalid", abi.FailModelNotFound},
+}
+
+// failure is what an error means that the provider answers with. Its type stands in a header, and its body holds hardly
+// more than a message.
+func failure(a *provider.Answer, status int, body []byte) error {
+	name := a.Header("x-amzn-errortype")
+	v := json.Value(body)
+	if len(name) == 0 {
+		name = v.Get("__type").Text()
+	}
+	return failureOf(ofStatus(status), name, messageOf(v))
+}
+
+// exception is what an exception or an error within a stream means. Of an error the data is its message.
+func exception(e *provider.Event) error {
+	message := e.Data
+	if e.Kind == abi.EventException {
+		message = messageOf(e.Data)
+	}
+	return failureOf(abi.FailServer, e.Name, message)
+}
+
+func messageOf(body json.Value) []byte {
+	if message := body.Get("message").Text(); message != nil {
+		return message
+	}
+	return body.Get("Message").Text()
+}
+
+// failureOf is what a type of error means; one that is not known means what usual says. The type may have a namespace in
+// front, up to a #, and an address behind, from a colon on.
+func failureOf(usual abi.FailKind, name, message []byte) error {
+	f := &sdk.Failure{Kind: usual}
+	name, _, _ = bytes.Cut(name, []byte{':'})
+	name = name[bytes.IndexByte(name, '#')+1:]
+	for _, known := range failures {
+		if len(name) == len(known.name) && name[0]|0x20 == known.name[0]|0x20 && string(name[1:]) == known.name[1:] {
+			f.Kind, f.Code = known.fail, known.code
+		}
+	}
+	if f.Kind == abi.FailInvalidRequest {
+		for _, known := range refusals {
+			if bytes.Contains(message, []byte(known.words)) {
+				f.Kind, f.Code = known.fail, ""
+			}
+		}
+	}
+	// What is about the operator's account, or names anything in it, is not the client's business.
+	if f.Kind != abi.FailAuth && !bytes.Contains(message, []byte("arn:")) {
+		f.Message = string(message)
+	}
+	return f
+}
+
+// ofStatus is the kind of an error that does not say its type.
+func ofStatus(status int) abi.FailKind {
+	switch status {
+	case 400, 422:
+		return abi.FailInvalidRequest
+	case 401, 403:
+		return abi.FailAuth
+	case 404:
+		return abi.FailModelNotFound
+	case 408, 504:
+		return abi.FailTimeout
+	case 409:
+		return abi.FailConflict
+	case 413:
+		return abi.FailTooLarge
+	case 429:
+		return abi.FailRateLimit
+	case 503:
+		return abi.FailOverloaded
+	}
+	return abi.FailServer
+}

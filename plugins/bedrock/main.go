@@ -1,0 +1,35 @@
+// Command bedrock is the provider plugin for the Converse and ConverseStream operations of AWS Bedrock.
+//
+// request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, documents.go,
+// replay.go, tools.go, names.go, cache.go, form.go, thinking.go and sampling.go hold the rules for its parts. event.go
+// reads the answer's stream, block.go what its blocks hold, response.go a whole answer, failure.go an error or an
+// exception. family.go and options.go have what differs between models.
+//
+// The credential and the signature are the gateway's: the plugin names a path and a body. The provider lists its models at
+// another address, which is why the plugin does not.
+//
+// Sources of the format: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html,
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html, and the model of the service in
+// the AWS SDKs.
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+func init() { provider.Register[bedrock]() }
+
+func main() {}
+
+// bedrock is one use of the plugin. What it holds is memory only: nothing in it outlives a call.
+type bedrock struct {
+	options options
+	t       translation
+	reader  json.Reader
+}
+
+var (
+	_ provider.Configurer = (*bedrock)(nil)
+	_ provider.Reader     = (*bedrock)(nil)
+)

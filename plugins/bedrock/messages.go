@@ -1,0 +1,385 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// conversation is the state of writing the messages.
+type conversation struct {
+	system   []block // in the order of the messages
+	messages bool    // the member was there
+	wrote    bool    // a message was written
+
+	// The message at hand.
+	role     string // "" before the first and behind the last
+	results  bool   // it holds results of tools
+	texts    bool   // it holds a text
+	document []byte // the name of a document in it, the inside of a string
+	held     block  // text of an assistant that waits for what follows it, if holds
+	holds    bool
+
+	bare      bool     // the last answer does not begin with reasoning
+	called    [][]byte // names of the tools that were called, insides of strings
+	documents [][]byte // names of documents
+	all       []thought
+}
+
+// block is a text with the cache point behind it.
+type block struct {
+	text  []byte // the inside of a string
+	cache json.Value
+}
+
+// message is one message of the client's, its members wherever they stand in it.
+type message struct {
+	index   int
+	role    []byte
+	text    []byte     // the inside of a content that is a string, else nil
+	parts   json.Value // a content that is an array
+	refusal []byte     // the inside of a string
+	calls   json.Value
+	callID  []byte
+	cache   json.Value
+	details json.Value // reasoning_details
+	blocks  json.Value // thinking_blocks
+	thought bool       // there is a reasoning_content
+
+	functionCall, audio, named bool
+}
+
+// readMessage reads a message. What the provider has no place for is said in a warning.
+func (t *translation) readMessage(m *message, in *json.Reader, index int) {
+	*m = message{index: index}
+	for o := in.Object(); o.Next(); {
+		if in.Kind() == json.Null {
+			continue
+		}
+		switch name := in.Name(); string(name) {
+		case "role":
+			m.role = in.Text()
+		case "content":
+			if in.Kind() == json.String {
+				m.text = in.Inside()
+			} else {
+				m.parts = in.Raw()
+			}
+		case "refusal":
+			m.refusal = in.Inside()
+		case "tool_calls":
+			m.calls = in.Raw()
+		case "tool_call_id":
+			m.callID = in.Text()
+		case "cache_control":
+			m.cache = in.Raw()
+		case "reasoning_details":
+			m.details = in.Raw()
+		case "thinking_blocks":
+			m.blocks = in.Raw()
+		case "reasoning_content":
+			m.thought = true
+		case "function_call":
+			m.functionCall = true
+		case "audio":
+			m.audio = true
+		case "name":
+			m.named = true
+		case "annotations":
+			// They tell of an earlier answer's text and mean nothing to a model.
+		default:
+			t.r.Warn(abi.WarnDropped, "messages[]."+printable(name))
+		}
+	}
+	t.drop(m.named && string(m.role) != "tool", "messages[].name")
+}
+
+// param is the path of a member of the message, for an error.
+func (m *message) param(rest string) string { return "messages[" + number(int64(m.index)) + "]" + rest }
+
+// hasText says whether the message has anything to say in words.
+func (m *message) hasText() bool {
+	return !blank(m.text) || lastPart(m.parts) >= 0 || !blank(m.refusal)
+}
+
+// writeMessages writes the conversation: one message for each run of the same role, system messages apart. What a client
+// says in several messages the provider wants in one, the results of parallel tool calls above all.
+func (t *translation) writeMessages(in *json.Reader) error {
+	t.messages = true
+	t.w.Name("messages")
+	t.w.Array()
+	var m message
+	for a, n := in.Array(), 0; a.Next(); n++ {
+		t.readMessage(&m, in, n)
+		if err := t.writeMessage(&m); err != nil {
+			return err
+		}
+	}
+	if t.o.family == claude {
+		// A conversation that ends with an answer asks for more of it. It must not end in white space.
+		t.held.text = trimmed(t.held.text)
+	}
+	t.closeMessage()
+	return nil
+}
+
+func (t *translation) writeMessage(m *message) error {
+	switch string(m.role) {
+	case "system", "developer":
+		t.systemMessage(m)
+		return nil
+	case "user":
+		return t.content(m, "user")
+	case "assistant":
+		return t.assistantMessage(m)
+	case "tool":
+		return t.toolMessage(m)
+	}
+	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+}
+
+// open begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
+// write, so that a message without content leaves no trace.
+func (t *translation) open(role string) {
+	t.release()
+	if t.role == role {
+		return
+	}
+	t.closeMessage()
+	t.role, t.wrote = role, true
+	t.bare = t.bare || role == "assistant"
+	t.results, t.texts, t.document = false, false, nil
+	w := t.w
+	w.Object()
+	w.Name("role")
+	w.String(role)
+	w.Name("content")
+	w.Array()
+}
+
+func (t *translation) closeMessage() {
+	t.release()
+	if t.role == "" {
+		return
+	}
+	t.role = ""
+	if t.document != nil && !t.texts {
+		// The provider refuses a document without a text beside it. Its name says nothing new.
+		t.textBlock(t.document, nil)
+	}
+	t.w.EndArray()
+	t.w.EndObject()
+}
+
+// say writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
+// the last one of a conversation has a rule of its own.
+func (t *translation) say(role string, inside []byte, cache json.Value) {
+	if blank(inside) {
+		return
+	}
+	t.open(role)
+	t.texts = true
+	if role == "assistant" {
+		t.held, t.holds = block{inside, cache}, true
+		return
+	}
+	t.textBlock(inside, cache)
+}
+
+// release writes the text that was held back.
+func (t *translation) release() {
+	if t.holds {
+		t.holds = false
+		t.textBlock(t.held.text, t.held.cache)
+	}
+}
+
+// textBlock writes a block of text, and its cache point.
+func (t *translation) textBlock(inside []byte, cache json.Value) {
+	w := t.w
+	w.Object()
+	w.Name("text")
+	w.Inside(inside)
+	w.EndObject()
+	t.cachePoint(cache)
+}
+
+// systemMessage notes the text of a system message, a block for each part, with its cache points.
+func (t *translation) systemMessage(m *message) {
+	if !m.parts.Exists() {
+		if !blank(m.text) {
+			t.system = append(t.system, block{m.text, m.cache})
+		}
+		return
+	}
+	first := len(t.system)
+	var r json.Reader
+	r.Reset(m.parts)
+	for a := r.Array(); a.Next(); {
+		if p := readPart(&r); !p.blank() {
+			t.system = append(t.system, block{p.text, p.cache})
+		}
+	}
+	if last := len(t.system) - 1; last >= first && !t.system[last].cache.Exists() {
+		t.system[last].cache = m.cache
+	}
+}
+
+// content writes a message's content as blocks. A message's own cache point goes behind its last block.
+func (t *translation) content(m *message, role string) error {
+	if !m.parts.Exists() {
+		t.say(role, m.text, m.cache)
+		return nil
+	}
+	marked := -1
+	if m.cache.Exists() {
+		marked = lastPart(m.parts)
+	}
+	var r json.Reader
+	r.Reset(m.parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		p := readPart(&r)
+		if n == marked && !p.cache.Exists() {
+			p.cache = m.cache
+		}
+		if err := t.part(&p, role, m, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
+// tool calls. Reasoning keeps its place among the blocks of the answer: text and calls fill the gaps that their numbers
+// leave, and one of them stays for the end. An answer that has only reasoning is left out, since none may end with it.
+func (t *translation) assistantMessage(m *message) error {
+	switch {
+	case m.functionCall:
+		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+	case m.audio:
+		return sdk.Refuse(m.param(".audio"), "This provider takes no audio of an earlier answer.")
+	}
+	thoughts := t.thoughts(m)
+	rest := assistantBlocks{m: m, text: m.hasText()}
+	rest.calls.Reset(m.calls)
+	rest.loop = rest.calls.Array()
+	rest.left = countElements(m.calls)
+	if !rest.text {
+		rest.marked = m.cache // a message without text has its cache point behind its last call
+	}
+	if !rest.text && rest.left == 0 {
+		t.drop(len(thoughts) > 0, "messages[].reasoning_details")
+		return nil
+	}
+	if rest.text {
+		rest.left++
+	}
+	place := int64(0)
+	for i := range thoughts {
+		th := &thoughts[i]
+		if i == 0 || !thoughts[i-1].placed {
+			place = th.index
+		}
+		for ; th.placed && place < th.index && rest.left > 1; place++ {
+			if err := t.writeNext(&rest); err != nil {
+				return err
+			}
+		}
+		t.writeThought(th)
+		place = th.index + 1
+	}
+	for rest.left > 0 {
+		if err := t.writeNext(&rest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assistantBlocks are what of an earlier answer is not written yet, beside its reasoning: the text, if text, and calls.
+type assistantBlocks struct {
+	m      *message
+	text   bool
+	left   int // blocks
+	calls  json.Reader
+	loop   json.Loop
+	call   int        // the index of the next call
+	marked json.Value // the cache point behind the last call
+}
+
+// writeNext writes the next of an answer's blocks.
+func (t *translation) writeNext(b *assistantBlocks) error {
+	b.left--
+	if b.text {
+		b.text = false
+		if err := t.content(b.m, "assistant"); err != nil {
+			return err
+		}
+		t.say("assistant", b.m.refusal, nil)
+		return nil
+	}
+	var cache json.Value
+	if b.left == 0 {
+		cache = b.marked
+	}
+	b.loop.Next()
+	b.call++
+	return t.writeCall(&b.calls, b.m, b.call-1, cache)
+}
+
+// toolMessage writes the result of a tool call into the user's message. A cache point within the result goes behind it.
+func (t *translation) toolMessage(m *message) error {
+	w := t.w
+	t.open("user")
+	t.results = true
+	w.Object()
+	w.Name("toolResult")
+	w.Object()
+	w.Name("toolUseId")
+	t.callID(m.callID)
+	w.Name("content")
+	w.Array()
+	if !blank(m.text) {
+		t.textBlock(m.text, nil)
+	}
+	cache := m.cache
+	var r json.Reader
+	r.Reset(m.parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		p := readPart(&r)
+		if p.cache.Exists() {
+			cache, p.cache = p.cache, nil
+		}
+		if err := t.part(&p, "user", m, n); err != nil {
+			return err
+		}
+	}
+	w.EndArray()
+	w.EndObject()
+	w.EndObject()
+	t.cachePoint(cache)
+	return nil
+}
+
+// countElements is the length of an array, 0 for anything else.
+func countElements(v json.Value) (n int) {
+	var r json.Reader
+	r.Reset(v)
+	for a := r.Array(); a.Next(); {
+		n++
+	}
+	return n
+}
+
+// lastPart is the index of the last part that has anything in it, -1 if there is none.
+func lastPart(parts json.Value) int {
+	last := -1
+	var r json.Reader
+	r.Reset(parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		if p := readPart(&r); !p.blank() {
+			last = n
+		}
+	}
+	return last
+}

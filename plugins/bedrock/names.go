@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// maxWord is how long the name of a tool and the id of a call may be.
+const maxWord = 64
+
+// wordByte says whether a byte can stand in the ids and names of the provider.
+func wordByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}
+
+// word says whether s is a name as the provider takes them.
+func word(s []byte) bool {
+	for _, c := range s {
+		if !wordByte(c) {
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= maxWord
+}
+
+// appendWord appends s as a name that the provider takes: as it stands where it is one, else spelled with what is allowed
+// and told apart from all others by a hash of the whole. The same s always gives the same word, so that a call and its
+// result, and the turns of a conversation, fit together.
+func appendWord(dst, s []byte) []byte {
+	if word(s) {
+		return append(dst, s...)
+	}
+	const (
+		digits = "0123456789abcdef"
+		tail   = 1 + 16
+	)
+	hash := uint64(0xcbf29ce484222325) // FNV-1a
+	for i, c := range s {
+		hash = (hash ^ uint64(c)) * 0x100000001b3
+		switch {
+		case i >= maxWord-tail:
+		case wordByte(c):
+			dst = append(dst, c)
+		default:
+			dst = append(dst, '_')
+		}
+	}
+	dst = append(dst, '_')
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[hash>>shift&15])
+	}
+	return dst
+}
+
+// callID writes the id of a tool call.
+func (t *translation) callID(id []byte) {
+	t.scratch = appendWord(t.scratch[:0], id)
+	t.w.Text(t.scratch)
+}
+
+// toolName writes the name of a tool, given by its inside. Where the provider does not take the name it gets another, and
+// the gateway turns that back in the answer.
+func (t *translation) toolName(inside []byte) {
+	if word(inside) {
+		t.w.Inside(inside)
+		return
+	}
+	name := json.AppendText(nil, inside)
+	alias := appendWord(nil, name)
+	t.w.Text(alias)
+	for _, known := range t.aliased {
+		if bytes.Equal(known, name) {
+			return
+		}
+	}
+	if !bytes.Equal(alias, name) && t.r.ToolAlias(alias, name) {
+		t.aliased = append(t.aliased, name)
+	}
+}

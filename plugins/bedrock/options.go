@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// options are facts of a model and choices of the operator. They come from the options of a provider and a target. What
+// is not said follows from the model's family.
+type options struct {
+	family      family
+	familyKnown bool // "family": claude, nova, gpt_oss or other
+
+	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
+	alwaysThinking bool // "always_thinking": the model cannot be told not to think
+	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
+
+	schema   choice // "json_schema": "native" for outputConfig and strict tools, "tool" for a tool that is forced
+	sampling choice // "sampling": "both" for temperature and top_p together, "one"
+	cache    choice // "prompt_cache": whether the model takes cache points
+
+	toolChoice    int        // "tool_choice": the index in toolChoices of the most that the model takes
+	refuseClamped bool       // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
+	refuseUnknown bool       // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
+	guardrail     json.Value // "guardrail": the API's guardrailConfig
+	latency       []byte     // "latency": the inside of the API's performanceConfig.latency
+	fields        json.Value // "fields": members for additionalModelRequestFields beside those of the plugin
+}
+
+// choice is an option that may be left to the family.
+type choice uint8
+
+const (
+	unsaid choice = iota
+	no
+	yes
+)
+
+func (c choice) or(usual bool) bool {
+	if c == unsaid {
+		return usual
+	}
+	return c == yes
+}
+
+// toolChoices are what a model may be told of its tools; each takes those before it, too. The provider's documents name
+// the models that lack the later ones.
+var toolChoices = [...]string{"auto", "any", "tool"}
+
+const (
+	choiceAny  = 1
+	choiceTool = 2
+)
+
+// Configure reads the settings of a provider.
+func (p *bedrock) Configure(o json.Value) error {
+	p.options = options{toolChoice: choiceTool}
+	return p.options.read(o)
+}
+
+// read puts the members of v over what is there.
+func (o *options) read(v json.Value) error {
+	var r json.Reader
+	r.Reset(v)
+	for m := r.Object(); m.Next(); {
+		ok := true
+		switch name := string(r.Name()); name {
+		case "family":
+			o.family, ok = familyNamed(r.Text())
+			o.familyKnown = ok
+		case "adaptive_thinking":
+			o.adaptive, ok = r.Bool()
+		case "always_thinking":
+			o.alwaysThinking, ok = r.Bool()
+		case "highest_effort":
+			o.highestEffort = effortNamed(r.Text())
+			ok = o.highestEffort >= effortHigh
+		case "json_schema":
+			o.schema, ok = oneOf(r.Text(), "native", "tool")
+		case "sampling":
+			o.sampling, ok = oneOf(r.Text(), "both", "one")
+		case "prompt_cache":
+			var on bool
+			if on, ok = r.Bool(); on {
+				o.cache = yes
+			} else {
+				o.cache = no
+			}
+		case "tool_choice":
+			o.toolChoice, ok = indexOf(toolChoices[:], r.Text())
+		case "out_of_range":
+			var c choice
+			c, ok = oneOf(r.Text(), "refuse", "clamp")
+			o.refuseClamped = c == yes
+		case "unknown":
+			var c choice
+			c, ok = oneOf(r.Text(), "refuse", "drop")
+			o.refuseUnknown = c == yes
+		case "guardrail":
+			ok = r.Kind() == json.Object
+			o.guardrail = r.Raw()
+		case "latency":
+			o.latency = r.Inside()
+			ok = len(o.latency) > 0
+		case "fields":
+			ok = r.Kind() == json.Object
+			o.fields = r.Raw()
+		default:
+			return errors.New("unknown option " + name)
+		}
+		if !ok {
+			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
+		}
+	}
+	return r.End()
+}
+
+// settle fills in what the family says of a model.
+func (o *options) settle(model []byte) {
+	if !o.familyKnown {
+		o.family = familyOf(model)
+	}
+}
+
+func (o *options) nativeSchema() bool { return o.schema.or(families[o.family].nativeSchema) }
+func (o *options) bothSampling() bool { return o.sampling.or(!families[o.family].oneSampling) }
+func (o *options) cachePoints() bool  { return o.cache.or(families[o.family].cache) }
+
+// oneOf says which of two words a text is; ok is false if it is neither.
+func oneOf(text []byte, first, second string) (c choice, ok bool) {
+	switch string(text) {
+	case first:
+		return yes, true
+	case second:
+		return no, true
+	}
+	return unsaid, false
+}
+
+func indexOf(words []string, text []byte) (i int, ok bool) {
+	for i := range words {
+		if words[i] == string(text) {
+			return i, true
+		}
+	}
+	return 0, false
+}

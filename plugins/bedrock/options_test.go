@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+func TestConfigureRefusesBadOptions(t *testing.T) {
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		p := suite.Load(t, h, form)
+		for name, settings := range map[string]string{
+			"unknown":           `{"region":"us-east-1"}`,
+			"family":            `{"family":"llama"}`,
+			"adaptive_thinking": `{"adaptive_thinking":"yes"}`,
+			"always_thinking":   `{"always_thinking":1}`,
+			"highest_effort":    `{"highest_effort":"low"}`,
+			"effort":            `{"highest_effort":"extreme"}`,
+			"json_schema":       `{"json_schema":true}`,
+			"sampling":          `{"sampling":"neither"}`,
+			"prompt_cache":      `{"prompt_cache":"yes"}`,
+			"tool_choice":       `{"tool_choice":"required"}`,
+			"out_of_range":      `{"out_of_range":"ignore"}`,
+			"unknown members":   `{"unknown":"pass"}`,
+			"guardrail":         `{"guardrail":"x"}`,
+			"latency":           `{"latency":""}`,
+			"fields":            `{"fields":["a"]}`,
+		} {
+			t.Run(form.String()+"/"+name, func(t *testing.T) {
+				_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)})
+				if err == nil || !strings.Contains(err.Error(), "option") {
+					t.Errorf("error %v, want one that names the option", err)
+				}
+			})
+		}
+		t.Run(form.String()+"/every option", func(t *testing.T) {
+			const settings = `{"family":"claude","adaptive_thinking":true,"always_thinking":false,"highest_effort":"max","json_schema":"tool",` +
+				`"sampling":"one","prompt_cache":false,"tool_choice":"tool","out_of_range":"clamp","unknown":"drop",` +
+				`"guardrail":{"guardrailIdentifier":"g","guardrailVersion":"1"},"latency":"standard","fields":{}}`
+			if _, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A target's options lie over the provider's.
+func TestOptionsOfTheTargetCount(t *testing.T) {
+	s := suite
+	s.Use.Settings = `{"latency":"optimized","json_schema":"native"}`
+	b := s.Bind(t, plugintest.Host(t), plugintest.Native)
+	v := plugintest.Vector{
+		Target: "us.anthropic.claude", Status: 200, Options: []byte(`{"json_schema":"tool"}`),
+		Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],` +
+			`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}`),
+	}
+	body := sent(t, v.Run(b, false))
+	if body["performanceConfig"] == nil || body["outputConfig"] != nil || body["toolConfig"] == nil {
+		t.Errorf("the request is %v", body)
+	}
+}
+
+func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
+	forms(t, func(t *testing.T, b *plugin.Binding) {
+		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"sampling":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
+		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
+			t.Errorf("%s%s", r.Request, r.Answer)
+		}
+	})
+}
+
+func TestFamilyOfAModel(t *testing.T) {
+	for model, want := range map[string]family{
+		"anthropic.claude-3-haiku-20240307-v1:0":                            claude,
+		"us.anthropic.claude-sonnet-4-5-20250929-v1:0":                      claude,
+		"arn:aws:bedrock:us-east-1::foundation-model/anthropic.claude-v2:1": claude,
+		"amazon.nova-micro-v1:0":                                            nova,
+		"eu.amazon.nova-2-lite-v1:0":                                        nova,
+		"amazon.titan-text-lite-v1":                                         other,
+		"openai.gpt-oss-20b-1:0":                                            gptOSS,
+		"us.meta.llama3-1-70b-instruct-v1:0":                                other,
+		"arn:aws:bedrock:us-east-1:1:application-inference-profile/x":       other,
+		"": other,
+	} {
+		if got := familyOf([]byte(model)); got != want {
+			t.Errorf("%s is of %s, want %s", model, families[got].name, families[want].name)
+		}
+	}
+}

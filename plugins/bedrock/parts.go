@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// part is one part of a message's content.
+type part struct {
+	kind     []byte
+	text     []byte // the inside of a text or refusal
+	url      []byte // of an image
+	detail   []byte
+	data     []byte // of a file or of audio
+	format   []byte // of audio
+	fileName []byte
+	cache    json.Value
+}
+
+func readPart(r *json.Reader) (p part) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			p.kind = r.Text()
+		case "text", "refusal":
+			p.text = r.Inside()
+		case "cache_control":
+			if r.Kind() == json.Object {
+				p.cache = r.Raw()
+			}
+		case "image_url", "file", "input_audio":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "url":
+					p.url = r.Text()
+				case "detail":
+					p.detail = r.Inside()
+				case "file_data", "data":
+					p.data = r.Text()
+				case "filename":
+					p.fileName = r.Text()
+				case "format":
+					p.format = r.Text()
+				}
+			}
+		}
+	}
+	return p
+}
+
+// blank says whether the part is a text that nothing can be made of.
+func (p *part) blank() bool {
+	switch string(p.kind) {
+	case "text", "refusal":
+		return blank(p.text)
+	}
+	return false
+}
+
+// part writes one part of a message as a block.
+func (t *translation) part(p *part, role string, m *message, n int) error {
+	param := func(rest string) string { return m.param(".content[" + number(int64(n)) + "]" + rest) }
+	result := string(m.role) == "tool"
+	switch string(p.kind) {
+	case "text", "refusal":
+		if !result {
+			t.say(role, p.text, p.cache)
+		} else if !p.blank() {
+			t.textBlock(p.text, nil)
+		}
+		return nil
+	case "image_url":
+		t.drop(len(p.detail) > 0 && string(p.detail) != "auto", "image_url.detail")
+		return t.media(p, p.url, result, param(".image_url.url"))
+	case "file":
+		if p.data == nil {
+			return unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
+		}
+		return t.media(p, p.data, result, param(".file.file_data"))
+	case "input_audio":
+		if result || !word(p.format) {
+			return unsupported(param(""), "This provider does not take such audio.")
+		}
+		if !base64Valid(p.data) {
+			return notBase64(param(".input_audio.data"))
+		}
+		t.open(role)
+		t.bytesBlock("audio", string(p.format), nil, p.data)
+		t.cachePoint(p.cache)
+		return nil
+	}
+	return unsupported(param(""), "This provider does not take content of this type.")
+}
+
+// unsupported is a part that another provider may take.
+func unsupported(param, text string) error {
+	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: text}
+}
+
+func notBase64(param string) error {
+	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_base64", Param: param, Message: "The data is not valid base64."}
+}
+
+// media writes an image or a document, given by a data URL, or for a file by its base64 alone. The API takes no address
+// but those of the operator's own storage, which are not the client's to name.
+func (t *translation) media(p *part, from []byte, result bool, param string) error {
+	mediaType, data, isData := splitDataURL(from)
+	switch {
+	case isData && len(mediaType) == 0:
+		return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_value", Param: param, Message: "Expected a data URL with base64 data."}
+	case isData:
+	case string(p.kind) == "file" && bytes.IndexByte(from, ':') < 0:
+		data = from
+	default:
+		return unsupported(param, "This provider takes no URLs of images and files; send the data in a data URL.")
+	}
+	image := imageFormat(mediaType)
+	format := image
+	if image == "" {
+		format = documentFormat(mediaType, p.fileName)
+	}
+	if format == "" {
+		return unsupported(param, "This provider does not take media of this type.")
+	}
+	if !base64Valid(data) {
+		return notBase64(param)
+	}
+	t.open("user")
+	if image != "" {
+		t.bytesBlock("image", format, nil, data)
+	} else {
+		name := t.documentName(p.fileName)
+		if !result {
+			t.document = name
+		}
+		t.bytesBlock("document", format, name, data)
+	}
+	if !result {
+		t.cachePoint(p.cache)
+	}
+	return nil
+}
+
+// bytesBlock writes a block of some kind whose source is bytes; the name of a document is the inside of a string.
+func (t *translation) bytesBlock(kind, format string, name, data []byte) {
+	w := t.w
+	w.Object()
+	w.Name(kind)
+	w.Object()
+	w.Name("format")
+	w.String(format)
+	if name != nil {
+		w.Name("name")
+		w.Inside(name)
+	}
+	w.Name("source")
+	w.Object()
+	w.Name("bytes")
+	w.Inside(data) // base64 holds nothing that would be escaped
+	w.EndObject()
+	w.EndObject()
+	w.EndObject()
+}
+
+// imageFormat is the API's name of an image's type, "" if it takes no such images.
+func imageFormat(mediaType []byte) string {
+	switch string(mediaType) {
+	case "image/png":
+		return "png"
+	case "image/jpeg", "image/jpg":
+		return "jpeg"
+	case "image/gif":
+		return "gif"
+	case "image/webp":
+		return "webp"
+	}
+	return ""
+}
+
+// splitDataURL cuts data:TYPE;base64,DATA (RFC 2397). ok says that it is a data URL; the type of one without base64 is
+// empty.
+func splitDataURL(u []byte) (mediaType, data []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(u, []byte("data:"))
+	if !ok {
+		return nil, nil, false
+	}
+	head, data, _ := bytes.Cut(rest, []byte{','})
+	mediaType, isBase64 := bytes.CutSuffix(head, []byte(";base64"))
+	if !isBase64 {
+		return nil, nil, true
+	}
+	mediaType, _, _ = bytes.Cut(mediaType, []byte{';'})
+	return mediaType, data, true
+}

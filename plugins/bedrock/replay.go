@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// thought is one block of reasoning from an earlier answer. Its slices are insides of strings.
+type thought struct {
+	index     int64    // among the blocks of the answer
+	placed    bool     // index is known
+	text      [][]byte // to be joined
+	signature []byte
+	data      [][]byte // to be joined; a redacted block if there is any
+}
+
+// whole says whether the provider takes the block back: it refuses one without its seal.
+func (th *thought) whole() bool { return len(th.signature) > 0 || len(th.data) > 0 }
+
+// thoughts reads the reasoning that a message brings back. What has no signature, or comes from models of another kind, is
+// left out: the provider would refuse it.
+func (t *translation) thoughts(m *message) []thought {
+	var r json.Reader
+	t.all = t.all[:0]
+	r.Reset(m.details)
+	for a := r.Array(); a.Next(); {
+		t.addDetail(&r)
+	}
+	kept := wholeOnes(t.all)
+	if len(kept) == 0 {
+		t.all = t.all[:0]
+		r.Reset(m.blocks)
+		for a := r.Array(); a.Next(); {
+			t.addBlock(&r)
+		}
+		kept = wholeOnes(t.all)
+	}
+	if len(kept) == 0 {
+		t.drop(m.details.Exists(), "messages[].reasoning_details")
+		t.drop(m.blocks.Exists(), "messages[].thinking_blocks")
+		t.drop(m.thought, "messages[].reasoning_content")
+	}
+	return kept
+}
+
+func wholeOnes(all []thought) []thought {
+	kept := all[:0]
+	for i := range all {
+		if all[i].whole() {
+			kept = append(kept, all[i])
+		}
+	}
+	return kept
+}
+
+// addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of one block as
+// entries of their own.
+func (t *translation) addDetail(r *json.Reader) {
+	var kind, form []byte
+	var piece struct{ text, signature, data []byte }
+	var th thought
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "format":
+			form = r.Text()
+		case "text":
+			piece.text = r.Inside()
+		case "signature":
+			piece.signature = r.Inside()
+		case "data":
+			piece.data = r.Inside()
+		case "index":
+			th.index, th.placed = r.Int()
+		}
+	}
+	encrypted := string(kind) == "reasoning.encrypted"
+	if form != nil && string(form) != families[t.o.family].format || !encrypted && string(kind) != "reasoning.text" {
+		return
+	}
+	n := len(t.all)
+	if n == 0 || !t.all[n-1].goesOn(&th, encrypted) {
+		t.all = append(t.all, th)
+		n++
+	}
+	last := &t.all[n-1]
+	switch {
+	case encrypted && len(piece.data) > 0:
+		last.data = append(last.data, piece.data)
+	case !encrypted:
+		if len(piece.text) > 0 {
+			last.text = append(last.text, piece.text)
+		}
+		last.signature = piece.signature
+	}
+}
+
+// goesOn says whether a piece belongs to the same block as the ones before it. A signature is the last of a block;
+// redacted blocks are told apart by their place alone.
+func (th *thought) goesOn(piece *thought, encrypted bool) bool {
+	if th.placed != piece.placed || th.index != piece.index {
+		return false
+	}
+	if encrypted {
+		return th.placed && len(th.data) > 0
+	}
+	return !th.whole()
+}
+
+// addBlock reads an entry of thinking_blocks, which other gateways use: the form of Claude's own API.
+func (t *translation) addBlock(r *json.Reader) {
+	var th thought
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "thinking":
+			if text := r.Inside(); len(text) > 0 {
+				th.text = append(th.text, text)
+			}
+		case "signature":
+			th.signature = r.Inside()
+		case "data":
+			if data := r.Inside(); len(data) > 0 {
+				th.data = append(th.data, data)
+			}
+		}
+	}
+	if t.o.family == claude {
+		t.all = append(t.all, th)
+	}
+}
+
+// writeThought writes a block of reasoning as it came.
+func (t *translation) writeThought(th *thought) {
+	var sealed []byte
+	if len(th.data) > 0 {
+		if sealed = t.sealed(th.data); sealed == nil {
+			t.drop(true, "messages[].reasoning_details")
+			return
+		}
+	}
+	first := t.role != "assistant"
+	w := t.w
+	t.open("assistant")
+	if first {
+		t.bare = false
+	}
+	w.Object()
+	w.Name("reasoningContent")
+	w.Object()
+	if sealed != nil {
+		w.Name("redactedContent")
+		w.Inside(sealed)
+	} else {
+		w.Name("reasoningText")
+		w.Object()
+		w.Name("text")
+		w.Inside(joined(th.text))
+		w.Name("signature")
+		w.Inside(th.signature)
+		w.EndObject()
+	}
+	w.EndObject()
+	w.EndObject()
+}
+
+// sealed is a redacted block as the API has it: bytes in base64. What Claude redacted is a text, which on its own API
+// stands as it is, and so it does towards the client; of any other model it is base64 there, too. nil if it is neither.
+func (t *translation) sealed(data [][]byte) []byte {
+	all := joined(data)
+	if t.o.family == claude {
+		return appendEncoded(nil, json.AppendText(nil, all))
+	}
+	if all = json.AppendText(nil, all); !base64Valid(all) {
+		return nil
+	}
+	return all
+}
+
+func joined(pieces [][]byte) []byte {
+	if len(pieces) == 1 {
+		return pieces[0]
+	}
+	return bytes.Join(pieces, nil)
+}

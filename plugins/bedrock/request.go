@@ -1,0 +1,277 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// translation is the work on one request. The messages are written as they are read; the members that depend on each
+// other are noted on the way and written behind them, since the order of members says nothing. Its slices are ranges of
+// the client's body, but for scratch and the names of documents.
+type translation struct {
+	r *provider.Request
+	w *json.Writer
+	o options
+
+	conversation
+
+	// Of the members beside the messages.
+	tools, toolChoice, responseFormat, stop, thinking json.Value
+	maxTokens, maxCompletionTokens                    int64
+	temperature, topP, topK                           json.Value
+	effort, tier                                      []byte
+	serial                                            bool // parallel_tool_calls is false
+
+	// What is decided when all of them are known.
+	limit    int64 // maxTokens; 0: the model's own
+	asked    bool  // the client has named it
+	thinks   bool
+	form     answerForm
+	extended bool     // additionalModelRequestFields is open
+	own      []string // the members that the plugin put there
+
+	caches  int      // cache points so far
+	aliased [][]byte // names of tools whose alias the gateway knows
+	scratch []byte
+}
+
+// Request builds the provider's request.
+func (p *bedrock) Request(r *provider.Request) error {
+	t := &p.t
+	*t = translation{r: r, w: r.JSON(), o: p.options, scratch: t.scratch[:0]}
+	if err := t.o.read(r.Options); err != nil {
+		return err
+	}
+	t.o.settle(r.Target)
+	if err := t.translate(&p.reader); err != nil {
+		return err
+	}
+	path := append(append([]byte(nil), "/model/"...), pathSegment(r.Target)...)
+	framing := abi.FramingJSON
+	path = append(path, "/converse"...)
+	if r.Stream {
+		framing = abi.FramingAWSEventStream
+		path = append(path, "-stream"...)
+	}
+	r.SetPath(string(path))
+	r.Expect(framing, abi.DialectTranslated, nil)
+	s := state{family: t.o.family, emulate: t.form.forced, block: noBlock}
+	s.keep(&r.Answer)
+	return nil
+}
+
+// pathSegment is a text as one segment of a path: everything but the unreserved characters of RFC 3986 is encoded, as the
+// signature of the request has it.
+func pathSegment(text []byte) []byte {
+	const digits = "0123456789ABCDEF"
+	out := make([]byte, 0, len(text)+16)
+	for _, c := range text {
+		if wordByte(c) || c == '.' || c == '~' {
+			out = append(out, c)
+		} else {
+			out = append(out, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return out
+}
+
+// translate reads the client's body once and writes the provider's.
+func (t *translation) translate(in *json.Reader) error {
+	w := t.w
+	in.Reset(t.r.Body())
+	w.Object()
+	for o := in.Object(); o.Next(); {
+		if err := t.member(in); err != nil {
+			return err
+		}
+	}
+	if err := in.End(); err != nil {
+		return err
+	}
+	t.findLimit()
+	plan, err := t.planThinking()
+	if err != nil {
+		return err
+	}
+	if err := t.readForm(); err != nil {
+		return err
+	}
+	if err := t.writeSystem(); err != nil {
+		return err
+	}
+	if err := t.writeInference(&plan); err != nil {
+		return err
+	}
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	t.writeFields(&plan)
+	t.writeOutputConfig()
+	t.writeService()
+	w.EndObject()
+	return nil
+}
+
+// member reads one member of the client's body.
+func (t *translation) member(in *json.Reader) error {
+	if in.Kind() == json.Null {
+		return nil
+	}
+	switch name := in.Name(); string(name) {
+	case "messages":
+		return t.writeMessages(in)
+	case "model", "stream", "stream_options":
+		// The gateway's own business.
+	case "max_tokens":
+		t.maxTokens, _ = in.Int()
+	case "max_completion_tokens":
+		t.maxCompletionTokens, _ = in.Int()
+	case "temperature":
+		t.temperature = in.Raw()
+	case "top_p":
+		t.topP = in.Raw()
+	case "top_k":
+		t.topK = in.Raw()
+	case "stop":
+		t.stop = in.Raw()
+	case "tools":
+		t.tools = in.Raw()
+	case "tool_choice":
+		t.toolChoice = in.Raw()
+	case "parallel_tool_calls":
+		parallel, ok := in.Bool()
+		t.serial = ok && !parallel
+	case "response_format":
+		t.responseFormat = in.Raw()
+	case "thinking":
+		t.thinking = in.Raw()
+	case "reasoning_effort":
+		t.effort = in.Text()
+	case "service_tier":
+		t.tier = in.Text()
+	case "n":
+		if n, ok := in.Int(); !ok || n != 1 {
+			return sdk.Refuse("n", "This provider gives one choice at a time.")
+		}
+	case "logprobs", "top_logprobs":
+		on, _ := in.Bool()
+		if n, _ := json.Value(in.Raw()).Int(); on || n > 0 {
+			return sdk.Refuse(string(name), "This provider gives no log probabilities.")
+		}
+	case "presence_penalty", "frequency_penalty":
+		if f, _ := in.Float(); f != 0 {
+			return t.unknown(name)
+		}
+	case "modalities":
+		for a := in.Array(); a.Next(); {
+			if string(in.Text()) != "text" {
+				return sdk.Refuse("modalities", "This provider answers with text.")
+			}
+		}
+	case "functions", "function_call":
+		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
+	default:
+		return t.unknown(name)
+	}
+	return nil
+}
+
+// unknown is a member that the provider has no place for.
+func (t *translation) unknown(name []byte) error {
+	if t.o.refuseUnknown {
+		return sdk.Refuse(printable(name), "This provider does not know this member.")
+	}
+	t.r.Warn(abi.WarnDropped, printable(name))
+	return nil
+}
+
+// drop warns of a member that is not sent.
+func (t *translation) drop(there bool, member string) {
+	if there {
+		t.r.Warn(abi.WarnDropped, member)
+	}
+}
+
+// writeSystem ends the messages and writes the system prompt: the text of every system and developer message, in order,
+// with its cache points. Where there is nothing else, it is the user who says it: a conversation needs a message.
+func (t *translation) writeSystem() error {
+	w := t.w
+	if !t.wrote && len(t.system) == 0 {
+		return invalid("messages", "The conversation holds no message with content.")
+	}
+	if t.form.instructed {
+		t.system = append(t.system, block{text: []byte(instruction)})
+	}
+	if !t.messages {
+		w.Name("messages")
+		w.Array()
+	}
+	if !t.wrote {
+		w.Object()
+		w.Name("role")
+		w.String("user")
+		w.Name("content")
+		t.writeSystemBlocks()
+		w.EndObject()
+	}
+	w.EndArray()
+	if t.wrote && len(t.system) > 0 {
+		w.Name("system")
+		t.writeSystemBlocks()
+	}
+	return nil
+}
+
+func (t *translation) writeSystemBlocks() {
+	t.w.Array()
+	for _, b := range t.system {
+		t.textBlock(b.text, b.cache)
+	}
+	t.w.EndArray()
+}
+
+// writeService writes what the operator and the client say of the service: the guardrail, the latency, the tier.
+func (t *translation) writeService() {
+	w := t.w
+	if t.o.guardrail.Exists() {
+		w.Name("guardrailConfig")
+		w.Raw(t.o.guardrail)
+	}
+	if len(t.o.latency) > 0 {
+		w.Name("performanceConfig")
+		w.Object()
+		w.Name("latency")
+		w.Inside(t.o.latency)
+		w.EndObject()
+	}
+	switch tier := string(t.tier); tier {
+	case "", "auto":
+	case "default", "flex", "priority":
+		w.Name("serviceTier")
+		w.Object()
+		w.Name("type")
+		w.String(tier)
+		w.EndObject()
+	default:
+		t.r.Warn(abi.WarnDropped, "service_tier")
+	}
+}
+
+// invalid is a mistake of the client's that no target would take.
+func invalid(param, text string) error {
+	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_value", Param: param, Message: text}
+}
+
+// printable is a member's name as a warning may show it.
+func printable(name []byte) string {
+	const most = 64
+	out := append([]byte(nil), name[:min(len(name), most)]...)
+	for i, c := range out {
+		if c <= ' ' || c > '~' || c == ',' {
+			out[i] = '?'
+		}
+	}
+	return string(out)
+}

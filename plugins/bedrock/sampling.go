@@ -1,0 +1,211 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// inference is what of the sampling members is sent, nil for what is not.
+type inference struct{ temperature, topP, topK json.Value }
+
+// sampling decides about temperature, top_p and top_k, as far as the model and its thinking allow. The API's temperature
+// ends at 1, the convention's at 2.
+func (t *translation) sampling(plan *thinkingPlan) (s inference, err error) {
+	s = inference{t.temperature, t.topP, t.topK}
+	temperature, hasTemperature := t.temperature.Float()
+	topP, hasTopP := t.topP.Float()
+	switch {
+	case t.o.family == claude && t.o.adaptive, t.o.family == nova && plan.on && efforts[plan.effort].level == "high":
+		// A temperature and a top_p of 1 are what such a model does anyway.
+		t.drop(hasTemperature && temperature != 1, "temperature")
+		t.drop(hasTopP && topP != 1, "top_p")
+		t.drop(s.topK.Exists(), "top_k")
+		return inference{}, nil
+	case t.o.family == claude && plan.on:
+		// Thinking goes with a temperature of 1, no top_k, and a top_p of 0.95 or more.
+		t.drop(hasTemperature && temperature != 1, "temperature")
+		t.drop(s.topK.Exists(), "top_k")
+		s.temperature, s.topK = nil, nil
+		if hasTopP && topP < 0.95 {
+			t.drop(true, "top_p")
+			s.topP = nil
+		}
+		return s, nil
+	}
+	if temperature > 1 {
+		if t.o.refuseClamped {
+			return s, sdk.Refuse("temperature", "This provider takes a temperature from 0 to 1.")
+		}
+		t.r.Warn(abi.WarnClamped, "temperature")
+		s.temperature = json.Value("1")
+	}
+	if hasTemperature && hasTopP && !t.o.bothSampling() {
+		t.drop(true, "top_p")
+		s.topP = nil
+	}
+	if s.topK.Exists() && t.o.family != claude && t.o.family != nova {
+		t.drop(true, "top_k")
+		s.topK = nil
+	}
+	return s, nil
+}
+
+// writeInference writes inferenceConfig, and notes what of the sampling has its place elsewhere.
+func (t *translation) writeInference(plan *thinkingPlan) error {
+	s, err := t.sampling(plan)
+	if err != nil {
+		return err
+	}
+	t.topK = s.topK
+	w := t.w
+	open := false
+	name := func(name string) {
+		if !open {
+			open = true
+			w.Name("inferenceConfig")
+			w.Object()
+		}
+		w.Name(name)
+	}
+	if t.limit > 0 {
+		name("maxTokens")
+		w.Int(t.limit)
+	}
+	if s.temperature.Exists() {
+		name("temperature")
+		w.Raw(s.temperature)
+	}
+	if s.topP.Exists() {
+		name("topP")
+		w.Raw(s.topP)
+	}
+	stops := false
+	stop := func(inside []byte) {
+		// Claude refuses a stop sequence of white space only, and an empty one means nothing to any model.
+		if len(inside) == 0 || t.o.family == claude && blank(inside) {
+			t.drop(true, "stop")
+			return
+		}
+		if !stops {
+			stops = true
+			name("stopSequences")
+			w.Array()
+		}
+		w.Inside(inside)
+	}
+	if t.stop.Kind() == json.String {
+		stop(t.stop.Inside())
+	}
+	var r json.Reader
+	r.Reset(t.stop)
+	for a := r.Array(); a.Next(); {
+		stop(r.Inside())
+	}
+	if stops {
+		w.EndArray()
+	}
+	if open {
+		w.EndObject()
+	}
+	return nil
+}
+
+// field begins a member of additionalModelRequestFields, which is where a model's own parameters go.
+func (t *translation) field(name string) {
+	if !t.extended {
+		t.extended = true
+		t.w.Name("additionalModelRequestFields")
+		t.w.Object()
+	}
+	t.own = append(t.own, name)
+	t.w.Name(name)
+}
+
+// writeFields writes how the model thinks, the rest of the sampling, and what the operator adds to them.
+func (t *translation) writeFields(plan *thinkingPlan) {
+	w := t.w
+	switch t.o.family {
+	case claude:
+		t.writeThinking(plan)
+		if t.topK.Exists() {
+			t.field("top_k")
+			w.Raw(t.topK)
+		}
+	case nova:
+		if plan.on {
+			t.field("reasoningConfig")
+			w.Object()
+			w.Name("type")
+			w.String("enabled")
+			w.Name("maxReasoningEffort")
+			w.String(efforts[plan.effort].level)
+			w.EndObject()
+		}
+		if t.topK.Exists() {
+			t.field("inferenceConfig")
+			w.Object()
+			w.Name("topK")
+			w.Raw(t.topK)
+			w.EndObject()
+		}
+	case gptOSS:
+		if plan.on {
+			t.field("reasoning_effort")
+			w.String(efforts[plan.effort].level)
+		}
+	}
+	var r json.Reader
+	r.Reset(t.o.fields)
+	for o := r.Object(); o.Next(); {
+		if name := string(r.Name()); !t.hasField(name) {
+			t.field(name)
+			w.Raw(r.Raw())
+		}
+	}
+	if t.extended {
+		w.EndObject()
+	}
+}
+
+func (t *translation) hasField(name string) bool {
+	for _, own := range t.own {
+		if own == name {
+			return true
+		}
+	}
+	return false
+}
+
+// writeThinking writes a Claude's thinking.
+func (t *translation) writeThinking(plan *thinkingPlan) {
+	if !plan.on && !plan.off {
+		return
+	}
+	w := t.w
+	t.field("thinking")
+	w.Object()
+	w.Name("type")
+	switch {
+	case plan.off:
+		w.String("disabled")
+	case plan.budget > 0:
+		w.String("enabled")
+		w.Name("budget_tokens")
+		w.Int(plan.budget)
+	default:
+		w.String("adaptive")
+	}
+	if display := t.thinking.Get("display").Inside(); display != nil && plan.on {
+		w.Name("display")
+		w.Inside(display)
+	}
+	w.EndObject()
+	if plan.on && plan.budget == 0 && plan.effort >= 0 {
+		t.field("output_config")
+		w.Object()
+		w.Name("effort")
+		w.String(efforts[plan.effort].native)
+		w.EndObject()
+	}
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// minBudget is the smallest budget for thinking that Claude takes.
+const minBudget = 1024
+
+// efforts says how many tokens of thinking an effort of the convention stands for. A Claude with a budget gets the tokens;
+// one that decides itself how much it thinks gets the word native. The other families have three levels. Where the client
+// named a budget instead, it is the first row that is not below it.
+var efforts = [...]struct {
+	name   string
+	tokens int64
+	native string
+	level  string
+}{
+	{"minimal", 1024, "low", "low"},
+	{"low", 2048, "low", "low"},
+	{"medium", 8192, "medium", "medium"},
+	effortHigh: {"high", 16384, "high", "high"},
+	{"xhigh", 32768, "xhigh", "high"},
+	{"max", 65536, "max", "high"},
+}
+
+const (
+	effortMedium = 2
+	effortHigh   = 3 // the highest that every model with efforts knows
+)
+
+// effortNamed is the index of an effort, -1 if there is none of this name.
+func effortNamed(name []byte) int {
+	for i := range efforts {
+		if efforts[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// effortFor is the first effort that is not below a budget.
+func effortFor(tokens int64) (effort int) {
+	for effort < len(efforts)-1 && efforts[effort].tokens < tokens {
+		effort++
+	}
+	return effort
+}
+
+// thinkingPlan is how the model is told to think.
+type thinkingPlan struct {
+	on     bool
+	off    bool  // it is told not to
+	budget int64 // of a Claude that is given one
+	effort int   // the index in efforts, -1 for the model's own
+}
+
+// findLimit finds maxTokens: what the client asked for, else the model's default if one is configured.
+func (t *translation) findLimit() {
+	t.asked = true
+	switch {
+	case t.maxCompletionTokens > 0:
+		t.limit = t.maxCompletionTokens
+		return
+	case t.maxTokens > 0:
+		t.limit = t.maxTokens
+		return
+	}
+	t.asked = false
+	t.limit = max(t.r.DefaultMaxTokens, 0)
+	if most := t.r.MaxTokens; most > 0 {
+		t.limit = min(t.limit, most)
+	}
+}
+
+// planThinking decides how the model thinks, and maxTokens with it, which thinking is a part of. The member thinking counts
+// before reasoning_effort, which then only says how hard a model tries that decides about its thinking itself.
+func (t *translation) planThinking() (p thinkingPlan, err error) {
+	p.effort = -1
+	asked := t.thinking.Kind() == json.Object
+	member := "reasoning_effort"
+	if asked {
+		member = "thinking"
+	} else if len(t.effort) == 0 {
+		t.thinks = t.o.family == claude && t.o.alwaysThinking
+		return p, nil
+	}
+	if !asked && string(t.effort) != "none" && effortNamed(t.effort) < 0 {
+		return p, invalid("reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+	}
+	switch {
+	case t.o.family == other:
+		// The API has no member for it, and what these models take differs from one to the next.
+		t.drop(true, member)
+		return p, nil
+	case t.o.family != claude:
+		p = t.planLevel(asked)
+	case asked:
+		p, err = t.planAsked()
+	default:
+		p = t.planEffort()
+	}
+	if err != nil {
+		return p, err
+	}
+	if p.budget > 0 && t.results && t.bare {
+		// The answer that called the tools came without reasoning, or the client did not keep it. A model with a budget
+		// takes its results only without thinking.
+		t.drop(true, member)
+		t.findLimit()
+		p = thinkingPlan{}
+	}
+	t.thinks = p.on || t.o.family == claude && t.o.alwaysThinking
+	return p, nil
+}
+
+// planLevel is the plan for a model with levels of effort.
+func (t *translation) planLevel(asked bool) (p thinkingPlan) {
+	p.effort = effortNamed(t.effort)
+	if asked {
+		tokens, _ := t.thinking.Get("budget_tokens").Int()
+		t.drop(len(t.effort) > 0 && tokens > 0, "reasoning_effort")
+		switch {
+		case t.thinking.Get("type").Is("disabled"):
+			p.effort = -1
+		case tokens > 0:
+			p.effort = effortFor(tokens)
+		case p.effort < 0:
+			p.effort = effortMedium
+		}
+	}
+	p.on = p.effort >= 0
+	if p.on && t.o.family == nova && efforts[p.effort].level == "high" {
+		// At its highest effort Nova takes no limit of tokens.
+		if t.asked {
+			t.r.Warn(abi.WarnClamped, "reasoning_effort")
+			p.effort = effortMedium
+		} else {
+			t.limit = 0
+		}
+	}
+	return p
+}
+
+// planAsked reads the member thinking for a Claude.
+func (t *translation) planAsked() (p thinkingPlan, err error) {
+	p.effort = -1
+	kind := t.thinking.Get("type")
+	tokens, _ := t.thinking.Get("budget_tokens").Int()
+	adaptive := kind.Is("adaptive") && tokens == 0
+	t.drop(len(t.effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
+	switch {
+	case kind.Is("disabled"):
+		p.off = !t.o.alwaysThinking
+		t.drop(!p.off, "thinking")
+		return p, nil
+	case adaptive && !t.o.adaptive:
+		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
+	case adaptive:
+		p.on = true
+		if effort := effortNamed(t.effort); effort >= 0 {
+			p.effort = t.atMost(effort)
+		}
+		return p, nil
+	case tokens < minBudget:
+		return p, &sdk.Failure{
+			Kind: abi.FailInvalidRequest, Code: "integer_below_min_value", Param: "thinking.budget_tokens",
+			Message: "This provider's models need a budget of at least " + number(minBudget) + " tokens to think.",
+		}
+	}
+	t.makeRoom(tokens)
+	if t.limit > 0 && tokens >= t.limit {
+		return p, invalid("thinking.budget_tokens",
+			"The budget for thinking ("+number(tokens)+") must be below max_tokens ("+number(t.limit)+"), which it is a part of.")
+	}
+	p.on = true
+	if t.o.adaptive {
+		p.effort = min(effortFor(tokens), t.highestEffort())
+	} else {
+		p.budget = tokens
+	}
+	return p, nil
+}
+
+// planEffort reads the member reasoning_effort for a Claude.
+func (t *translation) planEffort() (p thinkingPlan) {
+	p.effort = -1
+	if string(t.effort) == "none" {
+		t.drop(t.o.alwaysThinking, "reasoning_effort")
+		p.off = t.o.adaptive && !t.o.alwaysThinking
+		return p
+	}
+	effort := effortNamed(t.effort)
+	if t.o.adaptive {
+		effort = t.atMost(effort)
+	}
+	tokens := efforts[effort].tokens
+	t.makeRoom(tokens)
+	if t.o.adaptive {
+		return thinkingPlan{on: true, effort: effort}
+	}
+	if t.limit > 0 && tokens >= t.limit {
+		// The effort names no number of tokens, so that it gives way to the one that is there.
+		if tokens = t.limit / 2; tokens < minBudget {
+			t.drop(true, "reasoning_effort")
+			return p
+		}
+		t.r.Warn(abi.WarnClamped, "reasoning_effort")
+	}
+	return thinkingPlan{on: true, budget: tokens, effort: -1}
+}
+
+func (t *translation) highestEffort() int { return max(t.o.highestEffort, effortHigh) }
+
+// atMost is the effort that a model knows and that comes nearest to one that the client named.
+func (t *translation) atMost(effort int) int {
+	if most := t.highestEffort(); effort > most {
+		t.r.Warn(abi.WarnClamped, "reasoning_effort")
+		return most
+	}
+	return effort
+}
+
+// makeRoom raises a maxTokens that nobody asked for, so that the thinking leaves as much to the answer as there was.
+func (t *translation) makeRoom(tokens int64) {
+	if t.asked || t.limit == 0 {
+		return
+	}
+	t.limit += tokens
+	if most := t.r.MaxTokens; most > 0 {
+		t.limit = min(t.limit, most)
+	}
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// noParameters is the schema of a tool that takes none.
+const noParameters = `{"type":"object","properties":{}}`
+
+// writeCall writes a tool call of an earlier answer.
+func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Value) error {
+	var kind, id, name, arguments []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "id":
+			id = r.Text()
+		case "cache_control":
+			if r.Kind() == json.Object {
+				cache = r.Raw()
+			}
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					name = r.Inside()
+				case "arguments":
+					arguments = r.Text()
+				}
+			}
+		}
+	}
+	param := func(rest string) string { return m.param(".tool_calls[" + number(int64(n)) + "]" + rest) }
+	if string(kind) != "function" {
+		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+	}
+	input := json.Value(bytes.TrimSpace(arguments))
+	switch {
+	case len(input) == 0:
+		input = json.Value("{}")
+	case input.Kind() != json.Object || !input.Valid():
+		return invalid(param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	}
+	if len(t.called) < maxCalled && !t.wasCalled(name) {
+		t.called = append(t.called, name)
+	}
+	w := t.w
+	t.open("assistant")
+	w.Object()
+	w.Name("toolUse")
+	w.Object()
+	w.Name("toolUseId")
+	t.callID(id)
+	w.Name("name")
+	t.toolName(name)
+	w.Name("input")
+	w.Raw(input)
+	w.EndObject()
+	w.EndObject()
+	t.cachePoint(cache)
+	return nil
+}
+
+// maxCalled is how many tools a history is searched for.
+const maxCalled = 128
+
+// wasCalled says whether the history has a call of this tool.
+func (t *translation) wasCalled(name []byte) bool {
+	for _, known := range t.called {
+		if bytes.Equal(known, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// tool is one of the client's tools. name and description are insides of strings.
+type tool struct {
+	kind, name, description []byte
+	parameters, cache       json.Value
+	strict                  bool
+}
+
+func readTool(r *json.Reader) (d tool) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			d.kind = r.Text()
+		case "cache_control":
+			d.cache = r.Raw()
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					d.name = r.Inside()
+				case "description":
+					d.description = r.Inside()
+				case "parameters":
+					d.parameters = r.Raw()
+				case "strict":
+					d.strict, _ = r.Bool()
+				case "cache_control":
+					d.cache = r.Raw()
+				}
+			}
+		}
+	}
+	return d
+}
+
+// writeTools writes the tools and how they are to be chosen.
+//
+// The API has no way to say that no tool may be called. A request that says so is sent without tools, unless the history
+// holds calls: the API refuses such a history without tools, and so it gets those that were called, as it does where the
+// client has left them out.
+func (t *translation) writeTools() error {
+	if t.form.forced {
+		return t.writeAnswerTool()
+	}
+	none := t.toolChoice.Is("none")
+	given := t.tools.Kind() == json.Array
+	t.drop(given && t.serial, "parallel_tool_calls")
+	if given && !none {
+		return t.writeGivenTools()
+	}
+	if len(t.called) == 0 {
+		return nil
+	}
+	w := t.w
+	w.Name("toolConfig")
+	w.Object()
+	w.Name("tools")
+	w.Array()
+	left := append([][]byte(nil), t.called...)
+	if given {
+		t.r.Warn(abi.WarnChanged, "tool_choice")
+		var r json.Reader
+		r.Reset(t.tools)
+		for a, n := r.Array(), 0; a.Next(); n++ {
+			d := readTool(&r)
+			for i := range left {
+				if bytes.Equal(left[i], d.name) {
+					left = append(left[:i], left[i+1:]...)
+					if err := t.writeTool(&d, n); err != nil {
+						return err
+					}
+					break
+				}
+			}
+		}
+	}
+	for _, name := range left {
+		if err := t.writeTool(&tool{kind: []byte("function"), name: name}, 0); err != nil {
+			return err
+		}
+	}
+	w.EndArray()
+	w.EndObject()
+	return nil
+}
+
+func (t *translation) writeGivenTools() error {
+	w := t.w
+	w.Name("toolConfig")
+	w.Object()
+	w.Name("tools")
+	w.Array()
+	var r json.Reader
+	r.Reset(t.tools)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		d := readTool(&r)
+		if err := t.writeTool(&d, n); err != nil {
+			return err
+		}
+	}
+	w.EndArray()
+	err := t.writeToolChoice()
+	w.EndObject()
+	return err
+}
+
+func (t *translation) writeTool(d *tool, n int) error {
+	param := "tools[" + number(int64(n)) + "]"
+	if string(d.kind) != "function" {
+		return sdk.Refuse(param+".type", "This provider takes only tools of type function.")
+	}
+	w := t.w
+	w.Object()
+	w.Name("toolSpec")
+	w.Object()
+	w.Name("name")
+	t.toolName(d.name)
+	if len(d.description) > 0 {
+		w.Name("description")
+		w.Inside(d.description)
+	}
+	w.Name("inputSchema")
+	w.Object()
+	w.Name("json")
+	if !t.writeSchema(d.parameters) {
+		return invalid(param+".function.parameters", "The parameters of a tool must be of type object.")
+	}
+	w.EndObject()
+	switch {
+	case !d.strict:
+	case t.o.nativeSchema():
+		w.Name("strict")
+		w.Bool(true)
+	default:
+		t.drop(true, "tools[].function.strict")
+	}
+	w.EndObject()
+	w.EndObject()
+	t.cachePoint(d.cache)
+	return nil
+}
+
+// writeSchema writes the schema of a tool's input as it stands. The API demands a type at its root and takes none but
+// object; it returns false for a schema that has another.
+func (t *translation) writeSchema(schema json.Value) bool {
+	w := t.w
+	var r json.Reader
+	var kind json.Value
+	members := 0
+	r.Reset(schema)
+	for o := r.Object(); o.Next(); members++ {
+		if string(r.Name()) == "type" {
+			kind = r.Raw()
+		}
+	}
+	switch {
+	case members == 0:
+		w.Raw([]byte(noParameters))
+		return true
+	case kind.Is("object"):
+		w.Raw(schema)
+		return true
+	case kind.Exists() && !holds(kind, "object"):
+		return false
+	}
+	w.Object()
+	w.Name("type")
+	w.String("object")
+	r.Reset(schema)
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) != "type" {
+			w.NameText(r.Name())
+			w.Raw(r.Raw())
+		}
+	}
+	w.EndObject()
+	return true
+}
+
+// holds says whether an array has this string in it.
+func holds(v json.Value, text string) bool {
+	var r json.Reader
+	r.Reset(v)
+	for a := r.Array(); a.Next(); {
+		if string(r.Text()) == text {
+			return true
+		}
+	}
+	return false
+}
+
+// writeToolChoice writes how the tools are to be chosen, unless the model decides: that is what it does anyway, and some
+// models do not take it in words.
+func (t *translation) writeToolChoice() error {
+	var name []byte
+	level := 0
+	switch {
+	case !t.toolChoice.Exists() || t.toolChoice.Is("auto"):
+		return nil
+	case t.toolChoice.Is("required"):
+		level = choiceAny
+	default:
+		level, name = choiceTool, t.toolChoice.Get("function").Get("name").Inside()
+		if name == nil {
+			return sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
+		}
+	}
+	if level > t.o.toolChoice {
+		return sdk.Refuse("tool_choice", "This model cannot be told to call a tool in this way.")
+	}
+	if t.thinks && t.o.family == claude {
+		return invalid("tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
+	}
+	w := t.w
+	w.Name("toolChoice")
+	w.Object()
+	w.Name(toolChoices[level])
+	w.Object()
+	if name != nil {
+		w.Name("name")
+		t.toolName(name)
+	}
+	w.EndObject()
+	w.EndObject()
+	return nil
+}
