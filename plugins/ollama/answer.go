@@ -1,0 +1,230 @@
+package main
+
+import (
+	"encoding/binary"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// Keys of the gateway's: the reasoning of an answer is one block, its tool calls are numbered from firstCall on.
+const (
+	thoughts  = 0
+	firstCall = 1
+)
+
+// line is a line of a stream, or a whole answer. All slices are ranges of its bytes; those of strings are their insides,
+// but for the model.
+type line struct {
+	model             []byte
+	content, thinking []byte
+	calls             json.Value
+	images            bool
+	message           bool // there is one
+	logprobs          json.Value
+	failure           json.Value
+	status            int64 // of the failure, 0 if it is not said
+
+	done                      bool
+	reason                    []byte
+	prompt, cached, generated int64 // counts of tokens, -1 where there is none
+}
+
+// Response reads a whole answer, or an error.
+func (p *ollama) Response(a *provider.Answer, status int, body []byte) error {
+	if status >= 300 {
+		return failure(json.Value(body).Get("error"), status)
+	}
+	l, err := p.read(body)
+	if err != nil {
+		return err
+	}
+	if !l.message && !l.failure.Exists() {
+		return sdk.Fail(abi.FailBadAnswer, "")
+	}
+	return l.emit(a)
+}
+
+// Event reads one line of a stream.
+func (p *ollama) Event(a *provider.Answer, e *provider.Event) error {
+	l, err := p.read(e.Data)
+	if err != nil {
+		return err
+	}
+	if !l.message && !l.done && !l.failure.Exists() {
+		a.Unknown([]byte("a line without a message"))
+		return nil
+	}
+	return l.emit(a)
+}
+
+func (p *ollama) read(data []byte) (l line, err error) {
+	l.prompt, l.cached, l.generated = -1, -1, -1
+	r := &p.reader
+	r.Reset(data)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "model":
+			l.model = r.Text()
+		case "message":
+			l.message = r.Kind() == json.Object
+			l.readMessage(r)
+		case "done":
+			l.done, _ = r.Bool()
+		case "done_reason":
+			l.reason = r.Inside()
+		case "prompt_eval_count":
+			l.prompt = count(r)
+		case "prompt_eval_cached_count":
+			l.cached = count(r)
+		case "eval_count":
+			l.generated = count(r)
+		case "logprobs":
+			l.logprobs = r.Raw()
+		case "error":
+			if r.Kind() != json.Null {
+				l.failure = r.Raw()
+			}
+		case "status":
+			l.status, _ = r.Int()
+		}
+	}
+	return l, r.End()
+}
+
+func (l *line) readMessage(r *json.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "content":
+			l.content = r.Inside()
+		case "thinking":
+			l.thinking = r.Inside()
+		case "tool_calls":
+			l.calls = r.Raw()
+		case "images":
+			l.images = r.Kind() == json.Array
+		}
+	}
+}
+
+// emit says what a line means. Each names the model; there are no ids.
+func (l *line) emit(a *provider.Answer) error {
+	if l.failure.Exists() {
+		return failure(l.failure, int(l.status))
+	}
+	a.Start(nil, fitting(l.model), format)
+	if len(l.thinking) > 0 {
+		a.Reasoning(0, abi.ReasoningText, thoughts, abi.EncodingEscaped, l.thinking)
+	}
+	if len(l.content) > 0 {
+		a.Text(0, abi.EncodingEscaped, l.content)
+	}
+	if l.logprobs.Kind() == json.Array && (len(l.content) > 0 || len(l.thinking) == 0) {
+		logprobs(a, l.logprobs)
+	}
+	if l.images {
+		a.Unknown([]byte("images"))
+	}
+	if l.calls.Kind() == json.Array {
+		if err := toolCalls(a, l.calls); err != nil {
+			return err
+		}
+	}
+	if l.done {
+		usage(a, abi.UsagePrompt, l.prompt)
+		usage(a, abi.UsageCached, l.cached)
+		usage(a, abi.UsageCompletion, l.generated)
+		finish(a, l.reason)
+		a.Done()
+	}
+	return nil
+}
+
+// toolCalls reads the tool calls of a line, which come whole. A stream may bring them in several lines that do not number
+// them, so that how many there were is kept in the state.
+func toolCalls(a *provider.Answer, calls json.Value) error {
+	n := uint32(0)
+	if p := a.State(); len(p) == 4 {
+		n = binary.LittleEndian.Uint32(p)
+	}
+	before := n
+	var r json.Reader
+	r.Reset(calls)
+	for list := r.Array(); list.Next(); n++ {
+		if err := toolCall(a, firstCall+int32(n), &r); err != nil {
+			return err
+		}
+	}
+	if n != before {
+		var state [4]byte
+		binary.LittleEndian.PutUint32(state[:], n)
+		a.SetState(state[:])
+	}
+	return nil
+}
+
+func toolCall(a *provider.Answer, key int32, r *json.Reader) error {
+	var id, name []byte
+	var arguments json.Value
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "id":
+			id = r.Text()
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					name = r.Text()
+				case "arguments":
+					arguments = r.Raw()
+				}
+			}
+		}
+	}
+	if len(fitting(name)) == 0 {
+		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+	}
+	a.ToolCall(0, key, fitting(id), name)
+	switch arguments.Kind() {
+	case json.Object:
+		a.ToolArguments(0, key, abi.EncodingJSON, arguments)
+	case json.String:
+		a.ToolArguments(0, key, abi.EncodingEscaped, arguments.Inside())
+	}
+	a.ToolEnd(0, key)
+	return nil
+}
+
+// maxCount bounds a count of tokens. What is above it is no count.
+const maxCount = 1 << 40
+
+// count reads a count of tokens, -1 for anything else.
+func count(r *json.Reader) int64 {
+	if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
+		return n
+	}
+	return -1
+}
+
+func usage(a *provider.Answer, kind abi.UsageKind, n int64) {
+	if n >= 0 {
+		a.Usage(kind, n)
+	}
+}
+
+// finish says why the answer ended. The server says stop after tool calls, too, and older ones say nothing.
+func finish(a *provider.Answer, reason []byte) {
+	switch string(reason) {
+	case "stop", "":
+		a.Finish(0, abi.FinishStop, nil)
+	case "length":
+		a.Finish(0, abi.FinishLength, nil)
+	case "load", "unload":
+		a.Finish(0, abi.FinishStop, reason) // there was nothing to answer
+	default:
+		a.Finish(0, abi.FinishStop, fitting(reason))
+		a.Unknown(reason)
+	}
+}

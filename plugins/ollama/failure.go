@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// failure is what a server's error means. It is a text; what stands in front of a server may wrap it into an object. A
+// status of 0 is that of an error in a stream.
+func failure(e json.Value, status int) error {
+	message := e.Text()
+	if message == nil {
+		message = e.Get("message").Text()
+	}
+	f := &sdk.Failure{Kind: ofStatus(status)}
+	says := func(words string) bool { return bytes.Contains(message, []byte(words)) }
+	switch {
+	case f.Kind == abi.FailAuth || f.Kind == abi.FailBilling:
+		return f // it is about the operator's account, which is not the client's business
+	case f.Kind == abi.FailRateLimit:
+		if says("usage limit") {
+			return &sdk.Failure{Kind: abi.FailQuota} // of an account with the maker's own servers
+		}
+	case says("does not support tools"):
+		f.Kind, f.Param = abi.FailUnsupported, "tools"
+	case says("does not support thinking"):
+		f.Kind, f.Param = abi.FailUnsupported, "thinking"
+	case says("invalid think value"):
+		f.Kind, f.Param = abi.FailUnsupported, "reasoning_effort"
+	case says("exceed") && (says("context length") || says("context size")):
+		f.Kind = abi.FailContextLength
+	}
+	f.Message = string(message)
+	return f
+}
+
+// ofStatus is the kind of an error by its HTTP status.
+func ofStatus(status int) abi.FailKind {
+	switch status {
+	case 400, 405, 415, 422:
+		return abi.FailInvalidRequest
+	case 401, 403:
+		return abi.FailAuth
+	case 402:
+		return abi.FailBilling
+	case 404:
+		return abi.FailModelNotFound
+	case 409:
+		return abi.FailConflict
+	case 413:
+		return abi.FailTooLarge
+	case 429:
+		return abi.FailRateLimit
+	case 499:
+		return abi.FailCancelled
+	case 503:
+		return abi.FailOverloaded
+	case 408, 504:
+		return abi.FailTimeout
+	}
+	return abi.FailServer
+}

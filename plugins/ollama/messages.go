@@ -1,0 +1,255 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// message is one message of the client's, its members wherever they stand in it. Strings are their insides.
+type message struct {
+	index     int
+	role      []byte
+	text      []byte     // a content that is a string, else nil
+	parts     json.Value // a content that is an array
+	refusal   []byte
+	calls     json.Value
+	callID    []byte // the text
+	callIDRaw json.Value
+	reasoning []byte     // reasoning_content
+	details   json.Value // reasoning_details
+	named     bool
+	function  bool // function_call
+	audio     bool
+}
+
+// readMessage reads a message. What the API has no place for is said in a warning.
+func (t *translation) readMessage(m *message, in *json.Reader, index int) {
+	*m = message{index: index}
+	for o := in.Object(); o.Next(); {
+		if in.Kind() == json.Null {
+			continue
+		}
+		switch name := in.Name(); string(name) {
+		case "role":
+			m.role = in.Text()
+		case "content":
+			if in.Kind() == json.String {
+				m.text = in.Inside()
+			} else {
+				m.parts = in.Raw()
+			}
+		case "refusal":
+			m.refusal = in.Inside()
+		case "tool_calls":
+			m.calls = in.Raw()
+		case "tool_call_id":
+			m.callIDRaw = in.Raw()
+			m.callID = m.callIDRaw.Text()
+		case "reasoning_content":
+			m.reasoning = in.Inside()
+		case "reasoning_details":
+			m.details = in.Raw()
+		case "function_call":
+			m.function = true
+		case "audio":
+			m.audio = true
+		case "name":
+			m.named = true
+		case "annotations":
+			// They tell of an earlier answer's text and mean nothing to a model.
+		default:
+			t.drop("messages[]." + printable(name))
+		}
+	}
+	if m.named && string(m.role) != "tool" {
+		t.drop("messages[].name")
+	}
+}
+
+// param is the path of a member of the message, for an error.
+func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
+
+func (t *translation) writeMessages(in *json.Reader) error {
+	t.w.Name("messages")
+	t.w.Array()
+	var m message
+	for a, n := in.Array(), 0; a.Next(); n++ {
+		t.readMessage(&m, in, n)
+		if err := t.writeMessage(&m); err != nil {
+			return err
+		}
+	}
+	t.w.EndArray()
+	return nil
+}
+
+func (t *translation) writeMessage(m *message) error {
+	role := string(m.role)
+	switch role {
+	case "system", "developer":
+		role = "system"
+	case "user", "tool":
+	case "assistant":
+		return t.assistantMessage(m)
+	default:
+		return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+	}
+	t.open(role)
+	if err := t.content(m); err != nil {
+		return err
+	}
+	if role == "tool" {
+		t.writeAnswered(m)
+	}
+	t.w.EndObject()
+	return nil
+}
+
+func (t *translation) open(role string) {
+	t.wrote = true
+	t.w.Object()
+	t.w.Name("role")
+	t.w.String(role)
+}
+
+// content writes what a message says, and the images that it shows.
+func (t *translation) content(m *message) error {
+	w := t.w
+	if !m.parts.Exists() {
+		w.Name("content")
+		w.Inside(m.text)
+		return nil
+	}
+	text, err := t.readParts(m)
+	if err != nil {
+		return err
+	}
+	w.Name("content")
+	w.Inside(text)
+	if len(t.images) == 0 {
+		return nil
+	}
+	w.Name("images")
+	w.Array()
+	for _, i := range t.images {
+		if err := t.writeImage(i.url, m.param(".content["+number(i.part)+"].image_url.url")); err != nil {
+			return err
+		}
+	}
+	w.EndArray()
+	return nil
+}
+
+// readParts puts the texts of a message's parts together, with a line feed between them, and notes its images. The text
+// is the inside of a string, in scratch memory unless there is but one.
+func (t *translation) readParts(m *message) (text []byte, err error) {
+	t.scratch, t.images = t.scratch[:0], t.images[:0]
+	texts := 0
+	var r json.Reader
+	r.Reset(m.parts)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		switch p := t.readPart(&r); string(p.kind) {
+		case "text":
+			if texts++; texts == 1 {
+				text = p.text
+				continue
+			}
+			if texts == 2 {
+				t.scratch = append(t.scratch, text...)
+			}
+			t.scratch = append(append(t.scratch, '\\', 'n'), p.text...)
+			text = t.scratch
+		case "image_url":
+			t.images = append(t.images, image{p.url, n})
+			if len(p.detail) > 0 && string(p.detail) != "auto" {
+				t.drop("image_url.detail")
+			}
+		default:
+			return nil, unsupported(m.param(".content["+number(n)+"]"), "This provider does not take content of this type.")
+		}
+	}
+	return text, nil
+}
+
+// part is one part of a message's content. Strings are their insides.
+type part struct{ kind, text, url, detail []byte }
+
+func (t *translation) readPart(r *json.Reader) (p part) {
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			p.kind = r.Text()
+		case "text":
+			p.text = r.Inside()
+		case "cache_control":
+			t.drop("messages[].content[].cache_control")
+		case "image_url":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "url":
+					p.url = r.Inside()
+				case "detail":
+					p.detail = r.Inside()
+				}
+			}
+		}
+	}
+	return p
+}
+
+// assistantMessage writes an earlier answer: its text, its reasoning and its tool calls. One that said nothing is left
+// out.
+func (t *translation) assistantMessage(m *message) error {
+	switch {
+	case m.function:
+		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+	case m.audio:
+		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
+	}
+	text := t.said(m)
+	from := len(t.scratch)
+	t.readThoughts(m)
+	thoughts := t.scratch[from:]
+	calls := m.calls.Kind() == json.Array
+	if len(text) == 0 && len(thoughts) == 0 && !calls {
+		return nil
+	}
+	t.open("assistant")
+	t.w.Name("content")
+	t.w.Inside(text)
+	if len(thoughts) > 0 {
+		t.w.Name("thinking")
+		t.w.Inside(thoughts)
+	}
+	if calls {
+		if err := t.writeCalls(m); err != nil {
+			return err
+		}
+	}
+	t.w.EndObject()
+	return nil
+}
+
+// said is the text of an earlier answer, as the inside of a string: its pieces, one behind the other. Several begin the
+// translation's scratch memory.
+func (t *translation) said(m *message) []byte {
+	t.scratch = t.scratch[:0]
+	if !m.parts.Exists() && len(m.refusal) == 0 {
+		return m.text
+	}
+	t.scratch = append(t.scratch, m.text...)
+	var r json.Reader
+	r.Reset(m.parts)
+	for a := r.Array(); a.Next(); {
+		for o := r.Object(); o.Next(); {
+			switch string(r.Name()) {
+			case "text", "refusal":
+				t.scratch = append(t.scratch, r.Inside()...)
+			case "cache_control":
+				t.drop("messages[].content[].cache_control")
+			}
+		}
+	}
+	t.scratch = append(t.scratch, m.refusal...)
+	return t.scratch
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// List asks for the models that the server has, all of them at once.
+func (p *ollama) List(l *provider.List, _ []byte) error {
+	l.SetPath("/api/tags")
+	return nil
+}
+
+// Models reads the list.
+func (p *ollama) Models(m *provider.Models, status int, body []byte) error {
+	if status >= 300 {
+		return failure(json.Value(body).Get("error"), status)
+	}
+	r := &p.reader
+	r.Reset(body)
+	listed := false
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) != "models" {
+			continue
+		}
+		// A server without models says null.
+		listed = r.Kind() == json.Array || r.Kind() == json.Null
+		for list := r.Array(); list.Next(); {
+			if model, ok := readModel(r); ok {
+				m.Add(&model)
+			}
+		}
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
+	if !listed {
+		return sdk.Fail(abi.FailBadAnswer, "")
+	}
+	return nil
+}
+
+// readModel reads a model; ok is false for one that says that it cannot chat.
+func readModel(r *json.Reader) (m provider.Model, ok bool) {
+	chats := true
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "model":
+			m.ID = r.Text()
+		case "name":
+			if name := r.Text(); len(m.ID) == 0 {
+				m.ID = name // of an older server
+			}
+		case "modified_at":
+			m.Created = unixTime(r.Inside())
+		case "capabilities":
+			if r.Kind() == json.Array {
+				chats, m.Thinking = capabilities(r)
+			}
+		}
+	}
+	m.OwnedBy = owner(m.ID)
+	return m, chats && len(m.ID) > 0
+}
+
+func capabilities(r *json.Reader) (chats, thinks bool) {
+	for list := r.Array(); list.Next(); {
+		switch string(r.Inside()) {
+		case "completion":
+			chats = true
+		case "thinking":
+			thinks = true
+		}
+	}
+	return chats, thinks
+}
+
+// owner is whose a model is: in its name [[host/]owner/]model[:tag] as the server understands it.
+func owner(id []byte) []byte {
+	end := bytes.LastIndexByte(id, '/')
+	if end <= 0 {
+		return []byte("library")
+	}
+	return id[bytes.LastIndexByte(id[:end], '/')+1 : end]
+}
+
+// unixTime reads a time of RFC 3339, "2025-08-20T13:48:24.316155+02:00"; 0 for anything else.
+func unixTime(s []byte) int64 {
+	const layout = "0000-00-00T00:00:00"
+	if len(s) < len(layout)+1 || !fits(s[:len(layout)], layout) {
+		return 0
+	}
+	zone := s[len(layout):]
+	if zone[0] == '.' {
+		n := 1
+		for n < len(zone) && '0' <= zone[n] && zone[n] <= '9' {
+			n++
+		}
+		zone = zone[n:]
+	}
+	offset := int64(0)
+	switch {
+	case string(zone) == "Z":
+	case fits(zone, "+00:00"):
+		offset = digits(zone[1:3])*3600 + digits(zone[4:6])*60
+	case fits(zone, "-00:00"):
+		offset = -digits(zone[1:3])*3600 - digits(zone[4:6])*60
+	default:
+		return 0
+	}
+	year, month, day := digits(s[0:4]), digits(s[5:7]), digits(s[8:10])
+	// Days since 1970 by the civil calendar, counting years from March.
+	if month <= 2 {
+		year--
+		month += 12
+	}
+	days := 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468
+	return max(0, days*86400+digits(s[11:13])*3600+digits(s[14:16])*60+digits(s[17:19])-offset)
+}
+
+// fits says whether s has digits where a layout has 0, and is the layout elsewhere.
+func fits(s []byte, layout string) bool {
+	if len(s) != len(layout) {
+		return false
+	}
+	for i, c := range s {
+		if digit := '0' <= c && c <= '9'; digit != (layout[i] == '0') || !digit && c != layout[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func digits(s []byte) (n int64) {
+	for _, c := range s {
+		n = n*10 + int64(c-'0')
+	}
+	return n
+}

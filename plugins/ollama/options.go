@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// options are choices of the operator and facts of a model. They come from the options of a provider and a target.
+type options struct {
+	model     json.Value // "options": options of the model such as num_ctx, below those that follow from a request
+	keepAlive json.Value // "keep_alive": how long the model stays loaded, where the client does not say
+	truncate  json.Value // "truncate" = false: a conversation that is too long is an error
+	shift     json.Value // "shift" = false: an answer ends where the context is full
+
+	noLevels      bool // "think_levels" = false: thinking is on or off, without levels
+	maxLevel      bool // "highest_effort" = "max": there is a level above high
+	refuseUnknown bool // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
+}
+
+// Configure reads the settings of a provider.
+func (p *ollama) Configure(o json.Value) error {
+	p.settings = options{}
+	return p.settings.read(o)
+}
+
+// read puts the members of v over what is there.
+func (o *options) read(v json.Value) error {
+	var r json.Reader
+	r.Reset(v)
+	for m := r.Object(); m.Next(); {
+		ok := true
+		switch name := string(r.Name()); name {
+		case "options":
+			ok = r.Kind() == json.Object
+			o.model = r.Raw()
+		case "keep_alive":
+			ok = r.Kind() == json.String || r.Kind() == json.Number
+			o.keepAlive = r.Raw()
+		case "truncate":
+			ok = r.Kind() == json.Bool
+			o.truncate = r.Raw()
+		case "shift":
+			ok = r.Kind() == json.Bool
+			o.shift = r.Raw()
+		case "think_levels":
+			var levels bool
+			levels, ok = r.Bool()
+			o.noLevels = !levels
+		case "highest_effort":
+			o.maxLevel, ok = oneOf(r.Text(), "max", "high")
+		case "unknown":
+			o.refuseUnknown, ok = oneOf(r.Text(), "refuse", "drop")
+		default:
+			return errors.New("unknown option " + name)
+		}
+		if !ok {
+			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
+		}
+	}
+	return r.End()
+}
+
+// oneOf says which of two words a text is; ok is false if it is neither.
+func oneOf(text []byte, yes, no string) (value, ok bool) {
+	switch string(text) {
+	case yes:
+		return true, true
+	case no:
+		return false, true
+	}
+	return false, false
+}

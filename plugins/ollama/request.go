@@ -1,0 +1,310 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// translation is the work on one request. The messages are written as they are read; the other members are noted on the
+// way and written behind them, since the order of members says nothing. Its slices are ranges of the client's body.
+type translation struct {
+	r *provider.Request
+	w *json.Writer
+	o options
+
+	wrote bool   // there is a message
+	calls []call // of the last answer that called tools
+
+	tools, toolChoice, responseFormat, stop, thinking json.Value
+	maxTokens, maxCompletionTokens                    int64
+	effort                                            []byte
+	serial                                            bool // parallel_tool_calls is false
+	keepAlive, truncate, shift                        json.Value
+	logprobs                                          bool
+	topLogprobs                                       json.Value
+
+	model   []member // options of the model that follow from the request
+	images  []image  // of the message at hand
+	scratch []byte
+}
+
+type member struct{ name, value []byte }
+
+// Request builds the server's request.
+func (p *ollama) Request(r *provider.Request) error {
+	t := &p.t
+	*t = translation{
+		r: r, w: r.JSON(), o: p.settings,
+		calls: t.calls[:0], model: t.model[:0], images: t.images[:0], scratch: t.scratch[:0],
+	}
+	if err := t.o.read(r.Options); err != nil {
+		return err
+	}
+	if err := t.translate(&p.reader); err != nil {
+		return err
+	}
+	r.SetPath("/api/chat")
+	framing := abi.FramingJSON
+	if r.Stream {
+		framing = abi.FramingNDJSON
+	}
+	r.Expect(framing, abi.DialectTranslated, nil)
+	return nil
+}
+
+// translate reads the client's body once and writes the server's.
+func (t *translation) translate(in *json.Reader) error {
+	w := t.w
+	in.Reset(t.r.Body())
+	w.Object()
+	w.Name("model")
+	w.Text(t.r.Target)
+	for o := in.Object(); o.Next(); {
+		if err := t.member(in); err != nil {
+			return err
+		}
+	}
+	if err := in.End(); err != nil {
+		return err
+	}
+	if !t.wrote {
+		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+	}
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	if err := t.writeFormat(); err != nil {
+		return err
+	}
+	if err := t.writeThink(); err != nil {
+		return err
+	}
+	t.writeOptions()
+	t.writeFirst("keep_alive", t.keepAlive, t.o.keepAlive)
+	t.writeFirst("truncate", t.truncate, t.o.truncate)
+	t.writeFirst("shift", t.shift, t.o.shift)
+	if t.logprobs {
+		w.Name("logprobs")
+		w.Bool(true)
+		t.writeFirst("top_logprobs", t.topLogprobs, nil)
+	}
+	// Without this member the API streams.
+	w.Name("stream")
+	w.Bool(t.r.Stream)
+	w.EndObject()
+	return nil
+}
+
+// member reads one member of the client's body.
+func (t *translation) member(in *json.Reader) error {
+	if in.Kind() == json.Null {
+		return nil
+	}
+	switch name := in.Name(); string(name) {
+	case "messages":
+		return t.writeMessages(in)
+	case "model", "stream", "stream_options":
+		// The gateway's own business.
+	case "max_tokens":
+		t.maxTokens, _ = in.Int()
+	case "max_completion_tokens":
+		t.maxCompletionTokens, _ = in.Int()
+	case "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty",
+		"top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n":
+		t.model = append(t.model, member{name, in.Raw()})
+	case "stop":
+		t.stop = in.Raw()
+	case "tools":
+		t.tools = in.Raw()
+	case "tool_choice":
+		t.toolChoice = in.Raw()
+	case "parallel_tool_calls":
+		parallel, ok := in.Bool()
+		t.serial = ok && !parallel
+	case "response_format":
+		t.responseFormat = in.Raw()
+	case "thinking":
+		t.thinking = in.Raw()
+	case "reasoning_effort":
+		t.effort = in.Text()
+	case "keep_alive":
+		t.keepAlive = in.Raw()
+	case "truncate":
+		t.truncate = in.Raw()
+	case "shift":
+		t.shift = in.Raw()
+	case "logprobs":
+		t.logprobs, _ = in.Bool()
+	case "top_logprobs":
+		t.topLogprobs = in.Raw()
+	case "n":
+		if n, ok := in.Int(); !ok || n != 1 {
+			return sdk.Refuse("n", "This provider gives one choice at a time.")
+		}
+	case "modalities":
+		for a := in.Array(); a.Next(); {
+			if string(in.Text()) != "text" {
+				return sdk.Refuse("modalities", "This provider answers with text.")
+			}
+		}
+	case "functions", "function_call":
+		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
+	case "service_tier":
+		if tier := json.Value(in.Raw()); !tier.Is("auto") && !tier.Is("default") {
+			return t.unknown(name)
+		}
+	default:
+		return t.unknown(name)
+	}
+	return nil
+}
+
+// unknown is a member that the API has no place for.
+func (t *translation) unknown(name []byte) error {
+	if t.o.refuseUnknown {
+		return sdk.Refuse(printable(name), "This provider does not know this member.")
+	}
+	t.drop(printable(name))
+	return nil
+}
+
+// drop warns of a member that is not sent.
+func (t *translation) drop(name string) { t.r.Warn(abi.WarnDropped, name) }
+
+// writeFirst writes the first of two values that there is, if any.
+func (t *translation) writeFirst(name string, value, otherwise json.Value) {
+	if !value.Exists() {
+		value = otherwise
+	}
+	if value.Exists() {
+		t.w.Name(name)
+		t.w.Raw(value)
+	}
+}
+
+// writeFormat writes the form that the answer is to have: any JSON, or a schema. The name of a schema has no place, and
+// needs none.
+func (t *translation) writeFormat() error {
+	kind := t.responseFormat.Get("type")
+	schema := t.responseFormat.Get("json_schema").Get("schema")
+	switch {
+	case !kind.Exists() || kind.Is("text"):
+	case kind.Is("json_schema") && schema.Kind() == json.Object:
+		t.w.Name("format")
+		t.w.Raw(schema)
+	case kind.Is("json_schema") || kind.Is("json_object"):
+		t.w.Name("format")
+		t.w.String("json")
+	default:
+		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+	}
+	return nil
+}
+
+// writeOptions writes the options of the model: those of the configuration, and over them those of the request.
+func (t *translation) writeOptions() {
+	w := t.w
+	open := false
+	put := func(name []byte) {
+		if !open {
+			open = true
+			w.Name("options")
+			w.Object()
+		}
+		w.NameText(name)
+	}
+	limit := t.limit()
+	stops := t.stopCount()
+	var r json.Reader
+	r.Reset(t.o.model)
+	for o := r.Object(); o.Next(); {
+		name := r.Name()
+		if string(name) == "num_predict" && limit > 0 || string(name) == "stop" && stops > 0 || t.asks(name) {
+			continue
+		}
+		put(name)
+		w.Raw(r.Raw())
+	}
+	for _, m := range t.model {
+		put(m.name)
+		w.Raw(m.value)
+	}
+	if limit > 0 {
+		put([]byte("num_predict"))
+		w.Int(limit)
+	}
+	if stops > 0 {
+		put([]byte("stop"))
+		t.writeStop()
+	}
+	if open {
+		w.EndObject()
+	}
+}
+
+// asks says whether the request has an option of this name.
+func (t *translation) asks(name []byte) bool {
+	for _, m := range t.model {
+		if string(m.name) == string(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// limit is how many tokens an answer may have: what the client asked for, else the configured default, else 0, which
+// leaves it to the server.
+func (t *translation) limit() int64 {
+	if t.maxCompletionTokens > 0 {
+		return t.maxCompletionTokens
+	}
+	if t.maxTokens > 0 {
+		return t.maxTokens
+	}
+	limit := t.r.DefaultMaxTokens
+	if most := t.r.MaxTokens; most > 0 {
+		limit = min(limit, most)
+	}
+	return limit
+}
+
+// stopCount counts the stop sequences. An empty one means nothing.
+func (t *translation) stopCount() (n int) {
+	count := func(inside []byte) {
+		if len(inside) > 0 {
+			n++
+		} else {
+			t.drop("stop")
+		}
+	}
+	switch t.stop.Kind() {
+	case json.String:
+		count(t.stop.Inside())
+	case json.Array:
+		var r json.Reader
+		r.Reset(t.stop)
+		for a := r.Array(); a.Next(); {
+			count(r.Inside())
+		}
+	}
+	return n
+}
+
+func (t *translation) writeStop() {
+	w := t.w
+	w.Array()
+	if t.stop.Kind() == json.String {
+		w.Raw(t.stop)
+	} else {
+		var r json.Reader
+		r.Reset(t.stop)
+		for a := r.Array(); a.Next(); {
+			if inside := r.Inside(); len(inside) > 0 {
+				w.Inside(inside)
+			}
+		}
+	}
+	w.EndArray()
+}

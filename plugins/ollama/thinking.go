@@ -1,0 +1,95 @@
+package main
+
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// levels are the efforts of the convention and the API's level for each. The last two want more than the highest level
+// that every server knows.
+var levels = [...]struct{ effort, level string }{
+	{"minimal", "low"}, {"low", "low"}, {"medium", "medium"}, {"high", "high"}, {"xhigh", "max"}, {"max", "max"},
+}
+
+// writeThink writes whether and how hard the model thinks. The member thinking counts before reasoning_effort. Without
+// either the model does as it does by itself.
+func (t *translation) writeThink() error {
+	w := t.w
+	if t.thinking.Kind() == json.Object {
+		if len(t.effort) > 0 {
+			t.drop("reasoning_effort")
+		}
+		if t.thinking.Get("budget_tokens").Kind() == json.Number {
+			t.drop("thinking.budget_tokens")
+		}
+		w.Name("think")
+		w.Bool(!t.thinking.Get("type").Is("disabled"))
+		return nil
+	}
+	switch effort := string(t.effort); effort {
+	case "":
+	case "none":
+		w.Name("think")
+		w.Bool(false)
+	default:
+		level := ""
+		for _, l := range levels {
+			if l.effort == effort {
+				level = l.level
+			}
+		}
+		if level == "" {
+			return invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+		}
+		if level == "max" && !t.o.maxLevel {
+			level = "high"
+			t.r.Warn(abi.WarnClamped, "reasoning_effort")
+		}
+		w.Name("think")
+		if t.o.noLevels {
+			w.Bool(true)
+		} else {
+			w.String(level)
+		}
+	}
+	return nil
+}
+
+// readThoughts appends the reasoning that a message brings back to the scratch memory, as the inside of a string. What
+// comes from another provider is left out.
+func (t *translation) readThoughts(m *message) {
+	from := len(t.scratch)
+	var r json.Reader
+	r.Reset(m.details)
+	for a := r.Array(); a.Next(); {
+		t.addDetail(&r)
+	}
+	if !m.details.Exists() {
+		t.scratch = append(t.scratch, m.reasoning...)
+	}
+	if len(t.scratch) == from && m.details.Exists() {
+		t.drop("messages[].reasoning_details")
+		if m.reasoning != nil {
+			t.drop("messages[].reasoning_content")
+		}
+	}
+}
+
+// addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of the reasoning as
+// entries of their own.
+func (t *translation) addDetail(r *json.Reader) {
+	var kind, form, text []byte
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "format":
+			form = r.Text()
+		case "text":
+			text = r.Inside()
+		}
+	}
+	if string(kind) == "reasoning.text" && (form == nil || string(form) == format) {
+		t.scratch = append(t.scratch, text...)
+	}
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// noParameters is the schema of a tool that takes none.
+const noParameters = `{"type":"object","properties":{}}`
+
+// call is a tool call of an earlier answer: its id, as text, and the name of its tool, as the inside of a string.
+type call struct{ id, name []byte }
+
+// writeCalls writes the tool calls of an earlier answer, and remembers them for the results that follow.
+func (t *translation) writeCalls(m *message) error {
+	t.calls = t.calls[:0]
+	w := t.w
+	w.Name("tool_calls")
+	w.Array()
+	var r json.Reader
+	r.Reset(m.calls)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		if err := t.writeCall(&r, m, n); err != nil {
+			return err
+		}
+	}
+	w.EndArray()
+	return nil
+}
+
+// writeCall writes a tool call. The API takes its arguments as an object.
+func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
+	var kind, name, arguments []byte
+	var id json.Value
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "id":
+			id = r.Raw()
+		case "cache_control":
+			t.drop("messages[].tool_calls[].cache_control")
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					name = r.Inside()
+				case "arguments":
+					arguments = r.Text()
+				}
+			}
+		}
+	}
+	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
+	if string(kind) != "function" {
+		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+	}
+	input := json.Value(bytes.TrimSpace(arguments))
+	switch {
+	case len(input) == 0:
+		input = json.Value("{}")
+	case input.Kind() != json.Object || !input.Valid():
+		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	}
+	t.calls = append(t.calls, call{id.Text(), name})
+	w := t.w
+	w.Object()
+	w.Name("id")
+	w.Raw(id)
+	w.Name("function")
+	w.Object()
+	w.Name("name")
+	w.Inside(name)
+	w.Name("arguments")
+	w.Raw(input)
+	w.EndObject()
+	w.EndObject()
+	return nil
+}
+
+// writeAnswered writes which call a result answers: by the name of the tool, which templates of models know, and by the
+// id of the call.
+func (t *translation) writeAnswered(m *message) {
+	for _, c := range t.calls {
+		if bytes.Equal(c.id, m.callID) {
+			t.w.Name("tool_name")
+			t.w.Inside(c.name)
+			break
+		}
+	}
+	t.w.Name("tool_call_id")
+	t.w.Raw(m.callIDRaw)
+}
+
+// writeTools writes the tools, unless none is to be called.
+func (t *translation) writeTools() error {
+	if t.tools.Kind() != json.Array || t.toolChoice.Is("none") {
+		return nil
+	}
+	if t.toolChoice.Exists() && !t.toolChoice.Is("auto") {
+		return sdk.Refuse("tool_choice", "This provider cannot be told to call a tool.")
+	}
+	if t.serial {
+		t.drop("parallel_tool_calls")
+	}
+	w := t.w
+	w.Name("tools")
+	w.Array()
+	var r json.Reader
+	r.Reset(t.tools)
+	for a, n := r.Array(), 0; a.Next(); n++ {
+		if err := t.writeTool(&r, n); err != nil {
+			return err
+		}
+	}
+	w.EndArray()
+	return nil
+}
+
+func (t *translation) writeTool(r *json.Reader, n int) error {
+	var kind, name, description []byte
+	var parameters json.Value
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "type":
+			kind = r.Text()
+		case "cache_control":
+			t.drop("tools[].cache_control")
+		case "function":
+			for o := r.Object(); o.Next(); {
+				switch string(r.Name()) {
+				case "name":
+					name = r.Inside()
+				case "description":
+					description = r.Inside()
+				case "parameters":
+					if r.Kind() == json.Object {
+						parameters = r.Raw()
+					}
+				case "strict":
+					if strict, _ := r.Bool(); strict {
+						t.drop("tools[].function.strict")
+					}
+				case "cache_control":
+					t.drop("tools[].cache_control")
+				}
+			}
+		}
+	}
+	if string(kind) != "function" {
+		return sdk.Refuse("tools["+number(n)+"].type", "This provider takes only tools of type function.")
+	}
+	w := t.w
+	w.Object()
+	w.Name("type")
+	w.String("function")
+	w.Name("function")
+	w.Object()
+	w.Name("name")
+	w.Inside(name)
+	if len(description) > 0 {
+		w.Name("description")
+		w.Inside(description)
+	}
+	w.Name("parameters")
+	if emptyObject(parameters) {
+		w.Raw([]byte(noParameters))
+	} else {
+		w.Raw(parameters)
+	}
+	w.EndObject()
+	w.EndObject()
+	return nil
+}
+
+func emptyObject(v json.Value) bool {
+	var r json.Reader
+	r.Reset(v)
+	for o := r.Object(); o.Next(); {
+		return false
+	}
+	return true
+}
