@@ -21,10 +21,8 @@ const (
 	FlagCacheControl                       // cache_control: a message, part or tool has one
 )
 
-var flagNames = [...]string{
-	"tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
-	"response_format", "logprobs", "parallel_tools", "cache_control",
-}
+var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
+	"response_format", "logprobs", "parallel_tools", "cache_control")
 
 // Summary is what the gateway says of a request beside its body.
 type Summary struct {
@@ -48,38 +46,42 @@ type Summary struct {
 // Has says whether all of the flags are set.
 func (s *Summary) Has(f Flags) bool { return s.Flags&f == f }
 
+// The members of a summary.
+const (
+	summaryRequestID = iota
+	summaryTime
+	summaryAttempt
+	summaryRandom
+	summaryStream
+	summaryIncludeUsage
+	summaryModel
+	summaryTarget
+	summaryMaxTokens
+	summaryDefaultMaxTokens
+	summaryFlags
+	summaryBody
+	summaryOptions
+)
+
+var summaryShape = json.NewShape("request_id", "time", "attempt", "random", "stream", "include_usage", "model", "target",
+	"limits.max_tokens", "limits.default_max_tokens", "flags", "body", "options")
+
 // Read reads the summary that r stands at. Unknown members are skipped; whether the document was broken is seen from
 // r. The summary's slices are ranges of the document.
 func (s *Summary) Read(r *json.Reader) {
-	*s = Summary{}
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "request_id":
-			s.RequestID = r.Text()
-		case "time":
-			s.Time, _ = r.Int()
-		case "attempt":
-			s.Attempt, _ = r.Int()
-		case "random":
-			s.Random = readHex(r.Inside())
-		case "stream":
-			s.Stream, _ = r.Bool()
-		case "include_usage":
-			s.IncludeUsage, _ = r.Bool()
-		case "model":
-			s.Model = r.Text()
-		case "target":
-			s.Target = r.Text()
-		case "limits":
-			s.readLimits(r)
-		case "flags":
-			s.readFlags(r)
-		case "body":
-			s.BodySize, _ = r.Int()
-		case "options":
-			s.Options = r.Raw()
-		}
-	}
+	var m json.Members
+	r.Members(&m, summaryShape)
+	s.RequestID, s.Model, s.Target = m.Text(summaryRequestID), m.Text(summaryModel), m.Text(summaryTarget)
+	s.Time, _ = m.Int(summaryTime)
+	s.Attempt, _ = m.Int(summaryAttempt)
+	s.Random = readHex(m.Inside(summaryRandom))
+	s.Stream, _ = m.Bool(summaryStream)
+	s.IncludeUsage, _ = m.Bool(summaryIncludeUsage)
+	s.MaxTokens, _ = m.Int(summaryMaxTokens)
+	s.DefaultMaxTokens, _ = m.Int(summaryDefaultMaxTokens)
+	s.BodySize, _ = m.Int(summaryBody)
+	s.Options = m.Raw(summaryOptions)
+	s.Flags = readFlags(m.Raw(summaryFlags))
 }
 
 // readHex reads up to 16 hexadecimal digits in lower case.
@@ -98,25 +100,16 @@ func readHex(digits []byte) (n uint64) {
 	return n
 }
 
-func (s *Summary) readLimits(r *json.Reader) {
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "max_tokens":
-			s.MaxTokens, _ = r.Int()
-		case "default_max_tokens":
-			s.DefaultMaxTokens, _ = r.Int()
-		}
+func readFlags(names json.Value) (f Flags) {
+	if len(names) <= len("[]") {
+		return 0
 	}
-}
-
-func (s *Summary) readFlags(r *json.Reader) {
+	var r json.Reader
+	r.Reset(names)
 	for a := r.Array(); a.Next(); {
-		name := r.Text()
-		for i, known := range flagNames {
-			if string(name) == known {
-				s.Flags |= 1 << i
-				break
-			}
+		if i := flagNames.Find(r.Text()); i >= 0 {
+			f |= 1 << i
 		}
 	}
+	return f
 }

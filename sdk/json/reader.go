@@ -304,12 +304,23 @@ func (r *Reader) inside() (s []byte, escaped bool) {
 		return nil, false
 	}
 	end := i + 1
-	for end+8 <= len(data) {
-		if m := special(load8(data, end)); m != 0 {
-			end += bits.TrailingZeros64(m) >> 3
-			break
+	for end+32 <= len(data) {
+		p, m := data[end:end+32:end+32], uint64(0)
+		if m = special(load8(p, 0)); m == 0 {
+			end += 8
+			if m = special(load8(p, 8)); m == 0 {
+				end += 8
+				if m = special(load8(p, 16)); m == 0 {
+					end += 8
+					if m = special(load8(p, 24)); m == 0 {
+						end += 8
+						continue
+					}
+				}
+			}
 		}
-		end += 8
+		end += bits.TrailingZeros64(m) >> 3
+		break
 	}
 	if uint(end) >= uint(len(data)) || data[end] != '"' {
 		if end, escaped = stringEnd(data, end); end < 0 {

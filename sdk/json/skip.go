@@ -29,23 +29,32 @@ value:
 	}
 	c = data[i]
 	if c == '"' {
-		end, m := i+1, uint64(0)
-	inside:
-		for end+8 <= len(data) {
-			if m = special(load8(data, end)); m != 0 {
-				end += bits.TrailingZeros64(m) >> 3
-				c = data[end]
-				if c == '"' {
-					i = end + 1
-					goto next
+		end := i + 1
+		for end+32 <= len(data) {
+			p, m := data[end:end+32:end+32], uint64(0)
+			if m = special(load8(p, 0)); m == 0 {
+				end += 8
+				if m = special(load8(p, 8)); m == 0 {
+					end += 8
+					if m = special(load8(p, 16)); m == 0 {
+						end += 8
+						if m = special(load8(p, 24)); m == 0 {
+							end += 8
+							continue
+						}
+					}
 				}
-				if c == '\\' && uint(end+1) < uint(len(data)) && shortEscape[data[end+1]] {
-					end += 2
-					goto inside
-				}
+			}
+			end += bits.TrailingZeros64(m) >> 3
+			c = data[end]
+			if c == '"' {
+				i = end + 1
+				goto next
+			}
+			if c != '\\' || uint(end+1) >= uint(len(data)) || !shortEscape[data[end+1]] {
 				break
 			}
-			end += 8
+			end += 2
 		}
 		if end, _ = stringEnd(data, end); end < 0 {
 			goto broken

@@ -8,17 +8,62 @@ import (
 // AppendText appends the text of a string to dst: inside is what stands between its quotes. Half of a surrogate pair
 // becomes U+FFFD, and so does an escape that is not valid.
 func AppendText(dst, inside []byte) []byte {
-	for len(inside) > 0 {
-		i := indexSlash(inside)
-		dst = append(dst, inside[:i]...)
-		if i == len(inside) {
+	for {
+		// Whole words are copied and only the bytes in front of a backslash are kept, which wants room for one word more.
+		if cap(dst)-len(dst) < len(inside)+8 {
+			dst = append(dst, make([]byte, len(inside)+8)...)[:len(dst)]
+		}
+		out, i, j := dst[len(dst):cap(dst)], 0, 0
+		for i+8 <= len(inside) && j+8 <= len(out) {
+			w := load8(inside, i)
+			store8(out, j, w)
+			s := w ^ slashes
+			m := (s - lanes) &^ s & highBits
+			if m == 0 {
+				i, j = i+8, j+8
+				continue
+			}
+			n := bits.TrailingZeros64(m) >> 3
+			if n == 7 {
+				i, j = i+7, j+7 // what is escaped stands in the next word
+				if i+8 > len(inside) {
+					break
+				}
+				n = 0
+			}
+			c := unescaped[inside[i+n+1]]
+			i, j = i+n, j+n
+			if c == 0 {
+				break
+			}
+			out[j] = c
+			i, j = i+2, j+1
+		}
+		for i < len(inside) && inside[i] != '\\' && j < len(out) {
+			out[j] = inside[i]
+			i, j = i+1, j+1
+		}
+		dst, inside = dst[:len(dst)+j], inside[i:]
+		if len(inside) == 0 {
 			return dst
 		}
 		var n int
-		dst, n = appendEscape(dst, inside[i:])
-		inside = inside[i+n:]
+		dst, n = appendEscape(dst, inside)
+		inside = inside[n:]
+		if len(inside) == 0 {
+			return dst
+		}
 	}
-	return dst
+}
+
+// unescaped is what the byte behind a backslash stands for; 0 where that takes more than one byte to say.
+var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// store8 is the opposite of load8.
+func store8(b []byte, i int, w uint64) {
+	b = b[i : i+8 : i+8]
+	b[0], b[1], b[2], b[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
+	b[4], b[5], b[6], b[7] = byte(w>>32), byte(w>>40), byte(w>>48), byte(w>>56)
 }
 
 // indexSlash is the index of the first backslash, len(b) if there is none.

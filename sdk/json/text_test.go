@@ -101,7 +101,7 @@ type pieces []string
 func (p *pieces) Write(b []byte) { *p = append(*p, string(b)) }
 
 func TestWriterPutsTheCommas(t *testing.T) {
-	large := `"` + strings.Repeat("x,{[:", 100) + `"`
+	large := `"` + strings.Repeat("x,{[:", 1000) + `"`
 	write := func(w *json.Writer) {
 		w.Object()
 		w.Name("a")
@@ -118,7 +118,7 @@ func TestWriterPutsTheCommas(t *testing.T) {
 		w.NameText([]byte("b\""))
 		w.Text([]byte("{\n["))
 		w.Name("c")
-		w.Inside([]byte(strings.Repeat(`\n,`, 200)))
+		w.Inside([]byte(strings.Repeat(`\n,`, 2000)))
 		w.Name("d")
 		w.String("[")
 		w.Name("e")
@@ -129,7 +129,7 @@ func TestWriterPutsTheCommas(t *testing.T) {
 		w.Null()
 		w.EndObject()
 	}
-	want := `{"a":[1,-2,[],{}],"large":` + large + `,"b\"":"{\n[","c":"` + strings.Repeat(`\n,`, 200) +
+	want := `{"a":[1,-2,[],{}],"large":` + large + `,"b\"":"{\n[","c":"` + strings.Repeat(`\n,`, 2000) +
 		`","d":"[","e":true,"f":false,"g":null}`
 	var w json.Writer
 	write(&w)

@@ -1,0 +1,180 @@
+package json_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// Names of every length around the bounds of a word, and members of members.
+var names = []string{
+	"a", "id", "abc", "role", "index", "type_x", "content", "contents", "reasoning", "tool_calls", "tool_call_id",
+	"cache_control_x", "cache_control_xy", "reasoning_content", "reasoning_details", "function.name", "function.arguments",
+	"deep.er.name", "deep.er.function", "",
+}
+
+var shape = json.NewShape(names...)
+
+// slow is what Members finds, found with loops: the values by their index in names, and the unknown names.
+func slow(r *json.Reader, prefix string, found map[int]string, unknown *[]string) {
+	for o := r.Object(); o.Next(); {
+		name := prefix + string(r.Name())
+		inner := false
+		for k, known := range names {
+			if known == name && !strings.Contains(string(r.Name()), ".") {
+				if raw := r.Raw(); raw != nil && string(raw) != "null" {
+					found[k] = string(raw)
+				}
+				name = ""
+				inner = true
+			} else if strings.HasPrefix(known, name+".") && !strings.Contains(string(r.Name()), ".") {
+				inner = true
+			}
+		}
+		switch {
+		case name == "":
+		case inner && r.Kind() == json.Object:
+			slow(r, name+".", found, unknown)
+		case !inner && r.Kind() != json.Null:
+			*unknown = append(*unknown, string(r.Name()))
+		}
+	}
+}
+
+// check compares Members with loops over the same document.
+func check(t *testing.T, doc string) {
+	t.Helper()
+	var r json.Reader
+	r.Reset([]byte(doc))
+	var (
+		found   = map[int]string{}
+		unknown []string
+	)
+	slow(&r, "", found, &unknown)
+	want := r.End()
+
+	var m json.Members
+	r.Reset([]byte(doc))
+	object := r.Kind() == json.Object
+	ok := r.Members(&m, shape)
+	got := r.End()
+	if (got == nil) != (want == nil) || want != nil && got.Error() != want.Error() {
+		t.Fatalf("%q: Members says %v, loops say %v", doc, got, want)
+	}
+	if want != nil {
+		return
+	}
+	if ok != object {
+		t.Errorf("%q: Members returns %v", doc, ok)
+	}
+	if m.Unknown() != len(unknown) {
+		t.Fatalf("%q: %d unknown members, want %q", doc, m.Unknown(), unknown)
+	}
+	for i, name := range unknown {
+		if string(m.UnknownName(i)) != name {
+			t.Errorf("%q: unknown member %q, want %q", doc, m.UnknownName(i), name)
+		}
+	}
+	for k, name := range names {
+		raw, has := found[k]
+		if m.Has(k) != has || m.Seen()>>k&1 == 1 != has || string(m.Raw(k)) != raw {
+			t.Errorf("%q: %s is %q, want %q", doc, name, m.Raw(k), raw)
+		}
+		v := json.Value(raw)
+		if !has {
+			v = nil
+		}
+		if m.Kind(k) != v.Kind() || !bytes.Equal(m.Inside(k), v.Inside()) || !bytes.Equal(m.Text(k), v.Text()) || (m.Inside(k) == nil) != (v.Inside() == nil) {
+			t.Errorf("%q: %s is %q of kind %d", doc, name, m.Text(k), m.Kind(k))
+		}
+		if v.Kind() == json.String && m.Escaped(k) != strings.Contains(raw, `\`) {
+			t.Errorf("%q: %s: escaped is %v", doc, name, m.Escaped(k))
+		}
+		n, isInt := m.Int(k)
+		wantN, wantInt := v.Int()
+		b, isBool := m.Bool(k)
+		wantB, wantBool := v.Bool()
+		if n != wantN || isInt != wantInt || b != wantB || isBool != wantBool {
+			t.Errorf("%q: %s is the number %d, %v", doc, name, n, b)
+		}
+	}
+}
+
+var memberDocs = []string{
+	`{}`, ` { } `, `[]`, `7`, `"text"`, `null`, ``, `{`, `{"`, `{"a`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a":1]`, `{a:1}`, `{"a":1}x`,
+	`{"a":1}`, `{"a":0}`, `{"a":01}`, `{"a":-0.5e3}`, `{"a":12}`, `{"a":1.5}`, `{"a":1e2}`, `{"a":-}`, `{"a":+1}`, `{"a":1a}`, `{"a":1"b":2}`,
+	`{"a":true,"id":false,"abc":null}`, `{"a":tru}`, `{"a":nul}`, `{"a":nullx}`,
+	`{"role":"user","content":"The quick brown fox jumps over the lazy dog and further"}`,
+	`{"role":"us\"er","content":"a\\","index":"\u00e9","type_x":"\ud83d\ude00"}`, `{"role":"\x"}`, `{"role":"a` + "\n" + `b"}`, `{"role":"a`,
+	`{"content":[{"role":"inner","deep":{"a":[]}},[[]],{}],"a":{"role":"inner"},"role":1}`,
+	`{"function":{"name":"n","arguments":"{\"a\":1}","more":1},"tool_calls":[],"tool_call_id":"x"}`,
+	`{"function":null,"deep":5}`, `{"function":[{"name":"no"}]}`, `{"deep":{"er":{"name":1,"function":{"x":{}}},"name":2}}`, `{"deep":{"er":[]}}`, `{"deep":{}}`,
+	`{"function.name":1,"deep.er.name":2}`, `{"cache_control_x":1,"cache_control_xy":2,"cache_control_xyz":3,"reasoning_content":4,"reasoning_details":5}`,
+	`{"reasoning_detailz":1,"contentx":1,"conten":2,"contents":3,"ROLE":1}`, `{"r\u006fle":1,"unkn\u006fwn":2,"r\ole":3}`, `{"":1}`,
+	`{"unknown":1,"other":null,"third":"x"}`, `{"a":1,"a":2}`, `{"a":1,"a":null}`, `{"a":null,"a":1}`,
+	"{ \"a\" : 1 ,\n\t\"role\" : \"user\" ,\r\n \"function\" : { \"name\" : [ ] , \"x\" : { } } , \"y\" : [ 1 , 2 ] } ",
+	strings.Repeat(`{"a":`, json.MaxDepth) + `1` + strings.Repeat(`}`, json.MaxDepth), strings.Repeat(`{"a":`, json.MaxDepth+1),
+	`{"a":` + strings.Repeat(`[`, json.MaxDepth-1) + strings.Repeat(`]`, json.MaxDepth-1) + `}`, `{"a":` + strings.Repeat(`[`, json.MaxDepth),
+}
+
+func TestMembers(t *testing.T) {
+	for _, doc := range memberDocs {
+		check(t, doc)
+		// The same where eight, sixteen or thirty-two bytes follow, so that every step is taken.
+		check(t, `{"x":"`+strings.Repeat("y", 40)+`","index":`+doc+`,"z":"`+strings.Repeat("\u00e9", 40)+`"}`)
+	}
+}
+
+func TestMembersOfStringsOfEveryLength(t *testing.T) {
+	for n := range 100 {
+		s := strings.Repeat("x", n)
+		check(t, `{"content":"`+s+`","`+s+`":1,"role":"`+s+`\n`+s+`"}`)
+	}
+}
+
+func TestMembersWithinALoop(t *testing.T) {
+	var (
+		r    json.Reader
+		m    json.Members
+		said []string
+	)
+	r.Reset([]byte(`[{"role":"a","id":[1,{}]},null,{"role":"b","deep":{"er":{"name":3}}},{}]`))
+	for a := r.Array(); a.Next(); {
+		ok := r.Members(&m, shape)
+		said = append(said, fmt.Sprintf("%v %s %s %s", ok, m.Text(3), m.Raw(1), m.Raw(17)))
+	}
+	if err := r.End(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(said, "; "), "true a [1,{}] ; false   ; true b  3; true   "; got != want {
+		t.Errorf("read %q, want %q", got, want)
+	}
+	if r.Members(&m, shape) || m.Seen() != 0 {
+		t.Error("members behind the end")
+	}
+}
+
+func TestShapeFindsItsNamesOnly(t *testing.T) {
+	words := []string{"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh", "abcdefghi", "abcdefghijklmnop", "abcdefghijklmnopq", "user", "assistant"}
+	s := json.NewShape(words...)
+	for k, word := range words {
+		if got := s.Find([]byte(word)); got != k {
+			t.Errorf("Find(%q) is %d, want %d", word, got, k)
+		}
+	}
+	for _, word := range []string{"", "b", "ab\x00", "abcd\x00", "abcdefgx", "abcdefgh\x00", "abcdefghijklmnoq", "abcdefghijklmnopr", "USER", "assistent", strings.Repeat("a", 40)} {
+		if got := s.Find([]byte(word)); got != -1 {
+			t.Errorf("Find(%q) is %d", word, got)
+		}
+	}
+}
+
+func FuzzMembers(f *testing.F) {
+	for _, doc := range memberDocs {
+		f.Add(doc)
+	}
+	f.Fuzz(check)
+}
