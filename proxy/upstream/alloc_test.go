@@ -34,6 +34,32 @@ func TestAllocationsOfARequest(t *testing.T) {
 	}
 }
 
+// A token that is at hand costs no more than a key that was configured.
+func TestAllocationsOfARequestWithAToken(t *testing.T) {
+	u, _ := tokenServer(t, nil)
+	s := newFastServer(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{\"ok\":true}")
+	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String(), Credential: upstream.Credential{Google: &upstream.Google{File: accountFile(t, u)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	r := post(`{"model":"m"}`)
+	buf := make([]byte, 0, 1<<10)
+	n := testing.AllocsPerRun(200, func() {
+		resp, err := c.Do(context.Background(), r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := resp.ReadAll(buf[:0], 1<<10); err != nil {
+			t.Fatal(err)
+		}
+		resp.Close()
+	})
+	if n > 1 {
+		t.Errorf("%v allocations a request", n)
+	}
+}
+
 func TestReadingABodyDoesNotAllocate(t *testing.T) {
 	more := make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Script{

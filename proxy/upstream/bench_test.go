@@ -172,3 +172,32 @@ func BenchmarkDrain(b *testing.B) {
 		resp.Close()
 	}
 }
+
+// What a signature of AWS costs, beside the hash of the body: compare with BenchmarkWhole.
+func BenchmarkSigned(b *testing.B) {
+	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
+		b.Run(name, func(b *testing.B) {
+			c, err := upstream.New(upstream.Config{
+				BaseURL:    "http://" + newFastServer(b, smallAnswer).ln.Addr().String(),
+				Credential: upstream.Credential{AWS: &upstream.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(c.Close)
+			r := &upstream.Request{Method: "POST", Path: "/model/m/converse", Body: []byte(strings.Repeat("x", size)), ContentType: "application/json"}
+			buf := make([]byte, 0, 1<<10)
+			b.ReportAllocs()
+			for b.Loop() {
+				resp, err := c.Do(context.Background(), r, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := resp.ReadAll(buf, 1<<10); err != nil {
+					b.Fatal(err)
+				}
+				resp.Close()
+			}
+		})
+	}
+}

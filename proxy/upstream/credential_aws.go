@@ -109,13 +109,14 @@ func (s *awsSigner) learn(k aws.Credentials) {
 // fetch has the SDK obtain the keys. Its configuration is loaded anew each time, so that changed files count. The SDK
 // reads the environment itself: which of its many variables matter is decided there.
 func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, error) {
+	f := &fetcher{ctx: ctx}
 	options := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRegion(s.Region),
-		awsconfig.WithHTTPClient(fetchClient(ctx)),
+		awsconfig.WithHTTPClient(f.client()),
 		awsconfig.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		// These two have a client and a patience of their own, unless they are told.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
-			o.HTTPClient, o.Retryer = fetchClient(ctx), aws.NopRetryer{}
+			o.HTTPClient, o.Retryer = f.client(), aws.NopRetryer{}
 		}),
 		awsconfig.WithProcessCredentialOptions(func(o *processcreds.Options) { o.Timeout = fetchTimeout }),
 		awsconfig.WithLogger(logging.Nop{}),
@@ -125,11 +126,11 @@ func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, erro
 	}
 	cfg, err := awsconfig.LoadDefaultConfig(ctx, options...)
 	if err != nil {
-		return aws.Credentials{}, time.Time{}, s.failed(ctx, err)
+		return aws.Credentials{}, time.Time{}, s.failed(f, err)
 	}
 	keys, err := cfg.Credentials.Retrieve(ctx)
 	if err != nil {
-		return aws.Credentials{}, time.Time{}, s.failed(ctx, err)
+		return aws.Credentials{}, time.Time{}, s.failed(f, err)
 	}
 	if !keys.CanExpire {
 		return keys, time.Time{}, nil
@@ -138,7 +139,7 @@ func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, erro
 }
 
 // failed makes a CredentialError of one of the SDK's, whose texts quote answers and the output of other programs.
-func (s *awsSigner) failed(ctx context.Context, err error) error {
+func (s *awsSigner) failed(f *fetcher, err error) error {
 	e := &CredentialError{Source: "AWS, " + s.source()}
 	var (
 		api     smithy.APIError
@@ -160,10 +161,8 @@ func (s *awsSigner) failed(ctx context.Context, err error) error {
 		e.Reason = refusal(0, api.ErrorCode())
 	case errors.As(err, &program):
 		e.Reason = "the program failed, or printed no keys"
-	case ctx.Err() != nil:
-		e.Reason = reason(ctx.Err())
 	default:
-		e.Reason = reason(err)
+		e.Reason = f.reason(err)
 	}
 	if errors.As(err, &op) && op.ServiceID == imds.ServiceID {
 		e.Reason = "nothing is found, and the instance has no role: " + e.Reason
@@ -178,12 +177,12 @@ func (s *awsSigner) failed(ctx context.Context, err error) error {
 //
 // The path is signed as it is sent. SigV4 escapes what is sent once more before it hashes it, for every service but S3,
 // and AWS does the same with what it receives: "%3A" on the wire is "%253A" in the hash on both sides.
-func (s *awsSigner) sign(ctx context.Context, out *outgoing) ([]Header, error) {
-	keys, err := s.keys.get(ctx)
+func (s *awsSigner) sign(ctx context.Context, limit time.Time, out outgoing) ([]Header, error) {
+	keys, err := s.keys.get(ctx, limit)
 	if err != nil {
 		return nil, err
 	}
-	path, query, _ := strings.Cut(out.target, "?")
+	path, query, _ := strings.Cut(out.base+out.Path, "?")
 	r := &http.Request{
 		Method: out.Method,
 		// Opaque keeps the path as it is; a URL's own Path would be escaped by other rules than the sender's.

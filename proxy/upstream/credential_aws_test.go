@@ -439,7 +439,7 @@ func TestKeysThatCannotBeFound(t *testing.T) {
 	}{
 		{"no profile", "gone", func(*testing.T, string) {}, "AWS, profile gone: there is no profile gone in the shared files"},
 		{"nothing", "", func(*testing.T, string) {}, "AWS, the default credentials: nothing is found, and the instance has no role"},
-		{"refused", "", answers(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: refused AccessDenied"},
+		{"refused", "", answers(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: refused"},
 		{"nonsense", "", answers(200, `canary`), "AWS, the default credentials: the answer cannot be used"},
 		{"a program that prints nonsense", "work", func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "config"), "[profile work]\ncredential_process = echo canary\n")

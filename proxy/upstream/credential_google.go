@@ -79,8 +79,8 @@ func newGoogle(g Google, cfg *Config) *googleSigner {
 }
 
 // sign implements signer. It does not allocate.
-func (s *googleSigner) sign(ctx context.Context, _ *outgoing) ([]Header, error) {
-	t, err := s.token.get(ctx)
+func (s *googleSigner) sign(ctx context.Context, limit time.Time, _ outgoing) ([]Header, error) {
+	t, err := s.token.get(ctx, limit)
 	return t.headers, err
 }
 
@@ -130,7 +130,8 @@ type googleFile struct {
 // fetch obtains a token. The packages that do it here are those below oauth2/google: that one's own functions ask the
 // metadata server with a client of its own, which cannot be given a deadline, and read the environment.
 func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error) {
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, fetchClient(ctx))
+	f := &fetcher{ctx: ctx}
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, f.client())
 	var (
 		file  googleFile
 		token *oauth2.Token
@@ -143,7 +144,7 @@ func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error
 	}
 	switch {
 	case err != nil:
-		return googleToken{}, time.Time{}, s.failed(ctx, err)
+		return googleToken{}, time.Time{}, s.failed(f, err)
 	case token.AccessToken == "" || !isText(token.AccessToken):
 		return googleToken{}, time.Time{}, &CredentialError{Source: s.name(), Reason: "there is no token in the answer"}
 	}
@@ -288,7 +289,7 @@ func ask(ctx context.Context, r *http.Request, answer any) error {
 }
 
 // failed makes a CredentialError of an error whose text may quote an answer.
-func (s *googleSigner) failed(ctx context.Context, err error) error {
+func (s *googleSigner) failed(f *fetcher, err error) error {
 	e := &CredentialError{Source: s.name()}
 	var (
 		refused *oauth2.RetrieveError
@@ -311,10 +312,8 @@ func (s *googleSigner) failed(ctx context.Context, err error) error {
 		e.Reason = refusal(int(status), "")
 	case errors.As(err, &file):
 		e.Reason = file.Error()
-	case ctx.Err() != nil:
-		e.Reason = reason(ctx.Err())
 	default:
-		e.Reason = reason(err)
+		e.Reason = f.reason(err)
 	}
 	return e
 }

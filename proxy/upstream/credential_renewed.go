@@ -62,8 +62,9 @@ func newRenewed[T any](now func() time.Time, fetch func(ctx context.Context) (T,
 	return r
 }
 
-// get returns the value. The error is that of the attempt, or of ctx.
-func (r *renewed[T]) get(ctx context.Context) (value T, err error) {
+// get returns the value. It waits until limit at the latest. The error is that of the attempt, of ctx, or
+// context.DeadlineExceeded.
+func (r *renewed[T]) get(ctx context.Context, limit time.Time) (value T, err error) {
 	for {
 		now := r.now()
 		h := r.held.Load()
@@ -80,17 +81,26 @@ func (r *renewed[T]) get(ctx context.Context) (value T, err error) {
 		case f == nil:
 			continue // it has just been obtained
 		}
-		select {
-		case <-f.done:
-			if f.err != nil {
-				return value, f.err
-			}
-			if h := r.held.Load(); h != nil {
-				return h.value, nil
-			}
-		case <-ctx.Done():
-			return value, ctx.Err()
+		if err := f.wait(ctx, limit); err != nil {
+			return value, err
 		}
+		if h := r.held.Load(); h != nil {
+			return h.value, nil
+		}
+	}
+}
+
+// wait waits for the attempt's end and returns its error.
+func (f *flight) wait(ctx context.Context, limit time.Time) error {
+	t := time.NewTimer(time.Until(limit))
+	defer t.Stop()
+	select {
+	case <-f.done:
+		return f.err
+	case <-t.C:
+		return context.DeadlineExceeded
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -45,7 +45,7 @@ func all(r *renewed[int], n int) func() map[string]int {
 	results := make(chan string, n)
 	for range n {
 		go func() {
-			v, err := r.get(context.Background())
+			v, err := r.get(context.Background(), time.Now().Add(24*time.Hour))
 			results <- fmt.Sprint(v, " ", err)
 		}()
 	}
@@ -174,10 +174,14 @@ func TestValueWithoutEndIsObtainedOnceOrReread(t *testing.T) {
 func TestWaitingEndsWithTheCallerAndWithClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := newSource(t, time.Hour)
+		start := time.Now()
+		if _, err := r.get(context.Background(), start.Add(time.Second)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Fatalf("error %v after %v", err, time.Since(start))
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if _, err := r.get(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("error %v", err)
+		if _, err := r.get(ctx, start.Add(time.Hour)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
+			t.Fatalf("error %v after %v", err, time.Since(start))
 		}
 		// The attempt goes on for others.
 		wait := all(r, 1)
@@ -193,7 +197,7 @@ func TestWaitingEndsWithTheCallerAndWithClose(t *testing.T) {
 		if got := wait(); got["0 context canceled"] != 10 {
 			t.Fatalf("after close: %v", got)
 		}
-		if _, err := r.get(context.Background()); !errors.Is(err, context.Canceled) || s.asked.Load() != 2 {
+		if _, err := r.get(context.Background(), time.Now().Add(24*time.Hour)); !errors.Is(err, context.Canceled) || s.asked.Load() != 2 {
 			t.Fatalf("error %v, %d attempts", err, s.asked.Load())
 		}
 	})
@@ -203,7 +207,7 @@ func TestAttemptEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r := newSource(t, time.Hour)
 		start := time.Now()
-		if _, err := r.get(context.Background()); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != fetchTimeout {
+		if _, err := r.get(context.Background(), time.Now().Add(24*time.Hour)); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != fetchTimeout {
 			t.Fatalf("error %v after %v", err, time.Since(start))
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,8 +18,8 @@ import (
 // safe for concurrent use.
 type signer interface {
 	// sign returns the headers that authorise a request. They may be shared with other requests. It waits no longer than
-	// ctx allows. Its errors are *CredentialErrors, or that of ctx.
-	sign(ctx context.Context, out *outgoing) ([]Header, error)
+	// ctx and limit allow. Its errors are *CredentialErrors, or those of a context.
+	sign(ctx context.Context, limit time.Time, out outgoing) ([]Header, error)
 	// owns reports whether a header, its name in lower case, is one that sign may return.
 	owns(name string) bool
 	// close ends what is under way. Whoever waits in sign is told so.
@@ -30,7 +31,7 @@ type outgoing struct {
 	*Request
 	scheme string
 	host   string // as in the Host header
-	target string // path and query, byte for byte
+	base   string // stands before Request.Path, byte for byte
 }
 
 // CredentialError says that a provider's credential could not be obtained. Its text is made of words of our own, names
@@ -50,9 +51,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline 
 	if !deadline.IsZero() && deadline.Before(limit) {
 		limit = deadline
 	}
-	sctx, cancel := context.WithDeadline(ctx, limit)
-	defer cancel()
-	headers, err := c.signer.sign(sctx, &outgoing{Request: r, scheme: c.scheme, host: c.host, target: c.path + r.Path})
+	headers, err := c.signer.sign(ctx, limit, outgoing{Request: r, scheme: c.scheme, host: c.host, base: c.path})
 	switch {
 	case err == nil:
 		return headers, c.waited(w, start)
@@ -95,10 +94,11 @@ func reason(err error) string {
 	return "the answer cannot be used"
 }
 
-// code is a short word of a foreign answer: an error code is one, and what is not is dropped.
+// code is a short word of a foreign answer: an error code is one, and what is not is dropped. Codes have no digits, and
+// secrets mostly do.
 func code(s string) string {
-	const longest = 64
-	if len(s) > longest || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != "" {
+	const longest = 48
+	if len(s) > longest || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.-") != "" {
 		return ""
 	}
 	return s
@@ -133,22 +133,40 @@ var fetchTransport = &http.Transport{
 	DisableKeepAlives:      true,
 }
 
-// fetchClient is what a library asks a token endpoint with. All of it ends with ctx, whatever context the library has:
-// some use none. Redirects are not followed, for what is sent are secrets.
-func fetchClient(ctx context.Context) *http.Client {
+// fetcher is what one attempt asks token endpoints with. All of it ends with ctx, whatever context a library has: some
+// use none.
+type fetcher struct {
+	ctx    context.Context
+	failed atomic.Pointer[error] // of the last request that got no answer
+}
+
+// client is for a library. Redirects are not followed, for what is sent are secrets.
+func (f *fetcher) client() *http.Client {
 	return &http.Client{
-		Transport:     bounded{ctx},
+		Transport:     f,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// bounded is a transport whose requests end with a context of its own as well as with theirs.
-type bounded struct{ ctx context.Context }
-
 // RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
-	// The context of a fetch always ends, so this one does.
-	context.AfterFunc(b.ctx, cancel)
-	return fetchTransport.RoundTrip(r.WithContext(ctx))
+	// The context of an attempt always ends, so this one does.
+	context.AfterFunc(f.ctx, cancel)
+	resp, err := fetchTransport.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		f.failed.Store(&err)
+	}
+	return resp, err
+}
+
+// reason is that of an error which a library made. Some of them drop the one beneath it.
+func (f *fetcher) reason(err error) string {
+	if f.ctx.Err() != nil {
+		return reason(f.ctx.Err())
+	}
+	if p := f.failed.Load(); p != nil {
+		return reason(*p)
+	}
+	return reason(err)
 }
