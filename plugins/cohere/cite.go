@@ -71,11 +71,9 @@ func cite(a *provider.Answer, citation json.Value, begin int64) {
 		w.EndObject()
 	}
 	w.EndArray()
-	if !some {
+	if !some || !a.Extra(abi.ScopeMessage, 0, 0, "annotations", w.Buf) {
 		a.Unknown([]byte("citation"))
-		return
 	}
-	a.Extra(abi.ScopeMessage, 0, 0, "annotations", w.Buf)
 }
 
 // source reads the address and the title of a source, as the insides of strings; url is nil if it has no address. Both

@@ -65,8 +65,8 @@ func usage(a *provider.Answer, v json.Value) {
 			count(a, abi.UsageReasoning, r.Raw())
 		}
 	}
-	if billed.Kind() == json.Object {
-		a.Extra(abi.ScopeUsage, 0, 0, "billed_units", billed)
+	if billed.Kind() == json.Object && !a.Extra(abi.ScopeUsage, 0, 0, "billed_units", billed) {
+		a.Unknown([]byte("billed_units"))
 	}
 }
 
