@@ -94,7 +94,7 @@ func checkAssertion(assertion, audience string) error {
 	return nil
 }
 
-// tokenServer gives out canary-token-N to service accounts that prove themselves. before is called with each request, and
+// tokenServer gives out canary-token-N, which is good for N hours, to service accounts that prove themselves. before is called with each request, and
 // may be nil.
 func tokenServer(t *testing.T, before func(n int32)) (url string, asked *atomic.Int32) {
 	t.Helper()
@@ -112,7 +112,7 @@ func tokenServer(t *testing.T, before func(n int32)) (url string, asked *atomic.
 			t.Errorf("assertion: %v", err)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"access_token":"canary-token-%d","token_type":"Bearer","expires_in":3600}`, n)
+		fmt.Fprintf(w, `{"access_token":"canary-token-%d","token_type":"Bearer","expires_in":%d}`, n, 3600*n)
 	}))
 	t.Cleanup(s.Close)
 	return s.URL, asked
