@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,7 +23,10 @@ import (
 // translated are the plugins that translate; each brings vectors with answers of its provider and what a client must
 // get for them.
 var translated = map[string]string{
+	"bedrock":   `auth = { secret = "sk-vector-canary" }`,
 	"cohere":    `auth = { secret = "sk-vector-canary" }`,
+	"gemini":    `auth = { secret = "sk-vector-canary" }`,
+	"ollama":    ``,
 	"anthropic": `auth = { secret = "sk-vector-canary" }`,
 }
 
@@ -77,11 +81,16 @@ func edited(t *testing.T, request []byte, model string, streamed bool) string {
 
 // section is what want.txt of a vector expects: a status, and what follows it.
 func section(want, name string) (status int, body, retryAfter string) {
+	var err error
 	_, rest, _ := strings.Cut("\n"+want, "\n-- "+name+" --\n")
 	rest, _, _ = strings.Cut(rest+"\n-- ", "\n-- ")
 	line, body, _ := strings.Cut(rest, "\n")
-	if _, err := fmt.Sscan(line, &status); err != nil {
-		return 0, "", ""
+	if status, err = strconv.Atoi(line); err != nil {
+		// What went wrong, for people, stands before what the client is told of it.
+		line, body, _ = strings.Cut(body, "\n")
+		if status, err = strconv.Atoi(line); err != nil {
+			return 0, "", ""
+		}
 	}
 	body, retryAfter, _ = strings.Cut(body, "\nretry after ")
 	return status, strings.TrimRight(body, "\n"), strings.TrimSpace(retryAfter)
