@@ -1,0 +1,363 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+// fuzzedModels are models and options under which requests are fuzzed.
+var fuzzedModels = []struct{ target, options string }{
+	{"us.anthropic.claude-sonnet-4-5-20250929-v1:0", `{}`},
+	{"us.anthropic.claude-opus-4-7", `{"adaptive_thinking":true,"json_schema":"native","highest_effort":"max"}`},
+	{"arn:aws:bedrock:us-east-1:1:application-inference-profile/x", `{"family":"claude","always_thinking":true,"adaptive_thinking":true,"sampling":"both","out_of_range":"refuse","unknown":"refuse"}`},
+	{"amazon.nova-2-lite-v1:0", `{}`},
+	{"openai.gpt-oss-120b-1:0", `{"prompt_cache":true,"fields":{"a":1,"reasoning_effort":"low"}}`},
+	{"meta.llama3-1-70b-instruct-v1:0", `{"tool_choice":"auto"}`},
+}
+
+// FuzzRequest gives the plugin whatever the gateway lets through. What it accepts must be a request that keeps to the API's
+// rules.
+func FuzzRequest(f *testing.F) {
+	for _, v := range vectorsNamed(f) {
+		for i := range fuzzedModels {
+			f.Add(v.Request, i)
+		}
+	}
+	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
+	f.Fuzz(func(t *testing.T, body []byte, model int) { checkTranslation(t, b, body, model) })
+}
+
+// FuzzConversation builds conversations of the messages in the vectors, and gives them members of other vectors. A byte is a
+// turn: a message that stands alone, or one with the results of its tool calls.
+func FuzzConversation(f *testing.F) {
+	type request map[string]json.RawMessage
+	var turns []string
+	var others []request
+	for _, v := range sortedVectors(f, func(*plugintest.Vector) bool { return true }) {
+		var r request
+		var messages []json.RawMessage
+		if json.Unmarshal(v.Request, &r) != nil || json.Unmarshal(r["messages"], &messages) != nil {
+			f.Fatalf("%s is no request", v.Name)
+		}
+		for _, m := range messages {
+			if strings.Contains(string(m), `"role":"tool"`) {
+				turns[len(turns)-1] += "," + string(m)
+			} else {
+				turns = append(turns, string(m))
+			}
+		}
+		delete(r, "messages")
+		others = append(others, r)
+	}
+	for i := range turns {
+		f.Add([]byte{byte(i), byte(i / 2), byte(i / 3)}, i, 3*i, i%len(fuzzedModels))
+	}
+	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
+	f.Fuzz(func(t *testing.T, script []byte, one, two, model int) {
+		if len(script) == 0 || len(script) > 32 || one < 0 || two < 0 {
+			return
+		}
+		members := make(request)
+		for _, i := range []int{one, two} {
+			for name, value := range others[i%len(others)] {
+				members[name] = value
+			}
+		}
+		var messages []string
+		for _, c := range script {
+			messages = append(messages, turns[int(c)%len(turns)])
+		}
+		members["messages"] = json.RawMessage("[" + strings.Join(messages, ",") + "]")
+		body, err := json.Marshal(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTranslation(t, b, body, model)
+	})
+}
+
+// checkTranslation checks that a request is refused as the client's mistake, or becomes one that the API takes.
+func checkTranslation(t *testing.T, b *plugin.Binding, body []byte, model int) {
+	t.Helper()
+	var request chat.Request
+	if request.Parse(body, chat.Limits{}) != nil || model < 0 || model >= len(fuzzedModels) {
+		return
+	}
+	v := plugintest.Vector{Target: fuzzedModels[model].target, Request: body, Status: 200, Options: []byte(fuzzedModels[model].options)}
+	r := v.Run(b, false)
+	if r.Request == "" {
+		checkWhole(t, r.Answer)
+		if !strings.HasPrefix(r.Answer, "400\n") {
+			t.Errorf("a client's mistake is answered with %s", r.Answer)
+		}
+		return
+	}
+	if err := refused(r.Request, model); err != nil {
+		t.Errorf("%v: %s\nfor %s", err, r.Request, body)
+	}
+}
+
+var (
+	wordForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	nameForm = regexp.MustCompile(`^[a-zA-Z0-9()\[\] -]{1,200}$`)
+)
+
+type contentBlock struct {
+	Text             *string
+	Image, Audio     *media
+	Document         *media
+	CachePoint       *struct{ Type string }
+	ReasoningContent *struct {
+		ReasoningText   *struct{ Text, Signature string }
+		RedactedContent []byte
+	}
+	ToolUse *struct {
+		ToolUseID, Name string
+		Input           map[string]any
+	}
+	ToolResult *struct {
+		ToolUseID string
+		Content   []contentBlock
+	}
+}
+
+type media struct {
+	Format, Name string
+	Source       struct{ Bytes string }
+}
+
+type converse struct {
+	Messages []struct {
+		Role    string
+		Content []contentBlock
+	}
+	System          []contentBlock
+	InferenceConfig *struct {
+		MaxTokens     *int64
+		Temperature   *float64
+		TopP          *float64
+		StopSequences []string
+	}
+	ToolConfig *struct {
+		Tools []struct {
+			ToolSpec *struct {
+				Name        string
+				InputSchema struct{ JSON struct{ Type string } }
+			}
+			CachePoint *struct{ Type string }
+		}
+		ToolChoice map[string]struct{ Name string }
+	}
+	AdditionalModelRequestFields map[string]any
+	OutputConfig                 *struct {
+		TextFormat struct {
+			Structure struct{ JSONSchema struct{ Schema, Name string } }
+		}
+	}
+}
+
+// refused says why the API would refuse a request (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
+func refused(request string, model int) error {
+	_, sent, _ := strings.Cut(request, "\n\n")
+	var body converse
+	if err := json.Unmarshal([]byte(sent), &body); err != nil {
+		return err
+	}
+	c := checker{names: make(map[string]bool), claude: model <= 2, cache: model != 5}
+	for i, m := range body.Messages {
+		if err := c.message(m.Role, m.Content, i == len(body.Messages)-1); err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	if len(body.Messages) == 0 {
+		return fmt.Errorf("no messages")
+	}
+	if err := c.blocks(body.System, true); err != nil {
+		return fmt.Errorf("system: %w", err)
+	}
+	if in := body.InferenceConfig; in != nil {
+		switch {
+		case in.MaxTokens != nil && *in.MaxTokens < 1, in.Temperature != nil && (*in.Temperature < 0 || *in.Temperature > 1),
+			in.TopP != nil && (*in.TopP < 0 || *in.TopP > 1), slices.Contains(in.StopSequences, ""):
+			return fmt.Errorf("inferenceConfig is out of range")
+		}
+	}
+	if err := c.tools(&body); err != nil {
+		return err
+	}
+	if c.points > maxCachePoints || c.points > 0 && !c.cache {
+		return fmt.Errorf("%d cache points", c.points)
+	}
+	if o := body.OutputConfig; o != nil {
+		s := o.TextFormat.Structure.JSONSchema
+		if !wordForm.MatchString(s.Name) || !json.Valid([]byte(s.Schema)) {
+			return fmt.Errorf("a schema %q that is none", s.Name)
+		}
+	}
+	return nil
+}
+
+// checker is what the rules need to know of what came before.
+type checker struct {
+	role          string
+	called        map[string]bool // ids of the calls of the message before
+	anyCall       bool
+	names         map[string]bool // of documents
+	points        int
+	claude, cache bool
+}
+
+func (c *checker) message(role string, content []contentBlock, last bool) error {
+	if role == c.role || role != "user" && role != "assistant" || len(content) == 0 {
+		return fmt.Errorf("%d blocks of %s behind %s", len(content), role, c.role)
+	}
+	c.role = role
+	if role == "assistant" {
+		c.called = make(map[string]bool)
+	}
+	if err := c.blocks(content, false); err != nil {
+		return err
+	}
+	end := content[len(content)-1]
+	if role == "assistant" && end.ReasoningContent != nil {
+		return fmt.Errorf("it ends with reasoning")
+	}
+	if c.claude && role == "assistant" && last && end.Text != nil && strings.TrimRight(*end.Text, " \t\r\n") != *end.Text {
+		return fmt.Errorf("it ends in white space")
+	}
+	return nil
+}
+
+func (c *checker) blocks(content []contentBlock, textOnly bool) error {
+	documents, texts := 0, 0
+	for i := range content {
+		b := &content[i]
+		kinds := 0
+		for _, set := range []bool{b.Text != nil, b.Image != nil, b.Audio != nil, b.Document != nil, b.CachePoint != nil, b.ReasoningContent != nil, b.ToolUse != nil, b.ToolResult != nil} {
+			if set {
+				kinds++
+			}
+		}
+		if kinds != 1 || textOnly && b.Text == nil && b.CachePoint == nil {
+			return fmt.Errorf("block %d has %d kinds", i, kinds)
+		}
+		switch {
+		case b.Text != nil:
+			texts++
+			if strings.TrimSpace(*b.Text) == "" {
+				return fmt.Errorf("block %d is blank", i)
+			}
+		case b.CachePoint != nil:
+			if c.points++; i == 0 {
+				return fmt.Errorf("a cache point behind nothing")
+			}
+		case b.ReasoningContent != nil:
+			if r := b.ReasoningContent; (r.ReasoningText == nil) == (len(r.RedactedContent) == 0) || r.ReasoningText != nil && r.ReasoningText.Signature == "" {
+				return fmt.Errorf("block %d is reasoning without a seal", i)
+			}
+		case b.ToolUse != nil:
+			if !wordForm.MatchString(b.ToolUse.ToolUseID) || !wordForm.MatchString(b.ToolUse.Name) || b.ToolUse.Input == nil {
+				return fmt.Errorf("block %d is a call %+v", i, b.ToolUse)
+			}
+			c.called[b.ToolUse.ToolUseID], c.anyCall = true, true
+		case b.ToolResult != nil:
+			if !c.called[b.ToolResult.ToolUseID] || texts > 0 {
+				return fmt.Errorf("block %d is a result in the wrong place", i)
+			}
+			if err := c.result(b.ToolResult.Content); err != nil {
+				return err
+			}
+		default:
+			if err := c.media(b); err != nil {
+				return fmt.Errorf("block %d: %w", i, err)
+			}
+			if b.Document != nil {
+				documents++
+			}
+		}
+	}
+	if documents > 0 && texts == 0 {
+		return fmt.Errorf("a document without a text beside it")
+	}
+	return nil
+}
+
+func (c *checker) result(content []contentBlock) error {
+	for i := range content {
+		switch b := &content[i]; {
+		case b.Text != nil && strings.TrimSpace(*b.Text) != "":
+		case b.Image != nil, b.Document != nil:
+			if err := c.media(b); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("a result of %+v", b)
+		}
+	}
+	return nil
+}
+
+func (c *checker) media(b *contentBlock) error {
+	var formats []string
+	m := b.Image
+	switch {
+	case b.Image != nil:
+		formats = []string{"png", "jpeg", "gif", "webp"}
+	case b.Audio != nil:
+		m = b.Audio
+		formats = []string{m.Format}
+	case b.Document != nil:
+		m = b.Document
+		formats = []string{"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"}
+		if !nameForm.MatchString(m.Name) || strings.Contains(m.Name, "  ") || c.names[m.Name] {
+			return fmt.Errorf("a document called %q", m.Name)
+		}
+		c.names[m.Name] = true
+	}
+	if _, err := base64.StdEncoding.DecodeString(m.Source.Bytes); err != nil || m.Source.Bytes == "" || !slices.Contains(formats, m.Format) {
+		return fmt.Errorf("media of format %s: %w", m.Format, err)
+	}
+	return nil
+}
+
+func (c *checker) tools(body *converse) error {
+	tc := body.ToolConfig
+	if tc == nil {
+		if c.anyCall {
+			return fmt.Errorf("calls of tools that are not there")
+		}
+		return nil
+	}
+	names := make(map[string]bool)
+	for _, tool := range tc.Tools {
+		if tool.CachePoint != nil {
+			c.points++
+			continue
+		}
+		if tool.ToolSpec == nil || !wordForm.MatchString(tool.ToolSpec.Name) || tool.ToolSpec.InputSchema.JSON.Type != "object" {
+			return fmt.Errorf("a tool %+v", tool.ToolSpec)
+		}
+		names[tool.ToolSpec.Name] = true
+	}
+	if len(names) == 0 || len(tc.ToolChoice) > 1 {
+		return fmt.Errorf("%d tools, %d choices", len(names), len(tc.ToolChoice))
+	}
+	for kind, chosen := range tc.ToolChoice {
+		if kind != "any" && (kind != "tool" || !names[chosen.Name]) {
+			return fmt.Errorf("a choice of %s %s", kind, chosen.Name)
+		}
+		if thinking, _ := body.AdditionalModelRequestFields["thinking"].(map[string]any); thinking != nil && thinking["type"] != "disabled" {
+			return fmt.Errorf("a tool is forced while the model thinks")
+		}
+	}
+	return nil
+}
