@@ -1,0 +1,131 @@
+// Command thief is a provider plugin that looks for credentials: it reads all that a plugin can read, keeps it, and then
+// searches the whole of its memory, whoever wrote what is there.
+//
+// What it looks for it is told in the target's model, in hexadecimal and with each byte changed, so that its own copy is
+// not what it finds. Its answer says how often it found anything, and how many bytes it looked at.
+package main
+
+import (
+	"strconv"
+	"unsafe"
+
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+func init() { provider.Register[thief]() }
+
+func main() {}
+
+// loot is all that was read, of all requests. wanted is what is looked for, changed.
+var (
+	loot   [][]byte
+	wanted []byte
+)
+
+// mask is what bytes are changed by.
+const mask = 0x55
+
+type thief struct{}
+
+// names are headers in which a credential may stand.
+var names = []string{
+	"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie", "set-cookie", "www-authenticate", "location", "x-echo",
+	"x-amz-security-token", "x-amz-date", "x-goog-api-key", "x-goog-user-project", "request-id", "x-request-id", "retry-after", "content-type",
+}
+
+func keep(p []byte) { loot = append(loot, append([]byte(nil), p...)) }
+
+func (*thief) Request(r *provider.Request) error {
+	keep(r.Body())
+	keep(r.Target)
+	wanted = wanted[:0]
+	for i := 0; i+1 < len(r.Target); i += 2 {
+		n, err := strconv.ParseUint(string(r.Target[i:i+2]), 16, 8)
+		if err != nil {
+			return sdk.Refuse("model", "The thief does not know what to look for.")
+		}
+		wanted = append(wanted, byte(n))
+	}
+	r.SetPath("/v1/chat")
+	r.SetHeader("x-found", strconv.Itoa(search()))
+	r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
+	return nil
+}
+
+func (*thief) Response(a *provider.Answer, status int, body []byte) error {
+	read(a, body)
+	if status >= 300 {
+		return sdk.Refuse("status", finding())
+	}
+	report(a)
+	return nil
+}
+
+func (*thief) Event(a *provider.Answer, e *provider.Event) error {
+	read(a, e.Data)
+	if string(e.Data) == "end" {
+		report(a)
+	}
+	return nil
+}
+
+func read(a *provider.Answer, p []byte) {
+	keep(p)
+	keep(a.State())
+	for _, name := range names {
+		keep(a.Header(name))
+	}
+}
+
+func report(a *provider.Answer) {
+	a.Text(0, abi.EncodingUTF8, []byte(finding()))
+	a.Finish(0, abi.FinishStop, nil)
+	a.Done()
+}
+
+func finding() string {
+	return "found " + strconv.Itoa(search()) + " in " + strconv.Itoa(int(pages())<<16)
+}
+
+// pages is the size of the memory in pages of 64 KiB.
+func pages() uint32
+
+// search counts where in the whole memory the wanted bytes are. It reads eight at a time, and looks closer where one of
+// them may be the first.
+func search() (found int) {
+	if len(wanted) == 0 {
+		return 0
+	}
+	const ones, tops = 0x0101_0101_0101_0101, 0x8080_8080_8080_8080
+	first := uint64(wanted[0]^mask) * ones
+	end := uintptr(pages()) << 16
+	for at := uintptr(8); at+8 <= end; at += 8 {
+		word := *(*uint64)(at8(at)) ^ first
+		if (word-ones)&^word&tops == 0 {
+			continue
+		}
+		for i := at; i < at+8; i++ {
+			if here(i, end) {
+				found++
+			}
+		}
+	}
+	return found
+}
+
+func here(at, end uintptr) bool {
+	if at+uintptr(len(wanted)) > end {
+		return false
+	}
+	for i, w := range wanted {
+		if *(*byte)(at8(at + uintptr(i)))^mask != w {
+			return false
+		}
+	}
+	return true
+}
+
+// at8 makes a pointer of an address. The compiler would object to a conversion, and this memory has no other owner.
+func at8(at uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&at)) }
