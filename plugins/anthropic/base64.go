@@ -47,3 +47,14 @@ func base64Lanes(w uint64) uint64 {
 	// letters holds @ as ` and [ \ ] ^ _ as { | } ~ DEL: all of them lie outside of a to z.
 	return (letter | digit | plus | slash) &^ w & highBits
 }
+
+// wordLanes is base64Lanes for the alphabet of wordByte.
+func wordLanes(w uint64) uint64 {
+	low := w &^ highBits
+	letters := low | 0x20*lanes
+	letter := (letters + (0x80-'a')*lanes) &^ (letters + (0x80-'z'-1)*lanes)
+	digit := (low + (0x80-'0')*lanes) &^ (low + (0x80-'9'-1)*lanes)
+	dash := (low + (0x80-'-')*lanes) &^ (low + (0x80-'-'-1)*lanes)
+	bar := (low + (0x80-'_')*lanes) &^ (low + (0x80-'_'-1)*lanes)
+	return (letter | digit | dash | bar) &^ w & highBits
+}

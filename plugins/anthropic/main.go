@@ -23,11 +23,12 @@ func main() {}
 // format is the name of the form that this provider's reasoning has. Reasoning of another form is never replayed to it.
 const format = "anthropic-claude-v1"
 
-// anthropic is one use of the plugin. What it holds is memory only: nothing in it outlives a call.
+// anthropic is one use of the plugin. Beside its settings it holds memory only: nothing else in it outlives a call.
 type anthropic struct {
 	settings settings
 	t        translation
 	reader   json.Reader
+	work     workspace
 }
 
 var (

@@ -6,84 +6,87 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
+// role is who speaks in a message.
+type role int8
+
+// The roles: those of the client's messages in the order of roles, of which the provider has two.
+const (
+	noRole role = iota - 1
+	userRole
+	assistantRole
+	toolRole
+	systemRole
+	developerRole
+)
+
+var roles = json.NewShape("user", "assistant", "tool", "system", "developer")
+
+// The members of a message.
+const (
+	messageRole = iota
+	messageContent
+	messageRefusal
+	messageCalls
+	messageCallID
+	messageCache
+	messageDetails  // reasoning_details
+	messageBlocks   // thinking_blocks
+	messageThought  // reasoning_content
+	messageFunction // function_call
+	messageAudio
+	messageName
+	messageAnnotations // they tell of an earlier answer's text and mean nothing to a model
+)
+
+var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
+	"thinking_blocks", "reasoning_content", "function_call", "audio", "name", "annotations")
+
+// thoughtMembers are those that bring back reasoning.
+const thoughtMembers = 1<<messageDetails | 1<<messageBlocks | 1<<messageThought
+
 // message is one message of the client's, its members wherever they stand in it.
 type message struct {
-	index   int
-	role    []byte
-	text    []byte     // the inside of a content that is a string, else nil
-	parts   json.Value // a content that is an array
-	refusal []byte     // the inside of a string
-	calls   json.Value
-	callID  []byte
-	cache   json.Value
-	details json.Value // reasoning_details
-	blocks  json.Value // thinking_blocks
-	thought bool       // there is a reasoning_content
-
-	functionCall, audio, named bool
+	json.Members
+	index int
+	role  role
 }
+
+// text is the inside of a content that is a string, else nil.
+func (m *message) text() []byte { return m.Inside(messageContent) }
+
+// parts is a content that is no string, nil if there is none.
+func (m *message) parts() json.Value {
+	if m.Kind(messageContent) == json.String {
+		return nil
+	}
+	return m.Raw(messageContent)
+}
+
+func (m *message) cache() json.Value { return m.Raw(messageCache) }
 
 // read reads a message. What the provider has no place for is said in a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
-	*m = message{index: index}
-	for o := in.Object(); o.Next(); {
-		if in.Kind() == json.Null {
-			continue
-		}
-		switch name := in.Name(); string(name) {
-		case "role":
-			m.role = in.Text()
-		case "content":
-			if in.Kind() == json.String {
-				m.text = in.Inside()
-			} else {
-				m.parts = in.Raw()
-			}
-		case "refusal":
-			m.refusal = in.Inside()
-		case "tool_calls":
-			m.calls = in.Raw()
-		case "tool_call_id":
-			m.callID = in.Text()
-		case "cache_control":
-			m.cache = in.Raw()
-		case "reasoning_details":
-			m.details = in.Raw()
-		case "thinking_blocks":
-			m.blocks = in.Raw()
-		case "reasoning_content":
-			m.thought = true
-		case "function_call":
-			m.functionCall = true
-		case "audio":
-			m.audio = true
-		case "name":
-			m.named = true
-		case "annotations":
-			// They tell of an earlier answer's text and mean nothing to a model.
-		default:
-			t.r.Warn(abi.WarnDropped, "messages[]."+printable(name))
-		}
+	in.Members(&m.Members, messageShape)
+	m.index, m.role = index, role(roles.Find(m.Text(messageRole)))
+	for i := range m.Unknown() {
+		t.r.Warn(abi.WarnDropped, "messages[]."+printable(m.UnknownName(i)))
 	}
-	if m.named && string(m.role) != "tool" {
-		t.r.Warn(abi.WarnDropped, "messages[].name")
-	}
+	t.drop(m.Has(messageName) && m.role != toolRole, "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
 func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
 
 // hasText says whether the message has anything to say in words.
-func (m *message) hasText() bool {
-	return !blank(m.text) || lastPart(m.parts) >= 0 || !blank(m.refusal)
+func (t *translation) hasText(m *message) bool {
+	return !blank(m.text()) || t.lastPart(m.parts()) >= 0 || !blank(m.Inside(messageRefusal))
 }
 
 // writeMessages writes the conversation: one message for each run of the same role, system messages apart. What a
 // client says in several messages the provider wants in one, the results of parallel tool calls above all.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
-	t.w.Name("messages")
-	t.w.Array()
+	t.w.Literal(`"messages":[`)
 	var m message
 	for a, n := in.Array(), 0; a.Next(); n++ {
 		t.readMessage(&m, in, n)
@@ -98,59 +101,62 @@ func (t *translation) writeMessages(in *json.Reader) error {
 }
 
 func (t *translation) writeMessage(m *message) error {
-	switch string(m.role) {
-	case "system", "developer":
+	switch m.role {
+	case systemRole, developerRole:
 		t.systemMessage(m)
 		return nil
-	case "user":
-		return t.content(m, "user")
-	case "assistant":
+	case userRole:
+		return t.content(m, userRole)
+	case assistantRole:
 		return t.assistantMessage(m)
-	case "tool":
+	case toolRole:
 		return t.toolMessage(m)
 	}
 	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
 }
 
+// flushAt is how much of the conversation is written before it is handed on. It keeps the plugin's memory small.
+const flushAt = 32 << 10
+
 // open begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
 // write, so that a message without content leaves no trace.
-func (t *translation) open(role string) {
+func (t *translation) open(role role) {
 	t.release()
 	if t.role == role {
 		return
 	}
-	t.closeMessage()
+	if len(t.w.Buf) > flushAt {
+		t.w.Flush()
+	}
+	if t.role != noRole {
+		t.w.Verbatim(`]}`)
+	}
 	t.role, t.wrote = role, true
-	t.bare = t.bare || role == "assistant"
 	t.results = false
-	t.w.Object()
-	t.members(`"role":"`)
-	t.members(role)
-	t.members(`","content":[`)
+	if role == assistantRole {
+		t.bare = true
+		t.w.Literal(`{"role":"assistant","content":[`)
+		return
+	}
+	t.w.Literal(`{"role":"user","content":[`)
 }
-
-// members appends members of an object, or a part of them, as they are written in the program: one step for what would
-// be five of the writer's.
-func (t *translation) members(s string) { t.w.Buf = append(t.w.Buf, s...) }
 
 func (t *translation) closeMessage() {
 	t.release()
-	if t.role == "" {
-		return
+	if t.role != noRole {
+		t.role = noRole
+		t.w.Verbatim(`]}`)
 	}
-	t.role = ""
-	t.w.EndArray()
-	t.w.EndObject()
 }
 
 // say writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
 // the last one of a conversation has a rule of its own.
-func (t *translation) say(role string, inside []byte, cache json.Value) {
+func (t *translation) say(role role, inside []byte, cache json.Value) {
 	if blank(inside) {
 		return
 	}
 	t.open(role)
-	if role == "assistant" {
+	if role == assistantRole {
 		t.held, t.holds = block{inside, cache}, true
 		return
 	}
@@ -167,57 +173,64 @@ func (t *translation) release() {
 
 // textBlock writes a block of text.
 func (t *translation) textBlock(inside []byte, cache json.Value) {
-	t.w.Object()
-	t.members(`"type":"text","text":`)
-	t.w.Inside(inside)
+	w := t.w
+	w.Literal(`{"type":"text","text":"`)
+	w.Part(inside)
+	if cache == nil {
+		w.Verbatim(`"}`)
+		return
+	}
+	w.Verbatim(`"`)
 	t.cacheControl(cache)
-	t.w.EndObject()
+	w.EndObject()
 }
 
 func (t *translation) cacheControl(cache json.Value) {
 	if len(cache) > 0 && cache.Kind() == json.Object {
-		t.w.Name("cache_control")
+		t.w.Literal(`"cache_control":`)
 		t.w.Raw(cache)
 	}
 }
 
 // systemMessage notes the text of a system message, a block for each part, with its cache breakpoints.
 func (t *translation) systemMessage(m *message) {
-	if m.parts == nil {
-		if !blank(m.text) {
-			t.system = append(t.system, block{m.text, m.cache})
+	parts := m.parts()
+	if parts == nil {
+		if text := m.text(); !blank(text) {
+			t.system = append(t.system, block{text, m.cache()})
 		}
 		return
 	}
 	first := len(t.system)
-	var r json.Reader
-	r.Reset(m.parts)
+	r := &t.m.list
+	r.Reset(parts)
 	for a := r.Array(); a.Next(); {
-		if p := readPart(&r); !p.blank() {
+		if p := t.readPart(r); !p.blank() {
 			t.system = append(t.system, block{p.text, p.cache})
 		}
 	}
 	if last := len(t.system) - 1; last >= first && !t.system[last].cache.Exists() {
-		t.system[last].cache = m.cache
+		t.system[last].cache = m.cache()
 	}
 }
 
 // content writes a message's content as blocks. A message's own cache breakpoint goes to its last block.
-func (t *translation) content(m *message, role string) error {
-	if m.parts == nil {
-		t.say(role, m.text, m.cache)
+func (t *translation) content(m *message, role role) error {
+	parts := m.parts()
+	if parts == nil {
+		t.say(role, m.text(), m.cache())
 		return nil
 	}
 	marked := -1
-	if m.cache.Exists() {
-		marked = lastPart(m.parts)
+	if m.Has(messageCache) {
+		marked = t.lastPart(parts)
 	}
-	var r json.Reader
-	r.Reset(m.parts)
+	r := &t.m.list
+	r.Reset(parts)
 	for a, n := r.Array(), 0; a.Next(); n++ {
-		p := readPart(&r)
+		p := t.readPart(r)
 		if n == marked && !p.cache.Exists() {
-			p.cache = m.cache
+			p.cache = m.cache()
 		}
 		if err := t.part(&p, role, m, n); err != nil {
 			return err
@@ -230,15 +243,18 @@ func (t *translation) content(m *message, role string) error {
 // tool calls. One that has only reasoning is left out, since no answer may end with it.
 func (t *translation) assistantMessage(m *message) error {
 	switch {
-	case m.functionCall:
+	case m.Has(messageFunction):
 		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
-	case m.audio:
+	case m.Has(messageAudio):
 		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
 	}
-	thoughts := t.thoughts(m)
-	hasText, calls := m.hasText(), 0
+	var thoughts []thought
+	if m.Seen()&thoughtMembers != 0 {
+		thoughts = t.thoughts(m)
+	}
+	hasText, calls := t.hasText(m), 0
 	if interleaved(thoughts) || !hasText {
-		calls = countElements(m.calls)
+		calls = countElements(m.Raw(messageCalls))
 	}
 	if !hasText && calls == 0 {
 		return nil
@@ -291,11 +307,11 @@ func (t *translation) assistantMessage(m *message) error {
 }
 
 func (t *translation) assistantText(m *message) error {
-	if err := t.content(m, "assistant"); err != nil {
+	if err := t.content(m, assistantRole); err != nil {
 		return err
 	}
-	if m.refusal != nil {
-		t.say("assistant", m.refusal, nil)
+	if m.Has(messageRefusal) {
+		t.say(assistantRole, m.Inside(messageRefusal), nil)
 	}
 	return nil
 }
@@ -304,37 +320,33 @@ func (t *translation) assistantText(m *message) error {
 // to the result.
 func (t *translation) toolMessage(m *message) error {
 	w := t.w
-	t.open("user")
+	t.open(userRole)
 	t.results = true
-	w.Object()
-	t.members(`"type":"tool_result","tool_use_id":`)
-	t.toolID(m.callID)
-	cache := m.cache
-	opened := false
-	begin := func() {
-		if !opened {
-			opened = true
-			w.Name("content")
-			w.Array()
-		}
+	w.Literal(`{"type":"tool_result","tool_use_id":"`)
+	t.toolID(m.Text(messageCallID))
+	w.Verbatim(`"`)
+	cache, opened := m.cache(), false
+	if text := m.text(); !blank(text) {
+		opened = true
+		w.Verbatim(`,"content":[`)
+		t.textBlock(text, nil)
 	}
-	if !blank(m.text) {
-		begin()
-		t.textBlock(m.text, nil)
-	}
-	if m.parts != nil {
-		var r json.Reader
-		r.Reset(m.parts)
+	if parts := m.parts(); parts != nil {
+		r := &t.m.list
+		r.Reset(parts)
 		for a, n := r.Array(), 0; a.Next(); n++ {
-			p := readPart(&r)
+			p := t.readPart(r)
 			if p.cache.Exists() {
 				cache, p.cache = p.cache, nil
 			}
 			if p.blank() {
 				continue
 			}
-			begin()
-			if err := t.part(&p, "user", m, n); err != nil {
+			if !opened {
+				opened = true
+				w.Verbatim(`,"content":[`)
+			}
+			if err := t.part(&p, userRole, m, n); err != nil {
 				return err
 			}
 		}
@@ -350,12 +362,12 @@ func (t *translation) toolMessage(m *message) error {
 // escapedID begins every id that had to be spelled anew.
 const escapedID = "call_x_"
 
-// toolID writes the id of a tool call. The provider takes letters, digits, _ and - only; an id with anything else gets
-// another spelling, the same for the call and for its result. No two ids get the same one: an id that looks like a new
-// spelling is spelled anew itself.
+// toolID writes the id of a tool call, without quotes. The provider takes letters, digits, _ and - only; an id with
+// anything else gets another spelling, the same for the call and for its result. No two ids get the same one: an id that
+// looks like a new spelling is spelled anew itself.
 func (t *translation) toolID(id []byte) {
 	if word(id) && !hasPrefix(id, escapedID) {
-		t.w.Text(id)
+		t.w.Part(id)
 		return
 	}
 	const digits = "0123456789abcdef"
@@ -368,7 +380,7 @@ func (t *translation) toolID(id []byte) {
 		}
 	}
 	t.scratch = s
-	t.w.Text(s)
+	t.w.Part(s)
 }
 
 // countElements is the length of an array, 0 for anything else.
@@ -382,12 +394,15 @@ func countElements(v json.Value) (n int) {
 }
 
 // lastPart is the index of the last part that has anything in it, -1 if there is none.
-func lastPart(parts json.Value) int {
+func (t *translation) lastPart(parts json.Value) int {
 	last := -1
-	var r json.Reader
+	if parts == nil {
+		return last
+	}
+	r := &t.m.list
 	r.Reset(parts)
 	for a, n := r.Array(), 0; a.Next(); n++ {
-		if p := readPart(&r); !p.blank() {
+		if p := t.readPart(r); !p.blank() {
 			last = n
 		}
 	}

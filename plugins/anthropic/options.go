@@ -13,7 +13,7 @@ const defaultMaxTokens = 4096
 // zero value holds for every model of the API, at the price of the newest abilities.
 type options struct {
 	version string // the header anthropic-version
-	beta    []byte // the header anthropic-beta; nil: none
+	beta    string // the header anthropic-beta; empty: none
 
 	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
 	alwaysThinking bool // "always_thinking": the model cannot be told not to think
@@ -24,12 +24,40 @@ type options struct {
 	refuseUnknown  bool // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
 }
 
-// settings are the options of the provider; those of a target are read with each request.
-type settings struct{ options options }
+// settings are the options of the provider, and what they become with those of its targets. Requests for a target come
+// with the same options again and again.
+type settings struct {
+	options options
+	merged  [4]merged
+	oldest  int // of merged
+}
+
+// merged is the provider's options with those of a target over them.
+type merged struct {
+	written []byte // the target's, as they were read; nil in one that is not in use
+	options options
+}
+
+// with returns the options with those of a target over them. They are good until the next call.
+func (s *settings) with(v json.Value) (*options, error) {
+	for i := range s.merged {
+		if m := &s.merged[i]; m.written != nil && string(m.written) == string(v) {
+			return &m.options, nil
+		}
+	}
+	o := s.options
+	if err := o.read(v); err != nil {
+		return nil, err
+	}
+	m := &s.merged[s.oldest]
+	s.oldest = (s.oldest + 1) % len(s.merged)
+	m.written, m.options = append(m.written[:0], v...), o
+	return &m.options, nil
+}
 
 // Configure reads the settings of a provider.
 func (p *anthropic) Configure(o json.Value) error {
-	p.settings.options = options{version: "2023-06-01"}
+	p.settings = settings{options: options{version: "2023-06-01"}}
 	return p.settings.options.read(o)
 }
 
@@ -45,8 +73,9 @@ func (o *options) read(v json.Value) error {
 			ok = len(text) > 0
 			o.version = string(text)
 		case "beta":
-			o.beta = r.Text()
-			ok = o.beta != nil
+			text := r.Text()
+			ok = text != nil
+			o.beta = string(text)
 		case "adaptive_thinking":
 			o.adaptive, ok = r.Bool()
 		case "always_thinking":

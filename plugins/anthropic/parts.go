@@ -6,9 +6,20 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
+// partKind is what a part is.
+type partKind int8
+
+// The kinds of parts, in the order of partTypes.
+const (
+	textPart partKind = iota
+	refusalPart
+	imagePart
+	filePart
+)
+
 // part is one part of a message's content.
 type part struct {
-	kind     []byte
+	kind     partKind
 	text     []byte // the inside of a text or refusal
 	url      []byte // of an image
 	detail   []byte
@@ -17,68 +28,66 @@ type part struct {
 	cache    json.Value
 }
 
-func readPart(r *json.Reader) (p part) {
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			p.kind = r.Text()
-		case "text", "refusal":
-			p.text = r.Inside()
-		case "cache_control":
-			if r.Kind() == json.Object {
-				p.cache = r.Raw()
-			}
-		case "image_url":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "url":
-					p.url = r.Text()
-				case "detail":
-					p.detail = r.Inside()
-				}
-			}
-		case "file":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "file_data":
-					p.fileData = r.Text()
-				case "filename":
-					p.fileName = r.Inside()
-				}
-			}
-		}
+// The members of a part.
+const (
+	partType = iota
+	partText
+	partRefusal
+	partCache
+	partURL
+	partDetail
+	partData
+	partFileName
+)
+
+var partShape = json.NewShape("type", "text", "refusal", "cache_control", "image_url.url", "image_url.detail", "file.file_data", "file.filename")
+
+var partTypes = json.NewShape("text", "refusal", "image_url", "file")
+
+func (t *translation) readPart(r *json.Reader) (p part) {
+	m := &t.m.members
+	r.Members(m, partShape)
+	p.kind = partKind(partTypes.Find(m.Text(partType)))
+	switch p.kind {
+	case textPart:
+		p.text = m.Inside(partText)
+	case refusalPart:
+		p.text = m.Inside(partRefusal)
+	case imagePart:
+		p.url, p.detail = m.Text(partURL), m.Inside(partDetail)
+	case filePart:
+		p.fileData, p.fileName = m.Text(partData), m.Inside(partFileName)
+	}
+	if m.Kind(partCache) == json.Object {
+		p.cache = m.Raw(partCache)
 	}
 	return p
 }
 
-func (p *part) isFile() bool { return string(p.kind) == "file" }
+func (p *part) isFile() bool { return p.kind == filePart }
 
 // blank says whether the part is a text that nothing can be made of.
 func (p *part) blank() bool {
-	switch string(p.kind) {
-	case "text", "refusal":
-		return blank(p.text)
-	}
-	return false
+	return p.kind <= refusalPart && p.kind >= 0 && blank(p.text)
 }
 
 // part writes one part of a message as a block.
-func (t *translation) part(p *part, role string, m *message, n int) error {
+func (t *translation) part(p *part, role role, m *message, n int) error {
 	param := func(rest string) string { return m.param(".content[" + number(n) + "]" + rest) }
-	switch string(p.kind) {
-	case "text", "refusal":
-		if string(m.role) == "tool" {
+	switch p.kind {
+	case textPart, refusalPart:
+		if m.role == toolRole {
 			t.textBlock(p.text, p.cache)
 		} else {
 			t.say(role, p.text, p.cache)
 		}
 		return nil
-	case "image_url":
+	case imagePart:
 		if len(p.detail) > 0 && string(p.detail) != "auto" {
 			t.r.Warn(abi.WarnDropped, "image_url.detail")
 		}
 		return t.media(p, p.url, role, param(".image_url.url"))
-	case "file":
+	case filePart:
 		if p.fileData == nil {
 			return unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
 		}
@@ -93,7 +102,7 @@ func unsupported(param, text string) error {
 }
 
 // media writes an image or a document, given by a data URL, by another URL, or for a file by its base64 alone.
-func (t *translation) media(p *part, from []byte, role, param string) error {
+func (t *translation) media(p *part, from []byte, role role, param string) error {
 	var address, mediaType, data []byte
 	switch head, rest, isData := splitDataURL(from); {
 	case isData:

@@ -20,29 +20,29 @@ func (th *thought) whole() bool { return len(th.signature) > 0 || len(th.data) >
 // thoughts reads the reasoning that a message brings back. What has no signature, or comes from another provider, is
 // left out: the provider would refuse it.
 func (t *translation) thoughts(m *message) []thought {
-	if m.details == nil && m.blocks == nil {
-		t.drop(m.thought, "messages[].reasoning_content")
+	if m.Seen()&(1<<messageDetails|1<<messageBlocks) == 0 {
+		t.drop(m.Has(messageThought), "messages[].reasoning_content")
 		return nil
 	}
-	var r json.Reader
+	r := &t.m.list
 	t.all = t.all[:0]
-	r.Reset(m.details)
+	r.Reset(m.Raw(messageDetails))
 	for a := r.Array(); a.Next(); {
-		t.all = addDetail(t.all, &r)
+		t.all = addDetail(t.all, r)
 	}
 	kept := wholeOnes(t.all)
 	if len(kept) == 0 {
 		t.all = t.all[:0]
-		r.Reset(m.blocks)
+		r.Reset(m.Raw(messageBlocks))
 		for a := r.Array(); a.Next(); {
-			t.all = append(t.all, readBlock(&r))
+			t.all = append(t.all, readBlock(r))
 		}
 		kept = wholeOnes(t.all)
 	}
 	if len(kept) == 0 {
-		t.drop(m.details.Exists(), "messages[].reasoning_details")
-		t.drop(m.blocks.Exists(), "messages[].thinking_blocks")
-		t.drop(m.thought, "messages[].reasoning_content")
+		t.drop(m.Has(messageDetails), "messages[].reasoning_details")
+		t.drop(m.Has(messageBlocks), "messages[].thinking_blocks")
+		t.drop(m.Has(messageThought), "messages[].reasoning_content")
 	}
 	return kept
 }
@@ -132,8 +132,8 @@ func interleaved(all []thought) bool {
 
 func (t *translation) writeThought(th *thought) {
 	w := t.w
-	first := t.role != "assistant"
-	t.open("assistant")
+	first := t.role != assistantRole
+	t.open(assistantRole)
 	if first {
 		t.bare = false
 	}

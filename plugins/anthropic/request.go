@@ -13,12 +13,13 @@ import (
 type translation struct {
 	r *provider.Request
 	w *json.Writer
-	o options
+	o *options
+	m *workspace
 
 	// Of the conversation, while it is written.
 	system   []block // in the order of the messages
 	messages bool    // the member was there
-	role     string  // of the message that is being written, "" before the first and behind the last
+	role     role    // of the message that is being written, noRole before the first and behind the last
 	wrote    bool    // a message was written
 	held     block   // text of an assistant that waits for what follows it, if holds
 	holds    bool
@@ -44,6 +45,13 @@ type translation struct {
 	scratch []byte
 }
 
+// workspace is what is large in the work on a request and needs not to be cleared for the next one. Parts of a message
+// and its tool calls are read one after the other, never one within the other.
+type workspace struct {
+	list    json.Reader  // of parts, calls or tools
+	members json.Members // of one of them
+}
+
 // block is the text of a system message, with the cache breakpoint behind it.
 type block struct {
 	text  []byte // the inside of a string
@@ -54,19 +62,19 @@ type member struct{ name, value []byte }
 
 // Request builds the provider's request.
 func (p *anthropic) Request(r *provider.Request) error {
-	t := &p.t
-	t.reset(r)
-	t.o = p.settings.options
-	if err := t.o.read(r.Options); err != nil {
+	o, err := p.settings.with(r.Options)
+	if err != nil {
 		return err
 	}
+	t := &p.t
+	t.reset(r, o, &p.work)
 	if err := t.translate(&p.reader); err != nil {
 		return err
 	}
 	r.SetPath("/v1/messages")
 	r.SetHeader("anthropic-version", t.o.version)
-	if len(t.o.beta) > 0 {
-		r.SetHeader("anthropic-beta", string(t.o.beta))
+	if t.o.beta != "" {
+		r.SetHeader("anthropic-beta", t.o.beta)
 	}
 	framing := abi.FramingJSON
 	if r.Stream {
@@ -80,16 +88,23 @@ func (p *anthropic) Request(r *provider.Request) error {
 	return nil
 }
 
-func (t *translation) reset(r *provider.Request) {
-	*t = translation{r: r, w: r.JSON(), scratch: t.scratch[:0]}
+// reset begins the work on a request. Of the last one only memory is kept, and nothing of that is read.
+func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
+	clear(t.system)
+	clear(t.called)
+	clear(t.all)
+	clear(t.passed)
+	*t = translation{
+		r: r, w: r.JSON(), o: o, m: m, role: noRole, scratch: t.scratch[:0],
+		system: t.system[:0], called: t.called[:0], all: t.all[:0], passed: t.passed[:0],
+	}
 }
 
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
 	w := t.w
 	in.Reset(t.r.Body())
-	w.Object()
-	w.Name("model")
+	w.Literal(`{"model":`)
 	w.Text(t.r.Target)
 	for o := in.Object(); o.Next(); {
 		if err := t.member(in); err != nil {
@@ -104,8 +119,10 @@ func (t *translation) translate(in *json.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := t.readForm(); err != nil {
-		return err
+	if t.responseFormat != nil {
+		if err := t.readForm(); err != nil {
+			return err
+		}
 	}
 	if err := t.writeSystem(); err != nil {
 		return err
@@ -115,7 +132,7 @@ func (t *translation) translate(in *json.Reader) error {
 	if err := t.writeSampling(plan.on); err != nil {
 		return err
 	}
-	w.Name("max_tokens")
+	w.Literal(`"max_tokens":`)
 	w.Int(t.limit)
 	if err := t.writeTools(); err != nil {
 		return err
@@ -127,83 +144,127 @@ func (t *translation) translate(in *json.Reader) error {
 		w.Raw(m.value)
 	}
 	if t.r.Stream {
-		w.Name("stream")
-		w.Bool(true)
+		w.Literal(`"stream":true`)
 	}
 	w.EndObject()
 	return nil
 }
+
+// The members of the client's body.
+const (
+	bodyMessages = iota
+	bodyModel
+	bodyStream
+	bodyStreamOptions
+	bodyMaxTokens
+	bodyMaxCompletionTokens
+	bodyTemperature
+	bodyTopP
+	bodyTopK
+	bodyStop
+	bodyTools
+	bodyToolChoice
+	bodyParallelToolCalls
+	bodyResponseFormat
+	bodyThinking
+	bodyReasoningEffort
+	bodyUser
+	bodySafetyIdentifier
+	bodyN
+	bodyLogprobs
+	bodyTopLogprobs
+	bodyPresencePenalty
+	bodyFrequencyPenalty
+	bodyModalities
+	bodyFunctions
+	bodyFunctionCall
+	bodyServiceTier
+	bodyCacheControl
+	bodyContainer
+	bodyContextManagement
+	bodyMCPServers
+	bodyInferenceGeo
+	bodySpeed
+)
+
+var bodyShape = json.NewShape(
+	"messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature",
+	"top_p", "top_k", "stop", "tools", "tool_choice", "parallel_tool_calls", "response_format", "thinking",
+	"reasoning_effort", "user", "safety_identifier", "n", "logprobs", "top_logprobs", "presence_penalty",
+	"frequency_penalty", "modalities", "functions", "function_call", "service_tier", "cache_control",
+	"container", "context_management", "mcp_servers", "inference_geo", "speed",
+)
 
 // member reads one member of the client's body.
 func (t *translation) member(in *json.Reader) error {
 	if in.Kind() == json.Null {
 		return nil
 	}
-	switch name := in.Name(); string(name) {
-	case "messages":
+	switch name := in.Name(); bodyShape.Find(name) {
+	case bodyMessages:
 		return t.writeMessages(in)
-	case "model", "stream", "stream_options":
+	case bodyModel, bodyStream, bodyStreamOptions:
 		// The gateway's own business.
-	case "max_tokens":
+	case bodyMaxTokens:
 		t.maxTokens, _ = in.Int()
-	case "max_completion_tokens":
+	case bodyMaxCompletionTokens:
 		t.maxCompletionTokens, _ = in.Int()
-	case "temperature":
+	case bodyTemperature:
 		t.temperature = in.Raw()
-	case "top_p":
+	case bodyTopP:
 		t.topP = in.Raw()
-	case "top_k":
+	case bodyTopK:
 		t.topK = in.Raw()
-	case "stop":
+	case bodyStop:
 		t.stop = in.Raw()
-	case "tools":
+	case bodyTools:
 		t.tools = in.Raw()
-	case "tool_choice":
+	case bodyToolChoice:
 		t.toolChoice = in.Raw()
-	case "parallel_tool_calls":
+	case bodyParallelToolCalls:
 		parallel, ok := in.Bool()
 		t.serial = ok && !parallel
-	case "response_format":
+	case bodyResponseFormat:
 		t.responseFormat = in.Raw()
-	case "thinking":
+	case bodyThinking:
 		t.thinking = in.Raw()
-	case "reasoning_effort":
+	case bodyReasoningEffort:
 		t.effort = in.Text()
-	case "user":
+	case bodyUser:
 		t.user = in.Inside()
-	case "safety_identifier":
+	case bodySafetyIdentifier:
 		t.safetyID = in.Inside()
-	case "n":
+	case bodyN:
 		if n, ok := in.Int(); !ok || n != 1 {
 			return sdk.Refuse("n", "This provider gives one choice at a time.")
 		}
-	case "logprobs":
+	case bodyLogprobs:
 		if on, ok := in.Bool(); ok && on {
 			return sdk.Refuse("logprobs", "This provider gives no log probabilities.")
 		}
-	case "top_logprobs":
+	case bodyTopLogprobs:
 		if n, ok := in.Int(); ok && n > 0 {
 			return sdk.Refuse("top_logprobs", "This provider gives no log probabilities.")
 		}
-	case "presence_penalty", "frequency_penalty":
+	case bodyPresencePenalty, bodyFrequencyPenalty:
 		if f, _ := in.Float(); f != 0 {
 			return t.unknown(name)
 		}
-	case "modalities":
+	case bodyModalities:
 		for a := in.Array(); a.Next(); {
 			if string(in.Text()) != "text" {
 				return sdk.Refuse("modalities", "This provider answers with text.")
 			}
 		}
-	case "functions", "function_call":
+	case bodyFunctions, bodyFunctionCall:
 		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
-	case "service_tier":
+	case bodyServiceTier:
 		tier := json.Value(in.Raw())
 		if !tier.Is("auto") && !tier.Is("standard_only") {
 			return t.unknown(name)
 		}
 		t.passed = append(t.passed, member{name, tier})
-	case "cache_control", "container", "context_management", "mcp_servers", "inference_geo", "speed":
+	case bodyCacheControl, bodyContainer, bodyContextManagement, bodyMCPServers, bodyInferenceGeo, bodySpeed:
 		t.passed = append(t.passed, member{name, in.Raw()})
 	default:
 		return t.unknown(name)
@@ -247,29 +308,24 @@ func (t *translation) writeSystem() error {
 		t.system = append(t.system, block{text: []byte(instruction)})
 	}
 	if !t.messages {
-		w.Name("messages")
-		w.Array()
+		w.Literal(`"messages":[`)
 	}
 	if !t.wrote {
-		w.Object()
-		w.Name("role")
-		w.String("user")
-		w.Name("content")
+		w.Literal(`{"role":"user","content":[`)
 		t.writeSystemBlocks()
 		w.EndObject()
 	}
 	w.EndArray()
 	if t.wrote && len(t.system) > 0 {
-		w.Name("system")
+		w.Literal(`"system":[`)
 		t.writeSystemBlocks()
 	}
 	return nil
 }
 
 func (t *translation) writeSystemBlocks() {
-	t.w.Array()
-	for _, b := range t.system {
-		t.textBlock(b.text, b.cache)
+	for i := range t.system {
+		t.textBlock(t.system[i].text, t.system[i].cache)
 	}
 	t.w.EndArray()
 }
@@ -296,7 +352,7 @@ func (t *translation) findLimit() {
 
 // writeStop writes the stop sequences. One of white space only is an error of the API and means nothing.
 func (t *translation) writeStop() {
-	if !t.stop.Exists() {
+	if t.stop == nil {
 		return
 	}
 	w := t.w

@@ -8,6 +8,9 @@ import (
 // writeSampling writes temperature, top_p and top_k as far as the model and its thinking allow. The provider's
 // temperature ends at 1, the convention's at 2.
 func (t *translation) writeSampling(thinks bool) error {
+	if t.temperature == nil && t.topP == nil && t.topK == nil {
+		return nil
+	}
 	w := t.w
 	temperature, hasTemperature := t.temperature.Float()
 	topP, hasTopP := t.topP.Float()

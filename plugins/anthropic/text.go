@@ -47,6 +47,13 @@ func whiteSpace(r rune) bool {
 
 // blank says whether a string, given by its inside, holds nothing but white space. The provider refuses such texts.
 func blank(inside []byte) bool {
+	if len(inside) > 0 && ' ' < inside[0] && inside[0] < utf8.RuneSelf && inside[0] != '\\' {
+		return false
+	}
+	return allSpace(inside)
+}
+
+func allSpace(inside []byte) bool {
 	for len(inside) > 0 {
 		n := space(inside)
 		if n == 0 {
@@ -59,6 +66,10 @@ func blank(inside []byte) bool {
 
 // trimmed is a string's inside without the white space at its end.
 func trimmed(inside []byte) []byte {
+	// No escape is longer than \u0020.
+	if n := len(inside); n > 0 && ' ' < inside[n-1] && inside[n-1] < utf8.RuneSelf && index(inside[max(n-6, 0):], `\`) < 0 {
+		return inside
+	}
 	end := 0
 	for i := 0; i < len(inside); {
 		if n := space(inside[i:]); n > 0 {
@@ -81,6 +92,15 @@ func wordByte(c byte) bool {
 
 // word says whether s is a name as the provider takes them.
 func word(s []byte) bool {
+	if n := len(s); n >= 8 {
+		// The last word overlaps the one before it.
+		for i := 0; i+8 < n; i += 8 {
+			if wordLanes(load8(s[i:])) != highBits {
+				return false
+			}
+		}
+		return wordLanes(load8(s[n-8:])) == highBits
+	}
 	for _, c := range s {
 		if !wordByte(c) {
 			return false

@@ -12,71 +12,70 @@ const noParameters = `{"type":"object","properties":{}}`
 // writeCalls writes the tool calls of an earlier answer, from the one numbered from up to to, -1 for all. The one
 // numbered marked has the message's cache breakpoint.
 func (t *translation) writeCalls(m *message, from, to, marked int) error {
-	if m.calls == nil {
+	if !m.Has(messageCalls) {
 		return nil
 	}
-	var r json.Reader
-	r.Reset(m.calls)
+	r := &t.m.list
+	r.Reset(m.Raw(messageCalls))
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		if n < from || to >= 0 && n >= to {
 			continue
 		}
 		var cache json.Value
 		if n == marked {
-			cache = m.cache
+			cache = m.cache()
 		}
-		if err := t.writeCall(&r, m, n, cache); err != nil {
+		if err := t.writeCall(r, m, n, cache); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// The members of a tool call.
+const (
+	callType = iota
+	callID
+	callCache
+	callName
+	callArguments
+)
+
+var callShape = json.NewShape("type", "id", "cache_control", "function.name", "function.arguments")
+
 func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Value) error {
-	var kind, id, name, arguments []byte
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			kind = r.Text()
-		case "id":
-			id = r.Text()
-		case "cache_control":
-			if r.Kind() == json.Object {
-				cache = r.Raw()
-			}
-		case "function":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "name":
-					name = r.Inside()
-				case "arguments":
-					arguments = r.Text()
-				}
-			}
-		}
+	call := &t.m.members
+	r.Members(call, callShape)
+	if call.Kind(callCache) == json.Object {
+		cache = call.Raw(callCache)
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
-	if string(kind) != "function" {
-		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+	if string(call.Text(callType)) != "function" {
+		return sdk.Refuse(m.param(".tool_calls["+number(n)+"].type"), "This provider takes only tools of type function.")
 	}
-	input := json.Value(arguments)
-	switch {
-	case blankJSON(input):
-		input = json.Value("{}")
-	case input.Kind() != json.Object || !input.Valid():
-		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
-	}
-	t.called = appendNew(t.called, name)
+	name, arguments := call.Inside(callName), call.Inside(callArguments)
 	w := t.w
-	t.open("assistant")
-	w.Object()
-	t.members(`"type":"tool_use","id":`)
-	t.toolID(id)
-	w.Name("name")
-	w.Inside(name)
-	w.Name("input")
-	w.Raw(input)
-	t.cacheControl(cache)
+	t.called = appendNew(t.called, name)
+	t.open(assistantRole)
+	w.Literal(`{"type":"tool_use","id":"`)
+	t.toolID(call.Text(callID))
+	w.Verbatim(`","name":"`)
+	w.Part(name)
+	w.Verbatim(`","input":`)
+	if call.Escaped(callArguments) {
+		t.scratch = json.AppendText(t.scratch[:0], arguments)
+		arguments = t.scratch
+	}
+	switch input := json.Value(arguments); {
+	case blankJSON(input):
+		w.Verbatim(`{}`)
+	case input.Kind() != json.Object || !input.Valid():
+		return invalid("invalid_value", m.param(".tool_calls["+number(n)+"].function.arguments"), "The arguments of a tool call must be a JSON object.")
+	default:
+		w.Part(input)
+	}
+	if cache != nil {
+		t.cacheControl(cache)
+	}
 	w.EndObject()
 	return nil
 }
@@ -111,17 +110,16 @@ func appendNew(names [][]byte, name []byte) [][]byte {
 // held to it by a tool.
 func (t *translation) writeTools() error {
 	w := t.w
-	var r json.Reader
 	switch {
 	case t.form.forced:
 		t.writeAnswerTool()
 		return nil
 	case t.tools.Kind() == json.Array:
-		w.Name("tools")
-		w.Array()
+		w.Literal(`"tools":[`)
+		r := &t.m.list
 		r.Reset(t.tools)
 		for a, n := r.Array(), 0; a.Next(); n++ {
-			if err := t.writeTool(&r, n); err != nil {
+			if err := t.writeTool(r, n); err != nil {
 				return err
 			}
 		}
@@ -145,55 +143,49 @@ func (t *translation) writeTools() error {
 	return nil
 }
 
+// The members of a tool.
+const (
+	toolType = iota
+	toolCache
+	toolName
+	toolDescription
+	toolParameters
+	toolStrict
+	toolFunctionCache
+)
+
+var toolShape = json.NewShape("type", "cache_control", "function.name", "function.description", "function.parameters",
+	"function.strict", "function.cache_control")
+
 func (t *translation) writeTool(r *json.Reader, n int) error {
-	var kind, name, description []byte
-	var parameters, cache json.Value
-	strict := false
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			kind = r.Text()
-		case "cache_control":
-			cache = r.Raw()
-		case "function":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "name":
-					name = r.Inside()
-				case "description":
-					description = r.Inside()
-				case "parameters":
-					parameters = r.Raw()
-				case "strict":
-					strict, _ = r.Bool()
-				case "cache_control":
-					cache = r.Raw()
-				}
-			}
-		}
-	}
-	if string(kind) != "function" {
+	m := &t.m.members
+	r.Members(m, toolShape)
+	if string(m.Text(toolType)) != "function" {
 		return sdk.Refuse("tools["+number(n)+"].type", "This provider takes only tools of type function.")
 	}
 	w := t.w
-	w.Object()
-	w.Name("name")
-	w.Inside(name)
-	if len(description) > 0 {
-		w.Name("description")
-		w.Inside(description)
+	w.Literal(`{"name":"`)
+	w.Part(m.Inside(toolName))
+	if description := m.Inside(toolDescription); len(description) > 0 {
+		w.Verbatim(`","description":"`)
+		w.Part(description)
 	}
-	w.Name("input_schema")
-	t.writeSchema(parameters)
-	switch {
-	case !strict:
-	case t.o.nativeSchema:
-		w.Name("strict")
-		w.Bool(true)
-	default:
-		t.r.Warn(abi.WarnDropped, "tools[].function.strict")
+	w.Verbatim(`","input_schema":`)
+	t.writeSchema(m.Raw(toolParameters))
+	if strict, _ := m.Bool(toolStrict); strict {
+		if t.o.nativeSchema {
+			w.Verbatim(`,"strict":true`)
+		} else {
+			t.r.Warn(abi.WarnDropped, "tools[].function.strict")
+		}
 	}
-	t.cacheControl(cache)
+	cache := m.Raw(toolCache)
+	if cache == nil {
+		cache = m.Raw(toolFunctionCache)
+	}
+	if cache != nil {
+		t.cacheControl(cache)
+	}
 	w.EndObject()
 	return nil
 }
@@ -203,26 +195,24 @@ func (t *translation) writeSchema(schema json.Value) {
 	w := t.w
 	var r json.Reader
 	r.Reset(schema)
-	members, typed := 0, false
+	members := 0
 	for o := r.Object(); o.Next(); members++ {
-		typed = typed || string(r.Name()) == "type"
-	}
-	switch {
-	case members == 0:
-		w.Raw([]byte(noParameters))
-	case typed:
-		w.Raw(schema)
-	default:
-		w.Object()
-		w.Name("type")
-		w.String("object")
-		r.Reset(schema)
-		for o := r.Object(); o.Next(); {
-			w.NameText(r.Name())
-			w.Raw(r.Raw())
+		if string(r.Name()) == "type" {
+			w.Raw(schema)
+			return
 		}
-		w.EndObject()
 	}
+	if members == 0 {
+		w.Raw([]byte(noParameters))
+		return
+	}
+	w.Literal(`{"type":"object"`)
+	r.Reset(schema)
+	for o := r.Object(); o.Next(); {
+		w.NameText(r.Name())
+		w.Raw(r.Raw())
+	}
+	w.EndObject()
 }
 
 // writeToolChoice writes how the tools are to be chosen.
@@ -230,6 +220,10 @@ func (t *translation) writeToolChoice() error {
 	kind := ""
 	var name []byte
 	switch {
+	case t.toolChoice == nil:
+		if t.serial {
+			kind = "auto"
+		}
 	case t.toolChoice.Is("auto"):
 		kind = "auto"
 	case t.toolChoice.Is("none"):

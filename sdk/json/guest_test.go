@@ -11,13 +11,13 @@ import (
 var guest = plugintest.Suite{Package: "sdk/json/testdata/guest"}
 
 // measure runs the guest and returns the fuel of one reading of a document.
-func measure(tb testing.TB, document string, whole bool) func(times int) (fuel int64) {
+func measure(tb testing.TB, document, how string) func(times int) (fuel int64) {
 	tb.Helper()
 	b := guest.Bind(tb, plugintest.Host(tb), plugintest.Module)
 	return func(times int) int64 {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`),
-			Options: fmt.Appendf(nil, `{"times":%d,"whole":%v,"document":%s}`, times, whole, document),
+			Options: fmt.Appendf(nil, `{"times":%d,%q:true,"document":%s}`, times, how, document),
 		}
 		r := v.Run(b, false)
 		if !strings.HasPrefix(r.Answer, "200\n") {
@@ -34,11 +34,11 @@ func fuelOf(run func(times int) int64, times int) float64 {
 
 // The bounds leave a tenth above what was measured, for another version of the compiler.
 func TestFuelOfReading(t *testing.T) {
-	if fuel := fuelOf(measure(t, event, false), 1000); fuel > 270 {
+	if fuel := fuelOf(measure(t, event, "event"), 1000); fuel > 270 {
 		t.Errorf("an event takes %.0f units of fuel", fuel)
 	}
 	body := string(conversation(100 << 10))
-	if fuel := fuelOf(measure(t, body, true), 10) / float64(len(body)); fuel > 0.8 {
+	if fuel := fuelOf(measure(t, body, "whole"), 10) / float64(len(body)); fuel > 0.8 {
 		t.Errorf("a byte of a body takes %.2f units of fuel", fuel)
 	}
 }
@@ -47,14 +47,21 @@ func TestFuelOfReading(t *testing.T) {
 func BenchmarkGuest(b *testing.B) {
 	for _, test := range []struct {
 		name, document string
-		whole          bool
+		how            string
 		times          int
 	}{
-		{"event", event, false, 1000},
-		{"body 100KB", string(conversation(100 << 10)), true, 10},
+		{"event", event, "event", 1000},
+		{"body 100KB", string(conversation(100 << 10)), "whole", 10},
+		{"members/none", "{}", "members", 1000},
+		{"members/one", `{"role":1}` + strings.Repeat(" ", 40), "members", 1000},
+		{"members/one string", `{"role":"user"}` + strings.Repeat(" ", 40), "members", 1000},
+		{"members/two strings", `{"role":"user","content":"Hi"}` + strings.Repeat(" ", 40), "members", 1000},
+		{"members/50", `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?"}` + strings.Repeat(" ", 40), "members", 1000},
+		{"members/unknown", `{"role":"user","content":"Hi","x":1}` + strings.Repeat(" ", 40), "members", 1000},
+		{"members/call", `{"id":"call_1","type":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"}}` + strings.Repeat(" ", 40), "members", 1000},
 	} {
 		b.Run(test.name, func(b *testing.B) {
-			run := measure(b, test.document, test.whole)
+			run := measure(b, test.document, test.how)
 			for b.Loop() {
 				run(test.times)
 			}

@@ -95,6 +95,9 @@ var kinds = [256]Kind{'"': String, '{': Object, '[': Array, 't': Bool, 'f': Bool
 // It does in one piece what a loop over Next does in several calls for each member, and takes a third of the fuel. The
 // labels are those of finish; a member at the depth level is looked up in the shape, whatever lies deeper is skipped.
 func (r *Reader) Members(m *Members, s *Shape) bool {
+	if s.names > MaxMembers {
+		panic("json: Members with too many names")
+	}
 	m.seen, m.unknown = 0, m.unknown[:0]
 	if r.state != atValue {
 		return false

@@ -2,7 +2,7 @@ package json
 
 import "math/bits"
 
-// MaxMembers is how many members a Shape can have.
+// MaxMembers is how many names a shape can have with which Members reads.
 const MaxMembers = 32
 
 // Shape is a list of names that a program knows: of the members of an object that it wants to read, or of the words that
@@ -17,6 +17,7 @@ type Shape struct {
 	shift  uint8
 	long   []slot // the names of more than 16 bytes, and all others where no number fitted
 	parent *Shape // of a shape that is a member of another
+	names  int
 }
 
 // slot is the place of one name.
@@ -31,10 +32,7 @@ type slot struct {
 // NewShape makes a shape. The index of a name is its place among the arguments. A dot leads into an object: "limits.max"
 // is the member max of the member limits.
 func NewShape(names ...string) *Shape {
-	if len(names) > MaxMembers {
-		panic("json: too many names")
-	}
-	s := new(Shape)
+	s := &Shape{names: len(names)}
 	var all []slot
 	for i, name := range names {
 		all = addName(all, s, name, i)

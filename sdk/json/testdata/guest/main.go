@@ -12,14 +12,29 @@ func init() { provider.Register[guest]() }
 
 func main() {}
 
-type guest struct{ reader json.Reader }
+type guest struct {
+	reader  json.Reader
+	members json.Members
+}
+
+var message = json.NewShape("role", "content", "name", "tool_calls", "tool_call_id", "cache_control", "function.name", "function.arguments")
 
 func (g *guest) Request(r *provider.Request) error {
 	times, _ := r.Options.Get("times").Int()
 	document := r.Options.Get("document")
 	whole, _ := r.Options.Get("whole").Bool()
+	members, _ := r.Options.Get("members").Bool()
 	seen := 0
 	for range times {
+		if members {
+			g.reader.Reset(document)
+			g.reader.Members(&g.members, message)
+			if err := g.reader.End(); err != nil {
+				return err
+			}
+			seen += len(g.members.Inside(1))
+			continue
+		}
 		if whole {
 			g.reader.Reset(document)
 			if err := g.reader.End(); err != nil {
