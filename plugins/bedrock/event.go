@@ -15,15 +15,19 @@ func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 		return exception(e)
 	}
 	r := &p.reader
-	r.Reset(e.Data)
-	switch string(e.Name) {
-	case "contentBlockDelta":
+	if string(e.Name) == "contentBlockDelta" {
 		var d delta
-		d.read(r)
-		if err := r.End(); err != nil {
-			return err
+		if !d.readPlain(r, e.Data) {
+			r.Reset(e.Data)
+			d.read(r)
+			if err := r.End(); err != nil {
+				return err
+			}
 		}
 		return d.say(a)
+	}
+	r.Reset(e.Data)
+	switch string(e.Name) {
 	case "contentBlockStart":
 		return beginBlock(a, r)
 	case "contentBlockStop":
@@ -41,76 +45,6 @@ func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 		return metadata(a, r)
 	default:
 		a.Unknown(e.Name)
-	}
-	return nil
-}
-
-// delta is a piece of a block. Its slices are insides of strings.
-type delta struct {
-	index                              int32
-	text, thought, signature, redacted []byte
-	input                              []byte
-	unknown                            []byte // the name of a kind of delta that means nothing here
-}
-
-func (d *delta) read(r *json.Reader) {
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "contentBlockIndex":
-			d.index = readIndex(r)
-		case "delta":
-			for o := r.Object(); o.Next(); {
-				switch name := r.Name(); string(name) {
-				case "text":
-					d.text = r.Inside()
-				case "toolUse":
-					for o := r.Object(); o.Next(); {
-						if string(r.Name()) == "input" {
-							d.input = r.Inside()
-						}
-					}
-				case "reasoningContent":
-					d.readReasoning(r)
-				default:
-					d.unknown = name
-				}
-			}
-		}
-	}
-}
-
-func (d *delta) readReasoning(r *json.Reader) {
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "text":
-			d.thought = r.Inside()
-		case "signature":
-			d.signature = r.Inside()
-		case "redactedContent":
-			d.redacted = r.Inside()
-		}
-	}
-}
-
-// say says what a piece holds. Pieces of a call that is not the client's are for nobody: the gateway knows no call with
-// that key and ignores its arguments.
-func (d *delta) say(a *provider.Answer) error {
-	switch {
-	case len(d.text) > 0:
-		a.Text(0, abi.EncodingEscaped, d.text)
-	case len(d.input) > 0:
-		if a.ToolArguments(0, d.index, abi.EncodingEscaped, d.input) {
-			return nil
-		}
-		if s := loadState(a); s.emulate && s.block == d.index {
-			a.Text(0, abi.EncodingEscaped, d.input)
-		}
-	case len(d.thought) > 0 || len(d.signature) > 0:
-		reason(a, d.index, d.thought, d.signature)
-	case len(d.redacted) > 0:
-		return seal(a, d.index, d.redacted, false)
-	case d.unknown != nil:
-		a.Unknown(d.unknown)
 	}
 	return nil
 }

@@ -32,74 +32,60 @@ type block struct {
 	cache json.Value
 }
 
+// The members of a message.
+const (
+	messageRole = iota
+	messageContent
+	messageRefusal
+	messageCalls
+	messageCallID
+	messageCache
+	messageDetails // reasoning_details
+	messageBlocks  // thinking_blocks
+	messageThought // reasoning_content
+	messageFunctionCall
+	messageAudio
+	messageName
+	messageAnnotations // they tell of an earlier answer's text and mean nothing to a model
+)
+
+var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
+	"thinking_blocks", "reasoning_content", "function_call", "audio", "name", "annotations")
+
 // message is one message of the client's, its members wherever they stand in it.
 type message struct {
-	index   int
-	role    []byte
-	text    []byte     // the inside of a content that is a string, else nil
-	parts   json.Value // a content that is an array
-	refusal []byte     // the inside of a string
-	calls   json.Value
-	callID  []byte
-	cache   json.Value
-	details json.Value // reasoning_details
-	blocks  json.Value // thinking_blocks
-	thought bool       // there is a reasoning_content
+	json.Members
+	index int
+	role  []byte
+}
 
-	functionCall, audio, named bool
+// text is the inside of a content that is a string, else nil.
+func (m *message) text() []byte { return m.Inside(messageContent) }
+
+// parts is a content that is an array, else nil.
+func (m *message) parts() json.Value {
+	if m.Kind(messageContent) != json.Array {
+		return nil
+	}
+	return m.Raw(messageContent)
 }
 
 // readMessage reads a message. What the provider has no place for is said in a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
-	*m = message{index: index}
-	for o := in.Object(); o.Next(); {
-		if in.Kind() == json.Null {
-			continue
-		}
-		switch name := in.Name(); string(name) {
-		case "role":
-			m.role = in.Text()
-		case "content":
-			if in.Kind() == json.String {
-				m.text = in.Inside()
-			} else {
-				m.parts = in.Raw()
-			}
-		case "refusal":
-			m.refusal = in.Inside()
-		case "tool_calls":
-			m.calls = in.Raw()
-		case "tool_call_id":
-			m.callID = in.Text()
-		case "cache_control":
-			m.cache = in.Raw()
-		case "reasoning_details":
-			m.details = in.Raw()
-		case "thinking_blocks":
-			m.blocks = in.Raw()
-		case "reasoning_content":
-			m.thought = true
-		case "function_call":
-			m.functionCall = true
-		case "audio":
-			m.audio = true
-		case "name":
-			m.named = true
-		case "annotations":
-			// They tell of an earlier answer's text and mean nothing to a model.
-		default:
-			t.r.Warn(abi.WarnDropped, "messages[]."+printable(name))
-		}
+	in.Members(&m.Members, messageShape)
+	m.index, m.role = index, m.Text(messageRole)
+	for i := range m.Unknown() {
+		t.r.Warn(abi.WarnDropped, "messages[]."+printable(m.UnknownName(i)))
 	}
-	t.drop(m.named && string(m.role) != "tool", "messages[].name")
+	t.drop(m.Has(messageName) && string(m.role) != "tool", "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
 func (m *message) param(rest string) string { return "messages[" + number(int64(m.index)) + "]" + rest }
 
 // hasText says whether the message has anything to say in words.
-func (m *message) hasText() bool {
-	return !blank(m.text) || lastPart(m.parts) >= 0 || !blank(m.refusal)
+func (t *translation) hasText(m *message) bool {
+	return !blank(m.text()) || t.lastPart(m.parts()) >= 0 || !blank(m.Inside(messageRefusal))
 }
 
 // writeMessages writes the conversation: one message for each run of the same role, system messages apart. What a client
@@ -108,10 +94,10 @@ func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Name("messages")
 	t.w.Array()
-	var m message
+	m := &t.message
 	for a, n := in.Array(), 0; a.Next(); n++ {
-		t.readMessage(&m, in, n)
-		if err := t.writeMessage(&m); err != nil {
+		t.readMessage(m, in, n)
+		if err := t.writeMessage(m); err != nil {
 			return err
 		}
 	}
@@ -206,41 +192,43 @@ func (t *translation) textBlock(inside []byte, cache json.Value) {
 
 // systemMessage notes the text of a system message, a block for each part, with its cache points.
 func (t *translation) systemMessage(m *message) {
-	if !m.parts.Exists() {
-		if !blank(m.text) {
-			t.system = append(t.system, block{m.text, m.cache})
+	parts, cache := m.parts(), m.Raw(messageCache)
+	if parts == nil {
+		if text := m.text(); !blank(text) {
+			t.system = append(t.system, block{text, cache})
 		}
 		return
 	}
 	first := len(t.system)
 	var r json.Reader
-	r.Reset(m.parts)
+	r.Reset(parts)
 	for a := r.Array(); a.Next(); {
-		if p := readPart(&r); !p.blank() {
+		if p := readPart(&r, &t.pieces); !p.blank() {
 			t.system = append(t.system, block{p.text, p.cache})
 		}
 	}
 	if last := len(t.system) - 1; last >= first && !t.system[last].cache.Exists() {
-		t.system[last].cache = m.cache
+		t.system[last].cache = cache
 	}
 }
 
 // content writes a message's content as blocks. A message's own cache point goes behind its last block.
 func (t *translation) content(m *message, role string) error {
-	if !m.parts.Exists() {
-		t.say(role, m.text, m.cache)
+	parts, cache := m.parts(), m.Raw(messageCache)
+	if parts == nil {
+		t.say(role, m.text(), cache)
 		return nil
 	}
 	marked := -1
-	if m.cache.Exists() {
-		marked = lastPart(m.parts)
+	if cache.Exists() {
+		marked = t.lastPart(parts)
 	}
 	var r json.Reader
-	r.Reset(m.parts)
+	r.Reset(parts)
 	for a, n := r.Array(), 0; a.Next(); n++ {
-		p := readPart(&r)
+		p := readPart(&r, &t.pieces)
 		if n == marked && !p.cache.Exists() {
-			p.cache = m.cache
+			p.cache = cache
 		}
 		if err := t.part(&p, role, m, n); err != nil {
 			return err
@@ -254,18 +242,18 @@ func (t *translation) content(m *message, role string) error {
 // leave, and one of them stays for the end. An answer that has only reasoning is left out, since none may end with it.
 func (t *translation) assistantMessage(m *message) error {
 	switch {
-	case m.functionCall:
+	case m.Has(messageFunctionCall):
 		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
-	case m.audio:
+	case m.Has(messageAudio):
 		return sdk.Refuse(m.param(".audio"), "This provider takes no audio of an earlier answer.")
 	}
 	thoughts := t.thoughts(m)
-	rest := assistantBlocks{m: m, text: m.hasText()}
-	rest.calls.Reset(m.calls)
+	calls := m.Raw(messageCalls)
+	rest := assistantBlocks{m: m, text: t.hasText(m), left: countElements(calls)}
+	rest.calls.Reset(calls)
 	rest.loop = rest.calls.Array()
-	rest.left = countElements(m.calls)
 	if !rest.text {
-		rest.marked = m.cache // a message without text has its cache point behind its last call
+		rest.marked = m.Raw(messageCache) // a message without text has its cache point behind its last call
 	}
 	if !rest.text && rest.left == 0 {
 		t.drop(len(thoughts) > 0, "messages[].reasoning_details")
@@ -315,7 +303,7 @@ func (t *translation) writeNext(b *assistantBlocks) error {
 		if err := t.content(b.m, "assistant"); err != nil {
 			return err
 		}
-		t.say("assistant", b.m.refusal, nil)
+		t.say("assistant", b.m.Inside(messageRefusal), nil)
 		return nil
 	}
 	var cache json.Value
@@ -336,17 +324,17 @@ func (t *translation) toolMessage(m *message) error {
 	w.Name("toolResult")
 	w.Object()
 	w.Name("toolUseId")
-	t.callID(m.callID)
+	t.writeID(m.Text(messageCallID))
 	w.Name("content")
 	w.Array()
-	if !blank(m.text) {
-		t.textBlock(m.text, nil)
+	if text := m.text(); !blank(text) {
+		t.textBlock(text, nil)
 	}
-	cache := m.cache
+	cache := m.Raw(messageCache)
 	var r json.Reader
-	r.Reset(m.parts)
+	r.Reset(m.parts())
 	for a, n := r.Array(), 0; a.Next(); n++ {
-		p := readPart(&r)
+		p := readPart(&r, &t.pieces)
 		if p.cache.Exists() {
 			cache, p.cache = p.cache, nil
 		}
@@ -372,12 +360,12 @@ func countElements(v json.Value) (n int) {
 }
 
 // lastPart is the index of the last part that has anything in it, -1 if there is none.
-func lastPart(parts json.Value) int {
+func (t *translation) lastPart(parts json.Value) int {
 	last := -1
 	var r json.Reader
 	r.Reset(parts)
 	for a, n := r.Array(), 0; a.Next(); n++ {
-		if p := readPart(&r); !p.blank() {
+		if p := readPart(&r, &t.pieces); !p.blank() {
 			last = n
 		}
 	}

@@ -53,15 +53,19 @@ func appendWord(dst, s []byte) []byte {
 	return dst
 }
 
-// callID writes the id of a tool call.
-func (t *translation) callID(id []byte) {
+// writeID writes the id of a tool call.
+func (t *translation) writeID(id []byte) {
+	if word(id) {
+		t.w.Inside(id)
+		return
+	}
 	t.scratch = appendWord(t.scratch[:0], id)
 	t.w.Text(t.scratch)
 }
 
-// toolName writes the name of a tool, given by its inside. Where the provider does not take the name it gets another, and
+// writeName writes the name of a tool, given by its inside. Where the provider does not take the name it gets another, and
 // the gateway turns that back in the answer.
-func (t *translation) toolName(inside []byte) {
+func (t *translation) writeName(inside []byte) {
 	if word(inside) {
 		t.w.Inside(inside)
 		return

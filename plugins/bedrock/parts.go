@@ -20,33 +20,41 @@ type part struct {
 	cache    json.Value
 }
 
-func readPart(r *json.Reader) (p part) {
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			p.kind = r.Text()
-		case "text", "refusal":
-			p.text = r.Inside()
-		case "cache_control":
-			if r.Kind() == json.Object {
-				p.cache = r.Raw()
-			}
-		case "image_url", "file", "input_audio":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "url":
-					p.url = r.Text()
-				case "detail":
-					p.detail = r.Inside()
-				case "file_data", "data":
-					p.data = r.Text()
-				case "filename":
-					p.fileName = r.Text()
-				case "format":
-					p.format = r.Text()
-				}
-			}
-		}
+// The members of a part.
+const (
+	partType = iota
+	partText
+	partRefusal
+	partCache
+	partURL
+	partDetail
+	partFileData
+	partFileName
+	partAudioData
+	partAudioFormat
+)
+
+var partShape = json.NewShape("type", "text", "refusal", "cache_control", "image_url.url", "image_url.detail", "file.file_data",
+	"file.filename", "input_audio.data", "input_audio.format")
+
+// readPart reads the part at hand; m is memory for it.
+func readPart(r *json.Reader, m *json.Members) (p part) {
+	r.Members(m, partShape)
+	p.kind = m.Text(partType)
+	if m.Kind(partCache) == json.Object {
+		p.cache = m.Raw(partCache)
+	}
+	switch string(p.kind) {
+	case "text":
+		p.text = m.Inside(partText)
+	case "refusal":
+		p.text = m.Inside(partRefusal)
+	case "image_url":
+		p.url, p.detail = m.Text(partURL), m.Inside(partDetail)
+	case "file":
+		p.data, p.fileName = m.Text(partFileData), m.Text(partFileName)
+	case "input_audio":
+		p.data, p.format = m.Text(partAudioData), m.Text(partAudioFormat)
 	}
 	return p
 }

@@ -21,25 +21,28 @@ func (th *thought) whole() bool { return len(th.signature) > 0 || len(th.data) >
 // thoughts reads the reasoning that a message brings back. What has no signature, or comes from models of another kind, is
 // left out: the provider would refuse it.
 func (t *translation) thoughts(m *message) []thought {
+	if m.Seen()&(1<<messageDetails|1<<messageBlocks|1<<messageThought) == 0 {
+		return nil
+	}
 	var r json.Reader
 	t.all = t.all[:0]
-	r.Reset(m.details)
+	r.Reset(m.Raw(messageDetails))
 	for a := r.Array(); a.Next(); {
 		t.addDetail(&r)
 	}
 	kept := wholeOnes(t.all)
 	if len(kept) == 0 {
 		t.all = t.all[:0]
-		r.Reset(m.blocks)
+		r.Reset(m.Raw(messageBlocks))
 		for a := r.Array(); a.Next(); {
 			t.addBlock(&r)
 		}
 		kept = wholeOnes(t.all)
 	}
 	if len(kept) == 0 {
-		t.drop(m.details.Exists(), "messages[].reasoning_details")
-		t.drop(m.blocks.Exists(), "messages[].thinking_blocks")
-		t.drop(m.thought, "messages[].reasoning_content")
+		t.drop(m.Has(messageDetails), "messages[].reasoning_details")
+		t.drop(m.Has(messageBlocks), "messages[].thinking_blocks")
+		t.drop(m.Has(messageThought), "messages[].reasoning_content")
 	}
 	return kept
 }

@@ -11,6 +11,7 @@ import (
 // other are noted on the way and written behind them, since the order of members says nothing. Its slices are ranges of
 // the client's body, but for scratch and the names of documents.
 type translation struct {
+	*memory
 	r *provider.Request
 	w *json.Writer
 	o options
@@ -37,10 +38,16 @@ type translation struct {
 	scratch []byte
 }
 
+// memory is what a translation reads into. It is large, and nothing in it needs to be cleared.
+type memory struct {
+	message      message
+	pieces, call json.Members
+}
+
 // Request builds the provider's request.
 func (p *bedrock) Request(r *provider.Request) error {
 	t := &p.t
-	*t = translation{r: r, w: r.JSON(), o: p.options, scratch: t.scratch[:0]}
+	*t = translation{memory: &p.memory, r: r, w: r.JSON(), o: p.options, scratch: t.scratch[:0]}
 	if err := t.o.read(r.Options); err != nil {
 		return err
 	}

@@ -11,35 +11,30 @@ import (
 // noParameters is the schema of a tool that takes none.
 const noParameters = `{"type":"object","properties":{}}`
 
+// The members of a tool call.
+const (
+	callType = iota
+	callID
+	callCache
+	callName
+	callArguments
+)
+
+var callShape = json.NewShape("type", "id", "cache_control", "function.name", "function.arguments")
+
 // writeCall writes a tool call of an earlier answer.
 func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Value) error {
-	var kind, id, name, arguments []byte
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			kind = r.Text()
-		case "id":
-			id = r.Text()
-		case "cache_control":
-			if r.Kind() == json.Object {
-				cache = r.Raw()
-			}
-		case "function":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "name":
-					name = r.Inside()
-				case "arguments":
-					arguments = r.Text()
-				}
-			}
-		}
+	c := &t.call
+	r.Members(c, callShape)
+	name := c.Inside(callName)
+	if c.Kind(callCache) == json.Object {
+		cache = c.Raw(callCache)
 	}
 	param := func(rest string) string { return m.param(".tool_calls[" + number(int64(n)) + "]" + rest) }
-	if string(kind) != "function" {
+	if string(c.Text(callType)) != "function" {
 		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
 	}
-	input := json.Value(bytes.TrimSpace(arguments))
+	input := json.Value(bytes.TrimSpace(c.Text(callArguments)))
 	switch {
 	case len(input) == 0:
 		input = json.Value("{}")
@@ -55,9 +50,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	w.Name("toolUse")
 	w.Object()
 	w.Name("toolUseId")
-	t.callID(id)
+	t.writeID(c.Text(callID))
 	w.Name("name")
-	t.toolName(name)
+	t.writeName(name)
 	w.Name("input")
 	w.Raw(input)
 	w.EndObject()
@@ -86,30 +81,29 @@ type tool struct {
 	strict                  bool
 }
 
-func readTool(r *json.Reader) (d tool) {
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			d.kind = r.Text()
-		case "cache_control":
-			d.cache = r.Raw()
-		case "function":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "name":
-					d.name = r.Inside()
-				case "description":
-					d.description = r.Inside()
-				case "parameters":
-					d.parameters = r.Raw()
-				case "strict":
-					d.strict, _ = r.Bool()
-				case "cache_control":
-					d.cache = r.Raw()
-				}
-			}
-		}
+// The members of a tool.
+const (
+	toolType = iota
+	toolCache
+	toolName
+	toolDescription
+	toolParameters
+	toolStrict
+	toolInnerCache
+)
+
+var toolShape = json.NewShape("type", "cache_control", "function.name", "function.description", "function.parameters",
+	"function.strict", "function.cache_control")
+
+// readTool reads the tool at hand.
+func (t *translation) readTool(r *json.Reader) (d tool) {
+	m := &t.call
+	r.Members(m, toolShape)
+	d = tool{kind: m.Text(toolType), name: m.Inside(toolName), description: m.Inside(toolDescription), parameters: m.Raw(toolParameters)}
+	if d.cache = m.Raw(toolCache); d.cache == nil {
+		d.cache = m.Raw(toolInnerCache)
 	}
+	d.strict, _ = m.Bool(toolStrict)
 	return d
 }
 
@@ -142,7 +136,7 @@ func (t *translation) writeTools() error {
 		var r json.Reader
 		r.Reset(t.tools)
 		for a, n := r.Array(), 0; a.Next(); n++ {
-			d := readTool(&r)
+			d := t.readTool(&r)
 			for i := range left {
 				if bytes.Equal(left[i], d.name) {
 					left = append(left[:i], left[i+1:]...)
@@ -173,7 +167,7 @@ func (t *translation) writeGivenTools() error {
 	var r json.Reader
 	r.Reset(t.tools)
 	for a, n := r.Array(), 0; a.Next(); n++ {
-		d := readTool(&r)
+		d := t.readTool(&r)
 		if err := t.writeTool(&d, n); err != nil {
 			return err
 		}
@@ -194,7 +188,7 @@ func (t *translation) writeTool(d *tool, n int) error {
 	w.Name("toolSpec")
 	w.Object()
 	w.Name("name")
-	t.toolName(d.name)
+	t.writeName(d.name)
 	if len(d.description) > 0 {
 		w.Name("description")
 		w.Inside(d.description)
@@ -298,7 +292,7 @@ func (t *translation) writeToolChoice() error {
 	w.Object()
 	if name != nil {
 		w.Name("name")
-		t.toolName(name)
+		t.writeName(name)
 	}
 	w.EndObject()
 	w.EndObject()

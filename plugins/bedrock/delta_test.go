@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+func TestB05_PlainDeltasAreReadByTheirBytes(t *testing.T) {
+	for event, plain := range map[string]bool{
+		string(textEvent): true, string(toolEvent): true, string(thinkingEvent): true, string(spacedEvent): false,
+		`{"contentBlockIndex":0,"delta":{"text":"a\n\"b\ud83d\ude00"}}`:                   true,
+		`{"contentBlockIndex":0,"delta":{"text":""},"p":""}`:                              true,
+		`{"contentBlockIndex":12345,"delta":{"text":"a"}}`:                                true,
+		`{"contentBlockIndex":123456,"delta":{"text":"a"}}`:                               false,
+		`{"contentBlockIndex":01,"delta":{"text":"a"}}`:                                   false,
+		`{"contentBlockIndex":0,"delta":{"text":"a","x":1}}`:                              false,
+		`{"contentBlockIndex":0,"delta":{"text":"a"},"p":"b","x":1}`:                      false,
+		`{"contentBlockIndex":0,"delta":{"text":"a"},"p":1}`:                              false,
+		`{"contentBlockIndex":0,"delta":{"text":"a"},"p": "b"}`:                           false,
+		`{"contentBlockIndex":0,"delta":{"text":"a"}} `:                                   false,
+		`{"contentBlockIndex":0,"delta":{"reasoningContent":{"signature":"a"}}}`:          false,
+		`{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":"a","signature":1}}}`: false,
+	} {
+		var r json.Reader
+		var d delta
+		if got := d.readPlain(&r, []byte(event)); got != plain {
+			t.Errorf("%s: read by its bytes: %v", event, got)
+		}
+	}
+}
+
+// FuzzDelta compares both ways to read a delta: what is read by its bytes must be what its members say.
+func FuzzDelta(f *testing.F) {
+	for _, v := range vectorsNamed(f) {
+		if v.ContentType == eventStream {
+			for _, line := range script(f, v.Answer) {
+				if data, ok := strings.CutPrefix(line, "0 contentBlockDelta "); ok {
+					f.Add([]byte(data))
+				}
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r json.Reader
+		var plain, whole delta
+		if !plain.readPlain(&r, data) {
+			return
+		}
+		r.Reset(data)
+		whole.read(&r)
+		if err := r.End(); err != nil {
+			t.Fatalf("%q is read by its bytes: %v", data, err)
+		}
+		if !cmp.Equal(plain, whole, cmp.AllowUnexported(delta{}), cmp.Comparer(bytes.Equal)) {
+			t.Fatalf("%q is %+v by its bytes, %+v by its members", data, plain, whole)
+		}
+	})
+}
