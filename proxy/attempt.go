@@ -30,7 +30,7 @@ const (
 func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	x.target, x.provider = t, x.gen.providers[t.Provider]
 	x.record.Provider, x.record.Target = t.Provider, t.Model
-	x.began, x.settled, x.bodyEnd = x.server.now(), false, false
+	x.began, x.settled, x.framed, x.bodyEnd = x.server.now(), false, false, false
 	x.written = x.began
 	x.resetAttempt()
 	t.Stats.Begin()
@@ -121,7 +121,8 @@ func (x *exchange) send(ctx context.Context) error {
 	return nil
 }
 
-// begin reads the answer as far as the client's first bytes need it.
+// begin reads the answer as far as the client's first bytes need it. It may be called again where the head of the
+// client's stream went out while nothing had come.
 func (x *exchange) begin(ctx context.Context) error {
 	if x.response == nil {
 		if !x.machine.Complete() && x.machine.Failed() == nil {
@@ -137,10 +138,10 @@ func (x *exchange) begin(ctx context.Context) error {
 		first, err = x.response.Next()
 	}
 	if errors.Is(err, errCommit) {
-		// Not a byte of the body so far: it can only be a stream that is slow to begin.
+		// Not a byte of the body so far: the pump goes on from here.
 		return err
 	}
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		return chat.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's answer is empty.")
 	}
 	if err != nil {
@@ -156,6 +157,15 @@ func (x *exchange) begin(ctx context.Context) error {
 	}
 	x.framer.reset(framing)
 	x.framer.feed(first)
+	x.framed = true
+	return x.advance(ctx)
+}
+
+// read goes on with a streamed answer whose head has been sent.
+func (x *exchange) read(ctx context.Context) error {
+	if !x.framed {
+		return x.begin(ctx)
+	}
 	return x.advance(ctx)
 }
 
@@ -260,7 +270,7 @@ func (x *exchange) advance(ctx context.Context) error {
 				x.record.FirstEvent = x.server.now().Sub(x.began)
 			}
 			x.framer.feed(p)
-		case errors.Is(err, io.EOF):
+		case err == io.EOF: // itself: a body that was cut off has it for its cause
 			if err := x.end(ctx); err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/route"
 	"github.com/sluice-gateway/sluice/proxy/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // exchange is one chat completion in flight: a request, the attempts at its targets, and the answer.
@@ -38,6 +39,7 @@ type exchange struct {
 	provider *provider
 	response *upstream.Response
 	native   bool // the host reads the answer
+	framed   bool // the answer's first bytes have come, and the framer knows how they are framed
 	bodyEnd  bool // the answer's body has ended cleanly
 	began    time.Time
 	settled  bool // the target's statistics know the outcome
@@ -214,6 +216,7 @@ func (x *exchange) finish() {
 	x.attempt.Reset()
 	x.batch.Reset()
 	x.reader.Reset(dialect.Options{})
+	x.framer.reset(abi.FramingSSE)
 	x.server.works.Put(x.work)
 	x.work = nil
 	if x.gen != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
 )
 
 // pump is the body of a streamed answer. fasthttp calls WriteTo after it has flushed the head; each Write becomes one
@@ -45,11 +47,20 @@ func (p *pump) WriteTo(w io.Writer) (n int64, err error) {
 			x.machine.Take()
 			x.written = x.server.now()
 		}
-		if x.machine.Complete() || x.machine.Failed() != nil {
+		failed := x.machine.Failed()
+		if failed != nil && n == 0 {
+			// The machine takes it for an answer that has not begun, and keeps the failure for a status.
+			m, err := w.Write(chat.AppendErrorFrame(nil, failed))
+			if n = int64(m); err != nil {
+				x.departed = true
+				return n, err
+			}
+		}
+		if x.machine.Complete() || failed != nil {
 			x.drain()
 			return n, nil
 		}
-		if err := x.advance(context.Background()); err != nil {
+		if err := x.read(context.Background()); err != nil {
 			if x.departed {
 				return n, err
 			}

@@ -215,6 +215,7 @@ func TestS10_BrokenStreamsAreNeverReportedComplete(t *testing.T) {
 		before string // text that the client got
 	}{
 		{"faults_36/FIN amid the chunks", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"))}, "upstream_stream_truncated", "Hal"},
+		{"faults_36/FIN behind the finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), finish)}, "upstream_stream_truncated", "Hal"},
 		{"faults_37/RST", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.Reset()}, "upstream_stream_truncated", "Hal"},
 		{"faults_38/clean end without a finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.LastChunk()}, "upstream_stream_truncated", "Hal"},
 		{"faults_45/garbage", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: <html>\n\n")}, "upstream_bad_answer", "Hal"},
