@@ -48,7 +48,7 @@ func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
 		switch {
 		case inPieces:
 		case hasArgs:
-			a.ToolArguments(choice, key, abi.EncodingJSON, args)
+			a.ToolArguments(choice, key, abi.EncodingUTF8, p.compact(args))
 		default:
 			a.ToolEnd(choice, key)
 		}
@@ -79,11 +79,34 @@ func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
 	}
 	if !more {
 		if hasArgs && !s.has(written) {
-			a.ToolArguments(choice, s.key, abi.EncodingJSON, args)
+			a.ToolArguments(choice, s.key, abi.EncodingUTF8, p.compact(args))
 		}
 		p.endCall(a, choice)
 	}
 	return nil
+}
+
+// compact is a JSON value without the white space between its tokens, valid until the next piece of arguments. The gateway
+// could do that, too, but would take a member that comes twice for this plugin's mistake: it is the model's, and the
+// client's to judge.
+func (p *progress) compact(value json.Value) []byte {
+	p.text = p.text[:0]
+	quoted := false
+	for i := 0; i < len(value); i++ {
+		c := value[i]
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted && i+1 < len(value):
+			p.text = append(p.text, c)
+			i++
+			c = value[i]
+		case c <= ' ' && !quoted:
+			continue
+		}
+		p.text = append(p.text, c)
+	}
+	return p.text
 }
 
 func badCall() error {

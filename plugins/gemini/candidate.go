@@ -18,7 +18,22 @@ type candidate struct {
 	grounds  json.Value
 	sources  json.Value
 	logprobs json.Value
+
+	// Memory for reading.
+	members, part json.Members
+	reader        json.Reader
 }
+
+const (
+	candidateParts = iota
+	candidateFinish
+	candidateIndex
+	candidateGrounds
+	candidateSources
+	candidateLogprobs
+)
+
+var candidateShape = json.NewShape("content.parts", "finishReason", "index", "groundingMetadata", "citationMetadata", "logprobsResult")
 
 // piece is one part of a candidate's content.
 type piece struct {
@@ -31,60 +46,56 @@ type piece struct {
 	other   []byte // the name of a member that is none of these
 }
 
+const (
+	pieceText = iota
+	pieceThought
+	pieceSeal
+	pieceCall
+	pieceInline
+	pieceFile
+)
+
+var pieceShape = json.NewShape("text", "thought", "thoughtSignature", "functionCall", "inlineData", "fileData")
+
 // keepPieces is how many pieces memory is kept for.
 const keepPieces = 64
 
+// read reads the candidate that r stands at.
 func (c *candidate) read(r *json.Reader) {
 	clear(c.parts)
-	if cap(c.parts) > keepPieces {
+	if c.parts = c.parts[:0]; cap(c.parts) > keepPieces {
 		c.parts = nil
 	}
-	*c = candidate{parts: c.parts[:0]}
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "content":
-			for o := r.Object(); o.Next(); {
-				if string(r.Name()) != "parts" {
-					continue
-				}
-				for l := r.Array(); l.Next(); {
-					c.parts = append(c.parts, piece{})
-					c.parts[len(c.parts)-1].read(r)
-				}
-			}
-		case "finishReason":
-			c.finish = r.Inside()
-		case "index":
-			c.index, _ = r.Int()
-		case "groundingMetadata":
-			c.grounds = r.Raw()
-		case "citationMetadata":
-			c.sources = r.Raw()
-		case "logprobsResult":
-			c.logprobs = r.Raw()
-		}
+	m := &c.members
+	r.Members(m, candidateShape)
+	c.index = 0
+	if m.Has(candidateIndex) {
+		c.index, _ = m.Int(candidateIndex)
+	}
+	c.finish = m.Inside(candidateFinish)
+	c.grounds, c.sources, c.logprobs = m.Raw(candidateGrounds), m.Raw(candidateSources), m.Raw(candidateLogprobs)
+	if !m.Has(candidateParts) {
+		return
+	}
+	c.reader.Reset(m.Raw(candidateParts))
+	for l := c.reader.Array(); l.Next(); {
+		c.reader.Members(&c.part, pieceShape)
+		c.parts = append(c.parts, pieceOf(&c.part))
 	}
 }
 
-func (p *piece) read(r *json.Reader) {
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "text":
-			p.text = r.Inside()
-		case "thought":
-			p.thought, _ = r.Bool()
-		case "thoughtSignature":
-			p.seal = r.Inside()
-		case "functionCall":
-			p.call = r.Raw()
-		case "inlineData":
-			p.inline = r.Raw()
-		case "fileData":
-			p.file = r.Raw()
-		default:
-			p.other = r.Name()
-		}
+func pieceOf(m *json.Members) (p piece) {
+	p.text = m.Inside(pieceText)
+	if m.Seen()&^(1<<pieceText) == 0 && m.Unknown() == 0 {
+		return p
 	}
+	p.thought, _ = m.Bool(pieceThought)
+	p.seal = m.Inside(pieceSeal)
+	p.call, p.inline, p.file = m.Raw(pieceCall), m.Raw(pieceInline), m.Raw(pieceFile)
+	if m.Unknown() > 0 {
+		p.other = m.UnknownName(0)
+	}
+	return p
 }
 
 // say says what the candidate holds.

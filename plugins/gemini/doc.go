@@ -3,7 +3,7 @@
 //
 // request.go reads the client's request once and writes the provider's body from it; contents.go, results.go, parts.go,
 // replay.go, tools.go, schema.go, shape.go, config.go and thinking.go hold the rules for its parts. event.go reads the
-// answer, candidate.go what a candidate says, call.go and partial.go its tool calls, progress.go what one event leaves
+// answer and plain.go the usual event of a stream, candidate.go what a candidate says, call.go and partial.go its tool calls, progress.go what one event leaves
 // for the next, cite.go and logprobs.go what goes with the text; failure.go reads an error and models.go the list of
 // models. options.go has what differs between models and hosts.
 //

@@ -7,15 +7,39 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
+// The members of an event that mean something.
+const (
+	eventCandidates = iota
+	eventFeedback
+	eventError
+	eventModel
+	eventID
+	eventPrompt
+	eventToolPrompt
+	eventAnswered
+	eventThoughts
+	eventCached
+	eventPromptParts
+	eventAnswerParts
+)
+
+var eventShape = json.NewShape("candidates", "promptFeedback", "error", "modelVersion", "responseId",
+	"usageMetadata.promptTokenCount", "usageMetadata.toolUsePromptTokenCount", "usageMetadata.candidatesTokenCount",
+	"usageMetadata.thoughtsTokenCount", "usageMetadata.cachedContentTokenCount",
+	"usageMetadata.promptTokensDetails", "usageMetadata.candidatesTokensDetails")
+
 // Event reads one event of a stream.
 func (p *gemini) Event(a *provider.Answer, e *provider.Event) error {
 	p.progress.begin(a)
 	r := &p.reader
+	if ev, ok := readPlain(r, e.Data); ok {
+		if err := ev.say(a, &p.progress); err != nil {
+			return err
+		}
+		return p.progress.keep()
+	}
 	r.Reset(e.Data)
 	if err := p.read(a, r); err != nil {
-		return err
-	}
-	if err := r.End(); err != nil {
 		return err
 	}
 	return p.progress.keep()
@@ -30,67 +54,55 @@ func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	p.progress.begin(a)
 	r := &p.reader
 	r.Reset(body)
-	list := r.Kind() == json.Array
-	if list {
-		for l := r.Array(); l.Next(); {
-			if err := p.read(a, r); err != nil {
-				return err
-			}
+	if r.Kind() != json.Array {
+		if err := p.read(a, r); err != nil {
+			return err
 		}
-	} else if err := p.read(a, r); err != nil {
-		return err
-	}
-	if err := r.End(); err != nil {
-		return err
-	}
-	if !list {
 		// One document is all there is, whether or not it says why it ended.
 		a.Done()
+		return p.progress.keep()
+	}
+	var list json.Reader
+	list.Reset(body)
+	for l := list.Array(); l.Next(); {
+		r.Reset(list.Raw())
+		if err := p.read(a, r); err != nil {
+			return err
+		}
+	}
+	if err := list.End(); err != nil {
+		return err
 	}
 	return p.progress.keep()
 }
 
-// read reads a chunk of an answer, or all of it.
+// read reads a chunk of an answer, or all of it: the document of r.
 func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
-	var (
-		id, model      []byte
-		feedback, used json.Value
-		failed         json.Value
-		some           bool
-	)
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "candidates":
-			for l := r.Array(); l.Next(); {
-				some = true
-				p.candidate.read(r)
-				if err := p.candidate.say(a, &p.progress); err != nil {
-					return err
-				}
+	m := &p.event
+	r.Members(m, eventShape)
+	if err := r.End(); err != nil {
+		return err
+	}
+	if m.Kind(eventError) == json.Object {
+		return failure(m.Raw(eventError), 0)
+	}
+	some := false
+	if m.Has(eventCandidates) {
+		r.Reset(m.Raw(eventCandidates))
+		for l := r.Array(); l.Next(); {
+			some = true
+			p.candidate.read(r)
+			if err := p.candidate.say(a, &p.progress); err != nil {
+				return err
 			}
-		case "usageMetadata":
-			used = r.Raw()
-		case "modelVersion":
-			model = r.Text()
-		case "responseId":
-			id = r.Text()
-		case "promptFeedback":
-			feedback = r.Raw()
-		case "error":
-			failed = r.Raw()
 		}
 	}
-	if failed.Kind() == json.Object {
-		return failure(failed, 0)
-	}
-	if len(id) > 0 || len(model) > 0 {
+	if id, model := m.Text(eventID), m.Text(eventModel); len(id)+len(model) > 0 {
 		a.Start(fitting(id), fitting(model), format)
 	}
-	if used != nil {
-		usage(a, used, p.progress.ending)
-	}
-	if !some && feedback != nil {
-		refuse(a, feedback)
+	usage(a, m, p.progress.ending)
+	if !some && m.Has(eventFeedback) {
+		refuse(a, m.Raw(eventFeedback))
 	}
 	if p.progress.ending && p.progress.allFinished() {
 		a.DoneAtEnd()
@@ -109,6 +121,7 @@ func refuse(a *provider.Answer, feedback json.Value) {
 		message = append([]byte("The provider blocked the prompt: "), feedback.Get("blockReason").Inside()...)
 	}
 	a.Refusal(0, abi.EncodingEscaped, message)
+	a.Usage(abi.UsageCompletion, 0) // what is said here are no tokens of the model's
 	a.Finish(0, abi.FinishContentFilter, fitting(reason))
 	a.DoneAtEnd()
 }
@@ -116,49 +129,27 @@ func refuse(a *provider.Answer, feedback json.Value) {
 // maxCount bounds a count of tokens. What is above it is no count.
 const maxCount = 1 << 40
 
+// count is a count of tokens, 0 if it is not said.
+func count(m *json.Members, k int) (n int64, said bool) {
+	if !m.Has(k) {
+		return 0, false
+	}
+	n, said = m.Int(k)
+	if n < 0 || n > maxCount {
+		return 0, false
+	}
+	return n, said
+}
+
 // usage reads token counts. They are those of the answer so far, and the latest count. Thoughts are not part of the
 // candidates' count, and what tools of the provider's own put into the prompt is not part of the prompt's; what the cache
 // held is. last says that the counts are the answer's last, of which the parts are worth looking at.
-func usage(a *provider.Answer, v json.Value, last bool) {
-	var (
-		r                        json.Reader
-		prompt, tools            int64
-		candidates, thoughts     int64
-		prompted, answered       bool
-		thought, cached          bool
-		cache                    int64
-		promptParts, answerParts json.Value
-	)
-	r.Reset(v)
-	count := func() (int64, bool) {
-		n, ok := r.Int()
-		return n, ok && n >= 0 && n <= maxCount
-	}
-	add := func(n *int64, said *bool) {
-		if m, ok := count(); ok {
-			*n, *said = m, true
-		}
-	}
-	var unused bool
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "promptTokenCount":
-			add(&prompt, &prompted)
-		case "toolUsePromptTokenCount":
-			add(&tools, &unused)
-		case "candidatesTokenCount":
-			add(&candidates, &answered)
-		case "thoughtsTokenCount":
-			add(&thoughts, &thought)
-		case "cachedContentTokenCount":
-			add(&cache, &cached)
-		case "promptTokensDetails":
-			promptParts = r.Raw()
-		case "candidatesTokensDetails":
-			answerParts = r.Raw()
-		}
-	}
+func usage(a *provider.Answer, m *json.Members, last bool) {
+	prompt, prompted := count(m, eventPrompt)
+	candidates, answered := count(m, eventAnswered)
+	thoughts, thought := count(m, eventThoughts)
 	if prompted {
+		tools, _ := count(m, eventToolPrompt)
 		a.Usage(abi.UsagePrompt, prompt+tools)
 	}
 	// A count of zero is left out, so that beside a prompt's count no other is zero tokens.
@@ -168,12 +159,12 @@ func usage(a *provider.Answer, v json.Value, last bool) {
 	if thought {
 		a.Usage(abi.UsageReasoning, thoughts)
 	}
-	if cached {
-		a.Usage(abi.UsageCached, cache)
+	if cached, said := count(m, eventCached); said {
+		a.Usage(abi.UsageCached, cached)
 	}
 	if last {
-		sound(a, abi.UsageAudioIn, promptParts)
-		sound(a, abi.UsageAudioOut, answerParts)
+		sound(a, abi.UsageAudioIn, m.Raw(eventPromptParts))
+		sound(a, abi.UsageAudioOut, m.Raw(eventAnswerParts))
 	}
 }
 

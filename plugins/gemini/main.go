@@ -20,6 +20,7 @@ type gemini struct {
 	settings  options
 	t         translation
 	reader    json.Reader
+	event     json.Members
 	candidate candidate
 	progress  progress
 }

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+var suite = plugintest.Suite{
+	Package: ".",
+	Use: plugintest.Use{
+		Paths: []string{
+			"/v1beta/models", "/v1beta/models/*:generateContent", "/v1beta/models/*:streamGenerateContent",
+			"/v1/projects/*/locations/*/publishers/*/models/*:generateContent",
+			"/v1/projects/*/locations/*/publishers/*/models/*:streamGenerateContent",
+		},
+	},
+}
+
+func TestVectors(t *testing.T) { suite.Test(t) }
+
+func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
+
+// forms calls f with the plugin in every form.
+func forms(t *testing.T, settings string, f func(t *testing.T, b *plugin.Binding)) {
+	s := suite
+	s.Use.Settings = settings
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		b := s.Bind(t, h, form)
+		t.Run(form.String(), func(t *testing.T) { f(t, b) })
+	}
+}

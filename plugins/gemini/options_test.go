@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+func TestConfigureRefusesBadOptions(t *testing.T) {
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		p := suite.Load(t, h, form)
+		for settings, want := range map[string]string{
+			`{"temperature":1}`:                         "unknown option temperature",
+			`{"api":"studio"}`:                          "option api",
+			`{"api":"vertex"}`:                          "needs the options project and location",
+			`{"api":"vertex","project":"p"}`:            "needs the options project and location",
+			`{"project":""}`:                            "option project",
+			`{"location":1}`:                            "option location",
+			`{"publisher":""}`:                          "option publisher",
+			`{"thinking":"effort"}`:                     "option thinking",
+			`{"levels":[]}`:                             "option levels",
+			`{"levels":["low","extreme"]}`:              "option levels",
+			`{"levels":"low"}`:                          "option levels",
+			`{"always_thinking":"yes"}`:                 "option always_thinking",
+			`{"schema":"native"}`:                       "option schema",
+			`{"signatures":true}`:                       "option signatures",
+			`{"allow_file_uri":1}`:                      "option allow_file_uri",
+			`{"stream_arguments":"on"}`:                 "option stream_arguments",
+			`{"safety_settings":{"HARM_CATEGORY":"x"}}`: "option safety_settings",
+		} {
+			t.Run(form.String()+"/"+settings, func(t *testing.T) {
+				_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)})
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want one that says %s", err, want)
+				}
+			})
+		}
+		t.Run(form.String()+"/every option", func(t *testing.T) {
+			const settings = `{"api":"vertex","project":"p","location":"global","publisher":"google","thinking":"level","levels":["low","high"],` +
+				`"always_thinking":false,"schema":"openapi","signatures":"optional","allow_file_uri":true,"stream_arguments":true,"safety_settings":[]}`
+			if _, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A target's options lie over the provider's, member by member.
+func TestOptionsOfTheTargetCount(t *testing.T) {
+	forms(t, `{"thinking":"level","levels":["low"]}`, func(t *testing.T, b *plugin.Binding) {
+		v := plugintest.Vector{
+			Target: "m", Status: 200, Options: []byte(`{"levels":["high"]}`),
+			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"low"}`),
+		}
+		if r := v.Run(b, false); !strings.Contains(r.Request, `"thinkingConfig":{"thinkingLevel":"HIGH",`) {
+			t.Errorf("the request is %s", r.Request)
+		}
+	})
+}
+
+func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
+	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"schema":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
+		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
+			t.Errorf("%s%s", r.Request, r.Answer)
+		}
+	})
+}
+
+// What a model's name says of it, where the options do not.
+func TestModelsByTheirNames(t *testing.T) {
+	for name, want := range map[string]struct {
+		generation int
+		byLevel    answer
+		always     answer
+	}{
+		"gemini-2.5-flash":         {2, no, no},
+		"gemini-2.5-pro":           {2, no, yes},
+		"gemini-1.5-flash":         {1, no, no},
+		"gemini-3-flash-preview":   {3, yes, no},
+		"gemini-3.1-pro-preview":   {3, yes, yes},
+		"gemini-12-flash":          {12, yes, no},
+		"gemini-flash-latest":      {0, no, no},
+		"tuned-on-gemini-3":        {3, yes, no},
+		"my-model":                 {0, no, no},
+		"gemini-99999999999999999": {999, yes, no},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o options
+			o.settle([]byte(name))
+			if n := generation([]byte(name)); n != want.generation || o.byLevel != want.byLevel || o.sealed != want.byLevel || o.alwaysThinking != want.always {
+				t.Errorf("generation %d, %+v", n, o)
+			}
+		})
+	}
+}

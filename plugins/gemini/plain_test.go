@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// The events of a recorded stream are read by their bytes, all but the last one, which says more.
+func TestRecordedEventsAreReadByTheirBytes(t *testing.T) {
+	body, err := os.ReadFile("testdata/vectors/G14-G18-recorded-gemini3-stream-thinking/answer.sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r json.Reader
+	thoughts, texts, others := 0, 0, 0
+	for line := range strings.Lines(string(body)) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !ok {
+			continue
+		}
+		switch ev, ok := readPlain(&r, []byte(data)); {
+		case !ok:
+			others++
+		case ev.thought:
+			thoughts++
+		default:
+			texts++
+		}
+	}
+	if thoughts != 3 || texts != 25 || others != 1 {
+		t.Errorf("%d thoughts and %d texts are read by their bytes, %d events are not", thoughts, texts, others)
+	}
+}
+
+func TestEventsThatAreNotPlain(t *testing.T) {
+	plain := string(streamEvents["text"])
+	var r json.Reader
+	if _, ok := readPlain(&r, []byte(plain)); !ok {
+		t.Fatal("the event itself is not plain")
+	}
+	for name, change := range map[string][2]string{
+		"another layout":        {`{"candidates": `, `{"candidates":`},
+		"a broken string":       {`logical`, "\x01"},
+		"a string without end":  {`would"}]`, `would}]`},
+		"another candidate":     {`"index": 0`, `"index": 1`},
+		"an end":                {`"index": 0`, `"finishReason": "STOP","index": 0`},
+		"a leading zero":        {`"promptTokenCount": 44`, `"promptTokenCount": 044`},
+		"no number":             {`"promptTokenCount": 44`, `"promptTokenCount": null`},
+		"a fraction":            {`"candidatesTokenCount": 44`, `"candidatesTokenCount": 44.5`},
+		"an endless number":     {`"candidatesTokenCount": 44`, `"candidatesTokenCount": 4444444444444`},
+		"another modality":      {`"TEXT"`, `"IMAGE"`},
+		"two modalities":        {`44}]`, `40},{"modality": "AUDIO","tokenCount": 4}]`},
+		"thoughts not counted":  {`"thoughtsTokenCount": 902`, `"thoughtsTokenCount": -1`},
+		"another tier":          {`"standard"`, `"flex"`},
+		"an odd model":          {`gemini-3`, `gemini 3`},
+		"an endless model":      {`gemini-3`, strings.Repeat("x", 300)},
+		"an endless id":         {`eb-`, strings.Repeat("x", 300)},
+		"something behind it":   {`ya-As"}`, `ya-As"} `},
+		"something more":        {`ya-As"}`, `ya-As","more": 1}`},
+		"cut in the middle":     {plain[len(plain)/2:], ""},
+		"cut in the first part": {plain[20:], ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := strings.Replace(plain, change[0], change[1], 1)
+			if changed == plain {
+				t.Fatal("nothing is changed")
+			}
+			if ev, ok := readPlain(&r, []byte(changed)); ok {
+				t.Errorf("it is read as %+v: %s", ev, changed)
+			}
+		})
+	}
+}
