@@ -68,7 +68,8 @@ var steady = []struct {
 	re *regexp.Regexp
 	to string
 }{
-	{regexp.MustCompile(`(?m)^(Loading plugin|Plugin) .*\n`), ""}, // how fast the machine is
+	{regexp.MustCompile(`(?m)^(Loading plugin|Plugin) .*\n`), ""},     // how fast the machine is
+	{regexp.MustCompile(`(?m)^\S+ +provider +built in +no .*\n`), ""}, // what else is built in
 	{regexp.MustCompile(`sk-sluice-[A-Za-z0-9_-]{43}`), "KEY"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "SHA256"},
 	{regexp.MustCompile(`\d\.\d MB`), "N.N MB"},
@@ -122,5 +123,17 @@ func TestCommandLines(t *testing.T) {
 				write(t, file, []byte(s.String()))
 			}
 		})
+	}
+}
+
+func TestTheConfigurationThatShipsIsValid(t *testing.T) {
+	for _, args := range [][]string{{"check"}, {"models"}, {"plugin", "list"}} {
+		got := run(t, binary(t, true), "../..", nil, args)
+		for _, r := range steady {
+			got.stderr = r.re.ReplaceAllString(got.stderr, r.to)
+		}
+		if got.exit != 0 || got.stderr != "" || !strings.Contains(got.stdout, "demo") && !strings.Contains(got.stdout, "gateway.toml is valid: 1 key, ") {
+			t.Errorf("sluice %v: %+v", args, got)
+		}
 	}
 }

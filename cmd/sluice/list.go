@@ -21,7 +21,7 @@ func modelsCommand(o *options) *cobra.Command {
 		Use:   "models",
 		Short: "List the models that can be used",
 		Long: "List the configured models that can be used, and those that providers with list_models have. Prices are in US\n" +
-			"dollars for a million tokens.",
+			"dollars for a million tokens; what is not known is left out.",
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := o.load("")
@@ -50,8 +50,11 @@ func modelsCommand(o *options) *cobra.Command {
 				if m.MaxTokens > 0 {
 					most = fmt.Sprint(m.MaxTokens)
 				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%g\t%g\t%s\t%s\t%s\n", m.ID, m.DisplayName, m.OwnedBy, m.Pricing.Input, m.Pricing.Output,
-					most, thinking, strings.Join(to, ", "))
+				input, output := "", ""
+				if m.Pricing.Known {
+					input, output = fmt.Sprint(m.Pricing.Input), fmt.Sprint(m.Pricing.Output)
+				}
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.DisplayName, m.OwnedBy, input, output, most, thinking, strings.Join(to, ", "))
 			}
 			return t.Flush()
 		},
