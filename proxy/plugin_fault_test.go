@@ -53,7 +53,7 @@ func hostileProvider(name, url string, models ...string) string {
 plugin   = "hostile"
 base_url = %q
 auth     = { header = "x-api-key", secret = "sk-upstream-hostile-canary" }
-timeout  = { idle = "10s" }
+timeout  = { idle = "10m" }
 paths    = ["/v1/chat"]
 headers  = ["x-allowed"]
 `, name, url)
@@ -186,6 +186,9 @@ func TestHostilePlugins(t *testing.T) {
 	}
 
 	close(proceed)
+	if err := own.SetReadDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+		t.Fatal(err)
+	}
 	stream := begun[strings.Index(begun, "\r\n\r\n")+4:] + own.readUntil("0\r\n\r\n")
 	if got := steady(unchunked(t, stream)); got != ownStream {
 		t.Errorf("the plugin's own healthy stream is\n%s\nwant\n%s", got, ownStream)
@@ -247,11 +250,13 @@ func unchunked(t *testing.T, s string) string {
 
 // neighbours are clients that ask the demo for one stream after the other, all of which must be the same.
 type neighbours struct {
-	want  string
-	stop  chan struct{}
-	wg    sync.WaitGroup
+	want string
+	stop chan struct{}
+	wg   sync.WaitGroup
+
 	mu    sync.Mutex
 	count int
+	busy  int // times that a slow machine had no instance free in time
 	errs  []string
 }
 
@@ -268,25 +273,37 @@ func startNeighbours(t *testing.T, g *proxytest.Gateway, clients int) *neighbour
 	return n
 }
 
-// run asks until it is stopped, and once more.
+// run asks until it is stopped, and once more. Who is told that the gateway is overloaded asks again, as clients do:
+// on a machine with other things to do, twenty clients and a plugin that takes all that it may can be too much for the
+// second that a request waits.
 func (n *neighbours) run(g *proxytest.Gateway) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.Patience}
 	defer client.CloseIdleConnections()
-	for last := false; !last; {
+	served := time.Now()
+	for last := false; ; {
 		select {
 		case <-n.stop:
 			last = true
 		default:
 		}
-		began := time.Now()
 		status, body, err := post(client, g, proxytest.Key, askOf("demo", true))
 		n.mu.Lock()
-		n.count++
-		if err != nil || status != 200 || steady(body) != n.want {
-			n.errs = append(n.errs, fmt.Sprintf("after %v: %d %v %s", time.Since(began), status, err, body))
+		switch {
+		case err == nil && status == 503 && strings.Contains(body, `"code":"gateway_overloaded"`) && time.Since(served) < proxytest.Patience:
+			n.busy++
+			n.mu.Unlock()
+			continue
+		case err != nil || status != 200 || steady(body) != n.want:
+			n.errs = append(n.errs, fmt.Sprintf("%d %v %s", status, err, body))
 			last = true
+		default:
+			n.count++
+			served = time.Now()
 		}
 		n.mu.Unlock()
+		if last {
+			return
+		}
 	}
 }
 
@@ -311,11 +328,11 @@ func (n *neighbours) wait(t *testing.T) {
 	t.Helper()
 	close(n.stop)
 	n.wg.Wait()
-	t.Logf("%d streams of neighbours", n.count)
+	t.Logf("%d streams of neighbours, %d refused for the machine is slow", n.count, n.busy)
 	for _, e := range n.errs {
 		t.Error("a neighbour's stream, ", e)
 	}
-	if n.count < 2 {
-		t.Error("no neighbour had a stream meanwhile")
+	if n.count < 100 {
+		t.Errorf("only %d streams of neighbours", n.count)
 	}
 }

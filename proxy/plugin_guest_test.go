@@ -238,7 +238,9 @@ func TestPluginsThatAreRefusedAtStart(t *testing.T) {
 		})
 	}
 	t.Run("all are named", func(t *testing.T) {
-		text := table("good", honest) + use("good")
+		good := smallest("sluice_abi_v1")
+		export(good, abi.ExportRequest, 2, w.I32Const(0))
+		text := table("good", good.Bytes()) + use("good")
 		for _, c := range cases[2:] {
 			text += c.table + use(c.name)
 		}
