@@ -41,7 +41,7 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	if digits == 0 || digits > 5 || digits > 1 && rest[0] == '0' {
 		return false
 	}
-	if rest = rest[digits:]; len(rest) < len(inputForm) {
+	if rest = rest[digits:]; len(rest) < len(deltaMiddle)+2 {
 		return false
 	}
 	form, ends := textForm, "}"

@@ -40,8 +40,8 @@ type translation struct {
 
 // memory is what a translation reads into. It is large, and nothing in it needs to be cleared.
 type memory struct {
-	message      message
-	pieces, call json.Members
+	message            message
+	pieces, call, tool json.Members // one for each shape
 }
 
 // Request builds the provider's request.

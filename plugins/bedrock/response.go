@@ -78,13 +78,13 @@ func readBlock(a *provider.Answer, r *json.Reader, index int32, emulated bool) e
 				c.input = json.Value("{}")
 			}
 			if emulated && string(c.kind) != "server_tool_use" {
-				a.Text(0, abi.EncodingJSON, c.input)
+				a.Text(0, abi.EncodingUTF8, compact(c.input))
 				continue
 			}
 			if err := c.begin(a, index); err != nil {
 				return err
 			}
-			a.ToolArguments(0, index, abi.EncodingJSON, c.input)
+			a.ToolArguments(0, index, abi.EncodingUTF8, compact(c.input))
 			a.ToolEnd(0, index)
 		case "reasoningContent":
 			if err := readReasoning(a, r, index); err != nil {
@@ -141,4 +141,36 @@ func readCited(a *provider.Answer, r *json.Reader) {
 			}
 		}
 	}
+}
+
+// compact is a value without white space around its parts. What stands in strings stays as it is, also what no strict reader
+// takes, such as half of a surrogate pair: the arguments of a call are a text, and as good as the model wrote them.
+func compact(v json.Value) []byte {
+	var out []byte // nil while nothing had to go
+	quoted := false
+	for i := 0; i < len(v); i++ {
+		c := v[i]
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\' && i+1 < len(v):
+			if out != nil {
+				out = append(out, c)
+			}
+			i++
+			c = v[i]
+		case !quoted && c <= ' ':
+			if out == nil {
+				out = append(make([]byte, 0, len(v)), v[:i]...)
+			}
+			continue
+		}
+		if out != nil {
+			out = append(out, c)
+		}
+	}
+	if out == nil {
+		return v
+	}
+	return out
 }

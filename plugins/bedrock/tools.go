@@ -97,7 +97,7 @@ var toolShape = json.NewShape("type", "cache_control", "function.name", "functio
 
 // readTool reads the tool at hand.
 func (t *translation) readTool(r *json.Reader) (d tool) {
-	m := &t.call
+	m := &t.tool
 	r.Members(m, toolShape)
 	d = tool{kind: m.Text(toolType), name: m.Inside(toolName), description: m.Inside(toolDescription), parameters: m.Raw(toolParameters)}
 	if d.cache = m.Raw(toolCache); d.cache == nil {
