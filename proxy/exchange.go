@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -157,7 +158,7 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 		x.server.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "why", explain)
 	}
 	var last *chat.Error
-	for _, i := range order {
+	for n, i := range order {
 		x.record.Attempts++
 		e := x.try(ctx, &targets[i])
 		if e == nil {
@@ -167,10 +168,24 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 		if x.departed || !e.TryNext {
 			break
 		}
-		x.server.log.Debug("attempt failed", "request", x.record.RequestID, "provider", targets[i].Provider,
-			"target", targets[i].Model, "attempt", x.record.Attempts, "error", e)
+		if n+1 < len(order) {
+			x.passOver(&targets[i], e)
+		}
 	}
 	return last
+}
+
+// passOver writes down why a target was not the one to answer: the line of the request only speaks of the last one. The
+// error's message stays out, as it may be the provider's and repeat the prompt.
+func (x *exchange) passOver(t *route.Target, e *chat.Error) {
+	attrs := []slog.Attr{
+		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
+		slog.String("target", t.Model), slog.Int("attempt", x.record.Attempts), slog.Int("status", e.Status), slog.String("code", e.Code),
+	}
+	if e.Cause != nil {
+		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
+	}
+	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
 }
 
 // finish accounts the exchange, once, on every way out, and gives back what it holds.
@@ -207,7 +222,7 @@ func (x *exchange) finish() {
 	if x.departed {
 		r.Status, r.Code = 499, "client_closed_request"
 	} else if failed != nil && x.committed {
-		r.Code, r.Cause = failed.Code, failed
+		r.Code, r.Cause = failed.Code, failed.Cause
 	}
 	x.server.account.Request(r)
 	x.machine.Reset(chat.MachineOptions{})

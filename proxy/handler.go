@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 
@@ -41,7 +42,10 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}()
 
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
+	refused := checkHead(&ctx.Request.Header)
 	switch {
+	case refused != nil:
+		s.plain(ctx, &r, func() *chat.Error { return refused })
 	case string(path) == pathCompletions:
 		r.Path = pathCompletions
 		if !ctx.IsPost() {
@@ -61,6 +65,38 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	default:
 		s.plain(ctx, &r, func() *chat.Error { return notFound(ctx, path) })
 	}
+}
+
+// checkHead refuses what fasthttp lets pass: a body whose length is said twice, or in another way than by a length or
+// by chunks, which somebody in between may have read otherwise, and expectations that nobody here can meet.
+func checkHead(h *fasthttp.RequestHeader) *chat.Error {
+	for line := range bytes.Lines(h.RawHeaders()) {
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		if len(name) != len("transfer-encoding") || !bytes.EqualFold(name, []byte("transfer-encoding")) {
+			continue
+		}
+		if !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) || hasLength(h.RawHeaders()) {
+			e := chat.Invalid("bad_request", "", "The request's body has no certain length.")
+			e.CloseClient = true
+			return e
+		}
+	}
+	if e := h.Peek(fasthttp.HeaderExpect); len(e) > 0 && !bytes.EqualFold(e, []byte("100-continue")) {
+		e := chat.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
+		e.Status = 417
+		return e
+	}
+	return nil
+}
+
+func hasLength(headers []byte) bool {
+	for line := range bytes.Lines(headers) {
+		name, _, _ := bytes.Cut(line, []byte{':'})
+		if bytes.EqualFold(name, []byte("content-length")) {
+			return true
+		}
+	}
+	return false
 }
 
 // plain runs a handler that answers at once, and accounts its request.
@@ -168,7 +204,8 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *chat.E
 
 // unreadable answers what is not an HTTP request. fasthttp closes the connection behind it.
 func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
-	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remote(ctx), Method: method(ctx), Cause: err}
+	// What the method is, cannot be known of a head that was not read to its end.
+	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remote(ctx), Cause: err}
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
@@ -181,9 +218,17 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
 	}
-	e.Cause = err
+	e.Cause = unquoted(err)
 	s.refuse(ctx, &r, e)
 	s.account.Request(&r)
+}
+
+// unquoted is an error of fasthttp up to the first thing that it quotes: that is the client's, and may be its key.
+func unquoted(err error) error {
+	if text, _, quotes := strings.Cut(err.Error(), `"`); quotes {
+		return errors.New(strings.TrimRight(text, " :"))
+	}
+	return err
 }
 
 func (s *Server) tooLarge() *chat.Error {

@@ -16,8 +16,8 @@ import (
 type Record struct {
 	Began     time.Time
 	RequestID string
-	Method    string
-	Path      string // the route, "/v1/chat/completions", never what a client wrote beyond it
+	Method    string // "" where no head was read
+	Path      string // the route, "/v1/chat/completions", never what a client wrote beyond it; "" for none
 	Remote    string
 	Key       string // name of the client key
 	Status    int    // as the client saw it; 499 where it left before an answer was complete
@@ -56,7 +56,8 @@ func (l *Log) Request(r *Record) {
 	}
 	level := slog.LevelInfo
 	switch {
-	case r.Status >= 500:
+	case r.Status >= 500, r.Status < 400 && r.Code != "":
+		// A stream that broke off has its status behind it.
 		level = slog.LevelError
 	case r.Status >= 400:
 		level = slog.LevelWarn
@@ -66,17 +67,18 @@ func (l *Log) Request(r *Record) {
 	}
 	a := make([]slog.Attr, 0, 24)
 	a = append(a,
-		slog.String("request", r.RequestID),
-		slog.String("method", r.Method),
-		slog.String("path", r.Path),
-		slog.Int("status", r.Status),
-		slog.Duration("took", now().Sub(r.Began)),
-		slog.String("remote", r.Remote))
+		slog.String("request", r.RequestID))
 	text := func(name, v string) {
 		if v != "" {
 			a = append(a, slog.String(name, v))
 		}
 	}
+	text("method", r.Method)
+	text("path", r.Path)
+	a = append(a,
+		slog.Int("status", r.Status),
+		slog.Duration("took", now().Sub(r.Began)),
+		slog.String("remote", r.Remote))
 	number := func(name string, v int64) {
 		if v != 0 {
 			a = append(a, slog.Int64(name, v))

@@ -45,6 +45,32 @@ func TestRequestLine(t *testing.T) {
 	}
 }
 
+func TestRequestLevel(t *testing.T) {
+	for _, c := range []struct {
+		name, code string
+		status     int
+		want       string
+	}{
+		{"an answer", "", 200, "INFO"},
+		{"a stream that broke off", "upstream_stream_truncated", 200, "ERROR"},
+		{"a client's mistake", "invalid_type", 400, "WARN"},
+		{"a client that left", "client_closed_request", 499, "WARN"},
+		{"a provider's failure", "upstream_error", 502, "ERROR"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			l := telemetry.Log{Logger: slog.New(slog.NewTextHandler(&out, nil))}
+			l.Request(&telemetry.Record{Began: time.Now(), RequestID: "r1", Remote: "192.0.2.1", Status: c.status, Code: c.code})
+			if !strings.Contains(out.String(), "level="+c.want+" ") {
+				t.Errorf("want the level %s: %s", c.want, &out)
+			}
+			if strings.Contains(out.String(), `""`) {
+				t.Errorf("a member without a value: %s", &out)
+			}
+		})
+	}
+}
+
 // gate is an output that blocks until it is opened.
 type gate struct {
 	entered chan struct{}
