@@ -63,6 +63,7 @@ type call struct {
 	edits         jsondoc.Edits
 	path          []byte
 	refused       error // why request_path was refused last
+	refusedHeader error // why request_header was
 	headers       []Header
 	own           []byte
 	ownOn         bool // the plugin writes a body of its own
@@ -113,6 +114,7 @@ func (c *call) begin(inv invocation) {
 	c.invocation = inv
 	c.phase = exports[inv.export].phase
 	c.err, c.failure, c.running = nil, nil, -1
+	c.refused, c.refusedHeader = nil, nil
 	c.output = 0
 	c.done, c.stateOn = false, false
 	c.tools, c.unknown = c.tools[:0], c.unknown[:0]
@@ -123,7 +125,7 @@ func (c *call) begin(inv invocation) {
 		c.summary = inv.attempt.Summary.Append(c.summary[:0])
 		c.first = c.summary
 		c.edits.Reset(&inv.attempt.Request.Doc)
-		c.path, c.refused = c.path[:0], nil
+		c.path = c.path[:0]
 		c.headers, c.aliases, c.warnings = c.headers[:0], c.aliases[:0], c.warnings[:0]
 		if c.own = inv.attempt.own[:0]; c.own == nil {
 			c.own = borrowBody()
@@ -131,7 +133,7 @@ func (c *call) begin(inv invocation) {
 		c.ownOn, c.copied = false, 0
 		c.answerOn, c.framing, c.dialect, c.options, c.readerOptions = false, 0, 0, nil, dialect.Options{}
 	case exportList:
-		c.path, c.refused, c.headers = c.path[:0], nil, c.headers[:0]
+		c.path, c.headers = c.path[:0], c.headers[:0]
 	case exportModels:
 		c.models, c.next = nil, nil
 	case exportChoose:

@@ -118,6 +118,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	}
 	lower := strings.ToLower(string(name))
 	if !c.binding.headers[lower] {
+		c.refusedHeader = errHeaderRule
 		return abi.StatusRefused
 	}
 	for i := range c.headers {
@@ -238,6 +239,7 @@ func (c *call) Warn(kind abi.WarnKind, member []byte) {
 
 var (
 	errNoRequest  = errors.New("neither a request nor an answer")
+	errHeaderRule = errors.New("the header is not one of the provider's headers")
 	errTwoAnswers = errors.New("both a request and an answer")
 	errNoDone     = errors.New("an answer without done(0)")
 )

@@ -128,7 +128,15 @@ func (in *instance) run(inv invocation) *CallError {
 	case err != nil:
 		return in.name(failure(inv.export.String(), err))
 	case status != 0:
-		return in.name(&CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)})
+		e := &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
+		// A plugin gives up where the host refuses it something. Why, only the host can say.
+		switch {
+		case c.refused != nil && len(c.path) == 0:
+			e.Reason += ": " + c.refused.Error()
+		case c.refusedHeader != nil:
+			e.Reason += ": " + c.refusedHeader.Error()
+		}
+		return in.name(e)
 	}
 	return nil
 }

@@ -156,6 +156,31 @@ func TestRequestBreaksTheContract(t *testing.T) {
 	}
 }
 
+// TestGivingUpAfterARefusal is about what plugins do that are written with the SDK: they fail where the host refuses
+// something, and only the host knows what was wrong.
+func TestGivingUpAfterARefusal(t *testing.T) {
+	tests := []struct {
+		name    string
+		request func(h abi.Host)
+		text    string
+	}{
+		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, "failed: status 1: the path is not one of the provider's paths"},
+		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, "failed: status 1: the header is not one of the provider's headers"},
+		{"a path, and then another one", func(h abi.Host) { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")) }, "failed: status 1"},
+		{"nothing", func(abi.Host) {}, "failed: status 1"},
+	}
+	request := tests[0].request
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 { request(h); return 1 }},
+		plugin.BindingConfig{Paths: []string{"/v1"}, Headers: []string{"X-Ok"}})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			request = tt.request
+			e := wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
+			want(t, "error", e.Error(), "plugin native: binding binding: provider_request: "+tt.text)
+		})
+	}
+}
+
 func TestRequestHeaders(t *testing.T) {
 	tests := []struct {
 		name, value string
