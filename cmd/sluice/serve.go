@@ -109,7 +109,7 @@ var errSecondSignal = errors.New("requests in flight were cut off at the second 
 func shutdown(gateway *proxy.Server, patience time.Duration, signals chan os.Signal, log *slog.Logger) error {
 	hurried, hurry := context.WithCancelCause(context.Background())
 	defer hurry(nil)
-	ctx, cancel := context.WithTimeout(hurried, patience)
+	ctx, cancel := context.WithTimeoutCause(hurried, patience, fmt.Errorf("they took longer than the shutdown_timeout of %s", patience))
 	defer cancel()
 	go func() {
 		select {
