@@ -40,7 +40,11 @@ const tooLong = "exceeds the maximum number of tokens"
 // errorOf is the error in a body: that of an object, or of the first object of a list.
 func errorOf(body json.Value) json.Value {
 	if body.Kind() == json.Array {
-		body = element(body, []byte("0"))
+		var r json.Reader
+		r.Reset(body)
+		for l := r.Array(); l.Next(); {
+			return json.Value(r.Raw()).Get("error")
+		}
 	}
 	return body.Get("error")
 }

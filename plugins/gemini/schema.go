@@ -14,7 +14,8 @@ import (
 
 // Bounds of one reduced schema. References that refer to each other can stand for far more than was sent.
 const (
-	maxNodes  = 4096
+	maxNodes  = 4096 // and one more for so many bytes:
+	nodeBytes = 16
 	maxLevels = 64
 
 	// The result may have growth times the size of the schema and base bytes more, and so many times more may be read.
@@ -27,13 +28,13 @@ const (
 type reducer struct {
 	w     *json.Writer
 	root  json.Value
-	nodes int
-	limit int                   // of the bytes that are written
-	read  int                   // bytes that were read
-	found map[string]json.Value // what references stand for
-	refs  [][]byte              // references that are being written out, outermost first
-	lost  bool                  // something that limits values was left out
-	wrong string                // why the schema cannot be reduced, or ""
+	nodes int                              // that are left
+	limit int                              // of the bytes that are written
+	read  int                              // bytes that were read
+	found map[string]map[string]json.Value // what pointers lead into
+	refs  [][]byte                         // references that are being written out, outermost first
+	lost  bool                             // something that limits values was left out
+	wrong string                           // why the schema cannot be reduced, or ""
 }
 
 // writeReduced writes a schema in the provider's form. param is what the client calls it.
@@ -41,7 +42,7 @@ func (t *translation) writeReduced(schema json.Value, param string) error {
 	// The result is put together on the side: what is written out of a reference counts as the plugin's own words, not as
 	// a copy of the client's.
 	t.scratch.Reset()
-	c := reducer{w: &t.scratch, root: schema, limit: growth*len(schema) + base}
+	c := reducer{w: &t.scratch, root: schema, nodes: maxNodes + len(schema)/nodeBytes, limit: growth*len(schema) + base}
 	c.write(schema, true, 0)
 	switch {
 	case c.wrong != "":
@@ -73,11 +74,11 @@ func (c *reducer) fail(why string) {
 // write writes a schema. root says that it is one of parameters or of an answer, which is an object unless it says
 // something else.
 func (c *reducer) write(schema json.Value, root bool, level int) {
-	c.nodes++
+	c.nodes--
 	switch {
 	case c.wrong != "":
 		return
-	case c.nodes > maxNodes || level > maxLevels || len(c.w.Buf) > c.limit:
+	case c.nodes < 0 || level > maxLevels || len(c.w.Buf) > c.limit:
 		c.fail("The schema is larger than this provider takes when its references are written out.")
 		return
 	}
@@ -102,7 +103,7 @@ func (c *reducer) write(schema json.Value, root bool, level int) {
 // add adds what a schema says to a shape, with what it refers to and what else it must be.
 func (c *reducer) add(s *shape, schema json.Value, level int) {
 	c.read += len(schema)
-	if c.nodes++; c.nodes > maxNodes || level > maxLevels || c.read > readings*c.limit {
+	if c.nodes--; c.nodes < 0 || level > maxLevels || c.read > readings*c.limit {
 		c.fail("The schema is larger than this provider takes when its references are written out.")
 		return
 	}
@@ -198,52 +199,52 @@ func (c *reducer) refer(s *shape, ref []byte, level int) {
 
 // resolve finds what a reference within the document stands for: "#" and a JSON pointer (RFC 6901).
 func (c *reducer) resolve(ref []byte) (json.Value, bool) {
-	if known, ok := c.found[string(ref)]; ok {
-		return known, true
-	}
-	c.read += len(c.root)
 	pointer, ok := bytes.CutPrefix(ref, []byte{'#'})
 	if !ok || len(pointer) > 0 && pointer[0] != '/' {
 		return nil, false
 	}
 	at := c.root
-	for len(pointer) > 0 {
-		var token []byte
-		token, pointer, ok = bytes.Cut(pointer[1:], []byte{'/'})
-		if ok {
-			// The slash begins the next token.
-			pointer = append([]byte{'/'}, pointer...)
+	for from := 0; from < len(pointer); {
+		to := len(pointer)
+		if i := bytes.IndexByte(pointer[from+1:], '/'); i >= 0 {
+			to = from + 1 + i
 		}
-		token = bytes.ReplaceAll(token, []byte("~1"), []byte("/"))
+		token := bytes.ReplaceAll(pointer[from+1:to], []byte("~1"), []byte("/"))
 		token = bytes.ReplaceAll(token, []byte("~0"), []byte("~"))
-		if at = element(at, token); !at.Exists() {
+		if at = c.inside(pointer[:from], at)[string(token)]; at == nil {
 			return nil, false
 		}
+		from = to
 	}
-	if c.found == nil {
-		c.found = make(map[string]json.Value)
-	}
-	c.found[string(ref)] = at
 	return at, true
 }
 
-// element is the member of an object, or the element of an array, that a token of a pointer names.
-func element(v json.Value, token []byte) json.Value {
-	if v.Kind() != json.Array {
-		return v.Get(string(token))
+// inside is what an object or a list holds, by names and by indexes. What has been looked into once is remembered by its
+// pointer: most references lead into one and the same object.
+func (c *reducer) inside(pointer []byte, v json.Value) map[string]json.Value {
+	if known, ok := c.found[string(pointer)]; ok {
+		return known
 	}
-	n, ok := json.Value(token).Int()
-	if !ok {
+	if c.read += len(v); c.read > readings*c.limit {
 		return nil
 	}
+	held := make(map[string]json.Value)
 	var r json.Reader
 	r.Reset(v)
-	for a := r.Array(); a.Next(); n-- {
-		if n == 0 {
-			return r.Raw()
+	if v.Kind() == json.Array {
+		for a, n := r.Array(), 0; a.Next(); n++ {
+			held[number(n)] = r.Raw()
+		}
+	} else {
+		for o := r.Object(); o.Next(); {
+			held[string(r.Name())] = r.Raw()
 		}
 	}
-	return nil
+	if c.found == nil {
+		c.found = make(map[string]map[string]json.Value)
+	}
+	c.found[string(pointer)] = held
+	return held
 }
 
 // first is the value that was there, else the one that has come.
