@@ -150,6 +150,11 @@ func TestB02_RecordedStreams(t *testing.T) {
 	}
 }
 
+// small is the length of a recording that is tried at every place; a longer one is tried at one in some.
+const small = 1500
+
+func stride(body []byte) int { return 1 + len(body)/small*4 }
+
 func TestB02_CutAtEveryPlace(t *testing.T) {
 	for name, body := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +163,7 @@ func TestB02_CutAtEveryPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 			var d eventstream.Decoder
-			for cut := range len(body) + 1 {
+			for cut := 0; cut <= len(body); cut += stride(body) {
 				d.Reset()
 				got, err := read(&d, body[:cut], body[cut:])
 				if err != nil || !cmp.Equal(want, got) {
@@ -220,6 +225,8 @@ func TestB02_TruncatedBody(t *testing.T) {
 				n, boundary := between[end]
 				if boundary {
 					events = n
+				} else if end%stride(body) != 0 {
+					continue
 				}
 				var d eventstream.Decoder
 				got, err := read(&d, body[:end])
