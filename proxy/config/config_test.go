@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	bundled = []string{"openai", "anthropic", "demo", "router"}
+	bundled = []string{"openai", "anthropic", "demo", "router", "gemini", "bedrock", "cohere"}
 	today   = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 )
 

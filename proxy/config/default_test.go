@@ -46,7 +46,8 @@ func TestDefaultFileWorksWithNothingSet(t *testing.T) {
 	if !slices.Equal(providers, []string{"demo"}) || !slices.Equal(models, []string{"demo", "demo-split", "auto"}) || !slices.Equal(plugins, []string{"demo", "router"}) {
 		t.Errorf("on: providers %v, models %v, plugins %v", providers, models, plugins)
 	}
-	for name, want := range map[string]string{"openai": "OPENAI_API_KEY is not set", "anthropic": "ANTHROPIC_API_KEY is not set", "ollama": "OLLAMA_BASE_URL is not set"} {
+	for name, want := range map[string]string{"openai": "OPENAI_API_KEY is not set", "anthropic": "ANTHROPIC_API_KEY is not set", "ollama": "OLLAMA_BASE_URL is not set",
+		"gemini": "GEMINI_API_KEY is not set", "bedrock": "AWS_BEARER_TOKEN_BEDROCK is not set", "cohere": "COHERE_API_KEY is not set"} {
 		if got := c.Provider(name).Off; got != want {
 			t.Errorf("%s is off: %q, want %q", name, got, want)
 		}
@@ -61,7 +62,8 @@ func TestDefaultFileWorksWithNothingSet(t *testing.T) {
 
 func TestDefaultFileWithEveryVariable(t *testing.T) {
 	c := load(t, "SLUICE_LISTEN=127.0.0.1:9999", "SLUICE_KEY=sk-mine", "OPENAI_API_KEY=sk-o", "ANTHROPIC_API_KEY=sk-a",
-		"OPENAI_BASE_URL=http://127.0.0.1:1234/v1", "ANTHROPIC_BASE_URL=http://127.0.0.1:1235", "OLLAMA_BASE_URL=http://localhost:11434/v1")
+		"OPENAI_BASE_URL=http://127.0.0.1:1234/v1", "ANTHROPIC_BASE_URL=http://127.0.0.1:1235", "OLLAMA_BASE_URL=http://localhost:11434/v1",
+		"GEMINI_API_KEY=g", "AWS_BEARER_TOKEN_BEDROCK=b", "AWS_REGION=eu-central-1", "COHERE_API_KEY=c")
 	providers, models, _ := on(c)
 	if len(providers) != len(c.Providers) || len(models) != len(c.Models) {
 		t.Errorf("on: providers %v, models %v", providers, models)
@@ -71,6 +73,9 @@ func TestDefaultFileWithEveryVariable(t *testing.T) {
 		if p.BaseURL != want || !p.AllowPrivate || !p.ListModels.Enabled {
 			t.Errorf("%s: %+v", name, p)
 		}
+	}
+	if got, want := c.Provider("bedrock").BaseURL, "https://bedrock-runtime.eu-central-1.amazonaws.com"; got != want {
+		t.Errorf("bedrock at %s, want %s", got, want)
 	}
 	if c.Server.Listen != "127.0.0.1:9999" || c.Keys[0].Secret.Reveal() != "sk-mine" {
 		t.Errorf("listens at %s", c.Server.Listen)

@@ -197,6 +197,7 @@ func TestErrorsHavePositionKeyAndReason(t *testing.T) {
 func TestBaseURLs(t *testing.T) {
 	tests := []struct{ url, want string }{
 		{"api.example", "must begin with https:// or http://"},
+		{"127.0.0.1:11434/v1", "must begin with https:// or http://"},
 		{"ftp://api.example", "must begin with https:// or http://"},
 		{"https://", "has no valid host"},
 		{"https://a_b.-x/", "has no valid host"},

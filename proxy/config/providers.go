@@ -116,6 +116,8 @@ func (l *loader) baseURL(t *table, p *Provider, standard string, needed bool) {
 func checkBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
+	case !strings.Contains(s, "://"):
+		return nil, rule("must begin with https:// or http://")
 	case err != nil || checkPrintable(s) != nil || strings.Contains(s, `\`):
 		return nil, rule("is no URL")
 	case u.Scheme != "https" && u.Scheme != "http":
