@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -15,12 +17,19 @@ type listener struct {
 	net.Listener
 	writeTimeout time.Duration
 	open         *connections
+	max          int           // connections at a time
+	full         func() []byte // what those beyond max are told
+	log          *slog.Logger
 	once         sync.Once
+	closed       chan struct{}
 }
 
 // Close closes the listener; it may be closed by fasthttp and by Shutdown.
 func (l *listener) Close() (err error) {
-	l.once.Do(func() { err = l.Listener.Close() })
+	l.once.Do(func() {
+		close(l.closed)
+		err = l.Listener.Close()
+	})
 	return err
 }
 
@@ -33,13 +42,18 @@ type connections struct {
 	none chan struct{} // closed when the last one has gone; nil until end
 }
 
-func (o *connections) add(c *clientConn) {
+// add is false where there are max connections already.
+func (o *connections) add(c *clientConn, max int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.all) >= max {
+		return false
+	}
 	if o.all == nil {
 		o.all = make(map[*clientConn]struct{})
 	}
 	o.all[c] = struct{}{}
+	return true
 }
 
 func (o *connections) remove(c *clientConn) {
@@ -49,8 +63,14 @@ func (o *connections) remove(c *clientConn) {
 		return
 	}
 	delete(o.all, c)
+	o.tell()
+}
+
+// tell closes none, once, where there is no connection. o.mu is held.
+func (o *connections) tell() {
 	if o.none != nil && len(o.all) == 0 {
 		close(o.none)
+		o.none = nil
 	}
 }
 
@@ -60,9 +80,7 @@ func (o *connections) end(ctx context.Context) {
 	none := make(chan struct{})
 	o.mu.Lock()
 	o.none = none
-	if len(o.all) == 0 {
-		close(none)
-	}
+	o.tell()
 	for c := range o.all {
 		// It wakes a read that waits for a request; the next one is ended by Read.
 		_ = c.SetReadDeadline(time.Unix(1, 0))
@@ -81,18 +99,52 @@ func (o *connections) end(ctx context.Context) {
 	}
 }
 
+// Accept returns the next connection within the limit.
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
+	for {
+		c, err := l.accept()
+		if err != nil {
+			return nil, err
+		}
+		cc := &clientConn{Conn: c, timeout: l.writeTimeout, open: l.open}
+		if !l.open.add(cc, l.max) {
+			// It fits into the memory of the socket, so that nobody waits here. A client that does not get it sees
+			// the connection closed, which is all the rest of what it says.
+			_, _ = cc.Write(l.full())
+			_ = c.Close()
+			continue
+		}
+		if sc, ok := c.(syscall.Conn); ok {
+			// A connection without a descriptor is one in memory: its client is there until a write fails.
+			cc.raw, _ = sc.SyscallConn()
+		}
+		return cc, nil
 	}
-	cc := &clientConn{Conn: c, timeout: l.writeTimeout, open: l.open}
-	l.open.add(cc)
-	if sc, ok := c.(syscall.Conn); ok {
-		// A connection without a descriptor is one in memory: its client is there until a write fails.
-		cc.raw, _ = sc.SyscallConn()
+}
+
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// accept waits out what passes by itself, as a process's being out of descriptors does. fasthttp takes it for the end
+// of the listener.
+func (l *listener) accept() (net.Conn, error) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		c, err := l.Listener.Accept()
+		var passing interface{ Temporary() bool }
+		if err == nil || !errors.As(err, &passing) || !passing.Temporary() {
+			return c, err
+		}
+		l.log.Warn("accept connections", "error", err, "pause", pause)
+		t := time.NewTimer(pause)
+		select {
+		case <-l.closed:
+			t.Stop()
+			return nil, net.ErrClosed
+		case <-t.C:
+		}
 	}
-	return cc, nil
 }
 
 // clientConn is a client's connection. Its reads belong to fasthttp. Writes come from fasthttp and, for heartbeats and

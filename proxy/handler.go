@@ -67,19 +67,27 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// checkHead refuses what fasthttp lets pass: a body whose length is said twice, or in another way than by a length or
-// by chunks, which somebody in between may have read otherwise, and expectations that nobody here can meet.
+// checkHead refuses what fasthttp lets pass: a line that goes on in the next one, and a body whose length is said twice,
+// or in another way than by a length or by chunks, all of which somebody in between may have read otherwise; and
+// expectations that nobody here can meet.
 func checkHead(h *fasthttp.RequestHeader) *chat.Error {
+	coded, sized, certain := false, false, true
 	for line := range bytes.Lines(h.RawHeaders()) {
 		name, value, _ := bytes.Cut(line, []byte{':'})
-		if len(name) != len("transfer-encoding") || !bytes.EqualFold(name, []byte("transfer-encoding")) {
-			continue
+		switch {
+		case line[0] == ' ' || line[0] == '\t':
+			certain = false
+		case bytes.EqualFold(name, []byte("transfer-encoding")):
+			coded = true
+			certain = certain && bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked"))
+		case bytes.EqualFold(name, []byte("content-length")):
+			sized = true
 		}
-		if !bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked")) || hasLength(h.RawHeaders()) {
-			e := chat.Invalid("bad_request", "", "The request's body has no certain length.")
-			e.CloseClient = true
-			return e
-		}
+	}
+	if !certain || coded && sized {
+		e := chat.Invalid("bad_request", "", "The request's header can be read in more than one way.")
+		e.CloseClient = true
+		return e
 	}
 	if e := h.Peek(fasthttp.HeaderExpect); len(e) > 0 && !bytes.EqualFold(e, []byte("100-continue")) {
 		e := chat.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
@@ -87,16 +95,6 @@ func checkHead(h *fasthttp.RequestHeader) *chat.Error {
 		return e
 	}
 	return nil
-}
-
-func hasLength(headers []byte) bool {
-	for line := range bytes.Lines(headers) {
-		name, _, _ := bytes.Cut(line, []byte{':'})
-		if bytes.EqualFold(name, []byte("content-length")) {
-			return true
-		}
-	}
-	return false
 }
 
 // plain runs a handler that answers at once, and accounts its request.

@@ -30,6 +30,10 @@ const (
 	// cutGrace is how long streams that were cut at the end of a shutdown get to write their error frames.
 	cutGrace = 2 * time.Second
 
+	// spareWorkers is how many more goroutines than connections there may be: one that has closed its connection takes
+	// a moment to end. So it is the listener that finds the limit, and its answer that the client gets.
+	spareWorkers = 64
+
 	// keepBody is how large a buffer may be to be kept for another request.
 	keepBody = 256 << 10
 )
@@ -103,7 +107,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		ErrorHandler:                 s.unreadable,
 		ExpectHandler:                s.expect,
 		Logger:                       quiet{s.log},
-		Concurrency:                  cfg.Server.MaxConns,
+		Concurrency:                  cfg.Server.MaxConns + spareWorkers,
 		ReadBufferSize:               readBuffer,
 		ReadTimeout:                  cfg.Server.ReadTimeout,
 		IdleTimeout:                  cfg.Server.IdleTimeout,
@@ -132,7 +136,10 @@ func (o *Options) plugins() plugin.Options {
 // Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
 // that came first.
 func (s *Server) Serve(ln net.Listener) error {
-	l := &listener{Listener: ln, writeTimeout: s.writeTimeout, open: &s.clients}
+	l := &listener{
+		Listener: ln, writeTimeout: s.writeTimeout, open: &s.clients, max: s.http.Concurrency - spareWorkers, full: s.full,
+		log: s.log, closed: make(chan struct{}),
+	}
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -244,6 +251,15 @@ func (s *Server) shutdownError() *chat.Error {
 	}
 }
 
+// full is the answer to a connection beyond the limit, of which no request is read.
+func (s *Server) full() []byte {
+	body := chat.AppendErrorBody(nil, &chat.Error{
+		Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", Message: "The gateway has all the connections that it takes.",
+	})
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"X-Request-Id: %s\r\nRetry-After: 1\r\nRetry-After-Ms: 1000\r\nConnection: close\r\n\r\n%s", len(body), newRequestID(), body)
+}
+
 // panicked counts a panic of the host. The stack goes to the log, never the panic's value, which may hold anything.
 func (s *Server) panicked(request string, value any, stack []byte) {
 	s.panics.Add(1)
@@ -292,6 +308,11 @@ func (b *buffers) put(p []byte) {
 type quiet struct{ log *slog.Logger }
 
 func (q quiet) Printf(format string, args ...any) {
+	for i, a := range args {
+		if err, ok := a.(error); ok {
+			args[i] = unquoted(err)
+		}
+	}
 	q.log.Debug("connection", "text", fmt.Sprintf(format, args...))
 }
 

@@ -1,0 +1,26 @@
+package proxy
+
+import (
+	"net"
+	"testing"
+)
+
+// TestAConnectionAcceptedWhileTheLastOneEnds is about one that Accept had returned, and not yet counted, when a shutdown
+// found no connection open.
+func TestAConnectionAcceptedWhileTheLastOneEnds(t *testing.T) {
+	var open connections
+	open.end(t.Context())
+	client, server := net.Pipe()
+	defer client.Close()
+	late := &clientConn{Conn: server, open: &open}
+	if !open.add(late, 1) {
+		t.Fatal("no room for the only connection")
+	}
+	if n, err := late.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("it takes a request: %d, %v", n, err)
+	}
+	// That there is no connection left has been said, and cannot be said again.
+	if err := late.Close(); err != nil {
+		t.Error(err)
+	}
+}
