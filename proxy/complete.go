@@ -88,7 +88,9 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]route.Target, *chat.Error
 	x.record.Stream = x.stream
 	m, ok := x.gen.catalog.Model(context.Background(), x.request.Model)
 	if !ok || !key.Allows(x.request.Model) {
-		return nil, noModel(x.request.Model)
+		e := noModel(x.request.Model)
+		e.Cause = x.gen.without(x.request.Model, ok)
+		return nil, e
 	}
 	x.model, x.record.Model = m, m.ID
 	if e := x.request.CheckModel(m.MaxTokens, m.Thinking); e != nil {

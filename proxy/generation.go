@@ -36,6 +36,20 @@ type generation struct {
 	done chan struct{} // closed when everything is
 }
 
+// without says for the log why a client gets no model of this id: there is one that its key may not use, or none that
+// could be used. An id that only the client knows is not repeated.
+func (g *generation) without(id string, there bool) error {
+	if there {
+		return errors.New("the key may not use the model")
+	}
+	for i := range g.config.Models {
+		if m := &g.config.Models[i]; m.ID == id {
+			return fmt.Errorf("the model is off: %s", m.Off)
+		}
+	}
+	return errors.New("no such model")
+}
+
 // chooser is a router plugin.
 type chooser struct{ binding *plugin.Binding }
 

@@ -99,6 +99,9 @@ func TestListThatFailsDoesNotTakeTheOthersDown(t *testing.T) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	line := g.Log.Await(t, "msg", "list models", "provider", "openai", "level", "WARN")
+	if want := "GET " + openai.URL() + "/models answered 401: "; !strings.Contains(line["error"], want) {
+		t.Errorf("the log says %q and not %q", line["error"], want)
+	}
 	if strings.Contains(line["error"], "canary") {
 		t.Errorf("the log holds the credential: %v", line)
 	}

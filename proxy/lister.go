@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/catalog"
-	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
 )
 
@@ -66,11 +65,13 @@ func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalo
 		body = p.redact(body)
 	}
 	page, err := p.binding.Models(ctx, status, func(name []byte) []byte { return response.Header(string(name)) }, body)
-	if err != nil {
+	switch {
+	case status >= 300 && err != nil:
+		return nil, "", fmt.Errorf("GET %s%s answered %d: %w", l.gen.config.Provider(p.name).BaseURL, out.Path, status, err)
+	case status >= 300:
+		return nil, "", fmt.Errorf("GET %s%s answered %d", l.gen.config.Provider(p.name).BaseURL, out.Path, status)
+	case err != nil:
 		return nil, "", err
-	}
-	if status >= 300 {
-		return nil, "", chat.Fail(0, "", "", fmt.Sprintf("the provider answered %d", status))
 	}
 	listed := make([]catalog.Listed, 0, len(page.Models))
 	for _, raw := range page.Models {

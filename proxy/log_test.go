@@ -48,3 +48,30 @@ func TestLogHoldsNoWordsOfProviders(t *testing.T) {
 		})
 	}
 }
+
+// TestLogSaysWhyThereIsNoModel has the causes of the error that is the same for clients whatever its cause.
+func TestLogSaysWhyThereIsNoModel(t *testing.T) {
+	g := proxytest.Start(t, configuration("", "")+`
+[providers.idle]
+plugin   = "openai"
+base_url = "https://idle.example"
+enabled  = false
+
+[[models]]
+id      = "idle"
+targets = [{ provider = "idle" }]
+`)
+	for _, c := range []struct{ name, model, key, cause string }{
+		{"unknown", "nobody", proxytest.Key, "no such model"},
+		{"off", "idle", proxytest.Key, "the model is off: provider idle is off: enabled is false"},
+		{"of others", "vendor/model-with/slashes", "sk-narrow-0123456789", "the key may not use the model"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := g.Do(t, "POST", "/v1/chat/completions", `{"model":"`+c.model+`","messages":[{"role":"user","content":"x"}]}`, "Authorization: Bearer "+c.key)
+			wantError(t, r, 404, "invalid_request_error", "model_not_found", "")
+			if line := g.Log.Request(t, r.RequestID()); line["cause"] != c.cause {
+				t.Errorf("cause %q, want %q", line["cause"], c.cause)
+			}
+		})
+	}
+}
