@@ -15,6 +15,13 @@
 // passes, too. Waiting for a free connection, dialling and the TLS handshake do not tick; they are bounded by
 // themselves, and the Watcher is asked once before a request is sent on a connection that took long to get.
 //
+// # Credentials
+//
+// A credential that is a text is put into the request as it is. One that has to be obtained, the keys for a signature of
+// AWS or a token of Google, is kept by a renewed: it is at hand without a lock, is obtained anew before it ends, once for
+// everybody, by a goroutine that Close waits for, over connections of its own. What was obtained is told to the Redactor
+// before it is sent. A request waits for it at most as long as it may wait for a connection.
+//
 // # One reading of an answer
 //
 // The head of an answer is read by fasthttp's parser, but only after a scan of our own has refused every head that two
