@@ -22,4 +22,6 @@ func FS() fs.FS {
 }
 
 // Names is the plugins that ship, whether or not this binary was built with them.
-func Names() []string { return []string{"anthropic", "bedrock", "cohere", "demo", "gemini", "ollama", "openai", "router"} }
+func Names() []string {
+	return []string{"anthropic", "bedrock", "cohere", "demo", "gemini", "ollama", "openai", "router"}
+}
