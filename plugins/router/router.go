@@ -36,7 +36,10 @@ const (
 
 var names = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest"}
 
-var errStrategy = errors.New("settings: strategy is none of weighted, priority, least-latency, cheapest")
+var (
+	errStrategy = errors.New("settings: strategy is none of weighted, priority, least-latency, cheapest")
+	errUnknown  = errors.New("settings: a member is unknown; the only one is strategy")
+)
 
 func parse(settings json.Value) (strategy, error) {
 	v := settings.Get("strategy")
@@ -51,7 +54,19 @@ func parse(settings json.Value) (strategy, error) {
 	return 0, errStrategy
 }
 
+// check refuses settings that would not do what they are meant for: a member that is misspelt leaves the default.
 func check(settings json.Value) error {
+	var r json.Reader
+	r.Reset(settings)
+	for o := r.Object(); o.Next(); {
+		if string(r.Name()) != "strategy" {
+			return errUnknown
+		}
+		r.Skip()
+	}
+	if err := r.End(); err != nil {
+		return err
+	}
 	_, err := parse(settings)
 	return err
 }

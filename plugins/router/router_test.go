@@ -185,6 +185,21 @@ func TestUnknownStrategyIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+func TestUnknownMemberIsRefusedAtOnce(t *testing.T) {
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		p := suite.Load(t, h, form)
+		for settings, ok := range map[string]bool{
+			`{}`: true, `{"strategy":"cheapest"}`: true, `{"stratgy":"cheapest"}`: false, `{"strategy":"cheapest","weights":{}}`: false,
+		} {
+			_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "router", Settings: []byte(settings)})
+			if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "a member is unknown; the only one is strategy") {
+				t.Errorf("%v, %s: error %v", form, settings, err)
+			}
+		}
+	}
+}
+
 func BenchmarkChoose(b *testing.B) {
 	p := suite.Load(b, plugintest.Host(b), plugintest.Module)
 	for _, n := range []int{2, 10} {
