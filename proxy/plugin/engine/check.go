@@ -36,7 +36,7 @@ func check(info *fuel.Info, provided map[string]map[string]Signature, memoryPage
 			exportInitialize, x.Kind, signatureOf(x.Type), Signature{})
 	}
 	if _, command := exports[exportStart]; command && !ok {
-		return fmt.Errorf("exports %q and not %q: it is a program, build it as a library (reactor)", exportStart, exportInitialize)
+		return fmt.Errorf("exports %q and not %q: it is a program, build it as a library (a reactor; of Go, with -buildmode=c-shared)", exportStart, exportInitialize)
 	}
 	return nil
 }
