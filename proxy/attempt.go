@@ -30,6 +30,7 @@ const (
 func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	x.target, x.provider = t, x.gen.providers[t.Provider]
 	x.record.Provider, x.record.Target = t.Provider, t.Model
+	x.record.UpstreamID, x.record.FirstEvent = "", 0
 	x.began, x.settled, x.framed, x.bodyEnd = x.server.now(), false, false, false
 	x.written = x.began
 	x.resetAttempt()
@@ -53,13 +54,10 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 
 	e := x.describe(clientError(err))
 	now := x.server.now()
-	switch {
-	case x.departed:
+	if x.departed {
 		x.settle(route.Neither, now)
-	case e.TryNext:
-		x.settle(route.Failed, now)
-	default:
-		x.settle(route.Neither, now)
+	} else {
+		x.settle(outcome(e), now)
 	}
 	if x.response != nil {
 		x.response.Close()

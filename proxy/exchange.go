@@ -164,7 +164,10 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 		if e == nil {
 			return nil
 		}
-		last = e
+		if last == nil || !unsupported(e) {
+			// That one target cannot do what another could have done does not make the request a wrong one.
+			last = e
+		}
 		if x.departed || !e.TryNext {
 			break
 		}
@@ -174,6 +177,17 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 	}
 	return last
 }
+
+// outcome is what an error says of the target that it came from.
+func outcome(e *chat.Error) route.Outcome {
+	if e.TryNext && !unsupported(e) {
+		return route.Failed
+	}
+	return route.Neither
+}
+
+// unsupported tells a request that is too much for a target from a target that failed.
+func unsupported(e *chat.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }
 
 // passOver writes down why a target was not the one to answer: the line of the request only speaks of the last one. The
 // error's message stays out, as it may be the provider's and repeat the prompt.
@@ -202,12 +216,15 @@ func (x *exchange) finish() {
 	failed := x.machine.Failed()
 	switch {
 	case x.target == nil:
-	case x.departed, failed != nil && !failed.TryNext:
+	case x.departed:
 		x.settle(route.Neither, now)
 	case failed != nil:
-		x.settle(route.Failed, now)
-	default:
+		x.settle(outcome(failed), now)
+	case x.machine.Complete():
 		x.settle(route.Answered, now)
+	default:
+		// Only a panic ends an answer in any other way.
+		x.settle(route.Neither, now)
 	}
 	r := &x.record
 	r.Complete = x.machine.Complete() && !x.departed

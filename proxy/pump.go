@@ -2,7 +2,7 @@ package proxy
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"runtime/debug"
 
@@ -19,13 +19,17 @@ func (p *pump) SupportsBodyWriteTo() bool { return true }
 // Read is never called, since SupportsBodyWriteTo says so.
 func (p *pump) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
+// errPanic says nothing of the panic's value, which may hold anything.
+var errPanic = errors.New("panic in a stream")
+
 // WriteTo writes the stream to its end. An error makes fasthttp close the connection without the end of the body.
 func (p *pump) WriteTo(w io.Writer) (n int64, err error) {
 	x := p.x
 	defer func() {
 		if r := recover(); r != nil {
 			x.server.panicked(x.record.RequestID, r, debug.Stack())
-			err = fmt.Errorf("panic: %v", r)
+			x.machine.Fail(&chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed."})
+			err = errPanic
 		}
 		x.record.Bytes = n
 		if err != nil && x.departed {

@@ -45,7 +45,7 @@ type Options struct {
 	Log     *slog.Logger // nil: nothing is logged
 	// CacheDir is where compiled plugins are kept between starts; Config.Server.CacheDir comes first. "": nowhere.
 	CacheDir string
-	// PluginLog lets plugins write to Log, at debug level.
+	// PluginLog lets plugins write to Log.
 	PluginLog bool
 	// Loading is called when a plugin begins to be loaded, which may take seconds where it is not in CacheDir, and what
 	// it returns when that has ended. Plugins are loaded in parallel. nil: nobody is told.
@@ -102,6 +102,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, host.Close())
 	}
 	s.current.Store(g)
+	// An idle connection holds the memory of its last bodies. The limit is one of the process.
+	fasthttp.SetBodySizePoolLimit(keepBody, keepBody)
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.unreadable,
