@@ -259,7 +259,7 @@ func TestReadmeNamesTheErrors(t *testing.T) {
 		}
 	}
 	known := map[string]bool{}
-	for _, dir := range []string{"../proxy", "../proxy/access", "../proxy/chat", "../proxy/plugin"} {
+	for _, dir := range []string{"../proxy", "../proxy/access", "../proxy/chat", "../proxy/chat/dialect", "../proxy/plugin"} {
 		for _, name := range literals(t, dir) {
 			known[name] = true
 		}
