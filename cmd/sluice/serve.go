@@ -54,7 +54,7 @@ func serveCommand(o *options) *cobra.Command {
 	}
 	c.Flags().StringVarP(&s.listen, "listen", "l", "", "`address` to listen on, in place of the configuration's")
 	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print nothing but the log")
-	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "let plugins write to the log (at level debug)")
+	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "let plugins write to the log, each line at the level that it says")
 	return c
 }
 
