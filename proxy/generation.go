@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"crypto/sha256"
@@ -33,7 +34,8 @@ type generation struct {
 
 	// refs counts the requests in flight, and one for being current.
 	refs atomic.Int64
-	done chan struct{} // closed when everything is
+	done chan struct{}   // closed when everything is
+	open *sync.WaitGroup // of all generations that are not
 }
 
 // without says for the log why a client gets no model of this id: there is one that its key may not use, or none that
@@ -100,6 +102,7 @@ func (g *generation) close() {
 		g.plugins.Release()
 	}
 	close(g.done)
+	g.open.Done()
 }
 
 // NoPluginError says that a bundled plugin was not built into the binary.
@@ -122,7 +125,8 @@ func (e *BuildError) Unwrap() error { return e.Err }
 // build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
 // nothing remains.
 func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
-	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{})}
+	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{}), open: &s.generations}
+	g.open.Add(1)
 	g.refs.Store(1)
 	if err := s.fill(ctx, g, old); err != nil {
 		g.close()

@@ -64,7 +64,9 @@ type Server struct {
 
 	current   atomic.Pointer[generation]
 	reloading sync.Mutex // one Reload at a time
-	bundled   fs.FS
+
+	generations sync.WaitGroup // that are not closed; Reload adds to it while it holds one
+	bundled     fs.FS
 
 	machines sync.Pool // *chat.Machine
 	requests sync.Pool // *chat.Request
@@ -188,8 +190,9 @@ func (s *Server) Close() {
 		s.stop()
 		if g := s.current.Swap(nil); g != nil {
 			g.release()
-			<-g.done
 		}
+		// Also of those that a Reload has replaced: what they run is part of the engine.
+		s.generations.Wait()
 		if err := s.plugins.Close(); err != nil {
 			s.log.Warn("close plugin engine", "error", err)
 		}

@@ -1,0 +1,38 @@
+package proxy
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// TestCloseWaitsForTheGenerationsBefore: what they hold is plugins, and the engine behind those is closed last.
+func TestCloseWaitsForTheGenerationsBefore(t *testing.T) {
+	cfg, err := config.Parse("gateway.toml", []byte("[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(t.Context(), Options{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := s.acquire() // as a request does that is in flight
+	if err := s.Reload(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	last := s.current.Load()
+	go func() {
+		<-last.done
+		for s.current.Load() != nil {
+			runtime.Gosched()
+		}
+		old.release()
+	}()
+	s.Close()
+	select {
+	case <-old.done:
+	default:
+		t.Error("closed while a generation was in use")
+	}
+}
