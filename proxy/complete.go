@@ -167,6 +167,9 @@ func (x *exchange) appendSummary(dst []byte) []byte {
 	return s.Append(dst)
 }
 
+// maxWarnings is how long x-gateway-warning may be about: some clients take no more than 8 KiB of headers.
+const maxWarnings = 1 << 10
+
 // describeRoute says in the response's head what was chosen and what became of the request on its way.
 func (x *exchange) describeRoute(h *fasthttp.ResponseHeader) {
 	set := func(name, value string) {
@@ -185,8 +188,14 @@ func (x *exchange) describeRoute(h *fasthttp.ResponseHeader) {
 		return
 	}
 	var w []string
-	for _, warning := range x.attempt.Warnings {
-		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
+	size := 0
+	for i, warning := range x.attempt.Warnings {
+		words := warningWords[warning.Kind] + " " + warning.Member
+		if size += len(words) + len(", "); size > maxWarnings {
+			w = append(w, strconv.Itoa(len(x.attempt.Warnings)-i)+" more")
+			break
+		}
+		w = append(w, words)
 	}
 	set("x-gateway-warning", strings.Join(w, ", "))
 }

@@ -103,3 +103,20 @@ func TestS19_IdleConnectionsHoldNoBodies(t *testing.T) {
 		t.Errorf("%d idle connections hold %d bytes", clients, more)
 	}
 }
+
+// TestWarningsFitIntoAHead, of which some clients take no more than 8 KiB.
+func TestWarningsFitIntoAHead(t *testing.T) {
+	const message = `{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`
+	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", message)})
+	g := proxytest.Start(t, configuration("", anthropic.URL()))
+	var b strings.Builder
+	b.WriteString(`{"model":"claude","messages":[{"role":"user","content":"x"}]`)
+	for i := range 60 {
+		fmt.Fprintf(&b, `,"x%d_%s":1`, i, strings.Repeat("y", 200))
+	}
+	r := g.Chat(t, b.String()+"}")
+	warning := r.Header.Get("X-Gateway-Warning")
+	if r.Status != 200 || !strings.HasPrefix(warning, "dropped x0_") || len(warning) > 2<<10 || !strings.HasSuffix(warning, " more") {
+		t.Errorf("%d, %d bytes of warnings: %.300s", r.Status, len(warning), warning)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -41,6 +42,9 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		}
 	}()
 
+	// fasthttp holds an answer back while the client's next request is there to be read, and that one may take minutes.
+	// It does not where the handler has set a deadline; the deadlines that count are those of clientConn.
+	_ = ctx.SetWriteDeadline(time.Time{})
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	refused := checkHead(&ctx.Request.Header)
 	switch {
