@@ -114,7 +114,7 @@ func (x *exchange) send(ctx context.Context) error {
 		return err
 	}
 	x.response = response
-	x.record.UpstreamID = upstreamID(response)
+	x.record.UpstreamID = string(x.provider.redact([]byte(upstreamID(response))))
 	x.attempt.ResponseHeader = func(name []byte) []byte { return response.Header(string(name)) }
 	return nil
 }

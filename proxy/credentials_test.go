@@ -105,7 +105,7 @@ func reflecting(status int) upstreamtest.Step {
 		said := r.Path
 		for name, values := range r.Header {
 			for _, v := range values {
-				headers = append(headers, "X-Echo: "+v, name+": "+v)
+				headers = append(headers, "X-Echo: "+v, "X-Request-Id: "+v, name+": "+v)
 				said += " " + name + ": " + v
 			}
 		}
@@ -130,11 +130,11 @@ func TestI10_NoGuestHoldsACredential(t *testing.T) {
 	kinds := credentials(t)
 	needle := masked(secret)
 	prompt := strings.Repeat("and so on ", 800)
-	answer := []upstreamtest.Step{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: "+prompt+"\n\n", "data: end\n\n"), upstreamtest.LastChunk()}
+	answer := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: "+prompt+"\n\n", "data: end\n\n"), upstreamtest.LastChunk()}
 	toml := "[server]\nheartbeat = \"0s\"\nmax_body = \"4MiB\"\n" + proxytest.Keys + fmt.Sprintf("[[keys]]\nname = \"other\"\nsecret = %q\n", "sk-"+secret+"-client") + guest(t, "thief", "shared")
 	servers := map[string]*upstreamtest.Server{}
 	for kind, auth := range kinds {
-		servers[kind] = upstreamtest.New(t, upstreamtest.Script{answer[0], answer[1], answer[2], answer[3], reflecting(401)})
+		servers[kind] = upstreamtest.New(t, answer, upstreamtest.Script{reflecting(401)})
 		toml += fmt.Sprintf("[providers.%s]\nplugin = \"thief\"\nbase_url = %q\nauth = %s\npaths = [\"/v1/chat\"]\nheaders = [\"x-found\"]\n", kind, servers[kind].URL(), auth)
 		toml += fmt.Sprintf("[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = %[2]q }]\n", kind, needle)
 	}
