@@ -5,12 +5,36 @@ import "math/bits"
 // Members is what Reader.Members found in an object: for each name of the shape the value that the member has. A member
 // that is null is as one that is not there. Slices are ranges of the document unless said otherwise.
 //
-// The zero Members is empty. It is used again and again: it is large, and nothing in it needs to be cleared.
+// The zero Members is empty. It is used again and again: it is large, and nothing in it needs to be cleared. It is best
+// used with one shape only, since it remembers in which order the members stood last time.
 type Members struct {
 	data    []byte
 	seen    uint32
 	fields  [MaxMembers]field
 	unknown []span
+
+	shape *Shape
+	next  [maxIDs]uint8 // by the id of a member: the slot of what stood behind it last time
+
+	// While an object is read: where quick stopped, and the id of the member before.
+	at, last int
+}
+
+// maxIDs is how many ids the members of a shape can have; unknownID is that of a member which the shape does not have.
+const (
+	maxIDs    = 2 * MaxMembers
+	unknownID = maxIDs - 1
+)
+
+var unknownSlot = slot{field: -1, id: unknownID}
+
+// begin makes m one of the shape s.
+func (m *Members) begin(s *Shape) {
+	if s.names > unknownID || s.parent != nil {
+		panic("json: Members with too many names")
+	}
+	m.shape = s
+	clear(m.next[:])
 }
 
 // field is a value that was found.
@@ -92,266 +116,322 @@ var kinds = [256]Kind{'"': String, '{': Object, '[': Array, 't': Bool, 'f': Bool
 // Members reads the object at hand in one go. It returns false, with no members, if the value at hand is not an object
 // or the document is broken in it. Of several members of one name that are not null the last one counts.
 //
-// It does in one piece what a loop over Next does in several calls for each member, and takes a third of the fuel. The
-// labels are those of finish; a member at the depth level is looked up in the shape, whatever lies deeper is skipped.
+// It does in one piece what a loop over Next does in several calls for each member, and takes a fifth of the fuel.
 func (r *Reader) Members(m *Members, s *Shape) bool {
-	if s.names > MaxMembers {
-		panic("json: Members with too many names")
+	if m.shape != s {
+		m.begin(s)
 	}
 	m.seen, m.unknown = 0, m.unknown[:0]
-	if r.state != atValue {
-		return false
-	}
-	data, i, d := r.data, r.pos, r.depth
-	if uint(i) >= uint(len(data)) || data[i] != '{' {
+	data, i := r.data, r.pos
+	if r.state != atValue || uint(i) >= uint(len(data)) || data[i] != '{' {
 		r.Skip()
 		return false
 	}
 	if len(m.data) != len(data) || &m.data[0] != &data[0] {
 		m.data = data
 	}
-	var (
-		c       byte
-		level   = d // becomes the depth inside of the object
-		object  = true
-		k       = -1 // the field of the member at hand
-		begin   int  // of its value
-		inner   = s  // the shape of its members, if it is an object
-		escaped bool
-		seen    uint32
-	)
-
-value:
-	if uint(i) >= uint(len(data)) {
-		goto broken
+	start, depth := i, r.depth // depth becomes how many objects are open, this one included
+	if uint(i+1) < uint(len(data)) && data[i+1] == '"' && depth < MaxDepth {
+		i, depth, m.last = i+1, depth+1, 0
+	} else if s, i, m.last, depth = r.openObject(s, i, 0, depth); s == nil {
+		return m.finish(r, start, i, depth)
 	}
-	c = data[i]
-	if c == '"' {
+	for {
+		at, sl := m.quick(s, data, i)
+		i = m.at
+		if at == atBehind && s.parent == nil && uint(i) < uint(len(data)) && data[i] == '}' {
+			r.value, r.pos, r.state = start, i+1, atNext
+			r.depth = depth - 1
+			return true
+		}
+		if at == atMember {
+			if sl, i = r.memberName(m, s, i); sl == nil {
+				return m.finish(r, start, -1, 0)
+			}
+			at = atMemberValue
+		}
+		if at == atMemberValue {
+			begin, end, kind, escaped := r.memberValue(i, depth, sl.inner)
+			if end < 0 {
+				return m.finish(r, start, -1, 0)
+			}
+			if i = end; begin == end {
+				if s, i, m.last, depth = r.openObject(sl.inner, i, sl.id+1, depth); s == nil {
+					return m.finish(r, start, i, depth)
+				}
+				continue
+			}
+			if k := sl.field; k >= 0 && kind != Null {
+				m.fields[uint(k)%MaxMembers] = field{uint32(begin), uint32(i), kind, escaped}
+				m.seen |= 1 << (uint(k) % MaxMembers)
+			}
+			m.last = sl.id
+		}
+		if s, i, m.last, depth = r.behindValue(s, i, m.last, depth); s == nil {
+			return m.finish(r, start, i, depth)
+		}
+	}
+}
+
+// finish ends Members behind the object, where i is not negative.
+func (m *Members) finish(r *Reader, start, i, depth int) bool {
+	if i < 0 {
+		m.seen = 0
+		return false
+	}
+	r.value, r.pos, r.depth, r.state = start, i, depth, atNext
+	return true
+}
+
+// Where quick stops.
+const (
+	atMember      = iota // in front of a member
+	atMemberValue        // in front of the value of a member, whose slot it returns
+	atBehind             // behind a value
+)
+
+// quick reads members whose values are strings without escapes, for as long as there is at most one space between the
+// parts, and stops at m.at before anything else. Objects of one kind have their members in one order mostly, so that it
+// looks first whether the member that came next the last time does so again, which is two comparisons from the quote to
+// the colon.
+//
+// In WebAssembly each jump that is taken goes to the function's beginning and from there to its target, and behind a
+// call every variable is loaded anew. Therefore there are no calls in here, and whatever is rare leaves the loop, which
+// makes the compiler put the rest in one line.
+func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
+	last, seen := m.last, m.seen
+	for i+48 <= len(data) {
+		head := load8(data, i)
+		sl = &s.slots[m.next[uint(last)%maxIDs]]
+		if head&sl.member.headMask != sl.member.head || load8(data, i+sl.member.tailAt&15)&sl.member.tailMask != sl.member.tail {
+			// Any other one that the shape has is found by the two words of its name.
+			if head&0xff != '"' {
+				break
+			}
+			n, tail := 0, uint64(0)
+			head = load8(data, i+1)
+			if w := special(head); w != 0 {
+				n = bits.TrailingZeros64(w) >> 3
+				head &= (w&-w)>>7 - 1
+			} else {
+				w = special(load8(data, i+9))
+				n = 8 + bits.TrailingZeros64(w)>>3&7
+				tail = load8(data, i+1+n-8)
+			}
+			h := (head + tail) * s.factor >> s.shift
+			sl = &s.slots[h]
+			if sl.head != head || sl.tail != tail || sl.size != n || data[i+n+1] != '"' || data[i+n+2] != ':' {
+				break
+			}
+			m.next[uint(last)%maxIDs] = uint8(h)
+		}
+		i += sl.member.size
+		i += int(oneSpace[data[i]])
+		if data[i] != '"' {
+			m.at, m.last, m.seen = i, last, seen
+			return atMemberValue, sl
+		}
 		end := i + 1
-		for end+32 <= len(data) {
-			p, w := data[end:end+32:end+32], uint64(0)
-			if w = special(load8(p, 0)); w == 0 {
+		p := data[end : end+24 : end+24]
+		w := special(load8(p, 0))
+		if w == 0 {
+			end += 8
+			if w = special(load8(p, 8)); w == 0 {
 				end += 8
-				if w = special(load8(p, 8)); w == 0 {
-					end += 8
-					if w = special(load8(p, 16)); w == 0 {
-						end += 8
-						if w = special(load8(p, 24)); w == 0 {
+				if w = special(load8(p, 16)); w == 0 {
+					for end += 8; end+32 <= len(data); end += 32 {
+						p := data[end : end+32 : end+32]
+						if w = special(load8(p, 0)); w != 0 {
+							break
+						}
+						if w = special(load8(p, 8)); w != 0 {
 							end += 8
-							continue
+							break
+						}
+						if w = special(load8(p, 16)); w != 0 {
+							end += 16
+							break
+						}
+						if w = special(load8(p, 24)); w != 0 {
+							end += 24
+							break
 						}
 					}
 				}
 			}
-			end += bits.TrailingZeros64(w) >> 3
-			c = data[end]
-			if c == '"' {
-				i = end + 1
-				goto next
-			}
-			if c != '\\' || uint(end+1) >= uint(len(data)) || !shortEscape[data[end+1]] {
-				break
-			}
-			escaped = true
-			end += 2
 		}
-		var e bool
-		if end, e = stringEnd(data, end); end < 0 {
-			goto broken
+		end += bits.TrailingZeros64(w) >> 3 & 7
+		if w == 0 || data[end] != '"' {
+			m.at, m.last, m.seen = i, last, seen
+			return atMemberValue, sl
 		}
-		escaped = escaped || e
-		i = end + 1
-		goto next
+		end++
+		if k := uint(sl.field); k < MaxMembers {
+			f := &m.fields[k]
+			f.start, f.end, f.kind, f.escaped = uint32(i), uint32(end), String, false
+			seen |= 1 << k
+		}
+		i, last = end, sl.id
+		if uint(i+1) >= uint(len(data)) || data[i] != ',' {
+			m.at, m.last, m.seen = i, last, seen
+			return atBehind, nil
+		}
+		i += 1 + int(oneSpace[data[i+1]])
 	}
-	if c == '{' || c == '[' {
-		if d >= MaxDepth {
-			goto broken
+	m.at, m.last, m.seen = i, last, seen
+	return atMember, nil
+}
+
+// oneSpace is how many bytes of white space begin with a byte, one at most.
+var oneSpace = [256]uint8{' ': 1}
+
+// openObject goes from the bracket of an object, whose shape is s, to its first member, or behind it if it has none. It
+// returns what Members goes on with: the shape of the object that it is in then, nil behind the last one, the index, and
+// the member before; a negative index if the document is broken.
+func (r *Reader) openObject(s *Shape, i, last, depth int) (*Shape, int, int, int) {
+	if depth >= MaxDepth {
+		r.fail(i)
+		return nil, -1, 0, 0
+	}
+	i = skipSpace(r.data, i+1)
+	if i < len(r.data) && r.data[i] == '}' {
+		return r.behindValue(s, i, last, depth+1)
+	}
+	return s, i, last, depth + 1
+}
+
+// behindValue goes from behind a value to the next member, through the ends of objects. It returns what openObject does.
+func (r *Reader) behindValue(s *Shape, i, last, depth int) (*Shape, int, int, int) {
+	data := r.data
+	for {
+		i = skipSpace(data, i)
+		if i >= len(data) {
+			break
 		}
-		word, bit := &r.objects[uint(d)>>6], uint64(1)<<(uint(d)&63)
-		if c == '[' {
-			object = false
-			*word &^= bit
-			d++
-			i++
-			goto open
+		c := data[i]
+		if c == ',' {
+			// A bracket cannot follow: the name of a member is expected where this returns.
+			return s, i + 1, last, depth
 		}
-		object = true
-		*word |= bit
-		if inner != nil && d == level {
-			s, inner = inner, nil
-			level++
+		if c != '}' {
+			break
 		}
-		d++
 		i++
-		goto open
+		depth--
+		last = s.id
+		if s = s.parent; s == nil {
+			return nil, i, last, depth
+		}
 	}
-	{
+	r.fail(i)
+	return nil, -1, 0, 0
+}
+
+// memberName reads the beginning of a member that is not the expected one, from the white space in front of its name to
+// that in front of its value. It returns the member's slot in s and where the value begins, nil if the document is broken.
+func (r *Reader) memberName(m *Members, s *Shape, i int) (*slot, int) {
+	data := r.data
+	i = skipSpace(data, i)
+	if i >= len(data) || data[i] != '"' {
+		r.fail(i)
+		return nil, 0
+	}
+	var (
+		sl   *slot
+		name = i + 1
+		end  = -1
+	)
+	if name+16 <= len(data) {
+		head, tail, w := load8(data, name), uint64(0), uint64(0)
+		n := 0
+		if w = special(head); w != 0 {
+			n = bits.TrailingZeros64(w) >> 3
+			head &= (w&-w)>>7 - 1
+		} else if w = special(load8(data, name+8)); w != 0 {
+			n = 8 + bits.TrailingZeros64(w)>>3
+			tail = load8(data, name+n-8)
+		}
+		if w != 0 && data[name+n] == '"' {
+			end = name + n
+			if at := &s.slots[(head+tail)*s.factor>>s.shift]; at.head == head && at.tail == tail && at.size == n {
+				sl = at
+			}
+		}
+	}
+	if sl == nil {
+		if sl, end = s.lookUp(data, name); end < 0 {
+			r.fail(i)
+			return nil, 0
+		}
+	}
+	if i = skipSpace(data, end+1); i >= len(data) || data[i] != ':' {
+		r.fail(i)
+		return nil, 0
+	}
+	i = skipSpace(data, i+1)
+	if sl == nil {
+		sl = &unknownSlot
+		if i < len(data) && data[i] != 'n' {
+			m.unknown = append(m.unknown, span{uint32(name), uint32(end)})
+		}
+	}
+	return sl, i
+}
+
+// memberValue reads the value of a member, in depth open containers, or white space in front of it. It returns where
+// the value begins, where it ends, -1 if it is broken, its kind, and whether it is a string with escapes. An object that
+// has a shape is not read: it ends where it begins.
+func (r *Reader) memberValue(i, depth int, inner *Shape) (begin, end int, kind Kind, escaped bool) {
+	data := r.data
+	if i = skipSpace(data, i); i >= len(data) {
+		r.fail(i)
+		return 0, -1, Absent, false
+	}
+	begin, kind = i, kinds[data[i]]
+	switch {
+	case kind == Object && inner != nil:
+		return begin, begin, kind, false
+	case kind == String:
+		if end, escaped = stringEnd(data, i+1); end < 0 {
+			r.fail(i)
+			return 0, -1, Absent, false
+		}
+		return begin, end + 1, kind, escaped
+	}
+	return begin, r.otherEnd(i, depth), kind, false
+}
+
+// Literals as four bytes.
+const (
+	literalTrue = 'e'<<24 | 'u'<<16 | 'r'<<8 | 't'
+	literalFals = 's'<<24 | 'l'<<16 | 'a'<<8 | 'f'
+	literalNull = 'l'<<24 | 'l'<<16 | 'u'<<8 | 'n'
+)
+
+// otherEnd returns the index behind the value at i, which is no string, at a depth; -1 if it is broken. Whole numbers and
+// literals, which are short, are done here.
+func (r *Reader) otherEnd(i, depth int) int {
+	data := r.data
+	if i+8 <= len(data) {
+		switch load4(data, i) {
+		case literalTrue, literalNull:
+			return i + 4
+		case literalFals:
+			if data[i+4] == 'e' {
+				return i + 5
+			}
+		}
 		end := i
 		for uint(end) < uint(len(data)) && data[end]-'0' <= 9 {
 			end++
 		}
-		if end == i || data[i] == '0' || uint(end) >= uint(len(data)) || data[end] == '.' || data[end]|0x20 == 'e' {
-			if end = scalarEnd(data, i); end < 0 {
-				goto broken
-			}
+		if end > i && (data[i] != '0' || end == i+1) && uint(end) < uint(len(data)) && data[end] != '.' && data[end]|0x20 != 'e' {
+			return end
 		}
-		i = end
 	}
-
-next:
-	c = 0
-	if uint(i) < uint(len(data)) {
-		c = data[i]
+	r.pos, r.depth, r.state = i, depth, atValue
+	if r.finish(depth); r.state == failed {
+		return -1
 	}
-	if d == level && k >= 0 {
-		if kind := kinds[data[begin]]; kind != Null {
-			m.fields[k&(MaxMembers-1)] = field{uint32(begin), uint32(i), kind, escaped}
-			seen |= 1 << uint(k)
-		}
-		k = -1
-	}
-	if c <= ' ' {
-		i, c = skipTo(data, i)
-	}
-	if c == ',' {
-		i++
-		c = 0
-		if uint(i) < uint(len(data)) {
-			c = data[i]
-		}
-		if c <= ' ' {
-			i, c = skipTo(data, i)
-		}
-		goto member
-	}
-	goto end
-
-open:
-	c = 0
-	if uint(i) < uint(len(data)) {
-		c = data[i]
-	}
-	if c <= ' ' {
-		i, c = skipTo(data, i)
-	}
-	if c != '}' && c != ']' {
-		goto member
-	}
-
-end:
-	if object && c == '}' || !object && c == ']' {
-		i++
-		d--
-		if d < level {
-			level--
-			s = s.parent
-			if level == r.depth {
-				r.value, r.pos, r.state = r.pos, i, atNext
-				m.seen = seen
-				return true
-			}
-		}
-		object = r.objects[uint(d-1)>>6&(MaxDepth/64-1)]&(1<<(uint(d-1)&63)) != 0
-		goto next
-	}
-	goto broken
-
-member:
-	if !object {
-		goto value
-	}
-	if c != '"' {
-		goto broken
-	}
-	if d != level {
-		w := uint64(0)
-		end := i + 1
-		if end+8 <= len(data) {
-			w = special(load8(data, end))
-		}
-		end += bits.TrailingZeros64(w) >> 3
-		if w == 0 || data[end] != '"' {
-			if end, _ = stringEnd(data, i+1); end < 0 {
-				goto broken
-			}
-		}
-		i = end + 1
-		c = 0
-		if uint(i) < uint(len(data)) {
-			c = data[i]
-		}
-		if c <= ' ' {
-			i, c = skipTo(data, i)
-		}
-		if c != ':' {
-			goto broken
-		}
-		i++
-		if uint(i) < uint(len(data)) && data[i] <= ' ' {
-			i, _ = skipTo(data, i)
-		}
-		goto value
-	}
-	{
-		name, end, known := i+1, 0, false
-		if name+16 <= len(data) {
-			head, tail := load8(data, name), uint64(0)
-			w := special(head)
-			n := bits.TrailingZeros64(w) >> 3
-			if w != 0 {
-				head &= (w&-w)>>7 - 1
-			} else {
-				w = special(load8(data, name+8))
-				n = 8 + bits.TrailingZeros64(w)>>3
-				if w == 0 {
-					goto long
-				}
-				tail = load8(data, name+n-8)
-			}
-			end = name + n
-			if data[end] != '"' {
-				goto long
-			}
-			if sl := &s.slots[(head+tail)*s.factor>>s.shift]; sl.head == head && sl.tail == tail && sl.size == n {
-				k, inner, known = sl.field, sl.inner, true
-				goto colon
-			}
-		}
-	long:
-		{
-			sl, at := s.lookUp(data, name)
-			if at < 0 {
-				goto broken
-			}
-			end, k, inner = at, -1, nil
-			if known = sl != nil; known {
-				k, inner = sl.field, sl.inner
-			}
-		}
-	colon:
-		i = end + 1
-		c = 0
-		if uint(i) < uint(len(data)) {
-			c = data[i]
-		}
-		if c <= ' ' {
-			i, c = skipTo(data, i)
-		}
-		if c != ':' {
-			goto broken
-		}
-		i++
-		if uint(i) < uint(len(data)) && data[i] <= ' ' {
-			i, _ = skipTo(data, i)
-		}
-		if !known && uint(i) < uint(len(data)) && data[i] != 'n' {
-			m.unknown = append(m.unknown, span{uint32(name), uint32(end)})
-		}
-		begin, escaped = i, false
-		goto value
-	}
-
-broken:
-	r.fail(i)
-	return false
+	return r.pos
 }

@@ -19,10 +19,10 @@ func load8(b []byte, i int) uint64 {
 }
 
 // special marks the high bit of every lane that holds a quote, a backslash or a control character. Lanes above the
-// first marked one may be marked wrongly, since the subtractions borrow; the first one is always right.
+// first marked one may be marked wrongly, since the subtractions borrow; the first one is always right. A lane that is
+// not ASCII is none of them, and has its high bit set in all three.
 func special(w uint64) uint64 {
-	q, s := w^quotes, w^slashes
-	return ((w-spaces)&^w | (q-lanes)&^q | (s-lanes)&^s) & highBits
+	return ((w - spaces) | (w ^ quotes - lanes) | (w ^ slashes - lanes)) & (w&highBits ^ highBits)
 }
 
 // stringEnd returns the index of the quote that ends the string whose inside begins at i, and whether the inside has
@@ -47,6 +47,11 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 		case '"':
 			return i, escaped
 		case '\\':
+			if uint(i+1) < uint(len(b)) && shortEscape[b[i+1]] {
+				escaped = true
+				i += 2
+				continue
+			}
 			n := escapeLen(b[i:])
 			if n == 0 {
 				return -1, false

@@ -2,7 +2,7 @@ package json
 
 import "math/bits"
 
-// MaxMembers is how many names a shape can have with which Members reads.
+// MaxMembers is how many names a shape can have with which Members reads, with the objects that the names lie in.
 const MaxMembers = 32
 
 // Shape is a list of names that a program knows: of the members of an object that it wants to read, or of the words that
@@ -17,7 +17,8 @@ type Shape struct {
 	shift  uint8
 	long   []slot // the names of more than 16 bytes, and all others where no number fitted
 	parent *Shape // of a shape that is a member of another
-	names  int
+	id     int    // of that member; see slot
+	names  int    // with the objects
 }
 
 // slot is the place of one name.
@@ -27,18 +28,68 @@ type slot struct {
 	field      int    // -1 for an object that is read in turn
 	inner      *Shape // the names in that object
 	name       string
+	id         int // counts the names and objects, from 1; an object has a second one, for the place behind its bracket
+
+	member pattern
+}
+
+// pattern is how a member begins, from its quote to its colon, if there is nothing else between them.
+type pattern struct {
+	head, headMask uint64
+	tail, tailMask uint64
+	tailAt         int
+	size           int
+}
+
+// newPattern makes the pattern of a name. One that is too long for two words fits nowhere.
+func newPattern(name string) (p pattern) {
+	text := `"` + name + `":`
+	n := len(text)
+	p.size = n
+	switch {
+	case n > 16:
+		p.head = 1
+	case n >= 8:
+		p.head, p.tail = ends([]byte(text))
+		p.headMask, p.tailMask, p.tailAt = 1<<64-1, 1<<64-1, n-8
+	default:
+		p.head, _ = ends([]byte(text))
+		p.headMask = 1<<(8*uint(n)) - 1
+	}
+	return p
 }
 
 // NewShape makes a shape. The index of a name is its place among the arguments. A dot leads into an object: "limits.max"
-// is the member max of the member limits.
+// is the member max of the member limits. The names must need no escapes.
 func NewShape(names ...string) *Shape {
-	s := &Shape{names: len(names)}
+	s := new(Shape)
 	var all []slot
 	for i, name := range names {
 		all = addName(all, s, name, i)
 	}
 	s.place(all)
+	s.names = s.number(1)
 	return s
+}
+
+// number gives the names their ids, from id on, and returns the next one.
+func (s *Shape) number(id int) int {
+	for _, list := range [][]slot{s.slots, s.long} {
+		for i := range list {
+			sl := &list[i]
+			if sl.member.size == 0 { // an empty one
+				sl.member.head = 1
+				continue
+			}
+			sl.id = id
+			id++
+			if sl.inner != nil {
+				sl.inner.id = sl.id
+				id = sl.inner.number(id + 1)
+			}
+		}
+	}
+	return id
 }
 
 // addName adds a name to those of s.
@@ -64,7 +115,7 @@ func addName(all []slot, s *Shape, name string, field int) []slot {
 
 func newSlot(name string, field int, inner *Shape) slot {
 	head, tail := ends([]byte(name))
-	return slot{head: head, tail: tail, size: len(name), field: field, inner: inner, name: name}
+	return slot{head: head, tail: tail, size: len(name), field: field, inner: inner, name: name, member: newPattern(name)}
 }
 
 // all is the names of s.
