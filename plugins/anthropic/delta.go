@@ -22,13 +22,21 @@ const (
 	thinkingDelta
 )
 
+// The same as bytes, and as one word.
+var (
+	deltaStart = []byte(deltaHead)
+	deltaForms = [...][]byte{textDelta: []byte(textForm), inputDelta: []byte(inputForm), thinkingDelta: []byte(thinkingForm)}
+	eights     = uint64(' ') * lanes
+	shortly    = min(len(textForm), len(inputForm), len(thinkingForm)) + len(`""}}`)
+)
+
 // readPlain reads an event that is written just so, with nothing but white space in any other place than the API has it:
 // at the end. It returns otherDelta for any other event, which says nothing about it; inside is that of the text.
-func readPlain(r *json.Reader, data []byte) (kind deltaKind, index int32, inside []byte) {
-	rest, ok := cut(data, deltaHead)
-	if !ok {
+func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
+	if len(data) <= len(deltaStart)+shortly || !begins(data, deltaStart) {
 		return otherDelta, 0, nil
 	}
+	rest := data[len(deltaStart):]
 	digits := 0
 	for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
 		index = index*10 + int32(rest[digits]-'0')
@@ -38,43 +46,61 @@ func readPlain(r *json.Reader, data []byte) (kind deltaKind, index int32, inside
 	if digits == 0 || digits > 5 || digits > 1 && rest[0] == '0' {
 		return otherDelta, 0, nil
 	}
-	if rest = rest[digits:]; len(rest) < len(textForm) {
+	if rest = rest[digits:]; len(rest) < shortly {
 		return otherDelta, 0, nil
 	}
-	var form string
 	switch rest[len(deltaMiddle)+1] { // the second byte tells the types apart
 	case 'e':
-		kind, form = textDelta, textForm
+		kind = textDelta
 	case 'n':
-		kind, form = inputDelta, inputForm
+		kind = inputDelta
 	case 'h':
-		kind, form = thinkingDelta, thinkingForm
-	}
-	if rest, ok = cut(rest, form); !ok || kind == otherDelta {
+		kind = thinkingDelta
+	default:
 		return otherDelta, 0, nil
 	}
-	r.Reset(rest)
-	inside = r.Inside()
-	if inside == nil || r.Offset() != 0 || !closesTwice(rest[len(inside)+2:]) {
+	form := deltaForms[kind]
+	if len(rest) < len(form) || !begins(rest, form) {
+		return otherDelta, 0, nil
+	}
+	inside, rest = json.CutString(rest[len(form):])
+	if inside == nil || !closesTwice(rest) {
 		return otherDelta, 0, nil
 	}
 	return kind, index, inside
 }
 
-// closesTwice says whether s closes two objects and holds nothing else. The API pads its events in front of the second
-// brace.
-func closesTwice(s []byte) bool {
-	if len(s) < 2 || s[0] != '}' {
-		return false
-	}
-	for i, c := range s[1:] {
-		switch c {
-		case ' ':
-		case '}':
-			return i == len(s)-2
-		default:
+// begins says whether s, which is not shorter, begins with prefix, of which there are at least eight bytes. What the
+// compiler has for it looks at each byte.
+func begins(s, prefix []byte) bool {
+	s = s[:len(prefix)]
+	for i := 0; i+8 < len(s) && i+8 < len(prefix); i += 8 {
+		if load8(s[i:]) != load8(prefix[i:]) {
 			return false
 		}
 	}
-	return false
+	// The last word overlaps the one before it.
+	return load8(s[len(s)-8:]) == load8(prefix[len(prefix)-8:])
+}
+
+// closesTwice says whether s closes two objects and holds nothing else. The API pads its events in front of the second
+// brace.
+func closesTwice(s []byte) bool {
+	n := len(s)
+	if n < 2 || s[0] != '}' || s[n-1] != '}' {
+		return false
+	}
+	s = s[1 : n-1]
+	for len(s) >= 8 {
+		if load8(s) != eights {
+			return false
+		}
+		s = s[8:]
+	}
+	for _, c := range s {
+		if c != ' ' {
+			return false
+		}
+	}
+	return true
 }

@@ -22,11 +22,11 @@ type event struct {
 
 // Event reads one event of a stream.
 func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
-	r := &p.reader
-	if kind, key, inside := readPlain(r, e.Data); kind != otherDelta {
+	if kind, key, inside := readPlain(e.Data); kind != otherDelta {
 		piece(a, kind, key, inside)
 		return nil
 	}
+	r := &p.reader
 	r.Reset(e.Data)
 	var ev event
 	ev.read(r)

@@ -137,12 +137,14 @@ func FuzzPlainDelta(f *testing.F) {
 		f.Add(seed[:len(seed)-1])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var r sdkjson.Reader
-		kind, index, inside := readPlain(&r, data)
+		kind, index, inside := readPlain(data)
 		if kind == otherDelta {
 			return
 		}
-		var ev event
+		var (
+			r  sdkjson.Reader
+			ev event
+		)
 		r.Reset(data)
 		ev.read(&r)
 		if err := r.End(); err != nil {
@@ -162,7 +164,6 @@ func FuzzPlainDelta(f *testing.F) {
 
 // Events as the API writes them must be read by their bytes: the rest is too slow for every event.
 func TestEventsOfTheAPIAreReadByTheirBytes(t *testing.T) {
-	var r sdkjson.Reader
 	for _, v := range sortedVectors(t, func(v *plugintest.Vector) bool { return bytes.HasPrefix([]byte(v.Name), []byte("recorded/stream")) }) {
 		for line := range bytes.Lines(v.Answer) {
 			data, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data: "))
@@ -171,7 +172,7 @@ func TestEventsOfTheAPIAreReadByTheirBytes(t *testing.T) {
 			}
 			want := bytes.Contains(data, []byte(`"type":"text_delta"`)) || bytes.Contains(data, []byte(`"type":"input_json_delta"`)) ||
 				bytes.Contains(data, []byte(`"type":"thinking_delta"`))
-			if kind, _, _ := readPlain(&r, data); (kind != otherDelta) != want {
+			if kind, _, _ := readPlain(data); (kind != otherDelta) != want {
 				t.Errorf("%s: %q", v.Name, data)
 			}
 		}

@@ -56,6 +56,19 @@ func AppendText(dst, inside []byte) []byte {
 	}
 }
 
+// CutString reads the string that b begins with, and returns what stands between its quotes, still escaped, and what
+// follows. inside is nil if b does not begin with a string.
+func CutString(b []byte) (inside, rest []byte) {
+	if len(b) == 0 || b[0] != '"' {
+		return nil, nil
+	}
+	end, _ := stringEnd(b, 1)
+	if end < 0 {
+		return nil, nil
+	}
+	return b[1:end:end], b[end+1:]
+}
+
 // unescaped is what the byte behind a backslash stands for; 0 where that takes more than one byte to say.
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 

@@ -68,6 +68,11 @@ func Settle(err error, answer bool) int32 {
 	if err == nil {
 		return OK
 	}
+	return settle(err, answer)
+}
+
+// settle is apart from Settle so that this is inlined.
+func settle(err error, answer bool) int32 {
 	switch e := err.(type) {
 	case *sdk.Failure:
 		retry := e.RetryAfter
