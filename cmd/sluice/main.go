@@ -39,8 +39,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
-	root.SetVersionTemplate("sluice {{.Version}}\n")
-	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
+	root.SetUsageFunc(usageText)
 	root.SetHelpCommand(helpCommand(root))
 	root.SetFlagErrorFunc(flagError)
 
