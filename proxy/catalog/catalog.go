@@ -14,6 +14,7 @@ package catalog
 import (
 	"context"
 	"math"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,7 +136,7 @@ func (c *Catalog) inherit(old *Catalog) {
 	for _, s := range c.sources {
 		for _, before := range old.sources {
 			a, b := s.provider, before.provider
-			if a.Name != b.Name || a.Plugin != b.Plugin || a.BaseURL != b.BaseURL || a.Auth != b.Auth {
+			if a.Name != b.Name || a.Plugin != b.Plugin || a.BaseURL != b.BaseURL || !reflect.DeepEqual(a.Auth, b.Auth) {
 				continue
 			}
 			if l, ok := old.lists.Peek(b.Name); ok {

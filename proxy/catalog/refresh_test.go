@@ -272,6 +272,56 @@ func TestReloadTakesOverTheListsOfUnchangedProviders(t *testing.T) {
 	})
 }
 
+func TestReloadTakesOverTheListsOfProvidersWithCloudCredentials(t *testing.T) {
+	for name, auth := range map[string]config.Auth{
+		"AWS":    {AWS: &config.AWS{Region: "eu-central-1", Service: "bedrock", Profile: "p"}},
+		"Google": {Google: &config.Google{Scopes: []string{"a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always("m")}}
+				reload := func(old *catalog.Catalog, change func(*config.Auth)) *catalog.Catalog {
+					cfg := parse(t, one)
+					a := auth
+					// As another reading of the same file makes them.
+					if a.AWS != nil {
+						aws := *a.AWS
+						a.AWS = &aws
+					} else {
+						google := *a.Google
+						google.Scopes = append([]string(nil), google.Scopes...)
+						a.Google = &google
+					}
+					change(&a)
+					cfg.Provider("up").Auth = a
+					return catalog.New(cfg, s, catalog.Options{Previous: old})
+				}
+				first := reload(nil, func(*config.Auth) {})
+				wantIDs(t, first, "m")
+				first.Close()
+				same := reload(first, func(*config.Auth) {})
+				wantIDs(t, same, "m")
+				same.Close()
+				if s.count("up") != 1 {
+					t.Errorf("the same credential: %d calls", s.count("up"))
+				}
+				other := reload(same, func(a *config.Auth) {
+					if a.AWS != nil {
+						a.AWS.Profile = "q"
+					} else {
+						a.Google.Scopes[0] = "b"
+					}
+				})
+				wantIDs(t, other, "m")
+				other.Close()
+				if s.count("up") != 2 {
+					t.Errorf("another credential: %d calls", s.count("up"))
+				}
+			})
+		})
+	}
+}
+
 func TestWarmFetchesBeforeAnybodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always("m")}}
