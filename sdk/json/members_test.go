@@ -172,6 +172,45 @@ func TestShapeFindsItsNamesOnly(t *testing.T) {
 	}
 }
 
+// What lies behind a document in memory means nothing, although it is looked at.
+func checkBehind(t *testing.T, doc string) {
+	t.Helper()
+	var r json.Reader
+	read := func(data []byte) (said string) {
+		r.Reset(data)
+		for a := r.Array(); a.Next(); {
+			said += string(r.Raw()) + ";"
+		}
+		if err := r.End(); err != nil {
+			said += err.Error()
+		}
+		return said
+	}
+	want := read([]byte(doc)[:len(doc):len(doc)])
+	for _, behind := range []string{`"`, `}`, `]`, `0`, `e`, `,`, ` `, `":1}`, `\`, `e1`} {
+		data := append([]byte(doc), strings.Repeat(behind, 64)...)
+		if got := read(data[:len(doc)]); got != want {
+			t.Errorf("%q before %q: read %q, want %q", doc, behind, got, want)
+		}
+	}
+}
+
+func TestBytesBehindADocumentMeanNothing(t *testing.T) {
+	for _, doc := range memberDocs {
+		for n := range min(len(doc), 100) + 1 {
+			checkBehind(t, "["+doc[:n])
+			checkBehind(t, "[1,"+doc[n:]+"]")
+		}
+	}
+}
+
+func FuzzBytesBehindADocument(f *testing.F) {
+	for _, doc := range memberDocs {
+		f.Add("[" + doc + "]")
+	}
+	f.Fuzz(checkBehind)
+}
+
 func FuzzMembers(f *testing.F) {
 	for _, doc := range memberDocs {
 		f.Add(doc)

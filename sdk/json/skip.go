@@ -2,10 +2,177 @@ package json
 
 import "math/bits"
 
+// skip reads the value at hand. It returns false where it cannot go on, or where the document is broken, with the reader
+// at a place from which finish goes on.
+func (r *Reader) skip() bool {
+	k := skim{at: r.pos, stack: 1}
+	data := r.data
+	for {
+		k.run(data)
+		if k.done {
+			r.pos, r.state = k.at, atNext
+			return true
+		}
+		if !k.scalar {
+			break
+		}
+		// A string or number of a rarer kind. Behind it the most there is to do here is to step over a comma.
+		end := scalarEnd(data, k.at)
+		if end < 0 {
+			break
+		}
+		k.at = end
+		if k.stack == 1 {
+			r.pos, r.state = end, atNext
+			return true
+		}
+		k.safe, k.safeStack, k.state = end, k.stack, atNext
+		if end >= len(data) || data[end] != ',' {
+			break
+		}
+		if k.at++; k.at < len(data) {
+			k.at += int(oneSpace[data[k.at]])
+		}
+	}
+	if k.state == atValue {
+		return false
+	}
+	inside := bits.Len64(k.safeStack) - 1
+	for level := range inside {
+		word, bit := &r.objects[uint(r.depth+level)>>6], uint64(1)<<(uint(r.depth+level)&63)
+		if *word &^= bit; k.safeStack>>uint(inside-1-level)&1 != 0 {
+			*word |= bit
+		}
+	}
+	r.pos, r.depth, r.state = k.safe, r.depth+inside, k.state
+	return false
+}
+
+// skim is the way through a value that most documents allow: at most one space between the parts, names of less than 16
+// bytes, whole numbers, no escapes but the short ones.
+type skim struct {
+	at     int
+	stack  uint64 // a bit for each open level as in Reader, the innermost lowest, above them a one
+	done   bool   // at is behind the value
+	scalar bool   // at is at a string, a number or what may be one, that is left to somebody else
+
+	// Where finish can go on: the place, what was open there, and the state of the reader.
+	safe      int
+	safeStack uint64
+	state     uint8
+}
+
+// run reads on from k.at, where a value begins, or in an object a name. For its form see Members.quick. It looks at bytes
+// behind the document's end, but whatever it takes for a part lies in front of it.
+func (k *skim) run(document []byte) {
+	data, n, i, stack := document[:cap(document)], len(document), k.at, k.stack
+	safe, safeStack, state := k.safe, k.safeStack, k.state
+	k.done, k.scalar = false, false
+	begin := i
+out:
+	for i+48 <= len(data) && stack>>62 == 0 {
+		if stack != 1 && stack&1 != 0 {
+			if data[i] != '"' {
+				break
+			}
+			w := special(load8(data, i+1))
+			if w == 0 {
+				i += 8
+				w = special(load8(data, i+1))
+			}
+			i += bits.TrailingZeros64(w)>>3&7 + 1
+			if w == 0 || data[i] != '"' || data[i+1] != ':' {
+				break
+			}
+			i += 2 + int(oneSpace[data[i+2]])
+		}
+		begin = i
+		c := data[i]
+		i++
+		if c == '"' {
+			w := uint64(0)
+			for i+24 <= len(data) {
+				p := data[i : i+24 : i+24]
+				if w = special(load8(p, 0)); w == 0 {
+					i += 8
+					if w = special(load8(p, 8)); w == 0 {
+						i += 8
+						if w = special(load8(p, 16)); w == 0 {
+							i += 8
+							continue
+						}
+					}
+				}
+				i += bits.TrailingZeros64(w) >> 3
+				if c = data[i]; c != '\\' || uint(i+1) >= uint(len(data)) || !shortEscape[data[i+1]] {
+					break
+				}
+				i += 2
+			}
+			if c != '"' || w == 0 {
+				k.scalar = true
+				break
+			}
+			i++
+		} else if c|0x20 == '{' {
+			if stack <<= 1; c == '{' {
+				stack |= 1
+			}
+			safe, safeStack, state = i, stack, atOpen
+			i += int(oneSpace[data[i]])
+			if data[i]|0x20 != '}' {
+				continue
+			}
+		} else if c-'0' <= 9 {
+			for uint(i) < uint(len(data)) && data[i]-'0' <= 9 {
+				i++
+			}
+			if uint(i) >= uint(len(data)) || data[i] == '.' || data[i]|0x20 == 'e' || c == '0' && i > begin+1 {
+				k.scalar = true
+				break
+			}
+		} else {
+			word := load4(data, begin)
+			if word == literalFals && data[begin+4] == 'e' {
+				i++
+			} else if word != literalTrue && word != literalNull {
+				k.scalar = true
+				break
+			}
+			i += 3
+		}
+		for {
+			if i > n || i+8 > len(data) {
+				break out
+			}
+			if stack == 1 {
+				k.at, k.done = i, true
+				return
+			}
+			safe, safeStack, state = i, stack, atNext
+			i += int(oneSpace[data[i]])
+			c = data[i]
+			if c == ',' {
+				break
+			}
+			if c|0x20 != '}' || c == '}' != (stack&1 != 0) {
+				break out
+			}
+			stack >>= 1
+			i++
+		}
+		i += 1 + int(oneSpace[data[i+1]])
+	}
+	k.at, k.stack, k.safe, k.safeStack, k.state = begin, stack, safe, safeStack, state
+}
+
 // finish reads on, from wherever the reader stands, until it stands behind a value at the given depth. It is the one
 // place that goes over what nobody asks for, which of a large body is nearly all, so it is one piece with its state in
 // local variables.
 func (r *Reader) finish(depth int) {
+	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && r.skip() {
+		return
+	}
 	data, i, d := r.data, r.pos, r.depth
 	object := false // the innermost container is an object
 	if d > 0 {

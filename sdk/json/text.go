@@ -9,9 +9,10 @@ import (
 // becomes U+FFFD, and so does an escape that is not valid.
 func AppendText(dst, inside []byte) []byte {
 	for {
-		// Whole words are copied and only the bytes in front of a backslash are kept, which wants room for one word more.
+		// Whole words are copied and only the bytes in front of a backslash are kept, which wants room for one word more. A
+		// text that is a document itself is read faster with some room behind it.
 		if cap(dst)-len(dst) < len(inside)+8 {
-			dst = append(dst, make([]byte, len(inside)+8)...)[:len(dst)]
+			dst = append(dst, make([]byte, len(inside)+64)...)[:len(dst)]
 		}
 		out, i, j := dst[len(dst):cap(dst)], 0, 0
 		for i+8 <= len(inside) && j+8 <= len(out) {
