@@ -64,10 +64,19 @@ func (m *message) parts() json.Value {
 
 func (m *message) cache() json.Value { return m.Raw(messageCache) }
 
-// read reads a message. What the provider has no place for is said in a warning.
+// readMessage reads a message. What the provider has no place for is said in a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	in.Members(&m.Members, messageShape)
-	m.index, m.role = index, role(roles.Find(m.Text(messageRole)))
+	m.index, m.role = index, role(roles.Find(m.Inside(messageRole)))
+	if m.role == noRole && m.Escaped(messageRole) {
+		m.role = role(roles.Find(m.Text(messageRole)))
+	}
+	if m.Unknown() > 0 || m.Has(messageName) && m.role != toolRole {
+		t.unknownMembers(m)
+	}
+}
+
+func (t *translation) unknownMembers(m *message) {
 	for i := range m.Unknown() {
 		t.r.Warn(abi.WarnDropped, "messages[]."+printable(m.UnknownName(i)))
 	}
@@ -121,24 +130,29 @@ const flushAt = 32 << 10
 // open begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
 // write, so that a message without content leaves no trace.
 func (t *translation) open(role role) {
-	t.release()
-	if t.role == role {
-		return
+	if t.holds {
+		t.release()
 	}
-	if len(t.w.Buf) > flushAt {
-		t.w.Flush()
+	if t.role != role {
+		t.begin(role)
 	}
-	if t.role != noRole {
-		t.w.Verbatim(`]}`)
+}
+
+// begin closes the message at hand and begins one of another role.
+func (t *translation) begin(role role) {
+	w := t.w
+	if len(w.Buf) > flushAt {
+		w.Flush()
 	}
-	t.role, t.wrote = role, true
-	t.results = false
+	head := `]},{"role":"user","content":[`
 	if role == assistantRole {
-		t.bare = true
-		t.w.Literal(`{"role":"assistant","content":[`)
-		return
+		head, t.bare = `]},{"role":"assistant","content":[`, true
 	}
-	t.w.Literal(`{"role":"user","content":[`)
+	if t.role == noRole {
+		head = head[len(`]},`):]
+	}
+	w.Verbatim(head)
+	t.role, t.wrote, t.results = role, true, false
 }
 
 func (t *translation) closeMessage() {
@@ -155,7 +169,9 @@ func (t *translation) say(role role, inside []byte, cache json.Value) {
 	if blank(inside) {
 		return
 	}
-	t.open(role)
+	if t.role != role || t.holds {
+		t.open(role)
+	}
 	if role == assistantRole {
 		t.held, t.holds = block{inside, cache}, true
 		return
@@ -171,13 +187,13 @@ func (t *translation) release() {
 	}
 }
 
-// textBlock writes a block of text.
+// textBlock writes a block of text, behind another block or as the first one.
 func (t *translation) textBlock(inside []byte, cache json.Value) {
 	w := t.w
 	w.Literal(`{"type":"text","text":"`)
 	w.Part(inside)
 	if cache == nil {
-		w.Verbatim(`"}`)
+		w.Buf = append(w.Buf, '"', '}')
 		return
 	}
 	w.Verbatim(`"`)
@@ -324,6 +340,13 @@ func (t *translation) toolMessage(m *message) error {
 	t.results = true
 	w.Literal(`{"type":"tool_result","tool_use_id":"`)
 	t.toolID(m.Text(messageCallID))
+	if text := m.text(); !blank(text) && m.Seen()&(1<<messageCache) == 0 {
+		// What nearly all results are.
+		w.Verbatim(`","content":[{"type":"text","text":"`)
+		w.Part(text)
+		w.Verbatim(`"}]}`)
+		return nil
+	}
 	w.Verbatim(`"`)
 	cache, opened := m.cache(), false
 	if text := m.text(); !blank(text) {
@@ -366,7 +389,7 @@ const escapedID = "call_x_"
 // anything else gets another spelling, the same for the call and for its result. No two ids get the same one: an id that
 // looks like a new spelling is spelled anew itself.
 func (t *translation) toolID(id []byte) {
-	if word(id) && !hasPrefix(id, escapedID) {
+	if word(id) && (id[0] != escapedID[0] || !hasPrefix(id, escapedID)) {
 		t.w.Part(id)
 		return
 	}

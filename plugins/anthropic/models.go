@@ -9,6 +9,9 @@ import (
 
 // List asks for a page of the models (https://docs.claude.com/en/api/models-list).
 func (p *anthropic) List(l *provider.List, cursor []byte) error {
+	if p.settings.options.vertex {
+		return nil // it has none
+	}
 	path := "/v1/models?limit=1000"
 	if len(cursor) > 0 {
 		path += "&after_id=" + string(cursor)

@@ -15,6 +15,9 @@ type options struct {
 	version string // the header anthropic-version
 	beta    string // the header anthropic-beta; empty: none
 
+	vertex            bool   // "api" = "vertex": the models on Google's Vertex AI
+	project, location string // of Vertex AI; needed there
+
 	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
 	alwaysThinking bool // "always_thinking": the model cannot be told not to think
 	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
@@ -58,7 +61,13 @@ func (s *settings) with(v json.Value) (*options, error) {
 // Configure reads the settings of a provider.
 func (p *anthropic) Configure(o json.Value) error {
 	p.settings = settings{options: options{version: "2023-06-01"}}
-	return p.settings.options.read(o)
+	if err := p.settings.options.read(o); err != nil {
+		return err
+	}
+	if own := &p.settings.options; own.vertex && (own.project == "" || own.location == "") {
+		return errors.New("option api is vertex, which needs the options project and location")
+	}
+	return nil
 }
 
 // read puts the members of o over what is there.
@@ -76,6 +85,14 @@ func (o *options) read(v json.Value) error {
 			text := r.Text()
 			ok = text != nil
 			o.beta = string(text)
+		case "api":
+			o.vertex, ok = oneOf(r.Text(), "vertex", "anthropic")
+		case "project":
+			o.project = string(r.Text())
+			ok = plainID([]byte(o.project))
+		case "location":
+			o.location = string(r.Text())
+			ok = plainID([]byte(o.location))
 		case "adaptive_thinking":
 			o.adaptive, ok = r.Bool()
 		case "always_thinking":

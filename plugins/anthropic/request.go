@@ -71,8 +71,12 @@ func (p *anthropic) Request(r *provider.Request) error {
 	if err := t.translate(&p.reader); err != nil {
 		return err
 	}
-	r.SetPath("/v1/messages")
-	r.SetHeader("anthropic-version", t.o.version)
+	if o.vertex {
+		r.SetPath(vertexPath(o, r.Target, r.Stream))
+	} else {
+		r.SetPath("/v1/messages")
+		r.SetHeader("anthropic-version", t.o.version)
+	}
 	if t.o.beta != "" {
 		r.SetHeader("anthropic-beta", t.o.beta)
 	}
@@ -104,8 +108,13 @@ func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 func (t *translation) translate(in *json.Reader) error {
 	w := t.w
 	in.Reset(t.r.Body())
-	w.Literal(`{"model":`)
-	w.Text(t.r.Target)
+	if t.o.vertex {
+		// The model is a part of the path.
+		w.Literal(`{"anthropic_version":"` + vertexVersion + `"`)
+	} else {
+		w.Literal(`{"model":`)
+		w.Text(t.r.Target)
+	}
 	for o := in.Object(); o.Next(); {
 		if err := t.member(in); err != nil {
 			return err

@@ -49,7 +49,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	if call.Kind(callCache) == json.Object {
 		cache = call.Raw(callCache)
 	}
-	if string(call.Text(callType)) != "function" {
+	if kind := call.Inside(callType); string(kind) != "function" && string(call.Text(callType)) != "function" {
 		return sdk.Refuse(m.param(".tool_calls["+number(n)+"].type"), "This provider takes only tools of type function.")
 	}
 	name, arguments := call.Inside(callName), call.Inside(callArguments)
