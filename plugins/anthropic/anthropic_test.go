@@ -10,7 +10,11 @@ import (
 var suite = plugintest.Suite{
 	Package: ".",
 	Use: plugintest.Use{
-		Paths:   []string{"/v1/messages", "/v1/models"},
+		Paths: []string{
+			"/v1/messages", "/v1/models",
+			"/v1/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
+			"/v1/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
+		},
 		Headers: []string{"anthropic-version", "anthropic-beta"},
 	},
 }

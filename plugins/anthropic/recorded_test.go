@@ -85,19 +85,15 @@ var parallelDefault = map[string]string{"tool_choice.disable_parallel_tool_use":
 // recordedRequests are the differences between each recorded request and the one that the plugin builds for the same
 // conversation. Every other member is the same.
 var recordedRequests = map[string]map[string]string{
-	"plain":                   nil,
-	"image":                   nil,
-	"stream-stop-sequence":    nil,
-	"stream-tool-t1":          parallelDefault,
-	"stream-tool-t2":          parallelDefault,
-	"parallel-tools-t2":       parallelDefault,
-	"stream-thinking-tool-t1": parallelDefault,
-	"stream-thinking-tool-t2": parallelDefault,
-	"vertex-claude-stream-tool": {
-		"tool_choice.disable_parallel_tool_use": "null for false",
-		"model":                                 `"claude-sonnet-4-20250514" for null`, // on Vertex the model is a part of the path
-		"anthropic_version":                     `null for "vertex-2023-10-16"`,        // the API itself takes it as a header
-	},
+	"plain":                     nil,
+	"image":                     nil,
+	"stream-stop-sequence":      nil,
+	"stream-tool-t1":            parallelDefault,
+	"stream-tool-t2":            parallelDefault,
+	"parallel-tools-t2":         parallelDefault,
+	"stream-thinking-tool-t1":   parallelDefault,
+	"stream-thinking-tool-t2":   parallelDefault,
+	"vertex-claude-stream-tool": parallelDefault,
 	"cache-t1": {
 		"system": `[{"text":"You are a helpful assistant.","type":"text"}] for "You are a helpful assistant."`, // both forms are one to the API
 		"stream": "null for false",                                                                             // the API's default
