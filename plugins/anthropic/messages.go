@@ -88,7 +88,7 @@ func (m *message) param(rest string) string { return "messages[" + number(m.inde
 
 // hasText says whether the message has anything to say in words.
 func (t *translation) hasText(m *message) bool {
-	return !blank(m.text()) || t.lastPart(m.parts()) >= 0 || !blank(m.Inside(messageRefusal))
+	return !blank(m.text()) || t.lastPart(m) >= 0 || !blank(m.Inside(messageRefusal))
 }
 
 // writeMessages writes the conversation: one message for each run of the same role, system messages apart. What a
@@ -219,7 +219,7 @@ func (t *translation) systemMessage(m *message) {
 	}
 	first := len(t.system)
 	r := &t.m.list
-	r.Reset(parts)
+	m.Read(messageContent, r)
 	for a := r.Array(); a.Next(); {
 		if p := t.readPart(r); !p.blank() {
 			t.system = append(t.system, block{p.text, p.cache})
@@ -239,10 +239,10 @@ func (t *translation) content(m *message, role role) error {
 	}
 	marked := -1
 	if m.Has(messageCache) {
-		marked = t.lastPart(parts)
+		marked = t.lastPart(m)
 	}
 	r := &t.m.list
-	r.Reset(parts)
+	m.Read(messageContent, r)
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		p := t.readPart(r)
 		if n == marked && !p.cache.Exists() {
@@ -356,7 +356,7 @@ func (t *translation) toolMessage(m *message) error {
 	}
 	if parts := m.parts(); parts != nil {
 		r := &t.m.list
-		r.Reset(parts)
+		m.Read(messageContent, r)
 		for a, n := r.Array(), 0; a.Next(); n++ {
 			p := t.readPart(r)
 			if p.cache.Exists() {
@@ -416,14 +416,14 @@ func countElements(v json.Value) (n int) {
 	return n
 }
 
-// lastPart is the index of the last part that has anything in it, -1 if there is none.
-func (t *translation) lastPart(parts json.Value) int {
+// lastPart is the index of the last part of a message that has anything in it, -1 if there is none.
+func (t *translation) lastPart(m *message) int {
 	last := -1
-	if parts == nil {
+	if m.parts() == nil {
 		return last
 	}
 	r := &t.m.list
-	r.Reset(parts)
+	m.Read(messageContent, r)
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		if p := t.readPart(r); !p.blank() {
 			last = n

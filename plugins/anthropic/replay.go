@@ -26,14 +26,14 @@ func (t *translation) thoughts(m *message) []thought {
 	}
 	r := &t.m.list
 	t.all = t.all[:0]
-	r.Reset(m.Raw(messageDetails))
+	m.Read(messageDetails, r)
 	for a := r.Array(); a.Next(); {
 		t.all = addDetail(t.all, r)
 	}
 	kept := wholeOnes(t.all)
 	if len(kept) == 0 {
 		t.all = t.all[:0]
-		r.Reset(m.Raw(messageBlocks))
+		m.Read(messageBlocks, r)
 		for a := r.Array(); a.Next(); {
 			t.all = append(t.all, readBlock(r))
 		}

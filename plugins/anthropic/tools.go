@@ -16,7 +16,7 @@ func (t *translation) writeCalls(m *message, from, to, marked int) error {
 		return nil
 	}
 	r := &t.m.list
-	r.Reset(m.Raw(messageCalls))
+	m.Read(messageCalls, r)
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		if n < from || to >= 0 && n >= to {
 			continue

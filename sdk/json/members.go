@@ -69,6 +69,16 @@ func (m *Members) Raw(k int) Value {
 	return Value(m.data[f.start:f.end:f.end])
 }
 
+// Read makes r stand at a member, which is read there a second time, without a copy of its own of what it may look at.
+// r is not to be read to its end: the document goes on behind the member.
+func (m *Members) Read(k int, r *Reader) {
+	r.data, r.name, r.escaped, r.depth = m.data, nil, false, 0
+	r.pos, r.value, r.state = int(m.fields[k].start), 0, atValue
+	if m.seen>>uint(k)&1 == 0 {
+		r.Reset(nil)
+	}
+}
+
 // Inside is what stands between the quotes of a string, still escaped; nil if the member is not a string.
 func (m *Members) Inside(k int) []byte {
 	if m.seen>>uint(k)&1 == 0 || m.fields[k].kind != String {

@@ -157,6 +157,27 @@ func TestMembersWithinALoop(t *testing.T) {
 	}
 }
 
+func TestAMemberIsReadAgain(t *testing.T) {
+	var (
+		r, again json.Reader
+		m        json.Members
+		said     string
+	)
+	r.Reset([]byte(`{"role":"a","tool_calls":[1,{"x":[2]},"3"],"content":"Hi"}`))
+	r.Members(&m, shape)
+	m.Read(9, &again)
+	for a := again.Array(); a.Next(); {
+		said += string(again.Raw()) + ";"
+	}
+	if said != `1;{"x":[2]};"3";` || again.Failed() || again.Kind() != json.Absent {
+		t.Errorf("read %q", said)
+	}
+	m.Read(1, &again)
+	if again.Kind() != json.Absent || again.Raw() != nil {
+		t.Error("a member that is not there was read")
+	}
+}
+
 func TestShapeFindsItsNamesOnly(t *testing.T) {
 	words := []string{"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh", "abcdefghi", "abcdefghijklmnop", "abcdefghijklmnopq", "user", "assistant"}
 	s := json.NewShape(words...)
