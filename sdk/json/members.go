@@ -16,8 +16,9 @@ type Members struct {
 	shape *Shape
 	next  [maxIDs]uint8 // by the id of a member: the slot of what stood behind it last time
 
-	// While an object is read: where quick stopped, and the id of the member before.
-	at, last int
+	// While an object is read: where quick stopped, how far it has come in a string that begins there, else 0, and the id
+	// of the member before.
+	at, within, last int
 }
 
 // maxIDs is how many ids the members of a shape can have; unknownID is that of a member which the shape does not have.
@@ -158,10 +159,10 @@ func (r *Reader) Members(m *Members, s *Shape) bool {
 			if sl, i = r.memberName(m, s, i); sl == nil {
 				return m.finish(r, start, -1, 0)
 			}
-			at = atMemberValue
+			at, m.within = atMemberValue, 0
 		}
 		if at == atMemberValue {
-			begin, end, kind, escaped := r.memberValue(i, depth, sl.inner)
+			begin, end, kind, escaped := r.memberValue(i, m.within, depth, sl.inner)
 			if end < 0 {
 				return m.finish(r, start, -1, 0)
 			}
@@ -238,7 +239,7 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 		i += sl.member.size
 		i += int(oneSpace[data[i]])
 		if data[i] != '"' {
-			m.at, m.last, m.seen = i, last, seen
+			m.at, m.within, m.last, m.seen = i, 0, last, seen
 			return atMemberValue, sl
 		}
 		end := i + 1
@@ -249,21 +250,15 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 			if w = special(load8(p, 8)); w == 0 {
 				end += 8
 				if w = special(load8(p, 16)); w == 0 {
-					for end += 8; end+32 <= len(data); end += 32 {
-						p := data[end : end+32 : end+32]
-						if w = special(load8(p, 0)); w != 0 {
+					for end += 8; end+64 <= len(data); end += 64 {
+						p := data[end : end+64 : end+64]
+						if special(load8(p, 0))|special(load8(p, 8))|special(load8(p, 16))|special(load8(p, 24))|
+							special(load8(p, 32))|special(load8(p, 40))|special(load8(p, 48))|special(load8(p, 56)) != 0 {
 							break
 						}
-						if w = special(load8(p, 8)); w != 0 {
-							end += 8
-							break
-						}
-						if w = special(load8(p, 16)); w != 0 {
-							end += 16
-							break
-						}
-						if w = special(load8(p, 24)); w != 0 {
-							end += 24
+					}
+					for ; end+8 <= len(data); end += 8 {
+						if w = special(load8(data, end)); w != 0 {
 							break
 						}
 					}
@@ -272,7 +267,7 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 		}
 		end += bits.TrailingZeros64(w) >> 3 & 7
 		if w == 0 || data[end] != '"' {
-			m.at, m.last, m.seen = i, last, seen
+			m.at, m.within, m.last, m.seen = i, end, last, seen
 			return atMemberValue, sl
 		}
 		end++
@@ -388,10 +383,11 @@ func (r *Reader) memberName(m *Members, s *Shape, i int) (*slot, int) {
 	return sl, i
 }
 
-// memberValue reads the value of a member, in depth open containers, or white space in front of it. It returns where
+// memberValue reads the value of a member, in depth open containers, or white space in front of it. Of a string it reads
+// what lies behind within, if that is not 0: up to there nothing is that ends it or is an escape. It returns where
 // the value begins, where it ends, -1 if it is broken, its kind, and whether it is a string with escapes. An object that
 // has a shape is not read: it ends where it begins.
-func (r *Reader) memberValue(i, depth int, inner *Shape) (begin, end int, kind Kind, escaped bool) {
+func (r *Reader) memberValue(i, within, depth int, inner *Shape) (begin, end int, kind Kind, escaped bool) {
 	data := r.data
 	if i = skipSpace(data, i); i >= len(data) {
 		r.fail(i)
@@ -402,7 +398,7 @@ func (r *Reader) memberValue(i, depth int, inner *Shape) (begin, end int, kind K
 	case kind == Object && inner != nil:
 		return begin, begin, kind, false
 	case kind == String:
-		if end, escaped = stringEnd(data, i+1); end < 0 {
+		if end, escaped = stringEnd(data, max(i+1, within)); end < 0 {
 			r.fail(i)
 			return 0, -1, Absent, false
 		}
