@@ -70,17 +70,20 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	return kind, index, inside
 }
 
-// begins says whether s, which is not shorter, begins with prefix, of which there are at least eight bytes. What the
-// compiler has for it looks at each byte.
+// begins says whether s, which is not shorter, begins with prefix, which has at least 32 bytes. What the compiler has for
+// it looks at each byte, in a call.
 func begins(s, prefix []byte) bool {
-	s = s[:len(prefix)]
-	for i := 0; i+8 < len(s) && i+8 < len(prefix); i += 8 {
+	n := len(prefix)
+	if s = s[:n]; load8(s) != load8(prefix) || load8(s[8:]) != load8(prefix[8:]) || load8(s[16:]) != load8(prefix[16:]) ||
+		load8(s[24:]) != load8(prefix[24:]) || load8(s[n-8:]) != load8(prefix[n-8:]) {
+		return false
+	}
+	for i := 32; i+8 < n; i += 8 {
 		if load8(s[i:]) != load8(prefix[i:]) {
 			return false
 		}
 	}
-	// The last word overlaps the one before it.
-	return load8(s[len(s)-8:]) == load8(prefix[len(prefix)-8:])
+	return true
 }
 
 // closesTwice says whether s closes two objects and holds nothing else. The API pads its events in front of the second
