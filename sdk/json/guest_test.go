@@ -32,13 +32,22 @@ func fuelOf(run func(times int) int64, times int) float64 {
 	return float64(run(times)-run(0)) / float64(times)
 }
 
+// Documents that are read in one go. What lies behind their members lets them be read as in the middle of a body.
+var (
+	messageDocument = `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?","name":"` + strings.Repeat("x", 64) + `"}`
+	callDocument    = `{"role":"call_1","content":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"},"name":"` + strings.Repeat("x", 64) + `"}`
+)
+
 // The bounds leave a tenth above what was measured, for another version of the compiler.
 func TestFuelOfReading(t *testing.T) {
-	if fuel := fuelOf(measure(t, event, "event"), 1000); fuel > 270 {
+	if fuel := fuelOf(measure(t, event, "event"), 1000); fuel > 290 {
 		t.Errorf("an event takes %.0f units of fuel", fuel)
 	}
+	if fuel := fuelOf(measure(t, messageDocument, "members"), 1000); fuel > 118 {
+		t.Errorf("a message takes %.0f units of fuel", fuel)
+	}
 	body := string(conversation(100 << 10))
-	if fuel := fuelOf(measure(t, body, "whole"), 10) / float64(len(body)); fuel > 0.8 {
+	if fuel := fuelOf(measure(t, body, "whole"), 10) / float64(len(body)); fuel > 0.37 {
 		t.Errorf("a byte of a body takes %.2f units of fuel", fuel)
 	}
 }
@@ -52,13 +61,8 @@ func BenchmarkGuest(b *testing.B) {
 	}{
 		{"event", event, "event", 1000},
 		{"body 100KB", string(conversation(100 << 10)), "whole", 10},
-		{"members/none", "{}", "members", 1000},
-		{"members/one", `{"role":1}` + strings.Repeat(" ", 40), "members", 1000},
-		{"members/one string", `{"role":"user"}` + strings.Repeat(" ", 40), "members", 1000},
-		{"members/two strings", `{"role":"user","content":"Hi"}` + strings.Repeat(" ", 40), "members", 1000},
-		{"members/50", `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?"}` + strings.Repeat(" ", 40), "members", 1000},
-		{"members/unknown", `{"role":"user","content":"Hi","x":1}` + strings.Repeat(" ", 40), "members", 1000},
-		{"members/call", `{"id":"call_1","type":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"}}` + strings.Repeat(" ", 40), "members", 1000},
+		{"message", messageDocument, "members", 1000},
+		{"tool call", callDocument, "members", 1000},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			run := measure(b, test.document, test.how)

@@ -1,5 +1,5 @@
 // Command guest measures package json inside a module: it reads what the option "document" holds, as often as the
-// option "times" says, and answers how many bytes of text it has seen.
+// option "times" says, and answers how many bytes of text it has seen. The options "whole" and "members" say how.
 package main
 
 import (
@@ -17,6 +17,7 @@ type guest struct {
 	members json.Members
 }
 
+// message is the members that a document is read for in one go.
 var message = json.NewShape("role", "content", "name", "tool_calls", "tool_call_id", "cache_control", "function.name", "function.arguments")
 
 func (g *guest) Request(r *provider.Request) error {
