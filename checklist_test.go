@@ -1,4 +1,4 @@
-// Package sluice_test checks what no single package can: that every row of CHECKLIST.md is proven somewhere.
+// Package sluice_test checks what no single package can: that every row of CHECKLIST.md and FAULTS.md is proven somewhere.
 package sluice_test
 
 import (
@@ -19,10 +19,13 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the last column of CHECKLIST.md")
+var update = flag.Bool("update", false, "write the last column of CHECKLIST.md and FAULTS.md")
 
-// rows is how many rows each group of the checklist has.
-var rows = map[byte]int{'S': 22, 'A': 31, 'T': 20, 'R': 21, 'G': 35, 'B': 22, 'O': 18, 'V': 16}
+// rows is how many rows each group of the lists has. F is FAULTS.md.
+var rows = map[byte]int{'S': 22, 'A': 31, 'T': 20, 'R': 21, 'G': 35, 'B': 22, 'O': 18, 'V': 16, 'F': 139}
+
+// lists are the documents and the groups that stand in each.
+var lists = map[string]string{"CHECKLIST.md": "SATRGBOV", "FAULTS.md": "F"}
 
 // homes are the plugins that some groups are about. What another plugin's tests say of such a row is no proof of it.
 var homes = map[byte]string{
@@ -31,22 +34,24 @@ var homes = map[byte]string{
 }
 
 // open are rows that are not proven yet. A row leaves the list with its proof.
-var open = []string{}
+var open = []string{
+	"F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12", "F13", "F14", "F15", "F16", "F17", "F18",
+	"F19", "F20", "F21", "F22", "F23", "F24", "F25", "F26", "F27", "F30", "F31", "F33", "F38", "F51", "F52", "F55", "F56",
+	"F57", "F58", "F64", "F65", "F66", "F67", "F68", "F69", "F70", "F71", "F72", "F73", "F74", "F75", "F76", "F77", "F78",
+	"F79", "F80", "F82", "F83", "F84", "F85", "F86", "F87", "F88", "F89", "F108", "F109", "F110", "F112", "F113", "F119",
+	"F121", "F122", "F123", "F127", "F132", "F134", "F135", "F136", "F137", "F138", "F139",
+}
 
 // shown is how many proofs of a row CHECKLIST.md names.
 const shown = 3
 
-// row is a line of CHECKLIST.md.
+// row is a line of a list.
 var row = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \| ([^|]*) \|(.*)\|$`)
 
 // decided is a line of RATIONALE.md about a row that is decided otherwise.
-var decided = regexp.MustCompile(`(?m)^- \*\*([SATRGBOV]\d+)\*\*`)
+var decided = regexp.MustCompile(`(?m)^- \*\*([SATRGBOVF]\d+)\*\*`)
 
 func TestEveryRowIsProven(t *testing.T) {
-	list, err := os.ReadFile("CHECKLIST.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	rationale, err := os.ReadFile("RATIONALE.md")
 	if err != nil {
 		t.Fatal(err)
@@ -56,12 +61,23 @@ func TestEveryRowIsProven(t *testing.T) {
 		otherwise[m[1]] = true
 	}
 	proofs := search(t)
+	for file, groups := range lists {
+		t.Run(file, func(t *testing.T) { checkRows(t, file, groups, proofs, otherwise) })
+	}
+}
+
+// checkRows holds one list against the proofs that there are.
+func checkRows(t *testing.T, file, groups string, proofs map[string][]proof, otherwise map[string]bool) {
+	list, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := make(map[string]bool)
 	written := row.ReplaceAllStringFunc(string(list), func(line string) string {
 		m := row.FindStringSubmatch(line)
 		id, what, named := m[1], m[2], strings.TrimSpace(m[3])
 		if seen[id] {
-			t.Errorf("%s stands twice in CHECKLIST.md", id)
+			t.Errorf("%s stands twice in %s", id, file)
 		}
 		seen[id] = true
 		found := proofs[id]
@@ -74,24 +90,24 @@ func TestEveryRowIsProven(t *testing.T) {
 		if !*update {
 			for _, p := range strings.Split(named, "<br>") {
 				if p != "" && !slices.ContainsFunc(found, func(f proof) bool { return f.String() == p }) && !strings.HasPrefix(p, "RATIONALE") {
-					t.Errorf("%s: CHECKLIST.md names %s, which is not there; write it anew with -update", id, p)
+					t.Errorf("%s: %s names %s, which is not there; write it anew with -update", id, file, p)
 				}
 			}
 			if named == "" && len(found) > 0 && !slices.Contains(open, id) {
-				t.Errorf("%s: CHECKLIST.md names no test; write it anew with -update", id)
+				t.Errorf("%s: %s names no test; write it anew with -update", id, file)
 			}
 		}
 		return fmt.Sprintf("| %s | %s | %s |", id, what, column(found, otherwise[id]))
 	})
-	for group, n := range rows {
-		for i := range n {
+	for _, group := range []byte(groups) {
+		for i := range rows[group] {
 			if id := string(group) + strconv.Itoa(i+1); !seen[id] {
-				t.Errorf("CHECKLIST.md lacks %s", id)
+				t.Errorf("%s lacks %s", file, id)
 			}
 		}
 	}
 	if *update && written != string(list) {
-		if err := os.WriteFile("CHECKLIST.md", []byte(written), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(written), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -218,13 +234,21 @@ func inFile(name, dir string, add func(proof)) error {
 }
 
 // leading is one ID at the beginning of a name, with a zero before its digits or without, and what stands behind it.
-var leading = regexp.MustCompile(`^([SATRGBOV])0?([1-9]\d?)([ _/:,+-]+|$)`)
+var leading = regexp.MustCompile(`^([SATRGBOVF])0?([1-9]\d{0,2})([ _/:,+-]+|$)`)
+
+// fault is how the cases of a table name a row of FAULTS.md.
+var fault = regexp.MustCompile(`\bfaults/([1-9]\d{0,2})\b`)
 
 // bare is a string that is nothing but IDs, which could be anything. Of a folder that is enough.
-var bare = regexp.MustCompile(`^([SATRGBOV]\d+[ _/:,+-]*)*$`)
+var bare = regexp.MustCompile(`^([SATRGBOVF]\d+[ _/:,+-]*)*$`)
 
-// ids are the rows that a name begins with.
+// ids are the rows that a name begins with, and the rows of FAULTS.md that it speaks of.
 func ids(name string) (list []string) {
+	for _, m := range fault.FindAllStringSubmatch(name, -1) {
+		if n, err := strconv.Atoi(m[1]); err == nil && n <= rows['F'] {
+			list = append(list, "F"+m[1])
+		}
+	}
 	rest := strings.TrimPrefix(name, "Test")
 	for {
 		m := leading.FindStringSubmatch(rest)
@@ -251,7 +275,9 @@ func TestIDs(t *testing.T) {
 		"S0/nor this":                 "",
 		"TestStreams":                 "",
 		"B2B":                         "",
-		"faults/42":                   "",
+		"S14 faults/59 an error":      "F59 S14",
+		"TestF36_F37_DiesMidway":      "F36 F37",
+		"faults/140 no such row":      "",
 		"TestG21_ACallThatLeaves_G22": "G21",
 	} {
 		if got := strings.Join(ids(name), " "); got != want {
