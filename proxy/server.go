@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,9 +25,6 @@ import (
 const (
 	// readBuffer holds a request's head: a larger one is 431.
 	readBuffer = 32 << 10
-
-	// cutGrace is how long streams that were cut at the end of a shutdown get to write their error frames.
-	cutGrace = 2 * time.Second
 
 	// spareWorkers is how many more goroutines than connections there may be: one that has closed its connection takes
 	// a moment to end. So it is the listener that finds the limit, and its answer that the client gets.
@@ -137,97 +133,6 @@ func (o *Options) plugins() plugin.Options {
 	return p
 }
 
-// Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
-// that came first.
-func (s *Server) Serve(ln net.Listener) error {
-	l := &listener{
-		Listener: ln, writeTimeout: s.writeTimeout, open: &s.clients, max: s.http.Concurrency - spareWorkers, full: s.full,
-		log: s.log, closed: make(chan struct{}),
-	}
-	s.mu.Lock()
-	if s.stopping {
-		s.mu.Unlock()
-		return l.Close()
-	}
-	s.listeners = append(s.listeners, l)
-	s.mu.Unlock()
-	return s.http.Serve(l)
-}
-
-// stop closes the listeners.
-func (s *Server) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.stopping = true
-	for _, l := range s.listeners {
-		if err := l.Close(); err != nil {
-			s.log.Warn("close listener", "error", err)
-		}
-	}
-}
-
-// Shutdown stops accepting connections and waits for what is in flight. Where ctx ends first, streams that are still
-// open get an error frame, answers that have not begun a 503, and ctx's error is returned. The Server cannot be used
-// after it.
-func (s *Server) Shutdown(ctx context.Context) (err error) {
-	s.shut.Do(func() {
-		s.stop()
-		if err = s.http.ShutdownWithContext(ctx); err != nil {
-			s.cut.Store(true)
-			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
-			defer cancel()
-			s.clients.end(grace)
-		}
-		s.Close()
-	})
-	return err
-}
-
-// Close gives back what the Server holds: plugins, connections to providers, goroutines. It is for a Server that has
-// been shut down or never served.
-func (s *Server) Close() {
-	s.closeOnce.Do(func() {
-		s.stop()
-		if g := s.current.Swap(nil); g != nil {
-			g.release()
-		}
-		// Also of those that a Reload has replaced: what they run is part of the engine.
-		s.generations.Wait()
-		if err := s.plugins.Close(); err != nil {
-			s.log.Warn("close plugin engine", "error", err)
-		}
-	})
-}
-
-// Reload puts another configuration in place of the one that is served. What it describes is built whole first, while
-// the old one goes on serving; where anything is wrong with it, the error says what, and the old one stays. Requests in
-// flight end on the configuration that they began with, which is closed behind the last of them.
-//
-// The listener is not touched: its address, timeouts and limits are those of the start.
-func (s *Server) Reload(ctx context.Context, cfg *config.Config) error {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	old := s.acquire()
-	if old == nil {
-		return errClosed
-	}
-	defer old.release()
-	g, err := s.build(ctx, cfg, old)
-	if err != nil {
-		return err
-	}
-	if !s.current.CompareAndSwap(old, g) {
-		// Close came first.
-		g.release()
-		return errClosed
-	}
-	old.release()
-	s.board.Keep(func(provider, model string) bool { return g.sendsTo(provider) })
-	return nil
-}
-
-var errClosed = errors.New("the gateway is closed")
-
 // acquire pins the current generation; nil after Close.
 func (s *Server) acquire() *generation {
 	for {
@@ -246,14 +151,6 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 	}
 	defer g.release()
 	return g.catalog.List(ctx)
-}
-
-// shutdownError is what a request gets that the end of a shutdown overtook.
-func (s *Server) shutdownError() *chat.Error {
-	return &chat.Error{
-		Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
-		RetryAfter: time.Second,
-	}
 }
 
 // full is the answer to a connection beyond the limit, of which no request is read.
