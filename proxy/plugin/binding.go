@@ -199,17 +199,18 @@ func (b *Binding) call(ctx context.Context, inv invocation, t tenant) error {
 			return result
 		}
 		p.pool.discard(in)
-		p.failures.Add(1)
+		p.counts.fail(failed.Kind)
 		if fresh || !used || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
 			return failed
 		}
-		p.retries.Add(1)
+		p.counts.retries.Add(1)
 	}
 }
 
 // unserved is the error of a call that was not made.
 func (b *Binding) unserved(e export, err error) error {
 	if errors.Is(err, errBusy) {
+		b.plugin.counts.fail(KindBusy)
 		return &CallError{Plugin: b.plugin.name, Binding: b.name, Call: e.String(), Kind: KindBusy}
 	}
 	var failed *CallError

@@ -23,6 +23,10 @@ const (
 	KindOutput                             // more output than the contract allows
 	KindStatus                             // a status other than 0
 	KindBusy                               // no instance became free in time
+	KindHost                               // the gateway itself panicked in the call
+	KindOpen                               // the plugin has failed too often, and is left alone for a while
+
+	callErrorKinds = iota + 1
 )
 
 var kindNames = [...]string{
@@ -34,6 +38,8 @@ var kindNames = [...]string{
 	KindOutput:    "too much output",
 	KindStatus:    "failed",
 	KindBusy:      "no free instance",
+	KindHost:      "panic in the gateway",
+	KindOpen:      "left alone after repeated failures",
 }
 
 // String returns the kind in words.
@@ -43,6 +49,23 @@ func (k CallErrorKind) String() string {
 	}
 	return "unknown failure"
 }
+
+// kindLabels are the kinds as metrics name them.
+var kindLabels = [callErrorKinds]string{
+	KindTrap: "trap", KindOutOfFuel: "fuel", KindDepth: "depth", KindMemory: "memory", KindProtocol: "protocol",
+	KindOutput: "output", KindStatus: "status", KindBusy: "busy", KindHost: "host", KindOpen: "breaker",
+}
+
+// Label returns the kind in one word, for metrics.
+func (k CallErrorKind) Label() string {
+	if int(k) < len(kindLabels) && kindLabels[k] != "" {
+		return kindLabels[k]
+	}
+	return "unknown"
+}
+
+// made reports whether a call that failed so was made at all.
+func (k CallErrorKind) made() bool { return k != KindBusy && k != KindOpen }
 
 // CallError is a plugin's own failure in one call. Its text never holds anything that the guest was given or said.
 type CallError struct {

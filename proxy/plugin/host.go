@@ -80,13 +80,15 @@ type Host struct {
 	engine  *engine.Engine
 	gate    *gate
 
-	ticks atomic.Int64  // sweeps so far: the clock of idle instances
-	freed chan struct{} // something large was given up
-	stop  chan struct{}
-	done  chan struct{}
+	ticks  atomic.Int64  // sweeps so far: the clock of idle instances
+	loaded atomic.Int64  // plugins so far
+	freed  chan struct{} // something large was given up
+	stop   chan struct{}
+	done   chan struct{}
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{} // those of open generations
+	past    map[string]*Stats    // of the closed ones, by the plugin's name
 	closed  bool
 }
 
@@ -98,6 +100,7 @@ func New(o Options) (*Host, error) {
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
 		plugins: make(map[*Plugin]struct{}),
+		past:    make(map[string]*Stats),
 	}
 	h.gate = newGate(h.options.WholeCalls, h.options.Wait)
 	eo := h.options.Engine
@@ -254,7 +257,7 @@ func (h *Host) settle(g *Generation, err error) (*Generation, error) {
 }
 
 func (h *Host) newPlugin(name string, i Isolation) *Plugin {
-	p := &Plugin{host: h, name: name}
+	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
 	p.log = guestLog{out: h.options.PluginLog, plugin: name}
 	p.start = p.startWasm
 	p.pool = &pool{isolation: i, max: h.options.Instances, wait: h.options.Wait, open: p.open}
@@ -293,7 +296,10 @@ func (h *Host) load(ctx context.Context, s *Spec) (*Plugin, error) {
 func (h *Host) forget(plugins map[string]*Plugin) {
 	h.mu.Lock()
 	for _, p := range plugins {
-		delete(h.plugins, p)
+		if _, open := h.plugins[p]; open {
+			delete(h.plugins, p)
+			h.bury(p)
+		}
 	}
 	h.mu.Unlock()
 	h.free()

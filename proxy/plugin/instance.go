@@ -115,8 +115,8 @@ func (in *instance) run(inv invocation) *CallError {
 	c.begin(inv)
 	p := in.plugin
 	status, used, err := in.guest.run(in, p.host.options.Fuel.budget(inv.export, c.inputSize()))
-	p.calls.Add(1)
-	p.fuel.Add(used)
+	p.counts.calls.Add(1)
+	p.counts.fuel.Add(used)
 	if inv.attempt != nil {
 		inv.attempt.Fuel += used
 	}

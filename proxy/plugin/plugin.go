@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
 )
@@ -21,22 +20,13 @@ type Plugin struct {
 	images  images
 	log     guestLog
 
+	number int64 // rises from one plugin to the next that is loaded
+
 	mu       sync.Mutex
 	bindings int32
 
-	calls, failures, retries, fuel atomic.Int64
-	unknown                        unknownSet
-}
-
-// Stats are a plugin's counts since it was loaded, and the size of its pool at the moment.
-type Stats struct {
-	Calls     int64 // of all exports
-	Failures  int64 // calls that ended in a *CallError
-	Retries   int64 // of them, tried again on a fresh instance
-	Fuel      int64 // units used
-	Unknown   int64 // things that the plugin reported as unknown to it
-	Instances int   // idle and in use
-	Idle      int
+	counts  counts
+	unknown unknownSet
 }
 
 // Name is the name that the plugin was loaded by.
@@ -47,19 +37,6 @@ func (p *Plugin) Provider() bool { return p.exports.provider() }
 
 // Router reports whether the plugin can order targets.
 func (p *Plugin) Router() bool { return p.exports.router() }
-
-// Stats returns the plugin's counts.
-func (p *Plugin) Stats() Stats {
-	s := Stats{
-		Calls:    p.calls.Load(),
-		Failures: p.failures.Load(),
-		Retries:  p.retries.Load(),
-		Fuel:     p.fuel.Load(),
-		Unknown:  p.unknown.count(),
-	}
-	s.Instances, s.Idle = p.pool.size()
-	return s
-}
 
 // Bind makes a use of the plugin, and has the plugin look at its settings: settings that it refuses are an error here
 // and not at the first request.

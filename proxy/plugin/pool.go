@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -230,11 +231,14 @@ func (p *pool) takeIdle(wants func(*instance) bool) *instance {
 	return nil
 }
 
-// size returns how many instances there are, and how many of them are idle.
-func (p *pool) size() (live, idle int) {
+// measure writes down what the pool has in use.
+func (p *pool) measure(s *Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.live, len(p.idle)
+	s.Instances, s.Idle, s.Waiting = p.live, len(p.idle), len(p.waiters)
+	for _, in := range p.idle {
+		s.Memory += int64(in.guest.memory())
+	}
 }
 
 // close closes the idle instances and turns everyone away. An instance in use is closed when it comes back.
@@ -259,6 +263,8 @@ func (p *pool) close() {
 type gate struct {
 	slots chan struct{}
 	wait  time.Duration
+
+	waiting atomic.Int64
 }
 
 func newGate(n int, wait time.Duration) *gate {
@@ -271,6 +277,8 @@ func (g *gate) enter(ctx context.Context) error {
 		return nil
 	default:
 	}
+	g.waiting.Add(1)
+	defer g.waiting.Add(-1)
 	timer := time.NewTimer(g.wait)
 	defer timer.Stop()
 	select {
@@ -282,5 +290,8 @@ func (g *gate) enter(ctx context.Context) error {
 		return errBusy
 	}
 }
+
+// load returns how many calls are inside, and how many wait.
+func (g *gate) load() (inside, waiting int) { return len(g.slots), int(g.waiting.Load()) }
 
 func (g *gate) leave() { <-g.slots }
