@@ -97,6 +97,7 @@ func members(t *testing.T, heading string) (rows []member) {
 // names there, how such a table is opened, and the least that is valid with members of it left to write.
 var tables = []struct{ heading, prefix, open, valid string }{
 	{"[server]", "", "[server]\n", "[server]\n"},
+	{"[admin]", "", "[admin]\n", "[admin]\n"},
 	{"[[keys]]", "", "[[keys]]\n", "[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\n"},
 	{"[plugins.NAME]", "", "[plugins.mine]\n", "[plugins.mine]\nfile = \"m.wasm\"\nsha256 = \"" + digest + "\"\n"},
 	{"[providers.NAME]", "", "[providers.p]\n", provider},
@@ -150,7 +151,7 @@ func TestReadmeNamesTheMembersOfTheConfiguration(t *testing.T) {
 			t.Errorf("README.md does not name the preset %s", name)
 		}
 	}
-	for _, name := range []string{"server", "keys", "plugins", "providers", "models", "router"} {
+	for _, name := range []string{"server", "admin", "keys", "plugins", "providers", "models", "router"} {
 		if !takes(t, "", name) {
 			t.Errorf("there is no table %s", name)
 		}

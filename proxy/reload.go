@@ -12,9 +12,10 @@ import (
 // flight end on the configuration that they began with, which is closed behind the last of them.
 //
 // The listener is not touched: its address, timeouts and limits are those of the start.
-func (s *Server) Reload(ctx context.Context, cfg *config.Config) error {
+func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
+	defer func() { s.health.reloaded(s.now(), err) }()
 	old := s.acquire()
 	if old == nil {
 		return errClosed

@@ -25,6 +25,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 	s.listeners = append(s.listeners, l)
 	s.mu.Unlock()
+	s.health.serve()
 	return s.http.Serve(l)
 }
 
@@ -45,6 +46,7 @@ func (s *Server) stop() {
 // after it.
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	s.shut.Do(func() {
+		s.Drain()
 		s.stop()
 		if err = s.http.ShutdownWithContext(ctx); err != nil {
 			s.cut.Store(true)
@@ -62,6 +64,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
 		s.stop()
+		s.admin.Close()
 		if g := s.current.Swap(nil); g != nil {
 			g.release()
 		}

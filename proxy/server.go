@@ -13,6 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/admin"
 	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -69,6 +70,9 @@ type Server struct {
 	works    sync.Pool // *work
 	bodies   buffers
 
+	health health
+	admin  *admin.Server
+
 	clients connections
 	cut     atomic.Bool // the time to finish is over
 	panics  atomic.Int64
@@ -95,6 +99,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.plugins = host
 	s.bundled = o.Bundled
+	s.health.reload.at = s.now()
+	s.admin = admin.New(admin.Options{Gateway: s, Hosts: cfg.Admin.Hosts, Log: s.log})
 	g, err := s.build(ctx, cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, host.Close())

@@ -64,6 +64,10 @@ func (s *serving) run(cfg *config.Config, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	adminListener, adminTaken, err := listenAdmin(cfg.Admin)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	// A log that nobody reads any more is no reason to stop serving.
 	signal.Ignore(syscall.SIGPIPE)
 	out := telemetry.NewWriter(stderr)
@@ -81,6 +85,9 @@ func (s *serving) run(cfg *config.Config, stderr io.Writer) error {
 	o.PluginLog = s.pluginLog
 	gateway, err := proxy.New(context.Background(), o)
 	if err != nil {
+		if adminListener != nil {
+			err = errors.Join(err, adminListener.Close())
+		}
 		return errors.Join(err, ln.Close())
 	}
 	// Until here a signal ends the process: there is nothing to finish.
@@ -89,6 +96,7 @@ func (s *serving) run(cfg *config.Config, stderr io.Writer) error {
 	defer signal.Stop(signals)
 	banner(person, cfg, ln.Addr(), time.Since(began))
 	log.Info("listening", "address", ln.Addr().String(), "ready_after", time.Since(began))
+	serveAdmin(gateway, adminListener, adminTaken, person, log)
 
 	served := make(chan error, 1)
 	go func() { served <- gateway.Serve(ln) }()
@@ -136,6 +144,39 @@ func listen(address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s is in use, perhaps by another sluice: stop that one, or choose another address with --listen", address)
 	}
 	return ln, err
+}
+
+// listenAdmin takes the address of health, metrics and status; there is no listener where there is none to take, and
+// where another gateway on the machine has the default address: nobody has asked for that one.
+func listenAdmin(cfg config.Admin) (ln net.Listener, taken bool, err error) {
+	if cfg.Listen == "" {
+		return nil, false, nil
+	}
+	ln, err = net.Listen("tcp", cfg.Listen)
+	switch {
+	case err == nil:
+		return ln, false, nil
+	case errors.Is(err, syscall.EADDRINUSE) && cfg.Default:
+		return nil, true, nil
+	}
+	return nil, false, fmt.Errorf("[admin]: %w", err)
+}
+
+// serveAdmin serves health, metrics and status, where there is a listener for them, until the gateway is closed.
+func serveAdmin(gateway *proxy.Server, ln net.Listener, taken bool, person io.Writer, log *slog.Logger) {
+	if taken {
+		log.Warn("no health, metrics and status: their default address is in use; choose another one in [admin]")
+	}
+	if ln == nil {
+		return
+	}
+	fmt.Fprintf(person, "Health, metrics and status: http://%s/\n\n", reachable(ln.Addr()))
+	log.Info("health, metrics and status", "address", ln.Addr().String())
+	go func() {
+		if err := gateway.ServeAdmin(ln); err != nil {
+			log.Error("health, metrics and status", "error", err)
+		}
+	}()
 }
 
 func newLogger(out io.Writer, s config.Server) *slog.Logger {

@@ -36,6 +36,7 @@ type Options struct {
 type Config struct {
 	Path      string // the name of the file, as it was given
 	Server    Server
+	Admin     Admin
 	Keys      []Key
 	Plugins   []Plugin // all that are declared, and the bundled ones that are named
 	Providers []Provider
@@ -279,6 +280,7 @@ type loader struct {
 // last, when all credentials are known.
 func (l *loader) load(root table) {
 	l.server(root.table("server"))
+	l.admin(root.table("admin"))
 	l.keys(root.tables("keys"))
 	l.pluginTables(root.table("plugins"))
 	l.providerTables(root.table("providers"))
