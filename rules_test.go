@@ -129,10 +129,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"cmd/sluice imports proxy, its config, access and telemetry, and the plugins",
+		"cmd/sluice imports proxy, its config, with the watch of files, access and telemetry, and the plugins",
 		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it",
 		func(p *pkg, i imported) bool {
-			return within(p.dir, "cmd") && i.own && !slices.Contains([]string{"proxy", "proxy/config", "proxy/access", "proxy/telemetry", "plugins"}, i.path)
+			return within(p.dir, "cmd") && i.own && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/access", "proxy/telemetry", "plugins"}, i.path)
 		},
 	},
 	{

@@ -1,0 +1,303 @@
+package watch_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/proxy/config/watch"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+func start(t *testing.T, files ...string) *watch.Watcher {
+	t.Helper()
+	w, err := watch.New(func(err error) { t.Errorf("something cannot be watched: %v", err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.Add(files...)
+	return w
+}
+
+func awaitChange(t *testing.T, w *watch.Watcher) {
+	t.Helper()
+	select {
+	case <-w.Changed():
+	case <-time.After(patience):
+		t.Fatal("the change is not noticed")
+	}
+}
+
+// folder is where a test does what operators do to their files.
+type folder struct {
+	t   *testing.T
+	dir string
+}
+
+func (f folder) at(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+
+func (f folder) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f folder) write(name, text string) {
+	f.t.Helper()
+	f.must(os.MkdirAll(filepath.Dir(f.at(name)), 0o700))
+	f.must(os.WriteFile(f.at(name), []byte(text), 0o600))
+}
+
+func (f folder) link(target, name string) { f.t.Helper(); f.must(os.Symlink(target, f.at(name))) }
+func (f folder) move(from, to string)     { f.t.Helper(); f.must(os.Rename(f.at(from), f.at(to))) }
+func (f folder) remove(name string)       { f.t.Helper(); f.must(os.RemoveAll(f.at(name))) }
+
+// turn makes a link lead elsewhere in one step, as Kubernetes does it.
+func (f folder) turn(target, name string) {
+	f.t.Helper()
+	f.link(target, name+"_tmp")
+	f.move(name+"_tmp", name)
+}
+
+// changes are the ways in which a path comes to lead to other bytes. The file is conf/file, and holds "old".
+var changes = []struct {
+	name    string
+	prepare func(f folder)
+	steps   []func(f folder) // each is a change
+}{
+	{"written in place", nil, []func(folder){
+		func(f folder) { f.write("conf/file", "new") },
+		func(f folder) { f.write("conf/file", "newer") },
+	}},
+	{"another file renamed over it", nil, []func(folder){
+		func(f folder) { f.write("conf/next", "new"); f.move("conf/next", "conf/file") },
+		func(f folder) { f.write("elsewhere", "newer"); f.move("elsewhere", "conf/file") },
+	}},
+	{"kept under another name by an editor, and written anew", nil, []func(folder){
+		func(f folder) { f.move("conf/file", "conf/file~"); f.write("conf/file", "new") },
+	}},
+	{"removed, and back", nil, []func(folder){
+		func(f folder) { f.remove("conf/file") },
+		func(f folder) { f.write("conf/file", "old") },
+	}},
+	{"the folder gone, and back", nil, []func(folder){
+		func(f folder) { f.remove("conf") },
+		func(f folder) { f.write("conf/file", "new") },
+		func(f folder) { f.write("conf/file", "newer") },
+	}},
+	{"another folder in its place", nil, []func(folder){
+		func(f folder) { f.write("other/file", "new"); f.move("conf", "gone"); f.move("other", "conf") },
+		func(f folder) { f.write("conf/file", "newer") },
+	}},
+	{"the folder above renamed", func(f folder) {
+		f.write("deep/up/conf/file", "old")
+		f.remove("conf")
+		f.link("deep/up/conf", "conf")
+	}, []func(folder){
+		func(f folder) { f.move("deep", "away"); f.write("deep/up/conf/file", "new") },
+		func(f folder) { f.write("deep/up/conf/file", "newer") },
+	}},
+	{"a link to another file", func(f folder) {
+		f.write("one", "old")
+		f.write("two", "new")
+		f.remove("conf/file")
+		f.link("../one", "conf/file")
+	}, []func(folder){
+		func(f folder) { f.turn("../two", "conf/file") },
+		func(f folder) { f.write("two", "newer") },
+	}},
+	{"as Kubernetes does it", func(f folder) {
+		f.remove("conf/file")
+		f.write("conf/..2026_a/file", "old")
+		f.link("..2026_a", "conf/..data")
+		f.link("..data/file", "conf/file")
+	}, []func(folder){
+		func(f folder) {
+			f.write("conf/..2026_b/file", "new")
+			f.turn("..2026_b", "conf/..data")
+			f.remove("conf/..2026_a")
+		},
+		func(f folder) {
+			f.write("conf/..2026_c/file", "newer")
+			f.turn("..2026_c", "conf/..data")
+			f.remove("conf/..2026_b")
+		},
+	}},
+	{"a link that leads nowhere for a while", func(f folder) {
+		f.write("releases/1/file", "old")
+		f.remove("conf")
+		f.link(f.at("releases/1"), "conf")
+	}, []func(folder){
+		func(f folder) { f.turn("releases/2", "conf") },
+		func(f folder) { f.write("releases/2/file", "new") },
+	}},
+}
+
+func TestFaults80_ChangesAreNoticed(t *testing.T) {
+	for _, c := range changes {
+		t.Run(c.name, func(t *testing.T) {
+			f := folder{t, t.TempDir()}
+			f.write("conf/file", "old")
+			if c.prepare != nil {
+				c.prepare(f)
+			}
+			w := start(t, f.at("conf/file"))
+			for _, step := range c.steps {
+				step(f)
+				awaitChange(t, w)
+			}
+		})
+	}
+}
+
+// TestWhatIsNoChange does things to a file after which it holds the same bytes. That they led to a look says that the
+// watch saw them.
+func TestWhatIsNoChange(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(f folder)
+	}{
+		{"written again", func(f folder) { f.write("conf/file", "old") }},
+		{"a copy renamed over it", func(f folder) { f.write("conf/next", "old"); f.move("conf/next", "conf/file") }},
+		{"its mode", func(f folder) { f.must(os.Chmod(f.at("conf/file"), 0o400)) }},
+		{"its time", func(f folder) { f.must(os.Chtimes(f.at("conf/file"), time.Time{}, time.Unix(1, 0))) }},
+		{"gone for a moment", func(f folder) { f.remove("conf"); f.write("conf/file", "old") }},
+		{"other bytes for a moment", func(f folder) { f.write("conf/file", "new"); f.write("conf/file", "old") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := folder{t, t.TempDir()}
+			f.write("conf/file", "old")
+			w := start(t, f.at("conf/file"))
+			looked := make(chan bool, 16)
+			w.OnLook(func(changed bool) { looked <- changed })
+			c.do(f)
+			select {
+			case changed := <-looked:
+				if changed {
+					t.Error("it counts as a change")
+				}
+			case <-time.After(patience):
+				t.Fatal("nobody looked")
+			}
+		})
+	}
+}
+
+// TestANeighbour shows that the files beside a watched one are none of its business.
+func TestANeighbour(t *testing.T) {
+	f := folder{t, t.TempDir()}
+	f.write("conf/file", "old")
+	w := start(t, f.at("conf/file"))
+	looks := 0
+	looked := make(chan bool, 16)
+	w.OnLook(func(changed bool) { looked <- changed })
+	for range 100 {
+		f.write("conf/log", strings.Repeat("x", 1000))
+	}
+	// The events of a folder come in the order in which they happened.
+	f.write("conf/file", "new")
+	awaitChange(t, w)
+	for len(looked) > 0 {
+		<-looked
+		looks++
+	}
+	if looks > 1 {
+		t.Errorf("it looked %d times", looks)
+	}
+}
+
+func TestAddAndKeep(t *testing.T) {
+	f := folder{t, t.TempDir()}
+	f.write("a/file", "1")
+	f.write("b/file", "1")
+	w := start(t, f.at("a/file"))
+	w.Add(f.at("a/file"), f.at("b/file"))
+	f.write("b/file", "2")
+	awaitChange(t, w)
+	w.Keep(f.at("b/file"))
+	for _, dir := range w.Folders() {
+		if dir == f.at("a") {
+			t.Error("the folder of a file that is not watched any more still is")
+		}
+	}
+	f.write("a/file", "2")
+	f.write("b/file", "3")
+	awaitChange(t, w)
+	w.Keep()
+	if n := len(w.Folders()); n != 0 {
+		t.Errorf("%d folders are watched for no file", n)
+	}
+}
+
+// TestRefresh: what somebody reads anyway is no news later.
+func TestRefresh(t *testing.T) {
+	f := folder{t, t.TempDir()}
+	f.write("file", "1")
+	w := start(t, f.at("file"))
+	looked := make(chan bool, 16)
+	w.OnLook(func(changed bool) { looked <- changed })
+	f.write("file", "2")
+	w.Refresh()
+	select {
+	case changed := <-looked:
+		if changed {
+			t.Error("a change that was taken note of is told again")
+		}
+	case <-time.After(patience):
+		t.Fatal("nobody looked")
+	}
+}
+
+// TestWhatHappensAllTheTime: a file that never comes to rest is read all the same.
+func TestWhatHappensAllTheTime(t *testing.T) {
+	f := folder{t, t.TempDir()}
+	f.write("file", "1")
+	w := start(t, f.at("file"))
+	deadline := time.Now().Add(patience)
+	for n := 0; ; n++ {
+		select {
+		case <-w.Changed():
+			return
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it waits for a rest that does not come")
+		}
+		f.write("file", strings.Repeat("x", n%100))
+	}
+}
+
+func TestWhatCannotBeWatchedIsSaidOnce(t *testing.T) {
+	f := folder{t, t.TempDir()}
+	f.write("file", "1")
+	var said []error
+	w, err := watch.New(func(err error) { said = append(said, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Blind(); err != nil {
+		t.Fatal(err)
+	}
+	w.Add(f.at("file"), f.at("other"))
+	w.Refresh()
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0].Error(), f.at("file")) {
+		t.Errorf("it says %v", said)
+	}
+}
