@@ -97,6 +97,7 @@ func members(t *testing.T, heading string) (rows []member) {
 // names there, how such a table is opened, and the least that is valid with members of it left to write.
 var tables = []struct{ heading, prefix, open, valid string }{
 	{"[server]", "", "[server]\n", "[server]\n"},
+	{"[server]", "tls.", "[server.tls]\n", "[server]\n"},
 	{"[admin]", "", "[admin]\n", "[admin]\n"},
 	{"[[keys]]", "", "[[keys]]\n", "[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\n"},
 	{"[plugins.NAME]", "", "[plugins.mine]\n", "[plugins.mine]\nfile = \"m.wasm\"\nsha256 = \"" + digest + "\"\n"},

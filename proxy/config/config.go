@@ -49,8 +49,12 @@ type Config struct {
 type Server struct {
 	Listen          string
 	Auth            string // AuthKeys or AuthNone, never empty
+	TLS             *TLS   // nil: plain HTTP
 	MaxBody         int64  // bytes of a request's body
 	MaxConns        int
+	MaxRequests     int           // chat completions in flight; 0: what fits into the machine
+	MaxBodyMemory   int64         // bytes of large bodies that are held; 0: what fits into the machine
+	MaxQueue        int           // requests that wait for one plugin
 	ReadTimeout     time.Duration // for a whole request
 	IdleTimeout     time.Duration // between the requests of a connection
 	WriteTimeout    time.Duration // for each write

@@ -15,6 +15,7 @@ const (
 
 	standardListen = "127.0.0.1:8080"
 	standardConns  = 16384
+	standardQueue  = 1024
 	weakSecret     = 16 // characters, below which a client's key may be guessed
 )
 
@@ -41,6 +42,9 @@ func (l *loader) server(t table) {
 	}
 	s.MaxBody = t.size("max_body", 32<<20, 1<<10, 1<<30)
 	s.MaxConns = int(t.integer("max_conns", standardConns, 1, 1<<20))
+	s.MaxRequests = int(t.integer("max_requests", 0, 1, 1<<20))
+	s.MaxBodyMemory = l.bodyMemory(&t)
+	s.MaxQueue = int(t.integer("max_queue", standardQueue, 1, 1<<20))
 	s.ReadTimeout = t.duration("read_timeout", 30*time.Second, time.Millisecond, hour)
 	s.IdleTimeout = t.duration("idle_timeout", 120*time.Second, time.Millisecond, day)
 	s.WriteTimeout = t.duration("write_timeout", 30*time.Second, time.Millisecond, hour)
@@ -50,7 +54,18 @@ func (l *loader) server(t table) {
 	s.CacheDir = l.relative(dir)
 	s.LogFormat = t.choice("log_format", "text", "json")
 	s.LogLevel = t.choice("log_level", "info", "debug", "warn", "error")
+	l.tls(t.table("tls"))
 	t.finish()
+}
+
+// bodyMemory reads how much large bodies may take together. A limit that the largest one does not fit into would refuse
+// it whenever it came.
+func (l *loader) bodyMemory(t *table) int64 {
+	v := t.size("max_body_memory", 0, 1<<10, 1<<50)
+	if v != 0 && v < l.cfg.Server.MaxBody {
+		t.fail(t.look("max_body_memory"), "max_body_memory", "must be at least max_body, which is %d bytes", l.cfg.Server.MaxBody)
+	}
+	return v
 }
 
 // access decides whether keys are asked for. Without a key the gateway is open to everybody, which is allowed on a

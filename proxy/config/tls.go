@@ -1,0 +1,119 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// expiresSoon is how long before a certificate's end there is a warning of it.
+const expiresSoon = 14 * day
+
+// TLS is the table [server.tls]: the certificate that clients are shown, and its key.
+type TLS struct {
+	CertFile string // PEM: the certificate, then those that lead from it to its authority
+	KeyFile  string // PEM
+}
+
+// PairError says which of the files of a TLS is at fault.
+type PairError struct {
+	Key  bool // it is the key, and not the certificate
+	File string
+	Err  error
+}
+
+// Error names the file and what is wrong with it.
+func (e *PairError) Error() string {
+	what := "certificate"
+	if e.Key {
+		what = "key"
+	}
+	return fmt.Sprintf("TLS %s %s: %v", what, e.File, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *PairError) Unwrap() error { return e.Err }
+
+// Load reads both files and checks that they belong together. The certificate has its Leaf. An error is a *PairError, and
+// holds nothing of what the files say.
+func (t *TLS) Load() (*tls.Certificate, error) { return t.load(readCredentialFile) }
+
+func (t *TLS) load(read func(name string) ([]byte, error)) (*tls.Certificate, error) {
+	cert, err := read(t.CertFile)
+	if err == nil {
+		err = checkCertificate(cert)
+	}
+	if err != nil {
+		return nil, &PairError{File: t.CertFile, Err: withoutPath(err)}
+	}
+	key, err := read(t.KeyFile)
+	var pair tls.Certificate
+	if err == nil {
+		pair, err = tls.X509KeyPair(cert, key)
+	}
+	if err != nil {
+		return nil, &PairError{Key: true, File: t.KeyFile, Err: withoutPath(err)}
+	}
+	return &pair, nil
+}
+
+// checkCertificate reads the first certificate of a file. What goes wrong behind it is the key's fault.
+func checkCertificate(file []byte) error {
+	for block, rest := pem.Decode(file); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			_, err := x509.ParseCertificate(block.Bytes)
+			return err
+		}
+	}
+	return errors.New("there is no certificate in PEM in it")
+}
+
+// withoutPath is an error about a file without its name, and without the prefix of the TLS package.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if text, ok := strings.CutPrefix(err.Error(), "tls: "); ok {
+		return errors.New(text)
+	}
+	return err
+}
+
+// tls reads [server.tls] and the files that it names, so that what is wrong with them is known before they are served.
+func (l *loader) tls(t table) {
+	if !t.exists() {
+		return
+	}
+	cert, certAt := t.required("cert")
+	key, keyAt := t.required("key")
+	t.finish()
+	if certAt == nil || keyAt == nil {
+		return
+	}
+	pair := &TLS{CertFile: l.relative(cert), KeyFile: l.relative(key)}
+	l.cfg.Server.TLS = pair
+	c, err := pair.load(l.o.ReadFile)
+	if e, ok := errors.AsType[*PairError](err); ok {
+		if e.Key {
+			t.fail(keyAt, "key", "%s: %v", show(keyAt), e.Err)
+		} else {
+			t.fail(certAt, "cert", "%s: %v", show(certAt), e.Err)
+		}
+		return
+	}
+	switch leaf := c.Leaf; {
+	case l.o.Now.After(leaf.NotAfter):
+		t.warn(certAt, "cert", "the certificate has expired on %s: clients will refuse it", leaf.NotAfter.UTC().Format(dateForm))
+	case l.o.Now.Before(leaf.NotBefore):
+		t.warn(certAt, "cert", "the certificate is not valid before %s: clients will refuse it until then", leaf.NotBefore.UTC().Format(dateForm))
+	case leaf.NotAfter.Sub(l.o.Now) < expiresSoon:
+		t.warn(certAt, "cert", "the certificate expires on %s", leaf.NotAfter.UTC().Format(dateForm))
+	}
+}
+
+// dateForm is how a moment is shown where its day is what counts.
+const dateForm = "2006-01-02 15:04 MST"
