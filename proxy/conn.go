@@ -1,11 +1,10 @@
 package proxy
 
 import (
-	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,13 +14,14 @@ import (
 // listener hands fasthttp connections that know how to ask whether the client is still there.
 type listener struct {
 	net.Listener
-	writeTimeout time.Duration
-	open         *connections
-	max          int           // connections at a time
-	full         func() []byte // what those beyond max are told
-	log          *slog.Logger
-	once         sync.Once
-	closed       chan struct{}
+	settings *settings
+	open     *connections
+	full     func() []byte // what connections beyond the limit are told
+	log      *slog.Logger
+	once     sync.Once
+	closed   chan struct{}
+	stopping atomic.Bool   // it takes only those that wait in its queue
+	emptied  chan struct{} // closed when there is nobody left in the queue, where that is found out
 }
 
 // Close closes the listener; it may be closed by fasthttp and by Shutdown.
@@ -35,11 +35,12 @@ func (l *listener) Close() (err error) {
 
 // connections are those of clients that are open.
 type connections struct {
-	ending atomic.Bool // no connection takes another request
+	finishing atomic.Bool // those that wait for a request are closed
+	ending    atomic.Bool // no connection takes another request
 
 	mu   sync.Mutex
 	all  map[*clientConn]struct{}
-	none chan struct{} // closed when the last one has gone; nil until end
+	none chan struct{} // closed when the last one has gone; nil until somebody waits for that
 }
 
 // add is false where there are max connections already.
@@ -74,31 +75,6 @@ func (o *connections) tell() {
 	}
 }
 
-// end has every connection closed once the answer that it is writing is written, and at the latest when ctx ends.
-func (o *connections) end(ctx context.Context) {
-	o.ending.Store(true)
-	none := make(chan struct{})
-	o.mu.Lock()
-	o.none = none
-	o.tell()
-	for c := range o.all {
-		// It wakes a read that waits for a request; the next one is ended by Read.
-		_ = c.SetReadDeadline(time.Unix(1, 0))
-	}
-	o.mu.Unlock()
-	select {
-	case <-none:
-		return
-	case <-ctx.Done():
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for c := range o.all {
-		// What it was used for notices; there is nobody else to tell.
-		_ = c.Conn.Close()
-	}
-}
-
 // Accept returns the next connection within the limit.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
@@ -106,8 +82,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		cc := &clientConn{Conn: c, timeout: l.writeTimeout, open: l.open}
-		if !l.open.add(cc, l.max) {
+		cc := &clientConn{Conn: c, settings: l.settings, open: l.open, accepted: time.Now()}
+		if !l.open.add(cc, l.settings.Load().MaxConns) {
 			// It fits into the memory of the socket, so that nobody waits here. A client that does not get it sees
 			// the connection closed, which is all the rest of what it says.
 			_, _ = cc.Write(l.full())
@@ -118,6 +94,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			// A connection without a descriptor is one in memory: its client is there until a write fails.
 			cc.raw, _ = sc.SyscallConn()
 		}
+		cc.patience(l.settings.Load().ReadTimeout)
 		return cc, nil
 	}
 }
@@ -133,6 +110,10 @@ func (l *listener) accept() (net.Conn, error) {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		c, err := l.Listener.Accept()
 		var passing interface{ Temporary() bool }
+		if l.stopping.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+			close(l.emptied)
+			return nil, net.ErrClosed
+		}
 		if err == nil || !errors.As(err, &passing) || !passing.Temporary() {
 			return c, err
 		}
@@ -151,9 +132,12 @@ func (l *listener) accept() (net.Conn, error) {
 // probes, from the exchange, always on the goroutine that serves the connection.
 type clientConn struct {
 	net.Conn
-	raw     syscall.RawConn
-	timeout time.Duration // of one write
-	open    *connections
+	raw      syscall.RawConn
+	settings *settings
+	open     *connections
+	accepted time.Time
+	phase    atomic.Int32
+	woken    atomic.Bool // a read was ended so that it looks at the phase; its time is not over
 
 	// Of the request in flight: what was found out about a client that has closed its sending side.
 	halfClosed bool // a probe showed that it still reads
@@ -161,23 +145,22 @@ type clientConn struct {
 	interim    bool // the one probe that can be sent before the head has been sent
 }
 
+// The phases of a connection.
+const (
+	phaseNew    = iota // nothing has come
+	phaseActive        // a request is being read, or answered
+	phaseIdle          // between two requests
+)
+
 // Write writes p under a deadline of its own: a client that stops reading is cut off after the write timeout, however
 // long its stream has been open.
 func (c *clientConn) Write(p []byte) (int, error) {
-	if c.timeout > 0 {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.timeout)); err != nil {
+	if timeout := c.settings.Load().WriteTimeout; timeout > 0 {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 			return 0, err
 		}
 	}
 	return c.Conn.Write(p)
-}
-
-// Read reads for fasthttp.
-func (c *clientConn) Read(p []byte) (int, error) {
-	if c.open.ending.Load() {
-		return 0, io.EOF
-	}
-	return c.Conn.Read(p)
 }
 
 // Close closes the connection.

@@ -28,3 +28,22 @@ func (c *clientConn) look() presence {
 	}
 	return is
 }
+
+// readable tells whether the client has sent something, or closed its sending side.
+func (c *clientConn) readable() (is bool) {
+	if c.raw == nil {
+		return false
+	}
+	// A connection that is closed has nothing to read.
+	_ = c.raw.Control(func(fd uintptr) {
+		p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		for {
+			_, err := unix.Poll(p[:], 0)
+			if err != unix.EINTR {
+				break
+			}
+		}
+		is = p[0].Revents&unix.POLLIN != 0
+	})
+	return is
+}

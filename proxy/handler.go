@@ -34,6 +34,9 @@ const maxRequestID = 128
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	r := telemetry.Record{Began: s.now(), RequestID: requestID(&ctx.Request.Header), Remote: remote(ctx), Method: method(ctx)}
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
+	if s.Draining() {
+		ctx.SetConnectionClose()
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			s.panicked(r.RequestID, v, debug.Stack())
@@ -213,6 +216,8 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	var network net.Error
 	e := chat.Invalid("bad_request", "", "The request is not well-formed HTTP.")
 	switch {
+	case s.cut.Load():
+		e = s.shutdownError()
 	case errors.As(err, &small):
 		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request's header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
@@ -234,7 +239,7 @@ func unquoted(err error) error {
 }
 
 func (s *Server) tooLarge() *chat.Error {
-	e := chat.Invalid("request_too_large", "", "The request's body is larger than %d bytes.", s.http.MaxRequestBodySize)
+	e := chat.Invalid("request_too_large", "", "The request's body is larger than %d bytes.", s.settings.Load().MaxBody)
 	e.Status, e.CloseClient = 413, true
 	return e
 }
@@ -249,7 +254,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	}
 	defer g.release()
 	_, e := s.authorize(ctx, g, &r)
-	if e == nil && ctx.Request.Header.ContentLength() > s.http.MaxRequestBodySize {
+	if e == nil && int64(ctx.Request.Header.ContentLength()) > s.settings.Load().MaxBody {
 		e = s.tooLarge()
 	}
 	if e == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/admin"
@@ -12,10 +13,11 @@ import (
 // health is what is known of the Server as a whole: where it is between its start and its end, and how its last change of
 // configuration went. The zero value is that of a Server that does not serve yet.
 type health struct {
-	mu       sync.Mutex
-	serving  bool
-	draining bool
-	reload   reload
+	draining atomic.Bool
+
+	mu      sync.Mutex
+	serving bool
+	reload  reload
 }
 
 // reload is how the changes of configuration went.
@@ -28,12 +30,6 @@ type reload struct {
 func (h *health) serve() {
 	h.mu.Lock()
 	h.serving = true
-	h.mu.Unlock()
-}
-
-func (h *health) drain() {
-	h.mu.Lock()
-	h.draining = true
 	h.mu.Unlock()
 }
 
@@ -59,10 +55,10 @@ var (
 // Ready is nil where requests should be sent to the gateway, else why not.
 func (s *Server) Ready() error {
 	s.health.mu.Lock()
-	serving, draining := s.health.serving, s.health.draining
+	serving := s.health.serving
 	s.health.mu.Unlock()
 	switch {
-	case draining:
+	case s.Draining():
 		return errDraining
 	case !serving:
 		return errNotServing
@@ -80,14 +76,10 @@ func (s *Server) Ready() error {
 
 // Drain says that the gateway is about to shut down: it is not ready any more, and serves on. Whoever sends requests to
 // it gets time to notice before Shutdown.
-func (s *Server) Drain() { s.health.drain() }
+func (s *Server) Drain() { s.health.draining.Store(true) }
 
 // Draining tells whether Drain or Shutdown has been called.
-func (s *Server) Draining() bool {
-	s.health.mu.Lock()
-	defer s.health.mu.Unlock()
-	return s.health.draining
-}
+func (s *Server) Draining() bool { return s.health.draining.Load() }
 
 // ReloadFailed remembers, for metrics and status, that a configuration could not even be handed to Reload. err must not
 // hold a credential.

@@ -3,20 +3,18 @@ package proxy
 import (
 	"context"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/chat"
 )
 
-// cutGrace is how long streams that were cut at the end of a shutdown get to write their error frames.
-const cutGrace = 2 * time.Second
-
 // Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
 // that came first.
 func (s *Server) Serve(ln net.Listener) error {
 	l := &listener{
-		Listener: ln, writeTimeout: s.writeTimeout, open: &s.clients, max: s.http.Concurrency - spareWorkers, full: s.full,
-		log: s.log, closed: make(chan struct{}),
+		Listener: ln, settings: &s.settings, open: &s.clients, full: s.full, log: s.log,
+		closed: make(chan struct{}), emptied: make(chan struct{}),
 	}
 	s.mu.Lock()
 	if s.stopping {
@@ -29,16 +27,21 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.http.Serve(l)
 }
 
-// stop closes the listeners.
-func (s *Server) stop() {
+// stop closes the listeners with close.
+func (s *Server) stop(close func(*listener) error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.stopping = true
-	for _, l := range s.listeners {
-		if err := l.Close(); err != nil {
-			s.log.Warn("close listener", "error", err)
-		}
+	listeners := s.listeners
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, l := range listeners {
+		all.Go(func() {
+			if err := close(l); err != nil {
+				s.log.Warn("close listener", "error", err)
+			}
+		})
 	}
+	all.Wait()
 }
 
 // Shutdown stops accepting connections and waits for what is in flight. Where ctx ends first, streams that are still
@@ -47,8 +50,8 @@ func (s *Server) stop() {
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	s.shut.Do(func() {
 		s.Drain()
-		s.stop()
-		if err = s.http.ShutdownWithContext(ctx); err != nil {
+		s.stop((*listener).stop)
+		if err = s.clients.finish(ctx); err != nil {
 			s.cut.Store(true)
 			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
 			defer cancel()
@@ -63,7 +66,7 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // been shut down or never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
-		s.stop()
+		s.stop((*listener).Close)
 		s.admin.Close()
 		if g := s.current.Swap(nil); g != nil {
 			g.release()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +27,6 @@ import (
 const (
 	// readBuffer holds a request's head: a larger one is 431.
 	readBuffer = 32 << 10
-
-	// spareWorkers is how many more goroutines than connections there may be: one that has closed its connection takes
-	// a moment to end. So it is the listener that finds the limit, and its answer that the client gets.
-	spareWorkers = 64
 
 	// keepBody is how large a buffer may be to be kept for another request.
 	keepBody = 256 << 10
@@ -51,13 +48,13 @@ type Options struct {
 
 // Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.
 type Server struct {
-	log          *slog.Logger
-	account      telemetry.Log
-	plugins      *plugin.Host
-	board        route.Board
-	http         fasthttp.Server
-	now          func() time.Time
-	writeTimeout time.Duration // of one write to a client
+	log      *slog.Logger
+	account  telemetry.Log
+	plugins  *plugin.Host
+	board    route.Board
+	http     fasthttp.Server
+	now      func() time.Time
+	settings settings
 
 	current   atomic.Pointer[generation]
 	reloading sync.Mutex // one Reload at a time
@@ -92,7 +89,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg := o.Config
-	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now, writeTimeout: cfg.Server.WriteTimeout}
+	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now}
+	s.settings.Store(&cfg.Server)
 	host, err := plugin.New(o.plugins())
 	if err != nil {
 		return nil, fmt.Errorf("plugin engine: %w", err)
@@ -113,15 +111,13 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		ErrorHandler:                 s.unreadable,
 		ExpectHandler:                s.expect,
 		Logger:                       quiet{s.log},
-		Concurrency:                  cfg.Server.MaxConns + spareWorkers,
+		HeaderReceived:               s.ofRequest,
+		ConnState:                    s.track,
+		Concurrency:                  math.MaxInt32, // the listener has the limit
 		ReadBufferSize:               readBuffer,
-		ReadTimeout:                  cfg.Server.ReadTimeout,
-		IdleTimeout:                  cfg.Server.IdleTimeout,
-		MaxRequestBodySize:           int(cfg.Server.MaxBody),
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
-		CloseOnShutdown:              true,
 		SecureErrorLogMessage:        true,
 	}
 	return s, nil

@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+// The end of a gateway takes these steps. Drain: it is not ready any more, serves on, and answers with Connection:
+// close. Shutdown: the listeners are closed, then the connections that wait for a request, then each one whose request
+// has been answered. At the deadline, the streams that are left get an error frame, and what is written by then is what
+// their clients get.
+//
+// fasthttp's own shutdown does not do for that: it closes idle connections though a request may have arrived on them,
+// looks only ten times a second whether it is over, and tells every request in flight that it is cancelled.
+
+const (
+	// queueGrace is for the clients that the kernel has told that they are connected: what is in a listener's queue when
+	// it is closed is reset.
+	queueGrace = 20 * time.Millisecond
+
+	// firstGrace is how long the first request of a new connection may take to come once the gateway shuts down.
+	firstGrace = time.Second
+
+	// cutGrace is how long streams that were cut at the end of a shutdown get to write their error frames.
+	cutGrace = 2 * time.Second
+)
+
+// stop takes the connections that wait in the queue, and closes the listener.
+func (l *listener) stop() error {
+	d, ok := l.Listener.(interface{ SetDeadline(time.Time) error })
+	l.stopping.Store(true)
+	if ok && d.SetDeadline(time.Now().Add(queueGrace)) == nil {
+		// Whoever is at accepting finds out. If nobody is, there is no more to wait for.
+		t := time.NewTimer(2 * queueGrace)
+		defer t.Stop()
+		select {
+		case <-l.emptied:
+		case <-l.closed:
+		case <-t.C:
+		}
+	}
+	return l.Close()
+}
+
+// finish closes the connections that wait for a request and the others behind the answer that they are getting. It
+// returns when none is left, or with ctx's error.
+func (o *connections) finish(ctx context.Context) error {
+	o.finishing.Store(true)
+	select {
+	case <-o.wake():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end has every connection closed once the answer that it is writing is written, and at the latest when ctx ends.
+func (o *connections) end(ctx context.Context) {
+	o.ending.Store(true)
+	select {
+	case <-o.wake():
+		return
+	case <-ctx.Done():
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for c := range o.all {
+		// What it was used for notices; there is nobody else to tell.
+		_ = c.Conn.Close()
+	}
+}
+
+// wake has every connection that is waiting in a read look at what it is waiting for. The channel is closed when no
+// connection is left.
+func (o *connections) wake() (none <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.none == nil {
+		o.none = make(chan struct{})
+	}
+	none = o.none
+	o.tell()
+	for c := range o.all {
+		c.woken.Store(true)
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+	}
+	return none
+}
+
+// Read reads for fasthttp.
+func (c *clientConn) Read(p []byte) (int, error) {
+	for {
+		if c.over() {
+			return 0, io.EOF
+		}
+		n, err := c.Conn.Read(p)
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.woken.CompareAndSwap(true, false) {
+			c.patience(c.settings.Load().ReadTimeout)
+			continue
+		}
+		return n, err
+	}
+}
+
+// over tells whether the gateway's end is one for this connection too, when it is about to read. A request of which
+// something has come is read and answered.
+func (c *clientConn) over() bool {
+	if c.open.ending.Load() {
+		return true
+	}
+	if !c.open.finishing.Load() || c.phase.Load() == phaseActive {
+		return false
+	}
+	grace := firstGrace
+	if c.phase.Load() == phaseNew {
+		grace -= time.Since(c.accepted)
+	} else if !c.readable() {
+		return true
+	}
+	if grace <= 0 {
+		return true
+	}
+	c.patience(grace)
+	return false
+}

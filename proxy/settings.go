@@ -1,0 +1,47 @@
+package proxy
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// settings are what the configuration says of connections and requests as such. A Reload puts others in their place,
+// which count from the next request, write or connection on. fasthttp has fields for them, but these cannot change once
+// it serves.
+type settings struct{ atomic.Pointer[config.Server] }
+
+// ofRequest says how large the body of the request may be whose head has been read.
+func (s *Server) ofRequest(*fasthttp.RequestHeader) fasthttp.RequestConfig {
+	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.settings.Load().MaxBody)}
+}
+
+// track is told by fasthttp what a connection is at. A request gets its time from its first byte on, and the first one
+// of a connection from the connection's beginning.
+func (s *Server) track(c net.Conn, state fasthttp.ConnState) {
+	cc, ok := c.(*clientConn)
+	if !ok {
+		return
+	}
+	switch state {
+	case fasthttp.StateActive:
+		cc.woken.Store(false)
+		if before := cc.phase.Swap(phaseActive); before == phaseIdle || s.clients.finishing.Load() {
+			cc.patience(s.settings.Load().ReadTimeout)
+		}
+	case fasthttp.StateIdle:
+		cc.woken.Store(false)
+		cc.phase.Store(phaseIdle)
+		cc.patience(s.settings.Load().IdleTimeout)
+	}
+}
+
+// patience is how long reads may take from now on. A connection on which that cannot be set is closed, which the next
+// read says.
+func (c *clientConn) patience(d time.Duration) {
+	_ = c.SetReadDeadline(time.Now().Add(d))
+}
