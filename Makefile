@@ -6,13 +6,14 @@ GO       ?= go
 CONFIG   ?= gateway.toml
 FUZZTIME ?= 10s
 BENCH    ?= .
+BENCHFLAGS ?=
 BUNDLED  := $(filter-out bundle,$(notdir $(patsubst %/,%,$(wildcard plugins/*/))))
 # The race detector needs a C compiler; without one the tests run without it.
 RACE     ?= $(if $(shell command -v $$($(GO) env CC)),-race)
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins test test-node lint bench fuzz check clean $(BUNDLED:%=plugin-%)
+.PHONY: help run build plugins test test-node lint bench bench-go fuzz check clean $(BUNDLED:%=plugin-%)
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -51,7 +52,11 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 		done; \
 	done
 
-bench: plugins ## run the benchmarks (BENCH=regexp)
+bench: build ## compare CPU time, memory and start with a bare reverse proxy (BENCHFLAGS='-quick -run whole')
+	$(GO) build -trimpath -ldflags="-X main.version=$(VERSION)" -o bin/bench ./cmd/bench
+	./bin/bench -o bin/bench.json $(BENCHFLAGS)
+
+bench-go: plugins ## run the benchmarks of the packages (BENCH=regexp)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
 
 check: lint test ## what CI runs, without the fuzzing

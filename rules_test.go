@@ -103,10 +103,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy, proxy/upstream and proxy/admin import fasthttp",
-		"its values are reused after a handler returns: what they lend must not spread",
+		"only proxy, proxy/upstream, proxy/admin and cmd/bench/bare import fasthttp",
+		"its values are reused after a handler returns: what they lend must not spread; the bare proxy is what the gateway is compared with",
 		func(p *pkg, i imported) bool {
-			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/upstream", "proxy/admin"}, p.dir)
+			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/upstream", "proxy/admin", "cmd/bench/bare"}, p.dir)
 		},
 	},
 	{
@@ -129,17 +129,18 @@ var importRules = []struct {
 		},
 	},
 	{
-		"cmd/sluice imports proxy, its config, with the watch of files, access and telemetry, and the plugins",
+		"a command imports proxy, its config, with the watch of files, access and telemetry, the plugins, and what is its own",
 		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it",
 		func(p *pkg, i imported) bool {
-			return within(p.dir, "cmd") && i.own && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/access", "proxy/telemetry", "plugins"}, i.path)
+			ofTheBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
+			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/access", "proxy/telemetry", "plugins"}, i.path)
 		},
 	},
 	{
-		"nothing imports cmd, and proxy not the plugins",
+		"nothing imports cmd but the bench its parts, and proxy not the plugins",
 		"the gateway takes plugins as files, those that ship like all others; proxytest hands them to it as the command does",
 		func(p *pkg, i imported) bool {
-			return i.own && (within(i.path, "cmd") || within(i.path, "plugins") && !within(p.dir, "cmd") && p.dir != "proxy/proxytest")
+			return i.own && (within(i.path, "cmd") && !(within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")) || within(i.path, "plugins") && !within(p.dir, "cmd") && p.dir != "proxy/proxytest")
 		},
 	},
 	{

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluice-gateway/sluice/cmd/bench/load"
+	"github.com/sluice-gateway/sluice/cmd/bench/provider"
+	"github.com/sluice-gateway/sluice/cmd/bench/report"
+)
+
+// settled is how long memory is left alone before it is read.
+const settled = 3 * time.Second
+
+// hold opens silent streams on a subject that was just started, and returns what it kept for them.
+func (s *stage) hold(sub *subject, streams, prompt int) (before, after int64, err error) {
+	// Whatever is made once is made for the first requests.
+	if err := s.begun(sub, provider.Scenario{}, load.Job{Connections: 4}); err != nil {
+		return 0, 0, err
+	}
+	if err := s.pause(warm); err != nil {
+		return 0, 0, err
+	}
+	if _, err := s.ended(sub); err != nil {
+		return 0, 0, err
+	}
+	if before, err = sub.process.RSS(); err != nil {
+		return 0, 0, err
+	}
+	if err := s.begun(sub, provider.Scenario{Stream: true, Hold: true}, load.Job{Connections: streams, Prompt: prompt}); err != nil {
+		return 0, 0, err
+	}
+	if err := s.open(streams); err != nil {
+		return 0, 0, err
+	}
+	if err := s.pause(settled); err != nil {
+		return 0, 0, err
+	}
+	after, err = sub.process.RSS()
+	return before, after, err
+}
+
+// heldMemory measures the memory that an open stream takes.
+func (s *stage) heldMemory(name string, prompt int) (rows []report.Row, err error) {
+	const dialect = "anthropic"
+	streams := s.most(s.held)
+	kept := map[string][]float64{}
+	for _, name := range s.names() {
+		sub, err := s.start(name, dialect)
+		if err != nil {
+			return nil, err
+		}
+		before, after, err := s.hold(sub, streams, prompt)
+		if err == nil {
+			_, err = s.ended(sub)
+		}
+		if err = errors.Join(err, sub.process.Stop()); err != nil {
+			return nil, err
+		}
+		kept[name] = append(kept[name], float64(after-before)/1e3/float64(streams))
+		s.say("    %-10s %.1f KB a stream", name, kept[name][0])
+	}
+	row := report.Row{Case: name, Plugin: dialect, Unit: "KB RSS a stream", Goal: 0.7, Note: fmt.Sprintf("%d streams", streams)}
+	row.Compare(nil, kept[bared], kept[nginx], kept[sluice])
+	return []report.Row{row}, nil
+}
+
+// most is as many streams as the limit of open files allows: each is two connections.
+func (s *stage) most(n int) int { return min(n, (s.files-400)/2) }
+
+// silentStreams measures the CPU time of streams in which nothing happens.
+func silentStreams(s *stage) (rows []report.Row, err error) {
+	const dialect = "anthropic"
+	streams := s.most(s.silent)
+	shares := map[string][]float64{}
+	for _, name := range s.names() {
+		sub, err := s.start(name, dialect)
+		if err != nil {
+			return nil, err
+		}
+		share, err := s.silentShare(sub, streams)
+		if err = errors.Join(err, sub.process.Stop()); err != nil {
+			return nil, err
+		}
+		shares[name] = []float64{share}
+		s.say("    %-10s %.1f %% of a core", name, share)
+	}
+	row := report.Row{Case: "silent streams", Plugin: dialect, Unit: "% of a core", Goal: 15, Note: fmt.Sprintf("%d streams for %s", streams, s.silence)}
+	row.Figures(shares[bared], shares[nginx], shares[sluice])
+	return []report.Row{row}, nil
+}
+
+func (s *stage) silentShare(sub *subject, streams int) (float64, error) {
+	if _, _, err := s.hold(sub, streams, 0); err != nil {
+		return 0, err
+	}
+	if err := s.pause(settled); err != nil {
+		return 0, err
+	}
+	before, err := sub.process.Usage()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := s.pause(s.silence); err != nil {
+		return 0, err
+	}
+	after, err := sub.process.Usage()
+	if err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	_, err = s.ended(sub)
+	return 100 * float64(after.CPU-before.CPU) / float64(took), err
+}
+
+// started measures how long the binary takes to serve the configuration that ships, with all of its providers on.
+func (s *stage) started(name string, compiled bool) (rows []report.Row, err error) {
+	var took, cpu []float64
+	cache := filepath.Join(s.dir, "start")
+	tries := s.rounds
+	if compiled {
+		if _, _, err := s.startOnce(cache); err != nil {
+			return nil, err
+		}
+	} else {
+		tries = min(tries, 3)
+	}
+	for range tries {
+		if !compiled {
+			if err := os.RemoveAll(cache); err != nil {
+				return nil, err
+			}
+		}
+		t, c, err := s.startOnce(cache)
+		if err != nil {
+			return nil, err
+		}
+		took, cpu = append(took, float64(t.Microseconds())/1e3), append(cpu, float64(c.Microseconds())/1e3)
+	}
+	row := report.Row{Case: name, Unit: "ms to ready", Goal: 150, Note: fmt.Sprintf("%.0f ms CPU", report.Median(cpu))}
+	if !compiled {
+		row.Goal = 2000
+	}
+	row.Figures(nil, nil, took)
+	s.say("    %.0f ms, %s", *row.Sluice, row.Note)
+	return []report.Row{row}, nil
+}
+
+// startOnce starts the binary once and returns how long it took, and its CPU time, until it has answered.
+func (s *stage) startOnce(cache string) (took, cpu time.Duration, err error) {
+	openai, anthropic := "http://"+s.providers["openai"].Addr, "http://"+s.providers["anthropic"].Addr
+	p, took, err := s.serve([]string{
+		"OPENAI_BASE_URL=" + openai + "/v1", "OPENAI_API_KEY=" + provider.Credential,
+		"OLLAMA_BASE_URL=" + openai + "/v1",
+		"ANTHROPIC_BASE_URL=" + anthropic, "ANTHROPIC_API_KEY=" + provider.Credential,
+		"GEMINI_BASE_URL=" + openai, "GEMINI_API_KEY=" + provider.Credential,
+		"COHERE_BASE_URL=" + openai, "COHERE_API_KEY=" + provider.Credential,
+		"AWS_BEARER_TOKEN_BEDROCK=" + provider.Credential,
+	}, "--config", s.gateway, "--cache", cache)
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(newRequest("http://" + p.Addr + "/"))
+	if err != nil {
+		return 0, 0, errors.Join(err, p.Stop())
+	}
+	took += time.Since(began)
+	used, err := p.Usage()
+	return took, used.CPU, errors.Join(err, resp.Body.Close(), p.Stop())
+}
+
+// newRequest asks for something that is not there, which the gateway says when it serves.
+func newRequest(url string) *http.Request {
+	r, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		panic(err) // an address that was listened at
+	}
+	return r
+}
+
+// idleMemory measures the gateway with the plugins of the comparison, when nothing happens.
+func idleMemory(s *stage) ([]report.Row, error) {
+	var idle []float64
+	// The first start compiles, which is another case.
+	for range 2 {
+		p, err := s.startSluice()
+		if err != nil {
+			return nil, err
+		}
+		err = s.pause(settled)
+		n, rssErr := p.RSS()
+		if err := errors.Join(err, rssErr, p.Stop()); err != nil {
+			return nil, err
+		}
+		s.say("    %.1f MB", float64(n)/1e6)
+		idle = append(idle, float64(n)/1e6)
+	}
+	row := report.Row{Case: "idle with three plugins", Unit: "MB RSS", Goal: 60, Note: "openai, anthropic and router"}
+	row.Figures(nil, nil, idle[1:])
+	return []report.Row{row}, nil
+}
+
+// binarySize is the size of the gateway's binary, all plugins in it.
+func binarySize(s *stage) ([]report.Row, error) {
+	info, err := os.Stat(s.sluice)
+	if err != nil {
+		return nil, err
+	}
+	row := report.Row{Case: "binary, stripped", Unit: "MB", Goal: 30}
+	row.Figures(nil, nil, []float64{float64(info.Size()) / 1e6})
+	s.say("    %.1f MB", *row.Sluice)
+	return []report.Row{row}, nil
+}

@@ -1,0 +1,205 @@
+// Package report holds the results of the comparison, and shows them as a table, as JSON and as a picture.
+//
+// Concurrency: none; a Report belongs to one goroutine.
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report is a run of the comparison.
+type Report struct {
+	System  string  `json:"system"`
+	CPUs    int     `json:"cpus"`
+	Go      string  `json:"go"`
+	Version string  `json:"version"`
+	Rounds  int     `json:"rounds"`
+	Slice   string  `json:"slice"`
+	Rows    []Row   `json:"rows"`
+	Details []Usage `json:"details,omitempty"`
+}
+
+// Row is one measure of one case.
+type Row struct {
+	Case   string `json:"case"`
+	Plugin string `json:"plugin,omitempty"`
+	Unit   string `json:"unit"` // of the figures: "µs CPU a request"
+
+	// Medians; nil where it was not measured.
+	Direct *float64 `json:"direct,omitempty"` // without anything between client and provider
+	Bare   *float64 `json:"bare,omitempty"`
+	Nginx  *float64 `json:"nginx,omitempty"`
+	Sluice *float64 `json:"sluice,omitempty"`
+
+	// Of Sluice to the bare proxy, round by round: the median, and between what it lay.
+	Ratio   *float64 `json:"ratio,omitempty"`
+	Lowest  *float64 `json:"ratio_lowest,omitempty"`
+	Highest *float64 `json:"ratio_highest,omitempty"`
+
+	// Goal is for Ratio where there is one, for Sluice where there is none; 0 for no goal.
+	Goal float64 `json:"goal,omitempty"`
+	Note string  `json:"note,omitempty"`
+}
+
+// Usage is what one subject used for one unit of a case, in more detail.
+type Usage struct {
+	Case    string  `json:"case"`
+	Subject string  `json:"subject"`
+	Units   int64   `json:"units"`
+	CPU     float64 `json:"cpu_us"`
+	Reads   float64 `json:"reads"`
+	Writes  float64 `json:"writes"`
+}
+
+// Met says whether the goal is met; ok is false where there is nothing to say.
+func (r *Row) Met() (met, ok bool) {
+	v := r.Ratio
+	if v == nil {
+		v = r.Sluice
+	}
+	if v == nil || r.Goal == 0 {
+		return false, false
+	}
+	return *v <= r.Goal, true
+}
+
+// Median is the middle of the values, NaN of none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	v := slices.Sorted(slices.Values(values))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// Quantile is the value below which a part of the sorted values lies, NaN of none.
+func Quantile[T ~int64 | ~float64](sorted []T, part float64) float64 {
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	return float64(sorted[min(int(part*float64(len(sorted))), len(sorted)-1)])
+}
+
+// Compare fills the row with what the rounds gave. Values of one round stand at the same place of each list.
+func (r *Row) Compare(direct, bare, nginx, sluice []float64) {
+	set := func(to **float64, values []float64) {
+		if len(values) > 0 {
+			*to = new(Median(values))
+		}
+	}
+	set(&r.Direct, direct)
+	set(&r.Bare, bare)
+	set(&r.Nginx, nginx)
+	set(&r.Sluice, sluice)
+	var ratios []float64
+	for i := range min(len(bare), len(sluice)) {
+		if bare[i] > 0 {
+			ratios = append(ratios, sluice[i]/bare[i])
+		}
+	}
+	if len(ratios) > 0 {
+		set(&r.Ratio, ratios)
+		r.Lowest, r.Highest = new(slices.Min(ratios)), new(slices.Max(ratios))
+	}
+}
+
+// Added fills the row with what each subject takes more than the provider itself, round by round.
+func (r *Row) Added(direct, bare, nginx, sluice []float64) {
+	more := func(values []float64) []float64 {
+		added := make([]float64, min(len(values), len(direct)))
+		for i := range added {
+			added[i] = values[i] - direct[i]
+		}
+		return added
+	}
+	r.Figures(more(bare), more(nginx), more(sluice))
+	r.Direct = new(Median(direct))
+}
+
+// Figures fills the row with figures whose ratio nobody asks for.
+func (r *Row) Figures(bare, nginx, sluice []float64) {
+	r.Compare(nil, bare, nginx, sluice)
+	r.Ratio, r.Lowest, r.Highest = nil, nil, nil
+}
+
+func number(v *float64) string {
+	switch {
+	case v == nil:
+		return "–"
+	case math.Abs(*v) >= 100:
+		return fmt.Sprintf("%.0f", *v)
+	case math.Abs(*v) >= 10:
+		return fmt.Sprintf("%.1f", *v)
+	}
+	return fmt.Sprintf("%.2f", *v)
+}
+
+// cells are the columns of a row.
+func (r *Row) cells() []string {
+	ratio, goal, met := "–", "–", ""
+	if r.Ratio != nil {
+		ratio = fmt.Sprintf("%.2f (%.2f–%.2f)", *r.Ratio, *r.Lowest, *r.Highest)
+	}
+	if r.Goal > 0 {
+		goal = "≤ " + strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", r.Goal), "0"), ".")
+		if r.Ratio != nil {
+			goal += " ×"
+		}
+	}
+	if ok, known := r.Met(); known {
+		met = map[bool]string{true: "yes", false: "NO"}[ok]
+	}
+	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Sluice), ratio, goal, met}
+}
+
+var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "SLUICE", "RATIO TO BARE", "GOAL", "MET"}
+
+// Table writes the rows for a person.
+func (r *Report) Table(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, strings.Join(columns, "\t"))
+	for i := range r.Rows {
+		fmt.Fprintln(t, strings.Join(r.Rows[i].cells(), "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Note != "" {
+			fmt.Fprintf(w, "%s %s: %s\n", row.Case, row.Plugin, row.Note)
+		}
+	}
+	return nil
+}
+
+// Markdown writes the rows for a page.
+func (r *Report) Markdown(w io.Writer) error {
+	heads := make([]string, len(columns))
+	for i, c := range columns {
+		heads[i] = strings.ToLower(c)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat(" --- |", len(columns)))
+	for i := range r.Rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(r.Rows[i].cells(), " | "))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// JSON writes all of it for a program.
+func (r *Report) JSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
