@@ -1,7 +1,8 @@
-// Package telemetry tells operators what happened: one line in the access log for each request.
+// Package telemetry tells operators what happened: one line in the access log for each request, and metrics.
 //
-// It owns the shape of a Record and how it is written. It does not decide when a request is over: proxy calls Request
-// exactly once for each. Nothing that it is given may hold a credential, a prompt or an answer.
+// It owns the shape of a Record and how it is written and counted, and what the metrics are called. It does not decide
+// when a request is over: proxy calls Request exactly once for each; nor does it serve the metrics: proxy/admin does.
+// Nothing that it is given may hold a credential, a prompt or an answer.
 //
 // Concurrency: everything here is safe for concurrent use, but a Record belongs to its request until it is handed over.
 package telemetry
@@ -40,19 +41,26 @@ type Record struct {
 	Fuel                                                          int64 // that plugins used
 
 	Cause error // for the log only
+
+	counted bool // among the requests in flight
 }
 
-// Log writes the access log.
+// Log accounts requests: it writes the access log, and has them counted.
 type Log struct {
-	Logger *slog.Logger
-	Now    func() time.Time // nil: time.Now
+	Logger  *slog.Logger
+	Metrics *Metrics         // nil: nothing is counted
+	Now     func() time.Time // nil: time.Now
 }
 
-// Request writes the line of a request.
+// Request counts a request that is over, and writes its line.
 func (l *Log) Request(r *Record) {
 	now := time.Now
 	if l.Now != nil {
 		now = l.Now
+	}
+	took := now().Sub(r.Began)
+	if l.Metrics != nil {
+		l.Metrics.request(r, took)
 	}
 	level := slog.LevelInfo
 	switch {
@@ -77,7 +85,7 @@ func (l *Log) Request(r *Record) {
 	text("path", r.Path)
 	a = append(a,
 		slog.Int("status", r.Status),
-		slog.Duration("took", now().Sub(r.Began)),
+		slog.Duration("took", took),
 		slog.String("remote", r.Remote))
 	number := func(name string, v int64) {
 		if v != 0 {
