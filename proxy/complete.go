@@ -66,6 +66,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 	h.Set("x-accel-buffering", "no")
 	ctx.Response.ImmediateHeaderFlush = true
 	x.pump.x = x
+	s.metrics.StreamBegan()
 	ctx.SetBodyStream(&x.pump, -1)
 	streaming = true
 }
@@ -88,6 +89,9 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]route.Target, *chat.Error
 	x.record.Stream = x.stream
 	m, ok := x.gen.catalog.Model(context.Background(), x.request.Model)
 	if !ok || !key.Allows(x.request.Model) {
+		if ok {
+			x.server.metrics.Refuse(telemetry.RefusedModel)
+		}
 		e := noModel(x.request.Model)
 		e.Cause = x.gen.without(x.request.Model, ok)
 		return nil, e

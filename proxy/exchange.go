@@ -112,6 +112,7 @@ func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
 			x.departed = true
 			return errDeparted
 		}
+		x.server.metrics.Heartbeat()
 		x.written = now
 	}
 	return nil
@@ -179,6 +180,9 @@ func (x *exchange) finish() {
 		r.Status, r.Code = 499, "client_closed_request"
 	} else if failed != nil && x.committed {
 		r.Code, r.Cause = failed.Code, failed.Cause
+	}
+	if x.pump.x != nil {
+		x.server.metrics.StreamEnded()
 	}
 	x.server.account.Request(r)
 	x.machine.Reset(chat.MachineOptions{})

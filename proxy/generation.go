@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,6 +32,10 @@ type generation struct {
 	providers map[string]*provider
 	targets   map[string][]route.Target // by configured model
 	router    route.Router
+
+	number int64 // 1, and one more with each that takes the place of another
+	made   time.Time
+	estate *estate
 
 	// refs counts the requests in flight, and one for being current.
 	refs atomic.Int64
@@ -98,6 +103,7 @@ func (g *generation) close() {
 			p.client.Close()
 		}
 	}
+	g.estate.remove(g)
 	if g.plugins != nil {
 		g.plugins.Release()
 	}
@@ -125,13 +131,18 @@ func (e *BuildError) Unwrap() error { return e.Err }
 // build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
 // nothing remains.
 func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
-	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{}), open: &s.generations}
+	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{}), open: &s.generations,
+		number: 1, made: s.now(), estate: &s.estate}
+	if old != nil {
+		g.number = old.number + 1
+	}
 	g.open.Add(1)
 	g.refs.Store(1)
 	if err := s.fill(ctx, g, old); err != nil {
 		g.close()
 		return nil, &BuildError{err}
 	}
+	s.estate.add(g)
 	return g, nil
 }
 

@@ -33,6 +33,7 @@ const maxRequestID = 128
 // handle serves one request.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	r := telemetry.Record{Began: s.now(), RequestID: requestID(&ctx.Request.Header), Remote: remote(ctx), Method: method(ctx)}
+	s.metrics.Begin(&r)
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 	if s.Draining() {
 		ctx.SetConnectionClose()
@@ -121,6 +122,7 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry
 	}
 	key, e := g.keys.Check(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), s.now())
 	if e != nil {
+		s.countRefusal(e)
 		return nil, e
 	}
 	r.Key = key.Name()
@@ -177,6 +179,7 @@ func model(g *generation, key *access.Key, escaped []byte) ([]byte, *chat.Error)
 
 // refuse writes an error as the response.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *chat.Error) {
+	s.countShed(e)
 	r.Status, r.Code = e.Status, e.Code
 	if r.Code == "" {
 		r.Code = e.Type

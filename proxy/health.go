@@ -45,6 +45,12 @@ func (h *health) reloaded(now time.Time, err error) {
 	h.reload.succeeded++
 }
 
+func (h *health) lastReload() reload {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reload
+}
+
 // The reasons for not being ready.
 var (
 	errNotServing  = errors.New("the gateway does not serve yet")

@@ -30,6 +30,7 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 		g.release()
 		return errClosed
 	}
+	s.name(g)
 	old.release()
 	s.board.Keep(func(provider, model string) bool { return g.sendsTo(provider) })
 	return nil

@@ -41,6 +41,10 @@ type Options struct {
 	CacheDir string
 	// PluginLog lets plugins write to Log.
 	PluginLog bool
+	// Version is what the gateway says of itself in metrics and status.
+	Version string
+	// LogDropped is how many lines of Log were lost; nil: nobody knows.
+	LogDropped func() int64
 	// Loading is called when a plugin begins to be loaded, which may take seconds where it is not in CacheDir, and what
 	// it returns when that has ended. Plugins are loaded in parallel. nil: nobody is told.
 	Loading func(plugin string) (ended func())
@@ -67,12 +71,16 @@ type Server struct {
 	works    sync.Pool // *work
 	bodies   buffers
 
+	metrics    *telemetry.Metrics
+	estate     estate
+	version    string
+	logDropped func() int64
+
 	health health
 	admin  *admin.Server
 
 	clients connections
 	cut     atomic.Bool // the time to finish is over
-	panics  atomic.Int64
 
 	mu        sync.Mutex
 	listeners []*listener
@@ -89,7 +97,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg := o.Config
-	s := &Server{log: o.Log, account: telemetry.Log{Logger: o.Log}, now: time.Now}
+	s := &Server{log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: time.Now}
+	s.account = telemetry.Log{Logger: o.Log, Metrics: s.metrics}
 	s.settings.Store(&cfg.Server)
 	host, err := plugin.New(o.plugins())
 	if err != nil {
@@ -98,12 +107,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.plugins = host
 	s.bundled = o.Bundled
 	s.health.reload.at = s.now()
-	s.admin = admin.New(admin.Options{Gateway: s, Hosts: cfg.Admin.Hosts, Log: s.log})
+	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
 	g, err := s.build(ctx, cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
 	s.current.Store(g)
+	s.name(g)
+	s.metrics.Pull(s.sample)
 	// An idle connection holds the memory of its last bodies. The limit is one of the process.
 	fasthttp.SetBodySizePoolLimit(keepBody, keepBody)
 	s.http = fasthttp.Server{
@@ -157,6 +168,7 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 
 // full is the answer to a connection beyond the limit, of which no request is read.
 func (s *Server) full() []byte {
+	s.metrics.Shed(telemetry.ShedConnections)
 	body := chat.AppendErrorBody(nil, &chat.Error{
 		Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", Message: "The gateway has all the connections that it takes.",
 	})
@@ -166,7 +178,7 @@ func (s *Server) full() []byte {
 
 // panicked counts a panic of the host. The stack goes to the log, never the panic's value, which may hold anything.
 func (s *Server) panicked(request string, value any, stack []byte) {
-	s.panics.Add(1)
+	s.metrics.Panic()
 	s.log.Error("panic", "request", request, "type", fmt.Sprintf("%T", value), "stack", string(stack))
 }
 

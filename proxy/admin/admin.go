@@ -8,8 +8,10 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -39,9 +41,16 @@ type Gateway interface {
 	Ready() error
 }
 
+// Metrics are what the gateway counts.
+type Metrics interface {
+	// Write writes all of them, in the text format of Prometheus.
+	Write(w io.Writer) error
+}
+
 // Options are what a Server is made of.
 type Options struct {
 	Gateway Gateway
+	Metrics Metrics
 	Hosts   []string     // what a request's Host may be besides an IP address and localhost, lower case
 	Log     *slog.Logger // nil: nothing is logged
 }
@@ -133,6 +142,7 @@ type address struct {
 var addresses = map[string]address{
 	"/healthz": {(*Server).health, true},
 	"/readyz":  {(*Server).readiness, true},
+	"/metrics": {(*Server).metrics, false},
 }
 
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
@@ -187,6 +197,22 @@ func (s *Server) readiness(ctx *fasthttp.RequestCtx) {
 	}
 	say(ctx, fasthttp.StatusOK, "ready")
 }
+
+func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
+	var body bytes.Buffer
+	if err := s.o.Metrics.Write(&body); err != nil {
+		s.o.Log.Error("gather metrics", "error", err)
+		if body.Len() == 0 {
+			say(ctx, fasthttp.StatusInternalServerError, "The metrics could not be gathered.")
+			return
+		}
+	}
+	ctx.SetContentType(textFormat)
+	ctx.Response.SetBodyRaw(body.Bytes())
+}
+
+// textFormat is the content type of Prometheus' text format.
+const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
 // say answers with a line of text.
 func say(ctx *fasthttp.RequestCtx, status int, text string) {

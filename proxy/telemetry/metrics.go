@@ -239,9 +239,6 @@ func by(names []string, counts []atomic.Int64) map[string]int64 {
 	return all
 }
 
-// ContentType is that of what Write writes.
-const ContentType = "text/plain; version=0.0.4; charset=utf-8"
-
 // Write writes all metrics in the text format of Prometheus. What could be gathered is written also where something could
 // not, which the error is about.
 func (m *Metrics) Write(w io.Writer) error {

@@ -229,3 +229,17 @@ func (p *pool) snapshot() Stats {
 	s.Open, s.Idle, s.InUse, s.Waiting = p.open, len(p.idle), p.open-len(p.idle), len(p.waiting)
 	return s
 }
+
+// Plus returns the sums of two Clients' figures.
+func (s Stats) Plus(o Stats) Stats {
+	return Stats{
+		Open: s.Open + o.Open, Idle: s.Idle + o.Idle, InUse: s.InUse + o.InUse, Waiting: s.Waiting + o.Waiting,
+		Dialled: s.Dialled + o.Dialled, Reused: s.Reused + o.Reused, Stale: s.Stale + o.Stale, Retried: s.Retried + o.Retried,
+	}
+}
+
+// Counts returns s without what is there at the moment.
+func (s Stats) Counts() Stats {
+	s.Open, s.Idle, s.InUse, s.Waiting = 0, 0, 0, 0
+	return s
+}

@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/access"
+	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/upstream"
+)
+
+// sample adds to a scrape what the parts of the gateway know of themselves. Nothing of this is counted twice, and none of
+// it costs a request anything.
+func (s *Server) sample(m *telemetry.Sample) {
+	m.Add(telemetry.BuildInfo, 1, s.version, runtime.Version())
+	m.Add(telemetry.Ready, truth(s.Ready() == nil))
+	m.Add(telemetry.ClientConnections, float64(s.clients.count()))
+	m.Add(telemetry.ClientConnectionsMax, float64(s.settings.Load().MaxConns))
+	if s.logDropped != nil {
+		m.Add(telemetry.LogDropped, float64(s.logDropped()))
+	}
+	s.sampleConfig(m)
+	s.sampleTargets(m)
+	s.samplePlugins(m)
+	for _, u := range s.estate.upstreams() {
+		m.Add(telemetry.UpstreamConnections, float64(u.Idle), u.provider, "idle")
+		m.Add(telemetry.UpstreamConnections, float64(u.InUse), u.provider, "used")
+		m.Add(telemetry.UpstreamWaiting, float64(u.Waiting), u.provider)
+		m.Add(telemetry.UpstreamDialled, float64(u.Dialled), u.provider)
+		m.Add(telemetry.UpstreamReused, float64(u.Reused), u.provider)
+		m.Add(telemetry.UpstreamStale, float64(u.Stale), u.provider)
+		m.Add(telemetry.UpstreamRetried, float64(u.Retried), u.provider)
+	}
+}
+
+func (s *Server) sampleConfig(m *telemetry.Sample) {
+	r := s.health.lastReload()
+	m.Add(telemetry.ConfigSuccess, truth(r.err == nil))
+	m.Add(telemetry.ConfigReloaded, seconds(r.at))
+	m.Add(telemetry.ConfigReloads, float64(r.succeeded), "success")
+	m.Add(telemetry.ConfigReloads, float64(r.failed), "failure")
+	m.Add(telemetry.ConfigOpen, float64(s.estate.generations()))
+	if g := s.acquire(); g != nil {
+		defer g.release()
+		m.Add(telemetry.ConfigGeneration, float64(g.number))
+		m.Add(telemetry.ConfigLoaded, seconds(g.made))
+	}
+}
+
+func (s *Server) sampleTargets(m *telemetry.Sample) {
+	g := s.acquire()
+	if g == nil {
+		return
+	}
+	defer g.release()
+	now := s.now()
+	for _, t := range g.configured() {
+		f := s.board.Stats(t.provider, t.model).Snapshot(now)
+		m.Add(telemetry.TargetHealthy, truth(f.Healthy), t.provider, t.model)
+		m.Add(telemetry.TargetInFlight, float64(f.Inflight), t.provider, t.model)
+		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), t.provider, t.model)
+		m.Add(telemetry.TargetErrors, f.ErrorRate, t.provider, t.model)
+	}
+}
+
+func (s *Server) samplePlugins(m *telemetry.Sample) {
+	all := s.plugins.Stats()
+	m.Add(telemetry.PluginWholeCalls, float64(all.WholeCalls))
+	for i := range all.Plugins {
+		p := &all.Plugins[i]
+		m.Add(telemetry.PluginCalls, float64(p.Calls), p.Plugin)
+		for kind, n := range p.Failed {
+			m.Add(telemetry.PluginFailures, float64(n), p.Plugin, kind.Label())
+		}
+		m.Add(telemetry.PluginRetries, float64(p.Retries), p.Plugin)
+		m.Add(telemetry.PluginFuel, float64(p.Fuel), p.Plugin)
+		m.Add(telemetry.PluginUnknown, float64(p.Unknown), p.Plugin)
+		m.Add(telemetry.PluginWaits, float64(p.Waits), p.Plugin)
+		m.Add(telemetry.PluginWaiting, float64(p.Waiting), p.Plugin)
+		m.Add(telemetry.PluginInstances, float64(p.Idle), p.Plugin, "idle")
+		m.Add(telemetry.PluginInstances, float64(p.Instances-p.Idle), p.Plugin, "used")
+		m.Add(telemetry.PluginMemory, float64(p.Memory), p.Plugin)
+		m.Add(telemetry.PluginBreaker, float64(p.Breaker), p.Plugin)
+		m.Add(telemetry.PluginOpened, float64(p.Opened), p.Plugin)
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// endpoint is a provider's model.
+type endpoint struct{ provider, model string }
+
+// configured are the endpoints of the configured models, those of providers that are on, in the order of the file.
+func (g *generation) configured() []endpoint {
+	var all []endpoint
+	seen := make(map[endpoint]bool)
+	for i := range g.config.Models {
+		for _, t := range g.config.Models[i].Targets {
+			e := endpoint{t.Provider, t.Model}
+			if g.sendsTo(t.Provider) && !seen[e] {
+				seen[e] = true
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// name tells the metrics which names a generation has. Models that providers list are none of them: there may be
+// thousands, and it is not the operator who names them.
+func (s *Server) name(g *generation) {
+	var models, providers []string
+	for i := range g.config.Models {
+		models = append(models, g.config.Models[i].ID)
+	}
+	for i := range g.config.Providers {
+		providers = append(providers, g.config.Providers[i].Name)
+	}
+	s.metrics.Name(models, providers)
+}
+
+// countRefusal counts a request whose key was refused.
+func (s *Server) countRefusal(e *chat.Error) {
+	reason := telemetry.RefusedUnknown
+	switch {
+	case e.Code == "missing_api_key":
+		reason = telemetry.RefusedMissing
+	case e.Code == "duplicate_authorization":
+		reason = telemetry.RefusedTwice
+	case errors.Is(e.Cause, access.ErrMalformed):
+		reason = telemetry.RefusedMalformed
+	case errors.Is(e.Cause, access.ErrDisabled):
+		reason = telemetry.RefusedDisabled
+	case errors.Is(e.Cause, access.ErrExpired):
+		reason = telemetry.RefusedExpired
+	case errors.Is(e.Cause, access.ErrNotYetValid):
+		reason = telemetry.RefusedNotYetValid
+	}
+	s.metrics.Refuse(reason)
+}
+
+// countShed counts a request that was turned away because something that it needed was used up.
+func (s *Server) countShed(e *chat.Error) {
+	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
+	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
+	switch {
+	case e.Code == "gateway_shutdown":
+		s.metrics.Shed(telemetry.ShedDraining)
+	case ofPlugin && call.Kind == plugin.KindBusy:
+		s.metrics.Shed(telemetry.ShedPlugins)
+	case ofUpstream && conn.Kind == upstream.Busy:
+		s.metrics.Shed(telemetry.ShedUpstream)
+	}
+}
+
+func (o *connections) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.all)
+}
+
+// estate is what the generations that are not closed have, and what those that are have left behind: their counts, so
+// that no sum ever goes down.
+type estate struct {
+	mu   sync.Mutex
+	open map[*generation]struct{}
+	past map[string]upstream.Stats // by provider
+}
+
+func (e *estate) add(g *generation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open == nil {
+		e.open = make(map[*generation]struct{})
+		e.past = make(map[string]upstream.Stats)
+	}
+	e.open[g] = struct{}{}
+}
+
+// remove takes over the counts of a generation that is closed.
+func (e *estate) remove(g *generation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, open := e.open[g]; !open {
+		return // it was never whole
+	}
+	delete(e.open, g)
+	for _, p := range g.providers {
+		if p.client != nil {
+			e.past[p.name] = e.past[p.name].Plus(p.client.Stats().Counts())
+		}
+	}
+}
+
+func (e *estate) generations() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.open)
+}
+
+// upstreamStats are a provider's connections, of all generations.
+type upstreamStats struct {
+	provider string
+	upstream.Stats
+}
+
+// upstreams returns the sums by provider, sorted by its name.
+func (e *estate) upstreams() []upstreamStats {
+	e.mu.Lock()
+	sums := maps.Clone(e.past)
+	for g := range e.open {
+		for _, p := range g.providers {
+			if p.client != nil {
+				sums[p.name] = sums[p.name].Plus(p.client.Stats())
+			}
+		}
+	}
+	e.mu.Unlock()
+	all := make([]upstreamStats, 0, len(sums))
+	for name, stats := range sums {
+		all = append(all, upstreamStats{name, stats})
+	}
+	slices.SortFunc(all, func(a, b upstreamStats) int { return cmp.Compare(a.provider, b.provider) })
+	return all
+}
