@@ -66,6 +66,17 @@ const (
 var summaryShape = json.NewShape("request_id", "time", "attempt", "random", "stream", "include_usage", "model", "target",
 	"limits.max_tokens", "limits.default_max_tokens", "flags", "body", "options")
 
+// Parse reads a summary that is a document of its own: the input of provider_request.
+func (s *Summary) Parse(doc []byte) error {
+	if s.quick(doc) {
+		return nil
+	}
+	var in json.Reader
+	in.Reset(doc)
+	s.Read(&in)
+	return in.End()
+}
+
 // Read reads the summary that r stands at. Unknown members are skipped; whether the document was broken is seen from
 // r. The summary's slices are ranges of the document.
 func (s *Summary) Read(r *json.Reader) {

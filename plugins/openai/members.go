@@ -9,8 +9,20 @@ import (
 
 // refuse fails where the request asks for what the upstream cannot do, and removes what only looks so.
 func refuse(r *provider.Request, o *options) error {
+	if o.refuse.Exists() {
+		if err := refuseMembers(r, o.refuse); err != nil {
+			return err
+		}
+	}
+	if o.objectFormat && r.Has(sdk.FlagResponseFormat) && r.Get("/response_format/type").Is("json_schema") {
+		return sdk.Refuse("response_format", "The provider takes response_format of type json_object, not json_schema.")
+	}
+	return nil
+}
+
+func refuseMembers(r *provider.Request, members json.Value) error {
 	var in json.Reader
-	in.Reset(o.refuse)
+	in.Reset(members)
 	for a := in.Array(); a.Next(); {
 		name := string(in.Text())
 		value := r.Get(pointer([]byte(name)))
@@ -21,9 +33,6 @@ func refuse(r *provider.Request, o *options) error {
 		default:
 			return sdk.Refuse(name, "The provider does not support this parameter.")
 		}
-	}
-	if o.objectFormat && r.Has(sdk.FlagResponseFormat) && r.Get("/response_format/type").Is("json_schema") {
-		return sdk.Refuse("response_format", "The provider takes response_format of type json_object, not json_schema.")
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ var (
 // Configure checks the provider's options. What they say of a request comes again with each request, below the options
 // of its target.
 func (p *openai) Configure(settings json.Value) error {
-	if err := p.options.parse(settings); err != nil {
+	if err := p.options.read(settings); err != nil {
 		return err
 	}
 	p.modelsPath = ""
@@ -38,7 +38,7 @@ func (p *openai) Configure(settings json.Value) error {
 // Request edits the client's body for the upstream.
 func (p *openai) Request(r *provider.Request) error {
 	o := &p.options
-	if err := o.parse(r.Options); err != nil {
+	if err := o.read(r.Options); err != nil {
 		return err
 	}
 	if err := refuse(r, o); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
@@ -232,7 +233,7 @@ func BenchmarkRequest(b *testing.B) {
 			for b.Loop() {
 				a.Reset()
 				a.Request, a.Machine = &request, &machine
-				a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "gpt-4o"}
+				a.Summary = plugin.Summary{RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(1.8e9, 0), Attempt: 1, Target: "gpt-4o"}
 				a.Summary.Describe(&request)
 				if err := binding.Request(context.Background(), &a); err != nil {
 					b.Fatal(err)

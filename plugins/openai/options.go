@@ -34,6 +34,8 @@ var historyForms = [...]string{"reasoning_content", "reasoning_details", "thinki
 
 // options are the operator's, described in the package comment. Their slices are ranges of the document.
 type options struct {
+	doc []byte // what they were read from, a copy; nil if that failed
+
 	maxTokensMember []byte
 	developerRole   []byte
 	path            []byte
@@ -65,9 +67,22 @@ var (
 	errKind            = errors.New("options: a member is of the wrong kind")
 )
 
+// read makes o the options of a document. Mostly it is the document of the request before.
+func (o *options) read(doc json.Value) error {
+	if o.doc != nil && string(o.doc) == string(doc) {
+		return nil
+	}
+	kept := append(o.doc[:0], doc...)
+	*o = options{}
+	if err := o.parse(kept); err != nil {
+		return err
+	}
+	o.doc = kept
+	return nil
+}
+
 // parse reads options. Members that it does not know are another plugin's, or a newer one's.
 func (o *options) parse(doc json.Value) error {
-	*o = options{}
 	if !doc.Exists() {
 		return nil
 	}
@@ -151,6 +166,9 @@ func (o *options) effort(effort []byte) []byte {
 func (o *options) pathOf(own []byte, standard string, model []byte) string {
 	const place = "{model}"
 	if len(own) == 0 {
+		if len(o.apiVersion) == 0 {
+			return standard
+		}
 		own = []byte(standard)
 	}
 	var path []byte

@@ -8,7 +8,7 @@ type Value []byte
 func (v Value) Kind() Kind { return kindAt(v, skipSpace(v, 0)) }
 
 // Exists says whether there is a value.
-func (v Value) Exists() bool { return v.Kind() != Absent }
+func (v Value) Exists() bool { return len(v) > 0 && v.Kind() != Absent }
 
 // Valid says whether the value is one whole JSON document.
 func (v Value) Valid() bool {
@@ -48,6 +48,9 @@ func (v Value) Inside() []byte {
 
 // Text is the text of a string, nil if the value is not a string.
 func (v Value) Text() []byte {
+	if len(v) == 0 {
+		return nil
+	}
 	var r Reader
 	r.Reset(v)
 	s := r.Text()

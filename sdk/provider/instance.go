@@ -80,10 +80,7 @@ func (i *instance) Request(n int32, summary []byte) int32 {
 	}
 	r := &i.request
 	r.reset()
-	var in json.Reader
-	in.Reset(summary)
-	r.Summary.Read(&in)
-	if err := in.End(); err != nil {
+	if err := r.Summary.Parse(summary); err != nil {
 		return guest.Settle(err, false)
 	}
 	return guest.Settle(r.finish(b.provider.Request(r)), false)

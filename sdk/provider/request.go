@@ -64,8 +64,16 @@ func (r *Request) Body() []byte {
 
 // Get is a value of the client's body, nil if there is none. Only that value is copied into the plugin.
 func (r *Request) Get(path string) json.Value {
-	p, _ := guest.Fetch(&r.store, func(dst []byte) int32 { return host.BodyGet(guest.Bytes(path), dst) })
-	return p
+	for {
+		// Without the function value that guest.Fetch takes: most members that are asked for are not there.
+		n := host.BodyGet(guest.Bytes(path), guest.Free(r.store))
+		if n < 0 {
+			return nil
+		}
+		if p, ok := guest.Take(&r.store, int(n)); ok {
+			return p
+		}
+	}
 }
 
 // Exists says whether the client's body has a value, without copying it.

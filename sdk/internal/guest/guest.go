@@ -95,15 +95,27 @@ func settle(err error, answer bool) int32 {
 // nothing. The store grows where it must; what was fetched before stays where it is.
 func Fetch(store *[]byte, get func(dst []byte) int32) (p []byte, ok bool) {
 	for {
-		used := len(*store)
-		n := int(get((*store)[used:cap(*store)]))
+		n := int(get(Free(*store)))
 		if n < 0 {
 			return nil, false
 		}
-		if used+n <= cap(*store) {
-			*store = (*store)[:used+n]
-			return (*store)[used : used+n : used+n], true
+		if p, ok := Take(store, n); ok {
+			return p, true
 		}
-		*store = make([]byte, 0, max(n, 2*cap(*store), 512))
 	}
+}
+
+// Free is the free part of a store.
+func Free(store []byte) []byte { return store[len(store):cap(store)] }
+
+// Take returns the n bytes that were read into the free part of a store. Where they did not fit it grows, and they are
+// to be read again.
+func Take(store *[]byte, n int) (p []byte, ok bool) {
+	used := len(*store)
+	if used+n > cap(*store) {
+		*store = make([]byte, 0, max(n, 2*cap(*store), 512))
+		return nil, false
+	}
+	*store = (*store)[:used+n]
+	return (*store)[used : used+n : used+n], true
 }
