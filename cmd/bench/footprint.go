@@ -13,16 +13,13 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/report"
 )
 
-// settled is how long memory is left alone before it is read.
-const settled = 3 * time.Second
-
 // hold opens silent streams on a subject that was just started, and returns what it kept for them.
 func (s *stage) hold(sub *subject, streams, prompt int) (before, after int64, err error) {
 	// Whatever is made once is made for the first requests.
 	if err := s.begun(sub, provider.Scenario{}, load.Job{Connections: 4}); err != nil {
 		return 0, 0, err
 	}
-	if err := s.pause(warm); err != nil {
+	if err := s.pause(s.warm); err != nil {
 		return 0, 0, err
 	}
 	if _, err := s.ended(sub); err != nil {
@@ -37,7 +34,7 @@ func (s *stage) hold(sub *subject, streams, prompt int) (before, after int64, er
 	if err := s.open(streams); err != nil {
 		return 0, 0, err
 	}
-	if err := s.pause(settled); err != nil {
+	if err := s.pause(s.settle); err != nil {
 		return 0, 0, err
 	}
 	after, err = sub.process.RSS()
@@ -98,7 +95,7 @@ func (s *stage) silentShare(sub *subject, streams int) (float64, error) {
 	if _, _, err := s.hold(sub, streams, 0); err != nil {
 		return 0, err
 	}
-	if err := s.pause(settled); err != nil {
+	if err := s.pause(s.settle); err != nil {
 		return 0, err
 	}
 	before, err := sub.process.Usage()
@@ -193,7 +190,7 @@ func idleMemory(s *stage) ([]report.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		err = s.pause(settled)
+		err = s.pause(s.settle)
 		n, rssErr := p.RSS()
 		if err := errors.Join(err, rssErr, p.Stop()); err != nil {
 			return nil, err

@@ -41,6 +41,8 @@ type options struct {
 	quick      bool
 	list       bool
 	details    bool
+	warm       time.Duration // before a slice counts
+	settle     time.Duration // before memory is read
 }
 
 func main() {
@@ -60,7 +62,7 @@ func command(ctx context.Context, args []string) error {
 	if len(args) > 1 && args[0] == "role" {
 		return role(args[1], args[2:])
 	}
-	o := &options{}
+	o := &options{warm: 200 * time.Millisecond, settle: 3 * time.Second}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.run, "run", "", "measure only the cases whose name matches this `regexp`")
 	f.BoolVar(&o.list, "list", false, "list the cases and stop")

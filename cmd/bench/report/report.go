@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -42,7 +43,10 @@ type Row struct {
 	Lowest  *float64 `json:"ratio_lowest,omitempty"`
 	Highest *float64 `json:"ratio_highest,omitempty"`
 
-	// Goal is for Ratio where there is one, for Sluice where there is none; 0 for no goal.
+	// Extra is what Sluice takes more than the bare proxy, where that is asked for and not the ratio.
+	Extra *float64 `json:"extra,omitempty"`
+
+	// Goal is for Ratio or Extra where there is one of them, for Sluice where there is none; 0 for no goal.
 	Goal float64 `json:"goal,omitempty"`
 	Note string  `json:"note,omitempty"`
 }
@@ -59,9 +63,12 @@ type Usage struct {
 
 // Met says whether the goal is met; ok is false where there is nothing to say.
 func (r *Row) Met() (met, ok bool) {
-	v := r.Ratio
-	if v == nil {
-		v = r.Sluice
+	v := r.Sluice
+	switch {
+	case r.Ratio != nil:
+		v = r.Ratio
+	case r.Extra != nil:
+		v = r.Extra
 	}
 	if v == nil || r.Goal == 0 {
 		return false, false
@@ -112,17 +119,14 @@ func (r *Row) Compare(direct, bare, nginx, sluice []float64) {
 	}
 }
 
-// Added fills the row with what each subject takes more than the provider itself, round by round.
-func (r *Row) Added(direct, bare, nginx, sluice []float64) {
-	more := func(values []float64) []float64 {
-		added := make([]float64, min(len(values), len(direct)))
-		for i := range added {
-			added[i] = values[i] - direct[i]
-		}
-		return added
+// Added fills the row with what the gateway takes more than the bare proxy, round by round.
+func (r *Row) Added(bare, nginx, sluice []float64) {
+	r.Figures(bare, nginx, sluice)
+	more := make([]float64, min(len(bare), len(sluice)))
+	for i := range more {
+		more[i] = sluice[i] - bare[i]
 	}
-	r.Figures(more(bare), more(nginx), more(sluice))
-	r.Direct = new(Median(direct))
+	r.Extra = new(Median(more))
 }
 
 // Figures fills the row with figures whose ratio nobody asks for.
@@ -145,23 +149,29 @@ func number(v *float64) string {
 
 // cells are the columns of a row.
 func (r *Row) cells() []string {
-	ratio, goal, met := "–", "–", ""
-	if r.Ratio != nil {
-		ratio = fmt.Sprintf("%.2f (%.2f–%.2f)", *r.Ratio, *r.Lowest, *r.Highest)
+	against, goal, met := "–", "–", ""
+	switch {
+	case r.Ratio != nil:
+		against = fmt.Sprintf("%.2f × (%.2f–%.2f)", *r.Ratio, *r.Lowest, *r.Highest)
+	case r.Extra != nil:
+		against = fmt.Sprintf("%+.0f", *r.Extra)
 	}
 	if r.Goal > 0 {
-		goal = "≤ " + strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", r.Goal), "0"), ".")
-		if r.Ratio != nil {
+		goal = "≤ " + strconv.FormatFloat(r.Goal, 'f', -1, 64)
+		switch {
+		case r.Ratio != nil:
 			goal += " ×"
+		case r.Extra != nil:
+			goal = strings.Replace(goal, " ", " +", 1)
 		}
 	}
 	if ok, known := r.Met(); known {
 		met = map[bool]string{true: "yes", false: "NO"}[ok]
 	}
-	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Sluice), ratio, goal, met}
+	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Sluice), against, goal, met}
 }
 
-var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "SLUICE", "RATIO TO BARE", "GOAL", "MET"}
+var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "SLUICE", "AGAINST BARE", "GOAL", "MET"}
 
 // Table writes the rows for a person.
 func (r *Report) Table(w io.Writer) error {
@@ -174,8 +184,12 @@ func (r *Report) Table(w io.Writer) error {
 		return err
 	}
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.Note != "" {
-			fmt.Fprintf(w, "%s %s: %s\n", row.Case, row.Plugin, row.Note)
+		row := &r.Rows[i]
+		if row.Note == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s\n", row.Case, row.Note); err != nil {
+			return err
 		}
 	}
 	return nil

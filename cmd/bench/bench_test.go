@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+// modules names the folder of the plugins for a gateway that is this test.
+const modules = "BENCH_TEST_MODULES"
+
+// TestMain makes the test binary what the comparison starts: a role of its own, or the gateway.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "role" || os.Args[1] == "serve") {
+		var err error
+		if os.Args[1] == "role" {
+			err = command(context.Background(), os.Args[1:])
+		} else {
+			err = serveAsSluice(os.Args)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveAsSluice is sluice serve, as far as the comparison needs it.
+func serveAsSluice(args []string) error {
+	file := args[len(args)-1]
+	cfg, err := config.Load(file, config.Options{Bundled: []string{"openai", "anthropic", "router"}})
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	s, err := proxy.New(context.Background(), proxy.Options{Config: cfg, Bundled: os.DirFS(os.Getenv(modules)), Log: log})
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	go s.Serve(ln)
+	log.Info("listening", "address", ln.Addr().String())
+	<-stop
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return s.Shutdown(ctx)
+}
+
+// TestTheComparison runs short versions of cases with all processes, and looks at what comes out: a figure for each
+// subject, and the files.
+func TestTheComparison(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Log("the comparison reads the accounts of Linux")
+		return
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"openai", "anthropic", "router"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".wasm"), plugintest.Build(t, "./plugins/"+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv(modules, dir)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "results.json")
+	o := &options{
+		run: "prompt of 200 B|paced stream|first event|silent", rounds: 2, slice: 50 * time.Millisecond, held: 20, silent: 20, silence: 50 * time.Millisecond,
+		settle: 10 * time.Millisecond, warm: 20 * time.Millisecond, sluice: self, out: out, details: true,
+	}
+	var table, progress bytes.Buffer
+	if err := o.compare(t.Context(), &table, &progress); err != nil {
+		t.Fatalf("%v\n%s", err, &progress)
+	}
+	for _, want := range []string{"whole answer, prompt of 200 B", "paced stream", "first event, 1 connection, p99", "held streams, prompt of 200 B", "silent streams", "sluice anthropic"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table has no %q:\n%s", want, &table)
+		}
+	}
+	if strings.Contains(table.String(), "NaN") {
+		t.Errorf("a figure that is none:\n%s", &table)
+	}
+	for _, ending := range []string{".json", ".svg", ".md"} {
+		if info, err := os.Stat(strings.TrimSuffix(out, ".json") + ending); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", ending, err)
+		}
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"an unknown role": {[]string{"role", "none"}, "no role"},
+		"no such case":    {[]string{"-run", "nothing like it"}, "no case matches"},
+		"no binary":       {[]string{"-sluice", "is/not/there"}, "make build"},
+		"an argument":     {[]string{"whole"}, "unexpected argument"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := command(t.Context(), c.args); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestEveryCaseHasANameOfItsOwn(t *testing.T) {
+	o := &options{list: true}
+	var out bytes.Buffer
+	if err := o.compare(t.Context(), &out, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		if seen[line] {
+			t.Errorf("twice: %s", line)
+		}
+		seen[line] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("%d cases", len(seen))
+	}
+}

@@ -1,0 +1,160 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/cmd/bench/report"
+)
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 3, 2}, 2.5}} {
+		before := append([]float64(nil), c.values...)
+		if got := report.Median(c.values); got != c.want {
+			t.Errorf("median of %v: %v", c.values, got)
+		}
+		if diff := cmp.Diff(before, c.values); diff != "" {
+			t.Errorf("the values were moved:\n%s", diff)
+		}
+	}
+	if !math.IsNaN(report.Median(nil)) || !math.IsNaN(report.Quantile([]float64{}, 0.5)) {
+		t.Error("nothing has a median")
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	var times []time.Duration
+	for i := range 1000 {
+		times = append(times, time.Duration(i))
+	}
+	for part, want := range map[float64]float64{0: 0, 0.5: 500, 0.99: 990, 1: 999} {
+		if got := report.Quantile(times, part); got != want {
+			t.Errorf("quantile %v: %v", part, got)
+		}
+	}
+}
+
+// TestRatiosAreTakenRoundByRound: in the second round everything was twice as slow, and the ratio is the same.
+func TestRatiosAreTakenRoundByRound(t *testing.T) {
+	row := report.Row{Goal: 1.5}
+	row.Compare(nil, []float64{10, 20, 10}, nil, []float64{15, 30, 20})
+	if *row.Bare != 10 || *row.Sluice != 20 || *row.Ratio != 1.5 || *row.Lowest != 1.5 || *row.Highest != 2 || row.Nginx != nil {
+		t.Errorf("%+v", row)
+	}
+	if met, ok := row.Met(); !met || !ok {
+		t.Error("1.5 is not within 1.5")
+	}
+	row.Goal = 1.4
+	if met, ok := row.Met(); met || !ok {
+		t.Error("1.5 is within 1.4")
+	}
+	row.Goal = 0
+	if _, ok := row.Met(); ok {
+		t.Error("a goal that is none was met or not")
+	}
+}
+
+func TestWhatIsAddedIsTakenRoundByRound(t *testing.T) {
+	row := report.Row{Goal: 20}
+	row.Added([]float64{100, 120, 90}, nil, []float64{110, 145, 105})
+	if *row.Extra != 15 || row.Ratio != nil {
+		t.Errorf("%+v", row)
+	}
+	if met, ok := row.Met(); !met || !ok {
+		t.Error("15 is not within 20")
+	}
+}
+
+// sample is a report with a row of each kind.
+func sample() *report.Report {
+	r := &report.Report{Go: "go1.26"}
+	ratio := report.Row{Case: "whole <answer>", Plugin: "openai", Unit: "µs CPU a request", Goal: 1.4}
+	ratio.Compare(nil, []float64{20}, []float64{17}, []float64{30})
+	figure := report.Row{Case: "binary", Unit: "MB", Goal: 30, Note: "stripped"}
+	figure.Figures(nil, nil, []float64{29})
+	r.Rows = []report.Row{ratio, figure}
+	return r
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().Table(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+CASE            PLUGIN  UNIT              DIRECT  BARE  NGINX  SLUICE  AGAINST BARE        GOAL     MET
+whole <answer>  openai  µs CPU a request  –       20.0  17.0   30.0    1.50 × (1.50–1.50)  ≤ 1.4 ×  NO
+binary                  MB                –       –     –      29.0    –                   ≤ 30     yes
+binary: stripped
+`
+	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().Markdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for _, line := range lines {
+		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
+			t.Errorf("%q has other columns than %q", line, lines[0])
+		}
+	}
+	if len(lines) != 4 {
+		t.Errorf("%d lines", len(lines))
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().JSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var back report.Report
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sample(), &back); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestPictureIsXML(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().Picture(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	d := xml.NewDecoder(&b)
+	bars := 0
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok && e.Name.Local == "title" {
+			bars++
+		}
+	}
+	if bars != 3 || !strings.Contains(text, "whole &lt;answer&gt;") {
+		t.Errorf("%d bars in\n%s", bars, text)
+	}
+}
