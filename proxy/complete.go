@@ -118,20 +118,22 @@ func checkContent(h *fasthttp.RequestHeader) *chat.Error {
 		e.Status = 415
 		return e
 	}
-	if e := h.Peek(fasthttp.HeaderContentEncoding); len(e) > 0 && !bytes.EqualFold(e, []byte("identity")) {
-		return refuse("The request's body must not be compressed.")
+	for _, e := range h.PeekAll(fasthttp.HeaderContentEncoding) {
+		if len(e) > 0 && !bytes.EqualFold(e, []byte("identity")) {
+			return refuse("The request's body must not be compressed.")
+		}
 	}
-	types := h.PeekAll(fasthttp.HeaderContentType)
-	if len(types) > 1 {
+	if severalTypes(h) {
 		return refuse("The request has more than one Content-Type.")
 	}
-	if len(types) == 0 || len(types[0]) == 0 {
+	declared := h.ContentType()
+	if len(declared) == 0 {
 		return nil
 	}
-	if !isJSON(types[0]) {
+	if !isJSON(declared) {
 		return refuse("The request's Content-Type must be application/json.")
 	}
-	_, parameters, _ := bytes.Cut(bytes.ToLower(types[0]), []byte(";"))
+	_, parameters, _ := bytes.Cut(bytes.ToLower(declared), []byte(";"))
 	for p := range bytes.SplitSeq(parameters, []byte(";")) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(p), []byte("="))
 		if string(name) == "charset" && !bytes.Equal(bytes.Trim(value, `"`), []byte("utf-8")) {

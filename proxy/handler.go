@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -21,18 +20,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/telemetry"
 )
 
-// The routes. A path is compared as it came, byte for byte: what a normaliser would make of it is another path.
-const (
-	pathCompletions = "/v1/chat/completions"
-	pathModels      = "/v1/models"
-)
-
 // maxRequestID is how long a client's own x-request-id may be.
 const maxRequestID = 128
 
 // handle serves one request.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	r := telemetry.Record{Began: s.now(), RequestID: requestID(&ctx.Request.Header), Remote: remote(ctx), Method: method(ctx)}
+	r := telemetry.Record{Began: s.now(), RequestID: requestID(&ctx.Request.Header), Remote: remote(ctx), Method: method(&ctx.Request.Header)}
 	s.metrics.Begin(&r)
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 	if s.Draining() {
@@ -49,60 +42,21 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	// fasthttp holds an answer back while the client's next request is there to be read, and that one may take minutes.
 	// It does not where the handler has set a deadline; the deadlines that count are those of clientConn.
 	_ = ctx.SetWriteDeadline(time.Time{})
-	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
-	refused := checkHead(&ctx.Request.Header)
+	to, path, e := dispatch(&ctx.Request.Header)
+	r.Path = addresses[to].path
 	switch {
-	case refused != nil:
-		s.plain(ctx, &r, func() *chat.Error { return refused })
-	case string(path) == pathCompletions:
-		r.Path = pathCompletions
-		if !ctx.IsPost() {
-			s.plain(ctx, &r, func() *chat.Error { return wrongMethod(ctx, "POST") })
-			return
-		}
+	case e != nil:
+		s.plain(ctx, &r, func() *chat.Error { return e })
+	case to == completions:
 		s.complete(ctx, r)
-	case string(path) == pathModels:
-		r.Path = pathModels
+	case to == modelList:
 		s.plain(ctx, &r, func() *chat.Error { return s.read(ctx, &r, models) })
-	case bytes.HasPrefix(path, []byte(pathModels+"/")):
-		r.Path = pathModels + "/{id}"
+	default:
 		id := path[len(pathModels)+1:]
 		s.plain(ctx, &r, func() *chat.Error {
 			return s.read(ctx, &r, func(g *generation, key *access.Key) ([]byte, *chat.Error) { return model(g, key, id) })
 		})
-	default:
-		s.plain(ctx, &r, func() *chat.Error { return notFound(ctx, path) })
 	}
-}
-
-// checkHead refuses what fasthttp lets pass: a line that goes on in the next one, and a body whose length is said twice,
-// or in another way than by a length or by chunks, all of which somebody in between may have read otherwise; and
-// expectations that nobody here can meet.
-func checkHead(h *fasthttp.RequestHeader) *chat.Error {
-	coded, sized, certain := false, false, true
-	for line := range bytes.Lines(h.RawHeaders()) {
-		name, value, _ := bytes.Cut(line, []byte{':'})
-		switch {
-		case line[0] == ' ' || line[0] == '\t':
-			certain = false
-		case bytes.EqualFold(name, []byte("transfer-encoding")):
-			coded = true
-			certain = certain && bytes.EqualFold(bytes.TrimSpace(value), []byte("chunked"))
-		case bytes.EqualFold(name, []byte("content-length")):
-			sized = true
-		}
-	}
-	if !certain || coded && sized {
-		e := chat.Invalid("bad_request", "", "The request's header can be read in more than one way.")
-		e.CloseClient = true
-		return e
-	}
-	if e := h.Peek(fasthttp.HeaderExpect); len(e) > 0 && !bytes.EqualFold(e, []byte("100-continue")) {
-		e := chat.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
-		e.Status = 417
-		return e
-	}
-	return nil
 }
 
 // plain runs a handler that answers at once, and accounts its request.
@@ -129,11 +83,8 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry
 	return key, nil
 }
 
-// read serves a GET: answer is called with the generation and the client's key.
+// read serves a GET or a HEAD: answer is called with the generation and the client's key.
 func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func(*generation, *access.Key) ([]byte, *chat.Error)) *chat.Error {
-	if !ctx.IsGet() {
-		return wrongMethod(ctx, "GET")
-	}
 	g := s.acquire()
 	if g == nil {
 		return s.shutdownError()
@@ -247,22 +198,20 @@ func (s *Server) tooLarge() *chat.Error {
 	return e
 }
 
-// expect answers a client that waits for leave to send its body: one without a key, or with too much, is told so
-// before it sends any of it.
+// expect answers a client that waits for leave to send its body, or is made to: what can be told from the head of its
+// request it is told before any of the body is read.
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
-	r := telemetry.Record{Began: s.now(), RequestID: requestID(&ctx.Request.Header), Remote: remote(ctx), Method: method(ctx), Path: pathCompletions}
-	g := s.acquire()
-	if g == nil {
-		return fasthttp.StatusServiceUnavailable
-	}
-	defer g.release()
-	_, e := s.authorize(ctx, g, &r)
-	if e == nil && int64(ctx.Request.Header.ContentLength()) > s.settings.Load().MaxBody {
-		e = s.tooLarge()
-	}
+	h := &ctx.Request.Header
+	r := telemetry.Record{Began: s.now(), RequestID: requestID(h), Remote: remote(ctx), Method: method(h)}
+	to, e := s.judge(h, func(g *generation) *chat.Error {
+		_, e := s.authorize(ctx, g, &r)
+		return e
+	})
 	if e == nil {
 		return fasthttp.StatusContinue
 	}
+	e.CloseClient = true
+	r.Path = addresses[to].path
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 	s.refuse(ctx, &r, e)
 	s.account.Request(&r)
@@ -271,8 +220,8 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 
 // requestID is the client's own id where it is usable, else a new one.
 func requestID(h *fasthttp.RequestHeader) string {
-	if id := h.Peek("x-request-id"); len(id) > 0 && len(id) <= maxRequestID && printable(id) {
-		return string(id)
+	if ids := h.PeekAll("x-request-id"); len(ids) == 1 && len(ids[0]) > 0 && len(ids[0]) <= maxRequestID && printable(ids[0]) {
+		return string(ids[0])
 	}
 	return newRequestID()
 }
@@ -299,23 +248,25 @@ func remote(ctx *fasthttp.RequestCtx) string {
 }
 
 // method keeps what a client invents out of the log.
-func method(ctx *fasthttp.RequestCtx) string {
-	switch m := string(ctx.Method()); m {
+func method(h *fasthttp.RequestHeader) string {
+	switch m := string(h.Method()); m {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT":
 		return m
 	}
 	return "other"
 }
 
-func wrongMethod(ctx *fasthttp.RequestCtx, allowed string) *chat.Error {
-	e := chat.Invalid("method_not_allowed", "", "This address takes %s, not %s.", allowed, method(ctx))
+func wrongMethod(h *fasthttp.RequestHeader, allowed string) *chat.Error {
+	e := chat.Invalid("method_not_allowed", "", "This address takes %s, not %s.", allowed, method(h))
 	e.Status, e.Allow = 405, allowed
 	return e
 }
 
-func notFound(ctx *fasthttp.RequestCtx, path []byte) *chat.Error {
-	e := chat.Invalid("unknown_url", "", "There is nothing at %s '%s'.", method(ctx), chat.Quotable(string(path)))
-	e.Status = 404
+func notFound(h *fasthttp.RequestHeader, path []byte) *chat.Error {
+	shown := legible(path)
+	e := chat.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and GET %s.",
+		method(h), shown, pathCompletions, pathModels, addresses[oneModel].path)
+	e.Status, e.Cause = 404, errors.New("no such path: "+shown)
 	return e
 }
 

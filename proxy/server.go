@@ -120,9 +120,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.unreadable,
+		HeaderReceived:               s.early,
 		ExpectHandler:                s.expect,
 		Logger:                       quiet{s.log},
-		HeaderReceived:               s.ofRequest,
 		ConnState:                    s.track,
 		Concurrency:                  math.MaxInt32, // the listener has the limit
 		ReadBufferSize:               readBuffer,

@@ -16,7 +16,7 @@ import (
 type settings struct{ atomic.Pointer[config.Server] }
 
 // ofRequest says how large the body of the request may be whose head has been read.
-func (s *Server) ofRequest(*fasthttp.RequestHeader) fasthttp.RequestConfig {
+func (s *Server) ofRequest() fasthttp.RequestConfig {
 	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.settings.Load().MaxBody)}
 }
 

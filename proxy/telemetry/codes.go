@@ -4,12 +4,13 @@ package telemetry
 // "other" here: whoever can invent a code could invent a series with each request.
 var codes = setOf(
 	// Of the request.
-	"array_above_max_length", "bad_request", "context_length_exceeded", "content_policy_violation", "decimal_above_max_value",
-	"decimal_below_min_value", "denied", "duplicate_authorization", "empty_array", "empty_string", "expectation_failed",
-	"http_version", "integer_above_max_value", "integer_below_min_value", "invalid_api_key", "invalid_type", "invalid_value",
-	"method_not_allowed", "missing_api_key", "missing_required_parameter", "model_not_found", "object_above_max_properties",
+	"array_above_max_length", "bad_request", "content_policy_violation", "context_length_exceeded",
+	"decimal_above_max_value", "decimal_below_min_value", "denied", "duplicate_authorization", "empty_array",
+	"empty_string", "expectation_failed", "http_version", "http_version_not_supported", "integer_above_max_value",
+	"integer_below_min_value", "invalid_api_key", "invalid_type", "invalid_value", "method_not_allowed",
+	"missing_api_key", "missing_required_parameter", "model_not_found", "object_above_max_properties",
 	"request_header_too_large", "request_timeout", "request_too_large", "string_above_max_length", "unknown_parameter",
-	"unknown_url", "unsupported", "unsupported_media_type", "unsupported_parameter",
+	"unknown_url", "unsupported", "unsupported_media_type", "unsupported_parameter", "uri_too_long",
 	// Of providers and plugins.
 	"conflict", "insufficient_quota", "model_not_ready", "overloaded", "plugin_crashed", "plugin_protocol", "plugin_timeout",
 	"rate_limit_exceeded", "upstream_auth_failed", "upstream_bad_answer", "upstream_billing", "upstream_cancelled",
