@@ -106,6 +106,7 @@ var tables = []struct{ heading, prefix, open, valid string }{
 	{"[providers.NAME]", "auth.aws.", "[providers.p.auth.aws]\n", provider + "[providers.p.auth.aws]\nregion = \"r\"\naccess_key_id = \"a\"\nsecret_access_key = \"s\"\n"},
 	{"[providers.NAME]", "auth.google.", "[providers.p.auth.google]\n", provider + "[providers.p.auth.google]\ncredentials_file = \"f\"\n"},
 	{"[providers.NAME]", "timeout.", "[providers.p.timeout]\n", provider + "[providers.p.timeout]\n"},
+	{"[providers.NAME]", "breaker.", "[providers.p.breaker]\n", provider + "[providers.p.breaker]\n"},
 	{"[providers.NAME]", "list_models.", "[providers.p.list_models]\n", provider + "[providers.p.list_models]\n"},
 	{"[[models]]", "", "[[models]]\n", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n"},
 	{"[[models]]", "pricing.", "[[models]]\n[models.pricing]\n", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n[models.pricing]\n"},

@@ -25,16 +25,14 @@ const (
 	maxDrain = 16 << 10
 )
 
-// try sends the request to one target and reads until there is something for the client: the answer whole, or the
+// try sends the request to the target that has been admitted and reads until there is something for the client: the answer whole, or the
 // first events of a stream. An error leaves nothing of the attempt behind, and nothing has been sent to the client.
 func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
-	x.target, x.provider = t, x.gen.providers[t.Provider]
 	x.record.Provider, x.record.Target = t.Provider, t.Model
 	x.record.UpstreamID, x.record.FirstEvent = "", 0
-	x.began, x.settled, x.framed, x.bodyEnd = x.server.now(), false, false, false
+	x.began, x.framed, x.bodyEnd = x.server.now(), false, false
 	x.written = x.began
 	x.resetAttempt()
-	t.Stats.Begin()
 
 	err := x.send(ctx)
 	if err == nil {
@@ -42,6 +40,9 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	}
 	if err == nil || errors.Is(err, errCommit) {
 		if failed := x.machine.Failed(); failed == nil || x.machine.Started() {
+			if !x.stream {
+				x.drain()
+			}
 			return nil
 		}
 		err = x.machine.Failed()
@@ -53,11 +54,10 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	}
 
 	e := x.describe(clientError(err))
-	now := x.server.now()
 	if x.departed {
-		x.settle(route.Neither, now)
+		x.settle(route.Neither, 0)
 	} else {
-		x.settle(outcome(e), now)
+		x.settle(outcome(e))
 	}
 	if x.response != nil {
 		x.response.Close()
@@ -106,6 +106,7 @@ func (x *exchange) send(ctx context.Context) error {
 	for i, h := range out.Headers {
 		headers[i] = upstream.Header(h)
 	}
+	x.asked = append(x.asked, x.target.Budget)
 	response, err := x.provider.client.Do(ctx, &upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
 		Accept: mediaTypes[x.attempt.Framing],
@@ -146,6 +147,7 @@ func (x *exchange) begin(ctx context.Context) error {
 		return err
 	}
 	x.record.FirstEvent = x.server.now().Sub(x.began)
+	x.target.Answering(x.ticket)
 	framing, ok := framingOf(x.response.Header("content-type"), first, x.attempt.Framing)
 	switch {
 	case !ok:
@@ -155,7 +157,7 @@ func (x *exchange) begin(ctx context.Context) error {
 	}
 	x.framer.reset(framing)
 	x.framer.feed(first)
-	x.framed = true
+	x.framed, x.progress = true, x.server.now()
 	return x.advance(ctx)
 }
 
@@ -236,12 +238,13 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 // advance reads events until there is something to write to a streaming client, or until the answer is complete or
 // has failed. An error is one that the machine does not know yet.
 func (x *exchange) advance(ctx context.Context) error {
-	for {
+	for events := false; ; {
 		ev, ok, err := x.framer.next()
 		if err != nil {
 			return badAnswer(err)
 		}
 		if ok {
+			events = true
 			if err := x.event(ctx, ev); err != nil {
 				return err
 			}
@@ -256,7 +259,11 @@ func (x *exchange) advance(ctx context.Context) error {
 		if x.bodyEnd {
 			return x.machine.End()
 		}
-		if x.server.now().Sub(x.looked) >= x.lookAfter() {
+		now := x.server.now()
+		if events {
+			x.progress, events = now, false
+		}
+		if now.Sub(x.looked) >= x.lookAfter() {
 			if err := x.Tick(upstream.PhaseBody, 0); err != nil {
 				return err
 			}
@@ -298,6 +305,15 @@ func (x *exchange) end(ctx context.Context) error {
 		return nil
 	}
 	return x.provider.binding.End(ctx, &x.attempt)
+}
+
+// overdue is the error of a stream whose next event takes too long, however many bytes of it have come.
+func (x *exchange) overdue(now time.Time) error {
+	limit := x.provider.event
+	if limit <= 0 || !x.framed || now.Sub(x.progress) < limit {
+		return nil
+	}
+	return &upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true}
 }
 
 func (x *exchange) event(ctx context.Context, ev event) error {

@@ -35,13 +35,15 @@ type exchange struct {
 
 	// Of the attempt that is under way or has answered.
 	target   *route.Target
+	ticket   route.Ticket
 	provider *provider
 	response *upstream.Response
 	native   bool // the host reads the answer
 	framed   bool // the answer's first bytes have come, and the framer knows how they are framed
 	bodyEnd  bool // the answer's body has ended cleanly
 	began    time.Time
-	settled  bool // the target's statistics know the outcome
+	progress time.Time // when the last whole event of a framed answer was there
+	settled  bool      // the target's statistics know the outcome
 
 	machine *chat.Machine // from the server's pool until finish
 	*work                 // the same
@@ -60,6 +62,7 @@ type work struct {
 	framer  framer
 	reader  dialect.Reader
 	batch   chat.Batch
+	asked   []*route.Budget // of the providers that have been sent the request
 }
 
 // errDeparted ends a wait whose client has gone.
@@ -97,7 +100,10 @@ func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
 	if x.server.cut.Load() {
 		return x.server.shutdownError()
 	}
-	heartbeat := x.gen.config.Server.Heartbeat
+	if err := x.overdue(now); err != nil {
+		return err
+	}
+	heartbeat := x.provider.heartbeat
 	if !x.stream || heartbeat <= 0 {
 		return nil
 	}
@@ -152,19 +158,18 @@ func (x *exchange) finish() {
 		x.response.Close()
 		x.response = nil
 	}
-	now := x.server.now()
 	failed := x.machine.Failed()
 	switch {
 	case x.target == nil:
 	case x.departed:
-		x.settle(route.Neither, now)
+		x.settle(route.Neither, 0)
 	case failed != nil:
-		x.settle(outcome(failed), now)
+		x.settle(outcome(failed))
 	case x.machine.Complete():
-		x.settle(route.Answered, now)
+		x.settle(route.Answered, 0)
 	default:
 		// Only a panic ends an answer in any other way.
-		x.settle(route.Neither, now)
+		x.settle(route.Neither, 0)
 	}
 	r := &x.record
 	r.Complete = x.machine.Complete() && !x.departed

@@ -3,13 +3,17 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
@@ -26,10 +30,14 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 	if explain != "" {
 		x.server.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "why", explain)
 	}
+	x.asked = x.asked[:0]
 	var last *chat.Error
 	for n, i := range order {
-		x.record.Attempts++
-		e := x.try(ctx, &targets[i])
+		t := &targets[i]
+		if !x.admitted(t) {
+			continue
+		}
+		e := x.try(ctx, t)
 		if e == nil {
 			return nil
 		}
@@ -41,18 +49,63 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 			break
 		}
 		if n+1 < len(order) {
-			x.passOver(&targets[i], e)
+			x.passOver(t, e)
 		}
+	}
+	if last == nil {
+		return x.unavailable(order, targets)
 	}
 	return last
 }
 
-// outcome is what an error says of the target that it came from.
-func outcome(e *chat.Error) route.Outcome {
-	if e.TryNext && !unsupported(e) {
-		return route.Failed
+// admitted asks for leave to try a target, and counts the attempt.
+func (x *exchange) admitted(t *route.Target) bool {
+	ticket, ok := t.Begin(x.server.now(), x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
+	if !ok {
+		return false
 	}
-	return route.Neither
+	x.target, x.provider, x.ticket, x.settled = t, x.gen.providers[t.Provider], ticket, false
+	x.record.Attempts++
+	return true
+}
+
+// unavailable is what a client gets of whose model every target is left alone.
+func (x *exchange) unavailable(order []int, targets []route.Target) *chat.Error {
+	now := x.server.now()
+	soonest, limited := time.Duration(math.MaxInt64), false
+	for _, i := range order {
+		if wait, l := targets[i].Wait(now); wait < soonest {
+			soonest, limited = wait, l
+			x.record.Provider, x.record.Target = targets[i].Provider, targets[i].Model
+		}
+	}
+	e := chat.Fail(abi.FailOverloaded, "upstream_unavailable", "", "The provider of this model has failed repeatedly and is left alone for a while.")
+	if limited {
+		e = chat.Fail(abi.FailRateLimit, "", "", "")
+	}
+	e.RetryAfter = max(soonest, time.Millisecond)
+	e.Cause = fmt.Errorf("%s is left alone for another %v", x.record.Provider, soonest.Round(time.Millisecond))
+	return e
+}
+
+// outcome is what an error says of the target that it came from, and how long that wants to be left alone.
+func outcome(e *chat.Error) (route.Outcome, time.Duration) {
+	switch {
+	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != fasthttp.StatusTooManyRequests, ours(e):
+		return route.Neither, 0
+	case e.Status == fasthttp.StatusTooManyRequests && e.RetryAfter > 0:
+		return route.Limited, e.RetryAfter
+	}
+	return route.Failed, e.RetryAfter
+}
+
+// ours tells what the gateway, a plugin or the model itself did wrong from what the provider did.
+func ours(e *chat.Error) bool {
+	switch e.Code {
+	case "gateway_overloaded", "plugin_crashed", "plugin_timeout", "plugin_protocol", "upstream_invalid_tool_call":
+		return e.UpstreamStatus == 0
+	}
+	return false
 }
 
 // unsupported tells a request that is too much for a target from a target that failed.
@@ -71,11 +124,18 @@ func (x *exchange) passOver(t *route.Target, e *chat.Error) {
 	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
 }
 
-// settle tells the target's statistics how the attempt ended, once.
-func (x *exchange) settle(o route.Outcome, now time.Time) {
+// settle tells the target's statistics how the attempt ended, once. spare is how long the target wants to be left alone.
+func (x *exchange) settle(o route.Outcome, spare time.Duration) {
 	if x.settled || x.target == nil {
 		return
 	}
 	x.settled = true
-	x.target.Stats.End(o, x.record.FirstEvent, now)
+	t, now := x.target, x.server.now()
+	switch t.End(x.ticket, o, spare, x.record.FirstEvent, now) {
+	case route.Opened:
+		wait, _ := t.Wait(now)
+		x.server.log.Warn("target left alone", "provider", t.Provider, "target", t.Model, "for", wait)
+	case route.Recovered:
+		x.server.log.Info("target answers again", "provider", t.Provider, "target", t.Model)
+	}
 }

@@ -72,6 +72,11 @@ type provider struct {
 
 	// redact replaces credentials in what a provider said, before anything else reads it.
 	redact func([]byte) []byte
+
+	heartbeat time.Duration // silence after which a stream is kept alive; 0: never
+	event     time.Duration // the longest time between two whole events of a stream; 0: none
+	breaker   route.BreakerConfig
+	repeats   float64
 }
 
 // acquire pins the generation; it fails where the last reference has gone.
@@ -187,7 +192,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 			if g.providers[t.Provider] == nil {
 				continue
 			}
-			g.targets[m.ID] = append(g.targets[m.ID], target(&t, m.Pricing, &s.board))
+			g.targets[m.ID] = append(g.targets[m.ID], g.target(&t, m.Pricing, &s.board))
 		}
 	}
 	if cfg.Server.Auth == config.AuthKeys {
@@ -215,7 +220,10 @@ func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider
 	if err != nil {
 		return nil, err
 	}
-	built := &provider{name: p.Name, binding: b, redact: redact.Redact}
+	built := &provider{
+		name: p.Name, binding: b, redact: redact.Redact,
+		heartbeat: p.Heartbeat, event: p.Timeout.Event, breaker: route.BreakerConfig(p.Breaker), repeats: p.RetryBudget,
+	}
 	if p.BaseURL == "" {
 		return built, nil
 	}
@@ -324,18 +332,20 @@ func (g *generation) targetsOf(m *catalog.Model, board *route.Board) []route.Tar
 		if g.providers[t.Provider] == nil {
 			continue
 		}
-		targets = append(targets, target(&t, m.Pricing, board))
+		targets = append(targets, g.target(&t, m.Pricing, board))
 	}
 	return targets
 }
 
-// target is a configured target with its statistics; price is the model's.
-func target(t *config.Target, price config.Pricing, board *route.Board) route.Target {
+// target is a configured target with what is known of it; price is the model's.
+func (g *generation) target(t *config.Target, price config.Pricing, board *route.Board) route.Target {
 	if t.Pricing.Known {
 		price = t.Pricing
 	}
+	p := g.providers[t.Provider]
 	return route.Target{
 		Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-		Input: price.Input, Output: price.Output, Options: t.Options, Stats: board.Stats(t.Provider, t.Model),
+		Input: price.Input, Output: price.Output, Options: t.Options,
+		Stats: board.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: board.Budget(t.Provider), Repeats: p.repeats,
 	}
 }

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // configuration is a gateway with the providers openai and anthropic at these addresses, an empty one being that of
-// nobody, and the demo. Its waits are short.
+// nobody, and the demo. Its waits are short, and no failure has consequences for the next request.
 func configuration(openai, anthropic string) string {
 	return fmt.Sprintf(`
 [server]
@@ -53,12 +53,14 @@ plugin   = "openai"
 base_url = %q
 auth     = { secret = "sk-upstream-openai-canary" }
 timeout  = { connect = "2s", first_byte = "3s", idle = "3s", total = "30s" }
+breaker  = { enabled = false }
 
 [providers.anthropic]
 plugin   = "anthropic"
 base_url = %q
 auth     = { secret = "sk-upstream-anthropic-canary" }
 timeout  = { connect = "2s", first_byte = "3s", idle = "3s", total = "30s" }
+breaker  = { enabled = false }
 
 [[models]]
 id           = "demo"

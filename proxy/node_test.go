@@ -56,7 +56,7 @@ func TestNodeClients(t *testing.T) {
 			plugin = "anthropic"
 		}
 		server := upstreamtest.New(t, scripts...)
-		fmt.Fprintf(&config, "[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-node-canary\" }\n", name, plugin, server.URL())
+		fmt.Fprintf(&config, "[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-node-canary\" }\nbreaker = { enabled = false }\n", name, plugin, server.URL())
 		model(name, name)
 	}
 	g := proxytest.Start(t, config.String())

@@ -182,7 +182,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 		t.Fatalf("only %d runs", len(runs))
 	}
 	provider := upstreamtest.New(t, scripts...)
-	g := proxytest.Start(t, fmt.Sprintf("%s\n[providers.p]\nplugin = %q\nbase_url = %q\n%s\n%s", proxytest.Keys, name, provider.URL(), credential, models.String()))
+	g := proxytest.Start(t, fmt.Sprintf("%s\n[providers.p]\nplugin = %q\nbase_url = %q\nbreaker = { enabled = false }\n%s\n%s", proxytest.Keys, name, provider.URL(), credential, models.String()))
 	for _, r := range runs {
 		title, model, _ := strings.Cut(r.v.Name, "|")
 		t.Run(fmt.Sprintf("%s/%s/streamed %v", title, r.cut, r.streamed), func(t *testing.T) {

@@ -108,6 +108,9 @@ type Provider struct {
 	BaseURL      string // without a trailing slash; "" for a plugin that answers by itself
 	Auth         Auth
 	Timeout      Timeout
+	Heartbeat    time.Duration // silence after which a stream is kept alive; 0: never
+	Breaker      Breaker
+	RetryBudget  float64 // requests that may come back to it for another of its models, as a share of all, 0 to 1
 	ListModels   ListModels
 	Paths        []string // that the plugin may ask for
 	Headers      []string // that the plugin may set, lower case
@@ -147,14 +150,24 @@ type Google struct {
 	Scopes   []string // empty: the usual one
 }
 
-// Timeout holds the limits of one attempt at a provider. All are positive.
+// Timeout holds the limits of one attempt at a provider. All but Event are positive.
 type Timeout struct {
 	Connect   time.Duration
 	TLS       time.Duration
 	FirstByte time.Duration
 	Idle      time.Duration // between two pieces of an answer
+	Event     time.Duration // between two whole events of a stream; 0: none
 	Total     time.Duration
 	Write     time.Duration // for each write
+}
+
+// Breaker says when a target of a provider is left alone for its failures.
+type Breaker struct {
+	Failures int     // in a row; 0: the breaker is off
+	Share    float64 // that they must be of all attempts within Window, 0 to 1
+	Window   time.Duration
+	Pause    time.Duration // the first one
+	MaxPause time.Duration // the longest one
 }
 
 // ListModels says whether a provider's own list of models is offered.

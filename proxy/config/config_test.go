@@ -72,8 +72,11 @@ targets = [{ provider = "up" }]
 			Connect: 3 * time.Second, TLS: 5 * time.Second, FirstByte: time.Minute, Idle: time.Minute,
 			Total: 15 * time.Minute, Write: 30 * time.Second,
 		},
-		ListModels: config.ListModels{Every: 10 * time.Minute},
-		Paths:      []string{"/chat/completions", "/models"}, MaxConns: 16384, Options: []byte(`{}`),
+		Heartbeat:   15 * time.Second,
+		Breaker:     config.Breaker{Failures: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute},
+		RetryBudget: 0.2,
+		ListModels:  config.ListModels{Every: 10 * time.Minute},
+		Paths:       []string{"/chat/completions", "/models"}, MaxConns: 16384, Options: []byte(`{}`),
 		Pos: config.Position{Line: 6, Column: 12},
 	}
 	if diff := cmp.Diff(wantProvider, c.Providers[0]); diff != "" {

@@ -63,6 +63,14 @@ func TestErrorsHavePositionKeyAndReason(t *testing.T) {
 			"2:13: server.max_conns: must be from 1 to 1048576",
 			"3:12: server.max_body: must be from 1024 to 1073741824 bytes",
 		}},
+		{"a breaker", "[providers.p]\nplugin = \"demo\"\nretry_budget = 1.5\nbreaker = { failures = 0, share = \"a\", window = \"1ms\", pause = \"1m\", max_pause = \"1s\", ratio = 1 }\n", []string{
+			"3:16: providers.p.retry_budget: must be from 0 to 1",
+			"4:24: providers.p.breaker.failures: must be from 1 to 65536",
+			"4:35: providers.p.breaker.share: must be a number, not a string",
+			"4:49: providers.p.breaker.window: must be from 1s to 1h0m0s",
+			"4:82: providers.p.breaker.max_pause: must not be shorter than pause, which is 1m0s",
+			"4:88: providers.p.breaker.ratio: unknown member",
+		}},
 		{"numbers that are none", "[server]\nmax_conns = 99999999999999999999\n[[keys]]\nname = \"a\"\nsecret = \"s\"\nexpires = 2026-02-30\n", []string{
 			`2:13: server.max_conns: "99999999999999999999" is no number`,
 			`6:11: keys[0].expires: "2026-02-30" is no date or time`,

@@ -31,6 +31,9 @@ func (l *loader) provider(name string, t *table) {
 	l.baseURL(t, &p, set.baseURL, known && !set.local)
 	l.auth(t, &p, set.auth)
 	timeouts(t, &p.Timeout)
+	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)
+	breaker(t, &p.Breaker)
+	p.RetryBudget = t.share("retry_budget", 0.2)
 	l.listModels(t, &p)
 	p.Paths = slices.Clone(set.paths)
 	if elements, there := t.strings("paths"); there {
@@ -167,9 +170,27 @@ func timeouts(t *table, out *Timeout) {
 	out.TLS = limits.duration("tls", 5*time.Second, time.Millisecond, hour)
 	out.FirstByte = limits.duration("first_byte", 60*time.Second, time.Millisecond, day)
 	out.Idle = limits.duration("idle", 60*time.Second, time.Millisecond, day)
+	out.Event = limits.duration("event", 0, 0, day)
 	out.Total = limits.duration("total", 15*time.Minute, time.Millisecond, 7*day)
 	out.Write = limits.duration("write", 30*time.Second, time.Millisecond, hour)
 	limits.finish()
+}
+
+func breaker(t *table, out *Breaker) {
+	b := t.table("breaker")
+	on := b.bool("enabled", true)
+	out.Failures = int(b.integer("failures", 5, 1, 1<<16))
+	out.Share = b.share("share", 0.8)
+	out.Window = b.duration("window", 30*time.Second, time.Second, hour)
+	out.Pause = b.duration("pause", 2*time.Second, time.Millisecond, hour)
+	out.MaxPause = b.duration("max_pause", max(time.Minute, out.Pause), time.Millisecond, day)
+	if out.MaxPause < out.Pause {
+		b.fail(b.look("max_pause"), "max_pause", "must not be shorter than pause, which is %s", out.Pause)
+	}
+	if !on {
+		out.Failures = 0
+	}
+	b.finish()
 }
 
 func (l *loader) listModels(t *table, p *Provider) {

@@ -160,6 +160,22 @@ func (t *table) price(name string) float64 {
 	return 0
 }
 
+// share reads a number from 0 to 1.
+func (t *table) share(name string, standard float64) float64 {
+	n := t.look(name)
+	switch {
+	case n == nil || n.kind == kindBroken:
+		return standard
+	case n.kind != kindInteger && n.kind != kindFloat:
+		t.fail(n, name, "must be a number, not %s", n.kind.named())
+	case !(n.float >= 0 && n.float <= 1):
+		t.fail(n, name, "must be from 0 to 1")
+	default:
+		return n.float
+	}
+	return standard
+}
+
 // duration reads a string such as "1m30s".
 func (t *table) duration(name string, standard, least, most time.Duration) time.Duration {
 	n := t.look(name)

@@ -1,10 +1,11 @@
 // Package route decides in which order the targets of a model are tried.
 //
-// It owns the targets' live statistics (Stats), the document that a router plugin is shown, and the order that is used
-// where no router is configured or the router failed. It does not send requests and does not know what a plugin is:
-// the Chooser is given to it.
+// It owns the targets' live statistics (Stats), which of them may be asked at the moment (the breaker) and asked again
+// (Budget), the document that a router plugin is shown, and the order that is used where no router is configured or the
+// router failed. It does not send requests and does not know what a plugin is: the Chooser is given to it.
 //
-// Concurrency: Stats and Router are safe for concurrent use; a Target does not change once it is made.
+// Concurrency: everything but a Target is safe for concurrent use, and a Target does not change once it is made. Each
+// Stats and Budget has a lock of its own, under which no other is taken; the Board's may be held over them.
 package route
 
 import (
@@ -14,20 +15,6 @@ import (
 	"strconv"
 	"time"
 )
-
-// Target is one configured endpoint of a model. Its Stats are shared by everything that sends to the same provider and
-// model, and outlive a reload of the configuration.
-type Target struct {
-	Provider string
-	Model    string // the provider's name for the model
-	Weight   int
-	Priority int
-	Fallback bool
-	Input    float64         // US dollars per million tokens
-	Output   float64         // US dollars per million tokens
-	Options  json.RawMessage // a JSON object, nil for none
-	Stats    *Stats
-}
 
 // Chooser orders targets by a policy: the router plugin. tenant is the name of the client's key, input the document
 // that AppendInput writes, n the number of targets in it. It returns the indexes of the targets to try, best first, and why.
@@ -52,7 +39,10 @@ func (r *Router) Order(ctx context.Context, dst []int, targets []Target, now tim
 		order, explain, err := r.Chooser.Choose(ctx, tenant, AppendInput(nil, targets, now, summary), len(targets))
 		switch {
 		case err == nil && len(order) > 0:
-			return append(dst, order...), explain, nil
+			n := len(dst)
+			dst = append(dst, order...)
+			slices.SortStableFunc(dst[n:], func(a, b int) int { return readyFirst(targets[a].Stats, targets[b].Stats, now) })
+			return dst, explain, nil
 		case err != nil && refused(err):
 			return dst, "", err
 		case err != nil && r.Failed != nil:
@@ -71,8 +61,8 @@ func Configured(dst []int, targets []Target, now time.Time) []int {
 	}
 	slices.SortStableFunc(dst[n:], func(a, b int) int {
 		x, y := &targets[a], &targets[b]
-		if hx, hy := x.Stats.Healthy(now), y.Stats.Healthy(now); hx != hy {
-			return after(!hx)
+		if c := readyFirst(x.Stats, y.Stats, now); c != 0 {
+			return c
 		}
 		if x.Fallback != y.Fallback {
 			return after(x.Fallback)
@@ -83,6 +73,15 @@ func Configured(dst []int, targets []Target, now time.Time) []int {
 		return y.Weight - x.Weight
 	})
 	return dst
+}
+
+// readyFirst puts targets that may be asked before those that are left alone.
+func readyFirst(a, b *Stats, now time.Time) int {
+	x, y := a.ready(now), b.ready(now)
+	if x == y {
+		return 0
+	}
+	return after(!x)
 }
 
 func after(b bool) int {

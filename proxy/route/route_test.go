@@ -13,19 +13,37 @@ import (
 
 var now = time.Unix(1_700_000_000, 0)
 
+// usual is what providers have by default.
+var usual = route.BreakerConfig{Failures: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute}
+
+func newTarget(t route.Target) route.Target {
+	t.Stats, t.Breaker, t.Budget, t.Repeats = new(route.Stats), usual, new(route.Budget), 0.2
+	return t
+}
+
 func targets() []route.Target {
 	return []route.Target{
-		{Provider: "a", Model: "m1", Weight: 1, Stats: new(route.Stats)},
-		{Provider: "b", Model: "m2", Weight: 9, Stats: new(route.Stats)},
-		{Provider: "c", Model: "m3", Weight: 5, Fallback: true, Stats: new(route.Stats)},
-		{Provider: "d", Model: "m4", Weight: 1, Priority: 1, Stats: new(route.Stats)},
+		newTarget(route.Target{Provider: "a", Model: "m1", Weight: 1}),
+		newTarget(route.Target{Provider: "b", Model: "m2", Weight: 9}),
+		newTarget(route.Target{Provider: "c", Model: "m3", Weight: 5, Fallback: true}),
+		newTarget(route.Target{Provider: "d", Model: "m4", Weight: 1, Priority: 1}),
 	}
 }
 
-func fail(s *route.Stats, times int) {
+// attempt makes an attempt that ends at once.
+func attempt(tb testing.TB, t *route.Target, o route.Outcome, spare time.Duration, at time.Time) route.Change {
+	tb.Helper()
+	ticket, ok := t.Begin(at, false, false)
+	if !ok {
+		tb.Fatalf("%s is not asked: %+v", t.Provider, t.Stats.Snapshot(at))
+	}
+	return t.End(ticket, o, spare, 0, at)
+}
+
+func fail(tb testing.TB, t *route.Target, times int) {
+	tb.Helper()
 	for range times {
-		s.Begin()
-		s.End(route.Failed, 0, now)
+		attempt(tb, t, route.Failed, 0, now)
 	}
 }
 
@@ -34,36 +52,23 @@ func TestConfiguredOrder(t *testing.T) {
 	if got, want := route.Configured(nil, ts, now), []int{1, 0, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("all healthy: %v, want %v", got, want)
 	}
-	fail(ts[1].Stats, 3)
+	fail(t, &ts[1], 5)
 	if got, want := route.Configured(nil, ts, now), []int{0, 3, 2, 1}; !slices.Equal(got, want) {
-		t.Errorf("b unhealthy: %v, want %v", got, want)
+		t.Errorf("b left alone: %v, want %v", got, want)
 	}
 }
 
-func TestUnhealthyAfterRepeatedFailuresUntilThePauseEnds(t *testing.T) {
-	s := new(route.Stats)
-	fail(s, 2)
-	if !s.Healthy(now) {
-		t.Error("two failures made it unhealthy")
+func TestMovingAverages(t *testing.T) {
+	target := newTarget(route.Target{})
+	fail(t, &target, 1)
+	ticket, _ := target.Begin(now, false, false)
+	if s := target.Stats.Snapshot(now); s.Inflight != 1 || s.Latency != 0 || s.ErrorRate <= 0 {
+		t.Errorf("after a failure: %+v", s)
 	}
-	fail(s, 1)
-	if s.Healthy(now) || !s.Healthy(now.Add(2*time.Second)) {
-		t.Error("the third failure should pause it for two seconds")
-	}
-	fail(s, 20)
-	if s.Healthy(now.Add(59*time.Second)) || !s.Healthy(now.Add(time.Minute)) {
-		t.Error("the pause should stop growing at a minute")
-	}
-	s.Begin()
-	s.End(route.Neither, 0, now)
-	if s.Healthy(now) {
-		t.Error("a departed client says nothing of the target")
-	}
-	s.Begin()
-	s.End(route.Answered, 80*time.Millisecond, now)
-	got := s.Snapshot(now)
-	if !got.Healthy || got.Inflight != 0 || got.Latency != 80*time.Millisecond || got.ErrorRate <= 0 || got.ErrorRate >= 1 {
-		t.Errorf("after an answer: %+v", got)
+	before := target.Stats.Snapshot(now).ErrorRate
+	target.End(ticket, route.Answered, 0, 80*time.Millisecond, now)
+	if s := target.Stats.Snapshot(now); s.Inflight != 0 || s.Latency != 80*time.Millisecond || s.ErrorRate >= before {
+		t.Errorf("after an answer: %+v", s)
 	}
 }
 
@@ -107,6 +112,13 @@ func TestOrderAsksTheChooser(t *testing.T) {
 		t.Errorf("order: %v %q %v", got, why, err)
 	}
 
+	left := targets()
+	fail(t, &left[3], 5)
+	got, _, err = order(left, chooser(func([]byte, int) ([]int, string, error) { return []int{3, 2, 0}, "", nil }))
+	if err != nil || !slices.Equal(got, []int{2, 0, 3}) {
+		t.Errorf("a target that is left alone comes last, whatever the router says: %v %v", got, err)
+	}
+
 	got, _, err = order(targets(), chooser(func([]byte, int) ([]int, string, error) { return nil, "", errors.New("trap") }))
 	if err != nil || failed == nil || !slices.Equal(got, []int{1, 0, 3, 2}) {
 		t.Errorf("after a failure of the router: %v, %v, told %v", got, err, failed)
@@ -125,14 +137,27 @@ func TestOrderAsksTheChooser(t *testing.T) {
 	}
 }
 
-func TestBoardKeepsStatsOfTargetsInUse(t *testing.T) {
+func TestBoardKeepsWhatIsInUse(t *testing.T) {
 	var b route.Board
-	s := b.Stats("p", "m")
-	if b.Stats("p", "m") != s || b.Stats("p", "n") == s {
-		t.Error("one Stats for each provider and model")
+	s, g := b.Stats("p", "m"), b.Budget("p")
+	b.Stats("p", "n")
+	b.Stats("q", "n")
+	b.Budget("q")
+	if b.Stats("p", "m") != s || b.Stats("p", "n") == s || b.Budget("p") != g || b.Budget("q") == g {
+		t.Error("one Stats for each provider and model, one Budget for each provider")
 	}
-	b.Keep(func(p, m string) bool { return m == "n" })
-	if b.Stats("p", "m") == s {
-		t.Error("Keep kept what is not in use")
+	var names []string
+	for _, seen := range b.Snapshot(now) {
+		names = append(names, seen.Provider+"/"+seen.Model)
+	}
+	if want := []string{"p/m", "p/n", "q/n"}; !slices.Equal(names, want) {
+		t.Errorf("it has seen %v, want %v", names, want)
+	}
+	b.Keep(func(p, m string) bool { return p == "p" && m == "n" })
+	if b.Stats("p", "m") == s || b.Budget("p") != g {
+		t.Error("Keep kept what is not in use, or dropped what is")
+	}
+	if all := b.Purses(); len(all) != 1 || all[0].Provider != "p" || all[0].Left != 10 {
+		t.Errorf("budgets: %+v", all)
 	}
 }
