@@ -35,6 +35,7 @@ type Attempt struct {
 	Fuel    int64 // used, also by calls that failed
 	Unknown int   // things that the plugin skipped because it does not know them
 
+	ticket  ticket
 	state   []byte
 	aliases map[string][]byte
 	own     []byte // memory of Out.Body where it is not the client's body

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -93,7 +94,7 @@ func (b *Binding) redact(p []byte) []byte {
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
 	a.reader.reset(dialect.Options{})
-	return b.call(ctx, invocation{export: exportRequest, attempt: a}, tenant{aKey, a.Tenant})
+	return b.call(ctx, invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{aKey, a.Tenant})
 }
 
 // Response gives the provider a whole answer: an error, or an answer whose body is one JSON document.
@@ -101,7 +102,7 @@ func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []b
 	if status >= 300 {
 		body = b.redact(body)
 	}
-	inv := invocation{export: exportResponse, number: int32(status), first: body, attempt: a, header: a.ResponseHeader}
+	inv := invocation{export: exportResponse, number: int32(status), first: body, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
 	return b.call(ctx, inv, tenant{aKey, a.Tenant})
 }
 
@@ -110,7 +111,7 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 	if kind != abi.EventPlain {
 		data = b.redact(data)
 	}
-	inv := invocation{export: exportEvent, number: int32(kind), first: name, second: data, attempt: a, header: a.ResponseHeader}
+	inv := invocation{export: exportEvent, number: int32(kind), first: name, second: data, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
 	return b.call(ctx, inv, tenant{aKey, a.Tenant})
 }
 
@@ -120,7 +121,7 @@ func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil
 	}
-	return b.call(ctx, invocation{export: exportEnd, attempt: a, header: a.ResponseHeader}, tenant{aKey, a.Tenant})
+	return b.call(ctx, invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{aKey, a.Tenant})
 }
 
 // List asks the provider for the request for a page of its model list; an empty cursor is the first page. A provider
@@ -160,7 +161,7 @@ func (b *Binding) ChooseFor(ctx context.Context, key string, input []byte, n int
 
 func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (order []int, explain string, err error) {
 	var r result
-	err = b.call(ctx, invocation{export: exportChoose, first: input, candidates: n, result: &r}, t)
+	err = b.call(ctx, invocation{export: exportChoose, first: input, candidates: n, result: &r, ticket: &r.ticket}, t)
 	return r.order, r.explain, err
 }
 
@@ -177,34 +178,86 @@ func (b *Binding) call(ctx context.Context, inv invocation, t tenant) error {
 	if !p.exports[inv.export] {
 		return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindProtocol, Reason: "the plugin does not export it"}
 	}
-	if exports[inv.export].whole {
-		if err := p.host.gate.enter(ctx); err != nil {
-			return b.unserved(inv.export, err)
+	if exports[inv.export].begins {
+		if wait := p.breaker.admit(inv.ticket, t); wait > 0 {
+			p.counts.fail(KindOpen)
+			return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindOpen, Wait: wait}
 		}
-		defer p.host.gate.leave()
 	}
-	for fresh := false; ; fresh = true {
-		in, err := p.pool.acquire(ctx, t, fresh)
+	whole := exports[inv.export].whole
+	var used int64
+	if whole {
+		waited, err := p.host.gate.enter(ctx, p.name, t)
+		if waited {
+			p.counts.waits.Add(1)
+		}
 		if err != nil {
 			return b.unserved(inv.export, err)
 		}
-		if err := in.ready(ctx, b, t, fresh); err != nil {
-			p.pool.discard(in)
+		defer func() { p.host.gate.leave(p.name, t, used) }()
+	}
+	in, waited, err := p.pool.acquire(ctx, t, whole)
+	if waited {
+		p.counts.waits.Add(1)
+	}
+	for fresh := false; ; fresh = true {
+		if err == nil {
+			if err = p.prepare(ctx, in, b, t, fresh); err != nil {
+				p.pool.discard(in)
+			}
+		}
+		if err != nil {
+			failed, ok := errors.AsType[*CallError](err)
+			if ok {
+				p.failed(failed, &inv, t)
+			}
 			return b.unserved(inv.export, err)
 		}
-		used := in.served > 0
-		failed, result := in.serve(inv, t)
+		again := !fresh && in.served > 0
+		failed, result := p.serve(in, &inv, t)
+		used += in.spent
 		if failed == nil {
 			p.giveBack(in)
+			if inv.ticket != nil {
+				p.breaker.passed(inv.ticket, t, inv.proof())
+			}
 			return result
 		}
-		p.pool.discard(in)
-		p.counts.fail(failed.Kind)
-		if fresh || !used || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
+		if !again || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
+			p.failed(failed, &inv, t)
+			p.replace(ctx, in, b)
 			return failed
 		}
+		p.counts.fail(failed.Kind)
 		p.counts.retries.Add(1)
+		in, err = p.pool.renew(ctx, in)
 	}
+}
+
+// failed counts a call that has ended its attempt.
+func (p *Plugin) failed(e *CallError, inv *invocation, t tenant) {
+	p.counts.fail(e.Kind)
+	if inv.ticket != nil {
+		p.breaker.failed(inv.ticket, t)
+	}
+}
+
+// proof reports whether the call, which has gone well, shows that the plugin can do its work: a request alone does not,
+// unless there is nothing more for the plugin to do.
+func (inv *invocation) proof() bool {
+	return inv.export != exportRequest || inv.attempt.Answered || inv.attempt.Dialect == abi.DialectOpenAI
+}
+
+// serve makes a call on an instance that is ready. After a failure the instance must not serve again. A panic of the
+// gateway is that call's failure, and nobody else's.
+func (p *Plugin) serve(in *instance, inv *invocation, t tenant) (failed *CallError, result error) {
+	defer func() {
+		if v := recover(); v != nil {
+			failed, result = p.panicked(inv.export, v, debug.Stack()), nil
+			failed.Binding = inv.binding.name
+		}
+	}()
+	return in.serve(*inv, t)
 }
 
 // unserved is the error of a call that was not made.

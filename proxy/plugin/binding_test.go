@@ -64,8 +64,9 @@ func TestEachBindingHasItsSettingsOnEveryInstance(t *testing.T) {
 	wantCallError(t, us.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
 	event(eu, `"content":"{\"region\":\"eu\"}"`)
 
-	// Once for each instance and binding: the first instance, the one that the retry died on, and the one of the end.
-	want := []string{`0 {"region":"eu"}`, "1 {}", "1 {}", `0 {"region":"eu"}`}
+	// Once for each instance and binding: the first instance, the one that the retry died on, and the one that took its
+	// place.
+	want := []string{`0 {"region":"eu"}`, "1 {}", "1 {}", "1 {}", `0 {"region":"eu"}`}
 	if !slices.Equal(log, want) {
 		t.Errorf("configured %q, want %q", log, want)
 	}
@@ -184,7 +185,12 @@ func FuzzRequestPath(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		path = s
-		wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
+		kind := plugin.KindStatus
+		err := bound.Request(t.Context(), newAttempt(t, body))
+		if status != abi.StatusOK {
+			kind = plugin.KindProtocol
+		}
+		wantCallError(t, err, kind)
 		if status != abi.StatusOK {
 			return
 		}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"runtime/debug"
 	"time"
 	"unicode/utf8"
 
@@ -23,6 +24,7 @@ type invocation struct {
 	header     func(name []byte) []byte // answer and models phases; may be nil
 	candidates int                      // router phase
 	result     *result                  // list, models and router phases
+	ticket     *ticket                  // of the attempt that the call is of, nil for lists
 }
 
 // result takes what a call without an Attempt said.
@@ -31,6 +33,7 @@ type result struct {
 	page    Page
 	order   []int
 	explain string
+	ticket  ticket
 }
 
 // call is the host's side of one call of a guest: the functions of package abi's Host, which a guest calls directly when
@@ -198,6 +201,20 @@ func (c *call) stop(kind CallErrorKind, reason string) {
 	}
 }
 
+// guard makes a panic of the gateway in an import the failure of the call. It is deferred.
+func (c *call) guard() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	e := c.plugin.panicked(c.export, v, debug.Stack())
+	if c.running >= 0 {
+		e.Reason = abi.Imports[c.running].Name
+	}
+	c.err = e
+	c.meter.Exhaust()
+}
+
 // enter begins an import: false where it must do nothing, because the call has failed or the import is not of its phase.
 func (c *call) enter(imp int) bool {
 	if c.err != nil {
@@ -313,6 +330,9 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 	}
 }
 
+// maxRetryAfter caps what a plugin may tell clients to wait, as what a provider may tell them is capped.
+const maxRetryAfter = time.Hour
+
 // maxFailMessage bounds a failure's message in bytes; provider messages are cut there.
 const maxFailMessage = 2 << 10
 
@@ -328,7 +348,7 @@ func (c *call) Fail(kind abi.FailKind, code, param, message []byte, retryAfterMs
 	}
 	e := chat.Fail(kind, string(c.words(code, abi.MaxName)), string(c.words(param, abi.MaxName)), string(c.words(message, maxFailMessage)))
 	if retryAfterMs > 0 {
-		e.RetryAfter = time.Duration(retryAfterMs) * time.Millisecond
+		e.RetryAfter = min(time.Duration(retryAfterMs)*time.Millisecond, maxRetryAfter)
 	}
 	c.failure = e
 	c.batch.Fail(e)

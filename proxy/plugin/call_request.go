@@ -91,6 +91,7 @@ func (c *call) RequestPath(path []byte) abi.Status {
 		return abi.StatusRefused
 	}
 	if len(path) > maxPath {
+		c.refused = errPathLong
 		return abi.StatusTooLarge
 	}
 	if err := checkPath(path, c.binding.paths, c.binding.credentialQuery); err != nil {
@@ -108,6 +109,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	}
 	switch {
 	case len(name) > abi.MaxName || len(value) > maxHeaderValue:
+		c.refusedHeader = errHeaderLong
 		return abi.StatusTooLarge
 	case !isToken(name):
 		c.stop(KindProtocol, "not the name of a header")
@@ -240,6 +242,7 @@ func (c *call) Warn(kind abi.WarnKind, member []byte) {
 var (
 	errNoRequest  = errors.New("neither a request nor an answer")
 	errHeaderRule = errors.New("the header is not one of the provider's headers")
+	errHeaderLong = errors.New("the header is too long")
 	errTwoAnswers = errors.New("both a request and an answer")
 	errNoDone     = errors.New("an answer without done(0)")
 )

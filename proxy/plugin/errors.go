@@ -75,6 +75,9 @@ type CallError struct {
 	Kind    CallErrorKind
 	Reason  string // what exactly, "" where the kind or Err says it all
 	Err     error  // what lies beneath, may be nil; of a trap the guest's stack can be had from it
+
+	// Wait is for how long the plugin is left alone, where the Kind is KindOpen.
+	Wait time.Duration
 }
 
 // Error is the text for the log: "plugin anthropic: provider_event: out of fuel".
@@ -113,12 +116,14 @@ func (e *CallError) ClientError() *chat.Error {
 		c.Status, c.Type, c.Code = 503, chat.TypeServiceUnavailable, "gateway_overloaded"
 		c.Message = "The gateway is overloaded."
 		c.RetryAfter, c.TryNext = busyRetry, false
+	case KindHost:
+		c.Status, c.Code, c.Message, c.TryNext = 500, "internal_error", "The gateway failed.", false
 	case KindOutOfFuel:
 		c.Code, c.Message = "plugin_timeout", "The plugin for this provider took too long."
 	case KindProtocol, KindOutput:
 		c.Code, c.Message = "plugin_protocol", "The plugin for this provider gave a result that cannot be used."
 	default:
-		c.Code, c.Message = "plugin_crashed", "The plugin for this provider failed."
+		c.Code, c.Message, c.RetryAfter = "plugin_crashed", "The plugin for this provider failed.", e.Wait
 	}
 	return c
 }

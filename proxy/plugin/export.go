@@ -25,21 +25,23 @@ const (
 	exportCount
 )
 
-// exports says of each its name, the phase that it runs in, and whether it may take long: see gate.
+// exports says of each its name, the phase that it runs in, whether it may take long (see gate), and whether it is the
+// first of an attempt (see breaker).
 var exports = [exportCount]struct {
 	name   string
 	params int
 	phase  abi.Phase
 	whole  bool
+	begins bool
 }{
-	exportConfigure: {abi.ExportConfigure, 2, abi.PhaseConfigure, true},
-	exportRequest:   {abi.ExportRequest, 2, abi.PhaseRequest, true},
-	exportResponse:  {abi.ExportResponse, 3, abi.PhaseAnswer, true},
-	exportEvent:     {abi.ExportEvent, 4, abi.PhaseAnswer, false},
-	exportEnd:       {abi.ExportEnd, 1, abi.PhaseAnswer, false},
-	exportList:      {abi.ExportList, 2, abi.PhaseList, true},
-	exportModels:    {abi.ExportModels, 3, abi.PhaseModels, true},
-	exportChoose:    {abi.ExportChoose, 2, abi.PhaseRouter, false},
+	exportConfigure: {abi.ExportConfigure, 2, abi.PhaseConfigure, true, false},
+	exportRequest:   {abi.ExportRequest, 2, abi.PhaseRequest, true, true},
+	exportResponse:  {abi.ExportResponse, 3, abi.PhaseAnswer, true, false},
+	exportEvent:     {abi.ExportEvent, 4, abi.PhaseAnswer, false, false},
+	exportEnd:       {abi.ExportEnd, 1, abi.PhaseAnswer, false, false},
+	exportList:      {abi.ExportList, 2, abi.PhaseList, true, false},
+	exportModels:    {abi.ExportModels, 3, abi.PhaseModels, true, false},
+	exportChoose:    {abi.ExportChoose, 2, abi.PhaseRouter, false, true},
 }
 
 func (e export) String() string { return exports[e].name }

@@ -3,7 +3,8 @@ package plugin
 // What calls may use and what imports cost, in units of fuel. A unit is about 3 ns of guest code on a small server:
 // an event through a hand-written Go guest takes some 300 units, and a Go guest's collector up to 30,000 in one call.
 const (
-	// DefaultEventFuel is the base of a call for one event, or for the end of a body: about 9 ms.
+	// DefaultEventFuel is the base of a call for one event, for the end of a body, or for a router's choice: about 9 ms.
+	// These are the calls that do not pass the gate.
 	DefaultEventFuel = 3_000_000
 	// DefaultCallFuel is the base of every other call: about 60 ms.
 	DefaultCallFuel = 20_000_000
@@ -45,7 +46,7 @@ func (f Fuel) withDefaults() Fuel {
 // budget is the fuel of one call with n bytes of input.
 func (f Fuel) budget(e export, n int) int64 {
 	base := f.Call
-	if e == exportEvent || e == exportEnd {
+	if !exports[e].whole {
 		base = f.Event
 	}
 	return base + f.PerByte*int64(n)

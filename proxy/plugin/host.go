@@ -24,8 +24,10 @@ type Options struct {
 	Instances int
 	// WholeCalls bounds the whole-body calls that run at once in the process. 0: GOMAXPROCS - 1, at least 1.
 	WholeCalls int
-	// Wait bounds how long a call waits for an instance. 0: one second.
+	// Wait bounds how long a call waits for an instance, and a whole-body call before that for its turn. 0: one second.
 	Wait time.Duration
+	// Queue bounds how many calls wait, for the instances of one plugin or for their turn. 0: 16,384.
+	Queue int
 	// IdleAge is after how long an unused instance is closed. 0: one minute.
 	IdleAge time.Duration
 	// KeepMemory is how large an instance's memory may be, in bytes, for the instance to be used again. 0: 24 MiB.
@@ -33,6 +35,8 @@ type Options struct {
 	// Fuel is what calls may use.
 	Fuel Fuel
 
+	// Now is the clock of what is counted and paused after failures. nil: time.Now.
+	Now func() time.Time
 	// Loading is called when a plugin begins to be loaded, and what it returns when that has ended, well or not. Plugins
 	// are loaded in parallel. nil: nobody is told.
 	Loading func(plugin string) (ended func())
@@ -53,6 +57,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Wait <= 0 {
 		o.Wait = time.Second
+	}
+	if o.Queue <= 0 {
+		o.Queue = 16 << 10
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.IdleAge <= 0 {
 		o.IdleAge = time.Minute
@@ -102,7 +112,7 @@ func New(o Options) (*Host, error) {
 		plugins: make(map[*Plugin]struct{}),
 		past:    make(map[string]*Stats),
 	}
-	h.gate = newGate(h.options.WholeCalls, h.options.Wait)
+	h.gate = newGate(h.options.WholeCalls, h.options.Queue, h.options.Wait)
 	eo := h.options.Engine
 	if eo.Log == nil {
 		eo.Log = h.options.Log
@@ -260,7 +270,8 @@ func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
 	p.log = guestLog{out: h.options.PluginLog, plugin: name}
 	p.start = p.startWasm
-	p.pool = &pool{isolation: i, max: h.options.Instances, wait: h.options.Wait, open: p.open}
+	p.breaker = breaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
+	p.pool = &pool{isolation: i, max: h.options.Instances, wait: h.options.Wait, open: p.open, turns: turns{max: h.options.Queue}}
 	return p
 }
 

@@ -172,6 +172,7 @@ func hostImport(index int, decode func(*args)) engine.HostFunc {
 	return func(i *engine.Instance, stack []uint64) {
 		in := i.User().(*instance)
 		c := &in.call
+		defer c.guard()
 		if c.meter == nil {
 			c.meter = i // the instance's own start is calling
 		}

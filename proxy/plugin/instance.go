@@ -22,6 +22,7 @@ type instance struct {
 	served     uint64   // calls other than sluice_configure
 	last       tenant   // whom the last of them was for
 	untidy     bool     // it has served since the guest's housekeeping ran
+	spent      int64    // fuel used since it was acquired
 	idleSince  int64    // the Host's count of sweeps when it was given back
 }
 
@@ -117,6 +118,7 @@ func (in *instance) run(inv invocation) *CallError {
 	status, used, err := in.guest.run(in, p.host.options.Fuel.budget(inv.export, c.inputSize()))
 	p.counts.calls.Add(1)
 	p.counts.fuel.Add(used)
+	in.spent += used
 	if inv.attempt != nil {
 		inv.attempt.Fuel += used
 	}
@@ -129,12 +131,12 @@ func (in *instance) run(inv invocation) *CallError {
 		return in.name(failure(inv.export.String(), err))
 	case status != 0:
 		e := &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
-		// A plugin gives up where the host refuses it something. Why, only the host can say.
+		// A plugin gives up where the host refuses it what the contract does not allow. Why, only the host can say.
 		switch {
 		case c.refused != nil && len(c.path) == 0:
-			e.Reason += ": " + c.refused.Error()
+			e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refused.Error()
 		case c.refusedHeader != nil:
-			e.Reason += ": " + c.refusedHeader.Error()
+			e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refusedHeader.Error()
 		}
 		return in.name(e)
 	}

@@ -76,6 +76,7 @@ func matchSegment(pat string, s []byte) bool {
 }
 
 var (
+	errPathLong  = errors.New("the path is too long")
 	errPathForm  = errors.New("the path is not well formed")
 	errPathRules = errors.New("the path is not one of the provider's paths")
 	errPathQuery = errors.New("the query holds the credential's member")

@@ -3,7 +3,9 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
 )
@@ -19,6 +21,7 @@ type Plugin struct {
 	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
 	images  images
 	log     guestLog
+	breaker breaker
 
 	number int64 // rises from one plugin to the next that is loaded
 
@@ -50,20 +53,73 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	p.bindings++
 	p.mu.Unlock()
 
-	if err := p.host.gate.enter(ctx); err != nil {
+	if _, err := p.host.gate.enter(ctx, p.name, tenant{}); err != nil {
 		return nil, b.unserved(exportConfigure, err)
 	}
-	defer p.host.gate.leave()
-	in, err := p.pool.acquire(ctx, tenant{}, false)
+	defer p.host.gate.leave(p.name, tenant{}, 0)
+	in, _, err := p.pool.acquire(ctx, tenant{}, true)
 	if err != nil {
 		return nil, b.unserved(exportConfigure, err)
 	}
-	if err := in.ready(ctx, b, tenant{}, false); err != nil {
+	if err := p.prepare(ctx, in, b, tenant{}, false); err != nil {
 		p.pool.discard(in)
 		return nil, b.unserved(exportConfigure, err)
 	}
 	p.giveBack(in)
 	return b, nil
+}
+
+// prepare makes an instance ready for a call; see instance.ready. A panic of the gateway in it is an error like any other.
+func (p *Plugin) prepare(ctx context.Context, in *instance, b *Binding, t tenant, fresh bool) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = p.panicked(exportConfigure, v, debug.Stack())
+		}
+	}()
+	return in.ready(ctx, b, t, fresh)
+}
+
+// panicked is the failure of a call in which the gateway itself panicked. The stack goes to the log, never the panic's
+// value, which may hold anything.
+func (p *Plugin) panicked(e export, v any, stack []byte) *CallError {
+	if log := p.host.options.Log; log != nil {
+		log.Error("panic in a plugin call", "plugin", p.name, "call", e.String(), "type", fmt.Sprintf("%T", v), "stack", string(stack))
+	}
+	return &CallError{Plugin: p.name, Call: e.String(), Kind: KindHost}
+}
+
+// replace closes an instance that has failed. Where no other could serve the next call, it puts a new one in its place: the
+// call that broke it pays for that, and not the next one, which may be anybody's.
+func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding) {
+	if p.pool.spare() {
+		p.pool.discard(in)
+		return
+	}
+	in, err := p.pool.renew(ctx, in)
+	if err != nil {
+		return // the next call will meet it, and say so
+	}
+	if p.prepare(ctx, in, b, tenant{}, true) != nil {
+		p.pool.discard(in)
+		return
+	}
+	p.pool.release(in, p.host.ticks.Load())
+}
+
+func (p *Plugin) breakerChanged(open, all bool, t tenant, pause time.Duration) {
+	log := p.host.options.Log
+	if log == nil {
+		return
+	}
+	who := "all"
+	if !all {
+		who = t.key
+	}
+	if open {
+		log.Warn("plugin fails, new requests are kept from it", "plugin", p.name, "key", who, "pause", pause)
+		return
+	}
+	log.Info("plugin works again", "plugin", p.name, "key", who)
 }
 
 // giveBack returns an instance to the pool, unless a large call has made its memory grow past what is worth keeping.
@@ -82,6 +138,7 @@ func (p *Plugin) open(ctx context.Context) (*instance, error) {
 	if err := p.start(ctx, in); err != nil {
 		return nil, err
 	}
+	p.counts.made.Add(1)
 	return in, nil
 }
 

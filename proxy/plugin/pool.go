@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -25,74 +24,68 @@ type pool struct {
 	wait      time.Duration
 	open      func(ctx context.Context) (*instance, error)
 
-	mu      sync.Mutex
-	idle    []*instance // the one used last is at the end
-	live    int
-	waiters []chan grant // first come, first served
-	closed  bool
+	mu     sync.Mutex
+	idle   []*instance // the one used last is at the end
+	live   int
+	turns  turns
+	closed bool
 }
 
-// grant is what a waiter gets: an idle instance, or leave to make one. A closed pool grants neither.
-type grant struct {
-	in   *instance
-	room bool
-}
-
-// acquire returns an instance for a call of t, the one that needs least to be made ready for it; fresh asks for one that
-// has served nobody yet. The caller makes it ready. acquire waits while all instances are in use, no longer than the
-// pool's wait. The instance must be given back with release or discard.
-func (p *pool) acquire(ctx context.Context, t tenant, fresh bool) (*instance, error) {
+// acquire returns an instance for a call of t, the one that needs least to be made ready for it. The caller makes it
+// ready. acquire waits while all instances are in use, no longer than the pool's wait, and says whether it did; a call
+// that holds the gate is urgent: others wait there for it, so here it goes first. The instance must be given back with
+// release, discard or renew.
+func (p *pool) acquire(ctx context.Context, t tenant, urgent bool) (in *instance, waited bool, err error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, ErrClosed
+		return nil, false, ErrClosed
 	}
-	if i := p.choose(t, fresh); i >= 0 {
+	if i := p.choose(t); i >= 0 {
 		in := p.idle[i]
 		p.idle = slices.Delete(p.idle, i, i+1)
 		p.mu.Unlock()
-		return in, nil
+		return in, false, nil
 	}
 	if p.live < p.max {
 		p.live++
 		p.mu.Unlock()
-		return p.fill(ctx)
+		in, err := p.fill(ctx)
+		return in, false, err
 	}
 	if len(p.idle) > 0 {
 		// All idle ones have served somebody else. The one unused for longest has to forget.
 		in := p.idle[0]
 		p.idle = slices.Delete(p.idle, 0, 1)
 		p.mu.Unlock()
-		return in, nil
+		return in, false, nil
 	}
-	w := make(chan grant, 1)
-	p.waiters = append(p.waiters, w)
+	w := waiters.Get().(*waiter)
+	if urgent {
+		p.turns.pushFront(w)
+	} else {
+		p.turns.push("", t, w)
+	}
 	p.mu.Unlock()
 
-	g, err := p.await(ctx, w)
-	switch {
-	case err != nil:
-		return nil, err
-	case g.room:
-		return p.fill(ctx)
+	g, err := w.await(ctx, p, p.wait)
+	if err == nil && g.room {
+		g.in, err = p.fill(ctx)
 	}
-	return g.in, nil
+	return g.in, true, err
 }
 
 // choose returns the index of the idle instance to take for a call of t, -1 if a new one is better. The caller holds mu.
-func (p *pool) choose(t tenant, fresh bool) int {
+func (p *pool) choose(t tenant) int {
 	unused := -1
 	for i := len(p.idle) - 1; i >= 0; i-- {
 		in := p.idle[i]
 		switch {
 		case in.served == 0:
-			if fresh {
-				return i
-			}
 			if unused < 0 {
 				unused = i
 			}
-		case !fresh && p.isolation.may(in.last, t):
+		case p.isolation.may(in.last, t):
 			return i
 		}
 	}
@@ -102,51 +95,28 @@ func (p *pool) choose(t tenant, fresh bool) int {
 	return unused
 }
 
-// await waits for a grant. A grant that arrives while the wait is given up is passed on.
-func (p *pool) await(ctx context.Context, w chan grant) (grant, error) {
-	timer := time.NewTimer(p.wait)
-	defer timer.Stop()
-	var err error
-	select {
-	case g := <-w:
-		return g, g.err()
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-timer.C:
-		err = errBusy
-	}
+func (p *pool) cancel(w *waiter) bool {
 	p.mu.Lock()
-	if i := slices.Index(p.waiters, w); i >= 0 {
-		p.waiters = slices.Delete(p.waiters, i, i+1)
-		p.mu.Unlock()
-		return grant{}, err
-	}
-	p.mu.Unlock()
-	g := <-w
-	switch {
-	case g.in != nil:
-		p.release(g.in, g.in.idleSince)
-	case g.room:
-		p.vacate()
-	}
-	return grant{}, err
+	defer p.mu.Unlock()
+	return p.turns.remove(w)
 }
 
-func (g grant) err() error {
-	if g.in == nil && !g.room {
-		return ErrClosed
+func (p *pool) decline(g grant) {
+	if g.room {
+		p.vacate()
+		return
 	}
-	return nil
+	p.release(g.in, g.in.idleSince)
 }
 
 // fill opens an instance in a place that the caller has already counted.
-func (p *pool) fill(ctx context.Context) (*instance, error) {
-	in, err := p.open(ctx)
-	if err != nil {
-		p.vacate()
-		return nil, err
-	}
-	return in, nil
+func (p *pool) fill(ctx context.Context) (in *instance, err error) {
+	defer func() {
+		if in == nil {
+			p.vacate()
+		}
+	}()
+	return p.open(ctx)
 }
 
 // adopt takes in an instance that was made outside, before anybody uses the pool.
@@ -166,40 +136,74 @@ func (p *pool) release(in *instance, tick int64) {
 		p.discard(in)
 		return
 	}
-	if w := p.waiter(); w != nil {
-		w <- grant{in: in}
+	p.charge(in)
+	if w := p.turns.pop(); w != nil {
+		w.granted <- grant{in: in}
 	} else {
 		p.idle = append(p.idle, in)
+		p.settle()
 	}
 	p.mu.Unlock()
 }
 
 // discard closes an instance that nobody may use again.
 func (p *pool) discard(in *instance) {
+	// The place comes back even if closing what is left of the instance panics.
+	defer p.vacate()
+	p.retire(in)
+}
+
+// retire closes an instance whose place is somebody's to give up or to fill.
+func (p *pool) retire(in *instance) {
+	p.mu.Lock()
+	p.charge(in)
+	p.mu.Unlock()
 	in.close()
-	p.vacate()
+}
+
+// renew closes an instance that has failed and makes a new one in its place. On an error the place is given up.
+func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
+	closed := false
+	defer func() {
+		if !closed {
+			p.vacate()
+		}
+	}()
+	p.retire(in)
+	closed = true
+	return p.fill(ctx)
+}
+
+// spare reports whether nobody waits and the next call finds an idle instance.
+func (p *pool) spare() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed || len(p.idle) > 0 && p.turns.waiting() == 0
 }
 
 // vacate gives up the place of an instance that is gone.
 func (p *pool) vacate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.waiter(); w != nil {
-		w <- grant{room: true}
+	if w := p.turns.pop(); w != nil {
+		w.granted <- grant{room: true}
 		return
 	}
 	p.live--
+	p.settle()
 }
 
-// waiter takes the first waiter off the queue, nil if there is none. Its channel has room for one grant. The caller
-// holds mu.
-func (p *pool) waiter() chan grant {
-	if len(p.waiters) == 0 {
-		return nil
+// charge counts what the instance's calls have used since it was acquired. The caller holds mu.
+func (p *pool) charge(in *instance) {
+	p.turns.charge("", in.last, in.spent)
+	in.spent = 0
+}
+
+// settle forgets who has used much once nobody uses anything. The caller holds mu.
+func (p *pool) settle() {
+	if p.live == len(p.idle) {
+		p.turns.settle()
 	}
-	w := p.waiters[0]
-	p.waiters = slices.Delete(p.waiters, 0, 1)
-	return w
 }
 
 // sweep closes the instances that were given back before a tick.
@@ -235,7 +239,7 @@ func (p *pool) takeIdle(wants func(*instance) bool) *instance {
 func (p *pool) measure(s *Stats) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.Instances, s.Idle, s.Waiting = p.live, len(p.idle), len(p.waiters)
+	s.Instances, s.Idle, s.Waiting = p.live, len(p.idle), p.turns.waiting()
 	for _, in := range p.idle {
 		s.Memory += int64(in.guest.memory())
 	}
@@ -248,50 +252,9 @@ func (p *pool) close() {
 	idle := p.idle
 	p.idle = nil
 	p.live -= len(idle)
-	for _, w := range p.waiters {
-		w <- grant{}
-	}
-	p.waiters = nil
+	p.turns.drain(grant{err: ErrClosed})
 	p.mu.Unlock()
 	for _, in := range idle {
 		in.close()
 	}
 }
-
-// gate bounds how many whole-body calls run at once in the process, so that an event never finds every core in a long
-// guest call.
-type gate struct {
-	slots chan struct{}
-	wait  time.Duration
-
-	waiting atomic.Int64
-}
-
-func newGate(n int, wait time.Duration) *gate {
-	return &gate{slots: make(chan struct{}, n), wait: wait}
-}
-
-func (g *gate) enter(ctx context.Context) error {
-	select {
-	case g.slots <- struct{}{}:
-		return nil
-	default:
-	}
-	g.waiting.Add(1)
-	defer g.waiting.Add(-1)
-	timer := time.NewTimer(g.wait)
-	defer timer.Stop()
-	select {
-	case g.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return errBusy
-	}
-}
-
-// load returns how many calls are inside, and how many wait.
-func (g *gate) load() (inside, waiting int) { return len(g.slots), int(g.waiting.Load()) }
-
-func (g *gate) leave() { <-g.slots }

@@ -162,12 +162,13 @@ func TestGivingUpAfterARefusal(t *testing.T) {
 	tests := []struct {
 		name    string
 		request func(h abi.Host)
+		kind    plugin.CallErrorKind
 		text    string
 	}{
-		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, "failed: status 1: the path is not one of the provider's paths"},
-		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, "failed: status 1: the header is not one of the provider's headers"},
-		{"a path, and then another one", func(h abi.Host) { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")) }, "failed: status 1"},
-		{"nothing", func(abi.Host) {}, "failed: status 1"},
+		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "protocol error: status 1: the path is not one of the provider's paths"},
+		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, plugin.KindProtocol, "protocol error: status 1: the header is not one of the provider's headers"},
+		{"a path, and then another one", func(h abi.Host) { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")) }, plugin.KindStatus, "failed: status 1"},
+		{"nothing", func(abi.Host) {}, plugin.KindStatus, "failed: status 1"},
 	}
 	request := tests[0].request
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 { request(h); return 1 }},
@@ -175,7 +176,7 @@ func TestGivingUpAfterARefusal(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			request = tt.request
-			e := wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
+			e := wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), tt.kind)
 			want(t, "error", e.Error(), "plugin native: binding binding: provider_request: "+tt.text)
 		})
 	}
@@ -342,6 +343,16 @@ func TestFailInRequest(t *testing.T) {
 	want(t, "message", e.Message, "No audio, ***, \uFFFD.")
 	want(t, "retry after", e.RetryAfter.Milliseconds(), 1500)
 	want(t, "try next", e.TryNext, true)
+
+	// What no client should be told to wait is cut.
+	forever := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.Fail(abi.FailRateLimit, nil, nil, nil, 1<<31-1)
+		return 0
+	}}, plugin.BindingConfig{})
+	if err := forever.Request(t.Context(), a); !errors.As(err, &e) {
+		t.Fatalf("error %v, want a *chat.Error", err)
+	}
+	want(t, "retry after", e.RetryAfter.Hours(), 1)
 	want(t, "path", a.Out.Path, "")
 }
 

@@ -25,7 +25,8 @@ type Stats struct {
 	Waits   int64 // calls that waited for an instance, or at the gate for whole-body calls
 	Waiting int   // that wait now
 
-	Instances int // idle and in use
+	Made      int64 // instances made
+	Instances int   // idle and in use
 	Idle      int
 	Memory    int64 // bytes of the idle instances' memories
 
@@ -65,8 +66,8 @@ func (s BreakerState) String() string {
 
 // counts are what a plugin has done.
 type counts struct {
-	calls, retries, fuel, waits, opened atomic.Int64
-	failed                              [callErrorKinds]atomic.Int64
+	calls, retries, fuel, waits, made, opened atomic.Int64
+	failed                                    [callErrorKinds]atomic.Int64
 }
 
 // fail counts a call that was not made or failed.
@@ -74,7 +75,10 @@ func (c *counts) fail(k CallErrorKind) { c.failed[k].Add(1) }
 
 // read is a Stats of the counts.
 func (c *counts) read() Stats {
-	s := Stats{Calls: c.calls.Load(), Retries: c.retries.Load(), Fuel: c.fuel.Load(), Waits: c.waits.Load(), Opened: c.opened.Load(), Failed: make(map[CallErrorKind]int64)}
+	s := Stats{
+		Calls: c.calls.Load(), Retries: c.retries.Load(), Fuel: c.fuel.Load(), Waits: c.waits.Load(), Made: c.made.Load(), Opened: c.opened.Load(),
+		Failed: make(map[CallErrorKind]int64),
+	}
 	for k := range c.failed {
 		kind := CallErrorKind(k)
 		n := c.failed[k].Load()
@@ -94,6 +98,7 @@ func (p *Plugin) Stats() Stats {
 	s := p.counts.read()
 	s.Plugin, s.Generations = p.name, 1
 	s.Unknown = p.unknown.count()
+	s.Breaker = p.breaker.state()
 	p.pool.measure(&s)
 	return s
 }
@@ -106,6 +111,7 @@ func (s *Stats) add(o *Stats) {
 	s.Fuel += o.Fuel
 	s.Unknown += o.Unknown
 	s.Waits += o.Waits
+	s.Made += o.Made
 	s.Opened += o.Opened
 	for k, n := range o.Failed {
 		s.Failed[k] += n
