@@ -65,7 +65,7 @@ type rate struct {
 
 // measure runs all subjects in turn, so that what else happens on the machine meets each of them.
 func (r rate) measure(s *stage) (rows []report.Row, err error) {
-	for _, dialect := range dialects {
+	for _, dialect := range s.dialects() {
 		per := map[string][]float64{}
 		total := map[string]process.Usage{}
 		units := map[string]int64{}
@@ -150,7 +150,7 @@ func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, er
 // the bare proxy's time, which has the same four hops of the scheduler in it.
 func firstEvent(s *stage) (rows []report.Row, err error) {
 	names := append([]string{direct}, s.names()...)
-	for _, dialect := range dialects {
+	for _, dialect := range s.dialects() {
 		half, most := map[string][]float64{}, map[string][]float64{}
 		for round := range s.rounds {
 			for i := range names {

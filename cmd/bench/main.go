@@ -20,6 +20,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sluice-gateway/sluice/cmd/bench/report"
 )
 
 // version is set by the linker.
@@ -28,6 +30,7 @@ var version = "unknown"
 // options are the flags.
 type options struct {
 	run        string
+	plugin     string
 	rounds     int
 	slice      time.Duration
 	held       int
@@ -65,6 +68,7 @@ func command(ctx context.Context, args []string) error {
 	o := &options{warm: 200 * time.Millisecond, settle: 3 * time.Second}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&o.run, "run", "", "measure only the cases whose name matches this `regexp`")
+	f.StringVar(&o.plugin, "plugin", "", "only with this plugin, where a case has more: openai or anthropic")
 	f.BoolVar(&o.list, "list", false, "list the cases and stop")
 	f.BoolVar(&o.quick, "quick", false, "a first look in a minute: fewer rounds, streams and seconds, where no other flag says how many")
 	f.IntVar(&o.rounds, "rounds", 7, "how often each case is measured, all subjects in turn")
@@ -89,6 +93,9 @@ func command(ctx context.Context, args []string) error {
 	}
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if _, known := models[o.plugin]; o.plugin != "" && !known {
+		return fmt.Errorf("-plugin %q: openai or anthropic", o.plugin)
 	}
 	if f.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; see bench --help", f.Arg(0))
@@ -130,16 +137,20 @@ func (o *options) compare(ctx context.Context, out, progress io.Writer) error {
 			break
 		}
 	}
-	if err = errors.Join(err, s.close()); err != nil {
-		return err
-	}
+	// What was measured before something failed is shown.
+	err = errors.Join(err, s.close())
 	fmt.Fprintf(progress, "%s\n\n", time.Since(began).Round(time.Second))
-	if err := s.report.Table(out); err != nil {
+	return errors.Join(err, o.show(&s.report, out))
+}
+
+// show writes the results.
+func (o *options) show(r *report.Report, out io.Writer) error {
+	if err := r.Table(out); err != nil {
 		return err
 	}
 	if o.details {
 		fmt.Fprintln(out)
-		for _, u := range s.report.Details {
+		for _, u := range r.Details {
 			fmt.Fprintf(out, "%-40s %-18s %9d units  %8.2f µs  %6.2f reads  %6.2f writes\n", u.Case, u.Subject, u.Units, u.CPU, u.Reads, u.Writes)
 		}
 	}
@@ -147,9 +158,9 @@ func (o *options) compare(ctx context.Context, out, progress io.Writer) error {
 		return nil
 	}
 	return errors.Join(
-		write(o.out, s.report.JSON),
-		write(strings.TrimSuffix(o.out, filepath.Ext(o.out))+".svg", s.report.Picture),
-		write(strings.TrimSuffix(o.out, filepath.Ext(o.out))+".md", s.report.Markdown),
+		write(o.out, r.JSON),
+		write(strings.TrimSuffix(o.out, filepath.Ext(o.out))+".svg", r.Picture),
+		write(strings.TrimSuffix(o.out, filepath.Ext(o.out))+".md", r.Markdown),
 	)
 }
 
@@ -159,6 +170,14 @@ func write(name string, content func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(content(f), f.Close())
+}
+
+// dialects are those that the gateway is measured with: the one that it reads itself, and one that a plugin translates.
+func (o *options) dialects() []string {
+	if o.plugin != "" {
+		return []string{o.plugin}
+	}
+	return []string{"openai", "anthropic"}
 }
 
 // chosen are the cases that -run names.

@@ -20,9 +20,6 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/report"
 )
 
-// dialects are those that the gateway is measured with: the one that it reads itself, and one that a plugin translates.
-var dialects = []string{"openai", "anthropic"}
-
 // models are the ids that the gateway answers for each dialect.
 var models = map[string]string{"openai": "gpt-4o-mini", "anthropic": "claude-haiku-4-5"}
 
@@ -85,7 +82,7 @@ func (s *stage) begin() error {
 	if s.load, err = s.role("load"); err != nil {
 		return err
 	}
-	for _, d := range dialects {
+	for d := range models {
 		if s.providers[d], err = s.role("provider", d); err != nil {
 			return err
 		}
@@ -136,16 +133,17 @@ func (s *stage) pause(d time.Duration) error {
 
 func (s *stage) configuration() string { return filepath.Join(s.dir, "bench.toml") }
 
-// toml is the gateway's configuration: the two dialects, the router, a key, and every default.
+// toml is the gateway's configuration: the two dialects, the router, a key, and every default but those that end a stream
+// which is silent for a minute.
 func (s *stage) toml() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[server]\ncache_dir = %q\n\n[[keys]]\nname = \"bench\"\nsecret = %q\nmodels = [\"*\"]\n\n[router]\nplugin = \"router\"\n", filepath.Join(s.dir, "cache"), provider.Credential)
-	for _, d := range dialects {
+	for _, d := range []string{"openai", "anthropic"} {
 		base := "http://" + s.providers[d].Addr
 		if d == "openai" {
 			base += "/v1"
 		}
-		fmt.Fprintf(&b, "\n[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = %q }\n\n[[models]]\nid = %q\ntargets = [{ provider = %q }]\n", d, d, base, provider.Credential, models[d], d)
+		fmt.Fprintf(&b, "\n[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = %q }\ntimeout = { idle = \"30m\", total = \"1h\" }\n\n[[models]]\nid = %q\ntargets = [{ provider = %q }]\n", d, d, base, provider.Credential, models[d], d)
 	}
 	return b.String()
 }
@@ -171,7 +169,7 @@ func (s *stage) subject(name, dialect string) (*subject, error) {
 	s.subjects[name+dialect] = sub
 	if name == sluice {
 		// One gateway speaks both dialects.
-		for _, d := range dialects {
+		for d := range models {
 			other := *sub
 			other.dialect = d
 			s.subjects[name+d] = &other
