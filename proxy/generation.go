@@ -133,6 +133,11 @@ func (e *BuildError) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *BuildError) Unwrap() error { return e.Err }
 
+// placed says where the configuration asks for what has gone wrong.
+func placed(cfg *config.Config, at config.Position, key string, err error) error {
+	return config.Error{File: cfg.Path, Position: at, Key: key, Text: err.Error()}
+}
+
 // build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
 // nothing remains.
 func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
@@ -169,7 +174,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 		}
 		built, err := s.provider(ctx, g, p, redact)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("provider %s: %w", p.Name, err))
+			errs = append(errs, placed(cfg, p.Pos, "providers."+p.Name, err))
 			continue
 		}
 		g.providers[p.Name] = built
@@ -177,7 +182,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 	if r := cfg.Router; r.Plugin != "" {
 		b, err := g.plugins.Plugin(r.Plugin).Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact.Redact})
 		if err != nil {
-			errs = append(errs, fmt.Errorf("router: %w", err))
+			errs = append(errs, placed(cfg, r.Pos, "router", err))
 		} else {
 			g.router.Chooser = chooser{b}
 		}
@@ -268,6 +273,9 @@ func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 		}
 		wasm, err := readPlugin(p, bundled)
 		if err != nil {
+			if p.File != "" {
+				err = placed(cfg, p.Pos, "plugins."+p.Name, err)
+			}
 			errs = append(errs, err)
 			continue
 		}

@@ -58,6 +58,7 @@ type Server struct {
 	board    route.Board
 	http     fasthttp.Server
 	now      func() time.Time
+	started  *config.Config // what the listeners were opened for
 	settings settings
 
 	current   atomic.Pointer[generation]
@@ -97,7 +98,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg := o.Config
-	s := &Server{log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: time.Now}
+	s := &Server{log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: time.Now, started: cfg}
 	s.account = telemetry.Log{Logger: o.Log, Metrics: s.metrics}
 	s.settings.Store(&cfg.Server)
 	host, err := plugin.New(o.plugins())

@@ -65,13 +65,18 @@ func targets(cfg *config.Config, m *config.Model) []string {
 		if p := cfg.Provider(t.Provider); p == nil || p.Off != "" {
 			continue
 		}
-		name := t.Provider + "/" + t.Model
-		if t.Fallback {
-			name += " (fallback)"
-		}
-		names = append(names, name)
+		names = append(names, named(&t))
 	}
 	return names
+}
+
+// named is a target as a person reads it.
+func named(t *config.Target) string {
+	name := t.Provider + "/" + t.Model
+	if t.Fallback {
+		name += " (fallback)"
+	}
+	return name
 }
 
 func offProviders(cfg *config.Config) []*config.Provider {

@@ -35,7 +35,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// describe is an error as a person reads it. The errors of a configuration carry their places and stand for themselves.
+// describe is an error as a person reads it. What carries its place in the configuration stands for itself.
 func describe(err error) string {
 	var invalid config.Errors
 	if errors.As(err, &invalid) {
@@ -44,13 +44,32 @@ func describe(err error) string {
 	missing, others := sortOut(err)
 	var lines []string
 	for _, e := range others {
+		if _, placed := errors.AsType[config.Error](e); placed {
+			lines = append(lines, e.Error())
+			continue
+		}
 		lines = append(lines, "sluice: "+e.Error())
 	}
 	if len(missing) > 0 {
-		lines = append(lines, "sluice: this binary was built without the plugins that it should hold ("+strings.Join(missing, ", ")+")",
-			"Run `make build`, which builds the plugins, and then bin/sluice with them in it.")
+		lines = append(lines, "sluice: "+notBuiltIn(missing), "Run `make build`, which builds the plugins, and then bin/sluice with them in it.")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// problems are the same words one by one, for a log.
+func problems(err error) (texts []string) {
+	missing, others := sortOut(err)
+	for _, e := range others {
+		texts = append(texts, e.Error())
+	}
+	if len(missing) > 0 {
+		texts = append(texts, notBuiltIn(missing))
+	}
+	return texts
+}
+
+func notBuiltIn(plugins []string) string {
+	return "this binary was built without the plugins that it should hold (" + strings.Join(plugins, ", ") + ")"
 }
 
 // sortOut takes joined errors apart: the names of the plugins that are not built in, and the other errors.

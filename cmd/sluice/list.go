@@ -40,7 +40,7 @@ func modelsCommand(o *options) *cobra.Command {
 			for _, m := range s.Models(ctx) {
 				var to []string
 				for _, target := range m.Targets {
-					to = append(to, target.Provider+"/"+target.Model)
+					to = append(to, named(&target))
 				}
 				thinking := ""
 				if m.Thinking {

@@ -27,6 +27,10 @@ func (o *options) load(listen string) (*config.Config, error) {
 	return nil, unreadableError{err}
 }
 
+// errEmpty is a file that is being written, or was written by mistake. To serve it would be to answer everybody that there
+// is nothing.
+var errEmpty = errors.New("the configuration has neither providers nor models")
+
 // proxy is what a gateway of the configuration is made of. out gets the progress, for a person; log may be nil.
 func (o *options) proxy(cfg *config.Config, out io.Writer, log *slog.Logger) proxy.Options {
 	return proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: log, CacheDir: o.cache, Loading: (&progress{out: out}).loading}

@@ -47,7 +47,7 @@ func command() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", fromEnv("SLUICE_CONFIG", "gateway.toml"), "configuration file, $SLUICE_CONFIG")
 	flags.StringVar(&o.cache, "cache", fromEnv("SLUICE_CACHE", cacheDefault()), "folder for compiled plugins, $SLUICE_CACHE; \"\" for none")
-	root.AddCommand(serveCommand(o), checkCommand(o), modelsCommand(o), keysCommand(), pluginCommand(o), versionCommand())
+	root.AddCommand(serveCommand(o), checkCommand(o), healthcheckCommand(o), modelsCommand(o), keysCommand(), pluginCommand(o), versionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

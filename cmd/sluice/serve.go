@@ -28,6 +28,7 @@ type serving struct {
 	listen    string
 	quiet     bool
 	pluginLog bool
+	watch     bool
 }
 
 func serveCommand(o *options) *cobra.Command {
@@ -35,8 +36,12 @@ func serveCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the gateway",
-		Long: "Serve the gateway that the configuration describes, until SIGINT or SIGTERM. Requests in flight get the\n" +
-			"configuration's shutdown_timeout to finish; a second signal cuts them off at once, and the exit code is 1.",
+		Long: "Serve the gateway that the configuration describes, until SIGINT or SIGTERM.\n\n" +
+			"A change of the configuration, or of a plugin or certificate that it names, is put in place while the gateway\n" +
+			"serves, and so is what SIGHUP finds; requests in flight end as they began. What `sluice check` would refuse\n" +
+			"leaves everything as it was, and the log says why.\n\n" +
+			"At the end the gateway is not ready any more, serves on for the configuration's drain_delay, and gives requests\n" +
+			"in flight its shutdown_timeout to finish. A second signal cuts them off at once, and the exit code is 1.",
 		Example: "  sluice serve\n  sluice serve --config /etc/sluice/gateway.toml --listen 127.0.0.1:9000",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -45,20 +50,28 @@ func serveCommand(o *options) *cobra.Command {
 					return usage(c, "--listen %q: %w", s.listen, err)
 				}
 			}
-			cfg, err := o.load(s.listen)
-			if err != nil {
-				return err
-			}
-			return s.run(cfg, c.ErrOrStderr())
+			return s.run(c.ErrOrStderr())
 		},
 	}
 	c.Flags().StringVarP(&s.listen, "listen", "l", "", "`address` to listen on, in place of the configuration's")
 	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print nothing but the log")
 	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "let plugins write to the log, each line at the level that it says")
+	c.Flags().BoolVar(&s.watch, "watch", true, "put changes of files in place; =false for SIGHUP only")
 	return c
 }
 
-func (s *serving) run(cfg *config.Config, stderr io.Writer) error {
+func (s *serving) run(stderr io.Writer) error {
+	// From the first moment on SIGHUP must not end the process: systemd may send it while plugins are compiled.
+	hangup := newHangup()
+	files, blind := s.watchFiles()
+	defer files.Close()
+	files.Add(s.config)
+	cfg, err := s.load(s.listen)
+	if err != nil {
+		return err
+	}
+	files.Add(cfg.Files()...)
+
 	// The port first: whoever starts a second gateway should know before anything is compiled.
 	ln, err := listen(cfg.Server.Listen)
 	if err != nil {
@@ -72,17 +85,17 @@ func (s *serving) run(cfg *config.Config, stderr io.Writer) error {
 	signal.Ignore(syscall.SIGPIPE)
 	out := telemetry.NewWriter(stderr)
 	defer out.Close(logPatience)
-	log := newLogger(out, cfg.Server)
-	for _, w := range cfg.Warnings {
-		log.Warn("configuration", "text", w.Error())
-	}
-	person := stderr
+	level := new(slog.LevelVar)
+	log := newLogger(out, level, cfg.Server)
+	defer reportLost(out, log)
+	logWarnings(log, cfg)
+	person := io.Writer(out)
 	if s.quiet {
 		person = io.Discard
 	}
 	began := time.Now()
 	o := s.proxy(cfg, person, log)
-	o.PluginLog = s.pluginLog
+	o.PluginLog, o.LogDropped, o.Version = s.pluginLog, out.Dropped, versionText()
 	gateway, err := proxy.New(context.Background(), o)
 	if err != nil {
 		if adminListener != nil {
@@ -100,42 +113,40 @@ func (s *serving) run(cfg *config.Config, stderr io.Writer) error {
 
 	served := make(chan error, 1)
 	go func() { served <- gateway.Serve(ln) }()
-	select {
-	case err := <-served:
-		gateway.Close()
-		return err
-	case sig := <-signals:
-		log.Info("shutting down", "signal", sig.String(), "patience", cfg.Server.ShutdownTimeout)
+	r := &reloader{serving: s, gateway: gateway, files: files, blind: blind, level: level, log: log, now: make(chan struct{}, 1)}
+	r.current.Store(cfg)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go r.run(ctx)
+	for {
+		select {
+		case err := <-served:
+			gateway.Close()
+			return err
+		case <-hangup.signals:
+			if !hangup.terminalGone() {
+				r.reloadNow()
+				continue
+			}
+			signals <- syscall.SIGHUP
+		case sig := <-signals:
+			stop()
+			return r.shutdown(sig, signals)
+		}
 	}
-	return shutdown(gateway, cfg.Server.ShutdownTimeout, signals, log)
 }
 
-var errSecondSignal = errors.New("requests in flight were cut off at the second signal")
+func logWarnings(log *slog.Logger, cfg *config.Config) {
+	for _, w := range cfg.Warnings {
+		log.Warn("configuration", "text", w.Error())
+	}
+}
 
-// shutdown lets what is in flight finish for as long as patience lasts, or until there is another signal. A third one
-// has its default effect.
-func shutdown(gateway *proxy.Server, patience time.Duration, signals chan os.Signal, log *slog.Logger) error {
-	hurried, hurry := context.WithCancelCause(context.Background())
-	defer hurry(nil)
-	ctx, cancel := context.WithTimeoutCause(hurried, patience, fmt.Errorf("they took longer than the shutdown_timeout of %s", patience))
-	defer cancel()
-	go func() {
-		select {
-		case <-signals:
-			signal.Stop(signals)
-			hurry(errSecondSignal)
-		case <-hurried.Done():
-		}
-	}()
-	err := gateway.Shutdown(ctx)
-	if err == nil {
-		return nil
+// reportLost says at the end how many lines of the log nobody will read.
+func reportLost(out *telemetry.Writer, log *slog.Logger) {
+	if n := out.Dropped(); n > 0 {
+		log.Warn("lines of the log were lost, its output was blocked or failed", "lines", n)
 	}
-	log.Warn("requests were cut off", "why", context.Cause(ctx))
-	if errors.Is(context.Cause(ctx), errSecondSignal) {
-		return errSecondSignal
-	}
-	return nil
 }
 
 func listen(address string) (net.Listener, error) {
@@ -179,14 +190,17 @@ func serveAdmin(gateway *proxy.Server, ln net.Listener, taken bool, person io.Wr
 	}()
 }
 
-func newLogger(out io.Writer, s config.Server) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		level = slog.LevelInfo
-	}
+func newLogger(out io.Writer, level *slog.LevelVar, s config.Server) *slog.Logger {
+	setLevel(level, s)
 	o := &slog.HandlerOptions{Level: level}
 	if s.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(out, o))
 	}
 	return slog.New(slog.NewTextHandler(out, o))
+}
+
+func setLevel(level *slog.LevelVar, s config.Server) {
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		level.Set(slog.LevelInfo)
+	}
 }

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 )
 
@@ -69,4 +72,35 @@ func overlap(a, b string) bool {
 func everywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+// AdminListen is the address of health, metrics and status that the file at path says, for whoever wants to ask a gateway
+// that serves on, whatever has become of the rest of the file: what is wrong elsewhere in it is no error. Where the file
+// cannot be read, or cannot be read as far as [admin], it is the default address.
+func AdminListen(path string, env func(string) (string, bool)) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return standardAdmin, nil
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return standardAdmin, nil
+	}
+	d := &document{file: path, data: bytes.TrimPrefix(data, []byte("\ufeff")), env: env}
+	root, _ := d.read()
+	errs := d.errs
+	d.errs = nil
+	t := table{d: d, n: root, path: &keyPath{}}
+	admin := t.table("admin")
+	v, at := admin.text("listen")
+	for _, e := range append(errs, d.errs...) {
+		if strings.HasPrefix(e.Key, "admin.listen") {
+			return "", e
+		}
+	}
+	if at == nil {
+		return standardAdmin, nil
+	}
+	return v, nil
 }

@@ -59,10 +59,11 @@ type Server struct {
 	IdleTimeout     time.Duration // between the requests of a connection
 	WriteTimeout    time.Duration // for each write
 	Heartbeat       time.Duration // silence after which a stream is kept alive; 0: never
-	ShutdownTimeout time.Duration
-	CacheDir        string // where compiled plugins are kept; "": the caller's choice
-	LogFormat       string // "text" or "json"
-	LogLevel        string // "debug", "info", "warn" or "error"
+	DrainDelay      time.Duration // for which a gateway that ends is not ready any more, and serves on
+	ShutdownTimeout time.Duration // what requests in flight may take behind it
+	CacheDir        string        // where compiled plugins are kept; "": the caller's choice
+	LogFormat       string        // "text" or "json"
+	LogLevel        string        // "debug", "info", "warn" or "error"
 }
 
 // The values of Server.Auth.
@@ -216,6 +217,9 @@ type Router struct {
 	Pos      Position
 }
 
+// Empty tells whether there is nothing that a request could be answered with.
+func (c *Config) Empty() bool { return len(c.Providers) == 0 && len(c.Models) == 0 }
+
 // Provider returns the provider of that name, nil where there is none.
 func (c *Config) Provider(name string) *Provider {
 	if i := slices.IndexFunc(c.Providers, func(p Provider) bool { return p.Name == name }); i >= 0 {
@@ -306,6 +310,7 @@ func (l *loader) load(root table) {
 	root.finish()
 	l.access()
 	l.searchCredentials()
+	l.useless()
 }
 
 // relative joins a path of the file to the file's folder.

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,4 +123,34 @@ func (t *table) moment(name string) (time.Time, *node) {
 	}
 	t.fail(n, name, "must be a date such as 2027-01-31, or a date and time with an offset such as 2027-01-31T12:00:00Z")
 	return time.Time{}, nil
+}
+
+// useless warns of what is there and does nothing: a file without a model, and a key that fits none.
+func (l *loader) useless() {
+	c := l.cfg
+	if c.Empty() {
+		l.d.warnings = append(l.d.warnings, Error{File: l.d.file, Text: "there are neither providers nor models: every request will be refused"})
+		return
+	}
+	if slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.ListModels.Enabled }) {
+		return // what they list is not known here
+	}
+	known := make(map[Glob]bool) // there may be a hundred thousand keys, and few patterns
+	fits := func(g Glob) bool {
+		is, there := known[g]
+		if !there {
+			is = slices.ContainsFunc(c.Models, func(m Model) bool { return g.Match(m.ID) })
+			known[g] = is
+		}
+		return is
+	}
+	for i := range c.Keys {
+		k := &c.Keys[i]
+		if len(k.Models) > 0 && !slices.ContainsFunc(k.Models, fits) {
+			l.d.warnings = append(l.d.warnings, Error{
+				File: l.d.file, Position: k.Pos, Key: keyPath{}.child("keys").element(i).child("models").String(),
+				Text: "there is no model that the key may use",
+			})
+		}
+	}
 }

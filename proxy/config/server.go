@@ -49,6 +49,7 @@ func (l *loader) server(t table) {
 	s.IdleTimeout = t.duration("idle_timeout", 120*time.Second, time.Millisecond, day)
 	s.WriteTimeout = t.duration("write_timeout", 30*time.Second, time.Millisecond, hour)
 	s.Heartbeat = t.duration("heartbeat", 15*time.Second, 0, hour)
+	s.DrainDelay = t.duration("drain_delay", 0, 0, hour)
 	s.ShutdownTimeout = t.duration("shutdown_timeout", 30*time.Second, 0, hour)
 	dir, _ := t.text("cache_dir")
 	s.CacheDir = l.relative(dir)
@@ -72,7 +73,7 @@ func (l *loader) bodyMemory(t *table) int64 {
 // loopback address, or where auth = "none" says that it is meant.
 func (l *loader) access() {
 	s := &l.cfg.Server
-	reachable := !loopback(s.Listen)
+	reachable := s.Reachable()
 	switch {
 	case s.Auth == "" && len(l.cfg.Keys) > 0:
 		s.Auth = AuthKeys
@@ -104,6 +105,9 @@ func (l *loader) access() {
 		}
 	}
 }
+
+// Reachable tells whether the gateway can be asked from another machine.
+func (s *Server) Reachable() bool { return !loopback(s.Listen) }
 
 // CheckListen says what is wrong with an address to listen on, nil for nothing. It does not look names up.
 func CheckListen(s string) error {

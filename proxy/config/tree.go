@@ -142,7 +142,16 @@ func (d *document) failed() Errors { return d.errs.sorted() }
 // parse builds the tree of the whole file. After an error of the syntax there is none; names that are defined twice and
 // scalars that have no value are reported, all of them, and the tree is built without them.
 func (d *document) parse() *node {
-	root := &node{kind: kindTable}
+	root, whole := d.read()
+	if !whole {
+		return nil
+	}
+	return root
+}
+
+// read builds the tree of the file, up to an error of its syntax.
+func (d *document) read() (root *node, whole bool) {
+	root = &node{kind: kindTable}
 	current, where := root, keyPath{}
 	d.p.Reset(d.data)
 	for d.p.NextExpression() {
@@ -156,9 +165,9 @@ func (d *document) parse() *node {
 	}
 	if err := d.p.Error(); err != nil {
 		d.syntax(err)
-		return nil
+		return root, false
 	}
-	return root
+	return root, true
 }
 
 // syntax reports an error of the parser. Its message names a character or a rule, never a value.

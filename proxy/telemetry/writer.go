@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type Writer struct {
 	done    chan struct{}
 	once    sync.Once
 	dropped atomic.Int64
+	torn    bool // the output ends in the middle of a line
 
 	mu      sync.Mutex
 	pending []byte
@@ -55,7 +57,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Dropped is the number of writes that found no room.
+// Dropped is the number of lines that found no room, or that the output did not take.
 func (w *Writer) Dropped() int64 { return w.dropped.Load() }
 
 // Close writes what is pending and ends the goroutine. It waits for an output that blocks at most for patience.
@@ -92,8 +94,7 @@ func (w *Writer) run() {
 		w.pending = spare[:0]
 		w.mu.Unlock()
 		if len(batch) > 0 {
-			// There is nowhere to report a log output that fails.
-			_, _ = w.out.Write(batch)
+			w.flush(batch)
 		}
 		spare = batch
 		if cap(spare) > maxPending/4 {
@@ -102,5 +103,22 @@ func (w *Writer) run() {
 		if stopping {
 			return
 		}
+	}
+}
+
+// flush hands a batch to the output. There is nowhere to report one that fails: what it does not take is counted.
+func (w *Writer) flush(batch []byte) {
+	if w.torn {
+		if _, err := w.out.Write([]byte{'\n'}); err == nil {
+			w.torn = false
+		}
+	}
+	n, err := w.out.Write(batch)
+	if err == nil {
+		return
+	}
+	w.dropped.Add(int64(bytes.Count(batch[n:], []byte{'\n'})))
+	if n > 0 {
+		w.torn = batch[n-1] != '\n'
 	}
 }

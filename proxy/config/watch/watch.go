@@ -34,7 +34,7 @@ const (
 	patience = 2 * time.Second
 )
 
-// Watcher watches files. Make it with New.
+// Watcher watches files. Make it with New; one that is nil watches nothing.
 type Watcher struct {
 	notify  *fsnotify.Watcher
 	failed  func(error)
@@ -70,11 +70,19 @@ func New(failed func(error)) (*Watcher, error) {
 
 // Changed receives after a file has changed: once, however many there are and however often they did, until it is
 // received.
-func (w *Watcher) Changed() <-chan struct{} { return w.changed }
+func (w *Watcher) Changed() <-chan struct{} {
+	if w == nil {
+		return nil
+	}
+	return w.changed
+}
 
 // Add watches more files. What they hold at this moment counts as known, so they are added before they are read: what
 // changes in between is then a change.
 func (w *Watcher) Add(files ...string) {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range files {
@@ -88,6 +96,9 @@ func (w *Watcher) Add(files ...string) {
 
 // Keep stops watching all other files.
 func (w *Watcher) Keep(files ...string) {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kept := make(map[string]state, len(files))
@@ -102,6 +113,9 @@ func (w *Watcher) Keep(files ...string) {
 
 // Refresh takes what the files hold for known, for somebody who is about to read them in any case.
 func (w *Watcher) Refresh() {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.look()
@@ -109,6 +123,9 @@ func (w *Watcher) Refresh() {
 
 // Close ends the watch.
 func (w *Watcher) Close() error {
+	if w == nil {
+		return nil
+	}
 	w.once.Do(func() { close(w.stop) })
 	<-w.done
 	return w.notify.Close()

@@ -301,3 +301,16 @@ func TestWhatCannotBeWatchedIsSaidOnce(t *testing.T) {
 		t.Errorf("it says %v", said)
 	}
 }
+
+func TestNoWatcher(t *testing.T) {
+	var w *watch.Watcher
+	w.Add("file")
+	w.Refresh()
+	w.Keep()
+	if w.Changed() != nil {
+		t.Error("it tells of changes")
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,132 @@
+package config_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+const before = `
+[server]
+max_body = "1MiB"
+[[keys]]
+name   = "a"
+secret = "sk-aaaa-0123456789abcdef"
+[[keys]]
+name   = "b"
+secret = "sk-bbbb-0123456789abcdef"
+[plugins.mine]
+file   = "mine.wasm"
+sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+[providers.p]
+plugin   = "mine"
+base_url = "https://example.com"
+paths    = ["/x"]
+[providers.q]
+plugin   = "openai"
+base_url = "https://example.com"
+auth     = { secret = "sk-upstream-1" }
+[[models]]
+id      = "m"
+targets = [{ provider = "p" }, { provider = "q" }]
+[router]
+plugin   = "router"
+strategy = "weighted"
+`
+
+func parsed(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("gateway.toml", []byte(text), config.Options{Bundled: []string{"openai", "router"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSince(t *testing.T) {
+	key := "[[keys]]\nname = \"c\"\nsecret = \"sk-cccc-0123456789abcdef\"\n"
+	for _, c := range []struct {
+		name     string
+		old, new string // what is replaced in the configuration; old "" is its beginning
+		want     config.Changes
+	}{
+		{"nothing", "", "", config.Changes{}},
+		{"its place", "", "# a line\n", config.Changes{}},
+		{"what stands for the default", "weighted\"\n", "weighted\"\n[admin]\nlisten = \"127.0.0.1:8081\"\n", config.Changes{}},
+		{"a key more", "[plugins.mine]", key + "[plugins.mine]", config.Changes{Keys: config.Change{Added: []string{"c"}}}},
+		{"a key less", "[[keys]]\nname   = \"b\"\nsecret = \"sk-bbbb-0123456789abcdef\"\n", "", config.Changes{Keys: config.Change{Removed: []string{"b"}}}},
+		{"a key under another name", `"b"`, `"c"`, config.Changes{Keys: config.Change{Added: []string{"c"}, Removed: []string{"b"}}}},
+		{"a key's secret", "sk-bbbb", "sk-new", config.Changes{Keys: config.Change{Changed: []string{"b"}}}},
+		{"a key's models", "name   = \"b\"\n", "name   = \"b\"\nmodels = [\"m\"]\n", config.Changes{Keys: config.Change{Changed: []string{"b"}}}},
+		{"a plugin's file", "sha256 = \"01", "sha256 = \"10", config.Changes{Plugins: config.Change{Changed: []string{"mine"}}}},
+		{"a provider's credential", "sk-upstream-1", "sk-upstream-2", config.Changes{Providers: config.Change{Changed: []string{"q"}}}},
+		{"a provider's option", "paths    = [\"/x\"]\n", "paths    = [\"/x\"]\noptions = { a = 1 }\n", config.Changes{
+			Providers: config.Change{Changed: []string{"p"}}, Models: config.Change{Changed: []string{"m"}}, // a target's options lie over it
+		}},
+		{"a model's target", `{ provider = "p" }, `, "", config.Changes{Models: config.Change{Changed: []string{"m"}}}},
+		{"a policy", "weighted", "priority", config.Changes{Router: true}},
+		{"members of the server", "max_body = \"1MiB\"", "max_body = \"2MiB\"\nlisten = \"127.0.0.1:9\"\nlog_level = \"warn\"", config.Changes{
+			Members: []string{"server.listen", "server.max_body", "server.log_level"},
+		}},
+		{"an address of the operator's", "weighted\"\n", "weighted\"\n[admin]\nlisten = \"\"\n", config.Changes{Members: []string{"admin.listen"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			after := strings.Replace(before, c.old, c.new, 1)
+			if after == before && c.new != "" {
+				t.Fatal("nothing was replaced")
+			}
+			got := parsed(t, after).Since(parsed(t, before))
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("want (-), got (+):\n%s", diff)
+			}
+			if got.None() != cmp.Equal(c.want, config.Changes{}) {
+				t.Errorf("None is %t", got.None())
+			}
+			if said := fmt.Sprintf("%+v", got); strings.Contains(said, "sk-") {
+				t.Errorf("a credential is in %s", said)
+			}
+		})
+	}
+}
+
+func TestNeedsRestart(t *testing.T) {
+	for member, want := range map[string]string{
+		`listen = "127.0.0.1:9"`: "server.listen", `cache_dir = "c"`: "server.cache_dir", `log_format = "json"`: "server.log_format",
+		`max_conns = 7`: "", `read_timeout = "1s"`: "", `drain_delay = "1s"`: "", `log_level = "warn"`: "",
+	} {
+		got := parsed(t, strings.Replace(before, "[server]\n", "[server]\n"+member+"\n", 1)).NeedsRestart(parsed(t, before))
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", member, got, want)
+		}
+	}
+}
+
+// TestFiles names what whoever watches the configuration has to watch, each once.
+func TestFiles(t *testing.T) {
+	text := strings.Replace(before, "[providers.q]", `
+[plugins.idle]
+file   = "idle.wasm"
+sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+[providers.r]
+plugin   = "mine"
+base_url = "https://example.com"
+paths    = ["/x"]
+[providers.q]`, 1)
+	c, err := config.Parse("conf/gateway.toml", []byte(text), config.Options{Bundled: []string{"openai", "router"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"conf/gateway.toml", "conf/mine.wasm"}, c.Files()); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+	c.Server.TLS = &config.TLS{CertFile: "a.crt", KeyFile: "a.key"}
+	c.Providers[0].Auth.Google = &config.Google{File: "g.json"}
+	c.Providers[1].Auth.Google = &config.Google{Metadata: "m"}
+	if diff := cmp.Diff([]string{"conf/gateway.toml", "a.crt", "a.key", "conf/mine.wasm", "g.json"}, c.Files()); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
