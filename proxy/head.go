@@ -166,7 +166,8 @@ func checkHead(h *fasthttp.RequestHeader) *chat.Error {
 		case len("content-length"):
 			sized = sized || bytes.EqualFold(name, []byte("content-length"))
 		case len("expect"):
-			if bytes.EqualFold(name, []byte("expect")) && !bytes.EqualFold(bytes.Trim(value, " \t"), []byte("100-continue")) {
+			value = bytes.Trim(value, " \t")
+			if bytes.EqualFold(name, []byte("expect")) && len(value) > 0 && !bytes.EqualFold(value, []byte("100-continue")) {
 				e := chat.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
 				return refusedHead(e, fasthttp.StatusExpectationFailed)
 			}
