@@ -205,7 +205,8 @@ func edited(t *testing.T, edit func(e *jsondoc.Edits) abi.Status) []byte {
 	return out
 }
 
-func TestRequestChecksTheTypeOfEveryMember(t *testing.T) {
+// TestF119_EveryMemberHasItsTypes tries every member with a value of every kind, and without it.
+func TestF119_EveryMemberHasItsTypes(t *testing.T) {
 	var r chat.Request
 	if e := r.Parse([]byte(everyMember), chat.Limits{}); e != nil {
 		t.Fatal(e)
@@ -250,7 +251,7 @@ func TestRequestChecksTheTypeOfEveryMember(t *testing.T) {
 }
 
 // A member that the table forgets would not be tested.
-func TestSchemaTableHasEveryMember(t *testing.T) {
+func TestF119_SchemaTableHasEveryMember(t *testing.T) {
 	var d jsondoc.Doc
 	if err := d.Parse([]byte(everyMember), jsondoc.Limits{}); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func walk(v jsondoc.Value) any {
 }
 
 // reference is what encoding/json reads.
-func reference(tb testing.TB, body []byte) (value any) {
+func reference(tb judged, body []byte) (value any) {
 	tb.Helper()
 	d := json.NewDecoder(strings.NewReader(string(body)))
 	d.UseNumber()
