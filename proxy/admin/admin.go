@@ -4,12 +4,14 @@
 // Gateway tells it. It only reads, it has no key, and it is served on a listener of its own; nothing that it is given
 // may hold a credential, a prompt or an answer.
 //
-// Concurrency: a Server is safe for concurrent use.
+// Concurrency: a Server is safe for concurrent use. It has one goroutine of its own, which looks at the Gateway now and
+// then, from the first Serve to Close.
 package admin
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -39,6 +41,7 @@ const (
 type Gateway interface {
 	// Ready is nil where requests should come, else why not.
 	Ready() error
+	Status() Status
 }
 
 // Metrics are what the gateway counts.
@@ -51,14 +54,19 @@ type Metrics interface {
 type Options struct {
 	Gateway Gateway
 	Metrics Metrics
-	Hosts   []string     // what a request's Host may be besides an IP address and localhost, lower case
-	Log     *slog.Logger // nil: nothing is logged
+	Hosts   []string      // what a request's Host may be besides an IP address and localhost, lower case
+	Log     *slog.Logger  // nil: nothing is logged
+	Every   time.Duration // between two points of the page's pictures; 0: five seconds
 }
 
 // Server serves the addresses. Make it with New; Serve serves a listener until Close.
 type Server struct {
-	o    Options
-	http fasthttp.Server
+	o       Options
+	http    fasthttp.Server
+	history history
+
+	stop    chan struct{} // closed by Close
+	watched chan struct{} // closed when the goroutine that watches has ended
 
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -71,7 +79,10 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, conns: map[net.Conn]struct{}{}}
+	if o.Every <= 0 {
+		o.Every = sampleEvery
+	}
+	s := &Server{o: o, conns: map[net.Conn]struct{}{}, stop: make(chan struct{}), watched: make(chan struct{})}
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
 		Logger:                       quiet{},
@@ -97,7 +108,9 @@ func (s *Server) Serve(ln net.Listener) error {
 		s.mu.Unlock()
 		return ln.Close()
 	}
-	s.listeners = append(s.listeners, ln)
+	if s.listeners = append(s.listeners, ln); len(s.listeners) == 1 {
+		go s.watch()
+	}
 	s.mu.Unlock()
 	return s.http.Serve(ln)
 }
@@ -105,7 +118,13 @@ func (s *Server) Serve(ln net.Listener) error {
 // Close stops serving. Answers that are under way get a moment.
 func (s *Server) Close() {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
 	s.closed = true
+	close(s.stop)
+	watching := len(s.listeners) > 0
 	for _, ln := range s.listeners {
 		// fasthttp closes it again, which is an error that says nothing.
 		_ = ln.Close()
@@ -114,6 +133,9 @@ func (s *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	_ = s.http.ShutdownWithContext(ctx)
+	if watching {
+		<-s.watched
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.conns {
@@ -143,6 +165,8 @@ var addresses = map[string]address{
 	"/healthz": {(*Server).health, true},
 	"/readyz":  {(*Server).readiness, true},
 	"/metrics": {(*Server).metrics, false},
+	"/status":  {(*Server).status, false},
+	"/":        {(*Server).page, false},
 }
 
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
@@ -209,6 +233,17 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.SetContentType(textFormat)
 	ctx.Response.SetBodyRaw(body.Bytes())
+}
+
+func (s *Server) status(ctx *fasthttp.RequestCtx) {
+	body, err := json.MarshalIndent(s.o.Gateway.Status(), "", "  ")
+	if err != nil {
+		s.o.Log.Error("write status", "error", err)
+		say(ctx, fasthttp.StatusInternalServerError, "The status could not be written.")
+		return
+	}
+	ctx.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(append(body, '\n'))
 }
 
 // textFormat is the content type of Prometheus' text format.

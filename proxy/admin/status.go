@@ -1,0 +1,129 @@
+package admin
+
+import "time"
+
+// Status is what is told of a gateway as a whole, at one moment. It is the document at /status.
+type Status struct {
+	Version string    `json:"version"`
+	Now     time.Time `json:"now"`
+	Started time.Time `json:"started"`
+	Uptime  float64   `json:"uptime_seconds"`
+	Ready   bool      `json:"ready"`
+	Reason  string    `json:"reason,omitempty"` // why it is not
+
+	Config    Config     `json:"config"`
+	Requests  Requests   `json:"requests"`
+	Clients   Clients    `json:"clients"`
+	Models    []Model    `json:"models"`
+	Providers []Provider `json:"providers"`
+	Plugins   []Plugin   `json:"plugins"`
+	Process   Process    `json:"process"`
+}
+
+// Config is the configuration that is served, and how the last change of it went.
+type Config struct {
+	File        string    `json:"file"`
+	Generation  int64     `json:"generation"` // begins with 1
+	Loaded      time.Time `json:"loaded"`
+	Open        int       `json:"generations_open"` // with the older ones that requests in flight still use
+	Reloads     int64     `json:"reloads"`
+	Failed      int64     `json:"reloads_failed"`
+	LastReload  time.Time `json:"last_reload"`            // or the start
+	ReloadError string    `json:"reload_error,omitempty"` // of the last one
+}
+
+// Requests are sums since the start, and what is in flight.
+type Requests struct {
+	Total        int64 `json:"total"`
+	ClientErrors int64 `json:"client_errors"`
+	ServerErrors int64 `json:"server_errors"` // answered so, or broken off
+	Departed     int64 `json:"departed"`      // the client left
+
+	InFlight int64 `json:"in_flight"`
+	Streams  int64 `json:"streams"`
+
+	PromptTokens     int64 `json:"prompt_tokens"`
+	CompletionTokens int64 `json:"completion_tokens"`
+
+	FirstEvents       int64   `json:"first_events"` // answers that have begun
+	FirstEventSeconds float64 `json:"first_event_seconds"`
+
+	Refused map[string]int64 `json:"refused"` // by what was wrong with the key
+	Shed    map[string]int64 `json:"shed"`    // by what there was too much of
+
+	Heartbeats int64 `json:"heartbeats"`
+	Panics     int64 `json:"panics"`
+}
+
+// Clients are the connections of clients.
+type Clients struct {
+	Open int `json:"open"`
+	Max  int `json:"max"`
+}
+
+// Model is a configured model.
+type Model struct {
+	ID      string   `json:"id"`
+	Off     string   `json:"off,omitempty"` // why
+	Targets []Target `json:"targets"`
+}
+
+// Target is an endpoint of a provider.
+type Target struct {
+	Provider  string  `json:"provider"`
+	Model     string  `json:"model"`
+	Off       bool    `json:"off,omitempty"` // the provider is
+	Fallback  bool    `json:"fallback,omitempty"`
+	Healthy   bool    `json:"healthy"`
+	Breaker   string  `json:"breaker"`
+	InFlight  int64   `json:"in_flight"`
+	Latency   float64 `json:"first_event_seconds"` // moving average, 0: nothing known
+	ErrorRate float64 `json:"error_ratio"`         // moving average, 0 to 1
+	Answered  int64   `json:"answered"`
+	Failed    int64   `json:"failed"`
+}
+
+// Provider is a configured provider.
+type Provider struct {
+	Name    string   `json:"name"`
+	Plugin  string   `json:"plugin"`
+	Off     string   `json:"off,omitempty"` // why
+	Targets []Target `json:"targets"`       // every model of it that the configuration names, once
+
+	Used    int    `json:"connections_used"`
+	Idle    int    `json:"connections_idle"`
+	Max     int    `json:"connections_max"`
+	Waiting int    `json:"waiting"`
+	Dialled uint64 `json:"connects"`
+	Reused  uint64 `json:"reuses"`
+	Stale   uint64 `json:"stale"`
+	Retried uint64 `json:"retries"`
+}
+
+// Plugin is a plugin, with all generations of it.
+type Plugin struct {
+	Name        string           `json:"name"`
+	Calls       int64            `json:"calls"`
+	Failures    int64            `json:"failures"`
+	Kinds       map[string]int64 `json:"failures_by_kind"`
+	Retries     int64            `json:"retries"`
+	Fuel        int64            `json:"fuel"`
+	Unknown     int64            `json:"unknown"`
+	Breaker     string           `json:"breaker"`
+	Open        bool             `json:"breaker_open"` // for all, or for some
+	Opened      int64            `json:"breaker_opened"`
+	Used        int              `json:"instances_used"`
+	Idle        int              `json:"instances_idle"`
+	Waiting     int              `json:"waiting"`
+	Memory      int64            `json:"idle_memory_bytes"`
+	Generations int              `json:"generations"`
+}
+
+// Process is what the process takes.
+type Process struct {
+	Memory     int64 `json:"memory_bytes"`       // resident
+	Heap       int64 `json:"heap_bytes"`         // of it, Go's live and dead objects
+	Limit      int64 `json:"memory_limit_bytes"` // Go's; 0: none
+	Goroutines int64 `json:"goroutines"`
+	LogDropped int64 `json:"log_lines_dropped"`
+}
