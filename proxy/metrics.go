@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/access"
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/route"
 	"github.com/sluice-gateway/sluice/proxy/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
 )
@@ -55,19 +56,77 @@ func (s *Server) sampleConfig(m *telemetry.Sample) {
 }
 
 func (s *Server) sampleTargets(m *telemetry.Sample) {
+	now := s.now()
+	for _, b := range s.board.Purses() {
+		m.Add(telemetry.BudgetLeft, b.Left, b.Provider)
+		m.Add(telemetry.BudgetDenied, float64(b.Denied), b.Provider)
+	}
 	g := s.acquire()
 	if g == nil {
 		return
 	}
 	defer g.release()
-	now := s.now()
-	for _, t := range g.configured() {
-		f := s.board.Stats(t.provider, t.model).Snapshot(now)
-		m.Add(telemetry.TargetHealthy, truth(f.Healthy), t.provider, t.model)
-		m.Add(telemetry.TargetInFlight, float64(f.Inflight), t.provider, t.model)
-		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), t.provider, t.model)
-		m.Add(telemetry.TargetErrors, f.ErrorRate, t.provider, t.model)
+	seen := s.seen(now)
+	for _, e := range g.configured() {
+		f := seen.of(e)
+		delete(seen, e)
+		m.Add(telemetry.TargetHealthy, truth(f.Healthy), e.provider, e.model)
+		m.Add(telemetry.TargetBreaker, breakerLevel[f.Breaker], e.provider, e.model)
+		m.Add(telemetry.TargetOpened, float64(f.Opened), e.provider, e.model)
+		m.Add(telemetry.TargetRefused, float64(f.Refused), e.provider, e.model)
+		m.Add(telemetry.TargetInFlight, float64(f.Inflight), e.provider, e.model)
+		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), e.provider, e.model)
+		m.Add(telemetry.TargetErrors, f.ErrorRate, e.provider, e.model)
+		addAttempts(m, e, &f)
 	}
+	// Models that providers list are not told apart.
+	others := make(map[string]*route.Snapshot)
+	for e, f := range seen {
+		if !g.sendsTo(e.provider) {
+			continue
+		}
+		sum := others[e.provider]
+		if sum == nil {
+			sum = new(route.Snapshot)
+			others[e.provider] = sum
+		}
+		for o, n := range f.Ended {
+			sum.Ended[o] += n
+		}
+	}
+	for name, sum := range others {
+		addAttempts(m, endpoint{name, telemetry.Other}, sum)
+	}
+}
+
+func addAttempts(m *telemetry.Sample, e endpoint, f *route.Snapshot) {
+	for o, n := range f.Ended {
+		m.Add(telemetry.Attempts, float64(n), e.provider, e.model, outcomeNames[o])
+	}
+}
+
+var (
+	outcomeNames = [...]string{route.Answered: "answered", route.Failed: "failed", route.Limited: "limited", route.Neither: "neither"}
+	breakerLevel = [...]float64{route.Closed: 0, route.HalfOpen: 1, route.Open: 2}
+)
+
+// sightings are what the board knows, by endpoint.
+type sightings map[endpoint]route.Snapshot
+
+func (s *Server) seen(now time.Time) sightings {
+	all := make(sightings)
+	for _, seen := range s.board.Snapshot(now) {
+		all[endpoint{seen.Provider, seen.Model}] = seen.Snapshot
+	}
+	return all
+}
+
+// of is what is known of an endpoint; one that nobody has used is well.
+func (all sightings) of(e endpoint) route.Snapshot {
+	if f, ok := all[e]; ok {
+		return f
+	}
+	return route.Snapshot{Healthy: true}
 }
 
 func (s *Server) samplePlugins(m *telemetry.Sample) {

@@ -75,7 +75,7 @@ type Server struct {
 	metrics    *telemetry.Metrics
 	estate     estate
 	version    string
-	started    time.Time
+	begun      time.Time
 	logDropped func() int64
 
 	health health
@@ -108,8 +108,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.plugins = host
 	s.bundled = o.Bundled
-	s.started = s.now()
-	s.health.reload.at = s.started
+	s.begun = s.now()
+	s.health.reload.at = s.begun
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
 	g, err := s.build(ctx, cfg, nil)
 	if err != nil {

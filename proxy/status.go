@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/admin"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/route"
 )
 
 // Status describes the gateway at this moment. It holds names, numbers and the words of the configuration's errors, and
@@ -17,7 +18,7 @@ import (
 func (s *Server) Status() admin.Status {
 	now := s.now()
 	status := admin.Status{
-		Version: s.version, Now: now, Started: s.started, Uptime: now.Sub(s.started).Seconds(), Ready: true,
+		Version: s.version, Now: now, Started: s.begun, Uptime: now.Sub(s.begun).Seconds(), Ready: true,
 		Clients: admin.Clients{Open: s.clients.count(), Max: s.settings.Load().MaxConns},
 		Process: process(),
 	}
@@ -50,19 +51,14 @@ func (s *Server) Status() admin.Status {
 
 // describe adds the models and providers of a generation.
 func (s *Server) describe(g *generation, status *admin.Status) {
-	now := s.now()
-	targets := make(map[endpoint]admin.Target)
+	seen := s.seen(s.now())
 	look := func(e endpoint) admin.Target {
-		t, ok := targets[e]
-		if !ok {
-			f := s.board.Stats(e.provider, e.model).Snapshot(now)
-			t = admin.Target{
-				Provider: e.provider, Model: e.model, Healthy: f.Healthy, InFlight: f.Inflight,
-				Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate,
-			}
-			targets[e] = t
+		f := seen.of(e)
+		return admin.Target{
+			Provider: e.provider, Model: e.model, Healthy: f.Healthy, Breaker: f.Breaker.String(), InFlight: f.Inflight,
+			Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate,
+			Answered: int64(f.Ended[route.Answered]), Failed: int64(f.Ended[route.Failed] + f.Ended[route.Limited]),
 		}
-		return t
 	}
 	for i := range g.config.Models {
 		m := &g.config.Models[i]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ const (
 	Failed                  // the provider, or the way to it, failed
 	Limited                 // the provider has had enough, and said for how long
 	Neither                 // the client left, or the client's request was at fault: it says nothing of the target
+	outcomes = iota
 )
 
 // newest is the weight of the newest observation in the moving averages.
@@ -31,6 +33,8 @@ type Stats struct {
 	opened   uint64        // times that the breaker opened
 	refused  uint64        // attempts that it did not let pass
 	breaker  breaker
+
+	ended [outcomes]atomic.Uint64
 }
 
 // Snapshot is a consistent copy of Stats.
@@ -44,6 +48,8 @@ type Snapshot struct {
 	Until   time.Time // Open: when a probe may be sent; Closed: until when the target asked to be spared, if that is later than now
 	Opened  uint64    // times that the breaker opened
 	Refused uint64    // attempts that were not made because of it
+
+	Ended [outcomes]uint64 // attempts that are over, by Outcome
 }
 
 // begin counts an attempt, if the breaker lets it pass. Each that passes needs one end.
@@ -111,10 +117,14 @@ func (s *Stats) wait(now time.Time) (d time.Duration, limited bool) {
 func (s *Stats) Snapshot(now time.Time) Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Snapshot{
+	shot := Snapshot{
 		Healthy: s.breaker.ready(now), Inflight: s.inflight, Latency: s.latency, ErrorRate: s.errors,
 		Breaker: s.breaker.state, Until: s.breaker.until, Opened: s.opened, Refused: s.refused,
 	}
+	for o := range s.ended {
+		shot.Ended[o] = s.ended[o].Load()
+	}
+	return shot
 }
 
 // Board keeps the Stats of every target by provider and model, and the Budget of every provider, so that they outlive a

@@ -48,6 +48,7 @@ func (t *Target) Answering(ticket Ticket) {
 // End says how an attempt ended. spare is how long the target asked to be left alone, and first the time to the first
 // event of an answer; 0 where there was none.
 func (t *Target) End(ticket Ticket, o Outcome, spare, first time.Duration, now time.Time) Change {
+	t.Stats.ended[o].Add(1)
 	return t.Stats.end(&t.Breaker, ticket, o, spare, first, now)
 }
 

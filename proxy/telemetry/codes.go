@@ -15,7 +15,7 @@ var codes = setOf(
 	"conflict", "insufficient_quota", "model_not_ready", "overloaded", "plugin_crashed", "plugin_protocol", "plugin_timeout",
 	"rate_limit_exceeded", "upstream_auth_failed", "upstream_bad_answer", "upstream_billing", "upstream_cancelled",
 	"upstream_empty", "upstream_error", "upstream_invalid_tool_call", "upstream_stream_error", "upstream_stream_truncated",
-	"upstream_timeout", "upstream_unreachable",
+	"upstream_timeout", "upstream_unavailable", "upstream_unreachable",
 	// Of the gateway.
 	"client_closed_request", "gateway_overloaded", "gateway_shutdown", "internal_error",
 	// The types, which stand in for a code that is null.
@@ -35,7 +35,7 @@ func Code(code string) string {
 	if code == "" || codes[code] {
 		return code
 	}
-	return other
+	return Other
 }
 
 // classes are what a label says of a status.

@@ -74,11 +74,17 @@ var (
 	ClientConnections    = family("client_connections", Gauge, "Connections of clients that are open.")
 	ClientConnectionsMax = family("client_connections_max", Gauge, "Connections of clients that are taken at most.")
 
-	Attempts       = family("attempts_total", Counter, "Attempts at a target that are over. outcome is answered, failed, or neither where the client left or its request was at fault.", "provider", "target", "outcome")
-	TargetHealthy  = family("target_healthy", Gauge, "0 where the target is left alone after failures.", "provider", "target")
+	Attempts       = family("attempts_total", Counter, "Attempts at a target that are over. outcome is answered, failed, limited where the provider asked to be spared, or neither where the client left or its request was at fault.", "provider", "target", "outcome")
+	TargetHealthy  = family("target_healthy", Gauge, "1 where a request that has a choice may go to the target.", "provider", "target")
+	TargetBreaker  = family("target_breaker", Gauge, "0 where requests go to the target, 1 where one does to try it, 2 where none do.", "provider", "target")
+	TargetOpened   = family("target_breaker_opened_total", Counter, "Times that a target was left alone after failures.", "provider", "target")
+	TargetRefused  = family("target_refused_total", Counter, "Attempts that were not made because the target is left alone.", "provider", "target")
 	TargetInFlight = family("target_in_flight", Gauge, "Attempts at a target that are under way.", "provider", "target")
 	TargetLatency  = family("target_first_event_seconds", Gauge, "Moving average of the time to the first event, as routers see it.", "provider", "target")
 	TargetErrors   = family("target_error_ratio", Gauge, "Moving average of failures, 0 to 1, as routers see it.", "provider", "target")
+
+	BudgetLeft   = family("retry_budget_left", Gauge, "Repetitions that a provider may still be sent.", "provider")
+	BudgetDenied = family("retry_budget_denied_total", Counter, "Repetitions that were not made, since the budget was used up.", "provider")
 
 	UpstreamConnections = family("upstream_connections", Gauge, "Connections to a provider.", "provider", "state")
 	UpstreamWaiting     = family("upstream_waiting", Gauge, "Requests that wait for a connection to a provider.", "provider")

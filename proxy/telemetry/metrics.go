@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// other is what a label says that may not say what it should: a name that the configuration does not have.
-const other = "other"
+// Other is what a label says that may not say what it should: a name that the configuration does not have.
+const Other = "other"
 
 // Metrics counts what becomes of requests, and gathers that with what others tell when they are asked.
 //
@@ -95,10 +95,10 @@ func (m *Metrics) Name(models, providers []string) {
 
 func (n *names) seriesKey(model, provider string, stream bool) seriesKey {
 	if model != "" && !n.models[model] {
-		model = other
+		model = Other
 	}
 	if provider != "" && !n.providers[provider] {
-		provider = other
+		provider = Other
 	}
 	return seriesKey{model, provider, stream}
 }
@@ -170,8 +170,8 @@ func (m *Metrics) outcome(k outcomeKey) *outcome {
 		return o
 	}
 	o := &outcome{}
-	for other, same := range old {
-		if other.seriesKey == k.seriesKey {
+	for ended, same := range old {
+		if ended.seriesKey == k.seriesKey {
 			o.of = same.of
 			break
 		}
