@@ -32,6 +32,7 @@ type Config struct {
 	MaxConns int           // connections at a time; 0 is 4096
 	MaxIdle  int           // of them idle; 0 is 64
 	IdleAge  time.Duration // an idle one is closed after it; 0 is 50 s, below the 60 s that many providers keep
+	MaxAge   time.Duration // one that is older carries no other request; 0 is 5 min. A tenth less for some, by lot
 	ConnWait time.Duration // wait for a free one when there are MaxConns; 0 is 100 ms
 
 	// ReadBuffer is the size of a connection's buffer; 0 is 4 KiB. A longer head is read through a larger one.
@@ -42,7 +43,7 @@ type Config struct {
 
 	// Redactor learns the secrets that are obtained while the Client runs; nil: nobody does.
 	Redactor *Redactor
-	// Now is the clock that signatures and the ends of tokens are read by; nil is time.Now.
+	// Now is the clock that signatures, the ends of tokens and the age of addresses are read by; nil is time.Now.
 	Now func() time.Time
 
 	// Resolver and Dial replace how names are resolved, and how connections are made. Dial is then trusted with the
@@ -57,13 +58,12 @@ type Client struct {
 	base             string // scheme, host and path, for errors
 	scheme           string
 	host             string // of the Host header
-	address          string // to dial
 	path             string // of the base URL, without a slash at its end
 	credentialHeader string
 	credentialQuery  string
 	signer           signer      // nil for a credential that is the same for all requests
 	tls              *tls.Config // nil for http
-	dialer           func(ctx context.Context, network, address string) (net.Conn, error)
+	connector        *connector
 	pool             pool
 }
 
@@ -73,7 +73,7 @@ func New(cfg Config) (*Client, error) {
 	if c.cfg.Now == nil {
 		c.cfg.Now = time.Now
 	}
-	host, err := c.parseBase()
+	host, port, err := c.parseBase()
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +85,9 @@ func New(cfg Config) (*Client, error) {
 			return nil, err
 		}
 	}
-	_, notLiteral := netip.ParseAddr(host)
 	c.fillIn()
-	c.dialer = newDialer(&c.cfg, notLiteral == nil || strings.EqualFold(host, "localhost"))
+	_, notLiteral := netip.ParseAddr(host)
+	c.connector = newConnector(&c.cfg, host, port, notLiteral == nil)
 	return c, nil
 }
 
@@ -113,43 +113,45 @@ func (c *Client) fillIn() {
 	if c.pool.maxIdle <= 0 {
 		c.pool.maxIdle = 64
 	}
+	c.cfg.MaxAge = orDefault(c.cfg.MaxAge, 5*time.Minute)
+	c.pool.now = c.cfg.Now
 	c.pool.age = orDefault(c.cfg.IdleAge, 50*time.Second)
 	c.pool.wait = orDefault(c.cfg.ConnWait, 100*time.Millisecond)
 }
 
-// parseBase reads the base URL and returns its host without a port. Its errors do not quote it: somebody may have put a
+// parseBase reads the base URL and returns its host and its port. Its errors do not quote it: somebody may have put a
 // password there.
-func (c *Client) parseBase() (host string, err error) {
+func (c *Client) parseBase() (host, port string, err error) {
 	u, err := url.Parse(c.cfg.BaseURL)
 	switch {
 	case err != nil:
-		return "", errors.New("base URL cannot be read")
+		return "", "", errors.New("base URL cannot be read")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", errors.New("base URL is neither http nor https")
+		return "", "", errors.New("base URL is neither http nor https")
 	case u.User != nil:
-		return "", errors.New("base URL has user information: use the credential")
+		return "", "", errors.New("base URL has user information: use the credential")
 	case strings.ContainsAny(c.cfg.BaseURL, "?#"):
-		return "", errors.New("base URL has a query or a fragment")
+		return "", "", errors.New("base URL has a query or a fragment")
 	case u.Hostname() == "" || u.Opaque != "":
-		return "", errors.New("base URL has no host")
+		return "", "", errors.New("base URL has no host")
 	}
-	host, port := u.Hostname(), u.Port()
+	host, port = u.Hostname(), u.Port()
 	for i := range len(u.Host) {
 		if u.Host[i] <= ' ' || u.Host[i] >= 0x7F {
-			return "", errors.New("base URL has a host that is not ASCII")
+			return "", "", errors.New("base URL has a host that is not ASCII")
 		}
 	}
 	c.path = strings.TrimRight(u.EscapedPath(), "/")
 	if c.path != "" {
 		if s := checkPath(c.path, ""); s != "" {
-			return "", errors.New("base URL: " + s)
+			return "", "", errors.New("base URL: " + s)
 		}
 	}
 	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	if port == "" {
 		port = usual
 	}
-	c.scheme, c.host, c.address = u.Scheme, strings.TrimSuffix(u.Host, ":"), net.JoinHostPort(host, port)
+	c.scheme, c.host = u.Scheme, strings.TrimSuffix(u.Host, ":")
 	if port == usual {
 		// Signatures are made and checked without it.
 		c.host = strings.TrimSuffix(c.host, ":"+usual)
@@ -158,13 +160,14 @@ func (c *Client) parseBase() (host string, err error) {
 	if u.Scheme == "https" {
 		c.tls = &tls.Config{}
 	}
-	return host, nil
+	return host, port, nil
 }
 
 // Close closes the idle connections. Requests that are under way go on, and their connections are closed behind them;
-// new ones fail. What is being obtained for a credential is given up.
+// new ones fail. What is being obtained for a credential, or found out of a name, is given up.
 func (c *Client) Close() {
 	c.pool.close()
+	c.connector.close()
 	if c.signer != nil {
 		c.signer.close()
 	}

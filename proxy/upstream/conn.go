@@ -25,6 +25,7 @@ type conn struct {
 
 	header fasthttp.ResponseHeader // of the answer on it
 	idle   time.Time               // since when it is idle
+	retire time.Time               // from then on it carries no other request
 	reused bool                    // it has carried a request before
 	spoilt bool                    // it cannot carry another request
 	closed bool

@@ -4,27 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"time"
 )
-
-// newDialer dials the addresses that the name server gives, IPv6 and IPv4 racing as RFC 6555 says. It knows of no proxy.
-func newDialer(cfg *Config, literal bool) func(ctx context.Context, network, address string) (net.Conn, error) {
-	if cfg.Dial != nil {
-		return cfg.Dial
-	}
-	d := &net.Dialer{
-		Resolver: cfg.Resolver,
-		// A peer that vanished without a word is noticed within a minute, also while it has nothing to send.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 20 * time.Second, Interval: 10 * time.Second, Count: 4},
-	}
-	// An address that stands in the configuration is meant. What a name leads to is for a name server to say, and that
-	// may be somebody else's.
-	if !cfg.AllowPrivate && !literal {
-		d.ControlContext = controlAddress
-	}
-	return d.DialContext
-}
 
 // newTLS makes the settings for a host from those of the configuration.
 func newTLS(t *tls.Config, host string) (*tls.Config, error) {
@@ -54,12 +37,14 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 		defer cancel()
 	}
 	dctx, cancel := context.WithTimeout(ctx, c.cfg.Timeouts.Connect)
-	raw, err := c.dialer(dctx, "tcp", c.address)
+	raw, err := c.connector.connect(dctx)
 	cancel()
 	if err != nil {
 		return nil, dialError(ctx, dctx, err, Unreachable, "connect")
 	}
 	cn := newConn(raw, c.cfg.Ticks, c.cfg.ReadBuffer)
+	// Connections that were made together should not end together.
+	cn.retire = c.cfg.Now().Add(c.cfg.MaxAge - rand.N(c.cfg.MaxAge/10+1))
 	if c.tls == nil {
 		return cn, nil
 	}
@@ -80,11 +65,14 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 func dialError(ctx, step context.Context, err error, kind ErrorKind, what string) error {
 	e := &Error{Kind: kind, Phase: PhaseConnect, Cause: err}
 	ne, ok := errors.AsType[net.Error](err)
+	_, noName := errors.AsType[*nameError](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		e.Kind, e.Cause = Cancelled, context.Cause(ctx)
 	case ctx.Err() != nil:
 		e.Kind, e.Reason = Timeout, "total timeout"
+	case noName:
+		// Also where the name server is silent: that says nothing of the provider's own time.
 	case errors.Is(step.Err(), context.DeadlineExceeded), ok && ne.Timeout():
 		e.Kind, e.Reason = Timeout, what+" timeout"
 	}

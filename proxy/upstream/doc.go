@@ -15,6 +15,12 @@
 // passes, too. Waiting for a free connection, dialling and the TLS handshake do not tick; they are bounded by
 // themselves, and the Watcher is asked once before a request is sent on a connection that took long to get.
 //
+// # Addresses
+//
+// A name is looked up at most every 30 s, and once for everybody, by a goroutine that Close waits for. Where it has several
+// addresses they are tried as RFC 8305 says. A connection serves for 5 min, so that a provider that is always busy can
+// move, too.
+//
 // # Credentials
 //
 // A credential that is a text is put into the request as it is. One that has to be obtained, the keys for a signature of

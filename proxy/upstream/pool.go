@@ -28,6 +28,7 @@ type Stats struct {
 type pool struct {
 	max, maxIdle int
 	age, wait    time.Duration
+	now          func() time.Time
 
 	mu      sync.Mutex
 	idle    []*conn // the one used last at the end
@@ -45,21 +46,28 @@ type grant struct{ conn *conn }
 func (p *pool) acquire(ctx context.Context) (*conn, error) {
 	c, err := p.slot(ctx)
 	for c != nil {
-		if time.Since(c.idle) < p.age && !c.stale() {
+		old := p.old(c)
+		if !old && time.Since(c.idle) < p.age && !c.stale() {
 			p.count(func(s *Stats) { s.Reused++ })
 			return c, nil
 		}
 		c.close()
-		c = p.instead()
+		c = p.instead(old)
 	}
 	return nil, err
 }
 
-// instead gives another idle connection for one that was found dead, nil if there is none. The slot stays.
-func (p *pool) instead() *conn {
+// old reports that a connection has lived for long enough. One that is always in use would otherwise keep to an address
+// that the name has long left.
+func (p *pool) old(c *conn) bool { return !p.now().Before(c.retire) }
+
+// instead gives another idle connection for one that was old, or found dead, nil if there is none. The slot stays.
+func (p *pool) instead(old bool) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stats.Stale++
+	if !old {
+		p.stats.Stale++
+	}
 	c := p.pop()
 	if c != nil {
 		p.open--
@@ -129,6 +137,11 @@ func (p *pool) slot(ctx context.Context) (*conn, error) {
 
 // release gives a slot back with its connection, which can carry another request.
 func (p *pool) release(c *conn) {
+	if p.old(c) {
+		c.close()
+		p.discard()
+		return
+	}
 	c.idle, c.reused = time.Now(), true
 	p.mu.Lock()
 	if p.closed {

@@ -63,7 +63,13 @@ type Server struct {
 // New starts a server; the test's end stops it.
 func New(tb testing.TB, scripts ...Script) *Server {
 	tb.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return NewAt(tb, "127.0.0.1:0", scripts...)
+}
+
+// NewAt starts a server at an address of the loopback interface.
+func NewAt(tb testing.TB, address string, scripts ...Script) *Server {
+	tb.Helper()
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,96 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestF31_Race is on a clock that moves only when everybody waits. An address of each kind is tried: one that swallows
+// connections, one that refuses them, and one that takes them after a second.
+func TestF31_Race(t *testing.T) {
+	const swallows, refuses, slow, good = "2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1"
+	refused := errors.New("refused")
+	for _, tt := range []struct {
+		name  string
+		addrs string
+		at    time.Duration // when it is connected, or has failed
+		to    string
+	}{
+		{"faults/31 IPv6 swallows", swallows + " " + good, 250 * time.Millisecond, good},
+		{"faults/31 IPv6 refuses", refuses + " " + good, 0, good},
+		{"both swallow before it", "2001:db8::1 192.0.2.9 2001:db8::1 " + good, 750 * time.Millisecond, good},
+		{"slow, and nothing else", slow + " " + refuses, time.Second, slow},
+		{"slow, and a good one behind it", slow + " " + good, 250 * time.Millisecond, good},
+		{"all refuse", refuses + " " + refuses, 0, ""},
+		{"all swallow", swallows + " " + swallows, 3 * time.Second, ""},
+		{"the families by turns", refuses + " " + refuses + " " + swallows + " " + good, 0, good},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var open atomic.Int32
+				var addrs []netip.Addr
+				for a := range strings.FieldsSeq(tt.addrs) {
+					addrs = append(addrs, netip.MustParseAddr(a))
+				}
+				c := &connector{port: "443", dial: func(ctx context.Context, _, address string) (net.Conn, error) {
+					host, _, err := net.SplitHostPort(address)
+					if err != nil {
+						return nil, err
+					}
+					switch host {
+					case refuses:
+						return nil, refused
+					case slow:
+						select {
+						case <-time.After(time.Second):
+						case <-ctx.Done():
+							// It was made all the same, in the last moment.
+						}
+					case good:
+					default:
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					open.Add(1)
+					return &countedConn{host: host, open: &open}, nil
+				}}
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				start := time.Now()
+				conn, err := c.race(ctx, interleave(addrs))
+				if took := time.Since(start); took != tt.at {
+					t.Errorf("it took %v, want %v", took, tt.at)
+				}
+				if tt.to == "" {
+					if want := []error{refused, context.DeadlineExceeded}; !slices.Contains(want, err) {
+						t.Errorf("error %v", err)
+					}
+					return
+				}
+				if err != nil || conn.(*countedConn).host != tt.to || open.Load() != 1 {
+					t.Errorf("%v, %v, %d connections are open", conn, err, open.Load())
+				}
+			})
+		})
+	}
+}
+
+// countedConn is a connection that is only made and closed.
+type countedConn struct {
+	net.Conn
+	host string
+	open *atomic.Int32
+}
+
+func (c *countedConn) Close() error {
+	c.open.Add(-1)
+	return nil
+}

@@ -1,0 +1,57 @@
+package upstreamtest
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Blackhole is an address, of the loopback interface, at which connections are neither made nor refused: the queue of a
+// socket that nobody accepts from is full, so that the kernel drops what comes. port 0 is any. It is "" where the
+// machine has no such address.
+func Blackhole(tb testing.TB, ip string, port int) string {
+	tb.Helper()
+	addr := netip.MustParseAddr(ip)
+	family, sa := syscall.AF_INET, syscall.Sockaddr(&syscall.SockaddrInet4{Port: port, Addr: [4]byte(addr.AsSlice()[:4])})
+	if addr.Is6() {
+		family, sa = syscall.AF_INET6, &syscall.SockaddrInet6{Port: port, Addr: addr.As16()}
+	}
+	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		tb.Log("no blackhole: ", os.NewSyscallError("socket", err))
+		return ""
+	}
+	tb.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, sa); err != nil {
+		tb.Log("no blackhole: ", os.NewSyscallError("bind", err))
+		return ""
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		tb.Fatal(os.NewSyscallError("listen", err))
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		tb.Fatal(os.NewSyscallError("getsockname", err))
+	}
+	switch b := bound.(type) {
+	case *syscall.SockaddrInet4:
+		port = b.Port
+	case *syscall.SockaddrInet6:
+		port = b.Port
+	}
+	at := net.JoinHostPort(ip, strconv.Itoa(port))
+	// Connections fill the queue until one of them is not made any more.
+	for range 16 {
+		c, err := net.DialTimeout("tcp", at, 100*time.Millisecond)
+		if err != nil {
+			return at
+		}
+		tb.Cleanup(func() { c.Close() })
+	}
+	tb.Fatal("the queue of a listening socket does not fill")
+	return ""
+}
