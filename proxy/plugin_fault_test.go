@@ -96,27 +96,31 @@ var misdeeds = []struct{ row, how, code string }{
 }
 
 // TestHostilePlugins has a plugin do everything that it must not, while streams of others, and one of its own, are open:
-// each time the one request gets its named error, and all others exactly what they would have got.
+// each time the one request gets its named error, the plugin's next request its answer, and all others exactly what they
+// would have got.
 func TestHostilePlugins(t *testing.T) {
 	never, proceed := make(chan struct{}), make(chan struct{})
 	held := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: one\n\n"), upstreamtest.Wait(proceed),
 		upstreamtest.Chunk("data: two\n\ndata: three\n\n", "data: end\n\n"), upstreamtest.LastChunk(),
 	})
-	toml := quietServer + demoProvider + guest(t, "hostile", "key") + hostileProvider("held", held.URL(), "honest")
+	fine := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: one\n\ndata: end\n\n"), upstreamtest.LastChunk(),
+	})
+	toml := quietServer + demoProvider + guest(t, "hostile", "key") + hostileProvider("held", held.URL(), "honest") + hostileProvider("fine", fine.URL(), "honest")
 
 	// A request that the plugin never gets right reaches nobody.
 	unreached := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Wait(never)})
 	requests := []struct{ row, how, code string }{
-		{"faults_95", "path-with-a-line", "plugin_crashed"},
+		{"faults_95", "path-with-a-line", "plugin_protocol"},
 		{"faults_95", "header-with-a-line", "plugin_protocol"},
-		{"abi_11", "path-above", "plugin_crashed"},
-		{"abi_11", "path-encoded-above", "plugin_crashed"},
-		{"abi_11", "path-of-others", "plugin_crashed"},
-		{"abi_11", "another-host", "plugin_crashed"},
-		{"abi_11", "authorization", "plugin_crashed"},
-		{"abi_11", "the-credential-header", "plugin_crashed"},
-		{"abi_11", "host", "plugin_crashed"},
+		{"abi_11", "path-above", "plugin_protocol"},
+		{"abi_11", "path-encoded-above", "plugin_protocol"},
+		{"abi_11", "path-of-others", "plugin_protocol"},
+		{"abi_11", "another-host", "plugin_protocol"},
+		{"abi_11", "authorization", "plugin_protocol"},
+		{"abi_11", "the-credential-header", "plugin_protocol"},
+		{"abi_11", "host", "plugin_protocol"},
 		{"abi_11", "refusals-ignored", "plugin_protocol"},
 		{"abi_12", "body-of-its-own-and-edits", "plugin_protocol"},
 		{"abi_4", "nothing", "plugin_protocol"},
@@ -179,6 +183,7 @@ func TestHostilePlugins(t *testing.T) {
 			if line := g.Log.Request(t, r.RequestID()); line["code"] != m.code || line["complete"] != "false" {
 				t.Errorf("accounted as %v", line)
 			}
+			wantNextFine(t, g)
 		})
 		t.Run(m.row+"/error answer/"+m.how, func(t *testing.T) {
 			wantPluginError(t, g, g.Chat(t, askOf(fmt.Sprintf("whole-%d/honest", i), false)), m.code)
@@ -199,7 +204,7 @@ func TestHostilePlugins(t *testing.T) {
 	}
 }
 
-// wantPluginError checks an answer that is the plugin's own failure.
+// wantPluginError checks an answer that is the plugin's own failure, and that it is that of one request.
 func wantPluginError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, code string) {
 	t.Helper()
 	wantError(t, r, 502, "server_error", code, "")
@@ -209,9 +214,23 @@ func wantPluginError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, cod
 	if line := g.Log.Request(t, r.RequestID()); line["status"] != "502" || line["code"] != code || !strings.Contains(line["cause"], "plugin") {
 		t.Errorf("accounted as %v", line)
 	}
+	wantNextFine(t, g)
 }
 
-// ownStream is what the client of an honest stream through the plugin hostile gets.
+// wantNextFine checks that the plugin that has just failed serves the next requests. They are two for each failure, as a
+// key most of whose attempts fail would be kept away from the plugin.
+func wantNextFine(t *testing.T, g *proxytest.Gateway) {
+	t.Helper()
+	if r := g.Chat(t, askOf("fine/honest", true)); r.Status != 200 || steady(r.Body) != fineStream {
+		t.Errorf("the next stream is %d %s", r.Status, r.Body)
+	}
+	if r := g.Chat(t, askOf("fine/honest", false)); r.Status != 200 || content(r.Body) != "one" {
+		t.Errorf("the next answer is %d %s", r.Status, r.Body)
+	}
+}
+
+// ownStream is what the client of an honest stream of three words through the plugin hostile gets, and fineStream that of
+// one word.
 const ownStream = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
 
 data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"one"},"finish_reason":null}]}
@@ -219,6 +238,16 @@ data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","
 data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"two"},"finish_reason":null}]}
 
 data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"three"},"finish_reason":null}]}
+
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
+
+data: [DONE]
+
+`
+
+const fineStream = `data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}
+
+data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{"content":"one"},"finish_reason":null}]}
 
 data: {"id":"ID","object":"chat.completion.chunk","created":0,"model":"honest","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}
 
