@@ -77,10 +77,13 @@ type commitError struct{}
 func (commitError) Error() string   { return "silence before the first event" }
 func (commitError) Resumable() bool { return true }
 
-// Pace asks for an early tick where a probe is on its way.
+// Pace asks for an early tick where a probe is on its way, or heartbeats are more frequent than ticks.
 func (x *exchange) Pace() time.Duration {
 	if x.conn.probing {
 		return probeWait
+	}
+	if h := x.provider.heartbeat; x.stream && h < lookEvery {
+		return h
 	}
 	return 0
 }
