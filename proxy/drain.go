@@ -93,36 +93,41 @@ func (o *connections) wake() (none <-chan struct{}) {
 // Read reads for fasthttp.
 func (c *clientConn) Read(p []byte) (int, error) {
 	for {
-		if c.over() {
+		grace, over := c.over()
+		if over {
 			return 0, io.EOF
 		}
-		n, err := c.Conn.Read(p)
-		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.woken.CompareAndSwap(true, false) {
-			c.patience(c.settings.Load().ReadTimeout)
-			continue
+		if grace > 0 {
+			c.patience(grace)
 		}
-		return n, err
+		n, err := c.Conn.Read(p)
+		switch {
+		case n > 0 || !errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err
+		case grace > 0:
+			return 0, io.EOF
+		case !c.woken.CompareAndSwap(true, false):
+			return n, err
+		}
+		c.patience(c.settings.Load().ReadTimeout)
 	}
 }
 
-// over tells whether the gateway's end is one for this connection too, when it is about to read. A request of which
-// something has come is read and answered.
-func (c *clientConn) over() bool {
+// over tells whether the gateway's end is one for this connection too, when it is about to read, or else how long it may
+// wait for its next request; 0 is for as long as ever. A request of which something has come is read and answered.
+func (c *clientConn) over() (grace time.Duration, over bool) {
 	if c.open.ending.Load() {
-		return true
+		return 0, true
 	}
-	if !c.open.finishing.Load() || c.phase.Load() == phaseActive {
-		return false
+	if !c.open.finishing.Load() {
+		return 0, false
 	}
-	grace := firstGrace
-	if c.phase.Load() == phaseNew {
-		grace -= time.Since(c.accepted)
-	} else if !c.readable() {
-		return true
+	switch c.phase.Load() {
+	case phaseNew:
+		grace = firstGrace - time.Since(c.accepted)
+		return grace, grace <= 0
+	case phaseIdle:
+		return firstGrace, !c.readable()
 	}
-	if grace <= 0 {
-		return true
-	}
-	c.patience(grace)
-	return false
+	return 0, false
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
 )
 
-func TestFaults80_ReloadChangesWhatNewRequestsGet(t *testing.T) {
+func TestF80_F134_ReloadChangesWhatNewRequestsGet(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
@@ -37,11 +37,11 @@ func TestFaults80_ReloadChangesWhatNewRequestsGet(t *testing.T) {
 	}
 	close(proceed)
 	if rest := c.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
-		t.Errorf("faults_134: the stream ended with %q", rest)
+		t.Errorf("the stream ended with %q", rest)
 	}
 }
 
-func TestFaults81_BrokenConfigurationLeavesTheOldOne(t *testing.T) {
+func TestF81_BrokenConfigurationLeavesTheOldOne(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	err := g.Reload(t, strings.Replace(configuration("", ""), `strategy = "priority"`, `strategy = "by whim"`, 1))
 	var build *proxy.BuildError
@@ -53,9 +53,9 @@ func TestFaults81_BrokenConfigurationLeavesTheOldOne(t *testing.T) {
 	}
 }
 
-// TestFaults83_ReloadsUnderLoad reloads again and again while streams run: none is dropped, and what the generations
+// TestF83_ReloadsUnderLoad reloads again and again while streams run: none is dropped, and what the generations
 // held is gone in the end, of which goleak in TestMain tells the rest.
-func TestFaults83_ReloadsUnderLoad(t *testing.T) {
+func TestF83_ReloadsUnderLoad(t *testing.T) {
 	config := configuration("", "")
 	g := proxytest.Start(t, config)
 	stop := make(chan struct{})

@@ -44,7 +44,7 @@ func healthcheckCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			said, err := ask(address, patience)
+			said, err := probe(address, patience)
 			if err != nil {
 				return err
 			}
@@ -86,8 +86,8 @@ func (o *options) healthAddress(c *cobra.Command, base, path string) (string, er
 	return "http://" + net.JoinHostPort(host, port) + path, nil
 }
 
-// ask returns what the gateway says where that is a yes.
-func ask(address string, patience time.Duration) (string, error) {
+// probe returns what the gateway says where that is a yes.
+func probe(address string, patience time.Duration) (string, error) {
 	// Neither a proxy of the environment nor a redirect has anything to do with it.
 	client := http.Client{
 		Timeout:       patience,

@@ -216,8 +216,8 @@ func TestQuietIsTheLogOnly(t *testing.T) {
 	}
 }
 
-// TestFaults88_SecondStartOnAUsedPort says so before anything is compiled.
-func TestFaults88_SecondStartOnAUsedPort(t *testing.T) {
+// TestF88_SecondStartOnAUsedPort says so before anything is compiled.
+func TestF88_SecondStartOnAUsedPort(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -234,8 +234,8 @@ func TestFaults88_SecondStartOnAUsedPort(t *testing.T) {
 	}
 }
 
-// TestFaults79_KilledAndStartedAgain ends a process without warning while it compiles, and while it serves.
-func TestFaults79_KilledAndStartedAgain(t *testing.T) {
+// TestF79_KilledAndStartedAgain ends a process without warning while it compiles, and while it serves.
+func TestF79_KilledAndStartedAgain(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "cache")
 	args := []string{"serve", "--config", shippedPath(t), "--listen", "127.0.0.1:0", "--cache", fresh}
 	compiling := start(t, t.TempDir(), nil, args...)
@@ -311,7 +311,7 @@ targets = [{ provider = "up", model = "m" }]
 	}
 }
 
-func TestFaults77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
+func TestF77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String(), func(t *testing.T) {
 			proceed := make(chan struct{})
@@ -330,7 +330,7 @@ func TestFaults77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
 	}
 }
 
-func TestFaults77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
+func TestF77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
 	p, stream := heldStream(t, "50ms", nil)
 	p.signal(syscall.SIGTERM)
 	wantCut(t, stream)
@@ -339,7 +339,7 @@ func TestFaults77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
 	}
 }
 
-func TestFaults78_TheSecondSignalCuts(t *testing.T) {
+func TestF78_TheSecondSignalCuts(t *testing.T) {
 	p, stream := heldStream(t, "1h", nil)
 	p.signal(syscall.SIGTERM)
 	p.await(`msg="shutting down"`)
@@ -360,8 +360,8 @@ func wantCut(t *testing.T, stream *bufio.Reader) {
 	}
 }
 
-// TestFaults85_ALogThatNobodyReads has the reader of the standard error stop, and go away: requests are served on.
-func TestFaults85_ALogThatNobodyReads(t *testing.T) {
+// TestF85_ALogThatNobodyReads has the reader of the standard error stop, and go away: requests are served on.
+func TestF85_ALogThatNobodyReads(t *testing.T) {
 	for name, leave := range map[string]bool{"stops": false, "goes away": true} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()

@@ -147,7 +147,7 @@ var changes = []struct {
 	}},
 }
 
-func TestFaults80_ChangesAreNoticed(t *testing.T) {
+func TestF80_ChangesAreNoticed(t *testing.T) {
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
 			f := folder{t, t.TempDir()}
