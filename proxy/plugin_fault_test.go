@@ -20,7 +20,7 @@ import (
 )
 
 // guestFile writes a plugin to a file and returns its table in a configuration.
-func guestFile(t *testing.T, name, isolation string, wasm []byte) string {
+func guestFile(t testing.TB, name, isolation string, wasm []byte) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name+".wasm")
 	if err := os.WriteFile(file, wasm, 0o600); err != nil {
@@ -29,7 +29,7 @@ func guestFile(t *testing.T, name, isolation string, wasm []byte) string {
 	return fmt.Sprintf("[plugins.%s]\nfile = %q\nsha256 = \"%x\"\nisolation = %q\n", name, file, sha256.Sum256(wasm), isolation)
 }
 
-func guest(t *testing.T, name, isolation string) string {
+func guest(t testing.TB, name, isolation string) string {
 	return guestFile(t, name, isolation, plugintest.Build(t, "./proxy/testdata/guests/"+name))
 }
 

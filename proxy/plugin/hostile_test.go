@@ -106,7 +106,7 @@ func echo(t testing.TB, bound *plugin.Binding, a *plugin.Attempt, text string) {
 	a.Machine.Take()
 }
 
-func TestNothingHasNoAddress(t *testing.T) {
+func TestF94_NothingHasNoAddress(t *testing.T) {
 	m := newModule("text", "state_get").base()
 	m.provider(m.text(i32(-1), i32(0)), i32(-1), i32(0), m.call("state_get"), w.Return)
 	bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
@@ -273,7 +273,7 @@ func TestLoadRefuses(t *testing.T) {
 	})
 }
 
-// Each bit of a plugin is flipped in turn: the module is refused, or works within its limits. Interpreted, for two
+// TestF100_BitFlippedModules flips each bit of a plugin in turn: the module is refused, or works within its limits. Interpreted, for two
 // thousand modules need not be compiled to machine code; package engine flips bits of those.
 func TestF100_BitFlippedModules(t *testing.T) {
 	h := newHost(t, plugin.Options{Fuel: plugin.Fuel{Event: 100_000, Call: 100_000, Start: 100_000}, Engine: engine.Options{Interpreter: true}})

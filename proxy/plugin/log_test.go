@@ -2,11 +2,13 @@ package plugin_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -77,6 +79,30 @@ func TestPluginLogIsCutRedactedAndRateLimited(t *testing.T) {
 	}
 	if n := strings.Count(got, "\n"); n < 20 || n > 40 {
 		t.Errorf("%d lines of a flood", n)
+	}
+}
+
+// TestF96_AFloodOfLogLinesIsPaidForAndCut has a guest log a million lines.
+func TestF96_AFloodOfLogLinesIsPaidForAndCut(t *testing.T) {
+	m := newModule("log").base()
+	m.provider(forever(i32(1), i32(inputAt), i32(5), m.call("log")), i32(0))
+	var log bytes.Buffer
+	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
+	p := load(t, h, plugin.Spec{Wasm: m.Bytes()})
+	bound := bind(t, p, plugin.BindingConfig{})
+	const perLine = 64 // units at most: the import, its bytes and the loop
+	began := time.Now()
+	for lines := 0; lines < 1_000_000; lines += plugin.DefaultEventFuel / perLine {
+		a := newAttempt(t, body)
+		a.Tenant = fmt.Sprint(lines) // or the first would soon be kept away
+		wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("flood")), plugin.KindOutOfFuel)
+		if a.Fuel < plugin.DefaultEventFuel {
+			t.Errorf("the flood has used %d units", a.Fuel)
+		}
+	}
+	most := 20 + 5*(1+int(time.Since(began).Seconds()))
+	if n := strings.Count(log.String(), "\n"); n < 20 || n > most {
+		t.Errorf("%d lines of the flood, want 20 to %d", n, most)
 	}
 }
 

@@ -126,9 +126,9 @@ func TestExportsHaveSignatures(t *testing.T) {
 	}
 }
 
-// TestDamagedModules is faults/100: whatever a bit flips to, the module is refused with a reason or runs within its
+// TestF100_DamagedModules is faults/100: whatever a bit flips to, the module is refused with a reason or runs within its
 // bounds. Nothing crashes.
-func TestDamagedModules(t *testing.T) {
+func TestF100_DamagedModules(t *testing.T) {
 	e := newEngine(t, engine.Options{MemoryPages: 64})
 	m := forwarding("test", forward{"note", w.Types(w.I32, w.I32), w.Types(w.I32)})
 	m.Table(w.FuncRef, 2, 2)

@@ -55,10 +55,10 @@ func newJudge(t testing.TB) wazero.Runtime {
 	return newRuntimeWith(t, wazero.NewRuntimeConfigInterpreter())
 }
 
-// TestFlippedBitsNeverBreakTheRewriter flips bits of a real guest. The rewriter
+// TestF100_FlippedBitsNeverBreakTheRewriter flips bits of a real guest. The rewriter
 // must return, and what it lets through must be refused by the runtime or be
 // bounded: everything that can be called ends, and pays.
-func TestFlippedBitsNeverBreakTheRewriter(t *testing.T) {
+func TestF100_FlippedBitsNeverBreakTheRewriter(t *testing.T) {
 	wasm := thin(t, buildGoGuest(t), 29)
 	if _, _, err := fuel.Rewrite(wasm, fuel.Options{}); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func provide(rt wazero.Runtime, c wazero.CompiledModule, module string) {
 	_, _ = b.Instantiate(context.Background())
 }
 
-func TestFlippedBitsOfAWholeGuest(t *testing.T) {
+func TestF100_FlippedBitsOfAWholeGuest(t *testing.T) {
 	wasm := buildGoGuest(t)
 	r := rand.New(rand.NewPCG(4, 5))
 	variant := make([]byte, len(wasm))
@@ -180,7 +180,7 @@ func TestFlippedBitsOfAWholeGuest(t *testing.T) {
 	}
 }
 
-func TestEveryPrefixOfAModuleIsHandled(t *testing.T) {
+func TestF100_EveryPrefixOfAModuleIsHandled(t *testing.T) {
 	for _, p := range programs {
 		wasm := p.module()
 		for n := range wasm {
