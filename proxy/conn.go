@@ -95,6 +95,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			cc.raw, _ = sc.SyscallConn()
 		}
 		cc.patience(l.settings.Load().ReadTimeout)
+		limitUnread(c, l.settings.Load().WriteTimeout)
 		return cc, nil
 	}
 }
@@ -160,7 +161,11 @@ func (c *clientConn) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		abandon(c.Conn)
+	}
+	return n, err
 }
 
 // Close closes the connection.

@@ -1,6 +1,11 @@
 package proxy
 
-import "golang.org/x/sys/unix"
+import (
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // look polls the client's socket once, without waiting. Whatever the client sent is left where it is.
 func (c *clientConn) look() presence {
@@ -46,4 +51,20 @@ func (c *clientConn) readable() (is bool) {
 		is = p[0].Revents&unix.POLLIN != 0
 	})
 	return is
+}
+
+// setUserTimeout sets how long what was sent may stay without acknowledgement, and a window closed (RFC 5482).
+func setUserTimeout(c *net.TCPConn, d time.Duration) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(max(d.Milliseconds(), 1)))
+	})
+	if err != nil {
+		return err
+	}
+	return failed
 }
