@@ -186,7 +186,12 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 		} else {
 			g.router.Chooser = chooser{b}
 		}
-		g.router.Failed = func(err error) { s.log.Warn("router failed, the configured order is used", "error", err) }
+		g.router.Failed = func(err error) {
+			// That it is left alone was said when that began.
+			if e, ok := errors.AsType[*plugin.CallError](err); !ok || e.Kind != plugin.KindOpen {
+				s.log.Warn("router failed, the configured order is used", "error", err)
+			}
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
