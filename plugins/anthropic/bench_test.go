@@ -83,11 +83,16 @@ func BenchmarkRequest(b *testing.B) {
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	image := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBORw0K", 1<<17) + `"}}]}]}`
 	text := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("The quick brown fox. ", 5000) + `"}]}`
+	turns := make([]string, 64)
+	for i := range turns {
+		turns[i] = `{"role":"` + []string{"user", "assistant"}[i%2] + `","content":"` + strings.Repeat(`It was \"built\" in three years; the café at its end opened later.\nCompare it with the older one, and say which stone was used where. `, 12) + `"}`
+	}
+	prose := `{"model":"m","messages":[` + strings.Join(turns, ",") + `]}`
 	for _, request := range []struct {
 		name string
 		body []byte
 	}{
-		{"1KB", conversation(1 << 10)}, {"100KB", conversation(100 << 10)}, {"100KB of text", []byte(text)}, {"1MB of an image", []byte(image)},
+		{"1KB", conversation(1 << 10)}, {"100KB", conversation(100 << 10)}, {"100KB of text", []byte(text)}, {"100KB of prose", []byte(prose)}, {"1MB of an image", []byte(image)},
 	} {
 		b.Run(request.name, func(b *testing.B) {
 			var (

@@ -170,6 +170,7 @@ func (r *Reader) say(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
 		r.thinkTags(b, c, ci, r.text)
 		return
 	}
+	r.said = v
 	b.Text(ci, abi.EncodingEscaped, s)
 }
 

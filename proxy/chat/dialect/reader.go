@@ -63,6 +63,8 @@ type Reader struct {
 	chunks    uint32
 	choices   []choice // by index
 	repeats   repeats
+	like      likeness
+	said      jsondoc.Value // of doc: the text that was emitted last
 }
 
 // choice is what is remembered of one choice.
@@ -81,12 +83,16 @@ func (r *Reader) Reset(o Options) {
 	r.named, r.formatted, r.chunks = false, false, 0
 	r.choices = r.choices[:0]
 	r.repeats.reset()
+	r.like.reset()
 }
 
 // Chunk reads the data of one event of a stream, "[DONE]" included, and appends what it says to b. The error is a
 // *chat.Error: the data cannot be understood, and the answer cannot be completed. data is not kept.
 func (r *Reader) Chunk(data []byte, b *chat.Batch) error {
 	data = bytes.TrimSpace(data)
+	if r.alike(data, b) {
+		return nil
+	}
 	switch string(data) {
 	case "":
 		return nil
@@ -139,6 +145,9 @@ func badAnswer(cause error) *chat.Error {
 // read reads a chunk or a whole answer.
 func (r *Reader) read(p []byte, b *chat.Batch, whole bool) error {
 	defer r.doc.Reset() // it must not hold on to p
+	before := len(b.Events)
+	r.said = jsondoc.Value{}
+	r.like.reset()
 	if err := r.parse(p); err != nil {
 		return badAnswer(err)
 	}
@@ -147,7 +156,7 @@ func (r *Reader) read(p []byte, b *chat.Batch, whole bool) error {
 		return badAnswer(fmt.Errorf("%v instead of an object", root.Kind()))
 	}
 	r.chunks++
-	var top struct{ id, model, choices, usage jsondoc.Value }
+	var top struct{ id, model, choices, usage, padding jsondoc.Value }
 	suspect, others := false, false
 	for v := root.First(); v.Exists(); v = v.Next() {
 		switch string(r.memberName(v)) {
@@ -166,6 +175,8 @@ func (r *Reader) read(p []byte, b *chat.Batch, whole bool) error {
 		case "message", "detail":
 			suspect, others = true, true
 		case "created":
+		case "obfuscation":
+			top.padding = v
 		default:
 			others = true
 		}
@@ -202,6 +213,7 @@ func (r *Reader) read(p []byte, b *chat.Batch, whole bool) error {
 	if r.finished() {
 		b.Done(abi.DoneAtEnd)
 	}
+	r.learn(p, b, before, top.padding)
 	return nil
 }
 

@@ -33,6 +33,16 @@ func shortString(b []byte, i int) int {
 	return end
 }
 
+// StringEnd returns the index of the quote that ends the string whose inside begins at i; ok is false where the inside is
+// not strict JSON, or has no end.
+func StringEnd(b []byte, i int) (end int, ok bool) {
+	if end = shortString(b, i); end > 0 {
+		return end, true
+	}
+	end, _, reason := scanString(b, i, false)
+	return end, reason == ""
+}
+
 // scanString reads the inside of a string from i on. It returns the index of the closing quote and the string's flags,
 // or where and why the string is refused. See Limits for loose.
 func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason string) {
