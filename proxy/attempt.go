@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/chat"
@@ -68,17 +70,31 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	return e
 }
 
-// describe adds to an error which provider and which of its answers it comes from.
+// describe adds to an error which provider and which of its answers it comes from, and for the log, why.
 func (x *exchange) describe(e *chat.Error) *chat.Error {
-	if x.response == nil {
-		return e
-	}
 	d := *e
-	if x.response.Status() >= 300 {
-		d.Provider, d.UpstreamStatus = x.provider.name, x.response.Status()
+	if x.response != nil {
+		if x.response.Status() >= 300 {
+			d.Provider, d.UpstreamStatus = x.provider.name, x.response.Status()
+		}
+		d.UpstreamRequestID = x.record.UpstreamID
 	}
-	d.UpstreamRequestID = x.record.UpstreamID
+	if d.Cause == nil {
+		d.Cause = x.said()
+	}
 	return &d
+}
+
+// said is the cause of a failure that has no other: the answer says it, in words that the log must not repeat, or it
+// ended.
+func (x *exchange) said() error {
+	switch {
+	case x.response == nil:
+		return fmt.Errorf("the plugin of %s says so", x.provider.name)
+	case x.bodyEnd:
+		return fmt.Errorf("the answer of %s, with status %d, ended without being complete", x.provider.name, x.response.Status())
+	}
+	return fmt.Errorf("the answer of %s, with status %d, says so", x.provider.name, x.response.Status())
 }
 
 // send has the plugin build the provider's request and sends it. Where the plugin answered by itself there is none.
@@ -141,7 +157,8 @@ func (x *exchange) begin(ctx context.Context) error {
 		return err
 	}
 	if err == io.EOF {
-		return chat.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's answer is empty.")
+		x.bodyEnd = true
+		return emptyAnswer()
 	}
 	if err != nil {
 		return err
@@ -151,7 +168,9 @@ func (x *exchange) begin(ctx context.Context) error {
 	framing, ok := framingOf(x.response.Header("content-type"), first, x.attempt.Framing)
 	switch {
 	case !ok:
-		return chat.Fail(abi.FailBadAnswer, "", "", "The provider's answer is neither JSON nor a stream of events.")
+		e := chat.Fail(abi.FailBadAnswer, "", "", "The provider's answer is neither JSON nor a stream of events.")
+		e.Cause = fmt.Errorf("content type %.64q", mediaType(x.response.Header("content-type")))
+		return e
 	case framing == abi.FramingJSON:
 		return x.whole(ctx, first)
 	}
@@ -200,6 +219,9 @@ func (x *exchange) whole(ctx context.Context, first []byte) error {
 
 // refused reads an answer that is an error.
 func (x *exchange) refused(ctx context.Context, status int) error {
+	if status == http.StatusNotModified {
+		return emptyAnswer()
+	}
 	body, err := x.response.ReadAll(x.server.bodies.get(), maxErrorBody)
 	for errors.Is(err, errCommit) {
 		body, err = x.response.ReadAll(body, maxErrorBody)

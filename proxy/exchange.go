@@ -157,11 +157,17 @@ func (x *exchange) finish() {
 		return
 	}
 	x.finished = true
+	failed := x.machine.Failed()
+	if failed != nil && x.committed && !x.departed {
+		x.record.Code, x.record.Cause = failed.Code, failed.Cause
+		if failed.Cause == nil && x.provider != nil {
+			x.record.Cause = x.said()
+		}
+	}
 	if x.response != nil {
 		x.response.Close()
 		x.response = nil
 	}
-	failed := x.machine.Failed()
 	switch {
 	case x.target == nil:
 	case x.departed:
@@ -186,8 +192,6 @@ func (x *exchange) finish() {
 	r.Fuel += x.attempt.Fuel
 	if x.departed {
 		r.Status, r.Code = 499, "client_closed_request"
-	} else if failed != nil && x.committed {
-		r.Code, r.Cause = failed.Code, failed.Cause
 	}
 	if x.pump.x != nil {
 		x.server.metrics.StreamEnded()

@@ -76,6 +76,11 @@ func badAnswer(err error) error {
 	return e
 }
 
+// emptyAnswer is for an answer without a body, which cannot be one.
+func emptyAnswer() *chat.Error {
+	return chat.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's answer is empty.")
+}
+
 // retryAfter reads how long a provider wants to be left alone: retry-after-ms, else retry-after in seconds or as a
 // date (RFC 9110, section 10.2.3). 0 where it does not say, or says nonsense.
 func retryAfter(header func(name string) []byte, now time.Time) time.Duration {

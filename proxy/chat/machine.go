@@ -121,7 +121,7 @@ func (m *Machine) Reset(o MachineOptions) {
 }
 
 // Apply takes the events of a batch, in order. A *ProtocolError refuses all of them; an *Error says that the answer has
-// outgrown MaxHeld. In both cases nothing of the batch is rendered, and the caller says how the answer ends (Fail).
+// outgrown MaxHeld, or holds JSON that can be read in more than one way. In both cases nothing of the batch is rendered, and the caller says how the answer ends (Fail).
 //
 // Where the batch holds a failure, the answer ends with it. If nothing of the answer has been rendered before, nothing of
 // the batch is either, so that the failure can still be an HTTP status and another target may be tried.

@@ -155,3 +155,32 @@ func TestResetForgetsEverything(t *testing.T) {
 		}
 	}
 }
+
+// TestF55_AmbiguousJSONIsTheProviders: whoever says the events passes it on, and has not made it.
+func TestF55_AmbiguousJSONIsTheProviders(t *testing.T) {
+	for _, c := range []struct {
+		name, json string
+		provider   bool
+	}{
+		{"a member twice", `{"a":1,"a":2}`, true},
+		{"a number that no float64 holds", `{"a":1e999}`, true},
+		{"half a surrogate pair", `{"a":"\ud83d"}`, true},
+		{"no JSON", `{"a":1`, false},
+	} {
+		t.Run("faults/55 "+c.name, func(t *testing.T) {
+			var m chat.Machine
+			var b chat.Batch
+			m.Reset(chat.MachineOptions{})
+			b.ToolCall(0, 1, []byte("call_1"), []byte("f"))
+			b.ToolArguments(0, 1, abi.EncodingJSON, []byte(c.json))
+			err := m.Apply(&b)
+			e, is := errors.AsType[*chat.Error](err)
+			if err == nil || is != c.provider || is && (e.Code != "upstream_bad_answer" || e.Cause == nil) {
+				t.Errorf("%v", err)
+			}
+			if _, is := errors.AsType[*chat.ProtocolError](err); !is {
+				t.Errorf("the log does not learn which event: %v", err)
+			}
+		})
+	}
+}

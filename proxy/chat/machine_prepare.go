@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/chat/jsondoc"
@@ -39,11 +40,21 @@ func (m *Machine) prepare(b *Batch) error {
 			for _, c := range m.choices {
 				c.unreserve()
 			}
-			return &ProtocolError{Event: i, Reason: reason}
+			err := &ProtocolError{Event: i, Reason: reason}
+			if reason == ambiguous {
+				e := Fail(abi.FailBadAnswer, "", "", "")
+				e.Cause = err
+				return e
+			}
+			return err
 		}
 	}
 	return nil
 }
+
+// ambiguous is why JSON is refused that readers take for different values. Whoever says events passes such a value on as the
+// provider wrote it, so it is the provider's answer that cannot be used.
+const ambiguous = "the text is JSON that can be read in more than one way"
 
 // prepareEvent prepares one event. It returns why the event is refused, or "".
 func (m *Machine) prepareEvent(b *Batch, ev *Event, p *piece) (reason string) {
@@ -163,6 +174,9 @@ func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason st
 		raw := len(m.scratch)
 		var err error
 		if m.scratch, err = jsondoc.AppendCompact(m.scratch, s); err != nil {
+			if json.Valid(s) {
+				return ambiguous
+			}
 			return "the text is not a JSON value"
 		}
 		s = m.scratch[raw:]
