@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -172,7 +173,7 @@ var addresses = map[string]address{
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.o.Log.Error("panic", "listener", "admin", "type", fmt.Sprintf("%T", v))
+			s.panicked(v)
 			ctx.Response.Reset()
 			say(ctx, fasthttp.StatusInternalServerError, "The gateway failed.")
 		}
@@ -193,6 +194,11 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	default:
 		a.write(s, ctx)
 	}
+}
+
+// panicked says so without the panic's value, which may hold anything.
+func (s *Server) panicked(v any) {
+	s.o.Log.Error("panic", "listener", "admin", "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
 }
 
 // known tells whether a request means this gateway, and is not one that a page in a browser makes with a name of its own

@@ -74,14 +74,24 @@ func (h *history) figures() figures {
 	return f
 }
 
+// look adds a point.
+func (s *Server) look() {
+	defer func() {
+		if v := recover(); v != nil {
+			s.panicked(v)
+		}
+	}()
+	status := s.o.Gateway.Status()
+	s.history.add(&status)
+}
+
 // watch adds a point now and then until stop is closed.
 func (s *Server) watch() {
 	defer close(s.watched)
 	t := time.NewTicker(s.o.Every)
 	defer t.Stop()
 	for {
-		status := s.o.Gateway.Status()
-		s.history.add(&status)
+		s.look()
 		select {
 		case <-t.C:
 		case <-s.stop:

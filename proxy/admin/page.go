@@ -41,11 +41,11 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) {
 // appendPage writes the page. moving has it fetched again and again.
 func appendPage(dst []byte, s *Status, f figures, moving bool) []byte {
 	m := &markup{dst}
-	m.put(`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`)
+	m.put(`<!doctype html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>`)
 	if moving {
-		m.put(`<meta http-equiv="refresh" content="$">`, int(sampleEvery.Seconds()))
+		m.put(`<meta http-equiv="refresh" content="$"/>`, int(sampleEvery.Seconds()))
 	}
-	m.put(`<title>Sluice: $</title><link rel="icon" href="data:,"><style>`, state(s))
+	m.put(`<title>Sluice: $</title><link rel="icon" href="data:,"/><style>`, state(s))
 	m.b = append(m.b, css...)
 	m.put(`</style></head><body>`)
 	m.header(s, moving)
@@ -141,7 +141,7 @@ func (m *markup) providers(s *Status) {
 			continue
 		}
 		rows := max(len(p.Targets), 1)
-		m.put(`<tr><th rowspan="$">$<br><span class="soft">$</span></th>`, rows, p.Name, p.Plugin)
+		m.put(`<tr><th rowspan="$">$<br/><span class="soft">$</span></th>`, rows, p.Name, p.Plugin)
 		if len(p.Targets) == 0 {
 			m.put(`<td colspan="6" class="soft">what it lists</td>`)
 			m.connections(p, rows)
@@ -190,7 +190,7 @@ func (m *markup) connections(p *Provider, rows int) {
 		m.put(`, <span class="warn">$ wait</span>`, p.Waiting)
 	}
 	if total := p.Dialled + p.Reused; total > 0 {
-		m.put(`<br><span class="soft">$ % reused</span>`, digits(100*float64(p.Reused)/float64(total)))
+		m.put(`<br/><span class="soft">$ % reused</span>`, digits(100*float64(p.Reused)/float64(total)))
 	}
 	m.put(`</td></tr>`)
 }

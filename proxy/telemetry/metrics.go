@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"strconv"
@@ -268,11 +269,22 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := &Sample{out: out}
 	c.m.sample(s)
 	if pull := c.m.pull.Load(); pull != nil {
-		(*pull)(s)
+		pulled(s, *pull)
 	}
 	if s.err != nil {
 		out <- prometheus.NewInvalidMetric(families[0].desc, s.err)
 	}
+}
+
+// pulled keeps a panic from ending the process: the registry collects on goroutines of its own. Its value, which may hold
+// anything, is not repeated.
+func pulled(s *Sample, pull func(*Sample)) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.err = fmt.Errorf("panic (%T)", v)
+		}
+	}()
+	pull(s)
 }
 
 func (m *Metrics) sample(s *Sample) {

@@ -1,0 +1,308 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	// Both notice that their server has stopped when they wake up, or never: the clock is the process's.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+// fake is a gateway that says what it is told to say.
+type fake struct {
+	reason  atomic.Pointer[error]
+	status  func() Status
+	metrics string
+	failed  error // of the metrics
+}
+
+func (f *fake) Ready() error {
+	if r := f.reason.Load(); r != nil {
+		return *r
+	}
+	return nil
+}
+
+func (f *fake) Status() Status {
+	if f.status != nil {
+		return f.status()
+	}
+	return Status{Version: "v1", Ready: true, Now: time.Unix(1000, 0)}
+}
+
+func (f *fake) Write(w io.Writer) error {
+	_, err := io.WriteString(w, f.metrics)
+	return errors.Join(err, f.failed)
+}
+
+// serve serves a fake until the test ends, and returns the address.
+func serve(t *testing.T, f *fake, o Options) (address string, s *Server) {
+	t.Helper()
+	o.Gateway, o.Metrics = f, f
+	s = New(o)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return ln.Addr().String(), s
+}
+
+// raw sends a request as it stands and reads the answer.
+func raw(t *testing.T, address, request string) (*http.Response, string) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.(*net.TCPConn).CloseWrite()
+	answer, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	method, _, _ := strings.Cut(request, " ")
+	resp, err := http.ReadResponse(newReader(answer), &http.Request{Method: method})
+	if err != nil {
+		t.Fatalf("%v in %q", err, answer)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func get(t *testing.T, address, path string) (*http.Response, string) {
+	t.Helper()
+	return raw(t, address, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+func TestAddresses(t *testing.T) {
+	address, _ := serve(t, &fake{metrics: "# TYPE x gauge\nx 1\n"}, Options{})
+	const text = "text/plain; charset=utf-8"
+	for _, c := range []struct {
+		line   string // of the request
+		status int
+		kind   string
+		body   string // "…" is anything
+	}{
+		{"GET /healthz HTTP/1.1", 200, text, "ok\n"},
+		{"GET /healthz?verbose HTTP/1.1", 200, text, "ok\n"},
+		{"HEAD /healthz HTTP/1.1", 200, text, ""},
+		{"GET /healthz HTTP/1.0", 200, text, "ok\n"},
+		{"GET /readyz HTTP/1.1", 200, text, "ready\n"},
+		{"GET /metrics HTTP/1.1", 200, "text/plain; version=0.0.4; charset=utf-8", "# TYPE x gauge\nx 1\n"},
+		{"HEAD /metrics HTTP/1.1", 200, "text/plain; version=0.0.4; charset=utf-8", ""},
+		{"GET /status HTTP/1.1", 200, "application/json", "…"},
+		{"GET / HTTP/1.1", 200, "text/html; charset=utf-8", "…"},
+
+		{"POST /healthz HTTP/1.1", 405, text, "This address takes GET and HEAD.\n"},
+		{"PUT /metrics HTTP/1.1", 405, text, "…"},
+		{"OPTIONS /status HTTP/1.1", 405, text, "…"},
+		{"DELETE / HTTP/1.1", 405, text, "…"},
+		{"POST /nothing HTTP/1.1", 404, text, "…"},
+
+		{"GET /nothing HTTP/1.1", 404, text, "There is nothing here.\n"},
+		{"GET /healthz/ HTTP/1.1", 404, text, "…"},
+		{"GET //healthz HTTP/1.1", 404, text, "…"},
+		{"GET /Healthz HTTP/1.1", 404, text, "…"},
+		{"GET /%68ealthz HTTP/1.1", 404, text, "…"},
+		{"GET /x/../healthz HTTP/1.1", 404, text, "…"},
+		{"GET /healthz;x HTTP/1.1", 404, text, "…"},
+		{"GET /debug/pprof/ HTTP/1.1", 404, text, "…"},
+		{"GET /v1/models HTTP/1.1", 404, text, "…"},
+		{"GET /v1/chat/completions HTTP/1.1", 404, text, "…"},
+		{"GET /favicon.ico HTTP/1.1", 404, text, "…"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			resp, body := raw(t, address, c.line+"\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n")
+			if resp.StatusCode != c.status || resp.Header.Get("Content-Type") != c.kind || c.body != "…" && body != c.body {
+				t.Errorf("%d %s %q", resp.StatusCode, resp.Header.Get("Content-Type"), body)
+			}
+			if allow := resp.Header.Get("Allow"); (allow == "GET, HEAD") != (c.status == 405) {
+				t.Errorf("allow %q", allow)
+			}
+			if resp.Header.Get("Cache-Control") != "no-store" || resp.Header.Get("X-Content-Type-Options") != "nosniff" || resp.Header.Get("Server") != "" {
+				t.Errorf("header %v", resp.Header)
+			}
+			if resp.Header.Get("Access-Control-Allow-Origin") != "" {
+				t.Error("another origin may read it")
+			}
+		})
+	}
+}
+
+// TestHosts has a page in a browser lead a name of its own here, which would make it of the same origin.
+func TestHosts(t *testing.T) {
+	address, _ := serve(t, &fake{}, Options{Hosts: []string{"sluice.internal"}})
+	for host, known := range map[string]bool{
+		"127.0.0.1": true, "127.0.0.1:8081": true, "10.1.2.3:8081": true, "[::1]:8081": true, "[::1]": true, "[fe80::1%25eth0]:1": true,
+		"localhost": true, "LocalHost:8081": true, "localhost.:8081": true, "sluice.internal": true, "SLUICE.internal:9": true,
+		"evil.example": false, "evil.example:8081": false, "localhost.evil.example": false, "127.0.0.1.evil.example": false,
+		"xlocalhost": false, "sluice.internal.evil.example": false, "1": false, "0x7f000001": false, ":8081": false,
+	} {
+		for path, closed := range map[string]bool{"/": true, "/status": true, "/metrics": true, "/healthz": false, "/readyz": false} {
+			want := 200
+			if closed && !known {
+				want = 421
+			}
+			if resp, _ := raw(t, address, "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\n\r\n"); resp.StatusCode != want {
+				t.Errorf("%s as %q is %d, want %d", path, host, resp.StatusCode, want)
+			}
+		}
+	}
+	if resp, _ := raw(t, address, "GET /status HTTP/1.0\r\n\r\n"); resp.StatusCode != 200 {
+		t.Errorf("without a Host it is %d", resp.StatusCode)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	f := &fake{}
+	address, _ := serve(t, f, Options{})
+	reason := errors.New("the gateway is shutting down")
+	f.reason.Store(&reason)
+	resp, body := get(t, address, "/readyz")
+	if resp.StatusCode != 503 || body != "not ready: the gateway is shutting down\n" {
+		t.Errorf("%d %q", resp.StatusCode, body)
+	}
+	if resp, _ := get(t, address, "/healthz"); resp.StatusCode != 200 {
+		t.Errorf("it is not alive: %d", resp.StatusCode)
+	}
+	f.reason.Store(nil)
+	if resp, _ := get(t, address, "/readyz"); resp.StatusCode != 200 {
+		t.Errorf("it is not ready again: %d", resp.StatusCode)
+	}
+}
+
+// TestPanicsAndFailures: what goes wrong in one answer is said without its words, and the others are served.
+func TestPanicsAndFailures(t *testing.T) {
+	var log bytes.Buffer
+	f := &fake{failed: errors.New("one of them"), status: func() Status { panic("sk-canary") }}
+	s := New(Options{Gateway: f, Metrics: f, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	for _, path := range []string{"/status", "/", "/metrics"} {
+		resp, body := get(t, ln.Addr().String(), path)
+		if resp.StatusCode != 500 || strings.Contains(body, "canary") {
+			t.Errorf("%s: %d %q", path, resp.StatusCode, body)
+		}
+	}
+	f.metrics = "x 1\n"
+	if resp, body := get(t, ln.Addr().String(), "/metrics"); resp.StatusCode != 200 || body != "x 1\n" {
+		t.Errorf("what could be gathered is lost: %d %q", resp.StatusCode, body)
+	}
+	s.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if said := log.String(); strings.Contains(said, "canary") || !strings.Contains(said, "msg=panic") || !strings.Contains(said, "one of them") {
+		t.Errorf("the log says:\n%s", said)
+	}
+}
+
+// TestCloseEndsEverything leaves a connection open that has said nothing, one in the middle of a request, and an idle one.
+func TestCloseEndsEverything(t *testing.T) {
+	f := &fake{}
+	s := New(Options{Gateway: f, Metrics: f})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	var conns []net.Conn
+	for _, said := range []string{"", "GET /hea", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"} {
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, said); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	if _, err := conns[2].Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	for i, c := range conns {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, errTimeout(err)) {
+			t.Errorf("connection %d is open: %v", i, err)
+		}
+	}
+	late, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(late); err != nil {
+		t.Errorf("served after Close: %v", err)
+	}
+	if _, err := net.Dial("tcp", late.Addr().String()); err == nil {
+		t.Error("the listener of a closed server is open")
+	}
+}
+
+// errTimeout is err itself where it is a timeout, else something that it is not.
+func errTimeout(err error) error {
+	var n net.Error
+	if errors.As(err, &n) && n.Timeout() {
+		return err
+	}
+	return errors.New("no timeout")
+}
+
+// TestLargeRequestsAreRefused may see the connection reset before it has read the refusal.
+func TestLargeRequestsAreRefused(t *testing.T) {
+	address, _ := serve(t, &fake{}, Options{})
+	for what, request := range map[string]string{
+		"a body of 2000 bytes": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("x", 2000),
+		"a head of 9000 bytes": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n",
+	} {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(c, request)
+		answer, _ := io.ReadAll(c)
+		c.Close()
+		if strings.Contains(string(answer), " 200 ") {
+			t.Errorf("%s is taken: %q", what, answer)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package admin
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newReader(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
+
+// hostile is text that would be markup, and would close what is around it.
+const hostile = `"'><script>alert(1)</script><img src=x onerror=y>&amp;$`
+
+// filled is a Status of which every string is hostile, every number is not zero, and every list and map has entries.
+func filled() Status {
+	var s Status
+	fill(reflect.ValueOf(&s).Elem())
+	return s
+}
+
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(hostile)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(12345)
+	case reflect.Uint64:
+		v.SetUint(12345)
+	case reflect.Float64:
+		v.SetFloat(0.75)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf(hostile), reflect.ValueOf(int64(3)))
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1_700_000_000, 0)))
+			return
+		}
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	}
+}
+
+// element is what a page is made of.
+type element struct {
+	name  string
+	attrs map[string]string
+}
+
+// elements reads a page strictly: every element is closed, in order, and every attribute is quoted.
+func elements(t *testing.T, page string) (all []element, text string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Entity = xml.HTMLEntity
+	var words strings.Builder
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return all, words.String()
+		}
+		if err != nil {
+			t.Fatalf("the page is not well-formed: %v\n%s", err, page)
+		}
+		switch v := token.(type) {
+		case xml.StartElement:
+			e := element{v.Name.Local, map[string]string{}}
+			for _, a := range v.Attr {
+				e.attrs[a.Name.Local] = a.Value
+			}
+			all = append(all, e)
+		case xml.CharData:
+			words.Write(v)
+		}
+	}
+}
+
+func states() map[string]Status {
+	open := filled()
+	off := filled()
+	off.Providers[0].Off, off.Models[0].Off = "", ""
+	off.Providers[0].Targets[0].Healthy = false
+	off.Models[0].Targets[0].Off = false
+	off.Ready, off.Config.ReloadError = false, ""
+	well := Status{
+		Ready: true, Providers: []Provider{{Name: "demo", Plugin: "demo"}, {Name: "two", Max: 5, Targets: []Target{{Model: "a"}, {Model: "b", Healthy: true}}}},
+		Models: []Model{{ID: "m", Targets: []Target{{Provider: "two", Model: "a"}}}}, Plugins: []Plugin{{Name: "p"}},
+	}
+	return map[string]Status{"hostile": open, "hostile and on": off, "empty": {}, "well": well}
+}
+
+func TestPageIsWellFormedAndEscaped(t *testing.T) {
+	busy := figures{requests: []float64{0, 5, 1000}, failed: []float64{0, 5, 1}, first: []float64{0, 0.1, 3}, streams: []float64{1, 0, 4}, memory: []float64{1e6, 2e6, 3e9}}
+	for name, s := range states() {
+		for _, f := range []figures{{}, busy} {
+			page := string(appendPage(nil, &s, f, true))
+			if strings.Contains(page, "<script") || strings.Contains(page, "<img") {
+				t.Fatalf("%s: the page holds markup of others:\n%s", name, page)
+			}
+			all, text := elements(t, page)
+			for _, e := range all {
+				for attr, value := range e.attrs {
+					switch {
+					case attr == "style" || strings.HasPrefix(attr, "on"):
+						t.Errorf("%s: <%s %s=%q>", name, e.name, attr, value)
+					case attr == "href" && !slices.Contains([]string{"data:,", "/", "/?" + still, "/status", "/metrics"}, value):
+						t.Errorf("%s: the page leads to %q", name, value)
+					case attr == "src" || attr == "action" || attr == "data":
+						t.Errorf("%s: the page fetches %q", name, value)
+					}
+				}
+				if slices.Contains([]string{"script", "img", "iframe", "form", "object"}, e.name) {
+					t.Errorf("%s: the page has <%s>", name, e.name)
+				}
+			}
+			if name == "hostile" && strings.Count(text, hostile) < 10 {
+				t.Errorf("the names are on the page %d times", strings.Count(text, hostile))
+			}
+		}
+	}
+}
+
+// TestPageShows has what a person looks for.
+func TestPageShows(t *testing.T) {
+	s := Status{
+		Version: "v1.2.3", Reason: "the gateway is shutting down", Uptime: 90000, Now: time.Unix(1_700_000_000, 0),
+		Config:    Config{Generation: 7, ReloadError: "gateway.toml:3:1: server.lisen: unknown member"},
+		Requests:  Requests{Total: 1234567, ServerErrors: 12, Shed: map[string]int64{"plugins": 4}},
+		Models:    []Model{{ID: "fast", Targets: []Target{{Provider: "openai", Model: "gpt", Healthy: false}}}},
+		Providers: []Provider{{Name: "openai", Plugin: "openai", Max: 10, Used: 3, Targets: []Target{{Model: "gpt", Breaker: "open", ErrorRate: 0.5, Failed: 41}}}, {Name: "gemini", Off: "GEMINI_API_KEY is not set"}},
+		Plugins:   []Plugin{{Name: "router", Calls: 10, Fuel: 30000, Failures: 2, Kinds: map[string]int64{"trap": 2}, Open: true, Breaker: "open", Generations: 1}},
+		Process:   Process{Memory: 100 << 20, Limit: 512 << 20},
+	}
+	page := string(appendPage(nil, &s, figures{requests: []float64{2}, failed: []float64{1}}, true))
+	all, text := elements(t, page)
+	for _, want := range []string{
+		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "was not taken over", "gateway.toml:3:1: server.lisen: unknown member",
+		"1\u202f234\u202f567", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "✕ gpt", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 turned away: plugins",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	refresh, red := 0, 0
+	for _, e := range all {
+		if e.attrs["http-equiv"] == "refresh" {
+			refresh++
+		}
+		if e.name == "rect" && e.attrs["class"] == "fail" {
+			red++
+		}
+	}
+	if refresh != 1 || red != 1 {
+		t.Errorf("%d refreshes, %d red bars", refresh, red)
+	}
+	if strings.Contains(string(appendPage(nil, &s, figures{}, false)), "http-equiv") {
+		t.Error("the page that stands still is fetched again")
+	}
+}
+
+// TestPolicyAllowsTheStyleAndNothingElse holds the header against the page that comes with it.
+func TestPolicyAllowsTheStyleAndNothingElse(t *testing.T) {
+	address, _ := serve(t, &fake{}, Options{})
+	resp, body := get(t, address, "/")
+	_, rest, _ := strings.Cut(body, "<style>")
+	style, _, _ := strings.Cut(rest, "</style>")
+	if style != css {
+		t.Error("the page has another style than the policy")
+	}
+	got := resp.Header.Get("Content-Security-Policy")
+	if !regexp.MustCompile(`^default-src 'none'; style-src 'sha256-[A-Za-z0-9+/]{43}='; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'$`).MatchString(got) {
+		t.Errorf("policy %s", got)
+	}
+	if regexp.MustCompile(`(?i)url\(|@import|expression|</`).MatchString(css) {
+		t.Error("the style fetches something, or ends itself")
+	}
+	if _, still := get(t, address, "/?still"); strings.Contains(still, "http-equiv") || !strings.Contains(body, "http-equiv") {
+		t.Error("the query does not stop the page")
+	}
+}
+
+func TestStatusIsWhatTheGatewaySays(t *testing.T) {
+	want := filled()
+	address, _ := serve(t, &fake{status: func() Status { return want }}, Options{})
+	_, body := get(t, address, "/status")
+	var got Status
+	d := json.NewDecoder(strings.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); got.Requests.Total != 12345 || len(a) < 1000 || len(b) < 1000 {
+		t.Errorf("got  %s\nwant %s", a, b)
+	}
+	for _, m := range regexp.MustCompile(`"([^"]+)":`).FindAllStringSubmatch(body, -1) {
+		if strings.ToLower(m[1]) != m[1] {
+			t.Errorf("the member %s is not in lower case", m[1])
+		}
+	}
+}
+
+func TestHistory(t *testing.T) {
+	var h history
+	at := time.Unix(1000, 0)
+	add := func(total, failed, first int64, seconds float64, streams, memory int64) {
+		h.add(&Status{Now: at, Requests: Requests{Total: total, ServerErrors: failed, FirstEvents: first, FirstEventSeconds: seconds, Streams: streams}, Process: Process{Memory: memory}})
+		at = at.Add(5 * time.Second)
+	}
+	if f := h.figures(); len(f.requests) != 0 {
+		t.Errorf("nothing has been seen, and there are %v", f)
+	}
+	add(10, 1, 5, 2, 3, 100)
+	add(20, 1, 9, 4, 4, 200)
+	add(20, 1, 9, 4, 0, 300)
+	add(5, 0, 1, 1, 0, 300) // names were taken out of the configuration
+	got := fmt.Sprint(h.figures())
+	if want := fmt.Sprint(figures{[]float64{2, 0, 0}, []float64{0, 0, 0}, []float64{0.5, 0, 0}, []float64{4, 0, 0}, []float64{200, 300, 300}}); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for range 3 * keepSamples {
+		add(1, 1, 1, 1, 1, 1)
+	}
+	if f := h.figures(); len(f.requests) != keepSamples {
+		t.Errorf("%d points are kept", len(f.requests))
+	}
+}
+
+// TestTheGatewayIsWatched waits for points that nobody has asked for.
+func TestTheGatewayIsWatched(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	f := &fake{status: func() Status {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return Status{Now: time.Now()}
+	}}
+	_, s := serve(t, f, Options{Every: time.Millisecond})
+	for range 3 {
+		<-asked
+	}
+	s.Close()
+	if n := len(s.history.figures().requests); n < 1 {
+		t.Errorf("%d points", n)
+	}
+}
+
+func TestNumbersForPeople(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{number(0), "0"}, {number(999), "999"}, {number(1000), "1\u202f000"}, {number(-1234567), "-1\u202f234\u202f567"}, {number(-100), "-100"},
+		{scaled(0), "0"}, {scaled(999), "999"}, {scaled(1234), "1.23 k"}, {scaled(5e6), "5 M"}, {scaled(7.5e12), "7.5 T"},
+		{digits(0.5), "0.5"}, {digits(12.34), "12.3"}, {digits(100.4), "100"}, {digits(3), "3"}, {digits(10), "10"},
+		{size(0), "0 B"}, {size(1023), "1023 B"}, {size(1 << 20), "1 MiB"}, {size(1536 << 20), "1.5 GiB"}, {size(1 << 50), "1024 TiB"},
+		{period(0), "0"}, {period(0.0123), "12.3 ms"}, {period(1.5), "1.5 s"}, {period(119), "119 s"}, {period(125), "2 min"}, {period(3700), "1 h 1 min"}, {period(200000), "2 d 7 h"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%q, want %q", c.got, c.want)
+		}
+	}
+}
