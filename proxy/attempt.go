@@ -349,12 +349,18 @@ func (x *exchange) event(ctx context.Context, ev event) error {
 	return x.apply()
 }
 
-// apply gives the machine what the host has read natively. A provider's error message may hold the credential that it
-// was sent.
+// apply gives the machine what the host has read natively. A provider's error may hold the credential that it was sent,
+// in any of its members.
 func (x *exchange) apply() error {
 	if e := x.batch.Failure(); e != nil {
+		redact := func(s string) string { return string(x.provider.redact([]byte(s))) }
 		clean := *e
-		clean.Message = string(x.provider.redact([]byte(e.Message)))
+		clean.Message, clean.Code, clean.Param = redact(e.Message), redact(e.Code), redact(e.Param)
+		if e.Cause != nil {
+			if text := e.Cause.Error(); redact(text) != text {
+				clean.Cause = errors.New(redact(text))
+			}
+		}
 		x.batch.Fail(&clean)
 	}
 	if err := x.machine.Apply(&x.batch); err != nil {
