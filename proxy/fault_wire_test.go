@@ -92,8 +92,8 @@ const (
 	seenRedirect = "a redirect"
 )
 
-// statusOf is the status of an error that comes before the first byte.
-func statusOf(failure string) int {
+// statusBefore is the status of an error that comes before the first byte.
+func statusBefore(failure string) int {
 	if failure == seenTooLate {
 		return 504
 	}
@@ -144,7 +144,7 @@ func (w want) check(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, stre
 	status, code := 200, codeOf(w.failure)
 	switch {
 	case w.failure != "" && len(w.texts) == 0 && !silent:
-		status = statusOf(w.failure)
+		status = statusBefore(w.failure)
 		if r.Body != w.failure || r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("the client gets %s\nwant %s", r.Body, w.failure)
 		}
