@@ -73,9 +73,7 @@ type Shed uint8
 const (
 	ShedConnections Shed = iota // connections of clients
 	ShedRequests                // requests in flight
-	ShedStreams                 // streams in flight
-	ShedBodies                  // bytes of requests in flight
-	ShedMemory                  // memory of the process
+	ShedBodies                  // memory of large bodies
 	ShedPlugins                 // instances of a plugin
 	ShedUpstream                // connections to a provider
 	ShedDraining                // nothing: the gateway is shutting down
@@ -83,6 +81,6 @@ const (
 )
 
 var shedNames = [sheds]string{
-	ShedConnections: "connections", ShedRequests: "requests", ShedStreams: "streams", ShedBodies: "bodies", ShedMemory: "memory",
+	ShedConnections: "connections", ShedRequests: "requests", ShedBodies: "bodies",
 	ShedPlugins: "plugins", ShedUpstream: "upstream", ShedDraining: "draining",
 }
