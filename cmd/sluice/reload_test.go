@@ -183,8 +183,8 @@ func record(p *process, msg string) map[string]any {
 	return r
 }
 
-// forLog are what check adds for a person.
-var forLog = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n`)
+// forLog is what check adds for a person.
+var forLog = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^(Loading plugin|Plugin) .*\n`)
 
 // TestF81_F82_ABrokenConfiguration breaks a gateway's configuration in one way after the other. The gateway serves on,
 // says in the log what check says of the same files, byte for byte, and takes the repaired one.
