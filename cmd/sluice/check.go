@@ -23,7 +23,7 @@ func checkCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, w := range cfg.Warnings {
+			for _, w := range warnings(cfg) {
 				fmt.Fprintf(c.ErrOrStderr(), "%v (warning)\n", w)
 			}
 			if !onlyFile {

@@ -27,9 +27,17 @@ func (o *options) load(listen string) (*config.Config, error) {
 	return nil, unreadableError{err}
 }
 
-// errEmpty is a file that is being written, or was written by mistake. To serve it would be to answer everybody that there
-// is nothing.
-var errEmpty = errors.New("the configuration has neither providers nor models")
+// errEmpty is a file that is being written, or was written by mistake. To serve it is to answer everybody that there is
+// nothing.
+var errEmpty = errors.New("there are neither providers nor models")
+
+// warnings are of what is allowed and hardly meant.
+func warnings(cfg *config.Config) config.Errors {
+	if !cfg.Empty() {
+		return cfg.Warnings
+	}
+	return append(config.Errors{{File: cfg.Path, Text: errEmpty.Error()}}, cfg.Warnings...)
+}
 
 // proxy is what a gateway of the configuration is made of. out gets the progress, for a person; log may be nil.
 func (o *options) proxy(cfg *config.Config, out io.Writer, log *slog.Logger) proxy.Options {

@@ -155,7 +155,13 @@ type process struct {
 // start starts a process whose standard error is read line by line. It is killed if it outlives the test.
 func start(t *testing.T, dir string, vars []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary(t, true), args...), lines: make(chan string, 4096), end: make(chan error, 1)}
+	return launch(t, exec.Command(binary(t, true), args...), dir, vars)
+}
+
+// launch is start for a command that ends in a sluice.
+func launch(t *testing.T, cmd *exec.Cmd, dir string, vars []string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, lines: make(chan string, 4096), end: make(chan error, 1)}
 	p.cmd.Dir, p.cmd.Env = dir, environment(vars...)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {

@@ -63,10 +63,10 @@ func metric(t *testing.T, admin, name string) float64 {
 	return 0
 }
 
-// eventually asks until it is so.
+// eventually asks until it is so. On a busy machine a plugin that has to be compiled takes its time.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(proxytest.Patience); !so(); {
+	for deadline := time.Now().Add(3 * proxytest.Patience); !so(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not come to this: %s", what)
 		}

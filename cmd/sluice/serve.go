@@ -84,10 +84,9 @@ func (s *serving) run(stderr io.Writer) error {
 	// A log that nobody reads any more is no reason to stop serving.
 	signal.Ignore(syscall.SIGPIPE)
 	out := telemetry.NewWriter(stderr)
-	defer out.Close(logPatience)
 	level := new(slog.LevelVar)
 	log := newLogger(out, level, cfg.Server)
-	defer reportLost(out, log)
+	defer func() { endLog(out, stderr, level, cfg.Server) }()
 	logWarnings(log, cfg)
 	person := io.Writer(out)
 	if s.quiet {
@@ -137,15 +136,19 @@ func (s *serving) run(stderr io.Writer) error {
 }
 
 func logWarnings(log *slog.Logger, cfg *config.Config) {
-	for _, w := range cfg.Warnings {
+	for _, w := range warnings(cfg) {
 		log.Warn("configuration", "text", w.Error())
 	}
 }
 
-// reportLost says at the end how many lines of the log nobody will read.
-func reportLost(out *telemetry.Writer, log *slog.Logger) {
-	if n := out.Dropped(); n > 0 {
-		log.Warn("lines of the log were lost, its output was blocked or failed", "lines", n)
+// endLog writes what is left of the log, and how many lines of it nobody will read. An output that blocks costs some
+// seconds.
+func endLog(out *telemetry.Writer, stderr io.Writer, level *slog.LevelVar, server config.Server) {
+	written := out.Close(logPatience)
+	if n := out.Dropped(); n > 0 && written {
+		last := telemetry.NewWriter(stderr)
+		newLogger(last, level, server).Warn("lines of the log were lost, its output was blocked or failed", "lines", n)
+		last.Close(logPatience)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -234,21 +235,36 @@ func TestF88_SecondStartOnAUsedPort(t *testing.T) {
 	}
 }
 
-// TestF79_KilledAndStartedAgain ends a process without warning while it compiles, and while it serves.
+// TestF79_KilledAndStartedAgain ends a process without warning: when its cache is opened, amid writing compiled plugins
+// into it, and while it serves. Each time it starts again, and leaves nothing half done to the next one; also where the
+// machine went down with it, and the disk has lost the end of a file.
 func TestF79_KilledAndStartedAgain(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "cache")
-	args := []string{"serve", "--config", shippedPath(t), "--listen", "127.0.0.1:0", "--cache", fresh}
-	compiling := start(t, t.TempDir(), nil, args...)
-	awaitEntry(t, compiling, fresh)
-	compiling.signal(syscall.SIGKILL)
-	if exit := compiling.wait(); exit != -1 {
-		t.Errorf("exit %d", exit)
+	args := []string{"serve", "--config", configured(t, demoConfig("", testKey)), "--cache", fresh}
+	for _, moment := range []string{fresh, filepath.Join(fresh, "new-*"), filepath.Join(fresh, "new-*", "*")} {
+		p := start(t, t.TempDir(), nil, args...)
+		awaitPath(t, p, moment)
+		p.signal(syscall.SIGKILL)
+		if exit := p.wait(); exit != -1 {
+			t.Errorf("killed at %s: exit %d", moment, exit)
+		}
 	}
-	for range 2 {
+	for _, damage := range []func(string) error{nil, func(file string) error { return os.Truncate(file, 1000) }, nil} {
+		if damage != nil {
+			files, err := filepath.Glob(filepath.Join(fresh, "[0-9a-f]*", "*"))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("the cache has %d files, %v", len(files), err)
+			}
+			for _, file := range files {
+				if info, err := os.Stat(file); err != nil || info.Mode().IsRegular() && damage(file) != nil {
+					t.Fatal(file, err)
+				}
+			}
+		}
 		p := start(t, t.TempDir(), nil, args...)
 		base := p.ready()
-		if resp := do(t, "POST", base+"/v1/chat/completions", hello, "Authorization: Bearer sk-local", "Content-Type: application/json"); resp.StatusCode != 200 {
-			t.Errorf("%d %s", resp.StatusCode, readAll(t, resp))
+		if status, body, err := whole(t, newClient(t), base, testKey, hello); status != 200 {
+			t.Errorf("%d %v %s", status, err, body)
 		}
 		p.signal(syscall.SIGKILL)
 		p.wait()
@@ -257,21 +273,21 @@ func TestF79_KilledAndStartedAgain(t *testing.T) {
 
 const hello = `{"model":"demo","messages":[{"role":"user","content":"Hello"}]}`
 
-// awaitEntry waits until something is in a folder.
-func awaitEntry(t *testing.T, p *process, dir string) {
+// awaitPath waits until there is something that a pattern fits.
+func awaitPath(t *testing.T, p *process, pattern string) {
 	t.Helper()
-	deadline := time.Now().Add(proxytest.Patience)
-	for time.Now().Before(deadline) {
-		if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-			return
-		}
+	eventually(t, pattern+" is there", func() bool {
 		select {
 		case err := <-p.end:
 			t.Fatalf("it ended: %v", err)
 		default:
 		}
-	}
-	t.Fatalf("nothing comes into %s", dir)
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found) > 0
+	})
 }
 
 // heldStream starts a gateway with a provider that sends a word and then waits for proceed, and a stream that has had
@@ -360,7 +376,8 @@ func wantCut(t *testing.T, stream *bufio.Reader) {
 	}
 }
 
-// TestF85_ALogThatNobodyReads has the reader of the standard error stop, and go away: requests are served on.
+// TestF85_ALogThatNobodyReads has the reader of the standard error stop, and go away: requests are served on, and the
+// lines that are lost are counted. The standard output is not used.
 func TestF85_ALogThatNobodyReads(t *testing.T) {
 	for name, leave := range map[string]bool{"stops": false, "goes away": true} {
 		t.Run(name, func(t *testing.T) {
@@ -369,47 +386,93 @@ func TestF85_ALogThatNobodyReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			cmd := exec.Command(binary(t, true), "serve", "-q", "--config", shippedPath(t), "--listen", "127.0.0.1:0")
+			cmd := exec.Command(binary(t, true), "serve", "-q", "--config", configured(t, demoConfig("", testKey)))
 			cmd.Env, cmd.Stderr = environment(), w
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			w.Close()
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
 			defer cmd.Process.Kill()
-			line, err := bufio.NewReaderSize(r, 16).ReadString('\n')
-			if err != nil {
-				t.Fatal(err)
+			lines := bufio.NewReaderSize(r, 16)
+			line := func() string {
+				t.Helper()
+				s, err := lines.ReadString('\n')
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strings.TrimSpace(s)
 			}
-			_, address, _ := strings.Cut(line, "address=")
-			address, _, _ = strings.Cut(address, " ")
+			base, admin := "http://"+after(line(), "address"), "http://"+after(line(), "address")
 			if leave {
 				r.Close()
 			}
-			// The lines of a thousand requests with long names do not fit into a pipe.
-			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
-			defer client.CloseIdleConnections()
-			for range 1000 {
-				req, err := http.NewRequest("GET", "http://"+address+"/v1/models", nil)
-				if err != nil {
+			client := newClient(t)
+			fill(t, client, base, admin)
+			list(t, client, base)
+			if !leave {
+				// It is read again: what was kept comes, and at the end the sum of what was not.
+				for !strings.Contains(line(), "msg=request") {
+				}
+				rest := make(chan string, 1)
+				go func() {
+					text, _ := io.ReadAll(lines)
+					rest <- string(text)
+				}()
+				lost := metric(t, admin, "sluice_log_lines_dropped_total")
+				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
-				req.Header.Set("X-Request-Id", strings.Repeat("x", 128))
-				req.Header.Set("Authorization", "Bearer sk-local")
-				resp, err := client.Do(req)
-				if err != nil {
-					t.Fatal(err)
+				var said string
+				for l := range strings.Lines(<-rest) {
+					if strings.Contains(l, "lines of the log were lost") {
+						said = after(strings.TrimSpace(l), "lines")
+					}
 				}
-				if body := readAll(t, resp); resp.StatusCode != 200 {
-					t.Fatalf("%d %s", resp.StatusCode, body)
+				if n, err := strconv.ParseFloat(said, 64); err != nil || n < lost {
+					t.Errorf("it says that %q lines were lost, and it was %g before", said, lost)
 				}
-				resp.Body.Close()
-			}
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			} else if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			if exit := exitOf(t, cmd.Wait()); exit != 0 {
-				t.Errorf("exit %d", exit)
+			select {
+			case err := <-ended:
+				if exit := exitOf(t, err); exit != 0 {
+					t.Errorf("exit %d", exit)
+				}
+			case <-time.After(proxytest.Patience):
+				t.Error("it does not end")
 			}
 		})
+	}
+}
+
+// list asks for the models, with a name that makes for a long line in the log.
+func list(t *testing.T, client *http.Client, base string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", base+"/v1/models", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Request-Id", strings.Repeat("x", 128))
+	req.Header.Set("Authorization", "Bearer "+testKey)
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body := readAll(t, resp); resp.StatusCode != 200 {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+}
+
+// fill sends requests until the log has lost a line.
+func fill(t *testing.T, client *http.Client, base, admin string) {
+	t.Helper()
+	for metric(t, admin, "sluice_log_lines_dropped_total") == 0 {
+		for range 200 {
+			list(t, client, base)
+		}
 	}
 }

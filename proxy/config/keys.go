@@ -125,15 +125,12 @@ func (t *table) moment(name string) (time.Time, *node) {
 	return time.Time{}, nil
 }
 
-// useless warns of what is there and does nothing: a file without a model, and a key that fits none.
+// useless warns of keys that fit no model.
 func (l *loader) useless() {
 	c := l.cfg
-	if c.Empty() {
-		l.d.warnings = append(l.d.warnings, Error{File: l.d.file, Text: "there are neither providers nor models: every request will be refused"})
-		return
-	}
-	if slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.ListModels.Enabled }) {
-		return // what they list is not known here
+	listed := slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.ListModels.Enabled })
+	if listed || c.Empty() {
+		return // what is listed is not known here
 	}
 	known := make(map[Glob]bool) // there may be a hundred thousand keys, and few patterns
 	fits := func(g Glob) bool {

@@ -123,3 +123,55 @@ func TestBlockedOutputDropsLinesAndNeverBlocks(t *testing.T) {
 	close(g.open)
 	w.Close(10 * time.Second)
 }
+
+// narrow is an output that takes no more bytes than it has room for.
+type narrow struct {
+	wrote chan struct{} // receives after each Write
+
+	mu    sync.Mutex
+	room  int
+	taken bytes.Buffer
+}
+
+func (n *narrow) Write(p []byte) (m int, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if m = min(n.room, len(p)); m < len(p) {
+		err = errors.New("no space left on device")
+	}
+	n.taken.Write(p[:m])
+	n.room -= m
+	n.wrote <- struct{}{}
+	return m, err
+}
+
+// TestF84_AFailingOutputCostsLines: those that it does not take are counted, and the next one begins on a line of its own.
+func TestF84_AFailingOutputCostsLines(t *testing.T) {
+	out := &narrow{room: 6, wrote: make(chan struct{}, 16)}
+	w := telemetry.NewWriter(out)
+	write := func(lines string, room, writes int) {
+		t.Helper()
+		out.mu.Lock()
+		out.room = room
+		out.mu.Unlock()
+		if _, err := w.Write([]byte(lines)); err != nil {
+			t.Fatal(err)
+		}
+		for range writes {
+			<-out.wrote
+		}
+	}
+	write("one\ntwo\nthree\n", 6, 1)
+	write("four\n", 0, 2) // the end of the line that was torn does not fit either
+	write("five\n", 100, 2)
+	write("six\n", 100, 1)
+	if !w.Close(10 * time.Second) {
+		t.Fatal("it blocks")
+	}
+	if got := out.taken.String(); got != "one\ntw\nfive\nsix\n" {
+		t.Errorf("the output has %q", got)
+	}
+	if n := w.Dropped(); n != 3 {
+		t.Errorf("%d lines are counted, not two, three and four", n)
+	}
+}

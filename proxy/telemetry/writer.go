@@ -60,14 +60,17 @@ func (w *Writer) Write(p []byte) (int, error) {
 // Dropped is the number of lines that found no room, or that the output did not take.
 func (w *Writer) Dropped() int64 { return w.dropped.Load() }
 
-// Close writes what is pending and ends the goroutine. It waits for an output that blocks at most for patience.
-func (w *Writer) Close(patience time.Duration) {
+// Close writes what is pending and ends the goroutine. It waits for an output that blocks at most for patience, and tells
+// whether it blocked no longer.
+func (w *Writer) Close(patience time.Duration) bool {
 	w.once.Do(func() { close(w.stop) })
 	t := time.NewTimer(patience)
 	defer t.Stop()
 	select {
 	case <-w.done:
+		return true
 	case <-t.C:
+		return false
 	}
 }
 

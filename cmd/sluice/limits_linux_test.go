@@ -1,0 +1,207 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// Gateways to which the system gives less than they want.
+
+// startShell starts a process from a shell that first makes the world what the test needs: setup, of which $0 is the
+// folder dir. Its end is `exec "$@"` with a serve of the configuration.
+func startShell(t *testing.T, dir, setup, config string, attr *syscall.SysProcAttr, args ...string) *process {
+	t.Helper()
+	shell := append([]string{"-c", setup, dir, binary(t, true), "serve", "--quiet", "--config", configured(t, config)}, args...)
+	cmd := exec.Command("/bin/sh", shell...)
+	cmd.SysProcAttr = attr
+	return launch(t, cmd, dir, nil)
+}
+
+// TestF86_OutOfDescriptors holds more connections than a gateway has descriptors for. It neither ends nor spins: who is
+// connected is served, and the rest when there is room again.
+func TestF86_OutOfDescriptors(t *testing.T) {
+	p := startShell(t, t.TempDir(), `ulimit -n 64; exec "$@"`, demoConfig("max_conns = 10000", testKey), nil)
+	base := p.ready()
+	early := newClient(t)
+	if status, body, err := whole(t, early, base, testKey, hello); status != 200 {
+		t.Fatalf("%d %v %s", status, err, body)
+	}
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
+			c.Close()
+		}
+	}()
+	for range 100 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, c)
+	}
+	p.await(`msg="accept connections"`)
+	began, used := time.Now(), processorTime(t, p.cmd.Process.Pid)
+	for pause := ""; pause != "1s"; {
+		pause = after(p.await(`msg="accept connections"`), "pause")
+	}
+	if share := float64(processorTime(t, p.cmd.Process.Pid)-used) / float64(time.Since(began)); share > 0.5 {
+		t.Errorf("it uses %.0f %% of a core to wait", 100*share)
+	}
+	if status, body, err := whole(t, early, base, testKey, hello); status != 200 {
+		t.Errorf("who was there gets %d %v %s", status, err, body)
+	}
+	for _, c := range held {
+		c.Close()
+	}
+	if status, body, err := whole(t, newClient(t), base, testKey, hello); status != 200 {
+		t.Errorf("behind it: %d %v %s", status, err, body)
+	}
+	p.signal(syscall.SIGTERM)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+}
+
+// TestF84_NoRoomForTheLog: the output takes nothing.
+func TestF84_NoRoomForTheLog(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	cmd := exec.Command(binary(t, true), "serve", "--config", configured(t, demoConfig("", testKey)))
+	cmd.Env, cmd.Stderr = environment(), full
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer cmd.Process.Kill()
+	// It cannot say where it listens.
+	var base, admin string
+	eventually(t, "it listens", func() bool {
+		for _, address := range listening(t, cmd.Process.Pid) {
+			if status, _ := get(t, "http://"+address+"/healthz"); status == 200 {
+				admin = "http://" + address
+			} else {
+				base = "http://" + address
+			}
+		}
+		return base != "" && admin != ""
+	})
+	client := newClient(t)
+	for range 50 {
+		if status, body, err := whole(t, client, base, testKey, hello); status != 200 {
+			t.Fatalf("%d %v %s", status, err, body)
+		}
+	}
+	eventually(t, "the lines are counted", func() bool { return metric(t, admin, "sluice_log_lines_dropped_total") >= 50 })
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if exit := exitOf(t, err); exit != 0 {
+			t.Errorf("exit %d", exit)
+		}
+	case <-time.After(proxytest.Patience):
+		t.Error("it does not end")
+	}
+}
+
+// listening are the addresses that a process listens at.
+func listening(t *testing.T, pid int) (addresses []string) {
+	t.Helper()
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := map[string]bool{}
+	for _, fd := range open {
+		if to, err := os.Readlink(fd); err == nil {
+			mine[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
+		}
+	}
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		// Address and port in hexadecimal digits, then the peer's, then the state, of which 0A is listening.
+		f := strings.Fields(line)
+		if len(f) < 10 || f[3] != "0A" || !mine[f[9]] {
+			continue
+		}
+		_, hex, _ := strings.Cut(f[1], ":")
+		port, err := strconv.ParseUint(hex, 16, 16)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", port))
+	}
+	return addresses
+}
+
+// TestF84_AFullDisk has log and cache on a disk of 1 MiB. It serves on when that is full, and writes on when there is room.
+func TestF84_AFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	// A namespace of its own, in which it may mount.
+	attr := &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	if out, err := (&exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "mount -t tmpfs -o size=1m tmpfs " + dir}, SysProcAttr: attr}).CombinedOutput(); err != nil {
+		t.Logf("this machine gives no disk to fill (%v: %s): TestF84_NoRoomForTheLog is all that is shown of it", err, out)
+		return
+	}
+	p := startShell(t, dir, `mount -t tmpfs -o size=1m tmpfs "$0" && mkdir "$0/cache" && echo mounted >&2 && exec "$@" 2>>"$0/log"`,
+		demoConfig("", testKey), attr, "--cache", filepath.Join(dir, "cache"))
+	p.await("mounted")
+	inside := filepath.Join(fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid), dir, "log")
+	log := func() string {
+		text, err := os.ReadFile(inside)
+		if err != nil {
+			return ""
+		}
+		return string(text)
+	}
+	var base, admin string
+	eventually(t, "it listens", func() bool {
+		for line := range strings.Lines(log()) {
+			if strings.Contains(line, "msg=listening") {
+				base = "http://" + after(line, "address")
+			}
+			if strings.Contains(line, `msg="health`) {
+				admin = "http://" + after(strings.TrimSpace(line), "address")
+			}
+		}
+		return base != "" && admin != ""
+	})
+	client := newClient(t)
+	fill(t, client, base, admin)
+	if status, body, err := whole(t, client, base, testKey, hello); status != 200 {
+		t.Errorf("on a full disk: %d %v %s", status, err, body)
+	}
+	if err := os.Truncate(inside, 0); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it writes on", func() bool {
+		list(t, client, base)
+		return strings.Contains(log(), "msg=request")
+	})
+	p.signal(syscall.SIGTERM)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+}

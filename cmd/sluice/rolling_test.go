@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// balancer spreads requests over gateways, as an operator would have one: it asks each for its readiness, sends to those
+// that are ready, and tries another one only where no connection came about.
+type balancer struct {
+	transport *http.Transport
+	turn      atomic.Int64
+
+	mu    sync.Mutex
+	all   map[string]string // address for clients, by that of health
+	ready []string
+}
+
+// asksEvery is how often a balancer asks for readiness.
+const asksEvery = 20 * time.Millisecond
+
+func (b *balancer) join(clients, admin string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all[admin] = strings.TrimPrefix(clients, "http://")
+}
+
+func (b *balancer) leave(admin string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.all, admin)
+}
+
+// watch asks all gateways again and again.
+func (b *balancer) watch(stop <-chan struct{}) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(asksEvery)
+	defer tick.Stop()
+	for {
+		b.mu.Lock()
+		asked := make(map[string]string, len(b.all))
+		for admin, clients := range b.all {
+			asked[admin] = clients
+		}
+		b.mu.Unlock()
+		var ready []string
+		for admin, clients := range asked {
+			resp, err := client.Get(admin + "/readyz")
+			if err != nil {
+				continue
+			}
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				ready = append(ready, clients)
+			}
+		}
+		b.mu.Lock()
+		b.ready = ready
+		b.mu.Unlock()
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// count is how many gateways are ready.
+func (b *balancer) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.ready)
+}
+
+// RoundTrip sends a request to a gateway.
+func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	ready := b.ready
+	b.mu.Unlock()
+	first := int(b.turn.Add(1))
+	err = errors.New("no gateway is ready")
+	for i := range ready {
+		out := req.Clone(req.Context())
+		out.URL.Host = ready[(first+i)%len(ready)]
+		out.Body = io.NopCloser(bytes.NewReader(body))
+		var resp *http.Response
+		if resp, err = b.transport.RoundTrip(out); err == nil {
+			return resp, nil
+		}
+		if op, dialled := errors.AsType[*net.OpError](err); !dialled || op.Op != "dial" {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// TestF89_RollingRestart replaces three gateways behind a balancer, one after the other, while clients ask all the time: no
+// request fails.
+func TestF89_RollingRestart(t *testing.T) {
+	path := configured(t, demoConfig("drain_delay = \"1s\"", testKey))
+	type gateway struct {
+		*process
+		admin string
+	}
+	b := &balancer{transport: &http.Transport{MaxIdleConnsPerHost: 16}, all: map[string]string{}}
+	defer b.transport.CloseIdleConnections()
+	open := func() gateway {
+		p := start(t, t.TempDir(), nil, "serve", "--quiet", "--config", path)
+		clients, admin := p.both()
+		b.join(clients, admin)
+		return gateway{p, admin}
+	}
+	gateways := []gateway{open(), open(), open()}
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	running.Go(func() { b.watch(stop) })
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme = "http" },
+		Transport: b,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
+	})
+	defer front.Close()
+	eventually(t, "all are ready", func() bool { return b.count() == 3 })
+	client := newClient(t)
+	var answers, failures atomic.Int64
+	for range 8 {
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if status, body, err := whole(t, client, front.URL, testKey, hello); status != 200 || !strings.Contains(body, `"finish_reason":"stop"`) {
+					failures.Add(1)
+					t.Errorf("%d %v %s", status, err, body)
+				} else {
+					answers.Add(1)
+				}
+			}
+		})
+	}
+	for i, old := range gateways {
+		gateways[i] = open()
+		eventually(t, "the new one is ready", func() bool { return b.count() == 4 })
+		seen := answers.Load()
+		old.signal(syscall.SIGTERM)
+		if exit := old.wait(); exit != 0 {
+			t.Errorf("exit %d", exit)
+		}
+		b.leave(old.admin)
+		eventually(t, "requests go on", func() bool { return answers.Load() > seen+100 })
+	}
+	close(stop)
+	running.Wait()
+	t.Logf("%d answers, %d failures", answers.Load(), failures.Load())
+	for _, g := range gateways {
+		g.signal(syscall.SIGTERM)
+		if exit := g.wait(); exit != 0 {
+			t.Errorf("exit %d", exit)
+		}
+	}
+}
