@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"net/url"
@@ -16,11 +15,11 @@ const redacted = "[redacted]"
 // Redactor replaces the values of secrets in foreign text: those that it was made with, and those that the Clients that
 // share it obtain while they run. The zero value replaces nothing. It is safe for concurrent use and must not be copied.
 type Redactor struct {
-	fixed [][]byte
+	fixed []patterns
 
 	mu     sync.Mutex
-	learnt map[any][2][][]byte      // by owner: the forms of what it has, and of what it had before
-	forms  atomic.Pointer[[][]byte] // all of them
+	learnt map[any][2][][]byte        // by owner: the forms of what it has, and of what it had before
+	all    atomic.Pointer[[]patterns] // of fixed and learnt
 }
 
 // minSecret is the shortest secret that is looked for: shorter ones would turn ordinary text into holes.
@@ -29,16 +28,20 @@ const minSecret = 6
 // NewRedactor finds the secrets as they are, and as they look base64-encoded on their own, in hexadecimal, escaped for a
 // URL and inside a JSON string.
 func NewRedactor(secrets ...string) *Redactor {
-	r := &Redactor{fixed: formsOf(secrets)}
-	r.forms.Store(&r.fixed)
+	r := &Redactor{fixed: patternsOf(formsOf(secrets))}
+	r.all.Store(&r.fixed)
 	return r
 }
 
 // Redactor finds the secrets that the credential is configured with.
 func (c Credential) Redactor() *Redactor { return NewRedactor(c.secrets()...) }
 
+// inString escapes for a JSON string, as those do who escape slashes, and as those who do not.
+var inString, inStringSlash = strings.NewReplacer(`\`, `\\`, `"`, `\"`), strings.NewReplacer(`\`, `\\`, `"`, `\"`, `/`, `\/`)
+
 func formsOf(secrets []string) [][]byte {
 	var forms [][]byte
+	there := make(map[string]bool)
 	for _, s := range secrets {
 		if len(s) < minSecret {
 			continue
@@ -46,9 +49,10 @@ func formsOf(secrets []string) [][]byte {
 		for _, f := range []string{
 			s, url.QueryEscape(s), url.PathEscape(s), hex.EncodeToString([]byte(s)),
 			base64.RawStdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
-			strings.NewReplacer(`\`, `\\`, `"`, `\"`, `/`, `\/`).Replace(s), strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s),
+			inStringSlash.Replace(s), inString.Replace(s),
 		} {
-			if !slices.ContainsFunc(forms, func(g []byte) bool { return string(g) == f }) {
+			if !there[f] {
+				there[f] = true
 				forms = append(forms, []byte(f))
 			}
 		}
@@ -85,12 +89,13 @@ func (r *Redactor) forget(owner any) {
 
 // publish puts all forms together, the longest first: a form may be a part of another. r.mu is held.
 func (r *Redactor) publish() {
-	all := slices.Clone(r.fixed)
+	var learnt [][]byte
 	for _, generations := range r.learnt {
-		all = append(append(all, generations[0]...), generations[1]...)
+		learnt = append(append(learnt, generations[0]...), generations[1]...)
 	}
-	slices.SortStableFunc(all, func(a, b []byte) int { return len(b) - len(a) })
-	r.forms.Store(&all)
+	all := append(slices.Clone(r.fixed), patternsOf(learnt)...)
+	slices.SortStableFunc(all, func(a, b patterns) int { return b.length - a.length })
+	r.all.Store(&all)
 }
 
 // Redact returns p without the secrets. It is p itself where none is in it, and a new slice otherwise.
@@ -98,14 +103,12 @@ func (r *Redactor) Redact(p []byte) []byte {
 	if r == nil {
 		return p
 	}
-	forms := r.forms.Load()
-	if forms == nil {
+	all := r.all.Load()
+	if all == nil {
 		return p
 	}
-	for _, f := range *forms {
-		if bytes.Contains(p, f) {
-			p = bytes.ReplaceAll(p, f, []byte(redacted))
-		}
+	for i := range *all {
+		p = (*all)[i].replace(p)
 	}
 	return p
 }
