@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// markup is a page that is being written. The package html/template would make the binary a megabyte larger: it keeps
+// markup is a page that is being written. The package html/template would make the binary 6 MB larger: it keeps
 // every method of every type.
 type markup struct{ b []byte }
 

@@ -108,7 +108,7 @@ func (m *markup) tiles(s *Status, f figures) {
 
 	m.put(`<div class="card tile"><span class="top"><span>Streams</span><span>up to $</span></span><b>$ <small>open</small></b>`, digits(peak(f.streams)), number(r.Streams))
 	m.curve("Streams that are open", f.streams)
-	m.put(`<span class="soft">$ requests in flight, $ of $ connections</span></div>`, number(r.InFlight), number(int64(s.Clients.Open)), number(int64(s.Clients.Max)))
+	m.put(`<span class="soft">$ in flight, $ of $ connections</span></div>`, number(r.InFlight), number(int64(s.Clients.Open)), number(int64(s.Clients.Max)))
 
 	m.put(`<div class="card tile"><span class="top"><span>Memory</span><span>up to $</span></span><b>$`, size(int64(peak(f.memory))), size(s.Process.Memory))
 	if s.Process.Limit > 0 {
@@ -137,7 +137,7 @@ func (m *markup) providers(s *Status) {
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		if p.Off != "" {
-			m.put(`<tr class="off"><th>$</th><td colspan="7">off: $</td></tr>`, p.Name, p.Off)
+			m.put(`<tr class="off"><th>$</th><td colspan="7" class="wide">off: $</td></tr>`, p.Name, p.Off)
 			continue
 		}
 		rows := max(len(p.Targets), 1)
@@ -156,7 +156,7 @@ func (m *markup) providers(s *Status) {
 			m.mark(t.Healthy)
 			m.put(`$`, t.Model)
 			if !t.Healthy {
-				m.put(` <span class="bad">$</span>`, t.Breaker)
+				m.put(` <span class="bad">breaker $</span>`, t.Breaker)
 			}
 			m.put(`</td><td>`)
 			if t.Latency > 0 {
@@ -200,7 +200,7 @@ func (m *markup) models(s *Status) {
 	for i := range s.Models {
 		model := &s.Models[i]
 		if model.Off != "" {
-			m.put(`<tr class="off"><th>$</th><td>off: $</td></tr>`, model.ID, model.Off)
+			m.put(`<tr class="off"><th>$</th><td class="wide">off: $</td></tr>`, model.ID, model.Off)
 			continue
 		}
 		m.put(`<tr><th>$</th><td class="wide">`, model.ID)
