@@ -41,6 +41,7 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	}
 	s.settings.Store(&cfg.Server)
 	s.name(g)
+	old.plugins.Retire()
 	old.release()
 	s.board.Keep(func(provider, model string) bool { return g.sendsTo(provider) })
 	s.tell(cfg.Since(old.config), g.number, time.Since(began))

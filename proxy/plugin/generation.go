@@ -1,6 +1,9 @@
 package plugin
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // Generation is a set of plugins that were loaded together. It is reference counted: the plugins stay usable, and can
 // make new instances, until the last reference is released; then their instances and compiled modules are closed.
@@ -47,3 +50,12 @@ func (g *Generation) Release() {
 
 // Plugin returns a plugin by the name it was loaded by, nil if there is none.
 func (g *Generation) Plugin(name string) *Plugin { return g.plugins[name] }
+
+// Retire closes the instances that nobody uses at the moment. It is for a generation that has been replaced: most of what
+// it is still asked for are streams that need a plugin now and then, or not at all, and an instance takes megabytes.
+func (g *Generation) Retire() {
+	for _, p := range g.plugins {
+		p.pool.sweep(math.MaxInt64)
+	}
+	g.host.free()
+}

@@ -49,6 +49,27 @@ func TestGenerationLivesAsLongAsItsLastReference(t *testing.T) {
 	}
 }
 
+// TestRetireGivesIdleInstancesBack, and what is asked of the generation afterwards gets others.
+func TestRetireGivesIdleInstancesBack(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: keeper().Bytes()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Release()
+	bound := bind(t, g.Plugin("a"), plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	echo(t, bound, a, "before")
+	if s := g.Plugin("a").Stats(); s.Idle == 0 {
+		t.Fatal("no instance is idle")
+	}
+	g.Retire()
+	if s := g.Plugin("a").Stats(); s.Instances != 0 || s.Idle != 0 {
+		t.Errorf("%d instances are left, %d of them idle", s.Instances, s.Idle)
+	}
+	echo(t, bound, a, "after")
+}
+
 func TestF99_StreamsFinishOnTheirGeneration(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	old, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}})
