@@ -100,6 +100,7 @@ var tables = []struct{ heading, prefix, open, valid string }{
 	{"[server]", "tls.", "[server.tls]\n", "[server]\n"},
 	{"[admin]", "", "[admin]\n", "[admin]\n"},
 	{"[[keys]]", "", "[[keys]]\n", "[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\n"},
+	{"[[keys]]", "limits.", "[[keys]]\n[keys.limits]\n", "[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\n[keys.limits]\n"},
 	{"[plugins.NAME]", "", "[plugins.mine]\n", "[plugins.mine]\nfile = \"m.wasm\"\nsha256 = \"" + digest + "\"\n"},
 	{"[providers.NAME]", "", "[providers.p]\n", provider},
 	{"[providers.NAME]", "auth.", "[providers.p.auth]\n", provider + "[providers.p.auth]\nsecret = \"s\"\n"},

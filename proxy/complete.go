@@ -44,6 +44,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 		e = x.answer(context.Background(), targets)
 	}
 	x.describeRoute(&ctx.Response.Header)
+	x.describeLimits(&ctx.Response.Header)
 	if e != nil {
 		if x.departed {
 			// Nobody reads it, and fasthttp would keep the connection for another request.
@@ -78,6 +79,7 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]route.Target, *chat.Error
 	if e != nil {
 		return nil, e
 	}
+	x.key = key
 	if e := checkContent(&ctx.Request.Header); e != nil {
 		return nil, e
 	}
@@ -107,7 +109,7 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]route.Target, *chat.Error
 	if len(targets) == 0 {
 		return nil, noModel(x.request.Model)
 	}
-	return targets, nil
+	return targets, x.admit()
 }
 
 // checkContent refuses what is not a JSON document as it stands. A missing content type is taken for JSON: whether it
@@ -159,7 +161,7 @@ func (x *exchange) resetAttempt() {
 	x.machine.Reset(chat.MachineOptions{
 		Stream: x.stream, IncludeUsage: x.request.IncludeUsage,
 		ID: "chatcmpl-" + randomName(), Model: x.target.Model, Created: x.record.Began.Unix(),
-		Choices: x.request.N, PromptEstimate: int64(x.request.TextBytes+3) / 4, Aliases: a.Alias,
+		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: a.Alias,
 	})
 }
 

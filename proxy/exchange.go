@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/access"
 	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
@@ -32,6 +33,9 @@ type exchange struct {
 	http11  bool
 	stream  bool
 	random  uint64
+
+	key       *access.Key // nil until the client is known
+	admission access.Admission
 
 	// Of the attempt that is under way or has answered.
 	target   *route.Target
@@ -196,6 +200,7 @@ func (x *exchange) finish() {
 	if x.pump.x != nil {
 		x.server.metrics.StreamEnded()
 	}
+	x.admission.Settle(x.spent(), x.server.now())
 	x.server.account.Request(r)
 	x.machine.Reset(chat.MachineOptions{})
 	x.server.machines.Put(x.machine)

@@ -206,7 +206,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 		}
 	}
 	if cfg.Server.Auth == config.AuthKeys {
-		g.keys = access.New(cfg.Keys)
+		g.keys = access.New(cfg.Keys, &s.ledger)
 	}
 	options := catalog.Options{Fetched: func(provider string, models int, err error) {
 		if err != nil {

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strconv"
@@ -74,13 +76,47 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry
 	if g.keys == nil {
 		return access.Anyone(), nil
 	}
-	key, e := g.keys.Check(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), s.now())
-	if e != nil {
-		s.countRefusal(e)
-		return nil, e
+	now := s.now()
+	key, e := g.keys.Check(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), now)
+	if e == nil {
+		r.Key = key.Name()
+		return key, nil
 	}
-	r.Key = key.Name()
-	return key, nil
+	s.countRefusal(e)
+	switch perMinute := s.settings.Load().MaxWrongKeys; {
+	case e.Code == "missing_api_key" && misplacedKey(ctx):
+		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
+	case e.Code == "invalid_api_key" && perMinute > 0:
+		refused, tooMany := s.guesses.Wrong(peer(ctx), perMinute, now)
+		if tooMany == nil {
+			break
+		}
+		// A line for each would be a way to fill the log.
+		r.Unlogged = true
+		if isPowerOfTen(refused) {
+			s.log.Warn("wrong keys", "remote", r.Remote, "refused", refused)
+		}
+		return nil, tooMany
+	}
+	return nil, e
+}
+
+// misplacedKey tells whether there is a key where other APIs have theirs.
+func misplacedKey(ctx *fasthttp.RequestCtx) bool {
+	for _, name := range []string{"x-api-key", "api-key", "x-goog-api-key"} {
+		if len(ctx.Request.Header.Peek(name)) > 0 {
+			return true
+		}
+	}
+	query := ctx.QueryArgs()
+	return query.Has("api_key") || query.Has("api-key") || query.Has("key")
+}
+
+// isPowerOfTen tells whether n is 1, 10, 100, ….
+func isPowerOfTen(n int64) bool {
+	for ; n >= 10 && n%10 == 0; n /= 10 {
+	}
+	return n == 1
 }
 
 // read serves a GET or a HEAD: answer is called with the generation and the client's key.
@@ -158,7 +194,35 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *chat.E
 	if e.CloseClient {
 		ctx.SetConnectionClose()
 	}
-	ctx.Response.SetBodyRaw(chat.AppendErrorBody(nil, e))
+	ctx.Response.SetBodyRaw(chat.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
+}
+
+// withoutKey is an error that does not repeat the request's key, wherever in the request it stands as well: programs log
+// the errors that they get.
+func withoutKey(h *fasthttp.RequestHeader, e *chat.Error) *chat.Error {
+	key := presented(h)
+	if key == "" || !strings.Contains(e.Message, key) && !strings.Contains(e.Param, key) {
+		return e
+	}
+	hidden := *e
+	hidden.Message = strings.ReplaceAll(e.Message, key, redacted)
+	hidden.Param = strings.ReplaceAll(e.Param, key, redacted)
+	return &hidden
+}
+
+const (
+	redacted = "[redacted]"
+	// minCredential is how long the shortest text is that may be a key: a shorter one is a word like any other.
+	minCredential = 6
+)
+
+// presented is the last word of a request's Authorization, "" where that is too short to be a key.
+func presented(h *fasthttp.RequestHeader) string {
+	words := bytes.Fields(h.Peek(fasthttp.HeaderAuthorization))
+	if len(words) == 0 || len(words[len(words)-1]) < minCredential {
+		return ""
+	}
+	return string(words[len(words)-1])
 }
 
 // unreadable answers what is not an HTTP request. fasthttp closes the connection behind it.
@@ -220,10 +284,16 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 
 // requestID is the client's own id where it is usable, else a new one.
 func requestID(h *fasthttp.RequestHeader) string {
-	if ids := h.PeekAll("x-request-id"); len(ids) == 1 && len(ids[0]) > 0 && len(ids[0]) <= maxRequestID && printable(ids[0]) {
-		return string(ids[0])
+	ids := h.PeekAll("x-request-id")
+	if len(ids) != 1 || len(ids[0]) == 0 || len(ids[0]) > maxRequestID || !printable(ids[0]) {
+		return newRequestID()
 	}
-	return newRequestID()
+	id := string(ids[0])
+	if key := presented(h); key != "" && strings.Contains(id, key) {
+		// It would stand in the log.
+		return newRequestID()
+	}
+	return id
 }
 
 func newRequestID() string { return "req_" + randomName() }
@@ -245,6 +315,13 @@ func remote(ctx *fasthttp.RequestCtx) string {
 		return ctx.RemoteAddr().String()
 	}
 	return host
+}
+
+// peer is the address at the other end of the connection. It may be that of a proxy: there is no header that the gateway
+// believes about it.
+func peer(ctx *fasthttp.RequestCtx) netip.Addr {
+	at, _ := netip.ParseAddrPort(ctx.RemoteAddr().String())
+	return at.Addr()
 }
 
 // method keeps what a client invents out of the log.

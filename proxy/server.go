@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/access"
 	"github.com/sluice-gateway/sluice/proxy/admin"
 	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/chat"
@@ -77,6 +78,9 @@ type Server struct {
 	version    string
 	begun      time.Time
 	logDropped func() int64
+
+	ledger  access.Ledger
+	guesses access.Guesses
 
 	health health
 	admin  *admin.Server

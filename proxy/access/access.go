@@ -1,12 +1,14 @@
 // Package access tells which client key a request carries and what that key may use.
 //
-// It owns the reading of the Authorization header, the look-up and the allow-list of models. It does not own limits or
-// the writing of an answer, and the configuration alone says which keys there are: none is made at run time.
+// It owns the reading of the Authorization header, the look-up, the allow-list of models, what keys have used of their
+// limits, and how many wrong keys came from where. It does not own the writing of an answer or the counting of tokens, and
+// the configuration alone says which keys there are: none is made at run time. All that it remembers is in memory.
 //
 // A presented key is hashed before anything else is done with it, and only the digest is looked up, so that neither the
 // look-up's time nor a log nor an error can give a part of it away.
 //
-// Concurrency: Keys and Key do not change once they are made and may be used from any goroutine.
+// Concurrency: Keys and Key do not change once they are made; these, Ledger and Guesses may be used from any goroutine. An
+// Admission belongs to its request.
 package access
 
 import (
@@ -37,15 +39,22 @@ type Key struct {
 	notBefore time.Time
 	expires   time.Time
 	disabled  bool
+	limits    config.KeyLimits
+	account   *account // nil: there are no limits
 }
 
-// New makes the set of the configured keys.
-func New(keys []config.Key) *Keys {
+// New makes the set of the configured keys. What those with limits have used is in the ledger.
+func New(keys []config.Key, ledger *Ledger) *Keys {
 	k := &Keys{byDigest: make(map[config.Digest]*Key, len(keys)), nobody: &Key{disabled: true}}
 	all := make([]Key, len(keys))
 	for i := range keys {
 		c := &keys[i]
-		all[i] = Key{c.Name, c.Digest, c.Models, c.NotBefore, c.Expires, c.Disabled}
+		all[i] = Key{
+			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled, limits: c.Limits,
+		}
+		if c.Limits != (config.KeyLimits{}) {
+			all[i].account = ledger.account(c.Name)
+		}
 		k.byDigest[c.Digest] = &all[i]
 	}
 	return k

@@ -30,7 +30,7 @@ func keys() *access.Keys {
 	early.NotBefore = now.Add(time.Nanosecond)
 	window := key("window", "sk-window", "*")
 	window.NotBefore, window.Expires = now, now.Add(time.Nanosecond)
-	return access.New([]config.Key{key("good", "sk-good", "demo", "gpt-*", "a/*/b"), disabled, expired, early, window})
+	return access.New([]config.Key{key("good", "sk-good", "demo", "gpt-*", "a/*/b"), disabled, expired, early, window}, nil)
 }
 
 func check(k *access.Keys, headers ...string) (*access.Key, *chat.Error) {
@@ -141,7 +141,7 @@ func TestFaults133_LogNamesTheRefusedKey(t *testing.T) {
 }
 
 func TestEveryoneIsRefusedWhereThereAreNoKeys(t *testing.T) {
-	none := access.New(nil)
+	none := access.New(nil, nil)
 	for _, h := range []string{"Bearer x", "Bearer", ""} {
 		if k, e := check(none, h); e == nil {
 			t.Errorf("%q is %v", h, k)
@@ -161,7 +161,7 @@ func TestV4_KeyUsesItsModelsOnly(t *testing.T) {
 			t.Errorf("%q is allowed: %t, want %t", model, got, want)
 		}
 	}
-	if access.New([]config.Key{key("none", "x")}) == nil || new(access.Key).Allows("demo") {
+	if access.New([]config.Key{key("none", "x")}, nil) == nil || new(access.Key).Allows("demo") {
 		t.Error("a key without models may use one")
 	}
 	if a := access.Anyone(); !a.Allows("anything") || a.Name() != "" {
@@ -186,7 +186,7 @@ func TestNewSecretIsAKeyOfItsDigest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k, e := check(access.New(c.Keys), "Bearer "+secret); e != nil || k.Name() != "new" {
+		if k, e := check(access.New(c.Keys, nil), "Bearer "+secret); e != nil || k.Name() != "new" {
 			t.Fatalf("the key is refused: %v", e)
 		}
 	}
@@ -198,7 +198,7 @@ func many(n int) (*access.Keys, [][]byte) {
 	for i := range all {
 		all[i] = key(fmt.Sprint("client-", i), fmt.Sprint("sk-", i), "gpt-*")
 	}
-	return access.New(all), [][]byte{fmt.Appendf(nil, "Bearer sk-%d", n/2)}
+	return access.New(all, nil), [][]byte{fmt.Appendf(nil, "Bearer sk-%d", n/2)}
 }
 
 func TestFaults14_ManyKeys(t *testing.T) {

@@ -52,6 +52,7 @@ type Server struct {
 	TLS             *TLS   // nil: plain HTTP
 	MaxBody         int64  // bytes of a request's body
 	MaxConns        int
+	MaxWrongKeys    int64         // a minute from one address; 0: any number
 	MaxRequests     int           // chat completions in flight; 0: what fits into the machine
 	MaxBodyMemory   int64         // bytes of large bodies that are held; 0: what fits into the machine
 	MaxQueue        int           // requests that wait for one plugin
@@ -81,7 +82,15 @@ type Key struct {
 	NotBefore time.Time
 	Expires   time.Time // the first moment at which it is no longer good; zero: never
 	Disabled  bool
+	Limits    KeyLimits
 	Pos       Position
+}
+
+// KeyLimits are what a key may use; 0 is no limit.
+type KeyLimits struct {
+	RequestsPerMinute int64
+	TokensPerMinute   int64
+	Concurrent        int64 // requests at a time
 }
 
 // Plugin is an entry of [plugins], or a bundled plugin with its defaults.

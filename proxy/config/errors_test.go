@@ -63,6 +63,13 @@ func TestErrorsHavePositionKeyAndReason(t *testing.T) {
 			"2:13: server.max_conns: must be from 1 to 1048576",
 			"3:12: server.max_body: must be from 1024 to 1073741824 bytes",
 		}},
+		{"limits of a key", "[[keys]]\nname = \"k\"\nsecret = \"s\"\nlimits = { requests_per_minute = 0, tokens_per_minute = 1000000001, concurrent = \"4\", per_day = 1 }\n[server]\nmax_wrong_keys = -1\n", []string{
+			"4:34: keys[0].limits.requests_per_minute: must be from 1 to 1000000000",
+			"4:57: keys[0].limits.tokens_per_minute: must be from 1 to 1000000000",
+			"4:82: keys[0].limits.concurrent: must be an integer, not a string",
+			"4:87: keys[0].limits.per_day: unknown member",
+			"6:18: server.max_wrong_keys: must be from 0 to 1000000000",
+		}},
 		{"a breaker", "[providers.p]\nplugin = \"demo\"\nretry_budget = 1.5\nbreaker = { failures = 0, share = \"a\", window = \"1ms\", pause = \"1m\", max_pause = \"1s\", ratio = 1 }\n", []string{
 			"3:16: providers.p.retry_budget: must be from 0 to 1",
 			"4:24: providers.p.breaker.failures: must be from 1 to 65536",

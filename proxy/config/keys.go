@@ -13,6 +13,7 @@ import (
 const (
 	maxID     = 256 // bytes of a model's id
 	maxSecret = 4096
+	maxLimit  = 1e9 // of a key, a minute
 )
 
 func (l *loader) keys(tables []table) {
@@ -50,6 +51,13 @@ func (l *loader) keys(tables []table) {
 			t.fail(at, "expires", "must be later than not_before")
 		}
 		k.Disabled = t.bool("disabled", false)
+		limits := t.table("limits")
+		k.Limits = KeyLimits{
+			RequestsPerMinute: limits.integer("requests_per_minute", 0, 1, maxLimit),
+			TokensPerMinute:   limits.integer("tokens_per_minute", 0, 1, maxLimit),
+			Concurrent:        limits.integer("concurrent", 0, 1, maxLimit),
+		}
+		limits.finish()
 		t.finish()
 		l.cfg.Keys = append(l.cfg.Keys, k)
 	}

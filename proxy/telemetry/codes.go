@@ -9,7 +9,7 @@ var codes = setOf(
 	"empty_string", "expectation_failed", "http_version", "http_version_not_supported", "integer_above_max_value",
 	"integer_below_min_value", "invalid_api_key", "invalid_type", "invalid_value", "method_not_allowed",
 	"missing_api_key", "missing_required_parameter", "model_not_found", "object_above_max_properties",
-	"request_header_too_large", "request_timeout", "request_too_large", "string_above_max_length", "unknown_parameter",
+	"request_header_too_large", "request_timeout", "request_too_large", "string_above_max_length", "too_many_wrong_keys", "unknown_parameter",
 	"unknown_url", "unsupported", "unsupported_media_type", "unsupported_parameter", "uri_too_long",
 	// Of providers and plugins.
 	"conflict", "insufficient_quota", "model_not_ready", "overloaded", "plugin_crashed", "plugin_protocol", "plugin_timeout",

@@ -42,6 +42,8 @@ type Record struct {
 
 	Cause error // for the log only
 
+	Unlogged bool // there is no line: it is one of many that the log has said something about
+
 	counted bool // among the requests in flight
 }
 
@@ -61,6 +63,9 @@ func (l *Log) Request(r *Record) {
 	took := now().Sub(r.Began)
 	if l.Metrics != nil {
 		l.Metrics.request(r, took)
+	}
+	if r.Unlogged {
+		return
 	}
 	level := slog.LevelInfo
 	switch {

@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/chat"
+)
+
+// What an answer is taken for, in tokens, until it is there: what its request says, up to a maximum, as most of those that
+// allow for a long answer get a short one.
+const (
+	assumedAnswer = 1024
+	maxAssumed    = 4096
+)
+
+// admit lets the request in under its key's limits. What it uses of them settles finish.
+func (x *exchange) admit() (e *chat.Error) {
+	r := x.request
+	answer := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedAnswer), maxAssumed)
+	x.admission, e = x.key.Admit(promptEstimate(r), int64(r.N)*answer, x.server.now())
+	return e
+}
+
+// spent is how many tokens the request has used, as far as anybody knows. What a provider has begun to work on counts for
+// its prompt at least, also where the client did not wait for the answer.
+func (x *exchange) spent() int64 {
+	if x.machine.Started() || x.machine.Complete() || x.departed && x.record.Attempts > 0 {
+		return x.machine.Usage().Total
+	}
+	return 0
+}
+
+// promptEstimate is how many tokens a request's prompt is taken for.
+func promptEstimate(r *chat.Request) int64 { return int64(r.TextBytes+3) / 4 }
+
+// describeLimits says in the answer's head what the key has left of its limits.
+func (x *exchange) describeLimits(h *fasthttp.ResponseHeader) {
+	if x.key == nil {
+		return
+	}
+	s, limited := x.key.Standing(x.server.now())
+	if !limited {
+		return
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	if l := s.Limits.RequestsPerMinute; l > 0 {
+		h.Set("x-ratelimit-limit-requests", number(l))
+		h.Set("x-ratelimit-remaining-requests", number(s.Requests))
+		h.Set("x-ratelimit-reset-requests", span(s.RequestsReset))
+	}
+	if l := s.Limits.TokensPerMinute; l > 0 {
+		h.Set("x-ratelimit-limit-tokens", number(l))
+		h.Set("x-ratelimit-remaining-tokens", number(s.Tokens))
+		h.Set("x-ratelimit-reset-tokens", span(s.TokensReset))
+	}
+}
+
+// span is a duration as the convention writes it: 6m0s, 1.5s, 20ms, and 0s for none.
+func span(d time.Duration) string { return d.Round(time.Millisecond).String() }
