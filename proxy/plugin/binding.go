@@ -94,7 +94,7 @@ func (b *Binding) redact(p []byte) []byte {
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
 	a.reader.reset(dialect.Options{})
-	return b.call(ctx, invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{aKey, a.Tenant})
+	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{aKey, a.Tenant})
 }
 
 // Response gives the provider a whole answer: an error, or an answer whose body is one JSON document.
@@ -103,7 +103,7 @@ func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []b
 		body = b.redact(body)
 	}
 	inv := invocation{export: exportResponse, number: int32(status), first: body, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
-	return b.call(ctx, inv, tenant{aKey, a.Tenant})
+	return b.call(ctx, &inv, tenant{aKey, a.Tenant})
 }
 
 // Event gives the provider one event of a streamed answer.
@@ -112,7 +112,7 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 		data = b.redact(data)
 	}
 	inv := invocation{export: exportEvent, number: int32(kind), first: name, second: data, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
-	return b.call(ctx, inv, tenant{aKey, a.Tenant})
+	return b.call(ctx, &inv, tenant{aKey, a.Tenant})
 }
 
 // End tells the provider that the body of a streamed answer has ended cleanly. Whether the answer is complete with that
@@ -121,7 +121,7 @@ func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil
 	}
-	return b.call(ctx, invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{aKey, a.Tenant})
+	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{aKey, a.Tenant})
 }
 
 // List asks the provider for the request for a page of its model list; an empty cursor is the first page. A provider
@@ -131,7 +131,7 @@ func (b *Binding) List(ctx context.Context, cursor []byte) (OutRequest, error) {
 		return OutRequest{}, nil
 	}
 	var r result
-	err := b.call(ctx, invocation{export: exportList, first: cursor, result: &r}, tenant{})
+	err := b.call(ctx, &invocation{export: exportList, first: cursor, result: &r}, tenant{})
 	return r.out, err
 }
 
@@ -141,7 +141,7 @@ func (b *Binding) Models(ctx context.Context, status int, header func(name []byt
 		body = b.redact(body)
 	}
 	var r result
-	err := b.call(ctx, invocation{export: exportModels, number: int32(status), first: body, header: header, result: &r}, tenant{})
+	err := b.call(ctx, &invocation{export: exportModels, number: int32(status), first: body, header: header, result: &r}, tenant{})
 	return r.page, err
 }
 
@@ -161,7 +161,7 @@ func (b *Binding) ChooseFor(ctx context.Context, key string, input []byte, n int
 
 func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (order []int, explain string, err error) {
 	var r result
-	err = b.call(ctx, invocation{export: exportChoose, first: input, candidates: n, result: &r, ticket: &r.ticket}, t)
+	err = b.call(ctx, &invocation{export: exportChoose, first: input, candidates: n, result: &r, ticket: &r.ticket}, t)
 	return r.order, r.explain, err
 }
 
@@ -172,7 +172,7 @@ func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (or
 // the same input gives the same answer, and nothing of the first try has taken effect. On an instance that was fresh
 // itself the second try would die of the same. So would every try of a call that ran out of fuel, nested too deep, said
 // too much or broke the contract, as far as the input is the reason; and an endless loop must not cost twice.
-func (b *Binding) call(ctx context.Context, inv invocation, t tenant) error {
+func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	p := b.plugin
 	inv.binding = b
 	if !p.exports[inv.export] {
@@ -201,44 +201,33 @@ func (b *Binding) call(ctx context.Context, inv invocation, t tenant) error {
 		p.counts.waits.Add(1)
 	}
 	for fresh := false; ; fresh = true {
-		if err == nil {
-			if err = p.prepare(ctx, in, b, t, fresh); err != nil {
-				p.pool.discard(in)
-			}
-		}
 		if err != nil {
-			failed, ok := errors.AsType[*CallError](err)
-			if ok {
-				p.failed(failed, &inv, t)
-			}
 			return b.unserved(inv.export, err)
 		}
 		again := !fresh && in.served > 0
-		failed, result := p.serve(in, &inv, t)
+		kept, failed, result := p.serve(ctx, in, inv, t, fresh)
 		used += in.spent
-		if failed == nil {
+		if kept {
 			p.giveBack(in)
 			if inv.ticket != nil {
 				p.breaker.passed(inv.ticket, t, inv.proof())
 			}
 			return result
 		}
+		if failed == nil {
+			p.pool.discard(in)
+			return b.unserved(inv.export, result)
+		}
+		p.counts.fail(failed.Kind)
 		if !again || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
-			p.failed(failed, &inv, t)
+			if inv.ticket != nil {
+				p.breaker.failed(inv.ticket, t)
+			}
 			p.replace(ctx, in, b)
 			return failed
 		}
-		p.counts.fail(failed.Kind)
 		p.counts.retries.Add(1)
 		in, err = p.pool.renew(ctx, in)
-	}
-}
-
-// failed counts a call that has ended its attempt.
-func (p *Plugin) failed(e *CallError, inv *invocation, t tenant) {
-	p.counts.fail(e.Kind)
-	if inv.ticket != nil {
-		p.breaker.failed(inv.ticket, t)
 	}
 }
 
@@ -248,16 +237,26 @@ func (inv *invocation) proof() bool {
 	return inv.export != exportRequest || inv.attempt.Answered || inv.attempt.Dialect == abi.DialectOpenAI
 }
 
-// serve makes a call on an instance that is ready. After a failure the instance must not serve again. A panic of the
-// gateway is that call's failure, and nobody else's.
-func (p *Plugin) serve(in *instance, inv *invocation, t tenant) (failed *CallError, result error) {
+// serve makes a call on an instance that the caller has acquired. The instance is kept where all went well, be the result
+// an error or not. Otherwise it must not serve again, and either the plugin has failed, or, with the result as the error,
+// the call could not be made. A panic of the gateway is the call's failure, and nobody else's.
+func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t tenant, fresh bool) (kept bool, failed *CallError, result error) {
 	defer func() {
 		if v := recover(); v != nil {
-			failed, result = p.panicked(inv.export, v, debug.Stack()), nil
+			kept, failed, result = false, p.panicked(inv.export, v, debug.Stack()), nil
 			failed.Binding = inv.binding.name
 		}
 	}()
-	return in.serve(*inv, t)
+	if err := in.ready(ctx, inv.binding, t, fresh); err != nil {
+		e, ok := errors.AsType[*CallError](err)
+		if !ok {
+			return false, nil, err
+		}
+		e.Binding = inv.binding.name
+		return false, e, nil
+	}
+	failed, result = in.serve(inv, t)
+	return failed == nil, failed, result
 }
 
 // unserved is the error of a call that was not made.

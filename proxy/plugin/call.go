@@ -113,8 +113,8 @@ const entryCost = 32
 // and the client's body, read or not, so that a body of the plugin's own can repeat the client's in another dialect; the
 // events of a plugin that answers itself are bounded by the same figure. Ranges copied natively do not count as output,
 // for they never pass through the guest: request_copy has a bound of its own.
-func (c *call) begin(inv invocation) {
-	c.invocation = inv
+func (c *call) begin(inv *invocation) {
+	c.invocation = *inv
 	c.phase = exports[inv.export].phase
 	c.err, c.failure, c.running = nil, nil, -1
 	c.refused, c.refusedHeader = nil, nil

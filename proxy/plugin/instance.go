@@ -45,7 +45,7 @@ func (in *instance) configure(ctx context.Context, b *Binding) error {
 	if int(b.index) < len(in.configured) && in.configured[b.index] {
 		return nil
 	}
-	err := in.run(invocation{export: exportConfigure, binding: b, first: b.settings})
+	err := in.run(&invocation{export: exportConfigure, binding: b, first: b.settings})
 	complaint := in.call.complaint
 	in.call.end()
 	if err != nil {
@@ -96,7 +96,7 @@ func (in *instance) forget(ctx context.Context, b *Binding) error {
 
 // serve makes one call on an instance that is ready, and commits what it said. An error that is not a *CallError is the call's own result: the
 // instance has done what it should. The caller gives the instance back, or discards it after a *CallError.
-func (in *instance) serve(inv invocation, t tenant) (failed *CallError, result error) {
+func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result error) {
 	defer in.call.end()
 	in.served++
 	in.last, in.untidy = t, true
@@ -111,7 +111,7 @@ func (in *instance) serve(inv invocation, t tenant) (failed *CallError, result e
 }
 
 // run makes one call, to the point where it has returned and nothing of it is committed.
-func (in *instance) run(inv invocation) *CallError {
+func (in *instance) run(inv *invocation) *CallError {
 	c := &in.call
 	c.begin(inv)
 	p := in.plugin

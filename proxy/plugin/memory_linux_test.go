@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin"
 	w "github.com/sluice-gateway/sluice/proxy/plugin/fuel/wasmtest"
@@ -49,7 +50,7 @@ func TestF91_MemoryHogsAreBoundedAndGone(t *testing.T) {
 		i32(limit>>16-16), w.MemoryGrow, w.Drop,
 		i32(1<<20), i32('x'), i32(limit-1<<20), w.MemoryFill,
 		i32(1), w.MemoryGrow, i32(-1), w.I32Eq, w.If(w.Void, w.Unreachable), i32(0))
-	h := newHost(t, plugin.Options{Instances: instances, WholeCalls: instances})
+	h := newHost(t, plugin.Options{Instances: instances, WholeCalls: instances, Wait: time.Minute})
 	p := load(t, h, plugin.Spec{Wasm: m.Bytes(), MemoryPages: limit >> 16})
 	bound := bind(t, p, plugin.BindingConfig{})
 	before, _ := resident(t)

@@ -198,3 +198,32 @@ func TestInitializeIsBounded(t *testing.T) {
 		t.Errorf("error %q", err)
 	}
 }
+
+// TestDepthIsBalanced calls a function that goes nearly as deep as it may again and again: each call gives back what it
+// took, so the host need not set the depth anew.
+func TestDepthIsBalanced(t *testing.T) {
+	m := &w.Module{}
+	m.ExportMemory(1, w.NoMax)
+	m.ExportFunc("down", w.Types(w.I32), w.Types(w.I32), nil,
+		w.LocalGet(0), w.I32Eqz, w.If(w.Void, w.I32Const(7), w.Return),
+		w.LocalGet(0), w.I32Const(1), w.I32Sub, w.Call(0))
+	i := instantiate(t, compile(t, newEngine(t, engine.Options{}), m.Bytes()))
+	f := function(t, i, "down")
+	deepest := uint64(0)
+	for depth := uint64(1 << 16); depth > 0; depth /= 2 {
+		if _, err := i.Call(f, 1<<30, depth); err == nil {
+			deepest = depth
+			break
+		}
+		i = instantiate(t, compile(t, newEngine(t, engine.Options{}), m.Bytes()))
+		f = function(t, i, "down")
+	}
+	if deepest < 1000 {
+		t.Fatalf("the deepest call is of %d frames", deepest)
+	}
+	for n := range 100 {
+		if got, err := i.Call(f, 1<<30, deepest); err != nil || got != 7 {
+			t.Fatalf("call %d: %d, %v", n, got, err)
+		}
+	}
+}

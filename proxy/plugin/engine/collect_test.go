@@ -83,14 +83,18 @@ func longestSince(before, after *metrics.Float64Histogram) time.Duration {
 // long a pause takes also depends on who else wants the cores, so the bound is for the best of a few loops.
 func TestCollectionDuringEndlessLoop(t *testing.T) {
 	const bound = 20 * time.Millisecond
-	best := time.Duration(1<<63 - 1)
+	best, collections := time.Duration(1<<63-1), 0
 	for range 5 {
 		s := collectDuringLoop(t)
 		if s.collections == 0 {
-			t.Fatal("no collection ended while the guest looped")
+			continue // the cores were somebody else's
 		}
+		collections += s.collections
 		t.Logf("%d collections during the loop, the longest took %v and the longest pause %v", s.collections, s.whole, s.pause)
 		best = min(best, s.pause)
+	}
+	if collections == 0 {
+		t.Fatal("no collection ended while the guest looped")
 	}
 	if best > bound {
 		t.Errorf("the longest pause was %v in the best of five loops, want at most %v", best, bound)

@@ -106,6 +106,7 @@ func (i *Instance) restore(img *Image) error {
 	for k, g := range i.globals {
 		g.Set(img.globals[k])
 	}
+	i.meter.restKnown = false
 	return nil
 }
 

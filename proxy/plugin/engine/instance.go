@@ -28,6 +28,7 @@ type Instance struct {
 	funcs map[string]*Func
 	stack []uint64
 
+	spent   int64 // fuel of the last call
 	running bool
 	dead    bool
 	closed  bool
@@ -179,6 +180,7 @@ func (i *Instance) Call(f *Func, fuel int64, args ...uint64) (uint64, error) {
 	i.begin(fuel)
 	err := f.function.CallWithStack(i.ctx, i.stack)
 	i.running = false
+	i.spent = i.meter.used()
 	if err != nil {
 		i.dead = true
 		return 0, newTrap(i, f.name, err)
@@ -246,11 +248,16 @@ func (i *Instance) Exhaust() {
 	}
 }
 
-// spent reports whether the running call has no fuel left.
-func (i *Instance) spent() bool { return i.meter.empty() }
+// exhausted reports whether the running call has no fuel left.
+func (i *Instance) exhausted() bool { return i.meter.empty() }
 
 // Used returns the fuel that the running call has used so far, or that the last one used: never more than it was given.
-func (i *Instance) Used() int64 { return i.meter.used() }
+func (i *Instance) Used() int64 {
+	if i.running {
+		return i.meter.used()
+	}
+	return i.spent
+}
 
 // User returns what the instance was made with.
 func (i *Instance) User() any { return i.user }

@@ -47,7 +47,7 @@ var wasiFunctions = []Import{
 // the work comes after, and no guest gets more of it than it has fuel for.
 func (i *Instance) charge(n uint32) {
 	i.Charge(wasiCall + int64(n>>wasiByteShift))
-	if i.spent() {
+	if i.exhausted() {
 		panic(endFuel)
 	}
 }
