@@ -46,6 +46,7 @@ type options struct {
 	details    bool
 	warm       time.Duration // before a slice counts
 	settle     time.Duration // before memory is read
+	cache      string        // of compiled plugins; "" for one of its own
 }
 
 func main() {

@@ -136,8 +136,12 @@ func (s *stage) configuration() string { return filepath.Join(s.dir, "bench.toml
 // toml is the gateway's configuration: the two dialects, the router, a key, and every default but those that end a stream
 // which is silent for a minute.
 func (s *stage) toml() string {
+	cache := s.cache
+	if cache == "" {
+		cache = filepath.Join(s.dir, "cache")
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[server]\ncache_dir = %q\n\n[[keys]]\nname = \"bench\"\nsecret = %q\nmodels = [\"*\"]\n\n[router]\nplugin = \"router\"\n", filepath.Join(s.dir, "cache"), provider.Credential)
+	fmt.Fprintf(&b, "[server]\ncache_dir = %q\n\n[[keys]]\nname = \"bench\"\nsecret = %q\nmodels = [\"*\"]\n\n[router]\nplugin = \"router\"\n", cache, provider.Credential)
 	for _, d := range []string{"openai", "anthropic"} {
 		base := "http://" + s.providers[d].Addr
 		if d == "openai" {
