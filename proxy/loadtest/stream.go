@@ -1,0 +1,70 @@
+package loadtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// Stream is a streamed answer of the gateway whose events are texts.
+type Stream struct{ events *Events }
+
+// Open sends a request for a stream and reads the head of its answer.
+func (c *Conn) Open(r *Request) (*Stream, error) {
+	if err := c.Send(r); err != nil {
+		return nil, err
+	}
+	resp, err := c.Head()
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(resp.Body)
+		return nil, fmt.Errorf("status %d: %s", resp.StatusCode, body)
+	}
+	return &Stream{NewEvents(resp.Body)}, nil
+}
+
+var contentMark, textEnd = []byte(`"delta":{"content":"`), []byte(`"}`)
+
+// Text is the text of the next event that has one, valid until the next call; io.EOF is the end of a complete stream.
+func (s *Stream) Text() ([]byte, error) {
+	for {
+		data, err := s.events.Next()
+		switch {
+		case err == io.EOF:
+			return nil, io.ErrUnexpectedEOF
+		case err != nil:
+			return nil, err
+		case string(data) == "[DONE]":
+			if _, err := s.events.Next(); err != io.EOF {
+				return nil, fmt.Errorf("behind [DONE]: %w", err)
+			}
+			return nil, io.EOF
+		case bytes.HasPrefix(data, []byte(`{"error"`)):
+			return nil, errors.New(string(data))
+		}
+		_, text, ok := bytes.Cut(data, contentMark)
+		end := bytes.Index(text, textEnd)
+		if ok && end > 0 {
+			return text[:end], nil
+		}
+	}
+}
+
+// Beats waits until so many heartbeats have come, in a stream in which nothing else does.
+func (s *Stream) Beats(n int) error {
+	for s.events.Heartbeats < n {
+		line, err := s.events.read()
+		if err != nil {
+			return fmt.Errorf("behind %d heartbeats: %w", s.events.Heartbeats, err)
+		}
+		if string(line) != heartbeat {
+			return fmt.Errorf("%w: the line %q in place of a heartbeat", ErrEvent, line)
+		}
+		s.events.Heartbeats++
+	}
+	return nil
+}

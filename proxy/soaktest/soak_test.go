@@ -1,0 +1,203 @@
+package soaktest_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/proxy/binarytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/soaktest"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+var (
+	length = flag.Duration("soak", 5*time.Second, "how long the soak lasts")
+	rate   = flag.Int("rate", 200, "requests a second")
+	seed   = flag.Uint64("seed", 0, "of the run; 0 for a new one")
+	race   = flag.Bool("race-gateway", false, "build the gateway with the race detector")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	binarytest.Remove()
+	os.Exit(code)
+}
+
+func TestF10_Soak(t *testing.T) {
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	run, err := soaktest.NewRun(*seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Provider.Close()
+	guest, err := soaktest.NewGuest(t.TempDir(), plugintest.Build(t, "./proxy/testdata/guests/hostile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := binarytest.Start(t, binarytest.Options{Config: run.Configuration(guest, 0), Line: run.Log, Race: *race})
+	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	say("soak of %s, %d requests a second, seed %d (-seed=%[3]d has it again)\n%s", *length, *rate, *seed, soaktest.Header)
+
+	before := measure(t, g)
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	load.Go(func() { run.Load(g.Addr, *rate, stop) })
+	load.Go(func() { run.Swap(t, g, guest, stop) })
+	samples := watch(t, g, run, say)
+	close(stop)
+	load.Wait()
+	run.Finish()
+
+	// The load is over: nothing may be left of it.
+	run.Settle(t, g, guest)
+	expectCalm(t, g, run, before)
+	if n, some := run.Unaccounted(); n > 0 {
+		t.Errorf("%d requests are not accounted:\n%s", n, strings.Join(some, "\n"))
+	}
+	m := g.Metrics(t)
+	if counted := int(m.Sum("sluice_requests_total")); counted != run.Lines() {
+		t.Errorf("the metrics count %d requests, and the log %d", counted, run.Lines())
+	}
+	for _, none := range []string{"sluice_panics_total", "sluice_log_lines_dropped_total"} {
+		if n := m.Sum(none); n != 0 {
+			t.Errorf("%s is %v", none, n)
+		}
+	}
+	taken, refused := run.Swaps()
+	if n := int64(m.Sum("sluice_config_reloads_total", "result", "success")); n != taken {
+		t.Errorf("the metrics count %d configurations that were taken over, and the log %d", n, taken)
+	}
+	after := measure(t, g)
+	say("requests by how they ended:\n%s%d configurations taken over, %d refused; plugins trapped %.0f times; connections found stale %.0f, requests sent again %.0f",
+		run.Tally(), taken, refused, m.Sum("sluice_plugin_failures_total", "plugin", "guest"), m.Sum("sluice_upstream_stale_total"), m.Sum("sluice_upstream_retries_total"))
+	say("a client that leaves while the provider thinks is noticed there after %s", run.Noticed())
+	say("before: %s\nafter:  %s", before, after)
+	grows(t, samples, say)
+
+	g.Signal(t, syscall.SIGTERM)
+	if exit := g.Wait(t, 2*proxytest.Patience); exit != 0 {
+		t.Errorf("SIGTERM ends with %d", exit)
+	}
+	if n, first := run.Breaks(); n > 0 {
+		t.Errorf("%d promises were not kept:\n%s", n, strings.Join(first, "\n"))
+	}
+}
+
+// watch looks at the gateway for as long as the soak lasts, and says every ten seconds how it is.
+func watch(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, say func(string, ...any)) (samples []soaktest.Sample) {
+	began := time.Now()
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for now := range second.C {
+		u, err := binarytest.UsageOf(g.PID)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, g.Tail())
+		}
+		s := soaktest.Sample{At: now.Sub(began), RSS: u.RSS, Descriptors: u.Descriptors}
+		over := s.At >= *length
+		if len(samples)%10 == 9 || over {
+			s.Goroutines = int(g.Metrics(t).Sum("go_goroutines"))
+			say("%s", run.Row(s))
+		}
+		if samples = append(samples, s); over {
+			break
+		}
+	}
+	return samples
+}
+
+// state is what a gateway takes while nobody asks it for anything.
+type state struct {
+	binarytest.Usage
+	goroutines int
+	heap       float64
+}
+
+func (s state) String() string {
+	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MB of memory, of which %.1f MB are the heap's", s.goroutines, s.Descriptors, float64(s.RSS)/(1<<20), s.heap/(1<<20))
+}
+
+func measure(t *testing.T, g *binarytest.Gateway) state {
+	t.Helper()
+	u, err := binarytest.UsageOf(g.PID)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, g.Tail())
+	}
+	m := g.Metrics(t)
+	return state{u, int(m.Sum("go_goroutines")), m.Sum("go_memstats_heap_inuse_bytes")}
+}
+
+// gauges are those that are zero where nothing is under way.
+var gauges = [][]string{
+	{"sluice_requests_in_flight"}, {"sluice_streams_in_flight"}, {"sluice_client_connections"}, {"sluice_target_in_flight"},
+	{"sluice_upstream_connections", "state", "used"}, {"sluice_upstream_waiting"}, {"sluice_plugin_waiting"},
+	{"sluice_plugin_instances", "state", "used"}, {"sluice_plugin_whole_calls"},
+}
+
+// A few goroutines and descriptors come and go with the scrape that counts them.
+const (
+	fewGoroutines  = 5
+	fewDescriptors = 3
+)
+
+// expectCalm waits until a gateway whose load is over is as it was before it.
+func expectCalm(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) {
+	t.Helper()
+	var wrong []string
+	calm := binarytest.Await(func() bool {
+		wrong = nil
+		m := g.Metrics(t)
+		for _, of := range gauges {
+			if v := m.Sum(of[0], of[1:]...); v != 0 {
+				wrong = append(wrong, fmt.Sprintf("%s is %v", strings.Join(of, " "), v))
+			}
+		}
+		if v := m.Sum("sluice_config_generations_open"); v != 1 {
+			wrong = append(wrong, fmt.Sprintf("%v generations are open", v))
+		}
+		if now := measure(t, g); now.goroutines > before.goroutines+fewGoroutines || now.Descriptors > before.Descriptors+fewDescriptors {
+			wrong = append(wrong, "it has "+now.String())
+		}
+		if n := run.Provider.Answering(); n > 0 {
+			wrong = append(wrong, fmt.Sprintf("the provider still answers %d requests", n))
+		}
+		return len(wrong) == 0
+	})
+	if !calm {
+		t.Errorf("the load is over and the gateway is not as before, when it had %s:\n%s", before, strings.Join(wrong, "\n"))
+	}
+}
+
+// The memory of the second half of a run may grow by a tenth, or by what one more collection is.
+const (
+	growthShare = 10
+	growthBytes = 16 << 20
+)
+
+// grows looks for memory that is lost. A run of less than a minute is still warming up.
+func grows(t *testing.T, samples []soaktest.Sample, say func(string, ...any)) {
+	growth, mean := soaktest.Growth(samples)
+	limit := max(growthBytes, mean/growthShare)
+	say("memory in the second half: %.1f MB in the mean, %+.1f MB by least squares; %.1f MB more is taken for a leak", float64(mean)/(1<<20), float64(growth)/(1<<20), float64(limit)/(1<<20))
+	if *length >= time.Minute && growth > limit {
+		t.Errorf("the memory grows")
+	}
+}
