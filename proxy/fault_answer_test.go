@@ -42,10 +42,24 @@ func chunks(parts func(*wire) []string, then ...upstreamtest.Step) func(*wire) [
 	}
 }
 
+// ended is a stream of one chunk, with the end of its body, in one piece: what follows can be had without a wait.
+func ended(part func(*wire) string) func(*wire) []upstreamtest.Step {
+	return func(w *wire) []upstreamtest.Step {
+		p := part(w)
+		if p != "" {
+			p = fmt.Sprintf("%x\r\n%s\r\n", len(p), p)
+		}
+		return []upstreamtest.Step{upstreamtest.Write(eventsHead + p + "0\r\n\r\n")}
+	}
+}
+
 // raw is an answer as it stands.
 func raw(s string) func(*wire) []upstreamtest.Step { return steps(upstreamtest.Write(s)) }
 
-const okHead = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+const (
+	eventsHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	okHead     = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+)
 
 // run plays every fault in each dialect, to clients that want a stream and to those that want a whole answer. A provider
 // may have one connection: the request behind the fault gets its answer only if that one has been given back.
@@ -128,7 +142,7 @@ func runFaults(t *testing.T, faults []fault) {
 
 // TestF34_F42_SilentAndCutAnswers is about answers that stop coming, come late, or come in pieces.
 func TestF34_F42_SilentAndCutAnswers(t *testing.T) {
-	const soonLate = `idle = "150ms", first_byte = "150ms"`
+	const late, silent = `first_byte = "150ms"`, `idle = "1s"`
 	opening := func(w *wire) []string { return []string{w.opening("Hal")} }
 	promised := func(w *wire) upstreamtest.Step {
 		return upstreamtest.Write(fmt.Sprintf(okHead+"Content-Length: 1000\r\n\r\n%.40s", w.answer("Hal")))
@@ -137,14 +151,14 @@ func TestF34_F42_SilentAndCutAnswers(t *testing.T) {
 		return func(w *wire) []upstreamtest.Step { return append([]upstreamtest.Step{promised(w)}, end...) }
 	}
 	runFaults(t, []fault{
-		{name: "faults/34 accept, then silence", stream: steps(upstreamtest.AwaitClose()), streamed: fails(seenTooLate), timeout: soonLate},
+		{name: "faults/34 accept, then silence", stream: steps(upstreamtest.AwaitClose()), streamed: fails(seenTooLate), timeout: late},
 		{
 			name: "faults/35 a head, then silence", stream: steps(upstreamtest.EventStream(), upstreamtest.AwaitClose()),
-			streamed: fails(seenTooLate), timeout: soonLate, silent: true,
+			streamed: fails(seenTooLate), timeout: silent, silent: true,
 		},
 		{
 			name: "faults/35 silence behind an event", stream: chunks(opening, upstreamtest.AwaitClose()), whole: cut(upstreamtest.AwaitClose()),
-			streamed: fails(seenTooLate, "Hal"), wholly: fails(seenTooLate), timeout: soonLate,
+			streamed: fails(seenTooLate, "Hal"), wholly: fails(seenTooLate), timeout: silent,
 		},
 		{name: "faults/36 FIN", stream: chunks(opening, upstreamtest.Close()), whole: cut(upstreamtest.Close()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
 		{
@@ -166,25 +180,21 @@ func TestF34_F42_SilentAndCutAnswers(t *testing.T) {
 // TestF38_F46_StreamsThatAreOdd is about streams that end oddly, come in odd pieces, or are none.
 func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
 	whole := func(w *wire) string { return w.stream("Hal", "lo") }
-	body := func(head string, edit func(string) string) func(*wire) []upstreamtest.Step {
-		return func(w *wire) []upstreamtest.Step {
-			s := edit(whole(w))
-			return steps(upstreamtest.Write(head), upstreamtest.Chunk(s), upstreamtest.LastChunk())(w)
-		}
+	body := func(edit func(string) string) func(*wire) []upstreamtest.Step {
+		return ended(func(w *wire) string { return edit(whole(w)) })
 	}
-	const events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 	lines := func(end string) func(string) string {
 		return func(s string) string { return strings.ReplaceAll(s, "\n", end) }
 	}
 	faults := []fault{
 		{
 			name:     "faults/38 a clean end without a finish",
-			stream:   chunks(func(w *wire) []string { return []string{w.opening("Hal")} }, upstreamtest.LastChunk()),
+			stream:   ended(func(w *wire) string { return w.opening("Hal") }),
 			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
 		},
 		{
 			name:     "faults/38 a clean end behind the finish",
-			stream:   chunks(func(w *wire) []string { return []string{w.opening("Hal") + w.finish} }, upstreamtest.LastChunk()),
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.finish }),
 			streamed: complete("Hal"), conn: kept, claude: true,
 		},
 		{
@@ -219,7 +229,7 @@ func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
 		{
 			name: "faults/42 byte by byte",
 			stream: func(w *wire) []upstreamtest.Step {
-				return steps(upstreamtest.Bytes(strings.TrimSuffix(events, "\r\n\r\n") + "\r\nConnection: close\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(whole(w)), whole(w))))(w)
+				return steps(upstreamtest.Bytes(strings.TrimSuffix(eventsHead, "\r\n\r\n") + "\r\nConnection: close\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(whole(w)), whole(w))))(w)
 			},
 			whole: func(w *wire) []upstreamtest.Step {
 				a := w.answer("Hallo")
@@ -227,36 +237,36 @@ func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
 			},
 			streamed: complete("Hal", "lo"),
 		},
-		{name: "faults/43 CRLF", stream: body(events, lines("\r\n")), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/43 CR", stream: body(events, lines("\r")), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/43 mixed line ends and a byte order mark", stream: body(events, func(s string) string {
+		{name: "faults/43 CRLF", stream: body(lines("\r\n")), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "faults/43 CR", stream: body(lines("\r")), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "faults/43 mixed line ends and a byte order mark", stream: body(func(s string) string {
 			return "\ufeff" + strings.Replace(strings.Replace(s, "\n\n", "\r\n\n", 1), "\n\n", "\r\r", 2)
 		}), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/44 every field, and events without data", stream: body(events, func(s string) string {
+		{name: "faults/44 every field, and events without data", stream: body(func(s string) string {
 			return "retry: 10\n\n: hello\n\nevent: ping\n\nid: 1\n\n" + strings.ReplaceAll(s, "data: ", ": comment\nid: 7\nretry: 1\nunknown: x\ndata:") + ": bye\n\n"
 		}), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/44 data of several lines", stream: body(events, func(s string) string {
+		{name: "faults/44 data of several lines", stream: body(func(s string) string {
 			return strings.ReplaceAll(strings.ReplaceAll(s, "{\"id\":\"up-1\",", "{\"id\":\"up-1\",\ndata: "), "{\"type\":", "{\ndata: \"type\":")
 		}), streamed: complete("Hal", "lo"), conn: kept},
 		{
 			name:     "faults/45 HTML behind an event",
-			stream:   chunks(func(w *wire) []string { return []string{w.opening("Hal") + "<html>\n<body>" + canary + "</body>\n\n"} }, upstreamtest.LastChunk()),
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + "<html>\n<body>" + canary + "</body>\n\n" }),
 			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
 		},
 		{
 			name:     "faults/45 data that is no JSON",
-			stream:   chunks(func(w *wire) []string { return []string{w.opening("Hal") + "data: <html>" + canary + "\n\n"} }, upstreamtest.LastChunk()),
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + "data: <html>" + canary + "\n\n" }),
 			streamed: fails(seenNotJSON, "Hal"), wholly: fails(seenNotJSON), conn: either,
 		},
-		{name: "faults/45 binary", stream: chunks(func(*wire) []string { return []string{"\x00\x01\xff\xfe\n\n\x00"} }, upstreamtest.LastChunk()), streamed: fails(seenNothing), conn: kept},
-		{name: "faults/45 lines without a colon", stream: chunks(func(*wire) []string { return []string{"hello\n\n" + canary + "\n\n"} }, upstreamtest.LastChunk()), streamed: fails(seenNothing), conn: kept},
+		{name: "faults/45 binary", stream: ended(func(*wire) string { return "\x00\x01\xff\xfe\n\n\x00" }), streamed: fails(seenNothing), conn: kept},
+		{name: "faults/45 lines without a colon", stream: ended(func(*wire) string { return "hello\n\n" + canary + "\n\n" }), streamed: fails(seenNothing), conn: kept},
 		{name: "faults/45 HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), streamed: fails(seenNeither), conn: either},
 		{
 			name:     "faults/59 an error behind an event",
-			stream:   chunks(func(w *wire) []string { return []string{w.opening("Hal") + w.failed} }, upstreamtest.LastChunk()),
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.failed }),
 			streamed: fails(seenBusy, "Hal"), wholly: fails(seenBusy), conn: either,
 		},
-		{name: "faults/59 an error first", stream: chunks(func(w *wire) []string { return []string{w.failed} }, upstreamtest.LastChunk()), streamed: fails(seenBusy), conn: either},
+		{name: "faults/59 an error first", stream: ended(func(w *wire) string { return w.failed }), streamed: fails(seenBusy), conn: either},
 	}
 	runFaults(t, faults)
 }

@@ -82,7 +82,7 @@ func TestF46_F60_AnswersThatCannotBeRead(t *testing.T) {
 			streamed: fails(`{"error":{"message":"The provider's answer is empty.","type":"server_error","param":null,"code":"upstream_empty","provider":"NAME","upstream_status":304}}`),
 		},
 		{name: "faults/50 nothing", stream: json(""), streamed: fails(seenEmptyAnswer), conn: kept},
-		{name: "faults/50 nothing in chunks", stream: chunks(func(*wire) []string { return nil }, upstreamtest.LastChunk()), streamed: fails(seenEmptyAnswer), conn: kept},
+		{name: "faults/50 nothing in chunks", stream: ended(func(*wire) string { return "" }), streamed: fails(seenEmptyAnswer), conn: kept},
 		{name: "faults/50 spaces", stream: json(" \r\n\t"), streamed: fails(seenEmptyAnswer), conn: kept},
 		{
 			name: "faults/51 a redirect to the inside", stream: raw("HTTP/1.1 302 Found\r\nLocation: " + inside.URL() + "/?key=" + canary + "\r\nContent-Length: 0\r\n\r\n"), conn: kept,
