@@ -86,7 +86,7 @@ func TestTheComparison(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Compiling takes minutes under the race detector: it is done once for all runs.
+	// Compiling takes minutes under the race detector: it is done once for all tests of the gateway.
 	caches, err := os.UserCacheDir()
 	if err != nil {
 		caches = dir
@@ -95,7 +95,7 @@ func TestTheComparison(t *testing.T) {
 	o := &options{
 		run: "prompt of 200 B|paced stream|first event|silent", rounds: 2, slice: 50 * time.Millisecond, held: 20, silent: 20, silence: 50 * time.Millisecond,
 		settle: 10 * time.Millisecond, warm: 20 * time.Millisecond, sluice: self, out: out, details: true,
-		cache: filepath.Join(caches, "sluice-plugintest", "bench"),
+		cache: filepath.Join(caches, "sluice-plugintest", "compiled"),
 	}
 	var table, progress bytes.Buffer
 	if err := o.compare(t.Context(), &table, &progress); err != nil {
