@@ -29,7 +29,9 @@ func bad(name, body, code, param string) vector {
 	return vector{name: name, send: postHead + sized(body), status: 400, code: code, param: param, fate: stays}
 }
 
-func TestBadBodies(t *testing.T) {
+func TestBadBodies(t *testing.T) { runVectors(t, bodyVectors()) }
+
+func bodyVectors() []vector {
 	const noJSON = ""
 	vectors := []vector{
 		bad("faults/114 empty", "", noJSON, ""),
@@ -132,7 +134,7 @@ func TestBadBodies(t *testing.T) {
 	narrow := strings.Replace(postHead, proxytest.Key, "sk-narrow-0123456789", 1)
 	vectors = append(vectors, vector{name: "faults/125 a model of others", send: narrow + sized(helloUpstream), status: 404, code: "model_not_found", fate: stays,
 		says: "The model 'gpt' does not exist or you do not have access to it."})
-	runVectors(t, vectors)
+	return vectors
 }
 
 func biases(n int) string {
@@ -143,7 +145,9 @@ func biases(n int) string {
 	return b.String()[1:]
 }
 
-func TestWrongMediaTypes(t *testing.T) {
+func TestWrongMediaTypes(t *testing.T) { runVectors(t, mediaVectors()) }
+
+func mediaVectors() []vector {
 	head := strings.Replace(postHead, "Content-Type: application/json\r\n", "", 1)
 	var vectors []vector
 	for name, headers := range map[string]string{
@@ -171,7 +175,7 @@ func TestWrongMediaTypes(t *testing.T) {
 	} {
 		vectors = append(vectors, vector{name: name, send: head + headers + sized(helloUpstream), status: 415, code: "unsupported_media_type", fate: stays})
 	}
-	runVectors(t, vectors)
+	return vectors
 }
 
 // TestF122_MediaTypesThatAreJSON in all the ways in which clients say it, and where they do not say it.

@@ -16,7 +16,9 @@ func rest(head string) string {
 	return lines
 }
 
-func TestWrongMethods(t *testing.T) {
+func TestWrongMethods(t *testing.T) { runVectors(t, methodVectors()) }
+
+func methodVectors() []vector {
 	var vectors []vector
 	for path, allow := range map[string]string{"/v1/chat/completions": "POST", "/v1/models": "GET, HEAD", "/v1/models/demo": "GET, HEAD"} {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "post", "Get", "X", strings.Repeat("M", 5000)} {
@@ -34,7 +36,7 @@ func TestWrongMethods(t *testing.T) {
 		name: "faults/109 preflight", send: "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nOrigin: https://example.com\r\nAccess-Control-Request-Method: POST\r\n\r\n",
 		status: 405, code: "method_not_allowed", fate: stays, also: []string{"Allow: POST", "Access-Control-Allow-Origin: "},
 	})
-	runVectors(t, vectors)
+	return vectors
 }
 
 // TestF109_HeadIsGetWithoutItsBody as HTTP has it.
@@ -49,7 +51,9 @@ func TestF109_HeadIsGetWithoutItsBody(t *testing.T) {
 	}
 }
 
-func TestStrangePaths(t *testing.T) {
+func TestStrangePaths(t *testing.T) { runVectors(t, pathVectors()) }
+
+func pathVectors() []vector {
 	var vectors []vector
 	for _, path := range []string{
 		"/", "//", "/v1", "/v1/", "/v1/chat", "/v1/chat/", "//v1/chat/completions", "/v1//chat/completions", "/v1/chat//completions",
@@ -81,7 +85,7 @@ func TestStrangePaths(t *testing.T) {
 			status: 404, code: "model_not_found", fate: stays,
 		})
 	}
-	runVectors(t, vectors)
+	return vectors
 }
 
 // TestF110_OnlyWordsOfAPathAreShown in the log, and to the client.
@@ -124,7 +128,9 @@ func TestF105_AWholeURLOfTheSameHost(t *testing.T) {
 	}
 }
 
-func TestExpectations(t *testing.T) {
+func TestExpectations(t *testing.T) { runVectors(t, expectVectors()) }
+
+func expectVectors() []vector {
 	const waits = "Content-Length: 100\r\n"
 	unkeyed := strings.Replace(postHead, proxytest.Key, "sk-nobody", 1)
 	var vectors []vector
@@ -148,7 +154,7 @@ func TestExpectations(t *testing.T) {
 	vectors = append(vectors, vector{
 		name: "faults/111 faults/121 too large", send: postHead + "Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", status: 413, code: "request_too_large", says: "1048576",
 	})
-	runVectors(t, vectors)
+	return vectors
 }
 
 // TestF111_AGoodRequestGetsLeave to send its body, and an old client none that it would not understand.

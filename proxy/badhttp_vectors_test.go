@@ -164,7 +164,9 @@ func unreadable(name, send string) vector {
 	return vector{name: name, send: send, status: 400, code: "bad_request"}
 }
 
-func TestBadFraming(t *testing.T) {
+func TestBadFraming(t *testing.T) { runVectors(t, framingVectors()) }
+
+func framingVectors() []vector {
 	body := helloUpstream
 	var vectors []vector
 	add := func(name, send string) { vectors = append(vectors, unreadable(name, send)) }
@@ -263,10 +265,12 @@ func TestBadFraming(t *testing.T) {
 	vectors = append(vectors, vector{name: "faults/103 no last chunk", send: postHead + te + fmt.Sprintf("%x\r\n%s\r\n", n, body), fate: ends})
 	v := unreadable("faults/102 a body shorter than its length", postHead+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", n+1, body))
 	v.fate = ends
-	runVectors(t, append(vectors, v))
+	return append(vectors, v)
 }
 
-func TestBadHeaderLines(t *testing.T) {
+func TestBadHeaderLines(t *testing.T) { runVectors(t, headVectors()) }
+
+func headVectors() []vector {
 	var vectors []vector
 	add := func(name, send string) { vectors = append(vectors, unreadable(name, send)) }
 	for name, header := range map[string]string{
@@ -358,5 +362,5 @@ func TestBadHeaderLines(t *testing.T) {
 		vector{name: "faults/107 a target of 16 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 16<<10)+" HTTP", 1) + sized(helloUpstream), status: 414, code: "uri_too_long", says: "8 KiB"},
 		vector{name: "faults/107 a target of 64 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 64<<10)+" HTTP", 1) + sized(helloUpstream), status: 431, code: "request_header_too_large"},
 	)
-	runVectors(t, vectors)
+	return vectors
 }

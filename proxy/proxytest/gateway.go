@@ -45,8 +45,9 @@ func Start(tb testing.TB, toml string) *Gateway {
 	var err error
 	g := &Gateway{Log: &Log{}, served: make(chan error, 1)}
 	log := slog.New(g.Log)
-	if _, ok := tb.(*testing.B); ok {
-		// A benchmark must not measure how the test remembers its log.
+	switch tb.(type) {
+	case *testing.B, *testing.F:
+		// A benchmark must not measure how the test remembers its log, and fuzzing fills any memory with it.
 		log = slog.New(slog.DiscardHandler)
 	}
 	g.Server, err = proxy.New(tb.Context(), proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: log, CacheDir: cacheDir()})
