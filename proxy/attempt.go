@@ -33,7 +33,7 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	x.record.Provider, x.record.Target = t.Provider, t.Model
 	x.record.UpstreamID, x.record.FirstEvent = "", 0
 	x.began, x.framed, x.bodyEnd = x.server.now(), false, false
-	x.written = x.began
+	x.written, x.sent = x.began, false
 	x.resetAttempt()
 
 	err := x.send(ctx)
@@ -99,7 +99,12 @@ func (x *exchange) said() error {
 
 // send has the plugin build the provider's request and sends it. Where the plugin answered by itself there is none.
 func (x *exchange) send(ctx context.Context) error {
-	if err := x.provider.binding.Request(ctx, &x.attempt); err != nil {
+	x.vigil.begin()
+	err := x.provider.binding.Request(ctx, &x.attempt)
+	if gone := x.vigil.end(); gone != nil {
+		return gone
+	}
+	if err != nil {
 		return err
 	}
 	x.native = x.attempt.Dialect == abi.DialectOpenAI
@@ -118,22 +123,34 @@ func (x *exchange) send(ctx context.Context) error {
 		x.reader.Reset(options)
 	}
 	out := &x.attempt.Out
-	headers := make([]upstream.Header, len(out.Headers))
+	headers := make([]upstream.Header, len(out.Headers), len(out.Headers)+1)
 	for i, h := range out.Headers {
 		headers[i] = upstream.Header(h)
 	}
+	headers = append(headers, upstream.Header{Name: hopsHeader, Value: hopTexts[x.hops+1]})
 	x.asked = append(x.asked, x.target.Budget)
+	x.vigil.begin()
 	response, err := x.provider.client.Do(ctx, &upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
 		Accept: mediaTypes[x.attempt.Framing],
 	}, x)
+	gone := x.vigil.end()
+	x.response, x.sent = response, err == nil || reached(err)
+	if gone != nil {
+		return gone
+	}
 	if err != nil {
 		return err
 	}
-	x.response = response
 	x.record.UpstreamID = string(x.provider.redact([]byte(upstreamID(response))))
 	x.attempt.ResponseHeader = func(name []byte) []byte { return response.Header(string(name)) }
 	return nil
+}
+
+// reached tells whether the provider may have read the request for which there is no answer.
+func reached(err error) bool {
+	e, ok := errors.AsType[*upstream.Error](err)
+	return ok && e.Phase >= upstream.PhaseHead
 }
 
 // begin reads the answer as far as the client's first bytes need it. It may be called again where the head of the

@@ -262,7 +262,7 @@ func framingVectors() []vector {
 		v.fate = ends
 		vectors = append(vectors, v)
 	}
-	vectors = append(vectors, vector{name: "faults/103 no last chunk", send: postHead + te + fmt.Sprintf("%x\r\n%s\r\n", n, body), fate: ends})
+	vectors = append(vectors, vector{name: "faults/103 no last chunk", send: postHead + te + fmt.Sprintf("%x\r\n%s\r\n", n, body), status: 400, code: "bad_request", fate: ends})
 	v := unreadable("faults/102 a body shorter than its length", postHead+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", n+1, body))
 	v.fate = ends
 	return append(vectors, v)

@@ -21,16 +21,17 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 	x := &exchange{server: s, record: r, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64(), looked: r.Began}
 	x.conn, _ = ctx.Conn().(*clientConn)
 	x.conn.begin()
+	x.conn.exchange, x.vigil.x = x, x
 	x.machine, x.work = s.machine(), s.work()
-	streaming := false
+	under := false // somebody else finishes it: the answer is under way
 	defer func() {
 		if v := recover(); v != nil {
 			s.panicked(r.RequestID, v, debug.Stack())
 			s.refuse(ctx, &x.record, &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
-			streaming = false
+			under = false
 		}
 		x.releaseRequest(ctx)
-		if !streaming {
+		if !under {
 			x.finish()
 		}
 	}()
@@ -41,14 +42,15 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 	}
 	targets, e := x.accept(ctx)
 	if e == nil {
-		e = x.answer(context.Background(), targets)
+		e = x.answer(&x.vigil, targets)
 	}
 	x.describeRoute(&ctx.Response.Header)
 	x.describeLimits(&ctx.Response.Header)
 	if e != nil {
-		if x.departed {
-			// Nobody reads it, and fasthttp would keep the connection for another request.
-			e.CloseClient = true
+		if x.departed || x.abandoned(ctx) {
+			// Nobody reads the answer, or the rest of the request.
+			closing := *e
+			closing.CloseClient, e = true, &closing
 		}
 		s.refuse(ctx, &x.record, e)
 		x.record.Bytes = int64(len(ctx.Response.Body()))
@@ -60,6 +62,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 		h.SetContentType("application/json")
 		ctx.Response.SwapBody(x.machine.AppendAnswer(ctx.Response.SwapBody(nil)[:0]))
 		x.record.Bytes = int64(len(ctx.Response.Body()))
+		under = true
 		return
 	}
 	h.SetContentType("text/event-stream; charset=utf-8")
@@ -69,7 +72,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 	x.pump.x = x
 	s.metrics.StreamBegan()
 	ctx.SetBodyStream(&x.pump, -1)
-	streaming = true
+	under = true
 }
 
 // accept checks everything about the request that can be checked before a provider is asked, and finds the targets of
@@ -83,8 +86,17 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]route.Target, *chat.Error
 	if e := checkContent(&ctx.Request.Header); e != nil {
 		return nil, e
 	}
+	if x.hops = hopsOf(&ctx.Request.Header); x.hops >= maxHops {
+		return nil, looped(x.hops)
+	}
+	if e := x.enter(); e != nil {
+		return nil, e
+	}
+	if e := x.readBody(ctx); e != nil {
+		return nil, e
+	}
 	x.request = x.server.request()
-	if e := x.request.Parse(ctx.Request.Body(), chat.Limits{}); e != nil {
+	if e := x.request.Parse(x.body, chat.Limits{}); e != nil {
 		return nil, e
 	}
 	x.stream = x.request.Stream

@@ -1,146 +1,39 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"errors"
-	"log/slog"
+	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// listener hands fasthttp connections that know how to ask whether the client is still there.
-type listener struct {
-	net.Listener
-	settings *settings
-	open     *connections
-	full     func() []byte // what connections beyond the limit are told
-	log      *slog.Logger
-	once     sync.Once
-	closed   chan struct{}
-	stopping atomic.Bool   // it takes only those that wait in its queue
-	emptied  chan struct{} // closed when there is nobody left in the queue, where that is found out
-}
-
-// Close closes the listener; it may be closed by fasthttp and by Shutdown.
-func (l *listener) Close() (err error) {
-	l.once.Do(func() {
-		close(l.closed)
-		err = l.Listener.Close()
-	})
-	return err
-}
-
-// connections are those of clients that are open.
-type connections struct {
-	finishing atomic.Bool // those that wait for a request are closed
-	ending    atomic.Bool // no connection takes another request
-
-	mu   sync.Mutex
-	all  map[*clientConn]struct{}
-	none chan struct{} // closed when the last one has gone; nil until somebody waits for that
-}
-
-// add is false where there are max connections already.
-func (o *connections) add(c *clientConn, max int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.all) >= max {
-		return false
-	}
-	if o.all == nil {
-		o.all = make(map[*clientConn]struct{})
-	}
-	o.all[c] = struct{}{}
-	return true
-}
-
-func (o *connections) remove(c *clientConn) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, there := o.all[c]; !there {
-		return
-	}
-	delete(o.all, c)
-	o.tell()
-}
-
-// tell closes none, once, where there is no connection. o.mu is held.
-func (o *connections) tell() {
-	if o.none != nil && len(o.all) == 0 {
-		close(o.none)
-		o.none = nil
-	}
-}
-
-// Accept returns the next connection within the limit.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.accept()
-		if err != nil {
-			return nil, err
-		}
-		cc := &clientConn{Conn: c, settings: l.settings, open: l.open, accepted: time.Now()}
-		if !l.open.add(cc, l.settings.Load().MaxConns) {
-			// It fits into the memory of the socket, so that nobody waits here. A client that does not get it sees
-			// the connection closed, which is all the rest of what it says.
-			_, _ = cc.Write(l.full())
-			_ = c.Close()
-			continue
-		}
-		if sc, ok := c.(syscall.Conn); ok {
-			// A connection without a descriptor is one in memory: its client is there until a write fails.
-			cc.raw, _ = sc.SyscallConn()
-		}
-		cc.patience(l.settings.Load().ReadTimeout)
-		limitUnread(c, l.settings.Load().WriteTimeout)
-		return cc, nil
-	}
-}
-
-const (
-	firstPause = 5 * time.Millisecond
-	maxPause   = time.Second
-)
-
-// accept waits out what passes by itself, as a process's being out of descriptors does. fasthttp takes it for the end
-// of the listener.
-func (l *listener) accept() (net.Conn, error) {
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		c, err := l.Listener.Accept()
-		var passing interface{ Temporary() bool }
-		if l.stopping.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
-			close(l.emptied)
-			return nil, net.ErrClosed
-		}
-		if err == nil || !errors.As(err, &passing) || !passing.Temporary() {
-			return c, err
-		}
-		l.log.Warn("accept connections", "error", err, "pause", pause)
-		t := time.NewTimer(pause)
-		select {
-		case <-l.closed:
-			t.Stop()
-			return nil, net.ErrClosed
-		case <-t.C:
-		}
-	}
-}
-
-// clientConn is a client's connection. Its reads belong to fasthttp. Writes come from fasthttp and, for heartbeats and
-// probes, from the exchange, always on the goroutine that serves the connection.
+// clientConn is a client's connection: what fasthttp reads and writes. Its reads belong to fasthttp. Writes come from
+// fasthttp and, for heartbeats and probes, from the exchange, always on the goroutine that serves the connection.
 type clientConn struct {
-	net.Conn
-	raw      syscall.RawConn
+	net.Conn           // the socket, or TLS on it
+	socket   socket    // below TLS
+	tls      *tls.Conn // nil: plain HTTP
+	secure   *secure   // of tls
+	shaking  atomic.Bool
+	greeted  bool // the handshake is over; or without TLS, the first bytes have come
+
+	raw      syscall.RawConn // of the descriptor; nil: there is none
 	settings *settings
 	open     *connections
 	accepted time.Time
 	phase    atomic.Int32
 	woken    atomic.Bool // a read was ended so that it looks at the phase; its time is not over
 
-	// Of the request in flight: what was found out about a client that has closed its sending side.
+	// Of the request in flight:
+	unread   bool      // something of it is left to be read, and the connection is about to be closed
+	ended    bool      // a read has found the end of what the client sends
+	exchange *exchange // that is not finished
+
+	// And what was found out about a client that has closed its sending side:
 	halfClosed bool // a probe showed that it still reads
 	probing    bool // a probe is on its way
 	interim    bool // the one probe that can be sent before the head has been sent
@@ -153,29 +46,95 @@ const (
 	phaseIdle          // between two requests
 )
 
-// Write writes p under a deadline of its own: a client that stops reading is cut off after the write timeout, however
-// long its stream has been open.
-func (c *clientConn) Write(p []byte) (int, error) {
-	if timeout := c.settings.Load().WriteTimeout; timeout > 0 {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-			return 0, err
-		}
-	}
-	n, err := c.Conn.Write(p)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		abandon(c.Conn)
-	}
-	return n, err
+// socket is a connection whose every write has a deadline of its own: a client that stops reading is cut off after the
+// write timeout, however long its stream has been open. TLS, which writes more than it is told to, writes through it too.
+type socket struct {
+	net.Conn
+	settings *settings
+	failed   atomic.Bool // a write has: something is missing
+	closing  atomic.Bool // deadlines are the closer's
 }
 
-// Close closes the connection.
+// slice is how much is written under one deadline. A large answer takes as many deadlines as it needs, so that it is
+// silence that ends it and not its size.
+const slice = 64 << 10
+
+// Write writes p.
+func (s *socket) Write(p []byte) (n int, err error) {
+	for {
+		part := p[n:min(len(p), n+slice)]
+		if timeout := s.settings.Load().WriteTimeout; timeout > 0 && !s.closing.Load() {
+			if err := s.Conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+				s.failed.Store(true)
+				return n, err
+			}
+		}
+		m, err := s.Conn.Write(part)
+		n += m
+		if err != nil {
+			s.failed.Store(true)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				abandon(s.Conn)
+			}
+			return n, err
+		}
+		if n == len(p) {
+			return n, nil
+		}
+	}
+}
+
+const (
+	// lingering is how long a client that is still sending gets to read why nobody listens.
+	lingering = time.Second
+
+	// lingered is how much of what it sends is thrown away meanwhile.
+	lingered = 1 << 20
+)
+
+// Close closes the connection. What the client was sent would be lost to a reset where it is still sending; so what it
+// sends is thrown away, for a moment.
 func (c *clientConn) Close() error {
-	c.open.remove(c)
+	defer c.open.remove(c)
+	c.socket.closing.Store(true)
+	if c.socket.failed.Load() {
+		return c.socket.Close()
+	}
+	if c.unread {
+		c.linger()
+	}
 	return c.Conn.Close()
 }
 
+// linger says that nothing more will be sent, and reads until the client has closed its side too, or its time is over.
+func (c *clientConn) linger() {
+	half, ok := c.socket.Conn.(interface{ CloseWrite() error })
+	if !ok || c.socket.SetDeadline(time.Now().Add(lingering)) != nil {
+		return
+	}
+	if c.tls != nil && c.tls.CloseWrite() != nil || half.CloseWrite() != nil {
+		return
+	}
+	// Whatever ends it, there is nobody to tell.
+	_, _ = io.CopyN(io.Discard, c.socket.Conn, lingered)
+}
+
+// sever ends the connection as it is, from any goroutine.
+func (c *clientConn) sever() { _ = c.socket.Close() }
+
 // begin forgets what was learnt for the request before.
-func (c *clientConn) begin() { c.halfClosed, c.probing, c.interim = false, false, false }
+func (c *clientConn) begin() {
+	c.halfClosed, c.probing, c.interim, c.unread = false, false, false, false // ended stays
+}
+
+// delivered accounts a whole answer, now that all of it has been written or that nothing more will be. A stream is
+// finished already.
+func (c *clientConn) delivered() {
+	if x := c.exchange; x != nil {
+		x.departed = c.socket.failed.Load()
+		x.conclude()
+	}
+}
 
 // presence is what one look at a client's socket says.
 type presence uint8
@@ -193,13 +152,15 @@ const probeWait = 50 * time.Millisecond
 // moment; while probing is set, left wants to be asked again after probeWait.
 //
 // A full close and a half-close look alike until something is written: then the kernel of a client that is gone
-// answers with a reset, and that of a half-closed one takes it.
+// answers with a reset, and that of a half-closed one takes it. With TLS, nobody closes one side of the socket only.
 func (c *clientConn) left(probe func() bool) bool {
 	switch c.look() {
 	case gone:
 		return true
 	case suspect:
 		switch {
+		case c.tls != nil:
+			return true
 		case c.halfClosed:
 		case c.probing:
 			c.halfClosed, c.probing = true, false

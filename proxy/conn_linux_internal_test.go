@@ -25,13 +25,13 @@ func TestF22_TheKernelGivesUpWithTheWriteTimeout(t *testing.T) {
 	s := &settings{}
 	s.Store(&config.Server{MaxConns: 1, WriteTimeout: 1700 * time.Millisecond})
 	l := &listener{Listener: ln, settings: s, open: &connections{}}
-	c, err := l.Accept()
+	c, _, err := l.accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	var got int
-	err = c.(*clientConn).raw.Control(func(fd uintptr) {
+	err = c.raw.Control(func(fd uintptr) {
 		got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
 	})
 	if err != nil || got != 1700 {

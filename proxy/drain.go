@@ -49,10 +49,16 @@ func (l *listener) stop() error {
 // returns when none is left, or with ctx's error.
 func (o *connections) finish(ctx context.Context) error {
 	o.finishing.Store(true)
+	none := o.wake()
 	select {
-	case <-o.wake():
+	case <-none:
 		return nil
 	case <-ctx.Done():
+	}
+	select {
+	case <-none:
+		return nil // nobody was left to wait for
+	default:
 		return ctx.Err()
 	}
 }
@@ -65,11 +71,16 @@ func (o *connections) end(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
+	o.sever()
+}
+
+// sever ends every connection that is left, and that is about to come. What it was used for notices.
+func (o *connections) sever() {
+	o.ending.Store(true)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for c := range o.all {
-		// What it was used for notices; there is nobody else to tell.
-		_ = c.Conn.Close()
+		c.sever()
 	}
 }
 
@@ -84,6 +95,9 @@ func (o *connections) wake() (none <-chan struct{}) {
 	none = o.none
 	o.tell()
 	for c := range o.all {
+		if c.shaking.Load() {
+			continue // it looks by itself when that is over
+		}
 		c.woken.Store(true)
 		_ = c.SetReadDeadline(time.Unix(1, 0))
 	}
@@ -100,7 +114,21 @@ func (c *clientConn) Read(p []byte) (int, error) {
 		if grace > 0 {
 			c.patience(grace)
 		}
+		if c.tls != nil && !c.greeted {
+			if !c.shake() {
+				return 0, io.EOF
+			}
+			c.greeted = true
+			continue
+		}
 		n, err := c.Conn.Read(p)
+		if !c.greeted && n > 0 {
+			if c.misplaced(p[:n]) {
+				return 0, io.EOF
+			}
+			c.greeted = true
+		}
+		c.ended = c.ended || err == io.EOF
 		switch {
 		case n > 0 || !errors.Is(err, os.ErrDeadlineExceeded):
 			return n, err

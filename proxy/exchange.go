@@ -30,9 +30,18 @@ type exchange struct {
 	// Of the request; nil once the head of the answer is on its way.
 	request *chat.Request
 	model   *catalog.Model
+	body    []byte // from the server's buffers
 	http11  bool
 	stream  bool
 	random  uint64
+	hops    int // gateways that the request has passed before this one
+
+	bodyRead bool // the client's body has been read to its end
+	vigil    vigil
+
+	// What the exchange is counted for, until leave.
+	entered                 bool
+	heldRequest, heldAnswer int64 // bytes
 
 	key       *access.Key // nil until the client is known
 	admission access.Admission
@@ -42,6 +51,7 @@ type exchange struct {
 	ticket   route.Ticket
 	provider *provider
 	response *upstream.Response
+	sent     bool // the provider has been sent the request
 	native   bool // the host reads the answer
 	framed   bool // the answer's first bytes have come, and the framer knows how they are framed
 	bodyEnd  bool // the answer's body has ended cleanly
@@ -83,6 +93,7 @@ func (commitError) Resumable() bool { return true }
 
 // Pace asks for an early tick where a probe is on its way, or heartbeats are more frequent than ticks.
 func (x *exchange) Pace() time.Duration {
+	x.vigil.rest()
 	if x.conn.probing {
 		return probeWait
 	}
@@ -96,9 +107,8 @@ func (x *exchange) Pace() time.Duration {
 // connection to it ticks at least as often.
 const lookEvery = 250 * time.Millisecond
 
-// Tick is called by the connection to the provider while it waits, and by the exchange itself between events.
-func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
-	now := x.server.now()
+// look looks whether the client is still there, and the gateway has time.
+func (x *exchange) look(now time.Time) error {
 	x.looked = now
 	if x.conn.left(x.probe) {
 		x.departed = true
@@ -106,6 +116,16 @@ func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
 	}
 	if x.server.cut.Load() {
 		return x.server.shutdownError()
+	}
+	return nil
+}
+
+// Tick is called by the connection to the provider while it waits, and by the exchange itself between events.
+func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
+	x.vigil.rest()
+	now := x.server.now()
+	if err := x.look(now); err != nil {
+		return err
 	}
 	if err := x.overdue(now); err != nil {
 		return err
@@ -161,6 +181,7 @@ func (x *exchange) finish() {
 		return
 	}
 	x.finished = true
+	x.conn.exchange = nil
 	failed := x.machine.Failed()
 	if failed != nil && x.committed && !x.departed {
 		x.record.Code, x.record.Cause = failed.Code, failed.Cause
@@ -186,7 +207,8 @@ func (x *exchange) finish() {
 	}
 	r := &x.record
 	r.Complete = x.machine.Complete() && !x.departed
-	if x.machine.Started() || x.machine.Complete() {
+	if x.machine.Started() || x.machine.Complete() || x.departed && x.sent {
+		// What a client left behind it has cost the prompt and what there was of the answer, whole or streamed.
 		u := x.machine.Usage()
 		r.PromptTokens, r.CompletionTokens = u.Prompt, u.Completion
 		r.CachedTokens, r.ReasoningTokens = u.Cached, u.Reasoning
@@ -211,19 +233,30 @@ func (x *exchange) finish() {
 	x.framer.reset(abi.FramingSSE)
 	x.server.works.Put(x.work)
 	x.work = nil
+	x.leave()
 	if x.gen != nil {
 		x.gen.release()
 	}
 }
 
+// conclude finishes an exchange outside of its handler, where nobody else is left to meet a panic.
+func (x *exchange) conclude() {
+	defer x.server.survive(x.record.RequestID)
+	x.finish()
+}
+
 // releaseRequest gives back what only the request needed. After the head of an answer nothing of the request is kept.
 func (x *exchange) releaseRequest(ctx *fasthttp.RequestCtx) {
-	if x.request == nil {
-		return
+	if x.request != nil {
+		x.request.Reset()
+		x.server.requests.Put(x.request)
+		x.request = nil
+		x.attempt.Release()
 	}
-	x.request.Reset()
-	x.server.requests.Put(x.request)
-	x.request = nil
-	x.attempt.Release()
-	ctx.Request.ReleaseBody(0)
+	x.server.bodies.put(x.body)
+	x.body = nil
+	x.drop(&x.heldRequest)
+	if x.stream {
+		ctx.Request.ReleaseBody(0)
+	}
 }

@@ -20,10 +20,14 @@ import (
 // with an error for the client of which nothing has been sent.
 func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Error {
 	now := x.server.now()
+	x.vigil.begin()
 	order, explain, err := x.gen.router.Order(ctx, nil, targets, now, x.record.Key, x.appendSummary, func(err error) bool {
 		_, refused := errors.AsType[*chat.Error](err)
 		return refused
 	})
+	if gone := x.vigil.end(); gone != nil {
+		err = gone
+	}
 	if err != nil {
 		return clientError(err)
 	}

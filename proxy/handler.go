@@ -193,6 +193,9 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *chat.E
 	}
 	if e.CloseClient {
 		ctx.SetConnectionClose()
+		if c, ok := ctx.Conn().(*clientConn); ok {
+			c.unread = true
+		}
 	}
 	ctx.Response.SetBodyRaw(chat.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
 }
@@ -229,7 +232,14 @@ func presented(h *fasthttp.RequestHeader) string {
 func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	// What the method is, cannot be known of a head that was not read to its end.
 	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remote(ctx), Cause: err}
+	defer s.survive(r.RequestID)
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
+	s.refuse(ctx, &r, s.misread(err))
+	s.account.Request(&r)
+}
+
+// misread is what an error in reading a request means.
+func (s *Server) misread(err error) *chat.Error {
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	e := chat.Invalid("bad_request", "", "The request is not well-formed HTTP.")
@@ -243,9 +253,8 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &network) && network.Timeout():
 		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
 	}
-	e.Cause = unquoted(err)
-	s.refuse(ctx, &r, e)
-	s.account.Request(&r)
+	e.Cause, e.CloseClient = unquoted(err), true
+	return e
 }
 
 // unquoted is an error of fasthttp up to the first thing that it quotes: that is the client's, and may be its key.

@@ -23,7 +23,15 @@ func (s *Server) sample(m *telemetry.Sample) {
 	m.Add(telemetry.BuildInfo, 1, s.version, runtime.Version())
 	m.Add(telemetry.Ready, truth(s.Ready() == nil))
 	m.Add(telemetry.ClientConnections, float64(s.clients.count()))
-	m.Add(telemetry.ClientConnectionsMax, float64(s.settings.Load().MaxConns))
+	limits, shaken := s.settings.Load(), &s.clients.handshakes
+	m.Add(telemetry.ClientConnectionsMax, float64(limits.MaxConns))
+	m.Add(telemetry.ClientHandshakes, float64(shaken.failed.Load()), "failed")
+	m.Add(telemetry.ClientHandshakes, float64(shaken.tlsOnPlain.Load()), "tls_on_plain")
+	m.Add(telemetry.ClientHandshakes, float64(shaken.plainOnTLS.Load()), "plain_on_tls")
+	m.Add(telemetry.Completions, float64(s.admission.requests.Load()))
+	m.Add(telemetry.CompletionsMax, float64(limits.MaxRequests))
+	m.Add(telemetry.BodyMemory, float64(s.admission.bodies.Load()))
+	m.Add(telemetry.BodyMemoryMax, float64(limits.MaxBodyMemory))
 	if s.logDropped != nil {
 		m.Add(telemetry.LogDropped, float64(s.logDropped()))
 	}

@@ -78,6 +78,6 @@ func (p *pump) Close() error {
 	if !p.x.finished {
 		p.x.departed = true
 	}
-	p.x.finish()
+	p.x.conclude()
 	return nil
 }

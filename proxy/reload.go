@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/capacity"
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
@@ -30,6 +31,10 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	if err := s.stillGuarded(old.config, cfg); err != nil {
 		return &BuildError{err}
 	}
+	pair, err := s.secure.renewed(cfg.Server.TLS)
+	if err != nil {
+		return &BuildError{err}
+	}
 	g, err := s.build(ctx, cfg, old)
 	if err != nil {
 		return err
@@ -39,7 +44,10 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 		g.release()
 		return errClosed
 	}
-	s.settings.Store(&cfg.Server)
+	s.settings.Store(sized(cfg.Server, capacity.Detect()))
+	if pair != nil {
+		s.secure.certificate.Store(pair)
+	}
 	s.name(g)
 	old.plugins.Retire()
 	old.release()

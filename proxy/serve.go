@@ -2,18 +2,27 @@ package proxy
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/telemetry"
 )
 
+// maxRefusals is how many connections beyond the limit are told so at a time. Those beyond that are closed.
+const maxRefusals = 64
+
 // Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
-// that came first.
+// that came first. With TLS configured, clients speak it on ln, which must not do so itself.
 func (s *Server) Serve(ln net.Listener) error {
 	l := &listener{
-		Listener: ln, settings: &s.settings, open: &s.clients, full: s.full, log: s.log,
+		Listener: ln, settings: &s.settings, open: &s.clients, secure: s.secure, log: s.log,
 		closed: make(chan struct{}), emptied: make(chan struct{}),
 	}
 	s.mu.Lock()
@@ -22,9 +31,76 @@ func (s *Server) Serve(ln net.Listener) error {
 		return l.Close()
 	}
 	s.listeners = append(s.listeners, l)
+	s.serving.Add(1)
 	s.mu.Unlock()
+	defer s.serving.Done()
 	s.health.serve()
-	return s.http.Serve(l)
+	for {
+		c, full, err := l.accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return errors.Join(err, l.Close())
+		case !full:
+			s.serving.Go(func() { s.serve(c) })
+		default:
+			s.metrics.Shed(telemetry.ShedConnections)
+			select {
+			case s.refuses <- struct{}{}:
+				s.serving.Go(func() { s.turnAway(c) })
+			default:
+				c.sever()
+			}
+		}
+	}
+}
+
+// serve serves a connection to its end. A panic that got past everything else ends it, and nothing but it.
+func (s *Server) serve(c *clientConn) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.panicked("", v, debug.Stack())
+			c.socket.failed.Store(true)
+			c.delivered()
+			s.clients.remove(c)
+			c.sever()
+		}
+	}()
+	if err := s.http.ServeConn(c); err != nil {
+		s.log.Debug("connection", "error", unquoted(err))
+	}
+}
+
+// turnAway tells a connection that there is no room for it.
+func (s *Server) turnAway(c *clientConn) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.panicked("", v, debug.Stack())
+			c.sever()
+		}
+		<-s.refuses
+	}()
+	if c.tls == nil || c.shake() {
+		_, _ = c.Write(refusal(&chat.Error{
+			Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
+			Message: "The gateway has all the connections that it takes.",
+		}))
+		c.unread = true
+	}
+	// It is closed whatever that says.
+	_ = c.Close()
+}
+
+// refusal is an answer to a connection of which no request is read.
+func refusal(e *chat.Error) []byte {
+	body := chat.AppendErrorBody(nil, e)
+	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
+		e.Status, fasthttp.StatusMessage(e.Status), len(body), newRequestID())
+	if e.RetryAfter > 0 {
+		out = fmt.Appendf(out, "Retry-After: %d\r\nRetry-After-Ms: %d\r\n", int(e.RetryAfter.Seconds()), e.RetryAfter.Milliseconds())
+	}
+	return append(append(out, "Connection: close\r\n\r\n"...), body...)
 }
 
 // stop closes the listeners with close.
@@ -67,6 +143,8 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
 		s.stop((*listener).Close)
+		s.clients.sever()
+		s.serving.Wait()
 		s.admin.Close()
 		if g := s.current.Swap(nil); g != nil {
 			g.release()

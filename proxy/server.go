@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/access"
 	"github.com/sluice-gateway/sluice/proxy/admin"
+	"github.com/sluice-gateway/sluice/proxy/capacity"
 	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -85,8 +87,12 @@ type Server struct {
 	health health
 	admin  *admin.Server
 
-	clients connections
-	cut     atomic.Bool // the time to finish is over
+	admission admission
+	clients   connections
+	secure    *secure        // nil: clients speak plain HTTP
+	serving   sync.WaitGroup // listeners and connections
+	refuses   chan struct{}  // has room for one more connection to be told that there is none
+	cut       atomic.Bool    // the time to finish is over
 
 	mu        sync.Mutex
 	listeners []*listener
@@ -105,7 +111,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	cfg := o.Config
 	s := &Server{log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: time.Now, started: cfg}
 	s.account = telemetry.Log{Logger: o.Log, Metrics: s.metrics}
-	s.settings.Store(&cfg.Server)
+	s.settings.Store(sized(cfg.Server, capacity.Detect()))
+	s.refuses = make(chan struct{}, maxRefusals)
+	var err error
+	if s.secure, err = newSecure(cfg.Server.TLS, s.log); err != nil {
+		return nil, &BuildError{err}
+	}
 	host, err := plugin.New(o.plugins())
 	if err != nil {
 		return nil, fmt.Errorf("plugin engine: %w", err)
@@ -133,6 +144,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		ConnState:                    s.track,
 		Concurrency:                  math.MaxInt32, // the listener has the limit
 		ReadBufferSize:               readBuffer,
+		StreamRequestBody:            true, // complete reads it, once there is room for it
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -173,20 +185,17 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 	return g.catalog.List(ctx)
 }
 
-// full is the answer to a connection beyond the limit, of which no request is read.
-func (s *Server) full() []byte {
-	s.metrics.Shed(telemetry.ShedConnections)
-	body := chat.AppendErrorBody(nil, &chat.Error{
-		Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", Message: "The gateway has all the connections that it takes.",
-	})
-	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-		"X-Request-Id: %s\r\nRetry-After: 1\r\nRetry-After-Ms: 1000\r\nConnection: close\r\n\r\n%s", len(body), newRequestID(), body)
-}
-
 // panicked counts a panic of the host. The stack goes to the log, never the panic's value, which may hold anything.
 func (s *Server) panicked(request string, value any, stack []byte) {
 	s.metrics.Panic()
 	s.log.Error("panic", "request", request, "type", fmt.Sprintf("%T", value), "stack", string(stack))
+}
+
+// survive is deferred where a panic would end the process, and where nothing is left to be told to a client.
+func (s *Server) survive(request string) {
+	if v := recover(); v != nil {
+		s.panicked(request, v, debug.Stack())
+	}
 }
 
 func (s *Server) machine() *chat.Machine {

@@ -34,9 +34,12 @@ func (s *Server) track(c net.Conn, state fasthttp.ConnState) {
 			cc.patience(s.settings.Load().ReadTimeout)
 		}
 	case fasthttp.StateIdle:
+		cc.delivered()
 		cc.woken.Store(false)
 		cc.phase.Store(phaseIdle)
 		cc.patience(s.settings.Load().IdleTimeout)
+	case fasthttp.StateClosed:
+		cc.delivered()
 	}
 }
 

@@ -28,6 +28,17 @@ func limitUnread(c net.Conn, d time.Duration) {
 	}
 }
 
+// vanished finds a client that is not there any more while nothing is written to it, within half a minute.
+var vanished = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// keepAlive has the kernel ask a silent client whether it is there.
+func keepAlive(c net.Conn) {
+	if tcp := tcpOf(c); tcp != nil {
+		// Where it cannot be set it is noticed by the next write.
+		_ = tcp.SetKeepAliveConfig(vanished)
+	}
+}
+
 // abandon has the connection reset when it is closed: nobody takes what is waiting to be delivered.
 func abandon(c net.Conn) {
 	if tcp := tcpOf(c); tcp != nil {

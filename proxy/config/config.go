@@ -48,10 +48,10 @@ type Config struct {
 // Server is the table [server].
 type Server struct {
 	Listen          string
-	Auth            string // AuthKeys or AuthNone, never empty
-	TLS             *TLS   // nil: plain HTTP
-	MaxBody         int64  // bytes of a request's body
-	MaxConns        int
+	Auth            string        // AuthKeys or AuthNone, never empty
+	TLS             *TLS          // nil: plain HTTP
+	MaxBody         int64         // bytes of a request's body
+	MaxConns        int           // 0: what fits into the machine
 	MaxWrongKeys    int64         // a minute from one address; 0: any number
 	MaxRequests     int           // chat completions in flight; 0: what fits into the machine
 	MaxBodyMemory   int64         // bytes of large bodies that are held; 0: what fits into the machine

@@ -6,8 +6,8 @@ var codes = setOf(
 	// Of the request.
 	"array_above_max_length", "bad_request", "content_policy_violation", "context_length_exceeded",
 	"decimal_above_max_value", "decimal_below_min_value", "denied", "duplicate_authorization", "empty_array",
-	"empty_string", "expectation_failed", "http_version", "http_version_not_supported", "integer_above_max_value",
-	"integer_below_min_value", "invalid_api_key", "invalid_type", "invalid_value", "method_not_allowed",
+	"empty_string", "expectation_failed", "http_version", "http_version_not_supported", "https_required", "integer_above_max_value",
+	"integer_below_min_value", "invalid_api_key", "invalid_type", "invalid_value", "loop_detected", "method_not_allowed",
 	"missing_api_key", "missing_required_parameter", "model_not_found", "object_above_max_properties",
 	"request_header_too_large", "request_timeout", "request_too_large", "string_above_max_length", "too_many_wrong_keys", "unknown_parameter",
 	"unknown_url", "unsupported", "unsupported_media_type", "unsupported_parameter", "uri_too_long",

@@ -73,6 +73,11 @@ var (
 
 	ClientConnections    = family("client_connections", Gauge, "Connections of clients that are open.")
 	ClientConnectionsMax = family("client_connections_max", Gauge, "Connections of clients that are taken at most.")
+	ClientHandshakes     = family("client_handshakes_failed_total", Counter, "Connections of clients without a request: TLS that failed, TLS where plain HTTP is spoken, plain HTTP where TLS is.", "reason")
+	CompletionsMax       = family("completions_max", Gauge, "Chat completions that are taken on at a time.")
+	Completions          = family("completions_in_flight", Gauge, "Chat completions that are taken on.")
+	BodyMemory           = family("body_memory_bytes", Gauge, "Bytes of large requests and large whole answers that are held, beyond what every request may take.")
+	BodyMemoryMax        = family("body_memory_max_bytes", Gauge, "Bytes of them that may be held.")
 
 	Attempts       = family("attempts_total", Counter, "Attempts at a target that are over. outcome is answered, failed, limited where the provider asked to be spared, or neither where the client left or its request was at fault.", "provider", "target", "outcome")
 	TargetHealthy  = family("target_healthy", Gauge, "1 where a request that has a choice may go to the target.", "provider", "target")
