@@ -158,7 +158,7 @@ func TestReadinessFollowsTheGateway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t)})
+	s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t), CacheDir: proxytest.CacheDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

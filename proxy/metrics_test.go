@@ -81,7 +81,7 @@ func TestI22_GaugesAreZeroBehindAStorm(t *testing.T) {
 		all = append(all, scripts...)
 	}
 	provider := upstreamtest.New(t, all...)
-	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	g := proxytest.Start(t, strings.ReplaceAll(configuration(provider.URL(), ""), `first_byte = "3s", idle = "3s"`, `first_byte = "200ms", idle = "200ms"`))
 	at := g.Admin(t)
 	const clients, each = 6, 20
 	var wg sync.WaitGroup

@@ -50,7 +50,7 @@ func Start(tb testing.TB, toml string) *Gateway {
 		// A benchmark must not measure how the test remembers its log, and fuzzing fills any memory with it.
 		log = slog.New(slog.DiscardHandler)
 	}
-	g.Server, err = proxy.New(tb.Context(), proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: log, CacheDir: cacheDir()})
+	g.Server, err = proxy.New(tb.Context(), proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: log, CacheDir: CacheDir()})
 	if err != nil {
 		tb.Fatal(err)
 	}

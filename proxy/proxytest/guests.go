@@ -28,8 +28,8 @@ func (g guests) Open(file string) (fs.File, error) {
 	return fstest.MapFS{file: {Data: plugintest.Build(g.tb, "./plugins/"+name)}}.Open(file)
 }
 
-// cacheDir keeps compiled plugins from one test binary to the next.
-func cacheDir() string {
+// CacheDir is where compiled plugins are kept from one test binary to the next.
+func CacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return ""
