@@ -71,6 +71,7 @@ func TestF137_CanariesAppearNowhere(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(302, "text/plain", "", "Location: https://"+said+".example/?key="+secret+"provider", "Connection: close")},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text(said + "streamed")), upstreamtest.Reset()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text(said+"streamed"), "data: "+complaint+"\n\n"), upstreamtest.LastChunk()},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text(said+"streamed"), `data: {"error":{"message":"no","type":"invalid_request_error","param":"`+secret+`provider","code":"`+secret+`provider"}}`+"\n\n"), upstreamtest.LastChunk()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: {\"" + said + "broken\n\n"), upstreamtest.LastChunk()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Reset()},
 	)
@@ -94,7 +95,7 @@ func TestF137_CanariesAppearNowhere(t *testing.T) {
 	tools := `,"tools":[{"type":"function","function":{"name":"` + said + `tool","description":"` + said + `tool","parameters":{"type":"object"}}}]`
 	for _, body := range []string{
 		prompt("gpt", tools), prompt("gpt", ""), prompt("gpt", ""), prompt("gpt", ""), prompt("gpt", ""), prompt("gpt", ""), prompt("gpt", ""),
-		prompt("gpt", `,"stream":true`), prompt("gpt", `,"stream":true`), prompt("gpt", `,"stream":true`), prompt("gpt", ""),
+		prompt("gpt", `,"stream":true`), prompt("gpt", `,"stream":true`), prompt("gpt", `,"stream":true`), prompt("gpt", `,"stream":true`), prompt("gpt", ""),
 		prompt("demo", ""), prompt("demo", `,"stream":true`), prompt("both", ""), prompt("claude", ""),
 		prompt(said+"model", ""), prompt("gpt", `,"`+said+`member":1`), prompt("gpt", `,"temperature":"`+said+`"`), `{"` + said + `cut`, said,
 	} {
@@ -132,7 +133,7 @@ func TestF137_CanariesAppearNowhere(t *testing.T) {
 			t.Errorf("a client is told a credential: %s", a)
 		}
 	}
-	if len(answers) < 20 || len(provider.Requests()) < 11 {
+	if len(answers) < 20 || len(provider.Requests()) < 12 {
 		t.Errorf("%d answers, %d requests of the provider", len(answers), len(provider.Requests()))
 	}
 }
@@ -224,6 +225,37 @@ func TestReadinessFollowsTheGateway(t *testing.T) {
 	}
 	if _, err := net.Dial("tcp", adminLn.Addr().String()); err == nil {
 		t.Error("the admin listener is open behind the end")
+	}
+}
+
+// TestF77_NotReadyFromTheBeginningOfAShutdown holds a stream: whoever looks while it finishes must not send more.
+func TestF77_NotReadyFromTheBeginningOfAShutdown(t *testing.T) {
+	proceed := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
+		upstreamtest.Chunk(text("lo"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	at := g.Admin(t)
+	c := dial(t, g)
+	c.post("held", askStream)
+	c.readUntil(`"Hel"},"finish_reason":null}]}`)
+	if code, _ := proxytest.Get(t, at+"/readyz"); code != 200 {
+		t.Errorf("ready before the end: %d", code)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- g.Stop(proxytest.Patience) }()
+	awaitRefusal(t, g)
+	if code, body := proxytest.Get(t, at+"/readyz"); code != 503 || !strings.Contains(body, "shutting down") {
+		t.Errorf("ready while it shuts down: %d %s", code, body)
+	}
+	if m := proxytest.Scrape(t, at); m.Sum("sluice_streams_in_flight") != 1 {
+		t.Errorf("%v streams are in flight", m.Sum("sluice_streams_in_flight"))
+	}
+	close(proceed)
+	c.readUntil("0\r\n\r\n")
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
 }
 
