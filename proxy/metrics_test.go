@@ -282,3 +282,30 @@ func TestAdminAnswersWhileEverythingIsTaken(t *testing.T) {
 		t.Errorf("ready: %d", code)
 	}
 }
+
+// TestListedModelsAreOthers has a provider list two models, which a client uses beside a configured one.
+func TestListedModelsAreOthers(t *testing.T) {
+	answer := upstreamtest.Answer(200, "application/json", `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`)
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"object":"list","data":[{"id":"gpt-b","object":"model"},{"id":"gpt-c","object":"model"}]}`, "Connection: close")},
+		upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), answer)})
+	g := proxytest.Start(t, listing(provider.URL(), "http://127.0.0.1:1"))
+	at := g.Admin(t)
+	for _, model := range []string{"gpt-b", "gpt-c", "gpt-a"} {
+		if r := g.Chat(t, askOf(model, false)); r.Status != 200 {
+			t.Fatalf("%s: %d %s", model, r.Status, r.Body)
+		}
+	}
+	m := proxytest.Scrape(t, at)
+	for name, want := range map[string]float64{"gpt-a": 1, "other": 2} {
+		if got := m.Sum("sluice_requests_total", "model", name, "provider", "openai"); got != want {
+			t.Errorf("%v requests for %s, want %v", got, name, want)
+		}
+		if got := m.Sum("sluice_attempts_total", "target", name, "provider", "openai", "outcome", "answered"); got != want {
+			t.Errorf("%v attempts at %s, want %v", got, name, want)
+		}
+	}
+	if values := m.Values("target"); values["gpt-b"] || values["gpt-c"] {
+		t.Errorf("targets %v", values)
+	}
+}
