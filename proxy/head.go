@@ -201,14 +201,20 @@ func ambiguous() *chat.Error {
 // isToken tells whether name may be the name of a header.
 func isToken(name []byte) bool {
 	for _, c := range name {
-		switch {
-		case c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
-		case strings.IndexByte("!#$%&'*+.^`|~", c) < 0:
+		if !ofTokens[c] {
 			return false
 		}
 	}
 	return len(name) > 0
 }
+
+// ofTokens are the characters that HTTP has names made of.
+var ofTokens = func() (is [256]bool) {
+	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
+		is[c] = true
+	}
+	return is
+}()
 
 // isHost tells whether a Host is a name or an address, with a port or without, and nothing that a URL has around it. It
 // is empty where HTTP/1.0 leaves it out.
