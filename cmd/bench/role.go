@@ -127,7 +127,7 @@ func gateway(file, cpu, mem string) error {
 	}
 	out := telemetry.NewWriter(os.Stderr)
 	defer out.Close(time.Second)
-	s, err := proxy.New(context.Background(), proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: slog.New(slog.NewTextHandler(out, nil))})
+	s, err := proxy.New(context.Background(), proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: telemetry.NewLogger(out, false, slog.LevelInfo)})
 	if err != nil {
 		return err
 	}

@@ -193,13 +193,9 @@ func serveAdmin(gateway *proxy.Server, ln net.Listener, taken bool, person io.Wr
 	}()
 }
 
-func newLogger(out io.Writer, level *slog.LevelVar, s config.Server) *slog.Logger {
+func newLogger(out *telemetry.Writer, level *slog.LevelVar, s config.Server) *slog.Logger {
 	setLevel(level, s)
-	o := &slog.HandlerOptions{Level: level}
-	if s.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(out, o))
-	}
-	return slog.New(slog.NewTextHandler(out, o))
+	return telemetry.NewLogger(out, s.LogFormat == "json", level)
 }
 
 func setLevel(level *slog.LevelVar, s config.Server) {

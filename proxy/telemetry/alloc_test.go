@@ -3,7 +3,11 @@
 package telemetry_test
 
 import (
+	"fmt"
+	"io"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/telemetry"
 )
@@ -28,6 +32,39 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		m.Shed(telemetry.ShedBodies)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestLineAllocatesNothing writes lines that need no quotes, as most do, into a Writer that has seen as many before.
+func TestLineAllocatesNothing(t *testing.T) {
+	w := telemetry.NewWriter(io.Discard)
+	defer w.Close(time.Minute)
+	for _, json := range []bool{false, true} {
+		log := telemetry.Log{Logger: telemetry.NewLogger(w, json, slog.LevelInfo)}
+		r := known()
+		for range 2000 {
+			log.Request(&r)
+		}
+		if n := testing.AllocsPerRun(1000, func() { log.Request(&r) }); n != 0 {
+			t.Errorf("json %t: %v allocations", json, n)
+		}
+	}
+}
+
+func BenchmarkLine(b *testing.B) {
+	w := telemetry.NewWriter(io.Discard)
+	defer w.Close(time.Minute)
+	for _, json := range []bool{false, true} {
+		for name, logger := range map[string]*slog.Logger{"own": telemetry.NewLogger(w, json, nil), "slog": slog.New(telemetry.NewLogger(w, json, nil).Handler().WithAttrs(nil))} {
+			b.Run(fmt.Sprintf("%s json=%t", name, json), func(b *testing.B) {
+				log := telemetry.Log{Logger: logger}
+				r := known()
+				b.ReportAllocs()
+				for b.Loop() {
+					log.Request(&r)
+				}
+			})
+		}
 	}
 }
 

@@ -60,7 +60,8 @@ func (l *Log) Request(r *Record) {
 	if l.Now != nil {
 		now = l.Now
 	}
-	took := now().Sub(r.Began)
+	at := now()
+	took := at.Sub(r.Began)
 	if l.Metrics != nil {
 		l.Metrics.request(r, took)
 	}
@@ -75,28 +76,47 @@ func (l *Log) Request(r *Record) {
 	case r.Status >= 400:
 		level = slog.LevelWarn
 	}
-	if !l.Logger.Enabled(context.Background(), level) {
+	h := l.Logger.Handler()
+	if !h.Enabled(context.Background(), level) {
 		return
 	}
-	a := make([]slog.Attr, 0, 24)
-	a = append(a,
-		slog.String("request", r.RequestID))
+	if h, ok := h.(*handler); ok && h.request(at, level, r, took) {
+		return
+	}
+	a := make(attrs, 0, 24)
+	r.fields(took, &a)
+	l.Logger.LogAttrs(context.Background(), level, message, a...)
+}
+
+// message is that of every line of the access log.
+const message = "request"
+
+// fieldWriter takes the fields of a line, in their order.
+type fieldWriter interface {
+	text(name, v string)
+	number(name string, v int64)
+	truth(name string, v bool)
+	duration(name string, v time.Duration)
+}
+
+// fields are what a request's line says of it. What is not known is left out.
+func (r *Record) fields(took time.Duration, to fieldWriter) {
 	text := func(name, v string) {
 		if v != "" {
-			a = append(a, slog.String(name, v))
+			to.text(name, v)
 		}
 	}
-	text("method", r.Method)
-	text("path", r.Path)
-	a = append(a,
-		slog.Int("status", r.Status),
-		slog.Duration("took", took),
-		slog.String("remote", r.Remote))
 	number := func(name string, v int64) {
 		if v != 0 {
-			a = append(a, slog.Int64(name, v))
+			to.number(name, v)
 		}
 	}
+	to.text("request", r.RequestID)
+	text("method", r.Method)
+	text("path", r.Path)
+	to.number("status", int64(r.Status))
+	to.duration("took", took)
+	to.text("remote", r.Remote)
 	text("key", r.Key)
 	text("code", r.Code)
 	text("model", r.Model)
@@ -104,10 +124,12 @@ func (l *Log) Request(r *Record) {
 	text("target", r.Target)
 	text("upstream_request", r.UpstreamID)
 	if r.Model != "" {
-		a = append(a, slog.Bool("stream", r.Stream), slog.Bool("complete", r.Complete), slog.Int("attempts", r.Attempts))
+		to.truth("stream", r.Stream)
+		to.truth("complete", r.Complete)
+		to.number("attempts", int64(r.Attempts))
 	}
 	if r.FirstEvent > 0 {
-		a = append(a, slog.Duration("first_event", r.FirstEvent))
+		to.duration("first_event", r.FirstEvent)
 	}
 	number("bytes", r.Bytes)
 	number("prompt_tokens", r.PromptTokens)
@@ -115,12 +137,19 @@ func (l *Log) Request(r *Record) {
 	number("cached_tokens", r.CachedTokens)
 	number("reasoning_tokens", r.ReasoningTokens)
 	if r.UsageEstimated {
-		a = append(a, slog.Bool("usage_estimated", true))
+		to.truth("usage_estimated", true)
 	}
 	number("dropped_events", int64(r.Dropped))
 	number("fuel", r.Fuel)
 	if r.Cause != nil {
 		text("cause", r.Cause.Error())
 	}
-	l.Logger.LogAttrs(context.Background(), level, "request", a...)
 }
+
+// attrs are fields for any handler.
+type attrs []slog.Attr
+
+func (a *attrs) text(name, v string)                   { *a = append(*a, slog.String(name, v)) }
+func (a *attrs) number(name string, v int64)           { *a = append(*a, slog.Int64(name, v)) }
+func (a *attrs) truth(name string, v bool)             { *a = append(*a, slog.Bool(name, v)) }
+func (a *attrs) duration(name string, v time.Duration) { *a = append(*a, slog.Duration(name, v)) }

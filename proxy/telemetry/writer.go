@@ -48,11 +48,14 @@ func (w *Writer) Write(p []byte) (int, error) {
 		w.dropped.Add(1)
 		return len(p), nil
 	}
+	first := len(w.pending) == 0
 	w.pending = append(w.pending, p...)
 	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
+	if first {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
 	}
 	return len(p), nil
 }
@@ -100,7 +103,8 @@ func (w *Writer) run() {
 			w.flush(batch)
 		}
 		spare = batch
-		if cap(spare) > maxPending/4 {
+		if cap(spare) > maxPending/4 && len(batch) < cap(spare)/4 {
+			// There were times when it was needed.
 			spare = nil
 		}
 		if stopping {
