@@ -48,7 +48,6 @@ func (l *listener) accept() (c *clientConn, full bool, err error) {
 		c.raw, _ = sc.SyscallConn()
 	}
 	limitUnread(nc, s.WriteTimeout)
-	keepAlive(nc)
 	if l.secure != nil {
 		l.secure.wrap(c)
 	}

@@ -8,8 +8,9 @@ import (
 // A client that takes nothing, because it reads nothing or is not there any more, holds memory of the kernel: what has
 // been written to it and not been acknowledged, up to some megabytes. A write that cannot go on notices it. Where what is
 // written fits into that memory no write ever fails, and the kernel would try for a quarter of an hour to deliver it; so it
-// is told to give the connection up after the same time. That ends a wait for the provider, too, which looks at the
-// client's socket.
+// is told to give the connection up after the same time. Where nothing is written at all it asks the client's kernel
+// whether it is there, often enough for the same time to count. The end of the connection ends a wait for the provider,
+// too, which looks at the client's socket.
 
 // tcpOf is the connection that the kernel knows, below TLS or not; nil for one in memory.
 func tcpOf(c net.Conn) *net.TCPConn {
@@ -20,23 +21,21 @@ func tcpOf(c net.Conn) *net.TCPConn {
 	return tcp
 }
 
-// limitUnread has the kernel give a connection up on which nothing has been taken for d, 0 for its own time.
+// maxAsk is how long a silent client goes without being asked at most.
+const maxAsk = 15 * time.Second
+
+// limitUnread has the kernel give a connection up on which nothing has been taken for d, and whose client has not been
+// heard of for so long; 0 for the kernel's own times.
 func limitUnread(c net.Conn, d time.Duration) {
-	if tcp := tcpOf(c); tcp != nil && d > 0 {
-		// Where it cannot be set the connection works, and is given up later.
-		_ = setUserTimeout(tcp, d)
+	tcp := tcpOf(c)
+	if tcp == nil || d <= 0 {
+		return
 	}
-}
-
-// vanished finds a client that is not there any more while nothing is written to it, within half a minute.
-var vanished = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
-
-// keepAlive has the kernel ask a silent client whether it is there.
-func keepAlive(c net.Conn) {
-	if tcp := tcpOf(c); tcp != nil {
-		// Where it cannot be set it is noticed by the next write.
-		_ = tcp.SetKeepAliveConfig(vanished)
-	}
+	// Where it cannot be set the connection works, and is given up later. The first question that stays unanswered until
+	// the second is due ends it.
+	_ = setUserTimeout(tcp, d)
+	ask := min(d/2, maxAsk)
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: ask, Interval: ask})
 }
 
 // abandon has the connection reset when it is closed: nobody takes what is waiting to be delivered.

@@ -2,9 +2,11 @@ package binarytest
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +31,9 @@ type Options struct {
 	// Start calls start, which starts the process; it is for a place that a process inherits, such as a network or a set
 	// of processors. nil just calls it.
 	Start func(start func() error) error
+
+	// Dial connects to [admin], where the process is in a network of its own. nil: as usual.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Line is a line of the log, as far as tests look at it. Text is all of it.
@@ -64,6 +69,7 @@ type Gateway struct {
 	Ready  time.Duration // from its start until it served
 
 	cmd    *exec.Cmd
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	ended  chan struct{} // closed when it has ended; exit is set then
 	exit   int
 	mu     sync.Mutex
@@ -75,7 +81,7 @@ type Gateway struct {
 func Start(tb testing.TB, o Options) *Gateway {
 	tb.Helper()
 	dir := tb.TempDir()
-	g := &Gateway{Config: filepath.Join(dir, "gateway.toml"), ended: make(chan struct{}), listen: make(chan Line, 2)}
+	g := &Gateway{Config: filepath.Join(dir, "gateway.toml"), dial: o.Dial, ended: make(chan struct{}), listen: make(chan Line, 2)}
 	g.Write(tb, o.Config)
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
@@ -119,7 +125,7 @@ func Start(tb testing.TB, o Options) *Gateway {
 		_ = g.cmd.Process.Kill()
 		<-g.ended
 	})
-	patience := time.NewTimer(proxytest.Patience)
+	patience := time.NewTimer(startPatience)
 	defer patience.Stop()
 	for g.Addr == "" || g.Admin == "" {
 		select {
@@ -137,6 +143,9 @@ func Start(tb testing.TB, o Options) *Gateway {
 	}
 	return g
 }
+
+// startPatience is how long a start may take that compiles all plugins, with the race detector, on a busy machine.
+const startPatience = 6 * proxytest.Patience
 
 // The lines of the log that say where a gateway listens.
 const (

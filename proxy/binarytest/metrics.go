@@ -44,7 +44,7 @@ func (g *Gateway) Metrics(tb testing.TB) Metrics {
 
 func (g *Gateway) scrape() (Metrics, error) {
 	// A connection that is kept would be one of the descriptors that are counted.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: g.dial}}
 	resp, err := client.Get("http://" + g.Admin + "/metrics")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,154 @@
+package linktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Host is a machine of a network.
+type Host struct {
+	name  string
+	space int // the descriptor of its namespace, which lives as long as somebody has one
+}
+
+// here is the namespace of the calling thread.
+func here() (int, error) {
+	return unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+}
+
+// newHost makes a namespace in which there is nothing but the loopback interface.
+func newHost(name string) (*Host, error) {
+	h := &Host{name: name}
+	err := onThread(func() (err error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return os.NewSyscallError("unshare", err)
+		}
+		if h.space, err = here(); err != nil {
+			return os.NewSyscallError("open namespace", err)
+		}
+		return up("lo", netip.Prefix{}, 0)
+	})
+	return h, err
+}
+
+// onThread runs f on a thread of its own whose namespace f may change.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		home, err := here()
+		if err != nil {
+			done <- err
+			return
+		}
+		defer unix.Close(home)
+		err = f()
+		if back := unix.Setns(home, unix.CLONE_NEWNET); back != nil {
+			// The thread ends with its goroutine, as it is locked.
+			done <- errors.Join(err, os.NewSyscallError("setns", back))
+			return
+		}
+		runtime.UnlockOSThread()
+		done <- err
+	}()
+	return <-done
+}
+
+// Do runs f on the host: sockets that it makes and processes that it starts are there. It must do so on its own goroutine.
+func (h *Host) Do(f func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(h.space, unix.CLONE_NEWNET); err != nil {
+			return os.NewSyscallError("setns", err)
+		}
+		return f()
+	})
+}
+
+// Listen listens on a port of the host.
+func (h *Host) Listen(address string) (ln net.Listener, err error) {
+	err = h.Do(func() error {
+		ln, err = net.Listen("tcp4", address)
+		return err
+	})
+	return ln, err
+}
+
+// Dial connects from the host to an address, which must be one and not a name.
+func (h *Host) Dial(ctx context.Context, network, address string) (c net.Conn, err error) {
+	err = h.Do(func() error {
+		c, err = new(net.Dialer).DialContext(ctx, network, address)
+		return err
+	})
+	return c, err
+}
+
+func (h *Host) close() { _ = unix.Close(h.space) }
+
+// device makes a TUN device on the host, whose packets are read from and written to the file.
+func (h *Host) device(name string, address netip.Prefix, mtu int) (f *os.File, err error) {
+	err = h.Do(func() error {
+		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return os.NewSyscallError("open /dev/net/tun", err)
+		}
+		r, err := unix.NewIfreq(name)
+		if err == nil {
+			r.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+			err = os.NewSyscallError("TUNSETIFF", unix.IoctlIfreq(fd, unix.TUNSETIFF, r))
+		}
+		if err == nil {
+			err = up(name, address, mtu)
+		}
+		if err != nil {
+			_ = unix.Close(fd)
+			return err
+		}
+		f = os.NewFile(uintptr(fd), "tun "+h.name)
+		return nil
+	})
+	return f, err
+}
+
+// up gives an interface its address and takes it into service.
+func up(name string, address netip.Prefix, mtu int) error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(s)
+	set := func(what string, request uint, fill func(*unix.Ifreq) error) error {
+		r, err := unix.NewIfreq(name)
+		if err == nil {
+			err = fill(r)
+		}
+		if err == nil {
+			err = os.NewSyscallError(what, unix.IoctlIfreq(s, request, r))
+		}
+		if err != nil {
+			return fmt.Errorf("interface %s: %w", name, err)
+		}
+		return nil
+	}
+	if address.IsValid() {
+		ip, mask := address.Addr().AsSlice(), net.CIDRMask(address.Bits(), 32)
+		if err := set("SIOCSIFADDR", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(ip) }); err != nil {
+			return err
+		}
+		if err := set("SIOCSIFNETMASK", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr(mask) }); err != nil {
+			return err
+		}
+	}
+	if mtu > 0 {
+		if err := set("SIOCSIFMTU", unix.SIOCSIFMTU, func(r *unix.Ifreq) error { r.SetUint32(uint32(mtu)); return nil }); err != nil {
+			return err
+		}
+	}
+	return set("SIOCSIFFLAGS", unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error { r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING); return nil })
+}
