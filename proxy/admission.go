@@ -36,9 +36,41 @@ func sized(s config.Server, m capacity.Machine) *config.Server {
 	return &s
 }
 
+// LimitMemory has the Go runtime keep within the memory of the process's control group, where nothing else has set it a
+// limit (GOMEMLIMIT). It is for the start of a process. It returns the limit, and false where it set none.
+func LimitMemory() (bytes int64, set bool) { return capacity.LimitGo() }
+
+// full is why there is no room for a request.
+type full telemetry.Shed
+
+// Error says it for the log.
+func (f full) Error() string {
+	if telemetry.Shed(f) == telemetry.ShedBodies {
+		return "no room for more large bodies"
+	}
+	return "no room for more requests"
+}
+
 // overloaded is what a request gets that there is no room for.
-func overloaded(message string) *chat.Error {
-	return &chat.Error{Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", Message: message, RetryAfter: time.Second}
+func overloaded(of telemetry.Shed) *chat.Error {
+	e := &chat.Error{Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: full(of)}
+	e.Message = "The gateway has all the requests that it takes."
+	if of == telemetry.ShedBodies {
+		e.Message = "The gateway has no room for more large requests and answers."
+	}
+	return e
+}
+
+// room tells whether there is any for another request with a body of n bytes, without taking it.
+func (s *Server) room(n int) *chat.Error {
+	limits := s.settings.Load()
+	switch {
+	case s.admission.requests.Load() >= int64(limits.MaxRequests):
+		return overloaded(telemetry.ShedRequests)
+	case n > ownBody && s.admission.bodies.Load()+int64(n)-ownBody > limits.MaxBodyMemory:
+		return overloaded(telemetry.ShedBodies)
+	}
+	return nil
 }
 
 // enter counts the exchange among the requests in flight, until leave, or says that there are too many.
@@ -46,8 +78,7 @@ func (x *exchange) enter() *chat.Error {
 	s := x.server
 	if s.admission.requests.Add(1) > int64(s.settings.Load().MaxRequests) {
 		s.admission.requests.Add(-1)
-		s.metrics.Shed(telemetry.ShedRequests)
-		return overloaded("The gateway has all the requests that it takes.")
+		return overloaded(telemetry.ShedRequests)
 	}
 	x.entered = true
 	return nil
@@ -63,6 +94,9 @@ func (x *exchange) leave() {
 	x.drop(&x.heldAnswer)
 }
 
+// heldStep is by how much at a time more is counted: what grows in small pieces is not counted with each of them.
+const heldStep = 64 << 10
+
 // hold makes what is counted in held for a body reach n bytes of it in all, or says that so much is not to be had. What
 // it holds already stays.
 func (x *exchange) hold(held *int64, n int) *chat.Error {
@@ -71,12 +105,17 @@ func (x *exchange) hold(held *int64, n int) *chat.Error {
 		return nil
 	}
 	s := x.server
-	if s.admission.bodies.Add(more) > s.settings.Load().MaxBodyMemory {
-		s.admission.bodies.Add(-more)
-		s.metrics.Shed(telemetry.ShedBodies)
-		return overloaded("The gateway has no room for more large requests and answers.")
+	limit := s.settings.Load().MaxBodyMemory
+	step := (more + heldStep - 1) / heldStep * heldStep
+	if s.admission.bodies.Add(step) > limit {
+		// The last step need not be a whole one.
+		if s.admission.bodies.Add(more-step) > limit {
+			s.admission.bodies.Add(-more)
+			return overloaded(telemetry.ShedBodies)
+		}
+		step = more
 	}
-	*held += more
+	*held += step
 	return nil
 }
 

@@ -34,6 +34,7 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	x.record.UpstreamID, x.record.FirstEvent = "", 0
 	x.began, x.framed, x.bodyEnd = x.server.now(), false, false
 	x.written, x.sent = x.began, false
+	x.drop(&x.heldAnswer)
 	x.resetAttempt()
 
 	err := x.send(ctx)
@@ -207,11 +208,11 @@ func (x *exchange) read(ctx context.Context) error {
 
 // whole reads an answer that is one JSON document, of which first is the beginning.
 func (x *exchange) whole(ctx context.Context, first []byte) error {
-	body, err := x.response.ReadAll(append(x.server.bodies.get(), first...), maxWholeAnswer)
+	body, err := x.response.ReadAllWithin(append(x.server.bodies.get(), first...), maxWholeAnswer, x.gathers)
 	defer func() { x.server.bodies.put(body) }()
 	for errors.Is(err, errCommit) {
 		// A whole answer cannot begin before it is there; the wait goes on until its own deadlines.
-		body, err = x.response.ReadAll(body, maxWholeAnswer)
+		body, err = x.response.ReadAllWithin(body, maxWholeAnswer, x.gathers)
 	}
 	if err != nil {
 		return err
@@ -286,6 +287,11 @@ func (x *exchange) advance(ctx context.Context) error {
 			events = true
 			if err := x.event(ctx, ev); err != nil {
 				return err
+			}
+			if !x.stream {
+				if err := x.gathers(x.machine.Held()); err != nil {
+					return err
+				}
 			}
 			if x.machine.Complete() || x.machine.Failed() != nil {
 				return nil

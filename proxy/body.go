@@ -67,6 +67,14 @@ func (x *exchange) arrived(err error) *chat.Error {
 	return x.server.misread(err)
 }
 
+// gathers makes room for n bytes of an answer that is held until it is whole.
+func (x *exchange) gathers(n int) error {
+	if e := x.hold(&x.heldAnswer, n); e != nil {
+		return e
+	}
+	return nil
+}
+
 // abandoned tells whether so much of the client's body is unread that it is not worth reading for the sake of the
 // connection.
 func (x *exchange) abandoned(ctx *fasthttp.RequestCtx) bool {

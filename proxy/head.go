@@ -131,7 +131,10 @@ func (s *Server) judge(h *fasthttp.RequestHeader, authorize func(*generation) *c
 		return to, s.shutdownError()
 	}
 	defer g.release()
-	return to, authorize(g)
+	if e := authorize(g); e != nil || to != completions {
+		return to, e
+	}
+	return to, s.room(h.ContentLength())
 }
 
 // checkHead refuses what fasthttp lets pass: whatever somebody in between may have read otherwise, versions that nobody

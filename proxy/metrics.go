@@ -224,7 +224,10 @@ func (s *Server) countRefusal(e *chat.Error) {
 func (s *Server) countShed(e *chat.Error) {
 	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
 	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
+	of, room := errors.AsType[full](e.Cause)
 	switch {
+	case room:
+		s.metrics.Shed(telemetry.Shed(of))
 	case e.Code == "gateway_shutdown":
 		s.metrics.Shed(telemetry.ShedDraining)
 	case ofPlugin && call.Kind == plugin.KindBusy:

@@ -111,7 +111,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	cfg := o.Config
 	s := &Server{log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: time.Now, started: cfg}
 	s.account = telemetry.Log{Logger: o.Log, Metrics: s.metrics}
-	s.settings.Store(sized(cfg.Server, capacity.Detect()))
+	machine := capacity.Detect()
+	limits := sized(cfg.Server, machine)
+	s.settings.Store(limits)
+	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body_memory", limits.MaxBodyMemory,
+		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	s.refuses = make(chan struct{}, maxRefusals)
 	var err error
 	if s.secure, err = newSecure(cfg.Server.TLS, s.log); err != nil {
@@ -155,7 +159,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // plugins is how plugins are run.
 func (o *Options) plugins() plugin.Options {
-	p := plugin.Options{Engine: engine.Options{CacheDir: o.CacheDir}, Log: o.Log, Loading: o.Loading}
+	p := plugin.Options{Engine: engine.Options{CacheDir: o.CacheDir}, Log: o.Log, Loading: o.Loading, Queue: o.Config.Server.MaxQueue}
 	if o.Config.Server.CacheDir != "" {
 		p.Engine.CacheDir = o.Config.Server.CacheDir
 	}

@@ -88,6 +88,9 @@ func (s *serving) run(stderr io.Writer) error {
 	log := newLogger(out, level, cfg.Server)
 	defer func() { endLog(out, stderr, level, cfg.Server) }()
 	logWarnings(log, cfg)
+	if bytes, set := proxy.LimitMemory(); set {
+		log.Info("memory limit set to nine tenths of the control group's", "bytes", bytes)
+	}
 	person := io.Writer(out)
 	if s.quiet {
 		person = io.Discard

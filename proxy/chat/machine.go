@@ -220,6 +220,9 @@ func (m *Machine) Started() bool { return m.taken || len(m.out) > 0 }
 // Reset.
 func (m *Machine) Output() []byte { return m.out }
 
+// Held is how many bytes of the answer are held: of a whole one all, of a stream what is not rendered yet.
+func (m *Machine) Held() int { return m.held }
+
 // Take says that Output has been sent.
 func (m *Machine) Take() {
 	if len(m.out) > 0 {

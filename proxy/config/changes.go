@@ -103,4 +103,4 @@ func (c *Config) NeedsRestart(running *Config) []string {
 	return names
 }
 
-var atStart = []string{"server.listen", "server.cache_dir", "server.log_format", "admin.listen", "admin.hosts"}
+var atStart = []string{"server.listen", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts"}

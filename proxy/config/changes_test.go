@@ -95,7 +95,7 @@ func TestSince(t *testing.T) {
 
 func TestNeedsRestart(t *testing.T) {
 	for member, want := range map[string]string{
-		`listen = "127.0.0.1:9"`: "server.listen", `cache_dir = "c"`: "server.cache_dir", `log_format = "json"`: "server.log_format",
+		`listen = "127.0.0.1:9"`: "server.listen", `cache_dir = "c"`: "server.cache_dir", `log_format = "json"`: "server.log_format", `max_queue = 9`: "server.max_queue",
 		`max_conns = 7`: "", `read_timeout = "1s"`: "", `drain_delay = "1s"`: "", `log_level = "warn"`: "",
 	} {
 		got := parsed(t, strings.Replace(before, "[server]\n", "[server]\n"+member+"\n", 1)).NeedsRestart(parsed(t, before))

@@ -55,7 +55,7 @@ type Server struct {
 	MaxWrongKeys    int64         // a minute from one address; 0: any number
 	MaxRequests     int           // chat completions in flight; 0: what fits into the machine
 	MaxBodyMemory   int64         // bytes of large bodies that are held; 0: what fits into the machine
-	MaxQueue        int           // requests that wait for one plugin
+	MaxQueue        int           // calls of plugins that wait
 	ReadTimeout     time.Duration // for a whole request
 	IdleTimeout     time.Duration // between the requests of a connection
 	WriteTimeout    time.Duration // for each write

@@ -58,7 +58,7 @@ id = "m"
 targets = [{ provider = "up" }]
 `)
 	wantServer := config.Server{
-		Listen: "127.0.0.1:8080", Auth: config.AuthKeys, MaxBody: 32 << 20, MaxQueue: 1024, MaxWrongKeys: 20,
+		Listen: "127.0.0.1:8080", Auth: config.AuthKeys, MaxBody: 32 << 20, MaxQueue: 16384, MaxWrongKeys: 20,
 		ReadTimeout: 30 * time.Second, IdleTimeout: 120 * time.Second, WriteTimeout: 30 * time.Second,
 		Heartbeat: 15 * time.Second, ShutdownTimeout: 30 * time.Second, LogFormat: "text", LogLevel: "info",
 	}

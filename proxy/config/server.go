@@ -15,7 +15,7 @@ const (
 
 	standardListen = "127.0.0.1:8080"
 	standardConns  = 16384
-	standardQueue  = 1024
+	standardQueue  = 16384
 	weakSecret     = 16 // characters, below which a client's key may be guessed
 )
 

@@ -116,7 +116,18 @@ func (r *Response) raw() ([]byte, error) {
 // included, are an error of kind TooLarge. With any error it returns what had come until then; after one of kind Paused
 // ReadAll may be called again with that.
 func (r *Response) ReadAll(dst []byte, limit int) ([]byte, error) {
+	return r.ReadAllWithin(dst, limit, nil)
+}
+
+// ReadAllWithin is ReadAll where there may be no room for a body that is within the limit: room is told how many bytes
+// there are, again and again, and an error of it comes back as it is.
+func (r *Response) ReadAllWithin(dst []byte, limit int, room func(bytes int) error) ([]byte, error) {
 	for {
+		if room != nil {
+			if err := room(len(dst)); err != nil {
+				return dst, err
+			}
+		}
 		if r.end == nil && r.conn != nil && r.zip == nil && r.conn.r == r.conn.w && r.body.plain() > 0 {
 			n, err := r.readInto(&dst, limit)
 			dst = dst[:len(dst)+n]
