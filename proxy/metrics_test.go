@@ -168,6 +168,9 @@ func TestStreamsAreInFlightUntilTheyEnd(t *testing.T) {
 	close(hold)
 	c.readUntil("0\r\n\r\n")
 	g.Log.Request(t, "held")
+	if s := statusOf(t, at); s.Requests.CompletionsMax == 0 || s.Requests.BodiesMax == 0 || s.Clients.Max == 0 {
+		t.Errorf("the limits are %+v, %+v", s.Requests, s.Clients)
+	}
 	m = proxytest.Scrape(t, at)
 	if m.Sum("sluice_streams_in_flight") != 0 || m.Sum("sluice_requests_total", "model", "gpt", "provider", "openai", "stream", "true", "status", "2xx", "code", "") != 1 {
 		t.Error("the stream is over, and not counted so")

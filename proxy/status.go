@@ -16,10 +16,10 @@ import (
 // Status describes the gateway at this moment. It holds names, numbers and the words of the configuration's errors, and
 // nothing that a client or a provider said.
 func (s *Server) Status() admin.Status {
-	now := s.now()
+	now, limits := s.now(), s.settings.Load()
 	status := admin.Status{
 		Version: s.version, Now: now, Started: s.begun, Uptime: now.Sub(s.begun).Seconds(), Ready: true,
-		Clients: admin.Clients{Open: s.clients.count(), Max: s.settings.Load().MaxConns},
+		Clients: admin.Clients{Open: s.clients.count(), Max: limits.MaxConns},
 		Process: process(),
 	}
 	if err := s.Ready(); err != nil {
@@ -33,6 +33,8 @@ func (s *Server) Status() admin.Status {
 		Total: t.Requests, ClientErrors: t.ClientErrors, ServerErrors: t.ServerErrors, Departed: t.Departed,
 		InFlight: t.InFlight, Streams: t.Streams, PromptTokens: t.PromptTokens, CompletionTokens: t.CompletionTokens,
 		FirstEvents: t.FirstEvents, FirstEventSeconds: t.FirstEventSum.Seconds(),
+		Completions: s.admission.requests.Load(), CompletionsMax: int64(limits.MaxRequests),
+		Bodies: s.admission.bodies.Load(), BodiesMax: limits.MaxBodyMemory,
 		Refused: t.Refused, Shed: t.Shed, Heartbeats: t.Heartbeats, Panics: t.Panics,
 	}
 	r := s.health.lastReload()

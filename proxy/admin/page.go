@@ -108,7 +108,8 @@ func (m *markup) tiles(s *Status, f figures) {
 
 	m.put(`<div class="card tile"><span class="top"><span>Streams</span><span>up to $</span></span><b>$ <small>open</small></b>`, digits(peak(f.streams)), number(r.Streams))
 	m.curve("Streams that are open", f.streams)
-	m.put(`<span class="soft">$ in flight, $ of $ connections</span></div>`, number(r.InFlight), number(int64(s.Clients.Open)), number(int64(s.Clients.Max)))
+	m.put(`<span class="soft">$ of $ completions, $ of $ connections</span></div>`,
+		number(r.Completions), number(r.CompletionsMax), number(int64(s.Clients.Open)), number(int64(s.Clients.Max)))
 
 	m.put(`<div class="card tile"><span class="top"><span>Memory</span><span>up to $</span></span><b>$`, size(int64(peak(f.memory))), size(s.Process.Memory))
 	if s.Process.Limit > 0 {
@@ -116,7 +117,7 @@ func (m *markup) tiles(s *Status, f figures) {
 	}
 	m.put(`</b>`)
 	m.curve("Resident memory", f.memory)
-	m.put(`<span class="soft">$ heap, $ goroutines</span></div></div>`, size(s.Process.Heap), number(s.Process.Goroutines))
+	m.put(`<span class="soft">$ heap, $ in large bodies, $ goroutines</span></div></div>`, size(s.Process.Heap), size(r.Bodies), number(s.Process.Goroutines))
 }
 
 func newest(values []float64) float64 {

@@ -42,6 +42,11 @@ type Requests struct {
 	InFlight int64 `json:"in_flight"`
 	Streams  int64 `json:"streams"`
 
+	Completions    int64 `json:"completions"` // in flight, streams among them
+	CompletionsMax int64 `json:"completions_max"`
+	Bodies         int64 `json:"body_memory_bytes"` // of large requests and answers
+	BodiesMax      int64 `json:"body_memory_max_bytes"`
+
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 
