@@ -48,6 +48,9 @@ type Options struct {
 	Version string
 	// LogDropped is how many lines of Log were lost; nil: nobody knows.
 	LogDropped func() int64
+	// Now is the clock for what is written down, and for how long things took; nil: time.Now. Deadlines of connections go by
+	// the system's.
+	Now func() time.Time
 	// Loading is called when a plugin begins to be loaded, which may take seconds where it is not in CacheDir, and what
 	// it returns when that has ended. Plugins are loaded in parallel. nil: nobody is told.
 	Loading func(plugin string) (ended func())
@@ -108,9 +111,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	cfg := o.Config
-	s := &Server{log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: time.Now, started: cfg}
-	s.account = telemetry.Log{Logger: o.Log, Metrics: s.metrics}
+	s := &Server{log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, started: cfg}
+	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	machine := capacity.Detect()
 	limits := sized(cfg.Server, machine)
 	s.settings.Store(limits)

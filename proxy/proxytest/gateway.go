@@ -41,6 +41,12 @@ type Gateway struct {
 // used.
 func Start(tb testing.TB, toml string) *Gateway {
 	tb.Helper()
+	return StartWith(tb, toml, func(*proxy.Options) {})
+}
+
+// StartWith is Start with other options than those that a test usually has.
+func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway {
+	tb.Helper()
 	cfg := parse(tb, toml)
 	var err error
 	g := &Gateway{Log: &Log{}, served: make(chan error, 1)}
@@ -50,7 +56,9 @@ func Start(tb testing.TB, toml string) *Gateway {
 		// A benchmark must not measure how the test remembers its log, and fuzzing fills any memory with it.
 		log = slog.New(slog.DiscardHandler)
 	}
-	g.Server, err = proxy.New(tb.Context(), proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: log, CacheDir: CacheDir()})
+	options := proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: log, CacheDir: CacheDir()}
+	change(&options)
+	g.Server, err = proxy.New(tb.Context(), options)
 	if err != nil {
 		tb.Fatal(err)
 	}
