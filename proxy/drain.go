@@ -21,6 +21,9 @@ const (
 	// it is closed is reset.
 	queueGrace = 20 * time.Millisecond
 
+	// acceptGrace is how long whoever accepts may take to find that out.
+	acceptGrace = time.Second
+
 	// firstGrace is how long the first request of a new connection may take to come once the gateway shuts down.
 	firstGrace = time.Second
 
@@ -33,8 +36,7 @@ func (l *listener) stop() error {
 	d, ok := l.Listener.(interface{ SetDeadline(time.Time) error })
 	l.stopping.Store(true)
 	if ok && d.SetDeadline(time.Now().Add(queueGrace)) == nil {
-		// Whoever is at accepting finds out. If nobody is, there is no more to wait for.
-		t := time.NewTimer(2 * queueGrace)
+		t := time.NewTimer(acceptGrace)
 		defer t.Stop()
 		select {
 		case <-l.emptied:

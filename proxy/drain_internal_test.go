@@ -1,0 +1,198 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// served makes a connection that is served, and the client's end of it.
+func served(t *testing.T, open *connections, phase int32) (*clientConn, net.Conn) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s settings
+	s.Store(&config.Server{ReadTimeout: time.Minute, MaxConns: 10})
+	l := &listener{Listener: ln, settings: &s, open: open, closed: make(chan struct{}), emptied: make(chan struct{})}
+	defer l.Close()
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close(); c.Close() })
+	cc := c.(*clientConn)
+	cc.phase.Store(phase)
+	return cc, client
+}
+
+// waits has a connection read, and tells what that gave.
+func waits(c *clientConn) <-chan string {
+	got := make(chan string, 1)
+	go func() {
+		p := make([]byte, 100)
+		n, err := c.Read(p)
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		got <- string(p[:n])
+	}()
+	return got
+}
+
+// TestWhatAnEndMakesOfAConnection is about what each one is at when the gateway begins to end.
+func TestWhatAnEndMakesOfAConnection(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		phase   int32
+		arrived string // what the client has sent before
+		later   string // and what it sends when the end has begun
+		want    string
+	}{
+		{"it waits for the next request", phaseIdle, "", "", io.EOF.Error()},
+		{"the next request has come", phaseIdle, "POST", "", "POST"},
+		{"its first request has come", phaseNew, "POST", "", "POST"},
+		{"its first request is on its way", phaseNew, "", "POST", "POST"},
+		{"nothing ever comes", phaseNew, "", "", io.EOF.Error()},
+		{"a request is coming", phaseActive, "", "body", "body"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var open connections
+			conn, client := served(t, &open, c.phase)
+			if c.arrived != "" {
+				if _, err := io.WriteString(client, c.arrived); err != nil {
+					t.Fatal(err)
+				}
+				for deadline := time.Now().Add(20 * time.Second); !conn.readable(); {
+					if time.Now().After(deadline) {
+						t.Log("this system does not tell what has arrived")
+						return
+					}
+				}
+			}
+			open.finishing.Store(true)
+			if _, over := conn.over(); over != (c.phase == phaseIdle && c.arrived == "") {
+				t.Errorf("closed at once: %t", over)
+			}
+			read := waits(conn)
+			if c.later != "" {
+				if _, err := io.WriteString(client, c.later); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := <-read; got != c.want {
+				t.Errorf("it reads %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAReadThatIsWokenIsNoTimeout: a request of which a part has come is read to its end.
+func TestAReadThatIsWokenIsNoTimeout(t *testing.T) {
+	var open connections
+	conn, client := served(t, &open, phaseActive)
+	read := waits(conn)
+	open.finishing.Store(true)
+	none := open.wake()
+	if _, err := io.WriteString(client, "the rest"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-read; got != "the rest" {
+		t.Errorf("it reads %q", got)
+	}
+	select {
+	case <-none:
+		t.Error("it counts as gone")
+	default:
+	}
+	conn.Close()
+	<-none
+}
+
+// TestTheEndOfPatience: past the deadline nobody's request counts any more.
+func TestTheEndOfPatience(t *testing.T) {
+	var open connections
+	conn, _ := served(t, &open, phaseActive)
+	read := waits(conn)
+	open.ending.Store(true)
+	open.wake()
+	if got := <-read; got != io.EOF.Error() {
+		t.Errorf("it reads %q", got)
+	}
+}
+
+// late is a listener whose queue is not looked at until it is stopped.
+type late struct {
+	*net.TCPListener
+	stopped  chan struct{}
+	accepted int
+}
+
+func (l *late) SetDeadline(time.Time) error {
+	close(l.stopped)
+	return nil
+}
+
+func (l *late) Accept() (net.Conn, error) {
+	<-l.stopped
+	if l.accepted++; l.accepted > 1 {
+		return nil, os.ErrDeadlineExceeded
+	}
+	return l.TCPListener.Accept()
+}
+
+// TestTheQueueIsEmptied: clients whose connection the kernel has taken are served, whenever the listener was stopped.
+func TestTheQueueIsEmptied(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s settings
+	s.Store(&config.Server{ReadTimeout: time.Minute, MaxConns: 10})
+	l := &listener{Listener: &late{TCPListener: ln.(*net.TCPListener), stopped: make(chan struct{})}, settings: &s, open: &connections{},
+		closed: make(chan struct{}), emptied: make(chan struct{})}
+	client, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	taken := make(chan net.Conn, 1)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				ended <- err
+				return
+			}
+			taken <- c
+		}
+	}()
+	if err := l.stop(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("accepting ended with %v", err)
+	}
+	select {
+	case c := <-taken:
+		c.Close()
+	default:
+		t.Error("the connection in the queue was reset")
+	}
+	if _, err := net.Dial("tcp", ln.Addr().String()); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("afterwards: %v", err)
+	}
+}
