@@ -25,10 +25,10 @@ func (x *exchange) admit() (e *chat.Error) {
 	return e
 }
 
-// spent is how many tokens the request has used, as far as anybody knows. What a provider has begun to work on counts for
-// its prompt at least, also where the client did not wait for the answer.
+// spent is how many tokens the request has used, as far as anybody knows. What a provider was sent counts for its prompt at
+// least, also where the client did not wait for the answer.
 func (x *exchange) spent() int64 {
-	if x.machine.Started() || x.machine.Complete() || x.departed && x.record.Attempts > 0 {
+	if x.machine.Started() || x.machine.Complete() || x.departed && x.sent {
 		return x.machine.Usage().Total
 	}
 	return 0
