@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -21,20 +22,20 @@ func served(t *testing.T, open *connections, phase int32) (*clientConn, net.Conn
 	}
 	var s settings
 	s.Store(&config.Server{ReadTimeout: time.Minute, MaxConns: 10})
-	l := &listener{Listener: ln, settings: &s, open: open, closed: make(chan struct{}), emptied: make(chan struct{})}
+	l := &listener{Listener: ln, settings: &s, open: open, log: slog.New(slog.DiscardHandler), closed: make(chan struct{}), emptied: make(chan struct{})}
 	defer l.Close()
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := l.Accept()
+	c, _, err := l.accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close(); c.Close() })
-	cc := c.(*clientConn)
-	cc.phase.Store(phase)
-	return cc, client
+	c.greeted = phase != phaseNew
+	c.phase.Store(phase)
+	return c, client
 }
 
 // waits has a connection read, and tells what that gave.
@@ -162,7 +163,7 @@ func TestTheQueueIsEmptied(t *testing.T) {
 	var s settings
 	s.Store(&config.Server{ReadTimeout: time.Minute, MaxConns: 10})
 	l := &listener{Listener: &late{TCPListener: ln.(*net.TCPListener), stopped: make(chan struct{})}, settings: &s, open: &connections{},
-		closed: make(chan struct{}), emptied: make(chan struct{})}
+		log: slog.New(slog.DiscardHandler), closed: make(chan struct{}), emptied: make(chan struct{})}
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func TestTheQueueIsEmptied(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			c, err := l.Accept()
+			c, _, err := l.accept()
 			if err != nil {
 				ended <- err
 				return
