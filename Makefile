@@ -30,7 +30,9 @@ build: plugins ## build bin/sluice with the plugins in it
 plugins: $(BUNDLED:%=plugin-%) ## build the bundled plugins into plugins/bundle
 
 $(BUNDLED:%=plugin-%): plugin-%:
-	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o plugins/bundle/$*.wasm ./plugins/$*
+	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/plugins/$*.wasm ./plugins/$*
+	@gzip -dc plugins/bundle/$*.wasm.gz 2>/dev/null | cmp -s - bin/plugins/$*.wasm || gzip -9nc bin/plugins/$*.wasm >plugins/bundle/$*.wasm.gz
+	@rm -f plugins/bundle/$*.wasm
 
 test: plugins ## run all tests, under the race detector where there is a C compiler
 	$(GO) test $(RACE) -timeout 15m ./...
@@ -75,4 +77,4 @@ bench-go: plugins ## run the benchmarks of the packages (BENCH=regexp)
 check: lint test ## what CI runs, without the fuzzing
 
 clean: ## remove what was built
-	rm -rf bin plugins/bundle/*.wasm
+	rm -rf bin plugins/bundle/*.wasm plugins/bundle/*.wasm.gz

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/route"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
 )
@@ -276,7 +277,7 @@ func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 		if !p.InUse {
 			continue
 		}
-		wasm, err := readPlugin(p, bundled)
+		source, err := sourceOf(p, bundled)
 		if err != nil {
 			if p.File != "" {
 				err = placed(cfg, p.Pos, "plugins."+p.Name, err)
@@ -284,7 +285,7 @@ func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 			errs = append(errs, err)
 			continue
 		}
-		spec := plugin.Spec{Name: p.Name, Wasm: wasm, MemoryPages: p.MemoryPages}
+		spec := plugin.Spec{Name: p.Name, Source: source, MemoryPages: p.MemoryPages}
 		switch p.Isolation {
 		case config.IsolationKey:
 			spec.Isolation = plugin.PerKey
@@ -298,22 +299,44 @@ func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 	return specs, errors.Join(errs...)
 }
 
-func readPlugin(p *config.Plugin, bundled fs.FS) ([]byte, error) {
+// Digester is a folder of bundled plugins that knows, without reading a file, a digest that stands for its content.
+type Digester interface {
+	Digest(file string) (digest [sha256.Size]byte, err error)
+}
+
+// sourceOf is where a plugin's module comes from. A bundled one is not read where that can be avoided.
+func sourceOf(p *config.Plugin, bundled fs.FS) (engine.Source, error) {
 	if p.File == "" {
-		wasm, err := fs.ReadFile(bundled, p.Name+".wasm")
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &NoPluginError{p.Name}
-		}
-		return wasm, err
+		return bundledSource(p.Name, bundled)
 	}
 	wasm, err := os.ReadFile(p.File)
 	if err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", p.Name, err)
+		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
-	if sum := sha256.Sum256(wasm); hex.EncodeToString(sum[:]) != p.SHA256 {
-		return nil, fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, sum)
+	source := engine.Bytes(wasm)
+	if hex.EncodeToString(source.Digest[:]) != p.SHA256 {
+		return engine.Source{}, fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, source.Digest)
 	}
-	return wasm, nil
+	return source, nil
+}
+
+func bundledSource(name string, bundled fs.FS) (source engine.Source, err error) {
+	file := name + ".wasm"
+	if bundled == nil {
+		return source, &NoPluginError{name}
+	}
+	if d, ok := bundled.(Digester); ok {
+		source.Read = func() ([]byte, error) { return fs.ReadFile(bundled, file) }
+		source.Digest, err = d.Digest(file)
+	} else {
+		var wasm []byte
+		wasm, err = fs.ReadFile(bundled, file)
+		source = engine.Bytes(wasm)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &NoPluginError{name}
+	}
+	return source, err
 }
 
 // redactor replaces every configured credential by value, and every one that is obtained while the generation serves.

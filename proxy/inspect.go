@@ -60,13 +60,17 @@ func inspect(ctx context.Context, host *plugin.Host, p *config.Plugin, bundled f
 	if p.File == "" {
 		info.From = "built in"
 	}
-	wasm, err := readPlugin(p, bundled)
+	source, err := sourceOf(p, bundled)
+	if err != nil {
+		return info, err
+	}
+	wasm, err := source.Read()
 	if err != nil {
 		return info, err
 	}
 	sum := sha256.Sum256(wasm)
 	info.Size, info.SHA256 = len(wasm), hex.EncodeToString(sum[:])
-	g, err := host.Load(ctx, []plugin.Spec{{Name: p.Name, Wasm: wasm}})
+	g, err := host.Load(ctx, []plugin.Spec{{Name: p.Name, Source: source}})
 	if err != nil {
 		return info, err
 	}

@@ -38,7 +38,7 @@ const (
 // Options are what a Server is made of.
 type Options struct {
 	Config  *config.Config
-	Bundled fs.FS        // the modules of the bundled plugins, NAME.wasm; nil for none
+	Bundled fs.FS        // the modules of the bundled plugins, NAME.wasm, perhaps a Digester; nil for none
 	Log     *slog.Logger // nil: nothing is logged
 	// CacheDir is where compiled plugins are kept between starts; Config.Server.CacheDir comes first. "": nowhere.
 	CacheDir string

@@ -63,7 +63,7 @@ func binary(t *testing.T, withPlugins bool) string {
 	}
 	replace := map[string]string{}
 	bundle := filepath.Join(root, "plugins", "bundle")
-	modules, err := filepath.Glob(filepath.Join(bundle, "*.wasm"))
+	modules, err := filepath.Glob(filepath.Join(bundle, "*.wasm*"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	benchload "github.com/sluice-gateway/sluice/cmd/bench/load"
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -26,13 +27,18 @@ var spacedEvent = []byte(`{"type": "content_block_delta","index":0,"delta":{"typ
 // attempt is one whose request has been sent.
 func attempt(tb testing.TB, b *plugin.Binding) *plugin.Attempt {
 	tb.Helper()
+	return attemptOf(tb, b, `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
+}
+
+func attemptOf(tb testing.TB, b *plugin.Binding, body string) *plugin.Attempt {
+	tb.Helper()
 	a := &plugin.Attempt{Request: new(chat.Request), Machine: new(chat.Machine)}
-	if err := a.Request.Parse([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`), chat.Limits{}); err != nil {
+	if err := a.Request.Parse([]byte(body), chat.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
 	a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "m"}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(chat.MachineOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+	a.Machine.Reset(chat.MachineOptions{Stream: a.Request.Stream, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
 		tb.Fatal(err)
 	}
@@ -92,6 +98,7 @@ func BenchmarkRequest(b *testing.B) {
 		name string
 		body []byte
 	}{
+		{"make bench", benchRequest(0)}, {"make bench 100KB", benchRequest(100 << 10)},
 		{"1KB", conversation(1 << 10)}, {"100KB", conversation(100 << 10)}, {"100KB of text", []byte(text)}, {"100KB of prose", []byte(prose)}, {"1MB of an image", []byte(image)},
 	} {
 		b.Run(request.name, func(b *testing.B) {
@@ -119,4 +126,31 @@ func BenchmarkRequest(b *testing.B) {
 			b.ReportMetric(float64(fuel), "fuel/op")
 		})
 	}
+}
+
+// benchRequest is a request as make bench sends it, with a prompt of about n bytes.
+func benchRequest(n int) []byte {
+	_, body, _ := strings.Cut(string(benchload.Request(&benchload.Job{Prompt: n, Model: "m"})), "\r\n\r\n")
+	return []byte(body)
+}
+
+// wholeAnswer is a whole answer as make bench gets it: one text with some escapes.
+var wholeAnswer = []byte(`{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBffuzxt8ttHq7iiZe7n","type":"message","role":"assistant","content":[{"type":"text","text":"` +
+	strings.Repeat(`The bridge over the river was built in three years, which is less than anyone had \"expected\". It has \n\n**Two arches** of grey stone; the larger one spans forty-two metres – about a third of the valley's width. Visitors cross it on foot from the café to the old mill and back again before dusk falls.`, 2) +
+	`"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":61,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,` +
+	`"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":128,"service_tier":"standard","inference_geo":"not_available"}}`)
+
+// BenchmarkAnswer is provider_response with the answer that is made of it.
+func BenchmarkAnswer(b *testing.B) {
+	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
+	a := attemptOf(b, binding, `{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		a.Machine.Reset(chat.MachineOptions{ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+		a.Fuel = 0
+		if err := binding.Response(context.Background(), a, 200, wholeAnswer); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(a.Fuel), "fuel/op")
 }

@@ -77,7 +77,8 @@ func (o Options) withDefaults() Options {
 // Spec is a plugin to load.
 type Spec struct {
 	Name      string
-	Wasm      []byte // not used after Load has returned
+	Wasm      []byte        // not used after Load has returned
+	Source    engine.Source // in its place: read only where the plugin is not in the cache
 	Isolation Isolation
 	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
 	MemoryPages uint32
@@ -281,7 +282,11 @@ func (h *Host) load(ctx context.Context, s *Spec) (*Plugin, error) {
 		defer h.options.Loading(s.Name)()
 	}
 	p := h.newPlugin(s.Name, s.Isolation)
-	m, err := h.engine.Compile(ctx, s.Name, s.Wasm)
+	source := s.Source
+	if source.Read == nil {
+		source = engine.Bytes(s.Wasm)
+	}
+	m, err := h.engine.CompileFrom(ctx, s.Name, source)
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -23,10 +24,11 @@ import (
 // module's key, with the file "module" and whatever wazero writes beside it.
 //
 // Machine code is run as it is read, so nothing in the cache is trusted: the file "module" begins with a digest of the
-// rest of it, and names all other files of the directory with theirs. A directory that does not match to the byte is
-// removed and made anew. Directories appear whole, by a rename, so processes can share the cache.
+// rest of it, and names all other files of the directory with their checksums. A directory that does not match is removed
+// and made anew. Directories appear whole, by a rename, so processes can share the cache.
 //
-// The digests find what a disk or a crash did. Against a person there is only the rule that nobody else can write here.
+// Digests and checksums find what a disk or a crash did. Against a person there is only the rule that nobody else can
+// write here.
 type diskCache struct {
 	dir   string
 	limit int64
@@ -40,7 +42,7 @@ const (
 )
 
 // entryMagic begins the file "module", in this version of its format.
-var entryMagic = []byte("sluice module 1\n")
+var entryMagic = []byte("sluice module 2\n")
 
 // openDiskCache makes the directory if it must, and makes sure that it is private.
 func openDiskCache(dir string, limit int64) (*diskCache, error) {
@@ -126,48 +128,110 @@ func (c *diskCache) publish(dir string, key digest, e *entry) error {
 	return nil
 }
 
-// digestFiles lists the files below dir other than the entry, each as "size digest path", sorted by path.
-func digestFiles(dir string) (string, error) {
-	var lines []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil || name == entryFile {
+// files lists the files below dir other than the entry, sorted.
+func files(dir string) (paths []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == filepath.Join(dir, entryFile) {
 			return err
 		}
 		if !d.Type().IsRegular() {
-			return fmt.Errorf("%s is not a plain file", name)
+			return fmt.Errorf("%s is not a plain file", path)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		h := sha256.New()
-		n, err := io.Copy(h, f)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, fmt.Sprintf("%s %d %x\n", filepath.ToSlash(name), n, h.Sum(nil)))
+		paths = append(paths, path)
 		return nil
 	})
-	slices.Sort(lines)
-	return strings.Join(lines, ""), err
+	slices.Sort(paths)
+	return paths, err
 }
 
-// entry is what the file "module" keeps: what package fuel made of a module.
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumFiles lists the files below dir other than the entry, each as "path size checksum". Machine code is large, and a
+// SHA-256 of it took a quarter of a start; wazero has a checksum of its own over most of it, too.
+func sumFiles(dir string) (string, error) {
+	paths, err := files(dir)
+	if err != nil {
+		return "", err
+	}
+	var lines strings.Builder
+	buffer := make([]byte, 256<<10)
+	for _, path := range paths {
+		n, sum, err := sumFile(path, buffer)
+		if err != nil {
+			return "", err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&lines, "%s %d %08x\n", filepath.ToSlash(name), n, sum)
+	}
+	return lines.String(), nil
+}
+
+func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	for {
+		k, err := f.Read(buffer)
+		n += int64(k)
+		sum = crc32.Update(sum, castagnoli, buffer[:k])
+		if err == io.EOF {
+			return n, sum, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+// entry is what the file "module" keeps: what package fuel made of a module, without its code.
 type entry struct {
-	info      fuel.Info
-	rewritten []byte
+	info   fuel.Info
+	hollow []byte
+
+	stats map[string]fs.FileInfo // of the files beside it, when it was read
 }
 
-// entryHeader lies before the rewritten bytes, as JSON. The file begins with entryMagic, the digest of all that follows,
+// untouched reports whether the files beside the entry are those that were there when it was read. wazero replaces a file
+// that it does not like, and adds one where it does not find its own.
+func (e *entry) untouched(dir string) bool {
+	now, err := stats(dir)
+	if err != nil || len(now) != len(e.stats) {
+		return false
+	}
+	for path, before := range e.stats {
+		after := now[path]
+		if after == nil || !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+			return false
+		}
+	}
+	return true
+}
+
+func stats(dir string) (map[string]fs.FileInfo, error) {
+	paths, err := files(dir)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]fs.FileInfo, len(paths))
+	for _, path := range paths {
+		if m[path], err = os.Lstat(path); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// entryHeader lies before the hollow module, as JSON. The file begins with entryMagic, the digest of all that follows,
 // and the header's size in four bytes, little end first.
 type entryHeader struct {
 	Info  fuel.Info
-	Files string // as digestFiles lists them
+	Files string // as sumFiles lists them
 }
 
 var (
@@ -176,16 +240,16 @@ var (
 )
 
 func writeEntry(dir string, e *entry) error {
-	files, err := digestFiles(dir)
+	sums, err := sumFiles(dir)
 	if err != nil {
 		return err
 	}
-	header, err := json.Marshal(entryHeader{Info: e.info, Files: files})
+	header, err := json.Marshal(entryHeader{Info: e.info, Files: sums})
 	if err != nil {
 		return err
 	}
 	size := binary.LittleEndian.AppendUint32(nil, uint32(len(header)))
-	rest := slices.Concat(size, header, e.rewritten)
+	rest := slices.Concat(size, header, e.hollow)
 	sum := sha256.Sum256(rest)
 	return os.WriteFile(filepath.Join(dir, entryFile), slices.Concat(entryMagic, sum[:], rest), 0o600)
 }
@@ -215,14 +279,18 @@ func readEntry(dir string) (*entry, error) {
 	if err := json.Unmarshal(rest[:size], &header); err != nil {
 		return nil, fmt.Errorf("%w: %w", errEntry, err)
 	}
-	files, err := digestFiles(dir)
+	sums, err := sumFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	if files != header.Files {
+	if sums != header.Files {
 		return nil, errOtherFiles
 	}
-	return &entry{info: header.Info, rewritten: rest[size:]}, nil
+	before, err := stats(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &entry{info: header.Info, hollow: rest[size:], stats: before}, nil
 }
 
 // sweep removes what was left unfinished long ago, and the modules that were not used for the longest time until the
