@@ -5,6 +5,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -184,7 +185,7 @@ func TestKubernetesAndConfigurationAgree(t *testing.T) {
 	}
 	for _, want := range []string{
 		"{ name: http, containerPort: " + port(cfg.Server.Listen) + " }", "{ name: admin, containerPort: " + port(cfg.Admin.Listen) + " }",
-		`prometheus.io/port: "` + port(cfg.Admin.Listen) + `"`, "mountPath: " + cfg.Server.CacheDir + " }",
+		`prometheus.io/port: "` + port(cfg.Admin.Listen) + `"`, "mountPath: " + filepath.Dir(cfg.Server.CacheDir) + " }",
 		"readinessProbe:\n            httpGet: { path: /readyz, port: admin }", "livenessProbe:\n            httpGet: { path: /healthz, port: admin }",
 	} {
 		if !strings.Contains(manifest, want) {

@@ -242,6 +242,33 @@ func openDescriptors(t *testing.T) int {
 	return len(open)
 }
 
+// TestF80_AReplacedConfigurationIsSmall: streams may hold it for long, and need its plugins now and then or not at all.
+func TestF80_AReplacedConfigurationIsSmall(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.AwaitClose(),
+	})
+	toml := configuration(provider.URL(), "")
+	g := proxytest.Start(t, toml)
+	admin := g.Admin(t)
+	instances := func() float64 { return proxytest.Scrape(t, admin).Sum("sluice_plugin_instances") }
+	c := dial(t, g)
+	c.post("held", askStream)
+	c.readUntil(`"Hel"},"finish_reason":null}]}`)
+	before := instances()
+	for range 5 {
+		if err := g.Reload(t, toml); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := proxytest.Scrape(t, admin).Sum("sluice_config_generations_open"); n != 2 {
+		t.Errorf("%g generations are open", n)
+	}
+	if after := instances(); after > before {
+		t.Errorf("%g instances became %g", before, after)
+	}
+	c.Close()
+}
+
 // TestF80_LimitsOfTheServerChange: those of connections that are open, too.
 func TestF80_LimitsOfTheServerChange(t *testing.T) {
 	toml := configuration("", "")

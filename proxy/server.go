@@ -134,12 +134,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.plugins = host
 	s.bundled = o.Bundled
 	s.begun = s.now()
-	s.health.reload.at = s.begun
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
 	g, err := s.build(ctx, cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, host.Close())
 	}
+	s.health.reload.at = g.made
 	s.current.Store(g)
 	s.name(g)
 	s.metrics.Pull(s.sample)

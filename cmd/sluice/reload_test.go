@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -97,6 +100,41 @@ func TestF80_TheSameBytes(t *testing.T) {
 	if line := p.await(`msg="configuration reloaded"`); after(line, "models_changed") != "demo" || after(line, "generation") != "3" {
 		t.Errorf("it says %s", line)
 	}
+}
+
+// TestF80_ARenewedCertificate is shown to new connections; those that are open go on.
+func TestF80_ARenewedCertificate(t *testing.T) {
+	dir := t.TempDir()
+	old, next := proxytest.GoodPair(t), proxytest.GoodPair(t)
+	cert, key := old.Write(t, dir)
+	p := start(t, dir, nil, "serve", "--quiet", "--config", configured(t, demoConfig(fmt.Sprintf("tls = { cert = %q, key = %q }", cert, key), testKey)))
+	_, address, _ := strings.Cut(p.ready(), "://")
+	connect := func(pair *proxytest.Pair) *tls.Conn {
+		t.Helper()
+		c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: pair.Roots})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	ask := func(c *tls.Conn) {
+		t.Helper()
+		fmt.Fprintf(c, "GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", testKey)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body := readAll(t, resp); resp.StatusCode != 200 {
+			t.Errorf("%d %s", resp.StatusCode, body)
+		}
+	}
+	before := connect(old)
+	ask(before)
+	next.Write(t, dir)
+	p.await(`msg="configuration reloaded"`)
+	ask(connect(next))
+	ask(before)
 }
 
 // site is a folder with a configuration that uses a plugin from a file.
