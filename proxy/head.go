@@ -14,8 +14,8 @@ const (
 	maxHeaders = 100
 	// maxURI is how long a request's target may be.
 	maxURI = 8 << 10
-	// smallBody is read before anything of its request is judged, so that the connection can be used again after a
-	// refusal. The head of a request with a larger body is judged first.
+	// smallBody may come whatever becomes of its request, so that the connection can be used again after a refusal. The head
+	// of a request with a larger body is judged first.
 	smallBody = 64 << 10
 )
 
