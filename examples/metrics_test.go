@@ -3,9 +3,9 @@ package examples_test
 import (
 	"bytes"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
-	"path/filepath"
 	"strings"
 	"testing"
 

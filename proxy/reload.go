@@ -60,6 +60,23 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	return nil
 }
 
+// RenewCertificate reads the files of the certificate that is served again, as a Reload does. It is for when there can be
+// none: a certificate must not expire because something else is wrong with the configuration.
+func (s *Server) RenewCertificate() error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	g := s.acquire()
+	if g == nil {
+		return errClosed
+	}
+	defer g.release()
+	pair, err := s.secure.renewed(g.config.Server.TLS)
+	if pair != nil {
+		s.secure.certificate.Store(pair)
+	}
+	return err
+}
+
 var errClosed = errors.New("the gateway is closed")
 
 // stillGuarded refuses a configuration that would open the gateway to everybody because it believes in another address

@@ -65,6 +65,8 @@ func (r *reloader) reload(ctx context.Context) {
 	case ctx.Err() != nil:
 		return // nobody wants to know any more
 	case err != nil:
+		// Where there is no new one, the one in use stays.
+		_ = r.gateway.RenewCertificate()
 		for _, problem := range problems(err) {
 			r.log.Error("configuration not reloaded, the old one counts", "error", problem)
 		}

@@ -102,12 +102,14 @@ func TestF80_TheSameBytes(t *testing.T) {
 	}
 }
 
-// TestF80_ARenewedCertificate is shown to new connections; those that are open go on.
+// TestF80_ARenewedCertificate is shown to new connections, also where the configuration is broken meanwhile; connections
+// that are open go on.
 func TestF80_ARenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
-	old, next := proxytest.GoodPair(t), proxytest.GoodPair(t)
+	old, next, last := proxytest.GoodPair(t), proxytest.GoodPair(t), proxytest.GoodPair(t)
 	cert, key := old.Write(t, dir)
-	p := start(t, dir, nil, "serve", "--quiet", "--config", configured(t, demoConfig(fmt.Sprintf("tls = { cert = %q, key = %q }", cert, key), testKey)))
+	path := configured(t, demoConfig(fmt.Sprintf("tls = { cert = %q, key = %q }", cert, key), testKey))
+	p := start(t, dir, nil, "serve", "--quiet", "--config", path)
 	_, address, _ := strings.Cut(p.ready(), "://")
 	connect := func(pair *proxytest.Pair) *tls.Conn {
 		t.Helper()
@@ -134,6 +136,12 @@ func TestF80_ARenewedCertificate(t *testing.T) {
 	next.Write(t, dir)
 	p.await(`msg="configuration reloaded"`)
 	ask(connect(next))
+	ask(before)
+	write(t, path, []byte("broken"))
+	p.await("configuration not reloaded")
+	last.Write(t, dir)
+	p.await("configuration not reloaded")
+	ask(connect(last))
 	ask(before)
 }
 
