@@ -358,7 +358,7 @@ func (x *exchange) overdue(now time.Time) error {
 	if limit <= 0 || !x.framed || now.Sub(x.progress) < limit {
 		return nil
 	}
-	return &upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true}
+	return upstreamError(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
 }
 
 func (x *exchange) event(ctx context.Context, ev event) error {
@@ -394,7 +394,7 @@ func (x *exchange) apply() error {
 
 // lookAfter is how long the client's socket may go without a look.
 func (x *exchange) lookAfter() time.Duration {
-	if p := x.Pace(); p > 0 {
+	if p := x.pace(); p > 0 {
 		return p
 	}
 	return lookEvery

@@ -94,6 +94,10 @@ func (commitError) Resumable() bool { return true }
 // Pace asks for an early tick where a probe is on its way, or heartbeats are more frequent than ticks.
 func (x *exchange) Pace() time.Duration {
 	x.vigil.rest()
+	return x.pace()
+}
+
+func (x *exchange) pace() time.Duration {
 	if x.conn.probing {
 		return probeWait
 	}

@@ -152,3 +152,6 @@ func (c *Conn) run(script Script) {
 		}
 	}
 }
+
+// Last is the request that was read last on the connection.
+func (c *Conn) Last() Request { return c.last }

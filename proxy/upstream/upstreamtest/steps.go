@@ -42,6 +42,16 @@ func ReadHead() Step {
 	}
 }
 
+// DropBody reads the body of the request whose head ReadHead has read.
+func DropBody() Step {
+	return func(c *Conn) error {
+		if _, err := io.Copy(io.Discard, c.body(c.last)); err != nil {
+			return c.note(err)
+		}
+		return nil
+	}
+}
+
 func (c *Conn) record(r Request) {
 	c.last = r
 	c.Server.mu.Lock()
