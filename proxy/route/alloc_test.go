@@ -1,0 +1,20 @@
+package route_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/route"
+)
+
+// An attempt is counted for every request.
+func TestAttemptsDoNotAllocate(t *testing.T) {
+	target := newTarget(route.Target{})
+	if n := testing.AllocsPerRun(100, func() {
+		ticket, _ := target.Begin(now, false, false)
+		target.Answering(ticket)
+		target.End(ticket, route.Answered, 0, time.Millisecond, now)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
