@@ -120,8 +120,6 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	machine := capacity.Detect()
 	limits := sized(cfg.Server, machine)
 	s.settings.Store(limits)
-	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body_memory", limits.MaxBodyMemory,
-		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	s.refuses = make(chan struct{}, maxRefusals)
 	var err error
 	if s.secure, err = newSecure(cfg.Server.TLS, s.log); err != nil {
@@ -160,6 +158,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		NoDefaultContentType:         true,
 		SecureErrorLogMessage:        true,
 	}
+	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body_memory", limits.MaxBodyMemory,
+		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	return s, nil
 }
 
