@@ -124,17 +124,20 @@ func (x *exchange) send(ctx context.Context) error {
 		x.reader.Reset(options)
 	}
 	out := &x.attempt.Out
-	headers := make([]upstream.Header, len(out.Headers), len(out.Headers)+1)
-	for i, h := range out.Headers {
-		headers[i] = upstream.Header(h)
+	headers := x.out.Headers[:0]
+	for _, h := range out.Headers {
+		headers = append(headers, upstream.Header(h))
 	}
 	headers = append(headers, upstream.Header{Name: hopsHeader, Value: hopTexts[x.hops+1]})
-	x.asked = append(x.asked, x.target.Budget)
-	x.vigil.begin()
-	response, err := x.provider.client.Do(ctx, &upstream.Request{
+	x.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
 		Accept: mediaTypes[x.attempt.Framing],
-	}, x)
+	}
+	x.asked = append(x.asked, x.target.Budget)
+	x.vigil.begin()
+	response, err := x.provider.client.Do(ctx, &x.out, x)
+	clear(headers)
+	x.out = upstream.Request{Headers: headers}
 	gone := x.vigil.end()
 	x.response, x.sent = response, err == nil || reached(err)
 	if gone != nil {
@@ -143,8 +146,8 @@ func (x *exchange) send(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.record.UpstreamID = string(x.provider.redact([]byte(upstreamID(response))))
-	x.attempt.ResponseHeader = func(name []byte) []byte { return response.Header(string(name)) }
+	x.record.UpstreamID = string(x.provider.redact(upstreamID(response)))
+	x.from, x.attempt.ResponseHeader = response, x.header
 	return nil
 }
 
@@ -208,7 +211,7 @@ func (x *exchange) read(ctx context.Context) error {
 
 // whole reads an answer that is one JSON document, of which first is the beginning.
 func (x *exchange) whole(ctx context.Context, first []byte) error {
-	body, err := x.response.ReadAllWithin(append(x.server.bodies.get(), first...), maxWholeAnswer, x.gathers)
+	body, err := x.response.ReadAllWithin(append(x.server.bodies.get(len(first)), first...), maxWholeAnswer, x.gathers)
 	defer func() { x.server.bodies.put(body) }()
 	for errors.Is(err, errCommit) {
 		// A whole answer cannot begin before it is there; the wait goes on until its own deadlines.
@@ -240,7 +243,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 	if status == http.StatusNotModified {
 		return emptyAnswer()
 	}
-	body, err := x.response.ReadAll(x.server.bodies.get(), maxErrorBody)
+	body, err := x.response.ReadAll(x.server.bodies.get(0), maxErrorBody)
 	for errors.Is(err, errCommit) {
 		body, err = x.response.ReadAll(body, maxErrorBody)
 	}
@@ -428,22 +431,39 @@ func (impatience) Pace() time.Duration                      { return drainWait }
 
 func isJSON(contentType []byte) bool {
 	m := mediaType(contentType)
-	return m == "application/json" || len(m) > 5 && m[len(m)-5:] == "+json"
+	return isName(m, mediaTypes[abi.FramingJSON]) || len(m) > 5 && isName(m[len(m)-5:], "+json")
 }
 
-func mediaType(contentType []byte) string {
+// mediaType is a content type without its parameters.
+func mediaType(contentType []byte) []byte {
 	m, _, _ := bytes.Cut(contentType, []byte(";"))
-	return string(bytes.ToLower(bytes.TrimSpace(m)))
+	return bytes.TrimSpace(m)
+}
+
+// isName tells whether p is name, which is in lower case, in any case of ASCII.
+func isName(p []byte, name string) bool {
+	if len(p) != len(name) {
+		return false
+	}
+	for i, c := range p {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != name[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // upstreamID is the provider's own name of the request.
-func upstreamID(r *upstream.Response) string {
+func upstreamID(r *upstream.Response) []byte {
 	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
 		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && printable(v) {
-			return string(v)
+			return v
 		}
 	}
-	return ""
+	return nil
 }
 
 func printable(s []byte) bool {

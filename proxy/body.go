@@ -22,7 +22,7 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) *chat.Error {
 		x.bodyRead = true
 		return nil
 	}
-	x.body = x.server.bodies.get()
+	x.body = x.server.bodies.get(max(length, 0))
 	if length > 0 {
 		if e := x.hold(&x.heldRequest, length); e != nil {
 			return e

@@ -147,7 +147,11 @@ func checkContent(h *fasthttp.RequestHeader) *chat.Error {
 	if !isJSON(declared) {
 		return refuse("The request's Content-Type must be application/json.")
 	}
-	_, parameters, _ := bytes.Cut(bytes.ToLower(declared), []byte(";"))
+	_, parameters, more := bytes.Cut(declared, []byte(";"))
+	if !more {
+		return nil
+	}
+	parameters = bytes.ToLower(parameters)
 	for p := range bytes.SplitSeq(parameters, []byte(";")) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(p), []byte("="))
 		if string(name) == "charset" && !bytes.Equal(bytes.Trim(value, `"`), []byte("utf-8")) {
@@ -172,8 +176,8 @@ func (x *exchange) resetAttempt() {
 	a.Summary.Options = x.target.Options
 	x.machine.Reset(chat.MachineOptions{
 		Stream: x.stream, IncludeUsage: x.request.IncludeUsage,
-		ID: "chatcmpl-" + randomName(), Model: x.target.Model, Created: x.record.Began.Unix(),
-		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: a.Alias,
+		ID: randomName("chatcmpl-"), Model: x.target.Model, Created: x.record.Began.Unix(),
+		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: x.alias,
 	})
 }
 

@@ -25,6 +25,7 @@ type clientConn struct {
 	settings *settings
 	open     *connections
 	accepted time.Time
+	remote   string // the client's address; "" until a request needs it
 	phase    atomic.Int32
 	woken    atomic.Bool // a read was ended so that it looks at the phase; its time is not over
 
@@ -51,8 +52,10 @@ const (
 type socket struct {
 	net.Conn
 	settings *settings
-	failed   atomic.Bool // a write has: something is missing
-	closing  atomic.Bool // deadlines are the closer's
+	timeout  time.Duration // that armed was made with
+	armed    time.Time     // the deadline that is set; zero: none
+	failed   atomic.Bool   // a write has: something is missing
+	closing  atomic.Bool   // deadlines are the closer's
 }
 
 // slice is how much is written under one deadline. A large answer takes as many deadlines as it needs, so that it is
@@ -63,11 +66,9 @@ const slice = 64 << 10
 func (s *socket) Write(p []byte) (n int, err error) {
 	for {
 		part := p[n:min(len(p), n+slice)]
-		if timeout := s.settings.Load().WriteTimeout; timeout > 0 && !s.closing.Load() {
-			if err := s.Conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-				s.failed.Store(true)
-				return n, err
-			}
+		if err := s.arm(); err != nil {
+			s.failed.Store(true)
+			return n, err
 		}
 		m, err := s.Conn.Write(part)
 		n += m
@@ -83,6 +84,30 @@ func (s *socket) Write(p []byte) (n int, err error) {
 		}
 	}
 }
+
+// arm sees to it that a write that begins now has the write timeout, or up to a quarter more: setting a deadline costs as
+// much as all else that the gateway does for a write.
+func (s *socket) arm() error {
+	timeout := s.settings.Load().WriteTimeout
+	switch {
+	case s.closing.Load():
+		return nil
+	case timeout <= 0 && s.armed.IsZero():
+		return nil
+	case timeout <= 0:
+		s.armed = time.Time{}
+		return s.Conn.SetWriteDeadline(s.armed)
+	}
+	now := time.Now()
+	if timeout == s.timeout && !s.armed.Before(now.Add(timeout)) {
+		return nil
+	}
+	s.timeout, s.armed = timeout, now.Add(timeout+timeout/4)
+	return s.Conn.SetWriteDeadline(s.armed)
+}
+
+// SetWriteDeadline leaves the deadlines of writes to the socket: fasthttp would take away its own.
+func (c *clientConn) SetWriteDeadline(time.Time) error { return nil }
 
 const (
 	// lingering is how long a client that is still sending gets to read why nobody listens.

@@ -77,6 +77,20 @@ type work struct {
 	reader  dialect.Reader
 	batch   chat.Batch
 	asked   []*route.Budget // of the providers that have been sent the request
+	order   []int           // in which the targets are tried
+	out     upstream.Request
+	from    *upstream.Response // whose headers the plugin may read
+
+	// Methods of what is above, made once.
+	alias  func(name []byte) []byte
+	header func(name []byte) []byte
+}
+
+func newWork() *work {
+	w := new(work)
+	w.alias = w.attempt.Alias
+	w.header = func(name []byte) []byte { return w.from.Header(string(name)) }
+	return w
 }
 
 // errDeparted ends a wait whose client has gone.
@@ -235,6 +249,7 @@ func (x *exchange) finish() {
 	x.batch.Reset()
 	x.reader.Reset(dialect.Options{})
 	x.framer.reset(abi.FramingSSE)
+	x.from = nil
 	x.server.works.Put(x.work)
 	x.work = nil
 	x.leave()

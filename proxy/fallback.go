@@ -21,13 +21,14 @@ import (
 func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Error {
 	now := x.server.now()
 	x.vigil.begin()
-	order, explain, err := x.gen.router.Order(ctx, nil, targets, now, x.record.Key, x.appendSummary, func(err error) bool {
+	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
 		_, refused := errors.AsType[*chat.Error](err)
 		return refused
 	})
 	if gone := x.vigil.end(); gone != nil {
 		err = gone
 	}
+	x.order = order
 	if err != nil {
 		return clientError(err)
 	}

@@ -85,20 +85,20 @@ var mediaTypes = [...]string{
 // JSON error, and the reverse. declared is what the plugin expects.
 func framingOf(contentType, first []byte, declared abi.Framing) (framing abi.Framing, ok bool) {
 	media := mediaType(contentType)
-	switch media {
-	case mediaTypes[abi.FramingAWSEventStream]:
+	switch {
+	case isName(media, mediaTypes[abi.FramingAWSEventStream]):
 		return abi.FramingAWSEventStream, true
-	case mediaTypes[abi.FramingNDJSON], "application/ndjson", "application/jsonl":
+	case isName(media, mediaTypes[abi.FramingNDJSON]), isName(media, "application/ndjson"), isName(media, "application/jsonl"):
 		return abi.FramingNDJSON, true
 	}
 	first = bytes.TrimLeft(bytes.TrimPrefix(first, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
 	case len(first) > 0 && (first[0] == '{' || first[0] == '['):
-		if declared == abi.FramingNDJSON && media != mediaTypes[abi.FramingJSON] {
+		if declared == abi.FramingNDJSON && !isName(media, mediaTypes[abi.FramingJSON]) {
 			return abi.FramingNDJSON, true
 		}
 		return abi.FramingJSON, true
-	case media == mediaTypes[abi.FramingSSE]:
+	case isName(media, mediaTypes[abi.FramingSSE]):
 		return abi.FramingSSE, true
 	}
 	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {

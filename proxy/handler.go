@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
@@ -305,23 +306,33 @@ func requestID(h *fasthttp.RequestHeader) string {
 	return id
 }
 
-func newRequestID() string { return "req_" + randomName() }
+func newRequestID() string { return randomName("req_") }
 
-// randomName is 128 random bits. They need not be secret: they only must not repeat.
-func randomName() string {
+// randomName is 128 random bits behind a prefix. They need not be secret: they only must not repeat.
+func randomName(prefix string) string {
 	var b [16]byte
-	for i, v := range [2]uint64{rand.Uint64(), rand.Uint64()} {
-		for j := range 8 {
-			b[8*i+j] = byte(v >> (8 * j))
-		}
-	}
-	return hex.EncodeToString(b[:])
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	var name [48]byte
+	return string(hex.AppendEncode(append(name[:0], prefix...), b[:]))
 }
 
+// remote is the client's address without its port.
 func remote(ctx *fasthttp.RequestCtx) string {
-	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
+	c, ok := ctx.Conn().(*clientConn)
+	if !ok {
+		return hostOf(ctx.RemoteAddr())
+	}
+	if c.remote == "" {
+		c.remote = hostOf(ctx.RemoteAddr())
+	}
+	return c.remote
+}
+
+func hostOf(a net.Addr) string {
+	host, _, err := net.SplitHostPort(a.String())
 	if err != nil {
-		return ctx.RemoteAddr().String()
+		return a.String()
 	}
 	return host
 }
@@ -333,11 +344,14 @@ func peer(ctx *fasthttp.RequestCtx) netip.Addr {
 	return at.Addr()
 }
 
+var methods = [...]string{"POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+
 // method keeps what a client invents out of the log.
 func method(h *fasthttp.RequestHeader) string {
-	switch m := string(h.Method()); m {
-	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT":
-		return m
+	for _, known := range methods {
+		if string(h.Method()) == known {
+			return known
+		}
 	}
 	return "other"
 }

@@ -219,7 +219,7 @@ func (s *Server) work() *work {
 	if w, ok := s.works.Get().(*work); ok {
 		return w
 	}
-	return new(work)
+	return newWork()
 }
 
 func (s *Server) request() *chat.Request {
@@ -229,21 +229,47 @@ func (s *Server) request() *chat.Request {
 	return new(chat.Request)
 }
 
-// buffers keeps the memory of whole answers.
-type buffers struct{ pool sync.Pool }
+// buffers keeps the memory of requests' bodies and of whole answers. The large ones are kept apart, or most of them would
+// be lent to requests of a line.
+type buffers struct{ small, large, handles sync.Pool } // of *[]byte; those of handles are empty
 
-func (b *buffers) get() []byte {
-	if p, ok := b.pool.Get().(*[]byte); ok {
-		return (*p)[:0]
+const (
+	// smallBuffer is how large a buffer for a body of unknown length is.
+	smallBuffer = 4 << 10
+
+	// largeBuffer is how large the smallest of the large ones is.
+	largeBuffer = 32 << 10
+)
+
+func (b *buffers) of(size int) *sync.Pool {
+	if size < largeBuffer {
+		return &b.small
 	}
-	return make([]byte, 0, 4<<10)
+	return &b.large
+}
+
+// get returns an empty buffer with room for a body of about size bytes.
+func (b *buffers) get(size int) []byte {
+	h, ok := b.of(size).Get().(*[]byte)
+	if !ok {
+		return make([]byte, 0, max(size, smallBuffer))
+	}
+	p := (*h)[:0]
+	*h = nil
+	b.handles.Put(h)
+	return p
 }
 
 func (b *buffers) put(p []byte) {
 	if cap(p) == 0 || cap(p) > keepBody {
 		return
 	}
-	b.pool.Put(&p)
+	h, ok := b.handles.Get().(*[]byte)
+	if !ok {
+		h = new([]byte)
+	}
+	*h = p
+	b.of(cap(p)).Put(h)
 }
 
 // quiet is fasthttp's logger. What it has to say of a connection, that it broke, the access log says of its request.
