@@ -10,6 +10,10 @@ import (
 // maxPath is how long a request's path may be, with its query.
 const maxPath = 4 << 10
 
+// shortPath is how much of a path is decoded on the stack. That of a goroutine grows by doubling and shrinks late, so
+// what is rare must not make every open stream keep a large one.
+const shortPath = 256
+
 // pattern is one of a provider's allowed paths, cut into segments. In a segment `*` stands for one or more bytes; it
 // never reaches over a slash, so a pattern fixes how many segments a path has:
 //
@@ -94,7 +98,7 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 			return errPathForm
 		}
 	}
-	var buf [maxPath]byte
+	var buf [shortPath]byte
 	plain, ok := unescape(buf[:0], p[1:])
 	if !ok {
 		return errPathForm
@@ -139,7 +143,7 @@ func inURI(c byte) bool {
 
 // checkQuery refuses the member that the credential is sent in, under every spelling that a server might read as it.
 func checkQuery(query []byte, credential string) error {
-	var buf [maxPath]byte
+	var buf [shortPath]byte
 	for len(query) > 0 {
 		var member []byte
 		if i := bytes.IndexAny(query, "&;"); i >= 0 {
