@@ -68,7 +68,7 @@ func TestF10_Soak(t *testing.T) {
 
 	// The load is over: nothing may be left of it.
 	run.Settle(t, g, guest)
-	expectCalm(t, g, run, before)
+	calm := expectCalm(t, g, run, before)
 	if n, some := run.Unaccounted(); n > 0 {
 		t.Errorf("%d requests are not accounted:\n%s", n, strings.Join(some, "\n"))
 	}
@@ -92,12 +92,22 @@ func TestF10_Soak(t *testing.T) {
 	say("before: %s\nafter:  %s", before, after)
 	grows(t, samples, say)
 
+	if n, first := run.Breaks(); n > 0 {
+		t.Errorf("%d promises were not kept:\n%s", n, strings.Join(first, "\n"))
+	}
+	if said := run.Raw(); len(said) > 0 {
+		t.Errorf("the gateway says:\n%s", strings.Join(said[:min(len(said), 100)], "\n"))
+	}
+	if !calm {
+		// Whoever looks for what is left wants to know what it does.
+		g.Signal(t, syscall.SIGQUIT)
+		g.Wait(t, proxytest.Patience)
+		t.Errorf("its goroutines:\n%s", strings.Join(run.Raw(), "\n"))
+		return
+	}
 	g.Signal(t, syscall.SIGTERM)
 	if exit := g.Wait(t, 2*proxytest.Patience); exit != 0 {
 		t.Errorf("SIGTERM ends with %d", exit)
-	}
-	if n, first := run.Breaks(); n > 0 {
-		t.Errorf("%d promises were not kept:\n%s", n, strings.Join(first, "\n"))
 	}
 }
 
@@ -159,10 +169,10 @@ const (
 )
 
 // expectCalm waits until a gateway whose load is over is as it was before it.
-func expectCalm(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) {
+func expectCalm(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) (calm bool) {
 	t.Helper()
 	var wrong []string
-	calm := binarytest.Await(func() bool {
+	calm = binarytest.Await(func() bool {
 		wrong = nil
 		m := g.Metrics(t)
 		for _, of := range gauges {
@@ -184,6 +194,7 @@ func expectCalm(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before s
 	if !calm {
 		t.Errorf("the load is over and the gateway is not as before, when it had %s:\n%s", before, strings.Join(wrong, "\n"))
 	}
+	return calm
 }
 
 // The memory of the second half of a run may grow by a tenth, or by what one more collection is.

@@ -31,7 +31,8 @@ type Run struct {
 	tally  map[string]int // requests by how they ended
 	broken []string       // promises, the first of them
 	breaks int
-	demoed string // what the demo says
+	raw    []string // lines that are not of the log
+	demoed string   // what the demo says
 }
 
 // NewRun starts the provider of a run.
@@ -52,7 +53,19 @@ func (r *Run) Log(l *binarytest.Line) {
 		r.Broken("the gateway panicked: %s", l.Text)
 	case reloaded, refused:
 		r.swaps.line(l)
+	case "":
+		// Not the log's: the race detector, or the end of the process.
+		r.mu.Lock()
+		r.raw = append(r.raw, l.Text)
+		r.mu.Unlock()
 	}
+}
+
+// Raw is what the gateway wrote besides its log, which is nothing as long as all is well.
+func (r *Run) Raw() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.raw...)
 }
 
 // Broken notes a promise that was not kept.
