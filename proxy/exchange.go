@@ -115,8 +115,8 @@ func (x *exchange) pace() time.Duration {
 	if x.conn.probing {
 		return probeWait
 	}
-	if h := x.provider.heartbeat; x.stream && h < lookEvery {
-		return h
+	if p := x.provider; p != nil && x.stream && p.heartbeat < lookEvery {
+		return p.heartbeat
 	}
 	return 0
 }
