@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	benchload "github.com/sluice-gateway/sluice/cmd/bench/load"
 	"github.com/sluice-gateway/sluice/proxy/chat"
@@ -36,7 +37,7 @@ func attemptOf(tb testing.TB, b *plugin.Binding, body string) *plugin.Attempt {
 	if err := a.Request.Parse([]byte(body), chat.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
-	a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "m"}
+	a.Summary = plugin.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "m"}
 	a.Summary.Describe(a.Request)
 	a.Machine.Reset(chat.MachineOptions{Stream: a.Request.Stream, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
@@ -116,7 +117,7 @@ func BenchmarkRequest(b *testing.B) {
 			for b.Loop() {
 				a.Reset()
 				a.Request, a.Machine = &r, &machine
-				a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "claude-sonnet-4-5"}
+				a.Summary = plugin.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "claude-sonnet-4-5"}
 				a.Summary.Describe(&r)
 				if err := binding.Request(context.Background(), &a); err != nil {
 					b.Fatal(err)

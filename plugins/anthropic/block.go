@@ -16,30 +16,28 @@ type content struct {
 	input, citations                                json.Value
 }
 
-func (b *content) read(v json.Value) {
-	var r json.Reader
-	r.Reset(v)
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			b.kind = r.Inside()
-		case "text":
-			b.text = r.Inside()
-		case "thinking":
-			b.thinking = r.Inside()
-		case "signature":
-			b.signature = r.Inside()
-		case "data":
-			b.data = r.Inside()
-		case "id":
-			b.id = r.Text()
-		case "name":
-			b.name = r.Text()
-		case "input":
-			b.input = r.Raw()
-		case "citations":
-			b.citations = r.Raw()
-		}
+// The members of a block.
+const (
+	blockType = iota
+	blockText
+	blockThinking
+	blockSignature
+	blockData
+	blockID
+	blockName
+	blockInput
+	blockCitations
+)
+
+var blockShape = json.NewShape("type", "text", "thinking", "signature", "data", "id", "name", "input", "citations")
+
+// readBlock reads the block that r stands at.
+func (p *anthropic) readBlock(r *json.Reader) content {
+	m := &p.block
+	r.Members(m, blockShape)
+	return content{
+		kind: m.Inside(blockType), text: m.Inside(blockText), thinking: m.Inside(blockThinking), signature: m.Inside(blockSignature),
+		data: m.Inside(blockData), id: m.Text(blockID), name: m.Text(blockName), input: m.Raw(blockInput), citations: m.Raw(blockCitations),
 	}
 }
 
@@ -113,13 +111,14 @@ func endBlock(a *provider.Answer, key int32) {
 func (b *content) all(a *provider.Answer, key int32) error {
 	switch string(b.kind) {
 	case "text":
+		if b.citations.Kind() != json.Array {
+			return b.begin(a, key)
+		}
 		from := a.TextLength(0)
 		if err := b.begin(a, key); err != nil {
 			return err
 		}
-		if b.citations.Kind() == json.Array {
-			annotate(a, b.citations, from)
-		}
+		annotate(a, b.citations, from)
 		return nil
 	case "tool_use":
 		if loadState(a).emulate {

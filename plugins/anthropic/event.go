@@ -41,14 +41,16 @@ func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 	case "content_block_delta":
 		ev.delta(a, key)
 	case "content_block_start":
-		var b content
-		b.read(ev.block)
+		r.Reset(ev.block)
+		b := p.readBlock(r)
 		b.mark(a, key)
 		return b.begin(a, key)
 	case "content_block_stop":
 		endBlock(a, key)
 	case "message_start":
-		start(a, ev.message)
+		r.Reset(ev.message)
+		r.Members(&p.answer, answerShape)
+		start(a, &p.answer)
 	case "message_delta":
 		if len(ev.stopReason) > 0 {
 			finish(a, ev.stopReason)
@@ -151,28 +153,6 @@ func (ev *event) delta(a *provider.Answer, key int32) {
 	}
 }
 
-// start reads the head of an answer, or of a whole one what stands beside its content.
-func start(a *provider.Answer, message json.Value) {
-	var (
-		r         json.Reader
-		id, model []byte
-		tokens    json.Value
-	)
-	r.Reset(message)
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "id":
-			id = r.Text()
-		case "model":
-			model = r.Text()
-		case "usage":
-			tokens = r.Raw()
-		}
-	}
-	a.Start(fitting(id), fitting(model), format)
-	usage(a, tokens)
-}
-
 // maxCount bounds a count of tokens. What is above it is no count.
 const maxCount = 1 << 40
 
@@ -181,28 +161,34 @@ const maxCount = 1 << 40
 func usage(a *provider.Answer, v json.Value) {
 	var r json.Reader
 	r.Reset(v)
-	count := func(kind abi.UsageKind) {
-		if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
-			a.Usage(kind, n)
+	read := func(kind abi.UsageKind) {
+		if n, ok := r.Int(); ok {
+			count(a, kind, n)
 		}
 	}
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "input_tokens":
-			count(abi.UsagePrompt)
+			read(abi.UsagePrompt)
 		case "output_tokens":
-			count(abi.UsageCompletion)
+			read(abi.UsageCompletion)
 		case "cache_read_input_tokens":
-			count(abi.UsageCachedBeside)
+			read(abi.UsageCachedBeside)
 		case "cache_creation_input_tokens":
-			count(abi.UsageCacheWriteBeside)
+			read(abi.UsageCacheWriteBeside)
 		case "output_tokens_details":
 			for o := r.Object(); o.Next(); {
 				if string(r.Name()) == "thinking_tokens" {
-					count(abi.UsageReasoning)
+					read(abi.UsageReasoning)
 				}
 			}
 		}
+	}
+}
+
+func count(a *provider.Answer, kind abi.UsageKind, n int64) {
+	if n >= 0 && n <= maxCount {
+		a.Usage(kind, n)
 	}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
@@ -38,7 +39,7 @@ func TestFuel(t *testing.T) {
 		fuel := int64(0)
 		for range 3 { // the first ones make memory
 			again := plugin.Attempt{Request: &r, Machine: &machine}
-			again.Summary = plugin.Summary{RequestID: "req_fuel", Attempt: 1, Target: "m"}
+			again.Summary = plugin.Summary{RequestID: "req_fuel", Time: time.Now(), Attempt: 1, Target: "m"}
 			again.Summary.Describe(&r)
 			if err := b.Request(context.Background(), &again); err != nil {
 				t.Fatal(err)

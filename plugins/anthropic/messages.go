@@ -96,15 +96,17 @@ func (t *translation) hasText(m *message) bool {
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Literal(`"messages":[`)
-	var m message
+	m := &t.m.message
 	for a, n := in.Array(), 0; a.Next(); n++ {
-		t.readMessage(&m, in, n)
-		if err := t.writeMessage(&m); err != nil {
+		t.readMessage(m, in, n)
+		if err := t.writeMessage(m); err != nil {
 			return err
 		}
 	}
 	// A conversation that ends with an answer asks for more of it. It must not end in white space.
-	t.held.text = trimmed(t.held.text)
+	if t.holds {
+		t.held.text = trimmed(t.held.text)
+	}
 	t.closeMessage()
 	return nil
 }

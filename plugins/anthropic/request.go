@@ -48,6 +48,7 @@ type translation struct {
 // workspace is what is large in the work on a request and needs not to be cleared for the next one. Parts of a message
 // and its tool calls are read one after the other, never one within the other.
 type workspace struct {
+	message message
 	list    json.Reader  // of parts, calls or tools
 	members json.Members // of one of them
 }
@@ -80,11 +81,10 @@ func (p *anthropic) Request(r *provider.Request) error {
 	if t.o.beta != "" {
 		r.SetHeader("anthropic-beta", t.o.beta)
 	}
-	framing := abi.FramingJSON
 	if r.Stream {
-		framing = abi.FramingSSE
+		// Without a stream it is what the gateway expects unasked.
+		r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
 	}
-	r.Expect(framing, abi.DialectTranslated, nil)
 	if t.form.forced {
 		s := state{emulate: true, block: noBlock}
 		s.keep(&r.Answer)
@@ -107,7 +107,7 @@ func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
 	w := t.w
-	in.Reset(t.r.Body())
+	in.ResetChecked(t.r.Body())
 	if t.o.vertex {
 		// The model is a part of the path.
 		w.Literal(`{"anthropic_version":"` + vertexVersion + `"`)

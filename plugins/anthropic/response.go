@@ -12,49 +12,70 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
 	}
-	r := &p.reader
+	r, m := &p.reader, &p.answer
 	r.Reset(body)
-	var blocks, failed json.Value
-	var stopReason []byte
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "content":
-			blocks = r.Raw()
-		case "error":
-			failed = r.Raw()
-		case "stop_reason":
-			stopReason = r.Inside()
-		}
-	}
+	r.Members(m, answerShape)
 	if err := r.End(); err != nil {
 		return err
 	}
-	if failed.Kind() == json.Object {
-		return failure(failed, status)
+	if m.Kind(answerError) == json.Object {
+		return failure(m.Raw(answerError), status)
 	}
-	if blocks.Kind() != json.Array {
+	if m.Kind(answerContent) != json.Array {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
-	start(a, body)
-	r.Reset(blocks)
+	start(a, m)
+	m.Read(answerContent, r)
 	key := int32(0)
 	for list := r.Array(); list.Next(); key++ {
-		var b content
-		b.read(r.Raw())
+		b := p.readBlock(r)
 		if err := b.all(a, key); err != nil {
 			return err
 		}
-	}
-	if err := r.End(); err != nil {
-		return err
 	}
 	if key == 0 {
 		// Nothing to say after a tool's result is an answer, too.
 		a.Text(0, abi.EncodingUTF8, nil)
 	}
-	if len(stopReason) > 0 {
+	if stopReason := m.Inside(answerStopReason); len(stopReason) > 0 {
 		finish(a, stopReason)
 	}
 	a.Done()
 	return nil
+}
+
+// The members of an answer, of which the counts of tokens come first, in the order of counts.
+const (
+	answerInput = iota
+	answerOutput
+	answerCacheRead
+	answerCacheWrite
+	answerThinking
+	answerID
+	answerModel
+	answerContent
+	answerStopReason
+	answerError
+)
+
+var answerShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
+	"usage.output_tokens_details.thinking_tokens", "id", "model", "content", "stop_reason", "error",
+	// Nobody asks for the rest, which is here because a known name is passed over faster.
+	"type", "role", "stop_sequence", "usage.cache_creation", "usage.service_tier", "usage.inference_geo")
+
+var counts = [...]abi.UsageKind{
+	answerInput: abi.UsagePrompt, answerOutput: abi.UsageCompletion, answerCacheRead: abi.UsageCachedBeside,
+	answerCacheWrite: abi.UsageCacheWriteBeside, answerThinking: abi.UsageReasoning,
+}
+
+// start says what stands beside the content of an answer.
+func start(a *provider.Answer, m *json.Members) {
+	a.Start(fitting(m.Text(answerID)), fitting(m.Text(answerModel)), format)
+	for k, kind := range counts {
+		if m.Has(k) {
+			if n, ok := m.Int(k); ok {
+				count(a, kind, n)
+			}
+		}
+	}
 }

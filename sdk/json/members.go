@@ -71,9 +71,10 @@ func (m *Members) Raw(k int) Value {
 }
 
 // Read makes r stand at a member, which is read there a second time, without a copy of its own of what it may look at.
-// r is not to be read to its end: the document goes on behind the member.
+// r is not to be read to its end: the document goes on behind the member. That the member is JSON is known by then; see
+// Reader.ResetChecked.
 func (m *Members) Read(k int, r *Reader) {
-	r.data, r.name, r.escaped, r.depth = m.data, nil, false, 0
+	r.data, r.name, r.escaped, r.depth, r.checked = m.data, nil, false, 0, true
 	r.pos, r.value, r.state = int(m.fields[k].start), 0, atValue
 	if m.seen>>uint(k)&1 == 0 {
 		r.Reset(nil)
@@ -89,7 +90,7 @@ func (m *Members) Inside(k int) []byte {
 	return m.data[f.start+1 : f.end-1 : f.end-1]
 }
 
-// Escaped says whether a string has escapes.
+// Escaped says whether a string may have escapes.
 func (m *Members) Escaped(k int) bool { return m.fields[k].escaped }
 
 // Text is the text of a string, nil if the member is not one. It is allocated if it has escapes.
@@ -398,7 +399,12 @@ func (r *Reader) memberValue(i, within, depth int, inner *Shape) (begin, end int
 	case kind == Object && inner != nil:
 		return begin, begin, kind, false
 	case kind == String:
-		if end, escaped = stringEnd(data, max(i+1, within)); end < 0 {
+		if within = max(i+1, within); r.checked {
+			end, escaped = checkedEnd(data, within), true
+		} else {
+			end, escaped = stringEnd(data, within)
+		}
+		if end < 0 {
 			r.fail(i)
 			return 0, -1, Absent, false
 		}

@@ -67,6 +67,7 @@ func check(t *testing.T, doc string) {
 	if want != nil {
 		return
 	}
+	checkChecked(t, doc, &m)
 	if ok != object {
 		t.Errorf("%q: Members returns %v", doc, ok)
 	}
@@ -99,6 +100,25 @@ func check(t *testing.T, doc string) {
 		wantB, wantBool := v.Bool()
 		if n != wantN || isInt != wantInt || b != wantB || isBool != wantBool {
 			t.Errorf("%q: %s is the number %d, %v", doc, name, n, b)
+		}
+	}
+}
+
+// checkChecked holds that a document which is JSON is read alike when that is known.
+func checkChecked(t *testing.T, doc string, m *json.Members) {
+	t.Helper()
+	var (
+		r json.Reader
+		c json.Members
+	)
+	r.ResetChecked([]byte(doc))
+	r.Members(&c, shape)
+	if err := r.End(); err != nil || c.Seen() != m.Seen() || c.Unknown() != m.Unknown() {
+		t.Fatalf("%q: checked, it has the members %b and not %b: %v", doc, c.Seen(), m.Seen(), err)
+	}
+	for k, name := range names {
+		if c.Kind(k) != m.Kind(k) || !bytes.Equal(c.Raw(k), m.Raw(k)) || !bytes.Equal(c.Text(k), m.Text(k)) {
+			t.Errorf("%q: checked, %s is %q and not %q", doc, name, c.Raw(k), m.Raw(k))
 		}
 	}
 }
@@ -232,7 +252,19 @@ func FuzzBytesBehindADocument(f *testing.F) {
 	f.Fuzz(checkBehind)
 }
 
+// TestEndsOfCheckedStrings puts quotes and backslashes at every place of the words that are searched.
+func TestEndsOfCheckedStrings(t *testing.T) {
+	for before := range 80 {
+		for _, escapes := range []string{``, `\"`, `\\`, `\\\"`, `\n`, `\"\"`, `\"x\\`, `\\\\\"`, "é\\", `\u00e9\"`} {
+			for _, after := range []int{0, 1, 7, 70} {
+				check(t, `{"content":"`+strings.Repeat("x", before)+escapes+strings.Repeat("y", after)+escapes+`","role":"user","a":[]}`)
+			}
+		}
+	}
+}
+
 func FuzzMembers(f *testing.F) {
+	f.Add(`{"content":"` + strings.Repeat(`He said \"no\" and left C:\\. `, 9) + `","a":1}`)
 	for _, doc := range memberDocs {
 		f.Add(doc)
 	}

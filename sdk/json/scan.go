@@ -64,6 +64,64 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 	}
 }
 
+// checkedEnd is stringEnd for a string that is known to be valid: a quote ends it unless an odd number of backslashes
+// stands before it.
+func checkedEnd(b []byte, i int) int {
+	for start := i; ; i++ {
+		m := uint64(0)
+		for ; i+64 <= len(b); i += 64 {
+			p := b[i : i+64 : i+64]
+			m0, m1, m2, m3 := quote(load8(p, 0)), quote(load8(p, 8)), quote(load8(p, 16)), quote(load8(p, 24))
+			m4, m5, m6, m7 := quote(load8(p, 32)), quote(load8(p, 40)), quote(load8(p, 48)), quote(load8(p, 56))
+			if m0|m1|m2|m3|m4|m5|m6|m7 == 0 {
+				continue
+			}
+			if m = m0; m != 0 {
+			} else if m = m1; m != 0 {
+				i += 8
+			} else if m = m2; m != 0 {
+				i += 16
+			} else if m = m3; m != 0 {
+				i += 24
+			} else if m = m4; m != 0 {
+				i += 32
+			} else if m = m5; m != 0 {
+				i += 40
+			} else if m = m6; m != 0 {
+				i += 48
+			} else {
+				m, i = m7, i+56
+			}
+			i += bits.TrailingZeros64(m) >> 3
+			break
+		}
+		for ; m == 0; i++ {
+			if i >= len(b) {
+				return -1
+			}
+			if b[i] == '"' {
+				break
+			}
+		}
+		if i == start || b[i-1] != '\\' {
+			return i
+		}
+		slash := i - 1
+		for slash > start && b[slash-1] == '\\' {
+			slash--
+		}
+		if (i-slash)&1 == 0 {
+			return i
+		}
+	}
+}
+
+// quote marks the high bit of every lane that holds a quote. As with special, the first marked one is right.
+func quote(w uint64) uint64 {
+	w ^= quotes
+	return (w - lanes) &^ w & highBits
+}
+
 // escapeLen is the length of the escape sequence that b begins with, 0 if it is not a valid one.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {

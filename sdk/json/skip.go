@@ -48,6 +48,26 @@ func (r *Reader) skip() bool {
 	return false
 }
 
+// plain reads a number or literal of a checked document. It returns false where something else is at hand.
+func (r *Reader) plain() bool {
+	i := r.pos
+	for ; uint(i) < uint(len(r.data)) && plainBytes[r.data[i]]; i++ {
+	}
+	if i == r.pos {
+		return false
+	}
+	r.pos, r.state = i, atNext
+	return true
+}
+
+// plainBytes says which bytes numbers and literals are made of.
+var plainBytes = func() (set [256]bool) {
+	for _, c := range "0123456789+-.Etruefalsn" {
+		set[c] = true
+	}
+	return set
+}()
+
 // skim is the way through a value that most documents allow: at most one space between the parts, names of less than 16
 // bytes, whole numbers, no escapes but the short ones.
 type skim struct {
@@ -170,7 +190,7 @@ out:
 // place that goes over what nobody asks for, which of a large body is nearly all, so it is one piece with its state in
 // local variables.
 func (r *Reader) finish(depth int) {
-	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && r.skip() {
+	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && (r.checked && r.plain() || r.skip()) {
 		return
 	}
 	data, i, d := r.data, r.pos, r.depth

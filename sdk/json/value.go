@@ -65,24 +65,29 @@ func (v Value) Is(text string) bool { return v.Kind() == String && string(v.Text
 
 // Int is a whole number; see Reader.Int.
 func (v Value) Int() (n int64, ok bool) {
-	var r Reader
-	r.Reset(v)
-	n, ok = r.Int()
-	return n, ok && r.End() == nil
+	if v = v.trimmed(); len(v) == 0 || numberEnd(v, 0) != len(v) {
+		return 0, false
+	}
+	return parseInt(v)
 }
 
 // Float is a number; see ParseFloat.
 func (v Value) Float() (f float64, ok bool) {
-	var r Reader
-	r.Reset(v)
-	f, ok = r.Float()
-	return f, ok && r.End() == nil
+	if len(v) == 0 {
+		return 0, false
+	}
+	return ParseFloat(v.trimmed())
 }
 
 // Bool is true or false.
-func (v Value) Bool() (value, ok bool) {
-	var r Reader
-	r.Reset(v)
-	value, ok = r.Bool()
-	return value, ok && r.End() == nil
+func (v Value) Bool() (value, ok bool) { return parseBool(v.trimmed()) }
+
+// trimmed is the value without white space around it.
+func (v Value) trimmed() Value {
+	v = v[skipSpace(v, 0):]
+	n := len(v)
+	for n > 0 && v[n-1] <= ' ' && skipSpace(v, n-1) == n {
+		n--
+	}
+	return v[:n]
 }
