@@ -92,6 +92,24 @@ func BenchmarkIsolatedEvent(b *testing.B) {
 	}
 }
 
+// BenchmarkTrap is an event in which a Go guest panics, with the second try and with an instance for the next event.
+func BenchmarkTrap(b *testing.B) {
+	h := newHost(b, plugin.Options{})
+	bound := bind(b, loadGoGuest(b, h, plugin.Shared), plugin.BindingConfig{})
+	trap, text := []byte("panic"), []byte("some words of an answer")
+	report := cpu(b)
+	for b.Loop() {
+		a := newAttempt(b, body)
+		if err := bound.Event(b.Context(), a, abi.EventPlain, nil, trap); err == nil {
+			b.Fatal("no trap")
+		}
+		if err := bound.Event(b.Context(), a, abi.EventPlain, nil, text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	report()
+}
+
 // BenchmarkRequest is provider_request of a native guest that edits the client's body: what the host does for it.
 func BenchmarkRequest(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {

@@ -223,11 +223,11 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 			if inv.ticket != nil {
 				p.breaker.failed(inv.ticket, t)
 			}
-			p.replace(ctx, in, b)
+			p.replace(ctx, in, b, failed)
 			return failed
 		}
 		p.counts.retries.Add(1)
-		in, err = p.pool.renew(ctx, in)
+		in, err = p.renew(ctx, in, b, failed)
 	}
 }
 

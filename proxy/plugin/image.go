@@ -12,9 +12,9 @@ type image struct {
 	addr, size uint32 // the input buffer
 }
 
-// images are those of a plugin whose instances are not shared, one for each binding. They are made on the way: by the
-// first instance that is configured for a binding and nothing else. Going back to one takes microseconds, where a new
-// instance takes a millisecond.
+// images are those of a plugin, one for each binding. They are made on the way, by the first instance that is configured
+// for a binding and nothing else: where instances are not shared, and where a call has failed, for then others may. Going
+// back to one takes microseconds, where a new instance takes a millisecond.
 //
 // It is safe for concurrent use. The lock is held while an image is used, so that close cannot pull it away.
 type images struct {
@@ -39,6 +39,14 @@ func (s *images) save(b *Binding, g runner) error {
 	return err
 }
 
+// has reports whether an image of the binding is there, or has been tried for in vain.
+func (s *images) has(b *Binding) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, tried := s.m[b]
+	return tried
+}
+
 // restore puts a guest back to the binding's image. It is false where there is none, or where that has failed: then the
 // guest may be dead.
 func (s *images) restore(b *Binding, g runner) bool {
@@ -46,6 +54,14 @@ func (s *images) restore(b *Binding, g runner) bool {
 	defer s.mu.RUnlock()
 	i := s.m[b]
 	return i != nil && g.restore(i) == nil
+}
+
+// revive is restore for a guest whose last call has failed.
+func (s *images) revive(b *Binding, g runner) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	i := s.m[b]
+	return i != nil && g.revive(i) == nil
 }
 
 func (s *images) close() {

@@ -2,10 +2,8 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -59,13 +57,10 @@ func (in *instance) configure(ctx context.Context, b *Binding) error {
 	if in.plugin.pool.isolation == Shared {
 		return nil
 	}
-	switch err := in.plugin.images.save(b, in.guest); {
-	case err == nil, errors.Is(err, engine.ErrNoImage):
-		return nil
-	default:
-		in.plugin.warn("no image of a plugin's instances: they are replaced where they would be put back", err)
+	if !in.plugin.keep(in, b) {
 		return in.forget(ctx, b)
 	}
+	return nil
 }
 
 // settle writes down that the instance is configured for a binding.
@@ -92,6 +87,18 @@ func (in *instance) forget(ctx context.Context, b *Binding) error {
 		return err
 	}
 	return in.configure(ctx, b)
+}
+
+// revive makes the instance as if it had only been configured for b, after a call of it has failed. It is false where that
+// cannot be done: then the instance must be discarded.
+func (in *instance) revive(b *Binding) bool {
+	if !in.plugin.images.revive(b, in.guest) {
+		return false
+	}
+	in.served, in.untidy, in.owner, in.last = 0, false, nil, tenant{}
+	clear(in.configured)
+	in.settle(b)
+	return true
 }
 
 // serve makes one call on an instance that is ready, and commits what it said. An error that is not a *CallError is the call's own result: the

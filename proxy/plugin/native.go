@@ -51,6 +51,7 @@ func (g nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err erro
 
 func (g nativeGuest) snapshot() (*image, error) { return nil, engine.ErrNoImage }
 func (g nativeGuest) restore(*image) error      { return engine.ErrNoImage }
+func (g nativeGuest) revive(*image) error       { return engine.ErrNoImage }
 func (g nativeGuest) collect(int64) error       { return nil }
 func (g nativeGuest) memory() int               { return 0 }
 func (g nativeGuest) close()                    {}

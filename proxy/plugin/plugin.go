@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -88,10 +89,34 @@ func (p *Plugin) panicked(e export, v any, stack []byte) *CallError {
 	return &CallError{Plugin: p.name, Call: e.String(), Kind: KindHost}
 }
 
-// replace closes an instance that has failed. Where no other could serve the next call, it puts a new one in its place: the
-// call that broke it pays for that, and not the next one, which may be anybody's.
-func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding) {
-	if p.pool.spare() {
+// renew gives a new instance for one that has failed, in its place. The new one is the old one where there is an image of
+// it as it was before its first call.
+func (p *Plugin) renew(ctx context.Context, in *instance, b *Binding, e *CallError) (*instance, error) {
+	if p.revive(in, b, e) {
+		return in, nil
+	}
+	return p.pool.renew(ctx, in)
+}
+
+// revive puts an instance that has failed with e back to what it was before its first call, where that can be done.
+func (p *Plugin) revive(in *instance, b *Binding, e *CallError) bool {
+	p.pool.bill(in)
+	if e.Kind == KindHost || !in.revive(b) {
+		return false
+	}
+	p.counts.revived.Add(1)
+	return true
+}
+
+// replace puts a new instance in the place of one that has failed with e, unless there is an idle one for the next call: it
+// is the call that broke it which pays, and not the next one, which may be anybody's. It leaves an image, so that the next
+// failure costs less.
+func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallError) {
+	if p.revive(in, b, e) {
+		p.pool.release(in, p.host.ticks.Load())
+		return
+	}
+	if p.pool.spare() && p.images.has(b) {
 		p.pool.discard(in)
 		return
 	}
@@ -99,11 +124,21 @@ func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding) {
 	if err != nil {
 		return // the next call will meet it, and say so
 	}
-	if p.prepare(ctx, in, b, tenant{}, true) != nil {
+	if p.prepare(ctx, in, b, tenant{}, true) != nil || !p.keep(in, b) {
 		p.pool.discard(in)
 		return
 	}
 	p.pool.release(in, p.host.ticks.Load())
+}
+
+// keep saves the image of an instance that has only been configured for b. It is false where that has broken it.
+func (p *Plugin) keep(in *instance, b *Binding) bool {
+	err := p.images.save(b, in.guest)
+	if err != nil && !errors.Is(err, engine.ErrNoImage) {
+		p.warn("no image of a plugin's instances: they are replaced where they would be put back", err)
+		return false
+	}
+	return true
 }
 
 func (p *Plugin) breakerChanged(open, all bool, t tenant, pause time.Duration) {

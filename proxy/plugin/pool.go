@@ -155,10 +155,15 @@ func (p *pool) discard(in *instance) {
 
 // retire closes an instance whose place is somebody's to give up or to fill.
 func (p *pool) retire(in *instance) {
+	p.bill(in)
+	in.close()
+}
+
+// bill counts what the instance's calls have used so far for whom the last of them was.
+func (p *pool) bill(in *instance) {
 	p.mu.Lock()
 	p.charge(in)
 	p.mu.Unlock()
-	in.close()
 }
 
 // renew closes an instance that has failed and makes a new one in its place. On an error the place is given up.

@@ -122,3 +122,59 @@ func TestEveryErrorDiscardsTheInstance(t *testing.T) {
 		})
 	}
 }
+
+// TestAFailedInstanceIsPutBack: from its second failure on a plugin's instance is not replaced, but put back to what it was
+// before its first call, and then is like a new one. Where that is not safe, it is replaced.
+func TestAFailedInstanceIsPutBack(t *testing.T) {
+	page := w.Code(i32(1), w.MemoryGrow, w.Drop)
+	codes := []struct {
+		name     string
+		code     func(m *module) w.Op
+		replaced bool
+	}{
+		{"trap", func(*module) w.Op { return w.Unreachable }, false},
+		{"trap with more memory than before", func(*module) w.Op { return w.Code(page, w.Unreachable) }, false},
+		{"status", func(*module) w.Op { return w.Code(i32(1), w.Return) }, false},
+		{"protocol", func(m *module) w.Op { return w.Code(i32(7), m.call("done")) }, false},
+		{"bad address", func(m *module) w.Op { return m.text(i32(-1), i32(1)) }, false},
+		{"fuel", func(*module) w.Op { return forever() }, false},
+		{"depth", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, true},
+	}
+	for _, isolation := range []plugin.Isolation{plugin.Shared, plugin.PerKey, plugin.PerCall} {
+		for _, c := range codes {
+			t.Run(isolation.String()+" "+c.name, func(t *testing.T) {
+				m := newModule("text", "done").base()
+				m.Global(w.I32, true, i32(0))
+				recursion := m.Func(types("i"), nil, nil)
+				m.imports["recursion"] = recursion + 1
+				m.Func(types("i"), nil, nil, w.LocalGet(0), i32(1), w.I32Add, w.Call(recursion+1))
+				m.provider(
+					// It has met an x, or its memory holds one.
+					w.GlobalGet(0), i32(keepAt), w.I32Load8U, w.I32Or, w.If(w.Void, i32(9), w.Return),
+					when('x', i32(1), w.GlobalSet(0), i32(keepAt), i32('x'), w.I32Store8, c.code(m)),
+					m.echo(),
+				)
+				p := load(t, newHost(t, plugin.Options{Instances: 1}), plugin.Spec{Wasm: m.Bytes(), Isolation: isolation})
+				bound := bind(t, p, plugin.BindingConfig{})
+				a := newAttempt(t, body)
+				var before plugin.Stats
+				for n := range 5 {
+					if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")); err == nil {
+						t.Fatal("no error")
+					}
+					echo(t, bound, a, "next")
+					if n == 0 {
+						before = p.Stats()
+					}
+				}
+				s := p.Stats()
+				if made, revived := s.Made-before.Made, s.Revived-before.Revived; (made > 0) != c.replaced || (revived > 0) == c.replaced {
+					t.Errorf("%d instances made, %d put back, for %d failures", made, revived, s.Failures-before.Failures)
+				}
+				if s.Instances != 1 || s.Idle != 1 {
+					t.Errorf("%d instances, %d idle", s.Instances, s.Idle)
+				}
+			})
+		}
+	}
+}

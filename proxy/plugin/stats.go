@@ -26,6 +26,7 @@ type Stats struct {
 	Waiting int   // that wait now
 
 	Made      int64 // instances made
+	Revived   int64 // instances put back to what they were before their first call, after a failure
 	Instances int   // idle and in use
 	Idle      int
 	Memory    int64 // bytes of the idle instances' memories
@@ -66,8 +67,8 @@ func (s BreakerState) String() string {
 
 // counts are what a plugin has done.
 type counts struct {
-	calls, retries, fuel, waits, made, opened atomic.Int64
-	failed                                    [callErrorKinds]atomic.Int64
+	calls, retries, fuel, waits, made, revived, opened atomic.Int64
+	failed                                             [callErrorKinds]atomic.Int64
 }
 
 // fail counts a call that was not made or failed.
@@ -76,7 +77,7 @@ func (c *counts) fail(k CallErrorKind) { c.failed[k].Add(1) }
 // read is a Stats of the counts.
 func (c *counts) read() Stats {
 	s := Stats{
-		Calls: c.calls.Load(), Retries: c.retries.Load(), Fuel: c.fuel.Load(), Waits: c.waits.Load(), Made: c.made.Load(), Opened: c.opened.Load(),
+		Calls: c.calls.Load(), Retries: c.retries.Load(), Fuel: c.fuel.Load(), Waits: c.waits.Load(), Made: c.made.Load(), Revived: c.revived.Load(), Opened: c.opened.Load(),
 		Failed: make(map[CallErrorKind]int64),
 	}
 	for k := range c.failed {
@@ -112,6 +113,7 @@ func (s *Stats) add(o *Stats) {
 	s.Unknown += o.Unknown
 	s.Waits += o.Waits
 	s.Made += o.Made
+	s.Revived += o.Revived
 	s.Opened += o.Opened
 	for k, n := range o.Failed {
 		s.Failed[k] += n

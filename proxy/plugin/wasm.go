@@ -17,6 +17,8 @@ type runner interface {
 	// be done with this guest, which stays as it is; after any other error it is dead.
 	snapshot() (*image, error)
 	restore(*image) error
+	// revive is restore for a guest whose last call may have failed.
+	revive(*image) error
 	// collect runs the guest's own housekeeping.
 	collect(fuel int64) error
 	// memory is the size of the guest's memory in bytes, 0 where that is not known.
@@ -154,6 +156,14 @@ func (g *wasmGuest) snapshot() (*image, error) {
 
 func (g *wasmGuest) restore(i *image) error {
 	if err := g.instance.Restore(i.guest); err != nil {
+		return err
+	}
+	g.addr, g.size = i.addr, i.size
+	return nil
+}
+
+func (g *wasmGuest) revive(i *image) error {
+	if err := g.instance.Revive(i.guest); err != nil {
 		return err
 	}
 	g.addr, g.size = i.addr, i.size

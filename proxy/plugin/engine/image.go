@@ -64,6 +64,25 @@ func (i *Instance) Restore(img *Image) error {
 	return nil
 }
 
+// Revive is Restore for an instance that a trap may have killed. What a trap leaves in an unknown state is the guest's, and
+// that is the image's now; wazero's own state of an instance can be used again after any trap. Not so here after a panic of
+// the host, of which nobody knows what it has left, and after a call that went too deep, whose large stack would stay.
+func (i *Instance) Revive(img *Image) error {
+	if !i.dead {
+		return i.Restore(img)
+	}
+	switch i.died {
+	case Unknown, Depth, HostPanic, Dead:
+		return &Trap{Kind: Dead, Func: "image"}
+	}
+	i.dead = false
+	if err := i.Restore(img); err != nil {
+		i.dead = true
+		return err
+	}
+	return nil
+}
+
 // InstantiateFrom makes an instance in the state of the image, without running its _initialize: its code has run before
 // the image was made.
 func (m *Module) InstantiateFrom(ctx context.Context, user any, img *Image) (*Instance, error) {

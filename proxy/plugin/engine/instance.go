@@ -31,6 +31,7 @@ type Instance struct {
 	spent   int64 // fuel of the last call
 	running bool
 	dead    bool
+	died    Kind // of what, where it is dead
 	closed  bool
 
 	seed       uint64
@@ -182,8 +183,9 @@ func (i *Instance) Call(f *Func, fuel int64, args ...uint64) (uint64, error) {
 	i.running = false
 	i.spent = i.meter.used()
 	if err != nil {
-		i.dead = true
-		return 0, newTrap(i, f.name, err)
+		trap := newTrap(i, f.name, err)
+		i.dead, i.died = true, trap.Kind
+		return 0, trap
 	}
 	if f.results == 0 {
 		return 0, nil
