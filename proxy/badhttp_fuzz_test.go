@@ -96,7 +96,7 @@ func (c *sender) SetReadDeadline(time.Time) error  { return nil }
 func (c *sender) SetWriteDeadline(time.Time) error { return nil }
 
 // answer sends in to the gateway, at most that many bytes at a time, and returns all that comes back.
-func (m *memory) answer(t *testing.T, in []byte, most int) []byte {
+func (m *memory) answer(t testing.TB, in []byte, most int) []byte {
 	t.Helper()
 	c := &sender{in: in, most: max(most, 1), done: make(chan struct{})}
 	m.conns <- c
@@ -186,8 +186,7 @@ func everyVector() [][]byte {
 	return seeds
 }
 
-// TestF113_BytesAtRandom sends all vectors whole and byte by byte, and then with random parts taken out, repeated, put
-// elsewhere, replaced and mixed with each other.
+// TestF113_BytesAtRandom sends all vectors whole and byte by byte, and then what chance makes of them.
 func TestF113_BytesAtRandom(t *testing.T) {
 	m := newMemory(t)
 	seeds := everyVector()
@@ -196,28 +195,47 @@ func TestF113_BytesAtRandom(t *testing.T) {
 		m.answer(t, s, 1)
 	}
 	random := rand.New(rand.NewPCG(113, 0))
-	pieces := []string{"\r\n", "\n", "\r", "\r\n\r\n", " ", "\t", ":", "\x00", "\xff", "0", "-", "GET ", "HEAD ", "POST ", " HTTP/1.1", " HTTP/1.0", "Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\n",
-		"Expect: 100-continue\r\n", "Connection: close\r\n", "Connection: keep-alive\r\n", "0\r\n\r\n", "5\r\nhello\r\n", `"stream":true,`, "{", "}"}
 	for range 20_000 {
-		s := slices.Clone(seeds[random.IntN(len(seeds))])
-		for range 1 + random.IntN(4) {
-			from := random.IntN(len(s) + 1)
-			to := from + random.IntN(min(len(s)-from, 40)+1)
-			in := []byte(pieces[random.IntN(len(pieces))])
-			switch random.IntN(5) {
-			case 0:
-				in = nil
-			case 1:
-				in = slices.Concat(s[from:to], s[from:to])
-			case 2:
-				in = slices.Clone(seeds[random.IntN(len(seeds))])
-			case 3:
-				in = append(in, s[from:to]...)
-			}
-			s = slices.Replace(s, from, to, in...)
-		}
+		s := changed(random, seeds)
 		m.answer(t, s, 1+random.IntN(len(s)+1))
 	}
+}
+
+// BenchmarkBytesAtRandom is the same for as long as one likes.
+//
+//	go test ./proxy -run '^$' -bench BytesAtRandom -benchtime 10000000x
+func BenchmarkBytesAtRandom(b *testing.B) {
+	m := newMemory(b)
+	seeds := everyVector()
+	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	for b.Loop() {
+		s := changed(random, seeds)
+		m.answer(b, s, 1+random.IntN(len(s)+1))
+	}
+}
+
+// changed is a vector with parts taken out, repeated, put elsewhere, replaced and mixed with other vectors.
+func changed(random *rand.Rand, seeds [][]byte) []byte {
+	pieces := []string{"\r\n", "\n", "\r", "\r\n\r\n", " ", "\t", ":", "\x00", "\xff", "0", "-", "GET ", "HEAD ", "POST ", " HTTP/1.1", " HTTP/1.0", "Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\n",
+		"Expect: 100-continue\r\n", "Connection: close\r\n", "Connection: keep-alive\r\n", "0\r\n\r\n", "5\r\nhello\r\n", `"stream":true,`, "{", "}"}
+	s := slices.Clone(seeds[random.IntN(len(seeds))])
+	for range 1 + random.IntN(4) {
+		from := random.IntN(len(s) + 1)
+		to := from + random.IntN(min(len(s)-from, 40)+1)
+		in := []byte(pieces[random.IntN(len(pieces))])
+		switch random.IntN(5) {
+		case 0:
+			in = nil
+		case 1:
+			in = slices.Concat(s[from:to], s[from:to])
+		case 2:
+			in = slices.Clone(seeds[random.IntN(len(seeds))])
+		case 3:
+			in = append(in, s[from:to]...)
+		}
+		s = slices.Replace(s, from, to, in...)
+	}
+	return s
 }
 
 // FuzzServer sends bytes to the whole gateway, and what it answers must be HTTP (faults/113).
