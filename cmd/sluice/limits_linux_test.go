@@ -27,6 +27,28 @@ func startShell(t *testing.T, dir, setup, config string, attr *syscall.SysProcAt
 	return launch(t, cmd, dir, nil)
 }
 
+// processorTime is what a process has used.
+func processorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Behind the name, which may hold anything: state is field 3, user and system time are 14 and 15, in hundredths of
+	// a second.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	ticks := 0
+	for _, f := range fields[11:13] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
 // TestF86_OutOfDescriptors holds more connections than a gateway has descriptors for. It neither ends nor spins: who is
 // connected is served, and the rest when there is room again.
 func TestF86_OutOfDescriptors(t *testing.T) {
