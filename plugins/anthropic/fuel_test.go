@@ -25,15 +25,29 @@ func TestFuel(t *testing.T) {
 			t.Errorf("a %s event takes %d units of fuel, at most %d are expected", name, a.Fuel, event.most)
 		}
 	}
-	for _, size := range []struct {
-		bytes int
-		most  int64
-	}{{1 << 10, 6_700}, {100 << 10, 370_000}} {
+	a = attemptOf(t, b, `{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)
+	for range 2 { // the first one learns in which order the members stand
+		a.Machine.Reset(chat.MachineOptions{ID: "chatcmpl-fuel", Model: "m", Created: 1700000000, Aliases: a.Alias})
+		a.Fuel = 0
+		if err := b.Response(context.Background(), a, 200, wholeAnswer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if most := int64(1_560); a.Fuel > most {
+		t.Errorf("a whole answer takes %d units of fuel, at most %d are expected", a.Fuel, most)
+	}
+	for name, request := range map[string]struct {
+		body []byte
+		most int64
+	}{
+		"of 200 bytes": {benchRequest(0), 1_350}, "of 100 KB": {benchRequest(100 << 10), 47_000},
+		"with tools, of 1 KB": {conversation(1 << 10), 5_900}, "with tools, of 100 KB": {conversation(100 << 10), 370_000},
+	} {
 		var (
 			r       chat.Request
 			machine chat.Machine
 		)
-		if err := r.Parse(conversation(size.bytes), chat.Limits{}); err != nil {
+		if err := r.Parse(request.body, chat.Limits{}); err != nil {
 			t.Fatal(err)
 		}
 		fuel := int64(0)
@@ -46,8 +60,9 @@ func TestFuel(t *testing.T) {
 			}
 			fuel = again.Fuel
 		}
-		if fuel > size.most {
-			t.Errorf("a conversation of %d bytes takes %d units of fuel, at most %d are expected", size.bytes, fuel, size.most)
+		t.Logf("%s: %d", name, fuel)
+		if fuel > request.most {
+			t.Errorf("a conversation %s takes %d units of fuel, at most %d are expected", name, fuel, request.most)
 		}
 	}
 }

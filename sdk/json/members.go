@@ -215,7 +215,7 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 	for i+48 <= len(data) {
 		head := load8(data, i)
 		sl = &s.slots[m.next[uint(last)%maxIDs]]
-		if head&sl.member.headMask != sl.member.head || load8(data, i+sl.member.tailAt&15)&sl.member.tailMask != sl.member.tail {
+		if head&sl.member.headMask != sl.member.head || load8(data, i+sl.member.tailAt&31)&sl.member.tailMask != sl.member.tail {
 			// Any other one that the shape has is found by the two words of its name.
 			if head&0xff != '"' {
 				break
@@ -236,12 +236,34 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 				break
 			}
 			m.next[uint(last)%maxIDs] = uint8(h)
+		} else if sl.member.size > 16 {
+			if i+48+16 > len(data) || load8(data, i+8) != sl.member.second || load8(data, i+sl.member.tailAt&31-8) != sl.member.third {
+				break
+			}
 		}
 		i += sl.member.size
 		i += int(oneSpace[data[i]])
 		if data[i] != '"' {
-			m.at, m.within, m.last, m.seen = i, 0, last, seen
-			return atMemberValue, sl
+			// Of what is no string, null and short whole numbers are done here where another member follows.
+			begin, kind := i, Number
+			for uint(i) < uint(len(data)) && data[i]-'0' <= 9 {
+				i++
+			}
+			if i == begin && load4(data, i) == literalNull {
+				i, kind = i+4, Null
+			}
+			if i == begin || uint(i+1) >= uint(len(data)) || data[i] != ',' || data[begin] == '0' && i > begin+1 {
+				m.at, m.within, m.last, m.seen = begin, 0, last, seen
+				return atMemberValue, sl
+			}
+			if k := uint(sl.field); k < MaxMembers && kind == Number {
+				f := &m.fields[k]
+				f.start, f.end, f.kind, f.escaped = uint32(begin), uint32(i), Number, false
+				seen |= 1 << k
+			}
+			last = sl.id
+			i += 1 + int(oneSpace[data[i+1]])
+			continue
 		}
 		end := i + 1
 		p := data[end : end+24 : end+24]
@@ -375,7 +397,9 @@ func (r *Reader) memberName(m *Members, s *Shape, i int) (*slot, int) {
 		return nil, 0
 	}
 	i = skipSpace(data, i+1)
-	if sl == nil {
+	if sl != nil {
+		m.next[uint(m.last)%maxIDs] = sl.at
+	} else {
 		sl = &unknownSlot
 		if i < len(data) && data[i] != 'n' {
 			m.unknown = append(m.unknown, span{uint32(name), uint32(end)})

@@ -287,7 +287,9 @@ func (r *Reader) Raw() []byte {
 		return nil
 	}
 	r.value = r.pos
-	r.finish(r.depth)
+	if !r.checked || !r.plain() {
+		r.finish(r.depth)
+	}
 	if r.state == failed {
 		return nil
 	}

@@ -69,7 +69,15 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 func checkedEnd(b []byte, i int) int {
 	for start := i; ; i++ {
 		m := uint64(0)
-		for ; i+64 <= len(b); i += 64 {
+		if i+8 <= len(b) {
+			// Where one quote is escaped the next one is near.
+			if m = quote(load8(b, i)); m != 0 {
+				i += bits.TrailingZeros64(m) >> 3
+			} else {
+				i += 8
+			}
+		}
+		for ; m == 0 && i+64 <= len(b); i += 64 {
 			p := b[i : i+64 : i+64]
 			m0, m1, m2, m3 := quote(load8(p, 0)), quote(load8(p, 8)), quote(load8(p, 16)), quote(load8(p, 24))
 			m4, m5, m6, m7 := quote(load8(p, 32)), quote(load8(p, 40)), quote(load8(p, 48)), quote(load8(p, 56))

@@ -12,10 +12,10 @@ const MaxMembers = 32
 // a name of up to 16 bytes is two words of eight bytes, and their product with a number that fits to the list is its
 // place in a table.
 type Shape struct {
-	slots  []slot // a power of two of them
+	slots  []slot // a power of two of them, and behind those the long ones
 	factor uint64
 	shift  uint8
-	long   []slot // the names of more than 16 bytes, and all others where no number fitted
+	long   []slot // the names of more than 16 bytes, and all others where no number fitted: the end of slots
 	parent *Shape // of a shape that is a member of another
 	id     int    // of that member; see slot
 	names  int    // with the objects
@@ -28,7 +28,8 @@ type slot struct {
 	field      int    // -1 for an object that is read in turn
 	inner      *Shape // the names in that object
 	name       string
-	id         int // counts the names and objects, from 1; an object has a second one, for the place behind its bracket
+	id         int   // counts the names and objects, from 1; an object has a second one, for the place behind its bracket
+	at         uint8 // its index in slots
 
 	member pattern
 }
@@ -38,20 +39,27 @@ type pattern struct {
 	head, headMask uint64
 	tail, tailMask uint64
 	tailAt         int
+	second, third  uint64 // of one of more than 16 bytes: the words behind the first and before the last
 	size           int
 }
 
-// newPattern makes the pattern of a name. One that is too long for two words fits nowhere.
+// maxPattern is the size of the longest pattern.
+const maxPattern = 32
+
+// newPattern makes the pattern of a name. One that is too long for four words fits nowhere.
 func newPattern(name string) (p pattern) {
 	text := `"` + name + `":`
 	n := len(text)
 	p.size = n
 	switch {
-	case n > 16:
+	case n > maxPattern:
 		p.head = 1
 	case n >= 8:
 		p.head, p.tail = ends([]byte(text))
 		p.headMask, p.tailMask, p.tailAt = 1<<64-1, 1<<64-1, n-8
+		if n > 16 {
+			p.second, p.third = load8([]byte(text), 8), load8([]byte(text), n-16)
+		}
 	default:
 		p.head, _ = ends([]byte(text))
 		p.headMask = 1<<(8*uint(n)) - 1
@@ -74,19 +82,17 @@ func NewShape(names ...string) *Shape {
 
 // number gives the names their ids, from id on, and returns the next one.
 func (s *Shape) number(id int) int {
-	for _, list := range [][]slot{s.slots, s.long} {
-		for i := range list {
-			sl := &list[i]
-			if sl.member.size == 0 { // an empty one
-				sl.member.head = 1
-				continue
-			}
-			sl.id = id
-			id++
-			if sl.inner != nil {
-				sl.inner.id = sl.id
-				id = sl.inner.number(id + 1)
-			}
+	for i := range s.slots {
+		sl := &s.slots[i]
+		if sl.at = uint8(i); sl.member.size == 0 { // an empty one
+			sl.member.head = 1
+			continue
+		}
+		sl.id = id
+		id++
+		if sl.inner != nil {
+			sl.inner.id = sl.id
+			id = sl.inner.number(id + 1)
 		}
 	}
 	return id
@@ -121,11 +127,11 @@ func newSlot(name string, field int, inner *Shape) slot {
 // all is the names of s.
 func (s *Shape) all() (all []slot) {
 	for _, sl := range s.slots {
-		if sl.size > 0 {
+		if sl.member.size > 0 {
 			all = append(all, sl)
 		}
 	}
-	return append(all, s.long...)
+	return all
 }
 
 // place looks for a number that gives each name a slot of its own.
@@ -133,15 +139,18 @@ func (s *Shape) place(all []slot) {
 	log := bits.Len(uint(2 * len(all)))
 	s.shift = uint8(64 - log)
 	s.factor = 0x9E3779B97F4A7C15
-	for range 1 << 10 {
+	fits := false
+	for tries := 1 << 10; tries > 0 && !fits; tries-- {
 		s.slots, s.long = make([]slot, 1<<log), nil
-		if s.fill(all) {
-			return
+		if fits = s.fill(all); !fits {
+			s.factor = s.factor*0xD1342543DE82EF95 + 2
 		}
-		s.factor = s.factor*0xD1342543DE82EF95 + 2
 	}
-	s.long = all
-	s.slots = make([]slot, 1<<log)
+	if !fits {
+		s.slots, s.long = make([]slot, 1<<log), all
+	}
+	s.slots = append(s.slots, s.long...)
+	s.long = s.slots[1<<log:]
 }
 
 // fill puts the names into the slots; it returns false if two of them want the same one.

@@ -190,7 +190,7 @@ out:
 // place that goes over what nobody asks for, which of a large body is nearly all, so it is one piece with its state in
 // local variables.
 func (r *Reader) finish(depth int) {
-	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && (r.checked && r.plain() || r.skip()) {
+	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && r.skip() {
 		return
 	}
 	data, i, d := r.data, r.pos, r.depth
