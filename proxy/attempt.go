@@ -117,11 +117,7 @@ func (x *exchange) send(ctx context.Context) error {
 		return chat.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not answer, and the provider has no address.")
 	}
 	if x.native {
-		options, err := dialect.ParseOptions(x.attempt.DialectOptions)
-		if err != nil {
-			return err
-		}
-		x.reader.Reset(options)
+		x.reader.Reset(x.attempt.DialectOptions)
 	}
 	out := &x.attempt.Out
 	headers := x.out.Headers[:0]

@@ -3,6 +3,7 @@
 package plugin_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin"
@@ -30,5 +31,23 @@ func TestAnEventDoesNotAllocate(t *testing.T) {
 				t.Errorf("%v allocations an event", n)
 			}
 		})
+	}
+}
+
+func TestARequestDoesNotAllocate(t *testing.T) {
+	bound := bindNative(t, editing, editingConfig)
+	a := newAttempt(t, `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("word ", 1000)+`"}],"stream":true}`)
+	request := a.Request
+	n := testing.AllocsPerRun(1000, func() {
+		a.Request = request
+		if err := bound.Request(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations a request", n)
+	}
+	if a.Out.Path != string(chatPath) || len(a.Out.Headers) != 2 || a.Out.Headers[0].Value != string(version) || a.DialectOptions.ReasoningFormat != "deepseek" {
+		t.Errorf("the request is %+v, its answer read with %+v", a.Out, a.DialectOptions)
 	}
 }

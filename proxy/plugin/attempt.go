@@ -27,7 +27,7 @@ type Attempt struct {
 	Out            OutRequest
 	Framing        abi.Framing
 	Dialect        abi.Dialect
-	DialectOptions []byte    // JSON, nil for none
+	DialectOptions dialect.Options
 	Answered       bool      // the plugin answered itself: nothing is sent, and the Machine has the answer
 	Warnings       []Warning // what happened to members of the request, without repetition
 

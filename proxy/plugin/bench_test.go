@@ -114,13 +114,7 @@ func BenchmarkTrap(b *testing.B) {
 func BenchmarkRequest(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
 		b.Run(name, func(b *testing.B) {
-			bound := bindNative(b, native{request: func(h abi.Host, _ []byte) int32 {
-				h.RequestPath(chatPath)
-				h.BodySet(modelPointer, modelName)
-				h.BodyDelete(thinkingPointer)
-				h.Answer(abi.FramingSSE, abi.DialectOpenAI, nil)
-				return 0
-			}}, plugin.BindingConfig{Paths: []string{"/v1/chat/completions"}})
+			bound := bindNative(b, editing, editingConfig)
 			a := newAttempt(b, `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("word ", size/5)+`"}],"stream":true}`)
 			request := a.Request
 			b.SetBytes(int64(len(request.Body)))
@@ -137,9 +131,27 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
+// editing is a plugin that edits the client's body, as one for a compatible upstream does.
+var editing = native{request: func(h abi.Host, _ []byte) int32 {
+	h.RequestPath(chatPath)
+	h.RequestHeader(versionHeader, version)
+	h.RequestHeader(betaHeader, beta)
+	h.BodySet(modelPointer, modelName)
+	h.BodyDelete(thinkingPointer)
+	h.Answer(abi.FramingSSE, abi.DialectOpenAI, dialectOptions)
+	return 0
+}}
+
+var editingConfig = plugin.BindingConfig{Paths: []string{"/v1/chat/completions"}, Headers: []string{"x-api-version", "x-beta"}}
+
 var (
 	chatPath        = []byte("/v1/chat/completions")
+	versionHeader   = []byte("X-Api-Version")
+	version         = []byte("2025-01-01")
+	betaHeader      = []byte("x-beta")
+	beta            = []byte("one,two")
 	modelPointer    = []byte("/model")
 	modelName       = []byte(`"gpt-5"`)
 	thinkingPointer = []byte("/thinking")
+	dialectOptions  = []byte(`{"reasoning_format":"deepseek","think_tags":true}`)
 )

@@ -75,8 +75,7 @@ type call struct {
 	answerOn      bool
 	framing       abi.Framing
 	dialect       abi.Dialect
-	options       []byte
-	readerOptions dialect.Options
+	options       dialect.Options
 	warnings      []Warning
 
 	models  [][]byte
@@ -89,7 +88,13 @@ type call struct {
 		machine chat.Machine
 		batch   chat.Batch
 	}
-	summary   []byte
+	summary []byte
+
+	// Of the calls before: what is mostly the same from one request to the next.
+	known       texts
+	lastOptions []byte          // of answer
+	lastRead    dialect.Options // what they say
+
 	complaint []byte // the last line that sluice_configure logged
 }
 
@@ -134,7 +139,7 @@ func (c *call) begin(inv *invocation) {
 			c.own = borrowBody()
 		}
 		c.ownOn, c.copied = false, 0
-		c.answerOn, c.framing, c.dialect, c.options, c.readerOptions = false, 0, 0, nil, dialect.Options{}
+		c.answerOn, c.framing, c.dialect, c.options = false, 0, 0, dialect.Options{}
 	case exportList:
 		c.path, c.headers = c.path[:0], c.headers[:0]
 	case exportModels:
@@ -363,20 +368,15 @@ func (c *call) ResponseHeader(name, dst []byte) int32 {
 		c.stop(KindProtocol, "not the name of a header")
 		return int32(abi.StatusRefused)
 	}
-	var lower [abi.MaxName]byte
-	for i, b := range name {
-		if b >= 'A' && b <= 'Z' {
-			b += 'a' - 'A'
-		}
-		lower[i] = b
-	}
-	if neverRead[string(lower[:len(name)])] {
+	var buf [abi.MaxName]byte
+	lower := lowered(buf[:0], name)
+	if neverRead[string(lower)] {
 		return int32(abi.StatusRefused)
 	}
 	if c.header == nil {
 		return int32(abi.StatusAbsent)
 	}
-	value := c.header(lower[:len(name)])
+	value := c.header(lower)
 	if value == nil {
 		return int32(abi.StatusAbsent)
 	}

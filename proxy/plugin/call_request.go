@@ -3,7 +3,6 @@ package plugin
 import (
 	"bytes"
 	"errors"
-	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
 	"github.com/sluice-gateway/sluice/proxy/chat/jsondoc"
@@ -118,21 +117,22 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 		c.stop(KindProtocol, "a value that cannot be sent in a header")
 		return abi.StatusRefused
 	}
-	lower := strings.ToLower(string(name))
+	var buf [abi.MaxName]byte
+	lower := c.known.text(lowered(buf[:0], name))
 	if !c.binding.headers[lower] {
 		c.refusedHeader = errHeaderRule
 		return abi.StatusRefused
 	}
 	for i := range c.headers {
 		if c.headers[i].Name == lower {
-			c.headers[i].Value = string(value)
+			c.headers[i].Value = c.known.text(value)
 			return abi.StatusOK
 		}
 	}
 	if len(c.headers) >= maxHeaders {
 		return abi.StatusTooLarge
 	}
-	c.headers = append(c.headers, Header{Name: lower, Value: string(value)})
+	c.headers = append(c.headers, Header{Name: lower, Value: c.known.text(value)})
 	return abi.StatusOK
 }
 
@@ -209,13 +209,19 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	if d != abi.DialectTranslated && d != abi.DialectOpenAI {
 		return abi.StatusUnknown
 	}
-	// The options are those of the OpenAI dialect, which a plugin that translates may use by openai_event.
-	o, err := dialect.ParseOptions(options)
-	if err != nil {
-		return abi.StatusRefused
+	// The options are those of the OpenAI dialect, which a plugin that translates may use by openai_event. Mostly they are
+	// the same from one request to the next.
+	if !bytes.Equal(options, c.lastOptions) {
+		o, err := dialect.ParseOptions(options)
+		if err != nil {
+			return abi.StatusRefused
+		}
+		c.lastOptions, c.lastRead = bytes.Clone(options), o
 	}
 	c.answerOn, c.framing, c.dialect = true, framing, d
-	c.options, c.readerOptions = bytes.Clone(options), o
+	if len(options) > 0 {
+		c.options = c.lastRead
+	}
 	return abi.StatusOK
 }
 
@@ -275,12 +281,12 @@ func (c *call) commitRequest() error {
 			return c.protocol(err)
 		}
 		c.keep()
-		a.Out.Path = string(c.path)
+		a.Out.Path = c.known.text(c.path)
 		a.Out.Headers = append(a.Out.Headers[:0], c.headers...)
 		a.Out.Body = body
 		a.Answered = false
 		a.Framing, a.Dialect, a.DialectOptions = c.framing, c.dialect, c.options
-		a.reader.reset(c.readerOptions)
+		a.reader.reset(c.options)
 	}
 	clear(a.aliases)
 	for _, al := range c.aliases {

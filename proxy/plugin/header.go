@@ -3,6 +3,8 @@ package plugin
 import (
 	"fmt"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // Bounds of the headers that a plugin may set on a request.
@@ -60,6 +62,37 @@ func allowList(names []string, credential string) (map[string]bool, error) {
 		m[l] = true
 	}
 	return m, nil
+}
+
+// lowered appends a header's name in lower case.
+func lowered(dst, name []byte) []byte {
+	for _, b := range name {
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
+
+// texts are short texts that a plugin says again and again, paths and headers, so that they are not allocated for each
+// request. They belong to an instance, and go with what it knows of a tenant.
+type texts map[string]string
+
+const maxTexts = 64
+
+func (t *texts) text(p []byte) string {
+	if s, ok := (*t)[string(p)]; ok {
+		return s
+	}
+	s := string(p)
+	if len(p) <= abi.MaxName && len(*t) < maxTexts {
+		if *t == nil {
+			*t = make(texts)
+		}
+		(*t)[s] = s
+	}
+	return s
 }
 
 // isToken reports whether s can be the name of a header (RFC 9110, 5.6.2).

@@ -78,6 +78,7 @@ func (in *instance) settle(b *Binding) {
 func (in *instance) forget(ctx context.Context, b *Binding) error {
 	in.served, in.untidy, in.owner = 0, false, nil
 	clear(in.configured)
+	clear(in.call.known)
 	if in.plugin.images.restore(b, in.guest) {
 		in.settle(b)
 		return nil
@@ -97,6 +98,7 @@ func (in *instance) revive(b *Binding) bool {
 	}
 	in.served, in.untidy, in.owner, in.last = 0, false, nil, tenant{}
 	clear(in.configured)
+	clear(in.call.known)
 	in.settle(b)
 	return true
 }

@@ -240,7 +240,7 @@ func TestAnswerDeclaresHowItIsRead(t *testing.T) {
 		want(t, "a framing of tomorrow", h.Answer(17, abi.DialectTranslated, nil), abi.StatusUnknown)
 		want(t, "a dialect of tomorrow", h.Answer(abi.FramingSSE, 17, nil), abi.StatusUnknown)
 		want(t, "long options", h.Answer(abi.FramingSSE, abi.DialectOpenAI, make([]byte, 5000)), abi.StatusTooLarge)
-		want(t, "sse", h.Answer(abi.FramingSSE, abi.DialectOpenAI, b(`{}`)), abi.StatusOK)
+		want(t, "sse", h.Answer(abi.FramingSSE, abi.DialectOpenAI, b(`{"reasoning_format":"deepseek"}`)), abi.StatusOK)
 		return 0
 	}}, plugin.BindingConfig{Paths: []string{"/v1"}})
 	a := newAttempt(t, body)
@@ -249,7 +249,7 @@ func TestAnswerDeclaresHowItIsRead(t *testing.T) {
 	}
 	want(t, "framing", a.Framing, abi.FramingSSE)
 	want(t, "dialect", a.Dialect, abi.DialectOpenAI)
-	want(t, "options", string(a.DialectOptions), "{}")
+	want(t, "options", a.DialectOptions.ReasoningFormat, "deepseek")
 	want(t, "answered", a.Answered, false)
 }
 

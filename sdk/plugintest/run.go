@@ -107,11 +107,7 @@ func (r *run) exchange() error {
 	if r.v.Answer == nil {
 		return nil
 	}
-	options, err := dialect.ParseOptions(a.DialectOptions)
-	if err != nil {
-		return err
-	}
-	r.reader.Reset(options)
+	r.reader.Reset(a.DialectOptions)
 	before := a.Fuel
 	switch {
 	case r.v.Status >= 300 && a.Dialect == abi.DialectOpenAI:
