@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -9,9 +10,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
 )
 
-// TestFaults23_PipelinedRequests are answered in their order, and a later one that is slow does not hold up the answer to
+// TestF23_PipelinedRequests are answered in their order, and a later one that is slow does not hold up the answer to
 // an earlier one.
-func TestFaults23_PipelinedRequests(t *testing.T) {
+func TestF23_PipelinedRequests(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.Wait(proceed), upstreamtest.EventStream(), upstreamtest.Chunk(text("second"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
@@ -51,4 +52,45 @@ func chunksOf(body string) string {
 	const hex = "0123456789abcdef"
 	n := len(body) - 5
 	return "5\r\n" + body[:5] + "\r\n" + string([]byte{hex[n>>4&15], hex[n&15]}) + ";x=y\r\n" + body[5:] + "\r\n"
+}
+
+// TestF23_TwoRequestsInOneSegment over TLS too: answered in their order, and a stream among them keeps to its place.
+func TestF23_TwoRequestsInOneSegment(t *testing.T) {
+	overBoth(t, func(t *testing.T, table string) {
+		g := proxytest.Start(t, configuration("", "")+table)
+		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
+		c := dial(t, g)
+		c.send(strings.Replace(postHead, "\r\n", "\r\nX-Request-Id: first\r\n", 1) + sized(stream) +
+			strings.Replace(postHead, "\r\n", "\r\nX-Request-Id: second\r\n", 1) + sized(hello))
+		first := c.readUntil("0\r\n\r\n")
+		if !strings.Contains(first, "X-Request-Id: first\r\n") || strings.Contains(first, "second") || !strings.Contains(first, "[DONE]") {
+			t.Errorf("first %s", first)
+		}
+		second := c.readUntil("}}")
+		if !strings.HasPrefix(second, "HTTP/1.1 200") || !strings.Contains(second, "X-Request-Id: second\r\n") {
+			t.Errorf("then %s", second)
+		}
+	})
+}
+
+// TestF24_ARequestBehindAStream uses one connection for streams, whole answers and refusals, one behind the other.
+func TestF24_ARequestBehindAStream(t *testing.T) {
+	overBoth(t, func(t *testing.T, table string) {
+		g := proxytest.Start(t, configuration("", "")+table)
+		c := dial(t, g)
+		for i := range 3 {
+			c.post(fmt.Sprint("stream-", i), strings.Replace(hello, "}]}", `}],"stream":true}`, 1))
+			if got := c.readUntil("0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "[DONE]") {
+				t.Fatalf("turn %d: %s", i, got)
+			}
+			c.post(fmt.Sprint("whole-", i), hello)
+			if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, fmt.Sprintf("X-Request-Id: whole-%d\r\n", i)) {
+				t.Fatalf("turn %d: %s", i, got)
+			}
+			c.post(fmt.Sprint("refused-", i), `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`)
+			if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 404") {
+				t.Fatalf("turn %d: %s", i, got)
+			}
+		}
+	})
 }

@@ -112,7 +112,11 @@ func (v *vigil) keep(stop <-chan struct{}, ended chan<- struct{}) {
 			v.cancel(err)
 			return
 		}
-		t.Reset(v.x.lookAfter())
+		wait := lookEvery
+		if v.x.conn.probing {
+			wait = probeWait
+		}
+		t.Reset(wait)
 	}
 }
 

@@ -116,7 +116,7 @@ func (l *poor) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestFaults86_AcceptingGoesOnAfterTheDescriptorsRanOut(t *testing.T) {
+func TestF86_AcceptingGoesOnAfterTheDescriptorsRanOut(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -138,7 +138,7 @@ func TestFaults86_AcceptingGoesOnAfterTheDescriptorsRanOut(t *testing.T) {
 	}
 }
 
-func TestFaults86_ShutdownWhileTheDescriptorsAreOut(t *testing.T) {
+func TestF86_ShutdownWhileTheDescriptorsAreOut(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -154,27 +154,4 @@ func TestFaults86_ShutdownWhileTheDescriptorsAreOut(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Errorf("Serve ended with %v", err)
 	}
-}
-
-// TestFaults6_ConnectionsBeyondTheLimit are told so in the convention's words, and those within it are not disturbed.
-func TestFaults6_ConnectionsBeyondTheLimit(t *testing.T) {
-	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", "[server]\nmax_conns = 1", 1))
-	inside := dial(t, g)
-	inside.post("inside", hello)
-	inside.readUntil("}}")
-	outside := dial(t, g)
-	answer, err := io.ReadAll(outside.r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"HTTP/1.1 503 ", "\r\nContent-Type: application/json\r\n", "\r\nRetry-After: 1\r\n", "\r\nConnection: close\r\n", "\r\nX-Request-Id: ", `"code":"gateway_overloaded"`} {
-		if !strings.Contains(string(answer), want) {
-			t.Errorf("no %q in %s", want, answer)
-		}
-	}
-	inside.post("inside-2", hello)
-	if got := inside.readUntil("}}"); !strings.Contains(got, "HTTP/1.1 200") {
-		t.Errorf("the connection within the limit got %s", got)
-	}
-	inside.Close()
 }

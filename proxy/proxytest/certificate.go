@@ -5,9 +5,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -73,6 +75,27 @@ func (p *Pair) Write(tb testing.TB, dir string) (cert, key string) {
 	replace(tb, cert, p.Cert)
 	replace(tb, key, p.Key)
 	return cert, key
+}
+
+// Table is the table [server.tls] for a Pair in a folder.
+func (p *Pair) Table(tb testing.TB, dir string) string {
+	tb.Helper()
+	cert, key := p.Write(tb, dir)
+	return fmt.Sprintf("[server.tls]\ncert = %q\nkey = %q\n", cert, key)
+}
+
+// trust is what a client needs to know of a certificate that vouches for itself.
+func trust(tb testing.TB, file string) *tls.Config {
+	tb.Helper()
+	cert, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(cert) {
+		tb.Fatalf("%s holds no certificate", file)
+	}
+	return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}
 }
 
 // replace writes a file as a whole: whoever reads it meanwhile sees the old one or the new one.

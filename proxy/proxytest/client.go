@@ -59,7 +59,7 @@ func (g *Gateway) Do(tb testing.TB, method, path, body string, headers ...string
 		}
 		req.Header.Set(name, value)
 	}
-	t := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
+	t := &http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: g.TLS}
 	defer t.CloseIdleConnections()
 	resp, err := t.RoundTrip(req)
 	if err != nil {

@@ -9,6 +9,7 @@ package proxytest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -28,8 +29,9 @@ const Patience = 20 * time.Second
 
 // Gateway is a gateway that serves.
 type Gateway struct {
-	URL    string // http://127.0.0.1:port
+	URL    string // http://127.0.0.1:port, or https:// where the configuration has a certificate
 	Addr   string
+	TLS    *tls.Config // trusts that certificate; nil: plain HTTP
 	Server *proxy.Server
 	Log    *Log
 
@@ -47,7 +49,7 @@ func Start(tb testing.TB, toml string) *Gateway {
 // StartWith is Start with other options than those that a test usually has.
 func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway {
 	tb.Helper()
-	cfg := parse(tb, toml)
+	cfg := Parse(tb, toml)
 	var err error
 	g := &Gateway{Log: &Log{}, served: make(chan error, 1)}
 	log := slog.New(g.Log)
@@ -68,6 +70,9 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 	}
 	g.Addr = ln.Addr().String()
 	g.URL = "http://" + g.Addr
+	if files := cfg.Server.TLS; files != nil {
+		g.URL, g.TLS = "https://"+g.Addr, trust(tb, files.CertFile)
+	}
 	go func() { g.served <- g.Server.Serve(ln) }()
 	tb.Cleanup(func() {
 		if err := g.Stop(Patience); err != nil {
@@ -77,7 +82,8 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 	return g
 }
 
-func parse(tb testing.TB, toml string) *config.Config {
+// Parse reads a configuration as Start does.
+func Parse(tb testing.TB, toml string) *config.Config {
 	tb.Helper()
 	cfg, err := config.Parse("gateway.toml", []byte(toml), config.Options{Bundled: plugins.Names()})
 	if err != nil {
@@ -89,7 +95,7 @@ func parse(tb testing.TB, toml string) *config.Config {
 // Reload puts another configuration in place.
 func (g *Gateway) Reload(tb testing.TB, toml string) error {
 	tb.Helper()
-	return g.Server.Reload(tb.Context(), parse(tb, toml))
+	return g.Server.Reload(tb.Context(), Parse(tb, toml))
 }
 
 // Stop shuts the gateway down and returns what Shutdown and Serve returned. It works once.

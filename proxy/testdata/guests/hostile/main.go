@@ -65,6 +65,13 @@ func (*hostile) Request(r *provider.Request) error {
 		header("X-Allowed", "yes")
 		r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
 	case "nothing":
+	case "slow":
+		// As long as a call may take, nearly.
+		for range 18_000_000 {
+			sink = nil
+		}
+		r.SetPath(path)
+		r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
 	case "half":
 		r.Text(0, abi.EncodingUTF8, []byte("half an answer"))
 	case "body-of-its-own-and-edits":
