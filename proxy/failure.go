@@ -12,18 +12,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// maxRetryAfter caps what a provider, or its plugin, may tell clients to wait.
+// maxRetryAfter caps what a provider may tell clients to wait.
 const maxRetryAfter = time.Hour
 
 // clientError says what a client sees of an error. What it is made of stays with it for the log.
 func clientError(err error) *chat.Error {
 	var e *chat.Error
 	if errors.As(err, &e) {
-		if e.RetryAfter > maxRetryAfter {
-			capped := *e
-			capped.RetryAfter = maxRetryAfter
-			return &capped
-		}
 		return e
 	}
 	var call *plugin.CallError

@@ -210,6 +210,12 @@ func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
 			streamed: complete("Hal", "lo"),
 		},
 		{
+			// More than fits into the connection's buffer: the end of the body has to be fetched.
+			name:     "faults/39 a long farewell",
+			stream:   ended(func(w *wire) string { return whole(w) + strings.Repeat(": it was a pleasure\n\n", 400) }),
+			streamed: complete("Hal", "lo"), conn: kept,
+		},
+		{
 			name: "faults/39 bytes behind the body",
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s%s", len(whole(w)), whole(w), "HTTP/1.1 200 OK\r\n")), upstreamtest.AwaitClose())(w)

@@ -109,7 +109,7 @@ func TestF57_StormOf503(t *testing.T) {
 	t.Run("faults/57 one probe finds out that it is over", func(t *testing.T) {
 		w := wires[0]
 		var seen atomic.Int64
-		probing, proceed := make(chan struct{}), make(chan struct{})
+		probing, answer, proceed := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		up := upstreamtest.New(t, counted(&seen, func(i int64) upstreamtest.Step {
 			switch {
 			case i < 5:
@@ -119,8 +119,8 @@ func TestF57_StormOf503(t *testing.T) {
 			}
 			return func(c *upstreamtest.Conn) error {
 				for _, s := range []upstreamtest.Step{
-					upstreamtest.Signal(probing), upstreamtest.Wait(proceed),
-					upstreamtest.EventStream(), upstreamtest.Chunk(w.stream("Hal")), upstreamtest.LastChunk(),
+					upstreamtest.Signal(probing), upstreamtest.Wait(answer), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("Hal")),
+					upstreamtest.Wait(proceed), upstreamtest.Chunk(w.finish + w.done), upstreamtest.LastChunk(),
 				} {
 					if err := s(c); err != nil {
 						return err
@@ -154,6 +154,16 @@ func TestF57_StormOf503(t *testing.T) {
 		}
 		if n := seen.Load(); n != 6 {
 			t.Errorf("the provider saw %d requests", n)
+		}
+		// Its answer has begun: the others need not wait for its end.
+		close(answer)
+		for start := time.Now(); ; {
+			if r := g.Chat(t, askOf("m", false)); r.Status == 200 {
+				break
+			}
+			if time.Since(start) > proxytest.Patience {
+				t.Fatal("the breaker stays open")
+			}
 		}
 		close(proceed)
 		if got := <-probe; !strings.HasSuffix(got, "data: [DONE]\n\n<nil>") {
@@ -211,7 +221,9 @@ func TestF58_ProviderThatFailsHalfOfTheTime(t *testing.T) {
 func TestF56_RetryAfterIsObeyed(t *testing.T) {
 	var seen atomic.Int64
 	up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(429, "Retry-After: 30") }))
-	g := proxytest.Start(t, quietServer+demoProvider+provider("p", up.URL(), "")+model("alone", "p/one")+model("or-demo", "p/one", "demo/demo"))
+	failing := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), refusal(503))})
+	g := proxytest.Start(t, quietServer+demoProvider+provider("p", up.URL(), "")+provider("failing", failing.URL(), "")+
+		model("alone", "p/one")+model("or-demo", "p/one", "demo/demo")+model("last", "failing/one", "p/one"))
 	r := g.Chat(t, askOf("or-demo", false))
 	if r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "2" || seen.Load() != 1 {
 		t.Fatalf("%d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
@@ -220,6 +232,9 @@ func TestF56_RetryAfterIsObeyed(t *testing.T) {
 		if r = g.Chat(t, askOf("or-demo", false)); r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
 			t.Errorf("%d after %s attempts, %d requests came to it", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
 		}
+	}
+	if r = g.Chat(t, askOf("last", false)); r.Status != 503 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
+		t.Errorf("as a last resort: %d after %s attempts, %d requests came to it", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
 	}
 	for i := range 4 {
 		r := g.Chat(t, askOf("alone", false))
