@@ -57,19 +57,24 @@ func TestF10_Soak(t *testing.T) {
 	say("soak of %s, %d requests a second, seed %d (-seed=%[3]d has it again)\n%s", *length, *rate, *seed, soaktest.Header)
 
 	before := measure(t, g)
-	stop := make(chan struct{})
+	stop, keep := make(chan struct{}), make(chan struct{})
 	var load sync.WaitGroup
 	load.Go(func() { run.Load(g.Addr, *rate, stop) })
-	load.Go(func() { run.Swap(t, g, guest, stop) })
+	load.Go(func() { run.Swap(t, g, guest, keep) })
+	// The last configuration stays for a while: what is lost with one that is replaced cannot be seen any more.
+	last := time.AfterFunc(*length*9/10, func() { close(keep) })
 	samples := watch(t, g, run, say)
 	close(stop)
+	last.Stop()
 	load.Wait()
 	run.Finish()
 
 	// The load is over: nothing may be left of it.
+	calm := expectCalm(t, "gauges", func() []string { return busy(g.Metrics(t)) })
 	run.Settle(t, g, guest)
-	calm := expectCalm(t, g, run, before)
-	if n, some := run.Unaccounted(); n > 0 {
+	calm = calm && expectCalm(t, "goroutines, descriptors and connections", func() []string { return left(t, g, run, before) })
+	if !binarytest.Await(func() bool { n, _ := run.Unaccounted(); return n == 0 }) {
+		n, some := run.Unaccounted()
 		t.Errorf("%d requests are not accounted:\n%s", n, strings.Join(some, "\n"))
 	}
 	m := g.Metrics(t)
@@ -168,33 +173,39 @@ const (
 	fewDescriptors = 3
 )
 
-// expectCalm waits until a gateway whose load is over is as it was before it.
-func expectCalm(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) (calm bool) {
+// busy is what a gateway does though nobody asks it for anything.
+func busy(m binarytest.Metrics) (wrong []string) {
+	for _, of := range gauges {
+		if v := m.Sum(of[0], of[1:]...); v != 0 {
+			wrong = append(wrong, fmt.Sprintf("%s is %v", strings.Join(of, " "), v))
+		}
+	}
+	if v := m.Sum("sluice_config_generations_open"); v != 1 {
+		wrong = append(wrong, fmt.Sprintf("%v generations are open", v))
+	}
+	return wrong
+}
+
+// left is what a gateway has more than before the load.
+func left(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, before state) (wrong []string) {
+	if now := measure(t, g); now.goroutines > before.goroutines+fewGoroutines || now.Descriptors > before.Descriptors+fewDescriptors {
+		wrong = append(wrong, fmt.Sprintf("it has %s, and had %s", now, before))
+	}
+	if n := run.Provider.Answering(); n > 0 {
+		wrong = append(wrong, fmt.Sprintf("the provider still answers %d requests", n))
+	}
+	return wrong
+}
+
+// expectCalm waits until nothing is wrong with a gateway whose load is over.
+func expectCalm(t *testing.T, what string, look func() []string) bool {
 	t.Helper()
 	var wrong []string
-	calm = binarytest.Await(func() bool {
-		wrong = nil
-		m := g.Metrics(t)
-		for _, of := range gauges {
-			if v := m.Sum(of[0], of[1:]...); v != 0 {
-				wrong = append(wrong, fmt.Sprintf("%s is %v", strings.Join(of, " "), v))
-			}
-		}
-		if v := m.Sum("sluice_config_generations_open"); v != 1 {
-			wrong = append(wrong, fmt.Sprintf("%v generations are open", v))
-		}
-		if now := measure(t, g); now.goroutines > before.goroutines+fewGoroutines || now.Descriptors > before.Descriptors+fewDescriptors {
-			wrong = append(wrong, "it has "+now.String())
-		}
-		if n := run.Provider.Answering(); n > 0 {
-			wrong = append(wrong, fmt.Sprintf("the provider still answers %d requests", n))
-		}
-		return len(wrong) == 0
-	})
-	if !calm {
-		t.Errorf("the load is over and the gateway is not as before, when it had %s:\n%s", before, strings.Join(wrong, "\n"))
+	if binarytest.Await(func() bool { wrong = look(); return len(wrong) == 0 }) {
+		return true
 	}
-	return calm
+	t.Errorf("the load is over, and %s are not as before:\n%s", what, strings.Join(wrong, "\n"))
+	return false
 }
 
 // The memory of the second half of a run may grow by a tenth, or by what one more collection is.
