@@ -56,15 +56,14 @@ func holdStreams(t *testing.T, n int, prompt string) {
 	provider := loadtest.StartProvider(t)
 	g := binarytest.Start(t, binarytest.Options{Config: gateway(provider.URL, fmt.Sprintf("max_conns = %d", n+spare))})
 	warm(t, g)
-	before := usage(t, g.PID)
+	before, idle := usage(t, g.PID), memory(t, g)
 
 	h := open(t, g.Addr, n, ask(prompt, true))
 	defer h.close()
 	if s := provider.Status(); s.Held != n {
 		t.Fatalf("the provider holds %d streams", s.Held)
 	}
-	full := usage(t, g.PID)
-	say("%d streams held, begun in %s: %.1f KB of memory each", n, h.took.Round(time.Millisecond), float64(full.RSS-before.RSS)/float64(n)/1024)
+	say("%d streams held, begun in %s: %s each", n, h.took.Round(time.Millisecond), memory(t, g).less(idle).each(n))
 
 	for round := 1; round <= rounds; round++ {
 		began := time.Now()
@@ -78,7 +77,7 @@ func holdStreams(t *testing.T, n int, prompt string) {
 	quiet := usage(t, g.PID)
 	<-time.After(*silent)
 	used := usage(t, g.PID).CPU - quiet.CPU
-	say("  silent for %s: %.2f %% of a processor, %.1f KB of memory each", *silent, 100*used.Seconds()/silent.Seconds(), float64(usage(t, g.PID).RSS-before.RSS)/float64(n)/1024)
+	say("  silent for %s: %.2f %% of a processor, %s each", *silent, 100*used.Seconds()/silent.Seconds(), memory(t, g).less(idle).each(n))
 
 	// Row 5: the others do not wait for them.
 	load := run(t, g.Addr, 32, *phase, ask("Hello", false), wholeAnswer)
@@ -92,12 +91,29 @@ func holdStreams(t *testing.T, n int, prompt string) {
 		t.Errorf("%d of %d streams were complete", ended, n)
 	}
 	expectCalm(t, g, before)
-	after := usage(t, g.PID)
-	say("  at the end %.1f MB, %.1f MB before", float64(after.RSS)/(1<<20), float64(before.RSS)/(1<<20))
+	say("  at the end %.1f MB of memory, %.1f MB before", memory(t, g).resident/(1<<20), idle.resident/(1<<20))
 	g.Signal(t, syscall.SIGTERM)
 	if exit := g.Wait(t, proxytest.Patience); exit != 0 {
 		t.Errorf("exit %d", exit)
 	}
+}
+
+// footprint is what a gateway takes of memory, in bytes: all that is resident, and of it the Go heap and the stacks.
+type footprint struct{ resident, heap, stacks float64 }
+
+func memory(t *testing.T, g *binarytest.Gateway) footprint {
+	t.Helper()
+	m := g.Metrics(t)
+	return footprint{float64(usage(t, g.PID).RSS), m.Sum("go_memstats_heap_inuse_bytes"), m.Sum("go_memstats_stack_inuse_bytes")}
+}
+
+func (f footprint) less(o footprint) footprint {
+	return footprint{f.resident - o.resident, f.heap - o.heap, f.stacks - o.stacks}
+}
+
+// each divides it by a number of streams.
+func (f footprint) each(n int) string {
+	return fmt.Sprintf("%.1f KB of memory (heap %.1f, stacks %.1f)", f.resident/float64(n)/1024, f.heap/float64(n)/1024, f.stacks/float64(n)/1024)
 }
 
 // warm has the gateway answer something of each kind before it is measured, and lets go of the connections.
