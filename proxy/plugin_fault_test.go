@@ -222,10 +222,10 @@ func wantPluginError(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, cod
 func wantNextFine(t *testing.T, g *proxytest.Gateway) {
 	t.Helper()
 	if r := g.Chat(t, askOf("fine/honest", true)); r.Status != 200 || steady(r.Body) != fineStream {
-		t.Errorf("the next stream is %d %s", r.Status, r.Body)
+		t.Errorf("the next stream is %d %s, %v", r.Status, r.Body, g.Log.Request(t, r.RequestID()))
 	}
 	if r := g.Chat(t, askOf("fine/honest", false)); r.Status != 200 || content(r.Body) != "one" {
-		t.Errorf("the next answer is %d %s", r.Status, r.Body)
+		t.Errorf("the next answer is %d %s, %v", r.Status, r.Body, g.Log.Request(t, r.RequestID()))
 	}
 }
 

@@ -16,7 +16,7 @@
 //  2. write the input into the guest's buffer, set the fuel, call the export; the guest's imports fill the instance's
 //     call with events, edits, headers, state,
 //  3. status 0 and no error recorded: commit, which is the only place that touches the Attempt. Otherwise nothing of
-//     the call remains, the instance is thrown away, and the caller gets a *CallError, or, where the instance had
+//     the call remains, the instance is put back to its image or replaced, and the caller gets a *CallError, or, where the instance had
 //     trapped and had served other calls before, one more try on a fresh one. A panic of the gateway in the call is such
 //     a failure, too,
 //  4. clear the input from the guest's memory and give the instance back.

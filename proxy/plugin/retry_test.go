@@ -133,6 +133,7 @@ func TestAFailedInstanceIsPutBack(t *testing.T) {
 		replaced bool
 	}{
 		{"trap", func(*module) w.Op { return w.Unreachable }, false},
+		{"trap deep in calls", func(m *module) w.Op { return w.Code(i32(3000), m.call("deep")) }, false},
 		{"trap with more memory than before", func(*module) w.Op { return w.Code(page, w.Unreachable) }, false},
 		{"status", func(*module) w.Op { return w.Code(i32(1), w.Return) }, false},
 		{"protocol", func(m *module) w.Op { return w.Code(i32(7), m.call("done")) }, false},
@@ -148,6 +149,8 @@ func TestAFailedInstanceIsPutBack(t *testing.T) {
 				recursion := m.Func(types("i"), nil, nil)
 				m.imports["recursion"] = recursion + 1
 				m.Func(types("i"), nil, nil, w.LocalGet(0), i32(1), w.I32Add, w.Call(recursion+1))
+				m.imports["deep"] = recursion + 2
+				m.Func(types("i"), nil, nil, w.LocalGet(0), w.I32Eqz, w.If(w.Void, w.Unreachable), w.LocalGet(0), i32(1), w.I32Sub, w.Call(recursion+2))
 				m.provider(
 					// It has met an x, or its memory holds one.
 					w.GlobalGet(0), i32(keepAt), w.I32Load8U, w.I32Or, w.If(w.Void, i32(9), w.Return),

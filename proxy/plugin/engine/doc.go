@@ -17,7 +17,7 @@
 //
 // Whatever goes wrong in a call comes back as a *[Trap]. wazero does not retire an instance after a trap: the next call
 // would run on a stack, locks and a heap in an unknown state, and may well seem to succeed. So the first trap kills the
-// [Instance] here: all later calls of it fail with [Dead].
+// [Instance] here: all later calls of it fail with [Dead], unless [Instance.Revive] has put it back to an image.
 //
 // # Concurrency
 //

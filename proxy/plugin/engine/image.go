@@ -125,7 +125,7 @@ func (i *Instance) restore(img *Image) error {
 	for k, g := range i.globals {
 		g.Set(img.globals[k])
 	}
-	i.meter.restKnown = false
+	i.meter.restore()
 	return nil
 }
 

@@ -29,8 +29,14 @@ func (m *meter) bind(guest api.Module) {
 	m.budget, m.pending, m.restKnown = fuel.DefaultInitialUnits, 0, false
 }
 
+// restore undoes what a call that did not return may have left.
+func (m *meter) restore() {
+	m.depth.Set(fuel.DefaultInitialDepth)
+	m.restKnown = false
+}
+
 // begin sets what the next call may spend. The depth needs no setting: a call that returns has given back all that it
-// took, and after one that does not the instance is dead.
+// took, and after one that does not the instance is dead, or put back to an image.
 func (m *meter) begin(budget int64) {
 	m.budget, m.pending = max(budget, 0), 0
 	slice, rest := fuel.Split(m.budget, 0)
