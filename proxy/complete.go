@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -17,8 +16,10 @@ import (
 )
 
 // complete serves POST /v1/chat/completions.
-func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
-	x := &exchange{server: s, record: r, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64(), looked: r.Began}
+func (s *Server) complete(ctx *fasthttp.RequestCtx) {
+	x := &exchange{server: s, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64()}
+	s.record(ctx, &x.record, completions)
+	x.looked = x.record.Began
 	x.conn, _ = ctx.Conn().(*clientConn)
 	x.conn.begin()
 	x.conn.exchange, x.vigil.x = x, x
@@ -26,8 +27,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx, r telemetry.Record) {
 	under := false // somebody else finishes it: the answer is under way
 	defer func() {
 		if v := recover(); v != nil {
-			s.panicked(r.RequestID, v, debug.Stack())
-			s.refuse(ctx, &x.record, &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
+			s.failed(ctx, &x.record, v)
 			under = false
 		}
 		x.releaseRequest(ctx)

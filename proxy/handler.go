@@ -26,32 +26,61 @@ import (
 // maxRequestID is how long a client's own x-request-id may be.
 const maxRequestID = 128
 
-// handle serves one request.
+// handle serves one request. Its frame, and that of complete, lie below everything that a completion calls: what is large
+// is kept out of them, so that a goroutine's stack need not be doubled once more.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	r := telemetry.Record{Began: s.now(), RequestID: requestID(&ctx.Request.Header), Remote: remote(ctx), Method: method(&ctx.Request.Header)}
-	s.metrics.Begin(&r)
-	ctx.Response.Header.Set("x-request-id", r.RequestID)
+	defer s.rescue(ctx)
 	if s.Draining() {
 		ctx.SetConnectionClose()
 	}
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked(r.RequestID, v, debug.Stack())
-			s.refuse(ctx, &r, &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
-			s.account.Request(&r)
-		}
-	}()
-
 	// fasthttp holds an answer back while the client's next request is there to be read, and that one may take minutes.
 	// It does not where the handler has set a deadline; the deadlines that count are those of clientConn.
 	_ = ctx.SetWriteDeadline(time.Time{})
 	to, path, e := dispatch(&ctx.Request.Header)
-	r.Path = addresses[to].path
+	if to == completions && e == nil {
+		s.complete(ctx)
+		return
+	}
+	s.direct(ctx, to, path, e)
+}
+
+// record begins to account a request.
+func (s *Server) record(ctx *fasthttp.RequestCtx, r *telemetry.Record, to address) {
+	h := &ctx.Request.Header
+	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h), remote(ctx), method(h), addresses[to].path
+	s.metrics.Begin(r)
+	ctx.Response.Header.Set("x-request-id", r.RequestID)
+}
+
+// rescue is deferred where a request that panics has not begun to be accounted.
+func (s *Server) rescue(ctx *fasthttp.RequestCtx) {
+	if v := recover(); v != nil {
+		var r telemetry.Record
+		s.record(ctx, &r, nowhere)
+		s.failed(ctx, &r, v)
+		s.account.Request(&r)
+	}
+}
+
+// failed answers a request that panicked.
+func (s *Server) failed(ctx *fasthttp.RequestCtx, r *telemetry.Record, value any) {
+	s.panicked(r.RequestID, value, debug.Stack())
+	s.refuse(ctx, r, &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
+}
+
+// direct serves everything but completions: e is not nil where a request is refused for its head.
+func (s *Server) direct(ctx *fasthttp.RequestCtx, to address, path []byte, e *chat.Error) {
+	var r telemetry.Record
+	s.record(ctx, &r, to)
+	defer func() {
+		if v := recover(); v != nil {
+			s.failed(ctx, &r, v)
+			s.account.Request(&r)
+		}
+	}()
 	switch {
 	case e != nil:
 		s.plain(ctx, &r, func() *chat.Error { return e })
-	case to == completions:
-		s.complete(ctx, r)
 	case to == modelList:
 		s.plain(ctx, &r, func() *chat.Error { return s.read(ctx, &r, models) })
 	default:
