@@ -113,6 +113,12 @@ func (x *exchange) send(ctx context.Context) error {
 		x.record.FirstEvent = x.server.now().Sub(x.began)
 		return nil
 	}
+	return x.ask(ctx)
+}
+
+// ask sends the request that the plugin has built. It is apart from send for the sake of the stack below a plugin, which
+// is where it is deepest.
+func (x *exchange) ask(ctx context.Context) error {
 	if x.provider.client == nil {
 		return chat.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not answer, and the provider has no address.")
 	}

@@ -44,6 +44,12 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 	if e == nil {
 		e = x.answer(&x.vigil, targets)
 	}
+	under = x.respond(ctx, e)
+}
+
+// respond writes the answer or e, and tells whether the answer is under way: somebody else finishes it then.
+func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *chat.Error) (under bool) {
+	s := x.server
 	x.describeRoute(&ctx.Response.Header)
 	x.describeLimits(&ctx.Response.Header)
 	if e != nil {
@@ -54,7 +60,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 		}
 		s.refuse(ctx, &x.record, e)
 		x.record.Bytes = int64(len(ctx.Response.Body()))
-		return
+		return false
 	}
 	x.record.Status = fasthttp.StatusOK
 	h := &ctx.Response.Header
@@ -62,8 +68,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 		h.SetContentType("application/json")
 		ctx.Response.SwapBody(x.machine.AppendAnswer(ctx.Response.SwapBody(nil)[:0]))
 		x.record.Bytes = int64(len(ctx.Response.Body()))
-		under = true
-		return
+		return true
 	}
 	h.SetContentType("text/event-stream; charset=utf-8")
 	h.Set("cache-control", "no-cache")
@@ -72,7 +77,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 	x.pump.x = x
 	s.metrics.StreamBegan()
 	ctx.SetBodyStream(&x.pump, -1)
-	under = true
+	return true
 }
 
 // accept checks everything about the request that can be checked before a provider is asked, and finds the targets of

@@ -19,21 +19,9 @@ import (
 // answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
 // with an error for the client of which nothing has been sent.
 func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Error {
-	now := x.server.now()
-	x.vigil.begin()
-	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
-		_, refused := errors.AsType[*chat.Error](err)
-		return refused
-	})
-	if gone := x.vigil.end(); gone != nil {
-		err = gone
-	}
-	x.order = order
+	order, err := x.choose(ctx, targets)
 	if err != nil {
 		return clientError(err)
-	}
-	if explain != "" {
-		x.server.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "why", explain)
 	}
 	x.asked = x.asked[:0]
 	var last *chat.Error
@@ -61,6 +49,24 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 		return x.unavailable(order, targets)
 	}
 	return last
+}
+
+// choose puts the targets into the order in which they are tried.
+func (x *exchange) choose(ctx context.Context, targets []route.Target) ([]int, error) {
+	now := x.server.now()
+	x.vigil.begin()
+	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
+		_, refused := errors.AsType[*chat.Error](err)
+		return refused
+	})
+	if gone := x.vigil.end(); gone != nil {
+		err = gone
+	}
+	x.order = order
+	if err == nil && explain != "" {
+		x.server.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "why", explain)
+	}
+	return order, err
 }
 
 // admitted asks for leave to try a target, and counts the attempt.

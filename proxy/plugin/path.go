@@ -12,7 +12,7 @@ const maxPath = 4 << 10
 
 // shortPath is how much of a path is decoded on the stack. That of a goroutine grows by doubling and shrinks late, so
 // what is rare must not make every open stream keep a large one.
-const shortPath = 256
+const shortPath = 128
 
 // pattern is one of a provider's allowed paths, cut into segments. In a segment `*` stands for one or more bytes; it
 // never reaches over a slash, so a pattern fixes how many segments a path has:
