@@ -18,6 +18,7 @@ func borrowBody() []byte {
 
 func returnBody(p []byte) {
 	if cap(p) > 0 && cap(p) <= maxKept {
-		bodies.Put(&p)
+		kept := p // p itself would be allocated on every way
+		bodies.Put(&kept)
 	}
 }
