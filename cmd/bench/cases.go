@@ -102,6 +102,9 @@ func (r rate) measure(s *stage) (rows []report.Row, err error) {
 	return rows, nil
 }
 
+// maxSlice is how long a subject may take for its first answer.
+const maxSlice = 30 * time.Second
+
 // slice measures one subject for a while, and returns what it used for how many requests or events.
 func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, err error) {
 	if err := s.begun(sub, r.scenario, load.Job{Connections: r.connections, Prompt: r.prompt}); err != nil {
@@ -130,18 +133,22 @@ func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, er
 	if err != nil {
 		return used, 0, err
 	}
-	if err := s.pause(s.options.slice); err != nil {
-		return used, 0, err
-	}
-	after, to, err := look()
-	if err != nil {
-		return used, 0, err
+	var after process.Usage
+	var to int64
+	// On a machine that is busy enough a slice may pass before anything is answered. It then lasts until something is.
+	for waited := time.Duration(0); to <= from && waited < maxSlice; waited += s.options.slice {
+		if err := s.pause(s.options.slice); err != nil {
+			return used, 0, err
+		}
+		if after, to, err = look(); err != nil {
+			return used, 0, err
+		}
 	}
 	if _, err := s.ended(sub); err != nil {
 		return used, 0, err
 	}
-	if to == from {
-		return used, 0, fmt.Errorf("%s %s answered nothing in %s", sub.name, sub.dialect, s.options.slice)
+	if to <= from {
+		return used, 0, fmt.Errorf("%s %s answered nothing in %s", sub.name, sub.dialect, maxSlice)
 	}
 	return after.Sub(before), to - from, nil
 }
