@@ -57,10 +57,10 @@ func wantDeparture(t *testing.T, g *proxytest.Gateway, id string, want map[strin
 	}
 }
 
-// TestF18_F19_F20_DepartureCancelsTheProvider has clients leave in every phase in which there is a provider, with a FIN and
+// TestS15_S16_F18_F19_F20_DepartureCancelsTheProvider has clients leave in every phase in which there is a provider, with a FIN and
 // with a reset, streamed and not: each time the provider's connection is closed, nothing stays taken, and what was used
 // until then is accounted as incomplete.
-func TestF18_F19_F20_DepartureCancelsTheProvider(t *testing.T) {
+func TestS15_S16_F18_F19_F20_DepartureCancelsTheProvider(t *testing.T) {
 	never := make(chan struct{})
 	const half = `"lo"},"finish_reason":null}]}`
 	stream := []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), text("lo"))}
