@@ -13,7 +13,7 @@ var codes = setOf(
 	"unknown_url", "unsupported", "unsupported_media_type", "unsupported_parameter", "uri_too_long",
 	// Of providers and plugins.
 	"conflict", "insufficient_quota", "model_not_ready", "overloaded", "plugin_crashed", "plugin_protocol", "plugin_timeout",
-	"rate_limit_exceeded", "upstream_auth_failed", "upstream_bad_answer", "upstream_billing", "upstream_cancelled",
+	"rate_limit_exceeded", "upstream_answer_too_large", "upstream_auth_failed", "upstream_bad_answer", "upstream_billing", "upstream_cancelled",
 	"upstream_empty", "upstream_error", "upstream_invalid_tool_call", "upstream_stream_error", "upstream_stream_truncated",
 	"upstream_timeout", "upstream_unavailable", "upstream_unreachable",
 	// Of the gateway.
