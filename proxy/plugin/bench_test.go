@@ -2,11 +2,13 @@ package plugin_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin"
+	w "github.com/sluice-gateway/sluice/proxy/plugin/fuel/wasmtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -91,6 +93,39 @@ func BenchmarkIsolatedEvent(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCrowd is a whole-body call by eight clients for each core, which do something else in between.
+func BenchmarkCrowd(b *testing.B) {
+	const loops = 4000
+	m := newModule("text").base()
+	m.provider(m.echo())
+	m.ExportFunc(abi.ExportResponse, types("iii"), types("i"), types("i"),
+		w.Loop(w.Void, w.LocalGet(3), i32(1), w.I32Add, w.LocalTee(3), i32(loops), w.I32LtU, w.BrIf(0)), i32(0))
+	bound := bind(b, load(b, newHost(b, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
+	b.SetParallelism(8)
+	report := cpu(b)
+	b.RunParallel(func(pb *testing.PB) {
+		a := newAttempt(b, body)
+		for pb.Next() {
+			if err := bound.Response(b.Context(), a, 200, nil); err != nil {
+				b.Error(err)
+			}
+			worked.Store(work(int(worked.Load())))
+		}
+	})
+	report()
+	b.ReportMetric(float64(bound.Plugin().Stats().Waits)/float64(b.N), "waits/op")
+}
+
+// work is in the place of what the rest of a request costs.
+func work(x int) int64 {
+	for i := range 20_000 {
+		x += i * x
+	}
+	return int64(x)
+}
+
+var worked atomic.Int64
 
 // BenchmarkTrap is an event in which a Go guest panics, with the second try and with an instance for the next event.
 func BenchmarkTrap(b *testing.B) {

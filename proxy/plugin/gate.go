@@ -12,9 +12,9 @@ type gate struct {
 	max  int
 	wait time.Duration
 
-	mu     sync.Mutex // a leaf
-	inside int
-	turns  turns
+	sync.Mutex // a leaf
+	inside     int
+	turns      turns
 }
 
 func newGate(n, queue int, wait time.Duration) *gate {
@@ -23,53 +23,47 @@ func newGate(n, queue int, wait time.Duration) *gate {
 
 // enter waits for room. waited tells whether there was none at once. After nil the caller leaves.
 func (g *gate) enter(ctx context.Context, plugin string, who tenant) (waited bool, err error) {
-	g.mu.Lock()
-	if g.inside < g.max {
+	g.Lock()
+	if g.available() && (g.turns.waiting() == 0 || !g.turns.ahead(plugin, who)) {
 		g.inside++
-		g.mu.Unlock()
+		g.Unlock()
 		return false, nil
 	}
-	w := waiters.Get().(*waiter)
+	w := newWaiter(who)
+	defer w.release()
 	g.turns.push(plugin, who, w)
-	g.mu.Unlock()
-	_, err = w.await(ctx, g, g.wait)
-	return true, err
+	return true, g.turns.await(ctx, g, w, g.wait)
 }
 
 // leave makes room for another call. used is the fuel of the one that ends.
 func (g *gate) leave(plugin string, who tenant, used int64) {
-	g.mu.Lock()
+	g.Lock()
 	g.turns.charge(plugin, who, used)
-	g.next()
-	g.mu.Unlock()
-}
-
-// next gives the room of a call that has ended to who is next. The caller holds mu.
-func (g *gate) next() {
-	if w := g.turns.pop(); w != nil {
-		w.granted <- grant{room: true}
-		return
-	}
-	if g.inside--; g.inside == 0 {
+	g.inside--
+	g.turns.offer(g)
+	if g.inside == 0 && g.turns.waiting() == 0 {
 		g.turns.settle()
 	}
+	g.Unlock()
 }
 
 // load returns how many calls are inside, and how many wait.
 func (g *gate) load() (inside, waiting int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.Lock()
+	defer g.Unlock()
 	return g.inside, g.turns.waiting()
 }
 
-func (g *gate) cancel(w *waiter) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.turns.remove(w)
+func (g *gate) available() bool { return g.inside < g.max }
+
+func (g *gate) take(*waiter) bool {
+	if !g.available() {
+		return false
+	}
+	g.inside++
+	return true
 }
 
-func (g *gate) decline(grant) {
-	g.mu.Lock()
-	g.next()
-	g.mu.Unlock()
-}
+func (g *gate) untake(*waiter) { g.inside-- }
+
+var _ scarce = (*gate)(nil)

@@ -14,21 +14,19 @@ var errBusy = errors.New("no free instance")
 // pool is the instances of one plugin. It makes them when they are asked for, up to max at a time, hands out the one
 // that was used last, and drops those that nobody has used for a while.
 //
-// Invariants, under mu: live counts the instances that are idle, in use or being made; live <= max; nobody waits while
-// an idle instance or room for a new one is there.
-//
-// mu is a leaf: making and closing an instance happens outside of it.
+// Invariants, under the lock: live counts the instances that are idle, in use or being made; live <= max; where somebody
+// waits while an idle instance or room for a new one is there, somebody has been told to look.
 type pool struct {
 	isolation Isolation
 	max       int
 	wait      time.Duration
 	open      func(ctx context.Context) (*instance, error)
 
-	mu     sync.Mutex
-	idle   []*instance // the one used last is at the end
-	live   int
-	turns  turns
-	closed bool
+	sync.Mutex             // a leaf: making and closing an instance happens outside of it
+	idle       []*instance // the one used last is at the end
+	live       int
+	turns      turns
+	closed     bool
 }
 
 // acquire returns an instance for a call of t, the one that needs least to be made ready for it. The caller makes it
@@ -36,46 +34,83 @@ type pool struct {
 // that holds the gate is urgent: others wait there for it, so here it goes first. The instance must be given back with
 // release, discard or renew.
 func (p *pool) acquire(ctx context.Context, t tenant, urgent bool) (in *instance, waited bool, err error) {
-	p.mu.Lock()
+	p.Lock()
 	if p.closed {
-		p.mu.Unlock()
+		p.Unlock()
 		return nil, false, ErrClosed
 	}
-	if i := p.choose(t); i >= 0 {
-		in := p.idle[i]
-		p.idle = slices.Delete(p.idle, i, i+1)
-		p.mu.Unlock()
-		return in, false, nil
+	if urgent || p.turns.waiting() == 0 || !p.turns.ahead("", t) {
+		if in, room := p.pick(t); in != nil || room {
+			p.Unlock()
+			if room {
+				in, err = p.fill(ctx)
+			}
+			return in, false, err
+		}
 	}
-	if p.live < p.max {
-		p.live++
-		p.mu.Unlock()
-		in, err := p.fill(ctx)
-		return in, false, err
-	}
-	if len(p.idle) > 0 {
-		// All idle ones have served somebody else. The one unused for longest has to forget.
-		in := p.idle[0]
-		p.idle = slices.Delete(p.idle, 0, 1)
-		p.mu.Unlock()
-		return in, false, nil
-	}
-	w := waiters.Get().(*waiter)
+	w := newWaiter(t)
+	defer w.release()
 	if urgent {
 		p.turns.pushFront(w)
 	} else {
 		p.turns.push("", t, w)
 	}
-	p.mu.Unlock()
-
-	g, err := w.await(ctx, p, p.wait)
-	if err == nil && g.room {
-		g.in, err = p.fill(ctx)
+	if err := p.turns.await(ctx, p, w, p.wait); err != nil {
+		return nil, true, err
 	}
-	return g.in, true, err
+	if w.room {
+		in, err = p.fill(ctx)
+		return in, true, err
+	}
+	return w.in, true, nil
 }
 
-// choose returns the index of the idle instance to take for a call of t, -1 if a new one is better. The caller holds mu.
+// pick takes an instance for a call of t, or room to make one, if there is any.
+func (p *pool) pick(t tenant) (in *instance, room bool) {
+	i := p.choose(t)
+	if i < 0 && p.live < p.max {
+		p.live++
+		return nil, true
+	}
+	if i < 0 {
+		// All idle ones have served somebody else. The one unused for longest has to forget.
+		i = 0
+	}
+	if i >= len(p.idle) {
+		return nil, false
+	}
+	in = p.idle[i]
+	p.idle = slices.Delete(p.idle, i, i+1)
+	return in, false
+}
+
+func (p *pool) available() bool { return p.closed || len(p.idle) > 0 || p.live < p.max }
+
+func (p *pool) take(w *waiter) bool {
+	if p.closed {
+		w.err = ErrClosed
+		return true
+	}
+	w.in, w.room = p.pick(w.who)
+	return w.in != nil || w.room
+}
+
+func (p *pool) untake(w *waiter) {
+	switch {
+	case w.room:
+		p.live--
+	case w.in == nil:
+	case p.closed:
+		p.live--
+		w.in.close()
+	default:
+		p.idle = append(p.idle, w.in)
+	}
+}
+
+var _ scarce = (*pool)(nil)
+
+// choose returns the index of the idle instance to take for a call of t, -1 if a new one is better. The caller holds the lock.
 func (p *pool) choose(t tenant) int {
 	unused := -1
 	for i := len(p.idle) - 1; i >= 0; i-- {
@@ -95,20 +130,6 @@ func (p *pool) choose(t tenant) int {
 	return unused
 }
 
-func (p *pool) cancel(w *waiter) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.turns.remove(w)
-}
-
-func (p *pool) decline(g grant) {
-	if g.room {
-		p.vacate()
-		return
-	}
-	p.release(g.in, g.in.idleSince)
-}
-
 // fill opens an instance in a place that the caller has already counted.
 func (p *pool) fill(ctx context.Context) (in *instance, err error) {
 	defer func() {
@@ -121,29 +142,33 @@ func (p *pool) fill(ctx context.Context) (in *instance, err error) {
 
 // adopt takes in an instance that was made outside, before anybody uses the pool.
 func (p *pool) adopt(in *instance) {
-	p.mu.Lock()
+	p.Lock()
 	p.live++
 	p.idle = append(p.idle, in)
-	p.mu.Unlock()
+	p.Unlock()
 }
 
 // release gives a healthy instance back. tick is the Host's count of sweeps.
 func (p *pool) release(in *instance, tick int64) {
 	in.idleSince = tick
-	p.mu.Lock()
+	p.Lock()
 	if p.closed {
-		p.mu.Unlock()
+		p.Unlock()
 		p.discard(in)
 		return
 	}
 	p.charge(in)
-	if w := p.turns.pop(); w != nil {
-		w.granted <- grant{in: in}
-	} else {
-		p.idle = append(p.idle, in)
-		p.settle()
+	p.idle = append(p.idle, in)
+	p.offer()
+	p.Unlock()
+}
+
+// offer calls those who wait for what has become free. The caller holds the lock.
+func (p *pool) offer() {
+	p.turns.offer(p)
+	if p.live == len(p.idle) && p.turns.waiting() == 0 {
+		p.turns.settle() // nobody uses anything: there is nothing to share
 	}
-	p.mu.Unlock()
 }
 
 // discard closes an instance that nobody may use again.
@@ -161,9 +186,9 @@ func (p *pool) retire(in *instance) {
 
 // bill counts what the instance's calls have used so far for whom the last of them was.
 func (p *pool) bill(in *instance) {
-	p.mu.Lock()
+	p.Lock()
 	p.charge(in)
-	p.mu.Unlock()
+	p.Unlock()
 }
 
 // renew closes an instance that has failed and makes a new one in its place. On an error the place is given up.
@@ -181,39 +206,28 @@ func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
 
 // spare reports whether nobody waits and the next call finds an idle instance.
 func (p *pool) spare() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	return p.closed || len(p.idle) > 0 && p.turns.waiting() == 0
 }
 
 // vacate gives up the place of an instance that is gone.
 func (p *pool) vacate() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if w := p.turns.pop(); w != nil {
-		w.granted <- grant{room: true}
-		return
-	}
+	p.Lock()
 	p.live--
-	p.settle()
+	p.offer()
+	p.Unlock()
 }
 
-// charge counts what the instance's calls have used since it was acquired. The caller holds mu.
+// charge counts what the instance's calls have used since it was acquired. The caller holds the lock.
 func (p *pool) charge(in *instance) {
 	p.turns.charge("", in.last, in.spent)
 	in.spent = 0
 }
 
-// settle forgets who has used much once nobody uses anything. The caller holds mu.
-func (p *pool) settle() {
-	if p.live == len(p.idle) {
-		p.turns.settle()
-	}
-}
-
 // sweep closes the instances that were given back before a tick.
 func (p *pool) sweep(before int64) {
-	p.mu.Lock()
+	p.Lock()
 	n := 0
 	for n < len(p.idle) && p.idle[n].idleSince < before {
 		n++
@@ -221,7 +235,7 @@ func (p *pool) sweep(before int64) {
 	old := slices.Clone(p.idle[:n])
 	p.idle = slices.Delete(p.idle, 0, n)
 	p.live -= n
-	p.mu.Unlock()
+	p.Unlock()
 	for _, in := range old {
 		in.close()
 	}
@@ -229,8 +243,8 @@ func (p *pool) sweep(before int64) {
 
 // takeIdle takes the idle instance that wants, nil if there is none. It goes back with release or discard.
 func (p *pool) takeIdle(wants func(*instance) bool) *instance {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	for i, in := range p.idle {
 		if wants(in) {
 			p.idle = slices.Delete(p.idle, i, i+1)
@@ -242,8 +256,8 @@ func (p *pool) takeIdle(wants func(*instance) bool) *instance {
 
 // measure writes down what the pool has in use.
 func (p *pool) measure(s *Stats) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	s.Instances, s.Idle, s.Waiting = p.live, len(p.idle), p.turns.waiting()
 	for _, in := range p.idle {
 		s.Memory += int64(in.guest.memory())
@@ -252,13 +266,13 @@ func (p *pool) measure(s *Stats) {
 
 // close closes the idle instances and turns everyone away. An instance in use is closed when it comes back.
 func (p *pool) close() {
-	p.mu.Lock()
+	p.Lock()
 	p.closed = true
 	idle := p.idle
 	p.idle = nil
 	p.live -= len(idle)
-	p.turns.drain(grant{err: ErrClosed})
-	p.mu.Unlock()
+	p.turns.drain(ErrClosed)
+	p.Unlock()
 	for _, in := range idle {
 		in.close()
 	}

@@ -2,10 +2,7 @@ package plugin
 
 import (
 	"container/heap"
-	"context"
 	"slices"
-	"sync"
-	"time"
 )
 
 // turns is the queue of those who wait for something scarce, in an order that is fair: first between plugins, and then
@@ -18,12 +15,13 @@ import (
 // A party is forgotten once nobody of it waits, unless it is far ahead of the others: that has to count when it comes
 // back.
 //
-// The zero value needs max. It has no lock: that of its owner, a pool or the gate, guards it.
+// The zero value needs max. It has no lock: that of its owner guards it.
 type turns struct {
 	max     int // waiters at most
 	root    party
 	front   []*waiter
 	arrived int64 // waiters and turns so far
+	waking  bool  // a waiter has been told to look, and has not yet
 }
 
 // party is a plugin among plugins, or a tenant among those of a plugin.
@@ -51,63 +49,11 @@ const (
 	maxDebts = 1024
 )
 
-// waiter is one who waits. It comes from the pool of all, and goes back to it when its wait is over.
-type waiter struct {
-	granted chan grant // has room for one
-	timer   *time.Timer
-	party   *party // where it waits, nil once it has been granted something
-}
-
-// grant is what a waiter gets: of a pool an idle instance, or room to make one; of the gate room inside; or an error.
-type grant struct {
-	in   *instance
-	room bool
-	err  error
-}
-
-var waiters = sync.Pool{New: func() any {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return &waiter{granted: make(chan grant, 1), timer: t}
-}}
-
-// queue is what a wait needs of who is waited for.
-type queue interface {
-	// cancel takes w out of the queue. It is false where w has been granted something already.
-	cancel(w *waiter) bool
-	// decline gives back what was granted to a waiter that does not want it any more.
-	decline(g grant)
-}
-
-// await waits for a grant, no longer than the given time, and ends the life of w.
-func (w *waiter) await(ctx context.Context, q queue, wait time.Duration) (grant, error) {
-	w.timer.Reset(wait)
-	defer func() {
-		w.timer.Stop()
-		waiters.Put(w)
-	}()
-	var err error
-	select {
-	case g := <-w.granted:
-		return g, g.err
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-w.timer.C:
-		err = errBusy
-	}
-	if !q.cancel(w) {
-		if g := <-w.granted; g.err == nil {
-			q.decline(g)
-		}
-	}
-	return grant{}, err
-}
-
 // push adds a waiter. Where there are too many already, the party that has most of them loses the one who came last,
-// which may be w: that one is granted an error.
+// which may be w: that one is turned away.
 func (t *turns) push(plugin string, who tenant, w *waiter) {
 	if t.root.waiting >= t.max && !t.makeRoom(plugin, who) {
-		w.granted <- grant{err: errBusy}
+		w.turnAway(errBusy)
 		return
 	}
 	p := t.root.join(tenant{key: plugin}).join(who)
@@ -123,7 +69,7 @@ func (t *turns) push(plugin string, who tenant, w *waiter) {
 	}
 }
 
-// pushFront adds a waiter that goes before all others: it has had its turn elsewhere, and others wait there for it.
+// pushFront adds a waiter that goes before all others: it has had its turn, here or elsewhere.
 func (t *turns) pushFront(w *waiter) { t.front = append(t.front, w) }
 
 // waiting returns how many wait.
@@ -146,7 +92,7 @@ func (t *turns) makeRoom(plugin string, who tenant) bool {
 func (t *turns) evict(p *party) {
 	w := p.queue[len(p.queue)-1]
 	t.remove(w)
-	w.granted <- grant{err: errBusy}
+	w.turnAway(errBusy)
 }
 
 // pop takes out the waiter whose turn it is, nil where nobody waits.
@@ -204,11 +150,21 @@ func (t *turns) remove(w *waiter) bool {
 	return true
 }
 
-// drain takes out everybody.
-func (t *turns) drain(g grant) {
+// drain turns everybody away.
+func (t *turns) drain(err error) {
 	for w := t.pop(); w != nil; w = t.pop() {
-		w.granted <- g
+		w.turnAway(err)
 	}
+}
+
+// ahead reports whether a tenant, or its plugin, has had so much that it must not go before those who wait.
+func (t *turns) ahead(plugin string, who tenant) bool {
+	p := t.root.members[tenant{key: plugin}]
+	if p == nil {
+		return false
+	}
+	m := p.members[who]
+	return p.start-t.root.now >= debt || m != nil && m.start-p.now >= debt
 }
 
 // charge counts what a tenant's call of a plugin has used.

@@ -253,3 +253,50 @@ func TestACallInTheGateWaitsForNoEvents(t *testing.T) {
 		t.Errorf("served in the order %q", served)
 	}
 }
+
+// TestNobodyStarves has some calls follow upon each other without a pause, while others come now and then: for one
+// instance, and for one place at the gate.
+func TestNobodyStarves(t *testing.T) {
+	h := newHost(t, plugin.Options{Instances: 1, WholeCalls: 1, Wait: patience})
+	bound := bind(t, loadNative(t, h, native{
+		event:    func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 },
+		response: func(abi.Host, int32, []byte) int32 { return 0 },
+	}), plugin.BindingConfig{})
+	for name, call := range map[string]func(a *plugin.Attempt) error{
+		"instance": func(a *plugin.Attempt) error { return bound.Event(t.Context(), a, abi.EventPlain, nil, nil) },
+		"gate":     func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls sync.WaitGroup
+			stop := make(chan struct{})
+			for range 4 {
+				a := newAttempt(t, body)
+				calls.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if err := call(a); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			a := newAttempt(t, body)
+			for range 200 {
+				if err := call(a); err != nil {
+					t.Fatal(err)
+				}
+				runtime.Gosched()
+			}
+			close(stop)
+			calls.Wait()
+			if s := h.Stats(); s.WholeCalls != 0 || s.Waiting != 0 || s.Plugins[0].Waiting != 0 || s.Plugins[0].Idle != s.Plugins[0].Instances {
+				t.Errorf("afterwards %+v", s)
+			}
+		})
+	}
+}
