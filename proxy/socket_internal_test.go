@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// armed is a connection that remembers the deadlines of its writes.
+type armed struct {
+	net.Conn
+	deadlines []time.Time
+}
+
+func (a *armed) SetWriteDeadline(t time.Time) error {
+	a.deadlines = append(a.deadlines, t)
+	return nil
+}
+
+func (a *armed) Write(p []byte) (int, error) { return len(p), nil }
+
+// TestWritesShareADeadline writes under timeouts that a Reload changes.
+func TestWritesShareADeadline(t *testing.T) {
+	var of settings
+	under := func(timeout time.Duration) { of.Store(&config.Server{WriteTimeout: timeout}) }
+	c := new(armed)
+	s := socket{Conn: c, settings: &of}
+	write := func() {
+		if n, err := s.Write([]byte("x")); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	expect := func(n int, least, most time.Duration) {
+		t.Helper()
+		if len(c.deadlines) != n {
+			t.Fatalf("%d deadlines, want %d", len(c.deadlines), n)
+		}
+		if d := time.Until(c.deadlines[n-1]); d < least || d > most {
+			t.Errorf("a write has %v, want %v to %v", d, least, most)
+		}
+	}
+
+	under(0)
+	write()
+	if len(c.deadlines) != 0 {
+		t.Error("a deadline without a timeout")
+	}
+	under(time.Hour)
+	write()
+	write()
+	expect(1, time.Hour, time.Hour*5/4)
+	s.armed = time.Now().Add(time.Hour - time.Second)
+	write()
+	expect(2, time.Hour, time.Hour*5/4)
+	under(time.Minute)
+	write()
+	expect(3, 50*time.Second, time.Minute*5/4)
+	under(0)
+	write()
+	write()
+	if len(c.deadlines) != 4 || !c.deadlines[3].IsZero() {
+		t.Errorf("the last deadline stayed: %v", c.deadlines)
+	}
+	under(time.Hour)
+	s.closing.Store(true)
+	write()
+	if len(c.deadlines) != 4 {
+		t.Error("a deadline was set for somebody who closes")
+	}
+}
