@@ -22,6 +22,7 @@ type clientConn struct {
 	greeted  bool // the handshake is over; or without TLS, the first bytes have come
 
 	raw      syscall.RawConn // of the descriptor; nil: there is none
+	owing    owing
 	settings *settings
 	open     *connections
 	accepted time.Time

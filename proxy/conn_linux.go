@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +22,8 @@ func (c *clientConn) look() presence {
 		}
 		switch {
 		case p[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0:
+			is = gone
+		case c.owing.vanished(owes(fd), time.Now(), c.settings.Load().WriteTimeout, func() time.Duration { return heard(fd) }):
 			is = gone
 		case p[0].Revents&unix.POLLRDHUP != 0:
 			is = suspect
@@ -53,18 +54,17 @@ func (c *clientConn) readable() (is bool) {
 	return is
 }
 
-// setUserTimeout sets how long what was sent may stay without acknowledgement, and a window closed (RFC 5482).
-func setUserTimeout(c *net.TCPConn, d time.Duration) error {
-	raw, err := c.SyscallConn()
+// owes tells whether something that was written has not been acknowledged.
+func owes(fd uintptr) bool {
+	n, err := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	return err == nil && n > 0
+}
+
+// heard is how long ago the last acknowledgement of the peer came, if only of a question whether it takes more.
+func heard(fd uintptr) time.Duration {
+	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return err
+		return 0
 	}
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(max(d.Milliseconds(), 1)))
-	})
-	if err != nil {
-		return err
-	}
-	return failed
+	return time.Duration(info.Last_ack_recv) * time.Millisecond
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// TestF22_TheKernelGivesUpWithTheWriteTimeout asks the kernel how long it will try to deliver, and
-// how often it asks whether a silent client is there.
-func TestF22_TheKernelGivesUpWithTheWriteTimeout(t *testing.T) {
+// TestF22_TheKernelAsksWithinTheWriteTimeout asks the kernel how often it asks whether a silent client is there.
+func TestF22_TheKernelAsksWithinTheWriteTimeout(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -26,21 +25,53 @@ func TestF22_TheKernelGivesUpWithTheWriteTimeout(t *testing.T) {
 	}
 	defer client.Close()
 	s := &settings{}
-	s.Store(&config.Server{MaxConns: 1, WriteTimeout: 1700 * time.Millisecond})
+	s.Store(&config.Server{MaxConns: 1, WriteTimeout: 12 * time.Second})
 	l := &listener{Listener: ln, settings: s, open: &connections{}}
 	c, _, err := l.accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	// What it asks a silent client is in seconds, and twice that is no more than the timeout.
-	for option, want := range map[int]int{unix.TCP_USER_TIMEOUT: 1700, unix.TCP_KEEPIDLE: 1, unix.TCP_KEEPINTVL: 1} {
+	for option, want := range map[int]int{unix.SO_KEEPALIVE: 1, unix.TCP_KEEPIDLE: 6, unix.TCP_KEEPINTVL: 2, unix.TCP_KEEPCNT: 3} {
+		level := unix.IPPROTO_TCP
+		if option == unix.SO_KEEPALIVE {
+			level = unix.SOL_SOCKET
+		}
 		var got int
 		err = c.raw.Control(func(fd uintptr) {
-			got, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, option)
+			got, err = unix.GetsockoptInt(int(fd), level, option)
 		})
 		if err != nil || got != want {
 			t.Errorf("option %d is %d, want %d: %v", option, got, want, err)
 		}
+	}
+}
+
+// TestF22_WhatIsTakenForVanished goes through what a client may look like at one look after the other.
+func TestF22_WhatIsTakenForVanished(t *testing.T) {
+	const d = 30 * time.Second
+	type look struct {
+		after time.Duration // the one before
+		waits bool
+		heard time.Duration // ago
+		want  bool
+	}
+	for name, looks := range map[string][]look{
+		"it takes everything":              {{0, false, 0, false}, {d, false, d, false}, {d, false, 2 * d, false}},
+		"it takes nothing and is silent":   {{0, true, 5 * d, false}, {d - 1, true, 6 * d, false}, {1, true, 6 * d, true}},
+		"it takes nothing and answers":     {{0, true, 0, false}, {d, true, time.Second, false}, {d, true, d - 1, false}},
+		"it takes something in between":    {{0, true, 0, false}, {d / 2, false, 0, false}, {d / 2, true, d, false}, {d / 2, true, d, false}, {d / 2, true, d, true}},
+		"it answers, and then it does not": {{0, true, 0, false}, {d, true, d / 2, false}, {d / 2, true, d, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o owing
+			now := time.Now()
+			for i, l := range looks {
+				now = now.Add(l.after)
+				if got := o.vanished(l.waits, now, d, func() time.Duration { return l.heard }); got != l.want {
+					t.Errorf("look %d: %t", i, got)
+				}
+			}
+		})
 	}
 }

@@ -47,7 +47,7 @@ func (l *listener) accept() (c *clientConn, full bool, err error) {
 		// A connection without a descriptor is one in memory: its client is there until a write fails.
 		c.raw, _ = sc.SyscallConn()
 	}
-	limitUnread(nc, s.WriteTimeout)
+	keepAlive(nc, s.WriteTimeout)
 	if l.secure != nil {
 		l.secure.wrap(c)
 	}

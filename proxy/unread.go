@@ -7,10 +7,12 @@ import (
 
 // A client that takes nothing, because it reads nothing or is not there any more, holds memory of the kernel: what has
 // been written to it and not been acknowledged, up to some megabytes. A write that cannot go on notices it. Where what is
-// written fits into that memory no write ever fails, and the kernel would try for a quarter of an hour to deliver it; so it
-// is told to give the connection up after the same time. Where nothing is written at all it asks the client's kernel
-// whether it is there, often enough for the same time to count. The end of the connection ends a wait for the provider,
-// too, which looks at the client's socket.
+// written fits into that memory no write fails, and the kernel would try for a quarter of an hour to deliver it; so whoever
+// looks after the client looks at that as well. Where nothing is written at all the kernel asks the client's whether it is
+// there.
+//
+// TCP_USER_TIMEOUT would do all of this, but it does not tell a client that is gone from one that reads slowly: where its
+// window stays smaller than a segment the connection ends, however much is acknowledged meanwhile.
 
 // tcpOf is the connection that the kernel knows, below TLS or not; nil for one in memory.
 func tcpOf(c net.Conn) *net.TCPConn {
@@ -21,21 +23,39 @@ func tcpOf(c net.Conn) *net.TCPConn {
 	return tcp
 }
 
-// maxAsk is how long a silent client goes without being asked at most.
-const maxAsk = 15 * time.Second
+// A client that is silent is asked askTimes whether it is there, for the first time after half of the time that it has, and
+// after maxAsk at the latest.
+const (
+	maxAsk   = 15 * time.Second
+	askTimes = 3
+)
 
-// limitUnread has the kernel give a connection up on which nothing has been taken for d, and whose client has not been
-// heard of for so long; 0 for the kernel's own times.
-func limitUnread(c net.Conn, d time.Duration) {
+// keepAlive has the kernel give a connection up on which nothing is written, and whose client has not been heard of for d.
+func keepAlive(c net.Conn, d time.Duration) {
 	tcp := tcpOf(c)
 	if tcp == nil || d <= 0 {
 		return
 	}
-	// Where it cannot be set the connection works, and is given up later. The first question that stays unanswered until
-	// the second is due ends it.
-	_ = setUserTimeout(tcp, d)
 	ask := min(d/2, maxAsk)
-	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: ask, Interval: ask})
+	// Where it cannot be set the connection works, and its end is noticed by the next write.
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: ask, Interval: ask / askTimes, Count: askTimes})
+}
+
+// owing knows since when something that was written to a client waits to be acknowledged.
+type owing struct{ since time.Time }
+
+// vanished tells at a look whether the client is not there any more: something has waited for d, and for as long nothing at
+// all has been heard of it. heard, which is asked only then, says how long ago that was.
+func (o *owing) vanished(waits bool, now time.Time, d time.Duration, heard func() time.Duration) bool {
+	switch {
+	case !waits || d <= 0:
+		o.since = time.Time{}
+	case o.since.IsZero():
+		o.since = now
+	case now.Sub(o.since) >= d:
+		return heard() >= d
+	}
+	return false
 }
 
 // abandon has the connection reset when it is closed: nobody takes what is waiting to be delivered.

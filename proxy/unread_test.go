@@ -49,3 +49,57 @@ targets = [{ provider = "up", model = "m" }]
 		t.Errorf("%d bytes could be read, and then %v", n, err)
 	}
 }
+
+// TestF17_ASlowClientIsNotOneThatHasVanished has a client with a small window take an answer, bit by bit, for several times
+// the write timeout: it gets all of it.
+func TestF17_ASlowClientIsNotOneThatHasVanished(t *testing.T) {
+	const parts = 40
+	event := text(strings.Repeat("x", 2<<10))
+	var chunks []string
+	for range parts {
+		chunks = append(chunks, event)
+	}
+	hold := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(chunks...),
+		upstreamtest.Wait(hold), upstreamtest.Chunk(finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	const timeout = 400 * time.Millisecond
+	g := proxytest.Start(t, fmt.Sprintf(`
+[server]
+write_timeout = %q
+[providers.up]
+plugin   = "openai"
+base_url = %q
+[[models]]
+id      = "gpt"
+targets = [{ provider = "up", model = "m" }]
+`, timeout, provider.URL()))
+	c := dial(t, g)
+	if err := c.SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	c.post("slow", askStream)
+	began := time.Now()
+	pace := time.NewTicker(10 * time.Millisecond)
+	defer pace.Stop()
+	var got strings.Builder
+	buffer := make([]byte, 256)
+	for !strings.HasSuffix(got.String(), "data: [DONE]\n\n\r\n0\r\n\r\n") {
+		if hold != nil && time.Since(began) > 4*timeout {
+			close(hold)
+			hold = nil
+		}
+		if hold != nil {
+			<-pace.C
+		}
+		n, err := c.Read(buffer)
+		got.Write(buffer[:n])
+		if err != nil {
+			t.Fatalf("%v behind %d bytes, after %s", err, got.Len(), time.Since(began))
+		}
+	}
+	if text := content(got.String()); len(text) != parts*2<<10 {
+		t.Errorf("%d bytes of text", len(text))
+	}
+}
