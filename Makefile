@@ -46,7 +46,7 @@ test-net: ## run the tests with networks of their own, where the machine allows 
 	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/linktest
 
 soak: ## load, faults and reloads for SOAK (2m), and nothing may be left of it (SOAKFLAGS='-rate 400 -seed 1')
-	$(GO) test -count=1 -v -timeout 0 ./proxy/soaktest -soak $(SOAK) $(SOAKFLAGS)
+	$(GO) test -count=1 -v -timeout 0 ./proxy/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)
 
 held: ## hold HELD (10000) streams open and measure memory and processor time
 	$(GO) test -count=1 -v -timeout 0 -run TestF3_F5 ./proxy/loadtest -held $(HELD) -large 1000 -silent 20s -phase 5s

@@ -14,10 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/loadtest"
 )
 
-// The deadlines of the gateway's providers. Mute and Hangs last longer, Pauses does not.
+// The deadlines of the gateway's providers. Mute and Hangs last longer, Pauses does not. They are long for a provider on the
+// same machine, which may be busy with other things.
 const (
-	firstByte = 2 * time.Second
-	idle      = 2 * time.Second
+	firstByte = 6 * time.Second
+	idle      = 6 * time.Second
 	pause     = 700 * time.Millisecond
 )
 
@@ -91,10 +92,10 @@ func (w *writer) answer() error {
 		_, err := fmt.Fprintf(w, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", len(page), page)
 		return err
 	case Mute:
-		return w.awaitEnd(2 * firstByte)
+		return w.awaitEnd(firstByte)
 	}
 	if w.plan.Conduct == LeavesWaiting {
-		return w.awaitEnd(firstByte)
+		return w.awaitEnd(notices)
 	}
 	if w.plan.streamed() {
 		return w.stream()
@@ -127,6 +128,9 @@ func (w *writer) awaitEnd(patience time.Duration) error {
 	}
 	return errOver
 }
+
+// notices is how long the gateway has to notice that a client has gone.
+const notices = time.Second
 
 // grace is how much later than planned something may happen, on a machine that is busy.
 const grace = 10 * time.Second
@@ -174,7 +178,7 @@ func (w *writer) die(text string) error {
 		// A reset takes with it what the gateway has not read, which may be all.
 		return w.reset()
 	case Hangs:
-		return w.awaitEnd(2 * idle)
+		return w.awaitEnd(idle)
 	}
 	return errOver
 }

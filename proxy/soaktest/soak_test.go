@@ -21,7 +21,7 @@ import (
 
 var (
 	length = flag.Duration("soak", 5*time.Second, "how long the soak lasts")
-	rate   = flag.Int("rate", 200, "requests a second")
+	rate   = flag.Int("rate", 100, "requests a second")
 	seed   = flag.Uint64("seed", 0, "of the run; 0 for a new one")
 	race   = flag.Bool("race-gateway", false, "build the gateway with the race detector")
 )

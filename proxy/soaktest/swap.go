@@ -16,7 +16,7 @@ import (
 
 const (
 	clientKey    = "sk-soak-0123456789abcdef"
-	writeTimeout = 3 * time.Second
+	writeTimeout = 6 * time.Second
 )
 
 // Guest is a plugin in two files that do the same and differ in their digest, so that a reload brings another plugin.
