@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
 )
@@ -228,7 +229,7 @@ func TestF8_BodiesBeyondTheCeiling(t *testing.T) {
 }
 
 // TestF11_BigPromptsAtOnce sends fifty prompts of 4 MiB at once through a gateway as it is without any settings: all are
-// answered, and the memory comes back.
+// answered, and the memory comes back. Only their patience with each other is longer, for the race detector's sake.
 func TestF11_BigPromptsAtOnce(t *testing.T) {
 	const clients, size = 50, 4 << 20
 	together := make(chan struct{}) // closed when all of them have arrived, or have failed
@@ -249,7 +250,8 @@ func TestF11_BigPromptsAtOnce(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`)
 	}))
 	defer up.Close()
-	g := proxytest.Start(t, proxytest.Keys+fmt.Sprintf("[providers.up]\nplugin = \"openai\"\nbase_url = %q\n[[models]]\nid = \"gpt\"\ntargets = [{ provider = \"up\" }]\n", up.URL))
+	toml := proxytest.Keys + fmt.Sprintf("[providers.up]\nplugin = \"openai\"\nbase_url = %q\n[[models]]\nid = \"gpt\"\ntargets = [{ provider = \"up\" }]\n", up.URL)
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.PluginWait = proxytest.Patience })
 	admin := g.Admin(t)
 	heap := func() uint64 {
 		debug.FreeOSMemory()

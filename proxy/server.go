@@ -44,6 +44,8 @@ type Options struct {
 	CacheDir string
 	// PluginLog lets plugins write to Log.
 	PluginLog bool
+	// PluginWait is how long a request waits for its turn with a plugin before it is turned away; 0 for one second.
+	PluginWait time.Duration
 	// Version is what the gateway says of itself in metrics and status.
 	Version string
 	// LogDropped is how many lines of Log were lost; nil: nobody knows.
@@ -165,7 +167,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // plugins is how plugins are run.
 func (o *Options) plugins() plugin.Options {
-	p := plugin.Options{Engine: engine.Options{CacheDir: o.CacheDir}, Log: o.Log, Loading: o.Loading, Queue: o.Config.Server.MaxQueue}
+	p := plugin.Options{Engine: engine.Options{CacheDir: o.CacheDir}, Log: o.Log, Loading: o.Loading, Queue: o.Config.Server.MaxQueue, Wait: o.PluginWait}
 	if o.Config.Server.CacheDir != "" {
 		p.Engine.CacheDir = o.Config.Server.CacheDir
 	}
