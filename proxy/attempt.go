@@ -62,10 +62,7 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	} else {
 		x.settle(outcome(e))
 	}
-	if x.response != nil {
-		x.response.Close()
-		x.response = nil
-	}
+	x.hangUp()
 	x.record.Fuel += x.attempt.Fuel
 	x.attempt.Fuel = 0
 	return e

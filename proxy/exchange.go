@@ -200,6 +200,7 @@ func (x *exchange) finish() {
 	}
 	x.finished = true
 	x.conn.exchange = nil
+	defer x.giveBack()
 	failed := x.machine.Failed()
 	if failed != nil && x.committed && !x.departed {
 		x.record.Code, x.record.Cause = failed.Code, failed.Cause
@@ -207,10 +208,7 @@ func (x *exchange) finish() {
 			x.record.Cause = x.said()
 		}
 	}
-	if x.response != nil {
-		x.response.Close()
-		x.response = nil
-	}
+	x.hangUp()
 	switch {
 	case x.target == nil:
 	case x.departed:
@@ -237,9 +235,6 @@ func (x *exchange) finish() {
 	if x.departed {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
-	if x.pump.x != nil {
-		x.server.metrics.StreamEnded()
-	}
 	x.admission.Settle(x.spent(), x.server.now())
 	x.server.account.Request(r)
 	x.machine.Reset(chat.MachineOptions{})
@@ -252,9 +247,27 @@ func (x *exchange) finish() {
 	x.from = nil
 	x.server.works.Put(x.work)
 	x.work = nil
+}
+
+// giveBack gives back what others wait for, also where accounting the exchange has failed.
+func (x *exchange) giveBack() {
+	x.server.metrics.Lose(&x.record)
+	if x.pump.x != nil {
+		x.server.metrics.StreamEnded()
+	}
 	x.leave()
 	if x.gen != nil {
-		x.gen.release()
+		defer x.gen.release()
+	}
+	x.hangUp()
+	x.settle(route.Neither, 0) // where it is not
+}
+
+// hangUp ends what there is with a provider.
+func (x *exchange) hangUp() {
+	if r := x.response; r != nil {
+		x.response = nil
+		r.Close()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -17,6 +18,9 @@ const maxRetryAfter = time.Hour
 
 // clientError says what a client sees of an error. What it is made of stays with it for the log.
 func clientError(err error) *chat.Error {
+	if _, ok := errors.AsType[*rescue.Error](err); ok {
+		return failedByItself(err)
+	}
 	var e *chat.Error
 	if errors.As(err, &e) {
 		return e
@@ -32,6 +36,11 @@ func clientError(err error) *chat.Error {
 	if errors.As(err, &up) {
 		return upstreamError(up)
 	}
+	return failedByItself(err)
+}
+
+// failedByItself is for a defect of the gateway.
+func failedByItself(err error) *chat.Error {
 	return &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
 }
 

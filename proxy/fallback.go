@@ -140,8 +140,8 @@ func (x *exchange) settle(o route.Outcome, spare time.Duration) {
 	if x.settled || x.target == nil {
 		return
 	}
-	x.settled = true
 	t, now := x.target, x.server.now()
+	x.settled = true
 	switch t.End(x.ticket, o, spare, x.record.FirstEvent, now) {
 	case route.Opened:
 		wait, _ := t.Wait(now)

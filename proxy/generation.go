@@ -42,6 +42,8 @@ type generation struct {
 	refs atomic.Int64
 	done chan struct{}   // closed when everything is
 	open *sync.WaitGroup // of all generations that are not
+
+	survive func(request string) // deferred where a panic would end the process
 }
 
 // without says for the log why a client gets no model of this id: there is one that its key may not use, or none that
@@ -100,18 +102,23 @@ func (g *generation) release() {
 	}
 }
 
+// close gives back each part, whatever becomes of the others.
 func (g *generation) close() {
+	part := func(close func()) {
+		defer g.survive("")
+		close()
+	}
 	if g.catalog != nil {
-		g.catalog.Close()
+		part(g.catalog.Close)
 	}
 	for _, p := range g.providers {
 		if p.client != nil {
-			p.client.Close()
+			part(p.client.Close)
 		}
 	}
-	g.estate.remove(g)
+	part(func() { g.estate.remove(g) })
 	if g.plugins != nil {
-		g.plugins.Release()
+		part(g.plugins.Release)
 	}
 	close(g.done)
 	g.open.Done()
@@ -143,7 +150,7 @@ func placed(cfg *config.Config, at config.Position, key string, err error) error
 // nothing remains.
 func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
 	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{}), open: &s.generations,
-		number: 1, made: s.now(), estate: &s.estate}
+		number: 1, made: s.now(), estate: &s.estate, survive: s.survive}
 	if old != nil {
 		g.number = old.number + 1
 	}
@@ -211,6 +218,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 	}
 	options := catalog.Options{Fetched: func(provider string, models int, err error) {
 		if err != nil {
+			s.rescued("", err)
 			s.log.Warn("list models", "provider", provider, "error", err)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/upstream"
 )
 
 // TestCloseWaitsForTheGenerationsBefore: what they hold is plugins, and the engine behind those is closed last.
@@ -35,4 +36,26 @@ func TestCloseWaitsForTheGenerationsBefore(t *testing.T) {
 	default:
 		t.Error("closed while a generation was in use")
 	}
+}
+
+// TestAPanicInClosingAGeneration is counted, and nobody waits for what was not closed.
+func TestAPanicInClosingAGeneration(t *testing.T) {
+	cfg, err := config.Parse("gateway.toml", []byte("[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"), config.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(t.Context(), Options{Config: cfg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := s.current.Load()
+	old.providers["broken"] = &provider{name: "broken", client: new(upstream.Client)} // nothing of it was made
+	if err := s.Reload(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	<-old.done
+	if n := s.metrics.Totals().Panics; n != 1 {
+		t.Errorf("%d panics", n)
+	}
+	s.Close()
 }

@@ -197,6 +197,7 @@ func model(g *generation, key *access.Key, escaped []byte) ([]byte, *chat.Error)
 // refuse writes an error as the response.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *chat.Error) {
 	s.countShed(e)
+	s.rescued(r.RequestID, e.Cause)
 	r.Status, r.Code = e.Status, e.Code
 	if r.Code == "" {
 		r.Code = e.Type

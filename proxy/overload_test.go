@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
@@ -264,7 +265,12 @@ func TestF11_BigPromptsAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range clients {
 		all.Go(func() {
-			if r := g.Chat(t, prompt); r.Status != 200 {
+			r := g.Chat(t, prompt)
+			for deadline := time.Now().Add(proxytest.Patience); r.Status == 503 && time.Now().Before(deadline); {
+				// On a machine that is too slow for fifty plugin calls a second, some are told to come again.
+				r = g.Chat(t, prompt)
+			}
+			if r.Status != 200 {
 				t.Errorf("%d %s", r.Status, r.Body)
 				arrived.Done()
 			}

@@ -28,15 +28,16 @@ func (p *pump) WriteTo(w io.Writer) (n int64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			x.server.panicked(x.record.RequestID, r, debug.Stack())
-			x.machine.Fail(&chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed."})
-			err = errPanic
+			e := failedByItself(nil)
+			x.machine.Fail(e)
+			n, err = p.lastWords(w, n, e)
 		}
 		x.record.Bytes = n
 		if err != nil && x.departed {
 			// It has left: the access log says so, and there is nobody to tell.
 			err = errDeparted
 		}
-		x.finish()
+		x.conclude()
 	}()
 	x.committed = true
 	x.written = x.server.now()
@@ -71,6 +72,17 @@ func (p *pump) WriteTo(w io.Writer) (n int64, err error) {
 			x.machine.Fail(clientError(err))
 		}
 	}
+}
+
+// lastWords tells the client of a panic. What the machine may have rendered before it is left out.
+func (p *pump) lastWords(w io.Writer, n int64, e *chat.Error) (_ int64, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errPanic
+		}
+	}()
+	m, err := w.Write(chat.AppendErrorFrame(nil, e))
+	return n + int64(m), err
 }
 
 // Close ends an exchange whose stream could not be written, or was. fasthttp calls it on every way out.

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
 	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 	"github.com/sluice-gateway/sluice/proxy/route"
 	"github.com/sluice-gateway/sluice/proxy/telemetry"
 )
@@ -201,6 +202,14 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 func (s *Server) panicked(request string, value any, stack []byte) {
 	s.metrics.Panic()
 	s.log.Error("panic", "request", request, "type", fmt.Sprintf("%T", value), "stack", string(stack))
+}
+
+// rescued counts a panic that has come as an error, once.
+func (s *Server) rescued(request string, err error) {
+	if p, ok := errors.AsType[*rescue.Error](err); ok && p.First() {
+		s.metrics.Panic()
+		s.log.Error("panic", "request", request, "type", p.Type, "stack", string(p.Stack))
+	}
 }
 
 // survive is deferred where a panic would end the process, and where nothing is left to be told to a client.

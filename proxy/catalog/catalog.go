@@ -22,6 +22,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 )
 
 // Lister fetches the whole list of a provider's models.
@@ -241,13 +242,19 @@ func (c *Catalog) wait(ctx context.Context, now time.Time, first []pending) {
 	}
 }
 
+// ask asks the lister.
+func (c *Catalog) ask(ctx context.Context, provider string) (got []Listed, err error) {
+	defer rescue.Into(&err)
+	return c.lister.ListModels(ctx, provider)
+}
+
 // fetch runs on its own goroutine: one for each source at a time. It belongs to the catalogue and not to the caller
 // that started it, who may leave.
 func (c *Catalog) fetch(s *source) {
 	defer c.wg.Done()
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.FetchTimeout)
 	defer cancel()
-	got, err := c.lister.ListModels(ctx, s.provider.Name)
+	got, err := c.ask(ctx, s.provider.Name)
 	var models []*Model
 	if err == nil {
 		models = listed(s.provider, got)

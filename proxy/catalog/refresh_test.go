@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 )
 
 // one is a configuration of one provider that lists.
@@ -394,4 +395,25 @@ func TestHammer(t *testing.T) {
 	wg.Go(c.Warm)
 	wg.Wait()
 	c.Close()
+}
+
+// panicky is a lister that panics.
+type panicky struct{}
+
+func (panicky) ListModels(context.Context, string) ([]catalog.Listed, error) { panic("lister") }
+
+// TestAListerThatPanicsIsOneThatFails: nobody waits for it for ever.
+func TestAListerThatPanicsIsOneThatFails(t *testing.T) {
+	failed := make(chan error, 1)
+	c := catalog.New(parse(t, one), panicky{}, catalog.Options{Fetched: func(_ string, _ int, err error) {
+		select {
+		case failed <- err:
+		default:
+		}
+	}})
+	defer c.Close()
+	wantIDs(t, c)
+	if _, ok := errors.AsType[*rescue.Error](<-failed); !ok {
+		t.Error("it did not fail with the panic")
+	}
 }

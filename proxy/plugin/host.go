@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -181,8 +182,9 @@ func (h *Host) sweepOnce() {
 	}
 	h.mu.Unlock()
 	for _, p := range plugins {
-		p.pool.sweep(before)
-		p.tidy()
+		if err := p.sweep(before); err != nil {
+			p.warn("sweep idle instances", err)
+		}
 	}
 }
 
@@ -214,6 +216,7 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
 		wg.Go(func() {
 			cores <- struct{}{}
 			defer func() { <-cores }()
+			defer rescue.Into(&errs[i])
 			plugins[i], errs[i] = h.load(ctx, &specs[i])
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 )
 
 // Plugin is a loaded plugin with the one pool of its instances, however many bindings use it. It belongs to a Generation
@@ -187,6 +188,14 @@ func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 		return e
 	}
 	in.guest = g
+	return nil
+}
+
+// sweep closes the instances that were given back before a tick, and tidies the others.
+func (p *Plugin) sweep(before int64) (err error) {
+	defer rescue.Into(&err)
+	p.pool.sweep(before)
+	p.tidy()
 	return nil
 }
 

@@ -110,6 +110,14 @@ func (m *Metrics) Begin(r *Record) {
 	m.inflight.Add(1)
 }
 
+// Lose is the end of a request that could not be accounted. For one that was it does nothing.
+func (m *Metrics) Lose(r *Record) {
+	if r.counted {
+		r.counted = false
+		m.inflight.Add(-1)
+	}
+}
+
 // StreamBegan and StreamEnded count the streams in flight.
 func (m *Metrics) StreamBegan() { m.streams.Add(1) }
 

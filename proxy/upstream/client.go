@@ -200,15 +200,25 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	if err != nil {
 		return nil, c.failed(err, r)
 	}
+	answered := false
+	defer func() {
+		// Also where the Watcher panics: its caller lives on.
+		if !answered {
+			c.pool.discard()
+		}
+		if !answered && cn != nil {
+			cn.close()
+		}
+	}()
 	for {
 		if cn == nil {
 			if cn, err = c.connect(ctx, w, deadline); err != nil {
-				c.pool.discard()
 				return nil, c.failed(err, r)
 			}
 		}
 		resp, err := c.exchange(ctx, cn, r, authorization, w, deadline)
 		if err == nil {
+			answered = true
 			return resp, nil
 		}
 		cn.close()
@@ -217,7 +227,6 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 			cn = nil
 			continue
 		}
-		c.pool.discard()
 		e := c.failed(err, r)
 		e.Answered = cn.answered
 		return nil, e

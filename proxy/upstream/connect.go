@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 )
 
 // attemptDelay is how long an address may keep the next one from being tried (RFC 8305, section 5).
@@ -88,7 +90,7 @@ func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, err
 			at := started
 			started++
 			go func() {
-				conn, err := c.dial(ctx, "tcp", net.JoinHostPort(addrs[at].String(), c.port))
+				conn, err := c.attempt(ctx, addrs[at])
 				results <- result{conn, err, at}
 			}()
 			next.Reset(attemptDelay)
@@ -104,6 +106,12 @@ func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, err
 		}
 	}
 	return nil, first.err
+}
+
+// attempt connects to one address.
+func (c *connector) attempt(ctx context.Context, addr netip.Addr) (conn net.Conn, err error) {
+	defer rescue.Into(&err)
+	return c.dial(ctx, "tcp", net.JoinHostPort(addr.String(), c.port))
 }
 
 // interleave puts the addresses of both families by turns, and keeps the order within each: the first one says which

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 )
 
 const (
@@ -126,10 +128,16 @@ func (r *renewed[T]) start(now time.Time, seen *held[T]) (*flight, error) {
 	return f, nil
 }
 
+// obtain is fetch, whose code is mostly others'.
+func (r *renewed[T]) obtain(ctx context.Context) (value T, expires time.Time, err error) {
+	defer rescue.Into(&err)
+	return r.fetch(ctx)
+}
+
 func (r *renewed[T]) fly(f *flight) {
 	ctx, cancel := context.WithTimeout(r.ctx, fetchTimeout)
 	defer cancel()
-	value, expires, err := r.fetch(ctx)
+	value, expires, err := r.obtain(ctx)
 	if err == nil {
 		if r.obtained != nil {
 			r.obtained(value)

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/rescue"
 )
 
 const (
@@ -110,10 +112,16 @@ func (n *names) lookup(ctx context.Context) ([]netip.Addr, error) {
 	return nil, n.err
 }
 
+// lookUp asks the resolver.
+func (n *names) lookUp(ctx context.Context) (addrs []netip.Addr, err error) {
+	defer rescue.Into(&err)
+	return n.resolve(ctx, "ip", n.host)
+}
+
 // ask asks the name server, and tells everybody who waits for it.
 func (n *names) ask() {
 	ctx, cancel := context.WithTimeout(n.ctx, namesTimeout)
-	addrs, err := n.resolve(ctx, "ip", n.host)
+	addrs, err := n.lookUp(ctx)
 	cancel()
 	for i, a := range addrs {
 		addrs[i] = a.Unmap()
