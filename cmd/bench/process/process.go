@@ -46,6 +46,7 @@ type Process struct {
 	stdin  io.WriteCloser
 	answer *bufio.Scanner
 	stderr *tail
+	reap   sync.Once // of a role
 	ended  chan struct{}
 	err    error
 }
@@ -130,6 +131,14 @@ type reply struct {
 
 func (p *Process) receive(answer any) error {
 	if !p.answer.Scan() {
+		// What it said last may still be on its way here. A process that lives on without an output has said enough.
+		p.reap.Do(func() { go p.wait() })
+		t := time.NewTimer(patience)
+		defer t.Stop()
+		select {
+		case <-p.ended:
+		case <-t.C:
+		}
 		return fmt.Errorf("%s ended: %w%s", p.Name, errors.Join(io.ErrUnexpectedEOF, p.answer.Err()), p.stderr)
 	}
 	var r reply
@@ -157,7 +166,7 @@ func (p *Process) Stop() error {
 		if err := p.stdin.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 			return err
 		}
-		go p.wait()
+		p.reap.Do(func() { go p.wait() })
 	} else if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
