@@ -14,24 +14,23 @@ type Members struct {
 	unknown []span
 
 	shape *Shape
-	next  [maxIDs]uint8 // by the id of a member: the slot of what stood behind it last time
+	next  [maxIDs]uint8 // by the id of a member: the slot, in the same shape, of the known member behind it last time
 
 	// While an object is read: where quick stopped, how far it has come in a string that begins there, else 0, and the id
-	// of the member before.
+	// of the last known member in the object at hand, or of the object's bracket.
 	at, within, last int
 }
 
-// maxIDs is how many ids the members of a shape can have; unknownID is that of a member which the shape does not have.
-const (
-	maxIDs    = 2 * MaxMembers
-	unknownID = maxIDs - 1
-)
+// maxIDs is how many ids the members of a shape can have.
+const maxIDs = 2 * MaxMembers
 
-var unknownSlot = slot{field: -1, id: unknownID}
+// unknownSlot is that of every member which the shape does not have. It has no id: such members are in objects of every
+// shape, and what stands behind one in this shape is no slot of another.
+var unknownSlot = slot{field: -1}
 
 // begin makes m one of the shape s.
 func (m *Members) begin(s *Shape) {
-	if s.names > unknownID || s.parent != nil {
+	if s.names > maxIDs || s.parent != nil {
 		panic("json: Members with too many names")
 	}
 	m.shape = s
@@ -177,7 +176,9 @@ func (r *Reader) Members(m *Members, s *Shape) bool {
 				m.fields[uint(k)%MaxMembers] = field{uint32(begin), uint32(i), kind, escaped}
 				m.seen |= 1 << (uint(k) % MaxMembers)
 			}
-			m.last = sl.id
+			if sl.id > 0 {
+				m.last = sl.id
+			}
 		}
 		if s, i, m.last, depth = r.behindValue(s, i, m.last, depth); s == nil {
 			return m.finish(r, start, i, depth)

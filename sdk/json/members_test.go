@@ -152,6 +152,18 @@ func TestMembers(t *testing.T) {
 	}
 }
 
+// TestUnknownMembersInSeveralObjects has what follows an unknown member in one object be no member of the next object, in
+// which an unknown one stands too.
+func TestUnknownMembersInSeveralObjects(t *testing.T) {
+	padding := `,"z":"` + strings.Repeat("y", 80) + `"}`
+	for _, outer := range names {
+		for _, inner := range names {
+			outer, inner := outer[strings.LastIndex(outer, ".")+1:], inner[strings.LastIndex(inner, ".")+1:]
+			check(t, `{"new":1,"`+outer+`":"1","function":{"newer":2,"`+inner+`":"2","newest":3},"deep":{"x":1,"er":{"x":2,"`+inner+`":"3"},"`+outer+`":"x"}`+padding)
+		}
+	}
+}
+
 func TestMembersOfStringsOfEveryLength(t *testing.T) {
 	for n := range 100 {
 		s := strings.Repeat("x", n)
