@@ -42,14 +42,15 @@ func NewGuest(dir string, wasm []byte) (g Guest, err error) {
 	return g, nil
 }
 
-// Configuration is the n-th configuration of a run; they differ in the guest, and in a model that comes and goes.
+// Configuration is the n-th configuration of a run; they differ in the guest, and in a model that comes and goes. Wrong keys
+// are not limited, since those beyond the limit have no line in the log.
 func (r *Run) Configuration(g Guest, n int) string {
 	url, i := r.Provider.URL(), n&1
 	provider := func(name, plugin, base, more string) string {
 		return fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\ntimeout = { connect = \"2s\", first_byte = %q, idle = %q, total = \"5m\" }\n%s\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n",
 			name, plugin, base, firstByte, idle, more)
 	}
-	return fmt.Sprintf("[server]\nheartbeat = \"500ms\"\nwrite_timeout = %q\nread_timeout = \"10s\"\nshutdown_timeout = \"20s\"\n[[keys]]\nname = \"soak\"\nsecret = %q\n", writeTimeout, clientKey) +
+	return fmt.Sprintf("[server]\nmax_wrong_keys = 0\nheartbeat = \"500ms\"\nwrite_timeout = %q\nread_timeout = \"10s\"\nshutdown_timeout = \"20s\"\n[[keys]]\nname = \"soak\"\nsecret = %q\n", writeTimeout, clientKey) +
 		fmt.Sprintf("[plugins.guest]\nfile = %q\nsha256 = %q\n", g.files[i], g.digests[i]) +
 		provider(modelOpenAI, "openai", url+"/openai", "list_models = { every = \"1s\" }") +
 		provider(modelAnthropic, "anthropic", url+"/anthropic", "auth = { secret = \"sk-soak-provider-0123456789\" }") +
