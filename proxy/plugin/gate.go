@@ -24,7 +24,7 @@ func newGate(n, queue int, wait time.Duration) *gate {
 // enter waits for room. waited tells whether there was none at once. After nil the caller leaves.
 func (g *gate) enter(ctx context.Context, plugin string, who tenant) (waited bool, err error) {
 	g.Lock()
-	if g.available() && (g.turns.waiting() == 0 || !g.turns.ahead(plugin, who)) {
+	if g.available() > 0 && (g.turns.waiting() == 0 || !g.turns.ahead(plugin, who)) {
 		g.inside++
 		g.Unlock()
 		return false, nil
@@ -54,10 +54,10 @@ func (g *gate) load() (inside, waiting int) {
 	return g.inside, g.turns.waiting()
 }
 
-func (g *gate) available() bool { return g.inside < g.max }
+func (g *gate) available() int { return g.max - g.inside }
 
 func (g *gate) take(*waiter) bool {
-	if !g.available() {
+	if g.available() == 0 {
 		return false
 	}
 	g.inside++

@@ -14,8 +14,8 @@ var errBusy = errors.New("no free instance")
 // pool is the instances of one plugin. It makes them when they are asked for, up to max at a time, hands out the one
 // that was used last, and drops those that nobody has used for a while.
 //
-// Invariants, under the lock: live counts the instances that are idle, in use or being made; live <= max; where somebody
-// waits while an idle instance or room for a new one is there, somebody has been told to look.
+// Invariants, under the lock: live counts the instances that are idle, in use or being made; live <= max; where calls wait
+// while there are idle instances or room for new ones, as many of them have been told to look.
 type pool struct {
 	isolation Isolation
 	max       int
@@ -84,7 +84,7 @@ func (p *pool) pick(t tenant) (in *instance, room bool) {
 	return in, false
 }
 
-func (p *pool) available() bool { return p.closed || len(p.idle) > 0 || p.live < p.max }
+func (p *pool) available() int { return len(p.idle) + p.max - p.live }
 
 func (p *pool) take(w *waiter) bool {
 	if p.closed {

@@ -21,7 +21,7 @@ type turns struct {
 	root    party
 	front   []*waiter
 	arrived int64 // waiters and turns so far
-	waking  bool  // a waiter has been told to look, and has not yet
+	waking  int   // waiters that have been told to look, and have not yet
 }
 
 // party is a plugin among plugins, or a tenant among those of a plugin.

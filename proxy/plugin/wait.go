@@ -10,8 +10,8 @@ import (
 // and is held in all other methods.
 type scarce interface {
 	sync.Locker
-	// available reports whether there is something to take.
-	available() bool
+	// available returns how much there is to take.
+	available() int
 	// take gives w something, and is false where there is nothing.
 	take(w *waiter) bool
 	// untake takes back what w was given.
@@ -44,7 +44,7 @@ const (
 // handOver is how long somebody waits before things are handed over. Until then a waiter is woken up to take what it
 // finds: on its way to a core others may come and go, and nobody has to stop for it. If everything were handed over, a queue
 // that has formed once would never end, with a change of goroutines for each call.
-const handOver = time.Millisecond
+const handOver = 10 * time.Millisecond
 
 var waiters = sync.Pool{New: func() any {
 	t := time.NewTimer(time.Hour)
@@ -91,7 +91,7 @@ func (t *turns) await(ctx context.Context, q scarce, w *waiter, limit time.Durat
 			told = <-w.called // in this very moment
 		}
 		if told == look {
-			t.waking = false
+			t.waking--
 		}
 		switch {
 		case gone != nil && told == given:
@@ -112,12 +112,12 @@ func (t *turns) await(ctx context.Context, q scarce, w *waiter, limit time.Durat
 // offer calls those whose turn it is, as long as there is something to take. The caller holds the lock of q, whose turns
 // these are.
 func (t *turns) offer(q scarce) {
-	for !t.waking && t.waiting() > 0 && q.available() {
+	for t.waiting() > 0 && q.available() > t.waking {
 		w := t.pop()
 		if time.Since(w.since) < handOver {
-			t.waking = true
+			t.waking++
 			w.called <- look
-			return
+			continue
 		}
 		q.take(w)
 		w.called <- given
