@@ -6,8 +6,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // maxHead is the longest head of an answer, interim ones apart. Some providers send more than 4 KiB of headers.
@@ -23,11 +21,11 @@ type conn struct {
 	own  []byte // the small buffer that stays with the connection
 	r, w int    // buf[r:w] has been read and not been used
 
-	header fasthttp.ResponseHeader // of the answer on it
-	idle   time.Time               // since when it is idle
-	retire time.Time               // from then on it carries no other request
-	reused bool                    // it has carried a request before
-	spoilt bool                    // it cannot carry another request
+	header header    // of the answer on it
+	idle   time.Time // since when it is idle
+	retire time.Time // from then on it carries no other request
+	reused bool      // it has carried a request before
+	spoilt bool      // it cannot carry another request
 	closed bool
 }
 
@@ -40,7 +38,6 @@ func newConn(raw net.Conn, ticks Ticks, size int) *conn {
 	c.buf = c.own
 	c.rw = &c.line
 	c.poll.init(raw)
-	c.header.SetNoDefaultContentType(true)
 	return c
 }
 

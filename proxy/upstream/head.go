@@ -1,10 +1,9 @@
 package upstream
 
 import (
-	"bufio"
 	"bytes"
+	"slices"
 	"strings"
-	"sync"
 )
 
 const (
@@ -33,6 +32,7 @@ type headScan struct {
 	status  int
 	framing framing
 	length  int64
+	header  *header // gets the lines
 }
 
 // scan is given the head from its beginning, and more of it each time. done means that p[:s.at] is the whole head. What
@@ -54,15 +54,15 @@ func (s *headScan) scan(p []byte) (done bool, objection string) {
 			return false, "a line of the head does not end with CRLF"
 		}
 		line = line[:len(line)-1]
-		first := s.at == 0
+		at := s.at
 		s.at, s.seen = end+1, end+1
 		switch {
-		case first:
+		case at == 0:
 			objection = s.statusLine(line)
 		case len(line) == 0:
 			return true, ""
 		default:
-			objection = s.headerLine(line)
+			objection = s.headerLine(line, at)
 		}
 		if objection != "" {
 			return false, objection
@@ -85,19 +85,35 @@ func (s *headScan) statusLine(l []byte) string {
 	if s.status < 100 || s.status > 599 {
 		return "status out of range"
 	}
+	s.header.old = s.old
 	return ""
 }
 
-func (s *headScan) headerLine(l []byte) string {
+// headerLine reads the line l, which is the head's at index at.
+func (s *headScan) headerLine(l []byte, at int) string {
 	if s.headers++; s.headers > maxHeaders {
 		return "too many headers"
 	}
-	name, value, ok := bytes.Cut(l, []byte{':'})
-	if !ok || !isToken(name) || !isText(value) {
+	colon := bytes.IndexByte(l, ':')
+	if colon < 0 {
 		return "malformed header"
 	}
-	value = bytes.Trim(value, " \t")
+	name, value := l[:colon], l[colon+1:]
+	if !isToken(name) || !isText(value) {
+		return "malformed header"
+	}
+	begin, end := colon+1, len(l)
+	for begin < end && isBlank(l[begin]) {
+		begin++
+	}
+	for begin < end && isBlank(l[end-1]) {
+		end--
+	}
+	value = l[begin:end]
+	s.header.fields = append(s.header.fields, field{uint16(at), uint16(at + colon), uint16(at + begin), uint16(at + end)})
 	switch {
+	case equalFold(name, "connection"):
+		s.header.connection(value)
 	case equalFold(name, "content-length"):
 		if s.framing != untilClose {
 			return "more than one length"
@@ -132,36 +148,52 @@ func (s *headScan) headerLine(l []byte) string {
 	return ""
 }
 
-// headParser is memory for fasthttp's parser, which wants to read from a bufio.Reader that holds the whole head.
-type headParser struct {
-	src bytes.Reader
-	br  *bufio.Reader
+// header is the header of an answer: its lines, and where in them the names and values stand. All of it passed the scan.
+type header struct {
+	text   []byte
+	fields []field
+
+	old, closes, keeps bool // HTTP/1.0; what Connection says
 }
 
-var headParsers = sync.Pool{New: func() any {
-	return &headParser{br: bufio.NewReaderSize(nil, maxHead)}
-}}
+// last reports that the connection ends with the answer.
+func (h *header) last() bool { return h.closes || h.old && !h.keeps }
 
-// parse reads a head that has passed the scan into the connection's header. It reports false where fasthttp reads it
-// otherwise than the scan did.
-func (c *conn) parse(head []byte, s *headScan) bool {
-	p := headParsers.Get().(*headParser)
-	p.src.Reset(head)
-	p.br.Reset(&p.src)
-	err := c.header.Read(p.br)
-	left := p.br.Buffered() + p.src.Len()
-	p.src.Reset(nil)
-	headParsers.Put(p)
-	if err != nil || left != 0 || c.header.StatusCode() != s.status {
-		return false
+// field is a range of the head for a name and one for its value, in bytes. Both fit: a head is no longer than maxHead.
+type field struct{ name, nameEnd, value, valueEnd uint16 }
+
+func (h *header) reset() { *h = header{text: h.text[:0], fields: h.fields[:0]} }
+
+// keep copies the head that the fields are ranges of. What one long head needed is not kept for the next.
+func (h *header) keep(head []byte) {
+	if cap(h.text) > 4<<10 && len(head) <= 4<<10 {
+		h.text = nil
 	}
-	switch s.framing {
-	case sized:
-		return int64(c.header.ContentLength()) == s.length
-	case chunked:
-		return c.header.ContentLength() == -1
+	h.text = append(h.text[:0], head...)
+}
+
+// get returns the value of the first header of a name, which is in lower case; nil if there is none.
+func (h *header) get(name string) []byte {
+	for _, f := range h.fields {
+		if equalFold(h.text[f.name:f.nameEnd], name) {
+			return h.text[f.value:f.valueEnd:f.valueEnd]
+		}
 	}
-	return c.header.ContentLength() == -2
+	return nil
+}
+
+// del removes all headers of a name, which is in lower case.
+func (h *header) del(name string) {
+	h.fields = slices.DeleteFunc(h.fields, func(f field) bool { return equalFold(h.text[f.name:f.nameEnd], name) })
+}
+
+// connection reads the value of a Connection header.
+func (h *header) connection(value []byte) {
+	for option := range bytes.SplitSeq(value, []byte{','}) {
+		option = bytes.Trim(option, " \t")
+		h.closes = h.closes || equalFold(option, "close")
+		h.keeps = h.keeps || equalFold(option, "keep-alive")
+	}
 }
 
 // readHead reads up to the end of the final head and leaves the header in c.header.
@@ -170,7 +202,8 @@ func (c *conn) readHead() (headScan, error) {
 		return headScan{}, &Error{Kind: BadAnswer, Phase: PhaseHead, Reason: objection}
 	}
 	for range maxInterim + 1 {
-		var s headScan
+		c.header.reset()
+		s := headScan{header: &c.header}
 		for {
 			done, objection := s.scan(c.buf[c.r:c.w])
 			if objection != "" {
@@ -188,20 +221,21 @@ func (c *conn) readHead() (headScan, error) {
 		}
 		head := c.buf[c.r : c.r+s.at]
 		c.r += s.at
-		switch {
-		case s.status == 101:
+		if s.status == 101 {
 			return bad("the protocol was switched unasked")
-		case s.status < 200:
-			continue
-		case !c.parse(head, &s):
-			return bad("the head can be read in more than one way")
 		}
+		if s.status < 200 {
+			continue
+		}
+		c.header.keep(head)
 		// Where a redirect leads is nobody's business: it is not followed, and some addresses hold a credential.
-		c.header.Del("Location")
+		c.header.del("location")
 		return s, nil
 	}
 	return bad("too many interim answers")
 }
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 func isText[T string | []byte](p T) bool {
 	for i := range len(p) {

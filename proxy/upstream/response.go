@@ -20,13 +20,13 @@ type Response struct {
 // Status is the HTTP status. Redirects are not followed: they are a status like others.
 func (r *Response) Status() int { return r.status }
 
-// Header returns the value of the first header of a name, nil if there is none. It is valid until Close. Location cannot
+// Header returns the value of the first header of a name, which is in lower case; nil if there is none. It is valid until Close. Location cannot
 // be read.
 func (r *Response) Header(name string) []byte {
 	if r.conn == nil {
 		return nil
 	}
-	return r.conn.header.Peek(name)
+	return r.conn.header.get(name)
 }
 
 // SetWatcher makes w watch what is waited for from here on; nil is nobody.
@@ -217,7 +217,7 @@ func (r *Response) Close() {
 	if r.zip != nil {
 		r.zip.stop()
 	}
-	if c.closed || c.spoilt || !r.body.done || c.r != c.w || c.header.ConnectionClose() {
+	if c.closed || c.spoilt || !r.body.done || c.r != c.w || c.header.last() {
 		c.close()
 		r.client.pool.discard()
 		return
@@ -234,13 +234,13 @@ func (c *Client) newResponse(cn *conn, method string, h headScan) (*Response, er
 		r.body = newBody(empty, 0)
 		return r, nil
 	}
-	switch enc := cn.header.ContentEncoding(); {
+	switch enc := cn.header.get("content-encoding"); {
 	case len(enc) == 0, equalFold(enc, "identity"):
 	case equalFold(enc, "gzip"), equalFold(enc, "x-gzip"):
 		r.zip = newInflater()
 		// They were true of the bytes on the wire, and nobody sees those.
-		cn.header.Del("Content-Encoding")
-		cn.header.Del("Content-Length")
+		cn.header.del("content-encoding")
+		cn.header.del("content-length")
 	default:
 		return nil, &Error{Kind: BadAnswer, Phase: PhaseHead, Reason: "unknown content-encoding"}
 	}
