@@ -172,10 +172,10 @@ func (h *header) keep(head []byte) {
 	h.text = append(h.text[:0], head...)
 }
 
-// get returns the value of the first header of a name, which is in lower case; nil if there is none.
+// get returns the value of the first header of a name, in any case; nil if there is none.
 func (h *header) get(name string) []byte {
 	for _, f := range h.fields {
-		if equalFold(h.text[f.name:f.nameEnd], name) {
+		if len(name) == int(f.nameEnd-f.name) && bytes.EqualFold(h.text[f.name:f.nameEnd], []byte(name)) {
 			return h.text[f.value:f.valueEnd:f.valueEnd]
 		}
 	}

@@ -20,7 +20,7 @@ type Response struct {
 // Status is the HTTP status. Redirects are not followed: they are a status like others.
 func (r *Response) Status() int { return r.status }
 
-// Header returns the value of the first header of a name, which is in lower case; nil if there is none. It is valid until Close. Location cannot
+// Header returns the value of the first header of a name, in any case; nil if there is none. It is valid until Close. Location cannot
 // be read.
 func (r *Response) Header(name string) []byte {
 	if r.conn == nil {
