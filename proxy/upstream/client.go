@@ -70,6 +70,7 @@ type Client struct {
 // New checks a configuration. It does not connect.
 func New(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg}
+	c.pool.now = cfg.Now
 	if c.cfg.Now == nil {
 		c.cfg.Now = time.Now
 	}
@@ -114,7 +115,6 @@ func (c *Client) fillIn() {
 		c.pool.maxIdle = 64
 	}
 	c.cfg.MaxAge = orDefault(c.cfg.MaxAge, 5*time.Minute)
-	c.pool.now = c.cfg.Now
 	c.pool.age = orDefault(c.cfg.IdleAge, 50*time.Second)
 	c.pool.wait = orDefault(c.cfg.ConnWait, 100*time.Millisecond)
 }
@@ -185,9 +185,10 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	if s := c.check(r); s != "" {
 		return nil, c.failed(&Error{Kind: BadRequest, Reason: s}, r)
 	}
+	now := time.Now()
 	var deadline time.Time
 	if c.cfg.Timeouts.Total > 0 {
-		deadline = time.Now().Add(c.cfg.Timeouts.Total)
+		deadline = now.Add(c.cfg.Timeouts.Total)
 	}
 	var authorization []Header
 	if c.signer != nil {
@@ -196,7 +197,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 			return nil, c.failed(err, r)
 		}
 	}
-	cn, err := c.pool.acquire(ctx)
+	cn, err := c.pool.acquire(ctx, now)
 	if err != nil {
 		return nil, c.failed(err, r)
 	}

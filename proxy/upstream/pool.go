@@ -28,7 +28,7 @@ type Stats struct {
 type pool struct {
 	max, maxIdle int
 	age, wait    time.Duration
-	now          func() time.Time
+	now          func() time.Time // what connections grow old by; nil: the time
 
 	mu      sync.Mutex
 	idle    []*conn // the one used last at the end
@@ -42,12 +42,13 @@ type pool struct {
 // grant is a slot that is handed over to a waiting request, with a connection or without.
 type grant struct{ conn *conn }
 
-// acquire takes a slot. The connection is nil where one must be dialled.
-func (p *pool) acquire(ctx context.Context) (*conn, error) {
+// acquire takes a slot. The connection is nil where one must be dialled. now is the time before the wait for a slot, in
+// which nothing grows idle.
+func (p *pool) acquire(ctx context.Context, now time.Time) (*conn, error) {
 	c, err := p.slot(ctx)
 	for c != nil {
-		old := p.old(c)
-		if !old && time.Since(c.idle) < p.age && !c.stale() {
+		old := p.old(c, now)
+		if !old && now.Sub(c.idle) < p.age && !c.stale() {
 			p.count(func(s *Stats) { s.Reused++ })
 			return c, nil
 		}
@@ -59,7 +60,12 @@ func (p *pool) acquire(ctx context.Context) (*conn, error) {
 
 // old reports that a connection has lived for long enough. One that is always in use would otherwise keep to an address
 // that the name has long left.
-func (p *pool) old(c *conn) bool { return !p.now().Before(c.retire) }
+func (p *pool) old(c *conn, now time.Time) bool {
+	if p.now != nil {
+		now = p.now()
+	}
+	return !now.Before(c.retire)
+}
 
 // instead gives another idle connection for one that was old, or found dead, nil if there is none. The slot stays.
 func (p *pool) instead(old bool) *conn {
@@ -137,12 +143,13 @@ func (p *pool) slot(ctx context.Context) (*conn, error) {
 
 // release gives a slot back with its connection, which can carry another request.
 func (p *pool) release(c *conn) {
-	if p.old(c) {
+	now := time.Now()
+	if p.old(c, now) {
 		c.close()
 		p.discard()
 		return
 	}
-	c.idle, c.reused = time.Now(), true
+	c.idle, c.reused = now, true
 	p.mu.Lock()
 	if p.closed {
 		p.open--

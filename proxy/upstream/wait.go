@@ -72,6 +72,7 @@ type line struct {
 	deadline time.Time // of the whole request; zero is none
 	since    time.Time // the silence's beginning; zero: the next wait's beginning
 	armed    time.Time // read deadline that is set; zero: none that can be relied on
+	due      time.Time // the same of writes
 	answered bool      // a byte has been read
 	vec      net.Buffers
 	vecs     [2][]byte // the memory of vec, while something is written
@@ -226,18 +227,25 @@ func (l *line) write(p, q []byte) (done int, err error) {
 		if err := l.expired(now); err != nil {
 			return done, err
 		}
-		wake, _ := l.wake(now)
-		if err := l.Conn.SetWriteDeadline(wake); err != nil {
-			return done, err
+		if wake, latest := l.wake(now); l.due.After(wake) || l.due.Before(latest) {
+			if err := l.Conn.SetWriteDeadline(wake); err != nil {
+				return done, err
+			}
+			l.due = wake
 		}
-		n, err := l.vec.WriteTo(l.Conn)
-		done += int(n)
+		n, err := l.writeOnce()
+		done += n
+		if err == nil {
+			l.since = time.Time{}
+			return done, nil
+		}
 		if n > 0 {
 			l.since = time.Now()
 		}
-		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return done, err
 		}
+		l.due = time.Time{}
 		if err := l.tick(); err != nil {
 			return done, err
 		}
@@ -247,4 +255,15 @@ func (l *line) write(p, q []byte) (done int, err error) {
 			return done, errEarly
 		}
 	}
+}
+
+// writeOnce writes what is left of vec, up to the deadline.
+func (l *line) writeOnce() (int, error) {
+	if len(l.vec) > 1 {
+		n, err := l.vec.WriteTo(l.Conn)
+		return int(n), err
+	}
+	n, err := l.Conn.Write(l.vec[0])
+	l.vec[0] = l.vec[0][n:]
+	return n, err
 }
