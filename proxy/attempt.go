@@ -32,7 +32,7 @@ const (
 func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 	x.record.Provider, x.record.Target = t.Provider, t.Model
 	x.record.UpstreamID, x.record.FirstEvent = "", 0
-	x.began, x.framed, x.bodyEnd = x.server.now(), false, false
+	x.framed, x.bodyEnd = false, false
 	x.written, x.sent = x.began, false
 	x.drop(&x.heldAnswer)
 	x.resetAttempt()

@@ -28,7 +28,9 @@ type clientConn struct {
 	accepted time.Time
 	remote   string // the client's address; "" until a request needs it
 	phase    atomic.Int32
-	woken    atomic.Bool // a read was ended so that it looks at the phase; its time is not over
+	woken    atomic.Bool   // a read was ended so that it looks at the phase; its time is not over
+	limit    time.Duration // what the next read gets, and those behind it; 0: the deadline that is set counts
+	readBy   time.Time     // the read deadline that is set; zero: it is not known
 
 	// Of the request in flight:
 	unread   bool      // something of it is left to be read, and the connection is about to be closed

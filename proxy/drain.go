@@ -109,6 +109,7 @@ func (o *connections) wake() (none <-chan struct{}) {
 // Read reads for fasthttp.
 func (c *clientConn) Read(p []byte) (int, error) {
 	for {
+		c.arm() // and then look whether it was too late to be woken
 		grace, over := c.over()
 		if over {
 			return 0, io.EOF

@@ -45,6 +45,8 @@ type exchange struct {
 
 	key       *access.Key // nil until the client is known
 	admission access.Admission
+	admitted  time.Time
+	ended     time.Time // when finish began
 
 	// Of the attempt that is under way or has answered.
 	target   *route.Target
@@ -201,6 +203,7 @@ func (x *exchange) finish() {
 	x.finished = true
 	x.conn.exchange = nil
 	defer x.giveBack()
+	x.ended = x.server.now()
 	failed := x.machine.Failed()
 	if failed != nil && x.committed && !x.departed {
 		x.record.Code, x.record.Cause = failed.Code, failed.Cause
@@ -235,7 +238,8 @@ func (x *exchange) finish() {
 	if x.departed {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
-	x.admission.Settle(x.spent(), x.server.now())
+	x.admission.Settle(x.spent(), x.ended)
+	r.Ended = x.ended
 	x.server.account.Request(r)
 	x.machine.Reset(chat.MachineOptions{})
 	x.server.machines.Put(x.machine)

@@ -19,7 +19,8 @@ import (
 // answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
 // with an error for the client of which nothing has been sent.
 func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Error {
-	order, err := x.choose(ctx, targets)
+	now := x.admitted
+	order, err := x.choose(ctx, targets, now)
 	if err != nil {
 		return clientError(err)
 	}
@@ -27,7 +28,10 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 	var last *chat.Error
 	for n, i := range order {
 		t := &targets[i]
-		if !x.admitted(t) {
+		if len(targets) > 1 {
+			now = x.server.now() // the router, or the attempt before, took its time
+		}
+		if !x.attemptAt(t, now) {
 			continue
 		}
 		e := x.try(ctx, t)
@@ -52,8 +56,7 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 }
 
 // choose puts the targets into the order in which they are tried.
-func (x *exchange) choose(ctx context.Context, targets []route.Target) ([]int, error) {
-	now := x.server.now()
+func (x *exchange) choose(ctx context.Context, targets []route.Target, now time.Time) ([]int, error) {
 	x.vigil.begin()
 	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
 		_, refused := errors.AsType[*chat.Error](err)
@@ -69,14 +72,15 @@ func (x *exchange) choose(ctx context.Context, targets []route.Target) ([]int, e
 	return order, err
 }
 
-// admitted asks for leave to try a target, and counts the attempt.
-func (x *exchange) admitted(t *route.Target) bool {
-	ticket, ok := t.Begin(x.server.now(), x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
+// attemptAt asks for leave to try a target, and counts the attempt.
+func (x *exchange) attemptAt(t *route.Target, now time.Time) bool {
+	ticket, ok := t.Begin(now, x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
 	if !ok {
 		return false
 	}
 	x.target, x.provider, x.ticket, x.settled = t, x.gen.providers[t.Provider], ticket, false
 	x.record.Attempts++
+	x.began = now
 	return true
 }
 
@@ -140,7 +144,10 @@ func (x *exchange) settle(o route.Outcome, spare time.Duration) {
 	if x.settled || x.target == nil {
 		return
 	}
-	t, now := x.target, x.server.now()
+	t, now := x.target, x.ended
+	if now.IsZero() {
+		now = x.server.now()
+	}
 	x.settled = true
 	switch t.End(x.ticket, o, spare, x.record.FirstEvent, now) {
 	case route.Opened:

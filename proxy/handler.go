@@ -106,7 +106,7 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry
 	if g.keys == nil {
 		return access.Anyone(), nil
 	}
-	now := s.now()
+	now := r.Began
 	key, e := g.keys.Check(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), now)
 	if e == nil {
 		r.Key = key.Name()

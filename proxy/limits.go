@@ -21,7 +21,8 @@ const (
 func (x *exchange) admit() (e *chat.Error) {
 	r := x.request
 	answer := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedAnswer), maxAssumed)
-	x.admission, e = x.key.Admit(promptEstimate(r), int64(r.N)*answer, x.server.now())
+	x.admitted = x.server.now()
+	x.admission, e = x.key.Admit(promptEstimate(r), int64(r.N)*answer, x.admitted)
 	return e
 }
 
@@ -39,13 +40,10 @@ func promptEstimate(r *chat.Request) int64 { return int64(r.TextBytes+3) / 4 }
 
 // describeLimits says in the answer's head what the key has left of its limits.
 func (x *exchange) describeLimits(h *fasthttp.ResponseHeader) {
-	if x.key == nil {
+	if x.key == nil || !x.key.Limited() {
 		return
 	}
-	s, limited := x.key.Standing(x.server.now())
-	if !limited {
-		return
-	}
+	s, _ := x.key.Standing(x.server.now())
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if l := s.Limits.RequestsPerMinute; l > 0 {
 		h.Set("x-ratelimit-limit-requests", number(l))

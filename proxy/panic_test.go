@@ -78,7 +78,6 @@ func TestPanicsEndOneRequest(t *testing.T) {
 		want     string // in what the client reads to its end, "" for nothing at all
 	}{
 		{"(*Server).handle", postHead + sized(ask), ""},
-		{"(*Server).authorize", postHead + sized(ask), internal},
 		{"(*exchange).admit", postHead + sized(ask), internal},
 		{"(*exchange).answer", postHead + sized(ask), internal},
 		{"(*exchange).try", postHead + sized(ask), internal},

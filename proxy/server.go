@@ -155,6 +155,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		ConnState:                    s.track,
 		Concurrency:                  math.MaxInt32, // the listener has the limit
 		ReadBufferSize:               readBuffer,
+		LazyRequestTime:              true, // nobody asks for it
 		StreamRequestBody:            true, // complete reads it, once there is room for it
 		DisablePreParseMultipartForm: true,
 		NoDefaultServerHeader:        true,

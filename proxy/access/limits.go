@@ -147,6 +147,9 @@ type Standing struct {
 	TokensReset   time.Duration
 }
 
+// Limited tells whether the key has limits.
+func (k *Key) Limited() bool { return k.account != nil }
+
 // Standing says how much of its limits the key has left; limited is false for a key that has none.
 func (k *Key) Standing(now time.Time) (s Standing, limited bool) {
 	if k.account == nil {

@@ -17,8 +17,9 @@ import (
 type Record struct {
 	Began     time.Time
 	RequestID string
-	Method    string // "" where no head was read
-	Path      string // the route, "/v1/chat/completions", never what a client wrote beyond it; "" for none
+	Method    string    // "" where no head was read
+	Path      string    // the route, "/v1/chat/completions", never what a client wrote beyond it; "" for none
+	Ended     time.Time // zero: when it is counted
 	Remote    string
 	Key       string // name of the client key
 	Status    int    // as the client saw it; 499 where it left before an answer was complete
@@ -56,11 +57,14 @@ type Log struct {
 
 // Request counts a request that is over, and writes its line.
 func (l *Log) Request(r *Record) {
-	now := time.Now
-	if l.Now != nil {
-		now = l.Now
+	at := r.Ended
+	switch {
+	case !at.IsZero():
+	case l.Now != nil:
+		at = l.Now()
+	default:
+		at = time.Now()
 	}
-	at := now()
 	took := at.Sub(r.Began)
 	if l.Metrics != nil {
 		l.Metrics.request(r, took)
