@@ -10,13 +10,12 @@ BENCHFLAGS ?=
 SOAK     ?= 2m
 SOAKFLAGS ?=
 HELD     ?= 10000
-BUNDLED  := $(filter-out bundle,$(notdir $(patsubst %/,%,$(wildcard plugins/*/))))
 # The race detector needs a C compiler; without one the tests run without it.
 RACE     ?= $(if $(shell command -v $$($(GO) env CC)),-race)
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins test test-node test-net soak held lint bench bench-go fuzz check clean $(BUNDLED:%=plugin-%)
+.PHONY: help run build plugins test test-node test-net soak held lint bench bench-go fuzz check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -27,12 +26,10 @@ run: build ## build everything and serve gateway.toml (CONFIG=…)
 build: plugins ## build bin/sluice with the plugins in it
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w -X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
 
-plugins: $(BUNDLED:%=plugin-%) ## build the bundled plugins into plugins/bundle
-
-$(BUNDLED:%=plugin-%): plugin-%:
-	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/plugins/$*.wasm ./plugins/$*
-	@gzip -dc plugins/bundle/$*.wasm.gz 2>/dev/null | cmp -s - bin/plugins/$*.wasm || gzip -9nc bin/plugins/$*.wasm >plugins/bundle/$*.wasm.gz
-	@rm -f plugins/bundle/$*.wasm
+plugins: ## build the bundled plugins into plugins/bundle
+	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/all.wasm ./plugins/all
+	@gzip -dc plugins/bundle/all.wasm.gz 2>/dev/null | cmp -s - bin/all.wasm || gzip -9nc bin/all.wasm >plugins/bundle/all.wasm.gz
+	@find plugins/bundle -name '*.wasm*' ! -name all.wasm.gz -delete
 
 test: plugins ## run all tests, under the race detector where there is a C compiler
 	$(GO) test $(RACE) -timeout 15m ./...
@@ -56,7 +53,7 @@ lint: ## check formatting, go vet (host and guests) and staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags node ./proxy
 	$(GO) vet -tags network ./proxy/linktest
-	GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./sdk/json ./sdk/provider ./sdk/router $(BUNDLED:%=./plugins/%)
+	GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./sdk/json ./sdk/provider ./sdk/router ./plugins/...
 	$(GO) tool staticcheck ./...
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)

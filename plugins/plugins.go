@@ -1,8 +1,10 @@
-// Package plugins holds the built modules of the plugins that ship with the gateway, each as NAME.wasm.
+// Package plugins holds the plugins that ship with the gateway: one module, all.wasm, in which each is chosen by its name.
 //
-// The modules are built into bundle before the binary is (make plugins); they are not kept in the repository. A binary
-// that was built without them works, and has no plugins. They are embedded compressed, in a third of their size, and
-// decompressed when they are read: that is where one is compiled for the first time.
+// The module is built into bundle before the binary is (make plugins); it is not kept in the repository. A binary that was
+// built without it works, and has no plugins. It is embedded compressed, in a third of its size, and decompressed when it
+// is read: that is where it is compiled for the first time.
+//
+// All functions may be called from any goroutine.
 package plugins
 
 import (
@@ -13,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 	"time"
 )
 
@@ -25,15 +26,18 @@ func Names() []string {
 	return []string{"anthropic", "bedrock", "cohere", "demo", "gemini", "ollama", "openai", "router"}
 }
 
-// Modules is the folder of the built modules. It may hold none. Its files are opened by name; it has no list of them.
+// file is the module of all of them.
+const file = "all.wasm"
+
+// Modules is a folder with the module, if it was built. The file is opened by its name; there is no list.
 type Modules struct{}
 
-// FS is the folder of the built modules.
+// FS is the folder of the built module.
 func FS() Modules { return Modules{} }
 
-// Digest returns a digest that stands for a module, without decompressing it: that of its bytes as they are kept.
-func (Modules) Digest(file string) (digest [sha256.Size]byte, err error) {
-	p, _, err := stored(file)
+// Digest returns a digest that stands for the module, without decompressing it: that of its bytes as they are kept.
+func (Modules) Digest(name string) (digest [sha256.Size]byte, err error) {
+	p, _, err := stored(name)
 	if err != nil {
 		return digest, err
 	}
@@ -41,8 +45,8 @@ func (Modules) Digest(file string) (digest [sha256.Size]byte, err error) {
 }
 
 // ReadFile implements fs.ReadFileFS.
-func (Modules) ReadFile(file string) ([]byte, error) {
-	p, packed, err := stored(file)
+func (Modules) ReadFile(name string) ([]byte, error) {
+	p, packed, err := stored(name)
 	if err != nil || !packed {
 		return bytes.Clone(p), err
 	}
@@ -57,10 +61,10 @@ func (Modules) ReadFile(file string) ([]byte, error) {
 	return whole, nil
 }
 
-// stored returns a module's bytes as they are kept, and whether that is compressed. One that was put into the bundle as it
-// is goes before.
-func stored(file string) (p []byte, packed bool, err error) {
-	if fs.ValidPath(file) && strings.HasSuffix(file, ".wasm") {
+// stored returns the module's bytes as they are kept, and whether that is compressed. One that was put into the bundle as
+// it is goes before.
+func stored(name string) (p []byte, packed bool, err error) {
+	if name == file {
 		if p, err = bundle.ReadFile("bundle/" + file); err == nil {
 			return p, false, nil
 		}
@@ -68,16 +72,16 @@ func stored(file string) (p []byte, packed bool, err error) {
 			return p, true, nil
 		}
 	}
-	return nil, false, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
+	return nil, false, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
 // Open implements fs.FS.
-func (m Modules) Open(file string) (fs.File, error) {
-	p, err := m.ReadFile(file)
+func (m Modules) Open(name string) (fs.File, error) {
+	p, err := m.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return &module{Reader: bytes.NewReader(p), name: file}, nil
+	return &module{Reader: bytes.NewReader(p), name: name}, nil
 }
 
 // module is an open file, and its own description.

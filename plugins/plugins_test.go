@@ -5,71 +5,79 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
-	"strings"
 	"testing"
 )
 
-// The folder is there whether or not the modules have been built, and holds nothing else.
-func TestBundleHoldsModulesOnly(t *testing.T) {
+// The folder is there whether or not the module has been built, and holds nothing else.
+func TestBundleHoldsTheModuleOnly(t *testing.T) {
 	entries, err := bundle.ReadDir("bundle")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".wasm")
-		if e.Name() != ".gitkeep" && (!ok || !slices.Contains(Names(), name)) {
-			t.Errorf("%s is no plugin that ships", e.Name())
+		if !slices.Contains([]string{".gitkeep", file, file + ".gz"}, e.Name()) {
+			t.Errorf("%s is not what ships: make plugins removes it", e.Name())
 		}
 	}
 }
 
-func TestModulesAreWhole(t *testing.T) {
-	built := 0
-	seen := make(map[[32]byte]string)
-	for _, name := range Names() {
-		file := name + ".wasm"
-		p, err := fs.ReadFile(FS(), file)
-		if errors.Is(err, fs.ErrNotExist) {
-			if _, err := FS().Digest(file); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("%s is not there, and has a digest: %v", file, err)
-			}
-			continue
-		}
-		if err != nil || !bytes.HasPrefix(p, []byte("\x00asm\x01\x00\x00\x00")) {
-			t.Errorf("%s is no WebAssembly module, %v", file, err)
-		}
-		built++
-		digest, err := FS().Digest(file)
-		if err != nil || seen[digest] != "" {
-			t.Errorf("the digest of %s is that of %q, %v", file, seen[digest], err)
-		}
-		seen[digest] = file
-		f, err := FS().Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		info, err := f.Stat()
-		if err != nil || info.Name() != file || info.Size() != int64(len(p)) || info.IsDir() || !info.Mode().IsRegular() {
-			t.Errorf("%s is described as %v, %v", file, info, err)
-		}
-		if again, err := io.ReadAll(f); err != nil || !bytes.Equal(again, p) {
-			t.Errorf("%s reads otherwise when it is opened, %v", file, err)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
+// Each plugin is a folder with its name. That each is in the module is tested there.
+func TestNamesAreThoseOfTheFolders(t *testing.T) {
+	folders, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range folders {
+		if f.IsDir() && f.Name() != "bundle" && f.Name() != "all" {
+			names = append(names, f.Name())
 		}
 	}
-	t.Logf("%d of %d modules are built", built, len(Names()))
+	if !slices.Equal(names, Names()) {
+		t.Errorf("there are %q, and the folders are %q", Names(), names)
+	}
+}
+
+func TestModuleIsWhole(t *testing.T) {
+	p, err := fs.ReadFile(FS(), file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := FS().Digest(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is not there, and has a digest: %v", file, err)
+		}
+		t.Logf("%s is not built", file)
+		return
+	}
+	if err != nil || !bytes.HasPrefix(p, []byte("\x00asm\x01\x00\x00\x00")) {
+		t.Errorf("%s is no WebAssembly module, %v", file, err)
+	}
+	if digest, err := FS().Digest(file); err != nil || digest == [32]byte{} {
+		t.Errorf("the digest is %x, %v", digest, err)
+	}
+	f, err := FS().Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil || info.Name() != file || info.Size() != int64(len(p)) || info.IsDir() || !info.Mode().IsRegular() {
+		t.Errorf("it is described as %v, %v", info, err)
+	}
+	if again, err := io.ReadAll(f); err != nil || !bytes.Equal(again, p) {
+		t.Errorf("it reads otherwise when it is opened, %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestWhatIsNotThere(t *testing.T) {
-	for _, file := range []string{"none.wasm", ".gitkeep", ".", "../plugins.go", "/demo.wasm", "demo.wasm.gz", "demo", ""} {
-		if _, err := fs.ReadFile(FS(), file); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q: %v", file, err)
+	for _, name := range []string{"none.wasm", "openai.wasm", ".gitkeep", ".", "../plugins.go", "/all.wasm", "all.wasm.gz", "all", ""} {
+		if _, err := fs.ReadFile(FS(), name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", name, err)
 		}
-		if _, err := FS().Open(file); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q is opened: %v", file, err)
+		if _, err := FS().Open(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q is opened: %v", name, err)
 		}
 	}
 }

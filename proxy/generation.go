@@ -4,20 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"crypto/sha256"
-	"encoding/hex"
 
 	"github.com/sluice-gateway/sluice/proxy/access"
 	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/route"
 	"github.com/sluice-gateway/sluice/proxy/upstream"
 )
@@ -188,7 +182,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 		g.providers[p.Name] = built
 	}
 	if r := cfg.Router; r.Plugin != "" {
-		b, err := g.plugins.Plugin(r.Plugin).Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact.Redact})
+		b, err := g.bindRouter(ctx, r, redact)
 		if err != nil {
 			errs = append(errs, placed(cfg, r.Pos, "router", err))
 		} else {
@@ -231,8 +225,20 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 	return nil
 }
 
+func (g *generation) bindRouter(ctx context.Context, r config.Router, redact *upstream.Redactor) (*plugin.Binding, error) {
+	used := g.plugins.Plugin(r.Plugin)
+	if !used.Router() {
+		return nil, fmt.Errorf("plugin %s is a provider, and no router", r.Plugin)
+	}
+	return used.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact.Redact})
+}
+
 func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider, redact *upstream.Redactor) (*provider, error) {
-	b, err := g.plugins.Plugin(p.Plugin).Bind(ctx, plugin.BindingConfig{
+	used := g.plugins.Plugin(p.Plugin)
+	if !used.Provider() {
+		return nil, fmt.Errorf("plugin %s is a router, and no provider", p.Plugin)
+	}
+	b, err := used.Bind(ctx, plugin.BindingConfig{
 		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redact.Redact,
 		CredentialHeader: p.Auth.Header, CredentialQuery: p.Auth.Query,
 	})
@@ -274,77 +280,6 @@ func credential(a *config.Auth) upstream.Credential {
 		c.Google = &upstream.Google{File: a.Google.File, Metadata: a.Google.Metadata, Scopes: a.Google.Scopes}
 	}
 	return c
-}
-
-// readPlugins reads the modules of the plugins that are in use.
-func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
-	var specs []plugin.Spec
-	var errs []error
-	for i := range cfg.Plugins {
-		p := &cfg.Plugins[i]
-		if !p.InUse {
-			continue
-		}
-		source, err := sourceOf(p, bundled)
-		if err != nil {
-			if p.File != "" {
-				err = placed(cfg, p.Pos, "plugins."+p.Name, err)
-			}
-			errs = append(errs, err)
-			continue
-		}
-		spec := plugin.Spec{Name: p.Name, Source: source, MemoryPages: p.MemoryPages}
-		switch p.Isolation {
-		case config.IsolationKey:
-			spec.Isolation = plugin.PerKey
-		case config.IsolationCall:
-			spec.Isolation = plugin.PerCall
-		default:
-			spec.Isolation = plugin.Shared
-		}
-		specs = append(specs, spec)
-	}
-	return specs, errors.Join(errs...)
-}
-
-// Digester is a folder of bundled plugins that knows, without reading a file, a digest that stands for its content.
-type Digester interface {
-	Digest(file string) (digest [sha256.Size]byte, err error)
-}
-
-// sourceOf is where a plugin's module comes from. A bundled one is not read where that can be avoided.
-func sourceOf(p *config.Plugin, bundled fs.FS) (engine.Source, error) {
-	if p.File == "" {
-		return bundledSource(p.Name, bundled)
-	}
-	wasm, err := os.ReadFile(p.File)
-	if err != nil {
-		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
-	}
-	source := engine.Bytes(wasm)
-	if hex.EncodeToString(source.Digest[:]) != p.SHA256 {
-		return engine.Source{}, fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, source.Digest)
-	}
-	return source, nil
-}
-
-func bundledSource(name string, bundled fs.FS) (source engine.Source, err error) {
-	file := name + ".wasm"
-	if bundled == nil {
-		return source, &NoPluginError{name}
-	}
-	if d, ok := bundled.(Digester); ok {
-		source.Read = func() ([]byte, error) { return fs.ReadFile(bundled, file) }
-		source.Digest, err = d.Digest(file)
-	} else {
-		var wasm []byte
-		wasm, err = fs.ReadFile(bundled, file)
-		source = engine.Bytes(wasm)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = &NoPluginError{name}
-	}
-	return source, err
 }
 
 // redactor replaces every configured credential by value, and every one that is obtained while the generation serves.

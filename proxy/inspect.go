@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -19,7 +18,7 @@ type PluginInfo struct {
 	From      string // "built in", or the file
 	InUse     bool
 	Isolation string
-	Size      int
+	Size      int // of its module, and the module's digest: plugins of one module have the same
 	SHA256    string
 }
 
@@ -45,22 +44,38 @@ func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInf
 	}
 	var infos []PluginInfo
 	var errs []error
+	in := inspector{host: host, modules: newModules(o.Bundled)}
 	for i := range all {
-		info, err := inspect(ctx, host, &all[i], o.Bundled)
+		info, err := in.inspect(ctx, &all[i])
 		infos = append(infos, info)
 		if err != nil {
 			errs = append(errs, &BuildError{err})
 		}
 	}
+	in.close()
 	return infos, errors.Join(append(errs, host.Close())...)
 }
 
-func inspect(ctx context.Context, host *plugin.Host, p *config.Plugin, bundled fs.FS) (PluginInfo, error) {
+// inspector loads plugins one by one. Until it is closed it keeps them, so that a module is compiled once, however many
+// plugins it holds.
+type inspector struct {
+	host    *plugin.Host
+	modules *modules
+	loaded  []*plugin.Generation
+}
+
+func (in *inspector) close() {
+	for _, g := range in.loaded {
+		g.Release()
+	}
+}
+
+func (in *inspector) inspect(ctx context.Context, p *config.Plugin) (PluginInfo, error) {
 	info := PluginInfo{Name: p.Name, From: p.File, InUse: p.InUse, Isolation: p.Isolation}
 	if p.File == "" {
 		info.From = "built in"
 	}
-	source, err := sourceOf(p, bundled)
+	source, err := in.modules.source(p)
 	if err != nil {
 		return info, err
 	}
@@ -70,11 +85,11 @@ func inspect(ctx context.Context, host *plugin.Host, p *config.Plugin, bundled f
 	}
 	sum := sha256.Sum256(wasm)
 	info.Size, info.SHA256 = len(wasm), hex.EncodeToString(sum[:])
-	g, err := host.Load(ctx, []plugin.Spec{{Name: p.Name, Source: source}})
+	g, err := in.host.Load(ctx, []plugin.Spec{{Name: p.Name, Source: source}})
 	if err != nil {
 		return info, err
 	}
-	defer g.Release()
+	in.loaded = append(in.loaded, g)
 	loaded := g.Plugin(p.Name)
 	switch {
 	case loaded.Provider() && loaded.Router():

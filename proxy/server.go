@@ -38,8 +38,10 @@ const (
 
 // Options are what a Server is made of.
 type Options struct {
-	Config  *config.Config
-	Bundled fs.FS        // the modules of the bundled plugins, NAME.wasm, perhaps a Digester; nil for none
+	Config *config.Config
+	// Bundled has the modules of the bundled plugins: NAME.wasm, or all.wasm for those that have none of their own. It may be
+	// a Digester. nil: there are none.
+	Bundled fs.FS
 	Log     *slog.Logger // nil: nothing is logged
 	// CacheDir is where compiled plugins are kept between starts; Config.Server.CacheDir comes first. "": nowhere.
 	CacheDir string
@@ -54,9 +56,10 @@ type Options struct {
 	// Now is the clock for what is written down, and for how long things took; nil: time.Now. Deadlines of connections go by
 	// the system's.
 	Now func() time.Time
-	// Loading is called when a plugin begins to be loaded, which may take seconds where it is not in CacheDir, and what
-	// it returns when that has ended. Plugins are loaded in parallel. nil: nobody is told.
-	Loading func(plugin string) (ended func())
+	// Loading is called when a module begins to be loaded, which may take seconds where it is not in CacheDir, with the
+	// plugins that are made from it, and what it returns when that has ended. Modules are loaded in parallel. nil: nobody is
+	// told.
+	Loading func(plugins []string) (ended func())
 }
 
 // Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.

@@ -11,6 +11,10 @@
 //
 // The same code runs natively in go test: see package plugintest.
 //
+// Most of a module is the runtime of its language. Several plugins can share it: each is a package of its own whose init
+// function registers it by a name (provider.RegisterAs, router.RegisterAs), and one package main imports all of them.
+// The gateway compiles and keeps their module once; each is a plugin of its own besides.
+//
 // A plugin has no network, files, environment, arguments, clock or threads. It is called with one thing at a time and
 // must not start goroutines. Which instance serves which call is the gateway's choice, so nothing may be kept from one
 // call to the next but what the gateway keeps for it (provider.Answer.SetState) and what follows from the settings

@@ -76,10 +76,8 @@ func TestTheComparison(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"openai", "anthropic", "router"} {
-		if err := os.WriteFile(filepath.Join(dir, name+".wasm"), plugintest.Build(t, "./plugins/"+name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, "all.wasm"), plugintest.Build(t, "./plugins/all"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	t.Setenv(modules, dir)
 	self, err := os.Executable()

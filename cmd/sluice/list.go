@@ -66,7 +66,7 @@ func pluginCommand(o *options) *cobra.Command {
 		Use:   "list",
 		Short: "List the plugins that are built in or configured",
 		Long: "List the plugins that are built into this binary and those that the configuration adds, with what each one is,\n" +
-			"its size and its SHA-256. Each is loaded and checked.",
+			"the size and the SHA-256 of its module: those that are built in are one. Each is loaded and checked.",
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := o.load("")

@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
@@ -73,16 +72,13 @@ func binary(t *testing.T, withPlugins bool) string {
 	name := "bare"
 	if withPlugins {
 		name = "sluice"
-		fsys := proxytest.Bundled(t)
-		for _, p := range plugins.Names() {
-			wasm, err := fs.ReadFile(fsys, p+".wasm")
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(built, p+".wasm")
-			write(t, file, wasm)
-			replace[filepath.Join(bundle, p+".wasm")] = file
+		wasm, err := fs.ReadFile(proxytest.Bundled(t), proxytest.Module)
+		if err != nil {
+			t.Fatal(err)
 		}
+		file := filepath.Join(built, proxytest.Module)
+		write(t, file, wasm)
+		replace[filepath.Join(bundle, proxytest.Module)] = file
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

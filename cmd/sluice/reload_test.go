@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
 // triggers are the ways in which a gateway comes to read its configuration again.
@@ -153,10 +153,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	module, err := fs.ReadFile(proxytest.Bundled(t), "demo.wasm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := plugintest.Build(t, "./proxy/testdata/guests/keeper")
 	s := &site{dir: t.TempDir(), module: module}
 	s.config = demoConfig(`log_format = "json"`, testKey) + fmt.Sprintf(`
 [plugins.mine]
@@ -230,7 +227,7 @@ func record(p *process, msg string) map[string]any {
 }
 
 // forLog is what check adds for a person.
-var forLog = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^(Loading plugin|Plugin) .*\n`)
+var forLog = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Load(ing|ed) plugins? .*\n`)
 
 // TestF81_F82_ABrokenConfiguration breaks a gateway's configuration in one way after the other. The gateway serves on,
 // says in the log what check says of the same files, byte for byte, and takes the repaired one.

@@ -1,4 +1,4 @@
-package main
+package anthropic
 
 import (
 	"testing"
@@ -8,7 +8,8 @@ import (
 )
 
 var suite = plugintest.Suite{
-	Package: ".",
+	Package: "plugins/all",
+	Plugin:  "anthropic",
 	Use: plugintest.Use{
 		Paths: []string{
 			"/v1/messages", "/v1/models",

@@ -1,4 +1,4 @@
-package main
+package anthropic
 
 // base64Valid says whether s is base64 of the standard alphabet with its padding (RFC 4648, section 4). It looks at eight
 // bytes at a time: an image is most of its request.

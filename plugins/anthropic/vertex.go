@@ -1,4 +1,4 @@
-package main
+package anthropic
 
 // vertexVersion is the version of the API on Vertex AI, which stands in the body there
 // (https://docs.claude.com/en/api/claude-on-vertex-ai).

@@ -1,4 +1,4 @@
-package main
+package bedrock
 
 const (
 	lanes    = 0x0101010101010101

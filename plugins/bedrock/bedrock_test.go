@@ -1,4 +1,4 @@
-package main
+package bedrock
 
 import (
 	"testing"
@@ -8,7 +8,8 @@ import (
 )
 
 var suite = plugintest.Suite{
-	Package: ".",
+	Package: "plugins/all",
+	Plugin:  "bedrock",
 	Use:     plugintest.Use{Paths: []string{"/model/*/converse", "/model/*/converse-stream"}},
 }
 

@@ -1,4 +1,4 @@
-package main
+package cohere
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func send(tb testing.TB, b *plugin.Binding, a *plugin.Attempt, data []byte) {
 
 // BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
 func BenchmarkEvent(b *testing.B) {
-	wasm := plugintest.Build(b, "plugins/cohere")
+	wasm := plugintest.Build(b, "plugins/all")
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	for name, data := range streamEvents {
 		b.Run(name, func(b *testing.B) {

@@ -1,4 +1,4 @@
-package main
+package cohere
 
 import (
 	"testing"
@@ -8,7 +8,8 @@ import (
 )
 
 var suite = plugintest.Suite{
-	Package: ".",
+	Package: "plugins/all",
+	Plugin:  "cohere",
 	Use:     plugintest.Use{Paths: []string{"/v2/chat", "/v1/models"}},
 }
 

@@ -1,4 +1,4 @@
-package main
+package cohere
 
 import (
 	"github.com/sluice-gateway/sluice/sdk"

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"github.com/sluice-gateway/sluice/sdk"
@@ -7,9 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-func init() { provider.Register[demo]() }
-
-func main() {}
+func init() { provider.RegisterAs[demo]("demo") }
 
 // demo is one provider that uses the plugin. It holds memory only; nothing in it outlives a request.
 type demo struct {

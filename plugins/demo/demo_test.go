@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
-var suite = plugintest.Suite{Package: "."}
+var suite = plugintest.Suite{Package: "plugins/all", Plugin: "demo"}
 
 func TestVectors(t *testing.T) { suite.Test(t) }
 

@@ -1,4 +1,4 @@
-// Command demo is a provider plugin that answers by itself. It has no upstream, no key and no cost, so that a gateway
+// Package demo is a provider plugin that answers by itself. It has no upstream, no key and no cost, so that a gateway
 // can be tried, and a client tested, before anything is configured.
 //
 // Its answers follow from the request alone:
@@ -10,4 +10,4 @@
 //   - a JSON document where response_format asks for one;
 //   - up to 8 choices, max_tokens with finish_reason length, and stop sequences as the convention has them;
 //   - counts of tokens, one for each word written and one for every four bytes read.
-package main
+package demo

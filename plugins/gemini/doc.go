@@ -1,4 +1,4 @@
-// Command gemini is the provider plugin for Google's Gemini models, on the Gemini API and on Vertex AI: generateContent
+// Package gemini is the provider plugin for Google's Gemini models, on the Gemini API and on Vertex AI: generateContent
 // and streamGenerateContent.
 //
 // request.go reads the client's request once and writes the provider's body from it; contents.go, results.go, parts.go,
@@ -57,4 +57,4 @@
 // https://ai.google.dev/gemini-api/docs/thought-signatures, https://ai.google.dev/gemini-api/docs/thinking,
 // https://docs.cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference,
 // https://ai.google.dev/gemini-api/docs/troubleshooting.
-package main
+package gemini

@@ -1,4 +1,4 @@
-package main
+package gemini
 
 import (
 	"testing"
@@ -8,7 +8,8 @@ import (
 )
 
 var suite = plugintest.Suite{
-	Package: ".",
+	Package: "plugins/all",
+	Plugin:  "gemini",
 	Use: plugintest.Use{
 		Paths: []string{
 			"/v1beta/models", "/v1beta/models/*:generateContent", "/v1beta/models/*:streamGenerateContent",

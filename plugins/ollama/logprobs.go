@@ -1,4 +1,4 @@
-package main
+package ollama
 
 import (
 	"github.com/sluice-gateway/sluice/sdk/abi"

@@ -1,4 +1,4 @@
-package main
+package ollama
 
 import (
 	"testing"
@@ -8,7 +8,8 @@ import (
 )
 
 var suite = plugintest.Suite{
-	Package: ".",
+	Package: "plugins/all",
+	Plugin:  "ollama",
 	Use:     plugintest.Use{Paths: []string{"/api/chat", "/api/tags"}},
 }
 

@@ -1,4 +1,4 @@
-package main
+package ollama
 
 import (
 	"encoding/json"

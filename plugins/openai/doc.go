@@ -1,4 +1,4 @@
-// Command openai is the provider plugin for OpenAI and for every upstream that speaks its chat completions API.
+// Package openai is the provider plugin for OpenAI and for every upstream that speaks its chat completions API.
 //
 // The convention is the upstream's own, so nothing is translated. The request is the client's body with a few edits
 // that the gateway applies natively, and the answer is read by the gateway; neither is ever copied into the plugin.
@@ -64,4 +64,4 @@
 //
 //	tool_ids           "nine_letters" for an upstream that refuses ids of tool calls other than nine letters and digits:
 //	                   others are replaced, in calls and results alike. Default: "any".
-package main
+package openai

@@ -1,4 +1,4 @@
-package main
+package openai
 
 import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -6,9 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-func init() { provider.Register[openai]() }
-
-func main() {}
+func init() { provider.RegisterAs[openai]("openai") }
 
 // openai is one provider that uses the plugin.
 type openai struct {

@@ -1,4 +1,4 @@
-package main
+package openai
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 )
 
 var suite = plugintest.Suite{
-	Package: ".",
+	Package: "plugins/all",
+	Plugin:  "openai",
 	Use: plugintest.Use{
 		Paths: []string{"/chat/completions", "/models", "/openai/deployments/*/chat/completions"},
 	},

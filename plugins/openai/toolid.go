@@ -1,4 +1,4 @@
-package main
+package openai
 
 // toolIDs maps the ids of tool calls to ids of nine letters and digits, the only ones that some upstreams take. The
 // same id has the same alias in every request, so that the upstream's cache of prompts finds what it has seen; within a

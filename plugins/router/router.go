@@ -1,4 +1,4 @@
-// Command router is the router plugin: it orders the targets of a request by one of four strategies.
+// Package router is the router plugin: it orders the targets of a request by one of four strategies.
 //
 //	weighted       draws by weight, for each request anew (the default)
 //	priority       smaller priority first; equal ones are drawn by weight
@@ -11,7 +11,7 @@
 //
 // A target without a weight has the weight 0: it is drawn after all others. Draws follow from the random number that
 // comes with the request, so that a choice can be repeated.
-package main
+package router
 
 import (
 	"errors"
@@ -20,9 +20,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/router"
 )
 
-func init() { router.Register(choose, check) }
-
-func main() {}
+func init() { router.RegisterAs("router", choose, check) }
 
 // strategy says how targets of the same rank are ordered.
 type strategy uint8

@@ -1,4 +1,4 @@
-package main
+package router
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func input(random uint64, targets []target) []byte {
 	return p
 }
 
-var suite = plugintest.Suite{Package: "."}
+var suite = plugintest.Suite{Package: "plugins/all", Plugin: "router"}
 
 // bind binds the router with a strategy, "" for none said.
 func bind(tb testing.TB, p *plugin.Plugin, strategy string) *plugin.Binding {

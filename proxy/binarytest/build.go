@@ -40,24 +40,15 @@ func Build(tb testing.TB, race bool) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	replace := map[string]string{}
-	bundle := filepath.Join(root, "plugins", "bundle")
-	modules := proxytest.Bundled(tb)
-	names, err := bundled(root)
+	wasm, err := fs.ReadFile(proxytest.Bundled(tb), proxytest.Module)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, name := range names {
-		wasm, err := fs.ReadFile(modules, name+".wasm")
-		if err != nil {
-			tb.Fatal(err)
-		}
-		file := filepath.Join(builds.dir, name+".wasm")
-		if err := os.WriteFile(file, wasm, 0o600); err != nil {
-			tb.Fatal(err)
-		}
-		replace[filepath.Join(bundle, name+".wasm")] = file
+	module := filepath.Join(builds.dir, proxytest.Module)
+	if err := os.WriteFile(module, wasm, 0o600); err != nil {
+		tb.Fatal(err)
 	}
+	replace := map[string]string{filepath.Join(root, "plugins", "bundle", proxytest.Module): module}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		tb.Fatal(err)
@@ -78,17 +69,6 @@ func Build(tb testing.TB, race bool) string {
 	}
 	builds.done[race] = path
 	return path
-}
-
-// bundled is the names of the plugins that ship: each has a folder of its own.
-func bundled(root string) (names []string, err error) {
-	folders, err := os.ReadDir(filepath.Join(root, "plugins"))
-	for _, f := range folders {
-		if f.IsDir() && f.Name() != "bundle" {
-			names = append(names, f.Name())
-		}
-	}
-	return names, err
 }
 
 // Remove removes what Build built. It is for the end of TestMain.

@@ -95,7 +95,8 @@ type call struct {
 	lastOptions []byte          // of answer
 	lastRead    dialect.Options // what they say
 
-	complaint []byte // the last line that sluice_configure logged
+	choosing  bool   // sluice_plugin runs
+	complaint []byte // the last line that it or sluice_configure logged
 }
 
 type (
@@ -317,8 +318,8 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 		c.stop(KindProtocol, "unknown level")
 		return
 	}
-	configuring := c.export == exportConfigure && c.binding != nil
-	if !configuring && !c.plugin.log.enabled() {
+	heeded := c.choosing || c.export == exportConfigure && c.binding != nil
+	if !heeded && !c.plugin.log.enabled() {
 		return
 	}
 	name := ""
@@ -327,7 +328,7 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 		message, name = c.words(message, abi.MaxLogLine), c.binding.name
 	}
 	message = message[:min(len(message), abi.MaxLogLine)]
-	if configuring && level >= abi.LogWarn {
+	if heeded && level >= abi.LogWarn {
 		c.complaint = append(c.complaint[:0], message...)
 	}
 	if c.plugin.log.enabled() {

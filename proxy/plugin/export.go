@@ -57,6 +57,25 @@ type exportSet [exportCount]bool
 func (s exportSet) provider() bool { return s[exportRequest] }
 func (s exportSet) router() bool   { return s[exportChoose] }
 
+// of is what of a module's exports belongs to a plugin of that kind.
+func (s exportSet) of(kind abi.PluginKind) (exportSet, error) {
+	provider, router := kind&abi.PluginProvider != 0, kind&abi.PluginRouter != 0
+	switch {
+	case kind&^(abi.PluginProvider|abi.PluginRouter) != 0:
+		return s, fmt.Errorf("%s answers %d, which is no kind of plugin", abi.ExportPlugin, kind)
+	case provider && !s.provider():
+		return s, fmt.Errorf("%s says that it is a provider, and the module does not export %s", abi.ExportPlugin, abi.ExportRequest)
+	case router && !s.router():
+		return s, fmt.Errorf("%s says that it is a router, and the module does not export %s", abi.ExportPlugin, abi.ExportChoose)
+	}
+	for e := range s {
+		if export(e) != exportConfigure {
+			s[e] = s[e] && (export(e) == exportChoose && router || export(e) != exportChoose && provider)
+		}
+	}
+	return s, nil
+}
+
 // check refuses what is neither a provider nor a router.
 func (s exportSet) check() error {
 	if !s.provider() && !s.router() {
@@ -88,6 +107,7 @@ func checkExports(have map[string]engine.Signature) (set exportSet, err error) {
 	}
 	has(abi.ExportVersion, signature(0), true)
 	has(abi.ExportBuffer, signature(1), true)
+	has(abi.ExportPlugin, signature(1), false)
 	has(abi.ExportCollect, engine.Signature{}, false)
 	for e := range exports {
 		set[e] = has(exports[e].name, signature(exports[e].params), export(e) == exportConfigure)

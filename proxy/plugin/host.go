@@ -1,9 +1,7 @@
 package plugin
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
-	"github.com/sluice-gateway/sluice/proxy/rescue"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -38,9 +35,9 @@ type Options struct {
 
 	// Now is the clock of what is counted and paused after failures. nil: time.Now.
 	Now func() time.Time
-	// Loading is called when a plugin begins to be loaded, and what it returns when that has ended, well or not. Plugins
-	// are loaded in parallel. nil: nobody is told.
-	Loading func(plugin string) (ended func())
+	// Loading is called when a module begins to be loaded, with the names of the plugins that are made from it, and what it
+	// returns when that has ended, well or not. Modules are loaded in parallel. nil: nobody is told.
+	Loading func(plugins []string) (ended func())
 	// Log gets the Host's own few lines. nil: they are dropped.
 	Log *slog.Logger
 	// PluginLog gets what plugins log and what they write to their standard output, at a bounded rate. It may hold
@@ -73,16 +70,6 @@ func (o Options) withDefaults() Options {
 	}
 	o.Fuel = o.Fuel.withDefaults()
 	return o
-}
-
-// Spec is a plugin to load.
-type Spec struct {
-	Name      string
-	Wasm      []byte        // not used after Load has returned
-	Source    engine.Source // in its place: read only where the plugin is not in the cache
-	Isolation Isolation
-	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
-	MemoryPages uint32
 }
 
 // Host is what all plugins of the process share: the engine, the host functions, the gate for whole-body calls, and the
@@ -194,121 +181,6 @@ func (h *Host) free() {
 	case h.freed <- struct{}{}:
 	default:
 	}
-}
-
-// Load compiles plugins, at most one on each core at a time, and checks them: exports, signatures, the version of the
-// contract, and that an instance starts. It loads all of them or none; the error names every plugin that is at fault and
-// why. The Generation has one reference, the caller's.
-func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
-	g := newGeneration(h)
-	names := make(map[string]bool, len(specs))
-	for _, s := range specs {
-		if names[s.Name] {
-			return nil, fmt.Errorf("plugin %s: loaded twice", s.Name)
-		}
-		names[s.Name] = true
-	}
-	plugins := make([]*Plugin, len(specs))
-	errs := make([]error, len(specs))
-	var wg sync.WaitGroup
-	cores := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range specs {
-		wg.Go(func() {
-			cores <- struct{}{}
-			defer func() { <-cores }()
-			defer rescue.Into(&errs[i])
-			plugins[i], errs[i] = h.load(ctx, &specs[i])
-		})
-	}
-	wg.Wait()
-	for _, p := range plugins {
-		if p != nil {
-			g.plugins[p.name] = p
-		}
-	}
-	h.free() // what compiling took
-	return h.settle(g, errors.Join(errs...))
-}
-
-// LoadNative makes a generation of one plugin that is a part of this program. newGuest is called for each instance, with
-// the host that serves that instance's calls; the guest must not use it outside of a call.
-func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Generation, error) {
-	g := newGeneration(h)
-	p := h.newPlugin(name, Shared)
-	p.start = func(_ context.Context, in *instance) error {
-		in.guest = nativeGuest{newGuest(&in.call)}
-		return nil
-	}
-	in, err := p.open(context.Background())
-	if err == nil {
-		p.exports, err = nativeExports(in.guest.(nativeGuest).guest)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", name, err)
-	}
-	p.pool.adopt(in)
-	g.plugins[name] = p
-	return h.settle(g, nil)
-}
-
-// settle makes a generation known to the Host, or gives it up where something is wrong with it.
-func (h *Host) settle(g *Generation, err error) (*Generation, error) {
-	h.mu.Lock()
-	if h.closed && err == nil {
-		err = ErrClosed
-	}
-	if err == nil {
-		for _, p := range g.plugins {
-			h.plugins[p] = struct{}{}
-		}
-	}
-	h.mu.Unlock()
-	if err != nil {
-		g.Release()
-		return nil, err
-	}
-	return g, nil
-}
-
-func (h *Host) newPlugin(name string, i Isolation) *Plugin {
-	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
-	p.log = guestLog{out: h.options.PluginLog, plugin: name}
-	p.start = p.startWasm
-	p.breaker = breaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
-	p.pool = &pool{isolation: i, max: h.options.Instances, wait: h.options.Wait, open: p.open, turns: turns{max: h.options.Queue}}
-	return p
-}
-
-// load compiles and checks one plugin. Its first instance is kept for the first call.
-func (h *Host) load(ctx context.Context, s *Spec) (*Plugin, error) {
-	if h.options.Loading != nil {
-		defer h.options.Loading(s.Name)()
-	}
-	p := h.newPlugin(s.Name, s.Isolation)
-	source := s.Source
-	if source.Read == nil {
-		source = engine.Bytes(s.Wasm)
-	}
-	m, err := h.engine.CompileFrom(ctx, s.Name, source)
-	if err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
-	}
-	if s.MemoryPages > 0 {
-		if err := m.LimitMemory(s.MemoryPages); err != nil {
-			return nil, errors.Join(fmt.Errorf("plugin %s: %w", s.Name, err), m.Close())
-		}
-	}
-	p.module = m
-	if p.exports, err = checkExports(m.Exports()); err != nil {
-		return nil, errors.Join(fmt.Errorf("plugin %s: %w", s.Name, err), m.Close())
-	}
-	in, err := p.open(ctx)
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	in.idleSince = h.ticks.Load()
-	p.pool.adopt(in)
-	return p, nil
 }
 
 // forget drops the plugins of a generation that is closed.

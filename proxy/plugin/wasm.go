@@ -38,13 +38,15 @@ type wasmGuest struct {
 	instance *engine.Instance
 	funcs    [exportCount]*engine.Func // nil where the guest does not have it
 	buffer   *engine.Func
-	tidy     *engine.Func // sluice_collect, or nil
+	tidy     *engine.Func   // sluice_collect, or nil
+	kind     abi.PluginKind // what a module of several plugins has become; 0 of a module that is one plugin
 
 	// The input buffer, as the guest said last.
 	addr, size uint32
 }
 
-// openWasm makes an instance's guest, starts it and asks for its version of the contract.
+// openWasm makes an instance's guest, starts it, asks for its version of the contract and has it become the instance's
+// plugin.
 func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (*wasmGuest, error) {
 	in.call.phase, in.call.running = abi.PhaseConfigure, -1
 	i, err := m.Instantiate(ctx, in, fuel)
@@ -67,6 +69,9 @@ func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (
 	if err == nil && int32(minor) < 0 {
 		err = fmt.Errorf("%s answers %d, which is no version", abi.ExportVersion, int32(minor))
 	}
+	if err == nil {
+		err = g.become(in)
+	}
 	if err != nil {
 		i.Close()
 		return nil, err
@@ -75,35 +80,83 @@ func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (
 	return g, nil
 }
 
+// become has a guest of several plugins become the one that has the instance's name. While it does that, it may do nothing
+// else but log.
+func (g *wasmGuest) become(in *instance) error {
+	f, ok := g.instance.Func(abi.ExportPlugin)
+	if !ok {
+		return nil
+	}
+	c, fuel := &in.call, in.plugin.host.options.Fuel.Call
+	c.complaint, c.choosing = nil, true
+	defer func() { c.choosing = false }()
+	name := []byte(in.plugin.name)
+	var kind uint64
+	_, err := g.put(c, name, nil, fuel)
+	if err == nil && c.err == nil {
+		kind, err = g.instance.Call(f, fuel, uint64(len(name)))
+	}
+	switch {
+	case c.err != nil:
+		return c.err // and whatever came after it
+	case err != nil:
+		return err
+	}
+	g.wipe(uint32(len(name)))
+	if g.kind = abi.PluginKind(int32(kind)); g.kind != abi.PluginUnknown {
+		return nil
+	}
+	e := &CallError{Kind: KindStatus, Reason: "its module has no plugin of that name"}
+	if len(c.complaint) > 0 {
+		// It has been given nothing else than the name.
+		e.Reason += fmt.Sprintf(": %q", c.complaint)
+	}
+	return e
+}
+
 func (g *wasmGuest) run(in *instance, fuel int64) (status int32, used int64, err error) {
 	c := &in.call
-	first, second := c.first, c.second
-	n := uint32(len(first) + len(second))
-	if uint64(len(first))+uint64(len(second)) > maxInput {
-		c.stop(KindMemory, "the input is larger than any guest's memory")
-		return 0, 0, nil
-	}
-	used, err = g.reserve(c, n, fuel)
+	used, err = g.put(c, c.first, c.second, fuel)
 	if err != nil || c.err != nil {
 		return 0, used, err
 	}
-	if n > 0 {
-		p, ok := g.instance.Read(g.addr, n)
-		if !ok {
-			c.stop(KindTrap, abi.ExportBuffer+" gave an address outside of the guest's memory")
-			return 0, used, nil
-		}
-		copy(p[copy(p, first):], second)
-	}
 	result, err := g.call(c, fuel)
 	used += g.instance.Used()
-	if n > 0 && err == nil {
-		// The memory may have moved. A guest that failed is thrown away with all that it has.
-		if p, ok := g.instance.Read(g.addr, n); ok {
-			clear(p)
-		}
+	if err == nil {
+		g.wipe(uint32(len(c.first) + len(c.second)))
 	}
 	return int32(uint32(result)), used, err
+}
+
+// put writes an input into the guest's buffer.
+func (g *wasmGuest) put(c *call, first, second []byte, fuel int64) (used int64, err error) {
+	n := uint32(len(first) + len(second))
+	if uint64(len(first))+uint64(len(second)) > maxInput {
+		c.stop(KindMemory, "the input is larger than any guest's memory")
+		return 0, nil
+	}
+	used, err = g.reserve(c, n, fuel)
+	if err != nil || c.err != nil || n == 0 {
+		return used, err
+	}
+	p, ok := g.instance.Read(g.addr, n)
+	if !ok {
+		c.stop(KindTrap, abi.ExportBuffer+" gave an address outside of the guest's memory")
+		return used, nil
+	}
+	copy(p[copy(p, first):], second)
+	return used, nil
+}
+
+// wipe clears what was put. A guest that failed is thrown away with all that it has.
+func (g *wasmGuest) wipe(n uint32) {
+	if n == 0 {
+		return
+	}
+	// The memory may have moved.
+	if p, ok := g.instance.Read(g.addr, n); ok {
+		clear(p)
+	}
 }
 
 // maxInput is the longest input that an address space of 32 bits could hold beside a guest.

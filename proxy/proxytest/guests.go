@@ -4,16 +4,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
-// Bundled is the modules of the plugins that ship, each built from its sources when it is asked for.
+// Module is the file of all plugins that ship.
+const Module = "all.wasm"
+
+// Bundled is a folder with the module of the plugins that ship, built from its sources when it is asked for.
 func Bundled(tb testing.TB) fs.FS { return guests{tb} }
 
 type guests struct{ tb testing.TB }
@@ -21,11 +21,10 @@ type guests struct{ tb testing.TB }
 // Open implements fs.FS.
 func (g guests) Open(file string) (fs.File, error) {
 	g.tb.Helper()
-	name := strings.TrimSuffix(file, ".wasm")
-	if !slices.Contains(plugins.Names(), name) {
+	if file != Module {
 		return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
 	}
-	return fstest.MapFS{file: {Data: plugintest.Build(g.tb, "./plugins/"+name)}}.Open(file)
+	return fstest.MapFS{file: {Data: plugintest.Build(g.tb, "./plugins/all")}}.Open(file)
 }
 
 // CacheDir is where compiled plugins are kept from one test binary to the next.

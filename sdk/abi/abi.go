@@ -9,7 +9,7 @@ package abi
 // speaks: a guest may return a smaller one, and meets StatusUnknown where it uses a number that the host does not know.
 const (
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
 
 // Module is the name of the import module that holds the host's functions.
@@ -21,6 +21,7 @@ const (
 	ExportInitialize = "_initialize"       // () ; optional
 	ExportVersion    = "sluice_abi_v1"     // () -> minor
 	ExportBuffer     = "sluice_buffer"     // (size) -> address
+	ExportPlugin     = "sluice_plugin"     // (length) -> kind ; optional
 	ExportConfigure  = "sluice_configure"  // (binding, length) -> status
 	ExportCollect    = "sluice_collect"    // () ; optional
 	ExportRequest    = "provider_request"  // (binding, length) -> status
@@ -30,6 +31,16 @@ const (
 	ExportList       = "provider_list"     // (binding, cursor_length) -> status ; optional
 	ExportModels     = "provider_models"   // (binding, http_status, length) -> status ; optional
 	ExportChoose     = "router_choose"     // (binding, length) -> status
+)
+
+// PluginKind is what sluice_plugin answers: what the plugin that it was asked for can do. The kinds may be added.
+type PluginKind int32
+
+// The kinds of plugins.
+const (
+	PluginUnknown  PluginKind = 0 // there is no plugin of that name in the module
+	PluginProvider PluginKind = 1
+	PluginRouter   PluginKind = 2
 )
 
 // Status is what an import answers. Imports that answer a length use the negative values in its place.

@@ -10,7 +10,7 @@ const (
 	PhaseList                        // provider_list
 	PhaseModels                      // provider_models
 	PhaseRouter                      // router_choose
-	PhaseConfigure                   // _initialize, sluice_configure, sluice_collect: only log
+	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_collect: only log
 )
 
 // Import is the signature of one function of the import module. Params and Results hold one letter a value: i for i32,

@@ -52,7 +52,7 @@ func readme(t *testing.T) string {
 func TestReadmeHasEveryExport(t *testing.T) {
 	text := readme(t)
 	for _, name := range []string{
-		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportConfigure, abi.ExportCollect,
+		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportPlugin, abi.ExportConfigure, abi.ExportCollect,
 		abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportChoose,
 	} {
 		if !strings.Contains(text, "\n| `"+name+"` |") {
@@ -120,6 +120,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	text := readme(t)
 	// What each constant is called on the page; %d stands for its number.
 	words := map[string]string{
+		"PluginUnknown": "| %d | there is no plugin of that name", "PluginProvider": "| %d | a provider |", "PluginRouter": "| %d | a router |",
 		"StatusOK": "| %d | done", "StatusAbsent": "| %d | absent", "StatusRefused": "| %d | refused",
 		"StatusTooLarge": "| %d | too large", "StatusUnknown": "| %d | unknown",
 		"EventPlain": "| %d | an event", "EventException": "| %d | a frame of type `exception`", "EventError": "| %d | a frame of type `error`",

@@ -1,10 +1,10 @@
 package plugintest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,7 +76,7 @@ func cacheDir(name string) (string, error) {
 // build runs go build under a lock that other test processes respect. The lock keeps two of them from linking the same
 // module at once; a module that is up to date is not linked again.
 func build(root, dir string) ([]byte, error) {
-	if err := watch(dir, filepath.Join(root, "sdk")); err != nil {
+	if err := watch(dir); err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256([]byte(dir))
@@ -91,12 +91,15 @@ func build(root, dir string) ([]byte, error) {
 	defer unlock()
 	file := filepath.Join(out, "plugin.wasm")
 	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, ".")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS="+guestFlags(os.Getenv("GOFLAGS")))
+	cmd.Dir, cmd.Env = dir, guestEnviron()
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return nil, errors.New("go build in " + dir + ": " + err.Error() + "\n" + string(output))
 	}
 	return os.ReadFile(file)
+}
+
+func guestEnviron() []string {
+	return append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS="+guestFlags(os.Getenv("GOFLAGS")))
 }
 
 // guestFlags drops the flags that the tests of the host are run with and that no guest can be built with.
@@ -110,23 +113,30 @@ func guestFlags(flags string) string {
 
 // watch looks at the sources of a guest, so that the go command, which sees what a test looks at, does not take a cached
 // result for current after one of them has changed.
-func watch(dirs ...string) error {
-	for _, dir := range dirs {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			switch {
-			case errors.Is(err, fs.ErrNotExist) && path == dir:
-				return nil
-			case err != nil:
-				return err
-			case d.IsDir() && d.Name() == "testdata":
-				return fs.SkipDir
-			case strings.HasSuffix(path, ".go"):
-				_, err = os.Stat(path)
-			}
-			return err
-		})
+func watch(dir string) error {
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}")
+	cmd.Dir, cmd.Env = dir, guestEnviron()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	folders, err := cmd.Output()
+	if err != nil {
+		return errors.New("go list in " + dir + ": " + err.Error() + "\n" + stderr.String())
+	}
+	for folder := range strings.Lines(string(folders)) {
+		if folder = strings.TrimSpace(folder); folder == "" {
+			continue // of the standard library
+		}
+		files, err := os.ReadDir(folder)
 		if err != nil {
 			return err
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f.Name(), ".go") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(folder, f.Name())); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

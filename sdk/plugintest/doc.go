@@ -10,7 +10,9 @@
 //		suite.Test(t)
 //	}
 //
-// The test belongs to the plugin's package main, whose init function has registered the plugin.
+// The test belongs to the plugin's package, whose init function has registered the plugin: a package main, or one of those
+// that make a module of several plugins. There Suite.Package is the package main that imports them all, and Suite.Plugin
+// the name.
 //
 // # Vectors
 //

@@ -12,7 +12,7 @@ import (
 // running is held while a native guest runs: the SDK has one host a process.
 var running sync.Mutex
 
-// native is an instance of the plugin that this program has registered.
+// native is an instance of a plugin that this program has registered.
 type native struct {
 	host     abi.Host
 	guest    guest.Guest
@@ -22,9 +22,9 @@ type native struct {
 
 var _ plugin.Guest = (*native)(nil)
 
-// newNative makes an instance; nil if this program has registered no plugin.
-func newNative(h abi.Host) *native {
-	g := guest.New()
+// newNative makes an instance; nil if this program has registered no such plugin.
+func newNative(name string, h abi.Host) *native {
+	g := guest.New(name)
 	if g == nil {
 		return nil
 	}

@@ -39,6 +39,43 @@ func TestFormsTellAPluginThatRemembers(t *testing.T) {
 	}
 }
 
+// A module of several plugins is each of them, apart from the others.
+func TestPluginsOfAModule(t *testing.T) {
+	h := plugintest.Host(t)
+	suite := func(name string) plugintest.Suite {
+		return plugintest.Suite{Package: "sdk/plugintest/testdata/pair", Plugin: name}
+	}
+	left, right := suite("left").Bind(t, h, plugintest.Module), suite("right").Bind(t, h, plugintest.Module)
+	for _, c := range []struct {
+		b           *plugin.Binding
+		say, answer string
+	}{{left, "one", "left heard one"}, {right, "two", "right heard two"}, {left, "three", "left heard one"}} {
+		if got := said(c.say).Run(c.b, false).Answer; !strings.Contains(got, `"content":"`+c.answer+`"`) {
+			t.Errorf("to %q it answers %s, want %q", c.say, got, c.answer)
+		}
+	}
+	middle := suite("middle").Load(t, h, plugintest.Module)
+	if left.Plugin().Router() || !left.Plugin().Provider() || middle.Provider() || !middle.Router() {
+		t.Error("providers and routers are taken for each other")
+	}
+	order, _, err := suite("middle").Bind(t, h, plugintest.Module).Choose(t.Context(), []byte(`{"targets":[{},{},{}]}`), 3)
+	if err != nil || len(order) != 1 || order[0] != 2 {
+		t.Errorf("the router chooses %v, %v", order, err)
+	}
+	s := &stopped{TB: t}
+	func() {
+		defer func() {
+			if v := recover(); v != nil && v != any(s) {
+				panic(v)
+			}
+		}()
+		suite("up").Load(s, h, plugintest.Module)
+	}()
+	if want := "plugin up: start: failed: its module has no plugin of that name: \"the module holds left, middle, right\""; !strings.Contains(s.why, want) {
+		t.Errorf("a plugin that the module does not have: %q, want %q", s.why, want)
+	}
+}
+
 // The plugin of the contract's first page is what it says.
 func TestSmallestPluginOfTheContract(t *testing.T) {
 	source, err := os.ReadFile("../abi/testdata/smallest.wat")
@@ -103,7 +140,7 @@ func TestWhatStopsATest(t *testing.T) {
 		do   func(tb testing.TB)
 		want string
 	}{
-		"a folder without a program": {func(tb testing.TB) { plugintest.Build(tb, "sdk/plugintest/testdata") }, "go build in"},
+		"a folder without a program": {func(tb testing.TB) { plugintest.Build(tb, "sdk/plugintest/testdata") }, "no Go files in"},
 		"no such folder":             {func(tb testing.TB) { plugintest.Build(tb, "nowhere") }, "nowhere"},
 		"no vectors": {func(tb testing.TB) {
 			if v, err := plugintest.Load("testdata/leaky"); len(v) != 0 || err != nil {

@@ -24,6 +24,7 @@ type Use struct {
 // Suite is a plugin and its vectors.
 type Suite struct {
 	Package string // see Build; "." is that of the test, wherever that is
+	Plugin  string // of a module of several, the name of the one that is tested
 	Use     Use
 	Dir     string // of the vectors; empty is testdata/vectors
 }
@@ -68,7 +69,13 @@ func (s Suite) Bind(tb testing.TB, h *plugin.Host, form Form) *plugin.Binding {
 	return s.bind(tb, s.Load(tb, h, form), s.Use.Settings)
 }
 
-const pluginName = "under-test"
+// name is what the plugin is loaded by.
+func (s Suite) name() string {
+	if s.Plugin == "" {
+		return "under-test"
+	}
+	return s.Plugin
+}
 
 // Load loads the plugin in one of the forms.
 func (s Suite) Load(tb testing.TB, h *plugin.Host, form Form) *plugin.Plugin {
@@ -78,29 +85,29 @@ func (s Suite) Load(tb testing.TB, h *plugin.Host, form Form) *plugin.Plugin {
 		err error
 	)
 	if form == Native {
-		if newNative(nil) == nil {
-			tb.Fatal("plugintest: this program has registered no plugin: is the test in the plugin's package main?")
+		if newNative(s.name(), nil) == nil {
+			tb.Fatalf("plugintest: this program has not registered the plugin %s: is the test in the plugin's package?", s.name())
 		}
-		g, err = h.LoadNative(pluginName, func(h abi.Host) plugin.Guest { return newNative(h) })
+		g, err = h.LoadNative(s.name(), func(h abi.Host) plugin.Guest { return newNative(s.name(), h) })
 	} else {
 		isolation := plugin.Shared
 		if form == Fresh {
 			isolation = plugin.PerCall
 		}
-		spec := plugin.Spec{Name: pluginName, Wasm: Build(tb, s.pkg(tb)), Isolation: isolation}
+		spec := plugin.Spec{Name: s.name(), Wasm: Build(tb, s.pkg(tb)), Isolation: isolation}
 		g, err = h.Load(context.Background(), []plugin.Spec{spec})
 	}
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
 	tb.Cleanup(g.Release)
-	return g.Plugin(pluginName)
+	return g.Plugin(s.name())
 }
 
 func (s Suite) bind(tb testing.TB, p *plugin.Plugin, settings string) *plugin.Binding {
 	tb.Helper()
 	b, err := p.Bind(context.Background(), plugin.BindingConfig{
-		Name: pluginName, Settings: []byte(settings), Paths: s.Use.Paths, Headers: s.Use.Headers,
+		Name: s.name(), Settings: []byte(settings), Paths: s.Use.Paths, Headers: s.Use.Headers,
 	})
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
@@ -172,7 +179,7 @@ func (s Suite) Benchmark(b *testing.B) {
 	h := Host(b)
 	p := s.Load(b, h, Module)
 	b.Run("load", func(b *testing.B) {
-		spec := plugin.Spec{Name: pluginName, Wasm: Build(b, s.pkg(b))}
+		spec := plugin.Spec{Name: s.name(), Wasm: Build(b, s.pkg(b))}
 		for b.Loop() {
 			g, err := h.Load(context.Background(), []plugin.Spec{spec})
 			if err != nil {

@@ -5,7 +5,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
 )
 
-func self() *instance { return guest.Self().(*instance) }
+// self is the module's provider; where the module has been chosen to be a router, one that has no binding.
+func self() *instance {
+	if i, ok := guest.Self().(*instance); ok {
+		return i
+	}
+	return &none
+}
+
+var none instance
 
 //go:wasmexport provider_request
 func exportRequest(binding, length int32) int32 {

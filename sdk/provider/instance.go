@@ -11,7 +11,16 @@ func Register[T any, P interface {
 	*T
 	Provider
 }]() {
-	guest.Register(func() guest.Guest { return newInstance(func() Provider { return P(new(T)) }) })
+	RegisterAs[T, P]("")
+}
+
+// RegisterAs is Register for a program of several plugins: the module that is made of it holds all of them, and each is
+// chosen by the name that it has in the configuration.
+func RegisterAs[T any, P interface {
+	*T
+	Provider
+}](name string) {
+	guest.Register(name, func() guest.Guest { return newInstance(func() Provider { return P(new(T)) }) })
 }
 
 // maxBindings is how many providers may use one plugin.

@@ -4,5 +4,10 @@ import "github.com/sluice-gateway/sluice/sdk/internal/guest"
 
 //go:wasmexport router_choose
 func exportChoose(binding, length int32) int32 {
-	return guest.Self().(*instance).Choose(binding, guest.Input(length))
+	// A module that has been chosen to be a provider has no binding of a router.
+	i, ok := guest.Self().(*instance)
+	if !ok {
+		return guest.Failed
+	}
+	return i.Choose(binding, guest.Input(length))
 }

@@ -61,7 +61,13 @@ func (c *Choice) Explain(why string) { host.Explain(guest.Bytes(why)) }
 // Register makes choose the program's plugin. It is called from an init function. check, which may be nil, is called
 // once with the router's settings before any choice; its error keeps the gateway from using the configuration.
 func Register(choose func(c *Choice) error, check func(settings json.Value) error) {
-	guest.Register(func() guest.Guest { return &instance{choose: choose, check: check} })
+	RegisterAs("", choose, check)
+}
+
+// RegisterAs is Register for a program of several plugins: the module that is made of it holds all of them, and each is
+// chosen by the name that it has in the configuration.
+func RegisterAs(name string, choose func(c *Choice) error, check func(settings json.Value) error) {
+	guest.Register(name, func() guest.Guest { return &instance{choose: choose, check: check} })
 }
 
 // maxBindings is how many times a configuration may use one router.

@@ -4,15 +4,16 @@ import (
 	"unsafe"
 
 	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/internal/host"
 )
 
 // self is the module's guest.
 var self Guest
 
-// Self is the module's guest, made at the first call.
+// Self is the module's guest. Where the host has not chosen it, the only plugin's is made at the first call.
 func Self() Guest {
 	if self == nil {
-		self = New()
+		self = New("")
 	}
 	return self
 }
@@ -43,6 +44,15 @@ func buffer(size int32) unsafe.Pointer {
 
 // Input is the first bytes of the input buffer.
 func Input(length int32) []byte { return input[:length:length] }
+
+//go:wasmexport sluice_plugin
+func choose(length int32) int32 {
+	self = New(string(Input(length)))
+	if self == nil {
+		host.Log(abi.LogError, Bytes("the module holds "+plugins.names()))
+	}
+	return int32(kindOf(self))
+}
 
 //go:wasmexport sluice_configure
 func configure(binding, length int32) int32 { return Self().Configure(binding, Input(length)) }

@@ -6,6 +6,8 @@
 package guest
 
 import (
+	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/sluice-gateway/sluice/sdk"
@@ -42,22 +44,63 @@ type Router interface {
 	Choose(binding int32, input []byte) int32
 }
 
-var register func() Guest
+// registry is the plugins of a program: one, or several that have names.
+type registry []entry
 
-// Register says how instances of the plugin are made. A program is one plugin.
-func Register(newGuest func() Guest) {
-	if register != nil {
-		panic("sdk: two plugins are registered in one program")
-	}
-	register = newGuest
+type entry struct {
+	name     string // "" is a program's only plugin
+	newGuest func() Guest
 }
 
-// New makes an instance of the registered plugin, nil if there is none.
-func New() Guest {
-	if register == nil {
-		return nil
+var plugins registry
+
+// Register says how instances of a plugin are made. A program is one plugin, or each has another name.
+func Register(name string, newGuest func() Guest) { plugins.add(name, newGuest) }
+
+// New makes an instance of the plugin of that name, nil if there is none. A program's only plugin has every name.
+func New(name string) Guest { return plugins.make(name) }
+
+func (r *registry) add(name string, newGuest func() Guest) {
+	for _, e := range *r {
+		switch {
+		case e.name == "" || name == "":
+			panic("sdk: two plugins are registered in one program, and not both by RegisterAs")
+		case e.name == name:
+			panic("sdk: two plugins are registered as " + name)
+		}
 	}
-	return register()
+	*r = append(*r, entry{name, newGuest})
+}
+
+func (r registry) make(name string) Guest {
+	for _, e := range r {
+		if e.name == name || len(r) == 1 {
+			return e.newGuest()
+		}
+	}
+	return nil
+}
+
+// names says in words which plugins there are.
+func (r registry) names() string {
+	names := make([]string, len(r))
+	for i, e := range r {
+		names[i] = e.name
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// kindOf is what a guest can do, nothing if it is nil.
+func kindOf(g Guest) abi.PluginKind {
+	kind := abi.PluginUnknown
+	if _, ok := g.(Provider); ok {
+		kind |= abi.PluginProvider
+	}
+	if _, ok := g.(Router); ok {
+		kind |= abi.PluginRouter
+	}
+	return kind
 }
 
 // Bytes lends the bytes of a string to a call of the host, which does not change them.

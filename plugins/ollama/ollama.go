@@ -1,4 +1,4 @@
-// Command ollama is the provider plugin for Ollama's own API, /api/chat with newline-delimited JSON.
+// Package ollama is the provider plugin for Ollama's own API, /api/chat with newline-delimited JSON.
 //
 // request.go reads the client's request once and writes the server's body from it; messages.go, image.go, tools.go,
 // thinking.go and options.go hold the rules for its parts. answer.go reads the lines of a stream and whole answers, which
@@ -16,16 +16,14 @@
 //
 // Sources of the format: https://docs.ollama.com/api/chat, https://docs.ollama.com/api/tags,
 // https://docs.ollama.com/api/errors, https://docs.ollama.com/capabilities/thinking.
-package main
+package ollama
 
 import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-func init() { provider.Register[ollama]() }
-
-func main() {}
+func init() { provider.RegisterAs[ollama]("ollama") }
 
 // format is the name of the form that this provider's reasoning has. Reasoning of another form is never replayed to it.
 const format = "ollama"

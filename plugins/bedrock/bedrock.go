@@ -1,4 +1,4 @@
-// Command bedrock is the provider plugin for the Converse and ConverseStream operations of AWS Bedrock.
+// Package bedrock is the provider plugin for the Converse and ConverseStream operations of AWS Bedrock.
 //
 // request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, documents.go,
 // replay.go, tools.go, names.go, cache.go, form.go, thinking.go and sampling.go hold the rules for its parts. event.go
@@ -11,16 +11,14 @@
 // Sources of the format: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html,
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html, and the model of the service in
 // the AWS SDKs.
-package main
+package bedrock
 
 import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-func init() { provider.Register[bedrock]() }
-
-func main() {}
+func init() { provider.RegisterAs[bedrock]("bedrock") }
 
 // bedrock is one use of the plugin. What it holds is memory only: nothing in it outlives a call.
 type bedrock struct {

@@ -1,4 +1,4 @@
-package main
+package gemini
 
 import (
 	"unicode/utf8"
@@ -8,9 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-func init() { provider.Register[gemini]() }
-
-func main() {}
+func init() { provider.RegisterAs[gemini]("gemini") }
 
 // format is the name of the form that this provider's reasoning has. Reasoning of another form is never replayed to it.
 const format = "google-gemini-v1"

@@ -1,4 +1,4 @@
-// Command cohere is the provider plugin for Cohere's Chat API, version 2.
+// Package cohere is the provider plugin for Cohere's Chat API, version 2.
 //
 // request.go reads the client's request once and writes the provider's body from it; messages.go, tools.go, thinking.go
 // and sampling.go hold the rules for its parts. event.go reads the answer's stream, response.go a whole answer, cite.go
@@ -20,16 +20,14 @@
 //
 // Sources of the format: https://docs.cohere.com/reference/chat, https://docs.cohere.com/reference/chat-stream,
 // https://docs.cohere.com/docs/reasoning, https://docs.cohere.com/reference/errors.
-package main
+package cohere
 
 import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-func init() { provider.Register[cohere]() }
-
-func main() {}
+func init() { provider.RegisterAs[cohere]("cohere") }
 
 // format is the name of the form that this provider's reasoning has. Reasoning of another form is never replayed to it.
 const format = "cohere-v2"

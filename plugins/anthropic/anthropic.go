@@ -1,4 +1,4 @@
-// Command anthropic is the provider plugin for Anthropic's Messages API.
+// Package anthropic is the provider plugin for Anthropic's Messages API.
 //
 // request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, replay.go,
 // tools.go, form.go, thinking.go and sampling.go hold the rules for its parts. event.go reads the answer's stream,
@@ -9,16 +9,14 @@
 // https://docs.claude.com/en/docs/build-with-claude/streaming,
 // https://docs.claude.com/en/docs/build-with-claude/extended-thinking,
 // https://docs.claude.com/en/api/errors.
-package main
+package anthropic
 
 import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-func init() { provider.Register[anthropic]() }
-
-func main() {}
+func init() { provider.RegisterAs[anthropic]("anthropic") }
 
 // format is the name of the form that this provider's reasoning has. Reasoning of another form is never replayed to it.
 const format = "anthropic-claude-v1"

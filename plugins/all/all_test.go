@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/sdk/plugintest"
+)
+
+// Every plugin that ships is in the program, natively and as a module, and is what its name says.
+func TestAllPluginsAreHere(t *testing.T) {
+	h := plugintest.Host(t)
+	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
+		for _, name := range plugins.Names() {
+			p := plugintest.Suite{Package: "plugins/all", Plugin: name}.Load(t, h, form)
+			if router := name == "router"; p.Router() != router || p.Provider() == router {
+				t.Errorf("%v: %s is a provider %t, a router %t", form, name, p.Provider(), p.Router())
+			}
+		}
+	}
+}
+
+func TestAnotherPluginIsRefused(t *testing.T) {
+	wasm := plugintest.Build(t, "plugins/all")
+	_, err := plugintest.Host(t).Load(context.Background(), []plugin.Spec{{Name: "openapi", Wasm: wasm}})
+	if want := "the module holds " + strings.Join(plugins.Names(), ", "); err == nil || !strings.Contains(err.Error(), "plugin openapi: ") || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want it to say %q", err, want)
+	}
+}

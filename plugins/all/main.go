@@ -1,0 +1,16 @@
+// Command all is the plugins that ship, as the one module that they are built into: most of each would be the Go runtime.
+// Each is chosen by the name of its folder.
+package main
+
+import (
+	_ "github.com/sluice-gateway/sluice/plugins/anthropic"
+	_ "github.com/sluice-gateway/sluice/plugins/bedrock"
+	_ "github.com/sluice-gateway/sluice/plugins/cohere"
+	_ "github.com/sluice-gateway/sluice/plugins/demo"
+	_ "github.com/sluice-gateway/sluice/plugins/gemini"
+	_ "github.com/sluice-gateway/sluice/plugins/ollama"
+	_ "github.com/sluice-gateway/sluice/plugins/openai"
+	_ "github.com/sluice-gateway/sluice/plugins/router"
+)
+
+func main() {}

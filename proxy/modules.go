@@ -1,0 +1,126 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
+)
+
+// bundledModule holds all bundled plugins that have no module of their own.
+const bundledModule = "all.wasm"
+
+// Digester is a folder of bundled plugins that knows, without reading a file, a digest that stands for its content.
+type Digester interface {
+	Digest(file string) (digest [sha256.Size]byte, err error)
+}
+
+// readPlugins reads the modules of the plugins that are in use.
+func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
+	var specs []plugin.Spec
+	var errs []error
+	modules := newModules(bundled)
+	for i := range cfg.Plugins {
+		p := &cfg.Plugins[i]
+		if !p.InUse {
+			continue
+		}
+		source, err := modules.source(p)
+		if err != nil {
+			if p.File != "" {
+				err = placed(cfg, p.Pos, "plugins."+p.Name, err)
+			}
+			errs = append(errs, err)
+			continue
+		}
+		spec := plugin.Spec{Name: p.Name, Source: source, MemoryPages: p.MemoryPages}
+		switch p.Isolation {
+		case config.IsolationKey:
+			spec.Isolation = plugin.PerKey
+		case config.IsolationCall:
+			spec.Isolation = plugin.PerCall
+		default:
+			spec.Isolation = plugin.Shared
+		}
+		specs = append(specs, spec)
+	}
+	return specs, errors.Join(errs...)
+}
+
+// modules finds the modules of plugins. One that several plugins share is read once.
+type modules struct {
+	bundled fs.FS
+	found   map[moduleFile]engine.Source
+}
+
+// moduleFile is a file of the system, or of the folder of bundled plugins.
+type moduleFile struct {
+	name    string
+	bundled bool
+}
+
+func newModules(bundled fs.FS) *modules {
+	return &modules{bundled: bundled, found: make(map[moduleFile]engine.Source)}
+}
+
+// source is where a plugin's module comes from. A bundled one is not read where that can be avoided.
+func (m *modules) source(p *config.Plugin) (engine.Source, error) {
+	if p.File == "" {
+		return m.bundledSource(p.Name)
+	}
+	source, err := m.find(moduleFile{name: p.File})
+	if err != nil {
+		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
+	}
+	if hex.EncodeToString(source.Digest[:]) != p.SHA256 {
+		return engine.Source{}, fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, source.Digest)
+	}
+	return source, nil
+}
+
+// bundledSource is that of a plugin that ships: a module of its own, else the one that holds all.
+func (m *modules) bundledSource(name string) (engine.Source, error) {
+	if m.bundled == nil {
+		return engine.Source{}, &NoPluginError{name}
+	}
+	for _, file := range []string{name + ".wasm", bundledModule} {
+		source, err := m.find(moduleFile{file, true})
+		if !errors.Is(err, fs.ErrNotExist) {
+			return source, err
+		}
+	}
+	return engine.Source{}, &NoPluginError{name}
+}
+
+func (m *modules) find(file moduleFile) (engine.Source, error) {
+	if source, known := m.found[file]; known {
+		return source, nil
+	}
+	source, err := m.look(file)
+	if err == nil {
+		m.found[file] = source
+	}
+	return source, err
+}
+
+func (m *modules) look(file moduleFile) (source engine.Source, err error) {
+	var wasm []byte
+	digester, ok := m.bundled.(Digester)
+	switch {
+	case !file.bundled:
+		wasm, err = os.ReadFile(file.name)
+	case ok:
+		source.Read = func() ([]byte, error) { return fs.ReadFile(m.bundled, file.name) }
+		source.Digest, err = digester.Digest(file.name)
+		return source, err
+	default:
+		wasm, err = fs.ReadFile(m.bundled, file.name)
+	}
+	return engine.Bytes(wasm), err
+}

@@ -1,0 +1,71 @@
+package guest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+type provides struct{ Provider }
+
+type routes struct{ Router }
+
+type both struct {
+	provides
+	routes
+}
+
+func (both) Configure(int32, []byte) int32 { return OK }
+
+func TestTheOnlyPluginHasEveryName(t *testing.T) {
+	for _, name := range []string{"", "mine"} {
+		var r registry
+		r.add(name, func() Guest { return provides{} })
+		for _, asked := range []string{"", "mine", "theirs"} {
+			if r.make(asked) == nil {
+				t.Errorf("one that is registered as %q is not there as %q", name, asked)
+			}
+		}
+	}
+}
+
+func TestSeveralPluginsAreChosenByName(t *testing.T) {
+	var r registry
+	r.add("b", func() Guest { return provides{} })
+	r.add("a", func() Guest { return routes{} })
+	r.add("c", func() Guest { return both{} })
+	for name, want := range map[string]abi.PluginKind{
+		"a": abi.PluginRouter, "b": abi.PluginProvider, "c": abi.PluginProvider | abi.PluginRouter,
+		"": abi.PluginUnknown, "d": abi.PluginUnknown, "ab": abi.PluginUnknown,
+	} {
+		g := r.make(name)
+		if kind := kindOf(g); kind != want || (g == nil) != (want == abi.PluginUnknown) {
+			t.Errorf("%q is of the kind %d, want %d", name, kind, want)
+		}
+	}
+	if got := r.names(); got != "a, b, c" {
+		t.Errorf("there are %q", got)
+	}
+	if (registry{}).make("a") != nil {
+		t.Error("there is a plugin where none is registered")
+	}
+}
+
+func TestPluginsThatCannotBeToldApart(t *testing.T) {
+	for _, c := range []struct{ first, second, want string }{
+		{"", "", "not both by RegisterAs"}, {"a", "", "not both by RegisterAs"}, {"", "a", "not both by RegisterAs"},
+		{"a", "a", "registered as a"},
+	} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, c.want) {
+					t.Errorf("%q and %q: panic %q, want %q", c.first, c.second, said, c.want)
+				}
+			}()
+			var r registry
+			r.add(c.first, nil)
+			r.add(c.second, nil)
+		}()
+	}
+}
