@@ -31,8 +31,11 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 			under = false
 		}
 		x.releaseRequest(ctx)
-		if !under {
+		switch {
+		case !under:
 			x.finish()
+		case x.stream:
+			x.handOver(ctx)
 		}
 	}()
 
@@ -73,10 +76,8 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *chat.Error) (under bool)
 	h.SetContentType("text/event-stream; charset=utf-8")
 	h.Set("cache-control", "no-cache")
 	h.Set("x-accel-buffering", "no")
-	ctx.Response.ImmediateHeaderFlush = true
-	x.pump.x = x
+	x.pump.prepare(x, ctx)
 	s.metrics.StreamBegan()
-	ctx.SetBodyStream(&x.pump, -1)
 	return true
 }
 

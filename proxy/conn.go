@@ -32,6 +32,8 @@ type clientConn struct {
 	limit    time.Duration // what the next read gets, and those behind it; 0: the deadline that is set counts
 	readBy   time.Time     // the read deadline that is set; zero: it is not known
 
+	handover
+
 	// Of the request in flight:
 	unread   bool      // something of it is left to be read, and the connection is about to be closed
 	ended    bool      // a read has found the end of what the client sends
@@ -109,6 +111,9 @@ func (s *socket) arm() error {
 	return s.Conn.SetWriteDeadline(s.armed)
 }
 
+// SetDeadline leaves them as they are: fasthttp would take them away where it lets go of a connection.
+func (c *clientConn) SetDeadline(time.Time) error { return nil }
+
 // SetWriteDeadline leaves the deadlines of writes to the socket: fasthttp would take away its own.
 func (c *clientConn) SetWriteDeadline(time.Time) error { return nil }
 
@@ -123,6 +128,10 @@ const (
 // Close closes the connection. What the client was sent would be lost to a reset where it is still sending; so what it
 // sends is thrown away, for a moment.
 func (c *clientConn) Close() error {
+	if c.taking {
+		c.let()
+		return nil
+	}
 	defer c.open.remove(c)
 	c.socket.closing.Store(true)
 	if c.socket.failed.Load() {

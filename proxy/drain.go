@@ -108,6 +108,9 @@ func (o *connections) wake() (none <-chan struct{}) {
 
 // Read reads for fasthttp.
 func (c *clientConn) Read(p []byte) (int, error) {
+	if c.taking || len(c.ahead) > 0 {
+		return c.readAhead(p)
+	}
 	for {
 		c.arm() // and then look whether it was too late to be woken
 		grace, over := c.over()
@@ -134,14 +137,23 @@ func (c *clientConn) Read(p []byte) (int, error) {
 		c.ended = c.ended || err == io.EOF
 		switch {
 		case n > 0 || !errors.Is(err, os.ErrDeadlineExceeded):
-			return n, err
+			return c.unanswerable(n, err)
 		case grace > 0:
 			return 0, io.EOF
 		case !c.woken.CompareAndSwap(true, false):
-			return n, err
+			return c.unanswerable(n, err)
 		}
 		c.patience(c.settings.Load().ReadTimeout)
 	}
+}
+
+// unanswerable makes an error between two requests the end: there is nothing to be answered. fasthttp takes the first request
+// behind a stream for the connection's first one, and would answer.
+func (c *clientConn) unanswerable(n int, err error) (int, error) {
+	if n == 0 && err != nil && c.phase.Load() == phaseIdle {
+		err = io.EOF
+	}
+	return n, err
 }
 
 // over tells whether the gateway's end is one for this connection too, when it is about to read, or else how long it may

@@ -39,6 +39,7 @@ func (p *trap) now() time.Time {
 	return time.Now()
 }
 
+// calledBy does not look past a tick: the streams of others tick, too, and wait in the same functions.
 func calledBy(function string) bool {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
@@ -47,7 +48,7 @@ func calledBy(function string) bool {
 		if strings.HasSuffix(f.Function, function) {
 			return true
 		}
-		if !more {
+		if !more || strings.HasSuffix(f.Function, "(*exchange).Tick") {
 			return false
 		}
 	}
@@ -82,7 +83,7 @@ func TestPanicsEndOneRequest(t *testing.T) {
 		{"(*exchange).answer", postHead + sized(ask), internal},
 		{"(*exchange).try", postHead + sized(ask), internal},
 		{"(*exchange).begin", postHead + sized(ask), internal},
-		{"(*pump).WriteTo", postHead + sized(askStream), "HTTP/1.1 200"},
+		{"(*pump).stream", postHead + sized(askStream), "HTTP/1.1 200"},
 		{"(*exchange).finish", postHead + sized(askStream), "HTTP/1.1 200"},
 		{"(*clientConn).delivered", postHead + sized(ask), "HTTP/1.1 200"},
 		{"(*Server).expect", strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", ""},

@@ -3,36 +3,64 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"runtime/debug"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/chat"
 )
 
-// pump is the body of a streamed answer. fasthttp calls WriteTo after it has flushed the head; each Write becomes one
-// chunk and one system call. One goroutine reads from the provider, translates and writes.
-type pump struct{ x *exchange }
+// pump writes a streamed answer to a connection that fasthttp has let go of. Each write is one chunk and one system call;
+// the head leaves with the first one. One goroutine reads from the provider, translates and writes.
+type pump struct {
+	x    *exchange
+	head []byte // until it is sent; from the server's buffers
+	last bool   // the connection is closed behind the answer
+	n    int64  // bytes of the body that were written
+}
 
-// SupportsBodyWriteTo makes fasthttp use WriteTo.
-func (p *pump) SupportsBodyWriteTo() bool { return true }
+// endOfChunks ends a body of chunks.
+var endOfChunks = []byte("0\r\n\r\n")
 
-// Read is never called, since SupportsBodyWriteTo says so.
-func (p *pump) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+// maxFraming is more than what stands around the data of a chunk.
+const maxFraming = 32
 
 // errPanic says nothing of the panic's value, which may hold anything.
 var errPanic = errors.New("panic in a stream")
 
-// WriteTo writes the stream to its end. An error makes fasthttp close the connection without the end of the body.
-func (p *pump) WriteTo(w io.Writer) (n int64, err error) {
+// prepare makes the answer's head of what the handler has set.
+func (p *pump) prepare(x *exchange, ctx *fasthttp.RequestCtx) {
+	h := &ctx.Response.Header
+	h.SetContentLength(-1)
+	p.last = h.ConnectionClose() || ctx.Request.Header.ConnectionClose()
+	if p.last {
+		h.SetConnectionClose()
+	}
+	p.head = append(x.server.bodies.get(0), h.Header()...)
+	p.x = x
+}
+
+// run writes the stream to its end, and accounts it. With an error the body is not complete, and the connection of no use.
+func (p *pump) run() error {
+	err := p.stream()
+	if err != nil {
+		return err
+	}
+	_, err = p.x.conn.Write(endOfChunks)
+	return err
+}
+
+func (p *pump) stream() (err error) {
 	x := p.x
 	defer func() {
 		if r := recover(); r != nil {
 			x.server.panicked(x.record.RequestID, r, debug.Stack())
 			e := failedByItself(nil)
 			x.machine.Fail(e)
-			n, err = p.lastWords(w, n, e)
+			err = p.lastWords(e)
 		}
-		x.record.Bytes = n
+		x.record.Bytes = p.n
 		if err != nil && x.departed {
 			// It has left: the access log says so, and there is nobody to tell.
 			err = errDeparted
@@ -42,54 +70,61 @@ func (p *pump) WriteTo(w io.Writer) (n int64, err error) {
 	x.committed = true
 	x.written = x.server.now()
 	for {
-		if out := x.machine.Output(); len(out) > 0 {
-			m, err := w.Write(out)
-			n += int64(m)
-			if err != nil {
-				x.departed = true
-				return n, err
+		if out := x.machine.Output(); len(out) > 0 || p.head != nil {
+			if err := p.write(out); err != nil {
+				return err
 			}
 			x.machine.Take()
 			x.written = x.server.now()
 		}
 		failed := x.machine.Failed()
-		if failed != nil && n == 0 {
+		if failed != nil && p.n == 0 {
 			// The machine takes it for an answer that has not begun, and keeps the failure for a status.
-			m, err := w.Write(chat.AppendErrorFrame(nil, failed))
-			if n = int64(m); err != nil {
-				x.departed = true
-				return n, err
+			if err := p.write(chat.AppendErrorFrame(nil, failed)); err != nil {
+				return err
 			}
 		}
 		if x.machine.Complete() || failed != nil {
 			x.drain()
-			return n, nil
+			return nil
 		}
 		if err := x.read(context.Background()); err != nil {
 			if x.departed {
-				return n, err
+				return err
 			}
 			x.machine.Fail(clientError(err))
 		}
 	}
 }
 
+// write sends data as one chunk, behind the head where that has not been sent.
+func (p *pump) write(data []byte) error {
+	x := p.x
+	out := p.head
+	p.head = nil
+	if out == nil {
+		out = x.server.bodies.get(len(data) + maxFraming)
+	}
+	if len(data) > 0 {
+		out = append(strconv.AppendInt(out, int64(len(data)), 16), "\r\n"...)
+		out = append(append(out, data...), "\r\n"...)
+	}
+	_, err := x.conn.Write(out)
+	x.server.bodies.put(out)
+	if err != nil {
+		x.departed = true
+		return err
+	}
+	p.n += int64(len(data))
+	return nil
+}
+
 // lastWords tells the client of a panic. What the machine may have rendered before it is left out.
-func (p *pump) lastWords(w io.Writer, n int64, e *chat.Error) (_ int64, err error) {
+func (p *pump) lastWords(e *chat.Error) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errPanic
 		}
 	}()
-	m, err := w.Write(chat.AppendErrorFrame(nil, e))
-	return n + int64(m), err
-}
-
-// Close ends an exchange whose stream could not be written, or was. fasthttp calls it on every way out.
-func (p *pump) Close() error {
-	if !p.x.finished {
-		p.x.departed = true
-	}
-	p.x.conclude()
-	return nil
+	return p.write(chat.AppendErrorFrame(nil, e))
 }

@@ -67,8 +67,24 @@ func (s *Server) serve(c *clientConn) {
 			c.sever()
 		}
 	}()
-	if err := s.http.ServeConn(c); err != nil {
-		s.log.Debug("connection", "error", unquoted(err))
+	for {
+		if err := s.http.ServeConn(c); err != nil {
+			s.log.Debug("connection", "error", unquoted(err))
+		}
+		x := c.handedOver()
+		if x == nil {
+			return
+		}
+		err := x.pump.run()
+		if err != nil {
+			s.log.Debug("connection", "error", unquoted(err))
+		}
+		if err != nil || x.pump.last {
+			// What is wrong with closing it, there is nobody to tell.
+			_ = c.Close()
+			return
+		}
+		s.track(c, fasthttp.StateIdle)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"math"
@@ -298,5 +297,3 @@ func (q quiet) Printf(format string, args ...any) {
 	}
 	q.log.Debug("connection", "text", fmt.Sprintf(format, args...))
 }
-
-var _ io.Closer = (*pump)(nil)
