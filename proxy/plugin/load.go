@@ -41,20 +41,29 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
 	plugins := make([][]*Plugin, len(modules))
 	errs := make([]error, len(modules))
 	var wg sync.WaitGroup
-	cores := make(chan struct{}, runtime.GOMAXPROCS(0))
+	cores := make(turnstile, runtime.GOMAXPROCS(0))
 	for i := range modules {
-		wg.Go(func() {
-			cores <- struct{}{}
-			defer func() { <-cores }()
-			plugins[i], errs[i] = h.loadModule(ctx, &modules[i])
-		})
+		wg.Go(func() { plugins[i], errs[i] = h.loadModule(ctx, &modules[i], cores) })
 	}
 	wg.Wait()
 	for _, p := range slices.Concat(plugins...) {
-		g.plugins[p.name] = p
+		if p != nil {
+			g.plugins[p.name] = p
+		}
 	}
 	h.free() // what compiling took
 	return h.settle(g, errors.Join(errs...))
+}
+
+// turnstile lets so many do something at a time.
+type turnstile chan struct{}
+
+// pass does it, and makes a panic an error.
+func (t turnstile) pass(do func() error) (err error) {
+	t <- struct{}{}
+	defer func() { <-t }()
+	defer rescue.Into(&err)
+	return do()
 }
 
 // source is a module and the plugins that are made from it.
@@ -82,18 +91,24 @@ func sourcesOf(specs []Spec) (sources []source) {
 	return sources
 }
 
-// loadModule compiles a module and makes its plugins: those that are as they should be, with an error of all others.
-func (h *Host) loadModule(ctx context.Context, from *source) (plugins []*Plugin, err error) {
-	defer rescue.Into(&err)
+// loadModule compiles a module and makes its plugins: those that are as they should be, with an error of all others. Each
+// step is one on the cores.
+func (h *Host) loadModule(ctx context.Context, from *source, cores turnstile) (plugins []*Plugin, err error) {
 	names := make([]string, len(from.specs))
 	for i, s := range from.specs {
 		names[i] = s.Name
 	}
-	if h.options.Loading != nil {
-		defer h.options.Loading(names)()
-	}
 	all := strings.Join(names, ", ")
-	m, err := h.engine.CompileFrom(ctx, all, from.Source)
+	ended := func() {}
+	defer func() { ended() }()
+	var m *engine.Module
+	err = cores.pass(func() (err error) {
+		if h.options.Loading != nil {
+			ended = h.options.Loading(names)
+		}
+		m, err = h.engine.CompileFrom(ctx, all, from.Source)
+		return err
+	})
 	if err != nil {
 		plugin := "plugin"
 		if len(names) > 1 {
@@ -103,13 +118,17 @@ func (h *Host) loadModule(ctx context.Context, from *source) (plugins []*Plugin,
 	}
 	// The machine code is held until each plugin has it too.
 	defer func() { err = errors.Join(err, m.Close()) }()
-	errs := make([]error, len(from.specs))
+	plugins, errs := make([]*Plugin, len(from.specs)), make([]error, len(from.specs))
+	var wg sync.WaitGroup
 	for i, s := range from.specs {
-		var p *Plugin
-		if p, errs[i] = h.load(ctx, s, from.Source); p != nil {
-			plugins = append(plugins, p)
-		}
+		wg.Go(func() {
+			errs[i] = cores.pass(func() (err error) {
+				plugins[i], err = h.load(ctx, s, from.Source)
+				return err
+			})
+		})
 	}
+	wg.Wait()
 	return plugins, errors.Join(errs...)
 }
 
