@@ -43,7 +43,6 @@ func send(tb testing.TB, b *plugin.Binding, a *plugin.Attempt, data []byte) {
 
 // BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
 func BenchmarkEvent(b *testing.B) {
-	wasm := plugintest.Build(b, "plugins/all")
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	for name, data := range streamEvents {
 		b.Run(name, func(b *testing.B) {
@@ -54,7 +53,6 @@ func BenchmarkEvent(b *testing.B) {
 				send(b, binding, a, data)
 			}
 			b.ReportMetric(float64(a.Fuel)/float64(b.N), "fuel/op")
-			b.ReportMetric(float64(len(wasm)), "module-bytes")
 		})
 	}
 }
