@@ -42,7 +42,11 @@ func (v *vigil) end() error {
 	if v.ctx == nil {
 		return nil
 	}
-	return context.Cause(v.ctx)
+	err := context.Cause(v.ctx)
+	if err == nil {
+		v.ctx, v.cancel = nil, nil // the next wait makes another; a stream may go on for long without
+	}
+	return err
 }
 
 // rest ends the goroutine, for the exchange's own looks after the client from here on.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -35,7 +36,8 @@ type Config struct {
 	MaxAge   time.Duration // one that is older carries no other request; 0 is 5 min. A tenth less for some, by lot
 	ConnWait time.Duration // wait for a free one when there are MaxConns; 0 is 100 ms
 
-	// ReadBuffer is the size of a connection's buffer; 0 is 4 KiB. A longer head is read through a larger one.
+	// ReadBuffer is the size of the buffers that answers are read through; 0 is 4 KiB. A longer head is read through a
+	// larger one.
 	ReadBuffer int
 
 	TLS          *tls.Config // roots, client certificates; versions, name, session cache and protocols are filled in
@@ -65,6 +67,7 @@ type Client struct {
 	tls              *tls.Config // nil for http
 	connector        *connector
 	pool             pool
+	memory           *sync.Pool // of buffers
 }
 
 // New checks a configuration. It does not connect.
@@ -107,6 +110,7 @@ func (c *Client) fillIn() {
 		c.cfg.ReadBuffer = 4 << 10
 	}
 	c.cfg.ReadBuffer = min(max(c.cfg.ReadBuffer, 256), maxHead)
+	c.memory = newMemory(c.cfg.ReadBuffer)
 	c.pool.max, c.pool.maxIdle = c.cfg.MaxConns, c.cfg.MaxIdle
 	if c.pool.max <= 0 {
 		c.pool.max = 4096

@@ -11,15 +11,22 @@ import (
 // maxHead is the longest head of an answer, interim ones apart. Some providers send more than 4 KiB of headers.
 const maxHead = 32 << 10
 
+// taker has memory to read into.
+type taker interface {
+	take() []byte
+	giveBack()
+}
+
 // conn is one connection. It belongs to the pool while it is idle, and otherwise to the call of Do, and then to the
 // Response, that has it.
 type conn struct {
 	line
-	rw net.Conn // what requests are written to and answers read from: &line, or TLS on it
+	rw net.Conn // what requests are written to and answers read from: the conn itself, or TLS on its line
 
-	buf  []byte // own, or a large one while a long head is read
-	own  []byte // the small buffer that stays with the connection
-	r, w int    // buf[r:w] has been read and not been used
+	memory *sync.Pool // of small buffers, *[]byte; the client's
+	small  *[]byte    // buf, where that is a small one
+	buf    []byte     // nil: nothing has been read that has not been used
+	r, w   int        // buf[r:w] has been read and not been used
 
 	header header    // of the answer on it
 	idle   time.Time // since when it is idle
@@ -29,51 +36,82 @@ type conn struct {
 	closed bool
 }
 
-// large are the buffers for heads that do not fit into a connection's own. Memory alone is pooled here, so that it does
+// large are the buffers for heads that do not fit into a small one. Memory alone is pooled here, so that it does
 // not matter what becomes of it.
 var large = sync.Pool{New: func() any { return new([maxHead]byte) }}
 
-func newConn(raw net.Conn, ticks Ticks, size int) *conn {
-	c := &conn{line: line{Conn: raw, ticks: ticks}, own: make([]byte, size)}
-	c.buf = c.own
-	c.rw = &c.line
-	c.poll.init(raw)
+func newConn(raw net.Conn, ticks Ticks, memory *sync.Pool) *conn {
+	c := &conn{line: line{Conn: raw, ticks: ticks}, memory: memory}
+	c.rw = c
+	c.poll.init(raw, c)
 	return c
 }
 
-// fill reads more into buf, behind what is there.
+// newMemory makes what buffers of a size come from.
+func newMemory(size int) *sync.Pool {
+	return &sync.Pool{New: func() any {
+		p := make([]byte, size)
+		return &p
+	}}
+}
+
+// fill reads more into buf, behind what is there. As long as nothing comes the connection has no buffer: there may be many
+// that wait, and for long.
 func (c *conn) fill() error {
 	if c.r == c.w {
-		c.shrink()
+		c.giveBack()
+	}
+	if c.buf == nil && (c.tls || !c.poll.reads()) {
+		c.take()
 	}
 	n, err := c.read(c.rw, c.buf[c.w:])
 	c.w += n
 	return err
 }
 
-// shrink gives a large buffer back. Nothing may be left in it.
-func (c *conn) shrink() {
-	c.r, c.w = 0, 0
-	if len(c.buf) == maxHead && len(c.own) != maxHead {
-		large.Put((*[maxHead]byte)(c.buf))
-		c.buf = c.own
+// Read reads where there is no TLS in between. Without p it reads into buf, which it takes when there is something to be
+// read.
+func (c *conn) Read(p []byte) (int, error) {
+	if len(p) > 0 {
+		return c.line.Read(p)
 	}
+	return c.poll.read()
+}
+
+// take takes a buffer.
+func (c *conn) take() []byte {
+	c.small = c.memory.Get().(*[]byte)
+	c.buf = *c.small
+	return c.buf
+}
+
+// giveBack gives the buffer back. Nothing may be left in it.
+func (c *conn) giveBack() {
+	switch {
+	case c.small != nil:
+		c.memory.Put(c.small)
+	case c.buf != nil:
+		large.Put((*[maxHead]byte)(c.buf))
+	}
+	c.small, c.buf, c.r, c.w = nil, nil, 0, 0
 }
 
 // room makes buf[w:] not empty, and reports whether it could: it cannot where maxHead bytes wait to be used.
 func (c *conn) room() bool {
-	if c.w < len(c.buf) {
+	switch {
+	case c.w < len(c.buf) || c.buf == nil:
 		return true
+	case c.r > 0:
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+		return true
+	case len(c.buf) >= maxHead:
+		return false
 	}
-	to := c.buf
-	if c.r == 0 {
-		if len(c.buf) >= maxHead {
-			return false
-		}
-		to = large.Get().(*[maxHead]byte)[:]
-	}
-	c.w = copy(to, c.buf[c.r:c.w])
-	c.buf, c.r = to, 0
+	to := large.Get().(*[maxHead]byte)[:]
+	n := copy(to, c.buf)
+	c.giveBack()
+	c.buf, c.w = to, n
 	return true
 }
 

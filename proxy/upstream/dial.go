@@ -42,7 +42,7 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 	if err != nil {
 		return nil, dialError(ctx, dctx, err, Unreachable, "connect")
 	}
-	cn := newConn(raw, c.cfg.Ticks, c.cfg.ReadBuffer)
+	cn := newConn(raw, c.cfg.Ticks, c.memory)
 	// Connections that were made together should not end together.
 	cn.retire = c.cfg.Now().Add(c.cfg.MaxAge - rand.N(c.cfg.MaxAge/10+1))
 	if c.tls == nil {

@@ -33,7 +33,7 @@
 // The head of an answer is read by a scan of our own, which refuses every head that two parsers could read in two ways:
 // both lengths, two lengths, other codings, folded lines, bare LFs. What passes is read as net/http reads it, which is
 // what FuzzHead holds. Bodies are decoded
-// here, in the connection's small buffer and in place, so that bytes are handed out without a copy as soon as they are
+// here, in the buffer that they were read into and in place, so that bytes are handed out without a copy as soon as they are
 // there, and the decoder can stop between any two of them.
 //
 // Concurrency: a Client is safe for concurrent use. A Response belongs to one goroutine at a time.

@@ -99,7 +99,7 @@ func FuzzChunks(f *testing.F) {
 // readHeadOf reads a head that comes in pieces of the given size.
 func readHeadOf(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
 	tb.Helper()
-	c := newConn(&pieces{rest: wire, size: size}, Ticks{}.withDefaults(), 256)
+	c := newConn(&pieces{rest: wire, size: size}, Ticks{}.withDefaults(), newMemory(256))
 	c.begin(tb.Context(), nil, time.Time{})
 	c.enter(PhaseHead, 0, "")
 	s, err := c.readHead()

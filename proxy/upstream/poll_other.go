@@ -8,6 +8,10 @@ import "net"
 // noticed when its next request fails, and that is sent again.
 type poller struct{}
 
-func (*poller) init(net.Conn) {}
+func (*poller) init(net.Conn, taker) {}
 
 func (*poller) readable() bool { return false }
+
+func (*poller) reads() bool { return false }
+
+func (*poller) read() (int, error) { return 0, net.ErrClosed }

@@ -3,7 +3,9 @@
 package upstream
 
 import (
+	"io"
 	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,12 +14,14 @@ import (
 // poller asks the kernel whether a connection has something to say, without waiting. The zero value never says so.
 type poller struct {
 	rc  syscall.RawConn
-	ask func(fd uintptr) // made once, for a closure a call would be an allocation a call
+	ask func(fd uintptr)      // made once, for a closure a call would be an allocation a call
+	sip func(fd uintptr) bool // the same of read; nil where somebody stands between the connection and the kernel
 	fds [1]unix.PollFd
 	n   int
+	err error
 }
 
-func (p *poller) init(c net.Conn) {
+func (p *poller) init(c net.Conn, t taker) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return
@@ -36,6 +40,39 @@ func (p *poller) init(c net.Conn) {
 			}
 		}
 	}
+	switch c.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		p.sip = func(fd uintptr) bool {
+			buf := t.take()
+			for {
+				p.n, p.err = unix.Read(int(fd), buf)
+				if p.err != unix.EINTR {
+					break
+				}
+			}
+			if p.n <= 0 {
+				t.giveBack()
+			}
+			return p.err != unix.EAGAIN
+		}
+	}
+}
+
+// reads tells whether read can be used.
+func (p *poller) reads() bool { return p.sip != nil }
+
+// read reads what is there, or waits for it, into a buffer that it takes only then. It gives that back with an error.
+func (p *poller) read() (int, error) {
+	err := p.rc.Read(p.sip)
+	switch {
+	case err != nil:
+		return 0, err
+	case p.err != nil:
+		return 0, os.NewSyscallError("read", p.err)
+	case p.n == 0:
+		return 0, io.EOF
+	}
+	return p.n, nil
 }
 
 // readable reports that bytes, a FIN or an error are there to be read. A FIN makes a socket readable, so that POLLRDHUP,

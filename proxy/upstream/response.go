@@ -223,7 +223,7 @@ func (r *Response) Close() {
 		return
 	}
 	c.end()
-	c.shrink()
+	c.giveBack()
 	r.client.pool.release(c)
 }
 
