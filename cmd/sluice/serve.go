@@ -115,6 +115,7 @@ func (s *serving) run(stderr io.Writer) error {
 
 	served := make(chan error, 1)
 	go func() { served <- gateway.Serve(ln) }()
+	out.Flush() // whoever has started the gateway waits for that line
 	r := &reloader{serving: s, gateway: gateway, files: files, blind: blind, level: level, log: log, now: make(chan struct{}, 1)}
 	r.current.Store(cfg)
 	ctx, stop := context.WithCancel(context.Background())

@@ -193,7 +193,7 @@ func TestAModuleOutlivesOneOfItsGenerations(t *testing.T) {
 	says(t, bound, "alice", "2", "b2")
 }
 
-// TestOneOfAModuleIsNotLoadedWithoutTheOthers, and those that could be are closed.
+// TestOneOfAModuleIsNotLoadedWithoutTheOthers: the error is of those that are not there.
 func TestOneOfAModuleIsNotLoadedWithoutTheOthers(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	_, err := h.Load(t.Context(), severalOf(several().Bytes(), plugin.Shared, "a", "mine", "b", "yours"))

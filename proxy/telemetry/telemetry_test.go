@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -101,6 +103,35 @@ func TestWriterKeepsOrderAndFlushesOnClose(t *testing.T) {
 	if got := g.buf.String(); got != "a\nb\nc\n" {
 		t.Errorf("got %q", got)
 	}
+}
+
+// TestFlushWaitsForNoOtherLine: time stands still unless everything waits for it.
+func TestFlushWaitsForNoOtherLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		w := telemetry.NewWriter(&out)
+		defer w.Close(time.Second)
+		written := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			if out.String() != want {
+				t.Errorf("%s %q is written, want %q", when, &out, want)
+			}
+			out.Reset()
+		}
+		for range 2 {
+			fmt.Fprintln(w, "first")
+			written("without a flush", "")
+			fmt.Fprintln(w, "second")
+			w.Flush()
+			written("after one", "first\nsecond\n")
+			w.Flush()
+			written("after one of nothing", "")
+		}
+		fmt.Fprintln(w, "third")
+		<-time.After(time.Second)
+		written("a second later", "third\n")
+	})
 }
 
 func TestBlockedOutputDropsLinesAndNeverBlocks(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 type Writer struct {
 	out     io.Writer
 	wake    chan struct{}
+	hurry   chan struct{}
 	stop    chan struct{}
 	done    chan struct{}
 	once    sync.Once
@@ -35,7 +36,7 @@ type Writer struct {
 
 // NewWriter makes a Writer to out.
 func NewWriter(out io.Writer) *Writer {
-	w := &Writer{out: out, wake: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Writer{out: out, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -58,6 +59,14 @@ func (w *Writer) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), nil
+}
+
+// Flush asks for what is pending to be written at once, for somebody who waits for a line. It does not wait itself.
+func (w *Writer) Flush() {
+	select {
+	case w.hurry <- struct{}{}:
+	default:
+	}
 }
 
 // Dropped is the number of lines that found no room, or that the output did not take.
@@ -87,10 +96,12 @@ func (w *Writer) run() {
 		select {
 		case <-w.stop:
 			stopping = true
+		case <-w.hurry:
 		case <-w.wake:
 			t.Reset(flushAfter)
 			select {
 			case <-t.C:
+			case <-w.hurry:
 			case <-w.stop:
 				stopping = true
 			}
