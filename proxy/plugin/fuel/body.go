@@ -30,6 +30,7 @@ const (
 	editHead   editKind = iota // checked charge, behind the block type of a loop
 	editCharge                 // unchecked charge, before an instruction
 	editReturn                 // instead of return: branch to the arg-th label
+	editBranch                 // branch to the arg-th label instead of another
 	editBytes                  // charge for the length in bytes on the stack
 	editElems                  // likewise elements
 	editPages                  // likewise pages
@@ -57,6 +58,7 @@ type bodyScan struct {
 	extra int
 	// blocks is about the number of basic blocks in the output, see maxBlocks.
 	blocks int
+	jumps  jumps
 }
 
 // scan reads the instructions from p up to end, the end of the body. It returns
@@ -73,6 +75,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 	s.freeEntry = false
 	s.extra = 0
 	s.blocks = 0
+	s.jumps.reset()
 
 	for p < end {
 		at = p
@@ -94,6 +97,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if i >= s.locals {
 				return at, Reserved, "local index"
 			}
+			s.jumps.local(op, i, at, next)
 			p = next
 
 		case classI32:
@@ -103,6 +107,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if p++; p > end || p-at > 6 {
 				return at, Malformed, "number"
 			}
+			s.jumps.constant(b, at, p)
 
 		case classI64:
 			for p < end && b[p] >= 0x80 {
@@ -139,6 +144,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				s.edits = append(s.edits, edit{at: int32(p), kind: editHead})
 				w = min(w, 0)
 			}
+			s.jumps.open(op, b[at+1], len(s.frames)-1, at, p)
 			simple = false
 			s.blocks += blocksOf[op-opBlock]
 
@@ -158,6 +164,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 			w = max(w, f.weight)
 			s.frames = s.frames[:len(s.frames)-1]
+			s.jumps.end(len(s.frames))
 			if len(s.frames) == 0 {
 				if p != end {
 					return at, Malformed, "code behind the end of a function"
@@ -169,6 +176,12 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			label, next := readU32(b, p)
 			if next == 0 {
 				return at, Malformed, "number"
+			}
+			if in.class == classBr {
+				if direct, ok := s.jumps.direct(label, len(s.frames), at); ok {
+					label = direct
+					s.edits = append(s.edits, edit{at: int32(at), kind: editBranch, arg: label})
+				}
 			}
 			if !s.branch(label, w) {
 				return at, Malformed, "label"
@@ -185,6 +198,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if next == 0 || int64(n) >= int64(end-next) {
 				return at, Malformed, "branch table"
 			}
+			dispatch := s.jumps.table(at)
 			for range int(n) + 1 {
 				var label uint32
 				if label, next = readU32(b, next); next == 0 {
@@ -192,6 +206,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				}
 				if !s.branch(label, w) {
 					return at, Malformed, "label"
+				}
+				if dispatch {
+					s.jumps.target(len(s.frames) - 1 - int(label))
 				}
 			}
 			p = next

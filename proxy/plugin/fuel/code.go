@@ -138,6 +138,10 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 			m.out = append(m.out, opBr)
 			m.out = appendU32(m.out, e.arg)
 			from++
+		case editBranch:
+			m.out = append(m.out, opBr)
+			m.out = appendU32(m.out, e.arg)
+			_, from = readU32(m.in, from+1)
 		case editBytes:
 			m.appendByLength(t, opI64ShrU, bulkBytesShift)
 		case editElems:
