@@ -8,7 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
 )
@@ -67,6 +69,32 @@ func TestF41_SlowDrip(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestF41_EventsKeepTheirLimitAway: the limit is one for the time between two events, and not for all of a stream.
+func TestF41_EventsKeepTheirLimitAway(t *testing.T) {
+	next := make(chan struct{})
+	steps := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream()}
+	const events = 6
+	for range events {
+		steps = append(steps, upstreamtest.Chunk(text("word ")), upstreamtest.Wait(next))
+	}
+	provider := upstreamtest.New(t, append(steps, upstreamtest.Chunk(finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()))
+	toml := strings.Replace(configuration(provider.URL(), ""), `first_byte = "3s", `, `first_byte = "3s", event = "10s", `, 1)
+	var ahead atomic.Int64
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	c := dial(t, g)
+	c.post("words", askStream)
+	for range events {
+		c.readUntil(`"content":"word "},"finish_reason":null}]}` + "\n\n\r\n")
+		ahead.Add(int64(4 * time.Second))
+		next <- struct{}{}
+	}
+	if rest := c.readUntil("0\r\n\r\n"); !strings.Contains(rest, "[DONE]") {
+		t.Errorf("got %s", rest)
 	}
 }
 

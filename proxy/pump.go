@@ -76,6 +76,7 @@ func (p *pump) stream() (err error) {
 			}
 			x.machine.Take()
 			x.written = x.server.now()
+			x.progress = x.written
 		}
 		failed := x.machine.Failed()
 		if failed != nil && p.n == 0 {
@@ -88,13 +89,26 @@ func (p *pump) stream() (err error) {
 			x.drain()
 			return nil
 		}
-		if err := x.read(context.Background()); err != nil {
+		err := x.await()
+		if err == nil {
+			err = x.read(context.Background())
+		}
+		if err != nil {
 			if x.departed {
 				return err
 			}
 			x.machine.Fail(clientError(err))
 		}
 	}
+}
+
+// await waits for more of the provider's answer. Streams spend their time here, where little lies on the stack: the collector
+// takes back half of it.
+func (x *exchange) await() error {
+	if x.response == nil {
+		return nil
+	}
+	return x.response.Await()
 }
 
 // write sends data as one chunk, behind the head where that has not been sent.

@@ -68,23 +68,26 @@ func (s *Server) serve(c *clientConn) {
 		}
 	}()
 	for {
-		if err := s.http.ServeConn(c); err != nil {
-			s.log.Debug("connection", "error", unquoted(err))
-		}
+		s.broke(s.http.ServeConn(c))
 		x := c.handedOver()
 		if x == nil {
 			return
 		}
 		err := x.pump.run()
-		if err != nil {
-			s.log.Debug("connection", "error", unquoted(err))
-		}
+		s.broke(err)
 		if err != nil || x.pump.last {
 			// What is wrong with closing it, there is nobody to tell.
 			_ = c.Close()
 			return
 		}
 		s.track(c, fasthttp.StateIdle)
+	}
+}
+
+// broke says how a connection has ended, if it was not by itself.
+func (s *Server) broke(err error) {
+	if err != nil {
+		s.log.Debug("connection", "error", unquoted(err))
 	}
 }
 

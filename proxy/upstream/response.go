@@ -40,6 +40,20 @@ func (r *Response) SetWatcher(w Watcher) {
 // what this one returned.
 func (r *Response) Buffered() bool { return r.end != nil || r.conn == nil || r.body.done }
 
+// Await waits until Next has something to say. Whoever waits here and not in Next has less on its stack meanwhile. The error
+// is of kind Paused; what else happens, Next says.
+func (r *Response) Await() error {
+	if r.conn == nil || r.end != nil || r.zip != nil || r.body.done || r.conn.r < r.conn.w {
+		return nil
+	}
+	if err := r.conn.fill(); err != nil {
+		if err = r.readFailed(err); r.end == nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Next returns the next bytes of the body, decoded, as soon as there are any. They lie in the connection's buffer, are
 // valid until the next call, and may be changed by the caller. At the clean end of the body the error is io.EOF. Every
 // other error is an *Error; all but those of kind Paused have closed the connection, and stay.
