@@ -60,6 +60,7 @@ func (v *vigil) rest() {
 	v.mu.Unlock()
 	close(v.stop)
 	<-v.ended
+	v.stop, v.ended = nil, nil
 }
 
 // Done implements context.Context.
