@@ -22,19 +22,36 @@ import (
 // It lives from the handler to the last byte of the answer, on one goroutine. What belongs to the request (request,
 // and the body in the RequestCtx) is given back when the answer's head is sent; the rest when finish ends it.
 type exchange struct {
-	server *Server
+	// What each event of a stream needs lies together: between two of them it has left the processor's caches.
+	server    *Server
+	conn      *clientConn
+	provider  *provider
+	response  *upstream.Response
+	machine   *chat.Machine // from the server's pool until finish
+	*work                   // the same
+	pump      pump
+	stream    bool
+	native    bool // the host reads the answer
+	framed    bool // the answer's first bytes have come, and the framer knows how they are framed
+	bodyEnd   bool // the answer's body has ended cleanly
+	committed bool // the head of a streamed answer has been sent
+	departed  bool
+	finished  bool
+	settled   bool      // the target's statistics know the outcome
+	progress  time.Time // when the last whole event of a framed answer was there
+	looked    time.Time // when the client's socket was last looked at
+	written   time.Time // when the client was last sent something, once committed
+
 	gen    *generation
-	conn   *clientConn
 	record telemetry.Record
 
 	// Of the request; nil once the head of the answer is on its way.
 	request *chat.Request
 	model   *catalog.Model
 	body    []byte // from the server's buffers
-	http11  bool
-	stream  bool
 	random  uint64
 	hops    int // gateways that the request has passed before this one
+	http11  bool
 
 	bodyRead bool // the client's body has been read to its end
 	vigil    vigil
@@ -49,27 +66,10 @@ type exchange struct {
 	ended     time.Time // when finish began
 
 	// Of the attempt that is under way or has answered.
-	target   *route.Target
-	ticket   route.Ticket
-	provider *provider
-	response *upstream.Response
-	sent     bool // the provider has been sent the request
-	native   bool // the host reads the answer
-	framed   bool // the answer's first bytes have come, and the framer knows how they are framed
-	bodyEnd  bool // the answer's body has ended cleanly
-	began    time.Time
-	progress time.Time // when the last whole event of a framed answer was there
-	settled  bool      // the target's statistics know the outcome
-
-	machine *chat.Machine // from the server's pool until finish
-	*work                 // the same
-	pump    pump
-
-	looked    time.Time // when the client's socket was last looked at
-	committed bool      // the head of a streamed answer has been sent
-	departed  bool
-	written   time.Time // when the client was last sent something, once committed
-	finished  bool
+	target *route.Target
+	ticket route.Ticket
+	sent   bool // the provider has been sent the request
+	began  time.Time
 }
 
 // work is what attempts are made with. Its memory outlives an exchange: the server keeps it for another one.
