@@ -95,7 +95,7 @@ func TestF3_ASilentStreamHoldsLittle(t *testing.T) {
 	}
 	each := (alive() - before) / streams
 	t.Logf("%d bytes of the heap a stream", each)
-	if each > 30<<10 {
+	if each > 24<<10 {
 		t.Errorf("a silent stream holds %d bytes of the heap", each)
 	}
 	close(end)
