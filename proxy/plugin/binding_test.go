@@ -177,10 +177,10 @@ func FuzzRequestPath(f *testing.F) {
 	var mu sync.Mutex
 	var path string
 	var status abi.Status
-	bound := bindNative(f, native{request: func(h abi.Host, _ []byte) int32 {
+	bound := bind(f, loadNative(f, patient(f), native{request: func(h abi.Host, _ []byte) int32 {
 		status = h.RequestPath([]byte(path))
 		return 1
-	}}, plugin.BindingConfig{Paths: []string{"/v1/*"}, CredentialQuery: "key"})
+	}}), plugin.BindingConfig{Paths: []string{"/v1/*"}, CredentialQuery: "key"})
 	f.Fuzz(func(t *testing.T, s string) {
 		mu.Lock()
 		defer mu.Unlock()

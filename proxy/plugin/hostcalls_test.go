@@ -133,7 +133,7 @@ func FuzzHostCalls(f *testing.F) {
 	f.Add([]byte("\x07\x03/v1\x09\x02{}\x0a\x00\x05"), []byte("\x19\x00\x00\x00\x01x\x01[\x1b\x00\x05"))
 	f.Add([]byte("\x11\x01a\x01b\x00\x12\x00\x00\x01x\x1d\x00"), []byte("\x1e\x2a{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}  "))
 	f.Add([]byte("\x01\x02\x00\x00\x03bad\x00"), []byte("\x01\x0f\x00\x00\x00\xff"))
-	h := newHost(f, plugin.Options{})
+	h := patient(f)
 	f.Fuzz(func(t *testing.T, request, event []byte) {
 		g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
 			return &native{

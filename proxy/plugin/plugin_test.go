@@ -168,6 +168,12 @@ func bindNative(t testing.TB, n native, c plugin.BindingConfig) *plugin.Binding 
 	return bind(t, loadNative(t, newHost(t, plugin.Options{}), n), c)
 }
 
+// patient is a host that never leaves a plugin alone, however often it fails: no time passes.
+func patient(t testing.TB) *plugin.Host {
+	t.Helper()
+	return newHost(t, plugin.Options{Now: func() time.Time { return unixMilli(0) }})
+}
+
 // wantCallError fails the test unless err is a CallError of this kind.
 func wantCallError(t testing.TB, err error, kind plugin.CallErrorKind) *plugin.CallError {
 	t.Helper()
