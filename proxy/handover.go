@@ -42,9 +42,10 @@ func (s *Server) take(hijacked net.Conn) {
 	if !ok {
 		return
 	}
-	var some [512]byte
+	some := s.bodies.get(0)
+	defer func() { s.bodies.put(some) }()
 	for {
-		n, err := hijacked.Read(some[:])
+		n, err := hijacked.Read(some[:cap(some)])
 		c.ahead = append(c.ahead, some[:n]...)
 		if err != nil {
 			return
@@ -58,7 +59,7 @@ func (h *handover) let() {
 	h.taken.Done()
 }
 
-// taken waits until fasthttp has let go of the connection, and returns the exchange whose answer is to be written. It is
+// handedOver waits until fasthttp has let go of the connection, and returns the exchange whose answer is to be written. It is
 // nil where fasthttp has served the connection to its end.
 func (c *clientConn) handedOver() *exchange {
 	x := c.stream
