@@ -59,14 +59,11 @@ func (h *handover) let() {
 	h.taken.Done()
 }
 
-// handedOver waits until fasthttp has let go of the connection, and returns the exchange whose answer is to be written. It is
-// nil where fasthttp has served the connection to its end.
+// handedOver returns the exchange whose answer is to be written. It is nil where fasthttp has served the connection to its
+// end. The stream need not wait until fasthttp has let go of the connection, as fasthttp writes nothing any more; whoever
+// reads from it or closes it waits for taken.
 func (c *clientConn) handedOver() *exchange {
 	x := c.stream
-	if x == nil {
-		return nil
-	}
-	c.taken.Wait()
 	c.stream = nil
 	return x
 }

@@ -74,6 +74,7 @@ func (s *Server) serve(c *clientConn) {
 			return
 		}
 		err := x.pump.run()
+		c.taken.Wait()
 		s.broke(err)
 		if err != nil || x.pump.last {
 			// What is wrong with closing it, there is nobody to tell.
