@@ -166,7 +166,7 @@ func TestF8_BodiesBeyondTheCeiling(t *testing.T) {
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Wait(proceed), whole(5)},
 		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // small, beside it
 		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)}, // large, when there is room
-		upstreamtest.Script{upstreamtest.ReadRequest(), whole(2 * limit), upstreamtest.AwaitClose()},
+		upstreamtest.Script{upstreamtest.ReadRequest(), whole(8 * limit), upstreamtest.AwaitClose()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(slices.Repeat([]string{text(strings.Repeat("z", 64<<10))}, 20)...), upstreamtest.AwaitClose()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), whole(5)},
 	)

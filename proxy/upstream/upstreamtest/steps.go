@@ -88,7 +88,7 @@ func (c *Conn) body(r Request) io.Reader {
 func (c *Conn) note(err error) error {
 	how := FIN
 	switch {
-	case errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		how = RST
 	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
 		return err
@@ -100,12 +100,14 @@ func (c *Conn) note(err error) error {
 	return err
 }
 
-// Write writes all of s at once.
+// Write writes all of s at once. A client that closes the connection meanwhile has ended it.
 func Write(s string) Step {
 	p := []byte(s)
 	return func(c *Conn) error {
-		_, err := c.Conn.Write(p)
-		return err
+		if _, err := c.Conn.Write(p); err != nil {
+			return c.note(err)
+		}
+		return nil
 	}
 }
 
@@ -166,7 +168,7 @@ func Chunk(parts ...string) Step {
 	return func(c *Conn) error {
 		for _, p := range parts {
 			if _, err := fmt.Fprintf(c.Conn, "%x\r\n%s\r\n", len(p), p); err != nil {
-				return err
+				return c.note(err)
 			}
 		}
 		return nil
