@@ -185,9 +185,13 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 		}
 	}
 	whole := exports[inv.export].whole
+	limit := p.host.options.Wait
+	if exports[inv.export].phase == abi.PhaseAnswer {
+		limit *= answerPatience
+	}
 	var used int64
 	if whole {
-		waited, err := p.host.gate.enter(ctx, p.name, t)
+		waited, err := p.host.gate.enter(ctx, p.name, t, limit)
 		if waited {
 			p.counts.waits.Add(1)
 		}
@@ -196,7 +200,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 		}
 		defer func() { p.host.gate.leave(p.name, t, used) }()
 	}
-	in, waited, err := p.pool.acquire(ctx, t, whole)
+	in, waited, err := p.pool.acquire(ctx, t, whole, limit)
 	if waited {
 		p.counts.waits.Add(1)
 	}
@@ -230,6 +234,10 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 		in, err = p.renew(ctx, in, b, failed)
 	}
 }
+
+// answerPatience is how much longer than another call one waits that reads an answer: it has been paid for, and its client
+// may have a part of it. Thousands of streams can have their events in the same moment.
+const answerPatience = 10
 
 // proof reports whether the call, which has gone well, shows that the plugin can do its work: a request alone does not,
 // unless there is nothing more for the plugin to do.

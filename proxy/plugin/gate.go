@@ -9,20 +9,19 @@ import (
 // gate bounds how many whole-body calls run at once in the process, so that an event never finds every core in a long
 // guest call. Who waits at it is let in by turns.
 type gate struct {
-	max  int
-	wait time.Duration
+	max int
 
 	sync.Mutex // a leaf
 	inside     int
 	turns      turns
 }
 
-func newGate(n, queue int, wait time.Duration) *gate {
-	return &gate{max: n, wait: wait, turns: turns{max: queue}}
+func newGate(n, queue int) *gate {
+	return &gate{max: n, turns: turns{max: queue}}
 }
 
-// enter waits for room. waited tells whether there was none at once. After nil the caller leaves.
-func (g *gate) enter(ctx context.Context, plugin string, who tenant) (waited bool, err error) {
+// enter waits for room, no longer than limit. waited tells whether there was none at once. After nil the caller leaves.
+func (g *gate) enter(ctx context.Context, plugin string, who tenant, limit time.Duration) (waited bool, err error) {
 	g.Lock()
 	if g.available() > 0 && (g.turns.waiting() == 0 || !g.turns.ahead(plugin, who)) {
 		g.inside++
@@ -32,7 +31,7 @@ func (g *gate) enter(ctx context.Context, plugin string, who tenant) (waited boo
 	w := newWaiter(who)
 	defer w.release()
 	g.turns.push(plugin, who, w)
-	return true, g.turns.await(ctx, g, w, g.wait)
+	return true, g.turns.await(ctx, g, w, limit)
 }
 
 // leave makes room for another call. used is the fuel of the one that ends.

@@ -22,7 +22,8 @@ type Options struct {
 	Instances int
 	// WholeCalls bounds the whole-body calls that run at once in the process. 0: GOMAXPROCS - 1, at least 1.
 	WholeCalls int
-	// Wait bounds how long a call waits for an instance, and a whole-body call before that for its turn. 0: one second.
+	// Wait bounds how long a call waits for an instance, and a whole-body call before that for its turn; calls that read an
+	// answer wait ten times as long. 0: one second.
 	Wait time.Duration
 	// Queue bounds how many calls wait, for the instances of one plugin or for their turn. 0: 16,384.
 	Queue int
@@ -101,7 +102,7 @@ func New(o Options) (*Host, error) {
 		plugins: make(map[*Plugin]struct{}),
 		past:    make(map[string]*Stats),
 	}
-	h.gate = newGate(h.options.WholeCalls, h.options.Queue, h.options.Wait)
+	h.gate = newGate(h.options.WholeCalls, h.options.Queue)
 	eo := h.options.Engine
 	if eo.Log == nil {
 		eo.Log = h.options.Log

@@ -217,6 +217,6 @@ func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p.log = guestLog{out: h.options.PluginLog, plugin: name}
 	p.start = p.startWasm
 	p.breaker = breaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
-	p.pool = &pool{isolation: i, max: h.options.Instances, wait: h.options.Wait, open: p.open, turns: turns{max: h.options.Queue}}
+	p.pool = &pool{isolation: i, max: h.options.Instances, open: p.open, turns: turns{max: h.options.Queue}}
 	return p
 }

@@ -19,7 +19,6 @@ var errBusy = errors.New("no free instance")
 type pool struct {
 	isolation Isolation
 	max       int
-	wait      time.Duration
 	open      func(ctx context.Context) (*instance, error)
 
 	sync.Mutex             // a leaf: making and closing an instance happens outside of it
@@ -30,10 +29,10 @@ type pool struct {
 }
 
 // acquire returns an instance for a call of t, the one that needs least to be made ready for it. The caller makes it
-// ready. acquire waits while all instances are in use, no longer than the pool's wait, and says whether it did; a call
+// ready. acquire waits while all instances are in use, no longer than limit, and says whether it did; a call
 // that holds the gate is urgent: others wait there for it, so here it goes first. The instance must be given back with
 // release, discard or renew.
-func (p *pool) acquire(ctx context.Context, t tenant, urgent bool) (in *instance, waited bool, err error) {
+func (p *pool) acquire(ctx context.Context, t tenant, urgent bool, limit time.Duration) (in *instance, waited bool, err error) {
 	p.Lock()
 	if p.closed {
 		p.Unlock()
@@ -55,7 +54,7 @@ func (p *pool) acquire(ctx context.Context, t tenant, urgent bool) (in *instance
 	} else {
 		p.turns.push("", t, w)
 	}
-	if err := p.turns.await(ctx, p, w, p.wait); err != nil {
+	if err := p.turns.await(ctx, p, w, limit); err != nil {
 		return nil, true, err
 	}
 	if w.room {

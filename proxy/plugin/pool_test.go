@@ -124,6 +124,31 @@ func TestWholeBodyCallsLeaveRoomForEvents(t *testing.T) {
 	calls.Wait()
 }
 
+// TestAnswersWaitLongerThanRequests has a request give up while an event that has waited since before still waits.
+func TestAnswersWaitLongerThanRequests(t *testing.T) {
+	bl := newBlocking()
+	guest := bl.guest()
+	guest.request = func(abi.Host, []byte) int32 { return 0 }
+	h := newHost(t, plugin.Options{Instances: 1, Wait: 500 * time.Millisecond})
+	bound := bind(t, loadNative(t, h, guest), plugin.BindingConfig{})
+	var calls sync.WaitGroup
+	event := func() {
+		a := newAttempt(t, body)
+		calls.Go(func() {
+			if err := bound.Event(t.Context(), a, abi.EventPlain, nil, nil); err != nil {
+				t.Errorf("an event: %v", err)
+			}
+		})
+	}
+	event()
+	<-bl.begun
+	event()
+	await(t, "the second event waits", func() bool { return statsOf(t, h, "native").Waiting == 1 })
+	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindBusy)
+	close(bl.leave)
+	calls.Wait()
+}
+
 func TestTheInstanceUsedLastServesFirst(t *testing.T) {
 	bl := newBlocking()
 	var made atomic.Int32
