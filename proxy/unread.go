@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math/rand/v2"
 	"net"
 	"time"
 )
@@ -36,7 +37,9 @@ func keepAlive(c net.Conn, d time.Duration) {
 	if tcp == nil || d <= 0 {
 		return
 	}
+	// Each at a time of its own: of the probes of thousands that are sent in one moment most are lost on their way.
 	ask := min(d/2, maxAsk)
+	ask -= rand.N(ask/2 + 1)
 	// Where it cannot be set the connection works, and its end is noticed by the next write.
 	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: ask, Interval: ask / askTimes, Count: askTimes})
 }

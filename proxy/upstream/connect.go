@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
@@ -26,11 +27,12 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	if cfg.Dial != nil {
 		return c
 	}
-	d := &net.Dialer{
-		// A peer that vanished without a word is noticed within a minute, also while it has nothing to send.
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 20 * time.Second, Interval: 10 * time.Second, Count: 4},
+	d := &net.Dialer{KeepAlive: -1} // see keepAlive
+	c.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, address)
+		keepAlive(conn)
+		return conn, err
 	}
-	c.dial = d.DialContext
 	if literal {
 		return c
 	}
@@ -41,6 +43,22 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	}
 	c.names = newNames(host, cfg.Resolver, cfg.Now)
 	return c
+}
+
+// keepAlive has a peer that vanished without a word noticed within about a minute, also while it has nothing to send.
+//
+// Each connection has times of its own. The kernel lets timers of connections that were made in the same seconds run out
+// together, and of thousands of probes in one moment most find no room in the queues on their way: a few such moments,
+// and peers that are well would be taken for gone.
+func keepAlive(c net.Conn) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	// Where it cannot be set the connection works, and the idle timeout notices.
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable: true, Idle: 10*time.Second + rand.N(20*time.Second), Interval: 5*time.Second + rand.N(5*time.Second), Count: 4,
+	})
 }
 
 // connect connects to the host.

@@ -21,20 +21,37 @@ func TestFaults64_KeepAliveProbes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	cn, err := c.dial(t.Context(), time.Now().Add(10*time.Second))
-	if err != nil {
-		t.Fatal(err)
+	option := func(cn *conn, name int) (value int) {
+		rc, err := cn.Conn.(syscall.Conn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		level := unix.IPPROTO_TCP
+		if name == unix.SO_KEEPALIVE {
+			level = unix.SOL_SOCKET
+		}
+		if cerr := rc.Control(func(fd uintptr) { value, err = unix.GetsockoptInt(int(fd), level, name) }); cerr != nil || err != nil {
+			t.Fatal(cerr, err)
+		}
+		return value
 	}
-	defer cn.close()
-	rc, err := cn.Conn.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
+	intervals := make(map[int]bool)
+	for range 30 {
+		cn, err := c.dial(t.Context(), time.Now().Add(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cn.close()
+		if option(cn, unix.SO_KEEPALIVE) == 0 {
+			t.Error("no keep-alive probes")
+		}
+		n := option(cn, unix.TCP_KEEPINTVL)
+		if n < 5 || n > 10 {
+			t.Errorf("a probe every %d s", n)
+		}
+		intervals[n] = true
 	}
-	on := 0
-	if cerr := rc.Control(func(fd uintptr) { on, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_KEEPALIVE) }); cerr != nil || err != nil {
-		t.Fatal(cerr, err)
-	}
-	if on == 0 {
-		t.Error("no keep-alive probes")
+	if len(intervals) < 2 {
+		t.Error("all connections are probed in the same moments")
 	}
 }
