@@ -41,7 +41,7 @@ func keepAlive(c net.Conn, d time.Duration) {
 	ask := min(d/2, maxAsk)
 	ask -= rand.N(ask/2 + 1)
 	// Where it cannot be set the connection works, and its end is noticed by the next write.
-	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: ask, Interval: ask / askTimes, Count: askTimes})
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: ask, Interval: (d - ask) / askTimes, Count: askTimes})
 }
 
 // owing knows since when something that was written to a client waits to be acknowledged.
