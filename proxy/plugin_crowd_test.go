@@ -250,18 +250,23 @@ func BenchmarkTrappingNeighbour(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			events := max(20, b.N/streams)
 			began := time.Now()
-			crowd := newCrowd(b, events, func(_ context.Context, who string, i int) (string, bool) {
+			crowd := newCrowd(b, events, func(ctx context.Context, who string, i int) (string, bool) {
 				// Each at its own moment of the pace, behind a second in which all of them begin.
 				phase := time.Duration(number(who)) * pace / streams
-				time.Sleep(time.Until(began.Add(time.Second + phase + time.Duration(i)*pace)))
-				return fmt.Sprint(time.Since(began).Nanoseconds()), true
+				select {
+				case <-time.After(time.Until(began.Add(time.Second + phase + time.Duration(i)*pace))):
+				case <-ctx.Done():
+				}
+				return fmt.Sprint(time.Since(began).Nanoseconds()), ctx.Err() == nil
 			})
 			g := proxytest.Start(b, crowdKeys+guest(b, "hostile", "shared")+hostileProvider("crowd", crowd.URL, "honest"))
 			client := crowdClient(b)
 			ctx, stop := context.WithCancel(b.Context())
 			var traps sync.WaitGroup
 			if c.key != "" {
-				traps.Go(func() { crowd.trapping(ctx, client, g, c.key, func() { time.Sleep(10 * time.Millisecond) }) })
+				every := time.NewTicker(10 * time.Millisecond)
+				defer every.Stop()
+				traps.Go(func() { crowd.trapping(ctx, client, g, c.key, func() { <-every.C }) })
 			}
 			began = time.Now()
 			var mu sync.Mutex

@@ -232,31 +232,31 @@ func (b *breaker) roll(now time.Time) bool {
 	if !b.armed.Load() {
 		return false
 	}
-	for now.Sub(b.began) >= breakerWindow {
-		windows := now.Sub(b.began) / breakerWindow
-		b.began = b.began.Add(windows * breakerWindow)
-		b.window.Add(1)
-		b.all.expire(now)
-		needed := b.all.pause > 0
-		for name, t := range b.tallies {
-			t.expire(now)
-			t.goodBefore, t.good = t.good, 0
-			t.failedBefore, t.failed = t.failed, 0
-			if windows > 1 {
-				t.goodBefore, t.failedBefore = 0, 0
-			}
-			if t.pause == 0 && !t.active() {
-				delete(b.tallies, name)
-			}
-			needed = needed || t.failures() > 0 || t.pause > 0
-		}
-		if !needed {
-			b.armed.Store(false)
-			clear(b.tallies)
-			return false
-		}
+	windows := now.Sub(b.began) / breakerWindow
+	if windows < 1 {
+		return true
 	}
-	return true
+	b.began = b.began.Add(windows * breakerWindow)
+	b.window.Add(1)
+	b.all.expire(now)
+	needed := b.all.pause > 0
+	for name, t := range b.tallies {
+		t.expire(now)
+		t.goodBefore, t.good = t.good, 0
+		t.failedBefore, t.failed = t.failed, 0
+		if windows > 1 {
+			t.goodBefore, t.failedBefore = 0, 0
+		}
+		if t.pause == 0 && !t.active() {
+			delete(b.tallies, name)
+		}
+		needed = needed || t.failures() > 0 || t.pause > 0
+	}
+	if !needed {
+		b.armed.Store(false)
+		clear(b.tallies)
+	}
+	return needed
 }
 
 // state says who is kept away.

@@ -121,12 +121,12 @@ func watch(t *testing.T, g *binarytest.Gateway, run *soaktest.Run, say func(stri
 	began := time.Now()
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	for now := range second.C {
+	for at := range second.C {
 		u, err := binarytest.UsageOf(g.PID)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, g.Tail())
 		}
-		s := soaktest.Sample{At: now.Sub(began), RSS: u.RSS, Descriptors: u.Descriptors}
+		s := soaktest.Sample{At: at.Sub(began), RSS: u.RSS, Descriptors: u.Descriptors}
 		over := s.At >= *length
 		if len(samples)%10 == 9 || over {
 			s.Goroutines = int(g.Metrics(t).Sum("go_goroutines"))
