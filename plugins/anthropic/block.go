@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"unicode/utf8"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -79,10 +77,10 @@ func (b *content) beginCall(a *provider.Answer, key int32) error {
 		}
 		return nil
 	}
-	if len(fitting(b.name)) == 0 {
+	if len(provider.FitName(b.name)) == 0 {
 		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
 	}
-	a.ToolCall(0, key, fitting(b.id), b.name)
+	a.ToolCall(0, key, provider.FitName(b.id), b.name)
 	if whole {
 		a.ToolArguments(0, key, abi.EncodingJSON|abi.EncodingDefault, b.input)
 	}
@@ -131,19 +129,6 @@ func (b *content) all(a *provider.Answer, key int32) error {
 	err := b.begin(a, key)
 	a.ToolEnd(0, key)
 	return err
-}
-
-// fitting is a name that the provider gave, nil if it is none that the contract takes.
-func fitting(name []byte) []byte {
-	if len(name) > abi.MaxName || !utf8.Valid(name) {
-		return nil
-	}
-	for _, c := range name {
-		if c < ' ' || c == 0x7f {
-			return nil
-		}
-	}
-	return name
 }
 
 func emptyObject(v json.Value) bool {

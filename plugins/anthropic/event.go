@@ -212,7 +212,7 @@ func finish(a *provider.Answer, reason []byte) {
 	case "pause_turn":
 		a.Finish(0, abi.FinishStop, reason)
 	default:
-		a.Finish(0, abi.FinishStop, fitting(reason))
+		a.Finish(0, abi.FinishStop, provider.FitName(reason))
 		a.Unknown(reason)
 	}
 }

@@ -70,7 +70,7 @@ var counts = [...]abi.UsageKind{
 
 // start says what stands beside the content of an answer.
 func start(a *provider.Answer, m *json.Members) {
-	a.Start(fitting(m.Text(answerID)), fitting(m.Text(answerModel)), format)
+	a.Start(provider.FitName(m.Text(answerID)), provider.FitName(m.Text(answerModel)), format)
 	for k, kind := range counts {
 		if m.Has(k) {
 			if n, ok := m.Int(k); ok {

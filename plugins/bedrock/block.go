@@ -1,8 +1,6 @@
 package bedrock
 
 import (
-	"unicode/utf8"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -94,10 +92,10 @@ func (c *call) begin(a *provider.Answer, index int32) error {
 		s.keep(a)
 		return nil
 	}
-	if len(fitting(c.name)) == 0 {
+	if len(provider.FitName(c.name)) == 0 {
 		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
 	}
-	a.ToolCall(0, index, fitting(c.id), c.name)
+	a.ToolCall(0, index, provider.FitName(c.id), c.name)
 	return nil
 }
 
@@ -188,23 +186,10 @@ func finish(a *provider.Answer, reason []byte) error {
 	case "malformed_model_output":
 		return sdk.Fail(abi.FailBadAnswer, "The model's output could not be read.")
 	default:
-		a.Finish(0, abi.FinishStop, fitting(reason))
+		a.Finish(0, abi.FinishStop, provider.FitName(reason))
 		a.Unknown(reason)
 	}
 	return nil
-}
-
-// fitting is a name that the provider gave, nil if it is none that the contract takes.
-func fitting(name []byte) []byte {
-	if len(name) > abi.MaxName || !utf8.Valid(name) {
-		return nil
-	}
-	for _, c := range name {
-		if c < ' ' || c == 0x7f {
-			return nil
-		}
-	}
-	return name
 }
 
 // plainText says whether p is printable ASCII.

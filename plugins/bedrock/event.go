@@ -93,7 +93,7 @@ func metadata(a *provider.Answer, r *json.Reader) error {
 // start says whose answer it is: the provider gives it an id in a header, and does not name the model.
 func start(a *provider.Answer, f family) {
 	var id []byte
-	if request := fitting(a.Header("x-amzn-requestid")); len(request) > 0 && len(request) <= abi.MaxName-len("chatcmpl-") {
+	if request := provider.FitName(a.Header("x-amzn-requestid")); len(request) > 0 && len(request) <= abi.MaxName-len("chatcmpl-") {
 		id = append(append(id, "chatcmpl-"...), request...)
 	}
 	a.Start(id, nil, families[f%family(len(families))].format)

@@ -70,7 +70,7 @@ func (p *cohere) Event(a *provider.Answer, e *provider.Event) error {
 	case "citation-start":
 		cite(a, ev.citation, textBegin(a))
 	case "message-start":
-		a.Start(fitting(ev.id), nil, format)
+		a.Start(provider.FitName(ev.id), nil, format)
 	case "message-end":
 		usage(a, ev.usage)
 		if err := finish(a, ev.finish, ev.problem); err != nil {
@@ -184,10 +184,10 @@ func (c *content) piece(a *provider.Answer, key int32) {
 
 // call reads a tool call, or the beginning of one.
 func (c *content) call(a *provider.Answer, key int32) error {
-	if len(fitting(c.name)) == 0 {
+	if len(provider.FitName(c.name)) == 0 {
 		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
 	}
-	a.ToolCall(0, key, fitting(c.callID), c.name)
+	a.ToolCall(0, key, provider.FitName(c.callID), c.name)
 	if len(c.arguments) > 0 {
 		a.ToolArguments(0, key, abi.EncodingEscaped, c.arguments)
 	}

@@ -23,7 +23,7 @@ func finish(a *provider.Answer, reason, message []byte) error {
 		return sdk.Fail(abi.FailTimeout, string(json.AppendText(nil, message)))
 	case "":
 	default:
-		a.Finish(0, abi.FinishStop, fitting(reason))
+		a.Finish(0, abi.FinishStop, provider.FitName(reason))
 		a.Unknown(reason)
 	}
 	return nil

@@ -37,7 +37,7 @@ func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
 	if message.Kind() != json.Object {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
-	a.Start(fitting(id), nil, format)
+	a.Start(provider.FitName(id), nil, format)
 	if err := wholeMessage(a, message); err != nil {
 		return err
 	}

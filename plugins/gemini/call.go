@@ -39,11 +39,11 @@ func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
 		if err != nil {
 			return err
 		}
-		if name = fitting(name); len(name) == 0 {
+		if name = provider.FitName(name); len(name) == 0 {
 			return badCall()
 		}
 		s.flags |= called
-		a.ToolCall(choice, key, fitting(id), name)
+		a.ToolCall(choice, key, provider.FitName(id), name)
 		inPieces := more || partial != nil
 		switch {
 		case inPieces:

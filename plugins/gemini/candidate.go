@@ -218,7 +218,7 @@ func callsUseless(reason []byte) bool {
 // end says why a candidate ended. The provider's own word goes with it where it says more. That a candidate ends with
 // calls is not said here: the gateway sees it.
 func (c *candidate) end(a *provider.Answer, p *progress, choice int32) error {
-	reason, native := abi.FinishStop, fitting(c.finish)
+	reason, native := abi.FinishStop, provider.FitName(c.finish)
 	switch string(c.finish) {
 	case "STOP":
 		native = nil

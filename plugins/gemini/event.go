@@ -98,7 +98,7 @@ func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 		}
 	}
 	if id, model := m.Text(eventID), m.Text(eventModel); len(id)+len(model) > 0 {
-		a.Start(fitting(id), fitting(model), format)
+		a.Start(provider.FitName(id), provider.FitName(model), format)
 	}
 	usage(a, m, p.progress.ending)
 	if !some && m.Has(eventFeedback) {
@@ -122,7 +122,7 @@ func refuse(a *provider.Answer, feedback json.Value) {
 	}
 	a.Refusal(0, abi.EncodingEscaped, message)
 	a.Usage(abi.UsageCompletion, 0) // what is said here are no tokens of the model's
-	a.Finish(0, abi.FinishContentFilter, fitting(reason))
+	a.Finish(0, abi.FinishContentFilter, provider.FitName(reason))
 	a.DoneAtEnd()
 }
 

@@ -1,9 +1,6 @@
 package gemini
 
 import (
-	"unicode/utf8"
-
-	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
@@ -28,18 +25,5 @@ var (
 	_ provider.Reader     = (*gemini)(nil)
 	_ provider.Lister     = (*gemini)(nil)
 )
-
-// fitting is a name that the provider gave, nil if it is none that the contract takes.
-func fitting(name []byte) []byte {
-	if len(name) > abi.MaxName || !utf8.Valid(name) {
-		return nil
-	}
-	for _, c := range name {
-		if c < ' ' || c == 0x7f {
-			return nil
-		}
-	}
-	return name
-}
 
 func number(n int) string { return string(json.AppendInt(nil, int64(n))) }

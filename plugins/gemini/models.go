@@ -66,7 +66,7 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "name":
-			m.ID = fitting(modelName(r.Text()))
+			m.ID = provider.FitName(modelName(r.Text()))
 		case "displayName":
 			m.DisplayName = r.Text()
 		case "outputTokenLimit":

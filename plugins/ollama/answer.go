@@ -114,7 +114,7 @@ func (l *line) emit(a *provider.Answer) error {
 	if l.failure.Exists() {
 		return failure(l.failure, int(l.status))
 	}
-	a.Start(nil, fitting(l.model), format)
+	a.Start(nil, provider.FitName(l.model), format)
 	if len(l.thinking) > 0 {
 		a.Reasoning(0, abi.ReasoningText, thoughts, abi.EncodingEscaped, l.thinking)
 	}
@@ -183,10 +183,10 @@ func toolCall(a *provider.Answer, key int32, r *json.Reader) error {
 			}
 		}
 	}
-	if len(fitting(name)) == 0 {
+	if len(provider.FitName(name)) == 0 {
 		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
 	}
-	a.ToolCall(0, key, fitting(id), name)
+	a.ToolCall(0, key, provider.FitName(id), name)
 	switch arguments.Kind() {
 	case json.Object:
 		// As text and not as JSON, for the gateway takes no JSON with a member twice, and a model may write one.
@@ -246,7 +246,7 @@ func finish(a *provider.Answer, reason []byte) {
 	case "load", "unload":
 		a.Finish(0, abi.FinishStop, reason) // there was nothing to answer
 	default:
-		a.Finish(0, abi.FinishStop, fitting(reason))
+		a.Finish(0, abi.FinishStop, provider.FitName(reason))
 		a.Unknown(reason)
 	}
 }

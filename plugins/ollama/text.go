@@ -1,8 +1,6 @@
 package ollama
 
 import (
-	"unicode/utf8"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -32,19 +30,6 @@ func printable(name []byte) string {
 		out = append(out, c)
 	}
 	return string(out)
-}
-
-// fitting is a name that the provider gave, nil if it is none that the contract takes.
-func fitting(name []byte) []byte {
-	if len(name) > abi.MaxName || !utf8.Valid(name) {
-		return nil
-	}
-	for _, c := range name {
-		if c < ' ' || c == 0x7f {
-			return nil
-		}
-	}
-	return name
 }
 
 func number(n int) string { return string(json.AppendInt(nil, int64(n))) }

@@ -1,6 +1,8 @@
 package provider
 
 import (
+	"unicode/utf8"
+
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
 	"github.com/sluice-gateway/sluice/sdk/internal/host"
@@ -104,3 +106,17 @@ func (a *Answer) OpenAIEvent(p []byte) bool { return host.OpenAIEvent(p) == abi.
 // Unknown says that something was skipped which the plugin does not know, such as an event of a new type. It is
 // counted, and logged once. what is a name, never content.
 func (a *Answer) Unknown(what []byte) { host.Unknown(what) }
+
+// FitName is a name that an upstream gave, an id or a model, as the calls above take it; nil if they do not: it is longer
+// than abi.MaxName, not UTF-8, or has control characters.
+func FitName(name []byte) []byte {
+	if len(name) > abi.MaxName || !utf8.Valid(name) {
+		return nil
+	}
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			return nil
+		}
+	}
+	return name
+}
