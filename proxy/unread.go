@@ -24,8 +24,8 @@ func tcpOf(c net.Conn) *net.TCPConn {
 	return tcp
 }
 
-// A client that is silent is asked askTimes whether it is there, for the first time after half of the time that it has, and
-// after maxAsk at the latest.
+// A client that is silent is asked askTimes whether it is there, for the first time after a quarter to half of the time that
+// it has, and after maxAsk at the latest.
 const (
 	maxAsk   = 15 * time.Second
 	askTimes = 3
