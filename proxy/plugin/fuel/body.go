@@ -1,6 +1,10 @@
 package fuel
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // entryWeight is the most that may run before the first charge, in a function
 // whose entry is paid for by the loop that it begins with.
@@ -15,13 +19,18 @@ type frame struct {
 	opcode byte
 	weight int64 // greatest weight with which a branch arrives at the end
 	skip   int64 // of an if without else so far: weight at the if
+	sp     int32 // what addresses is told at its end
 }
 
-// edit is a change of the code at an offset in the module.
+// edit is a change of the code at an offset in the module. Where to is set, it
+// takes the place of the code up to there.
 type edit struct {
-	at   int32
-	kind editKind
-	arg  uint32
+	at, to int32
+	kind   editKind
+	arg    uint32
+	local  uint32
+	reach  uint32 // bytes behind an address that are checked; 0 is no check
+	offset int64
 }
 
 type editKind uint8
@@ -34,6 +43,14 @@ const (
 	editBytes                  // charge for the length in bytes on the stack
 	editElems                  // likewise elements
 	editPages                  // likewise pages
+
+	// Those of addresses.
+	editNone        // nothing
+	editKeep        // keep the address on the stack in a local, and check it
+	editBase        // a local instead of an address that is computed
+	editFrame       // check the frame behind the local arg, from local on, which is less, if that is set
+	editFrameBase   // like editBase
+	editFrameOffset // an access with another offset
 )
 
 // bodyScan reads the code of one function and notes what must be changed. It
@@ -51,6 +68,7 @@ type bodyScan struct {
 	frames []frame
 	edits  []edit
 	locals uint32 // parameters included
+	params uint32
 	calls  bool
 	// freeEntry says that the entry needs no charge, see entryWeight.
 	freeEntry bool
@@ -59,6 +77,8 @@ type bodyScan struct {
 	// blocks is about the number of basic blocks in the output, see maxBlocks.
 	blocks int
 	jumps  jumps
+
+	addresses addresses
 }
 
 // scan reads the instructions from p up to end, the end of the body. It returns
@@ -76,6 +96,8 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 	s.extra = 0
 	s.blocks = 0
 	s.jumps.reset()
+	a := &s.addresses
+	a.reset(s.locals, s.params)
 
 	for p < end {
 		at = p
@@ -88,6 +110,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 		}
 		switch in.class {
 		case classPlain:
+			a.compute(op, in.pops, in.pushes, at, p)
 
 		case classLocal:
 			i, next := readU32(b, p)
@@ -98,6 +121,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, Reserved, "local index"
 			}
 			s.jumps.local(op, i, at, next)
+			a.local(op, i, at, next)
 			p = next
 
 		case classI32:
@@ -108,6 +132,8 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, Malformed, "number"
 			}
 			s.jumps.constant(b, at, p)
+			n, _ := readSigned(b, at+1, 32)
+			a.constant(operandI32, n, at, p)
 
 		case classI64:
 			for p < end && b[p] >= 0x80 {
@@ -116,6 +142,8 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if p++; p > end || p-at > 11 {
 				return at, Malformed, "number"
 			}
+			n, _ := readSigned(b, at+1, 64)
+			a.constant(operandI64, n, at, p)
 
 		case classMemory:
 			align, next := readU32(b, p)
@@ -125,9 +153,11 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if align >= 32 {
 				return at, MultiMemory, "alignment"
 			}
-			if _, next = readU32(b, next); next == 0 {
+			offset, next := readU32(b, next)
+			if next == 0 {
 				return at, Malformed, "number"
 			}
+			a.access(op, offset, at, next)
 			p = next
 
 		case classBlock:
@@ -136,7 +166,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, reason, detail
 			}
 			p = next
-			s.frames = append(s.frames, frame{opcode: op, weight: dead, skip: w})
+			s.frames = append(s.frames, frame{opcode: op, weight: dead, skip: w, sp: a.open(op)})
 			if op == opLoop {
 				if simple && w <= entryWeight && len(s.edits) == 0 {
 					s.freeEntry = true
@@ -156,6 +186,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			f.opcode = opElse
 			f.weight = max(f.weight, w)
 			w = f.skip
+			a.otherwise(p)
 
 		case classEnd:
 			f := &s.frames[len(s.frames)-1]
@@ -163,12 +194,14 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				f.weight = max(f.weight, f.skip)
 			}
 			w = max(w, f.weight)
+			a.end(f.opcode, f.sp, p)
 			s.frames = s.frames[:len(s.frames)-1]
 			s.jumps.end(len(s.frames))
 			if len(s.frames) == 0 {
 				if p != end {
 					return at, Malformed, "code behind the end of a function"
 				}
+				s.join()
 				return p, 0, ""
 			}
 
@@ -189,6 +222,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			p = next
 			simple = false
 			s.blocks++
+			a.leave()
 			if in.class == classBr {
 				w = dead
 			}
@@ -214,14 +248,17 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			p = next
 			simple = false
 			s.blocks++
+			a.leave()
 			w = dead
 
 		case classReturn:
 			s.edits = append(s.edits, edit{at: int32(at), kind: editReturn, arg: uint32(len(s.frames) - 1)})
 			simple = false
+			a.leave()
 			w = dead
 
 		case classUnreachable:
+			a.leave()
 			w = dead
 
 		case classCall:
@@ -233,6 +270,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, Reserved, "function index"
 			}
 			p = next
+			a.leave()
 			s.call(s.m.funcs[f])
 			simple = false
 
@@ -248,6 +286,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, Malformed, "table index"
 			}
 			p = next
+			a.leave()
 			s.call(t)
 			simple = false
 
@@ -259,9 +298,11 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if int64(i) >= int64(s.m.globals) {
 				return at, Reserved, "global index"
 			}
+			a.globals(op, i, at, next)
 			p = next
 
 		case classTable:
+			a.leave()
 			s.m.hidden = s.m.hidden || op == opTableSet
 			if p = s.table(b, p); p == 0 {
 				return at, Malformed, "table index"
@@ -272,6 +313,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, MultiMemory, ""
 			}
 			p++
+			a.leave()
 			if in.class == classMemoryGrow {
 				s.edits = append(s.edits, edit{at: int32(at), kind: editPages})
 				s.blocks += 2
@@ -279,12 +321,15 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 
 		case classF32:
+			a.other(0, 1)
 			p += 4
 
 		case classF64:
+			a.other(0, 1)
 			p += 8
 
 		case classSelect:
+			a.other(3, 1)
 			if end-p < 2 || b[p] != 1 {
 				return at, Malformed, "select"
 			}
@@ -294,6 +339,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			p += 2
 
 		case classRefNull:
+			a.other(0, 1)
 			if p >= end {
 				return at, Malformed, "cut"
 			}
@@ -303,6 +349,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			p++
 
 		case classRefFunc:
+			a.other(0, 1)
 			f, next := readU32(b, p)
 			if next == 0 {
 				return at, Malformed, "number"
@@ -313,6 +360,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			p = next
 
 		case classMisc:
+			a.leave()
 			var charged bool
 			if p, charged, reason, detail = s.misc(b, p, at); reason != 0 {
 				return at, reason, detail
@@ -326,6 +374,25 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 		}
 	}
 	return end, Malformed, "function without end"
+}
+
+// join puts the edits of addresses among the others. Where two are at the same
+// place, the one that takes something's place comes last.
+func (s *bodyScan) join() {
+	a := &s.addresses
+	a.finish(s.jumps.found)
+	before := len(s.edits)
+	for _, e := range a.edits {
+		if e.kind != editNone {
+			s.edits = append(s.edits, e)
+		}
+	}
+	if len(s.edits) == before {
+		return
+	}
+	slices.SortStableFunc(s.edits, func(x, y edit) int {
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.to, y.to))
+	})
 }
 
 // blocksOf is how many basic blocks a block, a loop and an if make.

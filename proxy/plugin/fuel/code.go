@@ -79,7 +79,8 @@ func (m *rewriter) function(r *reader, index int) {
 	groupsEnd := head.pos
 
 	s := &m.body
-	s.locals = uint32(len(sig.params) + locals)
+	s.params = uint32(len(sig.params))
+	s.locals = s.params + uint32(locals)
 	if at, reason, detail := s.scan(groupsEnd, end); reason != 0 {
 		r.failAt(at, reason, detail)
 		return
@@ -91,9 +92,16 @@ func (m *rewriter) function(r *reader, index int) {
 	r.pos = end
 
 	hole := m.hole()
-	m.out = appendU32(m.out, uint32(groups+1))
+	more := 1
+	if s.addresses.extra > 0 {
+		more = 2
+	}
+	m.out = appendU32(m.out, uint32(groups+more))
 	m.out = append(m.out, r.buf[groupsAt:groupsEnd]...)
 	m.out = append(m.out, 1, typeI64)
+	if more == 2 {
+		m.out = append(appendU32(m.out, s.addresses.extra), typeI32)
+	}
 	t := appendU32(m.scratch[:0], s.locals)
 	m.scratch = t
 	if !s.freeEntry {
@@ -127,8 +135,11 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 		if e.kind == editReturn && !m.body.calls {
 			continue
 		}
-		m.out = append(m.out, m.in[from:e.at]...)
-		from = int(e.at)
+		// A charge may stand in what another edit has taken the place of.
+		if int(e.at) > from {
+			m.out = append(m.out, m.in[from:e.at]...)
+			from = int(e.at)
+		}
 		switch e.kind {
 		case editHead:
 			m.appendHead(t)
@@ -142,6 +153,27 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 			m.out = append(m.out, opBr)
 			m.out = appendU32(m.out, e.arg)
 			_, from = readU32(m.in, from+1)
+		case editKeep:
+			m.appendLocal(opLocalTee, e.local)
+			if e.reach > 0 {
+				m.appendReach(e.reach)
+				m.appendLocal(opLocalGet, e.local)
+			}
+		case editFrame:
+			m.appendLocal(opLocalGet, e.arg)
+			if e.local > 0 {
+				m.out = append(m.out, opI32Const, returnSlot, opI32Sub)
+				m.appendLocal(opLocalTee, e.local)
+			}
+			m.appendReach(e.reach)
+		case editBase, editFrameBase:
+			m.appendLocal(opLocalGet, e.local)
+			from = int(e.to)
+		case editFrameOffset:
+			_, offset := readU32(m.in, from+1)
+			m.out = append(m.out, m.in[from:offset]...)
+			m.out = appendU32(m.out, uint32(e.offset))
+			from = int(e.to)
 		case editBytes:
 			m.appendByLength(t, opI64ShrU, bulkBytesShift)
 		case editElems:
@@ -151,6 +183,18 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 		}
 	}
 	m.out = append(m.out, m.in[from:to]...)
+}
+
+// appendReach checks that so many bytes behind the address on the stack, which it
+// takes, lie in memory.
+func (m *rewriter) appendReach(bytes uint32) {
+	m.out = append(m.out, opI32Load8U, 0)
+	m.out = appendU32(m.out, bytes-1)
+	m.out = append(m.out, opDrop)
+}
+
+func (m *rewriter) appendLocal(opcode byte, local uint32) {
+	m.out = appendU32(append(m.out, opcode), local)
 }
 
 // Units by length: one for 64 bytes, one for 8 elements, 64 for a page.

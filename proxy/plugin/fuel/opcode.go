@@ -18,12 +18,17 @@ const (
 	opGlobalGet   = 0x23
 	opGlobalSet   = 0x24
 	opMemoryGrow  = 0x40
+	opI32Load     = 0x28
+	opI32Load8U   = 0x2d
+	opI32Store    = 0x36
 	opI32Const    = 0x41
 	opI64Const    = 0x42
 	opF32Const    = 0x43
 	opF64Const    = 0x44
 	opI64LtS      = 0x53
 	opI64GtS      = 0x55
+	opI32Add      = 0x6a
+	opI32Sub      = 0x6b
 	opI64Add      = 0x7c
 	opI64Sub      = 0x7d
 	opI64Shl      = 0x86
@@ -35,6 +40,7 @@ const (
 	opRefFunc     = 0xd2
 	opSIMD        = 0xfd
 
+	typeI32       = 0x7f
 	typeI64       = 0x7e
 	typeFuncRef   = 0x70
 	typeExternRef = 0x6f
@@ -93,6 +99,8 @@ var refusals = map[class]Reason{
 type instruction struct {
 	class  class
 	weight uint8
+	pops   uint8 // of classPlain, how many operands it takes and gives
+	pushes uint8
 }
 
 const (
@@ -105,7 +113,7 @@ const (
 var instructions = func() (t [256]instruction) {
 	set := func(first, last int, c class, weight uint8) {
 		for op := first; op <= last; op++ {
-			t[op] = instruction{c, weight}
+			t[op] = instruction{class: c, weight: weight}
 		}
 	}
 	set(0x00, 0x00, classUnreachable, 1)
@@ -153,6 +161,23 @@ var instructions = func() (t [256]instruction) {
 	set(0xfc, 0xfc, classMisc, weightMemory)
 	set(0xfd, 0xfd, classSIMD, 0)
 	set(0xfe, 0xfe, classThreads, 0)
+
+	operands := func(first, last int, pops, pushes uint8) {
+		for op := first; op <= last; op++ {
+			t[op].pops, t[op].pushes = pops, pushes
+		}
+	}
+	operands(0x1a, 0x1a, 1, 0) // drop
+	operands(0x1b, 0x1b, 3, 1) // select
+	operands(0x45, 0xc4, 2, 1)
+	operands(0x45, 0x45, 1, 1) // i32.eqz
+	operands(0x50, 0x50, 1, 1) // i64.eqz
+	operands(0x67, 0x69, 1, 1) // i32.clz to popcnt
+	operands(0x79, 0x7b, 1, 1) // i64.clz to popcnt
+	operands(0x8b, 0x91, 1, 1) // f32.abs to sqrt
+	operands(0x99, 0x9f, 1, 1) // f64.abs to sqrt
+	operands(0xa7, 0xc4, 1, 1) // conversions
+	operands(0xd1, 0xd1, 1, 1) // ref.is_null
 	return t
 }()
 
