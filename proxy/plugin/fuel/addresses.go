@@ -136,7 +136,7 @@ type stackFrame struct {
 	checks  int   // that a compiler would make
 	bound   int64
 	reach   int64
-	lowest  int64
+	under   bool // there are accesses by way of the version below
 }
 
 func (a *addresses) reset(locals, params uint32) {
@@ -374,14 +374,14 @@ func (a *addresses) use(o operand, offset, reach int64, at, next int) {
 	default:
 		return
 	}
-	if o.kind == operandAddress || shift < 0 {
+	f.under = f.under || o.version != f.version
+	if o.kind == operandAddress || o.version != f.version {
 		f.checks++
 	} else if reach > f.bound {
 		f.checks++
 		f.bound = reach
 	}
 	f.reach = max(f.reach, reach+shift)
-	f.lowest = min(f.lowest, offset+shift)
 	a.edits = append(a.edits,
 		edit{at: int32(o.from), to: int32(o.to), kind: editFrameBase},
 		edit{at: int32(at), to: int32(next), kind: editFrameOffset, offset: offset + shift})
@@ -402,7 +402,7 @@ func (a *addresses) endFrame() {
 	f.live = false
 	worth := f.checks > 1
 	base, up := a.sp, int64(0)
-	if worth && f.lowest < 0 {
+	if worth && f.under {
 		base, up = a.first, returnSlot
 		a.extra = max(a.extra, 1)
 	}
