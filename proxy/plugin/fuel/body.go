@@ -20,6 +20,7 @@ type frame struct {
 	weight int64 // greatest weight with which a branch arrives at the end
 	skip   int64 // of an if without else so far: weight at the if
 	sp     int32 // what addresses is told at its end
+	label  bool  // something branches to the end
 }
 
 // edit is a change of the code at an offset in the module. Where to is set, it
@@ -36,13 +37,15 @@ type edit struct {
 type editKind uint8
 
 const (
-	editHead   editKind = iota // checked charge, behind the block type of a loop
-	editCharge                 // unchecked charge, before an instruction
-	editReturn                 // instead of return: branch to the arg-th label
-	editBranch                 // branch to the arg-th label instead of another
-	editBytes                  // charge for the length in bytes on the stack
-	editElems                  // likewise elements
-	editPages                  // likewise pages
+	editHead     editKind = iota // checked charge, behind the block type of a loop
+	editCharge                   // unchecked charge, before an instruction
+	editReturn                   // instead of return: branch to the arg-th label
+	editBranch                   // branch to the arg-th label instead of another
+	editBytes                    // charge for the length in bytes on the stack
+	editElems                    // likewise elements
+	editPages                    // likewise pages
+	editCall                     // call the arg-th function instead of another
+	editDispatch                 // the branches of dispatch instead of a branch table
 
 	// Those of addresses.
 	editNone        // nothing
@@ -79,6 +82,23 @@ type bodyScan struct {
 	jumps  jumps
 
 	addresses addresses
+
+	// copies are the functions to call instead of others from their beginning; 0 is none. called is told of all that are
+	// called so, while it is not known yet which of them have a copy.
+	copies []uint32
+	called []bool
+
+	// Of a function that is a copy itself: what its jumps back set their local to, and the branches in place of the
+	// branch table, the first one where nothing else fits.
+	copy     bool
+	back     []int
+	dispatch []target
+}
+
+// target is a label, and the value that leads there.
+type target struct {
+	value int
+	label uint32
 }
 
 // scan reads the instructions from p up to end, the end of the body. It returns
@@ -95,6 +115,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 	s.freeEntry = false
 	s.extra = 0
 	s.blocks = 0
+	s.dispatch = s.dispatch[:0]
 	s.jumps.reset()
 	a := &s.addresses
 	a.reset(s.locals, s.params)
@@ -175,7 +196,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				w = min(w, 0)
 			}
 			s.jumps.open(op, b[at+1], len(s.frames)-1, at, p)
-			simple = false
+			simple = simple && op == opBlock
 			s.blocks += blocksOf[op-opBlock]
 
 		case classElse:
@@ -194,7 +215,12 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				f.weight = max(f.weight, f.skip)
 			}
 			w = max(w, f.weight)
-			a.end(f.opcode, f.sp, p)
+			if f.opcode == opBlock && !f.label && w != dead {
+				a.leave() // there is but one way here
+			} else {
+				a.end(f.opcode, f.sp, p)
+			}
+			simple = false
 			s.frames = s.frames[:len(s.frames)-1]
 			s.jumps.end(len(s.frames))
 			if len(s.frames) == 0 {
@@ -210,11 +236,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if next == 0 {
 				return at, Malformed, "number"
 			}
-			if in.class == classBr {
-				if direct, ok := s.jumps.direct(label, len(s.frames), at); ok {
-					label = direct
-					s.edits = append(s.edits, edit{at: int32(at), kind: editBranch, arg: label})
-				}
+			if direct, ok := s.jumps.direct(op, label, len(s.frames), at); ok {
+				label = direct
+				s.edits = append(s.edits, edit{at: int32(at), kind: editBranch, arg: label})
 			}
 			if !s.branch(label, w) {
 				return at, Malformed, "label"
@@ -233,17 +257,27 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, Malformed, "branch table"
 			}
 			dispatch := s.jumps.table(at)
-			for range int(n) + 1 {
+			for i := range int(n) + 1 {
 				var label uint32
 				if label, next = readU32(b, next); next == 0 {
 					return at, Malformed, "number"
 				}
-				if !s.branch(label, w) {
+				switch {
+				case dispatch && s.copy && i > 0 && !slices.Contains(s.back, i):
+				case !s.branch(label, w):
 					return at, Malformed, "label"
+				case dispatch && s.copy:
+					s.dispatch = append(s.dispatch, target{i, label})
+					s.blocks++
+				case !dispatch:
+					s.jumps.direct(op, label, len(s.frames), at)
 				}
 				if dispatch {
 					s.jumps.target(len(s.frames) - 1 - int(label))
 				}
+			}
+			if dispatch && s.copy {
+				s.edits = append(s.edits, edit{at: int32(at), to: int32(next), kind: editDispatch})
 			}
 			p = next
 			simple = false
@@ -271,6 +305,14 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 			p = next
 			a.leave()
+			if s.jumps.zero(at) {
+				if s.called != nil {
+					s.called[f] = true
+				}
+				if s.copies != nil && s.copies[f] != 0 {
+					s.edits = append(s.edits, edit{at: int32(at), to: int32(next), kind: editCall, arg: s.copies[f]})
+				}
+			}
 			s.call(s.m.funcs[f])
 			simple = false
 
@@ -405,7 +447,9 @@ func (s *bodyScan) branch(label uint32, w int64) bool {
 	if i < 0 {
 		return false
 	}
-	if f := &s.frames[i]; f.opcode != opLoop {
+	f := &s.frames[i]
+	f.label = true
+	if f.opcode != opLoop {
 		f.weight = max(f.weight, w)
 	}
 	return true

@@ -1,6 +1,7 @@
 package fuel
 
-// rewriteCode writes every function with its charges, and refill behind them.
+// rewriteCode writes every function with its charges, refill behind them, and
+// the copies behind that; see plan.
 func (m *rewriter) rewriteCode(r *reader) {
 	n := 0
 	at := r.pos
@@ -14,8 +15,15 @@ func (m *rewriter) rewriteCode(r *reader) {
 		return
 	}
 	m.body.m = m
+	first := *r
+	copies := m.plan(r, n)
+	if r.err != nil {
+		return
+	}
+	*r = first
+	m.locals, m.work = 0, 0
 	section := m.begin(secCode)
-	m.out = appendU32(m.out, uint32(n+1))
+	m.out = appendU32(m.out, uint32(n+1+len(copies)))
 	for i := range n {
 		if m.function(r, m.imported+i); r.err != nil {
 			r.err.Function = m.imported + i
@@ -23,83 +31,116 @@ func (m *rewriter) rewriteCode(r *reader) {
 		}
 	}
 	m.appendRefill()
+	for _, c := range copies {
+		m.body.copy, m.body.back = true, c.back
+		again := reader{buf: r.buf, pos: c.at, end: r.end, section: r.section}
+		if m.function(&again, c.function); again.err != nil {
+			r.err = again.err
+			r.err.Function = c.function
+			return
+		}
+	}
 	m.end(section)
+	m.rewriteFunctionTypes(copies)
 }
 
-// function reads one entry of the code section and writes its bounded form:
-//
-//	local t: i64                            behind the original locals
-//	slice -= 1; if slice < 0 { refill }     unless a loop at the start does it
-//	depth -= w; if depth < 0 { trap }       this and the next only in a function
-//	block                                   that calls others
-//	  …                                     return is a branch to the block's end
-//	end
-//	depth += w
-//
-// The block takes the place of the function's own label, so branches to the
-// outermost label need no change.
-func (m *rewriter) function(r *reader, index int) {
+// body is a function as it stands in the code section.
+type body struct {
+	size      int // of the entry without its length
+	groups    int // of locals
+	groupsAt  int
+	locals    int
+	code, end int
+}
+
+// read reads one entry of the code section, and scans its code.
+func (m *rewriter) read(r *reader, index int) (f body) {
 	at := r.pos
 	size := r.u32()
 	switch {
 	case r.err != nil:
-		return
+		return f
 	case size > maxBody:
 		r.failAt(at, Limit, "function size")
-		return
+		return f
 	case int64(size) > int64(r.left()):
 		r.failAt(at, Malformed, "function beyond the section")
-		return
+		return f
 	}
 	sig := &m.types[m.funcs[index]]
-	end := r.pos + int(size)
+	f.size, f.end = int(size), r.pos+int(size)
 
-	head := reader{buf: r.buf, pos: r.pos, end: end, section: r.section}
-	groups := head.count(maxLocals, 2)
-	groupsAt := head.pos
-	locals := 0
-	for range groups {
+	head := reader{buf: r.buf, pos: r.pos, end: f.end, section: r.section}
+	f.groups = head.count(maxLocals, 2)
+	f.groupsAt = head.pos
+	for range f.groups {
 		count := head.u32()
 		head.valueType()
-		if head.err == nil && count > maxLocals-uint32(locals) {
-			head.failAt(groupsAt, Limit, "locals")
+		if head.err == nil && count > maxLocals-uint32(f.locals) {
+			head.failAt(f.groupsAt, Limit, "locals")
 		}
 		if head.err != nil {
 			break
 		}
-		locals += int(count)
+		f.locals += int(count)
 	}
-	if m.locals += locals; head.err == nil && m.locals > maxAllLocal {
-		head.failAt(groupsAt, Limit, "locals of all functions")
+	if m.locals += f.locals; head.err == nil && m.locals > maxAllLocal {
+		head.failAt(f.groupsAt, Limit, "locals of all functions")
 	}
 	if head.err != nil {
 		r.err = head.err
-		return
+		return f
 	}
-	groupsEnd := head.pos
+	f.code = head.pos
 
 	s := &m.body
 	s.params = uint32(len(sig.params))
-	s.locals = s.params + uint32(locals)
-	if at, reason, detail := s.scan(groupsEnd, end); reason != 0 {
+	s.locals = s.params + uint32(f.locals)
+	if at, reason, detail := s.scan(f.code, f.end); reason != 0 {
 		r.failAt(at, reason, detail)
-		return
+		return f
 	}
 	if m.work += s.blocks * s.blocks; s.blocks > maxBlocks || m.work > maxWork {
 		r.failAt(at, Limit, "blocks")
+		return f
+	}
+	r.pos = f.end
+	return f
+}
+
+// function reads one entry of the code section and writes its bounded form:
+//
+//	local t: i64                            and others behind the original locals
+//	slice -= 1; if slice < 0 { refill }     unless a loop at the start does it
+//	block                                   this and the next only in a function
+//	  depth -= w; if depth < 0 { br 0 }     that calls others
+//	  block
+//	    …                                   return is a branch to the block's end
+//	  end
+//	  depth += w
+//	  return
+//	end
+//	unreachable
+//
+// The inner block takes the place of the function's own label, so branches to the
+// outermost label need no change. The trap stands behind all else, where it is
+// in nobody's way.
+func (m *rewriter) function(r *reader, index int) {
+	f := m.read(r, index)
+	if r.err != nil {
 		return
 	}
-	r.pos = end
-
+	sig := &m.types[m.funcs[index]]
+	s := &m.body
 	hole := m.hole()
-	more := 1
+	groups := f.groups + 1
 	if s.addresses.extra > 0 {
-		more = 2
+		groups++
 	}
-	m.out = appendU32(m.out, uint32(groups+more))
-	m.out = append(m.out, r.buf[groupsAt:groupsEnd]...)
+	m.out = appendU32(m.out, uint32(groups))
+	m.out = append(m.out, r.buf[f.groupsAt:f.code]...)
 	m.out = append(m.out, 1, typeI64)
-	if more == 2 {
+	if s.addresses.extra > 0 {
 		m.out = append(appendU32(m.out, s.addresses.extra), typeI32)
 	}
 	t := appendU32(m.scratch[:0], s.locals)
@@ -107,8 +148,9 @@ func (m *rewriter) function(r *reader, index int) {
 	if !s.freeEntry {
 		m.appendHead(t)
 	}
-	weight := int64(4 + len(sig.params) + len(sig.results) + locals + int(size)/8 + s.extra)
+	weight := int64(4 + len(sig.params) + len(sig.results) + f.locals + f.size/8 + s.extra)
 	if s.calls {
+		m.out = append(m.out, opBlock, blockVoid)
 		m.appendEnter(t, weight)
 		m.out = append(m.out, opBlock)
 		switch len(sig.results) {
@@ -120,10 +162,11 @@ func (m *rewriter) function(r *reader, index int) {
 			m.out = appendSigned(m.out, int64(sig.wrap))
 		}
 	}
-	m.appendBody(t, groupsEnd, end-1)
+	m.appendBody(t, f.code, f.end-1)
 	if s.calls {
 		m.out = append(m.out, opEnd)
 		m.appendLeave(weight)
+		m.out = append(m.out, opReturn, opEnd, opUnreachable)
 	}
 	m.out = append(m.out, opEnd)
 	m.end(hole)
@@ -173,6 +216,13 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 			_, offset := readU32(m.in, from+1)
 			m.out = append(m.out, m.in[from:offset]...)
 			m.out = appendU32(m.out, uint32(e.offset))
+			from = int(e.to)
+		case editCall:
+			m.out = append(m.out, opCall)
+			m.out = appendU32(m.out, e.arg)
+			from = int(e.to)
+		case editDispatch:
+			m.appendDispatch()
 			from = int(e.to)
 		case editBytes:
 			m.appendByLength(t, opI64ShrU, bulkBytesShift)
@@ -244,7 +294,7 @@ func (m *rewriter) appendByLength(t []byte, shift, by byte) {
 	m.appendRefillIfNegative()
 }
 
-// appendEnter writes: depth -= weight; if depth < 0 { trap }.
+// appendEnter writes: depth -= weight; if depth < 0 { br 0 }.
 func (m *rewriter) appendEnter(t []byte, weight int64) {
 	m.global(opGlobalGet, m.depth)
 	m.out = append(m.out, opI64Const)
@@ -253,7 +303,7 @@ func (m *rewriter) appendEnter(t []byte, weight int64) {
 	m.local(opLocalTee, t)
 	m.global(opGlobalSet, m.depth)
 	m.local(opLocalGet, t)
-	m.out = append(m.out, opI64Const, 0, opI64LtS, opIf, blockVoid, opUnreachable, opEnd)
+	m.out = append(m.out, opI64Const, 0, opI64LtS, opBrIf, 0)
 }
 
 // appendLeave writes: depth += weight.

@@ -1,5 +1,7 @@
 package fuel
 
+import "slices"
+
 // jumps finds the jumps of a function between its own basic blocks that compilers
 // without structured control flow make by way of a loop, as Go's does:
 //
@@ -28,6 +30,11 @@ type jumps struct {
 	alive int    // frames up to this index are those that were open at the table
 	ends  []int  // by the local's value, the index of the frame that the table leads to; its default is the last one
 
+	// Of the jumps that stay: what $to is set to, and whether there are others whose $to is not known.
+	back    []int
+	foreign bool
+	preset  bool // parameter 0 is changed before the loop
+
 	// While the beginning of a loop is looked at: the instruction that must come next.
 	expected int
 	gotLocal bool
@@ -37,7 +44,7 @@ type jumps struct {
 }
 
 func (j *jumps) reset() {
-	*j = jumps{ends: j.ends[:0], expected: -1, constEnd: -1, setEnd: -1}
+	*j = jumps{ends: j.ends[:0], back: j.back[:0], expected: -1, constEnd: -1, setEnd: -1}
 }
 
 // open is told of a block, a loop or an if, by the index of its frame.
@@ -61,6 +68,8 @@ func (j *jumps) local(opcode byte, local uint32, at, next int) {
 		j.to, j.expected, j.gotLocal = local, next, true
 	case opcode == opLocalSet && j.found && local == j.to && at == j.constEnd:
 		j.setEnd = next
+	case opcode != opLocalGet && !j.found && local == 0:
+		j.preset = true
 	}
 }
 
@@ -92,15 +101,31 @@ func (j *jumps) target(frame int) {
 // end is told how many frames are open behind an end.
 func (j *jumps) end(open int) { j.alive = min(j.alive, open-1) }
 
-// direct returns the label for a br at a place with so many open frames, whose label is given, that leads to where it
-// leads in the end.
-func (j *jumps) direct(label uint32, open, at int) (uint32, bool) {
-	if !j.found || at != j.setEnd || j.alive < j.loop || int(label) != open-1-j.loop {
+// direct is told of a branch, which is a br or something else, at a place with so many open frames. It returns the label
+// for it that leads to where it leads in the end, if that is another one.
+func (j *jumps) direct(opcode byte, label uint32, open, at int) (uint32, bool) {
+	if !j.found || j.alive < j.loop || int64(label) != int64(open-1-j.loop) {
 		return 0, false
 	}
-	end := j.ends[min(j.value, len(j.ends)-1)]
-	if end > j.alive {
+	if opcode != opBr || at != j.setEnd {
+		j.foreign = true
 		return 0, false
 	}
-	return uint32(open - 1 - end), true
+	to := min(j.value, len(j.ends)-1)
+	end := j.ends[to]
+	if end <= j.alive {
+		return uint32(open - 1 - end), true
+	}
+	if j.value >= len(j.ends)-1 {
+		j.foreign = true // the label for all that is not in the table
+	} else if !slices.Contains(j.back, to) {
+		j.back = append(j.back, to)
+	}
+	return 0, false
 }
+
+// zero reports that the instruction before at is the constant 0.
+func (j *jumps) zero(at int) bool { return j.constEnd == at && j.value == 0 }
+
+// copies reports that the function can be copied; see functionCopy.
+func (j *jumps) copies() bool { return j.found && j.to == 0 && !j.preset && !j.foreign }

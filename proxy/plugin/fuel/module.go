@@ -80,6 +80,9 @@ type rewriter struct {
 	depth      []byte
 	refill     []byte // LEB128 of refill's function index
 
+	functionsAt   int // where in out the function section is put
+	functionTypes []byte
+
 	dataCount    int // from the data count section; -1 without
 	dataCountAt  int // where in out it is patched
 	dataByNumber bool

@@ -9,6 +9,8 @@ const (
 	opElse        = 0x05
 	opEnd         = 0x0b
 	opBr          = 0x0c
+	opBrIf        = 0x0d
+	opBrTable     = 0x0e
 	opReturn      = 0x0f
 	opCall        = 0x10
 	opDrop        = 0x1a
@@ -23,6 +25,7 @@ const (
 	opI32Store    = 0x36
 	opI32Const    = 0x41
 	opI64Const    = 0x42
+	opI32Eq       = 0x46
 	opF32Const    = 0x43
 	opF64Const    = 0x44
 	opI64LtS      = 0x53

@@ -2,6 +2,7 @@ package fuel
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -158,11 +159,22 @@ func (m *rewriter) rewriteFunctions(r *reader) {
 	}
 	m.info.Functions = n
 	m.refill = appendU32(nil, uint32(len(m.funcs)))
-	at := m.begin(secFunction)
-	m.out = appendU32(m.out, uint32(n+1))
-	m.out = append(m.out, r.buf[start:r.pos]...)
-	m.out = appendU32(m.out, m.refillType)
-	m.end(at)
+	m.functionsAt, m.functionTypes = len(m.out), r.buf[start:r.pos]
+}
+
+// rewriteFunctionTypes puts the function section where it belongs, when it is
+// known which functions are copied.
+func (m *rewriter) rewriteFunctionTypes(copies []functionCopy) {
+	types := appendU32(nil, uint32(m.info.Functions+1+len(copies)))
+	types = append(types, m.functionTypes...)
+	types = appendU32(types, m.refillType)
+	for _, c := range copies {
+		types = appendU32(types, m.funcs[c.function])
+	}
+	section := append([]byte{secFunction}, appendU32(nil, uint32(len(types)))...)
+	section = append(section, types...)
+	m.out = slices.Insert(m.out, m.functionsAt, section...)
+	m.dataCountAt += len(section)
 }
 
 // limits reads the sizes of a memory or table.
