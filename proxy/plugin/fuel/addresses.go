@@ -64,7 +64,8 @@ type addresses struct {
 	state   spState
 	global  uint32
 	sp      uint32
-	frame   stackFrame
+	frames  []stackFrame
+	frame   int  // the one at hand; -1 for none
 	spoilt  bool // the local holds something else at times
 	structs int  // blocks, branches and calls so far
 }
@@ -125,18 +126,22 @@ type pointer struct {
 	reach   uint32 // how far those of the same run do
 }
 
-// stackFrame is code in which the local of the stack pointer has one value, or for the
-// last part of it, one that is less by returnSlot.
+// stackFrame is code in which the local of the stack pointer has one value, or one that is less by returnSlot, in the
+// last part of it or where that leads to a call from which nothing comes back.
 type stackFrame struct {
-	live    bool
 	at      int // where it can be checked
 	version int32
 	below   int32 // the version that is less; 0 for none
-	edits   int   // index of its first edit
 	checks  int   // that a compiler would make
 	bound   int64
 	reach   int64
 	under   bool // there are accesses by way of the version below
+}
+
+// spPoint is a place in a function: the frame, and the version of the stack pointer.
+type spPoint struct {
+	frame   int
+	version int32
 }
 
 func (a *addresses) reset(locals, params uint32) {
@@ -148,7 +153,7 @@ func (a *addresses) reset(locals, params uint32) {
 	a.stack = a.stack[:0]
 	a.known = [maxKnown]pointer{}
 	a.state, a.sp, a.spoilt, a.structs = spBegin, params, false, 0
-	a.frame = stackFrame{}
+	a.frames, a.frame = a.frames[:0], -1
 	if params >= locals {
 		a.state = spNone
 	}
@@ -216,10 +221,9 @@ func (a *addresses) local(opcode byte, local uint32, at, next int) {
 
 // move is told that the stack pointer is set to o.
 func (a *addresses) move(o operand, next int) {
-	f := &a.frame
 	a.versions[a.sp] = a.version
-	if o.kind == operandMoved && o.n == -returnSlot && f.live && o.version == f.version && f.below == 0 {
-		f.below = a.version
+	if o.kind == operandMoved && o.n == -returnSlot && a.frame >= 0 && o.version == a.frames[a.frame].version {
+		a.frames[a.frame].below = a.version
 		return
 	}
 	a.spoilt = a.spoilt || o.kind != operandGlobal && o.kind != operandMoved
@@ -363,11 +367,12 @@ func (a *addresses) access(opcode byte, offset uint32, at, next int) {
 
 // use is told of an access to the frame.
 func (a *addresses) use(o operand, offset, reach int64, at, next int) {
-	f := &a.frame
+	if a.frame < 0 {
+		return
+	}
+	f := &a.frames[a.frame]
 	shift := o.n // 0 for the local itself
 	switch {
-	case !f.live:
-		return
 	case o.version == f.version:
 	case f.below != 0 && o.version == f.below:
 		shift -= returnSlot
@@ -383,52 +388,53 @@ func (a *addresses) use(o operand, offset, reach int64, at, next int) {
 	}
 	f.reach = max(f.reach, reach+shift)
 	a.edits = append(a.edits,
-		edit{at: int32(o.from), to: int32(o.to), kind: editFrameBase},
-		edit{at: int32(at), to: int32(next), kind: editFrameOffset, offset: offset + shift})
+		edit{at: int32(o.from), to: int32(o.to), kind: editFrameBase, arg: uint32(a.frame)},
+		edit{at: int32(at), to: int32(next), kind: editFrameOffset, arg: uint32(a.frame), offset: offset + shift})
 }
 
 // newFrame begins code in which the stack pointer has another value than before.
 func (a *addresses) newFrame(at int) {
-	a.endFrame()
-	a.frame = stackFrame{live: true, at: at, version: a.versions[a.sp], edits: len(a.edits)}
+	a.frame = len(a.frames)
+	a.frames = append(a.frames, stackFrame{at: at, version: a.versions[a.sp]})
 }
 
-// endFrame decides whether what was found of the last frame is worth a check.
-func (a *addresses) endFrame() {
-	f := &a.frame
-	if !f.live {
-		return
-	}
-	f.live = false
-	worth := f.checks > 1
-	base, up := a.sp, int64(0)
-	if worth && f.under {
-		base, up = a.first, returnSlot
-		a.extra = max(a.extra, 1)
-	}
-	for i := f.edits; i < len(a.edits); i++ {
+// checkFrames decides for each frame whether it is worth a check.
+func (a *addresses) checkFrames() {
+	lower := func(f *stackFrame) bool { return f.checks > 1 && f.under }
+	for i := range a.edits {
 		e := &a.edits[i]
+		if e.kind != editFrameBase && e.kind != editFrameOffset {
+			continue
+		}
+		f := &a.frames[e.arg]
 		switch {
-		case e.kind != editFrameBase && e.kind != editFrameOffset:
-		case !worth:
+		case f.checks <= 1:
 			e.kind = editNone
+		case e.kind == editFrameBase && lower(f):
+			e.local = a.first
 		case e.kind == editFrameBase:
-			e.local = base
-		default:
-			e.offset += up
+			e.local = a.sp
+		case lower(f):
+			e.offset += returnSlot
 		}
 	}
-	if worth {
-		e := edit{at: int32(f.at), kind: editFrame, arg: a.sp, reach: uint32(f.reach + up)}
-		if up > 0 {
-			e.local = base
+	for i := range a.frames {
+		f := &a.frames[i]
+		if f.checks <= 1 {
+			continue
+		}
+		e := edit{at: int32(f.at), kind: editFrame, arg: a.sp, reach: uint32(f.reach)}
+		if lower(f) {
+			e.local = a.first
+			e.reach += returnSlot
+			a.extra = max(a.extra, 1)
 		}
 		a.edits = append(a.edits, e)
 	}
 }
 
-// open is told of a block, a loop or an if. It returns what end and otherwise are to be told of an if.
-func (a *addresses) open(opcode byte) (version int32) {
+// open is told of a block, a loop or an if. It returns what end is to be told of an if.
+func (a *addresses) open(opcode byte) (p spPoint) {
 	a.leave()
 	switch opcode {
 	case opLoop:
@@ -437,9 +443,9 @@ func (a *addresses) open(opcode byte) (version int32) {
 		a.ifs++
 	}
 	if a.state == spKept {
-		return a.versions[a.sp]
+		p = spPoint{a.frame, a.versions[a.sp]}
 	}
-	return 0
+	return p
 }
 
 // otherwise is told of an else.
@@ -448,20 +454,24 @@ func (a *addresses) otherwise(next int) {
 	a.label(next)
 }
 
-// end is told of the end of something that was opened with a version.
-func (a *addresses) end(opcode byte, version int32, next int) {
+// end is told of the end of something that was opened at a point. dead says that its own code does not come there.
+func (a *addresses) end(opcode byte, opened spPoint, dead bool, next int) {
 	a.leave()
-	switch opcode {
-	case opIf:
+	switch {
+	case opcode == opElse:
 		a.ifs--
-		if a.state == spKept && a.versions[a.sp] != version {
-			a.newFrame(next)
-		}
-	case opElse:
-		a.ifs--
+		a.label(next)
+	case opcode != opIf:
 		a.label(next)
 	default:
-		a.label(next)
+		a.ifs--
+		switch {
+		case a.state != spKept || a.versions[a.sp] == opened.version:
+		case dead:
+			a.frame, a.versions[a.sp] = opened.frame, opened.version
+		default:
+			a.newFrame(next)
+		}
 	}
 }
 
@@ -473,7 +483,7 @@ func (a *addresses) label(next int) {
 	if a.state == spKept {
 		a.version++
 		a.versions[a.sp] = a.version
-		a.endFrame()
+		a.frame = -1
 		if next >= 0 {
 			a.newFrame(next)
 		}
@@ -493,16 +503,12 @@ func (a *addresses) finish(dispatched bool) {
 	for i := range a.known {
 		a.forget(i)
 	}
-	a.endFrame()
-	if !a.spoilt && (dispatched || a.structs == 1) { // its own end
-		return
-	}
-	for i := range a.edits {
-		switch a.edits[i].kind {
-		case editFrame, editFrameBase, editFrameOffset:
-			a.edits[i].kind = editNone
+	if a.spoilt || !dispatched && a.structs > 1 { // one is its own end
+		for i := range a.frames {
+			a.frames[i].checks = 0
 		}
 	}
+	a.checkFrames()
 }
 
 // accessSizes are how many bytes loads and stores touch, from i32.load on.

@@ -17,10 +17,10 @@ const dead = math.MinInt64 / 2
 // frame is an open block, loop or if.
 type frame struct {
 	opcode byte
-	weight int64 // greatest weight with which a branch arrives at the end
-	skip   int64 // of an if without else so far: weight at the if
-	sp     int32 // what addresses is told at its end
-	label  bool  // something branches to the end
+	weight int64   // greatest weight with which a branch arrives at the end
+	skip   int64   // of an if without else so far: weight at the if
+	sp     spPoint // what addresses is told at its end
+	label  bool    // something branches to the end
 }
 
 // edit is a change of the code at an offset in the module. Where to is set, it
@@ -46,6 +46,7 @@ const (
 	editPages                    // likewise pages
 	editCall                     // call the arg-th function instead of another
 	editDispatch                 // the branches of dispatch instead of a branch table
+	editCertain                  // branch to the arg-th label where something else was a condition
 
 	// Those of addresses.
 	editNone        // nothing
@@ -82,6 +83,7 @@ type bodyScan struct {
 	jumps  jumps
 
 	addresses addresses
+	exits     exits
 
 	// copies are the functions to call instead of others from their beginning; 0 is none. called is told of all that are
 	// called so, while it is not known yet which of them have a copy.
@@ -117,6 +119,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 	s.blocks = 0
 	s.dispatch = s.dispatch[:0]
 	s.jumps.reset()
+	s.exits.reset()
 	a := &s.addresses
 	a.reset(s.locals, s.params)
 
@@ -143,6 +146,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 			s.jumps.local(op, i, at, next)
 			a.local(op, i, at, next)
+			if op == opLocalSet {
+				s.exits.set(at, next)
+			}
 			p = next
 
 		case classI32:
@@ -214,11 +220,12 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if f.opcode == opIf {
 				f.weight = max(f.weight, f.skip)
 			}
+			through := w
 			w = max(w, f.weight)
-			if f.opcode == opBlock && !f.label && w != dead {
+			if f.opcode == opBlock && !f.label && reached(w) {
 				a.leave() // there is but one way here
 			} else {
-				a.end(f.opcode, f.sp, p)
+				a.end(f.opcode, f.sp, !reached(through) && !f.label, p)
 			}
 			simple = false
 			s.frames = s.frames[:len(s.frames)-1]
@@ -226,6 +233,12 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			if len(s.frames) == 0 {
 				if p != end {
 					return at, Malformed, "code behind the end of a function"
+				}
+				if reached(through) {
+					s.exits.leave(&s.jumps, at)
+				}
+				if f.label {
+					s.exits.returns = true
 				}
 				s.join()
 				return p, 0, ""
@@ -247,6 +260,10 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			simple = false
 			s.blocks++
 			a.leave()
+			if in.class == classBrIf && s.exits.certain(at) {
+				s.edits = append(s.edits, edit{at: int32(at), to: int32(next), kind: editCertain, arg: label})
+				w = dead
+			}
 			if in.class == classBr {
 				w = dead
 			}
@@ -289,6 +306,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			s.edits = append(s.edits, edit{at: int32(at), kind: editReturn, arg: uint32(len(s.frames) - 1)})
 			simple = false
 			a.leave()
+			if reached(w) {
+				s.exits.leave(&s.jumps, at)
+			}
 			w = dead
 
 		case classUnreachable:
@@ -305,7 +325,8 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 			p = next
 			a.leave()
-			if s.jumps.zero(at) {
+			s.exits.call(f, next)
+			if s.jumps.is(0, at) {
 				if s.called != nil {
 					s.called[f] = true
 				}
@@ -341,6 +362,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				return at, Reserved, "global index"
 			}
 			a.globals(op, i, at, next)
+			if op == opGlobalGet {
+				s.exits.get(at, next)
+			}
 			p = next
 
 		case classTable:
@@ -417,6 +441,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 	}
 	return end, Malformed, "function without end"
 }
+
+// reached reports that code with such a weight can be reached.
+func reached(w int64) bool { return w > dead/2 }
 
 // join puts the edits of addresses among the others. Where two are at the same
 // place, the one that takes something's place comes last.

@@ -221,6 +221,10 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 			m.out = append(m.out, opCall)
 			m.out = appendU32(m.out, e.arg)
 			from = int(e.to)
+		case editCertain:
+			m.out = append(m.out, opDrop, opBr)
+			m.out = appendU32(m.out, e.arg)
+			from = int(e.to)
 		case editDispatch:
 			m.appendDispatch()
 			from = int(e.to)

@@ -19,31 +19,41 @@ import "slices"
 //
 // A function is copied only if the local that says where to begin is its only
 // parameter, and each of its jumps to the loop sets that to a constant: then the
-// copy does what the function does.
+// copy does what the function does. Of a Go guest nothing up to its entry is
+// copied: that is the runtime, two fifths of the code, of which little runs often.
 type functionCopy struct {
 	function int
 	at       int   // its entry in the code section
 	back     []int // what its jumps back set the parameter to
 }
 
-// plan scans all functions and decides which of them are copied.
+// plan scans all functions, and decides which of them are copied and which return 1.
 func (m *rewriter) plan(r *reader, n int) (copies []functionCopy) {
 	s := &m.body
 	s.copies, s.called = nil, make([]bool, len(m.funcs))
 	s.copy = false
-	defer func() { s.called = nil }()
+	s.exits.one = nil
+	one, tails := make([]bool, len(m.funcs)), make([][]uint32, len(m.funcs))
 	for i := range n {
 		at := r.pos
 		if m.read(r, m.imported+i); r.err != nil {
 			r.err.Function = m.imported + i
 			return nil
 		}
-		if sig := &m.types[m.funcs[m.imported+i]]; len(sig.params) == 1 && s.jumps.copies() {
-			copies = append(copies, functionCopy{m.imported + i, at, slices.Clone(s.jumps.back)})
+		f := m.imported + i
+		sig := &m.types[m.funcs[f]]
+		if len(sig.results) == 1 && sig.results[0] == typeI32 && !s.exits.returns {
+			one[f], tails[f] = true, slices.Clone(s.exits.tails)
+		}
+		if f > m.entry && len(sig.params) == 1 && s.jumps.copies() {
+			copies = append(copies, functionCopy{f, at, slices.Clone(s.jumps.back)})
 		}
 	}
+	settle(one, tails)
+	s.exits.one = one
 	// A copy that nobody calls is not needed, and names are known of functions as they were.
 	copies = slices.DeleteFunc(copies, func(c functionCopy) bool { return !s.called[c.function] || m.o.KeepNames })
+	s.called = nil
 	if len(copies) > 0 {
 		s.copies = make([]uint32, len(m.funcs))
 		for i, c := range copies {

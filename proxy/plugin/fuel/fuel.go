@@ -60,7 +60,7 @@ package fuel
 
 // Version names the rewriting. It changes whenever the output for some module
 // changes, so it belongs into the key of every cache of outputs.
-const Version = "5"
+const Version = "8"
 
 // ReservedPrefix begins the names of all exports that this package adds. A
 // module that already exports such a name is refused.

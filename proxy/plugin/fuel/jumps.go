@@ -124,8 +124,8 @@ func (j *jumps) direct(opcode byte, label uint32, open, at int) (uint32, bool) {
 	return 0, false
 }
 
-// zero reports that the instruction before at is the constant 0.
-func (j *jumps) zero(at int) bool { return j.constEnd == at && j.value == 0 }
+// is reports that the instruction before at is an i32.const with a value.
+func (j *jumps) is(value, at int) bool { return j.constEnd == at && j.value == value }
 
 // copies reports that the function can be copied; see functionCopy.
 func (j *jumps) copies() bool { return j.found && j.to == 0 && !j.preset && !j.foreign }

@@ -80,6 +80,7 @@ type rewriter struct {
 	depth      []byte
 	refill     []byte // LEB128 of refill's function index
 
+	entry         int // the function that a language's runtime begins with; 0 without
 	functionsAt   int // where in out the function section is put
 	functionTypes []byte
 

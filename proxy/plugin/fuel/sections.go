@@ -352,6 +352,9 @@ func (m *rewriter) rewriteExports(r *reader) {
 		case ExternFunc:
 			if f := r.index(len(m.funcs), true, "function"); r.err == nil {
 				e.Type = m.funcType(m.funcs[f])
+				if e.Name == "_initialize" || e.Name == "_start" {
+					m.entry = int(f)
+				}
 			}
 		case ExternTable:
 			r.index(m.tables, false, "table")
