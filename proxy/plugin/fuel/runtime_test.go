@@ -182,3 +182,8 @@ func runGoGuest(t testing.TB, wasm []byte) instance {
 func zeros(results int) api.GoFunc {
 	return func(_ context.Context, stack []uint64) { clear(stack[:results]) }
 }
+
+// global is an exported global that can be written.
+func global(i instance, name string) api.MutableGlobal {
+	return i.ExportedGlobal(name).(api.MutableGlobal)
+}

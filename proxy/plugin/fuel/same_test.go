@@ -193,6 +193,15 @@ var programs = []program{
 			LocalGet(8), LocalGet(2), I64ExtendI32, I64Add)
 	}, [][]uint64{{1, 5}, {9, 1 << 33}}},
 
+	{"a function that only begins like one of Go, at the end of the memory", func(m *Module) {
+		// "f" is given a memory of one page.
+		sp := m.Global(I32, true, I32Const(65536-16))
+		load := func(offset uint32) Op { return Code(LocalGet(1), Op{0x29, 3}, Op(U32(offset)), I32WrapI64) }
+		m.ExportFunc("f", i32, i32, Types(I32),
+			GlobalGet(sp), LocalSet(1), load(0), load(8), I32Add,
+			LocalGet(0), If(Void, load(16), Drop))
+	}, one(0, 1)},
+
 	{"memory instructions", func(m *Module) {
 		m.Data(8, []byte("hello, world"))
 		p := m.PassiveData([]byte("passive data segment"))
