@@ -1,7 +1,6 @@
 package fuel
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -22,40 +21,6 @@ type frame struct {
 	sp     spPoint // what addresses is told at its end
 	label  bool    // something branches to the end
 }
-
-// edit is a change of the code at an offset in the module. Where to is set, it
-// takes the place of the code up to there.
-type edit struct {
-	at, to int32
-	kind   editKind
-	arg    uint32
-	local  uint32
-	reach  uint32 // bytes behind an address that are checked; 0 is no check
-	offset int64
-}
-
-type editKind uint8
-
-const (
-	editHead     editKind = iota // checked charge, behind the block type of a loop
-	editCharge                   // unchecked charge, before an instruction
-	editReturn                   // instead of return: branch to the arg-th label
-	editBranch                   // branch to the arg-th label instead of another
-	editBytes                    // charge for the length in bytes on the stack
-	editElems                    // likewise elements
-	editPages                    // likewise pages
-	editCall                     // call the arg-th function instead of another
-	editDispatch                 // the branches of dispatch instead of a branch table
-	editCertain                  // branch to the arg-th label where something else was a condition
-
-	// Those of addresses.
-	editNone        // nothing
-	editKeep        // keep the address on the stack in a local, and check it
-	editBase        // a local instead of an address that is computed
-	editFrame       // check the frame behind the local arg, from local on, which is less, if that is set
-	editFrameBase   // like editBase
-	editFrameOffset // an access with another offset
-)
 
 // bodyScan reads the code of one function and notes what must be changed. It
 // is reused from function to function.
@@ -251,7 +216,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			}
 			if direct, ok := s.jumps.direct(op, label, len(s.frames), at); ok {
 				label = direct
-				s.edits = append(s.edits, edit{at: int32(at), kind: editBranch, arg: label})
+				s.edits = append(s.edits, edit{at: int32(at), to: int32(next), kind: editBranch, arg: label})
 			}
 			if !s.branch(label, w) {
 				return at, Malformed, "label"
@@ -303,7 +268,7 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			w = dead
 
 		case classReturn:
-			s.edits = append(s.edits, edit{at: int32(at), kind: editReturn, arg: uint32(len(s.frames) - 1)})
+			s.edits = append(s.edits, edit{at: int32(at), to: int32(p), kind: editReturn, arg: uint32(len(s.frames) - 1)})
 			simple = false
 			a.leave()
 			if reached(w) {
@@ -445,25 +410,6 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 // reached reports that code with such a weight can be reached.
 func reached(w int64) bool { return w > dead/2 }
 
-// join puts the edits of addresses among the others. Where two are at the same
-// place, the one that takes something's place comes last.
-func (s *bodyScan) join() {
-	a := &s.addresses
-	a.finish(s.jumps.found)
-	before := len(s.edits)
-	for _, e := range a.edits {
-		if e.kind != editNone {
-			s.edits = append(s.edits, e)
-		}
-	}
-	if len(s.edits) == before {
-		return
-	}
-	slices.SortStableFunc(s.edits, func(x, y edit) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.to, y.to))
-	})
-}
-
 // blocksOf is how many basic blocks a block, a loop and an if make.
 var blocksOf = [...]int{1, 3, 2}
 
@@ -487,117 +433,4 @@ func (s *bodyScan) call(typ uint32) {
 	if n := len(s.m.types[typ].results); n > 1 {
 		s.extra += n - 1
 	}
-}
-
-// blockType reads a block type: void or a value type in one byte, or the index
-// of a function type.
-func (s *bodyScan) blockType(b []byte, p int) (next int, reason Reason, detail string) {
-	if p >= len(b) {
-		return 0, Malformed, "cut"
-	}
-	if t := b[p]; t == blockVoid {
-		return p + 1, 0, ""
-	} else if t > blockVoid && t < 0x80 {
-		return p + 1, checkValueType(t), "block type"
-	}
-	t, next := readSigned(b, p, 33)
-	if next == 0 || t < 0 {
-		return 0, Malformed, "block type"
-	}
-	if t >= int64(len(s.m.types)) {
-		return 0, Reserved, "type index"
-	}
-	typ := &s.m.types[t]
-	s.extra += len(typ.params) + len(typ.results)
-	return next, 0, ""
-}
-
-// table reads the index of a table; 0 if it is none.
-func (s *bodyScan) table(b []byte, p int) (next int) {
-	t, next := readU32(b, p)
-	if int64(t) >= int64(s.m.tables) {
-		return 0
-	}
-	return next
-}
-
-// misc reads what follows the prefix 0xfc of the instruction at at. charged says
-// that the instruction will be charged by length.
-func (s *bodyScan) misc(b []byte, p, at int) (next int, charged bool, reason Reason, detail string) {
-	if p >= len(b) {
-		return 0, false, Malformed, "cut"
-	}
-	op := b[p]
-	p++
-	zeros := func(n int) bool {
-		for range n {
-			if p >= len(b) || b[p] != 0 {
-				return false
-			}
-			p++
-		}
-		return true
-	}
-	index := func() bool {
-		_, p = readU32(b, p)
-		return p != 0
-	}
-	charge := func(kind editKind) {
-		s.edits = append(s.edits, edit{at: int32(at), kind: kind})
-		s.blocks += 2
-		charged = true
-	}
-	ok := true
-	switch op {
-	case 0, 1, 2, 3, 4, 5, 6, 7:
-		return p, false, 0, ""
-	case miscMemoryInit, miscDataDrop:
-		if s.m.dataCount < 0 {
-			return 0, false, Malformed, "no data count section"
-		}
-		s.m.dataByNumber = true
-		s.m.hidden = s.m.hidden || op == miscDataDrop
-		i, next := readU32(b, p)
-		if next == 0 || int64(i) >= int64(s.m.dataCount) {
-			return 0, false, Malformed, "data index"
-		}
-		p = next
-		if op == miscMemoryInit {
-			ok = zeros(1)
-			charge(editBytes)
-		}
-	case miscMemoryCopy:
-		ok = zeros(2)
-		charge(editBytes)
-	case miscMemoryFill:
-		ok = zeros(1)
-		charge(editBytes)
-	case miscTableInit:
-		s.m.hidden = true
-		if ok = index(); ok {
-			p = s.table(b, p)
-		}
-		charge(editElems)
-	case miscElemDrop:
-		s.m.hidden = true
-		ok = index()
-	case miscTableCopy:
-		s.m.hidden = true
-		if p = s.table(b, p); p != 0 {
-			p = s.table(b, p)
-		}
-		charge(editElems)
-	case miscTableGrow, miscTableFill:
-		s.m.hidden = true
-		p = s.table(b, p)
-		charge(editElems)
-	case miscTableSize:
-		p = s.table(b, p)
-	default:
-		return 0, false, Instruction, "prefix 0xfc"
-	}
-	if !ok || p == 0 {
-		return 0, false, Malformed, "immediate"
-	}
-	return p, charged, 0, ""
 }

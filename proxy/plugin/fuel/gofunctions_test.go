@@ -80,7 +80,9 @@ func (g *gopher) pointer() Op {
 func (g *gopher) straight() Op {
 	var out Op
 	if g.wild && g.IntN(4) == 0 {
-		load := func(offset int32) Op { return Code(LocalGet(spLocal), g.at(Op{0x29, 3}, offset), LocalSet(numberLocal)) }
+		load := func(offset int32) Op {
+			return Code(LocalGet(spLocal), g.at(Op{0x29, 3}, offset), LocalSet(numberLocal))
+		}
 		out = Code(I32Const(page-16), LocalSet(spLocal), load(0), load(8), g.condition(), I32Eqz, I32Eqz, If(Void, load(16)), GlobalGet(spGlobal), LocalSet(spLocal))
 	}
 	for range 1 + g.IntN(6) {
