@@ -41,6 +41,7 @@ func (m *rewriter) rewriteCode(r *reader) {
 		}
 	}
 	m.end(section)
+	m.info.Copies = len(copies)
 	m.rewriteFunctionTypes(copies)
 }
 

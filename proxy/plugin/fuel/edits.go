@@ -91,6 +91,7 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 			}
 			m.appendReach(e.reach)
 		case editBase, editFrameBase:
+			m.info.Shared++
 			m.appendLocal(opLocalGet, e.local)
 		case editFrameOffset:
 			_, offset := readU32(m.in, from+1)

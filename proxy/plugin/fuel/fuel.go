@@ -232,6 +232,9 @@ type Info struct {
 	Globals    []string
 	Restorable bool
 
+	Copies int // functions that were copied
+	Shared int // accesses to memory that have the address of another one
+
 	Segments       int // data segments before
 	SegmentsMerged int // and after rewriting
 

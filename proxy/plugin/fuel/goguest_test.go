@@ -51,6 +51,25 @@ func TestGoGuestDoesTheSameAfterRewriting(t *testing.T) {
 	}
 }
 
+// TestGoGuestsAreShortened notices when Go's compiler makes something else than what is looked for.
+func TestGoGuestsAreShortened(t *testing.T) {
+	_, info, err := fuel.Rewrite(buildGoGuest(t), fuel.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The guest and what it imports have some 60 functions, apart from the runtime.
+	if info.Copies < 10 || info.Copies > info.Functions/2 {
+		t.Errorf("%d of %d functions are copied", info.Copies, info.Functions)
+	}
+	if info.Shared < 10*info.Functions {
+		t.Errorf("%d accesses share an address, in %d functions", info.Shared, info.Functions)
+	}
+	_, info, err = fuel.Rewrite(buildGoGuest(t), fuel.Options{KeepNames: true})
+	if err != nil || info.Copies != 0 {
+		t.Errorf("%d functions are copied where their names are wanted, %v", info.Copies, err)
+	}
+}
+
 func TestSegmentsOfAGoGuestAreMerged(t *testing.T) {
 	_, info, err := fuel.Rewrite(buildGoGuest(t), fuel.Options{})
 	if err != nil {
