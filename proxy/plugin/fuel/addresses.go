@@ -186,7 +186,7 @@ func (a *addresses) local(opcode byte, local uint32, at, next int) {
 	o := a.pop()
 	a.version++
 	switch {
-	case a.state == spTaken && opcode == opLocalSet && local == a.sp:
+	case a.state == spTaken && o.kind == operandGlobal && opcode == opLocalSet && local == a.sp:
 		a.state = spKept
 		a.versions[local] = a.version
 		a.newFrame(next)
