@@ -68,13 +68,25 @@ func (x *exits) leave(j *jumps, at int) {
 // settle decides which functions return 1, of those that may by what was found in each, and by what the others do whose
 // results they return.
 func settle(one []bool, tails [][]uint32) {
-	for again := true; again; {
-		again = false
-		for f, t := range tails {
-			for _, g := range t {
-				if one[f] && !one[g] {
-					one[f], again = false, true
-				}
+	callers := map[uint32][]uint32{}
+	for f, t := range tails {
+		for _, g := range t {
+			callers[g] = append(callers[g], uint32(f))
+		}
+	}
+	var others []uint32 // that do not, and whose callers have not been looked at
+	for g := range callers {
+		if !one[g] {
+			others = append(others, g)
+		}
+	}
+	for len(others) > 0 {
+		g := others[len(others)-1]
+		others = others[:len(others)-1]
+		for _, f := range callers[g] {
+			if one[f] {
+				one[f] = false
+				others = append(others, f)
 			}
 		}
 	}

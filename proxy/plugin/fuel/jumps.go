@@ -43,6 +43,9 @@ type jumps struct {
 	value, constEnd, setEnd int
 }
 
+// maxBack is to how many places a function may jump back for it to be copied.
+const maxBack = 64
+
 func (j *jumps) reset() {
 	*j = jumps{ends: j.ends[:0], back: j.back[:0], expected: -1, constEnd: -1, setEnd: -1}
 }
@@ -116,8 +119,8 @@ func (j *jumps) direct(opcode byte, label uint32, open, at int) (uint32, bool) {
 	if end <= j.alive {
 		return uint32(open - 1 - end), true
 	}
-	if j.value >= len(j.ends)-1 {
-		j.foreign = true // the label for all that is not in the table
+	if j.value >= len(j.ends)-1 || len(j.back) == maxBack {
+		j.foreign = true // the label for all that is not in the table, or too many
 	} else if !slices.Contains(j.back, to) {
 		j.back = append(j.back, to)
 	}
