@@ -202,13 +202,18 @@ const maxWarnings = 1 << 10
 
 // describeRoute says in the response's head what was chosen and what became of the request on its way.
 func (x *exchange) describeRoute(h *fasthttp.ResponseHeader) {
-	setHeader(h, headerModel, x.record.Model)
+	set := func(name, value string) {
+		if value != "" && printable([]byte(strings.ReplaceAll(value, " ", ""))) {
+			h.Set(name, value)
+		}
+	}
+	set("x-gateway-model", x.record.Model)
 	if x.record.Attempts == 0 {
 		return
 	}
-	setHeader(h, headerProvider, x.record.Provider)
-	setHeader(h, headerAttempts, strconv.Itoa(x.record.Attempts))
-	setHeader(h, headerUpstreamID, x.record.UpstreamID)
+	set("x-gateway-provider", x.record.Provider)
+	set("x-gateway-attempts", strconv.Itoa(x.record.Attempts))
+	set("x-upstream-request-id", x.record.UpstreamID)
 	if len(x.attempt.Warnings) == 0 {
 		return
 	}
@@ -222,7 +227,7 @@ func (x *exchange) describeRoute(h *fasthttp.ResponseHeader) {
 		}
 		w = append(w, words)
 	}
-	setHeader(h, headerWarning, strings.Join(w, ", "))
+	set("x-gateway-warning", strings.Join(w, ", "))
 }
 
 var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnClamped: "clamped", abi.WarnChanged: "changed"}

@@ -49,7 +49,7 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, r *telemetry.Record, to addres
 	h := &ctx.Request.Header
 	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h), remote(ctx), method(h), addresses[to].path
 	s.metrics.Begin(r)
-	setHeader(&ctx.Response.Header, headerRequestID, r.RequestID)
+	ctx.Response.Header.Set("x-request-id", r.RequestID)
 }
 
 // rescue is deferred where a request that panics has not begun to be accounted.
@@ -264,7 +264,7 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	// What the method is, cannot be known of a head that was not read to its end.
 	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remote(ctx), Cause: err}
 	defer s.survive(r.RequestID)
-	setHeader(&ctx.Response.Header, headerRequestID, r.RequestID)
+	ctx.Response.Header.Set("x-request-id", r.RequestID)
 	s.refuse(ctx, &r, s.misread(err))
 	s.account.Request(&r)
 }
@@ -316,7 +316,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	}
 	e.CloseClient = true
 	r.Path = addresses[to].path
-	setHeader(&ctx.Response.Header, headerRequestID, r.RequestID)
+	ctx.Response.Header.Set("x-request-id", r.RequestID)
 	s.refuse(ctx, &r, e)
 	s.account.Request(&r)
 	return e.Status
