@@ -50,8 +50,7 @@ type bodyScan struct {
 	addresses addresses
 	exits     exits
 
-	// copies are the functions to call instead of others from their beginning; 0 is none. called is told of all that are
-	// called so, while it is not known yet which of them have a copy.
+	// By function: the one to call instead of it from its beginning, 0 for none, and whether it is called so.
 	copies []uint32
 	called []bool
 
@@ -205,7 +204,6 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 				if f.label {
 					s.exits.returns = true
 				}
-				s.join()
 				return p, 0, ""
 			}
 
@@ -292,11 +290,9 @@ func (s *bodyScan) scan(p, end int) (at int, reason Reason, detail string) {
 			a.leave()
 			s.exits.call(f, next)
 			if s.jumps.is(0, at) {
-				if s.called != nil {
-					s.called[f] = true
-				}
-				if s.copies != nil && s.copies[f] != 0 {
-					s.edits = append(s.edits, edit{at: int32(at), to: int32(next), kind: editCall, arg: s.copies[f]})
+				s.called[f] = true
+				if c := s.copies[f]; c != 0 {
+					s.edits = append(s.edits, edit{at: int32(at), to: int32(next), kind: editCall, arg: c})
 				}
 			}
 			s.call(s.m.funcs[f])

@@ -45,8 +45,8 @@ func (m *rewriter) rewriteCode(r *reader) {
 	m.rewriteFunctionTypes(copies)
 }
 
-// body is a function as it stands in the code section.
-type body struct {
+// codeEntry is a function as it stands in the code section.
+type codeEntry struct {
 	size      int // of the entry without its length
 	groups    int // of locals
 	groupsAt  int
@@ -55,7 +55,7 @@ type body struct {
 }
 
 // read reads one entry of the code section, and scans its code.
-func (m *rewriter) read(r *reader, index int) (f body) {
+func (m *rewriter) read(r *reader, index int) (f codeEntry) {
 	at := r.pos
 	size := r.u32()
 	switch {
@@ -133,6 +133,7 @@ func (m *rewriter) function(r *reader, index int) {
 	}
 	sig := &m.types[m.funcs[index]]
 	s := &m.body
+	s.join()
 	hole := m.hole()
 	groups := f.groups + 1
 	if s.addresses.extra > 0 {
@@ -181,8 +182,9 @@ func (m *rewriter) appendReach(bytes uint32) {
 	m.out = append(m.out, opDrop)
 }
 
-func (m *rewriter) appendLocal(opcode byte, local uint32) {
-	m.out = appendU32(append(m.out, opcode), local)
+// indexed writes an instruction with the index of a local or a function, or a label.
+func (m *rewriter) indexed(opcode byte, index uint32) {
+	m.out = appendU32(append(m.out, opcode), index)
 }
 
 // Units by length: one for 64 bytes, one for 8 elements, 64 for a page.

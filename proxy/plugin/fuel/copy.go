@@ -30,9 +30,8 @@ type functionCopy struct {
 // plan scans all functions, and decides which of them are copied and which return 1.
 func (m *rewriter) plan(r *reader, n int) (copies []functionCopy) {
 	s := &m.body
-	s.copies, s.called = nil, make([]bool, len(m.funcs))
-	s.copy = false
-	s.exits.one = nil
+	// The scan of a function must not depend on which others have been scanned: one becomes known behind all of them.
+	s.copies, s.called, s.exits.one = make([]uint32, len(m.funcs)), make([]bool, len(m.funcs)), make([]bool, len(m.funcs))
 	one, tails := make([]bool, len(m.funcs)), make([][]uint32, len(m.funcs))
 	for i := range n {
 		at := r.pos
@@ -53,12 +52,8 @@ func (m *rewriter) plan(r *reader, n int) (copies []functionCopy) {
 	s.exits.one = one
 	// A copy that nobody calls is not needed, and names are known of functions as they were.
 	copies = slices.DeleteFunc(copies, func(c functionCopy) bool { return !s.called[c.function] || m.o.KeepNames })
-	s.called = nil
-	if len(copies) > 0 {
-		s.copies = make([]uint32, len(m.funcs))
-		for i, c := range copies {
-			s.copies[c.function] = uint32(len(m.funcs) + 1 + i)
-		}
+	for i, c := range copies {
+		s.copies[c.function] = uint32(len(m.funcs) + 1 + i)
 	}
 	return copies
 }
@@ -82,8 +77,7 @@ func (m *rewriter) appendDispatch() {
 		for _, t := range back {
 			labels[t.value] = t.label
 		}
-		m.out = append(m.out, opBrTable)
-		m.out = appendU32(m.out, uint32(len(labels)))
+		m.indexed(opBrTable, uint32(len(labels)))
 		for _, l := range append(labels, entry) {
 			m.out = appendU32(m.out, l)
 		}
@@ -91,13 +85,12 @@ func (m *rewriter) appendDispatch() {
 	}
 	for i, t := range back {
 		if i > 0 {
-			m.appendLocal(opLocalGet, s.jumps.to)
+			m.indexed(opLocalGet, s.jumps.to)
 		}
 		m.out = append(m.out, opI32Const)
 		m.out = appendSigned(m.out, int64(t.value))
-		m.out = append(m.out, opI32Eq, opBrIf)
-		m.out = appendU32(m.out, t.label)
+		m.out = append(m.out, opI32Eq)
+		m.indexed(opBrIf, t.label)
 	}
-	m.out = append(m.out, opBr)
-	m.out = appendU32(m.out, entry)
+	m.indexed(opBr, entry)
 }

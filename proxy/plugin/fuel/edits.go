@@ -39,8 +39,8 @@ const (
 	editFrameOffset // an access with another offset
 )
 
-// join puts the edits of addresses among the others, at the end of a function.
-// Where two are at the same place, the one that takes something's place comes last.
+// join puts the edits of addresses among the others, behind a scan. Where two are
+// at the same place, the one that takes something's place comes last.
 func (s *bodyScan) join() {
 	a := &s.addresses
 	a.finish(s.jumps.found)
@@ -75,34 +75,32 @@ func (m *rewriter) appendBody(t []byte, from, to int) {
 		case editCharge:
 			m.appendCharge()
 		case editReturn, editBranch:
-			m.out = append(m.out, opBr)
-			m.out = appendU32(m.out, e.arg)
+			m.indexed(opBr, e.arg)
 		case editKeep:
-			m.appendLocal(opLocalTee, e.local)
+			m.indexed(opLocalTee, e.local)
 			if e.reach > 0 {
 				m.appendReach(e.reach)
-				m.appendLocal(opLocalGet, e.local)
+				m.indexed(opLocalGet, e.local)
 			}
 		case editFrame:
-			m.appendLocal(opLocalGet, e.arg)
+			m.indexed(opLocalGet, e.arg)
 			if e.local > 0 {
 				m.out = append(m.out, opI32Const, returnSlot, opI32Sub)
-				m.appendLocal(opLocalTee, e.local)
+				m.indexed(opLocalTee, e.local)
 			}
 			m.appendReach(e.reach)
 		case editBase, editFrameBase:
 			m.info.Shared++
-			m.appendLocal(opLocalGet, e.local)
+			m.indexed(opLocalGet, e.local)
 		case editFrameOffset:
 			_, offset := readU32(m.in, from+1)
 			m.out = append(m.out, m.in[from:offset]...)
 			m.out = appendU32(m.out, uint32(e.offset))
 		case editCall:
-			m.out = append(m.out, opCall)
-			m.out = appendU32(m.out, e.arg)
+			m.indexed(opCall, e.arg)
 		case editCertain:
-			m.out = append(m.out, opDrop, opBr)
-			m.out = appendU32(m.out, e.arg)
+			m.out = append(m.out, opDrop)
+			m.indexed(opBr, e.arg)
 		case editDispatch:
 			m.appendDispatch()
 		case editBytes:

@@ -22,7 +22,7 @@ type exits struct {
 	returns bool
 	tails   []uint32
 
-	one []bool // by function, that it returns 1; nil while that is not known
+	one []bool // by function, that it returns 1
 
 	last  uint32 // the last function that was called
 	top   int    // where an instruction begins that finds its result on top of the stack
@@ -52,7 +52,7 @@ func (x *exits) set(at, next int) {
 }
 
 // certain reports that the value on top of the stack, before an instruction, is 1.
-func (x *exits) certain(at int) bool { return at == x.top && x.one != nil && x.one[x.last] }
+func (x *exits) certain(at int) bool { return at == x.top && x.one[x.last] }
 
 // leave is told of a place where the function returns what is on top of the stack.
 func (x *exits) leave(j *jumps, at int) {

@@ -144,6 +144,8 @@ func (m *rewriter) rewriteImports(r *reader) {
 	m.copySection(secImport, start, r)
 }
 
+// rewriteFunctions reads the types of the functions. rewriteFunctionTypes writes
+// them: what is copied is known only when the code has been read.
 func (m *rewriter) rewriteFunctions(r *reader) {
 	n := 0
 	start := r.pos
@@ -162,8 +164,7 @@ func (m *rewriter) rewriteFunctions(r *reader) {
 	m.functionsAt, m.functionTypes = len(m.out), r.buf[start:r.pos]
 }
 
-// rewriteFunctionTypes puts the function section where it belongs, when it is
-// known which functions are copied.
+// rewriteFunctionTypes puts the function section where it belongs.
 func (m *rewriter) rewriteFunctionTypes(copies []functionCopy) {
 	types := appendU32(nil, uint32(m.info.Functions+1+len(copies)))
 	types = append(types, m.functionTypes...)

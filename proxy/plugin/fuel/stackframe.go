@@ -64,7 +64,6 @@ func (a *addresses) newFrame(at int) {
 
 // checkFrames decides for each frame whether it is worth a check.
 func (a *addresses) checkFrames() {
-	lower := func(f *stackFrame) bool { return f.checks > 1 && f.under }
 	for i := range a.edits {
 		e := &a.edits[i]
 		if e.kind != editFrameBase && e.kind != editFrameOffset {
@@ -74,11 +73,11 @@ func (a *addresses) checkFrames() {
 		switch {
 		case f.checks <= 1:
 			e.kind = editNone
-		case e.kind == editFrameBase && lower(f):
+		case e.kind == editFrameBase && f.under:
 			e.local = a.first
 		case e.kind == editFrameBase:
 			e.local = a.sp
-		case lower(f):
+		case f.under:
 			e.offset += returnSlot
 		}
 	}
@@ -88,7 +87,7 @@ func (a *addresses) checkFrames() {
 			continue
 		}
 		e := edit{at: int32(f.at), kind: editFrame, arg: a.sp, reach: uint32(f.reach)}
-		if lower(f) {
+		if f.under {
 			e.local = a.first
 			e.reach += returnSlot
 			a.extra = max(a.extra, 1)
