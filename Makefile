@@ -36,23 +36,23 @@ test: plugins ## run all tests, under the race detector where there is a C compi
 
 test-node: ## run the official Node client and the AI SDK against the gateway, where there is Node
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then echo "Node is not installed: its clients are not tested"; exit 0; fi; \
-	mkdir -p bin/node && cp proxy/testdata/node/package*.json bin/node/ && npm ci --prefix bin/node --no-audit --no-fund --loglevel error && \
-	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run TestNodeClients -v ./proxy
+	mkdir -p bin/node && cp proxy/internal/testing/e2e/testdata/node/package*.json bin/node/ && npm ci --prefix bin/node --no-audit --no-fund --loglevel error && \
+	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run TestNodeClients -v ./proxy/internal/testing/e2e
 
 test-net: ## run the tests with networks of their own, where the machine allows that
-	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/linktest
+	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/internal/testing/linktest
 
 soak: ## load, faults and reloads for SOAK (2m), and nothing may be left of it (SOAKFLAGS='-rate 400 -seed 1')
-	$(GO) test -count=1 -v -timeout 0 ./proxy/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)
+	$(GO) test -count=1 -v -timeout 0 ./proxy/internal/testing/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)
 
 held: ## hold HELD (10000) streams open and measure memory and processor time
-	$(GO) test -count=1 -v -timeout 0 -run TestF3_F5 ./proxy/loadtest -held $(HELD) -large 1000 -silent 20s -phase 5s
+	$(GO) test -count=1 -v -timeout 0 -run TestF3_F5 ./proxy/internal/testing/loadtest -held $(HELD) -large 1000 -silent 20s -phase 5s
 
 lint: ## check formatting, go vet (host and guests) and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'd:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
-	$(GO) vet -tags node ./proxy
-	$(GO) vet -tags network ./proxy/linktest
+	$(GO) vet -tags node ./proxy/internal/testing/e2e
+	$(GO) vet -tags network ./proxy/internal/testing/linktest
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./sdk/json ./sdk/provider ./sdk/router ./plugins/...
 	$(GO) tool staticcheck ./...
 

@@ -23,14 +23,14 @@ const module = "github.com/sluice-gateway/sluice/"
 
 // pkg is a package of the repository without its tests. All files count, whatever system they are for.
 type pkg struct {
-	dir     string // from the root, "proxy/chat"
+	dir     string // from the root, "proxy/internal/chat"
 	name    string
 	comment string
 	files   []*ast.File
 	fset    *token.FileSet
 }
 
-// imported is one import of a package. Path is without the module's own prefix: "proxy/chat".
+// imported is one import of a package. Path is without the module's own prefix: "proxy/internal/chat".
 type imported struct {
 	path string
 	own  bool // of this module
@@ -90,28 +90,28 @@ var importRules = []struct {
 		"a plugin is what an outsider can write: it has nothing but the SDK, and every megabyte counts in each instance",
 		func(p *pkg, i imported) bool {
 			light := standard(i) && !within(i.path, heavy...)
-			return p.ofGuests() && !light && !p.bundles(i) && !(i.own && within(i.path, "sdk") && i.path != "sdk/plugintest")
+			return p.ofGuests() && !light && !p.bundles(i) && !(i.own && within(i.path, "sdk"))
 		},
 	},
 	{
-		"of sdk, proxy imports only sdk/abi",
-		"the host and the SDK share the contract and no code, so that neither can lean on how the other does it; proxytest builds plugins for tests",
+		"of sdk, proxy imports only sdk/abi, and plugintest sdk/native",
+		"the host and the SDK share the contract and no code, so that neither can lean on how the other does it; plugintest runs plugins natively",
 		func(p *pkg, i imported) bool {
-			return within(p.dir, "proxy") && p.dir != "proxy/proxytest" && i.own && within(i.path, "sdk") && i.path != "sdk/abi"
+			return within(p.dir, "proxy") && i.own && within(i.path, "sdk") && i.path != "sdk/abi" && !(p.dir == "proxy/plugintest" && i.path == "sdk/native")
 		},
 	},
 	{
-		"only proxy/plugin/engine imports wazero",
+		"only proxy/internal/plugin/engine imports wazero",
 		"the runtime can be replaced in one place, and every way into a guest is metered there",
 		func(p *pkg, i imported) bool {
-			return within(i.path, "github.com/tetratelabs/wazero") && p.dir != "proxy/plugin/engine"
+			return within(i.path, "github.com/tetratelabs/wazero") && p.dir != "proxy/internal/plugin/engine"
 		},
 	},
 	{
-		"only proxy, proxy/upstream, proxy/admin and cmd/bench/bare import fasthttp",
+		"only proxy, proxy/internal/upstream, proxy/internal/admin and cmd/bench/bare import fasthttp",
 		"its values are reused after a handler returns: what they lend must not spread; the bare proxy is what the gateway is compared with",
 		func(p *pkg, i imported) bool {
-			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/upstream", "proxy/admin", "cmd/bench/bare"}, p.dir)
+			return within(i.path, "github.com/valyala/fasthttp") && !slices.Contains([]string{"proxy", "proxy/internal/upstream", "proxy/internal/admin", "cmd/bench/bare"}, p.dir)
 		},
 	},
 	{
@@ -122,10 +122,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"the leaves proxy/chat, proxy/sse and proxy/eventstream import no sibling",
+		"the leaves proxy/internal/jsondoc and proxy/internal/framing import no sibling",
 		"the convention and the framings stand by themselves, and can be tested and read so",
 		func(p *pkg, i imported) bool {
-			for _, leaf := range []string{"proxy/chat", "proxy/sse", "proxy/eventstream"} {
+			for _, leaf := range []string{"proxy/internal/jsondoc", "proxy/internal/framing"} {
 				if within(p.dir, leaf) && i.own && i.path != "sdk/abi" && !within(i.path, leaf) {
 					return true
 				}
@@ -134,11 +134,11 @@ var importRules = []struct {
 		},
 	},
 	{
-		"a command imports proxy, its config, with the watch of files, access and telemetry, the plugins, and what is its own",
+		"a command imports proxy, its config, with the watch of files, the plugins, and what is its own",
 		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it",
 		func(p *pkg, i imported) bool {
 			ofTheBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
-			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/access", "proxy/telemetry", "plugins"}, i.path)
+			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "plugins"}, i.path)
 		},
 	},
 	{
@@ -183,14 +183,14 @@ func TestTheImportRulesAreNotEmpty(t *testing.T) {
 		bad, good imported
 	}{
 		{"plugins/openai", other("encoding/json"), other("errors")},
-		{"proxy/chat", own("sdk/json"), own("sdk/abi")},
-		{"proxy/plugin", other("github.com/tetratelabs/wazero/api"), own("proxy/plugin/engine")},
-		{"proxy/route", other("github.com/valyala/fasthttp"), other("time")},
+		{"proxy/internal/chat", own("sdk/json"), own("sdk/abi")},
+		{"proxy/internal/plugin", other("github.com/tetratelabs/wazero/api"), own("proxy/internal/plugin/engine")},
+		{"proxy/internal/routing", other("github.com/valyala/fasthttp"), other("time")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
-		{"proxy/chat/dialect", own("proxy/sse"), own("proxy/chat/jsondoc")},
-		{"cmd/sluice", own("proxy/chat"), own("proxy/access")},
-		{"proxy", own("plugins"), own("proxy/route")},
-		{"proxy/upstream", own("proxy/upstream/upstreamtest"), other("net")},
+		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
+		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
+		{"proxy", own("plugins"), own("proxy/internal/routing")},
+		{"proxy/internal/upstream", own("proxy/proxytest/upstreamtest"), other("net")},
 	} {
 		p, r := &pkg{dir: c.dir}, importRules[n]
 		if !r.broken(p, c.bad) {

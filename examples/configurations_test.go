@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
 func TestMain(m *testing.M) {

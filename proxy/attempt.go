@@ -9,10 +9,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
-	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -29,7 +29,7 @@ const (
 
 // try sends the request to the target that has been admitted and reads until there is something for the client: the answer whole, or the
 // first events of a stream. An error leaves nothing of the attempt behind, and nothing has been sent to the client.
-func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
+func (x *exchange) try(ctx context.Context, t *routing.Target) *chat.Error {
 	x.record.Provider, x.record.Target = t.Provider, t.Model
 	x.record.UpstreamID, x.record.FirstEvent = "", 0
 	x.framed, x.bodyEnd = false, false
@@ -58,7 +58,7 @@ func (x *exchange) try(ctx context.Context, t *route.Target) *chat.Error {
 
 	e := x.describe(clientError(err))
 	if x.departed {
-		x.settle(route.Neither, 0)
+		x.settle(routing.Neither, 0)
 	} else {
 		x.settle(outcome(e))
 	}
@@ -254,7 +254,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 	body = x.provider.redact(body)
 	var e *chat.Error
 	if x.native {
-		e = dialect.Failure(status, body)
+		e = openai.Failure(status, body)
 	} else {
 		err := x.provider.binding.Response(ctx, &x.attempt, status, body)
 		if failed := x.machine.Failed(); err == nil && failed != nil {
@@ -262,7 +262,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 		}
 		if err == nil {
 			// A plugin that finds nothing wrong with an error answer leaves it to its status.
-			e = dialect.Failure(status, nil)
+			e = openai.Failure(status, nil)
 		} else if !errors.As(err, &e) {
 			return err
 		}

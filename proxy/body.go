@@ -6,7 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // readBody reads the client's body into x.body. Whether there is room for it is known before a byte of it is read, or

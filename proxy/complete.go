@@ -9,9 +9,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -83,7 +83,7 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *chat.Error) (under bool)
 
 // accept checks everything about the request that can be checked before a provider is asked, and finds the targets of
 // its model.
-func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]route.Target, *chat.Error) {
+func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *chat.Error) {
 	key, e := x.server.authorize(ctx, x.gen, &x.record)
 	if e != nil {
 		return nil, e

@@ -6,14 +6,14 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/access"
-	"github.com/sluice-gateway/sluice/proxy/catalog"
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/chat/dialect"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -66,8 +66,8 @@ type exchange struct {
 	ended     time.Time // when finish began
 
 	// Of the attempt that is under way or has answered.
-	target *route.Target
-	ticket route.Ticket
+	target *routing.Target
+	ticket routing.Ticket
 	sent   bool // the provider has been sent the request
 	began  time.Time
 }
@@ -76,10 +76,10 @@ type exchange struct {
 type work struct {
 	attempt plugin.Attempt
 	framer  framer
-	reader  dialect.Reader
+	reader  openai.Reader
 	batch   chat.Batch
-	asked   []*route.Budget // of the providers that have been sent the request
-	order   []int           // in which the targets are tried
+	asked   []*routing.Budget // of the providers that have been sent the request
+	order   []int             // in which the targets are tried
 	out     upstream.Request
 	from    *upstream.Response // whose headers the plugin may read
 
@@ -215,14 +215,14 @@ func (x *exchange) finish() {
 	switch {
 	case x.target == nil:
 	case x.departed:
-		x.settle(route.Neither, 0)
+		x.settle(routing.Neither, 0)
 	case failed != nil:
 		x.settle(outcome(failed))
 	case x.machine.Complete():
-		x.settle(route.Answered, 0)
+		x.settle(routing.Answered, 0)
 	default:
 		// Only a panic ends an answer in any other way.
-		x.settle(route.Neither, 0)
+		x.settle(routing.Neither, 0)
 	}
 	r := &x.record
 	r.Complete = x.machine.Complete() && !x.departed
@@ -246,7 +246,7 @@ func (x *exchange) finish() {
 	x.machine = nil
 	x.attempt.Reset()
 	x.batch.Reset()
-	x.reader.Reset(dialect.Options{})
+	x.reader.Reset(openai.Options{})
 	x.framer.reset(abi.FramingSSE)
 	x.from = nil
 	x.server.works.Put(x.work)
@@ -264,7 +264,7 @@ func (x *exchange) giveBack() {
 		defer x.gen.release()
 	}
 	x.hangUp()
-	x.settle(route.Neither, 0) // where it is not
+	x.settle(routing.Neither, 0) // where it is not
 }
 
 // hangUp ends what there is with a provider.

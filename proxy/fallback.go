@@ -11,14 +11,14 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
 // with an error for the client of which nothing has been sent.
-func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Error {
+func (x *exchange) answer(ctx context.Context, targets []routing.Target) *chat.Error {
 	now := x.admitted
 	order, err := x.choose(ctx, targets, now)
 	if err != nil {
@@ -56,7 +56,7 @@ func (x *exchange) answer(ctx context.Context, targets []route.Target) *chat.Err
 }
 
 // choose puts the targets into the order in which they are tried.
-func (x *exchange) choose(ctx context.Context, targets []route.Target, now time.Time) ([]int, error) {
+func (x *exchange) choose(ctx context.Context, targets []routing.Target, now time.Time) ([]int, error) {
 	x.vigil.begin()
 	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
 		_, refused := errors.AsType[*chat.Error](err)
@@ -73,7 +73,7 @@ func (x *exchange) choose(ctx context.Context, targets []route.Target, now time.
 }
 
 // attemptAt asks for leave to try a target, and counts the attempt.
-func (x *exchange) attemptAt(t *route.Target, now time.Time) bool {
+func (x *exchange) attemptAt(t *routing.Target, now time.Time) bool {
 	ticket, ok := t.Begin(now, x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
 	if !ok {
 		return false
@@ -85,7 +85,7 @@ func (x *exchange) attemptAt(t *route.Target, now time.Time) bool {
 }
 
 // unavailable is what a client gets of whose model every target is left alone.
-func (x *exchange) unavailable(order []int, targets []route.Target) *chat.Error {
+func (x *exchange) unavailable(order []int, targets []routing.Target) *chat.Error {
 	now := x.server.now()
 	soonest, limited := time.Duration(math.MaxInt64), false
 	for _, i := range order {
@@ -104,14 +104,14 @@ func (x *exchange) unavailable(order []int, targets []route.Target) *chat.Error 
 }
 
 // outcome is what an error says of the target that it came from, and how long that wants to be left alone.
-func outcome(e *chat.Error) (route.Outcome, time.Duration) {
+func outcome(e *chat.Error) (routing.Outcome, time.Duration) {
 	switch {
 	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != fasthttp.StatusTooManyRequests, ours(e):
-		return route.Neither, 0
+		return routing.Neither, 0
 	case e.Status == fasthttp.StatusTooManyRequests && e.RetryAfter > 0:
-		return route.Limited, e.RetryAfter
+		return routing.Limited, e.RetryAfter
 	}
-	return route.Failed, e.RetryAfter
+	return routing.Failed, e.RetryAfter
 }
 
 // ours tells what the gateway, a plugin or the model itself did wrong from what the provider did.
@@ -128,7 +128,7 @@ func unsupported(e *chat.Error) bool { return e.TryNext && e.Status == fasthttp.
 
 // passOver writes down why a target was not the one to answer: the line of the request only speaks of the last one. The
 // error's message stays out, as it may be the provider's and repeat the prompt.
-func (x *exchange) passOver(t *route.Target, e *chat.Error) {
+func (x *exchange) passOver(t *routing.Target, e *chat.Error) {
 	attrs := []slog.Attr{
 		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
 		slog.String("target", t.Model), slog.Int("attempt", x.record.Attempts), slog.Int("status", e.Status), slog.String("code", e.Code),
@@ -140,7 +140,7 @@ func (x *exchange) passOver(t *route.Target, e *chat.Error) {
 }
 
 // settle tells the target's statistics how the attempt ended, once. spare is how long the target wants to be left alone.
-func (x *exchange) settle(o route.Outcome, spare time.Duration) {
+func (x *exchange) settle(o routing.Outcome, spare time.Duration) {
 	if x.settled || x.target == nil {
 		return
 	}
@@ -150,10 +150,10 @@ func (x *exchange) settle(o route.Outcome, spare time.Duration) {
 	}
 	x.settled = true
 	switch t.End(x.ticket, o, spare, x.record.FirstEvent, now) {
-	case route.Opened:
+	case routing.Opened:
 		wait, _ := t.Wait(now)
 		x.server.log.Warn("target left alone", "provider", t.Provider, "target", t.Model, "for", wait)
-	case route.Recovered:
+	case routing.Recovered:
 		x.server.log.Info("target answers again", "provider", t.Provider, "target", t.Model)
 	}
 }

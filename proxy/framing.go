@@ -3,9 +3,9 @@ package proxy
 import (
 	"bytes"
 
-	"github.com/sluice-gateway/sluice/proxy/eventstream"
-	"github.com/sluice-gateway/sluice/proxy/ndjson"
-	"github.com/sluice-gateway/sluice/proxy/sse"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/ndjson"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/access"
-	"github.com/sluice-gateway/sluice/proxy/catalog"
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // generation is a configuration with everything that was built from it: keys, models, connections to providers, and
@@ -25,8 +25,8 @@ type generation struct {
 	catalog   *catalog.Catalog
 	plugins   *plugin.Generation
 	providers map[string]*provider
-	targets   map[string][]route.Target // by configured model
-	router    route.Router
+	targets   map[string][]routing.Target // by configured model
+	router    routing.Router
 
 	number int64 // 1, and one more with each that takes the place of another
 	made   time.Time
@@ -72,7 +72,7 @@ type provider struct {
 
 	heartbeat time.Duration // silence after which a stream is kept alive; 0: never
 	event     time.Duration // the longest time between two whole events of a stream; 0: none
-	breaker   route.BreakerConfig
+	breaker   routing.BreakerConfig
 	repeats   float64
 }
 
@@ -143,7 +143,7 @@ func placed(cfg *config.Config, at config.Position, key string, err error) error
 // build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
 // nothing remains.
 func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
-	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]route.Target{}, done: make(chan struct{}), open: &s.generations,
+	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]routing.Target{}, done: make(chan struct{}), open: &s.generations,
 		number: 1, made: s.now(), estate: &s.estate, survive: s.survive}
 	if old != nil {
 		g.number = old.number + 1
@@ -247,7 +247,7 @@ func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider
 	}
 	built := &provider{
 		name: p.Name, binding: b, redact: redact.Redact,
-		heartbeat: p.Heartbeat, event: p.Timeout.Event, breaker: route.BreakerConfig(p.Breaker), repeats: p.RetryBudget,
+		heartbeat: p.Heartbeat, event: p.Timeout.Event, breaker: routing.BreakerConfig(p.Breaker), repeats: p.RetryBudget,
 	}
 	if p.BaseURL == "" {
 		return built, nil
@@ -302,11 +302,11 @@ func redactor(cfg *config.Config) *upstream.Redactor {
 func (g *generation) sendsTo(provider string) bool { return g.providers[provider] != nil }
 
 // targetsOf returns the targets of a model that can be used. A model that a provider lists has that one.
-func (g *generation) targetsOf(m *catalog.Model, board *route.Board) []route.Target {
+func (g *generation) targetsOf(m *catalog.Model, board *routing.Board) []routing.Target {
 	if targets, ok := g.targets[m.ID]; ok {
 		return targets
 	}
-	var targets []route.Target
+	var targets []routing.Target
 	for _, t := range m.Targets {
 		if g.providers[t.Provider] == nil {
 			continue
@@ -317,12 +317,12 @@ func (g *generation) targetsOf(m *catalog.Model, board *route.Board) []route.Tar
 }
 
 // target is a configured target with what is known of it; price is the model's.
-func (g *generation) target(t *config.Target, price config.Pricing, board *route.Board) route.Target {
+func (g *generation) target(t *config.Target, price config.Pricing, board *routing.Board) routing.Target {
 	if t.Pricing.Known {
 		price = t.Pricing
 	}
 	p := g.providers[t.Provider]
-	return route.Target{
+	return routing.Target{
 		Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
 		Input: price.Input, Output: price.Output, Options: t.Options,
 		Stats: board.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: board.Budget(t.Provider), Repeats: p.repeats,

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // TestCloseWaitsForTheGenerationsBefore: what they hold is plugins, and the engine behind those is closed last.

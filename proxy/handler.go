@@ -17,10 +17,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/access"
-	"github.com/sluice-gateway/sluice/proxy/catalog"
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 // maxRequestID is how long a client's own x-request-id may be.

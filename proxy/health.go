@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 )
 
 // health is what is known of the Server as a whole: where it is between its start and its end, and how its last change of

@@ -5,7 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // A gateway whose provider is a gateway may be its own provider, by a mistake in a configuration, and each request would

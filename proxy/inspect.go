@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
 
 // PluginInfo describes a plugin that the binary holds or the configuration names.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // What an answer is taken for, in tokens, until it is there: what its request says, up to a maximum, as most of those that

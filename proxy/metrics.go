@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/access"
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // sample adds to a scrape what the parts of the gateway know of themselves. Nothing of this is counted twice, and none of
@@ -88,14 +88,14 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 		addAttempts(m, e, &f)
 	}
 	// Models that providers list are not told apart.
-	others := make(map[string]*route.Snapshot)
+	others := make(map[string]*routing.Snapshot)
 	for e, f := range seen {
 		if !g.sendsTo(e.provider) {
 			continue
 		}
 		sum := others[e.provider]
 		if sum == nil {
-			sum = new(route.Snapshot)
+			sum = new(routing.Snapshot)
 			others[e.provider] = sum
 		}
 		for o, n := range f.Ended {
@@ -107,19 +107,19 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 	}
 }
 
-func addAttempts(m *telemetry.Sample, e endpoint, f *route.Snapshot) {
+func addAttempts(m *telemetry.Sample, e endpoint, f *routing.Snapshot) {
 	for o, n := range f.Ended {
 		m.Add(telemetry.Attempts, float64(n), e.provider, e.model, outcomeNames[o])
 	}
 }
 
 var (
-	outcomeNames = [...]string{route.Answered: "answered", route.Failed: "failed", route.Limited: "limited", route.Neither: "neither"}
-	breakerLevel = [...]float64{route.Closed: 0, route.HalfOpen: 1, route.Open: 2}
+	outcomeNames = [...]string{routing.Answered: "answered", routing.Failed: "failed", routing.Limited: "limited", routing.Neither: "neither"}
+	breakerLevel = [...]float64{routing.Closed: 0, routing.HalfOpen: 1, routing.Open: 2}
 )
 
 // sightings are what the board knows, by endpoint.
-type sightings map[endpoint]route.Snapshot
+type sightings map[endpoint]routing.Snapshot
 
 func (s *Server) seen(now time.Time) sightings {
 	all := make(sightings)
@@ -130,11 +130,11 @@ func (s *Server) seen(now time.Time) sightings {
 }
 
 // of is what is known of an endpoint; one that nobody has used is well.
-func (all sightings) of(e endpoint) route.Snapshot {
+func (all sightings) of(e endpoint) routing.Snapshot {
 	if f, ok := all[e]; ok {
 		return f
 	}
-	return route.Snapshot{Healthy: true}
+	return routing.Snapshot{Healthy: true}
 }
 
 func (s *Server) samplePlugins(m *telemetry.Sample) {

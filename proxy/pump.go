@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // pump writes a streamed answer to a connection that fasthttp has let go of. Each write is one chunk and one system call;

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/capacity"
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 )
 
 // Reload puts another configuration in place of the one that is served. What it describes is built whole first, while

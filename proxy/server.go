@@ -14,17 +14,17 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/access"
-	"github.com/sluice-gateway/sluice/proxy/admin"
-	"github.com/sluice-gateway/sluice/proxy/capacity"
-	"github.com/sluice-gateway/sluice/proxy/catalog"
-	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/proxy/plugin/engine"
-	"github.com/sluice-gateway/sluice/proxy/rescue"
-	"github.com/sluice-gateway/sluice/proxy/route"
-	"github.com/sluice-gateway/sluice/proxy/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
 const (
@@ -66,7 +66,7 @@ type Server struct {
 	log      *slog.Logger
 	account  telemetry.Log
 	plugins  *plugin.Host
-	board    route.Board
+	board    routing.Board
 	http     fasthttp.Server
 	now      func() time.Time
 	started  *config.Config // what the listeners were opened for

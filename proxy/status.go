@@ -8,9 +8,9 @@ import (
 	"runtime/metrics"
 	"strconv"
 
-	"github.com/sluice-gateway/sluice/proxy/admin"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/proxy/route"
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
 // Status describes the gateway at this moment. It holds names, numbers and the words of the configuration's errors, and
@@ -59,7 +59,7 @@ func (s *Server) describe(g *generation, status *admin.Status) {
 		return admin.Target{
 			Provider: e.provider, Model: e.model, Healthy: f.Healthy, Breaker: f.Breaker.String(), InFlight: f.Inflight,
 			Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate,
-			Answered: int64(f.Ended[route.Answered]), Failed: int64(f.Ended[route.Failed] + f.Ended[route.Limited]),
+			Answered: int64(f.Ended[routing.Answered]), Failed: int64(f.Ended[routing.Failed] + f.Ended[routing.Limited]),
 		}
 	}
 	for i := range g.config.Models {

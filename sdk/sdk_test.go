@@ -2,10 +2,10 @@ package sdk_test
 
 import (
 	"fmt"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"reflect"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -47,7 +47,7 @@ func TestSummaryThatLacksMembers(t *testing.T) {
 func TestFlagsAreThoseOfTheGateway(t *testing.T) {
 	known := 0
 	for bit := range 32 {
-		names := chat.Flags(1 << bit).Names()
+		names := plugintest.Flags(1 << bit).Names()
 		if len(names) == 0 {
 			continue
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/telemetry"
 )
 
 // Orders of the provider and of the load.
@@ -125,9 +124,9 @@ func gateway(file, cpu, mem string) error {
 	if err != nil {
 		return err
 	}
-	out := telemetry.NewWriter(os.Stderr)
+	out := proxy.NewLogWriter(os.Stderr)
 	defer out.Close(time.Second)
-	s, err := proxy.New(context.Background(), proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: telemetry.NewLogger(out, false, slog.LevelInfo)})
+	s, err := proxy.New(context.Background(), proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: proxy.NewLogger(out, false, slog.LevelInfo)})
 	if err != nil {
 		return err
 	}

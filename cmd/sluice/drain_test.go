@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
 // many is how many streams are open when a gateway ends.

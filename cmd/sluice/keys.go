@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-gateway/sluice/proxy/access"
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
@@ -25,7 +24,7 @@ func keysCommand() *cobra.Command {
 			case len(args) == 1:
 				name = args[0]
 			}
-			secret, digest := access.NewSecret()
+			secret, digest := config.NewKey()
 			lines := fmt.Sprintf("[[keys]]\nname   = %q\ndigest = %q\nmodels = [\"*\"]\n", name, digest)
 			// What is printed must be what the gateway takes.
 			_, err := config.Parse("", []byte(lines), config.Options{})

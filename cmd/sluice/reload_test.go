@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
-	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
 // triggers are the ways in which a gateway comes to read its configuration again.
@@ -153,7 +153,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	module := plugintest.Build(t, "./proxy/testdata/guests/keeper")
+	module := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
 	s := &site{dir: t.TempDir(), module: module}
 	s.config = demoConfig(`log_format = "json"`, testKey) + fmt.Sprintf(`
 [plugins.mine]

@@ -16,7 +16,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/telemetry"
 )
 
 // logPatience is how long the end of the process waits for a log output that blocks.
@@ -83,7 +82,7 @@ func (s *serving) run(stderr io.Writer) error {
 	}
 	// A log that nobody reads any more is no reason to stop serving.
 	signal.Ignore(syscall.SIGPIPE)
-	out := telemetry.NewWriter(stderr)
+	out := proxy.NewLogWriter(stderr)
 	level := new(slog.LevelVar)
 	log := newLogger(out, level, cfg.Server)
 	defer func() { endLog(out, stderr, level, cfg.Server) }()
@@ -147,10 +146,10 @@ func logWarnings(log *slog.Logger, cfg *config.Config) {
 
 // endLog writes what is left of the log, and how many lines of it nobody will read. An output that blocks costs some
 // seconds.
-func endLog(out *telemetry.Writer, stderr io.Writer, level *slog.LevelVar, server config.Server) {
+func endLog(out *proxy.LogWriter, stderr io.Writer, level *slog.LevelVar, server config.Server) {
 	written := out.Close(logPatience)
 	if n := out.Dropped(); n > 0 && written {
-		last := telemetry.NewWriter(stderr)
+		last := proxy.NewLogWriter(stderr)
 		newLogger(last, level, server).Warn("lines of the log were lost, its output was blocked or failed", "lines", n)
 		last.Close(logPatience)
 	}
@@ -197,9 +196,9 @@ func serveAdmin(gateway *proxy.Server, ln net.Listener, taken bool, person io.Wr
 	}()
 }
 
-func newLogger(out *telemetry.Writer, level *slog.LevelVar, s config.Server) *slog.Logger {
+func newLogger(out *proxy.LogWriter, level *slog.LevelVar, s config.Server) *slog.Logger {
 	setLevel(level, s)
-	return telemetry.NewLogger(out, s.LogFormat == "json", level)
+	return proxy.NewLogger(out, s.LogFormat == "json", level)
 }
 
 func setLevel(level *slog.LevelVar, s config.Server) {

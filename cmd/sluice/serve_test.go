@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
-	"github.com/sluice-gateway/sluice/proxy/upstream/upstreamtest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
 const shipped = "../../gateway.toml"

@@ -6,8 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/plugins"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // Every plugin that ships is in the program, natively and as a module, and is what its name says.
@@ -25,7 +24,7 @@ func TestAllPluginsAreHere(t *testing.T) {
 
 func TestAnotherPluginIsRefused(t *testing.T) {
 	wasm := plugintest.Build(t, "plugins/all")
-	_, err := plugintest.Host(t).Load(context.Background(), []plugin.Spec{{Name: "openapi", Wasm: wasm}})
+	_, err := plugintest.Host(t).Load(context.Background(), []plugintest.Spec{{Name: "openapi", Wasm: wasm}})
 	if want := "the module holds " + strings.Join(plugins.Names(), ", "); err == nil || !strings.Contains(err.Error(), "plugin openapi: ") || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want it to say %q", err, want)
 	}

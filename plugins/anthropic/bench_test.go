@@ -7,10 +7,8 @@ import (
 	"time"
 
 	benchload "github.com/sluice-gateway/sluice/cmd/bench/load"
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
 // Events as the API sends them, with the padding that it puts behind them.
@@ -26,20 +24,20 @@ var (
 var spacedEvent = []byte(`{"type": "content_block_delta","index":0,"delta":{"type":"text_delta","text":" casual way to say hi"}          }`)
 
 // attempt is one whose request has been sent.
-func attempt(tb testing.TB, b *plugin.Binding) *plugin.Attempt {
+func attempt(tb testing.TB, b *plugintest.Binding) *plugintest.Attempt {
 	tb.Helper()
 	return attemptOf(tb, b, `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
 }
 
-func attemptOf(tb testing.TB, b *plugin.Binding, body string) *plugin.Attempt {
+func attemptOf(tb testing.TB, b *plugintest.Binding, body string) *plugintest.Attempt {
 	tb.Helper()
-	a := &plugin.Attempt{Request: new(chat.Request), Machine: new(chat.Machine)}
-	if err := a.Request.Parse([]byte(body), chat.Limits{}); err != nil {
+	a := &plugintest.Attempt{Request: new(plugintest.Request), Machine: new(plugintest.Machine)}
+	if err := a.Request.Parse([]byte(body), plugintest.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
-	a.Summary = plugin.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "m"}
+	a.Summary = plugintest.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "m"}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(chat.MachineOptions{Stream: a.Request.Stream, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+	a.Machine.Reset(plugintest.MachineOptions{Stream: a.Request.Stream, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
 		tb.Fatal(err)
 	}
@@ -47,7 +45,7 @@ func attemptOf(tb testing.TB, b *plugin.Binding, body string) *plugin.Attempt {
 	return a
 }
 
-func send(tb testing.TB, b *plugin.Binding, a *plugin.Attempt, data []byte) {
+func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, data []byte) {
 	if err := b.Event(context.Background(), a, abi.EventPlain, deltaName, data); err != nil {
 		tb.Fatal(err)
 	}
@@ -102,11 +100,11 @@ func BenchmarkRequest(b *testing.B) {
 	} {
 		b.Run(request.name, func(b *testing.B) {
 			var (
-				r       chat.Request
-				machine chat.Machine
-				a       plugin.Attempt
+				r       plugintest.Request
+				machine plugintest.Machine
+				a       plugintest.Attempt
 			)
-			if err := r.Parse(request.body, chat.Limits{}); err != nil {
+			if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
 				b.Fatal(err)
 			}
 			b.SetBytes(int64(len(request.body)))
@@ -115,7 +113,7 @@ func BenchmarkRequest(b *testing.B) {
 			for b.Loop() {
 				a.Reset()
 				a.Request, a.Machine = &r, &machine
-				a.Summary = plugin.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "claude-sonnet-4-5"}
+				a.Summary = plugintest.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "claude-sonnet-4-5"}
 				a.Summary.Describe(&r)
 				if err := binding.Request(context.Background(), &a); err != nil {
 					b.Fatal(err)
@@ -145,7 +143,7 @@ func BenchmarkAnswer(b *testing.B) {
 	a := attemptOf(b, binding, `{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		a.Machine.Reset(chat.MachineOptions{ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+		a.Machine.Reset(plugintest.MachineOptions{ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 		a.Fuel = 0
 		if err := binding.Response(context.Background(), a, 200, wholeAnswer); err != nil {
 			b.Fatal(err)

@@ -2,15 +2,15 @@ package anthropic
 
 import (
 	"context"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // What the plugin does not know is skipped and counted, and the stream goes on.
 func TestUnknownThingsAreCounted(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			data string
 			want int
@@ -40,7 +40,7 @@ func TestUnknownThingsAreCounted(t *testing.T) {
 
 // An event without a type is what the line before it says.
 func TestEventsAreNamedByTheirLine(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		a := attempt(t, b)
 		for _, e := range [][2]string{
 			{"content_block_delta", `{"index":0,"delta":{"type":"text_delta","text":"Hi"}}`},

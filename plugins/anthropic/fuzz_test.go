@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // fuzzedUses are requests, by the way in which the plugin reads the answers to them.
@@ -140,8 +139,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body []byte, options int) {
-		var request chat.Request
-		if request.Parse(body, chat.Limits{}) != nil || options < 0 || options >= len(fuzzedOptions) {
+		var request plugintest.Request
+		if request.Parse(body, plugintest.Limits{}) != nil || options < 0 || options >= len(fuzzedOptions) {
 			return
 		}
 		v := plugintest.Vector{Target: "m", Request: body, Status: 200, Options: []byte(fuzzedOptions[options])}

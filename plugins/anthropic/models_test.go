@@ -8,12 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestListOfModels(t *testing.T) {
-	forms(t, `{"version":"2024-01-01"}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"version":"2024-01-01"}`, func(t *testing.T, b *plugintest.Binding) {
 		for cursor, want := range map[string]string{
 			"":                "/v1/models?limit=1000",
 			"claude-3.5:beta": "/v1/models?limit=1000&after_id=claude-3.5:beta",
@@ -22,7 +21,7 @@ func TestListOfModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if out.Path != want || !cmp.Equal(out.Headers, []plugin.Header{{Name: "anthropic-version", Value: "2024-01-01"}}) {
+			if out.Path != want || !cmp.Equal(out.Headers, []plugintest.Header{{Name: "anthropic-version", Value: "2024-01-01"}}) {
 				t.Errorf("the request is %+v", out)
 			}
 		}
@@ -60,7 +59,7 @@ func TestListOfModels(t *testing.T) {
 }
 
 func TestListThatFails(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int
 			body   string
@@ -97,7 +96,7 @@ func FuzzModels(f *testing.F) {
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body string) {
 		_, err := b.Models(context.Background(), 200, nil, []byte(body))
-		var failed *plugin.CallError
+		var failed *plugintest.CallError
 		if errors.As(err, &failed) {
 			t.Errorf("the plugin failed: %v", err)
 		}

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	sdkjson "github.com/sluice-gateway/sluice/sdk/json"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
 // sortedVectors are the vectors in the order of their names, so that a number means the same one every time.
@@ -111,8 +110,8 @@ func FuzzConversation(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var parsed chat.Request
-		if parsed.Parse(body, chat.Limits{}) != nil {
+		var parsed plugintest.Request
+		if parsed.Parse(body, plugintest.Limits{}) != nil {
 			return
 		}
 		v := plugintest.Vector{Target: "m", Request: body, Status: 200, Options: []byte(fuzzedOptions[options%len(fuzzedOptions)])}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestConfigureRefusesBadOptions(t *testing.T) {
@@ -27,7 +26,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 			"unknown members":   `{"unknown":"pass"}`,
 		} {
 			t.Run(form.String()+"/"+name, func(t *testing.T) {
-				_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)})
+				_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)})
 				if err == nil || !strings.Contains(err.Error(), "option") {
 					t.Errorf("error %v, want one that names the option", err)
 				}
@@ -36,7 +35,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 		t.Run(form.String()+"/every option", func(t *testing.T) {
 			const settings = `{"version":"2023-06-01","beta":"x","adaptive_thinking":true,"always_thinking":false,"highest_effort":"max",` +
 				`"json_schema":"tool","sampling":"one","out_of_range":"clamp","unknown":"drop"}`
-			if _, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
+			if _, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -45,7 +44,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 
 // A target's options lie over the provider's.
 func TestOptionsOfTheTargetCount(t *testing.T) {
-	forms(t, `{"json_schema":"native","sampling":"both"}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"json_schema":"native","sampling":"both"}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"sampling":"one"}`),
 			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"temperature":0.5,"top_p":0.5,` +
@@ -59,7 +58,7 @@ func TestOptionsOfTheTargetCount(t *testing.T) {
 }
 
 func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"sampling":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
 			t.Errorf("%s%s", r.Request, r.Answer)

@@ -3,8 +3,7 @@ package bedrock
 import (
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 var suite = plugintest.Suite{
@@ -18,7 +17,7 @@ func TestVectors(t *testing.T) { suite.Test(t) }
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
 
 // forms calls f with the plugin in every form.
-func forms(t *testing.T, f func(t *testing.T, b *plugin.Binding)) {
+func forms(t *testing.T, f func(t *testing.T, b *plugintest.Binding)) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		b := suite.Bind(t, h, form)

@@ -5,10 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
 // Events as the provider sends them, with the padding that it puts behind them.
@@ -23,15 +21,15 @@ var (
 var spacedEvent = []byte(`{"delta": {"text": " How can I help"}, "contentBlockIndex": 1, "p": "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`)
 
 // attempt is one whose request has been sent.
-func attempt(tb testing.TB, b *plugin.Binding) *plugin.Attempt {
+func attempt(tb testing.TB, b *plugintest.Binding) *plugintest.Attempt {
 	tb.Helper()
-	a := &plugin.Attempt{Request: new(chat.Request), Machine: new(chat.Machine)}
-	if err := a.Request.Parse([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`), chat.Limits{}); err != nil {
+	a := &plugintest.Attempt{Request: new(plugintest.Request), Machine: new(plugintest.Machine)}
+	if err := a.Request.Parse([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`), plugintest.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
-	a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
+	a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(chat.MachineOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+	a.Machine.Reset(plugintest.MachineOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
 		tb.Fatal(err)
 	}
@@ -41,7 +39,7 @@ func attempt(tb testing.TB, b *plugin.Binding) *plugin.Attempt {
 
 var names = map[string][]byte{"contentBlockStart": []byte("contentBlockStart"), "contentBlockDelta": []byte("contentBlockDelta")}
 
-func send(tb testing.TB, b *plugin.Binding, a *plugin.Attempt, name string, data []byte) {
+func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, name string, data []byte) {
 	if err := b.Event(context.Background(), a, abi.EventPlain, names[name], data); err != nil {
 		tb.Fatal(err)
 	}
@@ -90,11 +88,11 @@ func BenchmarkRequest(b *testing.B) {
 	} {
 		b.Run(request.name, func(b *testing.B) {
 			var (
-				r       chat.Request
-				machine chat.Machine
-				a       plugin.Attempt
+				r       plugintest.Request
+				machine plugintest.Machine
+				a       plugintest.Attempt
 			)
-			if err := r.Parse(request.body, chat.Limits{}); err != nil {
+			if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
 				b.Fatal(err)
 			}
 			b.SetBytes(int64(len(request.body)))
@@ -103,7 +101,7 @@ func BenchmarkRequest(b *testing.B) {
 			for b.Loop() {
 				a.Reset()
 				a.Request, a.Machine = &r, &machine
-				a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
+				a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
 				a.Summary.Describe(&r)
 				if err := binding.Request(context.Background(), &a); err != nil {
 					b.Fatal(err)

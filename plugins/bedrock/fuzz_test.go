@@ -10,9 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/eventstream"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // fuzzedUses are requests and models, by the way in which the plugin reads the answers to them.
@@ -40,7 +38,7 @@ func sortedVectors(tb testing.TB, ok func(*plugintest.Vector) bool) (all []*plug
 // and its data.
 func script(tb testing.TB, body []byte) (lines []string) {
 	tb.Helper()
-	var d eventstream.Decoder
+	var d plugintest.Decoder
 	d.Feed(body)
 	for {
 		ev, ok, err := d.Next()
@@ -103,7 +101,7 @@ func TestScriptsAreTheStreamsTheyStandFor(t *testing.T) {
 	}
 }
 
-func runBoth(t *testing.T, b *plugin.Binding, use int, v plugintest.Vector) {
+func runBoth(t *testing.T, b *plugintest.Binding, use int, v plugintest.Vector) {
 	t.Helper()
 	v.Target, v.Request = fuzzedUses[use].target, []byte(fuzzedUses[use].request)
 	checkWhole(t, v.Run(b, false).Answer)

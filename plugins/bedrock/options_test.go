@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestConfigureRefusesBadOptions(t *testing.T) {
@@ -31,7 +30,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 			"fields":            `{"fields":["a"]}`,
 		} {
 			t.Run(form.String()+"/"+name, func(t *testing.T) {
-				_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)})
+				_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)})
 				if err == nil || !strings.Contains(err.Error(), "option") {
 					t.Errorf("error %v, want one that names the option", err)
 				}
@@ -41,7 +40,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 			const settings = `{"family":"claude","adaptive_thinking":true,"always_thinking":false,"highest_effort":"max","json_schema":"tool",` +
 				`"sampling":"one","prompt_cache":false,"tool_choice":"tool","out_of_range":"clamp","unknown":"drop",` +
 				`"guardrail":{"guardrailIdentifier":"g","guardrailVersion":"1"},"latency":"standard","fields":{}}`
-			if _, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
+			if _, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -65,7 +64,7 @@ func TestOptionsOfTheTargetCount(t *testing.T) {
 }
 
 func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
-	forms(t, func(t *testing.T, b *plugin.Binding) {
+	forms(t, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"sampling":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
 			t.Errorf("%s%s", r.Request, r.Answer)

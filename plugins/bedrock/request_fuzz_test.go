@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // fuzzedModels are models and options under which requests are fuzzed.
@@ -86,10 +84,10 @@ func FuzzConversation(f *testing.F) {
 }
 
 // checkTranslation checks that a request is refused as the client's mistake, or becomes one that the API takes.
-func checkTranslation(t *testing.T, b *plugin.Binding, body []byte, model int) {
+func checkTranslation(t *testing.T, b *plugintest.Binding, body []byte, model int) {
 	t.Helper()
-	var request chat.Request
-	if request.Parse(body, chat.Limits{}) != nil || model < 0 || model >= len(fuzzedModels) {
+	var request plugintest.Request
+	if request.Parse(body, plugintest.Limits{}) != nil || model < 0 || model >= len(fuzzedModels) {
 		return
 	}
 	v := plugintest.Vector{Target: fuzzedModels[model].target, Request: body, Status: 200, Options: []byte(fuzzedModels[model].options)}

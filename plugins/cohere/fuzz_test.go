@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // FuzzAnswer gives the plugin mutated recordings. Whatever a provider sends, the plugin itself does not fail, and the
@@ -133,8 +132,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body []byte, options int) {
-		var request chat.Request
-		if options < 0 || options >= len(fuzzedOptions) || request.Parse(body, chat.Limits{}) != nil {
+		var request plugintest.Request
+		if options < 0 || options >= len(fuzzedOptions) || request.Parse(body, plugintest.Limits{}) != nil {
 			return
 		}
 		v := plugintest.Vector{Target: "m", Request: body, Status: 200, Options: []byte(fuzzedOptions[options])}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestConfigureRefusesBadOptions(t *testing.T) {
@@ -20,7 +19,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 			"replay_thinking": {`{"replay_thinking":"no"}`, "option replay_thinking"},
 		} {
 			t.Run(form.String()+"/"+name, func(t *testing.T) {
-				_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(test.settings)})
+				_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(test.settings)})
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error %v, want one that says %s", err, test.want)
 				}
@@ -28,7 +27,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 		}
 		t.Run(form.String()+"/every option", func(t *testing.T) {
 			const settings = `{"out_of_range":"clamp","unknown":"drop","replay_thinking":true}`
-			if _, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
+			if _, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -37,7 +36,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 
 // A target's options lie over the provider's.
 func TestOptionsOfTheTargetCount(t *testing.T) {
-	forms(t, `{"out_of_range":"refuse","unknown":"refuse"}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"out_of_range":"refuse","unknown":"refuse"}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"out_of_range":"clamp"}`),
 			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"temperature":1.5}`),

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 var suite = plugintest.Suite{Package: "plugins/all", Plugin: "demo"}
@@ -51,8 +50,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var request chat.Request
-		if request.Parse(body, chat.Limits{}) != nil {
+		var request plugintest.Request
+		if request.Parse(body, plugintest.Limits{}) != nil {
 			return
 		}
 		v := plugintest.Vector{Target: "demo", Request: body, Status: 200}

@@ -5,7 +5,7 @@ package gemini
 import (
 	"testing"
 
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestAnEventDoesNotAllocate(t *testing.T) {

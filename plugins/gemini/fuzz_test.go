@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 const hello = `{"model":"m","messages":[{"role":"user","content":"Hi"}],"n":2,"logprobs":true}`
@@ -150,8 +149,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body []byte, options int) {
-		var request chat.Request
-		if options < 0 || options >= len(fuzzedOptions) || request.Parse(body, chat.Limits{}) != nil {
+		var request plugintest.Request
+		if options < 0 || options >= len(fuzzedOptions) || request.Parse(body, plugintest.Limits{}) != nil {
 			return
 		}
 		v := plugintest.Vector{Target: "gemini-2.5-flash", Request: body, Status: 200, Options: []byte(fuzzedOptions[options])}

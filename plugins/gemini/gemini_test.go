@@ -3,8 +3,7 @@ package gemini
 import (
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 var suite = plugintest.Suite{
@@ -24,7 +23,7 @@ func TestVectors(t *testing.T) { suite.Test(t) }
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
 
 // forms calls f with the plugin in every form.
-func forms(t *testing.T, settings string, f func(t *testing.T, b *plugin.Binding)) {
+func forms(t *testing.T, settings string, f func(t *testing.T, b *plugintest.Binding)) {
 	s := suite
 	s.Use.Settings = settings
 	h := plugintest.Host(t)

@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestListOfModels(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for cursor, want := range map[string]string{
 			"":         "/v1beta/models?pageSize=1000",
 			"a b&c=d+": "/v1beta/models?pageSize=1000&pageToken=a%20b%26c%3Dd%2B",
@@ -51,7 +50,7 @@ func TestListOfModels(t *testing.T) {
 }
 
 func TestVertexHasNoList(t *testing.T) {
-	forms(t, `{"api":"vertex","project":"p","location":"global"}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"api":"vertex","project":"p","location":"global"}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "" {
 			t.Errorf("the request is %+v, %v", out, err)
 		}
@@ -59,7 +58,7 @@ func TestVertexHasNoList(t *testing.T) {
 }
 
 func TestListThatFails(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int
 			body   string
@@ -95,7 +94,7 @@ func FuzzModels(f *testing.F) {
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body string) {
 		_, err := b.Models(context.Background(), 200, nil, []byte(body))
-		var failed *plugin.CallError
+		var failed *plugintest.CallError
 		if errors.As(err, &failed) {
 			t.Errorf("the plugin failed: %v", err)
 		}

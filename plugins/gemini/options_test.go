@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestConfigureRefusesBadOptions(t *testing.T) {
@@ -33,7 +32,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 			`{"safety_settings":{"HARM_CATEGORY":"x"}}`: "option safety_settings",
 		} {
 			t.Run(form.String()+"/"+settings, func(t *testing.T) {
-				_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)})
+				_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)})
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v, want one that says %s", err, want)
 				}
@@ -42,7 +41,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 		t.Run(form.String()+"/every option", func(t *testing.T) {
 			const settings = `{"api":"vertex","project":"p","location":"global","publisher":"google","thinking":"level","levels":["low","high"],` +
 				`"always_thinking":false,"schema":"openapi","signatures":"optional","allow_file_uri":true,"stream_arguments":true,"safety_settings":[]}`
-			if _, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
+			if _, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -51,7 +50,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 
 // A target's options lie over the provider's, member by member.
 func TestOptionsOfTheTargetCount(t *testing.T) {
-	forms(t, `{"thinking":"level","levels":["low"]}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"thinking":"level","levels":["low"]}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"levels":["high"]}`),
 			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"low"}`),
@@ -63,7 +62,7 @@ func TestOptionsOfTheTargetCount(t *testing.T) {
 }
 
 func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"schema":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
 			t.Errorf("%s%s", r.Request, r.Answer)

@@ -7,8 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // FuzzAnswer gives the plugin mutated recordings. Whatever a provider sends, the plugin itself does not fail, and the
@@ -139,8 +138,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body []byte, options int) {
-		var request chat.Request
-		if options < 0 || options >= len(fuzzedOptions) || request.Parse(body, chat.Limits{}) != nil {
+		var request plugintest.Request
+		if options < 0 || options >= len(fuzzedOptions) || request.Parse(body, plugintest.Limits{}) != nil {
 			return
 		}
 		v := plugintest.Vector{Target: "m", Request: body, Status: 200, Options: []byte(fuzzedOptions[options])}

@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestListOfModels(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		out, err := b.List(context.Background(), nil)
 		if err != nil || out.Path != "/api/tags" || len(out.Headers) != 0 {
 			t.Errorf("the request is %+v, %v", out, err)
@@ -55,7 +54,7 @@ func TestListOfModels(t *testing.T) {
 }
 
 func TestListThatFails(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int
 			body   string
@@ -91,7 +90,7 @@ func FuzzModels(f *testing.F) {
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body string) {
 		_, err := b.Models(context.Background(), 200, nil, []byte(body))
-		var failed *plugin.CallError
+		var failed *plugintest.CallError
 		if errors.As(err, &failed) {
 			t.Errorf("the plugin failed: %v", err)
 		}

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 func TestConfigureRefusesBadOptions(t *testing.T) {
@@ -24,7 +23,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 			"unknown members": {`{"unknown":"pass"}`, "option unknown"},
 		} {
 			t.Run(form.String()+"/"+name, func(t *testing.T) {
-				_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(test.settings)})
+				_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(test.settings)})
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error %v, want one that says %s", err, test.want)
 				}
@@ -32,7 +31,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 		}
 		t.Run(form.String()+"/every option", func(t *testing.T) {
 			const settings = `{"options":{"num_ctx":8192},"keep_alive":-1,"truncate":false,"shift":true,"think_levels":true,"highest_effort":"high","unknown":"drop"}`
-			if _, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
+			if _, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -41,7 +40,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 
 // A target's options lie over the provider's.
 func TestOptionsOfTheTargetCount(t *testing.T) {
-	forms(t, `{"keep_alive":"5m","options":{"num_ctx":8192}}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"keep_alive":"5m","options":{"num_ctx":8192}}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"options":{"num_ctx":4096}}`),
 			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`),

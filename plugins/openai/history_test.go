@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // turns is a conversation of so many tool calls, each with reasoning of its own.
@@ -127,15 +125,15 @@ func FuzzHistory(f *testing.F) {
 	}
 	f.Add(turns(3))
 	h := plugintest.Host(f)
-	bindings := make(map[string]*plugin.Binding)
+	bindings := make(map[string]*plugintest.Binding)
 	for _, name := range []string{"mistral", "deepseek", "openrouter", "vllm", "zai"} {
 		s := suite
 		s.Use = preset(f, name)
 		bindings[s.Use.Settings] = s.Bind(f, h, plugintest.Native)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var request chat.Request
-		if request.Parse(body, chat.Limits{}) != nil {
+		var request plugintest.Request
+		if request.Parse(body, plugintest.Limits{}) != nil {
 			return
 		}
 		var before struct{ Messages []sentMessage }
@@ -176,11 +174,11 @@ func BenchmarkHistory(b *testing.B) {
 	s.Use = preset(b, "mistral")
 	binding := s.Bind(b, plugintest.Host(b), plugintest.Module)
 	var (
-		request chat.Request
-		machine chat.Machine
-		a       plugin.Attempt
+		request plugintest.Request
+		machine plugintest.Machine
+		a       plugintest.Attempt
 	)
-	if err := request.Parse(turns(100), chat.Limits{}); err != nil {
+	if err := request.Parse(turns(100), plugintest.Limits{}); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
@@ -188,7 +186,7 @@ func BenchmarkHistory(b *testing.B) {
 	for b.Loop() {
 		a.Reset()
 		a.Request, a.Machine = &request, &machine
-		a.Summary = plugin.Summary{RequestID: "req_bench", Attempt: 1, Target: "m", Options: []byte(s.Use.Settings)}
+		a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "m", Options: []byte(s.Use.Settings)}
 		a.Summary.Describe(&request)
 		if err := binding.Request(context.Background(), &a); err != nil {
 			b.Fatal(err)

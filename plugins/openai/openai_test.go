@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/chat"
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 var suite = plugintest.Suite{
@@ -26,7 +24,7 @@ func TestVectors(t *testing.T) { suite.Test(t) }
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
 
 // forms calls f with the plugin in every form.
-func forms(t *testing.T, settings string, f func(t *testing.T, b *plugin.Binding)) {
+func forms(t *testing.T, settings string, f func(t *testing.T, b *plugintest.Binding)) {
 	s := suite
 	s.Use.Settings = settings
 	h := plugintest.Host(t)
@@ -54,7 +52,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-				_, err := suite.Load(t, h, form).Bind(context.Background(), plugin.BindingConfig{Name: "p", Settings: []byte(settings)})
+				_, err := suite.Load(t, h, form).Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)})
 				if err == nil || !strings.Contains(err.Error(), "options: ") {
 					t.Errorf("%v: error %v, want one that names the option", form, err)
 				}
@@ -65,7 +63,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 
 func TestListOfModels(t *testing.T) {
 	const settings = `{"models_path":"/models"}`
-	forms(t, settings, func(t *testing.T, b *plugin.Binding) {
+	forms(t, settings, func(t *testing.T, b *plugintest.Binding) {
 		out, err := b.List(context.Background(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +103,7 @@ func TestListOfModels(t *testing.T) {
 }
 
 func TestAnUpstreamWithoutAList(t *testing.T) {
-	forms(t, `{"list":false}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"list":false}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "" {
 			t.Errorf("the request is %+v, %v", out, err)
 		}
@@ -113,7 +111,7 @@ func TestAnUpstreamWithoutAList(t *testing.T) {
 }
 
 func TestAListWithAVersion(t *testing.T) {
-	forms(t, `{"api_version":"2024-10-21 x"}`, func(t *testing.T, b *plugin.Binding) {
+	forms(t, `{"api_version":"2024-10-21 x"}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "/models?api-version=2024-10-21%20x" {
 			t.Errorf("the request is %+v, %v", out, err)
 		}
@@ -121,7 +119,7 @@ func TestAListWithAVersion(t *testing.T) {
 }
 
 func TestListThatFails(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugin.Binding) {
+	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int
 			body   string
@@ -158,7 +156,7 @@ func FuzzModels(f *testing.F) {
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body string) {
 		_, err := b.Models(context.Background(), 200, nil, []byte(body))
-		var failed *plugin.CallError
+		var failed *plugintest.CallError
 		if errors.As(err, &failed) {
 			t.Errorf("the plugin failed: %v", err)
 		}
@@ -177,8 +175,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var request chat.Request
-		if request.Parse(body, chat.Limits{}) != nil {
+		var request plugintest.Request
+		if request.Parse(body, plugintest.Limits{}) != nil {
 			return
 		}
 		v := plugintest.Vector{Target: "o3", Request: body, Status: 200}
@@ -222,11 +220,11 @@ func BenchmarkRequest(b *testing.B) {
 			const turn = `{"role":"user","content":"The quick brown fox jumps over the lazy dog."}`
 			body := `{"model":"m","stream":true,"messages":[` + turn + strings.Repeat(","+turn, size.n/len(turn)) + `]}`
 			var (
-				request chat.Request
-				machine chat.Machine
-				a       plugin.Attempt
+				request plugintest.Request
+				machine plugintest.Machine
+				a       plugintest.Attempt
 			)
-			if err := request.Parse([]byte(body), chat.Limits{}); err != nil {
+			if err := request.Parse([]byte(body), plugintest.Limits{}); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
@@ -234,7 +232,7 @@ func BenchmarkRequest(b *testing.B) {
 			for b.Loop() {
 				a.Reset()
 				a.Request, a.Machine = &request, &machine
-				a.Summary = plugin.Summary{RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(1.8e9, 0), Attempt: 1, Target: "gpt-4o"}
+				a.Summary = plugintest.Summary{RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(1.8e9, 0), Attempt: 1, Target: "gpt-4o"}
 				a.Summary.Describe(&request)
 				if err := binding.Request(context.Background(), &a); err != nil {
 					b.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // presets are the upstreams that are a matter of configuration alone.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // answers are the whole answers that clients get for the recorded ones of compatible providers.
-const answers = "../../proxy/chat/dialect/testdata/"
+const answers = "../../proxy/internal/openai/testdata/"
 
 // secondTurn is a conversation whose second request was recorded.
 type secondTurn struct {

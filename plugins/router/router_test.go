@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 // target is a target in the router's input.
@@ -52,20 +51,20 @@ func input(random uint64, targets []target) []byte {
 var suite = plugintest.Suite{Package: "plugins/all", Plugin: "router"}
 
 // bind binds the router with a strategy, "" for none said.
-func bind(tb testing.TB, p *plugin.Plugin, strategy string) *plugin.Binding {
+func bind(tb testing.TB, p *plugintest.Plugin, strategy string) *plugintest.Binding {
 	tb.Helper()
 	settings := ""
 	if strategy != "" {
 		settings = fmt.Sprintf(`{"strategy":%q}`, strategy)
 	}
-	b, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "router", Settings: []byte(settings)})
+	b, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return b
 }
 
-func choices(t *testing.T, b *plugin.Binding, in []byte, n int) (order, explain string) {
+func choices(t *testing.T, b *plugintest.Binding, in []byte, n int) (order, explain string) {
 	t.Helper()
 	o, explain, err := b.Choose(context.Background(), in, n)
 	if err != nil {
@@ -177,7 +176,7 @@ func TestUnknownStrategyIsRefusedAtOnce(t *testing.T) {
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
 		for _, settings := range []string{`{"strategy":"random"}`, `{"strategy":7}`} {
-			_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "router", Settings: []byte(settings)})
+			_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
 			if err == nil || !strings.Contains(err.Error(), "strategy is none of weighted, priority, least-latency, cheapest") {
 				t.Errorf("%v, %s: error %v", form, settings, err)
 			}
@@ -192,7 +191,7 @@ func TestUnknownMemberIsRefusedAtOnce(t *testing.T) {
 		for settings, ok := range map[string]bool{
 			`{}`: true, `{"strategy":"cheapest"}`: true, `{"stratgy":"cheapest"}`: false, `{"strategy":"cheapest","weights":{}}`: false,
 		} {
-			_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "router", Settings: []byte(settings)})
+			_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
 			if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "a member is unknown; the only one is strategy") {
 				t.Errorf("%v, %s: error %v", form, settings, err)
 			}

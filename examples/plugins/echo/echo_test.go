@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 var suite = plugintest.Suite{Package: ".", Use: plugintest.Use{Paths: []string{"/say"}}}

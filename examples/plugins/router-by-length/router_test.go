@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 var suite = plugintest.Suite{Package: "."}
@@ -26,7 +25,7 @@ func TestOrder(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
-		b, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "router", Settings: []byte(`{"long":1000}`)})
+		b, err := p.Bind(t.Context(), plugintest.BindingConfig{Name: "router", Settings: []byte(`{"long":1000}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +53,7 @@ func TestSettingsAreChecked(t *testing.T) {
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
 		for _, settings := range []string{`{}`, `{"long":"1000"}`, `{"long":0}`, `{"long":1.5}`} {
-			_, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "router", Settings: []byte(settings)})
+			_, err := p.Bind(t.Context(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
 			if err == nil || !strings.Contains(err.Error(), "long is missing") {
 				t.Errorf("%v: settings %s: %v", form, settings, err)
 			}

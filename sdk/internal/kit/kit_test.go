@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugin"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
 var suite = plugintest.Suite{
@@ -20,7 +19,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
-		_, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "kit", Settings: []byte(`{"refuse":true}`)})
+		_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "kit", Settings: []byte(`{"refuse":true}`)})
 		if err == nil || !strings.Contains(err.Error(), errSettings.Error()) {
 			t.Errorf("%v: error %v", form, err)
 		}
@@ -32,9 +31,9 @@ func TestBindingsAreKeptApart(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
-		var bindings []*plugin.Binding
+		var bindings []*plugintest.Binding
 		for _, settings := range []string{`{"name":"a"}`, `{"name":"b"}`, ``} {
-			b, err := p.Bind(context.Background(), plugin.BindingConfig{Name: "kit", Settings: []byte(settings), Paths: suite.Use.Paths})
+			b, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "kit", Settings: []byte(settings), Paths: suite.Use.Paths})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
-	"github.com/sluice-gateway/sluice/sdk/plugintest"
 )
 
 // gateway serves the example's configuration, with the plugin built beside it, in front of the echo.

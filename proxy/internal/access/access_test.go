@@ -1,0 +1,236 @@
+package access_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+)
+
+var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func key(name, secret string, models ...config.Glob) config.Key {
+	return config.Key{Name: name, Digest: sha256.Sum256([]byte(secret)), Models: models}
+}
+
+// keys are one good key and one of each sort that is not.
+func keys() *access.Keys {
+	disabled := key("disabled", "sk-disabled", "*")
+	disabled.Disabled = true
+	expired := key("expired", "sk-expired", "*")
+	expired.Expires = now
+	early := key("early", "sk-early", "*")
+	early.NotBefore = now.Add(time.Nanosecond)
+	window := key("window", "sk-window", "*")
+	window.NotBefore, window.Expires = now, now.Add(time.Nanosecond)
+	return access.New([]config.Key{key("good", "sk-good", "demo", "gpt-*", "a/*/b"), disabled, expired, early, window}, nil)
+}
+
+func check(k *access.Keys, headers ...string) (*access.Key, *chat.Error) {
+	var values [][]byte
+	for _, h := range headers {
+		values = append(values, []byte(h))
+	}
+	return k.Check(values, now)
+}
+
+func TestV16_GoodKeyIsFoundInEveryForm(t *testing.T) {
+	for _, header := range []string{
+		"Bearer sk-good", "bearer sk-good", "BEARER sk-good", "bEaReR sk-good",
+		"Bearer  sk-good", "Bearer\tsk-good", " Bearer sk-good", "Bearer sk-good ", "\tBearer \t sk-good\t ",
+	} {
+		t.Run("faults/129 "+header, func(t *testing.T) {
+			k, e := check(keys(), header)
+			if e != nil {
+				t.Fatal(e)
+			}
+			if k.Name() != "good" {
+				t.Errorf("key %q", k.Name())
+			}
+		})
+	}
+	if k, e := check(keys(), "Bearer sk-window"); e != nil || k.Name() != "window" {
+		t.Errorf("a key on its first and last moment: %v", e)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	const (
+		absent  = "missing_api_key"
+		invalid = "invalid_api_key"
+		twice   = "duplicate_authorization"
+	)
+	tests := []struct {
+		name    string
+		headers []string
+		status  int
+		code    string
+		cause   error
+	}{
+		{"faults/128 no header", nil, 401, absent, nil},
+		{"faults/128 an empty header", []string{""}, 401, absent, nil},
+		{"faults/128 a blank header", []string{" \t"}, 401, absent, nil},
+		{"V9/faults/129 another scheme", []string{"Basic c2stZ29vZA=="}, 401, invalid, access.ErrMalformed},
+		{"V9/faults/129 no key", []string{"Bearer"}, 401, invalid, access.ErrMalformed},
+		{"V9/faults/129 no key but spaces", []string{"Bearer   "}, 401, invalid, access.ErrMalformed},
+		{"V9/no scheme", []string{"sk-good"}, 401, invalid, access.ErrMalformed},
+		{"V9/no space", []string{"Bearersk-good"}, 401, invalid, access.ErrMalformed},
+		{"V9/a scheme that begins so", []string{"Bearers sk-good"}, 401, invalid, access.ErrMalformed},
+		{"V9/two words", []string{"Bearer sk-good x"}, 401, invalid, access.ErrMalformed},
+		{"V9/a control character", []string{"Bearer sk-good\x00"}, 401, invalid, access.ErrMalformed},
+		{"faults/130 same length", []string{"Bearer sk-fool"}, 401, invalid, access.ErrUnknown},
+		{"faults/130 one byte different", []string{"Bearer sk-gooe"}, 401, invalid, access.ErrUnknown},
+		{"faults/130 a prefix", []string{"Bearer sk-goo"}, 401, invalid, access.ErrUnknown},
+		{"faults/130 another case", []string{"Bearer SK-GOOD"}, 401, invalid, access.ErrUnknown},
+		{"faults/130 8 KiB", []string{"Bearer " + strings.Repeat("k", 8192)}, 401, invalid, access.ErrUnknown},
+		{"faults/130 not ASCII", []string{"Bearer sk-gööd"}, 401, invalid, access.ErrMalformed},
+		{"faults/131 two headers", []string{"Bearer sk-good", "Bearer sk-good"}, 400, twice, nil},
+		{"faults/131 two headers, one empty", []string{"", "Bearer sk-good"}, 400, twice, nil},
+		{"faults/131 joined by a comma", []string{"Bearer sk-good, Bearer sk-good"}, 400, twice, nil},
+		{"faults/131 keys joined by a comma", []string{"Bearer sk-good,sk-x"}, 400, twice, nil},
+		{"faults/133 disabled", []string{"Bearer sk-disabled"}, 401, invalid, access.ErrDisabled},
+		{"faults/133 expired", []string{"Bearer sk-expired"}, 401, invalid, access.ErrExpired},
+		{"faults/133 not yet valid", []string{"Bearer sk-early"}, 401, invalid, access.ErrNotYetValid},
+		{"I3/an injection", []string{"Bearer ' OR 1=1--"}, 401, invalid, access.ErrMalformed},
+		{"I4/the digest is no key", []string{"Bearer sha256:" + hex.EncodeToString(func() []byte { d := sha256.Sum256([]byte("sk-good")); return d[:] }())}, 401, invalid, access.ErrUnknown},
+	}
+	_, unknown := check(keys(), "Bearer sk-nobody")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k, e := check(keys(), tt.headers...)
+			if e == nil || k != nil {
+				t.Fatalf("key %v, error %v", k, e)
+			}
+			if e.Status != tt.status || e.Code != tt.code || e.Type != chat.TypeInvalidRequest || e.Param != "" {
+				t.Errorf("error %v", e)
+			}
+			if e.Authenticate != (tt.status == 401) {
+				t.Errorf("www-authenticate: %t", e.Authenticate)
+			}
+			if tt.cause != nil && !errors.Is(e, tt.cause) {
+				t.Errorf("cause %v, want %v", e.Cause, tt.cause)
+			}
+			// The client cannot tell one refused key from another.
+			if tt.code == invalid && (e.Message != unknown.Message || e.Status != unknown.Status || e.Code != unknown.Code || e.Type != unknown.Type) {
+				t.Errorf("body differs from that of an unknown key: %v", e)
+			}
+			for _, h := range tt.headers {
+				if secret := strings.TrimSpace(strings.TrimPrefix(h, "Bearer")); len(secret) > 4 && strings.Contains(e.Error(), secret) {
+					t.Errorf("the error shows what was presented: %v", e)
+				}
+			}
+		})
+	}
+}
+
+func TestFaults133_LogNamesTheRefusedKey(t *testing.T) {
+	_, e := check(keys(), "Bearer sk-expired")
+	if got := e.Cause.Error(); got != "key expired: expired key" {
+		t.Errorf("cause %q", got)
+	}
+	if strings.Contains(e.Message, "expired") {
+		t.Errorf("the client sees why: %s", e.Message)
+	}
+}
+
+func TestEveryoneIsRefusedWhereThereAreNoKeys(t *testing.T) {
+	none := access.New(nil, nil)
+	for _, h := range []string{"Bearer x", "Bearer", ""} {
+		if k, e := check(none, h); e == nil {
+			t.Errorf("%q is %v", h, k)
+		}
+	}
+}
+
+func TestV4_KeyUsesItsModelsOnly(t *testing.T) {
+	k, e := check(keys(), "Bearer sk-good")
+	if e != nil {
+		t.Fatal(e)
+	}
+	for model, want := range map[string]bool{
+		"demo": true, "demo2": false, "gpt-": true, "gpt-5.4/mini": true, "xgpt-5": false, "a/x/b": true, "a/x/y/b": true, "a/b": false, "": false, "*": false,
+	} {
+		if got := k.Allows(model); got != want {
+			t.Errorf("%q is allowed: %t, want %t", model, got, want)
+		}
+	}
+	if access.New([]config.Key{key("none", "x")}, nil) == nil || new(access.Key).Allows("demo") {
+		t.Error("a key without models may use one")
+	}
+	if a := access.Anyone(); !a.Allows("anything") || a.Name() != "" {
+		t.Error("where no key is asked for, a model is refused")
+	}
+}
+
+func TestNewSecretIsAKeyOfItsDigest(t *testing.T) {
+	seen := map[string]bool{}
+	for range 100 {
+		secret, digest := config.NewKey()
+		if seen[secret] {
+			t.Fatal("a secret came twice")
+		}
+		seen[secret] = true
+		// 256 bits in base 64.
+		if random, ok := strings.CutPrefix(secret, "sk-sluice-"); !ok || len(random) != 43 {
+			t.Fatalf("a secret of %d characters", len(secret))
+		}
+		text := fmt.Sprintf("[[keys]]\nname = \"new\"\ndigest = %q\n", digest)
+		c, err := config.Parse("gateway.toml", []byte(text), config.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k, e := check(access.New(c.Keys, nil), "Bearer "+secret); e != nil || k.Name() != "new" {
+			t.Fatalf("the key is refused: %v", e)
+		}
+	}
+}
+
+// many is a set of n keys, and a header for the one in the middle.
+func many(n int) (*access.Keys, [][]byte) {
+	all := make([]config.Key, n)
+	for i := range all {
+		all[i] = key(fmt.Sprint("client-", i), fmt.Sprint("sk-", i), "gpt-*")
+	}
+	return access.New(all, nil), [][]byte{fmt.Appendf(nil, "Bearer sk-%d", n/2)}
+}
+
+func TestFaults14_ManyKeys(t *testing.T) {
+	const n = 100_000
+	start := time.Now()
+	k, header := many(n)
+	t.Logf("%d keys in %s", n, time.Since(start))
+	found, e := k.Check(header, now)
+	if e != nil || found.Name() != "client-50000" {
+		t.Errorf("key %v, error %v", found, e)
+	}
+}
+
+func BenchmarkFaults14_Check(b *testing.B) {
+	for _, n := range []int{1, 100_000} {
+		k, header := many(n)
+		b.Run(fmt.Sprint(n, "keys"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, e := k.Check(header, now); e != nil {
+					b.Fatal(e)
+				}
+			}
+		})
+		wrong := [][]byte{[]byte("Bearer sk-wrong")}
+		b.Run(fmt.Sprint(n, "keys/unknown"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, e := k.Check(wrong, now); e == nil {
+					b.Fatal("found")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package access_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+)
+
+func TestF135_WrongKeysOfAnAddress(t *testing.T) {
+	g := new(access.Guesses)
+	from := netip.MustParseAddr("192.0.2.7")
+	at := now
+	for i := range 20 {
+		if n, e := g.Wrong(from, 20, at); n != 0 || e != nil {
+			t.Fatalf("wrong key %d: %d, %v", i, n, e)
+		}
+	}
+	for i := range int64(1000) {
+		n, e := g.Wrong(from, 20, at)
+		if n != i+1 || e == nil || e.Status != 429 || e.Type != chat.TypeRateLimit || e.Code != "too_many_wrong_keys" || e.RetryAfter != 3*time.Second || !e.NoRetry {
+			t.Fatalf("wrong key %d beyond: %d, %v", i, n, e)
+		}
+	}
+	if _, e := g.Wrong(netip.MustParseAddr("192.0.2.8"), 20, at); e != nil {
+		t.Errorf("the neighbour: %v", e)
+	}
+	// In 3 seconds one more is answered, and the count goes on; after a minute of rest all begins anew.
+	if n, e := g.Wrong(from, 20, at.Add(3*time.Second)); n != 0 || e != nil {
+		t.Errorf("after 3 s: %d, %v", n, e)
+	}
+	if n, e := g.Wrong(from, 20, at.Add(3*time.Second)); n != 1001 || e == nil {
+		t.Errorf("and the next: %d, %v", n, e)
+	}
+	at = at.Add(2 * time.Minute)
+	for range 20 {
+		if _, e := g.Wrong(from, 20, at); e != nil {
+			t.Fatal(e)
+		}
+	}
+	if n, _ := g.Wrong(from, 20, at); n != 1 {
+		t.Errorf("after a rest: %d", n)
+	}
+}
+
+// TestF135_WhatCountsAsOneAddress is what one client has of the Internet, however it is written.
+func TestF135_WhatCountsAsOneAddress(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"192.0.2.7", "192.0.2.7", true},
+		{"192.0.2.7", "::ffff:192.0.2.7", true},
+		{"192.0.2.7", "192.0.2.6", false},
+		{"2001:db8::1", "2001:db8::ffff:2", true},
+		{"2001:db8:0:1::1", "2001:db8:0:2::1", false},
+		{"fe80::1%eth0", "fe80::2%eth1", true},
+		{"::", "0.0.0.0", false},
+		{"", "", true},
+		{"", "192.0.2.7", false},
+	} {
+		g := new(access.Guesses)
+		parsed := func(s string) netip.Addr { a, _ := netip.ParseAddr(s); return a }
+		if _, e := g.Wrong(parsed(c.a), 1, now); e != nil {
+			t.Fatal(e)
+		}
+		if _, e := g.Wrong(parsed(c.b), 1, now); (e != nil) != c.same {
+			t.Errorf("%s and %s: %v", c.a, c.b, e)
+		}
+	}
+}
+
+// TestF135_MemoryIsBounded whatever there is of addresses. The one that has been quiet for longest is forgotten.
+func TestF135_MemoryIsBounded(t *testing.T) {
+	g := new(access.Guesses)
+	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
+	const n = 100_000
+	for i := range n {
+		if _, e := g.Wrong(address(i), 1, now); e != nil {
+			t.Fatal(e)
+		}
+	}
+	if _, e := g.Wrong(address(n-1), 1, now); e == nil {
+		t.Error("the last one is forgotten")
+	}
+	if _, e := g.Wrong(address(0), 1, now); e != nil {
+		t.Error("the first one is remembered")
+	}
+	if got := g.Addresses(); got > 1<<14 {
+		t.Errorf("%d addresses", got)
+	}
+}
+
+func BenchmarkF135_Wrong(b *testing.B) {
+	for _, addresses := range []int{1, 100_000} {
+		b.Run(fmt.Sprint(addresses), func(b *testing.B) {
+			g := new(access.Guesses)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				n := i % addresses
+				g.Wrong(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 20, now)
+			}
+		})
+	}
+}

@@ -1,0 +1,296 @@
+package access_test
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+)
+
+// limited is a key with these limits, whose account is in the ledger.
+func limited(tb interface{ Fatal(...any) }, ledger *access.Ledger, l config.KeyLimits) *access.Key {
+	c := key("limited", "sk-limited", "*")
+	c.Limits = l
+	k, e := check(access.New([]config.Key{c}, ledger), "Bearer sk-limited")
+	if e != nil {
+		tb.Fatal(e)
+	}
+	return k
+}
+
+func TestF139_RequestsAMinute(t *testing.T) {
+	k := limited(t, new(access.Ledger), config.KeyLimits{RequestsPerMinute: 60})
+	for i := range 60 {
+		if _, e := k.Admit(10, 10, now); e != nil {
+			t.Fatalf("request %d: %v", i, e)
+		}
+	}
+	_, e := k.Admit(10, 10, now)
+	if e == nil || e.Status != 429 || e.Type != chat.TypeRateLimit || e.Code != "rate_limit_exceeded" || e.RetryAfter != time.Second || e.NoRetry {
+		t.Fatalf("the 61st: %+v", e)
+	}
+	if s, ok := k.Standing(now); !ok || s.Requests != 0 || s.RequestsReset != time.Minute {
+		t.Errorf("standing %+v", s)
+	}
+	// One more fits in with each second.
+	for _, after := range []time.Duration{time.Second - time.Microsecond, time.Second, 2*time.Second - time.Microsecond, 2 * time.Second} {
+		_, e := k.Admit(10, 10, now.Add(after))
+		if late := after%time.Second == 0; (e == nil) != late {
+			t.Errorf("after %s: %v", after, e)
+		}
+	}
+	if s, _ := k.Standing(now.Add(2 * time.Minute)); s.Requests != 60 || s.RequestsReset != 0 {
+		t.Errorf("after a rest: %+v", s)
+	}
+}
+
+func TestF139_RequestsAtATime(t *testing.T) {
+	k := limited(t, new(access.Ledger), config.KeyLimits{Concurrent: 2})
+	first, e := k.Admit(1, 1, now)
+	if e != nil {
+		t.Fatal(e)
+	}
+	if _, e := k.Admit(1, 1, now); e != nil {
+		t.Fatal(e)
+	}
+	if _, e := k.Admit(1, 1, now.Add(time.Hour)); e == nil || e.RetryAfter != time.Second || !strings.Contains(e.Message, "2 requests at a time") {
+		t.Fatalf("the third: %v", e)
+	}
+	first.Settle(5, now)
+	// The end of a request counts once.
+	first.Settle(5, now)
+	if _, e := k.Admit(1, 1, now); e != nil {
+		t.Fatal(e)
+	}
+	if _, e := k.Admit(1, 1, now); e == nil {
+		t.Fatal("a third one was let in")
+	}
+}
+
+func TestF139_TokensAMinute(t *testing.T) {
+	k := limited(t, new(access.Ledger), config.KeyLimits{TokensPerMinute: 6000})
+	a, e := k.Admit(1000, 4000, now)
+	if e != nil {
+		t.Fatal(e)
+	}
+	// What a request in flight may need cannot be used by another.
+	if _, e := k.Admit(1000, 1, now); e == nil || !strings.Contains(e.Message, "of which 1000 are left, and the request may need 1001") {
+		t.Fatalf("beyond what is left: %v", e)
+	}
+	b, e := k.Admit(900, 100, now)
+	if e != nil {
+		t.Fatal(e)
+	}
+	// What it did not need, the next one can have.
+	a.Settle(1500, now)
+	if s, _ := k.Standing(now); s.Tokens != 3500 || s.TokensReset != 15*time.Second {
+		t.Errorf("standing %+v", s)
+	}
+	// What it needed beyond that has to run out first: there is no way to spend more than the limit for long.
+	b.Settle(14_500, now)
+	if s, _ := k.Standing(now); s.Tokens != 0 || s.TokensReset != 160*time.Second {
+		t.Errorf("standing %+v", s)
+	}
+	if _, e := k.Admit(1, 0, now.Add(100*time.Second)); e == nil || e.RetryAfter != 10*time.Millisecond {
+		t.Errorf("in debt: %v", e)
+	}
+	d, e := k.Admit(1, 0, now.Add(100*time.Second+10*time.Millisecond))
+	if e != nil {
+		t.Errorf("out of debt: %v", e)
+	}
+	d.Settle(0, now.Add(101*time.Second))
+	// A prompt that never fits in is refused for good, and an answer that may be longer than the limit waits for all of it.
+	if _, e := k.Admit(6001, 0, now.Add(time.Hour)); e == nil || !e.NoRetry || e.RetryAfter != 0 {
+		t.Errorf("a prompt beyond the limit: %v", e)
+	}
+	c, e := k.Admit(100, 1_000_000, now.Add(time.Hour))
+	if e != nil {
+		t.Errorf("an answer beyond the limit: %v", e)
+	}
+	if _, e := k.Admit(1, 0, now.Add(2*time.Hour)); e == nil || e.RetryAfter < time.Second {
+		t.Errorf("beside it: %v", e)
+	}
+	c.Settle(1<<60, now.Add(2*time.Hour))
+	if s, _ := k.Standing(now.Add(2 * time.Hour)); s.Tokens != 0 || s.TokensReset <= 0 {
+		t.Errorf("a count beyond measure: %+v", s)
+	}
+}
+
+// TestF139_ARefusedRequestUsesNothing of any of the limits.
+func TestF139_ARefusedRequestUsesNothing(t *testing.T) {
+	k := limited(t, new(access.Ledger), config.KeyLimits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
+	a, e := k.Admit(900, 0, now)
+	if e != nil {
+		t.Fatal(e)
+	}
+	before, _ := k.Standing(now)
+	for range 100 {
+		if _, e := k.Admit(200, 0, now); e == nil {
+			t.Fatal("more tokens than there are")
+		}
+	}
+	if after, _ := k.Standing(now); after != before {
+		t.Errorf("%+v, before %+v", after, before)
+	}
+	a.Settle(0, now)
+	if s, _ := k.Standing(now); s.Tokens != 1000 || s.Requests != 9 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestF139_LimitsSurviveAReload by the key's name, whatever becomes of the rest of the key.
+func TestF139_LimitsSurviveAReload(t *testing.T) {
+	var ledger access.Ledger
+	before := limited(t, &ledger, config.KeyLimits{RequestsPerMinute: 2, Concurrent: 1})
+	a, e := before.Admit(1, 1, now)
+	if e != nil {
+		t.Fatal(e)
+	}
+	c := key("limited", "sk-rotated", "*")
+	c.Limits = config.KeyLimits{RequestsPerMinute: 3, Concurrent: 1}
+	keys := access.New([]config.Key{c}, &ledger)
+	ledger.Keep(keys)
+	after, e := check(keys, "Bearer sk-rotated")
+	if e != nil {
+		t.Fatal(e)
+	}
+	if _, e := after.Admit(1, 1, now); e == nil {
+		t.Error("the request in flight is forgotten")
+	}
+	a.Settle(1, now)
+	for i := range 3 {
+		a, e := after.Admit(1, 1, now)
+		if (e == nil) != (i < 2) {
+			t.Errorf("request %d of the new limit: %v", i+2, e)
+		}
+		a.Settle(1, now)
+	}
+	// A key that is gone is forgotten.
+	ledger.Keep(access.New(nil, &ledger))
+	again := limited(t, &ledger, config.KeyLimits{RequestsPerMinute: 2})
+	if s, _ := again.Standing(now); s.Requests != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestF139_KeysWithoutLimitsHaveNone(t *testing.T) {
+	k, e := check(keys(), "Bearer sk-good")
+	if e != nil {
+		t.Fatal(e)
+	}
+	for _, k := range []*access.Key{k, access.Anyone()} {
+		a, e := k.Admit(1<<40, 1<<40, now)
+		if _, is := k.Standing(now); e != nil || is || a != (access.Admission{}) {
+			t.Errorf("%v, %v, limited %t", a, e, is)
+		}
+		a.Settle(5, now)
+	}
+}
+
+// TestF139_I12_ManyAtOnce has clients race for what is left. Not one more than the limit gets through.
+func TestF139_I12_ManyAtOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits config.KeyLimits
+		want   int64
+	}{
+		"requests":   {config.KeyLimits{RequestsPerMinute: 500}, 500},
+		"tokens":     {config.KeyLimits{TokensPerMinute: 5000}, 500},
+		"concurrent": {config.KeyLimits{Concurrent: 500}, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := limited(t, new(access.Ledger), c.limits)
+			var admitted atomic.Int64
+			var all sync.WaitGroup
+			for range 8 {
+				all.Go(func() {
+					for range 200 {
+						if _, e := k.Admit(4, 6, now); e == nil {
+							admitted.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if n := admitted.Load(); n != c.want {
+				t.Errorf("%d were let in, want %d", n, c.want)
+			}
+		})
+	}
+}
+
+// TestF139_NeverMoreThanTheLimitAllows lets requests come and end at random times. In whatever stretch of time one looks at,
+// no more was let in than a whole limit and what runs out in that time; whoever waits as long as it is told to gets in.
+func TestF139_NeverMoreThanTheLimitAllows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := config.KeyLimits{
+			RequestsPerMinute: rapid.SampledFrom([]int64{1, 3, 60, 61, 1_000_000_000}).Draw(t, "requests a minute"),
+			TokensPerMinute:   rapid.SampledFrom([]int64{1, 7, 1000, 999_999_937}).Draw(t, "tokens a minute"),
+		}
+		k := limited(t, new(access.Ledger), limits)
+		type use struct {
+			at time.Time
+			n  int64
+		}
+		type flight struct {
+			a        access.Admission
+			reserved int64
+		}
+		var requests, tokens []use
+		var inflight []flight
+		at := now
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			at = at.Add(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 999, 1_000_000, 1_000_000_007, 59_999_999_999, 600_000_000_000}).Draw(t, "ns")))
+			if len(inflight) > 0 && rapid.Bool().Draw(t, "one ends") {
+				i := rapid.IntRange(0, len(inflight)-1).Draw(t, "which")
+				f := inflight[i]
+				used := rapid.Int64Range(0, f.reserved).Draw(t, "used")
+				f.a.Settle(used, at)
+				tokens = append(tokens, use{at, used})
+				inflight = append(inflight[:i], inflight[i+1:]...)
+				continue
+			}
+			prompt := rapid.Int64Range(0, limits.TokensPerMinute+1).Draw(t, "prompt")
+			answer := rapid.Int64Range(0, limits.TokensPerMinute).Draw(t, "answer")
+			a, e := k.Admit(prompt, answer, at)
+			if e != nil {
+				if prompt <= limits.TokensPerMinute && e.RetryAfter <= 0 {
+					t.Fatalf("no time to wait for: %v", e)
+				}
+				if prompt > limits.TokensPerMinute || len(inflight) > 0 {
+					continue
+				}
+				// More than one limit may be in the way, one after the other.
+				for range 2 {
+					if e != nil {
+						at = at.Add(e.RetryAfter)
+						a, e = k.Admit(prompt, answer, at)
+					}
+				}
+				if e != nil {
+					t.Fatalf("after the time that was said: %v", e)
+				}
+			}
+			requests = append(requests, use{at, 1})
+			inflight = append(inflight, flight{a, min(prompt+answer, limits.TokensPerMinute)})
+		}
+		for what, uses := range map[int64][]use{limits.RequestsPerMinute: requests, limits.TokensPerMinute: tokens} {
+			for from := range uses {
+				sum := int64(0)
+				for _, u := range uses[from:] {
+					sum += u.n
+					stretch := u.at.Sub(uses[from].at) + time.Microsecond
+					if allowed := float64(what) * (1 + stretch.Minutes()); float64(sum) > allowed+1e-6*float64(what) {
+						t.Fatalf("%d in %s, with a limit of %d a minute", sum, stretch, what)
+					}
+				}
+			}
+		}
+	})
+}

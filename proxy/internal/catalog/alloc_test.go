@@ -1,0 +1,26 @@
+//go:build !race
+
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+)
+
+func TestFaults12_ServingFromTheCacheDoesNotAllocate(t *testing.T) {
+	c := many(t, 5000)
+	ctx := t.Context()
+	buf := catalog.AppendList(nil, c.List(ctx))
+	if n := testing.AllocsPerRun(100, func() {
+		if _, ok := c.Model(ctx, "vendor/model-00042"); !ok {
+			t.Fatal("unknown")
+		}
+		if _, ok := c.Model(ctx, "nobody"); ok {
+			t.Fatal("known")
+		}
+		buf = catalog.AppendList(buf[:0], c.List(ctx))
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,335 @@
+package ndjson_test
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/ndjson"
+)
+
+// read feeds the pieces one after the other and takes all events, the one that only the end gives as well.
+func read(max int, pieces ...string) ([]string, error) {
+	d := &ndjson.Decoder{MaxEvent: max}
+	var got []string
+	for _, p := range pieces {
+		buf := []byte(p)
+		d.Feed(buf)
+		for {
+			ev, ok, err := d.Next()
+			if err != nil {
+				return got, err
+			}
+			if !ok {
+				break
+			}
+			got = append(got, string(ev.Name)+string(ev.Data))
+		}
+		// Nothing of a Feed may be used once Next has said that it needs more.
+		for i := range buf {
+			buf[i] = 0xDD
+		}
+	}
+	for {
+		ev, ok, err := d.End()
+		if err != nil || !ok {
+			return got, err
+		}
+		got = append(got, string(ev.Name)+string(ev.Data))
+	}
+}
+
+func TestS8_Lines(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, body string
+		want       []string
+	}{
+		{"nothing", "", nil},
+		{"LF", "{}\n[1]\n", []string{"{}", "[1]"}},
+		{"CRLF", "{}\r\n[1]\r\n", []string{"{}", "[1]"}},
+		{"both", "1\n2\r\n3\n", []string{"1", "2", "3"}},
+		{"a CR inside a line", "{\r}\n", []string{"{\r}"}},
+		{"one CR of two", "1\r\r\n", []string{"1\r"}},
+		{"a CR alone ends no line", "1\r2\r", []string{"1\r2"}},
+		{"blank lines", "\n\r\n \t\n1\n\n \r\n\r\r\n2\n\n", []string{"1", "2"}},
+		{"white space around JSON stays", " {} \n\t1\t\r\n", []string{" {} ", "\t1\t"}},
+		{"unterminated", "1\n{\"done\":true}", []string{"1", `{"done":true}`}},
+		{"unterminated with half a CRLF", "1\n2\r", []string{"1", "2"}},
+		{"unterminated and blank", "1\n  ", []string{"1"}},
+		{"only a CR", "\r", nil},
+		{"binary", "\x00\xFF\n\x00", []string{"\x00\xFF", "\x00"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			check := func(how string, pieces ...string) {
+				t.Helper()
+				got, err := read(0, pieces...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(tt.want, got); d != "" {
+					t.Errorf("%s (-want +got):\n%s", how, d)
+				}
+			}
+			check("whole", tt.body)
+			check("byte by byte", strings.Split(tt.body, "")...)
+			for i := range tt.body {
+				check("cut in two", tt.body[:i], tt.body[i:])
+			}
+		})
+	}
+}
+
+func TestEventComesWithItsLineFeed(t *testing.T) {
+	t.Parallel()
+	d := &ndjson.Decoder{}
+	const line = `{"a":1}`
+	for i := range line {
+		d.Feed([]byte(line[i : i+1]))
+		if _, ok, err := d.Next(); ok || err != nil {
+			t.Fatalf("after %d bytes: %v, %v", i+1, ok, err)
+		}
+	}
+	d.Feed([]byte("\n"))
+	if ev, ok, err := d.Next(); !ok || err != nil || string(ev.Data) != line {
+		t.Errorf("Next = %q, %v, %v", ev.Data, ok, err)
+	}
+}
+
+func TestEventPointsIntoTheFeed(t *testing.T) {
+	t.Parallel()
+	p := []byte("\n{\"a\":1}\r\n")
+	d := &ndjson.Decoder{}
+	d.Feed(p)
+	ev, ok, err := d.Next()
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if &ev.Data[0] != &p[1] {
+		t.Error("a line that lies whole in the feed was copied")
+	}
+}
+
+func TestFeedBeforeAllEventsAreTaken(t *testing.T) {
+	t.Parallel()
+	d := &ndjson.Decoder{}
+	d.Feed([]byte("1\n2\n3"))
+	if ev, ok, _ := d.Next(); !ok || string(ev.Data) != "1" {
+		t.Fatalf("first: %q, %v", ev.Data, ok)
+	}
+	d.Feed([]byte("4\n5"))
+	var got []string
+	for {
+		ev, ok, err := d.End()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		got = append(got, string(ev.Data))
+	}
+	if d := cmp.Diff([]string{"2", "34", "5"}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestFaults46_GiantLine(t *testing.T) {
+	t.Parallel()
+	const max = 8
+	for _, tt := range []struct {
+		name, body string
+		want       []string
+		fails      bool
+	}{
+		{"at the limit", "12345678\n", []string{"12345678"}, false},
+		{"over it", "123456789\n", nil, true},
+		{"over it by its CR", "12345678\r\n", nil, true},
+		{"over it and unterminated", "1\n123456789", []string{"1"}, true},
+		{"blank and over it", "1\n         \n2\n", []string{"1"}, true},
+		{"many lines", strings.Repeat("1234567\n", 3), []string{"1234567", "1234567", "1234567"}, false},
+	} {
+		t.Run("faults/46 "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			for i := range len(tt.body) + 1 {
+				got, err := read(max, tt.body[:i], tt.body[i:])
+				if errors.Is(err, ndjson.ErrTooLarge) != tt.fails {
+					t.Errorf("cut at %d: %v", i, err)
+				}
+				if d := cmp.Diff(tt.want, got); d != "" {
+					t.Errorf("cut at %d (-want +got):\n%s", i, d)
+				}
+			}
+		})
+	}
+
+	t.Run("faults/46 memory stays flat", func(t *testing.T) {
+		t.Parallel()
+		d := &ndjson.Decoder{}
+		piece := []byte(strings.Repeat("x", 64<<10))
+		fed, err := 0, error(nil)
+		for err == nil && fed < 64<<20 {
+			d.Feed(piece)
+			fed += len(piece)
+			_, _, err = d.Next()
+		}
+		if !errors.Is(err, ndjson.ErrTooLarge) || fed > ndjson.DefaultMaxEvent+len(piece) {
+			t.Errorf("after %d bytes: %v", fed, err)
+		}
+		d.Feed([]byte("1\n"))
+		if _, _, err := d.Next(); !errors.Is(err, ndjson.ErrTooLarge) {
+			t.Errorf("the error did not stay: %v", err)
+		}
+		if _, _, err := d.End(); !errors.Is(err, ndjson.ErrTooLarge) {
+			t.Errorf("End after the error: %v", err)
+		}
+		d.Reset()
+		d.Feed([]byte("1\n"))
+		if ev, ok, err := d.Next(); !ok || err != nil || string(ev.Data) != "1" {
+			t.Errorf("after Reset: %q, %v, %v", ev.Data, ok, err)
+		}
+	})
+}
+
+func TestResetForgetsAPartialLine(t *testing.T) {
+	t.Parallel()
+	d := &ndjson.Decoder{MaxEvent: 4}
+	d.Feed([]byte("12"))
+	if _, ok, err := d.Next(); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	d.Reset()
+	d.Feed([]byte("3456\n78901"))
+	if ev, ok, err := d.Next(); !ok || err != nil || string(ev.Data) != "3456" {
+		t.Errorf("Next = %q, %v, %v", ev.Data, ok, err)
+	}
+	if _, _, err := d.Next(); !errors.Is(err, ndjson.ErrTooLarge) {
+		t.Errorf("the limit did not stay: %v", err)
+	}
+}
+
+// Any cut of a recorded body gives the lines that the uncut body has.
+func TestS9_AnyCutGivesTheSameEvents(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("testdata/ollama-plain.ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := model(string(b), ndjson.DefaultMaxEvent)
+	if len(want) < 3 {
+		t.Fatalf("%d lines", len(want))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		got, err := read(0, cut(t, string(b))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
+		}
+	})
+}
+
+// Bodies of random lines and line ends, cut at random, read as the model reads them.
+func TestS9_RandomBodies(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		body := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"{}", "1", "abcdefg", " ", "\t", "\r", "\n", "\r\n"}), 0, 40).Draw(t, "parts"), "")
+		max := rapid.IntRange(1, 20).Draw(t, "max")
+		want, tooLarge := model(body, max)
+		got, err := read(max, cut(t, body)...)
+		if (err != nil) != tooLarge {
+			t.Fatalf("%q: %v, want an error: %v", body, err, tooLarge)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("%q (-want +got):\n%s", body, d)
+		}
+	})
+}
+
+func FuzzDecoder(f *testing.F) {
+	for _, s := range []string{"{}\n{}\n", "1\r\n\r\n2", "\n\n \n", "a\r\r\nb\r", "{\"a\":\"\xC3\xA4\"}\n", "123456789\n1\n"} {
+		f.Add([]byte(s), uint8(1), uint8(40))
+		f.Add([]byte(s), uint8(3), uint8(7))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, size, limit uint8) {
+		max, step := int(limit)+1, int(size)+1
+		var pieces []string
+		for rest := string(body); rest != ""; {
+			n := min(step, len(rest))
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		want, tooLarge := model(string(body), max)
+		got, err := read(max, pieces...)
+		if errors.Is(err, ndjson.ErrTooLarge) != tooLarge || !tooLarge && err != nil {
+			t.Fatalf("error %v, want one: %v", err, tooLarge)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
+		}
+	})
+}
+
+// model reads a whole body the slow and plain way.
+func model(body string, max int) (events []string, tooLarge bool) {
+	for _, l := range strings.Split(body, "\n") {
+		if len(l) > max {
+			return events, true
+		}
+		if strings.Trim(l, " \t\r") != "" {
+			events = append(events, strings.TrimSuffix(l, "\r"))
+		}
+	}
+	return events, false
+}
+
+func cut(t *rapid.T, s string) []string {
+	var pieces []string
+	for len(s) > 0 {
+		n := rapid.IntRange(1, min(len(s), rapid.SampledFrom([]int{1, 3, 40, 4096}).Draw(t, "scale"))).Draw(t, "piece")
+		pieces, s = append(pieces, s[:n]), s[n:]
+	}
+	return pieces
+}
+
+// A recorded stream, as one piece, in pieces as a small connection buffer gives them, and cut very fine.
+func BenchmarkRead(b *testing.B) {
+	body, err := os.ReadFile("testdata/ollama-plain.ndjson")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, bb := range []struct {
+		name string
+		size int
+	}{{"whole", len(body)}, {"1KiB", 1 << 10}, {"16B", 16}} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			var d ndjson.Decoder
+			events := 0
+			for b.Loop() {
+				for p := body; len(p) > 0; {
+					k := min(bb.size, len(p))
+					d.Feed(p[:k])
+					p = p[k:]
+					for {
+						_, ok, err := d.Next()
+						if err != nil {
+							b.Fatal(err)
+						}
+						if !ok {
+							break
+						}
+						events++
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(events), "ns/event")
+		})
+	}
+}

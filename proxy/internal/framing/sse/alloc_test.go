@@ -1,0 +1,42 @@
+//go:build !race
+
+package sse_test
+
+import (
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
+)
+
+func TestReadingDoesNotAllocate(t *testing.T) {
+	body := []byte("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"hello\"}}\n\ndata: [DONE]\r\n\r\n")
+	for _, tt := range []struct {
+		name string
+		size int
+	}{{"whole", len(body)}, {"cut in the middle", len(body) / 2}, {"pieces of 7", 7}, {"byte by byte", 1}} {
+		t.Run(tt.name, func(t *testing.T) {
+			var d sse.Decoder
+			events := 0
+			n := testing.AllocsPerRun(100, func() {
+				for p := body; len(p) > 0; {
+					k := min(tt.size, len(p))
+					d.Feed(p[:k])
+					p = p[k:]
+					for {
+						_, ok, err := d.Next()
+						if err != nil {
+							t.Fatal(err)
+						}
+						if !ok {
+							break
+						}
+						events++
+					}
+				}
+			})
+			if n != 0 || events != 2*101 {
+				t.Errorf("%v allocations a body, %d events", n, events)
+			}
+		})
+	}
+}

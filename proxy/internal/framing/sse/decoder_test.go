@@ -1,0 +1,331 @@
+package sse_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
+)
+
+type event struct{ Name, Data string }
+
+// read feeds the pieces one after the other and takes all events, those that only the end gives as well.
+func read(max int, pieces ...string) ([]event, error) {
+	d := &sse.Decoder{MaxEvent: max}
+	var got []event
+	for _, p := range pieces {
+		buf := []byte(p)
+		d.Feed(buf)
+		for {
+			ev, ok, err := d.Next()
+			if err != nil {
+				return got, err
+			}
+			if !ok {
+				break
+			}
+			got = append(got, event{string(ev.Name), string(ev.Data)})
+		}
+		// Nothing of a Feed may be used once Next has said that it needs more.
+		for i := range buf {
+			buf[i] = 0xDD
+		}
+	}
+	for {
+		ev, ok, err := d.End()
+		if err != nil || !ok {
+			return got, err
+		}
+		got = append(got, event{string(ev.Name), string(ev.Data)})
+	}
+}
+
+func data(s ...string) []event {
+	var evs []event
+	for _, s := range s {
+		evs = append(evs, event{"", s})
+	}
+	return evs
+}
+
+func TestS8_Framing(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, body string
+		want       []event
+	}{
+		{"nothing", "", nil},
+		{"LF", "data: a\n\ndata: b\n\n", data("a", "b")},
+		{"faults/43 CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", data("a", "b")},
+		{"faults/43 CR", "data: a\r\rdata: b\r\r", data("a", "b")},
+		{"faults/43 mixed line ends", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\rdata: e\r\n\r", data("a", "b", "c", "d", "e")},
+		{"faults/43 byte order mark", "\xEF\xBB\xBFdata: a\n\n", data("a")},
+		{"byte order mark only at the start", "data: a\n\n\xEF\xBB\xBFdata: b\n\n", data("a")},
+		{"half a byte order mark", "\xEF\xBBdata: a\n\ndata: b\n\n", data("b")},
+		{"no space", "data:a\n\n", data("a")},
+		{"one space of two", "data:  a\n\n", data(" a")},
+		{"trailing spaces stay", "data: {}   \n\n", data("{}   ")},
+		{"tab stays", "data:\ta\n\n", data("\ta")},
+		{"faults/44 several data lines", "data: a\ndata:b\ndata\ndata: c\n\n", data("a\nb\n\nc")},
+		{"empty data", "data\n\ndata:\n\ndata: \n\n", data("", "", "")},
+		{"two empty data lines", "data\ndata\n\n", data("\n")},
+		{"faults/44 comments", ": OPENROUTER PROCESSING\n\n:\n\ndata: a\n: x\ndata: b\n\n", data("a\nb")},
+		{"faults/44 event, id and retry", "event: x\nid: 1\nretry: 5\ndata: a\n\ndata: b\n\n", []event{{"x", "a"}, {"", "b"}}},
+		{"last event name wins", "event: x\nevent: y\ndata: a\nevent\n\nevent: x\nevent: y\ndata: a\n\n", []event{{"", "a"}, {"y", "a"}}},
+		{"faults/44 event without data", "event: ping\n\nid: 7\n\nretry: 1\n\ndata: a\n\n", data("a")},
+		{"colons in the value", "data: a: b\n\nevent: x:y\ndata::\n\n", []event{{"", "a: b"}, {"x:y", ":"}}},
+		{"names are exact", "Data: a\n\n data: a\n\ndata : a\n\ndatax: a\n\ndata: b\n\n", data("b")},
+		{"empty lines", "\n\n\r\n\r\rdata: a\n\n\n\n", data("a")},
+		{"faults/45 HTML", "<html>\n<body style=\"color: red\">\n\n</body>\n\n", nil},
+		{"faults/45 binary", "\x00\x01\x02\xFF\xFE\n\x00\n\n", nil},
+		{"NUL in data", "data: \x00\n\n", data("\x00")},
+		{"no empty line at the end", "data: a\n\ndata: b\n", data("a", "b")},
+		{"no line end at the end", "event: x\ndata: [DONE]", []event{{"x", "[DONE]"}}},
+		{"a CR at the end", "data: a\r", data("a")},
+		{"a name at the end", "data: a\n\nevent: x", data("a")},
+		{"a comment at the end", "data: a\n\n: x", data("a")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := read(0, tt.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("whole (-want +got):\n%s", d)
+			}
+			got, err = read(0, strings.Split(tt.body, "")...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("byte by byte (-want +got):\n%s", d)
+			}
+			for i := range tt.body {
+				if got, err = read(0, tt.body[:i], tt.body[i:]); err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(tt.want, got); d != "" {
+					t.Errorf("cut at %d (-want +got):\n%s", i, d)
+				}
+			}
+		})
+	}
+}
+
+func TestEventIsDispatchedByItsLastByte(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r", "data: a\n\r", "data: a\r\n\n"} {
+		d := &sse.Decoder{}
+		for i := range len(body) - 1 {
+			d.Feed([]byte(body[i : i+1]))
+			if _, ok, err := d.Next(); ok || err != nil {
+				t.Fatalf("%q: event after %d bytes, %v", body, i+1, err)
+			}
+		}
+		d.Feed([]byte(body[len(body)-1:]))
+		ev, ok, err := d.Next()
+		if !ok || err != nil || string(ev.Data) != "a" {
+			t.Errorf("%q: Next = %q, %v, %v", body, ev.Data, ok, err)
+		}
+		// The second half of the CRLF ends nothing more.
+		d.Feed([]byte("\n"))
+		if _, ok, err := d.Next(); ok || err != nil {
+			t.Errorf("%q: LF behind it: %v, %v", body, ok, err)
+		}
+	}
+}
+
+func TestFaults46_GiantEvent(t *testing.T) {
+	t.Parallel()
+	const max = 16
+	for _, tt := range []struct {
+		name, body string
+		want       []event
+		fails      bool
+	}{
+		{"line at the limit", "data: 0123456789\n\n", data("0123456789"), false},
+		{"line over it", "data: 0123456789a\n\n", nil, true},
+		{"comment over it", "data: a\n\n: 0123456789abcdef\n\ndata: b\n\n", data("a"), true},
+		{"line over it that does not end", "data: a\n\ndata: 0123456789a", data("a"), true},
+		{"joined data at the limit", "data: 0123456\ndata: 01234567\n\n", data("0123456\n01234567"), false},
+		{"joined data over it", "data: 01234567\ndata: 01234567\n\n", nil, true},
+		{"many comments", strings.Repeat(": 0123456789\n", 50) + "data: a\n\n", data("a"), false},
+		{"many events", strings.Repeat("data: 01234567\n\n", 3), data("01234567", "01234567", "01234567"), false},
+	} {
+		t.Run("faults/46 "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			for i := range len(tt.body) + 1 {
+				got, err := read(max, tt.body[:i], tt.body[i:])
+				if errors.Is(err, sse.ErrTooLarge) != tt.fails {
+					t.Errorf("cut at %d: %v", i, err)
+				}
+				if d := cmp.Diff(tt.want, got); d != "" {
+					t.Errorf("cut at %d (-want +got):\n%s", i, d)
+				}
+			}
+		})
+	}
+
+	t.Run("faults/46 memory stays flat", func(t *testing.T) {
+		d := &sse.Decoder{}
+		piece := []byte(strings.Repeat("x", 64<<10))
+		d.Feed([]byte("data: "))
+		fed, err := 0, error(nil)
+		for err == nil && fed < 64<<20 {
+			_, _, err = d.Next()
+			d.Feed(piece)
+			fed += len(piece)
+		}
+		if !errors.Is(err, sse.ErrTooLarge) || fed > sse.DefaultMaxEvent+2*len(piece) {
+			t.Errorf("after %d bytes: %v", fed, err)
+		}
+		d.Feed(piece)
+		if _, _, err := d.Next(); !errors.Is(err, sse.ErrTooLarge) {
+			t.Errorf("the error did not stay: %v", err)
+		}
+		if _, _, err := d.End(); !errors.Is(err, sse.ErrTooLarge) {
+			t.Errorf("End after the error: %v", err)
+		}
+		d.Reset()
+		d.Feed([]byte("data: a\n\n"))
+		if ev, ok, err := d.Next(); !ok || err != nil || string(ev.Data) != "a" {
+			t.Errorf("after Reset: %q, %v, %v", ev.Data, ok, err)
+		}
+	})
+}
+
+func TestFeedBeforeAllEventsAreTaken(t *testing.T) {
+	t.Parallel()
+	d := &sse.Decoder{}
+	d.Feed([]byte("data: a\n\ndata: b\n\nda"))
+	if ev, ok, _ := d.Next(); !ok || string(ev.Data) != "a" {
+		t.Fatalf("first: %q, %v", ev.Data, ok)
+	}
+	d.Feed([]byte("ta: c\n\n"))
+	var got []string
+	for {
+		ev, ok, err := d.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		got = append(got, string(ev.Data))
+	}
+	if d := cmp.Diff([]string{"b", "c"}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestEndGivesWhatNextWasNotAskedFor(t *testing.T) {
+	t.Parallel()
+	d := &sse.Decoder{}
+	d.Feed([]byte("data: a\n\ndata: b\n\ndata: c"))
+	var got []string
+	for {
+		ev, ok, err := d.End()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		got = append(got, string(ev.Data))
+	}
+	if d := cmp.Diff([]string{"a", "b", "c"}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestEventPointsIntoTheFeed(t *testing.T) {
+	t.Parallel()
+	p := []byte("event: delta\ndata: hello\n\n")
+	d := &sse.Decoder{}
+	d.Feed(p)
+	ev, ok, err := d.Next()
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if &ev.Data[0] != &p[19] || &ev.Name[0] != &p[7] {
+		t.Error("an event that lies whole in the feed was copied")
+	}
+}
+
+// Any cut of a recorded body gives the events that the uncut body gives.
+func TestS9_AnyCutGivesTheSameEvents(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.sse")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("recorded bodies: %v, %v", files, err)
+	}
+	for _, f := range files {
+		t.Run("faults/42 "+filepath.Base(f), func(t *testing.T) {
+			t.Parallel()
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := model(b, sse.DefaultMaxEvent).events
+			if len(want) < 3 {
+				t.Fatalf("%d events", len(want))
+			}
+			got, err := read(0, string(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Fatalf("whole (-want +got):\n%s", d)
+			}
+			rapid.Check(t, func(t *rapid.T) {
+				got, err := read(0, cut(t, string(b))...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := cmp.Diff(want, got); d != "" {
+					t.Fatalf("(-want +got):\n%s", d)
+				}
+			})
+		})
+	}
+}
+
+// Bodies of random lines and line ends, cut at random, read as the model reads them.
+func TestS9_RandomBodies(t *testing.T) {
+	t.Parallel()
+	lines := []string{"", "", "data: a", "data:", "data", "data: bcdefgh", "event: x", "event", ":", ": c", "id: 1", "x", "\xEF\xBB\xBF"}
+	ends := []string{"\n", "\r", "\r\n", "\n\n", "\r\r", "\r\n\r\n"}
+	rapid.Check(t, func(t *rapid.T) {
+		var b strings.Builder
+		for range rapid.IntRange(0, 20).Draw(t, "lines") {
+			b.WriteString(rapid.SampledFrom(lines).Draw(t, "line"))
+			b.WriteString(rapid.SampledFrom(ends).Draw(t, "end"))
+		}
+		b.WriteString(rapid.SampledFrom(lines).Draw(t, "rest"))
+		max := rapid.IntRange(1, 20).Draw(t, "max")
+		want := model([]byte(b.String()), max)
+		got, err := read(max, cut(t, b.String())...)
+		if (err != nil) != want.tooLarge {
+			t.Fatalf("%q: %v, want an error: %v", b.String(), err, want.tooLarge)
+		}
+		if d := cmp.Diff(want.events, got); d != "" {
+			t.Fatalf("%q (-want +got):\n%s", b.String(), d)
+		}
+	})
+}
+
+func cut(t *rapid.T, s string) []string {
+	var pieces []string
+	for len(s) > 0 {
+		n := rapid.IntRange(1, min(len(s), rapid.SampledFrom([]int{1, 3, 40, 4096}).Draw(t, "scale"))).Draw(t, "piece")
+		pieces, s = append(pieces, s[:n]), s[n:]
+	}
+	return pieces
+}

@@ -1,0 +1,87 @@
+package sse_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
+)
+
+type modelled struct {
+	events   []event
+	tooLarge bool
+}
+
+// model reads a whole body the slow and plain way: line ends made equal, split into lines, fields by the book.
+func model(body []byte, max int) (m modelled) {
+	s := strings.TrimPrefix(string(body), "\xEF\xBB\xBF")
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	s = strings.ReplaceAll(s, "\r", "\n")
+	lines := strings.Split(s, "\n")
+	// What stands behind the last line end is a line if it is not empty; the end then stands for an empty line.
+	if lines[len(lines)-1] != "" {
+		lines = append(lines, "")
+	}
+	var name string
+	var data []string
+	for _, l := range lines {
+		if len(l) > max {
+			m.tooLarge = true
+			return m
+		}
+		if l == "" {
+			if data != nil {
+				m.events = append(m.events, event{name, strings.Join(data, "\n")})
+			}
+			name, data = "", nil
+			continue
+		}
+		field, value, _ := strings.Cut(l, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "data":
+			data = append(data, value)
+			if len(strings.Join(data, "\n")) > max {
+				m.tooLarge = true
+				return m
+			}
+		case "event":
+			name = value
+		}
+	}
+	return m
+}
+
+func FuzzDecoder(f *testing.F) {
+	for _, s := range []string{
+		"data: a\n\n", "data: a\r\n\r\ndata: b\r\r", "\xEF\xBB\xBFevent: x\ndata: 1\ndata: 2\n\n", ": c\n\nid: 1\ndata\n\n",
+		"data: \xC3\xA4 \\uD83D\\uDE00\n\n", "\r\n\r\r\n\n\n", "data: [DONE]", "event: a\n\nevent\ndata:\n", "\xEF\xBBdata: a\n\n",
+	} {
+		f.Add([]byte(s), uint8(1), uint8(40))
+		f.Add([]byte(s), uint8(3), uint8(7))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, size, max uint8) {
+		if max == 0 {
+			max = 1
+		}
+		if size == 0 {
+			size = 1
+		}
+		var pieces []string
+		for rest := string(body); rest != ""; {
+			n := min(int(size), len(rest))
+			pieces, rest = append(pieces, rest[:n]), rest[n:]
+		}
+		want := model(body, int(max))
+		got, err := read(int(max), pieces...)
+		if (err != nil) != want.tooLarge || err != nil && !errors.Is(err, sse.ErrTooLarge) {
+			t.Fatalf("error %v, want one: %v", err, want.tooLarge)
+		}
+		if d := cmp.Diff(want.events, got); d != "" {
+			t.Fatalf("(-want +got):\n%s", d)
+		}
+	})
+}

@@ -1,0 +1,224 @@
+package openai
+
+import (
+	"errors"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+var errChoice = errors.New("a choice that is no object, or whose index is out of range")
+
+// said is the members of a delta or message that have a meaning here.
+type said struct {
+	content, refusal            jsondoc.Value
+	reasoning, reasoningContent jsondoc.Value
+	details, thinkingBlocks     jsondoc.Value
+	tools                       jsondoc.Value
+	others                      bool
+}
+
+// choice reads one element of choices. position is its place in the list. whole is set where the choice turns out to
+// hold a message, and not a delta.
+func (r *Reader) choice(b *chat.Batch, v jsondoc.Value, position int64, whole *bool) error {
+	var body, message, finish, native, usage jsondoc.Value
+	index := position
+	failed, others := false, false
+	for m := v.First(); m.Exists() && v.Kind() == jsondoc.Object; m = m.Next() {
+		switch string(r.memberName(m)) {
+		case "index":
+			if n, ok := m.Int(); ok {
+				index = n
+			}
+		case "delta":
+			body = m
+		case "message":
+			message = m
+		case "finish_reason":
+			finish = m
+		case "native_finish_reason":
+			native = m
+		case "usage":
+			usage = m
+		case "error":
+			failed = m.Kind() == jsondoc.Object
+		default:
+			others = others || m.Kind() != jsondoc.Null
+		}
+	}
+	if v.Kind() != jsondoc.Object || index < 0 || index >= abi.MaxChoices {
+		return badAnswer(errChoice)
+	}
+	if failed {
+		if e := failureIn(v, streamError); e != nil {
+			b.Fail(e)
+			return nil
+		}
+	}
+	ci := int32(index)
+	c := r.at(ci)
+	if !c.seen {
+		c.seen = true
+		b.Text(ci, abi.EncodingUTF8, nil) // the choice is there, though it has not said anything
+	}
+	if body.Kind() != jsondoc.Object && message.Kind() == jsondoc.Object && (*whole || !c.spoken) {
+		// A host that does not stream sends its one event with a message. A message beside deltas repeats them.
+		body, *whole = message, true
+	}
+	if body.Kind() == jsondoc.Object {
+		if err := r.body(b, c, ci, body, *whole); err != nil {
+			return err
+		}
+	}
+	if others {
+		r.choiceExtras(b, ci, v)
+	}
+	r.usage(b, usage)
+	r.finish(b, c, ci, finish, native)
+	return nil
+}
+
+// body reads a delta or a message.
+func (r *Reader) body(b *chat.Batch, c *choice, ci int32, v jsondoc.Value, whole bool) error {
+	var s said
+	for m := v.First(); m.Exists(); m = m.Next() {
+		switch string(r.memberName(m)) {
+		case "role":
+		case "content":
+			s.content = m
+		case "refusal":
+			s.refusal = m
+		case "reasoning":
+			s.reasoning = m
+		case "reasoning_content":
+			s.reasoningContent = m
+		case "reasoning_details":
+			s.details = m
+		case "thinking_blocks":
+			s.thinkingBlocks = m
+		case "tool_calls":
+			s.tools = m
+		default:
+			s.others = true
+		}
+	}
+	r.reasoning(b, ci, &s)
+	r.content(b, c, ci, s.content)
+	if s.refusal.Kind() == jsondoc.String && len(s.refusal.Inside()) > 0 {
+		c.spoken = true
+		b.Refusal(ci, abi.EncodingEscaped, s.refusal.Inside())
+	}
+	if err := r.toolCalls(b, c, ci, s.tools, whole); err != nil {
+		return err
+	}
+	r.toolReasoning(b, c, ci, s.details)
+	if s.others {
+		r.messageExtras(b, ci, v)
+	}
+	return nil
+}
+
+// content reads a text, or a list of parts.
+func (r *Reader) content(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
+	switch v.Kind() {
+	case jsondoc.String:
+		r.say(b, c, ci, v)
+	case jsondoc.Object:
+		r.part(b, c, ci, v)
+	case jsondoc.Array:
+		for p := v.First(); p.Exists(); p = p.Next() {
+			if p.Kind() == jsondoc.String {
+				r.say(b, c, ci, p)
+			} else {
+				r.part(b, c, ci, p)
+			}
+		}
+	}
+}
+
+// part reads a part of a content that is a list. Parts of kinds that are neither text nor thinking are skipped.
+func (r *Reader) part(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
+	switch kind := v.Get("type"); {
+	case kind.Is("thinking"), kind.Is("reasoning"):
+		r.thinkingPart(b, ci, v.Get("thinking"))
+	case kind.Is("text"), kind.Is("output_text"), !kind.Exists():
+		r.say(b, c, ci, v.Get("text"))
+	}
+}
+
+// thinkingPart reads the inside of a thinking part: a text, or a list of text parts.
+func (r *Reader) thinkingPart(b *chat.Batch, ci int32, v jsondoc.Value) {
+	if v.Kind() == jsondoc.String {
+		r.think(b, ci, abi.ReasoningText, 0, v)
+		return
+	}
+	for p := v.First(); p.Exists() && v.Kind() == jsondoc.Array; p = p.Next() {
+		r.think(b, ci, abi.ReasoningText, 0, p.Get("text"))
+	}
+}
+
+// say emits a piece of a choice's content.
+func (r *Reader) say(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
+	s := v.Inside()
+	if len(s) == 0 {
+		return
+	}
+	c.spoken = true
+	if r.o.ThinkTags && c.tags.state != tagsOver {
+		r.text = v.AppendText(r.text[:0])
+		r.thinkTags(b, c, ci, r.text)
+		return
+	}
+	r.said = v
+	b.Text(ci, abi.EncodingEscaped, s)
+}
+
+// finish reads why a choice ended, if it has.
+func (r *Reader) finish(b *chat.Batch, c *choice, ci int32, reasonOf, nativeOf jsondoc.Value) {
+	reason := r.short(reasonOf)
+	if reason == "" || c.finished {
+		return
+	}
+	code, failed := finishReason(reason)
+	if failed != nil {
+		b.Fail(failed)
+		return
+	}
+	r.endThinkingOf(b, c, ci)
+	c.finished = true
+	native := r.short(nativeOf)
+	if native == "" && !conventional(reason) {
+		native = reason
+	}
+	b.Finish(ci, code, []byte(native))
+}
+
+// conventional reports whether a reason is one of the convention's own.
+func conventional(reason string) bool {
+	switch reason {
+	case "stop", "length", "tool_calls", "content_filter", "function_call":
+		return true
+	}
+	return false
+}
+
+// finishReason is the convention's word for a provider's, or the failure that the provider's word stands for.
+func finishReason(reason string) (abi.FinishReason, *chat.Error) {
+	switch reason {
+	case "length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS",
+		"model_context_window_exceeded", "insufficient_system_resource", "abort":
+		// The last two are answers that the host cut short: whoever takes them for whole would be wrong.
+		return abi.FinishLength, nil
+	case "tool_calls", "tool_call", "tool_use", "TOOL_CALL":
+		return abi.FinishToolCalls, nil
+	case "content_filter", "content_filtered", "guardrail_intervened", "refusal", "safety", "sensitive",
+		"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
+		return abi.FinishContentFilter, nil
+	case "function_call":
+		return abi.FinishFunctionCall, nil
+	case "error", "network_error", "ERROR":
+		return 0, chat.Fail(abi.FailServer, streamError, "", "The provider ended the answer with an error.")
+	}
+	return abi.FinishStop, nil
+}

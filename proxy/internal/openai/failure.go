@@ -1,0 +1,408 @@
+package openai
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Failure is the error that an answer with an error status stands for. body may be anything: JSON in one of the forms in
+// use, or the HTML page of a proxy. It is not kept.
+//
+// What the provider says of the request is passed on in its words. What it says of the operator's account (its key, its
+// limits, its bill) is not: it is not the client's business, and may name the account.
+func Failure(status int, body []byte) *chat.Error {
+	var d jsondoc.Doc
+	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) == nil {
+		root := d.Root()
+		if root.Kind() == jsondoc.Array { // some send a list of one
+			root = root.First()
+		}
+		if w := complaintIn(root); w != nil {
+			return w.failure(status, "upstream_error")
+		}
+		if root.Kind() == jsondoc.Object {
+			w := complaint{}
+			return w.failure(status, "upstream_error")
+		}
+	}
+	return proxyFailure(status, body)
+}
+
+// failureIn is the failure that a chunk, or an answer with a good status, holds; nil if it holds none. code is that of a
+// failure of which nothing more is known.
+func failureIn(root jsondoc.Value, code string) *chat.Error {
+	if w := complaintIn(root); w != nil {
+		return w.failure(0, code)
+	}
+	return nil
+}
+
+// complaint is what a provider says when something is wrong.
+type complaint struct {
+	message, kind, code, param string
+	status                     int  // a status in the body
+	moderation                 bool // the prompt was flagged
+}
+
+// complaintIn finds what a provider says is wrong; nil if it says nothing of that sort.
+func complaintIn(root jsondoc.Value) *complaint {
+	if root.Kind() != jsondoc.Object {
+		return nil
+	}
+	v := root.Get("error")
+	switch v.Kind() {
+	case jsondoc.Object:
+		if !v.First().Exists() {
+			return nil
+		}
+		return complaintOf(v)
+	case jsondoc.String:
+		if len(v.Inside()) > 0 {
+			return &complaint{message: v.Text()}
+		}
+	}
+	if root.Get("object").Is("error") || !root.Get("choices").Exists() && (root.Get("message").Exists() || root.Get("detail").Exists()) {
+		return complaintOf(root)
+	}
+	return nil
+}
+
+// complaintOf reads an error object.
+func complaintOf(v jsondoc.Value) *complaint {
+	w := &complaint{
+		message: words(v.Get("message")),
+		kind:    text(v.Get("type")),
+		param:   text(v.Get("param")),
+	}
+	if w.message == "" {
+		w.message = words(v.Get("detail"))
+	}
+	for _, name := range [...]string{"status_code", "status", "code"} {
+		m := v.Get(name)
+		n, err := strconv.Atoi(string(m.Raw()))
+		if m.Kind() == jsondoc.String {
+			n, err = strconv.Atoi(m.Text())
+		}
+		if err == nil && n >= 300 && n < 600 {
+			w.status = n
+		} else if name == "code" && err != nil {
+			w.code = text(m)
+		}
+	}
+	w.moderation = v.Get("metadata").Get("reasons").Exists()
+	return w
+}
+
+// words is a message in one of its forms: a text, an object with a detail, or a list of findings.
+func words(v jsondoc.Value) string {
+	switch v.Kind() {
+	case jsondoc.String:
+		return v.Text()
+	case jsondoc.Object:
+		return words(v.Get("detail"))
+	case jsondoc.Array:
+		var all []string
+		for f := v.First(); f.Exists() && len(all) < 8; f = f.Next() {
+			if s := text(f.Get("msg")); s != "" {
+				all = append(all, s)
+			}
+		}
+		return strings.Join(all, "; ")
+	}
+	return ""
+}
+
+// text is a short string, else "".
+func text(v jsondoc.Value) string {
+	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
+		return ""
+	}
+	return v.Text()
+}
+
+// upstreamError is the cause of a failure as the log sees it: without the provider's message, which may repeat what the
+// log must not hold.
+type upstreamError struct {
+	status     int
+	kind, code string
+}
+
+func (e *upstreamError) Error() string {
+	return fmt.Sprintf("upstream status %d, type %q, code %q", e.status, e.kind, e.code)
+}
+
+// failure is what the client sees of a complaint. status is that of the answer, 0 where it was a good one.
+func (w *complaint) failure(status int, fallback string) *chat.Error {
+	class := status
+	if class == 0 {
+		class = w.status
+	}
+	kind := w.classify(class)
+	e := chat.Fail(kind, "", "", "")
+	switch kind {
+	case abi.FailInvalidRequest, abi.FailContentPolicy, abi.FailConflict, abi.FailTooLarge:
+		if w.code != "" {
+			e.Code = w.code
+		}
+		e.Param = w.param
+		e.Message = or(clean(w.message), e.Message)
+	case abi.FailContextLength, abi.FailUnsupported:
+		e.Param = w.param
+		e.Message = or(clean(w.message), e.Message)
+	case abi.FailQuota:
+		if quota(w.code) {
+			e.Code = w.code
+		} else if quota(w.kind) {
+			e.Code = w.kind
+		}
+	case abi.FailServer:
+		e.Code = fallback
+		e.Message = or(clean(w.message), e.Message)
+	case abi.FailOverloaded, abi.FailTimeout:
+		e.Type = chat.TypeServer
+		e.Message = or(clean(w.message), e.Message)
+	}
+	e.UpstreamStatus = status
+	e.Cause = &upstreamError{class, w.kind, w.code}
+	return e
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// classify is what went wrong. Where the code says more than the status, the code counts.
+func (w *complaint) classify(status int) abi.FailKind {
+	switch {
+	case quota(w.code), quota(w.kind):
+		return abi.FailQuota
+	case w.badKey():
+		return abi.FailAuth
+	case w.tooLong(status):
+		return abi.FailContextLength
+	}
+	switch status {
+	case 0:
+		return w.classifyWords()
+	case 400, 422:
+		switch {
+		case w.policy():
+			return abi.FailContentPolicy
+		case w.noModel():
+			return abi.FailModelNotFound
+		}
+		return abi.FailInvalidRequest
+	case 401:
+		return abi.FailAuth
+	case 402:
+		return abi.FailBilling
+	case 403:
+		switch {
+		case w.moderation, w.policy():
+			return abi.FailContentPolicy
+		case w.noModel():
+			return abi.FailModelNotFound
+		}
+		return abi.FailAuth
+	case 404:
+		return abi.FailModelNotFound
+	case 408, 504, 522, 524:
+		return abi.FailTimeout
+	case 409:
+		return abi.FailConflict
+	case 413:
+		return abi.FailTooLarge
+	case 429:
+		return abi.FailRateLimit
+	case 498, 503, 529:
+		return abi.FailOverloaded
+	case 499:
+		return abi.FailCancelled
+	}
+	if status >= 400 && status < 500 {
+		return abi.FailInvalidRequest
+	}
+	return abi.FailServer
+}
+
+// classifyWords is classify where there is no status at all.
+func (w *complaint) classifyWords() abi.FailKind {
+	has := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(w.code, p) || strings.Contains(w.kind, p) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case w.moderation, w.policy():
+		return abi.FailContentPolicy
+	case w.noModel():
+		return abi.FailModelNotFound
+	case has("rate_limit", "too_many_requests") || w.kind == "requests" || w.kind == "tokens":
+		return abi.FailRateLimit
+	case has("overloaded", "slow_down", "service_unavailable", "capacity_exceeded", "engine_overloaded"):
+		return abi.FailOverloaded
+	case has("timeout", "deadline_exceeded"):
+		return abi.FailTimeout
+	case has("authentication", "permission", "unauthorized"):
+		return abi.FailAuth
+	case has("billing", "payment_required", "insufficient_credits"):
+		return abi.FailBilling
+	case has("not_found"):
+		return abi.FailModelNotFound
+	case has("request_too_large"):
+		return abi.FailTooLarge
+	case has("invalid_request", "BadRequestError", "invalid_argument", "tool_use_failed"):
+		return abi.FailInvalidRequest
+	}
+	return abi.FailServer
+}
+
+// quota reports whether a code or type says that no waiting helps.
+func quota(code string) bool {
+	switch code {
+	case "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
+		"organization_usage_limit_exceeded", "billing_hard_limit_reached", "quota_exceeded", "exceeded_current_quota_error":
+		return true
+	}
+	return false
+}
+
+// badKey reports whether the operator's key is refused under a status that does not say so.
+func (w *complaint) badKey() bool {
+	switch w.code {
+	case "invalid_api_key", "API_KEY_INVALID":
+		return true
+	}
+	return w.kind == "authentication_error" || strings.Contains(w.message, "API key not valid")
+}
+
+// policy reports whether the prompt was refused for what it is about.
+func (w *complaint) policy() bool {
+	switch w.code {
+	case "content_filter", "content_policy_violation", "moderation_blocked", "ResponsibleAIPolicyViolation", "data_inspection_failed":
+		return true
+	}
+	return false
+}
+
+// noModel reports whether the provider does not know the model.
+func (w *complaint) noModel() bool {
+	switch w.code {
+	case "model_not_found", "model_not_exist", "ModelNotFound", "DeploymentNotFound":
+		return true
+	}
+	return w.kind == "NotFoundError"
+}
+
+// tooLong reports whether the conversation is longer than the model's context.
+func (w *complaint) tooLong(status int) bool {
+	switch status {
+	case 0, 400, 413, 422:
+	default:
+		return false
+	}
+	if w.code == "context_length_exceeded" {
+		return true
+	}
+	m := w.message
+	if len(m) > 4*maxMessage {
+		m = m[:4*maxMessage]
+	}
+	m = strings.ToLower(m)
+	for _, p := range [...]string{"maximum context length", "context length exceeded", "context window", "prompt is too long", "exceeds the context"} {
+		if strings.Contains(m, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// proxyFailure is Failure for a body that no provider wrote, such as the page of a proxy in between.
+func proxyFailure(status int, body []byte) *chat.Error {
+	w := complaint{}
+	kind := w.classify(status)
+	if status == 404 {
+		kind = abi.FailServer // the address is wrong, and not the model
+	}
+	e := chat.Fail(kind, "", "", "")
+	switch kind {
+	case abi.FailAuth, abi.FailBilling, abi.FailRateLimit:
+	default:
+		e.Type = chat.TypeUpstream
+		e.Message = or(clean(string(body[:min(len(body), maxMessage)])), e.Message)
+	}
+	if status >= 500 {
+		e.Status = 502
+	}
+	e.UpstreamStatus = status
+	e.Cause = &upstreamError{status: status}
+	return e
+}
+
+// maxMessage is how much of a provider's words is passed on, in bytes.
+const maxMessage = 500
+
+// clean makes one line of plain text of a provider's words: without tags, scripts and control characters.
+func clean(s string) string {
+	b := make([]byte, 0, min(len(s), maxMessage))
+	space := false
+	for len(s) > 0 {
+		r, w := utf8.DecodeRuneInString(s)
+		switch {
+		case r == '<' && len(s) > 1 && (s[1] == '/' || s[1] == '!' || s[1]|0x20 >= 'a' && s[1]|0x20 <= 'z'):
+			w = tagWidth(s)
+			space = true
+		case r == utf8.RuneError && w == 1, unicode.IsSpace(r), unicode.IsControl(r):
+			space = true
+		default:
+			if space && len(b) > 0 {
+				b = append(b, ' ')
+			}
+			space = false
+			if len(b)+w > maxMessage {
+				return string(bytes.TrimSpace(b))
+			}
+			b = append(b, s[:w]...)
+		}
+		s = s[w:]
+	}
+	return string(b)
+}
+
+// tagWidth is the length of the tag that s begins with, and of what a script or style holds.
+func tagWidth(s string) int {
+	for _, name := range [...]string{"script", "style", "!--"} {
+		if len(s) <= len(name) || !strings.EqualFold(s[1:1+len(name)], name) {
+			continue
+		}
+		end := "</" + name
+		if name == "!--" {
+			end = "--"
+		}
+		if at := strings.Index(strings.ToLower(s[1+len(name):]), end); at >= 0 {
+			s2 := s[1+len(name)+at:]
+			if gt := strings.IndexByte(s2, '>'); gt >= 0 {
+				return len(s) - len(s2) + gt + 1
+			}
+		}
+		return len(s)
+	}
+	if at := strings.IndexByte(s, '>'); at >= 0 {
+		return at + 1
+	}
+	return len(s)
+}

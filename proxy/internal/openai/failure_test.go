@@ -1,0 +1,116 @@
+package openai_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+)
+
+// TestFailure proves the rows of the table of upstream errors that are the dialect's. Each answer is written as
+// "status type code param message", and then what may be done about it.
+func TestFailure(t *testing.T) {
+	const page = "<!DOCTYPE html>\n<html><head><title>502 Bad\tGateway</title><style>p > a { color: red }</style><script>alert('x')</script></head>\n<body><!-- a > b --><h1>502</h1>  if a < b &amp; c</body></html>"
+	cases := []struct {
+		name   string
+		status int
+		body   string
+		want   string
+	}{
+		{"any/401", 401, `{"error":{"message":"Incorrect API key provided: sk-abc.","type":"invalid_request_error","code":"invalid_api_key"}}`,
+			"502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
+		{"any/403", 403, `{"error":{"message":"org-123 may not do this","type":"permission_error"}}`,
+			"502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
+		{"any/401 not JSON", 401, `Unauthorized: key sk-abc`, "502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
+		{"any/401 empty", 401, ``, "502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
+		{"any/400 that means the key", 400, `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`,
+			"502 upstream_error upstream_auth_failed - The provider refused the gateway's credential. next"},
+		{"OpenAI/400", 400, `{"error":{"message":"Unsupported parameter: 'max_tokens'.","type":"invalid_request_error","param":"max_tokens","code":"unsupported_parameter"}}`,
+			"400 invalid_request_error unsupported_parameter max_tokens Unsupported parameter: 'max_tokens'."},
+		{"OpenAI/400 without a code", 400, `{"error":{"message":"bad","type":"invalid_request_error","param":null,"code":null}}`, "400 invalid_request_error - - bad"},
+		{"OpenAI/400 too long", 400, `{"error":{"message":"This model's maximum context length is 8192 tokens.","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`,
+			"400 invalid_request_error context_length_exceeded messages This model's maximum context length is 8192 tokens."},
+		{"OpenAI/400 policy", 400, `{"error":{"message":"flagged","code":"content_policy_violation"}}`, "400 invalid_request_error content_policy_violation - flagged"},
+		{"OpenAI/404 model", 404, `{"error":{"message":"The model 'x' does not exist","type":"invalid_request_error","param":null,"code":"model_not_found"}}`,
+			"404 invalid_request_error model_not_found - The provider does not know this model. next"},
+		{"OpenAI/403 model", 403, `{"error":{"message":"Project proj_1 has no access","code":"model_not_found"}}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
+		{"OpenAI/429 rate", 429, `{"error":{"message":"Rate limit reached for x in organization org-123","type":"requests","param":null,"code":"rate_limit_exceeded"}}`,
+			"429 rate_limit_error rate_limit_exceeded - The provider's rate limit is reached. next"},
+		{"OpenAI/429 quota", 429, `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","param":null,"code":"insufficient_quota"}}`,
+			"429 insufficient_quota insufficient_quota - The gateway's quota with the provider is used up. next noretry"},
+		{"OpenAI/429 spend limit", 429, `{"error":{"message":"x","type":"x","code":"project_spend_limit_exceeded"}}`,
+			"429 insufficient_quota project_spend_limit_exceeded - The gateway's quota with the provider is used up. next noretry"},
+		{"OpenAI/429 quota in the type", 429, `{"error":{"message":"x","type":"insufficient_quota"}}`, "429 insufficient_quota insufficient_quota - The gateway's quota with the provider is used up. next noretry"},
+		{"OpenAI/500", 500, `{"error":{"message":"The server had an error","type":"server_error"}}`, "502 server_error upstream_error - The server had an error next"},
+		{"OpenAI/502", 502, `{"error":{"message":"bad gateway"}}`, "502 server_error upstream_error - bad gateway next"},
+		{"OpenAI/503", 503, `{"error":{"message":"slow","code":"slow_down"}}`, "503 server_error overloaded - slow next"},
+		{"OpenAI/504", 504, `{"error":{"message":"late"}}`, "504 server_error upstream_timeout - late next"},
+		{"OpenAI/529", 529, `{"error":{"type":"overloaded_error","message":"Overloaded"}}`, "503 server_error overloaded - Overloaded next"},
+		{"OpenAI/500 without words", 500, `{}`, "502 server_error upstream_error - The provider failed. next"},
+		{"OpenAI/409", 409, `{"error":{"message":"busy"}}`, "409 invalid_request_error conflict - busy next"},
+		{"OpenAI/413", 413, `{"error":{"message":"big"}}`, "413 invalid_request_error request_too_large - big"},
+		{"OpenAI/422", 422, `{"detail":[{"loc":["body","x"],"msg":"field required"},{"msg":"too short"},{"loc":[]}]}`, "400 invalid_request_error - - field required; too short"},
+		{"OpenAI/418", 418, `{"message":"no"}`, "400 invalid_request_error - - no"},
+		{"OpenAI/499", 499, `{"error":{"message":"x"}}`, "502 upstream_error upstream_cancelled - The provider cancelled the request. next"},
+		{"OpenRouter/402", 402, `{"error":{"code":402,"message":"Insufficient credits for user_1"}}`, "502 upstream_error upstream_billing - The gateway's account with the provider needs attention. next"},
+		{"OpenRouter/403 moderation", 403, `{"error":{"code":403,"message":"flagged","metadata":{"reasons":["violence"],"flagged_input":"…"}}}`,
+			"400 invalid_request_error content_policy_violation - flagged"},
+		{"OpenRouter/408", 408, `{"error":{"code":408,"message":"late"}}`, "504 server_error upstream_timeout - late next"},
+		{"OpenRouter/502", 502, `{"error":{"code":502,"message":"down"}}`, "502 server_error upstream_error - down next"},
+		{"OpenRouter/503", 503, `{"error":{"code":503,"message":"no provider"}}`, "503 server_error overloaded - no provider next"},
+		{"Ollama/404", 404, `{"error":"model 'x' not found, try pulling it first"}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
+		{"Mistral/message as an object", 422, `{"object":"error","message":{"detail":[{"msg":"bad role"}]},"type":"invalid_request_error","code":"x1"}`, "400 invalid_request_error x1 - bad role"},
+		{"O14/page of a proxy", 502, page, "502 upstream_error upstream_error - 502 Bad Gateway 502 if a < b &amp; c next"},
+		{"O14/503", 503, `upstream connect error`, "502 upstream_error overloaded - upstream connect error next"},
+		{"O14/504", 504, ``, "502 upstream_error upstream_timeout - The provider did not answer in time. next"},
+		{"O14/404", 404, `<h1>Not Found</h1>`, "502 upstream_error upstream_error - Not Found next"},
+		{"O14/429", 429, `slow down, org-123`, "429 rate_limit_error rate_limit_exceeded - The provider's rate limit is reached. next"},
+		{"O14/400", 400, "bad\x00\xff\r\n  request", "400 upstream_error - - bad request"},
+		{"O14/413", 413, "", "413 upstream_error request_too_large - The request is larger than the provider takes."},
+		{"O14/a redirect", 302, "", "502 upstream_error upstream_error - The provider failed. next"},
+		{"O14/a script without an end", 500, "<script>alert(1)", "502 upstream_error upstream_error - The provider failed. next"},
+		{"O14/a tag without an end", 500, "a <b", "502 upstream_error upstream_error - a next"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			e := openai.Failure(c.status, []byte(c.body))
+			word := func(s string) string {
+				if s == "" {
+					return "-"
+				}
+				return s
+			}
+			got := strings.Join([]string{strconv.Itoa(e.Status), e.Type, word(e.Code), word(e.Param), e.Message}, " ")
+			if e.TryNext {
+				got += " next"
+			}
+			if e.NoRetry {
+				got += " noretry"
+			}
+			if got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+			if e.UpstreamStatus != c.status || e.Cause == nil {
+				t.Errorf("upstream status %d, cause %v", e.UpstreamStatus, e.Cause)
+			}
+			if log := e.Cause.Error(); strings.Contains(log, "sk-abc") || strings.Contains(log, "org-123") {
+				t.Errorf("the log would say %s", log)
+			}
+		})
+	}
+}
+
+func TestO14_MessagesAreCut(t *testing.T) {
+	for _, s := range []string{strings.Repeat("é", 400), "x" + strings.Repeat("€", 400), strings.Repeat("a ", 600)} {
+		for _, e := range []string{
+			openai.Failure(500, []byte(s)).Message,
+			openai.Failure(400, []byte(`{"error":{"message":"`+s+`"}}`)).Message,
+		} {
+			if len(e) > 500 || len(e) < 490 || !utf8.ValidString(e) || !strings.HasPrefix(s, e) {
+				t.Errorf("%d bytes: %s", len(e), e)
+			}
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package openai_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files under testdata")
+
+// recording is a recorded answer.
+type recording struct {
+	name   string   // path without the ending
+	status int      // of an error answer, else 200
+	events []string // of a stream, without framing
+	body   []byte   // of a whole answer
+}
+
+// recordings reads the recorded answers under testdata.
+func recordings(t testing.TB) (all []recording) {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		base, _, _ := strings.Cut(filepath.Base(p), ".")
+		rec := recording{name: filepath.Join(filepath.Dir(p), base), status: 200}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case strings.HasSuffix(p, ".sse"):
+			for line := range strings.Lines(string(data)) {
+				if rest, ok := strings.CutPrefix(line, "data:"); ok {
+					rec.events = append(rec.events, strings.TrimSpace(rest))
+				}
+			}
+		case strings.HasSuffix(p, ".chunks.txt"):
+			for line := range strings.Lines(string(data)) {
+				rec.events = append(rec.events, strings.TrimSpace(line))
+			}
+		case strings.HasSuffix(p, ".resp.json"):
+			rec.body = data
+			if kind, status, ok := strings.Cut(base, "-"); ok && kind == "error" {
+				if n, err := strconv.Atoi(strings.SplitN(status, "-", 2)[0]); err == nil {
+					rec.status = n
+				} else {
+					rec.status = 400
+				}
+			}
+		default:
+			continue
+		}
+		all = append(all, rec)
+	}
+	if len(all) < 40 {
+		t.Fatalf("only %d recordings", len(all))
+	}
+	return all
+}
+
+func options(stream, usage bool) chat.MachineOptions {
+	return chat.MachineOptions{
+		Stream: stream, IncludeUsage: usage, ID: "chatcmpl-gateway", Model: "asked", Created: 1700000000, PromptEstimate: 7,
+	}
+}
+
+// replay reads a recording into a machine.
+func replay(t testing.TB, m *chat.Machine, rec *recording, o chat.MachineOptions) {
+	t.Helper()
+	var r openai.Reader
+	var b chat.Batch
+	r.Reset(openai.Options{})
+	m.Reset(o)
+	apply := func(err error) {
+		if err == nil {
+			err = m.Apply(&b)
+		}
+		var e *chat.Error
+		if errors.As(err, &e) {
+			m.Fail(e)
+		} else if err != nil {
+			t.Fatalf("%s: %v", rec.name, err)
+		}
+	}
+	if rec.body != nil {
+		apply(r.Answer(rec.body, &b))
+		return
+	}
+	for _, ev := range rec.events {
+		b.Reset()
+		apply(r.Chunk([]byte(ev), &b))
+		if m.Complete() || m.Failed() != nil {
+			return
+		}
+	}
+	_ = m.End()
+}
+
+// golden compares with an expected file, or writes it.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs; got:\n%s", path, got)
+	}
+}
+
+// pretty is a JSON document for people, with the order and the digits as they are.
+func pretty(t *testing.T, p []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, p, "", "  "); err != nil {
+		t.Fatalf("%v in %s", err, p)
+	}
+	return append(out.Bytes(), '\n')
+}
+
+// TestRecordedAnswers reads every recording twice, for a client that streams and for one that does not.
+func TestRecordedAnswers(t *testing.T) {
+	for _, rec := range recordings(t) {
+		t.Run(rec.name, func(t *testing.T) {
+			if rec.status != 200 {
+				e := openai.Failure(rec.status, rec.body)
+				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, chat.AppendErrorBody(nil, e)))
+				golden(t, rec.name+".error.json", out)
+				return
+			}
+			var m chat.Machine
+			replay(t, &m, &rec, options(true, true))
+			golden(t, rec.name+".stream.txt", m.Output())
+			checkStream(t, &m, true)
+
+			replay(t, &m, &rec, options(false, false))
+			if e := m.Failed(); e != nil {
+				golden(t, rec.name+".whole.json", pretty(t, chat.AppendErrorBody(nil, e)))
+				return
+			}
+			if !m.Complete() {
+				t.Fatal("neither complete nor failed")
+			}
+			golden(t, rec.name+".whole.json", pretty(t, m.AppendAnswer(nil)))
+		})
+	}
+}
+
+// checkStream checks what holds for every stream.
+func checkStream(t testing.TB, m *chat.Machine, usage bool) {
+	t.Helper()
+	out := string(m.Output())
+	frames := strings.Split(strings.TrimSuffix(out, "\n\n"), "\n\n")
+	if !strings.HasSuffix(out, "\n\n") {
+		t.Fatalf("the stream ends with %q", out[max(0, len(out)-20):])
+	}
+	done, failed := 0, 0
+	for i, f := range frames {
+		data, ok := strings.CutPrefix(f, "data: ")
+		if !ok || strings.ContainsAny(data, "\r\n") {
+			t.Fatalf("frame %d is %q", i, f)
+		}
+		if data == "[DONE]" {
+			done++
+			continue
+		}
+		var chunk map[string]any
+		if err := json.Unmarshal([]byte(data), &chunk); err != nil {
+			t.Fatalf("frame %d: %v: %s", i, err, data)
+		}
+		if _, ok := chunk["error"]; ok {
+			failed++
+		} else if _, ok := chunk["usage"]; ok != usage {
+			t.Errorf("S4/S5: frame %d: %s", i, data)
+		}
+	}
+	if done+failed != 1 {
+		t.Errorf("%d [DONE] and %d errors", done, failed)
+	}
+	if last := frames[len(frames)-1]; m.Complete() != (last == "data: [DONE]") || (m.Failed() != nil) != strings.HasPrefix(last, `data: {"error":`) {
+		t.Errorf("complete %v, failed %v, and the last frame is %s", m.Complete(), m.Failed(), last)
+	}
+}

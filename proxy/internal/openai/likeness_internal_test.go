@@ -1,0 +1,162 @@
+package openai
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+)
+
+// sameAsRead reads lines, one a chunk, with what is remembered of the chunks before and without, which must not make a
+// difference. It returns how many were not read.
+func sameAsRead(t *testing.T, lines [][]byte, o Options) (alike int) {
+	t.Helper()
+	var quick, slow Reader
+	var a, b chat.Batch
+	quick.Reset(o)
+	slow.Reset(o)
+	for n, line := range lines {
+		a.Reset()
+		b.Reset()
+		slow.like.reset()
+		if len(quick.like.chunk) > 0 && quick.like.text(bytes.TrimSpace(line)) != nil {
+			alike++
+		}
+		errA, errB := quick.Chunk(line, &a), slow.Chunk(line, &b)
+		if fmt.Sprint(errA) != fmt.Sprint(errB) || fmt.Sprint(a.Failure()) != fmt.Sprint(b.Failure()) {
+			t.Fatalf("chunk %d: %v, %v; read: %v, %v\n%s", n, errA, a.Failure(), errB, b.Failure(), line)
+		}
+		if diff := cmp.Diff(spoken(&b), spoken(&a)); diff != "" {
+			t.Fatalf("chunk %d, read (-), by likeness (+):\n%s\n%s", n, diff, line)
+		}
+		if quick.chunks != slow.chunks || quick.named != slow.named || quick.formatted != slow.formatted {
+			t.Fatalf("chunk %d leaves another reader behind: %s", n, line)
+		}
+	}
+	return alike
+}
+
+// spoken is a batch's events with their texts.
+func spoken(b *chat.Batch) (all []string) {
+	for _, e := range b.Events {
+		all = append(all, fmt.Sprint(e.Kind, e.Code, e.Encoding, e.Choice, e.Key, e.Value, string(b.Bytes(e.A)), "|", string(b.Bytes(e.B)), "|", string(b.Bytes(e.C))))
+	}
+	return all
+}
+
+const likeChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1782321902,"model":"gpt","system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":"%s"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"%s"}`
+
+func TestLikeChunksAreNotRead(t *testing.T) {
+	var lines [][]byte
+	for _, text := range []string{"", " a", "b", `\"`, "\u00e9", `\u00e9\ud83d\ude00`, " a much longer piece of text than the first one was", "", "c", "d"} {
+		lines = append(lines, fmt.Appendf(nil, likeChunk, text, "xyz"[:len(text)%4]))
+	}
+	// The first two are something new, and so is what follows one without a text.
+	if n := sameAsRead(t, lines, Options{}); n != 6 {
+		t.Errorf("%d chunks were taken for what they are like", n)
+	}
+	if n := sameAsRead(t, lines, Options{ThinkTags: true}); n != 0 {
+		t.Errorf("%d chunks were taken for what they are like, where a text may hold tags", n)
+	}
+}
+
+// TestWhatIsNotAlike shows chunks that differ from the one before in more than their text, or in a text that is none.
+func TestWhatIsNotAlike(t *testing.T) {
+	first := strings.Replace(fmt.Sprintf(likeChunk, "one", "pad"), "usage", "use", 1)
+	for name, c := range map[string]string{
+		"another finish":     strings.Replace(first, `"finish_reason":null`, `"finish_reason":"stop"`, 1),
+		"another choice":     strings.Replace(first, `"index":0`, `"index":1`, 1),
+		"one member more":    strings.Replace(first, `"one"`, `"one","refusal":"no"`, 1),
+		"no text":            strings.Replace(first, `"one"`, `""`, 1),
+		"a null":             strings.Replace(first, `"one"`, `null`, 1),
+		"a control":          strings.Replace(first, `"one"`, "\"o\x01e\"", 1),
+		"half a surrogate":   strings.Replace(first, `"one"`, `"\ud83d"`, 1),
+		"no UTF-8":           strings.Replace(first, `"one"`, "\"\xff\"", 1),
+		"an escape":          strings.Replace(first, `"one"`, `"\x"`, 1),
+		"cut in the text":    first[:strings.Index(first, "one")+2],
+		"cut behind it":      first[:strings.Index(first, "one")+4],
+		"cut in the padding": first[:strings.Index(first, "pad")+2],
+		"something behind":   first + "{}",
+		"done":               "[DONE]",
+		"nothing":            "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := [][]byte{[]byte(first), []byte(first), []byte(first), []byte(c), []byte(first)}
+			if n := sameAsRead(t, lines, Options{}); n < 1 || n > 2 {
+				t.Errorf("%d chunks were taken for what they are like", n)
+			}
+		})
+	}
+}
+
+// TestLikenessMakesNoDifference changes bytes of recorded streams, which mostly leaves a chunk that is like the one before
+// but for one byte.
+func TestLikenessMakesNoDifference(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alike := 0
+	for _, path := range paths {
+		if !strings.HasSuffix(path, "sse") && !strings.HasSuffix(path, "chunks.txt") {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var chunks [][]byte
+		for line := range bytes.Lines(data) {
+			line, event := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:"))
+			if len(line) > 0 && (event || strings.HasSuffix(path, "chunks.txt")) {
+				chunks = append(chunks, line)
+			}
+		}
+		chunks = chunks[:min(len(chunks), 40)]
+		alike += sameAsRead(t, chunks, Options{})
+		rnd := rand.New(rand.NewPCG(1, uint64(len(data))))
+		for range 10 {
+			changed := make([][]byte, 0, 2*len(chunks))
+			for _, c := range chunks {
+				c, at := bytes.Clone(c), rnd.IntN(len(c))
+				switch rnd.IntN(8) {
+				case 0:
+					c[at] = byte(rnd.IntN(256))
+				case 1:
+					c = append(c[:at], c[at+1:]...)
+				case 2:
+					c = append(c[:at:at], append([]byte{`"\,:{}[]0an`[rnd.IntN(11)]}, c[at:]...)...)
+				}
+				changed = append(changed, c)
+			}
+			sameAsRead(t, changed, Options{})
+		}
+	}
+	if alike < 25 {
+		t.Errorf("only %d recorded chunks are like the one before", alike)
+	}
+}
+
+func FuzzLikeness(f *testing.F) {
+	chunk := fmt.Sprintf(likeChunk, "one", "pad")
+	f.Add([]byte(chunk+"\n"+fmt.Sprintf(likeChunk, "two", "")), "one", "more")
+	f.Add([]byte(`{"choices":[{"delta":{"content":[{"type":"text","text":"one"}]}}]}`), "one", `\n`)
+	f.Add([]byte(`{"choices":[{"delta":{"content":"one","reasoning":"one"}}]}`), "one", `\u12`)
+	f.Fuzz(func(t *testing.T, data []byte, old, new string) {
+		if len(data) > 1<<14 || len(old) == 0 {
+			return
+		}
+		var lines [][]byte
+		for line := range bytes.Lines(data) {
+			lines = append(lines, line, line, line, bytes.Replace(line, []byte(old), []byte(new), 1))
+		}
+		sameAsRead(t, lines, Options{ReasoningFormat: "f"})
+	})
+}

@@ -1,0 +1,118 @@
+package openai
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// tags is how far a choice's content has been searched for tags.
+type tags struct {
+	state tagState
+	held  []byte // what may be the beginning of a tag
+}
+
+type tagState uint8
+
+const (
+	tagsBefore tagState = iota // only white space so far
+	tagsOpened                 // directly behind <think>, where line ends belong to nothing
+	tagsInside                 // among the reasoning
+	tagsAfter                  // behind </think>, where white space belongs to neither
+	tagsOver                   // the rest is content
+)
+
+var (
+	openTag  = []byte("<think>")
+	closeTag = []byte("</think>")
+)
+
+// thinkTags emits a piece of content, in UTF-8, as reasoning or as text.
+func (r *Reader) thinkTags(b *chat.Batch, c *choice, ci int32, s []byte) {
+	t := &c.tags
+	if len(t.held) > 0 {
+		s = append(t.held, s...)
+		t.held = nil
+	}
+	for {
+		switch t.state {
+		case tagsBefore, tagsAfter:
+			rest := bytes.TrimLeft(s, " \t\r\n")
+			switch {
+			case t.state == tagsBefore && bytes.HasPrefix(rest, openTag):
+				t.state, s = tagsOpened, rest[len(openTag):]
+				continue
+			case t.state == tagsBefore && bytes.HasPrefix(openTag, rest):
+				t.held = append(t.held, s...) // also white space alone
+				return
+			case len(rest) == 0:
+				return
+			case t.state == tagsAfter:
+				s = rest
+			}
+			t.state = tagsOver
+		case tagsOpened:
+			if s = bytes.TrimLeft(s, "\r\n"); len(s) == 0 {
+				return
+			}
+			t.state = tagsInside
+		case tagsInside:
+			at := bytes.Index(s, closeTag)
+			if at >= 0 {
+				r.tagged(b, ci, s[:at])
+				t.state, s = tagsAfter, s[at+len(closeTag):]
+				continue
+			}
+			keep := tail(s, closeTag)
+			r.tagged(b, ci, s[:len(s)-keep])
+			t.held = append(t.held, s[len(s)-keep:]...)
+			return
+		case tagsOver:
+			if len(s) > 0 {
+				b.Text(ci, abi.EncodingUTF8, s)
+			}
+			return
+		}
+	}
+}
+
+// tagged emits reasoning that stood between tags.
+func (r *Reader) tagged(b *chat.Batch, ci int32, s []byte) {
+	if len(s) > 0 {
+		r.format(b, r.o.ReasoningFormat)
+		b.Reasoning(ci, abi.ReasoningText, 0, abi.EncodingUTF8, s)
+	}
+}
+
+// tail is the length of the longest beginning of tag that s ends with.
+func tail(s, tag []byte) int {
+	for n := min(len(s), len(tag)-1); n > 0; n-- {
+		if bytes.HasSuffix(s, tag[:n]) {
+			return n
+		}
+	}
+	return 0
+}
+
+// endThinking emits what was held back for a tag that did not come.
+func (r *Reader) endThinking(b *chat.Batch) {
+	for i := range r.choices {
+		if c := &r.choices[i]; !c.finished {
+			r.endThinkingOf(b, c, int32(i))
+		}
+	}
+}
+
+func (r *Reader) endThinkingOf(b *chat.Batch, c *choice, ci int32) {
+	held := c.tags.held
+	if len(held) == 0 {
+		return
+	}
+	c.tags.held = nil
+	if c.tags.state == tagsInside {
+		r.tagged(b, ci, held)
+	} else {
+		b.Text(ci, abi.EncodingUTF8, held)
+	}
+}

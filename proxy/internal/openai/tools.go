@@ -1,0 +1,181 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+var errTools = errors.New("too many tool calls")
+
+// tool is a tool call that has been seen. Its key, for the machine, is its place in the list.
+type tool struct {
+	id, name []byte
+	index    int64  // the provider's number, or noIndex
+	chunk    uint32 // where the latest piece came
+	open     bool   // the machine knows of it
+	whole    bool   // it came in one piece
+}
+
+const noIndex = -1
+
+// toolPiece is one entry of tool_calls.
+type toolPiece struct {
+	id, name []byte
+	index    int64
+	args     jsondoc.Value
+	whole    bool // name and all arguments at once
+}
+
+// toolCalls reads the tool calls of a delta or message.
+func (r *Reader) toolCalls(b *chat.Batch, c *choice, ci int32, v jsondoc.Value, whole bool) error {
+	if v.Kind() != jsondoc.Array {
+		return nil
+	}
+	for entry := v.First(); entry.Exists(); entry = entry.Next() {
+		if entry.Kind() != jsondoc.Object {
+			continue
+		}
+		p := r.toolPiece(entry)
+		at := -1
+		if !whole {
+			at = c.match(&p, r.chunks)
+		}
+		if at < 0 {
+			if len(c.tools) >= abi.MaxKeys {
+				return badAnswer(errTools)
+			}
+			at = c.addTool(&p)
+		}
+		key, t := int32(at), &c.tools[at]
+		if len(t.id) == 0 {
+			t.id = append(t.id, p.id...)
+		}
+		if len(t.name) == 0 {
+			t.name = append(t.name, p.name...)
+		}
+		t.chunk, t.whole = r.chunks, t.whole || p.whole
+
+		args := p.args.Kind() != jsondoc.Invalid && p.args.Kind() != jsondoc.Null && len(p.args.Raw()) > len(`""`)
+		if !t.open && (len(t.name) > 0 || args || whole) {
+			// A host may give the id first and the name later; the client must get them together.
+			t.open = true
+			c.spoken = true
+			b.ToolCall(ci, key, t.id, t.name)
+		}
+		if args {
+			r.arguments(b, ci, key, p.args)
+		}
+		if t.open {
+			r.toolExtras(b, ci, key, entry)
+		}
+		if whole {
+			b.ToolEnd(ci, key)
+		}
+	}
+	return nil
+}
+
+// toolPiece reads an entry of tool_calls. A custom tool's input is taken for the arguments of a function.
+func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
+	p.index = noIndex
+	if n, ok := v.Get("index").Int(); ok && n >= 0 {
+		p.index = n
+	}
+	function, args := v.Get("function"), "arguments"
+	if function.Kind() != jsondoc.Object && v.Get("custom").Kind() == jsondoc.Object {
+		function, args = v.Get("custom"), "input"
+	}
+	p.id = []byte(r.short(v.Get("id"))) // one that is too long is as good as none: the machine makes one up
+	p.name = function.Get("name").AppendText(nil)
+	p.args = function.Get(args)
+	switch p.args.Kind() {
+	case jsondoc.Object:
+		p.whole = len(p.name) > 0
+	case jsondoc.String:
+		s := bytes.TrimSpace(p.args.Inside())
+		p.whole = len(p.name) > 0 && len(s) > 1 && s[0] == '{' && s[len(s)-1] == '}'
+	}
+	return p
+}
+
+// arguments emits a piece of a call's arguments: a text, or an object where a host does not know that it is a text.
+func (r *Reader) arguments(b *chat.Batch, ci, key int32, v jsondoc.Value) {
+	switch {
+	case v.Kind() == jsondoc.String:
+		b.ToolArguments(ci, key, abi.EncodingEscaped, v.Inside())
+	case r.loose && !r.strict(v):
+		b.ToolArguments(ci, key, abi.EncodingUTF8, v.Raw())
+	default:
+		b.ToolArguments(ci, key, abi.EncodingJSON, v.Raw())
+	}
+}
+
+// addTool remembers a new call.
+func (c *choice) addTool(p *toolPiece) int {
+	n := len(c.tools)
+	if n < cap(c.tools) {
+		c.tools = c.tools[:n+1]
+		t := &c.tools[n]
+		*t = tool{id: t.id[:0], name: t.name[:0], index: p.index}
+	} else {
+		c.tools = append(c.tools, tool{index: p.index})
+	}
+	return n
+}
+
+// match finds the call that a piece continues; -1 if it begins one.
+//
+// The convention numbers calls by index and names the id and the function once. Hosts leave the index out, give all calls
+// index 0, repeat the id, make up another id for every piece, or repeat the name.
+func (c *choice) match(p *toolPiece, chunk uint32) int {
+	last := len(c.tools) - 1
+	if len(p.id) > 0 {
+		for i := last; i >= 0; i-- {
+			if t := &c.tools[i]; bytes.Equal(t.id, p.id) && (p.index == t.index || len(p.name) == 0) {
+				return i
+			}
+		}
+	}
+	if p.index == noIndex {
+		switch {
+		case last < 0:
+			return -1
+		case len(p.id) == 0 && (len(p.name) == 0 || len(c.tools[last].name) == 0):
+			return last
+		}
+		return -1
+	}
+	for i := last; i >= 0; i-- {
+		t := &c.tools[i]
+		if t.index != p.index {
+			continue
+		}
+		switch {
+		case len(p.name) == 0, len(t.name) == 0:
+			return i // a piece without a name begins nothing, whatever its id
+		case len(p.id) > 0:
+			return -1
+		case t.chunk == chunk, !bytes.Equal(t.name, p.name), t.whole && p.whole:
+			return -1
+		}
+		return i
+	}
+	if len(p.id) == 0 && len(p.name) == 0 {
+		return last
+	}
+	return -1
+}
+
+// byID returns the key of the call with an id.
+func (c *choice) byID(id string) (key int32, ok bool) {
+	for i := range c.tools {
+		if c.tools[i].open && id != "" && string(c.tools[i].id) == id {
+			return int32(i), true
+		}
+	}
+	return 0, false
+}

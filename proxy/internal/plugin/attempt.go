@@ -1,0 +1,103 @@
+package plugin
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Attempt is one try at answering a client's request through one target. Its state slot, tool aliases and warnings live
+// as long as it does: from Binding.Request to the end of the answer. Nothing in it changes in a call that fails.
+//
+// The zero value is ready once the first group of members is set. After Reset it may be used for another attempt and
+// keeps its memory. It belongs to one goroutine at a time.
+type Attempt struct {
+	// Set by the caller before Binding.Request, and not changed after it. Request may be set to nil once the request
+	// has been sent.
+	Request *chat.Request
+	Summary Summary
+	Machine *chat.Machine // takes what the plugin says; its options should have Alias of this attempt as Aliases
+	Tenant  string        // the name of the gateway key, for isolation
+
+	// ResponseHeader returns a header of the upstream's answer, nil if it is not there. Set by the caller before the
+	// first call that reads an answer; nil stands for no headers. The bytes are read during the call only.
+	ResponseHeader func(name []byte) []byte
+
+	// Set by Binding.Request where it returns nil.
+	Out            OutRequest
+	Framing        abi.Framing
+	Dialect        abi.Dialect
+	DialectOptions openai.Options
+	Answered       bool      // the plugin answered itself: nothing is sent, and the Machine has the answer
+	Warnings       []Warning // what happened to members of the request, without repetition
+
+	// Sums over the attempt's calls.
+	Fuel    int64 // used, also by calls that failed
+	Unknown int   // things that the plugin skipped because it does not know them
+
+	ticket  ticket
+	state   []byte
+	aliases map[string][]byte
+	own     []byte // memory of Out.Body where it is not the client's body
+	reader  openAIReader
+}
+
+// OutRequest is the request that a plugin wants to be sent. The host adds the credential, and the method: POST for a
+// chat completion, GET for a list.
+type OutRequest struct {
+	Path    string // with its query, checked against the binding's rules, to be sent byte for byte
+	Headers []Header
+	Body    []byte // valid until the attempt's Reset or Release; it may be the client's own body
+}
+
+// Header is one header of a request; Name is in lower case.
+type Header struct{ Name, Value string }
+
+// Warning says what happened to a member of the client's request on its way to the provider. Member is printable ASCII.
+type Warning struct {
+	Kind   abi.WarnKind
+	Member string
+}
+
+// Page is one page of a provider's model list.
+type Page struct {
+	Models [][]byte // each a compact JSON object
+	Next   string   // the cursor of the page behind it, "" where this is the last one
+}
+
+// Reset forgets the attempt. What it holds of small things is kept.
+func (a *Attempt) Reset() {
+	a.Release()
+	clear(a.aliases)
+	clear(a.Out.Headers)
+	clear(a.Warnings)
+	*a = Attempt{
+		Out:      OutRequest{Headers: a.Out.Headers[:0]},
+		Warnings: a.Warnings[:0],
+		state:    a.state[:0],
+		aliases:  a.aliases,
+		reader:   a.reader,
+	}
+	a.reader.reset(openai.Options{})
+}
+
+// Release gives back what only the sending needs: call it once the upstream's answer has begun, so that an open stream
+// holds nothing of its request. No further try with Out is possible then.
+func (a *Attempt) Release() {
+	a.Request = nil
+	a.Out.Body = nil
+	returnBody(a.own)
+	a.own = nil
+}
+
+// Alias returns the name that the client knows a tool by: chat.MachineOptions.Aliases. A name that the plugin gave no
+// alias for stands for itself.
+func (a *Attempt) Alias(name []byte) []byte {
+	if real, ok := a.aliases[string(name)]; ok {
+		return real
+	}
+	return name
+}
+
+// State is a copy of the attempt's state slot, for tests and diagnosis.
+func (a *Attempt) State() []byte { return append([]byte(nil), a.state...) }

@@ -1,0 +1,282 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// BindingConfig is one use that the configuration makes of a plugin: a provider, or the router.
+type BindingConfig struct {
+	Name     string // the provider's name, for errors and logs
+	Settings []byte // its own table as a JSON object; nil is an empty one
+
+	// Paths are the upstream paths that the plugin may ask for; see pattern. Headers are the names of the request
+	// headers that it may set.
+	Paths   []string
+	Headers []string
+
+	// CredentialHeader and CredentialQuery are where the host puts the credential: the plugin may use neither.
+	CredentialHeader string
+	CredentialQuery  string
+
+	// Redact takes configured credentials out of a text, by their values. It may return its argument, and keeps
+	// nothing. It sees error bodies and response headers before the plugin does, and the plugin's own failures,
+	// warnings, log lines, explanations and finish reasons before anybody else does. nil: there is nothing to hide.
+	Redact func([]byte) []byte
+}
+
+// Binding calls a plugin for one of its uses. It is safe for concurrent use; an Attempt is not.
+//
+// The calls of an attempt are made one after the other, Request first. Each returns nil, or
+//
+//   - a *chat.Error: the plugin has said that the request cannot be answered, or the answer has grown too large;
+//   - a *CallError: the plugin has failed in this call, of which nothing has taken effect;
+//   - another error: the call was not made, because ctx ended in a wait or the generation is closed.
+type Binding struct {
+	plugin          *Plugin
+	index           int32
+	name            string
+	settings        []byte
+	paths           []pattern
+	headers         map[string]bool
+	credentialQuery string
+	redactor        func([]byte) []byte
+}
+
+func newBinding(p *Plugin, c BindingConfig) (*Binding, error) {
+	b := &Binding{
+		plugin:          p,
+		name:            c.Name,
+		settings:        append([]byte(nil), c.Settings...),
+		credentialQuery: c.CredentialQuery,
+		redactor:        c.Redact,
+	}
+	if len(b.settings) == 0 {
+		b.settings = []byte("{}")
+	}
+	if _, err := compactObject(b.settings); err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	for _, s := range c.Paths {
+		p, err := parsePattern(s)
+		if err != nil {
+			return nil, err
+		}
+		b.paths = append(b.paths, p)
+	}
+	var err error
+	if b.headers, err = allowList(c.Headers, c.CredentialHeader); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Name is the name that the binding was made with.
+func (b *Binding) Name() string { return b.name }
+
+// Plugin is the plugin that the binding uses.
+func (b *Binding) Plugin() *Plugin { return b.plugin }
+
+func (b *Binding) redact(p []byte) []byte {
+	if b.redactor == nil || len(p) == 0 {
+		return p
+	}
+	return b.redactor(p)
+}
+
+// Request asks the provider for the upstream request of an attempt, or for its answer where it has one of its own. It
+// begins the attempt: the state slot is empty.
+func (b *Binding) Request(ctx context.Context, a *Attempt) error {
+	a.state = a.state[:0]
+	a.reader.reset(openai.Options{})
+	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{aKey, a.Tenant})
+}
+
+// Response gives the provider a whole answer: an error, or an answer whose body is one JSON document.
+func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []byte) error {
+	if status >= 300 {
+		body = b.redact(body)
+	}
+	inv := invocation{export: exportResponse, number: int32(status), first: body, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
+	return b.call(ctx, &inv, tenant{aKey, a.Tenant})
+}
+
+// Event gives the provider one event of a streamed answer.
+func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, name, data []byte) error {
+	if kind != abi.EventPlain {
+		data = b.redact(data)
+	}
+	inv := invocation{export: exportEvent, number: int32(kind), first: name, second: data, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
+	return b.call(ctx, &inv, tenant{aKey, a.Tenant})
+}
+
+// End tells the provider that the body of a streamed answer has ended cleanly. Whether the answer is complete with that
+// is the Machine's to say.
+func (b *Binding) End(ctx context.Context, a *Attempt) error {
+	if !b.plugin.exports[exportEnd] {
+		return nil
+	}
+	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{aKey, a.Tenant})
+}
+
+// List asks the provider for the request for a page of its model list; an empty cursor is the first page. A provider
+// without a list answers an OutRequest without a path.
+func (b *Binding) List(ctx context.Context, cursor []byte) (OutRequest, error) {
+	if !b.plugin.exports[exportList] || !b.plugin.exports[exportModels] {
+		return OutRequest{}, nil
+	}
+	var r result
+	err := b.call(ctx, &invocation{export: exportList, first: cursor, result: &r}, tenant{})
+	return r.out, err
+}
+
+// Models gives the provider the answer to the request that List made. header is as Attempt.ResponseHeader.
+func (b *Binding) Models(ctx context.Context, status int, header func(name []byte) []byte, body []byte) (Page, error) {
+	if status >= 300 {
+		body = b.redact(body)
+	}
+	var r result
+	err := b.call(ctx, &invocation{export: exportModels, number: int32(status), first: body, header: header, result: &r}, tenant{})
+	return r.page, err
+}
+
+// Choose asks the router for the order in which to try n targets. input is the document that describes them. An empty
+// order means that the router has no opinion.
+//
+// For whom it asks is not known here: where instances are not shared it runs on one that nobody else has used or will
+// use. ChooseFor spares that.
+func (b *Binding) Choose(ctx context.Context, input []byte, n int) (order []int, explain string, err error) {
+	return b.choose(ctx, tenant{kind: nobody}, input, n)
+}
+
+// ChooseFor is Choose for a request of the gateway key with this name.
+func (b *Binding) ChooseFor(ctx context.Context, key string, input []byte, n int) (order []int, explain string, err error) {
+	return b.choose(ctx, tenant{aKey, key}, input, n)
+}
+
+func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (order []int, explain string, err error) {
+	var r result
+	err = b.call(ctx, &invocation{export: exportChoose, first: input, candidates: n, result: &r, ticket: &r.ticket}, t)
+	return r.order, r.explain, err
+}
+
+// call makes one call on an instance of the pool.
+//
+// A trap is tried once more, on a fresh instance, where the first one had served before: then its past may be what it
+// died of, a heap run full or a corrupted one. Rule 17 makes the second try worthwhile and safe: from a fresh instance
+// the same input gives the same answer, and nothing of the first try has taken effect. On an instance that was fresh
+// itself the second try would die of the same. So would every try of a call that ran out of fuel, nested too deep, said
+// too much or broke the contract, as far as the input is the reason; and an endless loop must not cost twice.
+func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
+	p := b.plugin
+	inv.binding = b
+	if !p.exports[inv.export] {
+		return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindProtocol, Reason: "the plugin does not export it"}
+	}
+	if exports[inv.export].begins {
+		if wait := p.breaker.admit(inv.ticket, t); wait > 0 {
+			p.counts.fail(KindOpen)
+			return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindOpen, Wait: wait}
+		}
+	}
+	whole := exports[inv.export].whole
+	limit := p.host.options.Wait
+	if exports[inv.export].phase == abi.PhaseAnswer {
+		limit *= answerPatience
+	}
+	var used int64
+	if whole {
+		waited, err := p.host.gate.enter(ctx, p.name, t, limit)
+		if waited {
+			p.counts.waits.Add(1)
+		}
+		if err != nil {
+			return b.unserved(inv.export, err)
+		}
+		defer func() { p.host.gate.leave(p.name, t, used) }()
+	}
+	in, waited, err := p.pool.acquire(ctx, t, whole, limit)
+	if waited {
+		p.counts.waits.Add(1)
+	}
+	for fresh := false; ; fresh = true {
+		if err != nil {
+			return b.unserved(inv.export, err)
+		}
+		again := !fresh && in.served > 0
+		kept, failed, result := p.serve(ctx, in, inv, t, fresh)
+		used += in.spent
+		if kept {
+			p.giveBack(in)
+			if inv.ticket != nil {
+				p.breaker.passed(inv.ticket, t, inv.proof())
+			}
+			return result
+		}
+		if failed == nil {
+			p.pool.discard(in)
+			return b.unserved(inv.export, result)
+		}
+		p.counts.fail(failed.Kind)
+		if !again || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
+			if inv.ticket != nil {
+				p.breaker.failed(inv.ticket, t)
+			}
+			p.replace(ctx, in, b, failed)
+			return failed
+		}
+		p.counts.retries.Add(1)
+		in, err = p.renew(ctx, in, b, failed)
+	}
+}
+
+// answerPatience is how much longer than another call one waits that reads an answer: it has been paid for, and its client
+// may have a part of it. Thousands of streams can have their events in the same moment.
+const answerPatience = 10
+
+// proof reports whether the call, which has gone well, shows that the plugin can do its work: a request alone does not,
+// unless there is nothing more for the plugin to do.
+func (inv *invocation) proof() bool {
+	return inv.export != exportRequest || inv.attempt.Answered || inv.attempt.Dialect == abi.DialectOpenAI
+}
+
+// serve makes a call on an instance that the caller has acquired. The instance is kept where all went well, be the result
+// an error or not. Otherwise it must not serve again, and either the plugin has failed, or, with the result as the error,
+// the call could not be made. A panic of the gateway is the call's failure, and nobody else's.
+func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t tenant, fresh bool) (kept bool, failed *CallError, result error) {
+	defer func() {
+		if v := recover(); v != nil {
+			kept, failed, result = false, p.panicked(inv.export, v, debug.Stack()), nil
+			failed.Binding = inv.binding.name
+		}
+	}()
+	if err := in.ready(ctx, inv.binding, t, fresh); err != nil {
+		e, ok := errors.AsType[*CallError](err)
+		if !ok {
+			return false, nil, err
+		}
+		e.Binding = inv.binding.name
+		return false, e, nil
+	}
+	failed, result = in.serve(inv, t)
+	return failed == nil, failed, result
+}
+
+// unserved is the error of a call that was not made.
+func (b *Binding) unserved(e export, err error) error {
+	if errors.Is(err, errBusy) {
+		b.plugin.counts.fail(KindBusy)
+		return &CallError{Plugin: b.plugin.name, Binding: b.name, Call: e.String(), Kind: KindBusy}
+	}
+	var failed *CallError
+	if errors.As(err, &failed) {
+		failed.Binding = b.name
+		return failed
+	}
+	return fmt.Errorf("plugin %s: %s: %w", b.plugin.name, e, err)
+}

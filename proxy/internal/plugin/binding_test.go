@@ -1,0 +1,218 @@
+package plugin_test
+
+import (
+	"fmt"
+	"net/url"
+	gopath "path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// settled is a guest that answers each event with the settings of the binding that it is for, and writes down when it is
+// configured.
+type settled struct {
+	native
+	log      *[]string
+	settings map[int32]string
+}
+
+func (s *settled) Configure(binding int32, settings []byte) int32 {
+	*s.log = append(*s.log, fmt.Sprintf("%d %s", binding, settings))
+	s.settings[binding] = string(settings)
+	return 0
+}
+
+func (s *settled) Event(binding int32, _ abi.EventKind, _, data []byte) int32 {
+	if string(data) == "x" {
+		panic("asked to")
+	}
+	s.host.Text(0, 0, []byte(s.settings[binding]))
+	return 0
+}
+
+func TestEachBindingHasItsSettingsOnEveryInstance(t *testing.T) {
+	var log []string
+	h := newHost(t, plugin.Options{Instances: 1})
+	g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
+		return &settled{native{host: host, event: func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 }}, &log, map[int32]string{}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Release)
+	p := g.Plugin("native")
+	eu := bind(t, p, plugin.BindingConfig{Name: "eu", Settings: b(`{"region":"eu"}`)})
+	us := bind(t, p, plugin.BindingConfig{Name: "us"})
+	event := func(bound *plugin.Binding, want string) {
+		t.Helper()
+		a := newAttempt(t, body)
+		if err := bound.Event(t.Context(), a, abi.EventPlain, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(output(a), want) {
+			t.Errorf("output %s, want %s", output(a), want)
+		}
+	}
+	event(eu, `"content":"{\"region\":\"eu\"}"`)
+	event(us, `"content":"{}"`)
+	event(eu, `"content":"{\"region\":\"eu\"}"`)
+	wantCallError(t, us.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
+	event(eu, `"content":"{\"region\":\"eu\"}"`)
+
+	// Once for each instance and binding: the first instance, the one that the retry died on, and the one that took its
+	// place.
+	want := []string{`0 {"region":"eu"}`, "1 {}", "1 {}", "1 {}", `0 {"region":"eu"}`}
+	if !slices.Equal(log, want) {
+		t.Errorf("configured %q, want %q", log, want)
+	}
+}
+
+func TestNativePanicIsACallError(t *testing.T) {
+	bound := bindNative(t, native{event: func(abi.Host, abi.EventKind, []byte, []byte) int32 { panic("a bug") }}, plugin.BindingConfig{})
+	e := wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, nil), plugin.KindTrap)
+	if !strings.Contains(e.Error(), "panic: a bug") || !strings.Contains(e.Error(), "binding_test.go") {
+		t.Errorf("a plugin's author does not learn where it happened: %v", e)
+	}
+}
+
+func TestPathsOfARequest(t *testing.T) {
+	patterns := []string{"/v1/messages", "/v1beta/models/*:generateContent", "/model/*/converse-stream", "/files/v*-*.json"}
+	tests := []struct {
+		path string
+		ok   bool
+	}{
+		{"/v1/messages", true},
+		{"/v1/messages?beta=true&x", true},
+		{"/v1/messages?", true},
+		{"/v1beta/models/gemini-2.5-pro:generateContent?alt=sse", true},
+		{"/v1beta/models/a:generateContent:generateContent", true},
+		{"/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123%3Ainference-profile%2Fx.y%3A0/converse-stream", true},
+		{"/model/a:b/converse-stream", true},
+		{"/files/v1-2.json", true},
+		{"/files/v1-2-3.json", true},
+		{"/v1/messages/", false},
+		{"/v1/messages/x", false},
+		{"/v1/message", false},
+		{"/V1/messages", false},
+		{"/v1/%6dessages", false},
+		{"/v1beta/models/:generateContent", false},
+		{"/v1beta/models/a/b:generateContent", false},
+		{"/v1beta/models/a:generateContentX", false},
+		{"/model//converse-stream", false},
+		{"/model/../converse-stream", false},
+		{"/model/%2e%2E/converse-stream", false},
+		{"/model/./converse-stream", false},
+		{"/model/%2e/converse-stream", false},
+		{"/model/a%2f..%2fb/converse-stream", false},
+		{"/model/..%2fb/converse-stream", false},
+		{"/model/a%2f%2fb/converse-stream", false},
+		{"/model/%2f/converse-stream", false},
+		{"/model/a%5c..%5cb/converse-stream", false},
+		{"/model/a%00/converse-stream", false},
+		{"/model/a%0d%0a/converse-stream", false},
+		{"/model/a%7f/converse-stream", false},
+		{"/model/a%/converse-stream", false},
+		{"/model/a%2/converse-stream", false},
+		{"/model/a%zz/converse-stream", false},
+		{`/model/a\b/converse-stream`, false},
+		{"/model/a b/converse-stream", false},
+		{"/model/a\tb/converse-stream", false},
+		{"/model/a\x00b/converse-stream", false},
+		{"/model/\u00e4/converse-stream", false},
+		{"/model/a#/converse-stream", false},
+		{"/model/a\"b/converse-stream", false},
+		{"/model/{a}/converse-stream", false},
+		{"/v1/messages?a[]=1", false},
+		{"/v1/messages#", false},
+		{"/v1/messages?a#b", false},
+		{"/v1/messages?a b", false},
+		{"/v1/messages?a=%", false},
+		{"/v1/messages?%zz", false},
+		{"/v1/messages?key=x", false},
+		{"/v1/messages?a=1&key=x", false},
+		{"/v1/messages?a=1;key=x", false},
+		{"/v1/messages?%6bey=x", false},
+		{"/v1/messages?KEY", false},
+		{"/v1/messages?a=key", true},
+		{"/v1/messages?keys=x", true},
+		{"", false},
+		{"/", false},
+		{"//", false},
+		{"//evil.example/v1/messages", false},
+		{"v1/messages", false},
+		{"https://evil.example/v1/messages", false},
+		{"?x", false},
+	}
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		for _, tt := range tests {
+			status := abi.StatusRefused
+			if tt.ok {
+				status = abi.StatusOK
+			}
+			want(t, tt.path, h.RequestPath(b(tt.path)), status)
+		}
+		want(t, "a long path", h.RequestPath(b("/v1/messages?"+strings.Repeat("x", 4096))), abi.StatusTooLarge)
+		return 0
+	}}, plugin.BindingConfig{Paths: patterns, CredentialQuery: "key"})
+	a := newAttempt(t, body)
+	if err := bound.Request(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if a.Out.Path != "/v1/messages?keys=x" {
+		t.Errorf("path %q, want the last one that was taken", a.Out.Path)
+	}
+}
+
+// FuzzRequestPath: what is taken cannot be read as anything but a path below the provider's base, by a server that
+// decodes it once, and passes for a header line.
+func FuzzRequestPath(f *testing.F) {
+	for _, s := range []string{"/v1/a", "/v1/a%2fb?x=1", "/v1/%2e%2e", "/v1/..", "/v1/a?key=1", "/v1/a?k%65y", "/v1/%", "/v1/\x00", "//", "/v1/a;key=1"} {
+		f.Add(s)
+	}
+	var mu sync.Mutex
+	var path string
+	var status abi.Status
+	bound := bind(f, loadNative(f, patient(f), native{request: func(h abi.Host, _ []byte) int32 {
+		status = h.RequestPath([]byte(path))
+		return 1
+	}}), plugin.BindingConfig{Paths: []string{"/v1/*"}, CredentialQuery: "key"})
+	f.Fuzz(func(t *testing.T, s string) {
+		mu.Lock()
+		defer mu.Unlock()
+		path = s
+		kind := plugin.KindStatus
+		err := bound.Request(t.Context(), newAttempt(t, body))
+		if status != abi.StatusOK {
+			kind = plugin.KindProtocol
+		}
+		wantCallError(t, err, kind)
+		if status != abi.StatusOK {
+			return
+		}
+		if strings.ContainsAny(s, " \t\r\n\x00\\#") || !strings.HasPrefix(s, "/v1/") {
+			t.Fatalf("%q is taken", s)
+		}
+		u, err := url.ParseRequestURI(s)
+		if err != nil {
+			t.Fatalf("%q is taken: %v", s, err)
+		}
+		if strings.Count(u.EscapedPath(), "/") != 2 || slices.ContainsFunc(strings.Split(u.Path[1:], "/"), func(seg string) bool {
+			return seg == "" || seg == "." || seg == ".."
+		}) {
+			t.Fatalf("%q is taken as %q", s, u.Path)
+		}
+		if clean := gopath.Clean(u.Path); clean != u.Path {
+			t.Fatalf("%q is taken, and cleaned it is %q", s, clean)
+		}
+		for name := range u.Query() {
+			if strings.EqualFold(name, "key") {
+				t.Fatalf("%q is taken with the credential's member", s)
+			}
+		}
+	})
+}

@@ -1,0 +1,313 @@
+package plugin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// clock stands still until it is moved.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// fickle is a plugin that fails in an event that says so.
+type fickle struct {
+	t     testing.TB
+	clock *clock
+	host  *plugin.Host
+	p     *plugin.Plugin
+	bound *plugin.Binding
+	calls int // of the guest
+}
+
+func newFickle(t testing.TB) *fickle {
+	f := &fickle{t: t, clock: &clock{now: time.Unix(1_700_000_000, 0)}}
+	f.host = newHost(t, plugin.Options{Now: f.clock.Now})
+	f.reload()
+	return f
+}
+
+// reload loads the same plugin once more.
+func (f *fickle) reload() {
+	act := func(h abi.Host, data []byte) int32 {
+		f.calls++
+		switch string(data) {
+		case "trap":
+			panic("trap")
+		case "fail":
+			h.Fail(abi.FailInvalidRequest, nil, nil, nil, abi.RetryAfterUnknown)
+		}
+		return 0
+	}
+	f.p = loadNative(f.t, f.host, native{
+		request: func(h abi.Host, _ []byte) int32 {
+			f.calls++
+			h.RequestPath(b("/v1"))
+			h.Answer(abi.FramingSSE, abi.DialectTranslated, nil)
+			return 0
+		},
+		event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 { return act(h, data) },
+	})
+	f.bound = bind(f.t, f.p, plugin.BindingConfig{Paths: []string{"/v1"}})
+}
+
+// begin begins an attempt of a key.
+func (f *fickle) begin(key string) (*plugin.Attempt, error) {
+	a := newAttempt(f.t, body)
+	a.Tenant = key
+	return a, f.bound.Request(f.t.Context(), a)
+}
+
+func (f *fickle) event(a *plugin.Attempt, what string) error {
+	return f.bound.Event(f.t.Context(), a, abi.EventPlain, nil, b(what))
+}
+
+// attempt is a whole attempt: a request and one event.
+func (f *fickle) attempt(key, what string) error {
+	a, err := f.begin(key)
+	if err != nil {
+		return err
+	}
+	return f.event(a, what)
+}
+
+// trap has n attempts of a key fail, over more than a second where there are five.
+func (f *fickle) trap(key string, n int) {
+	f.t.Helper()
+	for range n {
+		f.clock.add(300 * time.Millisecond)
+		wantCallError(f.t, f.attempt(key, "trap"), plugin.KindTrap)
+	}
+}
+
+func (f *fickle) good(keys ...string) {
+	f.t.Helper()
+	for _, k := range keys {
+		if err := f.attempt(k, "good"); err != nil {
+			f.t.Errorf("%s: %v", k, err)
+		}
+	}
+}
+
+// refused wants a key to be kept away without the plugin being called, and returns for how long.
+func (f *fickle) refused(key string) time.Duration {
+	f.t.Helper()
+	calls := f.calls
+	_, err := f.begin(key)
+	e := wantCallError(f.t, err, plugin.KindOpen)
+	if f.calls != calls {
+		f.t.Error("the plugin was called")
+	}
+	c := e.ClientError()
+	if c.Status != 502 || c.Code != "plugin_crashed" || !c.TryNext || c.RetryAfter != e.Wait || e.Wait <= 0 {
+		f.t.Errorf("the client sees %+v", c)
+	}
+	return e.Wait
+}
+
+func TestF90_AKeyWhoseAttemptsFailIsKeptAway(t *testing.T) {
+	f := newFickle(t)
+	f.good("alice", "bob")
+	f.trap("mallory", 5)
+	want(t, "pause", f.refused("mallory"), time.Second)
+	f.good("alice", "bob", "carol")
+	s := f.p.Stats()
+	if s.Breaker != plugin.BreakerSome || s.Opened != 1 || s.Failed[plugin.KindOpen] != 1 {
+		t.Errorf("stats %+v", s)
+	}
+
+	// After the pause one attempt may try, and the pause grows each time that it fails.
+	for _, pause := range []time.Duration{2, 4, 8, 16, 30, 30} {
+		f.clock.add(f.refused("mallory"))
+		wantCallError(t, f.attempt("mallory", "trap"), plugin.KindTrap)
+		want(t, "pause", f.refused("mallory"), pause*time.Second)
+		f.good("alice")
+	}
+
+	// One that goes well ends it. Until its first answer is read it has proven nothing.
+	f.clock.add(f.refused("mallory"))
+	a, err := f.begin("mallory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.refused("mallory")
+	if err := f.event(a, "good"); err != nil {
+		t.Fatal(err)
+	}
+	f.good("mallory", "mallory")
+	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
+
+	// It begins anew with the least pause.
+	f.trap("mallory", 5)
+	want(t, "pause", f.refused("mallory"), time.Second)
+}
+
+func TestF90_OneKeyDoesNotCloseAPluginToOthers(t *testing.T) {
+	f := newFickle(t)
+	for range 200 {
+		f.good("alice")
+		if err := f.attempt("mallory", "trap"); err == nil {
+			t.Fatal("no error")
+		}
+		f.clock.add(100 * time.Millisecond)
+	}
+	for _, key := range []string{"alice", "somebody new"} {
+		f.good(key)
+	}
+	// Nor do two, and be they ever so many attempts beside those of others.
+	for range 200 {
+		for _, key := range []string{"mallory", "mallet"} {
+			if err := f.attempt(key, "trap"); err == nil {
+				t.Fatal("no error")
+			}
+		}
+		f.clock.add(100 * time.Millisecond)
+	}
+	f.good("alice", "somebody new")
+	want(t, "state", f.p.Stats().Breaker, plugin.BreakerSome)
+}
+
+func TestF90_AKeyWithManyGoodAttemptsIsNotKeptAway(t *testing.T) {
+	f := newFickle(t)
+	streams := make([]*plugin.Attempt, 100)
+	for i := range streams {
+		a, err := f.begin("alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams[i] = a
+	}
+	// Now and then one fails, and the streams go on.
+	for range 100 {
+		f.trap("alice", 1)
+		for _, a := range streams {
+			if err := f.event(a, "good"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
+}
+
+func TestF90_APluginThatFailsForMostKeysIsLeftAlone(t *testing.T) {
+	f := newFickle(t)
+	running, err := f.begin("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		f.good(fmt.Sprint("lucky-", i))
+	}
+	for i := range 5 {
+		f.trap(fmt.Sprint("key-", i), 1)
+	}
+	// Of nine keys five fare badly.
+	want(t, "state", f.p.Stats().Breaker, plugin.BreakerOpen)
+	f.refused("lucky-0")
+	pause := f.refused("somebody new")
+
+	// A stream that runs is not touched.
+	if err := f.event(running, "good"); err != nil {
+		t.Error(err)
+	}
+	// What is loaded next begins anew.
+	old, oldBound := f.p, f.bound
+	f.reload()
+	f.good("key-0", "lucky-0", "somebody new")
+	want(t, "state of the next generation", f.p.Stats().Breaker, plugin.BreakerClosed)
+	f.p, f.bound = old, oldBound
+
+	f.clock.add(pause)
+	wantCallError(t, f.attempt("somebody new", "trap"), plugin.KindTrap)
+	want(t, "pause", f.refused("lucky-0"), 2*time.Second)
+	f.clock.add(2 * time.Second)
+	f.good("lucky-0", "lucky-1", "key-0", "somebody new")
+	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
+	f.trap("key-0", 2)
+	f.good("key-0")
+}
+
+func TestF90_WhatIsNotThePluginsFaultDoesNotCount(t *testing.T) {
+	f := newFickle(t)
+	for range 20 {
+		var e *chat.Error
+		if err := f.attempt("alice", "fail"); !errors.As(err, &e) {
+			t.Fatalf("error %v, want the plugin's refusal", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		a := newAttempt(t, body)
+		a.Tenant = "alice"
+		if err := f.bound.Request(ctx, a); err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		f.clock.add(time.Second)
+	}
+	f.good("alice")
+	want(t, "failures", f.p.Stats().Failures, 0)
+}
+
+func TestF90_FailuresAreForgotten(t *testing.T) {
+	f := newFickle(t)
+	for range 10 {
+		f.trap("alice", 4)
+		f.clock.add(30 * time.Second)
+	}
+	f.trap("alice", 5)
+	f.refused("alice")
+	// Who does not come back for a long time is let in again like anybody else.
+	f.clock.add(10 * time.Minute)
+	f.good("bob")
+	f.trap("alice", 4)
+	f.good("alice")
+	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
+}
+
+func TestF90_ARouterThatFailsIsLeftAlone(t *testing.T) {
+	c := &clock{now: time.Unix(1_700_000_000, 0)}
+	h := newHost(t, plugin.Options{Now: c.Now})
+	bad := true
+	bound := bind(t, loadNative(t, h, native{choose: func(abi.Host, []byte) int32 {
+		if bad {
+			panic("trap")
+		}
+		return 0
+	}}), plugin.BindingConfig{})
+	choose := func() error {
+		_, _, err := bound.ChooseFor(t.Context(), "alice", nil, 2)
+		return err
+	}
+	for range 5 {
+		wantCallError(t, choose(), plugin.KindTrap)
+		c.add(300 * time.Millisecond)
+	}
+	e := wantCallError(t, choose(), plugin.KindOpen)
+	bad = false
+	c.add(e.Wait)
+	for range 3 {
+		if err := choose(); err != nil {
+			t.Error(err)
+		}
+	}
+}

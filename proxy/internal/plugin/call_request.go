@@ -1,0 +1,331 @@
+package plugin
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Bounds of what one call may record for a request.
+const (
+	maxAliases  = 1024
+	maxWarnings = 64
+	maxOptions  = 4 << 10
+
+	// maxCopies is how many times the client's body may be copied into a body of the plugin's own, in sum. Dialects
+	// copy a range once; the second time is for those that repeat a part of it.
+	maxCopies = 2
+)
+
+// passed charges for the values of the client's body that a look-up has gone past: one for a late member of a large
+// object costs the host as much as the object has members.
+func (c *call) passed(before uint64) {
+	if c.meter != nil {
+		c.meter.Charge(int64(c.attempt.Request.Doc.Visited() - before))
+	}
+}
+
+// BodyGet implements abi.Host. The bytes are the client's own, a string with its quotes and escapes.
+func (c *call) BodyGet(path, dst []byte) int32 {
+	if !c.enter(importBodyGet) {
+		return int32(abi.StatusRefused)
+	}
+	value := c.attempt.Request.Body
+	if len(path) > 0 {
+		doc := &c.attempt.Request.Doc
+		before := doc.Visited()
+		v := doc.Pointer(path)
+		c.passed(before)
+		if !v.Exists() {
+			return int32(abi.StatusAbsent)
+		}
+		value = v.Raw()
+	}
+	c.charge(min(len(value), len(dst)))
+	copy(dst, value)
+	return int32(len(value))
+}
+
+// edit records one of the four edits, with n bytes beside its path.
+func (c *call) edit(imp int, path []byte, n int, record func(*jsondoc.Edits) abi.Status) abi.Status {
+	if !c.enter(imp) || !c.emit(len(path)+n+entryCost) {
+		return abi.StatusRefused
+	}
+	if c.ownOn {
+		c.stop(KindProtocol, "an edit beside a body of the plugin's own")
+		return abi.StatusRefused
+	}
+	before := c.attempt.Request.Doc.Visited()
+	s := record(&c.edits)
+	c.passed(before)
+	return s
+}
+
+// BodySet implements abi.Host.
+func (c *call) BodySet(path, json []byte) abi.Status {
+	return c.edit(importBodySet, path, len(json), func(e *jsondoc.Edits) abi.Status { return e.Set(path, json) })
+}
+
+// BodyDelete implements abi.Host.
+func (c *call) BodyDelete(path []byte) abi.Status {
+	return c.edit(importBodyDelete, path, 0, func(e *jsondoc.Edits) abi.Status { return e.Delete(path) })
+}
+
+// BodyRename implements abi.Host.
+func (c *call) BodyRename(path, name []byte) abi.Status {
+	return c.edit(importBodyRename, path, len(name), func(e *jsondoc.Edits) abi.Status { return e.Rename(path, name) })
+}
+
+// BodyReplace implements abi.Host.
+func (c *call) BodyReplace(path, old, new []byte) abi.Status {
+	return c.edit(importBodyReplace, path, len(old)+len(new), func(e *jsondoc.Edits) abi.Status { return e.Replace(path, old, new) })
+}
+
+// RequestPath implements abi.Host. The last path that was not refused counts.
+func (c *call) RequestPath(path []byte) abi.Status {
+	if !c.enter(importRequestPath) {
+		return abi.StatusRefused
+	}
+	if len(path) > maxPath {
+		c.refused = errPathLong
+		return abi.StatusTooLarge
+	}
+	if err := checkPath(path, c.binding.paths, c.binding.credentialQuery); err != nil {
+		c.refused = err
+		return abi.StatusRefused
+	}
+	c.path = append(c.path[:0], path...)
+	return abi.StatusOK
+}
+
+// RequestHeader implements abi.Host. A name said twice has its last value.
+func (c *call) RequestHeader(name, value []byte) abi.Status {
+	if !c.enter(importRequestHeader) {
+		return abi.StatusRefused
+	}
+	switch {
+	case len(name) > abi.MaxName || len(value) > maxHeaderValue:
+		c.refusedHeader = errHeaderLong
+		return abi.StatusTooLarge
+	case !isToken(name):
+		c.stop(KindProtocol, "not the name of a header")
+		return abi.StatusRefused
+	case !isFieldValue(value):
+		c.stop(KindProtocol, "a value that cannot be sent in a header")
+		return abi.StatusRefused
+	}
+	var buf [abi.MaxName]byte
+	lower := c.known.text(lowered(buf[:0], name))
+	if !c.binding.headers[lower] {
+		c.refusedHeader = errHeaderRule
+		return abi.StatusRefused
+	}
+	for i := range c.headers {
+		if c.headers[i].Name == lower {
+			c.headers[i].Value = c.known.text(value)
+			return abi.StatusOK
+		}
+	}
+	if len(c.headers) >= maxHeaders {
+		return abi.StatusTooLarge
+	}
+	c.headers = append(c.headers, Header{Name: lower, Value: c.known.text(value)})
+	return abi.StatusOK
+}
+
+// write begins a piece of a body of the plugin's own.
+func (c *call) write(imp int) bool {
+	if !c.enter(imp) {
+		return false
+	}
+	if c.edits.Len() > 0 {
+		c.stop(KindProtocol, "a body of the plugin's own beside an edit")
+		return false
+	}
+	c.ownOn = true
+	return true
+}
+
+// RequestWrite implements abi.Host.
+func (c *call) RequestWrite(p []byte) {
+	if c.write(importRequestWrite) && c.emit(len(p)) {
+		c.own = append(c.own, p...)
+	}
+}
+
+// RequestCopy implements abi.Host.
+func (c *call) RequestCopy(offset, length int32) {
+	if !c.write(importRequestCopy) {
+		return
+	}
+	body := c.attempt.Request.Body
+	if offset < 0 || length < 0 || int64(offset)+int64(length) > int64(len(body)) {
+		c.stop(KindProtocol, "a range outside of the client's body")
+		return
+	}
+	if c.copied += int64(length); c.copied > maxCopies*int64(len(body)) {
+		c.stop(KindOutput, "the client's body is copied too often")
+		return
+	}
+	c.charge(int(length))
+	c.own = append(c.own, body[offset:offset+length]...)
+}
+
+// ToolAlias implements abi.Host.
+func (c *call) ToolAlias(from, to []byte) abi.Status {
+	if !c.enter(importToolAlias) || !c.emit(len(from)+len(to)+entryCost) {
+		return abi.StatusRefused
+	}
+	if len(from) > abi.MaxName || len(to) > abi.MaxName || len(c.aliases) >= maxAliases {
+		return abi.StatusTooLarge
+	}
+	if !c.name(from, "the alias") || !c.name(to, "the tool's name") {
+		return abi.StatusRefused
+	}
+	if len(from) == 0 || len(to) == 0 {
+		c.stop(KindProtocol, "an empty name")
+		return abi.StatusRefused
+	}
+	c.aliases = append(c.aliases, alias{bytes.Clone(from), bytes.Clone(to)})
+	return abi.StatusOK
+}
+
+// Answer implements abi.Host.
+func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.Status {
+	if !c.enter(importAnswer) {
+		return abi.StatusRefused
+	}
+	switch framing {
+	case abi.FramingJSON, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream:
+	default:
+		return abi.StatusUnknown
+	}
+	if len(options) > maxOptions {
+		return abi.StatusTooLarge
+	}
+	if d != abi.DialectTranslated && d != abi.DialectOpenAI {
+		return abi.StatusUnknown
+	}
+	// The options are those of the OpenAI dialect, which a plugin that translates may use by openai_event. Mostly they are
+	// the same from one request to the next.
+	if !bytes.Equal(options, c.lastOptions) {
+		o, err := openai.ParseOptions(options)
+		if err != nil {
+			return abi.StatusRefused
+		}
+		c.lastOptions, c.lastRead = bytes.Clone(options), o
+	}
+	c.answerOn, c.framing, c.dialect = true, framing, d
+	if len(options) > 0 {
+		c.options = c.lastRead
+	}
+	return abi.StatusOK
+}
+
+// Warn implements abi.Host. Members are the client's words, so they are made fit for a header rather than refused.
+func (c *call) Warn(kind abi.WarnKind, member []byte) {
+	if !c.enter(importWarn) {
+		return
+	}
+	if kind < 0 || kind >= abi.WarnKinds {
+		c.stop(KindProtocol, "unknown kind of warning")
+		return
+	}
+	w := Warning{Kind: kind, Member: plain(c.redact(member), abi.MaxName)}
+	for _, o := range c.warnings {
+		if o == w {
+			return
+		}
+	}
+	if len(c.warnings) < maxWarnings {
+		c.warnings = append(c.warnings, w)
+	}
+}
+
+var (
+	errNoRequest  = errors.New("neither a request nor an answer")
+	errHeaderRule = errors.New("the header is not one of the provider's headers")
+	errHeaderLong = errors.New("the header is too long")
+	errTwoAnswers = errors.New("both a request and an answer")
+	errNoDone     = errors.New("an answer without done(0)")
+)
+
+// commitRequest puts what provider_request said into the attempt.
+func (c *call) commitRequest() error {
+	a := c.attempt
+	answered := len(c.batch.Events) > 0
+	wants := len(c.path) > 0 || c.answerOn || c.ownOn || c.edits.Len() > 0 || len(c.headers) > 0
+	switch {
+	case c.failure != nil && !answered:
+		return c.failure
+	case answered && wants:
+		return c.protocol(errTwoAnswers)
+	case answered && !c.done && c.failure == nil:
+		return c.protocol(errNoDone)
+	case answered:
+		if err := c.apply(); err != nil {
+			return err
+		}
+		c.keep()
+		a.Answered = true
+	case len(c.path) == 0 && c.refused != nil:
+		return c.protocol(c.refused)
+	case len(c.path) == 0:
+		return c.protocol(errNoRequest)
+	default:
+		body, err := c.body()
+		if err != nil {
+			return c.protocol(err)
+		}
+		c.keep()
+		a.Out.Path = c.known.text(c.path)
+		a.Out.Headers = append(a.Out.Headers[:0], c.headers...)
+		a.Out.Body = body
+		a.Answered = false
+		a.Framing, a.Dialect, a.DialectOptions = c.framing, c.dialect, c.options
+		a.reader.reset(c.options)
+	}
+	clear(a.aliases)
+	for _, al := range c.aliases {
+		if a.aliases == nil {
+			a.aliases = make(map[string][]byte)
+		}
+		a.aliases[string(al.alias)] = al.name
+	}
+	a.Warnings = append(a.Warnings[:0], c.warnings...)
+	if c.failure != nil {
+		return c.failure
+	}
+	return nil
+}
+
+// body is the body of the upstream request: the plugin's own, the client's with the edits applied, or the client's as it
+// is.
+func (c *call) body() ([]byte, error) {
+	r := c.attempt.Request
+	switch {
+	case c.ownOn:
+		return c.own, nil
+	case c.edits.Len() > 0:
+		var err error
+		c.own, err = c.edits.Apply(c.own[:0])
+		return c.own, err
+	}
+	return r.Body, nil
+}
+
+// commitList puts what provider_list said into the result. A plugin that names no path has no list.
+func (c *call) commitList() error {
+	if len(c.path) == 0 {
+		if c.refused != nil {
+			return c.protocol(c.refused)
+		}
+		c.result.out = OutRequest{}
+		return nil
+	}
+	c.result.out = OutRequest{Path: string(c.path), Headers: append([]Header(nil), c.headers...)}
+	return nil
+}

@@ -1,0 +1,356 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+)
+
+// diskCache keeps rewritten modules and their machine code between starts: a directory for each module, named by the
+// module's key, with the file "module" and whatever wazero writes beside it.
+//
+// Machine code is run as it is read, so nothing in the cache is trusted: the file "module" begins with a digest of the
+// rest of it, and names all other files of the directory with their checksums. A directory that does not match is removed
+// and made anew. Directories appear whole, by a rename, so processes can share the cache.
+//
+// Digests and checksums find what a disk or a crash did. Against a person there is only the rule that nobody else can
+// write here.
+type diskCache struct {
+	dir   string
+	limit int64
+}
+
+const (
+	defaultCacheBytes = 512 << 20
+	entryFile         = "module"
+	unfinished        = "new-" // prefix of directories that are being written
+	unfinishedAge     = time.Hour
+)
+
+// entryMagic begins the file "module", in this version of its format.
+var entryMagic = []byte("sluice module 2\n")
+
+// openDiskCache makes the directory if it must, and makes sure that it is private.
+func openDiskCache(dir string, limit int64) (*diskCache, error) {
+	if limit == 0 {
+		limit = defaultCacheBytes
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := checkPrivate(dir); err != nil {
+		return nil, err
+	}
+	c := &diskCache{dir: dir, limit: limit}
+	c.sweep()
+	return c, nil
+}
+
+// checkPrivate refuses a directory that another user owns or can write.
+func checkPrivate(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	case info.Mode().Perm()&0o022 != 0 && enforcesModes:
+		return fmt.Errorf("%s can be written by others (mode %04o, want 0700)", dir, info.Mode().Perm())
+	case !ownedByUser(info):
+		return fmt.Errorf("%s belongs to another user", dir)
+	}
+	return nil
+}
+
+func (c *diskCache) path(key digest) string {
+	return filepath.Join(c.dir, hex.EncodeToString(key[:]))
+}
+
+// open returns the directory of a module and its entry, verified. What does not verify is removed.
+func (c *diskCache) open(key digest) (dir string, e *entry, ok bool) {
+	dir = c.path(key)
+	e, err := readEntry(dir)
+	if errors.Is(err, fs.ErrNotExist) && !exists(dir) {
+		return "", nil, false
+	}
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return "", nil, false
+	}
+	// The time of the file is when the module was used last. Without it the module is only swept earlier.
+	now := time.Now()
+	_ = os.Chtimes(filepath.Join(dir, entryFile), now, now)
+	return dir, e, true
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// begin returns a new directory to compile into. It ends with publish or abandon.
+func (c *diskCache) begin() (string, error) {
+	return os.MkdirTemp(c.dir, unfinished)
+}
+
+func (c *diskCache) abandon(dir string) { _ = os.RemoveAll(dir) }
+
+// publish writes the file "module" into the directory and gives it its name. Another process may have been faster: then
+// its directory stays.
+func (c *diskCache) publish(dir string, key digest, e *entry) error {
+	defer c.abandon(dir)
+	if err := writeEntry(dir, e); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, c.path(key)); err != nil && !exists(c.path(key)) {
+		return err
+	}
+	c.sweep()
+	return nil
+}
+
+// files lists the files below dir other than the entry, sorted.
+func files(dir string) (paths []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == filepath.Join(dir, entryFile) {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return fmt.Errorf("%s is not a plain file", path)
+		}
+		paths = append(paths, path)
+		return nil
+	})
+	slices.Sort(paths)
+	return paths, err
+}
+
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumFiles lists the files below dir other than the entry, each as "path size checksum". Machine code is large, and a
+// SHA-256 of it took a quarter of a start; wazero has a checksum of its own over most of it, too.
+func sumFiles(dir string) (string, error) {
+	paths, err := files(dir)
+	if err != nil {
+		return "", err
+	}
+	var lines strings.Builder
+	buffer := make([]byte, 256<<10)
+	for _, path := range paths {
+		n, sum, err := sumFile(path, buffer)
+		if err != nil {
+			return "", err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&lines, "%s %d %08x\n", filepath.ToSlash(name), n, sum)
+	}
+	return lines.String(), nil
+}
+
+func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	for {
+		k, err := f.Read(buffer)
+		n += int64(k)
+		sum = crc32.Update(sum, castagnoli, buffer[:k])
+		if err == io.EOF {
+			return n, sum, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+	}
+}
+
+// entry is what the file "module" keeps: what package fuel made of a module, without its code.
+type entry struct {
+	info   fuel.Info
+	hollow []byte
+
+	stats map[string]fs.FileInfo // of the files beside it, when it was read
+}
+
+// untouched reports whether the files beside the entry are those that were there when it was read. wazero replaces a file
+// that it does not like, and adds one where it does not find its own.
+func (e *entry) untouched(dir string) bool {
+	now, err := stats(dir)
+	if err != nil || len(now) != len(e.stats) {
+		return false
+	}
+	for path, before := range e.stats {
+		after := now[path]
+		if after == nil || !os.SameFile(before, after) || before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()) {
+			return false
+		}
+	}
+	return true
+}
+
+func stats(dir string) (map[string]fs.FileInfo, error) {
+	paths, err := files(dir)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string]fs.FileInfo, len(paths))
+	for _, path := range paths {
+		if m[path], err = os.Lstat(path); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// entryHeader lies before the hollow module, as JSON. The file begins with entryMagic, the digest of all that follows,
+// and the header's size in four bytes, little end first.
+type entryHeader struct {
+	Info  fuel.Info
+	Files string // as sumFiles lists them
+}
+
+var (
+	errEntry      = errors.New("damaged")
+	errOtherFiles = errors.New("files beside the module differ")
+)
+
+func writeEntry(dir string, e *entry) error {
+	sums, err := sumFiles(dir)
+	if err != nil {
+		return err
+	}
+	header, err := json.Marshal(entryHeader{Info: e.info, Files: sums})
+	if err != nil {
+		return err
+	}
+	size := binary.LittleEndian.AppendUint32(nil, uint32(len(header)))
+	rest := slices.Concat(size, header, e.hollow)
+	sum := sha256.Sum256(rest)
+	return os.WriteFile(filepath.Join(dir, entryFile), slices.Concat(entryMagic, sum[:], rest), 0o600)
+}
+
+func readEntry(dir string) (*entry, error) {
+	if err := checkPrivate(dir); err != nil {
+		return nil, err
+	}
+	p, err := os.ReadFile(filepath.Join(dir, entryFile))
+	if err != nil {
+		return nil, err
+	}
+	p, ok := bytes.CutPrefix(p, entryMagic)
+	if !ok || len(p) < sha256.Size+4 {
+		return nil, errEntry
+	}
+	sum, rest := p[:sha256.Size], p[sha256.Size:]
+	if have := sha256.Sum256(rest); !bytes.Equal(have[:], sum) {
+		return nil, errEntry
+	}
+	size := binary.LittleEndian.Uint32(rest)
+	rest = rest[4:]
+	if uint64(size) > uint64(len(rest)) {
+		return nil, errEntry
+	}
+	var header entryHeader
+	if err := json.Unmarshal(rest[:size], &header); err != nil {
+		return nil, fmt.Errorf("%w: %w", errEntry, err)
+	}
+	sums, err := sumFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	if sums != header.Files {
+		return nil, errOtherFiles
+	}
+	before, err := stats(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &entry{info: header.Info, hollow: rest[size:], stats: before}, nil
+}
+
+// sweep removes what was left unfinished long ago, and the modules that were not used for the longest time until the
+// rest is within the limit. It is best effort: a cache that cannot be tidied still works.
+func (c *diskCache) sweep() {
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return
+	}
+	type used struct {
+		path string
+		at   time.Time
+		size int64
+	}
+	var modules []used
+	var total int64
+	for _, d := range entries {
+		path := filepath.Join(c.dir, d.Name())
+		info, err := d.Info()
+		if err != nil || !d.IsDir() {
+			continue
+		}
+		if strings.HasPrefix(d.Name(), unfinished) {
+			if time.Since(info.ModTime()) > unfinishedAge {
+				_ = os.RemoveAll(path)
+			}
+			continue
+		}
+		if len(d.Name()) != hex.EncodedLen(len(digest{})) {
+			continue
+		}
+		u := used{path: path, at: info.ModTime(), size: treeSize(path)}
+		if info, err := os.Stat(filepath.Join(path, entryFile)); err == nil {
+			u.at = info.ModTime()
+		}
+		modules = append(modules, u)
+		total += u.size
+	}
+	slices.SortFunc(modules, func(a, b used) int { return a.at.Compare(b.at) })
+	for _, u := range modules {
+		if total <= c.limit {
+			return
+		}
+		if os.RemoveAll(u.path) == nil {
+			total -= u.size
+		}
+	}
+}
+
+// treeSize is the size of all files below dir.
+func treeSize(dir string) int64 {
+	var total int64
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}

@@ -1,0 +1,284 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+)
+
+func TestModulesThatAreRefused(t *testing.T) {
+	i32 := w.Types(w.I32)
+	with := func(edit func(m *w.Module)) []byte {
+		m := &w.Module{}
+		edit(m)
+		return m.Bytes()
+	}
+	importing := func(module, name string, params, results []byte) []byte {
+		return with(func(m *w.Module) {
+			m.Import(module, name, params, results)
+			m.ExportMemory(1, w.NoMax)
+		})
+	}
+	tests := []struct {
+		name string
+		wasm []byte
+		want string // in the error
+	}{
+		{"empty file", nil, "malformed"},
+		{"faults/100 not a module", []byte("#!/bin/sh\necho hello\n"), "malformed"},
+		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), "malformed"},
+		{"faults/97 unknown module", importing("sock", "open", nil, nil), `import "sock" "open": there is no module "sock"`},
+		{"faults/97 unknown function", importing("test", "steal", nil, nil), `import "test" "steal": there is no such function`},
+		{"WASI function with power", importing("wasi_snapshot_preview1", "path_open", nil, nil), `import "wasi_snapshot_preview1" "path_open"`},
+		{"faults/97 wrong signature", importing("test", "note", i32, i32), `import "test" "note" is (i32) -> i32, want (i32, i32) -> i32`},
+		{"wrong signature of WASI", importing("wasi_snapshot_preview1", "proc_exit", w.Types(w.I64), nil), "is (i64) -> (), want (i32) -> ()"},
+		{"no memory", with(func(m *w.Module) { m.ExportFunc("run", nil, nil, nil) }), "no memory"},
+		{"imported memory", with(func(m *w.Module) {
+			m.ImportRaw("test", "memory", w.KindMemory, []byte{0, 1})
+			m.ExportFunc("run", nil, nil, nil)
+		}), "only functions may be imported"},
+		{"imported global", with(func(m *w.Module) {
+			m.ImportRaw("test", "g", w.KindGlobal, []byte{w.I32, 0})
+			m.ExportMemory(1, w.NoMax)
+		}), "only functions may be imported"},
+		{"hidden memory", with(func(m *w.Module) {
+			m.Memory(1, w.NoMax)
+			m.ExportFunc("run", nil, nil, nil)
+		}), `does not export its memory as "memory"`},
+		{"memory under another's name", with(func(m *w.Module) {
+			m.Export("mem", w.KindMemory, m.Memory(1, w.NoMax))
+			m.ExportFunc("memory", nil, nil, nil)
+		}), `does not export its memory as "memory"`},
+		{"more memory than there is", with(func(m *w.Module) { m.ExportMemory(17, w.NoMax) }), "memory of 17 pages, more than the limit of 16"},
+		{"_initialize with a parameter", with(func(m *w.Module) {
+			m.ExportMemory(1, w.NoMax)
+			m.ExportFunc("_initialize", i32, nil, nil)
+		}), `export "_initialize" is a function of type (i32) -> (), want a function of type () -> ()`},
+		{"_initialize is a memory", with(func(m *w.Module) {
+			m.ExportMemory(1, w.NoMax)
+			m.Export("_initialize", w.KindMemory, 0)
+		}), `export "_initialize" is a memory`},
+		{"a program", with(func(m *w.Module) {
+			m.ExportMemory(1, w.NoMax)
+			m.ExportFunc("_start", nil, nil, nil)
+		}), "it is a program, build it as a library"},
+		{"reserved export", with(func(m *w.Module) {
+			m.ExportMemory(1, w.NoMax)
+			m.ExportFunc(fuel.ExportSlice, nil, nil, nil)
+		}), "reserved"},
+		{"SIMD", guest(w.Op{0xfd, 0x0c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, w.Drop).Bytes(), "SIMD"},
+		{"invalid code", guest(w.I32Const(1)).Bytes(), "invalid function"},
+		{"a table for the whole machine", with(func(m *w.Module) {
+			m.ExportMemory(1, w.NoMax)
+			m.Table(w.FuncRef, 1<<27, w.NoMax)
+		}), "table"},
+	}
+	e := newEngine(t, engine.Options{MemoryPages: 16})
+	cached := newEngine(t, engine.Options{MemoryPages: 16, CacheDir: t.TempDir()})
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, e := range []*engine.Engine{e, cached} {
+				_, err := e.Compile(context.Background(), "guest", test.wasm)
+				if err == nil {
+					t.Fatal("compiled")
+				}
+				if !strings.HasPrefix(err.Error(), "engine: compile guest: ") || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("error %q, want %q in it", err, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestExportsHaveSignatures(t *testing.T) {
+	m := &w.Module{}
+	m.ExportMemory(1, w.NoMax)
+	m.ExportFunc("one", w.Types(w.I32, w.I64), w.Types(w.F32), nil, w.F32Const(1))
+	m.ExportFunc("two", nil, w.Types(w.I32, w.I32), nil, w.I32Const(1), w.I32Const(2))
+	m.ExportFunc("ref", w.Types(w.ExternRef), nil, nil)
+	module := compile(t, newEngine(t, engine.Options{}), m.Bytes())
+	want := map[string]string{
+		"one": "(i32, i64) -> f32",
+		"two": "() -> (i32, i32)",
+		"ref": "(externref) -> ()",
+	}
+	for name, signature := range module.Exports() {
+		if want[name] != signature.String() {
+			t.Errorf("export %q is %v, want %q", name, signature, want[name])
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("exports missing: %v", want)
+	}
+	i := instantiate(t, module)
+	for _, name := range []string{"two", "ref", "none", "memory"} {
+		if _, ok := i.Func(name); ok {
+			t.Errorf("%q can be called", name)
+		}
+	}
+}
+
+// TestF100_DamagedModules is faults/100: whatever a bit flips to, the module is refused with a reason or runs within its
+// bounds. Nothing crashes.
+func TestF100_DamagedModules(t *testing.T) {
+	e := newEngine(t, engine.Options{MemoryPages: 64})
+	m := forwarding("test", forward{"note", w.Types(w.I32, w.I32), w.Types(w.I32)})
+	m.Table(w.FuncRef, 2, 2)
+	m.Global(w.I32, true, w.I32Const(3))
+	loop := m.Func(w.Types(w.I32), w.Types(w.I32), w.Types(w.I64),
+		w.Loop(w.Void, w.LocalGet(0), w.I32Const(1), w.I32Sub, w.LocalTee(0), w.BrIf(0)), w.GlobalGet(0))
+	m.Elem(0, loop, loop)
+	m.ExportFunc("run", nil, w.Types(w.I32), nil, w.I32Const(9), w.I32Const(0), w.CallIndirect(m.Type(w.Types(w.I32), w.Types(w.I32)), 0),
+		w.I32Const(0), w.I32Const(7), w.I32Const(100), w.MemoryFill, w.I32Const(1), w.MemoryGrow, w.I32Add)
+	m.Data(16, []byte("some bytes of data"))
+	whole := m.Bytes()
+	run(t, instantiate(t, compile(t, e, whole)), "run")
+
+	const variants = 10_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	var refused, ran, trapped int
+	for k := range variants {
+		wasm := append([]byte(nil), whole...)
+		if k%10 == 0 {
+			wasm = wasm[:rng.IntN(len(wasm))]
+		} else {
+			for range 1 + k%3 {
+				wasm[8+rng.IntN(len(wasm)-8)] ^= 1 << rng.IntN(8)
+			}
+		}
+		module, err := e.Compile(context.Background(), "damaged", wasm)
+		if err != nil {
+			refused++
+			if strings.Contains(err.Error(), "panic") {
+				t.Errorf("variant %d: %v", k, err)
+			}
+			continue
+		}
+		i, err := module.Instantiate(context.Background(), nil, 100_000)
+		if err == nil {
+			if f, ok := i.Func("run"); ok {
+				if _, err := i.Call(f, 100_000, make([]uint64, len(module.Exports()["run"].Params))...); err != nil {
+					trapped++
+				}
+				ran++
+			}
+			i.Close()
+		}
+		if err := module.Close(); err != nil {
+			t.Errorf("variant %d: %v", k, err)
+		}
+	}
+	t.Logf("of %d variants %d were refused, %d ran, %d of them trapped", variants, refused, ran, trapped)
+	if refused == 0 || ran == 0 {
+		t.Error("the variants show nothing")
+	}
+}
+
+func TestCompileInParallel(t *testing.T) {
+	e := newEngine(t, engine.Options{CacheDir: t.TempDir()})
+	var group sync.WaitGroup
+	for k := range 8 {
+		group.Go(func() {
+			// Two goroutines for each of four modules.
+			m, err := e.Compile(context.Background(), "guest", guest(w.I32Const(int32(k/2)), w.Drop).Bytes())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range 3 {
+				i, err := m.Instantiate(context.Background(), nil, plenty)
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				f, _ := i.Func("run")
+				if _, err := i.Call(f, plenty); err != nil {
+					t.Error(err)
+				}
+				i.Close()
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestModuleLivesAsLongAsItIsUsed(t *testing.T) {
+	e := newEngine(t, engine.Options{})
+	wasm := goGuest(t, "small")
+	first, second := compile(t, e, wasm), compile(t, e, wasm)
+	survivor := instantiate(t, first)
+	for range 2 {
+		if err := first.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := first.Instantiate(context.Background(), nil, plenty); err == nil {
+		t.Error("a closed module made an instance")
+	}
+	run(t, instantiate(t, second), "empty")
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, survivor, "empty")
+	run(t, instantiate(t, compile(t, e, wasm)), "empty")
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run(t, survivor, "empty")
+	if _, err := e.Compile(context.Background(), "late", wasm); err == nil {
+		t.Error("a closed engine compiled")
+	}
+}
+
+func TestCancelledContext(t *testing.T) {
+	e := newEngine(t, engine.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := e.Compile(ctx, "guest", guest().Bytes()); !errors.Is(err, context.Canceled) {
+		t.Errorf("compile: error %v", err)
+	}
+	if _, err := compile(t, e, guest().Bytes()).Instantiate(ctx, nil, plenty); !errors.Is(err, context.Canceled) {
+		t.Errorf("instantiate: error %v", err)
+	}
+}
+
+func TestProvide(t *testing.T) {
+	nothing := func(*engine.Instance, []uint64) {}
+	e := newEngine(t, engine.Options{})
+	tests := []struct {
+		name    string
+		module  string
+		imports []engine.Import
+		want    string
+	}{
+		{"twice", "test", nil, "provided already"},
+		{"WASI", "wasi_snapshot_preview1", nil, "provided already"},
+		{"no name", "", nil, "needs a name"},
+		{"no body", "a", []engine.Import{{Name: "f"}}, "lacks"},
+		{"two of a name", "b", []engine.Import{{Name: "f", Func: nothing}, {Name: "f", Func: nothing}}, "named twice"},
+		{"two results", "c", []engine.Import{{Name: "f", Func: nothing, Results: []engine.ValueType{engine.I32, engine.I32}}}, "cannot call"},
+		{"no such type", "d", []engine.Import{{Name: "f", Func: nothing, Params: []engine.ValueType{0x7b}}}, "cannot call"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if err := e.Provide(test.module, test.imports); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want %q in it", err, test.want)
+			}
+		})
+	}
+	compile(t, e, guest().Bytes())
+	if err := e.Provide("late", nil); err == nil || !strings.Contains(err.Error(), "compiled already") {
+		t.Errorf("error %v for a module provided after the first compile", err)
+	}
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+)
+
+// FuzzEntry: whatever the file of a cached module holds, only what was written is read from it.
+func FuzzEntry(f *testing.F) {
+	dir := f.TempDir()
+	written := &entry{info: fuel.Info{Functions: 3, Globals: []string{"g"}}, hollow: []byte("hollow module")}
+	if err := writeEntry(dir, written); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, entryFile))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:len(whole)-1])
+	f.Add(entryMagic)
+	f.Fuzz(func(t *testing.T, p []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, entryFile), p, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		e, err := readEntry(dir)
+		switch {
+		case err == nil && !bytes.Equal(p, whole) && bytes.HasPrefix(p, whole[:len(entryMagic)+32]):
+			t.Errorf("other bytes with the same digest were read")
+		case err != nil && bytes.Equal(p, whole):
+			t.Errorf("what was written cannot be read: %v", err)
+		case err == nil && bytes.Equal(p, whole):
+			if !bytes.Equal(e.hollow, written.hollow) || e.info.Functions != 3 {
+				t.Errorf("read %+v, wrote %+v", e, written)
+			}
+		}
+	})
+}
+
+// TestCodeThatWazeroRefuses: an entry that is whole by its checksums, and of no use to wazero, is made anew as well. What
+// wazero would make of it instead is a module without code.
+func TestCodeThatWazeroRefuses(t *testing.T) {
+	m := &w.Module{}
+	m.ExportMemory(1, w.NoMax)
+	m.ExportFunc("_initialize", nil, nil, nil, w.I32Const(0), w.I32Const(0), w.I32Load, w.I32Const(1), w.I32Add, w.I32Store)
+	m.ExportFunc("run", nil, w.Types(w.I32), nil, w.I32Const(0), w.I32Load)
+	for name, spoil := range map[string]func(code string, p []byte) error{
+		"garbage":         func(code string, _ []byte) error { return os.WriteFile(code, []byte("not what wazero wrote"), 0o600) },
+		"another version": func(code string, p []byte) error { p[len("WAZEVO")+1] ^= 1; return os.WriteFile(code, p, 0o600) },
+		"another name": func(code string, _ []byte) error {
+			return os.Rename(code, filepath.Join(filepath.Dir(code), strings.Repeat("0", 64)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			start := func() {
+				t.Helper()
+				e, err := New(Options{CacheDir: dir})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				module, err := e.Compile(t.Context(), "guest", m.Bytes())
+				if err != nil {
+					t.Fatal(err)
+				}
+				i, err := module.Instantiate(t.Context(), nil, 1_000_000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer i.Close()
+				f, _ := i.Func("run")
+				if got, err := i.Call(f, 1_000_000); err != nil || got != 1 {
+					t.Errorf("_initialize has run %d times, %v", got, err)
+				}
+			}
+			start()
+			cached := filepath.Join(dir, programDir(m.Bytes()))
+			before, err := files(cached)
+			if err != nil || len(before) != 1 {
+				t.Fatalf("machine code %v, %v", before, err)
+			}
+			whole, err := os.ReadFile(before[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			written, err := readEntry(cached)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(before[0], bytes.Clone(whole)); err != nil {
+				t.Fatal(err)
+			}
+			if err := writeEntry(cached, written); err != nil {
+				t.Fatal(err)
+			}
+			start()
+			after, err := files(cached)
+			if err != nil || !slices.Equal(before, after) {
+				t.Fatalf("machine code %v, %v, want %v", after, err, before)
+			}
+			if p, err := os.ReadFile(after[0]); err != nil || !bytes.Equal(p, whole) {
+				t.Errorf("the code was not made anew: %v", err)
+			}
+		})
+	}
+}
+
+// programDir is the name of a module's directory in the cache.
+func programDir(wasm []byte) string {
+	key := programKey(Bytes(wasm).Digest, false)
+	return hex.EncodeToString(key[:])
+}

@@ -1,0 +1,100 @@
+package engine
+
+import (
+	"github.com/tetratelabs/wazero/api"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+)
+
+// meter is the fuel and depth of one instance: the three globals that package fuel put into the module, and the budget
+// of the call. Reading or writing a global costs 5 to 10 ns, so an ordinary call touches as few as it can.
+type meter struct {
+	slice, rest, depth api.MutableGlobal
+	budget             int64
+	pending            int64 // charged, and not yet taken out of the slice
+
+	// What rest was read to be since the call began. It changes where the guest refills its slice, in a call only.
+	restRead  int64
+	restKnown bool
+}
+
+// maxPending is how many units the host may have charged without the guest knowing.
+const maxPending = 1000
+
+// bind finds the globals in a new instance.
+func (m *meter) bind(guest api.Module) {
+	m.slice = guest.ExportedGlobal(fuel.ExportSlice).(api.MutableGlobal)
+	m.rest = guest.ExportedGlobal(fuel.ExportRest).(api.MutableGlobal)
+	m.depth = guest.ExportedGlobal(fuel.ExportDepth).(api.MutableGlobal)
+	m.budget, m.pending, m.restKnown = fuel.DefaultInitialUnits, 0, false
+}
+
+// restore undoes what a call that did not return may have left.
+func (m *meter) restore() {
+	m.depth.Set(fuel.DefaultInitialDepth)
+	m.restKnown = false
+}
+
+// begin sets what the next call may spend. The depth needs no setting: a call that returns has given back all that it
+// took, and after one that does not the instance is dead, or put back to an image.
+func (m *meter) begin(budget int64) {
+	m.budget, m.pending = max(budget, 0), 0
+	slice, rest := fuel.Split(m.budget, 0)
+	m.slice.Set(uint64(slice))
+	if !m.restKnown || m.restRead != rest {
+		m.rest.Set(uint64(rest))
+	}
+	m.restKnown = false
+}
+
+// globals returns what is left of the budget.
+func (m *meter) globals() (slice, rest int64) {
+	m.flush()
+	return int64(m.slice.Get()), int64(m.rest.Get())
+}
+
+// charge takes units out of the budget. The guest meets the loss at its next check, a small one only when some have come
+// together.
+func (m *meter) charge(units int64) {
+	m.pending += min(units, maxCharge)
+	if m.pending >= maxPending {
+		m.flush()
+	}
+}
+
+// flush takes what was charged out of the slice.
+func (m *meter) flush() {
+	if m.pending == 0 {
+		return
+	}
+	slice := int64(m.slice.Get())
+	if slice >= -maxCharge {
+		m.slice.Set(uint64(slice - m.pending))
+	}
+	m.pending = 0
+}
+
+// maxCharge keeps sums of charges far from the ends of the number range. No budget comes near.
+const maxCharge = 1 << 60
+
+// exhaust leaves nothing.
+func (m *meter) exhaust() {
+	slice, rest := m.globals()
+	if slice+rest >= 0 {
+		m.charge(slice + rest + 1)
+		m.flush()
+	}
+}
+
+// empty reports whether nothing is left.
+func (m *meter) empty() bool { return fuel.Exhausted(m.globals()) }
+
+// used is what the call has spent of its budget, and never more than that, although the last stretch before a check may
+// cost a little more.
+func (m *meter) used() int64 {
+	slice, rest := int64(m.slice.Get()), int64(m.rest.Get())
+	m.restRead, m.restKnown = rest, true
+	return min(fuel.Used(m.budget, slice-m.pending, rest), m.budget)
+}
+
+func (m *meter) tooDeep() bool { return fuel.TooDeep(int64(m.depth.Get())) }

@@ -1,0 +1,129 @@
+package plugin
+
+import (
+	"errors"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+)
+
+// ErrClosed is returned for a use of a Host, Generation or Plugin that has been closed.
+var ErrClosed = errors.New("plugin generation is closed")
+
+// CallErrorKind says how a call of a plugin failed.
+type CallErrorKind uint8
+
+// The kinds of failure.
+const (
+	KindTrap      CallErrorKind = iota + 1 // the guest died: unreachable, a bad access, an address outside of its memory
+	KindOutOfFuel                          // the budget of the call is used up
+	KindDepth                              // calls nested too deep
+	KindMemory                             // the memory limit is reached
+	KindProtocol                           // the contract was broken
+	KindOutput                             // more output than the contract allows
+	KindStatus                             // a status other than 0
+	KindBusy                               // no instance became free in time
+	KindHost                               // the gateway itself panicked in the call
+	KindOpen                               // the plugin has failed too often, and is left alone for a while
+
+	callErrorKinds = iota + 1
+)
+
+var kindNames = [...]string{
+	KindTrap:      "trap",
+	KindOutOfFuel: "out of fuel",
+	KindDepth:     "call stack too deep",
+	KindMemory:    "out of memory",
+	KindProtocol:  "protocol error",
+	KindOutput:    "too much output",
+	KindStatus:    "failed",
+	KindBusy:      "no free instance",
+	KindHost:      "panic in the gateway",
+	KindOpen:      "left alone after repeated failures",
+}
+
+// String returns the kind in words.
+func (k CallErrorKind) String() string {
+	if int(k) < len(kindNames) && kindNames[k] != "" {
+		return kindNames[k]
+	}
+	return "unknown failure"
+}
+
+// kindLabels are the kinds as metrics name them.
+var kindLabels = [callErrorKinds]string{
+	KindTrap: "trap", KindOutOfFuel: "fuel", KindDepth: "depth", KindMemory: "memory", KindProtocol: "protocol",
+	KindOutput: "output", KindStatus: "status", KindBusy: "busy", KindHost: "host", KindOpen: "breaker",
+}
+
+// Label returns the kind in one word, for metrics.
+func (k CallErrorKind) Label() string {
+	if int(k) < len(kindLabels) && kindLabels[k] != "" {
+		return kindLabels[k]
+	}
+	return "unknown"
+}
+
+// made reports whether a call that failed so was made at all.
+func (k CallErrorKind) made() bool { return k != KindBusy && k != KindOpen }
+
+// CallError is a plugin's own failure in one call. Its text never holds anything that the guest was given or said.
+type CallError struct {
+	Plugin  string
+	Binding string // "" where the failure is of no binding
+	Call    string // the export, by its name in package abi
+	Kind    CallErrorKind
+	Reason  string // what exactly, "" where the kind or Err says it all
+	Err     error  // what lies beneath, may be nil; of a trap the guest's stack can be had from it
+
+	// Wait is for how long the plugin is left alone, where the Kind is KindOpen.
+	Wait time.Duration
+}
+
+// Error is the text for the log: "plugin anthropic: provider_event: out of fuel".
+func (e *CallError) Error() string {
+	s := "plugin " + e.Plugin
+	if e.Binding != "" && e.Binding != e.Plugin {
+		s += ": binding " + e.Binding
+	}
+	if e.Call != "" {
+		s += ": " + e.Call
+	}
+	s += ": " + e.Kind.String()
+	switch {
+	case e.Reason != "":
+		s += ": " + e.Reason
+	case e.Kind == KindOutOfFuel || e.Kind == KindDepth || e.Kind == KindMemory:
+		// The kind says it all; what lies beneath says it again.
+	case e.Err != nil:
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns what lies beneath.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// busyRetry is what a client is told to wait where no instance became free.
+const busyRetry = time.Second
+
+// ClientError is the failure as a client sees it. Another target may answer, except where the gateway itself is short
+// of instances: trying further targets would only add to its load.
+func (e *CallError) ClientError() *chat.Error {
+	c := &chat.Error{Status: 502, Type: chat.TypeServer, TryNext: true, Cause: e}
+	switch e.Kind {
+	case KindBusy:
+		c.Status, c.Type, c.Code = 503, chat.TypeServiceUnavailable, "gateway_overloaded"
+		c.Message = "The gateway is overloaded."
+		c.RetryAfter, c.TryNext = busyRetry, false
+	case KindHost:
+		c.Status, c.Code, c.Message, c.TryNext = 500, "internal_error", "The gateway failed.", false
+	case KindOutOfFuel:
+		c.Code, c.Message = "plugin_timeout", "The plugin for this provider took too long."
+	case KindProtocol, KindOutput:
+		c.Code, c.Message = "plugin_protocol", "The plugin for this provider gave a result that cannot be used."
+	default:
+		c.Code, c.Message, c.RetryAfter = "plugin_crashed", "The plugin for this provider failed.", e.Wait
+	}
+	return c
+}

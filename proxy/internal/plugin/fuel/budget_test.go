@@ -1,0 +1,382 @@
+package fuel_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+)
+
+// module returns a module with a memory of one page and what build adds.
+func module(build func(m *Module)) []byte {
+	var m Module
+	m.ExportMemory(1, NoMax)
+	build(&m)
+	return m.Bytes()
+}
+
+// repeat is code n times.
+func repeat(n int, code ...Op) Op {
+	var out Op
+	one := Code(code...)
+	for range n {
+		out = append(out, one...)
+	}
+	return out
+}
+
+func TestCostIsAsDocumented(t *testing.T) {
+	plain := Code(I32Const(1), Drop) // weight 1
+	countdown := func(body ...Op) Op {
+		return Loop(Void, Code(body...), LocalGet(0), I32Const(1), I32Sub, LocalTee(0), BrIf(0))
+	}
+	tests := []struct {
+		name string
+		code Op
+		arg  uint64
+		want int64
+	}{
+		{"empty function", nil, 0, 1},
+		{"64 weights", repeat(64, plain), 0, 1},
+		{"65 weights", repeat(65, plain), 0, 2},
+		{"640 weights", repeat(640, plain), 0, 10},
+		{"641 weights", repeat(641, plain), 0, 11},
+		{"nothing for structure", repeat(1000, Nop, Block(Void)), 0, 1},
+		{"loop at the entry", countdown(), 100, 100},
+		{"loop soon after the entry", Code(repeat(16, plain), countdown()), 100, 100},
+		{"loop later", Code(repeat(17, plain), countdown()), 100, 101},
+		{"loop in a block at the entry", Block(Void, countdown()), 100, 100},
+		{"loop behind a block", Code(Block(Void), countdown()), 100, 101},
+		{"nested loops", countdown(Loop(Void)), 10, 20},
+		{"long loop", countdown(repeat(64, plain)), 10, 20},
+		{"a head pays anew", Code(repeat(60, plain), Loop(Void, repeat(60, plain))), 0, 2},
+		{"so does a bulk instruction", Code(
+			repeat(50, plain), I32Const(0), I32Const(0), I32Const(0), MemoryFill, repeat(60, plain)), 0, 1 + fuel.BulkBase},
+		{"charge is jumped over with the code", Code(
+			Block(Void, LocalGet(0), BrIf(0), repeat(640, plain))), 1, 1},
+		{"and paid with it", Code(
+			Block(Void, LocalGet(0), BrIf(0), repeat(640, plain))), 0, 11},
+		{"both arms of an if", Code(LocalGet(0), If(Void, repeat(60, plain), Else, repeat(60, plain)), repeat(2, plain)), 0, 1},
+		{"the longer arm decides where", Code(LocalGet(0), If(Void, repeat(60, plain), Else, repeat(10, plain)), repeat(3, plain)), 0, 2},
+		{"32 loads", repeat(32, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 2},
+		{"8 divisions", repeat(8, Code(I32Const(1), I32Const(1), I32DivS, Drop)), 0, 2},
+		{"memory.fill", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryFill), 6400, 1 + fuel.BulkBase + 100},
+		{"memory.copy", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryCopy), 640, 1 + fuel.BulkBase + 10},
+		{"memory.copy of nothing", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryCopy), 0, 1 + fuel.BulkBase},
+		{"memory.init", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryInit(0)), 128, 1 + fuel.BulkBase + 2},
+		{"memory.grow", Code(LocalGet(0), MemoryGrow, Drop), 3, 1 + fuel.BulkBase + 3*64},
+		{"memory.grow that fails", Code(LocalGet(0), MemoryGrow, Drop), 1 << 16, 1 + fuel.BulkBase + 64<<16},
+		{"table.fill", Code(I32Const(0), RefNull(FuncRef), LocalGet(0), TableFill(0)), 64, 1 + fuel.BulkBase + 8},
+		{"table.copy", Code(I32Const(0), I32Const(0), LocalGet(0), TableCopy(0, 0)), 80, 1 + fuel.BulkBase + 10},
+		{"table.init", Code(I32Const(0), I32Const(0), LocalGet(0), TableInit(0, 0)), 2, 1 + fuel.BulkBase},
+		{"table.grow", Code(RefNull(FuncRef), LocalGet(0), TableGrow(0), Drop), 800, 1 + fuel.BulkBase + 100},
+	}
+	rt := newRuntime(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			wasm := module(func(m *Module) {
+				m.Table(FuncRef, 100, NoMax)
+				m.PassiveData(make([]byte, 128))
+				f := m.ExportFunc("f", i32, none, none, tt.code)
+				m.PassiveElem(f, f)
+			})
+			i := instantiate(t, rt, rewrite(t, wasm))
+			o := i.call(t, bigBudget, "f", tt.arg)
+			if o.err != nil {
+				t.Fatal(o.err)
+			}
+			if o.used != tt.want {
+				t.Errorf("used %d units, want %d", o.used, tt.want)
+			}
+		})
+	}
+}
+
+func TestCostOfCallsIsOneAnEntry(t *testing.T) {
+	wasm := module(func(m *Module) {
+		leaf := m.Func(none, none, none)
+		middle := m.Func(none, none, none, Call(leaf), Call(leaf))
+		m.ExportFunc("f", none, none, none, Call(middle), Call(middle), Call(leaf))
+	})
+	o := instantiate(t, newRuntime(t), rewrite(t, wasm)).call(t, bigBudget, "f")
+	if o.err != nil || o.used != 8 {
+		t.Errorf("used %d units, error %v; want 8", o.used, o.err)
+	}
+}
+
+func TestUsedDependsOnThePathAlone(t *testing.T) {
+	rt := newRuntime(t)
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			wasm := p.module()
+			args := p.args[len(p.args)-1]
+			want := instantiate(t, rt, rewrite(t, wasm)).call(t, bigBudget, "f", args...)
+			for _, slice := range []int64{1, 7, 1 << 40} {
+				out, _, err := fuel.Rewrite(wasm, fuel.Options{SliceUnits: slice})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := instantiate(t, rt, out).call(t, bigBudget, "f", args...); got.used != want.used {
+					t.Errorf("slice %d: used %d units, want %d", slice, got.used, want.used)
+				}
+			}
+		})
+	}
+}
+
+func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
+	tests := []struct {
+		name  string
+		build func(m *Module)
+	}{
+		{"loop", func(m *Module) {
+			m.ExportFunc("f", none, none, none, Loop(Void, Br(0)))
+		}},
+		{"loop by br_if", func(m *Module) {
+			m.ExportFunc("f", none, none, none, Loop(Void, I32Const(1), BrIf(0)))
+		}},
+		{"loop by br_table out of inner blocks", func(m *Module) {
+			m.ExportFunc("f", none, none, none, Loop(Void, Block(Void, Block(Void, I32Const(9), BrTable(0, 1, 2)))))
+		}},
+		{"loop with parameters", func(m *Module) {
+			m.ExportFunc("f", none, none, none, I32Const(1), Loop(FuncType(m.Type(i32, none)), Br(0)))
+		}},
+		{"loop around an inner loop that ends", func(m *Module) {
+			m.ExportFunc("f", none, none, none, Loop(Void, Loop(Void), Br(0)))
+		}},
+		{"loop behind dead code", func(m *Module) {
+			m.ExportFunc("f", none, none, none, Block(Void, Br(0), Loop(Void, Br(0))), Loop(Void, Br(0)))
+		}},
+		{"loop in a leaf called from a loop", func(m *Module) {
+			leaf := m.Func(none, none, none, Loop(Void, Br(0)))
+			m.ExportFunc("f", none, none, none, Loop(Void, Call(leaf), Br(0)))
+		}},
+		{"calls in a loop", func(m *Module) {
+			leaf := m.Func(none, none, none)
+			m.ExportFunc("f", none, none, none, Loop(Void, Call(leaf), Br(0)))
+		}},
+		{"exponential recursion without a loop", func(m *Module) {
+			m.ExportFunc("f", none, none, none, I32Const(60), Call(1))
+			m.Func(i32, none, none, LocalGet(0), If(Void,
+				LocalGet(0), I32Const(1), I32Sub, Call(1),
+				LocalGet(0), I32Const(1), I32Sub, Call(1)))
+		}},
+		{"exponential tree of functions without recursion", func(m *Module) {
+			f := m.Func(none, none, none)
+			for range 60 {
+				f = m.Func(none, none, none, Call(f), Call(f))
+			}
+			m.Export("f", KindFunc, f)
+		}},
+		{"memory.fill of 48 MB in a loop", func(m *Module) {
+			m.ExportFunc("f", none, none, none,
+				I32Const(800), MemoryGrow, Drop,
+				Loop(Void, I32Const(0), I32Const(1), I32Const(48<<20), MemoryFill, Br(0)))
+		}},
+		{"memory.copy without a loop", func(m *Module) {
+			m.ExportFunc("f", none, none, none, repeat(2_100, I32Const(0), I32Const(1), I32Const(65_000), MemoryCopy))
+		}},
+		{"growing by nothing in a loop", func(m *Module) {
+			m.ExportFunc("f", none, none, none, Loop(Void, I32Const(0), MemoryGrow, Drop, Br(0)))
+		}},
+		{"host calls in a loop", func(m *Module) {
+			double := m.Import("env", "double", i64, i64)
+			m.ExportFunc("f", none, none, none, Loop(Void, I64Const(1), Call(double), Drop, Br(0)))
+		}},
+		{"long straight code, again and again", func(m *Module) {
+			long := m.Func(none, none, none, repeat(20_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
+			m.ExportFunc("f", none, none, none, repeat(1_000, Call(long)))
+		}},
+	}
+	const budget = 2_000_000
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rt := newRuntime(t)
+			i := instantiate(t, rt, rewrite(t, module(tt.build)))
+			o := i.call(t, budget, "f")
+			if o.err == nil || !o.exhausted || o.tooDeep {
+				t.Fatalf("error %v, exhausted %v, too deep %v; want a trap out of fuel", o.err, o.exhausted, o.tooDeep)
+			}
+			// The last bulk instruction is charged whole before the trap, and a
+			// stretch between two checks too.
+			if over := o.used - budget; over <= 0 || over > 1_000_000 {
+				t.Errorf("used %d of %d", o.used, budget)
+			}
+		})
+	}
+}
+
+func TestTrapOfTheGuestIsNotTakenForOurs(t *testing.T) {
+	wasm := module(func(m *Module) {
+		m.ExportFunc("unreachable", none, none, none, Unreachable)
+		m.ExportFunc("divide", none, none, none, I32Const(1), I32Const(0), I32DivS, Drop)
+		m.ExportFunc("load", none, none, none, I32Const(-1), I32Load, Drop)
+		m.ExportFunc("deeper", none, none, none, Call(0))
+	})
+	i := instantiate(t, newRuntime(t), rewrite(t, wasm))
+	for _, name := range []string{"unreachable", "divide", "load", "deeper"} {
+		if o := i.call(t, 1000, name); o.err == nil || o.exhausted || o.tooDeep {
+			t.Errorf("%s: error %v, exhausted %v, too deep %v", name, o.err, o.exhausted, o.tooDeep)
+		}
+	}
+}
+
+func TestDepth(t *testing.T) {
+	many := make([]byte, 1000)
+	for i := range many {
+		many[i] = I64
+	}
+	tests := []struct {
+		name    string
+		build   func(m *Module)
+		arg     uint64
+		tooDeep bool
+	}{
+		{"a thousand frames", recursive(none), 1000, false},
+		{"twelve thousand frames", recursive(none), 12_000, true},
+		{"fifty frames with a thousand locals", recursive(many), 50, false},
+		{"a hundred frames with a thousand locals", recursive(many), 100, true},
+		{"endless recursion", func(m *Module) {
+			m.ExportFunc("f", i32, none, none, LocalGet(0), Call(0))
+		}, 0, true},
+		{"endless recursion through a table", func(m *Module) {
+			m.Table(FuncRef, 1, NoMax)
+			f := m.ExportFunc("f", i32, none, none, LocalGet(0), I32Const(0), CallIndirect(m.Type(i32, none), 0))
+			m.Elem(0, f)
+		}, 0, true},
+		{"endless mutual recursion with return", func(m *Module) {
+			m.ExportFunc("f", i32, none, none, LocalGet(0), Call(1), Return)
+			m.Func(i32, none, none, Block(Void, LocalGet(0), Call(0), Br(1)))
+		}, 0, true},
+		{"a leaf costs no depth", func(m *Module) {
+			leaf := m.Func(none, none, floats(700))
+			m.ExportFunc("f", i32, none, none, Loop(Void, Call(leaf), LocalGet(0), I32Const(1), I32Sub, LocalTee(0), BrIf(0)))
+		}, 10_000, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			i := instantiate(t, newRuntime(t), rewrite(t, module(tt.build)))
+			o := i.call(t, bigBudget, "f", tt.arg)
+			if (o.err != nil) != tt.tooDeep || o.tooDeep != tt.tooDeep || o.exhausted {
+				t.Errorf("error %v, too deep %v, exhausted %v", o.err, o.tooDeep, o.exhausted)
+			}
+			if o.err == nil && o.depth != fuel.DefaultInitialDepth {
+				t.Errorf("depth %d after a return", o.depth)
+			}
+		})
+	}
+}
+
+// recursive exports f, which calls itself as often as its argument says.
+func recursive(locals []byte) func(m *Module) {
+	return func(m *Module) {
+		m.ExportFunc("f", i32, none, locals, LocalGet(0), If(Void, LocalGet(0), I32Const(1), I32Sub, Call(0)))
+	}
+}
+
+// floats returns n locals of type f64.
+func floats(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = F64
+	}
+	return out
+}
+
+func TestDepthIsChargedForValuesThatCallsYield(t *testing.T) {
+	build := func(results int) func(m *Module) {
+		return func(m *Module) {
+			types := make([]byte, results)
+			for i := range types {
+				types[i] = I32
+			}
+			drops := repeat(results, Drop)
+			wide := m.Func(none, types, none, repeat(results, I32Const(1)))
+			body := Code(Call(wide), Call(1), drops)
+			f := m.Func(none, none, none, body)
+			m.Export("f", KindFunc, f)
+		}
+	}
+	narrow := instantiate(t, newRuntime(t), rewrite(t, module(build(1)))).call(t, bigBudget, "f")
+	wide := instantiate(t, newRuntime(t), rewrite(t, module(build(500)))).call(t, bigBudget, "f")
+	if !narrow.tooDeep || !wide.tooDeep {
+		t.Fatalf("too deep: %v, %v", narrow.tooDeep, wide.tooDeep)
+	}
+	// Each frame costs two units, one for each function.
+	if narrow.used < 25*wide.used {
+		t.Errorf("%d units until the bound with one value, %d with 500", narrow.used, wide.used)
+	}
+}
+
+func TestStartFunctionRunsOnTheInitialBudget(t *testing.T) {
+	wasm := module(func(m *Module) {
+		m.Start(m.Func(none, none, none, Loop(Void, Br(0))))
+	})
+	rt := newRuntime(t)
+	ctx := context.Background()
+	c, err := rt.CompileModule(ctx, rewrite(t, wasm))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rt.InstantiateModule(ctx, c, wazero.NewModuleConfig()); err == nil {
+		t.Error("an endless start function returned")
+	}
+}
+
+func TestTablesDoNotGrowWithoutBound(t *testing.T) {
+	wasm := module(func(m *Module) {
+		m.Table(FuncRef, 1, NoMax)
+		m.Table(ExternRef, 0, 1<<30)
+		m.ExportFunc("f", i32, i32, none,
+			RefNull(FuncRef), LocalGet(0), TableGrow(0),
+			RefNull(ExternRef), LocalGet(0), TableGrow(1), I32Add)
+	})
+	i := instantiate(t, newRuntime(t), rewrite(t, wasm))
+	if o := i.call(t, bigBudget, "f", 1000); o.err != nil || o.results[0] != 1 {
+		t.Errorf("small growth: %v, %v", o.results, o.err)
+	}
+	if o := i.call(t, bigBudget, "f", fuel.DefaultTableElements); o.err != nil || int32(o.results[0]) != -2 {
+		t.Errorf("large growth: %v, %v; want -1 and -1", o.results, o.err)
+	}
+}
+
+// TestCollectionDoesNotWaitForTheGuest has a guest loop until it sees a flag
+// that is set after a garbage collection. Without scheduling points neither
+// would ever end.
+func TestCollectionDoesNotWaitForTheGuest(t *testing.T) {
+	wasm := module(func(m *Module) {
+		started := m.Import("test", "started", none, none)
+		m.ExportFunc("f", none, none, none, Call(started), Loop(Void, I32Const(0), I32Load, I32Eqz, BrIf(0)))
+	})
+	rt := newRuntime(t)
+	started := make(chan struct{})
+	_, err := rt.NewHostModuleBuilder("test").NewFunctionBuilder().
+		WithFunc(func() { close(started) }).Export("started").Instantiate(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := instantiate(t, rt, rewrite(t, wasm))
+	done := make(chan outcome)
+	go func() { done <- i.call(t, 1<<60, "f") }()
+	<-started
+	for range 3 {
+		runtime.GC()
+	}
+	i.Memory().WriteUint32Le(0, 1)
+	if o := <-done; o.err != nil {
+		t.Error(o.err)
+	}
+}
+
+func TestSplitAndUsedAgree(t *testing.T) {
+	for _, budget := range []int64{0, 1, fuel.DefaultSliceUnits, fuel.DefaultSliceUnits + 1, 1 << 50} {
+		slice, rest := fuel.Split(budget, 0)
+		if slice < 0 || rest < 0 || slice > fuel.DefaultSliceUnits || fuel.Used(budget, slice, rest) != 0 || fuel.Exhausted(slice, rest) {
+			t.Errorf("Split(%d) = %d, %d", budget, slice, rest)
+		}
+	}
+}

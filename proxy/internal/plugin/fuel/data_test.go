@@ -1,0 +1,207 @@
+package fuel_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+)
+
+func TestNeighbouringSegmentsAreMerged(t *testing.T) {
+	tests := []struct {
+		name  string
+		build func(m *Module)
+		want  int
+	}{
+		{"adjacent", func(m *Module) { m.Data(0, []byte("ab")); m.Data(2, []byte("cd")) }, 1},
+		{"gap of 64", func(m *Module) { m.Data(0, []byte("ab")); m.Data(66, []byte("cd")) }, 1},
+		{"gap of 65", func(m *Module) { m.Data(0, []byte("ab")); m.Data(67, []byte("cd")) }, 2},
+		{"chain", func(m *Module) {
+			for i := range uint32(100) {
+				m.Data(i*20, []byte("some data"))
+			}
+		}, 1},
+		{"descending", func(m *Module) { m.Data(10, []byte("ab")); m.Data(0, []byte("cd")) }, 2},
+		{"overlapping", func(m *Module) { m.Data(0, []byte("abcd")); m.Data(2, []byte("xy")) }, 2},
+		{"an earlier one lies in the gap", func(m *Module) {
+			m.Data(5, []byte("xyz"))
+			m.Data(0, []byte("ab"))
+			m.Data(20, []byte("cd"))
+		}, 3},
+		{"an earlier one ends in the gap", func(m *Module) {
+			m.Data(0, []byte("0123456789"))
+			m.Data(0, []byte("ab"))
+			m.Data(20, []byte("cd"))
+		}, 3},
+		{"an earlier one lies beyond the gap", func(m *Module) {
+			m.Data(1000, []byte("xyz"))
+			m.Data(0, []byte("ab"))
+			m.Data(20, []byte("cd"))
+		}, 2},
+		{"an empty earlier one in the gap", func(m *Module) {
+			m.Data(5, nil)
+			m.Data(0, []byte("ab"))
+			m.Data(20, []byte("cd"))
+		}, 2},
+		{"adjacent over an earlier one", func(m *Module) {
+			m.Data(0, []byte("0123456789"))
+			m.Data(2, []byte("ab"))
+			m.Data(4, []byte("cd"))
+		}, 2},
+		{"empty ones", func(m *Module) { m.Data(0, nil); m.Data(0, nil); m.Data(7, nil); m.Data(8, []byte("x")) }, 1},
+		{"passive between", func(m *Module) {
+			m.Data(0, []byte("ab"))
+			m.PassiveData([]byte("p"))
+			m.Data(2, []byte("cd"))
+		}, 3},
+		{"named by memory.init", func(m *Module) {
+			m.Data(0, []byte("ab"))
+			m.Data(2, []byte("cd"))
+			p := m.PassiveData([]byte("efgh"))
+			m.ExportFunc("f", none, none, none, I32Const(1), I32Const(0), I32Const(4), MemoryInit(p))
+		}, 3},
+		{"named by data.drop", func(m *Module) {
+			m.CountData()
+			m.Data(0, []byte("ab"))
+			m.Data(2, []byte("cd"))
+			m.ExportFunc("f", none, none, none, DataDrop(1))
+		}, 2},
+		{"counted but not named", func(m *Module) {
+			m.CountData()
+			m.Data(0, []byte("ab"))
+			m.Data(2, []byte("cd"))
+		}, 1},
+		{"at the end of memory", func(m *Module) { m.Data(65_530, []byte("ab")); m.Data(65_534, []byte("cd")) }, 1},
+		{"by the long form", func(m *Module) {
+			m.Data(0, []byte("ab"))
+			m.DataRaw([]byte{2, 0, 0x41, 2, 0x0b, 1, 'c'})
+		}, 1},
+	}
+	rt := newRuntime(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var m Module
+			m.ExportMemory(1, NoMax)
+			// Room for the zeros of the gaps, which the module's size bounds.
+			m.Custom("padding", make([]byte, 4096))
+			tt.build(&m)
+			wasm := m.Bytes()
+			out, info, err := fuel.Rewrite(wasm, fuel.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if info.SegmentsMerged != tt.want {
+				t.Errorf("%d segments of %d, want %d", info.SegmentsMerged, info.Segments, tt.want)
+			}
+			before, after := instantiate(t, rt, wasm), instantiate(t, rt, out)
+			if before.ExportedFunction("f") != nil {
+				before.call(t, 0, "f")
+				after.call(t, bigBudget, "f")
+			}
+			if !bytes.Equal(memoryOf(t, before), memoryOf(t, after)) {
+				t.Error("memory differs")
+			}
+		})
+	}
+}
+
+// TestAnyOrderOfSegmentsGivesTheSameMemory lays segments at random, so that they
+// overlap, touch and leave gaps in every way.
+func TestAnyOrderOfSegmentsGivesTheSameMemory(t *testing.T) {
+	rt := newRuntime(t)
+	merged := 0
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		wasm := module(func(m *Module) {
+			m.Custom("padding", make([]byte, 4096))
+			at := uint32(0)
+			for range 2 + r.IntN(30) {
+				data := bytes.Repeat([]byte{byte(1 + r.IntN(255))}, r.IntN(40))
+				if r.IntN(4) == 0 {
+					at = r.Uint32N(600)
+				}
+				m.Data(at, data)
+				at += uint32(len(data)) + r.Uint32N(80)
+			}
+		})
+		out, info, err := fuel.Rewrite(wasm, fuel.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged += info.Segments - info.SegmentsMerged
+		if !bytes.Equal(memoryOf(t, instantiate(t, rt, wasm)), memoryOf(t, instantiate(t, rt, out))) {
+			t.Errorf("seed %d: memory differs", seed)
+		}
+	}
+	if merged < 100 {
+		t.Errorf("only %d segments were merged", merged)
+	}
+}
+
+// TestGapIsNotFilledOverForgottenSegments has more separate segments than are
+// remembered, and the last of them in a gap.
+func TestGapIsNotFilledOverForgottenSegments(t *testing.T) {
+	wasm := module(func(m *Module) {
+		m.Custom("padding", make([]byte, 4096))
+		for i := range uint32(300) {
+			m.Data(60_000-i*100, []byte("first"))
+		}
+		m.Data(5, []byte("in the gap"))
+		m.Data(0, []byte("ab"))
+		m.Data(20, []byte("cd"))
+	})
+	rt := newRuntime(t)
+	if !bytes.Equal(memoryOf(t, instantiate(t, rt, wasm)), memoryOf(t, instantiate(t, rt, rewrite(t, wasm)))) {
+		t.Error("memory differs")
+	}
+}
+
+func TestSegmentBeyondMemoryStillFails(t *testing.T) {
+	tests := []struct {
+		offset uint32
+		data   string
+	}{
+		{65_536, "x"}, {65_535, "xy"}, {65_537, ""}, {1<<32 - 1, "xy"}, {1<<32 - 4, ""},
+	}
+	rt := newRuntime(t)
+	ctx := context.Background()
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			wasm := module(func(m *Module) {
+				m.Data(65_500, []byte("abc"))
+				m.Data(tt.offset, []byte(tt.data))
+			})
+			for _, b := range [][]byte{wasm, rewrite(t, wasm)} {
+				c, err := rt.CompileModule(ctx, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := rt.InstantiateModule(ctx, c, wazero.NewModuleConfig().WithName("")); err == nil {
+					t.Error("instantiated")
+				}
+			}
+		})
+	}
+}
+
+func TestGapsDoNotInflateAModule(t *testing.T) {
+	wasm := module(func(m *Module) {
+		for i := range uint32(1000) {
+			m.Data(i*65, []byte{1})
+		}
+	})
+	_, info, err := fuel.Rewrite(wasm, fuel.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The space that headers take in the output is at most doubled.
+	if info.SizeRewritten > 2*info.Size+1000 {
+		t.Errorf("%d bytes became %d", info.Size, info.SizeRewritten)
+	}
+}

@@ -1,0 +1,266 @@
+package fuel_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+)
+
+// Globals and locals of functions as Go's compiler makes them.
+const (
+	spGlobal   = 0 // i32
+	hashGlobal = 1 // i64, a checksum of what is read
+	leftGlobal = 2 // i32, calls and jumps back that are left
+
+	pcLocal      = 0
+	spLocal      = 1
+	numberLocal  = 2 // to 4: i64
+	pointerLocal = 5 // and 6: i64
+)
+
+const (
+	stackTop = 40_000
+	page     = 65_536
+)
+
+// gopher writes random functions of that shape: each has a frame, basic blocks, a loop with a branch table that leads to
+// any of them, calls with a return address below the frame, and 1 for a result where its caller is to return as well.
+type gopher struct {
+	*rand.Rand
+	self, functions, panics int // the function at hand; those of higher numbers are called
+	frame                   int32
+	wild                    bool // the local of the stack pointer holds other addresses at times
+	edge                    bool // pointers lead to the end of the memory, where some accesses trap
+}
+
+// number reads something.
+func (g *gopher) number() Op {
+	switch g.IntN(4) {
+	case 0:
+		return I64Const(g.Int64N(1000))
+	case 1:
+		return Code(LocalGet(spLocal), g.at(Op{0x29, 3}, g.slot()))
+	}
+	return LocalGet(numberLocal + uint32(g.IntN(3)))
+}
+
+// slot is an offset in the frame, or in the arguments above it.
+func (g *gopher) slot() int32 { return 8 * g.Int32N(g.frame/8+4) }
+
+// at is an access with an offset.
+func (g *gopher) at(access Op, offset int32) Op { return Code(access, Op(U32(uint32(offset)))) }
+
+// pointer reads or writes by way of a pointer. None of them leads to the stack pointer's neighbourhood by accident: what
+// they write there is the same in both forms of the module.
+func (g *gopher) pointer() Op {
+	p := pointerLocal + uint32(g.IntN(2))
+	address := Code(LocalGet(p), I32WrapI64)
+	offset := 8 * g.Int32N(4)
+	switch g.IntN(6) {
+	case 0:
+		return Code(address, g.number(), g.at(Op{0x37, 3}, offset))
+	case 1:
+		return Code(address, g.at(Op{0x2d, 0}, offset+1), I64ExtendI32, LocalSet(numberLocal+uint32(g.IntN(3))))
+	case 2:
+		base := int64(1000 + 8*g.IntN(100))
+		if g.edge {
+			base = page - 8*int64(1+g.IntN(4))
+		}
+		return Code(I64Const(base), LocalTee(p), I32WrapI64, g.at(Op{0x29, 3}, 0), LocalSet(numberLocal))
+	case 3:
+		return Code(LocalGet(p), I64Const(8), I64Sub, LocalSet(p))
+	}
+	return Code(address, g.at(Op{0x29, 3}, offset), LocalSet(numberLocal+uint32(g.IntN(3))))
+}
+
+// straight is code of a basic block in which nothing jumps.
+func (g *gopher) straight() Op {
+	var out Op
+	if g.wild && g.IntN(4) == 0 {
+		load := func(offset int32) Op {
+			return Code(LocalGet(spLocal), g.at(Op{0x29, 3}, offset), LocalSet(numberLocal))
+		}
+		out = Code(I32Const(page-16), LocalSet(spLocal), load(0), load(8), g.condition(), I32Eqz, I32Eqz, If(Void, load(16)), GlobalGet(spGlobal), LocalSet(spLocal))
+	}
+	for range 1 + g.IntN(6) {
+		switch g.IntN(7) {
+		case 0:
+			out = Code(out, LocalGet(spLocal), g.number(), g.at(Op{0x37, 3}, g.slot()))
+		case 1:
+			out = Code(out, LocalGet(spLocal), I64ExtendI32, I64Const(int64(g.slot())), I64Add, I32WrapI64, g.number(), g.at(Op{0x37, 3}, 0))
+		case 2:
+			out = Code(out, LocalGet(spLocal), g.at(Op{0x29, 3}, g.slot()), LocalSet(numberLocal+uint32(g.IntN(3))))
+		case 3, 4:
+			out = Code(out, g.pointer())
+		case 5:
+			out = Code(out, LocalGet(spLocal), I64ExtendI32, I64Const(int64(g.slot())), I64Add, I32WrapI64, g.at(Op{0x29, 3}, 8), LocalSet(numberLocal))
+		case 6:
+			out = Code(out, GlobalGet(hashGlobal), I64Const(31), I64Mul, g.number(), I64Add, GlobalSet(hashGlobal))
+		}
+	}
+	return out
+}
+
+func (g *gopher) condition() Op { return Code(g.number(), I64Const(1<<g.IntN(4)), Op{0x83}, I64Eqz) }
+
+// push stores a return address and moves the stack pointer below it.
+func (g *gopher) push(block int) Op {
+	return Code(LocalGet(spLocal), I32Const(8), I32Sub, LocalTee(spLocal), GlobalSet(spGlobal),
+		LocalGet(spLocal), I64Const(int64(g.self<<16|block)), I64Store)
+}
+
+// call calls another function, and returns to unwind, a label, where that has to be.
+func (g *gopher) call(block int, unwind uint32) Op {
+	f := g.panics + g.IntN(4)
+	if g.self+1 < g.functions && g.IntN(4) > 0 {
+		f = g.self + 1 + g.IntN(g.functions-g.self-1)
+	}
+	return Code(g.push(block), I32Const(0), Call(uint32(f)), GlobalGet(spGlobal), LocalSet(spLocal), BrIf(unwind))
+}
+
+// leave is the function's end: it gives the frame and the return address back.
+func (g *gopher) leave() Op {
+	return Code(LocalGet(spLocal), I32Const(g.frame), I32Add, LocalTee(spLocal), GlobalSet(spGlobal),
+		LocalGet(spLocal), I32Const(8), I32Add, LocalTee(spLocal), GlobalSet(spGlobal), I32Const(0), Return)
+}
+
+// jump sets the local and goes to the loop, if there are jumps left.
+func (g *gopher) jump(blocks int, loop uint32) Op {
+	return Code(GlobalGet(leftGlobal), I32Const(1), I32Sub, GlobalSet(leftGlobal), GlobalGet(leftGlobal), I32Const(0), I32LtS, If(Void, g.leave()),
+		I32Const(int32(1+g.IntN(blocks+1))), LocalSet(pcLocal), Br(loop))
+}
+
+// function writes one of n basic blocks.
+func (g *gopher) function(n int) Op {
+	g.frame = 8 * int32(1+g.IntN(8))
+	labels := make([]uint32, n+1)
+	for i := range labels {
+		labels[i] = uint32(i)
+	}
+	labels[n] = uint32(n + 1)
+	if g.IntN(2) == 0 {
+		labels[n] = uint32(g.IntN(n))
+	}
+	code := Code(LocalGet(pcLocal), BrTable(labels...))
+	for i := range n {
+		loop := uint32(n - 1 - i)
+		body := g.straight()
+		if i == 0 {
+			grow := Code(LocalGet(spLocal), I32Const(1000), I32LtU, If(Void, g.push(0), I32Const(0), Call(uint32(g.panics+1)), GlobalGet(spGlobal), LocalSet(spLocal), BrIf(loop+2)))
+			if g.IntN(4) == 0 {
+				grow = nil // as in functions that may not grow the stack
+			}
+			body = Code(grow, LocalGet(spLocal), I32Const(g.frame), I32Sub, LocalTee(spLocal), GlobalSet(spGlobal), body)
+		}
+		for range g.IntN(4) {
+			switch g.IntN(6) {
+			case 0:
+				body = Code(body, g.condition(), If(Void, g.straight(), g.jump(n, loop+1)))
+			case 1:
+				body = Code(body, g.condition(), If(Void, g.straight(), g.call(i, loop+2)))
+			case 2:
+				body = Code(body, g.condition(), If(Void, g.push(i), I32Const(0), Call(uint32(g.panics)), GlobalGet(spGlobal), LocalSet(spLocal), BrIf(loop+2)))
+			case 3:
+				body = Code(body, g.condition(), If(Void, g.leave()))
+			case 4:
+				body = Code(body, g.condition(), If(Void, g.straight(), Else, g.straight()))
+			case 5:
+				body = Code(body, g.call(i, loop+1))
+			}
+			body = Code(body, g.straight())
+		}
+		if g.IntN(3) == 0 {
+			body = Code(body, g.jump(n, loop))
+		}
+		code = Code(Block(Void, code), body)
+	}
+	return Code(GlobalGet(spGlobal), LocalSet(spLocal), Block(Void, Loop(Void, code)), I32Const(1))
+}
+
+// goModule is a module of such functions; "f" calls one of them as others do, "resume" by the table and in a basic block
+// of its own.
+func (g *gopher) goModule(blocks int) []byte {
+	return module(func(m *Module) {
+		m.Global(I32, true, I32Const(stackTop))
+		m.Global(I64, true, I64Const(g.Int64N(1000)))
+		m.Global(I32, true, I32Const(60))
+		for i, name := range []string{"sp", "hash", "left"} {
+			m.Export(name, KindGlobal, uint32(i))
+		}
+		locals := Types(I32, I64, I64, I64, I64, I64)
+		all := make([]uint32, g.functions)
+		for i := range all {
+			g.self = i
+			all[i] = m.Func(i32, i32, locals, g.function(blocks))
+		}
+		// Two of which nothing comes back: one says so itself, the other has it from the first.
+		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), LocalGet(spLocal), I32Const(16), I32Add, GlobalSet(spGlobal), I32Const(1))
+		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), I32Const(0), Call(uint32(g.panics)), GlobalGet(spGlobal), LocalSet(spLocal), Return)
+		// One that returns on another stack, and one of which it is not known whether it returns.
+		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), LocalGet(spLocal), I32Const(24), I32Add, GlobalSet(spGlobal), I32Const(0))
+		m.Func(i32, i32, Types(I32), GlobalGet(spGlobal), LocalSet(spLocal), I32Const(0), Call(uint32(g.panics+2)), Return)
+		m.Table(FuncRef, uint32(len(all)), NoMax)
+		m.Elem(0, all...)
+		m.ExportFunc("f", none, i32, none, I32Const(0), Call(all[0]))
+		m.ExportFunc("resume", Types(I32, I32), i32, none, LocalGet(1), LocalGet(0), CallIndirect(m.Type(i32, i32), 0))
+	})
+}
+
+// TestGoFunctionsDoTheSame runs random functions of the shape that Go's compiler makes, from their beginnings and from
+// wherever they may be gone on with. What they leave in memory and globals is the same, and where one traps the other does.
+func TestGoFunctionsDoTheSame(t *testing.T) {
+	rt := newRuntime(t)
+	trapped, returned := 0, 0
+	for seed := range uint64(500) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			g := &gopher{Rand: rand.New(rand.NewPCG(seed, 29)), functions: 1 + int(seed%6), edge: seed%5 == 0, wild: seed%7 == 0}
+			g.panics = g.functions
+			blocks := 2 + int(seed%7)
+			wasm := g.goModule(blocks)
+			before, after := instantiate(t, rt, wasm), instantiate(t, rt, rewrite(t, wasm))
+			same := func(name string, args ...uint64) {
+				t.Helper()
+				for _, i := range []instance{before, after} {
+					global(i, "sp").Set(stackTop)
+					global(i, "left").Set(60)
+				}
+				want, got := before.call(t, 0, name, args...), after.call(t, bigBudget, name, args...)
+				if (want.err == nil) != (got.err == nil) {
+					t.Fatalf("%s%v: error %v, rewritten: %v", name, args, want.err, got.err)
+				}
+				if want.err != nil {
+					// What a call did before it trapped is nobody's business.
+					trapped++
+					before, after = instantiate(t, rt, wasm), instantiate(t, rt, rewrite(t, wasm))
+					return
+				}
+				returned++
+				if want.results[0] != got.results[0] {
+					t.Fatalf("%s%v: %d, rewritten: %d", name, args, want.results[0], got.results[0])
+				}
+				for _, n := range []string{"sp", "hash", "left"} {
+					if b, a := global(before, n).Get(), global(after, n).Get(); b != a {
+						t.Fatalf("%s%v: %s is %d, rewritten: %d", name, args, n, b, a)
+					}
+				}
+				if !bytes.Equal(memoryOf(t, before), memoryOf(t, after)) {
+					t.Fatalf("%s%v: memory differs", name, args)
+				}
+			}
+			for range 3 {
+				same("f")
+			}
+			for f := range uint64(g.functions) {
+				for b := range uint64(blocks + 1) {
+					same("resume", f, b)
+				}
+			}
+		})
+	}
+	if trapped == 0 || returned == 0 {
+		t.Errorf("%d calls trapped and %d returned: there must be both", trapped, returned)
+	}
+}

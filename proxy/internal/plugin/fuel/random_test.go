@@ -1,0 +1,147 @@
+package fuel_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+)
+
+// author writes random functions that count their own steps. Each piece of
+// straight code adds its weight to global 0 and changes a checksum in global 1,
+// so a run tells both what it did and what it weighed.
+type author struct {
+	*rand.Rand
+	budget int // parts that may still be written
+	// Each loop is bounded by a count down in a local of its own.
+	local  uint32
+	locals []byte
+}
+
+const (
+	countGlobal = 0
+	sumGlobal   = 1
+)
+
+// piece is straight code of a random weight.
+func (a *author) piece() Op {
+	filler := a.IntN(40)
+	// 12 instructions: 8 of weight 1, 4 of weight 2.
+	weight := 8 + 4*2 + filler
+	return Code(
+		repeat(filler/2, Code(I32Const(7), Drop)), repeat(filler/2+filler%2, Code(I32Const(7), Drop)),
+		GlobalGet(countGlobal), I64Const(int64(weight)), I64Add, GlobalSet(countGlobal),
+		GlobalGet(sumGlobal), I64Const(31), I64Mul, I64Const(a.Int64N(1000)), I64Add, GlobalSet(sumGlobal),
+		I32Const(0), Drop)
+}
+
+// choice pushes 0 or 1, by the checksum, so that a path depends on what came before.
+func (a *author) choice() Op {
+	return Code(GlobalGet(sumGlobal), I64Const(1<<a.IntN(6)), Op{0x83}, I64Eqz)
+}
+
+// forward picks a label that is not a loop's: a branch to one of those would
+// skip its count down. loops says which labels are.
+func (a *author) forward(loops []bool) (uint32, bool) {
+	start := a.IntN(len(loops))
+	for i := range loops {
+		d := (start + i) % len(loops)
+		if !loops[len(loops)-1-d] {
+			return uint32(d), true
+		}
+	}
+	return 0, false
+}
+
+// code is a sequence of pieces and structure inside the given labels, innermost last.
+func (a *author) code(loops []bool) Op {
+	var out Op
+	for range 1 + a.IntN(5) {
+		if a.budget--; a.budget < 0 || len(loops) > 12 {
+			return append(out, a.piece()...)
+		}
+		switch a.IntN(9) {
+		case 0, 1:
+			out = append(out, a.piece()...)
+		case 2:
+			out = append(out, Block(Void, a.code(append(loops[:len(loops):len(loops)], false)))...)
+		case 3:
+			out = append(out, Code(a.choice(), If(Void, a.code(append(loops[:len(loops):len(loops)], false))))...)
+		case 4:
+			inner := append(loops[:len(loops):len(loops)], false)
+			out = append(out, Code(a.choice(), If(Void, a.code(inner), Else, a.code(inner)))...)
+		case 5:
+			l := a.local
+			a.local++
+			a.locals = append(a.locals, I32)
+			out = append(out, Code(I32Const(int32(1+a.IntN(4))), LocalSet(l),
+				Loop(Void, a.code(append(loops[:len(loops):len(loops)], true)),
+					LocalGet(l), I32Const(1), I32Sub, LocalTee(l), BrIf(0)))...)
+		case 6:
+			if d, ok := a.forward(loops); ok {
+				out = append(out, Code(a.choice(), BrIf(d))...)
+			}
+		case 7:
+			d1, _ := a.forward(loops)
+			d2, _ := a.forward(loops)
+			d3, ok := a.forward(loops)
+			if ok {
+				out = append(out, Code(Block(Void, a.choice(), BrTable(0, d1+1, d2+1, d3+1)), a.piece())...)
+			}
+		case 8:
+			if a.IntN(2) == 0 {
+				out = append(out, Code(a.choice(), If(Void, Return))...)
+			} else if d, ok := a.forward(loops); ok {
+				out = append(out, Code(a.piece(), Br(d), a.piece())...)
+			}
+		}
+	}
+	return out
+}
+
+// TestNoPathIsFree runs random programs: rewriting changes nothing that they
+// compute, and whatever path they take is paid for, one unit for at most
+// StretchWeight + 16 of weight, but no more than one for each piece and branch.
+func TestNoPathIsFree(t *testing.T) {
+	rt := newRuntime(t)
+	for seed := range uint64(400) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			a := &author{Rand: rand.New(rand.NewPCG(seed, 17)), budget: 20 + int(seed)}
+			body := a.code([]bool{false})
+			wasm := module(func(m *Module) {
+				m.Global(I64, true, I64Const(0))
+				m.Global(I64, true, I64Const(int64(seed)))
+				m.Export("count", KindGlobal, countGlobal)
+				m.Export("sum", KindGlobal, sumGlobal)
+				if seed%2 == 0 {
+					m.ExportFunc("f", none, none, a.locals, body)
+					return
+				}
+				leaf := m.Func(none, none, none)
+				m.ExportFunc("f", none, none, a.locals, Call(leaf), body)
+			})
+			before, after := instantiate(t, rt, wasm), instantiate(t, rt, rewrite(t, wasm))
+			want, got := before.call(t, 0, "f"), after.call(t, bigBudget, "f")
+			if want.err != nil || got.err != nil {
+				t.Fatalf("error %v, rewritten: %v", want.err, got.err)
+			}
+			for _, g := range []string{"count", "sum"} {
+				if b, a := before.ExportedGlobal(g).Get(), after.ExportedGlobal(g).Get(); b != a {
+					t.Fatalf("%s is %d, rewritten: %d", g, b, a)
+				}
+			}
+			weight := int64(after.ExportedGlobal("count").Get())
+			if got.used*(fuel.StretchWeight+16) < weight {
+				t.Errorf("weight %d for %d units", weight, got.used)
+			}
+			if got.used > weight+10_000 {
+				t.Errorf("%d units for weight %d", got.used, weight)
+			}
+			if got.depth != fuel.DefaultInitialDepth {
+				t.Errorf("depth %d after a return", got.depth)
+			}
+		})
+	}
+}

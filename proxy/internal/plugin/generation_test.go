@@ -1,0 +1,155 @@
+package plugin_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func TestGenerationLivesAsLongAsItsLastReference(t *testing.T) {
+	h := newHost(t, plugin.Options{Instances: 1})
+	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: keeper().Bytes(), Isolation: plugin.PerCall}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound := bind(t, g.Plugin("a"), plugin.BindingConfig{})
+	if g.Plugin("b") != nil {
+		t.Error("there is a plugin b")
+	}
+	if !g.Acquire() {
+		t.Fatal("no reference of an open generation")
+	}
+	g.Release() // the owner's: a stream still has one
+
+	// Each call makes a new instance, which a closed module could not.
+	a := newAttempt(t, body)
+	for range 3 {
+		echo(t, bound, a, "still here")
+	}
+	if s := g.Plugin("a").Stats(); s.Calls < 3 {
+		t.Errorf("%d calls", s.Calls)
+	}
+
+	g.Release()
+	if g.Acquire() {
+		t.Error("a reference of a closed generation")
+	}
+	if s := g.Plugin("a").Stats(); s.Instances != 0 {
+		t.Errorf("%d instances of a closed generation", s.Instances)
+	}
+	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("late")); !errors.Is(err, plugin.ErrClosed) {
+		t.Errorf("error %v, want ErrClosed", err)
+	}
+	if _, err := g.Plugin("a").Bind(t.Context(), plugin.BindingConfig{Name: "b"}); !errors.Is(err, plugin.ErrClosed) {
+		t.Errorf("error %v, want ErrClosed", err)
+	}
+}
+
+// TestRetireGivesIdleInstancesBack, and what is asked of the generation afterwards gets others.
+func TestRetireGivesIdleInstancesBack(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: keeper().Bytes()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Release()
+	bound := bind(t, g.Plugin("a"), plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	echo(t, bound, a, "before")
+	if s := g.Plugin("a").Stats(); s.Idle == 0 {
+		t.Fatal("no instance is idle")
+	}
+	g.Retire()
+	if s := g.Plugin("a").Stats(); s.Instances != 0 || s.Idle != 0 {
+		t.Errorf("%d instances are left, %d of them idle", s.Instances, s.Idle)
+	}
+	echo(t, bound, a, "after")
+}
+
+func TestF99_StreamsFinishOnTheirGeneration(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	old, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldBound := bind(t, old.Plugin("a"), plugin.BindingConfig{})
+	var streams sync.WaitGroup
+	for range 50 {
+		if !old.Acquire() {
+			t.Fatal("closed")
+		}
+		a := newAttempt(t, body)
+		streams.Go(func() {
+			defer old.Release()
+			for range 20 {
+				if err := oldBound.Event(t.Context(), a, abi.EventPlain, nil, b("event")); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := strings.Count(output(a), `"content":"event"`); n != 20 {
+				t.Errorf("%d of 20 events", n)
+			}
+		})
+	}
+	next, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(next.Release)
+	old.Release()
+	streams.Wait()
+	if old.Acquire() {
+		t.Error("the old generation is still open")
+	}
+	echo(t, bind(t, next.Plugin("a"), plugin.BindingConfig{}), newAttempt(t, body), "new")
+}
+
+func TestCallsInFlightOutliveTheGeneration(t *testing.T) {
+	bl := newBlocking()
+	h := newHost(t, plugin.Options{Instances: 1})
+	g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
+		n := bl.guest()
+		n.host = host
+		return &n
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := g.Plugin("native")
+	bound := bind(t, p, plugin.BindingConfig{})
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, nil); err != nil {
+			t.Error(err)
+		}
+	})
+	<-bl.begun
+	g.Release()
+	close(bl.leave)
+	calls.Wait()
+	if s := p.Stats(); s.Instances != 0 {
+		t.Errorf("%d instances after the last call", s.Instances)
+	}
+}
+
+func TestHostRefusesAfterClose(t *testing.T) {
+	h, err := plugin.New(plugin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}}); err == nil {
+		t.Error("a closed host loads plugins")
+	}
+	if _, err := h.LoadNative("a", func(abi.Host) plugin.Guest { return &native{} }); !errors.Is(err, plugin.ErrClosed) {
+		t.Errorf("error %v, want ErrClosed", err)
+	}
+}

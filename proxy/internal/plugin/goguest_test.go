@@ -1,0 +1,119 @@
+package plugin_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// goGuest is the guest in testdata/goguest, built once.
+var goGuest = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "goguest-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "guest.wasm")
+	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", file, "./testdata/goguest")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		os.Stderr.Write(out)
+		return nil, err
+	}
+	return os.ReadFile(file)
+})
+
+func loadGoGuest(t testing.TB, h *plugin.Host, i plugin.Isolation) *plugin.Plugin {
+	t.Helper()
+	wasm, err := goGuest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, h, plugin.Spec{Wasm: wasm, Isolation: i})
+}
+
+func TestHostileGoGuest(t *testing.T) {
+	tests := []struct {
+		data string
+		kind plugin.CallErrorKind // 0: it does no harm
+	}{
+		{"panic prompt", plugin.KindTrap},
+		{"index prompt", plugin.KindTrap},
+		{"nil prompt", plugin.KindTrap},
+		{"sleep", 0}, // the call's clock is moved instead
+		{"deadlock", plugin.KindTrap},
+		{"grow", plugin.KindMemory},
+		{"recurse", plugin.KindDepth},
+		{"goroutine", 0},
+	}
+	h := newHost(t, plugin.Options{})
+	p := loadGoGuest(t, h, plugin.Shared)
+	bound := bind(t, p, plugin.BindingConfig{})
+	neighbour := newAttempt(t, body)
+	for _, tt := range tests {
+		t.Run(tt.data, func(t *testing.T) {
+			echo(t, bound, neighbour, "before")
+			a := newAttempt(t, body)
+			err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(tt.data))
+			switch {
+			case tt.kind != 0:
+				e := wantCallError(t, err, tt.kind)
+				if strings.Contains(e.Error(), "prompt") || output(a) != "" {
+					t.Errorf("error %q, output %q", e, output(a))
+				}
+			case err != nil:
+				t.Error(err)
+			}
+			echo(t, bound, neighbour, "after")
+		})
+	}
+}
+
+func TestWhatAGuestPrintsGoesToThePluginLog(t *testing.T) {
+	var log bytes.Buffer
+	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
+	bound := bind(t, loadGoGuest(t, h, plugin.Shared), plugin.BindingConfig{Redact: redact})
+	err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("panic sk-secret"))
+	wantCallError(t, err, plugin.KindTrap)
+	if !strings.Contains(log.String(), "panic with ***") || strings.Contains(log.String(), "sk-secret") {
+		t.Errorf("log:\n%s", &log)
+	}
+	if n := strings.Count(log.String(), "\n"); n > 30 {
+		t.Errorf("%d lines of a dying guest", n)
+	}
+}
+
+// Rule 17: from a fresh instance the same input gives the same output and uses the same fuel. Rule 16: an instance that
+// has served others gives the same output.
+func TestCallsAreReproducible(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	fresh := bind(t, loadGoGuest(t, h, plugin.PerCall), plugin.BindingConfig{})
+	served := bind(t, loadGoGuest(t, h, plugin.Shared), plugin.BindingConfig{})
+	call := func(t *rapid.T, bound *plugin.Binding, data string) (out string, fuel int64) {
+		a := newAttempt(t, body)
+		if err := bound.Event(t.Context(), a, abi.EventPlain, b("name"), b(data)); err != nil {
+			t.Fatal(err)
+		}
+		return output(a), a.Fuel
+	}
+	words := rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,8}`), 0, 200)
+	rapid.Check(t, func(t *rapid.T) {
+		data := rapid.SampledFrom([]string{"echo ", "allocate "}).Draw(t, "command") + strings.Join(words.Draw(t, "words"), " ")
+		out, fuel := call(t, fresh, data)
+		if again, fuelAgain := call(t, fresh, data); again != out || fuelAgain != fuel {
+			t.Fatalf("%d units for %q, then %d for %q", fuel, out, fuelAgain, again)
+		}
+		if other, _ := call(t, served, data); other != out {
+			t.Fatalf("a fresh instance answers %q, a used one %q", out, other)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package plugin
+
+import (
+	"errors"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Options say how a Host runs plugins. The zero value works.
+type Options struct {
+	// Engine is passed on; Output and Log are set by the Host where they are nil.
+	Engine engine.Options
+
+	// Instances bounds the instances of one plugin. 0: GOMAXPROCS + 1.
+	Instances int
+	// WholeCalls bounds the whole-body calls that run at once in the process. 0: GOMAXPROCS - 1, at least 1.
+	WholeCalls int
+	// Wait bounds how long a call waits for an instance, and a whole-body call before that for its turn; calls that read an
+	// answer wait ten times as long. 0: one second.
+	Wait time.Duration
+	// Queue bounds how many calls wait, for the instances of one plugin or for their turn. 0: 16,384.
+	Queue int
+	// IdleAge is after how long an unused instance is closed. 0: one minute.
+	IdleAge time.Duration
+	// KeepMemory is how large an instance's memory may be, in bytes, for the instance to be used again. 0: 24 MiB.
+	KeepMemory int
+	// Fuel is what calls may use.
+	Fuel Fuel
+
+	// Now is the clock of what is counted and paused after failures. nil: time.Now.
+	Now func() time.Time
+	// Loading is called when a module begins to be loaded, with the names of the plugins that are made from it, and what it
+	// returns when that has ended, well or not. Modules are loaded in parallel. nil: nobody is told.
+	Loading func(plugins []string) (ended func())
+	// Log gets the Host's own few lines. nil: they are dropped.
+	Log *slog.Logger
+	// PluginLog gets what plugins log and what they write to their standard output, at a bounded rate. It may hold
+	// prompts and answers. nil: it is dropped.
+	PluginLog *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	cores := runtime.GOMAXPROCS(0)
+	if o.Instances <= 0 {
+		o.Instances = cores + 1
+	}
+	if o.WholeCalls <= 0 {
+		o.WholeCalls = max(1, cores-1)
+	}
+	if o.Wait <= 0 {
+		o.Wait = time.Second
+	}
+	if o.Queue <= 0 {
+		o.Queue = 16 << 10
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.IdleAge <= 0 {
+		o.IdleAge = time.Minute
+	}
+	if o.KeepMemory <= 0 {
+		o.KeepMemory = 24 << 20
+	}
+	o.Fuel = o.Fuel.withDefaults()
+	return o
+}
+
+// Host is what all plugins of the process share: the engine, the host functions, the gate for whole-body calls, and the
+// one goroutine that closes idle instances. It is safe for concurrent use.
+type Host struct {
+	options Options
+	engine  *engine.Engine
+	gate    *gate
+
+	ticks  atomic.Int64  // sweeps so far: the clock of idle instances
+	loaded atomic.Int64  // plugins so far
+	freed  chan struct{} // something large was given up
+	stop   chan struct{}
+	done   chan struct{}
+
+	mu      sync.Mutex
+	plugins map[*Plugin]struct{} // those of open generations
+	past    map[string]*Stats    // of the closed ones, by the plugin's name
+	closed  bool
+}
+
+// New makes a Host. Its caller closes it after the last generation's last reference was released.
+func New(o Options) (*Host, error) {
+	h := &Host{
+		options: o.withDefaults(),
+		freed:   make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		plugins: make(map[*Plugin]struct{}),
+		past:    make(map[string]*Stats),
+	}
+	h.gate = newGate(h.options.WholeCalls, h.options.Queue)
+	eo := h.options.Engine
+	if eo.Log == nil {
+		eo.Log = h.options.Log
+	}
+	if eo.Output == nil && h.options.PluginLog != nil {
+		eo.Output = guestOutput
+	}
+	imports, err := hostImports()
+	if err != nil {
+		return nil, err
+	}
+	if h.engine, err = engine.New(eo); err != nil {
+		return nil, err
+	}
+	if err := h.engine.Provide(abi.Module, imports); err != nil {
+		return nil, errors.Join(err, h.engine.Close())
+	}
+	go h.sweep()
+	return h, nil
+}
+
+// Close stops the Host. All generations must have been released.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	h.mu.Unlock()
+	close(h.stop)
+	<-h.done
+	return h.engine.Close()
+}
+
+// sweep closes idle instances, runs the housekeeping of the others, and gives memory back to the system after something
+// large was given up. It is the only goroutine of the package.
+func (h *Host) sweep() {
+	defer close(h.done)
+	t := time.NewTicker(max(h.options.IdleAge/sweepsPerAge, time.Millisecond))
+	defer t.Stop()
+	for {
+		select {
+		case <-h.stop:
+			return
+		case <-t.C:
+			h.sweepOnce()
+		case <-h.freed:
+			// Machine code is unmapped by finalizers, and compiling leaves a large heap behind: without this both
+			// would stay for as long as the gateway has little to do.
+			debug.FreeOSMemory()
+		}
+	}
+}
+
+// sweepsPerAge is how many sweeps an instance stays idle before it is closed.
+const sweepsPerAge = 4
+
+func (h *Host) sweepOnce() {
+	before := h.ticks.Add(1) - sweepsPerAge
+	h.mu.Lock()
+	plugins := make([]*Plugin, 0, len(h.plugins))
+	for p := range h.plugins {
+		plugins = append(plugins, p)
+	}
+	h.mu.Unlock()
+	for _, p := range plugins {
+		if err := p.sweep(before); err != nil {
+			p.warn("sweep idle instances", err)
+		}
+	}
+}
+
+// free asks for memory to be given back soon.
+func (h *Host) free() {
+	select {
+	case h.freed <- struct{}{}:
+	default:
+	}
+}
+
+// forget drops the plugins of a generation that is closed.
+func (h *Host) forget(plugins map[string]*Plugin) {
+	h.mu.Lock()
+	for _, p := range plugins {
+		if _, open := h.plugins[p]; open {
+			delete(h.plugins, p)
+			h.bury(p)
+		}
+	}
+	h.mu.Unlock()
+	h.free()
+}
+
+// guestOutput passes on what a guest writes to its standard output.
+func guestOutput(i *engine.Instance, fd int32, p []byte) {
+	in, ok := i.User().(*instance)
+	if !ok {
+		return
+	}
+	level, name := abi.LogInfo, ""
+	if fd == 2 {
+		level = abi.LogError
+	}
+	if b := in.call.binding; b != nil {
+		p, name = in.call.words(p, abi.MaxLogLine), b.name
+	}
+	in.plugin.log.write(time.Now(), name, level, p[:min(len(p), abi.MaxLogLine)])
+}

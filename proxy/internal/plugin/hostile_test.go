@@ -1,0 +1,301 @@
+package plugin_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// hostileImports is what the hostile guests below import.
+var hostileImports = []string{"text", "log", "request_path", "state_get", "tool_arguments", "done", "fail"}
+
+// hostile is a guest that does something hostile when an event begins with x, and echoes all others.
+func hostile(code func(m *module) w.Op) *module {
+	m := newModule(hostileImports...)
+	m.base()
+	// A chain of functions that each call the one before twice: 2^40 calls without a loop.
+	chain := m.Func(nil, nil, nil)
+	for range 40 {
+		chain = m.Func(nil, nil, nil, w.Call(chain), w.Call(chain))
+	}
+	recursion := chain + 1
+	m.Func(types("i"), nil, nil, w.LocalGet(0), i32(1), w.I32Add, w.Call(recursion))
+	m.imports["chain"], m.imports["recursion"] = chain, recursion
+	return m.provider(when('x', code(m)), m.echo())
+}
+
+func TestHostileCalls(t *testing.T) {
+	ops := func(o ...w.Op) func(*module) w.Op { return func(*module) w.Op { return w.Code(o...) } }
+	textAt := func(addr, length int32) func(*module) w.Op {
+		return func(m *module) w.Op { return m.text(i32(addr), i32(length)) }
+	}
+	grow := w.Code(i32(100), w.MemoryGrow)
+	tests := []struct {
+		name   string
+		code   func(m *module) w.Op
+		kind   plugin.CallErrorKind
+		reason string
+		code2  string // the client's error code
+	}{
+		{"faults/90 unreachable", ops(w.Unreachable), plugin.KindTrap, "trap: unreachable", "plugin_crashed"},
+		{"faults/90 division by zero", ops(i32(1), i32(0), w.I32DivU, w.Drop), plugin.KindTrap, "integer divide by zero", "plugin_crashed"},
+		{"faults/90 load out of bounds", ops(i32(-8), w.I32Load, w.Drop), plugin.KindTrap, "memory access out of bounds", "plugin_crashed"},
+		{"faults/91 memory to the limit, then a panic", ops(w.Loop(w.Void, grow, i32(-1), w.I32Ne, w.BrIf(0)), w.Unreachable), plugin.KindMemory, "out of memory", "plugin_crashed"},
+		{"faults/92 endless loop", ops(forever()), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"faults/92 exponential recursion without a loop", func(m *module) w.Op { return m.call("chain") }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"faults/92 deep recursion", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, plugin.KindDepth, "call stack too deep", "plugin_crashed"},
+		{"faults/92 memory.fill in a loop", ops(i32(900), w.MemoryGrow, w.Drop, forever(i32(0), i32(0), i32(50<<20), w.MemoryFill)), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"faults/93 output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: over the limit", "plugin_protocol"},
+		{"faults/94 address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
+		{"faults/94 end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
+		{"faults/94 address and length overflow", textAt(-1, -1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
+		{"faults/94 room outside of the memory", func(m *module) w.Op { return w.Code(i32(-16), i32(100), m.call("state_get"), w.Drop) }, plugin.KindTrap, "state_get: an address outside", "plugin_crashed"},
+		{"faults/94 the second of two addresses", func(m *module) w.Op {
+			return w.Code(i32(0), i32(0), i32(1), i32(-1), i32(5), i32(0), i32(0), i32(-1), m.call("fail"))
+		}, plugin.KindTrap, "fail: an address outside", "plugin_crashed"},
+		{"faults/96 flood of host calls", func(m *module) w.Op { return forever(i32(1), i32(0), i32(16), m.call("log")) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"faults/96 flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"import of another phase", func(m *module) w.Op { return w.Code(i32(0), i32(1), m.call("request_path"), w.Drop) }, plugin.KindProtocol, "request_path: not allowed in this call", "plugin_protocol"},
+		{"status", ops(i32(5), w.Return), plugin.KindStatus, "failed: status 5", "plugin_crashed"},
+		{"a loop behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), forever()) }, plugin.KindProtocol, "done: neither 0 nor 1", "plugin_protocol"},
+		{"success behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), i32(0), w.Return) }, plugin.KindProtocol, "done: neither 0 nor 1", "plugin_protocol"},
+		{"imports behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), m.text(i32(-1), i32(-1))) }, plugin.KindProtocol, "done: neither 0 nor 1", "plugin_protocol"},
+	}
+	h := newHost(t, plugin.Options{})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := load(t, h, plugin.Spec{Wasm: hostile(tt.code).Bytes()})
+			bound := bind(t, p, plugin.BindingConfig{})
+			neighbour := newAttempt(t, body)
+			echo(t, bound, neighbour, "before")
+
+			a := newAttempt(t, body)
+			err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("x marks the prompt"))
+			e := wantCallError(t, err, tt.kind)
+			if !strings.HasPrefix(e.Error(), "plugin test: binding binding: provider_event: ") || !strings.Contains(e.Error(), tt.reason) {
+				t.Errorf("error %q, want it to say %q", e, tt.reason)
+			}
+			if strings.Contains(e.Error(), "prompt") {
+				t.Errorf("error %q quotes the input", e)
+			}
+			c := e.ClientError()
+			if c.Status != 502 || c.Type != "server_error" || c.Code != tt.code2 || !c.TryNext {
+				t.Errorf("the client sees %v, want %s", c, tt.code2)
+			}
+			if output(a) != "" {
+				t.Errorf("output of the failed call: %s", output(a))
+			}
+			echo(t, bound, neighbour, "after")
+		})
+	}
+}
+
+// echo makes a call that succeeds.
+func echo(t testing.TB, bound *plugin.Binding, a *plugin.Attempt, text string) {
+	t.Helper()
+	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(text)); err != nil {
+		t.Fatalf("a neighbour's call: %v", err)
+	}
+	if !strings.Contains(output(a), `"content":"`+text+`"`) {
+		t.Fatalf("a neighbour's output: %s", output(a))
+	}
+	a.Machine.Take()
+}
+
+func TestF94_NothingHasNoAddress(t *testing.T) {
+	m := newModule("text", "state_get").base()
+	m.provider(m.text(i32(-1), i32(0)), i32(-1), i32(0), m.call("state_get"), w.Return)
+	bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
+	if err := bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHostileInputBuffers(t *testing.T) {
+	tests := []struct {
+		name   string
+		code   func(m *module) w.Op
+		kind   plugin.CallErrorKind
+		reason string
+	}{
+		{"refuses", func(*module) w.Op { return i32(0) }, plugin.KindMemory, "sluice_buffer refused the input"},
+		{"outside of the memory", func(*module) w.Op { return i32(-64) }, plugin.KindTrap, "sluice_buffer gave an address outside"},
+		{"traps", func(*module) w.Op { return w.Unreachable }, plugin.KindTrap, "sluice_buffer: unreachable"},
+		{"loops", func(*module) w.Op { return w.Code(forever(), i32(0)) }, plugin.KindOutOfFuel, "sluice_buffer: out of fuel"},
+		{"emits", func(m *module) w.Op { return w.Code(m.text(i32(0), i32(1)), i32(inputAt)) }, plugin.KindProtocol, "text: not allowed in this call"},
+	}
+	h := newHost(t, plugin.Options{})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newModule("text")
+			m.ExportMemory(16, w.NoMax)
+			m.export(abi.ExportVersion, "", i32(0))
+			// The settings of the binding come first, and are short.
+			m.export(abi.ExportBuffer, "i", w.LocalGet(0), i32(20<<10), w.I32LtU, w.If(w.Void, i32(inputAt), w.Return), tt.code(m))
+			m.export(abi.ExportConfigure, "ii", i32(0))
+			m.provider(m.echo())
+			bound := bind(t, load(t, h, plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
+			a := newAttempt(t, body)
+			echo(t, bound, a, "before")
+			e := wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, make([]byte, 30<<10)), tt.kind)
+			if !strings.Contains(e.Error(), tt.reason) {
+				t.Errorf("error %q, want it to say %q", e, tt.reason)
+			}
+			echo(t, bound, a, "after")
+		})
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	without := func(missing string) func() []byte {
+		return func() []byte {
+			m := newModule("text")
+			m.ExportMemory(16, w.NoMax)
+			for _, e := range []struct {
+				name, params string
+			}{{abi.ExportVersion, ""}, {abi.ExportBuffer, "i"}, {abi.ExportConfigure, "ii"}, {abi.ExportRequest, "ii"}} {
+				if e.name != missing {
+					m.export(e.name, e.params, i32(0))
+				}
+			}
+			return m.Bytes()
+		}
+	}
+	importing := func(module, name string, params, results []byte) func() []byte {
+		return func() []byte {
+			m := newModule()
+			m.Import(module, name, params, results)
+			m.base()
+			return m.provider(i32(0)).Bytes()
+		}
+	}
+	build := func(change func(m *module)) func() []byte {
+		return func() []byte {
+			m := newModule("text", "done", "log")
+			m.base()
+			change(m)
+			return m.Bytes()
+		}
+	}
+	tests := []struct {
+		name   string
+		wasm   func() []byte
+		reason string
+	}{
+		{"faults/97 no version", without(abi.ExportVersion), "does not export sluice_abi_v1 () -> i32"},
+		{"faults/97 no buffer", without(abi.ExportBuffer), "does not export sluice_buffer (i32) -> i32"},
+		{"faults/97 no configure", without(abi.ExportConfigure), "does not export sluice_configure (i32, i32) -> i32"},
+		{"faults/97 neither provider nor router", without(abi.ExportRequest), "neither a provider nor a router: it exports neither provider_request nor router_choose"},
+		{"faults/97 another major version", func() []byte {
+			m := newModule()
+			m.ExportMemory(16, w.NoMax)
+			m.export("sluice_abi_v2", "", i32(0))
+			return m.provider(i32(0)).Bytes()
+		}, "it speaks abi_v2, and this gateway abi_v1"},
+		{"faults/97 negative minor version", func() []byte {
+			m := newModule()
+			m.ExportMemory(16, w.NoMax)
+			m.export(abi.ExportVersion, "", i32(-1))
+			m.export(abi.ExportBuffer, "i", i32(0))
+			m.export(abi.ExportConfigure, "ii", i32(0))
+			return m.provider(i32(0)).Bytes()
+		}, "sluice_abi_v1 answers -1"},
+		{"faults/97 mistyped export", build(func(m *module) {
+			m.export(abi.ExportRequest, "ii", i32(0))
+			m.export(abi.ExportEvent, "iiI", i32(0))
+		}), "its export provider_event is (i32, i32, i64) -> i32, it should be (i32, i32, i32, i32) -> i32"},
+		{"faults/97 mistyped optional export", build(func(m *module) {
+			m.provider(i32(0))
+			m.export(abi.ExportCollect, "", i32(0))
+		}), "its export sluice_collect is () -> i32, it should be () -> ()"},
+		{"faults/97 export that is no function", build(func(m *module) {
+			m.Export(abi.ExportRequest, w.KindGlobal, m.Global(w.I32, false, i32(0)))
+		}), "neither a provider nor a router"},
+		{"faults/97 start function traps", build(func(m *module) {
+			m.provider(i32(0))
+			m.Start(m.Func(nil, nil, nil, w.Unreachable))
+		}), "unreachable"},
+		{"faults/97 start function loops", build(func(m *module) {
+			m.provider(i32(0))
+			m.Start(m.Func(nil, nil, nil, forever()))
+		}), "start: "},
+		{"faults/97 initialize traps", build(func(m *module) {
+			m.provider(i32(0))
+			m.ExportFunc(abi.ExportInitialize, nil, nil, nil, w.Unreachable)
+		}), "unreachable"},
+		{"faults/97 initialize breaks the contract", build(func(m *module) {
+			m.provider(i32(0))
+			m.ExportFunc(abi.ExportInitialize, nil, nil, nil, i32(0), m.call("done"))
+		}), "done: not allowed in this call"},
+		{"no memory", func() []byte {
+			m := newModule()
+			m.export(abi.ExportVersion, "", i32(0))
+			m.export(abi.ExportBuffer, "i", i32(0))
+			m.export(abi.ExportConfigure, "ii", i32(0))
+			return m.provider(i32(0)).Bytes()
+		}, "memory"},
+		{"import of another module", importing("env", "system", types("s"), types("i")), `"system"`},
+		{"import of a function that the contract does not have", importing(abi.Module, "steal", types("s"), types("i")), `"steal"`},
+		{"import of a file function", importing("wasi_snapshot_preview1", "path_open", types("iisiIIii"), types("i")), `"path_open"`},
+		{"import with another signature", importing(abi.Module, "text", types("is"), nil), `"text"`},
+		{"faults/100 nothing", func() []byte { return nil }, ""},
+		{"faults/100 no module", func() []byte { return b("#!/bin/sh") }, ""},
+		{"faults/100 half a module", func() []byte { m := echoModule().Bytes(); return m[:len(m)/2] }, ""},
+	}
+	h := newHost(t, plugin.Options{})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g, err := h.Load(t.Context(), []plugin.Spec{{Name: "good", Wasm: echoModule().Bytes()}, {Name: "bad", Wasm: tt.wasm()}})
+			if err == nil {
+				g.Release()
+				t.Fatal("it is loaded")
+			}
+			if !strings.Contains(err.Error(), "plugin bad: ") || !strings.Contains(err.Error(), tt.reason) || strings.Contains(err.Error(), "good") {
+				t.Errorf("error %q, want it to name the plugin and %q", err, tt.reason)
+			}
+		})
+	}
+	t.Run("the same name twice", func(t *testing.T) {
+		_, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}, {Name: "a", Wasm: echoModule().Bytes()}})
+		if err == nil || !strings.Contains(err.Error(), "plugin a: loaded twice") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("every plugin at fault is named", func(t *testing.T) {
+		_, err := h.Load(t.Context(), []plugin.Spec{{Name: "one", Wasm: nil}, {Name: "two", Wasm: b("x")}})
+		if err == nil || !strings.Contains(err.Error(), "plugin one: ") || !strings.Contains(err.Error(), "plugin two: ") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// TestF100_BitFlippedModules flips each bit of a plugin in turn: the module is refused, or works within its limits. Interpreted, for two
+// thousand modules need not be compiled to machine code; package engine flips bits of those.
+func TestF100_BitFlippedModules(t *testing.T) {
+	h := newHost(t, plugin.Options{Fuel: plugin.Fuel{Event: 100_000, Call: 100_000, Start: 100_000}, Engine: engine.Options{Interpreter: true}})
+	wasm := echoModule().Bytes()
+	loaded := 0
+	for bit := range len(wasm) * 8 {
+		flipped := append([]byte(nil), wasm...)
+		flipped[bit/8] ^= 1 << (bit % 8)
+		g, err := h.Load(t.Context(), []plugin.Spec{{Name: "flipped", Wasm: flipped}})
+		if err != nil {
+			continue
+		}
+		loaded++
+		if bound, err := g.Plugin("flipped").Bind(t.Context(), plugin.BindingConfig{Name: "b"}); err == nil {
+			a := newAttempt(t, body)
+			if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("hello")); err != nil {
+				wantAnyCallError(t, err)
+			}
+		}
+		g.Release()
+	}
+	if loaded == 0 {
+		t.Error("no flipped module loads: the test does not reach the calls")
+	}
+}

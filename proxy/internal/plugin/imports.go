@@ -1,0 +1,207 @@
+package plugin
+
+import (
+	"fmt"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Indexes of the imports in abi.Imports, by name, so that neither list can get out of step with the other.
+var (
+	importLog            = importIndex("log")
+	importFail           = importIndex("fail")
+	importBodyGet        = importIndex("body_get")
+	importBodySet        = importIndex("body_set")
+	importBodyDelete     = importIndex("body_delete")
+	importBodyRename     = importIndex("body_rename")
+	importBodyReplace    = importIndex("body_replace")
+	importRequestPath    = importIndex("request_path")
+	importRequestHeader  = importIndex("request_header")
+	importRequestWrite   = importIndex("request_write")
+	importRequestCopy    = importIndex("request_copy")
+	importToolAlias      = importIndex("tool_alias")
+	importAnswer         = importIndex("answer")
+	importWarn           = importIndex("warn")
+	importResponseHeader = importIndex("response_header")
+	importStateGet       = importIndex("state_get")
+	importStateSet       = importIndex("state_set")
+	importStart          = importIndex("start")
+	importText           = importIndex("text")
+	importRefusal        = importIndex("refusal")
+	importReasoning      = importIndex("reasoning")
+	importToolCall       = importIndex("tool_call")
+	importToolArguments  = importIndex("tool_arguments")
+	importToolEnd        = importIndex("tool_end")
+	importExtra          = importIndex("extra")
+	importTextLength     = importIndex("text_length")
+	importUsage          = importIndex("usage")
+	importFinish         = importIndex("finish")
+	importDone           = importIndex("done")
+	importOpenAIEvent    = importIndex("openai_event")
+	importUnknown        = importIndex("unknown")
+	importModel          = importIndex("model")
+	importMore           = importIndex("more")
+	importCandidate      = importIndex("candidate")
+	importExplain        = importIndex("explain")
+)
+
+func importIndex(name string) int {
+	for i := range abi.Imports {
+		if abi.Imports[i].Name == name {
+			return i
+		}
+	}
+	panic("plugin: the contract has no import " + name)
+}
+
+// decoders read each import's parameters off the guest's stack, in their order, and call the host's side. What is wrong
+// with an address is recorded in the call, which then does nothing.
+var decoders = map[string]func(a *args){
+	"log":  func(a *args) { a.call.Log(abi.LogLevel(a.i32()), a.bytes()) },
+	"fail": func(a *args) { a.call.Fail(abi.FailKind(a.i32()), a.bytes(), a.bytes(), a.bytes(), a.i32()) },
+
+	"body_get":       func(a *args) { a.answer(a.call.BodyGet(a.bytes(), a.room())) },
+	"body_set":       func(a *args) { a.status(a.call.BodySet(a.bytes(), a.bytes())) },
+	"body_delete":    func(a *args) { a.status(a.call.BodyDelete(a.bytes())) },
+	"body_rename":    func(a *args) { a.status(a.call.BodyRename(a.bytes(), a.bytes())) },
+	"body_replace":   func(a *args) { a.status(a.call.BodyReplace(a.bytes(), a.bytes(), a.bytes())) },
+	"request_path":   func(a *args) { a.status(a.call.RequestPath(a.bytes())) },
+	"request_header": func(a *args) { a.status(a.call.RequestHeader(a.bytes(), a.bytes())) },
+	"request_write":  func(a *args) { a.call.RequestWrite(a.bytes()) },
+	"request_copy":   func(a *args) { a.call.RequestCopy(a.i32(), a.i32()) },
+	"tool_alias":     func(a *args) { a.status(a.call.ToolAlias(a.bytes(), a.bytes())) },
+	"answer":         func(a *args) { a.status(a.call.Answer(abi.Framing(a.i32()), abi.Dialect(a.i32()), a.bytes())) },
+	"warn":           func(a *args) { a.call.Warn(abi.WarnKind(a.i32()), a.bytes()) },
+
+	"response_header": func(a *args) { a.answer(a.call.ResponseHeader(a.bytes(), a.room())) },
+	"state_get":       func(a *args) { a.answer(a.call.StateGet(a.room())) },
+	"state_set":       func(a *args) { a.status(a.call.StateSet(a.bytes())) },
+
+	"start":   func(a *args) { a.call.Start(a.bytes(), a.bytes(), a.bytes()) },
+	"text":    func(a *args) { a.call.Text(a.i32(), abi.Encoding(a.i32()), a.bytes()) },
+	"refusal": func(a *args) { a.call.Refusal(a.i32(), abi.Encoding(a.i32()), a.bytes()) },
+	"reasoning": func(a *args) {
+		a.call.Reasoning(a.i32(), abi.ReasoningPart(a.i32()), a.i32(), abi.Encoding(a.i32()), a.bytes())
+	},
+	"tool_call": func(a *args) { a.call.ToolCall(a.i32(), a.i32(), a.bytes(), a.bytes()) },
+	"tool_arguments": func(a *args) {
+		a.status(a.call.ToolArguments(a.i32(), a.i32(), abi.Encoding(a.i32()), a.bytes()))
+	},
+	"tool_end":     func(a *args) { a.call.ToolEnd(a.i32(), a.i32()) },
+	"extra":        func(a *args) { a.status(a.call.Extra(abi.Scope(a.i32()), a.i32(), a.i32(), a.bytes(), a.bytes())) },
+	"text_length":  func(a *args) { a.wide(a.call.TextLength(a.i32())) },
+	"usage":        func(a *args) { a.call.Usage(abi.UsageKind(a.i32()), a.i64()) },
+	"finish":       func(a *args) { a.call.Finish(a.i32(), abi.FinishReason(a.i32()), a.bytes()) },
+	"done":         func(a *args) { a.call.Done(a.i32()) },
+	"openai_event": func(a *args) { a.status(a.call.OpenAIEvent(a.bytes())) },
+	"unknown":      func(a *args) { a.call.Unknown(a.bytes()) },
+
+	"model":     func(a *args) { a.call.Model(a.bytes()) },
+	"more":      func(a *args) { a.call.More(a.bytes()) },
+	"candidate": func(a *args) { a.call.Candidate(a.i32()) },
+	"explain":   func(a *args) { a.call.Explain(a.bytes()) },
+}
+
+// args is the stack of one import's call. It lives in the instance, since what is handed through a function value would
+// otherwise be allocated anew for each import.
+type args struct {
+	call  *call
+	guest *engine.Instance
+	stack []uint64
+	next  int
+}
+
+func (a *args) cell() uint64 {
+	v := a.stack[a.next]
+	a.next++
+	return v
+}
+
+func (a *args) i32() int32 { return int32(uint32(a.cell())) }
+func (a *args) i64() int64 { return int64(a.cell()) }
+
+// bytes reads an address and a length, and charges for the bytes. They are the guest's memory: valid until the import
+// returns. Nothing at all has no address: guests of some languages have none for an empty string.
+func (a *args) bytes() []byte {
+	p := a.memory()
+	a.guest.Charge(int64(len(p)) / fuelBytes)
+	return p
+}
+
+// room reads an address and a capacity to write to. What is written is charged by who writes it.
+func (a *args) room() []byte { return a.memory() }
+
+func (a *args) memory() []byte {
+	addr, n := uint32(a.cell()), uint32(a.cell())
+	if n == 0 {
+		return nil
+	}
+	p, ok := a.guest.Read(addr, n)
+	if !ok {
+		a.call.stop(KindTrap, "an address outside of the guest's memory")
+	}
+	return p
+}
+
+func (a *args) answer(n int32)      { a.stack[0] = uint64(uint32(n)) }
+func (a *args) status(s abi.Status) { a.stack[0] = uint64(uint32(s)) }
+func (a *args) wide(n int64)        { a.stack[0] = uint64(n) }
+
+// hostImports is the module of package abi as the engine wants it.
+func hostImports() ([]engine.Import, error) {
+	list := make([]engine.Import, 0, len(abi.Imports))
+	for i := range abi.Imports {
+		im := &abi.Imports[i]
+		decode := decoders[im.Name]
+		if decode == nil {
+			return nil, fmt.Errorf("plugin: import %s has no decoder", im.Name)
+		}
+		list = append(list, engine.Import{
+			Name:    im.Name,
+			Params:  valueTypes(im.Params),
+			Results: valueTypes(im.Results),
+			Func:    hostImport(i, decode),
+		})
+	}
+	return list, nil
+}
+
+// hostImport is what a guest's call of one import runs.
+func hostImport(index int, decode func(*args)) engine.HostFunc {
+	return func(i *engine.Instance, stack []uint64) {
+		in := i.User().(*instance)
+		c := &in.call
+		defer c.guard()
+		if c.meter == nil {
+			c.meter = i // the instance's own start is calling
+		}
+		if c.err != nil {
+			c.meter.Exhaust()
+			return
+		}
+		c.running = index
+		i.Charge(importFuel)
+		a := &in.args
+		a.call, a.guest, a.stack, a.next = c, i, stack, 0
+		decode(a)
+		a.stack = nil
+	}
+}
+
+func valueTypes(letters string) []engine.ValueType {
+	var types []engine.ValueType
+	for _, l := range letters {
+		switch l {
+		case 'i':
+			types = append(types, engine.I32)
+		case 'I':
+			types = append(types, engine.I64)
+		case 's':
+			types = append(types, engine.I32, engine.I32)
+		default:
+			panic(fmt.Sprintf("plugin: the contract has a parameter of type %q", l))
+		}
+	}
+	return types
+}

@@ -1,0 +1,222 @@
+package plugin
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Spec is a plugin to load. Specs of the same module share what is compiled and nothing else.
+type Spec struct {
+	Name      string        // in a module of several plugins it is also which of them
+	Wasm      []byte        // not used after Load has returned
+	Source    engine.Source // in its place: read only where the plugin is not in the cache
+	Isolation Isolation
+	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
+	MemoryPages uint32
+}
+
+// Load compiles the modules of plugins, at most one on each core at a time, and checks them: exports, signatures, the
+// version of the contract, and that an instance starts. It loads all of them or none; the error names every plugin that
+// is at fault and why. The Generation has one reference, the caller's.
+func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
+	g := newGeneration(h)
+	names := make(map[string]bool, len(specs))
+	for _, s := range specs {
+		if names[s.Name] {
+			return nil, fmt.Errorf("plugin %s: loaded twice", s.Name)
+		}
+		names[s.Name] = true
+	}
+	modules := sourcesOf(specs)
+	plugins := make([][]*Plugin, len(modules))
+	errs := make([]error, len(modules))
+	var wg sync.WaitGroup
+	cores := make(turnstile, runtime.GOMAXPROCS(0))
+	for i := range modules {
+		wg.Go(func() { plugins[i], errs[i] = h.loadModule(ctx, &modules[i], cores) })
+	}
+	wg.Wait()
+	for _, p := range slices.Concat(plugins...) {
+		if p != nil {
+			g.plugins[p.name] = p
+		}
+	}
+	h.free() // what compiling took
+	return h.settle(g, errors.Join(errs...))
+}
+
+// turnstile lets so many do something at a time.
+type turnstile chan struct{}
+
+// pass does it, and makes a panic an error.
+func (t turnstile) pass(do func() error) (err error) {
+	t <- struct{}{}
+	defer func() { <-t }()
+	defer rescue.Into(&err)
+	return do()
+}
+
+// source is a module and the plugins that are made from it.
+type source struct {
+	engine.Source
+	specs []*Spec
+}
+
+// sourcesOf puts specs of the same module together.
+func sourcesOf(specs []Spec) (sources []source) {
+	at := make(map[[sha256.Size]byte]int, len(specs))
+	for i := range specs {
+		s := &specs[i]
+		from := s.Source
+		if from.Read == nil {
+			from = engine.Bytes(s.Wasm)
+		}
+		n, known := at[from.Digest]
+		if !known {
+			n, at[from.Digest] = len(sources), len(sources)
+			sources = append(sources, source{Source: from})
+		}
+		sources[n].specs = append(sources[n].specs, s)
+	}
+	return sources
+}
+
+// loadModule compiles a module and makes its plugins: those that are as they should be, with an error of all others. Each
+// step is one on the cores.
+func (h *Host) loadModule(ctx context.Context, from *source, cores turnstile) (plugins []*Plugin, err error) {
+	names := make([]string, len(from.specs))
+	for i, s := range from.specs {
+		names[i] = s.Name
+	}
+	all := strings.Join(names, ", ")
+	ended := func() {}
+	defer func() { ended() }()
+	var m *engine.Module
+	err = cores.pass(func() (err error) {
+		if h.options.Loading != nil {
+			ended = h.options.Loading(names)
+		}
+		m, err = h.engine.CompileFrom(ctx, all, from.Source)
+		return err
+	})
+	if err != nil {
+		plugin := "plugin"
+		if len(names) > 1 {
+			plugin = "plugins"
+		}
+		return nil, fmt.Errorf("%s %s: %w", plugin, all, err)
+	}
+	// The machine code is held until each plugin has it too.
+	defer func() { err = errors.Join(err, m.Close()) }()
+	plugins, errs := make([]*Plugin, len(from.specs)), make([]error, len(from.specs))
+	var wg sync.WaitGroup
+	for i, s := range from.specs {
+		wg.Go(func() {
+			errs[i] = cores.pass(func() (err error) {
+				plugins[i], err = h.load(ctx, s, from.Source)
+				return err
+			})
+		})
+	}
+	wg.Wait()
+	return plugins, errors.Join(errs...)
+}
+
+// load makes a plugin from a module that is compiled, and checks it. Its first instance is kept for the first call.
+func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, error) {
+	p := h.newPlugin(s.Name, s.Isolation)
+	m, err := h.engine.CompileFrom(ctx, s.Name, from)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
+	}
+	p.module = m
+	in, err := p.first(ctx, s)
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	in.idleSince = h.ticks.Load()
+	p.pool.adopt(in)
+	return p, nil
+}
+
+// first checks a plugin's module and makes the first instance, which says what it is.
+func (p *Plugin) first(ctx context.Context, s *Spec) (in *instance, err error) {
+	if s.MemoryPages > 0 {
+		err = p.module.LimitMemory(s.MemoryPages)
+	}
+	if err == nil {
+		p.exports, err = checkExports(p.module.Exports())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", p.name, err)
+	}
+	if in, err = p.open(ctx); err != nil {
+		return nil, err
+	}
+	if kind := in.guest.(*wasmGuest).kind; kind != 0 {
+		if p.exports, err = p.exports.of(kind); err != nil {
+			in.close()
+			return nil, fmt.Errorf("plugin %s: %w", p.name, err)
+		}
+	}
+	return in, nil
+}
+
+// LoadNative makes a generation of one plugin that is a part of this program. newGuest is called for each instance, with
+// the host that serves that instance's calls; the guest must not use it outside of a call.
+func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Generation, error) {
+	g := newGeneration(h)
+	p := h.newPlugin(name, Shared)
+	p.start = func(_ context.Context, in *instance) error {
+		in.guest = nativeGuest{newGuest(&in.call)}
+		return nil
+	}
+	in, err := p.open(context.Background())
+	if err == nil {
+		p.exports, err = nativeExports(in.guest.(nativeGuest).guest)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", name, err)
+	}
+	p.pool.adopt(in)
+	g.plugins[name] = p
+	return h.settle(g, nil)
+}
+
+// settle makes a generation known to the Host, or gives it up where something is wrong with it.
+func (h *Host) settle(g *Generation, err error) (*Generation, error) {
+	h.mu.Lock()
+	if h.closed && err == nil {
+		err = ErrClosed
+	}
+	if err == nil {
+		for _, p := range g.plugins {
+			h.plugins[p] = struct{}{}
+		}
+	}
+	h.mu.Unlock()
+	if err != nil {
+		g.Release()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (h *Host) newPlugin(name string, i Isolation) *Plugin {
+	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
+	p.log = guestLog{out: h.options.PluginLog, plugin: name}
+	p.start = p.startWasm
+	p.breaker = breaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
+	p.pool = &pool{isolation: i, max: h.options.Instances, open: p.open, turns: turns{max: h.options.Queue}}
+	return p
+}

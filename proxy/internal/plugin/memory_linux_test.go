@@ -1,0 +1,127 @@
+package plugin_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// resident returns how many bytes of memory the process has, and how many it has had at most since the last forgetPeak.
+func resident(t *testing.T) (now, peak int) {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		var kb int
+		switch {
+		case strings.HasPrefix(line, "VmRSS:"):
+			fmt.Sscanf(line, "VmRSS: %d kB", &kb)
+			now = kb << 10
+		case strings.HasPrefix(line, "VmHWM:"):
+			fmt.Sscanf(line, "VmHWM: %d kB", &kb)
+			peak = kb << 10
+		}
+	}
+	return now, peak
+}
+
+// forgetPeak begins a new peak. It reports whether the system lets it.
+func forgetPeak() bool { return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil }
+
+// TestF91_MemoryHogsAreBoundedAndGone has many calls at once take all the memory that a guest can have, and use it: the
+// process has that of as many instances as there are, and not for longer than they last.
+func TestF91_MemoryHogsAreBoundedAndGone(t *testing.T) {
+	const limit, instances, calls = 32 << 20, 3, 20
+	m := newModule("text").base()
+	m.provider(m.echo())
+	m.export(abi.ExportResponse, "iii",
+		// To the limit, all of it written, and then a page more than there is.
+		i32(limit>>16-16), w.MemoryGrow, w.Drop,
+		i32(1<<20), i32('x'), i32(limit-1<<20), w.MemoryFill,
+		i32(1), w.MemoryGrow, i32(-1), w.I32Eq, w.If(w.Void, w.Unreachable), i32(0))
+	h := newHost(t, plugin.Options{Instances: instances, WholeCalls: instances, Wait: time.Minute})
+	p := load(t, h, plugin.Spec{Wasm: m.Bytes(), MemoryPages: limit >> 16})
+	bound := bind(t, p, plugin.BindingConfig{})
+	before, _ := resident(t)
+	resettable := forgetPeak()
+	var hogs sync.WaitGroup
+	for i := range calls {
+		a := newAttempt(t, body)
+		a.Tenant = fmt.Sprint(i)
+		hogs.Go(func() {
+			e := wantCallError(t, bound.Response(t.Context(), a, 200, nil), plugin.KindMemory)
+			if c := e.ClientError(); c.Status != 502 || c.Code != "plugin_crashed" {
+				t.Errorf("the client sees %+v", c)
+			}
+		})
+	}
+	hogs.Wait()
+	const slack = 24 << 20 // for the test itself
+	after, peak := resident(t)
+	if most := before + instances*limit + slack; resettable && peak > most {
+		t.Errorf("the process had up to %d MiB, %d before and room for %d MiB in instances", peak>>20, before>>20, instances*limit>>20)
+	}
+	if after > before+slack {
+		t.Errorf("the process has %d MiB, and %d before", after>>20, before>>20)
+	}
+	echo(t, bound, newAttempt(t, body), "after")
+}
+
+// machineCode returns how many bytes of the process's own making can be executed.
+func machineCode(t *testing.T) (bytes int) {
+	t.Helper()
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var from, to, inode int
+		var mode, offset, device string
+		fmt.Sscanf(lines.Text(), "%x-%x %s %s %s %d", &from, &to, &mode, &offset, &device, &inode)
+		if strings.Contains(mode, "x") && inode == 0 && !strings.HasSuffix(lines.Text(), "]") {
+			bytes += to - from
+		}
+	}
+	return bytes
+}
+
+// TestF83_MachineCodeGoesWithItsGeneration loads one generation after the other. Nobody collects garbage but the Host.
+func TestF83_MachineCodeGoesWithItsGeneration(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	h := newHost(t, plugin.Options{})
+	before := machineCode(t)
+	var one int
+	for i := range 10 {
+		m := newModule("text", "log").base()
+		for n := range 200 { // so that each is another module, and its code some pages
+			m.Func(nil, nil, nil, i32(1), i32(int32(n)), i32(int32(i)), m.call("log"))
+		}
+		m.provider(m.echo())
+		g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: m.Bytes()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		echo(t, bind(t, g.Plugin("a"), plugin.BindingConfig{}), newAttempt(t, body), "here")
+		if i == 0 {
+			one = machineCode(t) - before
+		}
+		g.Release()
+	}
+	if one < 16<<10 {
+		t.Fatalf("a generation has %d bytes of machine code: the test sees none", one)
+	}
+	await(t, "the machine code of old generations is unmapped", func() bool { return machineCode(t) <= before+one })
+}

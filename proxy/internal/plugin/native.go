@@ -1,0 +1,65 @@
+package plugin
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// nativeGuest is a guest that runs as a part of this program. It has no fuel and no memory of its own; all other rules
+// hold for it.
+type nativeGuest struct{ guest Guest }
+
+// panicError is what a native guest panicked with, and where. Native guests are a plugin author's own, in tests, so
+// that the text may hold anything.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+func (g nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{v, debug.Stack()}
+		}
+	}()
+	c, b := &in.call, in.call.binding.index
+	switch c.export {
+	case exportConfigure:
+		status = g.guest.Configure(b, c.first)
+	case exportRequest:
+		status = g.guest.Request(b, c.first)
+	case exportResponse:
+		status = g.guest.Response(b, c.number, c.first)
+	case exportEvent:
+		status = g.guest.Event(b, abi.EventKind(c.number), c.first, c.second)
+	case exportEnd:
+		status = g.guest.End(b)
+	case exportList:
+		status = g.guest.List(b, c.first)
+	case exportModels:
+		status = g.guest.Models(b, c.number, c.first)
+	case exportChoose:
+		status = g.guest.Choose(b, c.first)
+	}
+	return status, 0, nil
+}
+
+func (g nativeGuest) snapshot() (*image, error) { return nil, engine.ErrNoImage }
+func (g nativeGuest) restore(*image) error      { return engine.ErrNoImage }
+func (g nativeGuest) revive(*image) error       { return engine.ErrNoImage }
+func (g nativeGuest) collect(int64) error       { return nil }
+func (g nativeGuest) memory() int               { return 0 }
+func (g nativeGuest) close()                    {}
+
+// nativeExports asks a native guest what it has.
+func nativeExports(g Guest) (set exportSet, err error) {
+	for e := range exports {
+		set[e] = g.Has(exports[e].name)
+	}
+	return set, set.check()
+}

@@ -1,0 +1,62 @@
+package plugin
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// openAIReader reads what a plugin hands over in the OpenAI dialect. What it remembers of an answer cannot be taken back,
+// so that a call which has used it is not tried twice.
+type openAIReader struct {
+	options openai.Options
+	reader  *openai.Reader // nil until it is needed
+	dirty   bool           // used by the call that runs, or by one that has failed
+}
+
+// reset makes the reader ready for another answer.
+func (r *openAIReader) reset(o openai.Options) {
+	r.options, r.dirty = o, false
+	if r.reader != nil {
+		r.reader.Reset(o)
+	}
+}
+
+// OpenAIEvent implements abi.Host. What cannot be read is refused and adds nothing, so that the plugin can say what it
+// makes of it.
+func (c *call) OpenAIEvent(p []byte) abi.Status {
+	if !c.enter(importOpenAIEvent) || !c.emit(len(p)+entryCost) {
+		return abi.StatusRefused
+	}
+	r := &c.attempt.reader
+	if r.reader == nil {
+		r.reader = new(openai.Reader)
+		r.reader.Reset(r.options)
+	}
+	r.dirty = true
+	c.charge(openAIPasses * len(p))
+	n, failure := len(c.batch.Events), c.batch.Failure()
+	if err := r.reader.Event(p, &c.batch); err != nil {
+		c.batch.Events = c.batch.Events[:n]
+		c.batch.Fail(failure)
+		return abi.StatusRefused
+	}
+	for i := range c.batch.Events[n:] {
+		switch ev := &c.batch.Events[n+i]; ev.Kind {
+		case chat.EventToolCall:
+			c.tools = append(c.tools, toolKey{ev.Choice, ev.Key})
+		case chat.EventDone:
+			c.done = c.done || ev.Code == abi.DoneNow
+		}
+	}
+	if e := c.batch.Failure(); e != failure {
+		e.Code = string(c.words([]byte(e.Code), abi.MaxName))
+		e.Param = string(c.words([]byte(e.Param), abi.MaxName))
+		e.Message = string(c.words([]byte(e.Message), maxFailMessage))
+		c.failure = e
+	}
+	return abi.StatusOK
+}
+
+// openAIPasses is what reading a chunk costs beside moving it, in passes over its bytes.
+const openAIPasses = 4

@@ -1,0 +1,240 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+)
+
+// Plugin is a loaded plugin with the one pool of its instances, however many bindings use it. It belongs to a Generation
+// and is closed with it. It is safe for concurrent use.
+type Plugin struct {
+	host    *Host
+	name    string
+	exports exportSet
+	pool    *pool
+	module  *engine.Module                                // nil for a native plugin
+	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
+	images  images
+	log     guestLog
+	breaker breaker
+
+	number int64 // rises from one plugin to the next that is loaded
+
+	mu       sync.Mutex
+	bindings int32
+
+	counts  counts
+	unknown unknownSet
+}
+
+// Name is the name that the plugin was loaded by.
+func (p *Plugin) Name() string { return p.name }
+
+// Provider reports whether the plugin can translate for a provider.
+func (p *Plugin) Provider() bool { return p.exports.provider() }
+
+// Router reports whether the plugin can order targets.
+func (p *Plugin) Router() bool { return p.exports.router() }
+
+// Bind makes a use of the plugin, and has the plugin look at its settings: settings that it refuses are an error here
+// and not at the first request.
+func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
+	b, err := newBinding(p, c)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: binding %s: %w", p.name, c.Name, err)
+	}
+	p.mu.Lock()
+	b.index = p.bindings
+	p.bindings++
+	p.mu.Unlock()
+
+	if _, err := p.host.gate.enter(ctx, p.name, tenant{}, p.host.options.Wait); err != nil {
+		return nil, b.unserved(exportConfigure, err)
+	}
+	defer p.host.gate.leave(p.name, tenant{}, 0)
+	in, _, err := p.pool.acquire(ctx, tenant{}, true, p.host.options.Wait)
+	if err != nil {
+		return nil, b.unserved(exportConfigure, err)
+	}
+	if err := p.prepare(ctx, in, b, tenant{}, false); err != nil {
+		p.pool.discard(in)
+		return nil, b.unserved(exportConfigure, err)
+	}
+	p.giveBack(in)
+	return b, nil
+}
+
+// prepare makes an instance ready for a call; see instance.ready. A panic of the gateway in it is an error like any other.
+func (p *Plugin) prepare(ctx context.Context, in *instance, b *Binding, t tenant, fresh bool) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = p.panicked(exportConfigure, v, debug.Stack())
+		}
+	}()
+	return in.ready(ctx, b, t, fresh)
+}
+
+// panicked is the failure of a call in which the gateway itself panicked. The stack goes to the log, never the panic's
+// value, which may hold anything.
+func (p *Plugin) panicked(e export, v any, stack []byte) *CallError {
+	if log := p.host.options.Log; log != nil {
+		log.Error("panic in a plugin call", "plugin", p.name, "call", e.String(), "type", fmt.Sprintf("%T", v), "stack", string(stack))
+	}
+	return &CallError{Plugin: p.name, Call: e.String(), Kind: KindHost}
+}
+
+// renew gives a new instance for one that has failed, in its place. The new one is the old one where there is an image of
+// it as it was before its first call.
+func (p *Plugin) renew(ctx context.Context, in *instance, b *Binding, e *CallError) (*instance, error) {
+	if p.revive(in, b, e) {
+		return in, nil
+	}
+	return p.pool.renew(ctx, in)
+}
+
+// revive puts an instance that has failed with e back to what it was before its first call, where that can be done.
+func (p *Plugin) revive(in *instance, b *Binding, e *CallError) bool {
+	p.pool.bill(in)
+	if e.Kind == KindHost || !in.revive(b) {
+		return false
+	}
+	p.counts.revived.Add(1)
+	return true
+}
+
+// replace puts a new instance in the place of one that has failed with e, unless there is an idle one for the next call: it
+// is the call that broke it which pays, and not the next one, which may be anybody's. It leaves an image, so that the next
+// failure costs less.
+func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallError) {
+	if p.revive(in, b, e) {
+		p.pool.release(in, p.host.ticks.Load())
+		return
+	}
+	if p.pool.spare() && p.images.has(b) {
+		p.pool.discard(in)
+		return
+	}
+	in, err := p.pool.renew(ctx, in)
+	if err != nil {
+		return // the next call will meet it, and say so
+	}
+	if p.prepare(ctx, in, b, tenant{}, true) != nil || !p.keep(in, b) {
+		p.pool.discard(in)
+		return
+	}
+	p.pool.release(in, p.host.ticks.Load())
+}
+
+// keep saves the image of an instance that has only been configured for b. It is false where that has broken it.
+func (p *Plugin) keep(in *instance, b *Binding) bool {
+	err := p.images.save(b, in.guest)
+	if err != nil && !errors.Is(err, engine.ErrNoImage) {
+		p.warn("no image of a plugin's instances: they are replaced where they would be put back", err)
+		return false
+	}
+	return true
+}
+
+func (p *Plugin) breakerChanged(open, all bool, t tenant, pause time.Duration) {
+	log := p.host.options.Log
+	if log == nil {
+		return
+	}
+	who := "all"
+	if !all {
+		who = t.key
+	}
+	if open {
+		log.Warn("plugin fails, new requests are kept from it", "plugin", p.name, "key", who, "pause", pause)
+		return
+	}
+	log.Info("plugin works again", "plugin", p.name, "key", who)
+}
+
+// giveBack returns an instance to the pool, unless a large call has made its memory grow past what is worth keeping.
+func (p *Plugin) giveBack(in *instance) {
+	if in.guest.memory() > p.host.options.KeepMemory {
+		p.pool.discard(in)
+		return
+	}
+	p.pool.release(in, p.host.ticks.Load())
+}
+
+// open makes an instance that is not configured for anything.
+func (p *Plugin) open(ctx context.Context) (*instance, error) {
+	in := &instance{plugin: p}
+	in.call.plugin = p
+	if err := p.start(ctx, in); err != nil {
+		return nil, err
+	}
+	p.counts.made.Add(1)
+	return in, nil
+}
+
+// startWasm is start for a plugin in WebAssembly.
+func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
+	in.call.meter, in.call.err = nil, nil
+	g, err := openWasm(ctx, p.module, in, p.host.options.Fuel.Start)
+	if err != nil {
+		e := failure("", err)
+		e.Plugin, e.Call = p.name, "start"
+		return e
+	}
+	in.guest = g
+	return nil
+}
+
+// sweep closes the instances that were given back before a tick, and tidies the others.
+func (p *Plugin) sweep(before int64) (err error) {
+	defer rescue.Into(&err)
+	p.pool.sweep(before)
+	p.tidy()
+	return nil
+}
+
+// tidy runs the housekeeping of guests that want it and have served since the last time.
+func (p *Plugin) tidy() {
+	for {
+		in := p.pool.takeIdle(func(in *instance) bool { return in.untidy })
+		if in == nil {
+			return
+		}
+		if err := in.collect(); err != nil {
+			p.pool.discard(in)
+			continue
+		}
+		p.pool.release(in, in.idleSince)
+	}
+}
+
+// noteUnknown counts what a committed call reported as unknown, and logs each thing once.
+func (p *Plugin) noteUnknown(b *Binding, names []string) {
+	for _, n := range names {
+		if p.unknown.add(n) && p.host.options.Log != nil {
+			p.host.options.Log.Warn("plugin skipped what it does not know", "plugin", p.name, "binding", b.name, "what", n)
+		}
+	}
+}
+
+func (p *Plugin) warn(text string, err error) {
+	if log := p.host.options.Log; log != nil {
+		log.Warn(text, "plugin", p.name, "error", err)
+	}
+}
+
+// close closes the pool, and the images and the compiled module with it: nothing could be made of them afterwards.
+func (p *Plugin) close() error {
+	p.pool.close()
+	p.images.close()
+	if p.module == nil {
+		return nil
+	}
+	return p.module.Close()
+}

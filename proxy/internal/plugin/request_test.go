@@ -1,0 +1,416 @@
+package plugin_test
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func b(s string) []byte { return []byte(s) }
+
+// want fails the test of a native guest's import that did not answer what it should.
+func want[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+func TestRequestBodies(t *testing.T) {
+	tests := []struct {
+		name    string
+		request func(h abi.Host)
+		want    string
+	}{
+		{"the client's own", func(abi.Host) {}, body},
+		{"edited", func(h abi.Host) {
+			want(t, "set", h.BodySet(b("/model"), b(`"other"`)), abi.StatusOK)
+			want(t, "delete", h.BodyDelete(b("/temperature")), abi.StatusOK)
+			want(t, "delete absent", h.BodyDelete(b("/nothing")), abi.StatusAbsent)
+			want(t, "rename", h.BodyRename(b("/messages/*/content"), b("text")), abi.StatusOK)
+			want(t, "replace", h.BodyReplace(b("/messages/*/role"), b(`"user"`), b(`"human"`)), abi.StatusOK)
+		}, `{"model":"other","messages":[{"role":"human","text":"hi \u00e4"}]}`},
+		{"written", func(h abi.Host) {
+			h.RequestWrite(b(`{"prompt":`))
+			i := strings.Index(body, `"hi`)
+			h.RequestCopy(int32(i), int32(strings.Index(body, `}]`)-i))
+			h.RequestWrite(b(`}`))
+		}, `{"prompt":"hi \u00e4"}`},
+		{"written empty", func(h abi.Host) { h.RequestWrite(nil) }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+				want(t, "path", h.RequestPath(b("/v1/chat")), abi.StatusOK)
+				tt.request(h)
+				return 0
+			}}, plugin.BindingConfig{Paths: []string{"/v1/chat"}})
+			a := newAttempt(t, body)
+			// A second attempt with the same memory gives the same.
+			for range 2 {
+				if err := bound.Request(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+				if got := string(a.Out.Body); got != tt.want {
+					t.Errorf("body\n%s\nwant\n%s", got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestBodyGet(t *testing.T) {
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		for path, value := range map[string]string{
+			"":                    body,
+			"/model":              `"m"`,
+			"/messages/0/content": `"hi \u00e4"`,
+			"/temperature":        `0.5`,
+			"/messages/0":         `{"role":"user","content":"hi \u00e4"}`,
+		} {
+			dst := make([]byte, len(value))
+			want(t, "length of "+path, h.BodyGet(b(path), dst), int32(len(value)))
+			want(t, path, string(dst), value)
+		}
+		want(t, "absent", h.BodyGet(b("/messages/1"), nil), int32(abi.StatusAbsent))
+		want(t, "no pointer", h.BodyGet(b("model"), nil), int32(abi.StatusAbsent))
+
+		short := []byte("....")
+		want(t, "length of more than fits", h.BodyGet(b("/model"), short[:2]), 3)
+		want(t, "what fits", string(short), `"m..`)
+		return 1
+	}}, plugin.BindingConfig{})
+	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
+}
+
+func TestRequestBreaksTheContract(t *testing.T) {
+	long := bytes.Repeat([]byte("x"), abi.MaxName+1)
+	tests := []struct {
+		name    string
+		request func(h abi.Host)
+		kind    plugin.CallErrorKind
+		reason  string
+	}{
+		{"neither request nor answer", func(abi.Host) {}, plugin.KindProtocol, "neither a request nor an answer"},
+		{"refused path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "not one of the provider's paths"},
+		{"both", func(h abi.Host) {
+			h.RequestPath(b("/v1"))
+			h.Text(0, abi.EncodingUTF8, b("x"))
+			h.Done(abi.DoneNow)
+		}, plugin.KindProtocol, "both a request and an answer"},
+		{"answer without done", func(h abi.Host) { h.Text(0, abi.EncodingUTF8, b("x")) }, plugin.KindProtocol, "without done"},
+		{"write after edit", func(h abi.Host) { h.BodyDelete(b("/model")); h.RequestWrite(b("x")) }, plugin.KindProtocol, "request_write: a body of the plugin's own beside an edit"},
+		{"edit after write", func(h abi.Host) { h.RequestCopy(0, 1); h.BodyDelete(b("/model")) }, plugin.KindProtocol, "body_delete: an edit beside"},
+		{"copy beyond the end", func(h abi.Host) { h.RequestCopy(1, int32(len(body))) }, plugin.KindProtocol, "outside of the client's body"},
+		{"copy before the start", func(h abi.Host) { h.RequestCopy(-1, 1) }, plugin.KindProtocol, "outside of the client's body"},
+		{"copy of a negative length", func(h abi.Host) { h.RequestCopy(1, -1) }, plugin.KindProtocol, "outside of the client's body"},
+		{"copy with overflow", func(h abi.Host) { h.RequestCopy(1<<31-1, 1<<31-1) }, plugin.KindProtocol, "outside of the client's body"},
+		{"faults/93 copies without end", func(h abi.Host) {
+			for range 3 {
+				h.RequestCopy(0, int32(len(body)))
+			}
+		}, plugin.KindOutput, "copied too often"},
+		{"faults/93 writes without end", func(h abi.Host) {
+			for range 1000 {
+				h.RequestWrite(make([]byte, 1<<10))
+			}
+		}, plugin.KindOutput, "request_write: over the limit"},
+		{"faults/95 line feed in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\r\nhost: b")) }, plugin.KindProtocol, "cannot be sent in a header"},
+		{"faults/95 NUL in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\x00")) }, plugin.KindProtocol, "cannot be sent in a header"},
+		{"faults/95 a header's name", func(h abi.Host) { h.RequestHeader(b("x-ok: y\r\nz"), b("a")) }, plugin.KindProtocol, "not the name of a header"},
+		{"faults/95 a tool's name", func(h abi.Host) { h.ToolAlias(b("a"), b("\xff")) }, plugin.KindProtocol, "not UTF-8"},
+		{"an empty alias", func(h abi.Host) { h.ToolAlias(nil, b("x")) }, plugin.KindProtocol, "an empty name"},
+		{"unknown warning", func(h abi.Host) { h.Warn(abi.WarnKinds, b("x")) }, plugin.KindProtocol, "warn: unknown kind"},
+		{"unknown log level", func(h abi.Host) { h.Log(4, b("x")) }, plugin.KindProtocol, "log: unknown level"},
+		{"import of another phase", func(h abi.Host) { h.Candidate(0) }, plugin.KindProtocol, "candidate: not allowed in this call"},
+		{"header of an answer", func(h abi.Host) { h.ResponseHeader(b("x"), nil) }, plugin.KindProtocol, "response_header: not allowed"},
+		{"a name that is too long", func(h abi.Host) { h.Start(nil, long, nil) }, plugin.KindProtocol, "start: the model is longer"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+				tt.request(h)
+				return 0
+			}}, plugin.BindingConfig{Paths: []string{"/v1"}, Headers: []string{"X-Ok"}})
+			a := newAttempt(t, body)
+			err := bound.Request(t.Context(), a)
+			e := wantCallError(t, err, tt.kind)
+			if !strings.Contains(e.Error(), tt.reason) {
+				t.Errorf("error %q, want it to say %q", e, tt.reason)
+			}
+			if e.Plugin != "native" || e.Binding != "binding" || e.Call != abi.ExportRequest {
+				t.Errorf("error is of %q %q %q", e.Plugin, e.Binding, e.Call)
+			}
+			if a.Out.Path != "" || a.Out.Body != nil || output(a) != "" {
+				t.Errorf("the failed call left %+v and output %q", a.Out, output(a))
+			}
+		})
+	}
+}
+
+// TestGivingUpAfterARefusal is about what plugins do that are written with the SDK: they fail where the host refuses
+// something, and only the host knows what was wrong.
+func TestGivingUpAfterARefusal(t *testing.T) {
+	tests := []struct {
+		name    string
+		request func(h abi.Host)
+		kind    plugin.CallErrorKind
+		text    string
+	}{
+		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "protocol error: status 1: the path is not one of the provider's paths"},
+		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, plugin.KindProtocol, "protocol error: status 1: the header is not one of the provider's headers"},
+		{"a path, and then another one", func(h abi.Host) { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")) }, plugin.KindStatus, "failed: status 1"},
+		{"nothing", func(abi.Host) {}, plugin.KindStatus, "failed: status 1"},
+	}
+	request := tests[0].request
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 { request(h); return 1 }},
+		plugin.BindingConfig{Paths: []string{"/v1"}, Headers: []string{"X-Ok"}})
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			request = tt.request
+			e := wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), tt.kind)
+			want(t, "error", e.Error(), "plugin native: binding binding: provider_request: "+tt.text)
+		})
+	}
+}
+
+func TestRequestHeaders(t *testing.T) {
+	tests := []struct {
+		name, value string
+		want        abi.Status
+	}{
+		{"anthropic-version", "2023-06-01", abi.StatusOK},
+		{"Anthropic-Beta", "first", abi.StatusOK},
+		{"anthropic-beta", "a, b\tc", abi.StatusOK},
+		{"x-other", "1", abi.StatusRefused},
+		{"authorization", "Bearer x", abi.StatusRefused},
+		{"Host", "evil", abi.StatusRefused},
+		{"x-amz-date", "1", abi.StatusRefused},
+		{"x-forwarded-for", "1", abi.StatusRefused},
+		{"x-api-key", "1", abi.StatusRefused},
+		{"anthropic-beta", strings.Repeat("x", 5000), abi.StatusTooLarge},
+		{strings.Repeat("x", abi.MaxName+1), "1", abi.StatusTooLarge},
+	}
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.RequestPath(b("/v1"))
+		for _, tt := range tests {
+			want(t, tt.name, h.RequestHeader(b(tt.name), b(tt.value)), tt.want)
+		}
+		return 0
+	}}, plugin.BindingConfig{Paths: []string{"/v1"}, Headers: []string{"anthropic-version", "Anthropic-Beta"}, CredentialHeader: "x-api-key"})
+	a := newAttempt(t, body)
+	if err := bound.Request(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	got := []plugin.Header{{Name: "anthropic-version", Value: "2023-06-01"}, {Name: "anthropic-beta", Value: "a, b\tc"}}
+	if diff := cmp.Diff(got, a.Out.Headers); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBindRefusesHeadersThatNoPluginMaySet(t *testing.T) {
+	p := loadNative(t, newHost(t, plugin.Options{}), native{})
+	for _, name := range []string{"authorization", "Host", "cookie", "content-length", "Transfer-Encoding", "connection", "te", "accept-encoding", "x-amz-security-token", "X-Forwarded-For", "proxy-authorization", "x-goog-api-key", "bad name", ""} {
+		_, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "b", Headers: []string{name}, CredentialHeader: "X-Goog-Api-Key"})
+		if err == nil || !strings.Contains(err.Error(), "plugin native: binding b: header") {
+			t.Errorf("header %q: error %v", name, err)
+		}
+	}
+	for _, path := range []string{"", "v1", "/v1?x=1", "/v1//x", "/../x", "/v 1", "/v\u00e4", "/"} {
+		if _, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "b", Paths: []string{path}}); err == nil {
+			t.Errorf("path %q is taken", path)
+		}
+	}
+	if _, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "b", Settings: b(`[1]`)}); err == nil {
+		t.Error("settings that are no object are taken")
+	}
+}
+
+func TestAnswerDeclaresHowItIsRead(t *testing.T) {
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.RequestPath(b("/v1"))
+		want(t, "a framing of tomorrow", h.Answer(17, abi.DialectTranslated, nil), abi.StatusUnknown)
+		want(t, "a dialect of tomorrow", h.Answer(abi.FramingSSE, 17, nil), abi.StatusUnknown)
+		want(t, "long options", h.Answer(abi.FramingSSE, abi.DialectOpenAI, make([]byte, 5000)), abi.StatusTooLarge)
+		want(t, "sse", h.Answer(abi.FramingSSE, abi.DialectOpenAI, b(`{"reasoning_format":"deepseek"}`)), abi.StatusOK)
+		return 0
+	}}, plugin.BindingConfig{Paths: []string{"/v1"}})
+	a := newAttempt(t, body)
+	if err := bound.Request(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "framing", a.Framing, abi.FramingSSE)
+	want(t, "dialect", a.Dialect, abi.DialectOpenAI)
+	want(t, "options", a.DialectOptions.ReasoningFormat, "deepseek")
+	want(t, "answered", a.Answered, false)
+}
+
+func TestWarningsAreCollected(t *testing.T) {
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.RequestPath(b("/v1"))
+		h.Warn(abi.WarnDropped, b("logit_bias"))
+		h.Warn(abi.WarnDropped, b("logit_bias"))
+		h.Warn(abi.WarnClamped, b("temperature"))
+		h.Warn(abi.WarnChanged, b("a\r\nx: sk-secret \u00e4"))
+		for i := range 1000 {
+			h.Warn(abi.WarnDropped, bytes.Repeat([]byte("x"), 1+i%300))
+		}
+		return 0
+	}}, plugin.BindingConfig{Paths: []string{"/v1"}, Redact: redact})
+	a := newAttempt(t, body)
+	if err := bound.Request(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	first := []plugin.Warning{{abi.WarnDropped, "logit_bias"}, {abi.WarnClamped, "temperature"}, {abi.WarnChanged, "a??x: *** ??"}}
+	if diff := cmp.Diff(first, a.Warnings[:3]); diff != "" {
+		t.Error(diff)
+	}
+	if len(a.Warnings) != 64 {
+		t.Errorf("%d warnings, want them bounded to 64", len(a.Warnings))
+	}
+}
+
+// redact stands for the one that knows the configured credentials.
+func redact(p []byte) []byte { return bytes.ReplaceAll(p, []byte("sk-secret"), []byte("***")) }
+
+func TestToolAliasesAreTurnedBack(t *testing.T) {
+	bound := bindNative(t, native{
+		request: func(h abi.Host, _ []byte) int32 {
+			h.RequestPath(b("/v1"))
+			want(t, "alias", h.ToolAlias(b("t_1"), b("weather/now")), abi.StatusOK)
+			want(t, "long", h.ToolAlias(b("t_2"), make([]byte, abi.MaxName+1)), abi.StatusTooLarge)
+			return 0
+		},
+		event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 {
+			h.ToolCall(0, 0, b("id"), data)
+			return 0
+		},
+	}, plugin.BindingConfig{Paths: []string{"/v1"}})
+	for alias, name := range map[string]string{"t_1": "weather/now", "t_2": "t_2"} {
+		a := newAttempt(t, body)
+		if err := bound.Request(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(alias)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(output(a), `"name":"`+name+`"`) {
+			t.Errorf("alias %s: %s", alias, output(a))
+		}
+	}
+}
+
+func TestAPluginMayAnswerItself(t *testing.T) {
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.Start(b("own"), b("demo"), nil)
+		h.Text(0, abi.EncodingUTF8, b("hello"))
+		h.Finish(0, abi.FinishStop, nil)
+		h.Done(abi.DoneNow)
+		return 0
+	}}, plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	if err := bound.Request(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if !a.Answered || !a.Machine.Complete() || !strings.Contains(output(a), `"content":"hello"`) {
+		t.Errorf("answered %t, complete %t, output %s", a.Answered, a.Machine.Complete(), output(a))
+	}
+}
+
+func TestFailInRequest(t *testing.T) {
+	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.RequestPath(b("/v1"))
+		h.Fail(abi.FailUnsupported, b("no_audio"), b("messages[0]"), b("No audio, sk-secret, \xff."), 1500)
+		return 0
+	}}, plugin.BindingConfig{Paths: []string{"/v1"}, Redact: redact})
+	a := newAttempt(t, body)
+	err := bound.Request(t.Context(), a)
+	var e *chat.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("error %v, want a *chat.Error", err)
+	}
+	want(t, "status", e.Status, 400)
+	want(t, "code", e.Code, "no_audio")
+	want(t, "param", e.Param, "messages[0]")
+	want(t, "message", e.Message, "No audio, ***, \uFFFD.")
+	want(t, "retry after", e.RetryAfter.Milliseconds(), 1500)
+	want(t, "try next", e.TryNext, true)
+
+	// What no client should be told to wait is cut.
+	forever := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+		h.Fail(abi.FailRateLimit, nil, nil, nil, 1<<31-1)
+		return 0
+	}}, plugin.BindingConfig{})
+	if err := forever.Request(t.Context(), a); !errors.As(err, &e) {
+		t.Fatalf("error %v, want a *chat.Error", err)
+	}
+	want(t, "retry after", e.RetryAfter.Hours(), 1)
+	want(t, "path", a.Out.Path, "")
+}
+
+func TestSummary(t *testing.T) {
+	var got string
+	bound := bindNative(t, native{request: func(h abi.Host, in []byte) int32 {
+		got = string(in)
+		return 1
+	}}, plugin.BindingConfig{})
+	a := newAttempt(t, `{"model":"a\"b","messages":[{"role":"user","content":"x"}],"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"f"}}],"thinking":{"type":"enabled","budget_tokens":2048}}`)
+	a.Summary.RequestID, a.Summary.Attempt, a.Summary.Random = "req-1", 2, 0xabc
+	a.Summary.Time = unixMilli(1_700_000_000_123)
+	a.Summary.Target, a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = "up/m", 64000, 4096
+	a.Summary.Options = b(`{"x":[1]}`)
+	wantCallError(t, bound.Request(t.Context(), a), plugin.KindStatus)
+	const full = `{"request_id":"req-1","time":1700000000123,"attempt":2,"random":"0000000000000abc","stream":true,"include_usage":true,"model":"a\"b","target":"up/m","limits":{"max_tokens":64000,"default_max_tokens":4096},"flags":["tools","thinking"],"body":218,"options":{"x":[1]}}`
+	if got != full {
+		t.Errorf("summary\n%s\nwant\n%s", got, full)
+	}
+
+	a = newAttempt(t, body)
+	a.Summary.Time = unixMilli(0)
+	wantCallError(t, bound.Request(t.Context(), a), plugin.KindStatus)
+	const empty = `{"request_id":"","time":0,"attempt":0,"random":"0000000000000000","stream":false,"include_usage":false,"model":"m","target":"","limits":{"max_tokens":0,"default_max_tokens":0},"flags":[],"body":82,"options":{}}`
+	if got != empty {
+		t.Errorf("summary\n%s\nwant\n%s", got, empty)
+	}
+}
+
+func TestAttemptsReuseTheirMemoryAndNothingElse(t *testing.T) {
+	bound := bindNative(t, native{
+		request: func(h abi.Host, _ []byte) int32 {
+			want(t, "state when the attempt begins", h.StateGet(make([]byte, 10)), 0)
+			h.RequestPath(b("/v1"))
+			h.RequestHeader(b("x-a"), b("1"))
+			h.RequestWrite(b("own"))
+			h.ToolAlias(b("x"), b("y"))
+			h.Warn(abi.WarnDropped, b("m"))
+			h.StateSet(b("kept"))
+			return 0
+		},
+	}, plugin.BindingConfig{Paths: []string{"/v1"}, Headers: []string{"x-a"}})
+	a := newAttempt(t, body)
+	request, machine := a.Request, a.Machine
+	for range 2 {
+		a.Request, a.Machine = request, machine
+		if err := bound.Request(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		if string(a.Alias(b("x"))) != "y" || string(a.State()) != "kept" || string(a.Out.Body) != "own" {
+			t.Errorf("alias %q, state %q, body %q", a.Alias(b("x")), a.State(), a.Out.Body)
+		}
+		a.Reset()
+		if a.Out.Path != "" || len(a.Out.Headers) != 0 || a.Out.Body != nil || len(a.Warnings) != 0 || a.Request != nil || string(a.Alias(b("x"))) != "x" || len(a.State()) != 0 || a.Fuel != 0 {
+			t.Errorf("after Reset: %+v", a)
+		}
+	}
+	if !slices.Equal(a.State(), nil) {
+		t.Error("state survived")
+	}
+}

@@ -1,0 +1,127 @@
+package plugin_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func TestChoose(t *testing.T) {
+	tests := []struct {
+		name   string
+		choose func(h abi.Host)
+		order  []int
+		why    string
+		kind   plugin.CallErrorKind // 0: no error
+	}{
+		{"an order", func(h abi.Host) {
+			h.Candidate(2)
+			h.Candidate(0)
+			h.Explain(b("first"))
+			h.Explain(b("weights, sk-secret"))
+		}, []int{2, 0}, "weights, ***", 0},
+		{"no opinion", func(abi.Host) {}, nil, "", 0},
+		{"a long explanation", func(h abi.Host) { h.Explain([]byte(strings.Repeat("\u00e4", 200))) }, nil, strings.Repeat("\u00e4", 128), 0},
+		{"out of range", func(h abi.Host) { h.Candidate(3) }, nil, "", plugin.KindProtocol},
+		{"negative", func(h abi.Host) { h.Candidate(-1) }, nil, "", plugin.KindProtocol},
+		{"twice", func(h abi.Host) { h.Candidate(1); h.Candidate(1) }, nil, "", plugin.KindProtocol},
+		{"of another phase", func(h abi.Host) { h.Text(0, 0, nil) }, nil, "", plugin.KindProtocol},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			bound := bindNative(t, native{choose: func(h abi.Host, in []byte) int32 {
+				want(t, "input", string(in), "{}")
+				tt.choose(h)
+				return 0
+			}}, plugin.BindingConfig{Redact: redact})
+			order, why, err := bound.Choose(t.Context(), b("{}"), 3)
+			if tt.kind != 0 {
+				wantCallError(t, err, tt.kind)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(order, tt.order) || why != tt.why {
+				t.Errorf("order %v because %q, want %v because %q", order, why, tt.order, tt.why)
+			}
+		})
+	}
+}
+
+func TestRouterRefuses(t *testing.T) {
+	bound := bindNative(t, native{choose: func(h abi.Host, _ []byte) int32 {
+		h.Candidate(0)
+		h.Fail(abi.FailDenied, nil, nil, b("not at night"), -1)
+		return 0
+	}}, plugin.BindingConfig{})
+	order, _, err := bound.ChooseFor(t.Context(), "alice", b("{}"), 1)
+	var e *chat.Error
+	if !errors.As(err, &e) || e.Status != 403 || e.Message != "not at night" || order != nil {
+		t.Errorf("order %v, error %v", order, err)
+	}
+}
+
+func TestModelList(t *testing.T) {
+	bound := bindNative(t, native{
+		list: func(h abi.Host, cursor []byte) int32 {
+			switch string(cursor) {
+			case "none":
+			case "bad":
+				h.RequestPath(b("/v2/models"))
+			default:
+				h.RequestPath(append(b("/v1/models?after="), cursor...))
+				h.RequestHeader(b("x-version"), b("1"))
+			}
+			return 0
+		},
+		models: func(h abi.Host, status int32, in []byte) int32 {
+			if status >= 300 {
+				h.Fail(abi.FailAuth, nil, nil, nil, -1)
+				return 0
+			}
+			h.Model(b(`{ "id" : "a" }`))
+			h.Model(in)
+			h.More(b("next"))
+			return 0
+		},
+	}, plugin.BindingConfig{Paths: []string{"/v1/models"}, Headers: []string{"x-version"}})
+
+	out, err := bound.List(t.Context(), b("c1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plugin.OutRequest{Path: "/v1/models?after=c1", Headers: []plugin.Header{{Name: "x-version", Value: "1"}}}, out); diff != "" {
+		t.Error(diff)
+	}
+	if out, err := bound.List(t.Context(), b("none")); err != nil || out.Path != "" {
+		t.Errorf("no list: %+v, %v", out, err)
+	}
+	_, err = bound.List(t.Context(), b("bad"))
+	wantCallError(t, err, plugin.KindProtocol)
+
+	page, err := bound.Models(t.Context(), 200, nil, b(`{"id":"b"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(plugin.Page{Models: [][]byte{b(`{"id":"a"}`), b(`{"id":"b"}`)}, Next: "next"}, page); diff != "" {
+		t.Error(diff)
+	}
+	_, err = bound.Models(t.Context(), 401, nil, nil)
+	var e *chat.Error
+	if !errors.As(err, &e) || e.Code != "upstream_auth_failed" {
+		t.Errorf("error %v, want upstream_auth_failed", err)
+	}
+	for _, bad := range []string{`[]`, `{"id":"a"`, `{"id":1,"id":2}`, ``, "\xff"} {
+		_, err = bound.Models(t.Context(), 200, nil, b(bad))
+		e := wantCallError(t, err, plugin.KindProtocol)
+		if !strings.Contains(e.Error(), "model: not a JSON object") {
+			t.Errorf("%q: %v", bad, e)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package plugin_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// chosenAt is where the module below keeps the letter of the plugin that it has become, in front of what it keeps.
+const chosenAt = keepAt - 1
+
+// several is a module of the providers a and b and the router r. In an event each emits its letter and the first text that
+// it has seen, or traps if the event begins with x. Requests fail in a, and b answers them.
+func several() *module {
+	const complaintAt = 8 << 10
+	complaint := b("there are a, b and r")
+	m := newModule("text", "log", "done", "candidate").base()
+	m.Data(complaintAt, complaint)
+	m.Global(w.I32, true, i32(0)) // the length of what is kept
+	become := func(letter byte, kind int32) w.Op {
+		return when(letter, i32(chosenAt), i32(int32(letter)), w.I32Store8, i32(kind), w.Return)
+	}
+	m.export(abi.ExportPlugin, "i",
+		w.LocalGet(0), i32(1), w.I32Eq, w.If(w.Void, become('a', 1), become('b', 1), become('r', 2)),
+		i32(int32(abi.LogError)), i32(complaintAt), i32(int32(len(complaint))), m.call("log"),
+		i32(0))
+	m.export(abi.ExportRequest, "ii",
+		i32(chosenAt), w.I32Load8U, i32('a'), w.I32Eq, w.If(w.Void, i32(1), w.Return),
+		m.text(i32(chosenAt), i32(1)), i32(0), m.call("done"), i32(0))
+	m.export(abi.ExportEvent, "iiii",
+		when('x', w.Unreachable),
+		w.GlobalGet(0), w.I32Eqz, w.If(w.Void,
+			i32(keepAt), i32(inputAt), w.LocalGet(3), w.MemoryCopy,
+			w.LocalGet(3), w.GlobalSet(0)),
+		m.text(i32(chosenAt), w.Code(w.GlobalGet(0), i32(1), w.I32Add)),
+		i32(0))
+	m.export(abi.ExportChoose, "ii", i32(1), m.call("candidate"), i32(0))
+	return m
+}
+
+// severalOf are specs of plugins of one module.
+func severalOf(wasm []byte, isolation plugin.Isolation, names ...string) (specs []plugin.Spec) {
+	for _, name := range names {
+		specs = append(specs, plugin.Spec{Name: name, Wasm: wasm, Isolation: isolation})
+	}
+	return specs
+}
+
+func loadSeveral(t testing.TB, h *plugin.Host, specs []plugin.Spec) *plugin.Generation {
+	t.Helper()
+	g, err := h.Load(t.Context(), specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Release)
+	return g
+}
+
+// says makes a call with an event and compares what comes of it.
+func says(t testing.TB, bound *plugin.Binding, key, event, want string) {
+	t.Helper()
+	a := newAttempt(t, body)
+	a.Tenant = key
+	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(event)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(output(a), fmt.Sprintf(`"content":%q`, want)) {
+		t.Errorf("to %q from %s it says %s, want %q", event, key, output(a), want)
+	}
+}
+
+func TestPluginsOfAModuleAreKeptApart(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "b"))
+	one, other := bind(t, g.Plugin("a"), plugin.BindingConfig{}), bind(t, g.Plugin("b"), plugin.BindingConfig{})
+	says(t, one, "alice", "1", "a1")
+	says(t, other, "alice", "2", "b2")
+	says(t, one, "alice", "3", "a1")
+	says(t, other, "alice", "4", "b2")
+
+	wantCallError(t, one.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
+	says(t, other, "alice", "5", "b2")
+	says(t, one, "alice", "6", "a6") // another instance, and again of a
+	if a, b := g.Plugin("a").Stats(), g.Plugin("b").Stats(); a.Failures == 0 || b.Failures != 0 || a.Calls <= b.Calls {
+		t.Errorf("the figures are %+v and %+v", a, b)
+	}
+}
+
+// TestAnImageKeepsThePlugin: an instance that is put back has not to choose again.
+func TestAnImageKeepsThePlugin(t *testing.T) {
+	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
+		h := newHost(t, plugin.Options{Instances: 1})
+		g := loadSeveral(t, h, severalOf(several().Bytes(), isolation, "a", "b"))
+		for _, name := range []string{"a", "b"} {
+			bound := bind(t, g.Plugin(name), plugin.BindingConfig{})
+			for _, key := range []string{"alice", "bob", "alice"} {
+				says(t, bound, key, key, name+key)
+			}
+			if s := g.Plugin(name).Stats(); s.Made != 1 {
+				t.Errorf("%v: %d instances were made, and one put back is enough", isolation, s.Made)
+			}
+		}
+	}
+}
+
+func TestWhatAPluginOfAModuleIs(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "r"))
+	provider, router := g.Plugin("a"), g.Plugin("r")
+	if !provider.Provider() || provider.Router() || router.Provider() || !router.Router() {
+		t.Errorf("a is a provider %t and a router %t, r %t and %t", provider.Provider(), provider.Router(), router.Provider(), router.Router())
+	}
+	if order, _, err := bind(t, router, plugin.BindingConfig{}).Choose(t.Context(), b("{}"), 2); err != nil || !slices.Equal(order, []int{1}) {
+		t.Errorf("the router chooses %v, %v", order, err)
+	}
+	// The module exports it all the same.
+	_, _, err := bind(t, provider, plugin.BindingConfig{}).Choose(t.Context(), b("{}"), 2)
+	wantCallError(t, err, plugin.KindProtocol)
+	wantCallError(t, bind(t, router, plugin.BindingConfig{}).Request(t.Context(), newAttempt(t, body)), plugin.KindProtocol)
+}
+
+func TestF90_ThePluginsOfAModuleFailAlone(t *testing.T) {
+	c := &clock{now: time.Unix(1_700_000_000, 0)}
+	h := newHost(t, plugin.Options{Now: c.Now})
+	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "b"))
+	bad, good := bind(t, g.Plugin("a"), plugin.BindingConfig{}), bind(t, g.Plugin("b"), plugin.BindingConfig{})
+	for i := range 40 {
+		a := newAttempt(t, body)
+		a.Tenant = fmt.Sprint(i % 4)
+		if err := bad.Request(t.Context(), a); err == nil {
+			t.Fatal("a request does not fail")
+		}
+		c.add(100 * time.Millisecond)
+	}
+	if s := g.Plugin("a").Stats(); s.Breaker != plugin.BreakerOpen {
+		t.Fatalf("the breaker of a is %v: the test shows nothing", s.Breaker)
+	}
+	if s := g.Plugin("b").Stats(); s.Breaker != plugin.BreakerClosed {
+		t.Errorf("the breaker of b is %v", s.Breaker)
+	}
+	if err := good.Request(t.Context(), newAttempt(t, body)); err != nil {
+		t.Errorf("a request to b: %v", err)
+	}
+}
+
+// TestAModuleIsReadOnce however many plugins and generations there are of it, and compiled once with that.
+func TestAModuleIsReadOnce(t *testing.T) {
+	var said [][]string
+	var ended, reads atomic.Int32
+	h := newHost(t, plugin.Options{Loading: func(plugins []string) func() {
+		said = append(said, plugins)
+		return func() { ended.Add(1) }
+	}, Engine: engine.Options{CacheDir: t.TempDir()}})
+	wasm := several().Bytes()
+	source := engine.Source{Digest: sha256.Sum256(wasm), Read: func() ([]byte, error) {
+		reads.Add(1)
+		return wasm, nil
+	}}
+	specs := []plugin.Spec{{Name: "a", Source: source}, {Name: "b", Source: source}, {Name: "r", Source: source}}
+	first := loadSeveral(t, h, specs)
+	if len(said) != 1 || !slices.Equal(said[0], []string{"a", "b", "r"}) || ended.Load() != 1 {
+		t.Errorf("%v were loaded, and %d have ended", said, ended.Load())
+	}
+	loadSeveral(t, h, specs[1:])
+	if reads.Load() != 1 {
+		t.Errorf("the module was read %d times", reads.Load())
+	}
+	says(t, bind(t, first.Plugin("a"), plugin.BindingConfig{}), "alice", "1", "a1")
+}
+
+// TestAModuleOutlivesOneOfItsGenerations: what is compiled is closed with the last plugin that uses it.
+func TestAModuleOutlivesOneOfItsGenerations(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	wasm := several().Bytes()
+	old, err := h.Load(t.Context(), severalOf(wasm, plugin.Shared, "a", "b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := loadSeveral(t, h, severalOf(wasm, plugin.Shared, "b"))
+	bound := bind(t, next.Plugin("b"), plugin.BindingConfig{})
+	says(t, bound, "alice", "1", "b1")
+	old.Release()
+	next.Retire() // the next call needs a new instance
+	says(t, bound, "alice", "2", "b2")
+}
+
+// TestOneOfAModuleIsNotLoadedWithoutTheOthers: the error is of those that are not there.
+func TestOneOfAModuleIsNotLoadedWithoutTheOthers(t *testing.T) {
+	h := newHost(t, plugin.Options{})
+	_, err := h.Load(t.Context(), severalOf(several().Bytes(), plugin.Shared, "a", "mine", "b", "yours"))
+	if err == nil {
+		t.Fatal("a module is loaded for a plugin that it does not have")
+	}
+	for _, want := range []string{"plugin mine: start: failed: its module has no plugin of that name: \"there are a, b and r\"", "plugin yours: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q, want it to say %q", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "plugin a:") || strings.Contains(err.Error(), "plugin b:") {
+		t.Errorf("error %q blames those that are there", err)
+	}
+	_, err = h.Load(t.Context(), severalOf(b("no module"), plugin.Shared, "a", "b"))
+	if err == nil || strings.Count(err.Error(), "plugins a, b: ") != 1 {
+		t.Errorf("error %v, want it to name both once", err)
+	}
+}
+
+func TestHostileChoiceOfAPlugin(t *testing.T) {
+	answers := func(kind int32) func(*module) w.Op { return func(*module) w.Op { return i32(kind) } }
+	tests := []struct {
+		name   string
+		code   func(m *module) w.Op
+		reason string
+	}{
+		{"faults/90 traps", func(*module) w.Op { return w.Unreachable }, "trap: sluice_plugin: unreachable"},
+		{"faults/92 never returns", func(*module) w.Op { return w.Code(forever(), i32(1)) }, "out of fuel: sluice_plugin: out of fuel"},
+		{"faults/93 speaks", func(m *module) w.Op { return w.Code(m.text(i32(0), i32(1)), i32(1)) }, "text: not allowed in this call"},
+		{"faults/96 floods the log", func(m *module) w.Op {
+			return w.Code(forever(i32(3), i32(0), i32(16), m.call("log")), i32(1))
+		}, "out of fuel"},
+		{"faults/97 answers nothing that there is", answers(4), "sluice_plugin answers 4, which is no kind of plugin"},
+		{"faults/97 answers more than there is", answers(7), "sluice_plugin answers 7, which is no kind of plugin"},
+		{"faults/97 answers less than nothing", answers(-1), "sluice_plugin answers -1, which is no kind of plugin"},
+		{"faults/97 has no such plugin and says nothing", answers(0), "start: failed: its module has no plugin of that name"},
+		{"faults/97 is a router without its export", answers(2), "sluice_plugin says that it is a router, and the module does not export router_choose"},
+		{"faults/97 is both without one export", answers(3), "sluice_plugin says that it is a router, and the module does not export router_choose"},
+	}
+	h := newHost(t, plugin.Options{})
+	load := func(t *testing.T, m *module) string {
+		t.Helper()
+		g, err := h.Load(t.Context(), []plugin.Spec{{Name: "good", Wasm: echoModule().Bytes()}, {Name: "bad", Wasm: m.Bytes()}})
+		if err == nil {
+			g.Release()
+			t.Fatal("it is loaded")
+		}
+		if !strings.HasPrefix(err.Error(), "plugin bad: ") {
+			t.Errorf("error %q does not name the plugin", err)
+		}
+		return err.Error()
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newModule("text", "log").base()
+			m.export(abi.ExportPlugin, "i", tt.code(m))
+			m.provider(m.echo())
+			if said := load(t, m); !strings.Contains(said, tt.reason) {
+				t.Errorf("error %q, want it to say %q", said, tt.reason)
+			}
+		})
+	}
+	t.Run("faults/97 is a provider without its export", func(t *testing.T) {
+		m := newModule().base()
+		m.export(abi.ExportPlugin, "i", i32(1))
+		m.export(abi.ExportChoose, "ii", i32(0))
+		if said := load(t, m); !strings.Contains(said, "does not export provider_request") {
+			t.Errorf("error %q", said)
+		}
+	})
+	t.Run("faults/97 another type", func(t *testing.T) {
+		m := newModule("text").base()
+		m.export(abi.ExportPlugin, "ii", i32(1))
+		m.provider(m.echo())
+		if said := load(t, m); !strings.Contains(said, "its export sluice_plugin is (i32, i32) -> i32, it should be (i32) -> i32") {
+			t.Errorf("error %q", said)
+		}
+	})
+	t.Run("faults/94 no place for the name", func(t *testing.T) {
+		m := newModule("text")
+		m.ExportMemory(16, w.NoMax)
+		m.export(abi.ExportVersion, "", i32(0))
+		m.export(abi.ExportBuffer, "i", i32(-16))
+		m.export(abi.ExportConfigure, "ii", i32(0))
+		m.export(abi.ExportPlugin, "i", i32(1))
+		m.provider(m.echo())
+		if said := load(t, m); !strings.Contains(said, "sluice_buffer gave an address outside") {
+			t.Errorf("error %q", said)
+		}
+	})
+}
+
+// TestTheNameIsWiped: what sluice_plugin was given is not there for the calls that follow.
+func TestTheNameIsWiped(t *testing.T) {
+	m := newModule("text").base()
+	m.export(abi.ExportPlugin, "i", i32(1))
+	m.provider(m.text(i32(inputAt+8), i32(4)), i32(0)) // behind what is written for the settings
+	bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Name: "the-long-name", Wasm: m.Bytes()}), plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, nil); err != nil || !strings.Contains(output(a), `"content":"\u0000\u0000\u0000\u0000"`) {
+		t.Errorf("the input buffer holds %s, %v", output(a), err)
+	}
+}

@@ -1,0 +1,84 @@
+package plugin
+
+import (
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// textCount counts the code points of the texts in a batch, choice by choice, for text_length. It remembers how far it
+// has come, so that asking after every piece costs no more than asking once.
+//
+// A character that is cut in two counts where it begins. The machine counts it where it ends, so the sum of both may be
+// one too small between the two halves, where no index can point.
+type textCount struct {
+	seen   int // events
+	points []int64
+	text   []byte
+}
+
+func (t *textCount) reset() { t.seen, t.points = 0, t.points[:0] }
+
+// pending returns how many code points of a choice's content wait in the batch.
+func (t *textCount) pending(b *chat.Batch, choice int32) int64 {
+	for ; t.seen < len(b.Events); t.seen++ {
+		ev := &b.Events[t.seen]
+		if ev.Kind != chat.EventText || ev.Encoding&abi.EncodingDefault != 0 {
+			continue
+		}
+		for int(ev.Choice) >= len(t.points) {
+			t.points = append(t.points, 0)
+		}
+		t.points[ev.Choice] += t.count(ev.Encoding, b.Bytes(ev.A))
+	}
+	if int(choice) >= len(t.points) {
+		return 0
+	}
+	return t.points[choice]
+}
+
+func (t *textCount) count(e abi.Encoding, s []byte) int64 {
+	switch e {
+	case abi.EncodingEscaped:
+		return escapedPoints(s)
+	case abi.EncodingJSON:
+		// What is not JSON counts nothing here and is refused when the call returns.
+		t.text, _ = jsondoc.AppendCompact(t.text[:0], s)
+		s = t.text
+	}
+	return points(s)
+}
+
+func points(s []byte) int64 {
+	n := int64(0)
+	for _, c := range s {
+		if utf8.RuneStart(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// escapedPoints counts in the inside of a JSON string: an escape is one code point, and the second of a surrogate pair
+// none.
+func escapedPoints(s []byte) int64 {
+	n := int64(0)
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && i+1 < len(s) && s[i+1] == 'u':
+			second := i+3 < len(s) && s[i+2]|0x20 == 'd' && s[i+3]|0x20 >= 'c'
+			if !second {
+				n++
+			}
+			i += 5
+		case c == '\\':
+			n++
+			i++
+		case utf8.RuneStart(c):
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,302 @@
+package plugin_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// burner is a guest whose provider_response asks for a header, so that the test sees it run, and then burns 20 million
+// units of fuel if its input begins with x.
+func burner() []byte {
+	m := newModule("text", "response_header").base()
+	m.provider(m.echo())
+	const loops = 2_000_000
+	m.ExportFunc(abi.ExportResponse, types("iii"), types("i"), types("i"),
+		i32(keepAt), i32('n'), w.I32Store8,
+		i32(keepAt), i32(1), i32(keepAt), i32(0), m.call("response_header"), w.Drop,
+		when('x', w.Loop(w.Void, w.LocalGet(3), i32(1), w.I32Add, w.LocalTee(3), i32(loops), w.I32LtU, w.BrIf(0))),
+		i32(0))
+	return m.Bytes()
+}
+
+// row is whole-body calls that wait for their turn behind one that runs.
+type row struct {
+	t     *testing.T
+	host  *plugin.Host
+	calls sync.WaitGroup
+	leave chan struct{}
+
+	mu     sync.Mutex
+	served []string // by the name of who asked
+	errs   []string
+}
+
+// call makes a call for a tenant, which is served under a name. It returns once the call runs, or waits as the nth.
+func (r *row) call(bound *plugin.Binding, tenant, name, input string, nth int) {
+	r.t.Helper()
+	a := newAttempt(r.t, body)
+	a.Tenant = tenant
+	begun := make(chan struct{})
+	a.ResponseHeader = func([]byte) []byte {
+		r.mu.Lock()
+		r.served = append(r.served, name)
+		r.mu.Unlock()
+		close(begun)
+		<-r.leave
+		return nil
+	}
+	r.calls.Go(func() {
+		if err := bound.Response(r.t.Context(), a, 200, b(input)); err != nil {
+			r.mu.Lock()
+			r.errs = append(r.errs, fmt.Sprintf("%s: %v", name, err))
+			r.mu.Unlock()
+		}
+	})
+	if nth == 0 {
+		<-begun
+		return
+	}
+	r.awaitWaiting(nth)
+}
+
+func (r *row) awaitWaiting(n int) {
+	r.t.Helper()
+	await(r.t, fmt.Sprintf("%d calls wait", n), func() bool { return r.host.Stats().Waiting == n })
+}
+
+// await waits for something that happens beside the test.
+func await(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !happened(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// patience is how long a test waits for something that must happen.
+const patience = 20 * time.Second
+
+func newRow(t *testing.T, h *plugin.Host) *row {
+	return &row{t: t, host: h, leave: make(chan struct{})}
+}
+
+// order lets everybody go on, and returns who was served, in order and with how many times in a row, and then the errors.
+func (r *row) order() string {
+	r.t.Helper()
+	close(r.leave)
+	r.calls.Wait()
+	var runs []string
+	for i := 0; i < len(r.served); {
+		n := i
+		for n < len(r.served) && r.served[n] == r.served[i] {
+			n++
+		}
+		runs = append(runs, fmt.Sprintf("%d %s", n-i, r.served[i]))
+		i = n
+	}
+	return strings.Join(append(runs, r.errs...), ", ")
+}
+
+// TestF92_AHogDelaysNeighboursByOneCall has plugins, or client keys of one plugin, wait for the one place that there is
+// for whole-body calls. Whoever burns all that a call may burn is served again when the others have been.
+func TestF92_AHogDelaysNeighboursByOneCall(t *testing.T) {
+	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour})
+	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "one", Wasm: burner()}, {Name: "two", Wasm: burner()}, {Name: "three", Wasm: burner()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Release)
+	one, two, three := bind(t, g.Plugin("one"), plugin.BindingConfig{}), bind(t, g.Plugin("two"), plugin.BindingConfig{}), bind(t, g.Plugin("three"), plugin.BindingConfig{})
+
+	t.Run("a plugin", func(t *testing.T) {
+		r := newRow(t, h)
+		r.call(one, "k", "hog", "x", 0)
+		for i := range 5 {
+			r.call(one, "k", "hog", "x", i+1)
+		}
+		for i := range 20 {
+			r.call(two, "k", "neighbour", "-", 6+i)
+		}
+		want(t, "order", r.order(), "1 hog, 20 neighbour, 5 hog")
+	})
+	t.Run("a plugin that nobody knows yet", func(t *testing.T) {
+		r := newRow(t, h)
+		r.call(three, "k", "third", "-", 0)
+		for i := range 5 {
+			r.call(one, "k", "hog", "x", i+1)
+		}
+		for i := range 20 {
+			r.call(two, "k", "neighbour", "-", 6+i)
+		}
+		want(t, "order", r.order(), "1 third, 1 hog, 20 neighbour, 4 hog")
+	})
+	t.Run("a key", func(t *testing.T) {
+		r := newRow(t, h)
+		r.call(one, "mallory", "hog", "x", 0)
+		for i := range 5 {
+			r.call(one, "mallory", "hog", "x", i+1)
+		}
+		for i := range 10 {
+			r.call(one, "alice", "alice", "-", 6+i)
+		}
+		for i := range 10 {
+			r.call(one, "bob", "bob", "-", 16+i)
+		}
+		got := r.order()
+		want(t, "who is served first and last", got[:5]+"…"+got[len(got)-5:], "1 hog…5 hog")
+	})
+	t.Run("a hog that others have waited for long enough", func(t *testing.T) {
+		// Two hogs share what there is, whatever else they are called.
+		r := newRow(t, h)
+		r.call(three, "k", "third", "-", 0)
+		for i := range 3 {
+			r.call(one, "k", "hog", "x", i+1)
+		}
+		for i := range 3 {
+			r.call(two, "k", "other hog", "x", 4+i)
+		}
+		want(t, "order", r.order(), "1 third, 1 hog, 1 other hog, 1 hog, 1 other hog, 1 hog, 1 other hog")
+	})
+}
+
+// TestTurns is about short calls: plugins take turns, and so do the keys of each.
+func TestTurns(t *testing.T) {
+	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour})
+	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
+	load := func() *plugin.Binding { return bind(t, loadNative(t, h, answers), plugin.BindingConfig{}) }
+	bound := load()
+	r := newRow(t, h)
+	r.call(bound, "first", "first", "", 0)
+	n := 1
+	for _, key := range []string{"alice", "bob"} {
+		for range 3 {
+			r.call(bound, key, key, "", n)
+			n++
+		}
+	}
+	want(t, "order", r.order(), "1 first, 1 alice, 1 bob, 1 alice, 1 bob, 1 alice, 1 bob")
+}
+
+func TestWhoWaitsMostIsTurnedAway(t *testing.T) {
+	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour, Queue: 4})
+	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
+	bound := bind(t, loadNative(t, h, answers), plugin.BindingConfig{})
+	r := newRow(t, h)
+	r.call(bound, "first", "first", "", 0)
+	for i := range 4 {
+		r.call(bound, "many", "many", "", i+1)
+	}
+	// There is no room for a fifth. Of its own tenant it is turned away itself, of another one the last of the many.
+	a := newAttempt(t, body)
+	a.Tenant = "many"
+	wantCallError(t, bound.Response(t.Context(), a, 200, nil), plugin.KindBusy)
+	r.call(bound, "few", "few", "", 4)
+	await(t, "one of the many is turned away", func() bool { return statsOf(t, h, "native").Failed[plugin.KindBusy] == 2 })
+	want(t, "order", r.order(), "1 first, 1 many, 1 few, 2 many, many: plugin native: binding binding: provider_response: no free instance")
+}
+
+// TestACallInTheGateWaitsForNoEvents: who holds the gate while others wait there gets the next free instance.
+func TestACallInTheGateWaitsForNoEvents(t *testing.T) {
+	var mu sync.Mutex
+	var served []string
+	begun, leave := make(chan struct{}), make(chan struct{})
+	first := true
+	h := newHost(t, plugin.Options{Instances: 1, Wait: time.Hour})
+	p := loadNative(t, h, native{
+		event: func(_ abi.Host, _ abi.EventKind, _, data []byte) int32 {
+			served = append(served, string(data))
+			if first {
+				first = false
+				close(begun)
+				<-leave
+			}
+			return 0
+		},
+		response: func(abi.Host, int32, []byte) int32 { served = append(served, "whole"); return 0 },
+	})
+	bound := bind(t, p, plugin.BindingConfig{})
+	var calls sync.WaitGroup
+	ask := func(call func(a *plugin.Attempt) error) {
+		a := newAttempt(t, body)
+		calls.Go(func() {
+			if err := call(a); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				t.Error(err)
+			}
+		})
+	}
+	for i := range 4 {
+		ask(func(a *plugin.Attempt) error {
+			return bound.Event(t.Context(), a, abi.EventPlain, nil, b(fmt.Sprint(i)))
+		})
+		if i == 0 {
+			<-begun
+		}
+		await(t, "it waits", func() bool { return p.Stats().Waiting == i })
+	}
+	ask(func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) })
+	await(t, "it waits", func() bool { return p.Stats().Waiting == 4 })
+	close(leave)
+	calls.Wait()
+	if got := slices.Index(served, "whole"); got != 1 {
+		t.Errorf("served in the order %q", served)
+	}
+}
+
+// TestNobodyStarves has some calls follow upon each other without a pause, while others come now and then: for one
+// instance, and for one place at the gate.
+func TestNobodyStarves(t *testing.T) {
+	h := newHost(t, plugin.Options{Instances: 1, WholeCalls: 1, Wait: patience})
+	bound := bind(t, loadNative(t, h, native{
+		event:    func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 },
+		response: func(abi.Host, int32, []byte) int32 { return 0 },
+	}), plugin.BindingConfig{})
+	for name, call := range map[string]func(a *plugin.Attempt) error{
+		"instance": func(a *plugin.Attempt) error { return bound.Event(t.Context(), a, abi.EventPlain, nil, nil) },
+		"gate":     func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls sync.WaitGroup
+			stop := make(chan struct{})
+			for range 4 {
+				a := newAttempt(t, body)
+				calls.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if err := call(a); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			a := newAttempt(t, body)
+			for range 200 {
+				if err := call(a); err != nil {
+					t.Fatal(err)
+				}
+				runtime.Gosched()
+			}
+			close(stop)
+			calls.Wait()
+			if s := h.Stats(); s.WholeCalls != 0 || s.Waiting != 0 || s.Plugins[0].Waiting != 0 || s.Plugins[0].Idle != s.Plugins[0].Instances {
+				t.Errorf("afterwards %+v", s)
+			}
+		})
+	}
+}

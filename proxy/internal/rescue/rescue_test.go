@@ -1,0 +1,32 @@
+package rescue_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+)
+
+func TestInto(t *testing.T) {
+	run := func(f func() error) (err error) {
+		defer rescue.Into(&err)
+		return f()
+	}
+	plain := errors.New("plain")
+	if err := run(func() error { return plain }); err != plain {
+		t.Errorf("an error became %v", err)
+	}
+	if err := run(func() error { return nil }); err != nil {
+		t.Errorf("nothing became %v", err)
+	}
+	err := fmt.Errorf("around it: %w", run(func() error { panic("a secret") }))
+	e, ok := errors.AsType[*rescue.Error](err)
+	if !ok || e.Type != "string" || !strings.Contains(string(e.Stack), "rescue_test.go") || err.Error() != "around it: panic of the type string" {
+		t.Errorf("a panic became %v, with\n%s", err, e.Stack)
+	}
+	if !e.First() || e.First() {
+		t.Error("it is not counted once")
+	}
+}

@@ -1,0 +1,20 @@
+package routing_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+)
+
+// An attempt is counted for every request.
+func TestAttemptsDoNotAllocate(t *testing.T) {
+	target := newTarget(routing.Target{})
+	if n := testing.AllocsPerRun(100, func() {
+		ticket, _ := target.Begin(now, false, false)
+		target.Answering(ticket)
+		target.End(ticket, routing.Answered, 0, time.Millisecond, now)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,63 @@
+package routing_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+)
+
+// TestF57_BudgetOfRepetitions: whatever comes in whatever order, a provider sees at most 1.2 times the requests, and 10
+// more; and where all of them fail, it sees no less than that.
+func TestF57_BudgetOfRepetitions(t *testing.T) {
+	const share, purse = 0.2, 10
+	rapid.Check(t, func(t *rapid.T) {
+		target := newTarget(routing.Target{})
+		target.Breaker.Failures = 0
+		target.Repeats = share
+		requests, repeated := 0, 0
+		for range rapid.IntRange(0, 400).Draw(t, "attempts") {
+			again := rapid.Bool().Draw(t, "again")
+			ticket, ok := target.Begin(now, again, again)
+			switch {
+			case ok && again:
+				repeated++
+			case ok:
+				requests++
+			case !again:
+				t.Fatal("a request is not let through")
+			}
+			if ok {
+				target.End(ticket, routing.Failed, 0, 0, now)
+			}
+			if float64(repeated) > share*float64(requests)+purse+1e-6 {
+				t.Fatalf("%d repetitions of %d requests", repeated, requests)
+			}
+		}
+		if s := target.Stats.Snapshot(now); s.Inflight != 0 {
+			t.Fatalf("%+v", s)
+		}
+	})
+
+	var b routing.Board
+	target := newTarget(routing.Target{Provider: "p"})
+	target.Breaker.Failures, target.Budget = 0, b.Budget("p")
+	repeated := 0
+	for range 1000 {
+		for _, again := range []bool{false, true} {
+			if ticket, ok := target.Begin(now, again, again); ok {
+				target.End(ticket, routing.Failed, 0, 0, now)
+				if again {
+					repeated++
+				}
+			}
+		}
+	}
+	if repeated < 200 || repeated > 210 {
+		t.Errorf("%d of 1000 requests were repeated", repeated)
+	}
+	if p := b.Purses()[0]; p.Left >= 1 || p.Denied != uint64(1000-repeated) {
+		t.Errorf("%+v", p)
+	}
+}

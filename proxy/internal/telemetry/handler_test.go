@@ -1,0 +1,120 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+)
+
+// TestLineIsSlogs writes lines of requests both ways.
+func TestLineIsSlogs(t *testing.T) {
+	whole := known()
+	whole.UpstreamID, whole.Target = "req_1", "models/gemini-2.5/flash"
+	whole.Bytes, whole.CachedTokens, whole.ReasoningTokens, whole.UsageEstimated, whole.Dropped, whole.Fuel = 1, 2, 3, true, 4, 5
+	failed := whole
+	failed.Status, failed.Code, failed.Cause = 502, "upstream_error", errors.New("reset by peer")
+	bare := telemetry.Record{Status: 400, RequestID: "r"}
+	quoted := func(key string) telemetry.Record {
+		r := whole
+		r.Key = key
+		return r
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, r := range map[string]telemetry.Record{
+		"whole": whole, "failed": failed, "next to nothing": bare, "a space": quoted("a b"), "a quote": quoted(`a"b`), "an equals sign": quoted("a=b"),
+		"a backslash": quoted(`a\b`), "a control": quoted("a\x1fb"), "DEL": quoted("a\x7fb"), "not ASCII": quoted("ä\u2028"), "not UTF-8": quoted("\xff"), "all that is plain": quoted("!#$%&'()*+,-./09:;<>?@AZ[]^_`az{|}~"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, fraction := range []time.Duration{0, 100 * time.Millisecond, 120_300 * time.Microsecond, 999_999_999} {
+				for _, json := range []bool{false, true} {
+					r.Began, r.FirstEvent = at, 1_500*time.Microsecond
+					now := func() time.Time { return at.Add(fraction) }
+					var want bytes.Buffer
+					var reference slog.Handler = slog.NewTextHandler(&want, nil)
+					if json {
+						reference = slog.NewJSONHandler(&want, nil)
+					}
+					(&telemetry.Log{Logger: slog.New(reference), Now: now}).Request(&r)
+					got := written(t, func(w *telemetry.Writer) {
+						(&telemetry.Log{Logger: telemetry.NewLogger(w, json, slog.LevelInfo), Now: now}).Request(&r)
+					})
+					if got, want := untimed(got), untimed(want.String()); got != want {
+						t.Errorf("got  %s\nwant %s", got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLineHasSlogsTime reads the time of a line as it is written, for slog has no other clock than that of the process.
+func TestLineHasSlogsTime(t *testing.T) {
+	r := known()
+	for fraction, want := range map[time.Duration][2]string{
+		0:                          {"time=2026-01-02T03:04:05.000Z ", `{"time":"2026-01-02T03:04:05Z",`},
+		100 * time.Millisecond:     {"time=2026-01-02T03:04:05.100Z ", `{"time":"2026-01-02T03:04:05.1Z",`},
+		120_300 * time.Microsecond: {"time=2026-01-02T03:04:05.120Z ", `{"time":"2026-01-02T03:04:05.1203Z",`},
+		999_999_999:                {"time=2026-01-02T03:04:05.999Z ", `{"time":"2026-01-02T03:04:05.999999999Z",`},
+	} {
+		at := time.Date(2026, 1, 2, 3, 4, 5, int(fraction), time.UTC)
+		record := slog.NewRecord(at, slog.LevelInfo, "request", 0)
+		for i, json := range []bool{false, true} {
+			got := written(t, func(w *telemetry.Writer) {
+				l := telemetry.NewLogger(w, json, slog.LevelInfo)
+				(&telemetry.Log{Logger: l, Now: func() time.Time { return at }}).Request(&r)
+				if err := l.Handler().Handle(t.Context(), record); err != nil {
+					t.Error(err)
+				}
+			})
+			lines := bytes.SplitAfter([]byte(got), []byte("\n"))
+			for _, line := range lines[:2] {
+				if !bytes.HasPrefix(line, []byte(want[i])) {
+					t.Errorf("%s begins not with %s", line, want[i])
+				}
+			}
+		}
+	}
+}
+
+func TestLoggerKeepsItsLevel(t *testing.T) {
+	r := completion()
+	level := new(slog.LevelVar)
+	got := written(t, func(w *telemetry.Writer) {
+		log := telemetry.Log{Logger: telemetry.NewLogger(w, false, level)}
+		level.Set(slog.LevelWarn)
+		log.Request(&r)
+		level.Set(slog.LevelInfo)
+		log.Request(&r)
+	})
+	if n := bytes.Count([]byte(got), []byte("\n")); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// known is a completion whose client is known.
+func known() telemetry.Record {
+	r := completion()
+	r.RequestID, r.Remote, r.Key = "req_0123456789abcdef0123456789abcdef", "2001:db8::1", "team-a"
+	return r
+}
+
+// written is what a Writer's output has got when it is closed.
+func written(t *testing.T, use func(*telemetry.Writer)) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := telemetry.NewWriter(&out)
+	use(w)
+	if !w.Close(time.Minute) {
+		t.Fatal("the writer does not end")
+	}
+	return out.String()
+}
+
+var times = regexp.MustCompile(`time"?[=:]"?[-0-9T:.Z+]+"?`)
+
+func untimed(line string) string { return times.ReplaceAllString(line, "") }

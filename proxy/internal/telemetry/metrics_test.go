@@ -1,0 +1,314 @@
+package telemetry_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+func scrape(tb testing.TB, m *telemetry.Metrics) (proxytest.Metrics, string) {
+	tb.Helper()
+	var out bytes.Buffer
+	if err := m.Write(&out); err != nil {
+		tb.Fatal(err)
+	}
+	return proxytest.ParseMetrics(tb, out.String()), out.String()
+}
+
+// account makes a log that only counts. It is two seconds after 1000.
+func account(m *telemetry.Metrics) telemetry.Log {
+	return telemetry.Log{Logger: slog.New(slog.DiscardHandler), Metrics: m, Now: func() time.Time { return time.Unix(1002, 0) }}
+}
+
+func completion() telemetry.Record {
+	return telemetry.Record{
+		Began: time.Unix(1000, 0), Method: "POST", Path: "/v1/chat/completions", Status: 200, Model: "m", Provider: "p", Target: "t",
+		Stream: true, FirstEvent: 30 * time.Millisecond, Complete: true, PromptTokens: 10, CompletionTokens: 20, CachedTokens: 4, ReasoningTokens: 5,
+	}
+}
+
+func TestRequestsAreCounted(t *testing.T) {
+	m := telemetry.NewMetrics()
+	m.Name([]string{"m"}, []string{"p"})
+	log := account(m)
+	good := completion()
+	m.Begin(&good)
+	if got, _ := scrape(t, m); got.Sum("sluice_requests_in_flight") != 1 {
+		t.Error("a request that has begun is not in flight")
+	}
+	log.Request(&good)
+	broken := completion()
+	broken.Code, broken.Complete, broken.UsageEstimated, broken.Dropped = "upstream_stream_truncated", false, true, 3
+	log.Request(&broken)
+	refused := telemetry.Record{Began: time.Unix(1001, 0), Path: "/v1/models", Status: 401, Code: "missing_api_key"}
+	log.Request(&refused)
+
+	got, text := scrape(t, m)
+	for _, c := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{0, "sluice_requests_in_flight", nil},
+		{3, "sluice_requests_total", nil},
+		{1, "sluice_requests_total", []string{"path", "/v1/chat/completions", "model", "m", "provider", "p", "stream", "true", "status", "2xx", "code", ""}},
+		{1, "sluice_requests_total", []string{"status", "2xx", "code", "upstream_stream_truncated"}},
+		{1, "sluice_requests_total", []string{"path", "/v1/models", "model", "", "provider", "", "status", "4xx", "code", "missing_api_key"}},
+		{2, "sluice_request_duration_seconds", []string{"model", "m", "provider", "p", "stream", "true"}},
+		{2, "sluice_request_duration_seconds", nil},
+		{2, "sluice_first_event_seconds", []string{"model", "m", "provider", "p"}},
+		{20, "sluice_tokens_total", []string{"kind", "prompt"}},
+		{40, "sluice_tokens_total", []string{"kind", "completion"}},
+		{8, "sluice_tokens_total", []string{"kind", "cached"}},
+		{10, "sluice_tokens_total", []string{"kind", "reasoning"}},
+		{1, "sluice_usage_estimated_total", []string{"model", "m", "provider", "p"}},
+		{3, "sluice_events_dropped_total", nil},
+	} {
+		if sum := got.Sum(c.name, c.labels...); sum != c.want {
+			t.Errorf("%s %v is %v, want %v", c.name, c.labels, sum, c.want)
+		}
+	}
+	for _, line := range []string{
+		`sluice_request_duration_seconds_bucket{model="m",provider="p",stream="true",le="1"} 0`,
+		`sluice_request_duration_seconds_bucket{model="m",provider="p",stream="true",le="2.5"} 2`,
+		`sluice_request_duration_seconds_sum{model="m",provider="p",stream="true"} 4`,
+		`sluice_first_event_seconds_bucket{model="m",provider="p",le="0.025"} 0`,
+		`sluice_first_event_seconds_bucket{model="m",provider="p",le="0.05"} 2`,
+		`sluice_first_event_seconds_sum{model="m",provider="p"} 0.06`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("there is no line %s", line)
+		}
+	}
+	sums := m.Totals()
+	want := telemetry.Totals{
+		Requests: 3, ClientErrors: 1, ServerErrors: 1, PromptTokens: 20, CompletionTokens: 40, FirstEvents: 2, FirstEventSum: 60 * time.Millisecond,
+	}
+	if sums.Refused, sums.Shed = nil, nil; fmt.Sprint(sums) != fmt.Sprint(want) {
+		t.Errorf("totals %+v\nwant   %+v", sums, want)
+	}
+}
+
+// TestI23_NobodyMakesSeries asks for a thousand models that are not configured, with errors that a provider invents.
+func TestI23_NobodyMakesSeries(t *testing.T) {
+	m := telemetry.NewMetrics()
+	m.Name([]string{"m"}, []string{"p"})
+	log := account(m)
+	var before int
+	for i := range 1000 {
+		r := completion()
+		r.Model, r.Provider, r.Status, r.Code = fmt.Sprint("model-", i), fmt.Sprint("provider-", i), 400, fmt.Sprint("code_", i)
+		log.Request(&r)
+		if i == 0 {
+			_, text := scrape(t, m)
+			before = strings.Count(text, "\nsluice_")
+		}
+	}
+	got, text := scrape(t, m)
+	if after := strings.Count(text, "\nsluice_"); after != before {
+		t.Errorf("there were %d series, and are %d", before, after)
+	}
+	if n := got.Sum("sluice_requests_total", "model", "other", "provider", "other", "code", "other"); n != 1000 {
+		t.Errorf("%v of 1000 requests are counted among the others", n)
+	}
+}
+
+// TestSeriesOfRemovedNamesGo changes what is configured: what has its name no more is not exposed any more, and requests
+// that end later are counted as others.
+func TestSeriesOfRemovedNamesGo(t *testing.T) {
+	m := telemetry.NewMetrics()
+	log := account(m)
+	for i := range 100 {
+		m.Name([]string{"m", fmt.Sprint("model-", i)}, []string{"p"})
+		r := completion()
+		r.Model = fmt.Sprint("model-", i)
+		log.Request(&r)
+		kept := completion()
+		log.Request(&kept)
+	}
+	late := completion()
+	late.Model = "model-7"
+	log.Request(&late)
+	got, _ := scrape(t, m)
+	if n := got.Series("sluice_requests_total"); n != 3 {
+		t.Errorf("%d series, want those of the model that stayed, of the last one and of others", n)
+	}
+	if n := got.Sum("sluice_requests_total", "model", "m"); n != 100 {
+		t.Errorf("the model that stayed has %v requests", n)
+	}
+	if n := got.Sum("sluice_requests_total", "model", "other"); n != 1 {
+		t.Errorf("the late request is counted %v times among the others", n)
+	}
+}
+
+func TestReasonsAreThereFromTheStart(t *testing.T) {
+	m := telemetry.NewMetrics()
+	first, _ := scrape(t, m)
+	m.Refuse(telemetry.RefusedExpired)
+	m.Shed(telemetry.ShedPlugins)
+	m.Shed(telemetry.ShedPlugins)
+	m.Heartbeat()
+	m.Panic()
+	m.StreamBegan()
+	got, _ := scrape(t, m)
+	for _, c := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{1, "sluice_refusals_total", []string{"reason", "expired"}}, {1, "sluice_refusals_total", nil},
+		{2, "sluice_shed_total", []string{"reason", "plugins"}}, {2, "sluice_shed_total", nil},
+		{1, "sluice_heartbeats_total", nil}, {1, "sluice_panics_total", nil}, {1, "sluice_streams_in_flight", nil},
+	} {
+		if first.Sum(c.name) != 0 || first.Series(c.name, c.labels...) == 0 {
+			t.Errorf("%s %v is not there as 0 from the start", c.name, c.labels)
+		}
+		if n := got.Sum(c.name, c.labels...); n != c.want {
+			t.Errorf("%s %v is %v, want %v", c.name, c.labels, n, c.want)
+		}
+	}
+	for reason := range got.Values("reason") {
+		if reason == "" {
+			t.Error("a reason has no name")
+		}
+	}
+	if sums := m.Totals(); sums.Refused["expired"] != 1 || sums.Shed["plugins"] != 2 || len(sums.Refused) != 1 {
+		t.Errorf("totals %+v", sums)
+	}
+}
+
+// TestMetricsAreAsPrometheusWantsThem runs Prometheus' own linter over the names, the units and the help.
+func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
+	m := telemetry.NewMetrics()
+	m.Name([]string{"m"}, []string{"p"})
+	m.Pull(func(s *telemetry.Sample) {
+		for _, f := range telemetry.Families() {
+			if strings.HasPrefix(f.Name, "sluice_request") || f.Kind == telemetry.Histogram {
+				continue
+			}
+			if pushed[f.Name] {
+				continue
+			}
+			s.Add(f, 1, f.Labels...)
+		}
+	})
+	log := account(m)
+	r := completion()
+	log.Request(&r)
+	got, text := scrape(t, m)
+	for _, f := range telemetry.Families() {
+		if got[f.Name] == nil {
+			t.Errorf("%s is not written", f.Name)
+			continue
+		}
+		if kind := strings.ToLower(got[f.Name].GetType().String()); kind != f.Kind.String() {
+			t.Errorf("%s is a %s, not a %s", f.Name, kind, f.Kind)
+		}
+		if !strings.HasSuffix(f.Help, ".") {
+			t.Errorf("%s: %q is no sentence", f.Name, f.Help)
+		}
+	}
+	var own []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "sluice_") {
+			own = append(own, line)
+		}
+	}
+	problems, err := promlint.New(strings.NewReader(strings.Join(own, ""))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	for _, name := range []string{"go_goroutines", "process_cpu_seconds_total", "process_open_fds"} {
+		if got[name] == nil {
+			t.Logf("this system does not give %s", name)
+		}
+	}
+}
+
+// pushed are the metrics that are written without being pulled.
+var pushed = map[string]bool{
+	"sluice_streams_in_flight": true, "sluice_tokens_total": true, "sluice_usage_estimated_total": true, "sluice_events_dropped_total": true,
+	"sluice_refusals_total": true, "sluice_shed_total": true, "sluice_heartbeats_total": true, "sluice_panics_total": true,
+}
+
+// TestAPoorLabelCostsItsSeriesOnly has a series that cannot be exposed.
+func TestAPoorLabelCostsItsSeriesOnly(t *testing.T) {
+	m := telemetry.NewMetrics()
+	m.Pull(func(s *telemetry.Sample) {
+		s.Add(telemetry.PluginCalls, 1, "\xff")
+		s.Add(telemetry.PluginCalls, 2, "good")
+	})
+	var out bytes.Buffer
+	if err := m.Write(&out); err == nil {
+		t.Error("nobody says so")
+	}
+	if !strings.Contains(out.String(), "sluice_plugin_calls_total{plugin=\"good\"} 2\n") || !strings.Contains(out.String(), "sluice_panics_total 0\n") {
+		t.Errorf("the others are not there:\n%s", out.String())
+	}
+}
+
+func TestAPanicIsAnErrorOfTheScrape(t *testing.T) {
+	m := telemetry.NewMetrics()
+	m.Pull(func(s *telemetry.Sample) {
+		s.Add(telemetry.PluginCalls, 2, "good")
+		panic("sk-canary")
+	})
+	var out bytes.Buffer
+	err := m.Write(&out)
+	if err == nil || strings.Contains(err.Error(), "canary") {
+		t.Errorf("the error is %v", err)
+	}
+	if !strings.Contains(out.String(), "sluice_plugin_calls_total{plugin=\"good\"} 2\n") {
+		t.Errorf("what came before is not there:\n%s", out.String())
+	}
+}
+
+// TestI22_InFlightIsZeroBehindAStorm counts from many goroutines while others read and the names change.
+func TestI22_InFlightIsZeroBehindAStorm(t *testing.T) {
+	m := telemetry.NewMetrics()
+	m.Name([]string{"m"}, []string{"p"})
+	log := account(m)
+	const goroutines, each = 8, 500
+	var wg sync.WaitGroup
+	for i := range goroutines {
+		wg.Go(func() {
+			for j := range each {
+				r := completion()
+				r.Status = 200 + 100*(j%4)
+				if i%2 == 0 {
+					r.Model = "x"
+				}
+				m.Begin(&r)
+				m.StreamBegan()
+				m.StreamEnded()
+				log.Request(&r)
+				log.Request(&telemetry.Record{Status: 400, Code: "bad_request"}) // nothing was read of it, and it never began
+			}
+		})
+	}
+	for range 20 {
+		scrape(t, m)
+		m.Totals()
+		m.Name([]string{"m"}, []string{"p"})
+	}
+	wg.Wait()
+	got, _ := scrape(t, m)
+	if got.Sum("sluice_requests_in_flight") != 0 || got.Sum("sluice_streams_in_flight") != 0 {
+		t.Errorf("%v requests and %v streams are in flight", got.Sum("sluice_requests_in_flight"), got.Sum("sluice_streams_in_flight"))
+	}
+	if n := got.Sum("sluice_requests_total"); n != 2*goroutines*each {
+		t.Errorf("%v requests are counted, there were %d", n, 2*goroutines*each)
+	}
+}

@@ -1,0 +1,177 @@
+package e2e_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// whole is a provider's answer.
+const whole = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`
+
+// foreign are headers that clients, their libraries and proxies send, and that are none of a provider's business.
+var foreign = []string{
+	"X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: evil", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.9", "X-Real-IP: 203.0.113.9",
+	"True-Client-IP: 203.0.113.9", "CF-Connecting-IP: 203.0.113.9", "Via: 1.1 somewhere", "X-Request-Id: mine", "Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+	"X-Stainless-Lang: js", "X-Stainless-Retry-Count: 1", "X-Stainless-Timeout: 600", "OpenAI-Organization: org-canary", "OpenAI-Project: proj-canary", "OpenAI-Beta: assistants=v2",
+	"Anthropic-Version: 1999-01-01", "Anthropic-Beta: canary", "X-Api-Key: canary", "Api-Key: canary", "X-Goog-Api-Key: canary", "X-Goog-User-Project: canary",
+	"X-Amz-Security-Token: canary", "X-Amz-Date: 19990101T000000Z", "X-Amzn-Bedrock-Trace: ENABLED", "HTTP-Referer: https://canary", "X-Title: canary", "Helicone-Auth: canary",
+	"Cookie: a=canary", "Proxy-Authorization: Basic canary", "Origin: https://canary", "Referer: https://canary", "User-Agent: canary/1", "Accept: application/canary",
+	"Accept-Encoding: br", "Accept-Language: xx", "X-Sluice-Upstream: http://canary", "X-Portkey-Custom-Host: http://canary", "X-Canary: canary",
+	"TE: trailers", "Connection: X-Canary", "Idempotency-Key: canary", "X-Should-Retry: true", "X-Gateway-Model: canary",
+}
+
+// TestF136_NoHeaderOfAClientReachesAProvider but what the gateway itself would send without it.
+func TestF136_NoHeaderOfAClientReachesAProvider(t *testing.T) {
+	answer := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")}
+	provider := upstreamtest.New(t, answer)
+	g := proxytest.Start(t, configuration(provider.URL(), provider.URL()))
+	for _, model := range []string{"gpt", "claude"} {
+		body := strings.Replace(helloUpstream, "gpt", model, 1)
+		from := len(provider.Requests())
+		g.Do(t, "POST", "/v1/chat/completions?canary=1", body, foreign...)
+		c := dial(t, g)
+		c.send("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n" + sized(body))
+		if _, err := http.ReadResponse(c.r, nil); err != nil {
+			t.Fatal(err)
+		}
+		requests := provider.Requests()[from:]
+		if len(requests) != 2 {
+			t.Fatalf("%s: %d requests", model, len(requests))
+		}
+		if diff := cmp.Diff(requests[1].Head, requests[0].Head); diff != "" {
+			t.Errorf("%s: a client's headers change what is sent:\n%s", model, diff)
+		}
+		if head := requests[0].Head; strings.Contains(head, "canary/") || strings.Contains(head, "203.0.113.9") || strings.Contains(head, proxytest.Key) {
+			t.Errorf("%s: %s", model, head)
+		}
+		if got := string(requests[0].Body); got != string(requests[1].Body) {
+			t.Errorf("%s: the body differs: %s", model, got)
+		}
+	}
+	// Nor does the log believe what they say of where the client is.
+	if line := g.Log.Request(t, "mine"); line["remote"] != "127.0.0.1" {
+		t.Errorf("the log says %s", line["remote"])
+	}
+}
+
+// TestF136_RequestIDs are the client's own where they can stand in any log.
+func TestF136_RequestIDs(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	for lines, kept := range map[string]bool{
+		"":                             false,
+		"X-Request-Id: \r\n":           false,
+		"X-Request-Id: a\r\n":          true,
+		"x-request-id: a-B_9.:/+=\r\n": true,
+		"X-Request-Id: " + strings.Repeat("x", 128) + "\r\n": true,
+		"X-Request-Id: " + strings.Repeat("x", 129) + "\r\n": false,
+		"X-Request-Id: two words\r\n":                        false,
+		"X-Request-Id: ünicode\r\n":                          false,
+		"X-Request-Id: a\xff\r\n":                            false,
+		"X-Request-Id: a\r\nX-Request-Id: b\r\n":             false,
+		"X-Request-Id: " + proxytest.Key + "\r\n":            false,
+		"X-Request-Id: req-" + proxytest.Key + "\r\n":        false,
+	} {
+		c := dial(t, g)
+		c.send(getHead + lines + "\r\n")
+		resp, err := http.ReadResponse(c.r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, want, _ := strings.Cut(strings.TrimSuffix(lines, "\r\n"), ": ")
+		ids := resp.Header.Values("X-Request-Id")
+		if len(ids) != 1 || ids[0] == "" || (ids[0] == want) != kept {
+			t.Errorf("%q gives %q", lines, ids)
+		}
+		g.Log.Request(t, ids[0])
+	}
+}
+
+// TestF137_ErrorsRepeatNoKey wherever in a request it stands. The log repeats none either.
+func TestF137_ErrorsRepeatNoKey(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
+	toml := unlimited(configuration(provider.URL(), provider.URL()))
+	g := proxytest.Start(t, toml)
+	for _, key := range []string{proxytest.Key, "sk-nobody-0123456789abcdef0123456789abcdef", "sk-narrow-0123456789"} {
+		head := strings.Replace(postHead, proxytest.Key, key, 1)
+		quoted := `"` + key + `"`
+		for name, request := range map[string]string{
+			"authorization":         head + sized(hello+"x"),
+			"authorization, basic":  strings.Replace(head, "Bearer", "Basic", 1) + sized(hello),
+			"authorization, bare":   strings.Replace(head, "Bearer ", "", 1) + sized(hello),
+			"authorization, twice":  head + "Authorization: Bearer " + key + "\r\n" + sized(hello),
+			"authorization, joined": strings.Replace(head, key, key+","+key, 1) + sized(hello),
+			"other headers":         strings.Replace(head, "Authorization: Bearer", "X-Api-Key:", 1) + sized(hello),
+			"cookie":                strings.Replace(head, "Authorization: Bearer", "Cookie: key=", 1) + sized(hello),
+			"a header's name":       head + key + ": x\r\n" + sized(hello+"x"),
+			"a broken header":       head + key + "\r\n" + sized(hello),
+			"query":                 strings.Replace(head, " HTTP", "?key="+key+" HTTP", 1) + sized(hello+"x"),
+			"path":                  strings.Replace(head, "/v1", "/v1/"+key, 1) + sized(hello),
+			"path, without a key":   "POST /" + key + " HTTP/1.1\r\nHost: gateway\r\n" + sized(hello),
+			"path, escaped":         strings.Replace(head, "/v1", "/"+strings.ReplaceAll(key, "-", "%2d"), 1) + sized(hello),
+			"path of a model":       "GET /v1/models/" + key + " HTTP/1.1\r\n" + rest(head) + "\r\n",
+			"method":                key + " /v1/models HTTP/1.1\r\n" + rest(head) + "\r\n",
+			"host":                  strings.Replace(head, "Host: gateway", "Host: "+key+"@gateway", 1) + sized(hello),
+			"url":                   strings.Replace(head, "/v1", "http://"+key+"@gateway/v1", 1) + sized(hello),
+			"version":               strings.Replace(head, "HTTP/1.1", key, 1) + sized(hello),
+			"content type":          strings.Replace(head, "application/json", "text/"+key, 1) + sized(hello),
+			"charset":               strings.Replace(head, "application/json", "application/json; charset="+key, 1) + sized(hello),
+			"content encoding":      head + "Content-Encoding: " + key + "\r\n" + sized(hello),
+			"transfer encoding":     head + "Transfer-Encoding: " + key + "\r\n\r\n",
+			"content length":        head + "Content-Length: " + key + "\r\n\r\n",
+			"expect":                head + "Expect: " + key + "\r\n" + sized(hello),
+			"chunk":                 head + "Transfer-Encoding: chunked\r\n\r\n" + key + "\r\n",
+			"trailer":               head + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + key + "\r\n\r\n",
+			"body":                  head + sized(key),
+			"body, as a form":       head + sized("key="+key),
+			"model":                 head + sized(asking(quoted)),
+			"model, in the middle":  head + sized(asking(`"x`+key+`y"`)),
+			"role":                  head + sized(saying(`{"role":`+quoted+`,"content":"x"}`)),
+			"a member's name":       head + sized(with(`,"metadata":{`+quoted+`:5}`)),
+			"a member's name twice": head + sized(with(`,`+quoted+`:1,`+quoted+`:2`)),
+			"tool choice":           head + sized(with(`,"tools":[],"tool_choice":`+quoted)),
+			"reasoning effort":      head + sized(with(`,"reasoning_effort":`+quoted)),
+			"tool call's id":        head + sized(saying(`{"role":"user","content":"x"},{"role":"tool","tool_call_id":`+quoted+`,"content":"x"}`)),
+			"number":                head + sized(with(`,"max_tokens":`+quoted)),
+			"response format":       head + sized(with(`,"response_format":{"type":`+quoted+`}`)),
+			"bias":                  head + sized(with(`,"logit_bias":{`+quoted+`:"x"}`)),
+		} {
+			t.Run("faults/137 "+name, func(t *testing.T) {
+				c := dial(t, g)
+				c.send(request)
+				resp, err := http.ReadResponse(c.r, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var answer strings.Builder
+				if err := resp.Write(&answer); err != nil {
+					t.Fatal(err)
+				}
+				if resp.StatusCode < 400 {
+					t.Errorf("got %s", answer.String())
+				}
+				if strings.Contains(answer.String(), key) {
+					t.Errorf("the answer repeats the key: %s", answer.String())
+				}
+				g.Log.Request(t, resp.Header.Get("X-Request-Id"))
+			})
+		}
+		if log := g.Log.String(); strings.Contains(log, key) || strings.Contains(log, strings.ReplaceAll(key, "-", "%2d")) {
+			i := slices.IndexFunc(g.Log.Lines(), func(l proxytest.Line) bool {
+				for _, v := range l {
+					if strings.Contains(v, key) {
+						return true
+					}
+				}
+				return false
+			})
+			t.Errorf("the log repeats the key: %v", g.Log.Lines()[max(i, 0)])
+		}
+	}
+}

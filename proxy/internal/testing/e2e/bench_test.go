@@ -1,0 +1,148 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// BenchmarkWholeAnswer and BenchmarkStream compare the gateway with a bare fasthttp reverse proxy, which neither
+// authenticates nor reads anything, in one process with the client and the provider: the ratio of the differences to
+// "direct" is what counts. cpu-µs/op is the process's own time, which says more than wall time on a shared machine.
+func BenchmarkWholeAnswer(b *testing.B) {
+	openai := `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+		strings.Repeat("An answer of some words. ", 20) + `","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":120,"total_tokens":170}}`
+	anthropic := `{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[{"type":"text","text":"` +
+		strings.Repeat("An answer of some words. ", 20) + `"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":50,"output_tokens":120}}`
+	for _, size := range []int{200, 100_000} {
+		prompt := strings.Repeat("A question of some words. ", size/26)
+		compare(b, fmt.Sprintf("prompt of %d B", size), prompt, false, fixed("application/json", openai), fixed("application/json", anthropic))
+	}
+}
+
+// BenchmarkStream is a stream of 200 events that come as fast as they can.
+func BenchmarkStream(b *testing.B) {
+	const events = 200
+	var openai, anthropic strings.Builder
+	anthropic.WriteString("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"model\":\"claude\",\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n")
+	for range events {
+		openai.WriteString("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"gpt\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" some words\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n")
+		anthropic.WriteString("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" some words\"}}\n\n")
+	}
+	openai.WriteString("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":\"gpt\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	anthropic.WriteString("event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\nevent: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":400}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
+	compare(b, "200 events", "A question.", true, fixed("text/event-stream", openai.String()), fixed("text/event-stream", anthropic.String()))
+}
+
+// compare measures one request at a time: to the provider itself, through the bare proxy, and through the gateway.
+func compare(b *testing.B, name, prompt string, stream bool, openai, anthropic fasthttp.RequestHandler) {
+	ou, au := serveBench(b, openai), serveBench(b, anthropic)
+	bare := serveBench(b, bareProxy(ou))
+	g := proxytest.Start(b, configuration("http://"+ou, "http://"+au))
+	for _, c := range []struct{ name, addr, model string }{
+		{"direct", ou, "gpt"}, {"bare", bare, "gpt"}, {"openai", g.Addr, "gpt"}, {"anthropic", g.Addr, "claude"},
+	} {
+		b.Run(name+"/"+c.name, func(b *testing.B) {
+			body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"stream":%v}`, c.model, prompt, stream)
+			request := []byte(fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", proxytest.Key, len(body), body))
+			conn, err := net.Dial("tcp", c.addr)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer conn.Close()
+			r := bufio.NewReaderSize(conn, 64<<10)
+			var response fasthttp.Response
+			do := func() {
+				if _, err := conn.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				if err := response.Read(r); err != nil {
+					b.Fatal(err)
+				}
+				if response.StatusCode() != 200 {
+					b.Fatalf("%d %s", response.StatusCode(), response.Body())
+				}
+			}
+			do()
+			if stream && !bytes.Contains(response.Body(), []byte("data: ")) {
+				b.Fatalf("no stream: %s", response.Body())
+			}
+			b.ResetTimer()
+			began := cpu()
+			for b.Loop() {
+				do()
+			}
+			b.ReportMetric(float64((cpu()-began).Microseconds())/float64(b.N), "cpu-µs/op")
+		})
+	}
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// fixed answers every request with the same body, a stream in chunks of one event.
+func fixed(contentType, body string) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		ctx.SetContentType(contentType)
+		ctx.SetBodyString(body)
+	}
+}
+
+func bareProxy(addr string) fasthttp.RequestHandler {
+	client := &fasthttp.HostClient{Addr: addr, StreamResponseBody: true}
+	return func(ctx *fasthttp.RequestCtx) {
+		response := fasthttp.AcquireResponse()
+		if err := client.Do(&ctx.Request, response); err != nil {
+			ctx.Error(err.Error(), 502)
+			return
+		}
+		response.Header.CopyTo(&ctx.Response.Header)
+		ctx.SetBodyStream(closing{response}, response.Header.ContentLength())
+	}
+}
+
+// closing is a response's body that gives the response back at its end.
+type closing struct{ r *fasthttp.Response }
+
+func (c closing) Read(p []byte) (int, error) { return c.r.BodyStream().Read(p) }
+
+func (c closing) Close() error {
+	err := c.r.CloseBodyStream()
+	fasthttp.ReleaseResponse(c.r)
+	return err
+}
+
+var _ io.ReadCloser = closing{}
+
+func serveBench(b *testing.B, h fasthttp.RequestHandler) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &fasthttp.Server{Handler: h, MaxRequestBodySize: 8 << 20}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	b.Cleanup(func() {
+		if err := s.Shutdown(); err != nil {
+			b.Error(err)
+		}
+		<-done
+	})
+	return ln.Addr().String()
+}

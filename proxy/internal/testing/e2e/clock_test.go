@@ -1,0 +1,84 @@
+package e2e_test
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// jumped is a moment as the system's clock gives it after somebody has set it: another date, and the same on the clock
+// that only counts on. The packages time and runtime have no such thing; this is how a Time is laid out.
+func jumped(t *testing.T, at time.Time, by time.Duration) time.Time {
+	set := at
+	// A bit that says that both clocks are in it, 33 bits of seconds, 30 bits of nanoseconds.
+	*(*uint64)(unsafe.Pointer(&set)) += uint64(by/time.Second) << 30
+	if set.Sub(at) != 0 || set.Unix() != at.Add(by).Unix() {
+		t.Fatalf("a Time is laid out in another way: %v, %v", at, set)
+	}
+	return set
+}
+
+// TestF87_TheClockJumps sets the clock ten years ahead, and twenty back, in the middle of a stream. What takes time goes by
+// the clock that cannot be set; what has a date goes by the one that was.
+func TestF87_TheClockJumps(t *testing.T) {
+	const years = 365 * 24 * time.Hour
+	var by atomic.Int64
+	jumps := make([]chan struct{}, 3)
+	script := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream()}
+	for i := range jumps {
+		jumps[i] = make(chan struct{})
+		script = append(script, upstreamtest.Chunk(text("w"+strconv.Itoa(i)+" ")), upstreamtest.Wait(jumps[i]))
+	}
+	script = append(script, upstreamtest.Chunk(finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(), upstreamtest.Loop(
+		upstreamtest.ReadRequest(), upstreamtest.Answer(429, "application/json", `{"error":{"message":"slow"}}`, "Retry-After: "+time.Now().Add(years).UTC().Format(time.RFC1123[:len(time.RFC1123)-3]+"GMT"))))
+	provider := upstreamtest.New(t, script)
+	toml := configuration(provider.URL(), "")
+	toml = strings.Replace(toml, `heartbeat = "40ms"`, `heartbeat = "1h"`, 1)
+	toml = strings.Replace(toml, `first_byte = "3s", idle = "3s", total = "30s"`, `first_byte = "1h", idle = "1h", total = "1h"`, 1)
+	toml += "\n[[keys]]\nname = \"five-years\"\nsecret = \"sk-five-years-0123456789\"\nexpires = " + time.Now().Add(5*years).Format("2006-01-02") + "\n"
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
+		o.Now = func() time.Time { return jumped(t, time.Now(), time.Duration(by.Load())) }
+	})
+
+	c := dial(t, g)
+	c.post("jumps", askStream)
+	var stream strings.Builder
+	for i, to := range []time.Duration{10 * years, -10 * years, 3 * years} {
+		stream.WriteString(c.readUntil(`"w` + strconv.Itoa(i) + ` "},"finish_reason":null}]}`))
+		by.Store(int64(to))
+		want := 200
+		if to > 5*years {
+			want = 401
+		}
+		if r := g.Do(t, "GET", "/v1/models", "", "Authorization: Bearer sk-five-years-0123456789"); r.Status != want {
+			t.Errorf("a key for five years gets %d after a jump of %v", r.Status, to)
+		}
+		close(jumps[i])
+	}
+	stream.WriteString(c.readUntil("0\r\n\r\n"))
+	if got := stream.String(); content(got) != "w0 w1 w2 " || !strings.Contains(got, "[DONE]") || strings.Contains(got, "keep-alive") {
+		t.Errorf("the stream is %s", got)
+	}
+	line := g.Log.Request(t, "jumps")
+	for _, name := range []string{"took", "first_event"} {
+		if took, err := time.ParseDuration(line[name]); err != nil || took < 0 || took > proxytest.Patience {
+			t.Errorf("%s is %s", name, line[name])
+		}
+	}
+	// A date that somebody's clock makes of no time, or of a decade, is no reason to wait for longer than an hour.
+	for _, to := range []time.Duration{10 * years, -10 * years} {
+		by.Store(int64(to))
+		r := g.Chat(t, ask)
+		wait, err := strconv.Atoi(r.Header.Get("Retry-After"))
+		if r.Status != 429 || err != nil && r.Header.Get("Retry-After") != "" || wait < 0 || wait > 3600 {
+			t.Errorf("%d, retry-after %q after a jump of %v", r.Status, r.Header.Get("Retry-After"), to)
+		}
+	}
+}

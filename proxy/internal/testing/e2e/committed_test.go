@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// TestSilenceBeforeTheFirstEvent is about streams whose head left for the client while the provider had sent nothing of
+// the body yet: what comes then is read like any other answer, and what goes wrong ends in an error frame.
+func TestSilenceBeforeTheFirstEvent(t *testing.T) {
+	const whole = `{"id":"up-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"late"},"finish_reason":"stop"}]}`
+	const events = "Content-Type: text/event-stream"
+	cases := []struct {
+		name, head string
+		steps      []upstreamtest.Step
+		text, code string // what the client gets, and the code of the error that it ends with
+	}{
+		{"events", events, []upstreamtest.Step{upstreamtest.Chunk(text("late"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()}, "late", ""},
+		{"a whole answer", "Content-Type: application/json", []upstreamtest.Step{upstreamtest.Chunk(whole), upstreamtest.LastChunk()}, "late", ""},
+		{"a whole answer in the place of events", events, []upstreamtest.Step{upstreamtest.Chunk(whole), upstreamtest.LastChunk()}, "late", ""},
+		{"HTML", "Content-Type: text/html", []upstreamtest.Step{upstreamtest.Chunk("<html>"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
+		{"nothing", events, []upstreamtest.Step{upstreamtest.LastChunk()}, "", "upstream_empty"},
+		{"S10 faults/36 FIN", events, nil, "", "upstream_stream_truncated"},
+		{"S10 faults/37 RST", events, []upstreamtest.Step{upstreamtest.Reset()}, "", "upstream_stream_truncated"},
+		{"S14 faults/59 an error first", events, []upstreamtest.Step{upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n"), upstreamtest.LastChunk()}, "", "upstream_stream_error"},
+		{"faults/45 garbage", events, []upstreamtest.Step{upstreamtest.Chunk("data: <html>\n\n")}, "", "upstream_bad_answer"},
+		{"S10 a clean end amid nothing", events, []upstreamtest.Step{upstreamtest.Chunk(": hello\n\n"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
+		{"faults/35 silence", events, []upstreamtest.Step{upstreamtest.AwaitClose()}, "", "upstream_timeout"},
+	}
+	begun := make([]chan struct{}, len(cases))
+	scripts := make([]upstreamtest.Script, len(cases))
+	for i, c := range cases {
+		begun[i] = make(chan struct{})
+		scripts[i] = append(upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.Head(200, c.head, "Transfer-Encoding: chunked", "Connection: close"), upstreamtest.Wait(begun[i]),
+		}, c.steps...)
+	}
+	provider := upstreamtest.New(t, scripts...)
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			id := fmt.Sprint("silence-", i)
+			client := dial(t, g)
+			client.post(id, askStream)
+			client.readUntil(": keep-alive\n\r\n")
+			close(begun[i])
+			rest := client.readUntil("0\r\n\r\n")
+			if content(rest) != c.text {
+				t.Errorf("text %q, want %q in %s", content(rest), c.text, rest)
+			}
+			if done := strings.Contains(rest, "data: [DONE]\n\n"); done != (c.code == "") {
+				t.Errorf("[DONE] %v: %s", done, rest)
+			}
+			line := g.Log.Request(t, id)
+			if line["status"] != "200" || line["code"] != c.code || line["complete"] != fmt.Sprint(c.code == "") {
+				t.Errorf("accounted as %v", line)
+			}
+			if c.code == "" {
+				return
+			}
+			frames := strings.Split(strings.TrimSuffix(rest, "\n\n\r\n0\r\n\r\n"), "\n")
+			if last := frames[len(frames)-1]; !strings.HasPrefix(last, `data: {"error":{`) || !strings.Contains(last, `"code":"`+c.code+`"`) {
+				t.Errorf("the stream ends with %q", last)
+			}
+		})
+	}
+}
+
+// TestSilenceKeepsAnswersApart has a stream leave bytes behind its end, and the next one begin in silence: nothing of
+// the one may come to light in the other.
+func TestSilenceKeepsAnswersApart(t *testing.T) {
+	begun := make(chan struct{})
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("mine") + finish + "data: [DONE]\n\n" + text("left-over"))},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Wait(begun), upstreamtest.Chunk(text("yours"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	// On one connection, so that one goroutine serves both, which most probably gets the same memory.
+	client := dial(t, g)
+	client.post("first", askStream)
+	if got := client.readUntil("0\r\n\r\n"); content(got) != "mine" {
+		t.Fatalf("got %s", got)
+	}
+	client.post("second", askStream)
+	client.readUntil("\r\n\r\n")
+	close(begun)
+	if got := client.readUntil("0\r\n\r\n"); content(got) != "yours" {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,68 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// TestF18_DepartureWhileConnecting has clients leave while their request waits for a connection that does not come: it is
+// given up long before the attempt to connect would be.
+func TestF18_DepartureWhileConnecting(t *testing.T) {
+	overBoth(t, func(t *testing.T, table string) {
+		for _, reset := range []bool{false, true} {
+			t.Run(map[bool]string{false: "faults/18 FIN", true: "faults/18 RST"}[reset], func(t *testing.T) {
+				g := proxytest.Start(t, strings.Replace(configuration("http://"+blackhole(t), ""), `connect = "2s"`, `connect = "10m"`, 1)+table)
+				admin := g.Admin(t)
+				client := dial(t, g)
+				client.post("dials", ask)
+				proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_target_in_flight") == 1 })
+				left := time.Now()
+				client.leave(reset)
+				wantDeparture(t, g, "dials", map[string]string{"prompt_tokens": ""})
+				t.Logf("given up after %v", time.Since(left))
+				awaitNothingHeld(t, admin)
+			})
+		}
+	})
+}
+
+// blackhole is an address that swallows attempts to connect: a listener that accepts nothing, with its queue full.
+func blackhole(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+	for range 16 {
+		c, err := net.DialTimeout("tcp", address, 200*time.Millisecond)
+		if os.IsTimeout(err) {
+			return address
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Fatal("the queue takes everybody")
+	return ""
+}

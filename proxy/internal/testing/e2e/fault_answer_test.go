@@ -1,0 +1,278 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// fault is something that goes wrong with an answer, from the end of the request on.
+type fault struct {
+	name     string
+	stream   func(*wire) []upstreamtest.Step // where the client wants a stream; nil: not tried
+	whole    func(*wire) []upstreamtest.Step // where it wants a whole answer; nil: as stream
+	streamed want
+	wholly   want      // where it is not the same as streamed
+	conn     afterlife // of the connection
+	claude   bool      // the provider anthropic has one more event to send, without which its answer is cut
+	timeout  string
+	silent   bool // the head of a stream leaves in silence
+}
+
+// afterlife is what becomes of a connection behind a fault.
+type afterlife uint8
+
+const (
+	dropped afterlife = iota
+	kept              // it serves the next request
+	either            // as the provider's bytes happen to come
+)
+
+func steps(s ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
+	return func(*wire) []upstreamtest.Step { return s }
+}
+
+// chunks is a stream of which each part is a chunk.
+func chunks(parts func(*wire) []string, then ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
+	return func(w *wire) []upstreamtest.Step {
+		return append([]upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(parts(w)...)}, then...)
+	}
+}
+
+// ended is a stream of one chunk, with the end of its body, in one piece: what follows can be had without a wait.
+func ended(part func(*wire) string) func(*wire) []upstreamtest.Step {
+	return func(w *wire) []upstreamtest.Step {
+		p := part(w)
+		if p != "" {
+			p = fmt.Sprintf("%x\r\n%s\r\n", len(p), p)
+		}
+		return []upstreamtest.Step{upstreamtest.Write(eventsHead + p + "0\r\n\r\n")}
+	}
+}
+
+// raw is an answer as it stands.
+func raw(s string) func(*wire) []upstreamtest.Step { return steps(upstreamtest.Write(s)) }
+
+const (
+	eventsHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+	okHead     = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+)
+
+// run plays every fault in each dialect, to clients that want a stream and to those that want a whole answer. A provider
+// may have one connection: the request behind the fault gets its answer only if that one has been given back.
+func runFaults(t *testing.T, faults []fault) {
+	type play struct {
+		fault  *fault
+		wire   *wire
+		stream bool
+		model  string
+		server *upstreamtest.Server
+	}
+	var plays []play
+	config := quietServer
+	for i := range faults {
+		f := &faults[i]
+		for _, w := range wires {
+			for _, stream := range []bool{true, false} {
+				script := f.stream
+				if !stream && f.whole != nil {
+					script = f.whole
+				}
+				if script == nil {
+					continue
+				}
+				p := play{f, w, stream, fmt.Sprintf("%s-%d-%v", w.plugin, i, stream), nil}
+				p.server = upstreamtest.New(t,
+					append(append(upstreamtest.Script{upstreamtest.ReadRequest()}, script(w)...), w.good()),
+					upstreamtest.Script{w.good()})
+				timeout := f.timeout
+				if timeout == "" {
+					timeout = `idle = "20s", first_byte = "20s"`
+				}
+				heartbeat := "0s"
+				if f.silent {
+					heartbeat = "10ms"
+				}
+				config += fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\nmax_conns = 1\ntimeout = { %s }\nheartbeat = %q\nbreaker = { enabled = false }\n", p.model, w.plugin, p.server.URL(), timeout, heartbeat)
+				config += fmt.Sprintf("[[models]]\nid = %q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", p.model)
+				plays = append(plays, p)
+			}
+		}
+	}
+	g := proxytest.Start(t, config)
+	t.Run("all", func(t *testing.T) {
+		for _, p := range plays {
+			t.Run(fmt.Sprintf("%s/%s/streamed %v", p.fault.name, p.wire.plugin, p.stream), func(t *testing.T) {
+				t.Parallel()
+				expected := p.fault.streamed
+				if !p.stream && (p.fault.wholly.texts != nil || p.fault.wholly.failure != "") {
+					expected = p.fault.wholly
+				}
+				if p.fault.claude && p.wire.plugin == "anthropic" {
+					expected = fails(seenTruncated)
+					if p.stream {
+						expected = fails(seenTruncated, "Hal")
+					}
+				}
+				if own, ok := p.wire.seen[expected.failure]; ok {
+					expected.failure = own
+				}
+				expected.failure = strings.ReplaceAll(expected.failure, "NAME", p.model)
+				r := g.Chat(t, askOf(p.model, p.stream))
+				expected.check(t, g, r, p.stream, p.fault.silent && p.stream)
+				if p.fault.silent && p.stream && !strings.HasPrefix(r.Body, ": keep-alive\n") {
+					t.Errorf("no heartbeat comes before %s", r.Body)
+				}
+				next := g.Chat(t, askOf(p.model, false))
+				complete("good").check(t, g, next, false, false)
+				n, requests := p.server.Connections(), len(p.server.Requests())
+				if n == 1 && p.fault.conn == dropped || n == 2 && p.fault.conn == kept || n > 2 || requests != 2 {
+					t.Errorf("%d connections for %d requests", n, requests)
+				}
+			})
+		}
+	})
+	if log := g.Log.String(); strings.Contains(log, canary) || strings.Contains(log, "sk-upstream") {
+		t.Errorf("the log holds what a client or a provider said, or a credential:\n%s", log)
+	}
+}
+
+// TestF34_F42_SilentAndCutAnswers is about answers that stop coming, come late, or come in pieces.
+func TestF34_F42_SilentAndCutAnswers(t *testing.T) {
+	const late, silent = `first_byte = "150ms"`, `idle = "1s"`
+	opening := func(w *wire) []string { return []string{w.opening("Hal")} }
+	promised := func(w *wire) upstreamtest.Step {
+		return upstreamtest.Write(fmt.Sprintf(okHead+"Content-Length: 1000\r\n\r\n%.40s", w.answer("Hal")))
+	}
+	cut := func(end ...upstreamtest.Step) func(*wire) []upstreamtest.Step {
+		return func(w *wire) []upstreamtest.Step { return append([]upstreamtest.Step{promised(w)}, end...) }
+	}
+	runFaults(t, []fault{
+		{name: "faults/34 accept, then silence", stream: steps(upstreamtest.AwaitClose()), streamed: fails(seenTooLate), timeout: late},
+		{
+			name: "faults/35 a head, then silence", stream: steps(upstreamtest.EventStream(), upstreamtest.AwaitClose()),
+			streamed: fails(seenTooLate), timeout: silent, silent: true,
+		},
+		{
+			name: "faults/35 silence behind an event", stream: chunks(opening, upstreamtest.AwaitClose()), whole: cut(upstreamtest.AwaitClose()),
+			streamed: fails(seenTooLate, "Hal"), wholly: fails(seenTooLate), timeout: silent,
+		},
+		{name: "faults/36 FIN", stream: chunks(opening, upstreamtest.Close()), whole: cut(upstreamtest.Close()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
+		{
+			name: "faults/36 FIN in a chunk", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			stream: chunks(opening, upstreamtest.Write("100\r\ndata: {"), upstreamtest.Close()),
+			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")[:30]} }, upstreamtest.Close()),
+		},
+		{
+			name: "faults/36 FIN behind the finish", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			stream: chunks(func(w *wire) []string { return []string{w.opening("Hal") + w.finish} }, upstreamtest.Close()),
+			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")} }, upstreamtest.Close()),
+		},
+		{name: "faults/36 FIN before the head", stream: steps(upstreamtest.Close()), streamed: fails(seenUnreachable)},
+		{name: "faults/36 FIN in the head", stream: steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nX-"), upstreamtest.Close()), streamed: fails(seenTruncated)},
+		{name: "faults/37 RST", stream: chunks(opening, upstreamtest.Reset()), whole: cut(upstreamtest.Reset()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
+	})
+}
+
+// TestF38_F46_StreamsThatAreOdd is about streams that end oddly, come in odd pieces, or are none.
+func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
+	whole := func(w *wire) string { return w.stream("Hal", "lo") }
+	body := func(edit func(string) string) func(*wire) []upstreamtest.Step {
+		return ended(func(w *wire) string { return edit(whole(w)) })
+	}
+	lines := func(end string) func(string) string {
+		return func(s string) string { return strings.ReplaceAll(s, "\n", end) }
+	}
+	faults := []fault{
+		{
+			name:     "faults/38 a clean end without a finish",
+			stream:   ended(func(w *wire) string { return w.opening("Hal") }),
+			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
+		},
+		{
+			name:     "faults/38 a clean end behind the finish",
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.finish }),
+			streamed: complete("Hal"), conn: kept, claude: true,
+		},
+		{
+			name: "faults/38 the end of the connection is that of the body",
+			stream: func(w *wire) []upstreamtest.Step {
+				return steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+whole(w)), upstreamtest.Close())(w)
+			},
+			streamed: complete("Hal", "lo"),
+		},
+		{
+			name:     "faults/39 events behind the end",
+			stream:   chunks(func(w *wire) []string { return []string{whole(w), w.says("more"), w.says("and more")} }, upstreamtest.AwaitClose()),
+			streamed: complete("Hal", "lo"),
+		},
+		{
+			// More than fits into the connection's buffer: the end of the body has to be fetched.
+			name:     "faults/39 a long farewell",
+			stream:   ended(func(w *wire) string { return whole(w) + strings.Repeat(": it was a pleasure\n\n", 400) }),
+			streamed: complete("Hal", "lo"), conn: kept,
+		},
+		{
+			name: "faults/39 bytes behind the body",
+			stream: func(w *wire) []upstreamtest.Step {
+				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s%s", len(whole(w)), whole(w), "HTTP/1.1 200 OK\r\n")), upstreamtest.AwaitClose())(w)
+			},
+			streamed: complete("Hal", "lo"),
+		},
+		{
+			name: "faults/40 a body shorter than its length",
+			stream: func(w *wire) []upstreamtest.Step {
+				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 10000\r\n\r\n%s", w.opening("Hal"))), upstreamtest.Close())(w)
+			},
+			whole: func(w *wire) []upstreamtest.Step {
+				return steps(upstreamtest.Write(fmt.Sprintf(okHead+"Content-Length: 100\r\n\r\n%.60s", w.answer("Hal"))), upstreamtest.Close())(w)
+			},
+			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+		},
+		{
+			name: "faults/42 byte by byte",
+			stream: func(w *wire) []upstreamtest.Step {
+				return steps(upstreamtest.Bytes(strings.TrimSuffix(eventsHead, "\r\n\r\n") + "\r\nConnection: close\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(whole(w)), whole(w))))(w)
+			},
+			whole: func(w *wire) []upstreamtest.Step {
+				a := w.answer("Hallo")
+				return steps(upstreamtest.Bytes(fmt.Sprintf(okHead+"Connection: close\r\nContent-Length: %d\r\n\r\n%s", len(a), a)))(w)
+			},
+			streamed: complete("Hal", "lo"),
+		},
+		{name: "faults/43 CRLF", stream: body(lines("\r\n")), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "faults/43 CR", stream: body(lines("\r")), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "faults/43 mixed line ends and a byte order mark", stream: body(func(s string) string {
+			return "\ufeff" + strings.Replace(strings.Replace(s, "\n\n", "\r\n\n", 1), "\n\n", "\r\r", 2)
+		}), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "faults/44 every field, and events without data", stream: body(func(s string) string {
+			return "retry: 10\n\n: hello\n\nevent: ping\n\nid: 1\n\n" + strings.ReplaceAll(s, "data: ", ": comment\nid: 7\nretry: 1\nunknown: x\ndata:") + ": bye\n\n"
+		}), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "faults/44 data of several lines", stream: body(func(s string) string {
+			return strings.ReplaceAll(strings.ReplaceAll(s, "{\"id\":\"up-1\",", "{\"id\":\"up-1\",\ndata: "), "{\"type\":", "{\ndata: \"type\":")
+		}), streamed: complete("Hal", "lo"), conn: kept},
+		{
+			name:     "faults/45 HTML behind an event",
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + "<html>\n<body>" + canary + "</body>\n\n" }),
+			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
+		},
+		{
+			name:     "faults/45 data that is no JSON",
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + "data: <html>" + canary + "\n\n" }),
+			streamed: fails(seenNotJSON, "Hal"), wholly: fails(seenNotJSON), conn: either,
+		},
+		{name: "faults/45 binary", stream: ended(func(*wire) string { return "\x00\x01\xff\xfe\n\n\x00" }), streamed: fails(seenNothing), conn: kept},
+		{name: "faults/45 lines without a colon", stream: ended(func(*wire) string { return "hello\n\n" + canary + "\n\n" }), streamed: fails(seenNothing), conn: kept},
+		{name: "faults/45 HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), streamed: fails(seenNeither), conn: either},
+		{
+			name:     "faults/59 an error behind an event",
+			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.failed }),
+			streamed: fails(seenBusy, "Hal"), wholly: fails(seenBusy), conn: either,
+		},
+		{name: "faults/59 an error first", stream: ended(func(w *wire) string { return w.failed }), streamed: fails(seenBusy), conn: either},
+	}
+	runFaults(t, faults)
+}

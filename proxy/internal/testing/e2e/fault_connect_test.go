@@ -1,0 +1,231 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// swallowing is a toxiproxy in front of a server. It takes connections, and nothing of what is sent over them arrives.
+func swallowing(t *testing.T, server *upstreamtest.Server) (address string) {
+	t.Helper()
+	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "provider", "127.0.0.1:0", server.Addr())
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	for _, stream := range []string{"upstream", "downstream"} {
+		if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"type":"timeout","stream":"` + stream + `","attributes":{"timeout":0}}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p.Listen
+}
+
+// refusing is an address at which nobody listens.
+func refusing(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// TestF27_F33_ProvidersThatCannotBeReached: a client gets the error of the table, or the answer of another provider where
+// the model has one, and the log says why.
+func TestF27_F33_ProvidersThatCannotBeReached(t *testing.T) {
+	silent := upstreamtest.Script{upstreamtest.AwaitClose()}
+	unasked := upstreamtest.New(t, silent)
+	secure := func(o upstreamtest.TLS) *upstreamtest.Server { return upstreamtest.NewTLS(t, o, silent) }
+	stranger, expired, old := secure(upstreamtest.TLS{}), secure(upstreamtest.TLS{Expired: true}), secure(upstreamtest.TLS{MaxVersion: tls.VersionTLS10})
+	cases := []struct {
+		name, url, timeout string
+		failure, cause     string
+	}{
+		{"faults/27 refused", "http://" + refusing(t), "", seenUnreachable, "connection refused"},
+		{"faults/28 accepted and swallowed", "http://" + swallowing(t, unasked), `first_byte = "100ms"`, seenTooLate, "first byte timeout of 100ms"},
+		{"faults/32 an unknown authority", stranger.URL(), "", seenUnreachable, "certificate signed by unknown authority"},
+		{"faults/32 expired", expired.URL(), "", seenUnreachable, "certificate has expired"},
+		{"faults/32 TLS 1.0", old.URL(), "", seenUnreachable, "protocol version not supported"},
+		{"faults/32 no TLS at all", "https://" + upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n")}).Addr(), "", seenUnreachable, "TLS handshake failed"},
+		{"faults/33 the handshake stalls", "https://" + swallowing(t, secure(upstreamtest.TLS{})), `tls = "100ms"`, seenTooLate, "TLS handshake timeout"},
+	}
+	if hole := upstreamtest.Blackhole(t, "127.0.0.1", 0); hole != "" {
+		cases = append(cases, struct{ name, url, timeout, failure, cause string }{
+			"faults/28 connecting is swallowed", "http://" + hole, `connect = "100ms"`, seenTooLate, "connect timeout",
+		})
+	}
+	config := quietServer + demoProvider
+	for i, c := range cases {
+		for _, w := range wires {
+			name := fmt.Sprintf("%s-%d", w.plugin, i)
+			config += fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-upstream-canary\" }\nmax_conns = 1\ntimeout = { %s }\nbreaker = { enabled = false }\n", name, w.plugin, c.url, c.timeout)
+			config += fmt.Sprintf("[[models]]\nid = %q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", name)
+			config += fmt.Sprintf("[[models]]\nid = \"%s-or-demo\"\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }, { provider = \"demo\", model = \"demo\", fallback = true }]\n", name)
+		}
+	}
+	g := proxytest.Start(t, config)
+	t.Run("all", func(t *testing.T) {
+		for i, c := range cases {
+			for _, w := range wires {
+				t.Run(c.name+"/"+w.plugin, func(t *testing.T) {
+					t.Parallel()
+					model := fmt.Sprintf("%s-%d", w.plugin, i)
+					for _, stream := range []bool{true, false} {
+						r := g.Chat(t, askOf(model, stream))
+						fails(c.failure).check(t, g, r, stream, false)
+						if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], c.cause) || line["attempts"] != "1" {
+							t.Errorf("accounted as %v, want the cause %q", line, c.cause)
+						}
+						r = g.Chat(t, askOf(model+"-or-demo", stream))
+						if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "2" {
+							t.Errorf("with another provider behind it: %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
+						}
+						g.Log.Await(t, "msg", "attempt failed", "request", r.RequestID(), "provider", model)
+					}
+				})
+			}
+		}
+	})
+	for _, s := range []*upstreamtest.Server{unasked, stranger, expired, old} {
+		if n := len(s.Requests()); n != 0 {
+			t.Errorf("%d requests came to a provider that cannot be trusted", n)
+		}
+	}
+	if log := g.Log.String(); strings.Contains(log, canary) || strings.Contains(log, "sk-upstream") {
+		t.Error("the log holds what a client said, or a credential")
+	}
+}
+
+// TestF29_F31_Names is about providers that are reached by a name. The name server is the test's own.
+func TestF29_F31_Names(t *testing.T) {
+	w := wires[0]
+	provider := upstreamtest.New(t, upstreamtest.Script{w.good()})
+	_, port, err := net.SplitHostPort(provider.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := upstreamtest.NewNameServer(t, "127.0.0.1")
+	usual := net.DefaultResolver
+	net.DefaultResolver = n.Resolver()
+	defer func() { net.DefaultResolver = usual }()
+
+	config := quietServer
+	for _, name := range []string{"absent", "failing", "silent", "good"} {
+		config += fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = \"http://%[1]s.test:%s\"\nallow_private = true\ntimeout = { connect = \"500ms\" }\n", name, port)
+		config += fmt.Sprintf("[[models]]\nid = %q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", name)
+	}
+	config += fmt.Sprintf("[providers.inside]\nplugin = \"openai\"\nbase_url = \"http://inside.test:%s\"\n[[models]]\nid = \"inside\"\ntargets = [{ provider = \"inside\", model = \"m\" }]\n", port)
+	g := proxytest.Start(t, config)
+	for _, c := range []struct {
+		name, model string
+		code        int
+		cause       string
+	}{
+		{"faults/29 NXDOMAIN", "absent", upstreamtest.NXDomain, "no such host"},
+		{"faults/29 SERVFAIL", "failing", upstreamtest.ServFail, "lookup failing.test"},
+		{"faults/29 timeout", "silent", upstreamtest.Silence, "lookup silent.test: no answer in time"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n.Fail(c.code)
+			for _, stream := range []bool{true, false} {
+				r := g.Chat(t, askOf(c.model, stream))
+				fails(seenUnreachable).check(t, g, r, stream, false)
+				if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], c.cause) {
+					t.Errorf("accounted as %v, want the cause %q", line, c.cause)
+				}
+			}
+		})
+	}
+	t.Run("I8 a name that leads to the inside", func(t *testing.T) {
+		n.Answer("127.0.0.1")
+		r := g.Chat(t, askOf("inside", false))
+		fails(seenUnreachable).check(t, g, r, false, false)
+		if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "address 127.0.0.1 is refused: loopback") || strings.Contains(r.Body, "127.0.0.1") {
+			t.Errorf("accounted as %v; the client gets %s", line, r.Body)
+		}
+		if provider.Connections() != 0 {
+			t.Error("it was connected to")
+		}
+	})
+	t.Run("faults/31 IPv6 is broken", func(t *testing.T) {
+		p, err := net.LookupPort("tcp", port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Answer("::1", "127.0.0.1")
+		if upstreamtest.Blackhole(t, "::1", p) == "" {
+			t.Log("so IPv6 refuses, and does not swallow")
+		}
+		complete("good").check(t, g, g.Chat(t, askOf("good", false)), false, false)
+	})
+}
+
+// TestF07_AllConnectionsInUse: a request beyond max_conns waits for a moment, and then is told to come again.
+func TestF07_AllConnectionsInUse(t *testing.T) {
+	const all = `{"error":{"message":"All connections to the provider are in use.","type":"service_unavailable_error","param":null,"code":"gateway_overloaded"}}`
+	for _, w := range wires {
+		t.Run("faults/7 "+w.plugin, func(t *testing.T) {
+			proceed := make(chan struct{})
+			held := upstreamtest.Script{
+				upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("Hal")), upstreamtest.Wait(proceed),
+				upstreamtest.Chunk(w.finish + w.done), upstreamtest.LastChunk(), w.good(),
+			}
+			provider := upstreamtest.New(t, held, held)
+			g := proxytest.Start(t, quietServer+demoProvider+fmt.Sprintf(`
+[providers.p]
+plugin    = %q
+base_url  = %q
+max_conns = 2
+breaker   = { failures = 1 }
+[[models]]
+id         = "m"
+max_tokens = 1000
+targets    = [{ provider = "p", model = "m" }]
+[[models]]
+id         = "m-or-demo"
+max_tokens = 1000
+targets    = [{ provider = "p", model = "m" }, { provider = "demo", model = "demo", fallback = true }]
+`, w.plugin, provider.URL()))
+			var clients []*rawClient
+			for i := range 2 {
+				c := dial(t, g)
+				c.post(fmt.Sprint("held-", i), askOf("m", true))
+				c.readUntil(`"content":"Hal"},"finish_reason":null}]}`)
+				clients = append(clients, c)
+			}
+			for _, stream := range []bool{true, false} {
+				r := g.Chat(t, askOf("m", stream))
+				if r.Status != 503 || r.Body != all || r.Header.Get("Retry-After") != "1" {
+					t.Errorf("%d after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
+				}
+				if line := g.Log.Request(t, r.RequestID()); line["code"] != "gateway_overloaded" || !strings.Contains(line["cause"], "no free connection") {
+					t.Errorf("accounted as %v", line)
+				}
+				if r = g.Chat(t, askOf("m-or-demo", stream)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" {
+					t.Errorf("%d from %s", r.Status, r.Header.Get("X-Gateway-Provider"))
+				}
+			}
+			// That the gateway has no connection left says nothing of the provider: its breaker is closed.
+			close(proceed)
+			for _, c := range clients {
+				c.readUntil("data: [DONE]\n\n\r\n0\r\n\r\n")
+			}
+			complete("good").check(t, g, g.Chat(t, askOf("m", false)), false, false)
+			if n := provider.Connections(); n != 2 {
+				t.Errorf("%d connections", n)
+			}
+		})
+	}
+}

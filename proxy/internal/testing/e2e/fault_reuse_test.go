@@ -1,0 +1,252 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// one is a provider of either kind with a model of its name.
+func one(w *wire, url, more string) string {
+	return fmt.Sprintf("[providers.%s]\nplugin = %[1]q\nbase_url = %q\n%s\n[[models]]\nid = %[1]q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", w.plugin, url, more)
+}
+
+// TestF41_SlowDrip: bytes that come one by one are no events. The client gets an event when it is whole, and a limit for
+// events is one however steadily their bytes come.
+func TestF41_SlowDrip(t *testing.T) {
+	for _, w := range wires {
+		t.Run("faults/41 an event is handed on whole/"+w.plugin, func(t *testing.T) {
+			drop := make(chan struct{})
+			begun, second := w.opening("Hal"), w.says("lo")
+			// The last byte of the second event, which would end its line, comes when the client has been looked at.
+			up := upstreamtest.New(t, upstreamtest.Script{
+				upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + begun),
+				upstreamtest.Bytes(second[:len(second)-1]), upstreamtest.Wait(drop), upstreamtest.Write(second[len(second)-1:] + w.finish + w.done), upstreamtest.Close(),
+			})
+			g := proxytest.Start(t, "[server]\nheartbeat = \"10ms\"\n"+proxytest.Keys+one(w, up.URL(), ""))
+			c := dial(t, g)
+			c.post("drip", askOf(w.plugin, true))
+			c.readUntil(`"content":"Hal"},"finish_reason":null}]}` + "\n\n\r\n")
+			for range 3 {
+				// The gateway waits, and has nothing of the event to say.
+				if beat := c.readUntil(": keep-alive\n\r\n"); !strings.HasSuffix(beat, "d\r\n: keep-alive\n\r\n") || strings.Contains(beat, "lo") {
+					t.Fatalf("got %q", beat)
+				}
+			}
+			close(drop)
+			if rest := c.readUntil("data: [DONE]\n\n\r\n0\r\n\r\n"); content(rest) != "lo" {
+				t.Errorf("got %q", rest)
+			}
+		})
+		t.Run("faults/41 a limit for events/"+w.plugin, func(t *testing.T) {
+			// A comment line is no event, and neither is a line that never ends; both keep the idle limit away for ever.
+			for name, drip := range map[string]string{"comments": ": still there\n\n", "a line": "data: x"} {
+				var taken atomic.Int64
+				up := upstreamtest.New(t, upstreamtest.Script{
+					upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + w.opening("Hal")),
+					steadily(drip, &taken),
+				})
+				g := proxytest.Start(t, quietServer+one(w, up.URL(), `timeout = { idle = "20s", event = "300ms" }`))
+				for _, stream := range []bool{true, false} {
+					expected := fails(seenTooLate, "Hal")
+					if !stream {
+						expected = fails(seenTooLate)
+					}
+					r := g.Chat(t, askOf(w.plugin, stream))
+					expected.check(t, g, r, stream, false)
+					if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "event timeout of 300ms") {
+						t.Errorf("%s: accounted as %v", name, line)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestF41_EventsKeepTheirLimitAway: the limit is one for the time between two events, and not for all of a stream.
+func TestF41_EventsKeepTheirLimitAway(t *testing.T) {
+	next := make(chan struct{})
+	steps := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream()}
+	const events = 6
+	for range events {
+		steps = append(steps, upstreamtest.Chunk(text("word ")), upstreamtest.Wait(next))
+	}
+	provider := upstreamtest.New(t, append(steps, upstreamtest.Chunk(finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()))
+	toml := strings.Replace(configuration(provider.URL(), ""), `first_byte = "3s", `, `first_byte = "3s", event = "10s", `, 1)
+	var ahead atomic.Int64
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	c := dial(t, g)
+	c.post("words", askStream)
+	for range events {
+		c.readUntil(`"content":"word "},"finish_reason":null}]}` + "\n\n\r\n")
+		ahead.Add(int64(4 * time.Second))
+		next <- struct{}{}
+	}
+	if rest := c.readUntil("0\r\n\r\n"); !strings.Contains(rest, "[DONE]") {
+		t.Errorf("got %s", rest)
+	}
+}
+
+// steadily writes a few bytes each time the peer has taken the last ones, until it closes the connection: it waits for the
+// kernel's acknowledgement of each piece, which is slow enough for what it must show.
+func steadily(s string, taken *atomic.Int64) upstreamtest.Step {
+	return func(c *upstreamtest.Conn) error {
+		for {
+			n, err := io.WriteString(c, s)
+			taken.Add(int64(n))
+			if err != nil {
+				return err
+			}
+			if taken.Load() > 64<<10 {
+				// Enough to show that bytes come, and too little for the limit of an event.
+				return upstreamtest.AwaitClose()(c)
+			}
+		}
+	}
+}
+
+// TestF61_AnswerBeforeTheRequestIsComplete: a provider refuses a large request before it has read it.
+func TestF61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
+	refuse := upstreamtest.Answer(413, "application/json", `{"error":{"message":"too large","type":"invalid_request_error","param":null,"code":null}}`)
+	for _, c := range []struct {
+		name string
+		end  []upstreamtest.Step
+	}{
+		{"faults/61 and reads no more", []upstreamtest.Step{upstreamtest.Wait(nil)}},
+		{"faults/61 and ends its side", []upstreamtest.Step{upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
+		{"faults/61 and reads on", []upstreamtest.Step{upstreamtest.DropBody(), wires[0].good()}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := wires[0]
+			up := upstreamtest.New(t, append(upstreamtest.Script{upstreamtest.ReadHead(), refuse}, c.end...), upstreamtest.Script{w.good()})
+			g := proxytest.Start(t, "[server]\nmax_body = \"64MiB\"\n"+proxytest.Keys+one(w, up.URL(), "max_conns = 1"))
+			r := g.Chat(t, fmt.Sprintf(`{"model":"openai","messages":[{"role":"user","content":"%s"}]}`, strings.Repeat("x", 24<<20)))
+			const body = `{"error":{"message":"too large","type":"invalid_request_error","param":null,"code":"request_too_large","provider":"openai","upstream_status":413}}`
+			if r.Status != 413 || r.Body != body {
+				t.Errorf("%d %s", r.Status, r.Body)
+			}
+			complete("good").check(t, g, g.Chat(t, askOf("openai", false)), false, false)
+			if n := up.Connections(); n != 2 && c.name != "faults/61 and reads on" {
+				t.Errorf("%d connections: the first one has half a request on it", n)
+			}
+		})
+	}
+}
+
+// TestF62_StaleConnections: a provider that closes idle connections whenever it likes costs no client an error.
+func TestF62_StaleConnections(t *testing.T) {
+	for _, w := range wires {
+		good := upstreamtest.Answer(200, "application/json", w.answer("good"))
+		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
+			t.Run("faults/62 closed while it was idle/"+name+"/"+w.plugin, func(t *testing.T) {
+				closing, closed := make(chan struct{}), make(chan struct{})
+				up := upstreamtest.New(t,
+					upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.Wait(closing), end, upstreamtest.Signal(closed)},
+					upstreamtest.Script{w.good()})
+				g := proxytest.Start(t, quietServer+one(w, up.URL(), ""))
+				complete("good").check(t, g, g.Chat(t, askOf(w.plugin, false)), false, false)
+				close(closing)
+				awaitSignal(t, closed)
+				complete("good").check(t, g, g.Chat(t, askOf(w.plugin, false)), false, false)
+				if n := len(up.Requests()); n != 2 {
+					t.Errorf("%d requests came", n)
+				}
+			})
+			t.Run("faults/62 closed with the request on it/"+name+"/"+w.plugin, func(t *testing.T) {
+				up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.ReadRequest(), end}, upstreamtest.Script{w.good()})
+				g := proxytest.Start(t, quietServer+one(w, up.URL(), ""))
+				for range 2 {
+					r := g.Chat(t, askOf(w.plugin, false))
+					complete("good").check(t, g, r, false, false)
+					if line := g.Log.Request(t, r.RequestID()); line["attempts"] != "1" {
+						t.Errorf("accounted as %v", line)
+					}
+				}
+				if n := len(up.Requests()); n != 3 {
+					t.Errorf("%d requests came, where one is sent again", n)
+				}
+			})
+		}
+	}
+}
+
+// TestF63_AbandonedStreams: a hundred clients leave in the middle, and after that a thousand requests over the same pool
+// each get their own answer.
+func TestF63_AbandonedStreams(t *testing.T) {
+	for _, w := range wires {
+		t.Run("faults/63 "+w.plugin, func(t *testing.T) {
+			const abandoned, requests, clients = 100, 1000, 8
+			// Who asks for a stream gets one that does not end; else the answer repeats what the request says.
+			answer := func(c *upstreamtest.Conn) error {
+				if err := upstreamtest.ReadRequest()(c); err != nil {
+					return err
+				}
+				body := string(c.Last().Body)
+				if strings.Contains(body, `"stream":true`) {
+					if err := upstreamtest.EventStream()(c); err != nil {
+						return err
+					}
+					for {
+						if err := upstreamtest.Chunk(w.opening("Hal"))(c); err != nil {
+							return err
+						}
+					}
+				}
+				_, id, _ := strings.Cut(body, "id-")
+				id, _, _ = strings.Cut(id, `"`)
+				return upstreamtest.Answer(200, "application/json", w.answer("id-"+id))(c)
+			}
+			up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(answer)})
+			g := proxytest.Start(t, quietServer+one(w, up.URL(), "max_conns = 16"))
+			var wg sync.WaitGroup
+			for i := range clients {
+				wg.Go(func() {
+					client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.Patience}
+					defer client.CloseIdleConnections()
+					for n := range requests / clients {
+						if n < abandoned/clients {
+							if err := abandon(client, g, askOf(w.plugin, true)); err != nil {
+								t.Error(err)
+							}
+						}
+						id := fmt.Sprintf("id-%d-%d", i, n)
+						status, body, err := post(client, g, proxytest.Key, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"%s"}]}`, w.plugin, id))
+						if err != nil || status != 200 || !strings.Contains(body, `"content":"`+id+`"`) {
+							t.Errorf("%s gets %d %s, %v", id, status, body, err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// abandon begins a stream and leaves it in the middle.
+func abandon(client *http.Client, g *proxytest.Gateway, body string) error {
+	req, err := http.NewRequest("POST", g.URL+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+proxytest.Key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.CopyN(io.Discard, resp.Body, 2000)
+	return err
+}

@@ -1,0 +1,265 @@
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+const (
+	overloaded  = `{"error":{"message":"no %s","type":"server_error","code":null}}`
+	unavailable = `{"error":{"message":"The provider of this model has failed repeatedly and is left alone for a while.","type":"service_unavailable_error","param":null,"code":"upstream_unavailable"}}`
+	rateLimited = `{"error":{"message":"The provider's rate limit is reached.","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
+)
+
+// counted counts the requests that a provider reads, and answers each by its number, from 0.
+func counted(n *atomic.Int64, answer func(i int64) upstreamtest.Step) upstreamtest.Script {
+	return upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), func(c *upstreamtest.Conn) error {
+		return answer(n.Add(1) - 1)(c)
+	})}
+}
+
+func refusal(status int, headers ...string) upstreamtest.Step {
+	return upstreamtest.Answer(status, "application/json", fmt.Sprintf(overloaded, canary), headers...)
+}
+
+// awaitSignal waits for what a provider's script says.
+func awaitSignal(t *testing.T, ch <-chan struct{}) {
+	t.Helper()
+	timer := time.NewTimer(proxytest.Patience)
+	defer timer.Stop()
+	select {
+	case <-ch:
+	case <-timer.C:
+		t.Fatal("the provider's script does not come so far")
+	}
+}
+
+// provider is a provider that speaks the convention, with more members.
+func provider(name, url, more string) string {
+	return fmt.Sprintf("[providers.%s]\nplugin = \"openai\"\nbase_url = %q\n%s\n", name, url, more)
+}
+
+// model is a model with these targets, each written provider/model.
+func model(id string, targets ...string) string {
+	var list []string
+	for i, t := range targets {
+		p, m, _ := strings.Cut(t, "/")
+		list = append(list, fmt.Sprintf("{ provider = %q, model = %q, priority = %d }", p, m, i))
+	}
+	return fmt.Sprintf("[[models]]\nid = %q\ntargets = [%s]\n", id, strings.Join(list, ", "))
+}
+
+// TestF57_StormOf503 has a provider answer nothing but 503, to a model that could be tried twice with it.
+func TestF57_StormOf503(t *testing.T) {
+	t.Run("faults/57 the budget bounds what comes back", func(t *testing.T) {
+		const requests = 400
+		var seen atomic.Int64
+		up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(503) }))
+		g := proxytest.Start(t, quietServer+provider("p", up.URL(), "breaker = { enabled = false }")+model("m", "p/one", "p/two"))
+		for range requests {
+			if r := g.Chat(t, askOf("m", false)); r.Status != 503 || !strings.Contains(r.Body, `"code":"overloaded"`) {
+				t.Fatalf("%d %s", r.Status, r.Body)
+			}
+		}
+		// The purse holds 10 at the beginning.
+		if n := seen.Load(); n > requests*12/10+10 || n < requests*12/10 {
+			t.Errorf("the provider saw %d requests for %d", n, requests)
+		}
+	})
+
+	t.Run("faults/57 the breaker opens", func(t *testing.T) {
+		const requests = 200
+		var seen atomic.Int64
+		up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(503) }))
+		g := proxytest.Start(t, quietServer+provider("p", up.URL(), `breaker = { pause = "10m", max_pause = "10m" }`)+model("m", "p/one", "p/two")+demoProvider+model("or-demo", "p/one", "demo/demo"))
+		refused := 0
+		for range requests {
+			r := g.Chat(t, askOf("m", false))
+			if r.Body != unavailable {
+				continue
+			}
+			refused++
+			line := g.Log.Request(t, r.RequestID())
+			wait, err := strconv.Atoi(r.Header.Get("Retry-After"))
+			if err != nil || wait > 600 || wait < 300 || r.Status != 503 || line["attempts"] != "0" || line["code"] != "upstream_unavailable" || !strings.Contains(line["cause"], "p is left alone for another ") {
+				t.Errorf("%d after %q: %v", r.Status, r.Header.Get("Retry-After"), line)
+			}
+		}
+		if n := seen.Load(); n != 10 || refused != requests-5 {
+			t.Errorf("the provider saw %d requests for %d, %d were refused", n, requests, refused)
+		}
+		g.Log.Await(t, "msg", "target left alone", "provider", "p", "target", "one", "for", "10m0s")
+		g.Log.Await(t, "msg", "target left alone", "provider", "p", "target", "two", "for", "10m0s")
+		if r := g.Chat(t, askOf("or-demo", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "1" {
+			t.Errorf("another provider answers %d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
+		}
+		if n := seen.Load(); n != 10 {
+			t.Errorf("the provider saw %d requests", n)
+		}
+	})
+
+	t.Run("faults/57 one probe finds out that it is over", func(t *testing.T) {
+		w := wires[0]
+		var seen atomic.Int64
+		probing, answer, proceed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		up := upstreamtest.New(t, counted(&seen, func(i int64) upstreamtest.Step {
+			switch {
+			case i < 5:
+				return refusal(503)
+			case i > 5:
+				return upstreamtest.Answer(200, "application/json", w.answer("good"))
+			}
+			return func(c *upstreamtest.Conn) error {
+				for _, s := range []upstreamtest.Step{
+					upstreamtest.Signal(probing), upstreamtest.Wait(answer), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("Hal")),
+					upstreamtest.Wait(proceed), upstreamtest.Chunk(w.finish + w.done), upstreamtest.LastChunk(),
+				} {
+					if err := s(c); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+		}))
+		g := proxytest.Start(t, quietServer+provider("p", up.URL(), `breaker = { pause = "1ms", max_pause = "1ms" }`)+model("m", "p/one"))
+		for range 5 {
+			g.Chat(t, askOf("m", false))
+		}
+		g.Log.Await(t, "msg", "target left alone")
+		probe := make(chan string, 1)
+		go func() {
+			// The pause may not be over yet.
+			for client := (&http.Client{Timeout: proxytest.Patience}); ; {
+				_, body, err := post(client, g, proxytest.Key, askOf("m", true))
+				if err != nil || body != unavailable {
+					client.CloseIdleConnections()
+					probe <- fmt.Sprint(body, err)
+					return
+				}
+			}
+		}()
+		awaitSignal(t, probing)
+		for range 20 {
+			if r := g.Chat(t, askOf("m", true)); r.Status != 503 || r.Body != unavailable || r.Header.Get("Retry-After") == "" {
+				t.Fatalf("beside the probe: %d %s", r.Status, r.Body)
+			}
+		}
+		if n := seen.Load(); n != 6 {
+			t.Errorf("the provider saw %d requests", n)
+		}
+		// Its answer has begun: the others need not wait for its end.
+		close(answer)
+		for start := time.Now(); ; {
+			if r := g.Chat(t, askOf("m", false)); r.Status == 200 {
+				break
+			}
+			if time.Since(start) > proxytest.Patience {
+				t.Fatal("the breaker stays open")
+			}
+		}
+		close(proceed)
+		if got := <-probe; !strings.HasSuffix(got, "data: [DONE]\n\n<nil>") {
+			t.Errorf("the probe gets %s", got)
+		}
+		g.Log.Await(t, "msg", "target answers again", "provider", "p", "target", "one")
+		for range 20 {
+			complete("good").check(t, g, g.Chat(t, askOf("m", false)), false, false)
+		}
+	})
+}
+
+// TestF58_ProviderThatFailsHalfOfTheTime: its requests are made good by another provider, all of them; by another model of
+// the same provider as far as the budget goes.
+func TestF58_ProviderThatFailsHalfOfTheTime(t *testing.T) {
+	const requests = 300
+	w := wires[0]
+	var flapping, steady atomic.Int64
+	up := upstreamtest.New(t, counted(&flapping, func(i int64) upstreamtest.Step {
+		if i%2 == 0 {
+			return refusal(503)
+		}
+		return upstreamtest.Answer(200, "application/json", w.answer("good"))
+	}))
+	other := upstreamtest.New(t, counted(&steady, func(int64) upstreamtest.Step {
+		return upstreamtest.Answer(200, "application/json", w.answer("good"))
+	}))
+	g := proxytest.Start(t, quietServer+provider("flapping", up.URL(), "")+provider("steady", other.URL(), "")+
+		model("two", "flapping/one", "steady/one")+model("same", "flapping/one", "flapping/two"))
+	t.Run("faults/58 another provider", func(t *testing.T) {
+		for range requests {
+			complete("good").check(t, g, g.Chat(t, askOf("two", false)), false, false)
+		}
+		if a, b := flapping.Load(), steady.Load(); a != requests || b != requests/2 {
+			t.Errorf("%d requests are %d to one provider and %d to the other", requests, a, b)
+		}
+	})
+	t.Run("faults/58 the same provider", func(t *testing.T) {
+		flapping.Store(0)
+		good := 0
+		for range requests {
+			if r := g.Chat(t, askOf("same", false)); r.Status == 200 {
+				good++
+			}
+		}
+		if n := flapping.Load(); n > requests*12/10+10 || n < requests*12/10 || good < requests/2 {
+			t.Errorf("%d requests are %d to the provider, %d were answered", requests, n, good)
+		}
+		t.Logf("%d of %d were answered, with %d requests", good, requests, flapping.Load())
+	})
+}
+
+// TestF56_RetryAfterIsObeyed: a provider that says for how long it wants no requests gets none for so long from a model
+// that has another, and after five in a row from nobody.
+func TestF56_RetryAfterIsObeyed(t *testing.T) {
+	var seen atomic.Int64
+	up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(429, "Retry-After: 30") }))
+	failing := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), refusal(503))})
+	g := proxytest.Start(t, quietServer+demoProvider+provider("p", up.URL(), "")+provider("failing", failing.URL(), "")+
+		model("alone", "p/one")+model("or-demo", "p/one", "demo/demo")+model("last", "failing/one", "p/one"))
+	r := g.Chat(t, askOf("or-demo", false))
+	if r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "2" || seen.Load() != 1 {
+		t.Fatalf("%d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
+	}
+	for range 10 {
+		if r = g.Chat(t, askOf("or-demo", false)); r.Status != 200 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
+			t.Errorf("%d after %s attempts, %d requests came to it", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
+		}
+	}
+	if r = g.Chat(t, askOf("last", false)); r.Status != 503 || r.Header.Get("X-Gateway-Attempts") != "1" || seen.Load() != 1 {
+		t.Errorf("as a last resort: %d after %s attempts, %d requests came to it", r.Status, r.Header.Get("X-Gateway-Attempts"), seen.Load())
+	}
+	for i := range 4 {
+		r := g.Chat(t, askOf("alone", false))
+		if r.Status != 429 || r.Header.Get("Retry-After") != "30" || !strings.Contains(r.Body, `"upstream_status":429`) || seen.Load() != int64(i+2) {
+			t.Errorf("%d after %q: %s", r.Status, r.Header.Get("Retry-After"), r.Body)
+		}
+	}
+	for range 10 {
+		r := g.Chat(t, askOf("alone", true))
+		if r.Status != 429 || r.Body != rateLimited || r.Header.Get("Retry-After") == "" || seen.Load() != 5 {
+			t.Errorf("%d after %q: %s, %d requests came to it", r.Status, r.Header.Get("Retry-After"), r.Body, seen.Load())
+		}
+	}
+}
+
+// TestF56_RetryAfterHasALimit, whether a header says it or a plugin.
+func TestF56_RetryAfterHasALimit(t *testing.T) {
+	const details = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"no","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"86400s"}]}}`
+	header := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), refusal(429, "Retry-After: 86400"))})
+	said := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(429, "application/json", details))})
+	g := proxytest.Start(t, quietServer+provider("openai", header.URL(), "")+fmt.Sprintf("[providers.gemini]\nplugin = \"gemini\"\nbase_url = %q\n", said.URL())+
+		model("by-header", "openai/one")+model("by-plugin", "gemini/one"))
+	for _, m := range []string{"by-header", "by-plugin"} {
+		if r := g.Chat(t, askOf(m, false)); r.Status != 429 || r.Header.Get("Retry-After") != "3600" {
+			t.Errorf("%s: %d after %q: %s", m, r.Status, r.Header.Get("Retry-After"), r.Body)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package e2e_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// TestF21_AHalfClosedClientGetsItsAnswer: closing one's sending side behind a request is no departure. It looks like one
+// until the gateway has written something, which it does as a probe.
+func TestF21_AHalfClosedClientGetsItsAnswer(t *testing.T) {
+	for name, body := range map[string]string{"whole, before the answer": ask, "streamed, before the answer": askStream} {
+		t.Run(name, func(t *testing.T) {
+			probed := make(chan struct{})
+			provider := upstreamtest.New(t, upstreamtest.Script{
+				upstreamtest.ReadRequest(), upstreamtest.Wait(probed), upstreamtest.EventStream(),
+				upstreamtest.Chunk(text("Hello"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+			})
+			g := proxytest.Start(t, configuration(provider.URL(), ""))
+			client := dial(t, g)
+			client.post("half", body)
+			if err := client.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			client.readUntil("HTTP/1.1 100 Continue\r\n\r\n")
+			close(probed)
+			wantHello(t, g, client, "")
+		})
+	}
+	t.Run("amid a stream", func(t *testing.T) {
+		probed := make(chan struct{})
+		provider := upstreamtest.New(t, upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(probed),
+			upstreamtest.Chunk(text("lo"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+		})
+		// No heartbeat: what is written in the silence is the probe.
+		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), `heartbeat = "40ms"`, `heartbeat = "0s"`, 1))
+		client := dial(t, g)
+		client.post("half", askStream)
+		before := client.readUntil(`"Hel"},"finish_reason":null}]}` + "\n\n\r\n")
+		if err := client.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		client.readUntil(": keep-alive\n\r\n")
+		close(probed)
+		wantHello(t, g, client, before)
+	})
+}
+
+// wantHello reads what is left of an answer, of which the client has seen what stands before.
+func wantHello(t *testing.T, g *proxytest.Gateway, client *rawClient, before string) {
+	t.Helper()
+	rest, err := io.ReadAll(client.r)
+	answer := before + string(rest)
+	if err != nil || !strings.Contains(answer, "HTTP/1.1 200") || content(answer) != "Hello" {
+		t.Errorf("%v: %s", err, answer)
+	}
+	if line := g.Log.Request(t, "half"); line["status"] != "200" || line["complete"] != "true" {
+		t.Errorf("accounted as %v", line)
+	}
+}

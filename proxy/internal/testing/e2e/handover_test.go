@@ -1,0 +1,117 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// TestF24_WhatComesBehindAStream is read by the same rules as the first request of a connection.
+func TestF24_WhatComesBehindAStream(t *testing.T) {
+	overBoth(t, func(t *testing.T, table string) {
+		g := proxytest.Start(t, configuration("", "")+table)
+		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
+		for name, c := range map[string]struct{ behind, want string }{
+			"a head that just fits":   {longHead(30<<10) + sized(hello), "HTTP/1.1 200 "},
+			"a head that is too long": {longHead(40<<10) + sized(hello), "HTTP/1.1 431 "},
+			"no head at all":          {"GARBAGE\r\n\r\n", "HTTP/1.1 400 "},
+			"a stream":                {postHead + sized(stream), "HTTP/1.1 200 "},
+		} {
+			for _, together := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%t", name, together), func(t *testing.T) {
+					client := dial(t, g)
+					first := postHead + sized(stream)
+					if together {
+						first += c.behind
+					}
+					client.send(first)
+					if got := client.readUntil("0\r\n\r\n"); !strings.Contains(got, "[DONE]") {
+						t.Fatalf("first %s", got)
+					}
+					if !together {
+						client.send(c.behind)
+					}
+					if got := client.readUntil("\r\n\r\n"); !strings.HasPrefix(got, c.want) {
+						t.Errorf("then %s", got)
+					}
+				})
+			}
+		}
+	})
+}
+
+// longHead is the head of a request, of about n bytes.
+func longHead(n int) string { return postHead + "X-Padding: " + strings.Repeat("x", n) + "\r\n" }
+
+// TestF24_SilenceBehindAStream ends the connection, without an answer to a request that never came.
+func TestF24_SilenceBehindAStream(t *testing.T) {
+	overBoth(t, func(t *testing.T, table string) {
+		g := proxytest.Start(t, strings.Replace(configuration("", "")+table, "[server]\n", "[server]\nidle_timeout = \"50ms\"\n", 1))
+		for _, closing := range []string{"by the gateway", "by the client"} {
+			client := dial(t, g)
+			client.post(closing, strings.Replace(hello, "}]}", `}],"stream":true}`, 1))
+			client.readUntil("0\r\n\r\n")
+			if closing == "by the client" {
+				if err := client.CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if rest, err := io.ReadAll(client.r); err != nil || len(rest) > 0 {
+				t.Errorf("%s: %v %s", closing, err, rest)
+			}
+		}
+		if log := g.Log.String(); strings.Contains(log, "request_timeout") || strings.Contains(log, "bad_request") {
+			t.Errorf("the log says %s", log)
+		}
+	})
+}
+
+// TestF3_ASilentStreamHoldsLittle: what a request was read with has been given back by the time its stream is silent, so
+// that all that is held for it, on both of the gateway's sides and by the client and the provider of this test, is less than
+// the buffer for a request's head alone.
+func TestF3_ASilentStreamHoldsLittle(t *testing.T) {
+	const streams = 64
+	end := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(end),
+		upstreamtest.Chunk(text("lo"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	open := func() *rawClient {
+		c := dial(t, g)
+		c.post("held", askStream)
+		c.readUntil(`"Hel"},"finish_reason":null}]}` + "\n\n\r\n")
+		return c
+	}
+	clients := []*rawClient{open()}
+	before := alive()
+	for range streams {
+		clients = append(clients, open())
+	}
+	each := (alive() - before) / streams
+	t.Logf("%d bytes of the heap a stream", each)
+	if each > 24<<10 {
+		t.Errorf("a silent stream holds %d bytes of the heap", each)
+	}
+	close(end)
+	for _, c := range clients {
+		if got := c.readUntil("0\r\n\r\n"); !strings.Contains(got, "[DONE]") {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// alive is how many bytes of the heap are in use, those in pools not among them.
+func alive() int64 {
+	var m runtime.MemStats
+	// A pool lets go of its content at the second collection.
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,314 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// statusOf reads /status.
+func statusOf(t *testing.T, at string) admin.Status {
+	t.Helper()
+	code, body := proxytest.Get(t, at+"/status")
+	var s admin.Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil || code != 200 {
+		t.Fatalf("status %d, %v: %s", code, err, body)
+	}
+	return s
+}
+
+// TestCountsOutliveTheirConfiguration: a sum that went down with a reload would look like a restart to Prometheus, and one
+// that then went on from zero like requests that never were.
+func TestCountsOutliveTheirConfiguration(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
+		`{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`))})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	at := g.Admin(t)
+	sums := func(m proxytest.Metrics) []float64 {
+		return []float64{
+			m.Sum("sluice_requests_total"), m.Sum("sluice_attempts_total"), m.Sum("sluice_upstream_connects_total"), m.Sum("sluice_upstream_reuses_total"),
+			m.Sum("sluice_plugin_calls_total"), m.Sum("sluice_plugin_fuel_total"),
+		}
+	}
+	var before []float64
+	for i := range 4 {
+		for range 3 {
+			g.Chat(t, ask)
+		}
+		if err := g.Reload(t, configuration(provider.URL(), "")); err != nil {
+			t.Fatal(err)
+		}
+		m := proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool { return m.Sum("sluice_config_generations_open") == 1 })
+		after := sums(m)
+		for j := range before {
+			if after[j] < before[j] {
+				t.Errorf("sum %d falls from %v to %v", j, before, after)
+			}
+		}
+		before = after
+		if after[0] != float64(3*(i+1)) || m.Sum("sluice_attempts_total", "provider", "openai", "target", "gpt-upstream", "outcome", "answered") != after[0] {
+			t.Errorf("after %d requests the sums are %v", 3*(i+1), after)
+		}
+		if after[2]+after[3] != after[0] {
+			t.Errorf("%v connections and %v reuses for %v requests", after[2], after[3], after[0])
+		}
+	}
+}
+
+// TestI22_GaugesAreZeroBehindAStorm has many clients at once get answers, errors and cut streams, and leave in every phase.
+// Each request is counted once, and nothing is left.
+func TestI22_GaugesAreZeroBehindAStorm(t *testing.T) {
+	hold := make(chan struct{})
+	scripts := []upstreamtest.Script{
+		{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("one"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()},
+		{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("one")), upstreamtest.Reset()},
+		{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("one")), upstreamtest.Wait(hold)},
+		{upstreamtest.ReadRequest(), upstreamtest.Answer(500, "application/json", `{"error":{"message":"no"}}`, "Connection: close")},
+		{upstreamtest.ReadRequest(), upstreamtest.Wait(hold)},
+		{upstreamtest.Reset()},
+	}
+	var all []upstreamtest.Script
+	for range 200 {
+		all = append(all, scripts...)
+	}
+	provider := upstreamtest.New(t, all...)
+	g := proxytest.Start(t, strings.ReplaceAll(configuration(provider.URL(), ""), `first_byte = "3s", idle = "3s"`, `first_byte = "200ms", idle = "200ms"`))
+	at := g.Admin(t)
+	const clients, each = 6, 20
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			for j := range each {
+				c, err := net.Dial("tcp", g.Addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body := askStream
+				switch (i + j) % 5 {
+				case 0:
+					body = strings.Replace(askStream, "gpt", "demo", 1)
+				case 1:
+					body = ask
+				case 2:
+					body = "{"
+				}
+				_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nX-Request-Id: storm-%d-%d\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", i, j, proxytest.Key, len(body), body)
+				switch j % 4 {
+				case 0: // it leaves at once, by a reset
+					_ = c.(*net.TCPConn).SetLinger(0)
+				case 1: // it leaves when something has come
+					_, _ = c.Read(make([]byte, 1))
+				case 2: // and this one in the middle of it
+					_, _ = io.CopyN(io.Discard, c, 300)
+				default:
+					// What waits for ever is ended by its own deadline.
+					_, _ = io.Copy(io.Discard, c)
+				}
+				_ = c.Close()
+			}
+		})
+	}
+	wg.Wait()
+	close(hold)
+	m := proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool {
+		return m.Sum("sluice_requests_in_flight")+m.Sum("sluice_streams_in_flight")+m.Sum("sluice_client_connections")+m.Sum("sluice_target_in_flight")+
+			m.Sum("sluice_upstream_connections", "state", "used")+m.Sum("sluice_plugin_instances", "state", "used") == 0
+	})
+	lines := 0
+	for _, line := range g.Log.Lines() {
+		if line["msg"] == "request" {
+			lines++
+		}
+	}
+	if n := m.Sum("sluice_requests_total"); int(n) != lines || lines == 0 || lines > clients*each {
+		t.Errorf("%v requests are counted, %d have a line, and %d were made", n, lines, clients*each)
+	}
+	departed, broken := m.Sum("sluice_requests_total", "code", "client_closed_request"), m.Sum("sluice_requests_total", "code", "upstream_unreachable")+m.Sum("sluice_requests_total", "code", "upstream_error")
+	if departed == 0 || broken == 0 || m.Sum("sluice_requests_total", "code", "") == 0 {
+		t.Errorf("the storm was none: %v departures, %v failures", departed, broken)
+	}
+	if s := statusOf(t, at); s.Requests.Total != int64(lines) || s.Requests.Departed != int64(departed) || s.Requests.InFlight != 0 || s.Requests.Streams != 0 {
+		t.Errorf("the status says %+v", s.Requests)
+	}
+}
+
+// TestStreamsAreInFlightUntilTheyEnd holds a stream and looks.
+func TestStreamsAreInFlightUntilTheyEnd(t *testing.T) {
+	hold := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("one")), upstreamtest.Wait(hold), upstreamtest.Chunk(finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	at := g.Admin(t)
+	c := dial(t, g)
+	c.post("held", askStream)
+	c.readUntil(": keep-alive")
+	// A heartbeat is counted behind its write.
+	m := proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool { return m.Sum("sluice_heartbeats_total") > 0 })
+	for name, want := range map[string]float64{
+		"sluice_requests_in_flight": 1, "sluice_streams_in_flight": 1, "sluice_client_connections": 1, "sluice_target_in_flight": 1, "sluice_requests_total": 0,
+	} {
+		if got := m.Sum(name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if n := m.Sum("sluice_upstream_connections", "provider", "openai", "state", "used"); n != 1 {
+		t.Errorf("%v connections to the provider are used", n)
+	}
+	close(hold)
+	c.readUntil("0\r\n\r\n")
+	g.Log.Request(t, "held")
+	if s := statusOf(t, at); s.Requests.CompletionsMax == 0 || s.Requests.BodiesMax == 0 || s.Clients.Max == 0 {
+		t.Errorf("the limits are %+v, %+v", s.Requests, s.Clients)
+	}
+	m = proxytest.Scrape(t, at)
+	if m.Sum("sluice_streams_in_flight") != 0 || m.Sum("sluice_requests_total", "model", "gpt", "provider", "openai", "stream", "true", "status", "2xx", "code", "") != 1 {
+		t.Error("the stream is over, and not counted so")
+	}
+}
+
+// TestI23_UnknownModelsMakeNoSeries has a client ask for what is not there, through the whole gateway.
+func TestI23_UnknownModelsMakeNoSeries(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	at := g.Admin(t)
+	g.Chat(t, askOf("nobody-0", false))
+	before := proxytest.Scrape(t, at)
+	for i := range 50 {
+		g.Chat(t, askOf(fmt.Sprintf("nobody-%d", i), i%2 == 0))
+		g.Do(t, "GET", fmt.Sprintf("/v1/models/nobody-%d", i), "")
+		g.Do(t, "GET", fmt.Sprintf("/nobody-%d", i), "")
+		g.Do(t, fmt.Sprintf("NOBODY%d", i), "/v1/models", "")
+	}
+	after := proxytest.Scrape(t, at)
+	// Streams or not, and the other three kinds of errors.
+	if n := after.Series("sluice_requests_total") - before.Series("sluice_requests_total"); n > 4 {
+		t.Errorf("200 requests have made %d series", n)
+	}
+	for _, label := range []string{"model", "path", "code", "provider", "reason", "target"} {
+		for value := range after.Values(label) {
+			if strings.Contains(strings.ToLower(value), "nobody") {
+				t.Errorf("the label %s says %s", label, value)
+			}
+		}
+	}
+	if got := after.Sum("sluice_requests_total", "code", "model_not_found"); got != 101 {
+		t.Errorf("%v requests for unknown models are counted, there were 101", got)
+	}
+}
+
+// TestRefusalsAndSheddingAreCountedByReason has one of each that a single gateway can be brought to.
+func TestRefusalsAndSheddingAreCountedByReason(t *testing.T) {
+	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]\n", "[server]\nmax_conns = 2\n", 1))
+	at := g.Admin(t)
+	for key, reason := range map[string]string{
+		"Bearer nobody-0123456789": "unknown", "Bearer sk-expired-0123456789": "expired", "Bearer sk-disabled-0123456789": "disabled", "Basic abc": "malformed", "": "missing",
+		"Bearer a, Bearer b": "duplicate", "Bearer sk-narrow-0123456789": "model",
+	} {
+		g.Do(t, "POST", "/v1/chat/completions", ask, "Authorization: "+key)
+		if m := proxytest.Scrape(t, at); m.Sum("sluice_refusals_total", "reason", reason) != 1 {
+			t.Errorf("%q is not counted as %s", key, reason)
+		}
+	}
+	// Two connections fill the gateway; the third is turned away. Those of the requests above may still be there.
+	proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool { return m.Sum("sluice_client_connections") == 0 })
+	var held []net.Conn
+	for range 3 {
+		c, err := net.Dial("tcp", g.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		held = append(held, c)
+	}
+	if answer, _ := io.ReadAll(held[2]); !strings.Contains(string(answer), "gateway_overloaded") {
+		t.Errorf("the third connection gets %q", answer)
+	}
+	m := proxytest.Scrape(t, at)
+	if m.Sum("sluice_shed_total", "reason", "connections") != 1 || m.Sum("sluice_client_connections") != 2 || m.Sum("sluice_client_connections_max") != 2 {
+		t.Errorf("%v turned away, %v of %v connections", m.Sum("sluice_shed_total"), m.Sum("sluice_client_connections"), m.Sum("sluice_client_connections_max"))
+	}
+}
+
+// TestTargetsAndPluginsAreTold brings a target to its knees and looks at what is said of it.
+func TestTargetsAndPluginsAreTold(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(500, "application/json", `{"error":{"message":"no"}}`, "Connection: close")})
+	g := proxytest.Start(t, strings.ReplaceAll(configuration(provider.URL(), ""), "enabled = false }", "failures = 3, pause = \"1h\", max_pause = \"1h\" }"))
+	at := g.Admin(t)
+	well := proxytest.Scrape(t, at)
+	if well.Sum("sluice_target_healthy", "provider", "openai", "target", "gpt-upstream") != 1 || well.Sum("sluice_target_breaker", "provider", "openai") != 0 {
+		t.Error("a target that nobody has used is not well")
+	}
+	m := proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool {
+		g.Chat(t, ask)
+		return m.Sum("sluice_target_breaker", "provider", "openai", "target", "gpt-upstream") == 2
+	})
+	if m.Sum("sluice_target_healthy", "provider", "openai") != 0 || m.Sum("sluice_target_breaker_opened_total", "provider", "openai") != 1 ||
+		m.Sum("sluice_attempts_total", "provider", "openai", "outcome", "failed") < 1 || m.Sum("sluice_target_error_ratio", "provider", "openai") <= 0 {
+		t.Error("a target that is left alone is not told as one")
+	}
+	s := statusOf(t, at)
+	for _, p := range s.Providers {
+		if p.Name == "openai" && (len(p.Targets) != 1 || p.Targets[0].Healthy || p.Targets[0].Breaker != "open" || p.Targets[0].Failed < 1 || p.Dialled < 1) {
+			t.Errorf("the status says %+v", p)
+		}
+	}
+	if len(s.Providers) != 3 || len(s.Models) != 5 || len(s.Plugins) < 4 {
+		t.Errorf("%d providers, %d models, %d plugins", len(s.Providers), len(s.Models), len(s.Plugins))
+	}
+	calls, used := m.Sum("sluice_plugin_calls_total", "plugin", "openai"), m.Sum("sluice_plugin_fuel_total", "plugin", "openai")
+	if calls < 1 || used < calls || m.Sum("sluice_plugin_instances", "plugin", "openai") < 1 {
+		t.Errorf("plugin openai has %v calls and %v fuel", calls, used)
+	}
+}
+
+// TestAdminAnswersWhileEverythingIsTaken asks with every connection of clients in use.
+func TestAdminAnswersWhileEverythingIsTaken(t *testing.T) {
+	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]\n", "[server]\nmax_conns = 1\n", 1))
+	at := g.Admin(t)
+	c, err := net.Dial("tcp", g.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool { return m.Sum("sluice_client_connections") == 1 })
+	if code, _ := proxytest.Get(t, at+"/readyz"); code != http.StatusOK {
+		t.Errorf("ready: %d", code)
+	}
+}
+
+// TestListedModelsAreOthers has a provider list two models, which a client uses beside a configured one.
+func TestListedModelsAreOthers(t *testing.T) {
+	answer := upstreamtest.Answer(200, "application/json", `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`)
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"object":"list","data":[{"id":"gpt-b","object":"model"},{"id":"gpt-c","object":"model"}]}`, "Connection: close")},
+		upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), answer)})
+	g := proxytest.Start(t, listing(provider.URL(), "http://127.0.0.1:1"))
+	at := g.Admin(t)
+	for _, model := range []string{"gpt-b", "gpt-c", "gpt-a"} {
+		if r := g.Chat(t, askOf(model, false)); r.Status != 200 {
+			t.Fatalf("%s: %d %s", model, r.Status, r.Body)
+		}
+	}
+	m := proxytest.Scrape(t, at)
+	for name, want := range map[string]float64{"gpt-a": 1, "other": 2} {
+		if got := m.Sum("sluice_requests_total", "model", name, "provider", "openai"); got != want {
+			t.Errorf("%v requests for %s, want %v", got, name, want)
+		}
+		if got := m.Sum("sluice_attempts_total", "target", name, "provider", "openai", "outcome", "answered"); got != want {
+			t.Errorf("%v attempts at %s, want %v", got, name, want)
+		}
+	}
+	if values := m.Values("target"); values["gpt-b"] || values["gpt-c"] {
+		t.Errorf("targets %v", values)
+	}
+}

@@ -1,0 +1,195 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// trap panics in the gateway's own code: where it reads the clock, which it does in all of its parts. It is armed for one
+// function, and goes off once.
+type trap struct {
+	function atomic.Pointer[string]
+	gone     atomic.Bool
+}
+
+const panicSecret = "what the panic says"
+
+func (p *trap) arm(function string) {
+	p.gone.Store(false)
+	p.function.Store(&function)
+}
+
+// now is the clock. It goes off where the function that the trap is armed for is among its callers.
+func (p *trap) now() time.Time {
+	if f := p.function.Load(); f != nil && calledBy(*f) && p.function.CompareAndSwap(f, nil) {
+		p.gone.Store(true)
+		panic(panicSecret)
+	}
+	return time.Now()
+}
+
+// calledBy does not look past a tick: the streams of others tick, too, and wait in the same functions.
+func calledBy(function string) bool {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, function) {
+			return true
+		}
+		if !more || strings.HasSuffix(f.Function, "(*exchange).Tick") {
+			return false
+		}
+	}
+}
+
+// TestPanicsEndOneRequest has the gateway panic in each part that a request passes, with another request in flight: the one
+// gets an error where there is still something to be told, the other its answer; the panic is counted, its words are
+// nowhere, and nothing stays taken.
+func TestPanicsEndOneRequest(t *testing.T) {
+	proceed := make(chan struct{})
+	bystander := upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
+		upstreamtest.Chunk(text("lo"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	}
+	answers := upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hello"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk())}
+	provider := upstreamtest.New(t, bystander, answers)
+	var traps trap
+	g := proxytest.StartWith(t, configuration(provider.URL(), ""), func(o *proxy.Options) { o.Now = traps.now })
+	admin := g.Admin(t)
+	other := dial(t, g)
+	other.post("bystander", askStream)
+	other.readUntil(`"Hel"},"finish_reason":null}]}`)
+
+	const internal = `"code":"internal_error"`
+	for _, c := range []struct {
+		function string
+		send     string
+		want     string // in what the client reads to its end, "" for nothing at all
+	}{
+		{"(*Server).handle", postHead + sized(ask), ""},
+		{"(*exchange).admit", postHead + sized(ask), internal},
+		{"(*exchange).answer", postHead + sized(ask), internal},
+		{"(*exchange).try", postHead + sized(ask), internal},
+		{"(*exchange).begin", postHead + sized(ask), internal},
+		{"(*pump).stream", postHead + sized(askStream), "HTTP/1.1 200"},
+		{"(*exchange).finish", postHead + sized(askStream), "HTTP/1.1 200"},
+		{"(*clientConn).delivered", postHead + sized(ask), "HTTP/1.1 200"},
+		{"(*Server).expect", strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", ""},
+		{"(*Server).early", postHead + "Content-Length: 100000\r\n\r\n", ""},
+		{"(*Server).unreadable", "POST\r\n\r\n", ""},
+	} {
+		t.Run(c.function, func(t *testing.T) {
+			before := proxytest.Scrape(t, admin).Sum("sluice_panics_total")
+			traps.arm(c.function)
+			client := dial(t, g)
+			client.send(c.send)
+			if err := client.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			answer, _ := io.ReadAll(client.r)
+			if !traps.gone.Load() {
+				t.Fatalf("it did not panic: %s", answer)
+			}
+			if c.want == "" && strings.Contains(string(answer), "HTTP/1.1 2") || !strings.Contains(string(answer), c.want) {
+				t.Errorf("got %q", answer)
+			}
+			if strings.Contains(string(answer), panicSecret) {
+				t.Errorf("the client is told: %s", answer)
+			}
+			proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
+				return m.Sum("sluice_panics_total") == before+1 && m.Sum("sluice_completions_in_flight") == 1 && m.Sum("sluice_streams_in_flight") == 1 &&
+					m.Sum("sluice_client_connections") == 1 && m.Sum("sluice_upstream_connections", "state", "used") == 1
+			})
+		})
+	}
+	traps.arm("nobody")
+	if r := g.Chat(t, ask); r.Status != 200 {
+		t.Errorf("afterwards: %d %s", r.Status, r.Body)
+	}
+	close(proceed)
+	if rest := other.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
+		t.Errorf("the other request: %s", rest)
+	}
+	other.Close()
+	awaitNothingHeld(t, admin)
+	if strings.Contains(g.Log.String(), panicSecret) {
+		t.Errorf("the log holds the panic's words:\n%s", g.Log)
+	}
+	if line := g.Log.Await(t, "msg", "panic", "type", "string"); !strings.Contains(line["stack"], "goroutine") {
+		t.Errorf("no stack: %v", line)
+	}
+}
+
+// TestAPanicInAWait ends the wait for a provider that says nothing, before its answer and amid it.
+func TestAPanicInAWait(t *testing.T) {
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.AwaitClose()},
+	)
+	var traps trap
+	g := proxytest.StartWith(t, configuration(provider.URL(), ""), func(o *proxy.Options) { o.Now = traps.now })
+	admin := g.Admin(t)
+	for i, want := range []string{"HTTP/1.1 500 ", `"Hal"},"finish_reason":null}]}`} {
+		traps.arm("(*exchange).Tick")
+		c := dial(t, g)
+		c.post(fmt.Sprint("waits-", i), askStream)
+		if answer := c.readUntil(`"code":"internal_error"}}`); !strings.Contains(answer, want) {
+			t.Errorf("got %s", answer)
+		}
+		awaitEnd(t, provider)
+		if line := g.Log.Request(t, fmt.Sprint("waits-", i)); line["code"] != "internal_error" || line["complete"] != "false" {
+			t.Errorf("accounted as %v", line)
+		}
+		awaitNothingHeld(t, admin)
+		if n := proxytest.Scrape(t, admin).Sum("sluice_panics_total"); n != float64(i+1) {
+			t.Errorf("%v panics are counted", n)
+		}
+	}
+}
+
+// TestAPanicInTheLog ends the request that is being accounted, whatever is written, and nothing stays taken.
+func TestAPanicInTheLog(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.EventStream(),
+		upstreamtest.Chunk(text("Hello"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk())})
+	log := &brittle{}
+	g := proxytest.StartWith(t, configuration(provider.URL(), ""), func(o *proxy.Options) { o.Log = slog.New(log) })
+	admin := g.Admin(t)
+	for i, body := range []string{ask, askStream, `{"model":"nobody","messages":[]}`} {
+		log.armed.Store(true)
+		c := dial(t, g)
+		c.post(fmt.Sprint("logged-", i), body)
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.ReadAll(c.r)
+		proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
+			return m.Sum("sluice_panics_total") == float64(i+1) && m.Sum("sluice_completions_in_flight")+m.Sum("sluice_streams_in_flight")+m.Sum("sluice_client_connections") == 0
+		})
+	}
+}
+
+// brittle is a log that panics when a request is accounted.
+type brittle struct {
+	slog.Handler
+	armed atomic.Bool
+}
+
+func (b *brittle) Enabled(context.Context, slog.Level) bool { return true }
+func (b *brittle) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "request" && b.armed.CompareAndSwap(true, false) {
+		panic(panicSecret)
+	}
+	return nil
+}

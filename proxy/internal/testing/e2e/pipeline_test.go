@@ -1,0 +1,96 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// TestF23_PipelinedRequests are answered in their order, and a later one that is slow does not hold up the answer to
+// an earlier one.
+func TestF23_PipelinedRequests(t *testing.T) {
+	proceed := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.Wait(proceed), upstreamtest.EventStream(), upstreamtest.Chunk(text("second"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	c := dial(t, g)
+	request := func(id, body string) string {
+		return "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\nX-Request-Id: " + id +
+			"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunksOf(body) + "0\r\n\r\n"
+	}
+	c.send(request("one", hello) + request("two", askStream) + request("three", hello) + "GARBAGE\r\n\r\n")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	first := c.readUntil("}}")
+	if i := strings.Index(first, "HTTP/1.1 200"); i < 0 || !strings.Contains(first, "X-Request-Id: one\r\n") || strings.Contains(first, "X-Request-Id: two") {
+		t.Errorf("got %s", first)
+	}
+	close(proceed)
+	rest, err := io.ReadAll(c.r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, three := strings.Index(string(rest), "X-Request-Id: two\r\n"), strings.Index(string(rest), "X-Request-Id: three\r\n")
+	if two < 0 || three < two || content(string(rest[two:three])) != "second" || !strings.HasSuffix(string(rest), `"code":"bad_request"}}`) {
+		t.Errorf("got %s", rest)
+	}
+	for _, id := range []string{"one", "two", "three"} {
+		if line := g.Log.Request(t, id); line["status"] != "200" || line["complete"] != "true" {
+			t.Errorf("accounted as %v", line)
+		}
+	}
+}
+
+// chunksOf writes a body as two chunks, the second with an extension.
+func chunksOf(body string) string {
+	const hex = "0123456789abcdef"
+	n := len(body) - 5
+	return "5\r\n" + body[:5] + "\r\n" + string([]byte{hex[n>>4&15], hex[n&15]}) + ";x=y\r\n" + body[5:] + "\r\n"
+}
+
+// TestF23_TwoRequestsInOneSegment over TLS too: answered in their order, and a stream among them keeps to its place.
+func TestF23_TwoRequestsInOneSegment(t *testing.T) {
+	overBoth(t, func(t *testing.T, table string) {
+		g := proxytest.Start(t, configuration("", "")+table)
+		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
+		c := dial(t, g)
+		c.send(strings.Replace(postHead, "\r\n", "\r\nX-Request-Id: first\r\n", 1) + sized(stream) +
+			strings.Replace(postHead, "\r\n", "\r\nX-Request-Id: second\r\n", 1) + sized(hello))
+		first := c.readUntil("0\r\n\r\n")
+		if !strings.Contains(first, "X-Request-Id: first\r\n") || strings.Contains(first, "second") || !strings.Contains(first, "[DONE]") {
+			t.Errorf("first %s", first)
+		}
+		second := c.readUntil("}}")
+		if !strings.HasPrefix(second, "HTTP/1.1 200") || !strings.Contains(second, "X-Request-Id: second\r\n") {
+			t.Errorf("then %s", second)
+		}
+	})
+}
+
+// TestF24_ARequestBehindAStream uses one connection for streams, whole answers and refusals, one behind the other.
+func TestF24_ARequestBehindAStream(t *testing.T) {
+	overBoth(t, func(t *testing.T, table string) {
+		g := proxytest.Start(t, configuration("", "")+table)
+		c := dial(t, g)
+		for i := range 3 {
+			c.post(fmt.Sprint("stream-", i), strings.Replace(hello, "}]}", `}],"stream":true}`, 1))
+			if got := c.readUntil("0\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "[DONE]") {
+				t.Fatalf("turn %d: %s", i, got)
+			}
+			c.post(fmt.Sprint("whole-", i), hello)
+			if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, fmt.Sprintf("X-Request-Id: whole-%d\r\n", i)) {
+				t.Fatalf("turn %d: %s", i, got)
+			}
+			c.post(fmt.Sprint("refused-", i), `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`)
+			if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 404") {
+				t.Fatalf("turn %d: %s", i, got)
+			}
+		}
+	})
+}

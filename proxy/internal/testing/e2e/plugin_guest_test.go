@@ -1,0 +1,263 @@
+package e2e_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// TestRefusedHeadersAreNotSent has a plugin ignore what the host refuses: the request goes out with what is allowed.
+func TestRefusedHeadersAreNotSent(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: one\n\ndata: end\n\n"), upstreamtest.LastChunk(),
+	})
+	g := proxytest.Start(t, quietServer+guest(t, "hostile", "key")+hostileProvider("p", provider.URL(), "headers-ignored"))
+	if r := g.Chat(t, askOf("p/headers-ignored", false)); r.Status != 200 || content(r.Body) != "one" {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	sent := provider.Requests()[0]
+	if sent.Path != "/v1/chat" || sent.Header.Get("X-Allowed") != "yes" || sent.Header.Get("X-Api-Key") != "sk-upstream-hostile-canary" {
+		t.Errorf("sent %s", sent.Head)
+	}
+	for _, name := range []string{"Authorization", "X-Injected"} {
+		if v := sent.Header.Values(name); len(v) > 0 {
+			t.Errorf("sent %s: %q", name, v)
+		}
+	}
+}
+
+// TestFaults95_BytesThatAreNoTextAreMended: clients get valid UTF-8 whatever a provider or its plugin says.
+func TestFaults95_BytesThatAreNoTextAreMended(t *testing.T) {
+	for _, how := range []string{"bytes", "escaped-bytes"} {
+		provider := upstreamtest.New(t, upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: "+how+"\n\n", "data: end\n\n"), upstreamtest.LastChunk(),
+		})
+		g := proxytest.Start(t, quietServer+guest(t, "hostile", "key")+hostileProvider("p", provider.URL(), "honest"))
+		for _, stream := range []bool{false, true} {
+			r := g.Chat(t, askOf("p/honest", stream))
+			if r.Status != 200 || content(r.Body) != "bad \uFFFD\uFFFD text" || !utf8.ValidString(r.Body) {
+				t.Errorf("%s: %d %q", how, r.Status, r.Body)
+			}
+		}
+	}
+}
+
+// TestFallbackAfterAPluginFailure: a plugin that fails before the first byte costs an attempt, not the answer.
+func TestFallbackAfterAPluginFailure(t *testing.T) {
+	for _, how := range []string{"panic", "loop", "output", "half", "path-above"} {
+		t.Run(how, func(t *testing.T) {
+			nobody := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
+			events := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: loop\n\n"), upstreamtest.AwaitClose()})
+			g := proxytest.Start(t, quietServer+demoProvider+guest(t, "hostile", "key")+hostileProvider("request", nobody.URL())+hostileProvider("event", events.URL())+fmt.Sprintf(`
+[[models]]
+id      = "three"
+targets = [
+  { provider = "request", model = %q, priority = 1 },
+  { provider = "event", model = "honest", priority = 2 },
+  { provider = "demo", model = "demo", fallback = true },
+]
+`, how))
+			want := steady(g.Chat(t, askOf("demo", true)).Body)
+			// Twice: the failures of the first request must not keep the second from its answer.
+			for range 2 {
+				r := g.Chat(t, askOf("three", true))
+				if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || steady(r.Body) != want {
+					t.Errorf("%d from %q after %s attempts: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Header.Get("X-Gateway-Attempts"), r.Body)
+				}
+			}
+			if nobody.Connections() != 0 {
+				t.Error("the failed request was sent")
+			}
+		})
+	}
+}
+
+// TestARouterThatFailsCostsNothing but its opinion: the configured order holds.
+func TestARouterThatFailsCostsNothing(t *testing.T) {
+	for name, choose := range map[string]w.Op{
+		"trap": w.Unreachable, "loop": w.Code(w.Loop(w.Void, w.Br(0)), w.I32Const(0)), "status": w.I32Const(7),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := smallest("sluice_abi_v1")
+			export(m, abi.ExportChoose, 2, choose)
+			g := proxytest.Start(t, quietServer+demoProvider+guestFile(t, "lost", "shared", m.Bytes())+`
+[[models]]
+id      = "two"
+targets = [{ provider = "demo", model = "second", priority = 2 }, { provider = "demo", model = "first", priority = 1 }]
+[router]
+plugin = "lost"
+`)
+			if r := g.Chat(t, askOf("two", false)); r.Status != 200 || !strings.Contains(r.Body, `"model":"first"`) {
+				t.Errorf("%d %s", r.Status, r.Body)
+			}
+			g.Log.Await(t, "msg", "router failed, the configured order is used")
+		})
+	}
+}
+
+// smallest is a plugin with what every plugin has, and no ability yet. version is the name of the export that says
+// which contract it speaks.
+func smallest(version string) *w.Module {
+	m := new(w.Module)
+	m.ExportMemory(2, w.NoMax)
+	export(m, version, 0, w.I32Const(0))
+	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
+	export(m, abi.ExportConfigure, 2, w.I32Const(0))
+	return m
+}
+
+// export exports a function of so many numbers.
+func export(m *w.Module, name string, params int, body w.Op) {
+	m.ExportFunc(name, w.Types([]byte{w.I32, w.I32}[:params]...), w.Types(w.I32), nil, body)
+}
+
+// TestAbi16_AKeeperOfSecretsTellsNobodyElse has a plugin keep all that it hears and tell it to everybody: how far it
+// gets is what its isolation says.
+func TestAbi16_AKeeperOfSecretsTellsNobodyElse(t *testing.T) {
+	const keys = `
+[server]
+heartbeat = "0s"
+[[keys]]
+name = "alice"
+secret = "sk-alice-0123456789"
+[[keys]]
+name = "bob"
+secret = "sk-bob-0123456789"
+`
+	provider := "[providers.keeper]\nplugin = \"keeper\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"keeper\", model = \"m\" }]\n"
+	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.Patience}
+	defer client.CloseIdleConnections()
+	say := func(t *testing.T, g *proxytest.Gateway, key, text string) string {
+		status, body, err := post(client, g, "sk-"+key+"-0123456789", fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text))
+		if err != nil || status != 200 || !strings.Contains(body, text) {
+			t.Errorf("%d %v %s", status, err, body)
+		}
+		return body
+	}
+	for _, c := range []struct {
+		isolation      string
+		itself, others bool // whether a key hears what it said before, and what others did
+	}{
+		{"shared", true, true}, // so the plugin does what it is here for
+		{"key", true, false},
+		{"call", false, false},
+	} {
+		t.Run(c.isolation, func(t *testing.T) {
+			g := proxytest.Start(t, keys+provider+guest(t, "keeper", c.isolation))
+			itself, others := false, false
+			for i := range 8 {
+				a := say(t, g, "alice", fmt.Sprintf("alice-%d.", i))
+				b := say(t, g, "bob", fmt.Sprintf("bob-%d.", i))
+				itself = itself || strings.Count(a, "alice-") > 1 || strings.Count(b, "bob-") > 1
+				others = others || strings.Contains(a, "bob-") || strings.Contains(b, "alice-")
+			}
+			if itself != c.itself || others != c.others {
+				t.Errorf("keys hear themselves: %t, want %t; each other: %t, want %t", itself, c.itself, others, c.others)
+			}
+		})
+	}
+	t.Run("faults_98/many at once", func(t *testing.T) {
+		g := proxytest.Start(t, keys+provider+guest(t, "keeper", "key"))
+		var wg sync.WaitGroup
+		for _, pair := range [][2]string{{"alice", "bob"}, {"bob", "alice"}} {
+			for client := range 4 {
+				wg.Go(func() {
+					for i := range 25 {
+						if body := say(t, g, pair[0], fmt.Sprintf("%s-%d-%d.", pair[0], client, i)); strings.Contains(body, pair[1]+"-") {
+							t.Errorf("%s is told what %s said: %s", pair[0], pair[1], body)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+	})
+}
+
+// TestPluginsThatAreRefusedAtStart: nothing serves before every plugin in use is what the configuration says, and each
+// that is not is named.
+func TestPluginsThatAreRefusedAtStart(t *testing.T) {
+	honest := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
+	other := smallest("sluice_abi_v2")
+	export(other, abi.ExportRequest, 2, w.I32Const(0))
+	traps := smallest("sluice_abi_v1")
+	export(traps, abi.ExportRequest, 2, w.I32Const(0))
+	traps.Start(traps.Func(nil, nil, nil, w.Unreachable))
+	reaches := new(w.Module)
+	reaches.Import("wasi_snapshot_preview1", "sock_accept", w.Types(w.I32, w.I32, w.I32), w.Types(w.I32))
+	reaches.ExportMemory(2, w.NoMax)
+	table := func(name string, wasm []byte) string { return guestFile(t, name, "key", wasm) }
+
+	changed := strings.Replace(table("changed", honest), fmt.Sprintf("%x", sha256.Sum256(honest)), strings.Repeat("0", 64), 1)
+
+	cases := []struct{ row, name, table, reason string }{
+		{"faults_81", "changed", changed, "the SHA-256 of"},
+		{"faults_81", "absent", fmt.Sprintf("[plugins.absent]\nfile = %q\nsha256 = %q\n", filepath.Join(t.TempDir(), "absent.wasm"), strings.Repeat("0", 64)), "no such file"},
+		{"faults_97", "newer", table("newer", other.Bytes()), "it speaks abi_v2, and this gateway abi_v1"},
+		{"faults_97", "useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},
+		{"faults_97", "traps", table("traps", traps.Bytes()), "unreachable"},
+		{"faults_97", "reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},
+		{"faults_100", "half", table("half", honest[:len(honest)/2]), ""},
+		{"faults_100", "text", table("text", []byte("#!/bin/sh\n")), "malformed"},
+		{"faults_100", "empty", table("empty", nil), "malformed"},
+	}
+	start := func(t *testing.T, text string) string {
+		t.Helper()
+		cfg, err := config.Parse("gateway.toml", []byte(text), config.Options{Bundled: plugins.Names()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t)})
+		if err == nil {
+			s.Close()
+			t.Fatal("it starts")
+		}
+		return err.Error()
+	}
+	use := func(name string) string { return "[providers.p-" + name + "]\nplugin = \"" + name + "\"\n" }
+	for _, c := range cases {
+		t.Run(c.row+"/"+c.name, func(t *testing.T) {
+			got := start(t, c.table+use(c.name))
+			if !strings.Contains(got, "plugin "+c.name+": ") || !strings.Contains(got, c.reason) {
+				t.Errorf("the error is %q, want it to name the plugin and %q", got, c.reason)
+			}
+		})
+	}
+	t.Run("all are named", func(t *testing.T) {
+		good := smallest("sluice_abi_v1")
+		export(good, abi.ExportRequest, 2, w.I32Const(0))
+		text := table("good", good.Bytes()) + use("good")
+		for _, c := range cases[2:] {
+			text += c.table + use(c.name)
+		}
+		got := start(t, text)
+		for _, c := range cases[2:] {
+			if !strings.Contains(got, "plugin "+c.name+": ") {
+				t.Errorf("%s is not named in\n%s", c.name, got)
+			}
+		}
+		if strings.Contains(got, "plugin good") {
+			t.Errorf("the good one is blamed in\n%s", got)
+		}
+	})
+	t.Run("those that nobody uses are not looked at", func(t *testing.T) {
+		g := proxytest.Start(t, quietServer+demoProvider+cases[0].table+cases[7].table)
+		if r := g.Chat(t, hello); r.Status != 200 {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+	})
+}

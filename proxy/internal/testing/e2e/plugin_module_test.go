@@ -1,0 +1,73 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// pairProvider is a provider with a plugin, and a model of the same name.
+func pairProvider(plugin string) string {
+	return fmt.Sprintf("[providers.%[1]s]\nplugin = %[1]q\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", plugin)
+}
+
+// TestPluginsOfOneFile: a table is the plugin of its name, and the plugins of a file come and go by themselves.
+func TestPluginsOfOneFile(t *testing.T) {
+	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
+	left, right, middle := guestFile(t, "left", "shared", pair), guestFile(t, "right", "shared", pair), guestFile(t, "middle", "shared", pair)
+	both := quietServer + left + right + middle + pairProvider("left") + pairProvider("right") +
+		"[[models]]\nid = \"any\"\ntargets = [{ provider = \"left\", model = \"m\" }, { provider = \"right\", model = \"m\" }]\n" +
+		"[router]\nplugin = \"middle\"\n"
+	g := proxytest.Start(t, both)
+	ask := func(model, text, want string) {
+		t.Helper()
+		r := g.Chat(t, fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]}`, model, text))
+		if r.Status != 200 || !strings.Contains(r.Body, fmt.Sprintf(`"content":%q`, want)) {
+			t.Errorf("%s answers %d %s, want %q", model, r.Status, r.Body, want)
+		}
+	}
+	ask("left", "one", "left heard one")
+	ask("right", "two", "right heard two")
+	ask("any", "three", "right heard two") // the router takes the last one
+	if err := g.Reload(t, quietServer+right+pairProvider("right")); err != nil {
+		t.Fatal(err)
+	}
+	ask("right", "four", "right heard four")
+	if err := g.Reload(t, both); err != nil {
+		t.Fatal(err)
+	}
+	ask("left", "five", "left heard five")
+}
+
+// TestWhatAPluginIsUsedFor: the configuration is refused where a provider is asked to route, or a router to provide.
+func TestWhatAPluginIsUsedFor(t *testing.T) {
+	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
+	use := func(name string) string { return guestFile(t, name, "key", pair) }
+	for _, c := range []struct{ name, text, reason string }{
+		{"a router that ships", pairProvider("router"), "gateway.toml:8:12: providers.router: plugin router is a router, and no provider"},
+		{"a router of a file", use("middle") + pairProvider("middle"), "providers.middle: plugin middle is a router, and no provider"},
+		{"a provider of a file", demoProvider + use("left") + "[router]\nplugin = \"left\"\n", "router: plugin left is a provider, and no router"},
+		{"what a file does not hold", use("up") + pairProvider("up"), `plugin up: start: failed: its module has no plugin of that name: "the module holds left, middle, right"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg, err := config.Parse("gateway.toml", []byte(quietServer+c.text), config.Options{Bundled: plugins.Names()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t), CacheDir: proxytest.CacheDir()})
+			if err == nil {
+				s.Close()
+				t.Fatal("it starts")
+			}
+			if !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("the error is %q, want it to say %q", err, c.reason)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// TestF99_APluginIsReplacedDuringStreams puts another version of a plugin's file in the place of the one that serves. The
+// streams that run are read by the old one to their end, though its instances trap and have to be made anew; what comes
+// later is read by the new one; and then the old one is closed.
+func TestF99_APluginIsReplacedDuringStreams(t *testing.T) {
+	const streams = 30
+	first := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/hostile")
+	second := bytes.ReplaceAll(first, []byte("version-one"), []byte("version-two"))
+	if bytes.Equal(first, second) {
+		t.Fatal("the plugin does not hold its version")
+	}
+	proceed := make(chan struct{})
+	held := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: version\n\n"), upstreamtest.Wait(proceed),
+		upstreamtest.Chunk("data: version\n\n", "data: end\n\n"), upstreamtest.LastChunk(),
+	})
+	short := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: version\n\ndata: end\n\n"), upstreamtest.LastChunk(),
+	})
+	traps := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: version\n\n"), upstreamtest.Wait(proceed),
+		upstreamtest.Chunk("data: panic\n\n"), upstreamtest.AwaitClose(),
+	})
+	config := func(wasm []byte) string {
+		return quietServer + guestFile(t, "hostile", "key", wasm) + hostileProvider("held", held.URL(), "honest") +
+			hostileProvider("short", short.URL(), "honest") + hostileProvider("traps", traps.URL(), "honest")
+	}
+	g := proxytest.Start(t, config(first))
+
+	begun := make([]*rawClient, streams)
+	for i := range begun {
+		begun[i] = dial(t, g)
+		model := "held/honest"
+		if i%3 == 0 {
+			model = "traps/honest"
+		}
+		begun[i].post(fmt.Sprint("old-", i), askOf(model, true))
+		begun[i].readUntil(`"version-one"},"finish_reason":null}]}` + "\n\n")
+	}
+	if err := g.Reload(t, config(second)); err != nil {
+		t.Fatal(err)
+	}
+	if p := pluginStatus(t, g, "hostile"); p.Generations != 2 {
+		t.Errorf("%d generations of the plugin while streams of the first run", p.Generations)
+	}
+	for _, stream := range []bool{true, false} {
+		if r := g.Chat(t, askOf("short/honest", stream)); r.Status != 200 || content(r.Body) != "version-two" {
+			t.Errorf("a new request: %d %s", r.Status, r.Body)
+		}
+	}
+	close(proceed)
+	var reading sync.WaitGroup
+	for i, c := range begun {
+		reading.Go(func() {
+			rest := c.readUntil("0\r\n\r\n")
+			if i%3 == 0 {
+				if !strings.Contains(rest, `"code":"plugin_crashed"`) || strings.Contains(rest, "[DONE]") {
+					t.Errorf("a stream that traps ends with %s", rest)
+				}
+				return
+			}
+			if content(rest) != "version-one" || !strings.HasSuffix(rest, "data: [DONE]\n\n\r\n0\r\n\r\n") {
+				t.Errorf("a stream that was open ends with %s", rest)
+			}
+		})
+	}
+	reading.Wait()
+	for deadline := time.Now().Add(proxytest.Patience); ; runtime.Gosched() {
+		p := pluginStatus(t, g, "hostile")
+		if p.Generations == 1 && p.Used == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the old plugin is still open: %+v", p)
+		}
+	}
+	if r := g.Chat(t, askOf("short/honest", true)); r.Status != 200 || content(r.Body) != "version-two" {
+		t.Errorf("afterwards: %d %s", r.Status, r.Body)
+	}
+}
+
+// TestF81_F97_APluginThatIsRefusedReplacesNothing reloads a configuration whose plugin is broken in one way or another:
+// the error names it and what is wrong, and the one that serves goes on.
+func TestF81_F97_APluginThatIsRefusedReplacesNothing(t *testing.T) {
+	good := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
+	config := func(wasm []byte) string {
+		return quietServer + guestFile(t, "keeper", "key", wasm) + "[providers.p]\nplugin = \"keeper\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", model = \"m\" }]\n"
+	}
+	newer := smallest("sluice_abi_v2")
+	export(newer, abi.ExportRequest, 2, w.I32Const(0))
+	starts := smallest("sluice_abi_v1")
+	export(starts, abi.ExportRequest, 2, w.I32Const(0))
+	starts.Start(starts.Func(nil, nil, nil, w.Unreachable))
+	g := proxytest.Start(t, config(good))
+	for reason, wasm := range map[string][]byte{
+		"it speaks abi_v2, and this gateway abi_v1": newer.Bytes(),
+		"neither a provider nor a router":           smallest("sluice_abi_v1").Bytes(),
+		"unreachable":                               starts.Bytes(),
+		"malformed":                                 good[:len(good)/2],
+	} {
+		err := g.Reload(t, config(wasm))
+		if _, ok := errors.AsType[*proxy.BuildError](err); !ok || !strings.Contains(err.Error(), "plugin keeper: ") || !strings.Contains(err.Error(), reason) {
+			t.Errorf("the reload ended with %v, want it to name the plugin and %q", err, reason)
+		}
+		if r := g.Chat(t, `{"model":"m","messages":[{"role":"user","content":"still here"}]}`); r.Status != 200 || !strings.Contains(r.Body, "still here") {
+			t.Errorf("after it: %d %s", r.Status, r.Body)
+		}
+	}
+	if p := pluginStatus(t, g, "keeper"); p.Generations != 1 {
+		t.Errorf("%d generations", p.Generations)
+	}
+}

@@ -1,0 +1,346 @@
+package e2e_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+const (
+	ask       = `{"model":"gpt","messages":[{"role":"user","content":"x"}]}`
+	askStream = `{"model":"gpt","messages":[{"role":"user","content":"x"}],"stream":true}`
+)
+
+// text is a chunk of a compatible provider's stream, and finish the last one.
+func text(s string) string {
+	return fmt.Sprintf("data: {\"id\":\"up-1\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", s)
+}
+
+const finish = "data: {\"id\":\"up-1\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+
+// content joins the text of a stream's chunks.
+func content(body string) string {
+	var b strings.Builder
+	for _, piece := range strings.Split(body, `"content":"`)[1:] {
+		b.WriteString(piece[:strings.IndexByte(piece, '"')])
+	}
+	return b.String()
+}
+
+// rawClient is a client that a test drives by hand. It is the socket; what it sends and reads may go through TLS.
+type rawClient struct {
+	t *testing.T
+	*net.TCPConn
+	w io.Writer
+	r *bufio.Reader
+}
+
+func dial(t *testing.T, g *proxytest.Gateway) *rawClient {
+	t.Helper()
+	c, err := net.Dial("tcp", g.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetReadDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	var rw io.ReadWriter = c
+	if g.TLS != nil {
+		rw = tls.Client(c, g.TLS)
+	}
+	return &rawClient{t, c.(*net.TCPConn), rw, bufio.NewReader(rw)}
+}
+
+func (c *rawClient) send(s string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.w, s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// post sends a chat completion with this id.
+func (c *rawClient) post(id, body string, headers ...string) {
+	c.send("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key +
+		"\r\nContent-Type: application/json\r\nX-Request-Id: " + id + "\r\n" + strings.Join(append(headers, ""), "\r\n") +
+		fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body))
+}
+
+// readUntil reads until what was read ends with mark.
+func (c *rawClient) readUntil(mark string) string {
+	c.t.Helper()
+	var b strings.Builder
+	for !strings.HasSuffix(b.String(), mark) {
+		ch, err := c.r.ReadByte()
+		if err != nil {
+			c.t.Fatalf("%v after %q, waiting for %q", err, b.String(), mark)
+		}
+		b.WriteByte(ch)
+	}
+	return b.String()
+}
+
+func (c *rawClient) reset() {
+	c.t.Helper()
+	if err := c.SetLinger(0); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Close()
+}
+
+func awaitEnd(t *testing.T, s *upstreamtest.Server) {
+	t.Helper()
+	timer := time.NewTimer(proxytest.Patience)
+	defer timer.Stop()
+	select {
+	case <-s.Ended():
+	case <-timer.C:
+		t.Fatal("the provider's connection stays open")
+	}
+}
+
+func TestS12_HeartbeatWhileTheProviderIsSilent(t *testing.T) {
+	proceed := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Wait(proceed),
+		upstreamtest.Chunk(text("late"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	client := dial(t, g)
+	client.post("silent", askStream)
+	head := client.readUntil("\r\n\r\n")
+	if !strings.HasPrefix(head, "HTTP/1.1 200") {
+		t.Fatalf("head %q", head)
+	}
+	const beat = "d\r\n: keep-alive\n\r\n"
+	for range 3 {
+		if got := client.readUntil(": keep-alive\n\r\n"); got != beat {
+			t.Fatalf("got %q, want %q", got, beat)
+		}
+	}
+	close(proceed)
+	rest := client.readUntil("0\r\n\r\n")
+	if content(rest) != "late" || !strings.Contains(rest, "data: [DONE]\n\n") {
+		t.Errorf("the rest is %q", rest)
+	}
+}
+
+// TestS10_BrokenStreamsAreNeverReportedComplete is about every way in which a provider's stream can end too early.
+func TestS10_BrokenStreamsAreNeverReportedComplete(t *testing.T) {
+	cases := []struct {
+		name   string
+		steps  []upstreamtest.Step
+		code   string
+		before string // text that the client got
+	}{
+		{"faults_36/FIN amid the chunks", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"))}, "upstream_stream_truncated", "Hal"},
+		{"faults_36/FIN behind the finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), finish)}, "upstream_stream_truncated", "Hal"},
+		{"faults_37/RST", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.Reset()}, "upstream_stream_truncated", "Hal"},
+		{"faults_38/clean end without a finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.LastChunk()}, "upstream_stream_truncated", "Hal"},
+		{"faults_45/garbage", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: <html>\n\n")}, "upstream_bad_answer", "Hal"},
+		{"faults_46/giant event", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: "+strings.Repeat("x", 2<<20))}, "upstream_bad_answer", "Hal"},
+		{"faults_59/error in the stream", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n")}, "upstream_stream_error", "Hal"},
+		{"faults_35/silence", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.AwaitClose()}, "upstream_timeout", "Hal"},
+	}
+	var scripts []upstreamtest.Script
+	for _, c := range cases {
+		scripts = append(scripts, append(upstreamtest.Script{upstreamtest.ReadRequest()}, c.steps...))
+	}
+	provider := upstreamtest.New(t, scripts...)
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			id := fmt.Sprint("broken-", i)
+			r := g.Do(t, "POST", "/v1/chat/completions", askStream, "X-Request-Id: "+id)
+			if r.Err != nil {
+				t.Errorf("the body ended with %v", r.Err)
+			}
+			frames := strings.Split(strings.TrimSuffix(strings.ReplaceAll(r.Body, ": keep-alive\n", ""), "\n\n"), "\n\n")
+			last := frames[len(frames)-1]
+			if r.Status != 200 || content(strings.Join(frames[:len(frames)-1], "\n")) != c.before ||
+				!strings.HasPrefix(last, `data: {"error":{`) || !strings.Contains(last, `"code":"`+c.code+`"`) {
+				t.Errorf("status %d, the stream ends with %s", r.Status, last)
+			}
+			if strings.Contains(r.Body, "[DONE]") || strings.Contains(r.Body, `"finish_reason":"`) {
+				t.Errorf("it looks complete: %s", r.Body)
+			}
+			if line := g.Log.Request(t, id); line["complete"] != "false" || line["code"] != c.code {
+				t.Errorf("accounted as %v", line)
+			}
+		})
+	}
+}
+
+func TestS11_FinishWithoutDoneIsComplete(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hello"), finish), upstreamtest.LastChunk(),
+	})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	r := g.Chat(t, askStream)
+	if !strings.HasSuffix(r.Body, "data: [DONE]\n\n") || content(r.Body) != "Hello" || !strings.Contains(r.Body, `"finish_reason":"stop"`) {
+		t.Errorf("got %s", r.Body)
+	}
+	if strings.Contains(r.Body, `"usage"`) {
+		t.Errorf("S5: usage that nobody asked for: %s", r.Body)
+	}
+}
+
+// TestS14_ErrorsBeforeTheFirstByteAreRealAnswers is about what a provider does wrong before the client has been sent
+// anything.
+func TestS14_ErrorsBeforeTheFirstByteAreRealAnswers(t *testing.T) {
+	cases := []struct {
+		name   string
+		steps  []upstreamtest.Step
+		status int
+		code   string
+	}{
+		{"faults_34/silence", []upstreamtest.Step{upstreamtest.AwaitClose()}, 504, "upstream_timeout"},
+		{"faults_40/cut short", []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 100"), upstreamtest.Write(`{"id":"x"`)}, 502, "upstream_stream_truncated"},
+		{"faults_45/HTML", []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>")}, 502, "upstream_bad_answer"},
+		{"faults_50/empty", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", "")}, 502, "upstream_empty"},
+		{"faults_51/redirect", []upstreamtest.Step{upstreamtest.Answer(302, "text/plain", "", "Location: http://127.0.0.1:1/")}, 502, ""},
+		{"faults_55/bad JSON", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"choices":`)}, 502, "upstream_bad_answer"},
+		{"faults_59/error first in the stream", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n")}, 502, "upstream_stream_error"},
+		{"O13/error with status 200", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"error":{"message":"slow","type":"requests","code":"rate_limit_exceeded"}}`)}, 429, "rate_limit_exceeded"},
+		{"faults_60/two lengths", []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 2", "Content-Length: 3"), upstreamtest.Write("{}")}, 502, "upstream_bad_answer"},
+	}
+	var scripts []upstreamtest.Script
+	for _, c := range cases {
+		script := append(upstreamtest.Script{upstreamtest.ReadRequest()}, c.steps...)
+		scripts = append(scripts, script, script)
+	}
+	provider := upstreamtest.New(t, scripts...)
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	for _, c := range cases {
+		for _, body := range []string{ask, askStream} {
+			t.Run(fmt.Sprintf("%s/streamed %v", c.name, body == askStream), func(t *testing.T) {
+				r := g.Chat(t, body)
+				if r.Status != c.status || !strings.Contains(r.Body, `"code":"`+c.code) || r.Header.Get("Content-Type") != "application/json" {
+					t.Errorf("got %d %s", r.Status, r.Body)
+				}
+				if strings.Contains(r.Body, "127.0.0.1") {
+					t.Errorf("I8: the answer holds an address: %s", r.Body)
+				}
+			})
+		}
+	}
+}
+
+func TestFallbackBeforeTheFirstByte(t *testing.T) {
+	const both = `{"model":"both","messages":[{"role":"user","content":"x"}]}`
+	fails := func(status int) upstreamtest.Script {
+		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", `{"error":{"message":"no","type":"x","code":null}}`)}
+	}
+	for _, c := range []struct {
+		name              string
+		openai, anthropic upstreamtest.Script
+		status            int
+		provider, tries   string
+	}{
+		{"the first fails, the second answers", fails(503), upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
+			`{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)}, 200, "anthropic", "2"},
+		{"both fail, the fallback answers", fails(500), fails(529), 200, "demo", "3"},
+		{"the client's own mistake is nobody else's", fails(400), fails(500), 400, "openai", "1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := upstreamtest.New(t, c.openai), upstreamtest.New(t, c.anthropic)
+			g := proxytest.Start(t, configuration(a.URL(), b.URL()))
+			r := g.Chat(t, both)
+			if r.Status != c.status || r.Header.Get("X-Gateway-Provider") != c.provider || r.Header.Get("X-Gateway-Attempts") != c.tries {
+				t.Errorf("got %d from %s after %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Header.Get("X-Gateway-Attempts"), r.Body)
+			}
+		})
+	}
+	t.Run("not after the first byte", func(t *testing.T) {
+		a := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"))})
+		b := upstreamtest.New(t, fails(500))
+		g := proxytest.Start(t, configuration(a.URL(), b.URL()))
+		r := g.Chat(t, strings.Replace(both, `}]}`, `}],"stream":true}`, 1))
+		if !strings.Contains(r.Body, "upstream_stream_truncated") || len(b.Requests()) != 0 {
+			t.Errorf("%d requests to the second, body %s", len(b.Requests()), r.Body)
+		}
+	})
+}
+
+func TestStreamToHTTP10IsRefused(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	for body, want := range map[string]string{hello: "HTTP/1.1 200", strings.Replace(hello, "}]}", `}],"stream":true}`, 1): `"code":"http_version"`} {
+		c := dial(t, g)
+		c.send(fmt.Sprintf("POST /v1/chat/completions HTTP/1.0\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", proxytest.Key, len(body), body))
+		answer, err := io.ReadAll(c.r)
+		if err != nil || !strings.Contains(string(answer), want) {
+			t.Errorf("%v: %s", err, answer)
+		}
+	}
+}
+
+// TestD8_NothingOfTheClientReachesTheProvider but what the plugin made of its body.
+func TestD8_NothingOfTheClientReachesTheProvider(t *testing.T) {
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
+		`{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`,
+		"Set-Cookie: a=b", "OpenAI-Organization: org", "X-Request-Id: up-7", "X-Ratelimit-Remaining-Requests: 3")})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	r := g.Do(t, "POST", "/v1/chat/completions?x=y", ask, "Cookie: c=d", "X-Forwarded-For: 10.1.1.1", "OpenAI-Organization: mine",
+		"X-Stainless-Lang: go", "User-Agent: curl", "Forwarded: for=1", "Anthropic-Beta: x")
+	if r.Status != 200 {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	sent := provider.Requests()[0]
+	for _, secret := range []string{proxytest.Key, "10.1.1.1", "mine", "c=d", "Stainless", "curl", "x=y", "Forwarded", "Anthropic"} {
+		if strings.Contains(sent.Head, secret) {
+			t.Errorf("faults_136: the provider was sent %q:\n%s", secret, sent.Head)
+		}
+	}
+	if sent.Path != "/chat/completions" || sent.Header.Get("Authorization") != "Bearer sk-upstream-openai-canary" || !strings.Contains(string(sent.Body), `"model":"gpt-upstream"`) {
+		t.Errorf("sent %s %s", sent.Head, sent.Body)
+	}
+	for _, name := range []string{"Set-Cookie", "Openai-Organization", "X-Ratelimit-Remaining-Requests", "Server"} {
+		if v := r.Header.Get(name); v != "" {
+			t.Errorf("I9: the client got %s: %s", name, v)
+		}
+	}
+	if r.Header.Get("X-Upstream-Request-Id") != "up-7" || r.Header.Get("X-Gateway-Model") != "gpt" {
+		t.Errorf("headers %v", r.Header)
+	}
+}
+
+func TestFaults111_ExpectationsAreAnsweredBeforeTheBody(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	request := func(key string, length int) string {
+		return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", key, length)
+	}
+	for _, c := range []struct {
+		name, request string
+		want          []string
+	}{
+		{"no key", request("sk-nobody", len(hello)), []string{"HTTP/1.1 401", `"code":"invalid_api_key"`, "Connection: close"}},
+		{"too large", request(proxytest.Key, 2<<20), []string{"HTTP/1.1 413", `"code":"request_too_large"`, "Connection: close"}},
+	} {
+		client := dial(t, g)
+		client.send(c.request)
+		answer, err := io.ReadAll(client.r)
+		for _, want := range c.want {
+			if err != nil || !strings.Contains(string(answer), want) {
+				t.Errorf("%s: %v, no %q in\n%s", c.name, err, want, answer)
+			}
+		}
+		if strings.Contains(string(answer), "100 Continue") {
+			t.Errorf("%s: the body was asked for:\n%s", c.name, answer)
+		}
+	}
+	client := dial(t, g)
+	client.send(request(proxytest.Key, len(hello)))
+	client.readUntil("HTTP/1.1 100 Continue\r\n\r\n")
+	client.send(hello)
+	if answer := client.readUntil("\r\n\r\n"); !strings.HasPrefix(answer, "HTTP/1.1 200") {
+		t.Errorf("got %s", answer)
+	}
+}

@@ -1,0 +1,225 @@
+package e2e_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// TestTLSOnTheListener is what clients find: a certificate, HTTP/1.1, nothing older than TLS 1.2, and sessions that go on.
+func TestTLSOnTheListener(t *testing.T) {
+	pair := proxytest.GoodPair(t)
+	g := proxytest.Start(t, configuration("", "")+pair.Table(t, t.TempDir()))
+	for _, body := range []string{hello, strings.Replace(hello, "}]}", `}],"stream":true}`, 1)} {
+		if r := g.Chat(t, body); r.Status != 200 || r.Err != nil {
+			t.Errorf("%d %s, %v", r.Status, r.Body, r.Err)
+		}
+	}
+	settings := g.TLS.Clone()
+	settings.NextProtos = []string{"h2", "http/1.1"}
+	settings.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for i := range 2 {
+		c := dialWith(t, g, settings)
+		state := c.tls.ConnectionState()
+		if state.NegotiatedProtocol != "http/1.1" || state.Version != tls.VersionTLS13 || state.PeerCertificates[0].SerialNumber.Cmp(pair.Serial) != 0 {
+			t.Errorf("protocol %q, version %s", state.NegotiatedProtocol, tls.VersionName(state.Version))
+		}
+		if state.DidResume != (i > 0) {
+			t.Errorf("connection %d resumed a session: %t", i, state.DidResume)
+		}
+		c.post("tls", hello)
+		c.readUntil("}}")
+		c.Close()
+	}
+	old := g.TLS.Clone()
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	c, err := tls.Dial("tcp", g.Addr, old)
+	if err == nil {
+		c.Close()
+		t.Error("TLS 1.1 is spoken")
+	}
+}
+
+// tlsClient is a rawClient after its handshake.
+type tlsClient struct {
+	*rawClient
+	tls *tls.Conn
+}
+
+func dialWith(t *testing.T, g *proxytest.Gateway, settings *tls.Config) *tlsClient {
+	t.Helper()
+	c := dial(t, &proxytest.Gateway{Addr: g.Addr, TLS: settings})
+	conn := c.w.(*tls.Conn)
+	if err := conn.Handshake(); err != nil {
+		t.Fatal(err)
+	}
+	return &tlsClient{c, conn}
+}
+
+// TestTheCertificateIsRenewedByAReload while a stream goes on with the old one; a pair that is no good leaves the old one.
+func TestTheCertificateIsRenewedByAReload(t *testing.T) {
+	proceed := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
+		upstreamtest.Chunk(text("lo"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
+	})
+	dir := t.TempDir()
+	first, second := proxytest.GoodPair(t), proxytest.GoodPair(t)
+	toml := configuration(provider.URL(), "") + first.Table(t, dir)
+	g := proxytest.Start(t, toml)
+	shown := func() string {
+		t.Helper()
+		c, err := tls.Dial("tcp", g.Addr, &tls.Config{InsecureSkipVerify: true}) // whichever it is, it is looked at
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	stream := dial(t, g)
+	stream.post("stream", askStream)
+	stream.readUntil(`"Hel"},"finish_reason":null}]}`)
+
+	second.Write(t, dir)
+	if shown() != first.Serial.String() {
+		t.Error("a file that changed is taken over without a reload")
+	}
+	if err := g.Reload(t, toml); err != nil {
+		t.Fatal(err)
+	}
+	if shown() != second.Serial.String() {
+		t.Error("the new certificate is not shown")
+	}
+	// Between the check of the configuration and its being served, the file is replaced by one that is of no use.
+	cfg := proxytest.Parse(t, toml)
+	key := filepath.Join(dir, "key.pem")
+	if err := os.WriteFile(key, first.Key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := g.Server.Reload(t.Context(), cfg)
+	if err == nil || err.Error() != "TLS key "+key+": private key does not match public key" {
+		t.Errorf("the error is %v", err)
+	}
+	if shown() != second.Serial.String() {
+		t.Error("a broken pair has replaced the good one")
+	}
+	close(proceed)
+	if rest := stream.readUntil("0\r\n\r\n"); content(rest) != "lo" || !strings.Contains(rest, "[DONE]") {
+		t.Errorf("the stream ended with %q", rest)
+	}
+}
+
+// TestF108_TheOtherProtocol: HTTP where HTTPS is spoken is told so, TLS where HTTP is spoken is closed, and neither makes
+// noise; both are counted.
+func TestF108_TheOtherProtocol(t *testing.T) {
+	pair := proxytest.GoodPair(t)
+	t.Run("faults/108 TLS on the plain port", func(t *testing.T) {
+		g := proxytest.Start(t, configuration("", ""))
+		admin := g.Admin(t)
+		lines := len(g.Log.Lines())
+		for range 3 {
+			c, err := tls.Dial("tcp", g.Addr, &tls.Config{RootCAs: pair.Roots})
+			if err == nil {
+				c.Close()
+				t.Fatal("a handshake succeeds")
+			}
+			if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+				t.Errorf("it is answered in another protocol: %v", err)
+			}
+		}
+		proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
+			return m.Sum("sluice_client_handshakes_failed_total", "reason", "tls_on_plain") == 3 && m.Sum("sluice_client_connections") == 0
+		})
+		if now := g.Log.Lines(); len(now) != lines {
+			t.Errorf("it is logged: %v", now[lines:])
+		}
+	})
+	t.Run("faults/108 HTTP on the TLS port", func(t *testing.T) {
+		g := proxytest.Start(t, configuration("", "")+pair.Table(t, t.TempDir()))
+		admin := g.Admin(t)
+		plain := dial(t, &proxytest.Gateway{Addr: g.Addr})
+		plain.post("plain", hello)
+		answer, err := io.ReadAll(plain.r)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400 Bad Request\r\n") || !strings.Contains(string(answer), "https://") ||
+			!strings.Contains(string(answer), `"code":"https_required"`) || !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
+			t.Errorf("%v: %s", err, answer)
+		}
+		for name, send := range map[string]string{"faults/108 garbage": "\x00\x01\x02\x03\x04\x05", "faults/108 half a greeting": "\x16\x03\x01"} {
+			c := dial(t, &proxytest.Gateway{Addr: g.Addr})
+			c.send(send)
+			if err := c.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if answer, err := io.ReadAll(c.r); strings.Contains(string(answer), "HTTP") || err != nil && !strings.Contains(err.Error(), "reset") {
+				t.Errorf("%s: %q, %v", name, answer, err)
+			}
+		}
+		m := proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_client_connections") == 0 })
+		if m.Sum("sluice_client_handshakes_failed_total", "reason", "plain_on_tls") != 1 || m.Sum("sluice_client_handshakes_failed_total", "reason", "failed") != 2 {
+			t.Errorf("counted %v", m["sluice_client_handshakes_failed_total"])
+		}
+		if r := g.Chat(t, hello); r.Status != 200 {
+			t.Errorf("afterwards: %d %s", r.Status, r.Body)
+		}
+		for _, line := range g.Log.Lines() {
+			if line["msg"] != "request" && (line["level"] == "WARN" || line["level"] == "ERROR") {
+				t.Errorf("it makes noise: %v", line)
+			}
+		}
+	})
+}
+
+// TestF15_AHandshakeThatStallsIsEnded when the time for it is over, and nobody waits for it meanwhile.
+func TestF15_AHandshakeThatStallsIsEnded(t *testing.T) {
+	pair := proxytest.GoodPair(t)
+	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", "[server]\nread_timeout = \"1s\"", 1)+pair.Table(t, t.TempDir()))
+	var stalled []net.Conn
+	for range 5 {
+		c, err := net.Dial("tcp", g.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte{0x16, 3, 1, 1}); err != nil {
+			t.Fatal(err)
+		}
+		stalled = append(stalled, c)
+	}
+	if r := g.Chat(t, hello); r.Status != 200 {
+		t.Errorf("another client: %d %s", r.Status, r.Body)
+	}
+	for _, c := range stalled {
+		if err := c.SetReadDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("it stays open")
+		}
+	}
+}
+
+// TestTLSIsDecidedAtTheStart: a reload can neither begin nor end it, and says so.
+func TestTLSIsDecidedAtTheStart(t *testing.T) {
+	table := proxytest.GoodPair(t).Table(t, t.TempDir())
+	for name, c := range map[string]struct{ before, after string }{"begins": {"", table}, "ends": {table, ""}} {
+		t.Run(name, func(t *testing.T) {
+			g := proxytest.Start(t, configuration("", "")+c.before)
+			if err := g.Reload(t, configuration("", "")+c.after); err != nil {
+				t.Fatal(err)
+			}
+			g.Log.Await(t, "msg", "a change takes a restart, until then the old value counts", "member", "server.tls")
+			if r := g.Chat(t, hello); r.Status != 200 {
+				t.Errorf("%d %s", r.Status, r.Body)
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// TestI11_RefusedHeadersStayOutOfTheLog sends heads that cannot be read, with a credential in the place that is wrong:
+// what is said of them to the client and in the log quotes nothing.
+func TestI11_RefusedHeadersStayOutOfTheLog(t *testing.T) {
+	const secret = "sk-canary-5120"
+	g := proxytest.Start(t, configuration("", ""))
+	for name, request := range map[string]string{
+		"faults/104 control in a value":  "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\x01\r\n\r\n",
+		"faults/104 control in a name":   "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + "\x01: x\r\n\r\n",
+		"faults/104 space before colon":  "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + " : x\r\n\r\n",
+		"faults/104 no colon":            "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + "\r\n\r\n",
+		"faults/104 obs-fold":            "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer\r\n " + secret + "\r\n\r\n",
+		"faults/105 host":                "POST /v1/chat/completions HTTP/1.1\r\nHost: " + secret + "/?\r\n\r\n",
+		"faults/105 port":                "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway:" + secret + "\r\n\r\n",
+		"faults/106 version":             "POST /v1/chat/completions?key=" + secret + " " + secret + "\r\nHost: gateway\r\n\r\n",
+		"faults/106 no version":          "POST " + secret + "\r\nHost: gateway\r\n\r\n",
+		"faults/101 transfer encoding":   "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: " + secret + "\r\n\r\n",
+		"faults/102 length":              "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Length: " + secret + "\r\n\r\n",
+		"faults/103 chunk size":          "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n" + secret + "\r\n\r\n",
+		"faults/103 trailer":             "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + secret + "\x01\r\n\r\n",
+		"faults/107 head of 64 KiB":      "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: " + strings.Repeat(secret, 5000) + "\r\n\r\n",
+		"faults/111 expectation refused": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, g)
+			c.send(request)
+			answer, err := io.ReadAll(c.r)
+			if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(string(answer), "HTTP/1.1 4") || !strings.Contains(string(answer), "Connection: close") || !strings.Contains(string(answer), `{"error":{`) {
+				t.Errorf("got %s", answer)
+			}
+			if strings.Contains(string(answer), secret) {
+				t.Errorf("the answer quotes it: %s", answer)
+			}
+			if strings.Contains(g.Log.String(), secret) {
+				t.Errorf("the log quotes it: %s", g.Log)
+			}
+		})
+	}
+}
+
+// TestFaults101_FramingThatCanBeReadInTwoWaysIsRefused and nothing of it is taken for another request.
+func TestFaults101_FramingThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\nContent-Type: application/json\r\n"
+	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hello), hello)
+	for name, request := range map[string]string{
+		"CL.TE":              head + fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n%s", len(chunked), chunked),
+		"TE.CL":              head + fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n%s", len(chunked), chunked),
+		"identity":           head + fmt.Sprintf("Transfer-Encoding: identity\r\nContent-Length: %d\r\n\r\n%s", len(hello), hello),
+		"xchunked":           head + "Transfer-Encoding: xchunked\r\n\r\n" + chunked,
+		"chunked, identity":  head + "Transfer-Encoding: chunked, identity\r\n\r\n" + chunked,
+		"twice":              head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked,
+		"space before colon": head + "Transfer-Encoding : chunked\r\n\r\n" + chunked,
+		"folded":             head + "X: y\r\n Transfer-Encoding: chunked\r\n\r\n" + chunked,
+		"HTTP/1.0":           strings.Replace(head, "1.1", "1.0", 1) + "Transfer-Encoding: chunked\r\n\r\n" + chunked,
+		"two lengths":        head + fmt.Sprintf("Content-Length: %d\r\nContent-Length: %d\r\n\r\n%s", len(hello), len(hello), hello),
+		"list of lengths":    head + fmt.Sprintf("Content-Length: %d, %d\r\n\r\n%s", len(hello), len(hello), hello),
+		"signed length":      head + fmt.Sprintf("Content-Length: +%d\r\n\r\n%s", len(hello), hello),
+		"two hosts":          head + fmt.Sprintf("Host: gateway\r\nContent-Length: %d\r\n\r\n%s", len(hello), hello),
+		"no host":            strings.Replace(head, "Host: gateway\r\n", "", 1) + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(hello), hello),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, g)
+			c.send(request)
+			answer, err := io.ReadAll(c.r)
+			if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(string(answer), "HTTP/1.1 400") || !strings.Contains(string(answer), "Connection: close") || strings.Count(string(answer), "HTTP/1.1 ") != 1 {
+				t.Errorf("got %s", answer)
+			}
+		})
+	}
+}
+
+// TestFaults111_UnknownExpectation is refused rather than passed over.
+func TestFaults111_UnknownExpectation(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	c := dial(t, g)
+	c.post("expects", hello, "Expect: the-unexpected")
+	if got := c.readUntil("}}"); !strings.HasPrefix(got, "HTTP/1.1 417") || !strings.Contains(got, "X-Request-Id: expects\r\n") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// poor is a listener of a process that is out of descriptors for a while.
+type poor struct {
+	net.Listener
+	left int
+	met  chan struct{}
+}
+
+func (l *poor) Accept() (net.Conn, error) {
+	if l.left > 0 {
+		if l.left--; l.left == 0 {
+			close(l.met)
+		}
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
+	}
+	return l.Listener.Accept()
+}
+
+func TestF86_AcceptingGoesOnAfterTheDescriptorsRanOut(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &poor{Listener: ln, left: 3, met: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- g.Server.Serve(l) }()
+	<-l.met
+	second := &proxytest.Gateway{URL: "http://" + ln.Addr().String()}
+	if r := second.Chat(t, hello); r.Status != 200 {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	if err := g.Stop(proxytest.Patience); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve ended with %v", err)
+	}
+}
+
+func TestF86_ShutdownWhileTheDescriptorsAreOut(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &poor{Listener: ln, left: 1, met: make(chan struct{})}
+	served := make(chan error, 1)
+	go func() { served <- g.Server.Serve(l) }()
+	<-l.met
+	if err := g.Stop(proxytest.Patience); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve ended with %v", err)
+	}
+}

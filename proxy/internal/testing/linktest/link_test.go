@@ -1,0 +1,124 @@
+//go:build linux
+
+package linktest_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/linktest"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		binarytest.Remove()
+		os.Exit(code)
+	}))
+}
+
+// network is a network, nil where the machine allows none, which the test says.
+func network(t *testing.T, o linktest.Options) *linktest.Network {
+	t.Helper()
+	n, err := linktest.New(t, o)
+	if err != nil {
+		t.Logf("NOT TESTED: this machine allows no network for tests: %v", err)
+		return nil
+	}
+	return n
+}
+
+// TestLinksDoWhatTheyAreTold sends a megabyte from the client to the gateway, and looks at what arrives.
+func TestLinksDoWhatTheyAreTold(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		is     linktest.Conditions
+		slower time.Duration // it takes at least as long
+		lossy  bool
+	}{
+		{name: "as it comes"},
+		{name: "loss and jitter", is: linktest.Conditions{Loss: 0.02, Delay: 10 * time.Millisecond, Jitter: 5 * time.Millisecond}, slower: 30 * time.Millisecond, lossy: true},
+		{name: "twice and out of order", is: linktest.Conditions{Duplicate: 0.1, Delay: 2 * time.Millisecond, Jitter: 2 * time.Millisecond}},
+		{name: "thin", is: linktest.Conditions{Rate: 1 << 20, Queue: 64 << 10}, slower: time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := network(t, linktest.Options{Seed: 1})
+			if n == nil {
+				return
+			}
+			n.ToClient.Set(c.is)
+			data := make([]byte, 1<<20)
+			r := rand.NewChaCha8(sha256.Sum256([]byte(c.name)))
+			_, _ = r.Read(data)
+			ln, err := n.Gateway.Listen(n.GatewayAddress + ":0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			got := make(chan []byte, 1)
+			go func() {
+				defer close(got)
+				in, err := ln.Accept()
+				if err != nil {
+					return
+				}
+				defer in.Close()
+				all, _ := io.ReadAll(in)
+				got <- all
+			}()
+			began := time.Now()
+			out, err := n.Client.Dial(context.Background(), "tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			if _, err := out.Write(data); err != nil {
+				t.Fatal(err)
+			}
+			if err := out.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if all := <-got; !bytes.Equal(all, data) {
+				t.Errorf("%d bytes arrived, or others", len(all))
+			}
+			if took := time.Since(began); took < c.slower {
+				t.Errorf("it took %s", took)
+			}
+			if passed, lost := n.ToClient.Counts(); passed < len(data)/linktest.Ethernet || lost > 0 != c.lossy && c.is.Rate == 0 {
+				t.Errorf("%d packets were passed on, %d lost", passed, lost)
+			}
+		})
+	}
+}
+
+// TestALinkThatIsDown passes nothing on, and nobody is told.
+func TestALinkThatIsDown(t *testing.T) {
+	n := network(t, linktest.Options{})
+	if n == nil {
+		return
+	}
+	n.ToUpstream.Set(linktest.Conditions{Down: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if c, err := n.Gateway.Dial(ctx, "tcp", n.UpstreamAddress+":9"); err == nil {
+		c.Close()
+		t.Error("a connection was made")
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("somebody said so: %v", err)
+	}
+	n.ToUpstream.Set(linktest.Conditions{})
+	if _, err := n.Gateway.Dial(t.Context(), "tcp", n.UpstreamAddress+":9"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("where nobody listens: %v", err)
+	}
+}

@@ -1,0 +1,83 @@
+//go:build !race
+
+package upstream_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// The allocations of the servers count as well: the one here is a plain loop that makes none.
+func TestAllocationsOfARequest(t *testing.T) {
+	s := newFastServer(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: req_1\r\nContent-Length: 11\r\n\r\n{\"ok\":true}")
+	c := fastClient(t, s)
+	r := post(`{"model":"m"}`)
+	r.Headers = []upstream.Header{{Name: "anthropic-version", Value: "2023-06-01"}}
+	buf := make([]byte, 0, 1<<10)
+	ctx := context.Background()
+	n := testing.AllocsPerRun(200, func() {
+		resp, err := c.Do(ctx, r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := resp.ReadAll(buf[:0], 1<<10); err != nil {
+			t.Fatal(err)
+		}
+		resp.Close()
+	})
+	// The Response itself: it outlives its connection's use, so that closing it twice harms nobody.
+	if n > 1 {
+		t.Errorf("%v allocations a request", n)
+	}
+}
+
+// A token that is at hand costs no more than a key that was configured.
+func TestAllocationsOfARequestWithAToken(t *testing.T) {
+	u, _ := tokenServer(t, nil)
+	s := newFastServer(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{\"ok\":true}")
+	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String(), Credential: upstream.Credential{Google: &upstream.Google{File: accountFile(t, u)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	r := post(`{"model":"m"}`)
+	buf := make([]byte, 0, 1<<10)
+	n := testing.AllocsPerRun(200, func() {
+		resp, err := c.Do(context.Background(), r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := resp.ReadAll(buf[:0], 1<<10); err != nil {
+			t.Fatal(err)
+		}
+		resp.Close()
+	})
+	if n > 1 {
+		t.Errorf("%v allocations a request", n)
+	}
+}
+
+func TestReadingABodyDoesNotAllocate(t *testing.T) {
+	more := make(chan struct{})
+	s := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Loop(upstreamtest.Wait(more), upstreamtest.Write("9\r\ndata: a\n\n\r\n")),
+	})
+	c := newClient(t, s, nil)
+	resp, err := c.Do(context.Background(), post(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Close()
+	n := testing.AllocsPerRun(200, func() {
+		more <- struct{}{}
+		if p, err := resp.Next(); err != nil || string(p) != "data: a\n\n" {
+			t.Fatal(string(p), err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations an event", n)
+	}
+}

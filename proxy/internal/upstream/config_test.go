@@ -1,0 +1,137 @@
+package upstream_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+const canary = `sk-canary/+"\0123456789`
+
+func TestConfigurationsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		cfg  upstream.Config
+		want string
+	}{
+		{"no URL", upstream.Config{}, "neither http nor https"},
+		{"another scheme", upstream.Config{BaseURL: "ftp://a"}, "neither http nor https"},
+		{"no scheme", upstream.Config{BaseURL: "api.openai.com/v1"}, "neither http nor https"},
+		{"no host", upstream.Config{BaseURL: "https:///v1"}, "no host"},
+		{"opaque", upstream.Config{BaseURL: "https:canary"}, "no host"},
+		{"user", upstream.Config{BaseURL: "https://me:canary@a"}, "user information"},
+		{"query", upstream.Config{BaseURL: "https://a/v1?key=canary"}, "query or a fragment"},
+		{"empty query", upstream.Config{BaseURL: "https://a/v1?"}, "query or a fragment"},
+		{"fragment", upstream.Config{BaseURL: "https://a/v1#canary"}, "query or a fragment"},
+		{"not ASCII", upstream.Config{BaseURL: "https://cänary"}, "not ASCII"},
+		{"control byte", upstream.Config{BaseURL: "https://a/\ncanary"}, "cannot be read"},
+		{"port", upstream.Config{BaseURL: "https://a:canary"}, "cannot be read"},
+		{"dot segment", upstream.Config{BaseURL: "https://a/v1/%2e./canary"}, "dot segment"},
+		{"empty segment", upstream.Config{BaseURL: "https://a//canary"}, "empty segment"},
+		{"credential nowhere", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Secret: canary}}, "needs a header or a query"},
+		{"credential in both", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Header: "a", Query: "b", Secret: canary}}, "needs a header or a query"},
+		{"credential with LF", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Header: "a", Secret: canary + "\n"}}, "cannot be sent"},
+		{"credential's header with a space", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Header: "a b", Secret: canary}}, "cannot be sent"},
+		{"TLS unverified", upstream.Config{BaseURL: "https://a", TLS: &tls.Config{InsecureSkipVerify: true}}, "without verification"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := upstream.New(tt.cfg)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("%v, want %q", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "canary") {
+				t.Errorf("the error quotes what it must not: %v", err)
+			}
+		})
+	}
+}
+
+func TestI10_CredentialIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []upstream.Credential{{Header: "Authorization", Prefix: "Bearer ", Secret: canary}, {Query: "key", Secret: canary}} {
+		j, err := json.Marshal(map[string]any{"c": c, "p": &c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "c", c, "p", &c, "s", struct{ C upstream.Credential }{c})
+		for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c, c), fmt.Sprintf("%v %+v %#v", &c, &c, &c), string(j), log.String()} {
+			if strings.Contains(s, "canary") {
+				t.Errorf("printed: %s", s)
+			}
+		}
+	}
+}
+
+func TestI10_ErrorsDoNotShowQueryAndCredential(t *testing.T) {
+	t.Parallel()
+	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX-Canary: sk-canary\x00\r\n\r\n"), upstreamtest.AwaitClose()})
+	for _, cred := range []upstream.Credential{{Header: "x-api-key", Secret: "sk-canary"}, {Query: "key", Secret: "sk-canary"}} {
+		c := newClient(t, s, func(c *upstream.Config) { c.Credential = cred })
+		r := post(`{"prompt":"canary"}`)
+		r.Path = "/x?q=canary"
+		_, err := c.Do(context.Background(), r, nil)
+		if kindOf(t, err) != upstream.BadAnswer || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "/v1/x:") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestRedactor(t *testing.T) {
+	t.Parallel()
+	r := upstream.NewRedactor(canary, "short", "", "another-secret")
+	inJSON, err := json.Marshal(canary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, form := range map[string]string{
+		"raw": canary, "query": url.QueryEscape(canary), "path": url.PathEscape(canary), "JSON": strings.Trim(string(inJSON), `"`),
+		"base64": base64.StdEncoding.EncodeToString([]byte(canary)), "base64 for URLs": base64.RawURLEncoding.EncodeToString([]byte(canary)),
+		"hexadecimal": fmt.Sprintf("%x", canary), "the other": "another-secret",
+	} {
+		text := "key " + form + " and again " + form + "."
+		got := string(r.Redact([]byte(text)))
+		if strings.Contains(got, form) || strings.Count(got, "[redacted]") != 2 || !strings.HasPrefix(got, "key ") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	plain := []byte("nothing to hide, in short")
+	if got := r.Redact(plain); &got[0] != &plain[0] || string(got) != "nothing to hide, in short" {
+		t.Errorf("%q", got)
+	}
+	if got := upstream.NewRedactor().Redact(plain); &got[0] != &plain[0] {
+		t.Error("a redactor of nothing copied")
+	}
+	if got := (upstream.Credential{Secret: "sk-0123456789"}).Redactor().Redact([]byte("Incorrect API key: sk-0123456789")); string(got) != "Incorrect API key: [redacted]" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestWordsOfKindsAndPhases(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for k := upstream.Unreachable; k <= upstream.NoCredential; k++ {
+		seen[k.String()] = true
+	}
+	for p := upstream.PhaseConnect; p <= upstream.PhaseBody; p++ {
+		seen[p.String()] = true
+	}
+	if len(seen) != int(upstream.NoCredential)+int(upstream.PhaseBody) {
+		t.Errorf("words twice: %v", seen)
+	}
+	if s := upstream.ErrorKind(0).String() + " " + upstream.Phase(99).String(); s != "error kind 0 phase 99" {
+		t.Error(s)
+	}
+}

@@ -1,0 +1,161 @@
+package upstream
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+)
+
+// attemptDelay is how long an address may keep the next one from being tried (RFC 8305, section 5).
+const attemptDelay = 250 * time.Millisecond
+
+// connector makes connections to one host and port. It knows of no proxy.
+type connector struct {
+	host, port string
+	names      *names // nil: the host is not looked up here
+	dial       func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// newConnector makes the one of a configuration. literal says that the host stands in the configuration as an address.
+func newConnector(cfg *Config, host, port string, literal bool) *connector {
+	c := &connector{host: host, port: port, dial: cfg.Dial}
+	if cfg.Dial != nil {
+		return c
+	}
+	d := &net.Dialer{KeepAlive: -1} // see keepAlive
+	c.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, address)
+		keepAlive(conn)
+		return conn, err
+	}
+	if literal {
+		return c
+	}
+	// An address that stands in the configuration is meant, and so is localhost. What another name leads to is for a
+	// name server to say, and that may be somebody else's.
+	if !cfg.AllowPrivate && !strings.EqualFold(host, "localhost") {
+		d.ControlContext = controlAddress
+	}
+	c.names = newNames(host, cfg.Resolver, cfg.Now)
+	return c
+}
+
+// keepAlive has a peer that vanished without a word noticed within about a minute, also while it has nothing to send.
+//
+// Each connection has times of its own. The kernel lets timers of connections that were made in the same seconds run out
+// together, and of thousands of probes in one moment most find no room in the queues on their way: a few such moments,
+// and peers that are well would be taken for gone.
+func keepAlive(c net.Conn) {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	// Where it cannot be set the connection works, and the idle timeout notices.
+	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable: true, Idle: 10*time.Second + rand.N(20*time.Second), Interval: 5*time.Second + rand.N(5*time.Second), Count: 4,
+	})
+}
+
+// connect connects to the host.
+func (c *connector) connect(ctx context.Context) (net.Conn, error) {
+	if c.names == nil {
+		return c.dial(ctx, "tcp", net.JoinHostPort(c.host, c.port))
+	}
+	addrs, err := c.names.lookup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(addrs) == 1 {
+		return c.dial(ctx, "tcp", net.JoinHostPort(addrs[0].String(), c.port))
+	}
+	return c.race(ctx, interleave(addrs))
+}
+
+// race tries the addresses in their order, the next one whenever one has failed, or has taken longer than attemptDelay
+// (RFC 8305). The first connection is the one; the others are given up. The error is that of the first address.
+func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+		at   int
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	results := make(chan result)
+	started, ended := 0, 0
+	defer func() {
+		// Those that were beaten end at once.
+		cancel()
+		for range started - ended {
+			if r := <-results; r.conn != nil {
+				r.conn.Close()
+			}
+		}
+	}()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	first := result{at: len(addrs)}
+	for ended < len(addrs) {
+		select {
+		case <-next.C:
+			if started == len(addrs) {
+				continue
+			}
+			at := started
+			started++
+			go func() {
+				conn, err := c.attempt(ctx, addrs[at])
+				results <- result{conn, err, at}
+			}()
+			next.Reset(attemptDelay)
+		case r := <-results:
+			ended++
+			if r.err == nil {
+				return r.conn, nil
+			}
+			if r.at < first.at {
+				first = r
+			}
+			next.Reset(0)
+		}
+	}
+	return nil, first.err
+}
+
+// attempt connects to one address.
+func (c *connector) attempt(ctx context.Context, addr netip.Addr) (conn net.Conn, err error) {
+	defer rescue.Into(&err)
+	return c.dial(ctx, "tcp", net.JoinHostPort(addr.String(), c.port))
+}
+
+// interleave puts the addresses of both families by turns, and keeps the order within each: the first one says which
+// family is preferred (RFC 8305, section 4).
+func interleave(addrs []netip.Addr) []netip.Addr {
+	var families [2][]netip.Addr
+	for _, a := range addrs {
+		f := 0
+		if a.Is4() != addrs[0].Is4() {
+			f = 1
+		}
+		families[f] = append(families[f], a)
+	}
+	out := make([]netip.Addr, 0, len(addrs))
+	for i := range addrs {
+		for _, f := range families {
+			if i < len(f) {
+				out = append(out, f[i])
+			}
+		}
+	}
+	return out
+}
+
+func (c *connector) close() {
+	if c.names != nil {
+		c.names.close()
+	}
+}

@@ -1,0 +1,384 @@
+package upstream_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+const scope = "https://www.googleapis.com/auth/cloud-platform"
+
+// accountKey is the key of a service account, made once.
+var accountKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	return key
+})
+
+// accountFile writes the file of a service account whose tokens come from an address.
+func accountFile(t *testing.T, tokenURI string) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(accountKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentialsFile(t, map[string]any{
+		"type": "service_account", "client_email": "me@example.iam.gserviceaccount.com", "private_key_id": "key-1", "token_uri": tokenURI,
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	})
+}
+
+func credentialsFile(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, filepath.Join(t.TempDir(), "google.json"), string(b))
+}
+
+// checkAssertion verifies the token that a service account signs, as Google does, and its claims.
+func checkAssertion(assertion, audience string) error {
+	parts := strings.Split(assertion, ".")
+	if len(parts) != 3 {
+		return fmt.Errorf("%d parts", len(parts))
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+	if err := rsa.VerifyPKCS1v15(&accountKey().PublicKey, crypto.SHA256, sum[:], signature); err != nil {
+		return err
+	}
+	var header struct{ Alg, Typ, Kid string }
+	var claims struct {
+		Iss, Aud, Scope string
+		Iat, Exp        int64
+	}
+	for i, v := range []any{&header, &claims} {
+		b, err := base64.RawURLEncoding.DecodeString(parts[i])
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(b, v); err != nil {
+			return err
+		}
+	}
+	now := time.Now().Unix()
+	if header.Alg != "RS256" || header.Kid != "key-1" || claims.Iss != "me@example.iam.gserviceaccount.com" || claims.Aud != audience ||
+		claims.Scope != scope || claims.Iat > now || claims.Exp <= now || claims.Exp-claims.Iat > 3700 {
+		return fmt.Errorf("header %+v, claims %+v", header, claims)
+	}
+	return nil
+}
+
+// tokenServer gives out canary-token-N, which is good for N hours, to service accounts that prove themselves. before is called with each request, and
+// may be nil.
+func tokenServer(t *testing.T, before func(n int32)) (url string, asked *atomic.Int32) {
+	t.Helper()
+	asked = &atomic.Int32{}
+	var s *httptest.Server
+	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := asked.Add(1)
+		if before != nil {
+			before(n)
+		}
+		if err := r.ParseForm(); err != nil || r.Form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:jwt-bearer" {
+			t.Errorf("form %v, %v", r.Form, err)
+		}
+		if err := checkAssertion(r.Form.Get("assertion"), s.URL); err != nil {
+			t.Errorf("assertion: %v", err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"access_token":"canary-token-%d","token_type":"Bearer","expires_in":%d}`, n, 3600*n)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, asked
+}
+
+func newGoogle(t *testing.T, s *upstreamtest.Server, g upstream.Google, change func(*upstream.Config)) *upstream.Client {
+	return newClient(t, s, func(c *upstream.Config) {
+		c.Credential = upstream.Credential{Google: &g}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+func TestTokenOfAServiceAccount(t *testing.T) {
+	t.Parallel()
+	u, asked := tokenServer(t, nil)
+	s := agreeing(t)
+	redactor := upstream.NewRedactor()
+	c := newGoogle(t, s, upstream.Google{File: accountFile(t, u)}, func(c *upstream.Config) { c.Redactor = redactor })
+	for range 3 {
+		if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+			t.Fatal(status, err)
+		}
+	}
+	for _, r := range s.Requests() {
+		if got := r.Header["Authorization"]; len(got) != 1 || got[0] != "Bearer canary-token-1" {
+			t.Errorf("authorization %q", got)
+		}
+	}
+	if asked.Load() != 1 {
+		t.Errorf("%d tokens", asked.Load())
+	}
+	if got := string(redactor.Redact([]byte("bad token canary-token-1"))); got != "bad token [redacted]" {
+		t.Errorf("redacted: %s", got)
+	}
+}
+
+// A token that has expired is obtained once for a hundred requests that come at a time.
+func TestTokenIsRenewedOnceForManyRequests(t *testing.T) {
+	t.Parallel()
+	const many = 100
+	var arrived sync.WaitGroup
+	u, asked := tokenServer(t, func(int32) { arrived.Wait() }) // answers when all requests are under way
+	var ahead atomic.Int64
+	redactor := upstream.NewRedactor()
+	s := agreeing(t)
+	c := newGoogle(t, s, upstream.Google{File: accountFile(t, u)}, func(c *upstream.Config) {
+		c.Redactor = redactor
+		// The library reads the end of a token from the real clock.
+		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	for round := range int32(3) {
+		arrived.Add(many)
+		var wg sync.WaitGroup
+		for range many {
+			wg.Go(func() {
+				arrived.Done()
+				if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+					t.Error(status, err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := asked.Load(); got != round+1 {
+			t.Fatalf("round %d: %d tokens", round, got)
+		}
+		all := s.Requests()
+		for _, r := range all[len(all)-many:] {
+			if got, want := r.Header.Get("Authorization"), fmt.Sprintf("Bearer canary-token-%d", round+1); got != want {
+				t.Fatalf("authorization %q, want %q", got, want)
+			}
+		}
+		ahead.Add(int64(3600 * time.Second))
+	}
+	// What was sent last and the one before may still be talked about.
+	if got := string(redactor.Redact([]byte("canary-token-1 canary-token-2 canary-token-3"))); got != "canary-token-1 [redacted] [redacted]" {
+		t.Errorf("redacted: %s", got)
+	}
+}
+
+// google plays Google's other endpoints: each answers only who says what it must.
+func google(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+		_ = r.ParseForm()
+		switch {
+		case r.URL.Path == "/user" && r.Form.Get("grant_type") == "refresh_token" && r.Form.Get("refresh_token") == "canary-refresh" && r.Form.Get("client_id") == "id" && r.Form.Get("client_secret") == "canary-client":
+			fmt.Fprint(w, `{"access_token":"canary-user","token_type":"Bearer","expires_in":3599}`)
+		case r.URL.Path == "/exchange" && r.Form.Get("subject_token") == "canary-subject" && r.Form.Get("audience") == "//iam/x":
+			fmt.Fprint(w, `{"access_token":"canary-federated","issued_token_type":"urn:ietf:params:oauth:token-type:access_token","token_type":"Bearer","expires_in":3599}`)
+		case r.URL.Path == "/impersonate" && r.Header.Get("Authorization") == "Bearer canary-user":
+			var body struct {
+				Scope    []string
+				Lifetime string
+			}
+			if json.NewDecoder(r.Body).Decode(&body) != nil || len(body.Scope) != 1 || body.Scope[0] != scope || body.Lifetime != "3600s" {
+				t.Errorf("body %+v", body)
+			}
+			fmt.Fprintf(w, `{"accessToken":"canary-impersonated","expireTime":%q}`, expires)
+		case r.URL.Path == "/computeMetadata/v1/instance/service-accounts/default/token" && r.Header.Get("Metadata-Flavor") == "Google" && r.Form.Get("scopes") == scope:
+			fmt.Fprint(w, `{"access_token":"canary-machine","token_type":"Bearer","expires_in":3599}`)
+		default:
+			t.Errorf("%s %s", r.Method, r.URL.Path)
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestTokensOfOtherAccounts(t *testing.T) {
+	t.Parallel()
+	g := google(t)
+	user := map[string]any{
+		"type": "authorized_user", "client_id": "id", "client_secret": "canary-client", "refresh_token": "canary-refresh", "token_uri": g.URL + "/user",
+		"quota_project_id": "project-7",
+	}
+	subject := writeFile(t, filepath.Join(t.TempDir(), "subject"), "canary-subject")
+	for _, tt := range []struct {
+		name, want, quota string
+		from              upstream.Google
+	}{
+		{"user", "canary-user", "project-7", upstream.Google{File: credentialsFile(t, user)}},
+		{"federated workload", "canary-federated", "", upstream.Google{File: credentialsFile(t, map[string]any{
+			"type": "external_account", "audience": "//iam/x", "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+			"token_url": g.URL + "/exchange", "credential_source": map[string]any{"file": subject},
+		})}},
+		{"impersonated account", "canary-impersonated", "", upstream.Google{File: credentialsFile(t, map[string]any{
+			"type": "impersonated_service_account", "service_account_impersonation_url": g.URL + "/impersonate", "source_credentials": user,
+		})}},
+		{"machine", "canary-machine", "", upstream.Google{Metadata: strings.TrimPrefix(g.URL, "http://")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := agreeing(t)
+			c := newGoogle(t, s, tt.from, nil)
+			if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
+				t.Fatal(status, err)
+			}
+			r := s.Requests()[0]
+			if r.Header.Get("Authorization") != "Bearer "+tt.want || r.Header.Get("X-Goog-User-Project") != tt.quota {
+				t.Errorf("request\n%s", r.Head)
+			}
+			own := post("{}")
+			own.Headers = []upstream.Header{{Name: "x-goog-user-project", Value: "another"}}
+			if _, _, err := whole(t, c, own); kindOf(t, err) != upstream.BadRequest {
+				t.Errorf("a plugin chose the project: %v", err)
+			}
+		})
+	}
+}
+
+func TestTokensThatCannotBeObtained(t *testing.T) {
+	t.Parallel()
+	silent := make(chan struct{})
+	t.Cleanup(func() { close(silent) })
+	at := func(status int, body string, headers ...string) func(t *testing.T) upstream.Google {
+		return func(t *testing.T) upstream.Google {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for _, h := range headers {
+					name, value, _ := strings.Cut(h, ": ")
+					w.Header().Set(name, value)
+				}
+				if status == 0 {
+					_ = r.ParseForm() // a server notices a departure once the body is read
+					select {
+					case <-silent:
+					case <-r.Context().Done():
+					}
+					return
+				}
+				w.WriteHeader(status)
+				fmt.Fprint(w, body)
+			}))
+			t.Cleanup(s.Close)
+			return upstream.Google{File: accountFile(t, s.URL+"/canary?canary=canary")}
+		}
+	}
+	file := func(text string) func(t *testing.T) upstream.Google {
+		return func(t *testing.T) upstream.Google {
+			return upstream.Google{File: writeFile(t, filepath.Join(t.TempDir(), "google.json"), text)}
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		from func(t *testing.T) upstream.Google
+		want string
+	}{
+		{"refused", at(400, `{"error":"invalid_grant","error_description":"canary"}`), "answered 400 invalid_grant"},
+		{"refused with a code that is none", at(401, `{"error":"canary canary"}`), "answered 401"},
+		{"broken", at(500, `canary`), "answered 500"},
+		{"redirected", at(307, `canary`, "Location: https://canary.example/"), "answered 307"},
+		{"nonsense", at(200, `canary`), "the answer cannot be used"},
+		{"no token", at(200, `{"canary":1}`), "there is no token in the answer"},
+		{"a token that is none", at(200, `{"access_token":"canary\r\nX: y","expires_in":1}`), "there is no token in the answer"},
+		{"silent", at(0, ""), "it took too long to obtain"},
+		{"nobody there", func(t *testing.T) upstream.Google {
+			return upstream.Google{File: accountFile(t, "http://127.0.0.1:1/canary")}
+		}, "dial 127.0.0.1:1: connect: connection refused"},
+		{"no machine", func(t *testing.T) upstream.Google { return upstream.Google{Metadata: "127.0.0.1:1"} }, "Google, the metadata server: dial 127.0.0.1:1"},
+		{"no file", func(t *testing.T) upstream.Google { return upstream.Google{File: "/nowhere/google.json"} }, "open /nowhere/google.json: no such file"},
+		{"no JSON", file("canary"), "the file is no JSON of credentials"},
+		{"no type", file("{}"), "the file has no type"},
+		{"another type", file(`{"type":"canary"}`), "credentials of this type are not supported"},
+		{"no key", file(`{"type":"service_account","client_email":"canary"}`), "client_email or private_key is missing"},
+		{"not a key", file(`{"type":"service_account","client_email":"a","private_key":"canary"}`), "private_key is no key in PEM"},
+		{"half a federation", file(`{"type":"external_account","audience":"canary"}`), "the description of the federated workload is not complete"},
+		{"half an impersonation", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary"}`), "source_credentials or service_account_impersonation_url is missing"},
+		{"itself", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary","source_credentials":{"type":"impersonated_service_account"}}`), "is missing"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := agreeing(t)
+			c := newGoogle(t, s, tt.from(t), func(c *upstream.Config) {
+				if tt.name == "silent" {
+					c.Timeouts.Connect, c.Timeouts.TLS = 30*time.Millisecond, 30*time.Millisecond
+				}
+			})
+			start := time.Now()
+			for range 2 {
+				_, _, err := whole(t, c, post(`{"prompt":"canary"}`))
+				if kindOf(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
+					t.Errorf("error %v, want %q", err, tt.want)
+				}
+				var cause *upstream.CredentialError
+				if tt.name != "silent" && (!errors.As(err, &cause) || !strings.HasPrefix(cause.Source, "Google, ")) {
+					t.Errorf("cause of %v: %+v", err, cause)
+				}
+			}
+			if d := time.Since(start); d > soon {
+				t.Errorf("it took %v", d)
+			}
+			if n := len(s.Requests()); n != 0 {
+				t.Errorf("%d requests were sent", n)
+			}
+		})
+	}
+}
+
+func TestWaitForATokenEndsWithTheRequestAndWithTheClient(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 8)
+	token := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm() // a server notices a departure once the body is read
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(token.Close)
+	c := newGoogle(t, agreeing(t), upstream.Google{File: accountFile(t, token.URL)}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	send := func(ctx context.Context) {
+		_, err := c.Do(ctx, post("{}"), nil)
+		failed <- err
+	}
+	go send(ctx)
+	<-asked
+	cancel()
+	if err := <-failed; kindOf(t, err) != upstream.Cancelled {
+		t.Errorf("error %v", err)
+	}
+	go send(t.Context())
+	c.Close()
+	if k := kindOf(t, <-failed); k != upstream.NoCredential && k != upstream.Closed {
+		t.Errorf("kind %v", k)
+	}
+}

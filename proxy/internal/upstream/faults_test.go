@@ -1,0 +1,404 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// The answer breaks off in its body: that is never the end of it.
+func TestBrokenOffBodies(t *testing.T) {
+	t.Parallel()
+	const event = "data: {\"a\":1}\n\n"
+	for _, tt := range []struct {
+		name string
+		head upstreamtest.Step
+		sent string
+		body string
+	}{
+		{"behind a chunk", upstreamtest.EventStream(), chunkOf(event), event},
+		{"in a chunk", upstreamtest.EventStream(), "20\r\n" + event, event},
+		{"in a chunk's size", upstreamtest.EventStream(), chunkOf(event) + "2", event},
+		{"in the last chunk", upstreamtest.EventStream(), chunkOf(event) + "0\r\n", event},
+		{"in the last line end", upstreamtest.EventStream(), chunkOf(event) + "0\r\n\r", event},
+		{"in a trailer", upstreamtest.EventStream(), chunkOf(event) + "0\r\nX-A: 1\r\n", event},
+		{"faults/40 in a length", upstreamtest.Head(200, "Content-Length: 100"), strings.Repeat("x", 60), strings.Repeat("x", 60)},
+	} {
+		for _, end := range []struct {
+			name string
+			step upstreamtest.Step
+		}{{"faults/36 FIN", upstreamtest.Close()}, {"faults/37 RST", upstreamtest.Reset()}} {
+			for _, secure := range []bool{false, true} {
+				t.Run(end.name+" "+tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+					t.Parallel()
+					read := make(chan struct{})
+					s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadRequest(), tt.head, upstreamtest.Write(tt.sent), upstreamtest.Wait(read), end.step})
+					c := newClient(t, s, conf)
+					resp, err := c.Do(context.Background(), post(""), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer resp.Close()
+					// A RST may overtake what was sent before it, so that is read first.
+					p, err := resp.Next()
+					if err != nil || string(p) != tt.body {
+						t.Fatalf("%q, %v", p, err)
+					}
+					close(read)
+					_, err = resp.Next()
+					if kindOf(t, err) != upstream.Truncated {
+						t.Fatalf("%v", err)
+					}
+					if _, again := resp.Next(); again != err {
+						t.Errorf("the error did not stay: %v", again)
+					}
+					resp.Close()
+					if st := c.Stats(); st.Open != 0 {
+						t.Errorf("%+v", st)
+					}
+				})
+			}
+		}
+	}
+	t.Run("until close, TLS without a farewell", func(t *testing.T) {
+		t.Parallel()
+		// Without TLS's closing message, whoever sits in between could have cut the answer here.
+		s, conf := server(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.CloseRaw()})
+		c := newClient(t, s, conf)
+		if _, got, err := whole(t, c, post("")); kindOf(t, err) != upstream.Truncated || got != "hello" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+	t.Run("until close, TLS with a farewell", func(t *testing.T) {
+		t.Parallel()
+		s, conf := server(t, true, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200), upstreamtest.Write("hello"), upstreamtest.Close()})
+		c := newClient(t, s, conf)
+		if _, got, err := whole(t, c, post("")); err != nil || got != "hello" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+func TestFaults38_CleanEnd(t *testing.T) {
+	t.Parallel()
+	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: a\n\n"), upstreamtest.LastChunk(), upstreamtest.AwaitClose()})
+	c := newClient(t, s, nil)
+	resp, err := c.Do(context.Background(), post(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Close()
+	if got, err := drain(resp); err != nil || got != "data: a\n\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := resp.Next(); err != io.EOF {
+		t.Errorf("the end did not stay: %v", err)
+	}
+}
+
+func TestAnswersThatAreRefused(t *testing.T) {
+	t.Parallel()
+	const ok = "HTTP/1.1 200 OK\r\n"
+	many := strings.Repeat("X-A: 1\r\n", 10_000)
+	for _, tt := range []struct{ name, answer string }{
+		{"faults/47 endless header", ok + "X-A: " + strings.Repeat("x", 100<<10)},
+		{"faults/47 endless status line", "HTTP/1.1 200 " + strings.Repeat("x", 100<<10)},
+		{"faults/47 10,000 headers", ok + many + "\r\n"},
+		{"faults/47 300 short headers", ok + strings.Repeat("A:\r\n", 300) + "\r\n"},
+		{"faults/48 flood of 102", strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 200) + ok + "Content-Length: 0\r\n\r\n"},
+		{"faults/49 101", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"},
+		{"faults/60 length and chunks", ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		{"faults/60 chunks and length", ok + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"},
+		{"faults/60 two lengths", ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
+		{"faults/60 the same length twice", ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
+		{"faults/60 list of lengths", ok + "Content-Length: 5, 5\r\n\r\nhello"},
+		{"faults/60 length with a sign", ok + "Content-Length: +5\r\n\r\nhello"},
+		{"faults/60 negative length", ok + "Content-Length: -5\r\n\r\nhello"},
+		{"faults/60 hexadecimal length", ok + "Content-Length: 0x5\r\n\r\nhello"},
+		{"faults/60 length that overflows", ok + "Content-Length: 18446744073709551621\r\n\r\nhello"},
+		{"faults/60 no length", ok + "Content-Length: \r\n\r\nhello"},
+		{"faults/60 unknown coding", ok + "Transfer-Encoding: x\r\n\r\nhello"},
+		{"faults/60 list of codings", ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
+		{"faults/60 identity", ok + "Transfer-Encoding: identity\r\n\r\nhello"},
+		{"faults/60 chunked twice", ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		{"faults/60 chunked with a vertical tab", ok + "Transfer-Encoding: \vchunked\r\n\r\n0\r\n\r\n"},
+		{"faults/60 chunks in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		{"faults/60 space before the colon", ok + "Content-Length : 5\r\n\r\nhello"},
+		{"faults/60 folded line", ok + "X-A: 1\r\n Content-Length: 5\r\n\r\nhello"},
+		{"faults/60 folded first line", ok + " X-A: 1\r\nContent-Length: 5\r\n\r\nhello"},
+		{"faults/60 bare LF", ok + "X-A: 1\nContent-Length: 5\r\n\r\nhello"},
+		{"faults/60 bare LF at the end", ok + "Content-Length: 5\r\n\nhello"},
+		{"faults/60 bare CR", ok + "X-A: 1\rContent-Length: 5\r\n\r\nhello"},
+		{"faults/60 NUL", ok + "X-A: \x00\r\nContent-Length: 5\r\n\r\nhello"},
+		{"no colon", ok + "X-A\r\nContent-Length: 5\r\n\r\nhello"},
+		{"no name", ok + ": 1\r\nContent-Length: 5\r\n\r\nhello"},
+		{"not HTTP", "SSH-2.0-OpenSSH_9.6\r\n"},
+		{"HTML", "<html>"},
+		{"HTTP/2", "HTTP/2 200\r\n\r\n"},
+		{"HTTP/1.2", "HTTP/1.2 200 OK\r\n\r\n"},
+		{"status of two digits", "HTTP/1.1 20 OK\r\n\r\n"},
+		{"status of four digits", "HTTP/1.1 2000 OK\r\n\r\n"},
+		{"status 600", "HTTP/1.1 600 OK\r\n\r\n"},
+		{"status 099", "HTTP/1.1 099 OK\r\n\r\n"},
+		{"no status", "HTTP/1.1 OK\r\n\r\n"},
+		{"empty line first", "\r\n" + ok + "Content-Length: 5\r\n\r\nhello"},
+		{"chunk size that is none", ok + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n"},
+		{"chunk size with 0x", ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n"},
+		{"chunk size with a sign", ok + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"},
+		{"chunk size that overflows", ok + "Transfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n"},
+		{"chunk size behind a space", ok + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n"},
+		{"chunk size and bare LF", ok + "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n"},
+		{"chunk size and bare CR", ok + "Transfer-Encoding: chunked\r\n\r\n5\rXhello\r\n0\r\n\r\n"},
+		{"chunk longer than its size", ok + "Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n"},
+		{"chunk shorter than its size", ok + "Transfer-Encoding: chunked\r\n\r\n6\r\nhello\r\n0\r\n\r\n"},
+		{"LF in a chunk extension", ok + "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n"},
+		{"long chunk extension", ok + "Transfer-Encoding: chunked\r\n\r\n5;" + strings.Repeat("a", 2000) + "\r\nhello\r\n0\r\n\r\n"},
+		{"long trailers", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X-A: 1\r\n", 2000) + "\r\n"},
+		{"LF in a trailer", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\nX-A: 1\nX-B: 2\r\n\r\n"},
+		{"bare LF at the end of the chunks", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(tt.answer), upstreamtest.AwaitClose()})
+			c := newClient(t, s, nil)
+			_, _, err := whole(t, c, post(""))
+			var e *upstream.Error
+			if !errors.As(err, &e) || e.Kind != upstream.BadAnswer || !e.Answered {
+				t.Fatalf("%v", err)
+			}
+			ended(t, s)
+			if st := c.Stats(); st.Open != 0 || s.Connections() != 1 {
+				t.Errorf("%+v after %d connections", st, s.Connections())
+			}
+		})
+	}
+}
+
+func TestFaults51_RedirectIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	other := okServer(t)
+	s := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 302 Found\r\nLocation: " + other.URL() + "/?key=canary\r\nContent-Length: 0\r\n\r\n"), upstreamtest.AwaitClose(),
+	})
+	c := newClient(t, s, nil)
+	resp, err := c.Do(context.Background(), post(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Close()
+	if resp.Status() != 302 || resp.Header("location") != nil {
+		t.Errorf("%d, location %q", resp.Status(), resp.Header("location"))
+	}
+	if other.Connections() != 0 {
+		t.Error("the redirect was followed")
+	}
+}
+
+// The provider refuses a large request before it has read it: its answer counts, not the broken write.
+func TestFaults61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
+	t.Parallel()
+	refuse := upstreamtest.Answer(413, "application/json", `{"error":{}}`)
+	for _, tt := range []struct {
+		name   string
+		script upstreamtest.Script
+	}{
+		{"and waits", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.Wait(nil)}},
+		{"and ends its side", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
+		{"and reads on", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.AwaitClose()}},
+	} {
+		t.Run("faults/61 "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := upstreamtest.New(t, tt.script)
+			c := newClient(t, s, nil)
+			status, body, err := whole(t, c, post(strings.Repeat("x", 32<<20)))
+			if err != nil || status != 413 || body != `{"error":{}}` {
+				t.Fatalf("%d %q %v", status, body, err)
+			}
+			if st := c.Stats(); tt.name != "and reads on" && st.Open != 0 {
+				t.Errorf("the connection was kept with half a request on it: %+v", st)
+			}
+		})
+	}
+	for _, secure := range []bool{false, true} {
+		t.Run("faults/61 and closes"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+			t.Parallel()
+			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.Close()})
+			c := newClient(t, s, conf)
+			status, _, err := whole(t, c, post(strings.Repeat("x", 32<<20)))
+			// The kernel may throw the answer away with the connection. What counts is that it ends, and how.
+			if k := kindOf(t, err); err == nil && status != 413 || err != nil && k != upstream.Unreachable && k != upstream.Truncated {
+				t.Fatalf("%d %v", status, err)
+			}
+			if st := c.Stats(); st.Open != 0 || s.Connections() != 1 {
+				t.Errorf("%+v after %d connections", st, s.Connections())
+			}
+		})
+	}
+}
+
+// A provider that closes connections whenever it likes is not noticed.
+func TestFaults62_StalePooledConnections(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		end  upstreamtest.Step
+	}{{"FIN", upstreamtest.Close()}, {"RST", upstreamtest.Reset()}, {"bytes that nobody asked for", upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")}} {
+		for _, secure := range []bool{false, true} {
+			t.Run("faults/62 "+tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+				t.Parallel()
+				idle := make(chan struct{})
+				closed := make(chan struct{})
+				s, conf := server(t, secure,
+					upstreamtest.Script{upstreamtest.Echo(), upstreamtest.Wait(idle), tt.end, upstreamtest.Signal(closed), upstreamtest.AwaitClose()},
+					upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
+				c := newClient(t, s, conf)
+				for i, body := range []string{"one", "two", "three"} {
+					if i == 1 {
+						close(idle)
+						<-closed
+					}
+					if _, got, err := whole(t, c, post(body)); err != nil || got != body {
+						t.Fatalf("%d: %q, %v", i, got, err)
+					}
+				}
+				if st := c.Stats(); st.Stale+st.Retried != 1 || st.Dialled != 2 || st.Open != 1 {
+					t.Errorf("%+v", st)
+				}
+			})
+		}
+	}
+
+	t.Run("faults/62 two answers in one TLS record", func(t *testing.T) {
+		t.Parallel()
+		answer := "HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + strings.Repeat("x", 600)
+		s, conf := server(t, true,
+			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(answer + answer), upstreamtest.AwaitClose()},
+			upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
+		c := newClient(t, s, func(cfg *upstream.Config) { conf(cfg); cfg.ReadBuffer = 256 })
+		if _, _, err := whole(t, c, post("one")); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := whole(t, c, post("two")); err != nil || got != "two" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+
+	// The connection looks alive, and dies with the request on it.
+	t.Run("faults/62 one retry", func(t *testing.T) {
+		t.Parallel()
+		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
+			s := upstreamtest.New(t,
+				upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), end},
+				upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), end},
+				upstreamtest.Script{upstreamtest.ReadRequest(), end})
+			c := newClient(t, s, nil)
+			for i := range 3 {
+				body := fmt.Sprint(i)
+				_, got, err := whole(t, c, post(body))
+				if i < 2 && (err != nil || got != body) {
+					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
+				}
+				// The third one dies on the reused connection, and again on its new one: that is the provider's answer.
+				if i == 2 && kindOf(t, err) != upstream.Unreachable {
+					t.Fatalf("%s, %d: %q, %v", name, i, got, err)
+				}
+			}
+			if st := c.Stats(); st.Retried != 2 || st.Dialled != 3 || st.Open != 0 || len(s.Requests()) != 5 {
+				t.Errorf("%s: %+v, %d requests", name, st, len(s.Requests()))
+			}
+		}
+	})
+	t.Run("faults/62 no retry on a new connection", func(t *testing.T) {
+		t.Parallel()
+		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Close()})
+		c := newClient(t, s, nil)
+		_, err := c.Do(context.Background(), post(""), nil)
+		if kindOf(t, err) != upstream.Unreachable || s.Connections() != 1 {
+			t.Errorf("%v after %d connections", err, s.Connections())
+		}
+	})
+	t.Run("faults/62 no retry behind the first byte", func(t *testing.T) {
+		t.Parallel()
+		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.Write("H"), upstreamtest.Close()})
+		c := newClient(t, s, nil)
+		if _, _, err := whole(t, c, post("")); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Do(context.Background(), post(""), nil)
+		var e *upstream.Error
+		if !errors.As(err, &e) || e.Kind != upstream.Truncated || !e.Answered || s.Connections() != 1 {
+			t.Errorf("%v after %d connections", err, s.Connections())
+		}
+	})
+	t.Run("faults/62 no retry after a timeout", func(t *testing.T) {
+		t.Parallel()
+		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
+		c := newClient(t, s, func(c *upstream.Config) { c.Timeouts.FirstByte = 200 * time.Millisecond })
+		if _, _, err := whole(t, c, post("")); err != nil {
+			t.Fatal(err)
+		}
+		_, err := c.Do(context.Background(), post(""), nil)
+		if kindOf(t, err) != upstream.Timeout || s.Connections() != 1 {
+			t.Errorf("%v after %d connections", err, s.Connections())
+		}
+	})
+}
+
+// Whatever is given up in the middle, every later request gets its own answer.
+func TestFaults63_AbandonedThenReused(t *testing.T) {
+	t.Parallel()
+	for _, secure := range []bool{false, true} {
+		t.Run("faults/63"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+			t.Parallel()
+			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
+			c := newClient(t, s, func(cfg *upstream.Config) {
+				if conf != nil {
+					conf(cfg)
+				}
+				cfg.MaxConns, cfg.ConnWait, cfg.ReadBuffer = 8, soon, 512
+			})
+			var wg sync.WaitGroup
+			var failed atomic.Int32
+			for g := range 8 {
+				wg.Go(func() {
+					for i := range 40 {
+						id := fmt.Sprintf("%d/%d ", g, i)
+						body := strings.Repeat(id, 200)
+						resp, err := c.Do(context.Background(), post(body), nil)
+						if err != nil {
+							failed.Add(1)
+							t.Error(err)
+							return
+						}
+						switch i % 4 {
+						case 0: // given up before a byte of the body
+						case 1:
+							if p, err := resp.Next(); err != nil || !strings.HasPrefix(body, string(p)) {
+								t.Errorf("%s: another's bytes, or %v", id, err)
+							}
+						default:
+							if p, err := resp.ReadAll(nil, 1<<20); err != nil || string(p) != body {
+								t.Errorf("%s: another's answer, or %v", id, err)
+							}
+						}
+						resp.Close()
+						resp.Close()
+					}
+				})
+			}
+			wg.Wait()
+			if st := c.Stats(); st.InUse != 0 || st.Open > 8 || failed.Load() != 0 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}

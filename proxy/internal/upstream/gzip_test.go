@@ -1,0 +1,194 @@
+package upstream_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// gzipOf compresses the pieces, each behind a flush as a stream has it.
+func gzipOf(tb testing.TB, pieces ...string) string {
+	tb.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for _, p := range pieces {
+		if _, err := io.WriteString(z, p); err != nil {
+			tb.Fatal(err)
+		}
+		if err := z.Flush(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.String()
+}
+
+func chunkOf(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
+
+func TestS22_GzipIsDecoded(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("hello, ", 5000)
+	z := gzipOf(t, text[:100], text[100:])
+	for _, tt := range []struct {
+		name string
+		head string
+		body string
+		kind upstream.ErrorKind
+		want string
+	}{
+		{"length", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z, 0, text},
+		{"chunks", "Content-Encoding: GZIP\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:7]) + chunkOf(z[7:]) + "0\r\n\r\n", 0, text},
+		{"two members", "Content-Encoding: x-gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf(z) + "0\r\n\r\n", 0, text + text},
+		{"nothing at all", "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "", 0, ""},
+		{"identity", "Content-Encoding: identity\r\nContent-Length: 5\r\n\r\n", "hello", 0, "hello"},
+		{"faults/54 not gzip", "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n", `{"choices":[{}]}    `, upstream.BadAnswer, ""},
+		{"faults/54 broken in the middle", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.BadAnswer, ""},
+		{"cut off in clean chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
+		{"faults/40 cut off", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
+		{"garbage behind it", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.BadAnswer, text},
+		{"another coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
+		{"two codings", "Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
+		{"two headers", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
+	} {
+		t.Run("S22/"+tt.name, func(t *testing.T) {
+			t.Parallel()
+			answer := "HTTP/1.1 200 OK\r\n" + tt.head + tt.body
+			for how, step := range map[string]upstreamtest.Step{"whole": upstreamtest.Write(answer), "byte by byte": upstreamtest.Bytes(answer)} {
+				s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), step, upstreamtest.HalfClose(), upstreamtest.AwaitClose()})
+				c := newClient(t, s, nil)
+				resp, err := c.Do(context.Background(), post(""), nil)
+				var got string
+				if err == nil {
+					if n := len(resp.Header("Content-Length")) + len(resp.Header("Content-Encoding")); n > 0 && tt.name != "identity" {
+						t.Errorf("%s: the headers are not true of what is read", how)
+					}
+					got, err = drain(resp)
+					if _, again := resp.Next(); err != nil && again != err {
+						t.Errorf("%s: the error did not stay: %v", how, again)
+					}
+					resp.Close()
+				}
+				if k := kindOf(t, err); k != tt.kind {
+					t.Fatalf("%s: %v", how, err)
+				}
+				if tt.kind == 0 && got != tt.want || !strings.HasPrefix(tt.want, got) && tt.want != "" {
+					t.Errorf("%s: %d bytes, want %d", how, len(got), len(tt.want))
+				}
+			}
+		})
+	}
+}
+
+// A compressed event comes out as soon as it has come in.
+func TestS22_GzipStreamDoesNotWait(t *testing.T) {
+	t.Parallel()
+	events := []string{"data: a\n\n", "data: b\n\n", "data: [DONE]\n\n"}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	script := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200, "Content-Encoding: gzip", "Transfer-Encoding: chunked")}
+	taken := make(chan struct{})
+	for _, ev := range events {
+		if _, err := io.WriteString(z, ev); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		script = append(script, upstreamtest.Chunk(b.String()), upstreamtest.Wait(taken))
+		b.Reset()
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := upstreamtest.New(t, append(script, upstreamtest.Chunk(b.String()), upstreamtest.LastChunk(), upstreamtest.AwaitClose()))
+	c := newClient(t, s, nil)
+	resp, err := c.Do(context.Background(), post(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ev := range events {
+		p, err := resp.Next()
+		if err != nil || string(p) != ev {
+			t.Fatalf("%q, %v, want %q", p, err, ev)
+		}
+		taken <- struct{}{}
+	}
+	if p, err := resp.Next(); err != io.EOF {
+		t.Fatalf("%q, %v", p, err)
+	}
+	resp.Close()
+	if st := c.Stats(); st.Idle != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestFaults53_GzipBomb(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	zeros := make([]byte, 1<<20)
+	for range 64 {
+		if _, err := z.Write(zeros); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", b.String(), "Content-Encoding: gzip")})
+	c := newClient(t, s, nil)
+
+	t.Run("faults/53 whole answer", func(t *testing.T) {
+		resp, err := c.Do(context.Background(), post(""), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Close()
+		got, err := resp.ReadAll(nil, 512<<10)
+		if kindOf(t, err) != upstream.TooLarge || len(got) > 512<<10 {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+	t.Run("faults/53 stream", func(t *testing.T) {
+		resp, err := c.Do(context.Background(), post(""), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Close()
+		n := 0
+		for err == nil {
+			var p []byte
+			p, err = resp.Next()
+			n += len(p)
+		}
+		if kindOf(t, err) != upstream.BadAnswer || n > 2<<20 {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	})
+}
+
+// A body that is given up in the middle leaves no coroutine behind; the package's goleak check would see it.
+func TestGzipGivenUp(t *testing.T) {
+	t.Parallel()
+	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200, "Content-Encoding: gzip", "Transfer-Encoding: chunked"),
+		upstreamtest.Chunk(gzipOf(t, "data: a\n\n")[:25]), upstreamtest.AwaitClose()})
+	c := newClient(t, s, nil)
+	resp, err := c.Do(context.Background(), post(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := resp.Next(); err != nil {
+		t.Fatal(err)
+	}
+	resp.Close()
+	ended(t, s)
+}

@@ -1,0 +1,220 @@
+package upstream_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// clock is a Config.Now that only the test moves.
+type clock struct{ passed atomic.Int64 }
+
+func (c *clock) now() time.Time {
+	return time.Unix(1_700_000_000, 0).Add(time.Duration(c.passed.Load()))
+}
+
+func (c *clock) pass(d time.Duration) { c.passed.Add(int64(d)) }
+
+// fresh asks over a connection of its own.
+func fresh(t *testing.T, c *upstream.Client) error {
+	t.Helper()
+	resp, err := c.Do(context.Background(), post("x"), nil)
+	if err == nil {
+		resp.Close() // before its end, so that the connection is not kept
+	}
+	return err
+}
+
+func TestF29_NameServerThatFails(t *testing.T) {
+	t.Parallel()
+	s := okServer(t)
+	for name, code := range map[string]int{"faults/29 NXDOMAIN": upstreamtest.NXDomain, "faults/29 SERVFAIL": upstreamtest.ServFail, "faults/29 timeout": upstreamtest.Silence} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := upstreamtest.NewNameServer(t, "127.0.0.1")
+			n.Fail(code)
+			var time clock
+			c := named(t, s, n, func(c *upstream.Config) {
+				c.Now = time.now
+				if code == upstreamtest.Silence {
+					c.Timeouts.Connect = 50e6
+				}
+			})
+			err := fresh(t, c)
+			var e *upstream.Error
+			var dns *net.DNSError
+			if !errors.As(err, &e) || e.Kind != upstream.Unreachable || e.Phase != upstream.PhaseConnect || !errors.As(err, &dns) {
+				t.Fatalf("%v", err)
+			}
+			if code == upstreamtest.Silence {
+				// The query goes on for those that come later; it ends with the client.
+				return
+			}
+			asked := n.Queries()
+			n.Answer("127.0.0.1")
+			time.pass(5e9 - 1)
+			if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable || n.Queries() != asked {
+				t.Errorf("within 5 s: %v, %d more queries", err, n.Queries()-asked)
+			}
+			time.pass(1)
+			if err := fresh(t, c); err != nil {
+				t.Errorf("it does not recover: %v", err)
+			}
+		})
+	}
+
+	t.Run("faults/29 old addresses bridge a failure", func(t *testing.T) {
+		t.Parallel()
+		n := upstreamtest.NewNameServer(t, "127.0.0.1")
+		var time clock
+		c := named(t, s, n, func(c *upstream.Config) { c.Now = time.now })
+		if err := fresh(t, c); err != nil {
+			t.Fatal(err)
+		}
+		n.Fail(upstreamtest.ServFail)
+		time.pass(31e9)
+		asked := n.Queries()
+		if err := fresh(t, c); err != nil || n.Queries() == asked {
+			t.Errorf("%v after %d queries", err, n.Queries()-asked)
+		}
+		asked = n.Queries()
+		if err := fresh(t, c); err != nil || n.Queries() != asked {
+			t.Errorf("%v after %d queries more", err, n.Queries()-asked)
+		}
+		time.pass(600e9)
+		if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable {
+			t.Errorf("ten minutes old: %v", err)
+		}
+	})
+
+	t.Run("faults/29 a name that is gone is gone", func(t *testing.T) {
+		t.Parallel()
+		n := upstreamtest.NewNameServer(t, "127.0.0.1")
+		var time clock
+		c := named(t, s, n, func(c *upstream.Config) { c.Now = time.now })
+		if err := fresh(t, c); err != nil {
+			t.Fatal(err)
+		}
+		n.Fail(upstreamtest.NXDomain)
+		time.pass(31e9)
+		if err := fresh(t, c); kindOf(t, err) != upstream.Unreachable {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestF29_OneQueryForAll(t *testing.T) {
+	t.Parallel()
+	s := okServer(t)
+	n := upstreamtest.NewNameServer(t, "127.0.0.1")
+	c := named(t, s, n, nil)
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			resp, err := c.Do(context.Background(), post(""), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Close()
+		})
+	}
+	wg.Wait()
+	if n.Queries() != 1 {
+		t.Errorf("%d queries", n.Queries())
+	}
+}
+
+// TestF30_NameThatMoves: connections that are made 30 s later go to the new address, what is open ends where it is, and
+// none of the old connections is used for ever.
+func TestF30_NameThatMoves(t *testing.T) {
+	t.Parallel()
+	proceed := make(chan struct{})
+	old := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("a"), upstreamtest.Wait(proceed), upstreamtest.Chunk("b"), upstreamtest.LastChunk(), upstreamtest.Loop(upstreamtest.Echo())},
+		upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
+	_, port, err := net.SplitHostPort(old.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := upstreamtest.NewAt(t, "127.0.0.2:"+port, upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
+	n := upstreamtest.NewNameServer(t, "127.0.0.1")
+	var time clock
+	c := named(t, old, n, func(c *upstream.Config) { c.Now = time.now })
+	stream, err := c.Do(context.Background(), post(""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Answer("127.0.0.2")
+	time.pass(30e9 - 1)
+	if err := fresh(t, c); err != nil || old.Connections() != 2 {
+		t.Errorf("%v, %d connections to the old address", err, old.Connections())
+	}
+	time.pass(1)
+	if err := fresh(t, c); err != nil || moved.Connections() != 1 || old.Connections() != 2 {
+		t.Errorf("after 30 s: %v, %d connections to the new address", err, moved.Connections())
+	}
+
+	close(proceed)
+	if got, err := drain(stream); got != "ab" || err != nil {
+		t.Errorf("the stream on the old one: %q, %v", got, err)
+	}
+	stream.Close()
+	if _, got, err := whole(t, c, post("kept")); err != nil || got != "kept" || moved.Connections() != 1 {
+		t.Errorf("%q %v, %d connections to the new address", got, err, moved.Connections())
+	}
+	time.pass(270e9)
+	if _, got, err := whole(t, c, post("moved")); err != nil || got != "moved" || moved.Connections() != 2 {
+		t.Errorf("after 5 min: %q %v, %d connections to the new address", got, err, moved.Connections())
+	}
+	time.pass(300e9)
+	resp, err := c.Do(context.Background(), post("x"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.pass(300e9)
+	finish(t, resp)
+	if st := c.Stats(); st.Open != 0 || st.Stale != 0 {
+		t.Errorf("one that grew old in use was kept: %+v", st)
+	}
+}
+
+// TestF31_IPv6Broken: an address that swallows connections keeps nobody from the one that does not.
+func TestF31_IPv6Broken(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"::1", "127.0.0.2"} {
+		t.Run("faults/31 swallowed by "+broken, func(t *testing.T) {
+			t.Parallel()
+			s := okServer(t)
+			_, port, _ := net.SplitHostPort(s.Addr())
+			p, err := net.LookupPort("tcp", port)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if upstreamtest.Blackhole(t, broken, p) == "" {
+				return
+			}
+			c := named(t, s, upstreamtest.NewNameServer(t, broken, "127.0.0.1"), func(c *upstream.Config) { c.Timeouts.Connect = soon })
+			start := time.Now()
+			if _, _, err := whole(t, c, post("")); err != nil {
+				t.Error(err)
+			}
+			t.Logf("connected after %v", time.Since(start))
+		})
+	}
+	t.Run("faults/31 refused", func(t *testing.T) {
+		t.Parallel()
+		s := okServer(t) // listens on 127.0.0.1 alone
+		c := named(t, s, upstreamtest.NewNameServer(t, "::1", "127.0.0.1"), nil)
+		if _, _, err := whole(t, c, post("")); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+)
+
+// rescued tells whether an error is a panic.
+func rescued(err error) bool {
+	_, ok := errors.AsType[*rescue.Error](err)
+	return ok
+}
+
+// TestPanicsBesideARequest are in the goroutines of this package: whoever waits for them gets an error, and the next one
+// gets what it wants.
+func TestPanicsBesideARequest(t *testing.T) {
+	broken := true
+	t.Run("looking a name up", func(t *testing.T) {
+		n := newNames("host", nil, time.Now)
+		defer n.close()
+		n.resolve = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
+		if _, err := n.lookup(t.Context()); !rescued(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("racing addresses", func(t *testing.T) {
+		c := &connector{port: "1", dial: func(context.Context, string, string) (net.Conn, error) {
+			if broken {
+				panic("dialer")
+			}
+			client, server := net.Pipe()
+			server.Close()
+			return client, nil
+		}}
+		addrs := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::1")}
+		if _, err := c.race(t.Context(), addrs); !rescued(err) {
+			t.Errorf("got %v", err)
+		}
+		broken = false
+		conn, err := c.race(t.Context(), addrs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	})
+	t.Run("obtaining a credential", func(t *testing.T) {
+		r := newRenewed(time.Now, func(context.Context) (int, time.Time, error) { panic("library") })
+		defer r.close()
+		if _, err := r.get(t.Context(), time.Now().Add(time.Minute)); !rescued(err) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// frantic is a Watcher that panics.
+type frantic struct{}
+
+func (frantic) Tick(Phase, time.Duration) error { panic("watcher") }
+
+// TestAPanicOfTheWatcherGivesTheConnectionBack: whoever recovers from it finds nothing taken.
+func TestAPanicOfTheWatcherGivesTheConnectionBack(t *testing.T) {
+	client, server := net.Pipe()
+	defer server.Close()
+	c, err := New(Config{
+		Name: "up", BaseURL: "http://127.0.0.1:1", Ticks: Ticks{First: time.Millisecond},
+		Dial: func(context.Context, string, string) (net.Conn, error) { return client, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it did not panic")
+			}
+		}()
+		_, _ = c.Do(t.Context(), &Request{Method: "POST", Path: "/"}, frantic{})
+	}()
+	if s := c.Stats(); s.InUse != 0 {
+		t.Errorf("%d connections are in use", s.InUse)
+	}
+	if _, err := client.Write([]byte("x")); err == nil {
+		t.Error("the connection is open")
+	}
+}

@@ -1,0 +1,20 @@
+package proxy
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+)
+
+// LogWriter batches log lines to an output on a goroutine of its own: logging never blocks a request, and an output that
+// blocks loses lines, which are counted. Close flushes it.
+type LogWriter = telemetry.Writer
+
+// NewLogWriter returns a LogWriter to out.
+func NewLogWriter(out io.Writer) *LogWriter { return telemetry.NewWriter(out) }
+
+// NewLogger returns a logger that writes the gateway's log format, JSON or text, to w.
+func NewLogger(w *LogWriter, json bool, level slog.Leveler) *slog.Logger {
+	return telemetry.NewLogger(w, json, level)
+}

@@ -1,0 +1,193 @@
+package plugintest_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func said(text string) *plugintest.Vector {
+	return &plugintest.Vector{
+		Target: "m", Status: 200,
+		Request: fmt.Appendf(nil, `{"model":"m","messages":[{"role":"user","content":%q}]}`, text),
+	}
+}
+
+// What Suite.Test relies on: an instance that has served others gives such a plugin away, a fresh one does not.
+func TestFormsTellAPluginThatRemembers(t *testing.T) {
+	suite := plugintest.Suite{Package: "proxy/plugintest/testdata/leaky"}
+	h := plugintest.Host(t)
+	for form, want := range map[plugintest.Form]string{
+		plugintest.Fresh:  `"content":"."`,
+		plugintest.Module: `"content":"I heard a secret."`,
+	} {
+		b := suite.Bind(t, h, form)
+		said("a secret").Run(b, false)
+		if got := said("hello").Run(b, false).Answer; !strings.Contains(got, want) {
+			t.Errorf("%v: answer %s, want %s", form, got, want)
+		}
+	}
+}
+
+// A module of several plugins is each of them, apart from the others.
+func TestPluginsOfAModule(t *testing.T) {
+	h := plugintest.Host(t)
+	suite := func(name string) plugintest.Suite {
+		return plugintest.Suite{Package: "proxy/plugintest/testdata/pair", Plugin: name}
+	}
+	left, right := suite("left").Bind(t, h, plugintest.Module), suite("right").Bind(t, h, plugintest.Module)
+	for _, c := range []struct {
+		b           *plugin.Binding
+		say, answer string
+	}{{left, "one", "left heard one"}, {right, "two", "right heard two"}, {left, "three", "left heard one"}} {
+		if got := said(c.say).Run(c.b, false).Answer; !strings.Contains(got, `"content":"`+c.answer+`"`) {
+			t.Errorf("to %q it answers %s, want %q", c.say, got, c.answer)
+		}
+	}
+	middle := suite("middle").Load(t, h, plugintest.Module)
+	if left.Plugin().Router() || !left.Plugin().Provider() || middle.Provider() || !middle.Router() {
+		t.Error("providers and routers are taken for each other")
+	}
+	order, _, err := suite("middle").Bind(t, h, plugintest.Module).Choose(t.Context(), []byte(`{"targets":[{},{},{}]}`), 3)
+	if err != nil || len(order) != 1 || order[0] != 2 {
+		t.Errorf("the router chooses %v, %v", order, err)
+	}
+	s := &stopped{TB: t}
+	func() {
+		defer func() {
+			if v := recover(); v != nil && v != any(s) {
+				panic(v)
+			}
+		}()
+		suite("up").Load(s, h, plugintest.Module)
+	}()
+	if want := "plugin up: start: failed: its module has no plugin of that name: \"the module holds left, middle, right\""; !strings.Contains(s.why, want) {
+		t.Errorf("a plugin that the module does not have: %q, want %q", s.why, want)
+	}
+}
+
+// The plugin of the contract's first page is what it says.
+func TestSmallestPluginOfTheContract(t *testing.T) {
+	source, err := os.ReadFile("../abi/testdata/smallest.wat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../abi/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(page, append([]byte("```wat\n"), source...)) {
+		t.Error("README.md holds another source than testdata/smallest.wat")
+	}
+	wasm, err := os.ReadFile("../abi/testdata/smallest.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := plugintest.Host(t).Load(context.Background(), []plugin.Spec{{Name: "smallest", Wasm: wasm}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Release()
+	b, err := g.Plugin("smallest").Bind(context.Background(), plugin.BindingConfig{Name: "smallest"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := said("hi").Run(b, false).Answer; !strings.Contains(got, `"content":"Hello from a plugin."`) {
+		t.Errorf("answer %s", got)
+	}
+	stream := said("hi").Run(b, true).Answer
+	if !strings.Contains(stream, `"delta":{"content":"Hello from a plugin."}`) || !strings.HasSuffix(stream, "data: [DONE]\n\n") {
+		t.Errorf("stream %s", stream)
+	}
+}
+
+func TestBuildIsMadeOnce(t *testing.T) {
+	first := plugintest.Build(t, "proxy/plugintest/testdata/leaky")
+	again := plugintest.Build(t, "./proxy/plugintest/testdata/leaky")
+	if len(first) == 0 || &first[0] != &again[0] {
+		t.Error("the second build is another one")
+	}
+	if !bytes.HasPrefix(first, []byte("\x00asm")) {
+		t.Error("what was built is no module")
+	}
+}
+
+// stopped is a test that only remembers why it was stopped.
+type stopped struct {
+	testing.TB
+	why string
+}
+
+func (s *stopped) Helper() {}
+
+func (s *stopped) Fatalf(format string, args ...any) {
+	s.why = fmt.Sprintf(format, args...)
+	panic(s)
+}
+
+func TestWhatStopsATest(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(tb testing.TB)
+		want string
+	}{
+		"a folder without a program": {func(tb testing.TB) { plugintest.Build(tb, "proxy/plugintest/testdata") }, "no Go files in"},
+		"no such folder":             {func(tb testing.TB) { plugintest.Build(tb, "nowhere") }, "nowhere"},
+		"no vectors": {func(tb testing.TB) {
+			if v, err := plugintest.Load("testdata/leaky"); len(v) != 0 || err != nil {
+				tb.Fatalf("%v, %v", v, err)
+			}
+			if _, err := plugintest.Load("testdata/nowhere"); err != nil {
+				tb.Fatalf("%v", err)
+			}
+		}, "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &stopped{TB: t}
+			func() {
+				defer func() {
+					if v := recover(); v != nil && v != any(s) {
+						panic(v)
+					}
+				}()
+				test.do(s)
+			}()
+			if !strings.Contains(s.why, test.want) {
+				t.Errorf("stopped by %q, want %q", s.why, test.want)
+			}
+		})
+	}
+}
+
+func TestVectorsWithMistakesAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"two answers":     {map[string]string{"answer.sse": "", "answer.json": "{}"}, "two answers"},
+		"unknown member":  {map[string]string{"vector.json": `{"targt":"x"}`}, "targt"},
+		"member of a Run": {map[string]string{"vector.json": `{"Request":"x"}`}, "Request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			test.files["request.json"] = "{}"
+			for file, text := range test.files {
+				if err := os.WriteFile(dir+"/"+file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := plugintest.Load(dir); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one that says %s", err, test.want)
+			}
+		})
+	}
+}

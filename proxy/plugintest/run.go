@@ -1,0 +1,224 @@
+package plugintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Result is what came of a vector. Where the plugin itself failed, Answer begins with a line that says in which call
+// and how, and goes on with what the client would be told.
+type Result struct {
+	Request  string // method, path, headers and body of the upstream's request; empty if the plugin answered itself
+	Warnings string // a line each
+	Answer   string // a line with the HTTP status, and the body that the client receives
+	Cost     Cost
+	Err      error // what ended the exchange, nil if nothing did
+}
+
+// Cost is the fuel that a vector's calls took; 0 for a native plugin.
+type Cost struct {
+	Request int64 // of provider_request
+	Reading int64 // of all calls that read the answer
+	Reads   int   // how many they were
+}
+
+// What every run is told, so that it gives the same bytes each time.
+const (
+	testID      = "chatcmpl-test"
+	testCreated = 1700000000
+	testRandom  = 0x9f86d081884c7d65
+
+	// Events are fed in pieces of this many bytes, which fit nothing.
+	pieceBytes = 61
+)
+
+// run is one attempt at a vector.
+type run struct {
+	v       *Vector
+	b       *plugin.Binding
+	attempt plugin.Attempt
+	machine chat.Machine
+	reader  openai.Reader
+	batch   chat.Batch
+	result  Result
+}
+
+// Run runs the vector for a client that wants a stream, with its usage, or a whole answer. What the client's body says of
+// that does not matter to it; what the plugin is told follows from the body.
+func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
+	var request chat.Request
+	if err := request.Parse(v.Request, chat.Limits{}); err != nil {
+		return Result{Answer: "request.json is refused: " + err.Error()}
+	}
+	r := run{v: v, b: b}
+	a := &r.attempt
+	a.Request, a.Machine, a.Tenant = &request, &r.machine, "plugintest"
+	a.ResponseHeader = func(name []byte) []byte {
+		if value, ok := v.Headers[string(name)]; ok {
+			return []byte(value)
+		}
+		return nil
+	}
+	a.Summary = plugin.Summary{
+		RequestID: "req_test", Time: time.Unix(testCreated, 0), Attempt: 1, Random: testRandom, Target: v.Target,
+		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
+	}
+	a.Summary.Describe(&request)
+	r.machine.Reset(chat.MachineOptions{
+		Stream: stream, IncludeUsage: true, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
+		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
+	})
+	r.result.Err = r.exchange()
+	r.finish(stream, r.result.Err)
+	return r.result
+}
+
+// exchange makes the calls of an attempt.
+func (r *run) exchange() error {
+	a := &r.attempt
+	err := r.b.Request(context.Background(), a)
+	r.result.Cost.Request = a.Fuel
+	if err != nil {
+		return err
+	}
+	var warnings strings.Builder
+	for _, w := range a.Warnings {
+		fmt.Fprintf(&warnings, "%s %s\n", [...]string{"dropped", "clamped", "changed"}[w.Kind], w.Member)
+	}
+	r.result.Warnings = warnings.String()
+	if a.Answered {
+		return nil
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "POST %s\n", a.Out.Path)
+	for _, h := range a.Out.Headers {
+		fmt.Fprintf(&out, "%s: %s\n", h.Name, h.Value)
+	}
+	fmt.Fprintf(&out, "\n%s\n", a.Out.Body)
+	r.result.Request = out.String()
+	if r.v.Answer == nil {
+		return nil
+	}
+	r.reader.Reset(a.DialectOptions)
+	before := a.Fuel
+	switch {
+	case r.v.Status >= 300 && a.Dialect == abi.DialectOpenAI:
+		err = openai.Failure(r.v.Status, r.v.Answer)
+	case r.v.Status >= 300:
+		err = r.whole()
+	default:
+		if d, ok := decoderOf(r.v.ContentType); ok {
+			err = r.events(d)
+		} else {
+			err = r.whole()
+		}
+	}
+	r.result.Cost.Reading = a.Fuel - before
+	return err
+}
+
+// whole reads an answer that is one document.
+func (r *run) whole() error {
+	if r.attempt.Dialect == abi.DialectOpenAI {
+		r.batch.Reset()
+		if err := r.reader.Answer(r.v.Answer, &r.batch); err != nil {
+			return err
+		}
+		if err := r.machine.Apply(&r.batch); err != nil {
+			return err
+		}
+	} else {
+		r.result.Cost.Reads++
+		if err := r.b.Response(context.Background(), &r.attempt, r.v.Status, r.v.Answer); err != nil {
+			return err
+		}
+	}
+	return r.machine.End()
+}
+
+// events reads an answer event by event, until it is complete or its body ends.
+func (r *run) events(d decoder) error {
+	for body := r.v.Answer; len(body) > 0; {
+		n := min(pieceBytes, len(body))
+		d.feed(body[:n])
+		body = body[n:]
+		for {
+			ev, ok, err := d.next()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				break
+			}
+			if err := r.event(ev); err != nil || r.machine.Complete() {
+				return err
+			}
+		}
+	}
+	if ev, ok, err := d.end(); err != nil {
+		return err
+	} else if ok {
+		if err := r.event(ev); err != nil || r.machine.Complete() {
+			return err
+		}
+	}
+	if r.attempt.Dialect == abi.DialectTranslated {
+		if err := r.b.End(context.Background(), &r.attempt); err != nil {
+			return err
+		}
+	}
+	return r.machine.End()
+}
+
+func (r *run) event(ev event) error {
+	if r.attempt.Dialect == abi.DialectTranslated {
+		r.result.Cost.Reads++
+		return r.b.Event(context.Background(), &r.attempt, ev.kind, ev.name, ev.data)
+	}
+	r.batch.Reset()
+	if err := r.reader.Chunk(ev.data, &r.batch); err != nil {
+		return err
+	}
+	return r.machine.Apply(&r.batch)
+}
+
+// finish renders what the client receives.
+func (r *run) finish(stream bool, err error) {
+	m := &r.machine
+	out := &r.result.Answer
+	if err != nil {
+		var (
+			failure *chat.Error
+			broken  *plugin.CallError
+		)
+		switch {
+		case errors.As(err, &broken):
+			*out = broken.Call + ": " + broken.Kind.String() + "\n"
+			failure = broken.ClientError()
+		case !errors.As(err, &failure):
+			*out = err.Error() + "\n"
+			failure = chat.Fail(abi.FailBadAnswer, "", "", "")
+		}
+		m.Fail(failure)
+	}
+	failed := m.Failed()
+	switch {
+	case failed != nil && !(stream && m.Started()):
+		*out += fmt.Sprintf("%d\n%s\n", failed.Status, chat.AppendErrorBody(nil, failed))
+		if failed.RetryAfter > 0 {
+			*out += fmt.Sprintf("retry after %v\n", failed.RetryAfter)
+		}
+	case stream && m.Started():
+		*out += fmt.Sprintf("200\n%s", m.Output())
+	case m.Complete():
+		*out += fmt.Sprintf("200\n%s\n", m.AppendAnswer(nil))
+	}
+}

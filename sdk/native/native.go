@@ -1,0 +1,106 @@
+// Package native runs plugins as Go code in this process, without WebAssembly: for unit tests and debuggers.
+//
+// A plugin has one host per process, so calls of all instances run one at a time; Instance is safe for concurrent use.
+package native
+
+import (
+	"sync"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/internal/guest"
+	"github.com/sluice-gateway/sluice/sdk/internal/host"
+)
+
+// running is held while a native guest runs: the SDK has one host a process.
+var running sync.Mutex
+
+// Instance is one instance of a plugin that this program has registered.
+type Instance struct {
+	host     abi.Host
+	guest    guest.Guest
+	provider guest.Provider // nil for a router
+	router   guest.Router   // nil for a provider
+}
+
+// New makes an instance whose imports are those of h, or returns nil if this program has registered no plugin of that name.
+func New(name string, h abi.Host) *Instance {
+	g := guest.New(name)
+	if g == nil {
+		return nil
+	}
+	n := &Instance{host: h, guest: g}
+	n.provider, _ = g.(guest.Provider)
+	n.router, _ = g.(guest.Router)
+	return n
+}
+
+// enter gives the SDK this instance's host for one call.
+func (n *Instance) enter() (leave func()) {
+	running.Lock()
+	host.Use(n.host)
+	return func() {
+		host.Use(nil)
+		running.Unlock()
+	}
+}
+
+// Has says that a native plugin has the exports that its module has.
+func (n *Instance) Has(export string) bool {
+	switch export {
+	case abi.ExportConfigure:
+		return true
+	case abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels:
+		return n.provider != nil
+	case abi.ExportChoose:
+		return n.router != nil
+	}
+	return false
+}
+
+// Configure is the export sluice_configure.
+func (n *Instance) Configure(binding int32, settings []byte) int32 {
+	defer n.enter()()
+	return n.guest.Configure(binding, settings)
+}
+
+// Request is the export provider_request.
+func (n *Instance) Request(binding int32, summary []byte) int32 {
+	defer n.enter()()
+	return n.provider.Request(binding, summary)
+}
+
+// Response is the export provider_response.
+func (n *Instance) Response(binding, status int32, body []byte) int32 {
+	defer n.enter()()
+	return n.provider.Response(binding, status, body)
+}
+
+// Event is the export provider_event.
+func (n *Instance) Event(binding int32, kind abi.EventKind, name, data []byte) int32 {
+	defer n.enter()()
+	return n.provider.Event(binding, kind, name, data)
+}
+
+// End is the export provider_end.
+func (n *Instance) End(binding int32) int32 {
+	defer n.enter()()
+	return n.provider.End(binding)
+}
+
+// List is the export provider_list.
+func (n *Instance) List(binding int32, cursor []byte) int32 {
+	defer n.enter()()
+	return n.provider.List(binding, cursor)
+}
+
+// Models is the export provider_models.
+func (n *Instance) Models(binding, status int32, body []byte) int32 {
+	defer n.enter()()
+	return n.provider.Models(binding, status, body)
+}
+
+// Choose is the export router_choose.
+func (n *Instance) Choose(binding int32, input []byte) int32 {
+	defer n.enter()()
+	return n.router.Choose(binding, input)
+}
