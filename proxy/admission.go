@@ -1,12 +1,13 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -52,8 +53,8 @@ func (f full) Error() string {
 }
 
 // overloaded is what a request gets that there is no room for.
-func overloaded(of telemetry.Shed) *chat.Error {
-	e := &chat.Error{Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: full(of)}
+func overloaded(of telemetry.Shed) *apierror.Error {
+	e := &apierror.Error{Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: full(of)}
 	e.Message = "The gateway has all the requests that it takes."
 	if of == telemetry.ShedBodies {
 		e.Message = "The gateway has no room for more large requests and answers."
@@ -62,7 +63,7 @@ func overloaded(of telemetry.Shed) *chat.Error {
 }
 
 // room tells whether there is any for another request with a body of n bytes, without taking it.
-func (s *Server) room(n int) *chat.Error {
+func (s *Server) room(n int) *apierror.Error {
 	limits := s.settings.Load()
 	switch {
 	case s.admission.requests.Load() >= int64(limits.MaxRequests):
@@ -74,7 +75,7 @@ func (s *Server) room(n int) *chat.Error {
 }
 
 // enter counts the exchange among the requests in flight, until leave, or says that there are too many.
-func (x *exchange) enter() *chat.Error {
+func (x *exchange) enter() *apierror.Error {
 	s := x.server
 	if s.admission.requests.Add(1) > int64(s.settings.Load().MaxRequests) {
 		s.admission.requests.Add(-1)
@@ -99,7 +100,7 @@ const heldStep = 64 << 10
 
 // hold makes what is counted in held for a body reach n bytes of it in all, or says that so much is not to be had. What
 // it holds already stays.
-func (x *exchange) hold(held *int64, n int) *chat.Error {
+func (x *exchange) hold(held *int64, n int) *apierror.Error {
 	more := int64(n) - ownBody - *held
 	if more <= 0 {
 		return nil

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"context"
 	"errors"
@@ -9,7 +11,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -29,7 +30,7 @@ const (
 
 // try sends the request to the target that has been admitted and reads until there is something for the client: the answer whole, or the
 // first events of a stream. An error leaves nothing of the attempt behind, and nothing has been sent to the client.
-func (x *exchange) try(ctx context.Context, t *routing.Target) *chat.Error {
+func (x *exchange) try(ctx context.Context, t *routing.Target) *apierror.Error {
 	x.record.Provider, x.record.Target = t.Provider, t.Model
 	x.record.UpstreamID, x.record.FirstEvent = "", 0
 	x.framed, x.bodyEnd = false, false
@@ -69,7 +70,7 @@ func (x *exchange) try(ctx context.Context, t *routing.Target) *chat.Error {
 }
 
 // describe adds to an error which provider and which of its answers it comes from, and for the log, why.
-func (x *exchange) describe(e *chat.Error) *chat.Error {
+func (x *exchange) describe(e *apierror.Error) *apierror.Error {
 	d := *e
 	if x.response != nil {
 		if x.response.Status() >= 300 {
@@ -117,7 +118,7 @@ func (x *exchange) send(ctx context.Context) error {
 // is where it is deepest.
 func (x *exchange) ask(ctx context.Context) error {
 	if x.provider.client == nil {
-		return chat.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not answer, and the provider has no address.")
+		return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not answer, and the provider has no address.")
 	}
 	if x.native {
 		x.reader.Reset(x.attempt.DialectOptions)
@@ -161,7 +162,7 @@ func reached(err error) bool {
 func (x *exchange) begin(ctx context.Context) error {
 	if x.response == nil {
 		if !x.machine.Complete() && x.machine.Failed() == nil {
-			return chat.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its answer.")
+			return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its answer.")
 		}
 		return nil
 	}
@@ -188,7 +189,7 @@ func (x *exchange) begin(ctx context.Context) error {
 	framing, ok := framingOf(x.response.Header("content-type"), first, x.attempt.Framing)
 	switch {
 	case !ok:
-		e := chat.Fail(abi.FailBadAnswer, "", "", "The provider's answer is neither JSON nor a stream of events.")
+		e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's answer is neither JSON nor a stream of events.")
 		e.Cause = fmt.Errorf("content type %.64q", mediaType(x.response.Header("content-type")))
 		return e
 	case framing == abi.FramingJSON:
@@ -252,7 +253,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 	}
 	// What could be read of an error answer is better than that it could not be read whole.
 	body = x.provider.redact(body)
-	var e *chat.Error
+	var e *apierror.Error
 	if x.native {
 		e = openai.Failure(status, body)
 	} else {

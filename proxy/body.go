@@ -1,17 +1,17 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"io"
 	"slices"
 
 	"github.com/valyala/fasthttp"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // readBody reads the client's body into x.body. Whether there is room for it is known before a byte of it is read, or
 // where it comes in chunks, before room is made for the next ones.
-func (x *exchange) readBody(ctx *fasthttp.RequestCtx) *chat.Error {
+func (x *exchange) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	limit := int(x.server.settings.Load().MaxBody)
 	length := ctx.Request.Header.ContentLength()
 	if length > limit {
@@ -57,7 +57,7 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) *chat.Error {
 }
 
 // arrived says what the end of reading the body means.
-func (x *exchange) arrived(err error) *chat.Error {
+func (x *exchange) arrived(err error) *apierror.Error {
 	if err == nil {
 		x.bodyRead = true
 		return nil

@@ -1,6 +1,12 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"context"
 	"math/rand/v2"
@@ -9,7 +15,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -51,7 +56,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 }
 
 // respond writes the answer or e, and tells whether the answer is under way: somebody else finishes it then.
-func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *chat.Error) (under bool) {
+func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under bool) {
 	s := x.server
 	x.describeRoute(&ctx.Response.Header)
 	x.describeLimits(&ctx.Response.Header)
@@ -83,7 +88,7 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *chat.Error) (under bool)
 
 // accept checks everything about the request that can be checked before a provider is asked, and finds the targets of
 // its model.
-func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *chat.Error) {
+func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierror.Error) {
 	key, e := x.server.authorize(ctx, x.gen, &x.record)
 	if e != nil {
 		return nil, e
@@ -102,7 +107,7 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *chat.Err
 		return nil, e
 	}
 	x.request = x.server.request()
-	if e := x.request.Parse(x.body, chat.Limits{}); e != nil {
+	if e := x.request.Parse(x.body, openai.Limits{}); e != nil {
 		return nil, e
 	}
 	x.stream = x.request.Stream
@@ -121,7 +126,7 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *chat.Err
 		return nil, e
 	}
 	if x.stream && !x.http11 {
-		return nil, chat.Invalid("http_version", "stream", "A streamed answer needs HTTP/1.1; ask for a whole one over HTTP/1.0.")
+		return nil, apierror.Invalid("http_version", "stream", "A streamed answer needs HTTP/1.1; ask for a whole one over HTTP/1.0.")
 	}
 	targets := x.gen.targetsOf(m, &x.server.board)
 	if len(targets) == 0 {
@@ -132,9 +137,9 @@ func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *chat.Err
 
 // checkContent refuses what is not a JSON document as it stands. A missing content type is taken for JSON: whether it
 // is one, the body says.
-func checkContent(h *fasthttp.RequestHeader) *chat.Error {
-	refuse := func(format string, args ...any) *chat.Error {
-		e := chat.Invalid("unsupported_media_type", "", format, args...)
+func checkContent(h *fasthttp.RequestHeader) *apierror.Error {
+	refuse := func(format string, args ...any) *apierror.Error {
+		e := apierror.Invalid("unsupported_media_type", "", format, args...)
 		e.Status = 415
 		return e
 	}
@@ -180,7 +185,7 @@ func (x *exchange) resetAttempt() {
 	a.Summary.Target = x.target.Model
 	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
 	a.Summary.Options = x.target.Options
-	x.machine.Reset(chat.MachineOptions{
+	x.machine.Reset(response.MachineOptions{
 		Stream: x.stream, IncludeUsage: x.request.IncludeUsage,
 		ID: randomName("chatcmpl-"), Model: x.target.Model, Created: x.record.Began.Unix(),
 		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: x.alias,

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -8,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // secure is TLS towards clients. Its certificate can be replaced while it serves: handshakes that begin from then on show
@@ -77,8 +78,8 @@ func (c *clientConn) shake() bool {
 	}
 	if r, ok := errors.AsType[tls.RecordHeaderError](err); ok && r.Conn != nil && looksLikeHTTP(r.RecordHeader) {
 		c.open.handshakes.plainOnTLS.Add(1)
-		_, _ = c.socket.Write(refusal(&chat.Error{
-			Status: 400, Type: chat.TypeInvalidRequest, Code: "https_required", Message: "HTTP was sent to a port that speaks HTTPS: the address begins with https://.",
+		_, _ = c.socket.Write(refusal(&apierror.Error{
+			Status: 400, Type: apierror.TypeInvalidRequest, Code: "https_required", Message: "HTTP was sent to a port that speaks HTTPS: the address begins with https://.",
 		}))
 		c.tls, c.Conn, c.unread = nil, &c.socket, true
 	} else {

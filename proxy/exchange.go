@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"errors"
 	"time"
 
@@ -8,7 +10,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -27,8 +28,8 @@ type exchange struct {
 	conn      *clientConn
 	provider  *provider
 	response  *upstream.Response
-	machine   *chat.Machine // from the server's pool until finish
-	*work                   // the same
+	machine   *response.Machine // from the server's pool until finish
+	*work                       // the same
 	pump      pump
 	stream    bool
 	native    bool // the host reads the answer
@@ -46,7 +47,7 @@ type exchange struct {
 	record telemetry.Record
 
 	// Of the request; nil once the head of the answer is on its way.
-	request *chat.Request
+	request *openai.Request
 	model   *catalog.Model
 	body    []byte // from the server's buffers
 	random  uint64
@@ -77,7 +78,7 @@ type work struct {
 	attempt plugin.Attempt
 	framer  framer
 	reader  openai.Reader
-	batch   chat.Batch
+	batch   response.Batch
 	asked   []*routing.Budget // of the providers that have been sent the request
 	order   []int             // in which the targets are tried
 	out     upstream.Request
@@ -241,7 +242,7 @@ func (x *exchange) finish() {
 	x.admission.Settle(x.spent(), x.ended)
 	r.Ended = x.ended
 	x.server.account.Request(r)
-	x.machine.Reset(chat.MachineOptions{})
+	x.machine.Reset(response.MachineOptions{})
 	x.server.machines.Put(x.machine)
 	x.machine = nil
 	x.attempt.Reset()

@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"errors"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -17,11 +20,11 @@ import (
 const maxRetryAfter = time.Hour
 
 // clientError says what a client sees of an error. What it is made of stays with it for the log.
-func clientError(err error) *chat.Error {
+func clientError(err error) *apierror.Error {
 	if _, ok := errors.AsType[*rescue.Error](err); ok {
 		return failedByItself(err)
 	}
-	var e *chat.Error
+	var e *apierror.Error
 	if errors.As(err, &e) {
 		return e
 	}
@@ -30,7 +33,7 @@ func clientError(err error) *chat.Error {
 		return call.ClientError()
 	}
 	if errors.Is(err, errDeparted) {
-		return &chat.Error{Status: 499, Type: chat.TypeInvalidRequest, Code: "client_closed_request", Message: "The client closed the connection.", Cause: err}
+		return &apierror.Error{Status: 499, Type: apierror.TypeInvalidRequest, Code: "client_closed_request", Message: "The client closed the connection.", Cause: err}
 	}
 	var up *upstream.Error
 	if errors.As(err, &up) {
@@ -40,31 +43,31 @@ func clientError(err error) *chat.Error {
 }
 
 // failedByItself is for a defect of the gateway.
-func failedByItself(err error) *chat.Error {
-	return &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
+func failedByItself(err error) *apierror.Error {
+	return &apierror.Error{Status: 500, Type: apierror.TypeServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
 }
 
 // upstreamError is for what went wrong on the way to a provider and back.
-func upstreamError(err *upstream.Error) *chat.Error {
-	var e *chat.Error
+func upstreamError(err *upstream.Error) *apierror.Error {
+	var e *apierror.Error
 	switch err.Kind {
 	case upstream.Timeout:
-		e = chat.Fail(abi.FailTimeout, "", "", "")
+		e = apierror.Fail(abi.FailTimeout, "", "", "")
 	case upstream.Truncated:
-		e = chat.Truncated()
+		e = response.Truncated()
 	case upstream.BadAnswer, upstream.TooLarge:
-		e = chat.Fail(abi.FailBadAnswer, "", "", "")
+		e = apierror.Fail(abi.FailBadAnswer, "", "", "")
 	case upstream.Busy:
-		e = &chat.Error{
-			Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", TryNext: true, RetryAfter: time.Second,
+		e = &apierror.Error{
+			Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", TryNext: true, RetryAfter: time.Second,
 			Message: "All connections to the provider are in use.",
 		}
 	case upstream.NoCredential:
-		e = chat.Fail(abi.FailAuth, "", "", "")
+		e = apierror.Fail(abi.FailAuth, "", "", "")
 	case upstream.BadRequest:
-		e = chat.Fail(abi.FailServer, "plugin_protocol", "", "The plugin for this provider gave a result that cannot be used.")
+		e = apierror.Fail(abi.FailServer, "plugin_protocol", "", "The plugin for this provider gave a result that cannot be used.")
 	default:
-		e = &chat.Error{Status: 502, Type: chat.TypeUpstream, Code: "upstream_unreachable", TryNext: true, Message: "The provider could not be reached."}
+		e = &apierror.Error{Status: 502, Type: apierror.TypeUpstream, Code: "upstream_unreachable", TryNext: true, Message: "The provider could not be reached."}
 	}
 	e.Cause = err
 	return e
@@ -72,17 +75,17 @@ func upstreamError(err *upstream.Error) *chat.Error {
 
 // badAnswer is for an answer of a provider that cannot be read.
 func badAnswer(err error) error {
-	if e, ok := errors.AsType[*chat.Error](err); ok {
+	if e, ok := errors.AsType[*apierror.Error](err); ok {
 		return e
 	}
-	e := chat.Fail(abi.FailBadAnswer, "", "", "")
+	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
 	e.Cause = err
 	return e
 }
 
 // emptyAnswer is for an answer without a body, which cannot be one.
-func emptyAnswer() *chat.Error {
-	return chat.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's answer is empty.")
+func emptyAnswer() *apierror.Error {
+	return apierror.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's answer is empty.")
 }
 
 // retryAfter reads how long a provider wants to be left alone: retry-after-ms, else retry-after in seconds or as a

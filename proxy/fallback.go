@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"context"
 	"errors"
 	"fmt"
@@ -11,21 +13,20 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
 // with an error for the client of which nothing has been sent.
-func (x *exchange) answer(ctx context.Context, targets []routing.Target) *chat.Error {
+func (x *exchange) answer(ctx context.Context, targets []routing.Target) *apierror.Error {
 	now := x.admitted
 	order, err := x.choose(ctx, targets, now)
 	if err != nil {
 		return clientError(err)
 	}
 	x.asked = x.asked[:0]
-	var last *chat.Error
+	var last *apierror.Error
 	for n, i := range order {
 		t := &targets[i]
 		if len(targets) > 1 {
@@ -59,7 +60,7 @@ func (x *exchange) answer(ctx context.Context, targets []routing.Target) *chat.E
 func (x *exchange) choose(ctx context.Context, targets []routing.Target, now time.Time) ([]int, error) {
 	x.vigil.begin()
 	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
-		_, refused := errors.AsType[*chat.Error](err)
+		_, refused := errors.AsType[*apierror.Error](err)
 		return refused
 	})
 	if gone := x.vigil.end(); gone != nil {
@@ -85,7 +86,7 @@ func (x *exchange) attemptAt(t *routing.Target, now time.Time) bool {
 }
 
 // unavailable is what a client gets of whose model every target is left alone.
-func (x *exchange) unavailable(order []int, targets []routing.Target) *chat.Error {
+func (x *exchange) unavailable(order []int, targets []routing.Target) *apierror.Error {
 	now := x.server.now()
 	soonest, limited := time.Duration(math.MaxInt64), false
 	for _, i := range order {
@@ -94,9 +95,9 @@ func (x *exchange) unavailable(order []int, targets []routing.Target) *chat.Erro
 			x.record.Provider, x.record.Target = targets[i].Provider, targets[i].Model
 		}
 	}
-	e := chat.Fail(abi.FailOverloaded, "upstream_unavailable", "", "The provider of this model has failed repeatedly and is left alone for a while.")
+	e := apierror.Fail(abi.FailOverloaded, "upstream_unavailable", "", "The provider of this model has failed repeatedly and is left alone for a while.")
 	if limited {
-		e = chat.Fail(abi.FailRateLimit, "", "", "")
+		e = apierror.Fail(abi.FailRateLimit, "", "", "")
 	}
 	e.RetryAfter = max(soonest, time.Millisecond)
 	e.Cause = fmt.Errorf("%s is left alone for another %v", x.record.Provider, soonest.Round(time.Millisecond))
@@ -104,7 +105,7 @@ func (x *exchange) unavailable(order []int, targets []routing.Target) *chat.Erro
 }
 
 // outcome is what an error says of the target that it came from, and how long that wants to be left alone.
-func outcome(e *chat.Error) (routing.Outcome, time.Duration) {
+func outcome(e *apierror.Error) (routing.Outcome, time.Duration) {
 	switch {
 	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != fasthttp.StatusTooManyRequests, ours(e):
 		return routing.Neither, 0
@@ -115,7 +116,7 @@ func outcome(e *chat.Error) (routing.Outcome, time.Duration) {
 }
 
 // ours tells what the gateway, a plugin or the model itself did wrong from what the provider did.
-func ours(e *chat.Error) bool {
+func ours(e *apierror.Error) bool {
 	switch e.Code {
 	case "gateway_overloaded", "plugin_crashed", "plugin_timeout", "plugin_protocol", "upstream_invalid_tool_call":
 		return e.UpstreamStatus == 0
@@ -124,11 +125,11 @@ func ours(e *chat.Error) bool {
 }
 
 // unsupported tells a request that is too much for a target from a target that failed.
-func unsupported(e *chat.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }
+func unsupported(e *apierror.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }
 
 // passOver writes down why a target was not the one to answer: the line of the request only speaks of the last one. The
 // error's message stays out, as it may be the provider's and repeat the prompt.
-func (x *exchange) passOver(t *routing.Target, e *chat.Error) {
+func (x *exchange) passOver(t *routing.Target, e *apierror.Error) {
 	attrs := []slog.Attr{
 		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
 		slog.String("target", t.Model), slog.Int("attempt", x.record.Attempts), slog.Int("status", e.Status), slog.String("code", e.Code),

@@ -1,6 +1,12 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -19,7 +25,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -65,11 +70,11 @@ func (s *Server) rescue(ctx *fasthttp.RequestCtx) {
 // failed answers a request that panicked.
 func (s *Server) failed(ctx *fasthttp.RequestCtx, r *telemetry.Record, value any) {
 	s.panicked(r.RequestID, value, debug.Stack())
-	s.refuse(ctx, r, &chat.Error{Status: 500, Type: chat.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
+	s.refuse(ctx, r, &apierror.Error{Status: 500, Type: apierror.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
 }
 
 // direct serves everything but completions: e is not nil where a request is refused for its head.
-func (s *Server) direct(ctx *fasthttp.RequestCtx, to address, path []byte, e *chat.Error) {
+func (s *Server) direct(ctx *fasthttp.RequestCtx, to address, path []byte, e *apierror.Error) {
 	var r telemetry.Record
 	s.record(ctx, &r, to)
 	defer func() {
@@ -80,19 +85,19 @@ func (s *Server) direct(ctx *fasthttp.RequestCtx, to address, path []byte, e *ch
 	}()
 	switch {
 	case e != nil:
-		s.plain(ctx, &r, func() *chat.Error { return e })
+		s.plain(ctx, &r, func() *apierror.Error { return e })
 	case to == modelList:
-		s.plain(ctx, &r, func() *chat.Error { return s.read(ctx, &r, models) })
+		s.plain(ctx, &r, func() *apierror.Error { return s.read(ctx, &r, models) })
 	default:
 		id := path[len(pathModels)+1:]
-		s.plain(ctx, &r, func() *chat.Error {
-			return s.read(ctx, &r, func(g *generation, key *access.Key) ([]byte, *chat.Error) { return model(g, key, id) })
+		s.plain(ctx, &r, func() *apierror.Error {
+			return s.read(ctx, &r, func(g *generation, key *access.Key) ([]byte, *apierror.Error) { return model(g, key, id) })
 		})
 	}
 }
 
 // plain runs a handler that answers at once, and accounts its request.
-func (s *Server) plain(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func() *chat.Error) {
+func (s *Server) plain(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func() *apierror.Error) {
 	r.Status = fasthttp.StatusOK
 	if e := answer(); e != nil {
 		s.refuse(ctx, r, e)
@@ -102,7 +107,7 @@ func (s *Server) plain(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer fun
 }
 
 // authorize checks the client's key.
-func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry.Record) (*access.Key, *chat.Error) {
+func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry.Record) (*access.Key, *apierror.Error) {
 	if g.keys == nil {
 		return access.Anyone(), nil
 	}
@@ -150,7 +155,7 @@ func isPowerOfTen(n int64) bool {
 }
 
 // read serves a GET or a HEAD: answer is called with the generation and the client's key.
-func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func(*generation, *access.Key) ([]byte, *chat.Error)) *chat.Error {
+func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func(*generation, *access.Key) ([]byte, *apierror.Error)) *apierror.Error {
 	g := s.acquire()
 	if g == nil {
 		return s.shutdownError()
@@ -170,7 +175,7 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func
 }
 
 // models lists the models that the key may use.
-func models(g *generation, key *access.Key) ([]byte, *chat.Error) {
+func models(g *generation, key *access.Key) ([]byte, *apierror.Error) {
 	all := g.catalog.List(context.Background())
 	mine := make([]*catalog.Model, 0, len(all))
 	for _, m := range all {
@@ -182,7 +187,7 @@ func models(g *generation, key *access.Key) ([]byte, *chat.Error) {
 }
 
 // model describes one model. Its id stands in the path as it is, or percent-encoded.
-func model(g *generation, key *access.Key, escaped []byte) ([]byte, *chat.Error) {
+func model(g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
 	id, err := url.PathUnescape(string(escaped))
 	if err != nil {
 		return nil, noModel(string(escaped))
@@ -195,7 +200,7 @@ func model(g *generation, key *access.Key, escaped []byte) ([]byte, *chat.Error)
 }
 
 // refuse writes an error as the response.
-func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *chat.Error) {
+func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierror.Error) {
 	s.countShed(e)
 	s.rescued(r.RequestID, e.Cause)
 	r.Status, r.Code = e.Status, e.Code
@@ -228,12 +233,12 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *chat.E
 			c.unread = true
 		}
 	}
-	ctx.Response.SetBodyRaw(chat.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
+	ctx.Response.SetBodyRaw(response.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
 }
 
 // withoutKey is an error that does not repeat the request's key, wherever in the request it stands as well: programs log
 // the errors that they get.
-func withoutKey(h *fasthttp.RequestHeader, e *chat.Error) *chat.Error {
+func withoutKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
 	key := presented(h)
 	if key == "" || !strings.Contains(e.Message, key) && !strings.Contains(e.Param, key) {
 		return e
@@ -270,10 +275,10 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 }
 
 // misread is what an error in reading a request means.
-func (s *Server) misread(err error) *chat.Error {
+func (s *Server) misread(err error) *apierror.Error {
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
-	e := chat.Invalid("bad_request", "", "The request is not well-formed HTTP.")
+	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
 	switch {
 	case s.cut.Load():
 		e = s.shutdownError()
@@ -296,8 +301,8 @@ func unquoted(err error) error {
 	return err
 }
 
-func (s *Server) tooLarge() *chat.Error {
-	e := chat.Invalid("request_too_large", "", "The request's body is larger than %d bytes.", s.settings.Load().MaxBody)
+func (s *Server) tooLarge() *apierror.Error {
+	e := apierror.Invalid("request_too_large", "", "The request's body is larger than %d bytes.", s.settings.Load().MaxBody)
 	e.Status, e.CloseClient = 413, true
 	return e
 }
@@ -307,7 +312,7 @@ func (s *Server) tooLarge() *chat.Error {
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
 	r := telemetry.Record{Began: s.now(), RequestID: requestID(h), Remote: remote(ctx), Method: method(h)}
-	to, e := s.judge(h, func(g *generation) *chat.Error {
+	to, e := s.judge(h, func(g *generation) *apierror.Error {
 		_, e := s.authorize(ctx, g, &r)
 		return e
 	})
@@ -386,23 +391,23 @@ func method(h *fasthttp.RequestHeader) string {
 	return "other"
 }
 
-func wrongMethod(h *fasthttp.RequestHeader, allowed string) *chat.Error {
-	e := chat.Invalid("method_not_allowed", "", "This address takes %s, not %s.", allowed, method(h))
+func wrongMethod(h *fasthttp.RequestHeader, allowed string) *apierror.Error {
+	e := apierror.Invalid("method_not_allowed", "", "This address takes %s, not %s.", allowed, method(h))
 	e.Status, e.Allow = 405, allowed
 	return e
 }
 
-func notFound(h *fasthttp.RequestHeader, path []byte) *chat.Error {
+func notFound(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 	shown := legible(path)
-	e := chat.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and GET %s.",
+	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and GET %s.",
 		method(h), shown, pathCompletions, pathModels, addresses[oneModel].path)
 	e.Status, e.Cause = 404, errors.New("no such path: "+shown)
 	return e
 }
 
 // noModel is the answer for a model that does not exist and for one that the key may not use, in the same words.
-func noModel(id string) *chat.Error {
-	e := chat.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", chat.Quotable(id))
+func noModel(id string) *apierror.Error {
+	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", openai.Quotable(id))
 	e.Status = 404
 	return e
 }

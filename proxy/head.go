@@ -1,12 +1,12 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"strings"
 
 	"github.com/valyala/fasthttp"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 const (
@@ -56,7 +56,7 @@ func addressOf(path []byte) address {
 }
 
 // dispatch finds out what a request is for by its head alone. The path is without its query; it is the header's.
-func dispatch(h *fasthttp.RequestHeader) (to address, path []byte, e *chat.Error) {
+func dispatch(h *fasthttp.RequestHeader) (to address, path []byte, e *apierror.Error) {
 	if e := checkHead(h); e != nil {
 		return nowhere, nil, e
 	}
@@ -103,7 +103,7 @@ func splitURL(uri []byte) (authority, path []byte, whole bool) {
 func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	const inChunks = -1
 	if n := h.ContentLength(); n > smallBody || n == inChunks || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
-		_, e := s.judge(h, func(g *generation) *chat.Error {
+		_, e := s.judge(h, func(g *generation) *apierror.Error {
 			if g.keys == nil {
 				return nil
 			}
@@ -118,7 +118,7 @@ func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 }
 
 // judge tells whether a request is refused for its head. authorize says whether its key is good.
-func (s *Server) judge(h *fasthttp.RequestHeader, authorize func(*generation) *chat.Error) (address, *chat.Error) {
+func (s *Server) judge(h *fasthttp.RequestHeader, authorize func(*generation) *apierror.Error) (address, *apierror.Error) {
 	to, _, e := dispatch(h)
 	switch {
 	case e != nil:
@@ -139,13 +139,13 @@ func (s *Server) judge(h *fasthttp.RequestHeader, authorize func(*generation) *c
 
 // checkHead refuses what fasthttp lets pass: whatever somebody in between may have read otherwise, versions that nobody
 // here speaks, expectations that nobody here can meet, and heads beyond measure.
-func checkHead(h *fasthttp.RequestHeader) *chat.Error {
+func checkHead(h *fasthttp.RequestHeader) *apierror.Error {
 	if !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0" {
-		e := chat.Invalid("http_version_not_supported", "", "The gateway speaks HTTP/1.1 and HTTP/1.0.")
+		e := apierror.Invalid("http_version_not_supported", "", "The gateway speaks HTTP/1.1 and HTTP/1.0.")
 		return refusedHead(e, fasthttp.StatusHTTPVersionNotSupported)
 	}
 	if len(h.RequestURI()) > maxURI {
-		e := chat.Invalid("uri_too_long", "", "The request's address is longer than %d KiB.", maxURI>>10)
+		e := apierror.Invalid("uri_too_long", "", "The request's address is longer than %d KiB.", maxURI>>10)
 		return refusedHead(e, fasthttp.StatusRequestURITooLong)
 	}
 	lines, coded, sized := 0, false, false
@@ -171,14 +171,14 @@ func checkHead(h *fasthttp.RequestHeader) *chat.Error {
 		case len("expect"):
 			value = bytes.Trim(value, " \t")
 			if bytes.EqualFold(name, []byte("expect")) && len(value) > 0 && !bytes.EqualFold(value, []byte("100-continue")) {
-				e := chat.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
+				e := apierror.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
 				return refusedHead(e, fasthttp.StatusExpectationFailed)
 			}
 		}
 	}
 	switch {
 	case lines > maxHeaders:
-		e := chat.Invalid("request_header_too_large", "", "The request has more than %d header lines.", maxHeaders)
+		e := apierror.Invalid("request_header_too_large", "", "The request has more than %d header lines.", maxHeaders)
 		return refusedHead(e, fasthttp.StatusRequestHeaderFieldsTooLarge)
 	case coded && sized, !isHost(h.Host()):
 		return ambiguous()
@@ -189,7 +189,7 @@ func checkHead(h *fasthttp.RequestHeader) *chat.Error {
 	return nil
 }
 
-func refusedHead(e *chat.Error, status int) *chat.Error {
+func refusedHead(e *apierror.Error, status int) *apierror.Error {
 	e.Status, e.CloseClient = status, true
 	return e
 }
@@ -197,8 +197,8 @@ func refusedHead(e *chat.Error, status int) *chat.Error {
 // ambiguous is the answer to a head that is not what HTTP allows, or allows more than one reading: a line that goes on in
 // the next one or ends without CR LF, a length that is said twice or in another way than by a number or by chunks, a host
 // that is none or another one than in the target.
-func ambiguous() *chat.Error {
-	return refusedHead(chat.Invalid("bad_request", "", "The request's header can be read in more than one way."), fasthttp.StatusBadRequest)
+func ambiguous() *apierror.Error {
+	return refusedHead(apierror.Invalid("bad_request", "", "The request's header can be read in more than one way."), fasthttp.StatusBadRequest)
 }
 
 // isToken tells whether name may be the name of a header.

@@ -1,11 +1,11 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"strconv"
 
 	"github.com/valyala/fasthttp"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // A gateway whose provider is a gateway may be its own provider, by a mistake in a configuration, and each request would
@@ -28,8 +28,8 @@ func hopsOf(h *fasthttp.RequestHeader) int {
 }
 
 // looped refuses a request that has passed too many gateways. Nobody on its way should try it again.
-func looped(hops int) *chat.Error {
-	e := chat.Invalid("loop_detected", "", "The request has passed %d gateways: one of them is its own provider.", hops)
+func looped(hops int) *apierror.Error {
+	e := apierror.Invalid("loop_detected", "", "The request has passed %d gateways: one of them is its own provider.", hops)
 	e.NoRetry = true
 	return e
 }

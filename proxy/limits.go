@@ -1,13 +1,15 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"cmp"
 	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // What an answer is taken for, in tokens, until it is there: what its request says, up to a maximum, as most of those that
@@ -18,7 +20,7 @@ const (
 )
 
 // admit lets the request in under its key's limits. What it uses of them settles finish.
-func (x *exchange) admit() (e *chat.Error) {
+func (x *exchange) admit() (e *apierror.Error) {
 	r := x.request
 	answer := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedAnswer), maxAssumed)
 	x.admitted = x.server.now()
@@ -36,7 +38,7 @@ func (x *exchange) spent() int64 {
 }
 
 // promptEstimate is how many tokens a request's prompt is taken for.
-func promptEstimate(r *chat.Request) int64 { return int64(r.TextBytes+3) / 4 }
+func promptEstimate(r *openai.Request) int64 { return int64(r.TextBytes+3) / 4 }
 
 // describeLimits says in the answer's head what the key has left of its limits.
 func (x *exchange) describeLimits(h *fasthttp.ResponseHeader) {

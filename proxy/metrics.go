@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"cmp"
 	"errors"
 	"maps"
@@ -10,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -201,7 +202,7 @@ func (s *Server) name(g *generation) {
 }
 
 // countRefusal counts a request whose key was refused.
-func (s *Server) countRefusal(e *chat.Error) {
+func (s *Server) countRefusal(e *apierror.Error) {
 	reason := telemetry.RefusedUnknown
 	switch {
 	case e.Code == "missing_api_key":
@@ -221,7 +222,7 @@ func (s *Server) countRefusal(e *chat.Error) {
 }
 
 // countShed counts a request that was turned away because something that it needed was used up.
-func (s *Server) countShed(e *chat.Error) {
+func (s *Server) countShed(e *apierror.Error) {
 	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
 	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
 	of, room := errors.AsType[full](e.Cause)

@@ -1,14 +1,16 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"context"
 	"errors"
 	"runtime/debug"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // pump writes a streamed answer to a connection that fasthttp has let go of. Each write is one chunk and one system call;
@@ -81,7 +83,7 @@ func (p *pump) stream() (err error) {
 		failed := x.machine.Failed()
 		if failed != nil && p.n == 0 {
 			// The machine takes it for an answer that has not begun, and keeps the failure for a status.
-			if err := p.write(chat.AppendErrorFrame(nil, failed)); err != nil {
+			if err := p.write(response.AppendErrorFrame(nil, failed)); err != nil {
 				return err
 			}
 		}
@@ -134,11 +136,11 @@ func (p *pump) write(data []byte) error {
 }
 
 // lastWords tells the client of a panic. What the machine may have rendered before it is left out.
-func (p *pump) lastWords(e *chat.Error) (err error) {
+func (p *pump) lastWords(e *apierror.Error) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errPanic
 		}
 	}()
-	return p.write(chat.AppendErrorFrame(nil, e))
+	return p.write(response.AppendErrorFrame(nil, e))
 }

@@ -1,6 +1,10 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +15,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -102,8 +105,8 @@ func (s *Server) turnAway(c *clientConn) {
 		<-s.refuses
 	}()
 	if c.tls == nil || c.shake() {
-		_, _ = c.Write(refusal(&chat.Error{
-			Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
+		_, _ = c.Write(refusal(&apierror.Error{
+			Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
 			Message: "The gateway has all the connections that it takes.",
 		}))
 		c.unread = true
@@ -113,8 +116,8 @@ func (s *Server) turnAway(c *clientConn) {
 }
 
 // refusal is an answer to a connection of which no request is read.
-func refusal(e *chat.Error) []byte {
-	body := chat.AppendErrorBody(nil, e)
+func refusal(e *apierror.Error) []byte {
+	body := response.AppendErrorBody(nil, e)
 	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
 		e.Status, fasthttp.StatusMessage(e.Status), len(body), newRequestID())
 	if e.RetryAfter > 0 {
@@ -178,9 +181,9 @@ func (s *Server) Close() {
 }
 
 // shutdownError is what a request gets that the end of a shutdown overtook.
-func (s *Server) shutdownError() *chat.Error {
-	return &chat.Error{
-		Status: 503, Type: chat.TypeServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
+func (s *Server) shutdownError() *apierror.Error {
+	return &apierror.Error{
+		Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
 		RetryAfter: time.Second,
 	}
 }

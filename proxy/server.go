@@ -1,6 +1,10 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +23,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -78,8 +81,8 @@ type Server struct {
 	generations sync.WaitGroup // that are not closed; Reload adds to it while it holds one
 	bundled     fs.FS
 
-	machines sync.Pool // *chat.Machine
-	requests sync.Pool // *chat.Request
+	machines sync.Pool // *response.Machine
+	requests sync.Pool // *openai.Request
 	works    sync.Pool // *work
 	bodies   buffers
 
@@ -222,11 +225,11 @@ func (s *Server) survive(request string) {
 	}
 }
 
-func (s *Server) machine() *chat.Machine {
-	if m, ok := s.machines.Get().(*chat.Machine); ok {
+func (s *Server) machine() *response.Machine {
+	if m, ok := s.machines.Get().(*response.Machine); ok {
 		return m
 	}
-	return new(chat.Machine)
+	return new(response.Machine)
 }
 
 func (s *Server) work() *work {
@@ -236,11 +239,11 @@ func (s *Server) work() *work {
 	return newWork()
 }
 
-func (s *Server) request() *chat.Request {
-	if r, ok := s.requests.Get().(*chat.Request); ok {
+func (s *Server) request() *openai.Request {
+	if r, ok := s.requests.Get().(*openai.Request); ok {
 		return r
 	}
-	return new(chat.Request)
+	return new(openai.Request)
 }
 
 // buffers keeps the memory of requests' bodies and of whole answers. The large ones are kept apart, or most of them would

@@ -1,7 +1,10 @@
 package plugintest
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
@@ -18,10 +21,10 @@ type (
 	Spec           = plugin.Spec
 	Summary        = plugin.Summary
 	Header         = plugin.Header
-	Flags          = chat.Flags
-	Limits         = chat.Limits
-	Machine        = chat.Machine
-	MachineOptions = chat.MachineOptions
-	Request        = chat.Request
+	Flags          = openai.Flags
+	Limits         = openai.Limits
+	Machine        = response.Machine
+	MachineOptions = response.MachineOptions
+	Request        = openai.Request
 	Decoder        = eventstream.Decoder
 )

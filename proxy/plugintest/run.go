@@ -1,13 +1,16 @@
 package plugintest
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -45,17 +48,17 @@ type run struct {
 	v       *Vector
 	b       *plugin.Binding
 	attempt plugin.Attempt
-	machine chat.Machine
+	machine response.Machine
 	reader  openai.Reader
-	batch   chat.Batch
+	batch   response.Batch
 	result  Result
 }
 
 // Run runs the vector for a client that wants a stream, with its usage, or a whole answer. What the client's body says of
 // that does not matter to it; what the plugin is told follows from the body.
 func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
-	var request chat.Request
-	if err := request.Parse(v.Request, chat.Limits{}); err != nil {
+	var request openai.Request
+	if err := request.Parse(v.Request, openai.Limits{}); err != nil {
 		return Result{Answer: "request.json is refused: " + err.Error()}
 	}
 	r := run{v: v, b: b}
@@ -72,7 +75,7 @@ func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
 		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
 	}
 	a.Summary.Describe(&request)
-	r.machine.Reset(chat.MachineOptions{
+	r.machine.Reset(response.MachineOptions{
 		Stream: stream, IncludeUsage: true, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
 		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
 	})
@@ -196,7 +199,7 @@ func (r *run) finish(stream bool, err error) {
 	out := &r.result.Answer
 	if err != nil {
 		var (
-			failure *chat.Error
+			failure *apierror.Error
 			broken  *plugin.CallError
 		)
 		switch {
@@ -205,14 +208,14 @@ func (r *run) finish(stream bool, err error) {
 			failure = broken.ClientError()
 		case !errors.As(err, &failure):
 			*out = err.Error() + "\n"
-			failure = chat.Fail(abi.FailBadAnswer, "", "", "")
+			failure = apierror.Fail(abi.FailBadAnswer, "", "", "")
 		}
 		m.Fail(failure)
 	}
 	failed := m.Failed()
 	switch {
 	case failed != nil && !(stream && m.Started()):
-		*out += fmt.Sprintf("%d\n%s\n", failed.Status, chat.AppendErrorBody(nil, failed))
+		*out += fmt.Sprintf("%d\n%s\n", failed.Status, response.AppendErrorBody(nil, failed))
 		if failed.RetryAfter > 0 {
 			*out += fmt.Sprintf("retry after %v\n", failed.RetryAfter)
 		}

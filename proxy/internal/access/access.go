@@ -12,6 +12,8 @@
 package access
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -19,7 +21,6 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // Keys is a set of client keys.
@@ -97,7 +98,7 @@ func (r *refusal) Unwrap() error { return r.why }
 
 // Check returns the key that the Authorization headers of a request carry. now decides about expiry. The values are
 // only read, and a request with a good key allocates nothing.
-func (k *Keys) Check(authorization [][]byte, now time.Time) (*Key, *chat.Error) {
+func (k *Keys) Check(authorization [][]byte, now time.Time) (*Key, *apierror.Error) {
 	switch len(authorization) {
 	case 0:
 		return nil, missing()
@@ -177,20 +178,20 @@ func trim(b []byte) []byte {
 	return b
 }
 
-func missing() *chat.Error {
-	return &chat.Error{
-		Status: 401, Type: chat.TypeInvalidRequest, Code: "missing_api_key", Authenticate: true,
+func missing() *apierror.Error {
+	return &apierror.Error{
+		Status: 401, Type: apierror.TypeInvalidRequest, Code: "missing_api_key", Authenticate: true,
 		Message: "No API key was given. Send it in the header Authorization: Bearer YOUR_KEY.",
 	}
 }
 
-func invalid(cause error) *chat.Error {
-	return &chat.Error{
-		Status: 401, Type: chat.TypeInvalidRequest, Code: "invalid_api_key", Authenticate: true, Cause: cause,
+func invalid(cause error) *apierror.Error {
+	return &apierror.Error{
+		Status: 401, Type: apierror.TypeInvalidRequest, Code: "invalid_api_key", Authenticate: true, Cause: cause,
 		Message: "The API key is not valid.",
 	}
 }
 
-func twice() *chat.Error {
-	return chat.Invalid("duplicate_authorization", "", "The request has more than one Authorization header.")
+func twice() *apierror.Error {
+	return apierror.Invalid("duplicate_authorization", "", "The request has more than one Authorization header.")
 }

@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,7 +13,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 var now = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
@@ -33,7 +34,7 @@ func keys() *access.Keys {
 	return access.New([]config.Key{key("good", "sk-good", "demo", "gpt-*", "a/*/b"), disabled, expired, early, window}, nil)
 }
 
-func check(k *access.Keys, headers ...string) (*access.Key, *chat.Error) {
+func check(k *access.Keys, headers ...string) (*access.Key, *apierror.Error) {
 	var values [][]byte
 	for _, h := range headers {
 		values = append(values, []byte(h))
@@ -108,7 +109,7 @@ func TestRefusals(t *testing.T) {
 			if e == nil || k != nil {
 				t.Fatalf("key %v, error %v", k, e)
 			}
-			if e.Status != tt.status || e.Code != tt.code || e.Type != chat.TypeInvalidRequest || e.Param != "" {
+			if e.Status != tt.status || e.Code != tt.code || e.Type != apierror.TypeInvalidRequest || e.Param != "" {
 				t.Errorf("error %v", e)
 			}
 			if e.Authenticate != (tt.status == 401) {

@@ -1,13 +1,13 @@
 package access
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // maxGuessers is how many addresses are remembered at a time; the one that guessed longest ago is forgotten first.
@@ -30,7 +30,7 @@ type guesser struct {
 
 // Wrong counts a wrong key from an address, of which perMinute are answered as such. For one beyond that the error is what
 // it is answered instead, and refused how many there have been.
-func (g *Guesses) Wrong(from netip.Addr, perMinute int64, now time.Time) (refused int64, e *chat.Error) {
+func (g *Guesses) Wrong(from netip.Addr, perMinute int64, now time.Time) (refused int64, e *apierror.Error) {
 	network := networkOf(from)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,8 +53,8 @@ func (g *Guesses) Wrong(from netip.Addr, perMinute int64, now time.Time) (refuse
 		return 0, nil
 	}
 	c.refused++
-	return c.refused, &chat.Error{
-		Status: 429, Type: chat.TypeRateLimit, Code: "too_many_wrong_keys", RetryAfter: wait, NoRetry: true,
+	return c.refused, &apierror.Error{
+		Status: 429, Type: apierror.TypeRateLimit, Code: "too_many_wrong_keys", RetryAfter: wait, NoRetry: true,
 		Message: "The API key is not valid, as many before it from the same address.",
 	}
 }

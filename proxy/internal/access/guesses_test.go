@@ -1,13 +1,14 @@
 package access_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 func TestF135_WrongKeysOfAnAddress(t *testing.T) {
@@ -21,7 +22,7 @@ func TestF135_WrongKeysOfAnAddress(t *testing.T) {
 	}
 	for i := range int64(1000) {
 		n, e := g.Wrong(from, 20, at)
-		if n != i+1 || e == nil || e.Status != 429 || e.Type != chat.TypeRateLimit || e.Code != "too_many_wrong_keys" || e.RetryAfter != 3*time.Second || !e.NoRetry {
+		if n != i+1 || e == nil || e.Status != 429 || e.Type != apierror.TypeRateLimit || e.Code != "too_many_wrong_keys" || e.RetryAfter != 3*time.Second || !e.NoRetry {
 			t.Fatalf("wrong key %d beyond: %d, %v", i, n, e)
 		}
 	}

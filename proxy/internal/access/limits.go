@@ -1,11 +1,12 @@
 package access
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"sync"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // Ledger remembers what keys with limits have used. It outlives configurations: a reload gives no key its limits anew.
@@ -69,7 +70,7 @@ type Admission struct {
 
 // Admit lets a request in, or says which limit is in its way. A request that is let in counts at once, and holds the tokens
 // that it may need, by an estimate of its prompt and of its answer, until Settle; one that is not changes nothing.
-func (k *Key) Admit(prompt, answer int64, now time.Time) (Admission, *chat.Error) {
+func (k *Key) Admit(prompt, answer int64, now time.Time) (Admission, *apierror.Error) {
 	if k.account == nil {
 		return Admission{}, nil
 	}
@@ -169,8 +170,8 @@ func (k *Key) Standing(now time.Time) (s Standing, limited bool) {
 	return s, true
 }
 
-func limited(wait time.Duration, format string, args ...any) *chat.Error {
-	e := chat.Invalid("rate_limit_exceeded", "", format, args...)
-	e.Status, e.Type, e.RetryAfter = 429, chat.TypeRateLimit, wait
+func limited(wait time.Duration, format string, args ...any) *apierror.Error {
+	e := apierror.Invalid("rate_limit_exceeded", "", format, args...)
+	e.Status, e.Type, e.RetryAfter = 429, apierror.TypeRateLimit, wait
 	return e
 }

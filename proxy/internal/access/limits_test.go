@@ -1,6 +1,8 @@
 package access_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,7 +13,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // limited is a key with these limits, whose account is in the ledger.
@@ -33,7 +34,7 @@ func TestF139_RequestsAMinute(t *testing.T) {
 		}
 	}
 	_, e := k.Admit(10, 10, now)
-	if e == nil || e.Status != 429 || e.Type != chat.TypeRateLimit || e.Code != "rate_limit_exceeded" || e.RetryAfter != time.Second || e.NoRetry {
+	if e == nil || e.Status != 429 || e.Type != apierror.TypeRateLimit || e.Code != "rate_limit_exceeded" || e.RetryAfter != time.Second || e.NoRetry {
 		t.Fatalf("the 61st: %+v", e)
 	}
 	if s, ok := k.Standing(now); !ok || s.Requests != 0 || s.RequestsReset != time.Minute {

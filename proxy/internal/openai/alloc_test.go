@@ -3,9 +3,10 @@
 package openai_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -20,8 +21,8 @@ func TestChunksDoNotAllocate(t *testing.T) {
 	for name, data := range cases {
 		t.Run(name, func(t *testing.T) {
 			var r openai.Reader
-			var b chat.Batch
-			var m chat.Machine
+			var b response.Batch
+			var m response.Machine
 			r.Reset(openai.Options{})
 			m.Reset(options(true, true))
 			p := []byte(data)

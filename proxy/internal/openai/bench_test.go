@@ -1,10 +1,11 @@
 package openai_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -16,8 +17,8 @@ const textChunk = `{"id":"chatcmpl-DuLdOuviL2tiVxMim6HmX4YMnCorK","object":"chat
 func BenchmarkTextChunk(b *testing.B) {
 	run := func(b *testing.B, apply bool) {
 		var r openai.Reader
-		var batch chat.Batch
-		var m chat.Machine
+		var batch response.Batch
+		var m response.Machine
 		r.Reset(openai.Options{})
 		m.Reset(options(true, true))
 		data := []byte(textChunk)
@@ -47,8 +48,8 @@ func BenchmarkWholeAnswer(b *testing.B) {
 		strings.Repeat(`A line of text, \"quoted\".\n`, 140) + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":20,"completion_tokens":1000,"total_tokens":1020,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0}}}`)
 	var r openai.Reader
-	var batch chat.Batch
-	var m chat.Machine
+	var batch response.Batch
+	var m response.Machine
 	var dst []byte
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))

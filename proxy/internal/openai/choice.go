@@ -1,9 +1,12 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"errors"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -21,7 +24,7 @@ type said struct {
 
 // choice reads one element of choices. position is its place in the list. whole is set where the choice turns out to
 // hold a message, and not a delta.
-func (r *Reader) choice(b *chat.Batch, v jsondoc.Value, position int64, whole *bool) error {
+func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whole *bool) error {
 	var body, message, finish, native, usage jsondoc.Value
 	index := position
 	failed, others := false, false
@@ -80,7 +83,7 @@ func (r *Reader) choice(b *chat.Batch, v jsondoc.Value, position int64, whole *b
 }
 
 // body reads a delta or a message.
-func (r *Reader) body(b *chat.Batch, c *choice, ci int32, v jsondoc.Value, whole bool) error {
+func (r *Reader) body(b *response.Batch, c *choice, ci int32, v jsondoc.Value, whole bool) error {
 	var s said
 	for m := v.First(); m.Exists(); m = m.Next() {
 		switch string(r.memberName(m)) {
@@ -120,7 +123,7 @@ func (r *Reader) body(b *chat.Batch, c *choice, ci int32, v jsondoc.Value, whole
 }
 
 // content reads a text, or a list of parts.
-func (r *Reader) content(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
+func (r *Reader) content(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	switch v.Kind() {
 	case jsondoc.String:
 		r.say(b, c, ci, v)
@@ -138,7 +141,7 @@ func (r *Reader) content(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
 }
 
 // part reads a part of a content that is a list. Parts of kinds that are neither text nor thinking are skipped.
-func (r *Reader) part(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
+func (r *Reader) part(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	switch kind := v.Get("type"); {
 	case kind.Is("thinking"), kind.Is("reasoning"):
 		r.thinkingPart(b, ci, v.Get("thinking"))
@@ -148,7 +151,7 @@ func (r *Reader) part(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
 }
 
 // thinkingPart reads the inside of a thinking part: a text, or a list of text parts.
-func (r *Reader) thinkingPart(b *chat.Batch, ci int32, v jsondoc.Value) {
+func (r *Reader) thinkingPart(b *response.Batch, ci int32, v jsondoc.Value) {
 	if v.Kind() == jsondoc.String {
 		r.think(b, ci, abi.ReasoningText, 0, v)
 		return
@@ -159,7 +162,7 @@ func (r *Reader) thinkingPart(b *chat.Batch, ci int32, v jsondoc.Value) {
 }
 
 // say emits a piece of a choice's content.
-func (r *Reader) say(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
+func (r *Reader) say(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	s := v.Inside()
 	if len(s) == 0 {
 		return
@@ -175,7 +178,7 @@ func (r *Reader) say(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
 }
 
 // finish reads why a choice ended, if it has.
-func (r *Reader) finish(b *chat.Batch, c *choice, ci int32, reasonOf, nativeOf jsondoc.Value) {
+func (r *Reader) finish(b *response.Batch, c *choice, ci int32, reasonOf, nativeOf jsondoc.Value) {
 	reason := r.short(reasonOf)
 	if reason == "" || c.finished {
 		return
@@ -204,7 +207,7 @@ func conventional(reason string) bool {
 }
 
 // finishReason is the convention's word for a provider's, or the failure that the provider's word stands for.
-func finishReason(reason string) (abi.FinishReason, *chat.Error) {
+func finishReason(reason string) (abi.FinishReason, *apierror.Error) {
 	switch reason {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS",
 		"model_context_window_exceeded", "insufficient_system_resource", "abort":
@@ -218,7 +221,7 @@ func finishReason(reason string) (abi.FinishReason, *chat.Error) {
 	case "function_call":
 		return abi.FinishFunctionCall, nil
 	case "error", "network_error", "ERROR":
-		return 0, chat.Fail(abi.FailServer, streamError, "", "The provider ended the answer with an error.")
+		return 0, apierror.Fail(abi.FailServer, streamError, "", "The provider ended the answer with an error.")
 	}
 	return abi.FinishStop, nil
 }

@@ -1,13 +1,13 @@
 package openai_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // TestTheOfficialClientAccumulates gives each recorded answer, as a client would receive it, to the accumulator of the
@@ -18,7 +18,7 @@ func TestTheOfficialClientAccumulates(t *testing.T) {
 			continue
 		}
 		t.Run(rec.name, func(t *testing.T) {
-			var m chat.Machine
+			var m response.Machine
 			replay(t, &m, &rec, options(true, true))
 			if !m.Complete() {
 				if m.Failed() == nil {

@@ -1,10 +1,11 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"hash/maphash"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -26,7 +27,7 @@ func (r *Reader) passes(scope abi.Scope, name []byte, v jsondoc.Value) bool {
 	case "", "obfuscation", "p":
 		return false
 	}
-	if len(name) > abi.MaxName || chat.Reserved(scope, name) {
+	if len(name) > abi.MaxName || response.Reserved(scope, name) {
 		return false
 	}
 	switch v.Kind() {
@@ -48,7 +49,7 @@ func (r *Reader) strict(v jsondoc.Value) bool {
 
 // answerExtras passes on the members of the answer. Many hosts repeat them in every chunk: they are passed on when they
 // change.
-func (r *Reader) answerExtras(b *chat.Batch, root jsondoc.Value, whole bool) {
+func (r *Reader) answerExtras(b *response.Batch, root jsondoc.Value, whole bool) {
 	for v := root.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		switch string(name) {
@@ -68,7 +69,7 @@ func (r *Reader) answerExtras(b *chat.Batch, root jsondoc.Value, whole bool) {
 }
 
 // choiceExtras passes on the members of a choice.
-func (r *Reader) choiceExtras(b *chat.Batch, ci int32, choice jsondoc.Value) {
+func (r *Reader) choiceExtras(b *response.Batch, ci int32, choice jsondoc.Value) {
 	for v := choice.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		if string(name) == "logprobs" && !v.Get("content").First().Exists() && !v.Get("refusal").First().Exists() {
@@ -81,7 +82,7 @@ func (r *Reader) choiceExtras(b *chat.Batch, ci int32, choice jsondoc.Value) {
 }
 
 // messageExtras passes on the members of a delta or message.
-func (r *Reader) messageExtras(b *chat.Batch, ci int32, body jsondoc.Value) {
+func (r *Reader) messageExtras(b *response.Batch, ci int32, body jsondoc.Value) {
 	for v := body.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		switch string(name) {
@@ -95,7 +96,7 @@ func (r *Reader) messageExtras(b *chat.Batch, ci int32, body jsondoc.Value) {
 }
 
 // toolExtras passes on the members of a tool call.
-func (r *Reader) toolExtras(b *chat.Batch, ci, key int32, entry jsondoc.Value) {
+func (r *Reader) toolExtras(b *response.Batch, ci, key int32, entry jsondoc.Value) {
 	for v := entry.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		if string(name) != "custom" && r.passes(abi.ScopeTool, name, v) {
@@ -105,7 +106,7 @@ func (r *Reader) toolExtras(b *chat.Batch, ci, key int32, entry jsondoc.Value) {
 }
 
 // usageExtras passes on the members of the usage object, or of one of the objects in it.
-func (r *Reader) usageExtras(b *chat.Batch, prefix string, object jsondoc.Value) {
+func (r *Reader) usageExtras(b *response.Batch, prefix string, object jsondoc.Value) {
 	for v := object.First(); v.Exists() && object.Kind() == jsondoc.Object; v = v.Next() {
 		name := r.memberName(v)
 		switch string(name) {

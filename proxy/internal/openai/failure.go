@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"fmt"
 	"strconv"
@@ -8,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -18,7 +19,7 @@ import (
 //
 // What the provider says of the request is passed on in its words. What it says of the operator's account (its key, its
 // limits, its bill) is not: it is not the client's business, and may name the account.
-func Failure(status int, body []byte) *chat.Error {
+func Failure(status int, body []byte) *apierror.Error {
 	var d jsondoc.Doc
 	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) == nil {
 		root := d.Root()
@@ -38,7 +39,7 @@ func Failure(status int, body []byte) *chat.Error {
 
 // failureIn is the failure that a chunk, or an answer with a good status, holds; nil if it holds none. code is that of a
 // failure of which nothing more is known.
-func failureIn(root jsondoc.Value, code string) *chat.Error {
+func failureIn(root jsondoc.Value, code string) *apierror.Error {
 	if w := complaintIn(root); w != nil {
 		return w.failure(0, code)
 	}
@@ -140,13 +141,13 @@ func (e *upstreamError) Error() string {
 }
 
 // failure is what the client sees of a complaint. status is that of the answer, 0 where it was a good one.
-func (w *complaint) failure(status int, fallback string) *chat.Error {
+func (w *complaint) failure(status int, fallback string) *apierror.Error {
 	class := status
 	if class == 0 {
 		class = w.status
 	}
 	kind := w.classify(class)
-	e := chat.Fail(kind, "", "", "")
+	e := apierror.Fail(kind, "", "", "")
 	switch kind {
 	case abi.FailInvalidRequest, abi.FailContentPolicy, abi.FailConflict, abi.FailTooLarge:
 		if w.code != "" {
@@ -167,7 +168,7 @@ func (w *complaint) failure(status int, fallback string) *chat.Error {
 		e.Code = fallback
 		e.Message = or(clean(w.message), e.Message)
 	case abi.FailOverloaded, abi.FailTimeout:
-		e.Type = chat.TypeServer
+		e.Type = apierror.TypeServer
 		e.Message = or(clean(w.message), e.Message)
 	}
 	e.UpstreamStatus = status
@@ -332,17 +333,17 @@ func (w *complaint) tooLong(status int) bool {
 }
 
 // proxyFailure is Failure for a body that no provider wrote, such as the page of a proxy in between.
-func proxyFailure(status int, body []byte) *chat.Error {
+func proxyFailure(status int, body []byte) *apierror.Error {
 	w := complaint{}
 	kind := w.classify(status)
 	if status == 404 {
 		kind = abi.FailServer // the address is wrong, and not the model
 	}
-	e := chat.Fail(kind, "", "", "")
+	e := apierror.Fail(kind, "", "", "")
 	switch kind {
 	case abi.FailAuth, abi.FailBilling, abi.FailRateLimit:
 	default:
-		e.Type = chat.TypeUpstream
+		e.Type = apierror.TypeUpstream
 		e.Message = or(clean(string(body[:min(len(body), maxMessage)])), e.Message)
 	}
 	if status >= 500 {

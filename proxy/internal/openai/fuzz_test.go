@@ -1,6 +1,10 @@
 package openai_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,7 +16,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -48,10 +51,10 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 	if !answer {
 		lines = bytes.Split(data, []byte("\n"))
 	}
-	play := func(stream bool) *chat.Machine {
+	play := func(stream bool) *response.Machine {
 		var r openai.Reader
-		var b chat.Batch
-		m := new(chat.Machine)
+		var b response.Batch
+		m := new(response.Machine)
 		r.Reset(openai.Options{ThinkTags: tags, ReasoningFormat: "f"})
 		m.Reset(options(stream, stream))
 		for _, line := range lines {
@@ -70,7 +73,7 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 				err = m.Apply(&b)
 			}
 			copy(line, before)
-			var e *chat.Error
+			var e *apierror.Error
 			if errors.As(err, &e) {
 				m.Fail(e)
 			} else if err != nil {
@@ -78,7 +81,7 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 				if !strings.Contains(err.Error(), "too long") && !strings.Contains(err.Error(), "too many") {
 					t.Fatal(err)
 				}
-				m.Fail(chat.Truncated())
+				m.Fail(response.Truncated())
 			}
 		}
 		_ = m.End()
@@ -200,7 +203,7 @@ func FuzzFailure(f *testing.F) {
 		if e.Status < 400 || e.Status > 599 || e.Type == "" || e.Message == "" || len(e.Message) > 500 {
 			t.Fatalf("got %+v", e)
 		}
-		if p := chat.AppendErrorFrame(nil, e); !json.Valid(bytes.TrimPrefix(p, []byte("data: "))) || bytes.ContainsAny(bytes.TrimSuffix(p, []byte("\n\n")), "\r\n") {
+		if p := response.AppendErrorFrame(nil, e); !json.Valid(bytes.TrimPrefix(p, []byte("data: "))) || bytes.ContainsAny(bytes.TrimSuffix(p, []byte("\n\n")), "\r\n") {
 			t.Fatalf("frame is %q", p)
 		}
 	})

@@ -1,6 +1,10 @@
 package openai_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -71,24 +74,24 @@ func recordings(t testing.TB) (all []recording) {
 	return all
 }
 
-func options(stream, usage bool) chat.MachineOptions {
-	return chat.MachineOptions{
+func options(stream, usage bool) response.MachineOptions {
+	return response.MachineOptions{
 		Stream: stream, IncludeUsage: usage, ID: "chatcmpl-gateway", Model: "asked", Created: 1700000000, PromptEstimate: 7,
 	}
 }
 
 // replay reads a recording into a machine.
-func replay(t testing.TB, m *chat.Machine, rec *recording, o chat.MachineOptions) {
+func replay(t testing.TB, m *response.Machine, rec *recording, o response.MachineOptions) {
 	t.Helper()
 	var r openai.Reader
-	var b chat.Batch
+	var b response.Batch
 	r.Reset(openai.Options{})
 	m.Reset(o)
 	apply := func(err error) {
 		if err == nil {
 			err = m.Apply(&b)
 		}
-		var e *chat.Error
+		var e *apierror.Error
 		if errors.As(err, &e) {
 			m.Fail(e)
 		} else if err != nil {
@@ -143,18 +146,18 @@ func TestRecordedAnswers(t *testing.T) {
 		t.Run(rec.name, func(t *testing.T) {
 			if rec.status != 200 {
 				e := openai.Failure(rec.status, rec.body)
-				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, chat.AppendErrorBody(nil, e)))
+				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, response.AppendErrorBody(nil, e)))
 				golden(t, rec.name+".error.json", out)
 				return
 			}
-			var m chat.Machine
+			var m response.Machine
 			replay(t, &m, &rec, options(true, true))
 			golden(t, rec.name+".stream.txt", m.Output())
 			checkStream(t, &m, true)
 
 			replay(t, &m, &rec, options(false, false))
 			if e := m.Failed(); e != nil {
-				golden(t, rec.name+".whole.json", pretty(t, chat.AppendErrorBody(nil, e)))
+				golden(t, rec.name+".whole.json", pretty(t, response.AppendErrorBody(nil, e)))
 				return
 			}
 			if !m.Complete() {
@@ -166,7 +169,7 @@ func TestRecordedAnswers(t *testing.T) {
 }
 
 // checkStream checks what holds for every stream.
-func checkStream(t testing.TB, m *chat.Machine, usage bool) {
+func checkStream(t testing.TB, m *response.Machine, usage bool) {
 	t.Helper()
 	out := string(m.Output())
 	frames := strings.Split(strings.TrimSuffix(out, "\n\n"), "\n\n")

@@ -1,7 +1,8 @@
 package openai
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -75,7 +76,7 @@ func (l *likeness) text(chunk []byte) (text []byte) {
 }
 
 // alike reads a chunk by its likeness to the last one. It returns false for one that has to be read.
-func (r *Reader) alike(p []byte, b *chat.Batch) bool {
+func (r *Reader) alike(p []byte, b *response.Batch) bool {
 	if len(r.like.chunk) == 0 {
 		return false
 	}
@@ -90,12 +91,12 @@ func (r *Reader) alike(p []byte, b *chat.Batch) bool {
 
 // learn remembers a chunk that was read, if all that it said is one text: what it had to say besides has been said before,
 // or is said again by every chunk with that member. before is how many events there were in front of it.
-func (r *Reader) learn(p []byte, b *chat.Batch, before int, padding jsondoc.Value) {
+func (r *Reader) learn(p []byte, b *response.Batch, before int, padding jsondoc.Value) {
 	r.like.reset()
 	if r.loose || r.o.ThinkTags || len(p) > maxLikeness || b.Failure() != nil || len(b.Events) != before+1 || !r.said.Exists() {
 		return
 	}
-	if e := &b.Events[before]; e.Kind == chat.EventText {
+	if e := &b.Events[before]; e.Kind == response.EventText {
 		r.like.remember(p, e.Choice, r.said, padding)
 	}
 }

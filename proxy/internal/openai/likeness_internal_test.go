@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"fmt"
 	"math/rand/v2"
@@ -10,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // sameAsRead reads lines, one a chunk, with what is remembered of the chunks before and without, which must not make a
@@ -19,7 +19,7 @@ import (
 func sameAsRead(t *testing.T, lines [][]byte, o Options) (alike int) {
 	t.Helper()
 	var quick, slow Reader
-	var a, b chat.Batch
+	var a, b response.Batch
 	quick.Reset(o)
 	slow.Reset(o)
 	for n, line := range lines {
@@ -44,7 +44,7 @@ func sameAsRead(t *testing.T, lines [][]byte, o Options) (alike int) {
 }
 
 // spoken is a batch's events with their texts.
-func spoken(b *chat.Batch) (all []string) {
+func spoken(b *response.Batch) (all []string) {
 	for _, e := range b.Events {
 		all = append(all, fmt.Sprint(e.Kind, e.Code, e.Encoding, e.Choice, e.Key, e.Value, string(b.Bytes(e.A)), "|", string(b.Bytes(e.B)), "|", string(b.Bytes(e.C))))
 	}

@@ -1,10 +1,13 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"fmt"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -87,8 +90,8 @@ func (r *Reader) Reset(o Options) {
 }
 
 // Chunk reads the data of one event of a stream, "[DONE]" included, and appends what it says to b. The error is a
-// *chat.Error: the data cannot be understood, and the answer cannot be completed. data is not kept.
-func (r *Reader) Chunk(data []byte, b *chat.Batch) error {
+// *apierror.Error: the data cannot be understood, and the answer cannot be completed. data is not kept.
+func (r *Reader) Chunk(data []byte, b *response.Batch) error {
 	data = bytes.TrimSpace(data)
 	if r.alike(data, b) {
 		return nil
@@ -104,14 +107,14 @@ func (r *Reader) Chunk(data []byte, b *chat.Batch) error {
 	return r.read(data, b, false)
 }
 
-// Answer reads a whole answer and appends what it says to b. The error is a *chat.Error: the body cannot be understood.
+// Answer reads a whole answer and appends what it says to b. The error is a *apierror.Error: the body cannot be understood.
 // An answer that is an error is read, and is the batch's failure. body is not kept.
-func (r *Reader) Answer(body []byte, b *chat.Batch) error {
+func (r *Reader) Answer(body []byte, b *response.Batch) error {
 	return r.read(body, b, true)
 }
 
 // Event reads what may be either, as a plugin passes it on.
-func (r *Reader) Event(p []byte, b *chat.Batch) error {
+func (r *Reader) Event(p []byte, b *response.Batch) error {
 	return r.Chunk(p, b)
 }
 
@@ -136,14 +139,14 @@ func (r *Reader) parse(p []byte) error {
 const streamError = "upstream_stream_error"
 
 // badAnswer is the error of an answer that cannot be understood.
-func badAnswer(cause error) *chat.Error {
-	e := chat.Fail(abi.FailBadAnswer, "", "", "")
+func badAnswer(cause error) *apierror.Error {
+	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
 	e.Cause = cause
 	return e
 }
 
 // read reads a chunk or a whole answer.
-func (r *Reader) read(p []byte, b *chat.Batch, whole bool) error {
+func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 	defer r.doc.Reset() // it must not hold on to p
 	before := len(b.Events)
 	r.said = jsondoc.Value{}
@@ -231,7 +234,7 @@ func (r *Reader) finished() bool {
 }
 
 // start says the answer's id and model, once both are there.
-func (r *Reader) start(b *chat.Batch, idOf, modelOf jsondoc.Value) {
+func (r *Reader) start(b *response.Batch, idOf, modelOf jsondoc.Value) {
 	if r.named {
 		return
 	}

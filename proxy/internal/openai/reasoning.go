@@ -1,16 +1,17 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"math"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // reasoning reads the reasoning of a delta or message. Hosts that give both the text and its details give the same text
 // twice, so the details win where they hold any.
-func (r *Reader) reasoning(b *chat.Batch, ci int32, s *said) {
+func (r *Reader) reasoning(b *response.Batch, ci int32, s *said) {
 	var text bool
 	if s.details.First().Exists() {
 		text = r.details(b, ci, s.details)
@@ -28,7 +29,7 @@ func (r *Reader) reasoning(b *chat.Batch, ci int32, s *said) {
 }
 
 // think emits a piece of reasoning; nothing if v is no string or empty.
-func (r *Reader) think(b *chat.Batch, ci int32, part abi.ReasoningPart, key int32, v jsondoc.Value) bool {
+func (r *Reader) think(b *response.Batch, ci int32, part abi.ReasoningPart, key int32, v jsondoc.Value) bool {
 	s := v.Inside()
 	if len(s) == 0 {
 		return false
@@ -39,7 +40,7 @@ func (r *Reader) think(b *chat.Batch, ci int32, part abi.ReasoningPart, key int3
 }
 
 // format says where the reasoning comes from, once.
-func (r *Reader) format(b *chat.Batch, format string) {
+func (r *Reader) format(b *response.Batch, format string) {
 	if !r.formatted && format != "" {
 		r.formatted = true
 		b.Start(nil, nil, []byte(format))
@@ -47,7 +48,7 @@ func (r *Reader) format(b *chat.Batch, format string) {
 }
 
 // details reads reasoning_details. It reports whether there was any text in it.
-func (r *Reader) details(b *chat.Batch, ci int32, v jsondoc.Value) (text bool) {
+func (r *Reader) details(b *response.Batch, ci int32, v jsondoc.Value) (text bool) {
 	if v.Kind() != jsondoc.Array {
 		return false
 	}
@@ -69,7 +70,7 @@ func (r *Reader) details(b *chat.Batch, ci int32, v jsondoc.Value) (text bool) {
 
 // toolReasoning reads the entries of reasoning_details that may belong to tool calls. It comes behind the tool calls, so
 // that theirs are known.
-func (r *Reader) toolReasoning(b *chat.Batch, c *choice, ci int32, v jsondoc.Value) {
+func (r *Reader) toolReasoning(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	if v.Kind() != jsondoc.Array {
 		return
 	}
@@ -88,7 +89,7 @@ func (r *Reader) toolReasoning(b *chat.Batch, c *choice, ci int32, v jsondoc.Val
 
 // thinkingBlocks reads the form in which other gateways pass on the blocks of Anthropic. It reports whether there was any
 // text in it.
-func (r *Reader) thinkingBlocks(b *chat.Batch, ci int32, v jsondoc.Value) (text bool) {
+func (r *Reader) thinkingBlocks(b *response.Batch, ci int32, v jsondoc.Value) (text bool) {
 	if v.Kind() != jsondoc.Array {
 		return false
 	}

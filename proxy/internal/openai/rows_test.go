@@ -1,6 +1,10 @@
 package openai_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,16 +12,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // read reads chunks, or one whole answer, and returns the machine that took them.
-func read(t testing.TB, o openai.Options, mo chat.MachineOptions, chunks ...string) *chat.Machine {
+func read(t testing.TB, o openai.Options, mo response.MachineOptions, chunks ...string) *response.Machine {
 	t.Helper()
 	var r openai.Reader
-	var b chat.Batch
-	m := new(chat.Machine)
+	var b response.Batch
+	m := new(response.Machine)
 	r.Reset(o)
 	m.Reset(mo)
 	for _, c := range chunks {
@@ -31,7 +34,7 @@ func read(t testing.TB, o openai.Options, mo chat.MachineOptions, chunks ...stri
 		if err == nil {
 			err = m.Apply(&b)
 		}
-		var e *chat.Error
+		var e *apierror.Error
 		if errors.As(err, &e) {
 			m.Fail(e)
 		} else if err != nil {
@@ -395,8 +398,8 @@ func TestParseOptions(t *testing.T) {
 
 func TestAReaderUsedAgainForgets(t *testing.T) {
 	var r openai.Reader
-	var b chat.Batch
-	var m chat.Machine
+	var b response.Batch
+	var m response.Machine
 	var first string
 	for range 2 {
 		r.Reset(openai.Options{ThinkTags: true, ReasoningFormat: "f"})

@@ -1,9 +1,10 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -29,7 +30,7 @@ var (
 )
 
 // thinkTags emits a piece of content, in UTF-8, as reasoning or as text.
-func (r *Reader) thinkTags(b *chat.Batch, c *choice, ci int32, s []byte) {
+func (r *Reader) thinkTags(b *response.Batch, c *choice, ci int32, s []byte) {
 	t := &c.tags
 	if len(t.held) > 0 {
 		s = append(t.held, s...)
@@ -78,7 +79,7 @@ func (r *Reader) thinkTags(b *chat.Batch, c *choice, ci int32, s []byte) {
 }
 
 // tagged emits reasoning that stood between tags.
-func (r *Reader) tagged(b *chat.Batch, ci int32, s []byte) {
+func (r *Reader) tagged(b *response.Batch, ci int32, s []byte) {
 	if len(s) > 0 {
 		r.format(b, r.o.ReasoningFormat)
 		b.Reasoning(ci, abi.ReasoningText, 0, abi.EncodingUTF8, s)
@@ -96,7 +97,7 @@ func tail(s, tag []byte) int {
 }
 
 // endThinking emits what was held back for a tag that did not come.
-func (r *Reader) endThinking(b *chat.Batch) {
+func (r *Reader) endThinking(b *response.Batch) {
 	for i := range r.choices {
 		if c := &r.choices[i]; !c.finished {
 			r.endThinkingOf(b, c, int32(i))
@@ -104,7 +105,7 @@ func (r *Reader) endThinking(b *chat.Batch) {
 	}
 }
 
-func (r *Reader) endThinkingOf(b *chat.Batch, c *choice, ci int32) {
+func (r *Reader) endThinkingOf(b *response.Batch, c *choice, ci int32) {
 	held := c.tags.held
 	if len(held) == 0 {
 		return

@@ -1,10 +1,11 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"errors"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -31,7 +32,7 @@ type toolPiece struct {
 }
 
 // toolCalls reads the tool calls of a delta or message.
-func (r *Reader) toolCalls(b *chat.Batch, c *choice, ci int32, v jsondoc.Value, whole bool) error {
+func (r *Reader) toolCalls(b *response.Batch, c *choice, ci int32, v jsondoc.Value, whole bool) error {
 	if v.Kind() != jsondoc.Array {
 		return nil
 	}
@@ -103,7 +104,7 @@ func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
 }
 
 // arguments emits a piece of a call's arguments: a text, or an object where a host does not know that it is a text.
-func (r *Reader) arguments(b *chat.Batch, ci, key int32, v jsondoc.Value) {
+func (r *Reader) arguments(b *response.Batch, ci, key int32, v jsondoc.Value) {
 	switch {
 	case v.Kind() == jsondoc.String:
 		b.ToolArguments(ci, key, abi.EncodingEscaped, v.Inside())

@@ -1,7 +1,8 @@
 package openai
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -23,7 +24,7 @@ func first(v jsondoc.Value, names ...string) (n int64, ok bool) {
 }
 
 // usage reads a usage object. Providers that send several of them send totals: the last one counts, whole.
-func (r *Reader) usage(b *chat.Batch, v jsondoc.Value) {
+func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 	if v.Kind() != jsondoc.Object {
 		return
 	}

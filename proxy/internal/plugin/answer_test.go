@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -198,7 +199,7 @@ func TestFailInAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("last"))
-	var e *chat.Error
+	var e *apierror.Error
 	if !errors.As(err, &e) || e.Code != "overloaded" || e.RetryAfter != 0 {
 		t.Fatalf("error %v, want overloaded", err)
 	}

@@ -1,7 +1,8 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -14,10 +15,10 @@ import (
 type Attempt struct {
 	// Set by the caller before Binding.Request, and not changed after it. Request may be set to nil once the request
 	// has been sent.
-	Request *chat.Request
+	Request *openai.Request
 	Summary Summary
-	Machine *chat.Machine // takes what the plugin says; its options should have Alias of this attempt as Aliases
-	Tenant  string        // the name of the gateway key, for isolation
+	Machine *response.Machine // takes what the plugin says; its options should have Alias of this attempt as Aliases
+	Tenant  string            // the name of the gateway key, for isolation
 
 	// ResponseHeader returns a header of the upstream's answer, nil if it is not there. Set by the caller before the
 	// first call that reads an answer; nil stands for no headers. The bytes are read during the call only.
@@ -90,7 +91,7 @@ func (a *Attempt) Release() {
 	a.own = nil
 }
 
-// Alias returns the name that the client knows a tool by: chat.MachineOptions.Aliases. A name that the plugin gave no
+// Alias returns the name that the client knows a tool by: response.MachineOptions.Aliases. A name that the plugin gave no
 // alias for stands for itself.
 func (a *Attempt) Alias(name []byte) []byte {
 	if real, ok := a.aliases[string(name)]; ok {

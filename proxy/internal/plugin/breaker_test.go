@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -251,7 +252,7 @@ func TestF90_APluginThatFailsForMostKeysIsLeftAlone(t *testing.T) {
 func TestF90_WhatIsNotThePluginsFaultDoesNotCount(t *testing.T) {
 	f := newFickle(t)
 	for range 20 {
-		var e *chat.Error
+		var e *apierror.Error
 		if err := f.attempt("alice", "fail"); !errors.As(err, &e) {
 			t.Fatalf("error %v, want the plugin's refusal", err)
 		}

@@ -1,12 +1,15 @@
 package plugin
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"runtime/debug"
 	"time"
 	"unicode/utf8"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -54,8 +57,8 @@ type call struct {
 
 	output, limit int64 // bytes so far, and at most
 
-	batch   chat.Batch
-	failure *chat.Error
+	batch   response.Batch
+	failure *apierror.Error
 	done    bool // done(0) was said
 	state   []byte
 	stateOn bool // state_set was called
@@ -85,8 +88,8 @@ type call struct {
 
 	// trial is a machine that shows whether an extra member would be taken.
 	trial struct {
-		machine chat.Machine
-		batch   chat.Batch
+		machine response.Machine
+		batch   response.Batch
 	}
 	summary []byte
 
@@ -352,7 +355,7 @@ func (c *call) Fail(kind abi.FailKind, code, param, message []byte, retryAfterMs
 		c.stop(KindProtocol, "unknown kind of failure")
 		return
 	}
-	e := chat.Fail(kind, string(c.words(code, abi.MaxName)), string(c.words(param, abi.MaxName)), string(c.words(message, maxFailMessage)))
+	e := apierror.Fail(kind, string(c.words(code, abi.MaxName)), string(c.words(param, abi.MaxName)), string(c.words(message, maxFailMessage)))
 	if retryAfterMs > 0 {
 		e.RetryAfter = min(time.Duration(retryAfterMs)*time.Millisecond, maxRetryAfter)
 	}

@@ -1,10 +1,13 @@
 package plugin
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"errors"
 	"unicode/utf8"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -123,7 +126,7 @@ func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) ab
 	}
 	c.trial.batch.Reset()
 	c.trial.batch.Extra(scope, 0, key, member, json)
-	c.trial.machine.Reset(chat.MachineOptions{})
+	c.trial.machine.Reset(response.MachineOptions{})
 	if c.trial.machine.Apply(&c.trial.batch) != nil {
 		return abi.StatusRefused
 	}
@@ -261,7 +264,7 @@ func (c *call) apply() error {
 	if err == nil {
 		return nil
 	}
-	var large *chat.Error // below the return: it moves to the heap
+	var large *apierror.Error // below the return: it moves to the heap
 	if errors.As(err, &large) {
 		return large
 	}

@@ -1,10 +1,10 @@
 package plugin
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"errors"
 	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 )
 
 // ErrClosed is returned for a use of a Host, Generation or Plugin that has been closed.
@@ -109,11 +109,11 @@ const busyRetry = time.Second
 
 // ClientError is the failure as a client sees it. Another target may answer, except where the gateway itself is short
 // of instances: trying further targets would only add to its load.
-func (e *CallError) ClientError() *chat.Error {
-	c := &chat.Error{Status: 502, Type: chat.TypeServer, TryNext: true, Cause: e}
+func (e *CallError) ClientError() *apierror.Error {
+	c := &apierror.Error{Status: 502, Type: apierror.TypeServer, TryNext: true, Cause: e}
 	switch e.Kind {
 	case KindBusy:
-		c.Status, c.Type, c.Code = 503, chat.TypeServiceUnavailable, "gateway_overloaded"
+		c.Status, c.Type, c.Code = 503, apierror.TypeServiceUnavailable, "gateway_overloaded"
 		c.Message = "The gateway is overloaded."
 		c.RetryAfter, c.TryNext = busyRetry, false
 	case KindHost:

@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -8,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -173,9 +174,9 @@ func FuzzHostCalls(f *testing.F) {
 func checkError(t *testing.T, err error) {
 	t.Helper()
 	var call *plugin.CallError
-	var failed *chat.Error
+	var failed *apierror.Error
 	if !errors.As(err, &call) && !errors.As(err, &failed) {
-		t.Fatalf("error %v is neither a CallError nor a chat.Error", err)
+		t.Fatalf("error %v is neither a CallError nor a apierror.Error", err)
 	}
 }
 
@@ -252,7 +253,7 @@ func TestOpenAIEvent(t *testing.T) {
 		t.Errorf("%d of 4 events beside it:\n%s", n, output(a))
 	}
 	err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(`{"error":{"message":"bad key sk-secret","type":"server_error","code":null}}`))
-	var failed *chat.Error
+	var failed *apierror.Error
 	if !errors.As(err, &failed) || strings.Contains(failed.Message, "sk-secret") || !strings.Contains(failed.Message, "***") {
 		t.Errorf("error %v", err)
 	}

@@ -1,7 +1,8 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -43,9 +44,9 @@ func (c *call) OpenAIEvent(p []byte) abi.Status {
 	}
 	for i := range c.batch.Events[n:] {
 		switch ev := &c.batch.Events[n+i]; ev.Kind {
-		case chat.EventToolCall:
+		case response.EventToolCall:
 			c.tools = append(c.tools, toolKey{ev.Choice, ev.Key})
-		case chat.EventDone:
+		case response.EventDone:
 			c.done = c.done || ev.Code == abi.DoneNow
 		}
 	}

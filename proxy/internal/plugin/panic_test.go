@@ -1,12 +1,13 @@
 package plugin_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"bytes"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -37,7 +38,7 @@ func TestAPanicOfTheHostCostsOneCall(t *testing.T) {
 	attempt := func() *plugin.Attempt {
 		a := newAttempt(t, body)
 		a.ResponseHeader = func([]byte) []byte { boom(); return nil }
-		a.Machine.Reset(chat.MachineOptions{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: func(name []byte) []byte { boom(); return name }})
+		a.Machine.Reset(response.MachineOptions{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: func(name []byte) []byte { boom(); return name }})
 		return a
 	}
 	for _, where := range []struct{ name, input, reason string }{

@@ -1,6 +1,10 @@
 package plugin_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"errors"
 	"os"
 	"path/filepath"
@@ -9,7 +13,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -81,12 +84,12 @@ func newAttempt(t interface {
 	Fatal(args ...any)
 }, request string) *plugin.Attempt {
 	t.Helper()
-	a := &plugin.Attempt{Request: new(chat.Request), Machine: new(chat.Machine), Tenant: "alice"}
-	if err := a.Request.Parse([]byte(request), chat.Limits{}); err != nil {
+	a := &plugin.Attempt{Request: new(openai.Request), Machine: new(response.Machine), Tenant: "alice"}
+	if err := a.Request.Parse([]byte(request), openai.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(chat.MachineOptions{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: a.Alias})
+	a.Machine.Reset(response.MachineOptions{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: a.Alias})
 	return a
 }
 

@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"errors"
 	"slices"
@@ -9,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -333,9 +334,9 @@ func TestFailInRequest(t *testing.T) {
 	}}, plugin.BindingConfig{Paths: []string{"/v1"}, Redact: redact})
 	a := newAttempt(t, body)
 	err := bound.Request(t.Context(), a)
-	var e *chat.Error
+	var e *apierror.Error
 	if !errors.As(err, &e) {
-		t.Fatalf("error %v, want a *chat.Error", err)
+		t.Fatalf("error %v, want a *apierror.Error", err)
 	}
 	want(t, "status", e.Status, 400)
 	want(t, "code", e.Code, "no_audio")
@@ -350,7 +351,7 @@ func TestFailInRequest(t *testing.T) {
 		return 0
 	}}, plugin.BindingConfig{})
 	if err := forever.Request(t.Context(), a); !errors.As(err, &e) {
-		t.Fatalf("error %v, want a *chat.Error", err)
+		t.Fatalf("error %v, want a *apierror.Error", err)
 	}
 	want(t, "retry after", e.RetryAfter.Hours(), 1)
 	want(t, "path", a.Out.Path, "")

@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"errors"
 	"slices"
 	"strings"
@@ -8,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -61,7 +62,7 @@ func TestRouterRefuses(t *testing.T) {
 		return 0
 	}}, plugin.BindingConfig{})
 	order, _, err := bound.ChooseFor(t.Context(), "alice", b("{}"), 1)
-	var e *chat.Error
+	var e *apierror.Error
 	if !errors.As(err, &e) || e.Status != 403 || e.Message != "not at night" || order != nil {
 		t.Errorf("order %v, error %v", order, err)
 	}
@@ -113,7 +114,7 @@ func TestModelList(t *testing.T) {
 		t.Error(diff)
 	}
 	_, err = bound.Models(t.Context(), 401, nil, nil)
-	var e *chat.Error
+	var e *apierror.Error
 	if !errors.As(err, &e) || e.Code != "upstream_auth_failed" {
 		t.Errorf("error %v, want upstream_auth_failed", err)
 	}

@@ -1,10 +1,11 @@
 package plugin
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
 	"strconv"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
@@ -20,7 +21,7 @@ type Summary struct {
 	Stream       bool
 	IncludeUsage bool
 	Model        string // as the client wrote it
-	Flags        chat.Flags
+	Flags        openai.Flags
 	Body         int // bytes of the client's body
 
 	Target           string // the provider's name of the model
@@ -30,7 +31,7 @@ type Summary struct {
 }
 
 // Describe sets what the client asked for.
-func (s *Summary) Describe(r *chat.Request) {
+func (s *Summary) Describe(r *openai.Request) {
 	s.Stream, s.IncludeUsage = r.Stream, r.IncludeUsage
 	s.Model, s.Flags, s.Body = r.Model, r.Flags, len(r.Body)
 }

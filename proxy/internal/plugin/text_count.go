@@ -1,9 +1,10 @@
 package plugin
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
 	"unicode/utf8"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -22,10 +23,10 @@ type textCount struct {
 func (t *textCount) reset() { t.seen, t.points = 0, t.points[:0] }
 
 // pending returns how many code points of a choice's content wait in the batch.
-func (t *textCount) pending(b *chat.Batch, choice int32) int64 {
+func (t *textCount) pending(b *response.Batch, choice int32) int64 {
 	for ; t.seen < len(b.Events); t.seen++ {
 		ev := &b.Events[t.seen]
-		if ev.Kind != chat.EventText || ev.Encoding&abi.EncodingDefault != 0 {
+		if ev.Kind != response.EventText || ev.Encoding&abi.EncodingDefault != 0 {
 			continue
 		}
 		for int(ev.Choice) >= len(t.points) {

@@ -1,6 +1,8 @@
 package docs_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
 	"bytes"
 	"go/ast"
 	"go/parser"
@@ -17,7 +19,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/chat"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -263,7 +264,7 @@ func TestReadmeNamesTheErrors(t *testing.T) {
 		}
 	}
 	known := map[string]bool{}
-	for _, dir := range []string{"../proxy", "../proxy/internal/access", "../proxy/internal/chat", "../proxy/internal/openai", "../proxy/internal/plugin"} {
+	for _, dir := range []string{"../proxy", "../proxy/internal/access", "../proxy/internal/apierror", "../proxy/internal/response", "../proxy/internal/openai", "../proxy/internal/plugin"} {
 		for _, name := range literals(t, dir) {
 			known[name] = true
 		}
@@ -274,7 +275,7 @@ func TestReadmeNamesTheErrors(t *testing.T) {
 		}
 	}
 	for kind := range abi.FailKind(abi.FailKinds) {
-		e := chat.Fail(kind, "", "", "")
+		e := apierror.Fail(kind, "", "", "")
 		if e.Code == "" {
 			continue
 		}

@@ -1,0 +1,158 @@
+package openai
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"errors"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// Limits bounds a request beyond what the convention itself says. A zero member is its default. Each limit is above what
+// any provider takes, and is there so that no request costs more than its bytes justify.
+type Limits struct {
+	Messages  int // messages; default 100,000
+	Tools     int // tools, and legacy functions; default 1,024
+	ToolCalls int // tool calls of one message; default 128
+	Stop      int // stop sequences; default 16
+	LogitBias int // entries of logit_bias; default 1,024
+	Depth     int // levels of arrays and objects; default 128
+	Nodes     int // values and member names; default 1,048,576
+}
+
+func (l Limits) orDefaults() Limits {
+	for _, m := range [...]struct {
+		limit    *int
+		standard int
+	}{
+		{&l.Messages, 100_000},
+		{&l.Tools, 1024},
+		{&l.ToolCalls, 128},
+		{&l.Stop, 16},
+		{&l.LogitBias, 1024},
+		{&l.Depth, jsondoc.DefaultDepth},
+		{&l.Nodes, jsondoc.DefaultNodes},
+	} {
+		if *m.limit <= 0 {
+			*m.limit = m.standard
+		}
+	}
+	return l
+}
+
+// maxTokensCeiling bounds max_tokens and thinking budgets where no model's maximum is known: providers read them as
+// 32-bit integers.
+const maxTokensCeiling = 1<<31 - 1
+
+// ThinkingMode is what a request says of extended thinking.
+type ThinkingMode uint8
+
+// The modes: the type of the member thinking.
+const (
+	ThinkingUnset    ThinkingMode = iota // no member thinking, or null
+	ThinkingEnabled                      // "enabled"
+	ThinkingDisabled                     // "disabled"
+	ThinkingAdaptive                     // "adaptive": the model decides how much
+)
+
+// Thinking is the member thinking.
+type Thinking struct {
+	Mode         ThinkingMode
+	BudgetTokens int64 // 0 if not said
+}
+
+// Asked says whether the request asks for extended thinking.
+func (t Thinking) Asked() bool { return t.Mode == ThinkingEnabled || t.Mode == ThinkingAdaptive }
+
+// Request is a chat completion request that has been read and checked once. Doc is that one reading: what a plugin looks
+// up or edits, and what is forwarded, comes from it.
+//
+// The zero value is ready for Parse. A Request that is used again does not allocate for an ordinary body, but for Model.
+// It is not safe for concurrent use.
+type Request struct {
+	Doc  jsondoc.Doc
+	Body []byte // as given to Parse; it belongs to the caller and must not change before Reset
+
+	Model        string // a copy: it may be kept
+	Stream       bool
+	IncludeUsage bool // stream_options.include_usage
+	N            int  // choices asked for, 1 if not said
+	MaxTokens    int64
+	Thinking     Thinking
+	Flags        Flags
+
+	Messages int // how many messages and tools there are
+	Tools    int
+
+	// TextBytes is how many bytes of the body a model reads as text: contents, names and arguments of tools and their
+	// definitions, reasoning that is sent back, but no image, audio or file. Escape sequences count as they are written.
+	// It is what a token estimate starts from.
+	TextBytes int
+
+	maxTokensMember string     // the member that MaxTokens comes from
+	calls           []openCall // tool calls of the last assistant message
+	unanswered      int        // how many of calls have no tool message yet
+	nextCall        int        // the call that the next tool message most likely answers
+	toolNames       []toolName // of tools and functions
+	scratch         []byte     // the text of a short escaped string
+}
+
+// toolName is the name of a tool or of a legacy function.
+type toolName struct {
+	kind string // toolFunction, toolCustom, or "" for a legacy function
+	name jsondoc.Value
+}
+
+// openCall is a tool call that tool messages must answer.
+type openCall struct {
+	id       jsondoc.Value
+	answered bool
+}
+
+// Reset drops the request, and lets go of its body. Memory that only a very large request needs is given back.
+func (r *Request) Reset() {
+	r.Doc.Reset()
+	*r = Request{Doc: r.Doc, N: 1, calls: r.calls[:0], toolNames: r.toolNames[:0], scratch: r.scratch[:0]}
+}
+
+// Parse reads and checks a request's body. It keeps body, without a copy, until Reset. The error is a 400 whose Param is
+// the path of the offending member, "messages[2].role"; the Request must be Reset or parsed again after one.
+//
+// Where the convention leaves a choice: null counts as absent for every member that may be absent; an integer must be
+// written as one, 5 and not 5.0 or 5e0; a member name that stands twice is refused, however it is written; members that
+// the convention does not know are not looked at.
+func (r *Request) Parse(body []byte, l Limits) *apierror.Error {
+	r.Reset()
+	l = l.orDefaults()
+	r.Body = body
+	if err := r.Doc.Parse(body, jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes}); err != nil {
+		return unreadable(err)
+	}
+	root := r.Doc.Root()
+	if root.Kind() != jsondoc.Object {
+		return apierror.Invalid(codeInvalidType, "", "The request body must be a JSON object, not %s.", describe(root))
+	}
+	return r.readRequest(root, &l)
+}
+
+// unreadable is the error for a body that is no JSON document, or none that the gateway takes.
+func unreadable(err error) *apierror.Error {
+	var syntax *jsondoc.SyntaxError
+	errors.As(err, &syntax)
+	e := apierror.Invalid("", "", "The request body could not be parsed as JSON: %s (at byte %d).", syntax.Reason, syntax.Offset)
+	e.Cause = err
+	return e
+}
+
+// CheckModel checks the request against what is known of the model that it names: maxTokens is the largest number of
+// tokens of an answer, 0 if that is not known; thinking says whether the model can think.
+func (r *Request) CheckModel(maxTokens int64, thinking bool) *apierror.Error {
+	if maxTokens > 0 && r.MaxTokens > maxTokens {
+		return apierror.Invalid(codeIntegerAbove, r.maxTokensMember,
+			"'%s' is %d, but the model writes at most %d tokens.", r.maxTokensMember, r.MaxTokens, maxTokens)
+	}
+	if !thinking && r.Thinking.Asked() {
+		return apierror.Invalid(codeUnsupportedParameter, "thinking", "'thinking' is not supported by this model.")
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package openai_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// FuzzRequest reads any body. What is accepted must be JSON in the strictest reading, and must be for encoding/json what
+// the Request says of it; what is refused must be refused with a 400 whose body is JSON and short (faults/127).
+func FuzzRequest(f *testing.F) {
+	for _, seed := range []string{everyMember, hello(``), hello(`,"stop":["a"],"n":2`), talk(called("a", "b"), answered("b"), answered("a")),
+		hello(`,"tools":[` + oneTool + `],"tool_choice":{"type":"function","function":{"name":"f"}}`),
+		`{"m\u006fdel":"x","messages":[{"role":"wizard"}]}`, `{"model":"a\u0000","messages":[]}`, hello(`,"max_tokens":1e999`), ``, `[]`} {
+		f.Add([]byte(seed))
+	}
+	files, err := filepath.Glob("testdata/requests/*.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		body, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	var r openai.Request
+	f.Fuzz(func(t *testing.T, body []byte) {
+		before := string(body)
+		e := r.Parse(body, openai.Limits{})
+		if string(body) != before {
+			t.Fatal("the body was changed")
+		}
+		if e != nil {
+			text := response.AppendErrorBody(nil, e)
+			if e.Status != 400 || e.Type != apierror.TypeInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
+				t.Fatalf("refused with %s", text)
+			}
+			return
+		}
+		if !jsontext.Value(body).IsValid() {
+			t.Fatal("what is no JSON is accepted")
+		}
+		var want struct {
+			Model    string
+			Messages []struct{ Role string }
+			Stream   bool
+			N        *int
+			Tools    []any
+		}
+		// encoding/json takes "MODEL" for "model": only what names the members exactly is compared.
+		if err := json.Unmarshal(body, &want); err != nil || otherCase(body) {
+			return
+		}
+		if want.Model != r.Model || len(want.Messages) != r.Messages || want.Stream != r.Stream || want.N != nil && *want.N != r.N || want.N == nil && r.N != 1 {
+			t.Fatalf("read %+v, encoding/json reads %+v", askedOf(&r), want)
+		}
+		for _, m := range want.Messages {
+			switch m.Role {
+			case "system", "developer", "user", "assistant", "tool", "function":
+			default:
+				t.Fatalf("the role %q is accepted", m.Role)
+			}
+		}
+		if r.TextBytes > len(body) || r.Tools < len(want.Tools) {
+			t.Fatalf("%d bytes of text, %d tools", r.TextBytes, r.Tools)
+		}
+	})
+}
+
+// otherCase says whether a member that is compared is also there in other letters.
+func otherCase(body []byte) bool {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return true
+	}
+	for name := range members {
+		for _, known := range []string{"model", "messages", "stream", "n", "tools"} {
+			if strings.EqualFold(name, known) && name != known {
+				return true
+			}
+		}
+	}
+	var messages []map[string]json.RawMessage
+	if json.Unmarshal(members["messages"], &messages) != nil {
+		return true
+	}
+	for _, m := range messages {
+		for name := range m {
+			if strings.EqualFold(name, "role") && name != "role" {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,254 @@
+package openai_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// asked is what a Request says of a body, apart from the body.
+type asked struct {
+	Model                string
+	Stream, IncludeUsage bool
+	N                    int
+	MaxTokens            int64
+	Thinking             openai.Thinking
+	Flags                string
+	Messages, Tools      int
+	TextBytes            int
+}
+
+func askedOf(r *openai.Request) asked {
+	return asked{r.Model, r.Stream, r.IncludeUsage, r.N, r.MaxTokens, r.Thinking, strings.Join(r.Flags.Names(), " "), r.Messages, r.Tools, r.TextBytes}
+}
+
+// hello is a request with the given members behind model and messages.
+func hello(members string) string {
+	return `{"model":"m","messages":[{"role":"user","content":"hello"}]` + members + `}`
+}
+
+// talk is a request with the given messages.
+func talk(messages ...string) string {
+	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`
+}
+
+func TestParseReadsRequests(t *testing.T) {
+	for _, test := range []struct {
+		name, body string
+		want       asked
+	}{
+		{"the least", hello(``), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"escaped names and values", `{"m\u006fdel":"a\/b","messages":[{"r\u006fle":"\u0075ser","content":"h\u0069"}]}`, asked{Model: "a/b", N: 1, Messages: 1, TextBytes: 7}},
+		{"V14 a seed beyond 2^53", hello(`,"seed":9007199254740993`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"S5 stream_options without include_usage", hello(`,"stream":true,"stream_options":{}`), asked{Model: "m", Stream: true, N: 1, Messages: 1, TextBytes: 5}},
+		{"S4 include_usage", hello(`,"stream":true,"stream_options":{"include_usage":true}`), asked{Model: "m", Stream: true, IncludeUsage: true, N: 1, Messages: 1, TextBytes: 5}},
+		{"A2 max_completion_tokens wins", hello(`,"max_completion_tokens":7,"max_tokens":5`), asked{Model: "m", N: 1, MaxTokens: 7, Messages: 1, TextBytes: 5}},
+		{"bounds", hello(`,"temperature":2,"top_p":1.0,"n":128,"max_tokens":1,"presence_penalty":-2`), asked{Model: "m", N: 128, MaxTokens: 1, Messages: 1, TextBytes: 5}},
+		{"other bounds", hello(`,"temperature":0,"top_p":0,"frequency_penalty":2.0,"top_logprobs":0,"logprobs":true`),
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "logprobs"}},
+		{"thinking", hello(`,"thinking":{"type":"enabled","budget_tokens":2048}`),
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: openai.Thinking{Mode: openai.ThinkingEnabled, BudgetTokens: 2048}}},
+		{"thinking without a budget", hello(`,"thinking":{"type":"enabled"}`),
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: openai.Thinking{Mode: openai.ThinkingEnabled}}},
+		{"adaptive thinking", hello(`,"thinking":{"type":"adaptive"}`),
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: openai.Thinking{Mode: openai.ThinkingAdaptive}}},
+		{"no thinking", hello(`,"thinking":{"type":"disabled"}`),
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Thinking: openai.Thinking{Mode: openai.ThinkingDisabled}}},
+		{"faults/120 unknown members", hello(`,"top_k":5,"extra_body":{"a":[1]},"messages2":0`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"unknown members everywhere", talk(`{"role":"user","x":1,"content":[{"type":"text","text":"abc","x":{}}]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 3}},
+		{"null for everything that may be absent", hello(`,"temperature":null,"n":null,"stop":null,"tools":null,"tool_choice":null,"stream":null,"stream_options":null,"thinking":null,"metadata":null,"logit_bias":null,"reasoning_effort":null,"response_format":null,"max_tokens":null`),
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"text as a response format", hello(`,"response_format":{"type":"text"}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"json_object as a response format", hello(`,"response_format":{"type":"json_object"}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "response_format"}},
+		{"stop", hello(`,"stop":"x","metadata":{},"logit_bias":{},"modalities":["text"]`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"no stop sequences", hello(`,"stop":[]`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		{"a prefilled answer", talk(`{"role":"system","content":"ab"}`, `{"role":"user","content":"cd"}`, `{"role":"assistant","content":""}`), asked{Model: "m", N: 1, Messages: 3, TextBytes: 4}},
+		{"an image is no text", talk(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}`), asked{Model: "m", N: 1, Messages: 1, Flags: "images"}},
+		{"a file", talk(`{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}`), asked{Model: "m", N: 1, Messages: 1, Flags: "files"}},
+		{"audio", talk(`{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"AA","format":"mp3"}}]}`), asked{Model: "m", N: 1, Messages: 1, Flags: "audio"}},
+		{"audio of an earlier answer", talk(`{"role":"assistant","audio":{"id":"a"}}`), asked{Model: "m", N: 1, Messages: 1, Flags: "audio"}},
+		{"reasoning of an earlier turn", talk(`{"role":"assistant","content":"a","reasoning_content":"thought","reasoning_details":[{"type":"reasoning.text","text":"thought"}]}`),
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 1 + 44, Flags: "reasoning_history"}},
+		{"A11 an answer that is reasoning only", talk(`{"role":"assistant","thinking_blocks":[]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 2, Flags: "reasoning_history"}},
+		{"a refusal", talk(`{"role":"assistant","content":null,"refusal":"no"}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 2}},
+		{"A7 no arguments", talk(`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f"}}]}`, `{"role":"tool","tool_call_id":"1","content":""}`),
+			asked{Model: "m", N: 1, Messages: 2, TextBytes: 1, Flags: "tool_history"}},
+		{"older functions", hello(`,"functions":[{"name":"f"}],"function_call":"auto"`), asked{Model: "m", N: 1, Messages: 1, Tools: 1, TextBytes: 5 + 14, Flags: "tools"}},
+		{"the result of an older function", talk(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, `{"role":"function","name":"f","content":null}`),
+			asked{Model: "m", N: 1, Messages: 2, TextBytes: 3, Flags: "tool_history"}},
+		{"everything", everyMember, asked{Model: "m", Stream: true, IncludeUsage: true, N: 2, MaxTokens: 200, Messages: 6, Tools: 3, TextBytes: 289,
+			Thinking: openai.Thinking{Mode: openai.ThinkingEnabled, BudgetTokens: 1024},
+			Flags:    "tools tool_history thinking reasoning reasoning_history images files audio response_format logprobs parallel_tools cache_control"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r openai.Request
+			if e := r.Parse([]byte(test.body), openai.Limits{}); e != nil {
+				t.Fatal(e)
+			}
+			if diff := cmp.Diff(test.want, askedOf(&r)); diff != "" {
+				t.Error(diff)
+			}
+			if string(r.Body) != test.body || r.Doc.Size() != len(test.body) {
+				t.Error("Body is not the body")
+			}
+		})
+	}
+}
+
+// Requests that clients have sent, and providers have taken.
+func TestParseTakesRecordedRequests(t *testing.T) {
+	want := map[string]asked{
+		"openai-image":              {Model: "gpt-5", N: 1, MaxTokens: 4000, Messages: 2, TextBytes: 65, Flags: "images"},
+		"openai-parallel-tools-t2":  {Model: "gpt-4o-mini", N: 1, MaxTokens: 4000, Messages: 5, Tools: 2, TextBytes: 725, Flags: "tools tool_history"},
+		"openai-stream-json-schema": {Model: "gpt-4o-mini", Stream: true, IncludeUsage: true, N: 1, MaxTokens: 4000, Messages: 1, TextBytes: 371, Flags: "response_format"},
+		"openai-stream-plain":       {Model: "gpt-4o-mini", Stream: true, IncludeUsage: true, N: 1, MaxTokens: 4000, Messages: 2, TextBytes: 47},
+		"openai-stream-tool-t2":     {Model: "gpt-4o-mini", Stream: true, IncludeUsage: true, N: 1, MaxTokens: 4000, Messages: 4, Tools: 1, TextBytes: 353, Flags: "tools tool_history"},
+		"deepseek-reasoning-t2":     {Model: "deepseek-reasoner", N: 1, Messages: 3, TextBytes: 139, Flags: "reasoning reasoning_history"},
+	}
+	files, err := filepath.Glob("testdata/requests/*.json")
+	if err != nil || len(files) != len(want) {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
+			body, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r openai.Request
+			if e := r.Parse(body, openai.Limits{}); e != nil {
+				t.Fatal(e)
+			}
+			if diff := cmp.Diff(want[name], askedOf(&r)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestParseRefusesWhatIsNoRequest(t *testing.T) {
+	for name, test := range map[string]struct{ body, code, message string }{
+		"faults/114 empty body":       {``, ``, "The request body could not be parsed as JSON: the document is empty (at byte 0)."},
+		"faults/114 null":             {`null`, `invalid_type`, "The request body must be a JSON object, not null."},
+		"faults/114 array":            {`[]`, `invalid_type`, "The request body must be a JSON object, not an array."},
+		"faults/114 string":           {`"x"`, `invalid_type`, "The request body must be a JSON object, not a string."},
+		"faults/114 trailing garbage": {hello(``) + `x`, ``, "The request body could not be parsed as JSON: there is something behind the document (at byte 60)."},
+		"faults/114 two documents":    {hello(``) + hello(``), ``, "The request body could not be parsed as JSON: there is something behind the document (at byte 60)."},
+		"V1 not JSON":                 {`model=gpt`, ``, "The request body could not be parsed as JSON: a value was expected (at byte 0)."},
+		"V13 faults/115 deep nesting": {hello(`,"x":` + strings.Repeat("[", 10_000)), ``, "The request body could not be parsed as JSON: the document is nested deeper than 128 levels (at byte 191)."},
+		"V13 faults/116 model twice":  {hello(`,"model":"n"`), ``, "The request body could not be parsed as JSON: a member name stands twice in one object (at byte 60)."},
+		"faults/116 model twice, once escaped": {hello(`,"m\u006fdel":"n"`), ``,
+			"The request body could not be parsed as JSON: a member name stands twice in one object (at byte 60)."},
+		"faults/117 invalid UTF-8":       {hello(",\"user\":\"\xff\""), ``, "The request body could not be parsed as JSON: invalid UTF-8 (at byte 68)."},
+		"V13 faults/117 lone surrogate":  {hello(`,"user":"\ud800"`), ``, "The request body could not be parsed as JSON: a high surrogate stands alone (at byte 68)."},
+		"faults/118 a number like 1e999": {hello(`,"seed":1e999`), ``, "The request body could not be parsed as JSON: a number is too large (at byte 67)."},
+		"faults/118 NaN":                 {hello(`,"temperature":NaN`), ``, "The request body could not be parsed as JSON: a value was expected (at byte 74)."},
+		"faults/118 a digit string of 1 MB": {hello(`,"seed":` + strings.Repeat("7", 1<<20)), ``,
+			"The request body could not be parsed as JSON: a number is too large (at byte 67)."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r openai.Request
+			e := r.Parse([]byte(test.body), openai.Limits{})
+			if e == nil || e.Status != 400 || e.Type != apierror.TypeInvalidRequest || e.Param != "" || e.Code != test.code || e.Message != test.message {
+				t.Fatalf("got %v, want code %q and %q", e, test.code, test.message)
+			}
+			var syntax *jsondoc.SyntaxError
+			if errors.As(e, &syntax) != (test.code == "") {
+				t.Errorf("the cause is %v", e.Cause)
+			}
+		})
+	}
+}
+
+func TestRequestIsUsedAgain(t *testing.T) {
+	var r openai.Request
+	if e := r.Parse([]byte(everyMember), openai.Limits{}); e != nil {
+		t.Fatal(e)
+	}
+	if e := r.Parse([]byte(`{"model":5}`), openai.Limits{}); e == nil || e.Param != "model" {
+		t.Fatal(e)
+	}
+	if e := r.Parse([]byte(hello(``)), openai.Limits{}); e != nil {
+		t.Fatal(e)
+	}
+	if diff := cmp.Diff(asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}, askedOf(&r)); diff != "" {
+		t.Errorf("something of an earlier request is left: %s", diff)
+	}
+	r.Reset()
+	if r.Body != nil || r.Model != "" || r.Doc.Root().Exists() {
+		t.Error("Reset leaves something")
+	}
+}
+
+// The model's name outlives the body.
+func TestModelIsACopy(t *testing.T) {
+	body := []byte(hello(``))
+	var r openai.Request
+	if e := r.Parse(body, openai.Limits{}); e != nil {
+		t.Fatal(e)
+	}
+	clear(body)
+	if r.Model != "m" {
+		t.Errorf("the model is %q", r.Model)
+	}
+}
+
+func TestCheckModel(t *testing.T) {
+	for name, test := range map[string]struct {
+		members   string
+		maxTokens int64
+		thinking  bool
+		param     string
+		code      string
+		message   string
+	}{
+		"no limit known":            {members: `,"max_tokens":1000000`},
+		"at the limit":              {members: `,"max_tokens":4096`, maxTokens: 4096},
+		"not said":                  {maxTokens: 4096},
+		"over the limit":            {`,"max_tokens":4097`, 4096, false, "max_tokens", "integer_above_max_value", "'max_tokens' is 4097, but the model writes at most 4096 tokens."},
+		"newer name over the limit": {`,"max_tokens":1,"max_completion_tokens":5000`, 4096, false, "max_completion_tokens", "integer_above_max_value", "'max_completion_tokens' is 5000, but the model writes at most 4096 tokens."},
+		"newer name within it":      {members: `,"max_tokens":5000,"max_completion_tokens":1`, maxTokens: 4096},
+		"thinking":                  {members: `,"thinking":{"type":"enabled","budget_tokens":1}`, thinking: true},
+		"thinking not supported":    {`,"thinking":{"type":"enabled","budget_tokens":1}`, 0, false, "thinking", "unsupported_parameter", "'thinking' is not supported by this model."},
+		"adaptive not supported":    {`,"thinking":{"type":"adaptive"}`, 0, false, "thinking", "unsupported_parameter", "'thinking' is not supported by this model."},
+		"thinking disabled":         {members: `,"thinking":{"type":"disabled"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r openai.Request
+			if e := r.Parse([]byte(hello(test.members)), openai.Limits{}); e != nil {
+				t.Fatal(e)
+			}
+			e := r.CheckModel(test.maxTokens, test.thinking)
+			switch {
+			case test.param == "":
+				if e != nil {
+					t.Error(e)
+				}
+			case e == nil || e.Status != 400 || e.Param != test.param || e.Code != test.code || e.Message != test.message:
+				t.Errorf("got %v", e)
+			}
+		})
+	}
+}
+
+func TestFlags(t *testing.T) {
+	f := openai.FlagTools | openai.FlagCacheControl
+	if got := f.Names(); !slices.Equal(got, []string{"tools", "cache_control"}) || openai.Flags(0).Names() != nil {
+		t.Errorf("names are %v", got)
+	}
+	if !f.Has(openai.FlagTools) || f.Has(openai.FlagTools|openai.FlagImages) || !f.Has(0) {
+		t.Error("Has is wrong")
+	}
+}

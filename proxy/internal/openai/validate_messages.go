@@ -1,0 +1,344 @@
+package openai
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// role is the author of a message.
+type role uint8
+
+const (
+	roleUnknown role = iota
+	roleSystem
+	roleDeveloper
+	roleUser
+	roleAssistant
+	roleTool
+	roleFunction // the older form of tool
+)
+
+// readMessages reads the conversation.
+func (r *Request) readMessages(list, root jsondoc.Value, l *Limits) *apierror.Error {
+	switch {
+	case !list.Exists():
+		return r.missing(root, "messages")
+	case list.Kind() != jsondoc.Array:
+		return r.wrongType(list, "an array")
+	case !list.First().Exists():
+		return r.emptyArray(list)
+	}
+	for m := list.First(); m.Exists(); m = m.Next() {
+		if r.Messages++; r.Messages > l.Messages {
+			return r.tooMany(list, l.Messages)
+		}
+		if m.Kind() != jsondoc.Object {
+			return r.wrongType(m, "an object")
+		}
+		if e := r.readMessage(m, l); e != nil {
+			return e
+		}
+	}
+	return r.checkAnswered()
+}
+
+// message is a message's members, as far as they depend on its role.
+type message struct {
+	self, role, content            jsondoc.Value
+	toolCalls, toolCallID          jsondoc.Value
+	name, functionCall             jsondoc.Value
+	audio, refusal                 jsondoc.Value
+	reasoning, details, thinkBlock jsondoc.Value
+}
+
+// readMessage reads one message: the members that stand for themselves, then those that its role decides about.
+func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
+	m := message{self: v}
+	for c := v.First(); c.Exists(); c = c.Next() {
+		var e *apierror.Error
+		switch string(r.word(c.Name())) {
+		case "role":
+			m.role = c
+		case "content":
+			m.content = c
+		case "tool_calls":
+			m.toolCalls, e = c, r.checkArray(c)
+		case "tool_call_id":
+			m.toolCallID, e = c, r.checkString(c)
+		case "name":
+			m.name, e = c, r.checkString(c)
+		case "function_call":
+			m.functionCall, e = c, r.checkObject(c)
+		case "audio":
+			m.audio, e = c, r.checkObject(c)
+		case "refusal":
+			m.refusal, e = c, r.checkString(c)
+		case "reasoning_content":
+			m.reasoning, e = c, r.checkString(c)
+		case "reasoning_details":
+			m.details, e = c, r.checkObjects(c)
+		case "thinking_blocks":
+			m.thinkBlock, e = c, r.checkObjects(c)
+		case "cache_control":
+			e = r.readCacheControl(c)
+		}
+		if e != nil {
+			return e
+		}
+	}
+	author, e := r.readRole(m.role, v)
+	if e != nil {
+		return e
+	}
+	if author != roleTool {
+		if e := r.checkAnswered(); e != nil {
+			return e
+		}
+	}
+	if author != roleAssistant {
+		for _, c := range [...]jsondoc.Value{m.toolCalls, m.functionCall} {
+			if given(c) {
+				path := r.path(c)
+				return apierror.Invalid(codeUnknownParameter, path, "'%s' is only allowed in messages with the role 'assistant'.", path)
+			}
+		}
+	}
+	switch author {
+	case roleSystem, roleDeveloper:
+		return r.needContent(&m, partText)
+	case roleUser:
+		return r.needContent(&m, partText|partImage|partAudio|partFile)
+	case roleAssistant:
+		return r.readAssistant(&m, l)
+	case roleTool:
+		if e := r.answerCall(&m); e != nil {
+			return e
+		}
+		return r.needContent(&m, partText|partImage|partFile)
+	default:
+		return r.readFunctionResult(&m)
+	}
+}
+
+func (r *Request) readRole(v, message jsondoc.Value) (role, *apierror.Error) {
+	if e := r.needString(v, message, "role"); e != nil {
+		return roleUnknown, e
+	}
+	switch string(r.word(v)) {
+	case "system":
+		return roleSystem, nil
+	case "developer":
+		return roleDeveloper, nil
+	case "user":
+		return roleUser, nil
+	case "assistant":
+		return roleAssistant, nil
+	case "tool":
+		return roleTool, nil
+	case "function":
+		return roleFunction, nil
+	}
+	return roleUnknown, r.notOneOf(v, "system", "developer", "user", "assistant", "tool", "function")
+}
+
+// checkObjects checks an optional array of objects whose members only their provider knows.
+func (r *Request) checkObjects(v jsondoc.Value) *apierror.Error {
+	if e := r.checkArray(v); e != nil {
+		return e
+	}
+	for c := v.First(); c.Exists(); c = c.Next() {
+		if c.Kind() != jsondoc.Object {
+			return r.wrongType(c, "an object")
+		}
+	}
+	return nil
+}
+
+// readAssistant reads what a model has said before. Its content may be null or absent if it has said something else.
+func (r *Request) readAssistant(m *message, l *Limits) *apierror.Error {
+	silent := true
+	for _, c := range [...]jsondoc.Value{m.reasoning, m.details, m.thinkBlock} {
+		if given(c) {
+			silent = false
+			r.Flags |= FlagReasoningHistory
+		}
+	}
+	// The same reasoning may stand in more than one form; a model reads one of them.
+	r.TextBytes += max(len(m.reasoning.Raw()), len(m.details.Raw()), len(m.thinkBlock.Raw()))
+	if given(m.audio) {
+		silent = false
+		r.Flags |= FlagAudio
+	}
+	if given(m.refusal) {
+		silent = false
+		r.TextBytes += len(m.refusal.Inside())
+	}
+	if given(m.functionCall) {
+		silent = false
+		r.Flags |= FlagToolHistory
+		if e := r.readCallee(m.functionCall); e != nil {
+			return e
+		}
+	}
+	if given(m.toolCalls) {
+		silent = false
+		if e := r.readToolCalls(m.toolCalls, l); e != nil {
+			return e
+		}
+	}
+	if !silent && !given(m.content) {
+		return nil
+	}
+	return r.needContent(m, partText|partRefusal)
+}
+
+// readFunctionResult reads the older form of a tool's result, which names a function in place of a call.
+func (r *Request) readFunctionResult(m *message) *apierror.Error {
+	r.Flags |= FlagToolHistory
+	if e := r.needName(m.name, m.self, "name"); e != nil {
+		return e
+	}
+	if m.content.Kind() == jsondoc.Null {
+		return nil
+	}
+	return r.needContent(m, partText)
+}
+
+// readToolCalls reads the calls of an assistant message. The tool messages that follow must answer all of them.
+func (r *Request) readToolCalls(list jsondoc.Value, l *Limits) *apierror.Error {
+	r.Flags |= FlagToolHistory
+	if !list.First().Exists() {
+		return r.emptyArray(list)
+	}
+	r.calls, r.nextCall = r.calls[:0], 0
+	for v := list.First(); v.Exists(); v = v.Next() {
+		if len(r.calls) == l.ToolCalls {
+			return r.tooMany(list, l.ToolCalls)
+		}
+		if v.Kind() != jsondoc.Object {
+			return r.wrongType(v, "an object")
+		}
+		id, e := r.readToolCall(v)
+		if e != nil {
+			return e
+		}
+		for i := range r.calls {
+			if r.calls[i].id.SameText(id) {
+				path := r.path(id)
+				return apierror.Invalid(codeInvalidValue, path, "'%s' is '%s', which is the id of another tool call of the same message.", path, Quotable(id.Text()))
+			}
+		}
+		r.calls = append(r.calls, openCall{id: id})
+	}
+	r.unanswered = len(r.calls)
+	return nil
+}
+
+// readToolCall reads one call and returns its id.
+func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.Error) {
+	var typ, function, custom jsondoc.Value
+	for c := v.First(); c.Exists(); c = c.Next() {
+		switch string(r.word(c.Name())) {
+		case "id":
+			id = c
+		case "type":
+			typ = c
+		case "function":
+			function = c
+		case "custom":
+			custom = c
+		}
+	}
+	if e = r.needString(id, v, "id"); e == nil && len(id.Inside()) == 0 {
+		path := r.path(id)
+		e = apierror.Invalid(codeEmptyString, path, "'%s' must not be empty.", path)
+	}
+	if e == nil {
+		e = r.needString(typ, v, "type")
+	}
+	if e != nil {
+		return id, e
+	}
+	switch string(r.word(typ)) {
+	case toolFunction:
+		if e := r.needObject(function, v, "function"); e != nil {
+			return id, e
+		}
+		return id, r.readCallee(function)
+	case toolCustom:
+		if e := r.needObject(custom, v, "custom"); e != nil {
+			return id, e
+		}
+		input := custom.Get("input")
+		if e := r.needString(input, custom, "input"); e != nil {
+			return id, e
+		}
+		name := custom.Get("name")
+		r.TextBytes += len(input.Inside()) + len(name.Inside())
+		return id, r.needName(name, custom, "name")
+	}
+	return id, r.notOneOf(typ, toolFunction, toolCustom)
+}
+
+// readCallee reads {name, arguments}. The arguments are a string, in which a model may have written anything: what it
+// must be is for the plugin to say. No arguments are as good as empty ones.
+func (r *Request) readCallee(f jsondoc.Value) *apierror.Error {
+	var name jsondoc.Value
+	for v := f.First(); v.Exists(); v = v.Next() {
+		switch string(r.word(v.Name())) {
+		case "name":
+			name = v
+		case "arguments":
+			if e := r.checkString(v); e != nil {
+				return e
+			}
+			r.TextBytes += len(v.Inside())
+		}
+	}
+	r.TextBytes += len(name.Inside())
+	return r.needName(name, f, "name")
+}
+
+// answerCall finds the call that a tool message answers.
+func (r *Request) answerCall(m *message) *apierror.Error {
+	r.Flags |= FlagToolHistory
+	id := m.toolCallID
+	if e := r.needString(id, m.self, "tool_call_id"); e != nil {
+		return e
+	}
+	// Answers mostly come in the order of the calls.
+	for i := range r.calls {
+		at := (r.nextCall + i) % len(r.calls)
+		c := &r.calls[at]
+		if !c.id.SameText(id) {
+			continue
+		}
+		if c.answered {
+			path := r.path(id)
+			return apierror.Invalid(codeInvalidValue, path, "'%s' is '%s', a tool call that an earlier message has answered.", path, Quotable(id.Text()))
+		}
+		c.answered = true
+		r.unanswered--
+		r.nextCall = (at + 1) % len(r.calls)
+		return nil
+	}
+	path := r.path(id)
+	return apierror.Invalid(codeInvalidValue, path,
+		"'%s' is '%s', but the assistant message before it has no tool call with this id.", path, Quotable(id.Text()))
+}
+
+// checkAnswered checks that nothing but tool messages stands between an assistant's calls and the last answer to them,
+// and closes the calls.
+func (r *Request) checkAnswered() *apierror.Error {
+	if r.unanswered > 0 {
+		for _, c := range r.calls {
+			if !c.answered {
+				path := r.path(c.id)
+				return apierror.Invalid(codeInvalidValue, path,
+					"The tool call '%s' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it.", Quotable(c.id.Text()))
+			}
+		}
+	}
+	r.calls = r.calls[:0]
+	return nil
+}

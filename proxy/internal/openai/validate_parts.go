@@ -1,0 +1,146 @@
+package openai
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// contentParts is a set of types of content parts.
+type contentParts uint8
+
+const (
+	partText contentParts = 1 << iota
+	partImage
+	partAudio
+	partFile
+	partRefusal
+)
+
+// partTypes are the words for contentParts, by bit.
+var partTypes = [...]string{"text", "image_url", "input_audio", "file", "refusal"}
+
+func (s contentParts) words() (words []string) {
+	for i, word := range partTypes {
+		if s&(1<<i) != 0 {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// needContent reads a message's content, a string or an array of parts of the types in may.
+func (r *Request) needContent(m *message, may contentParts) *apierror.Error {
+	c := m.content
+	switch c.Kind() {
+	case jsondoc.String:
+		r.TextBytes += len(c.Inside())
+		return nil
+	case jsondoc.Invalid:
+		return r.missing(m.self, "content")
+	case jsondoc.Array:
+	default:
+		return r.wrongType(c, "a string or an array of content parts")
+	}
+	if !c.First().Exists() {
+		return r.emptyArray(c)
+	}
+	for p := c.First(); p.Exists(); p = p.Next() {
+		if p.Kind() != jsondoc.Object {
+			return r.wrongType(p, "an object")
+		}
+		if e := r.readPart(p, may); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// readPart reads a content part: {type, [type]: …}.
+func (r *Request) readPart(p jsondoc.Value, may contentParts) *apierror.Error {
+	var typ jsondoc.Value
+	var values [len(partTypes)]jsondoc.Value
+	for c := p.First(); c.Exists(); c = c.Next() {
+		switch string(r.word(c.Name())) {
+		case "type":
+			typ = c
+		case "text":
+			values[0] = c
+		case "image_url":
+			values[1] = c
+		case "input_audio":
+			values[2] = c
+		case "file":
+			values[3] = c
+		case "refusal":
+			values[4] = c
+		case "cache_control":
+			if e := r.readCacheControl(c); e != nil {
+				return e
+			}
+		}
+	}
+	if e := r.needString(typ, p, "type"); e != nil {
+		return e
+	}
+	for i, word := range partTypes {
+		if may&(1<<i) == 0 || !typ.Is(word) {
+			continue
+		}
+		v := values[i]
+		switch contentParts(1 << i) {
+		case partText, partRefusal:
+			r.TextBytes += len(v.Inside())
+			return r.needString(v, p, word)
+		case partImage:
+			r.Flags |= FlagImages
+			return r.readImage(v, p)
+		case partAudio:
+			r.Flags |= FlagAudio
+			return r.readAudio(v, p)
+		default:
+			r.Flags |= FlagFiles
+			return r.readFile(v, p)
+		}
+	}
+	return r.notOneOf(typ, may.words()...)
+}
+
+// readImage reads {url, detail}. The address is for the provider: the gateway fetches nothing.
+func (r *Request) readImage(v, p jsondoc.Value) *apierror.Error {
+	if e := r.needObject(v, p, "image_url"); e != nil {
+		return e
+	}
+	if e := r.needString(v.Get("url"), v, "url"); e != nil {
+		return e
+	}
+	return r.checkString(v.Get("detail"))
+}
+
+// readAudio reads {data, format}.
+func (r *Request) readAudio(v, p jsondoc.Value) *apierror.Error {
+	if e := r.needObject(v, p, "input_audio"); e != nil {
+		return e
+	}
+	if e := r.needString(v.Get("data"), v, "data"); e != nil {
+		return e
+	}
+	return r.needString(v.Get("format"), v, "format")
+}
+
+// readFile reads {file_data, file_id, filename}, of which the first or the second must be there.
+func (r *Request) readFile(v, p jsondoc.Value) *apierror.Error {
+	if e := r.needObject(v, p, "file"); e != nil {
+		return e
+	}
+	data, id := v.Get("file_data"), v.Get("file_id")
+	if !given(data) && !given(id) {
+		return r.missing(v, "file_data")
+	}
+	if e := r.checkString(data); e != nil {
+		return e
+	}
+	if e := r.checkString(id); e != nil {
+		return e
+	}
+	return r.checkString(v.Get("filename"))
+}

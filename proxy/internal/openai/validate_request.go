@@ -1,0 +1,353 @@
+package openai
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// topLevel are the members of a request that are checked after all of them are known.
+type topLevel struct {
+	model, messages, stream, streamOptions jsondoc.Value
+	maxTokens, maxCompletionTokens         jsondoc.Value
+	tools, toolChoice                      jsondoc.Value
+	functions, functionCall                jsondoc.Value
+	logprobs, topLogprobs                  jsondoc.Value
+}
+
+// readRequest reads a request's members. Those that stand for themselves are checked in the order of the document.
+func (r *Request) readRequest(root jsondoc.Value, l *Limits) *apierror.Error {
+	var t topLevel
+	for v := root.First(); v.Exists(); v = v.Next() {
+		if e := r.readMember(v, &t, l); e != nil {
+			return e
+		}
+	}
+	if e := r.readModel(t.model, root); e != nil {
+		return e
+	}
+	if e := r.readStream(&t); e != nil {
+		return e
+	}
+	if e := r.readMaxTokens(&t); e != nil {
+		return e
+	}
+	if e := r.readTools(&t, l); e != nil {
+		return e
+	}
+	if e := r.readLogprobs(&t); e != nil {
+		return e
+	}
+	return r.readMessages(t.messages, root, l)
+}
+
+// readMember checks one member of the request, or keeps it for later.
+func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *Limits) (e *apierror.Error) {
+	switch string(r.word(v.Name())) {
+	case "model":
+		t.model = v
+	case "messages":
+		t.messages = v
+	case "stream":
+		t.stream = v
+	case "stream_options":
+		t.streamOptions = v
+	case "max_tokens":
+		t.maxTokens = v
+	case "max_completion_tokens":
+		t.maxCompletionTokens = v
+	case "tools":
+		t.tools = v
+	case "tool_choice":
+		t.toolChoice = v
+	case "functions":
+		t.functions = v
+	case "function_call":
+		t.functionCall = v
+	case "logprobs":
+		t.logprobs = v
+	case "top_logprobs":
+		t.topLogprobs = v
+
+	case "temperature":
+		return r.checkDecimal(v, 0, 2)
+	case "top_p":
+		return r.checkDecimal(v, 0, 1)
+	case "presence_penalty", "frequency_penalty":
+		return r.checkDecimal(v, -2, 2)
+	case "n":
+		var n int64
+		if n, e = r.checkInteger(v, 1, 128); n > 0 {
+			r.N = int(n)
+		}
+		return e
+	case "seed":
+		_, e = r.checkInteger(v, -1<<63, 1<<63-1)
+		return e
+	case "thinking":
+		return r.readThinking(v)
+	case "reasoning_effort":
+		return r.readEffort(v)
+	case "response_format":
+		return r.readFormat(v)
+	case "stop":
+		return r.readStop(v, l)
+	case "logit_bias":
+		return r.readBias(v, l)
+	case "metadata":
+		return r.readMetadata(v)
+	case "modalities":
+		return r.readModalities(v)
+	case "parallel_tool_calls":
+		if given(v) {
+			r.Flags |= FlagParallelTools
+		}
+		_, e = r.checkBool(v)
+		return e
+	case "audio":
+		if given(v) {
+			r.Flags |= FlagAudio
+		}
+		return r.checkObject(v)
+	case "store":
+		_, e = r.checkBool(v)
+		return e
+	case "prediction", "web_search_options":
+		return r.checkObject(v)
+	case "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "verbosity":
+		return r.checkString(v)
+	}
+	return nil
+}
+
+// readModel copies the model's name. It is looked up in the catalogue later; only what no name can be is refused here.
+func (r *Request) readModel(v, root jsondoc.Value) *apierror.Error {
+	if e := r.needString(v, root, "model"); e != nil {
+		return e
+	}
+	if len(v.Inside()) == 0 {
+		return apierror.Invalid(codeEmptyString, "model", "'model' must not be empty.")
+	}
+	r.Model = v.Text()
+	if strings.IndexByte(r.Model, 0) >= 0 {
+		return apierror.Invalid(codeInvalidValue, "model", "'model' must not hold the character U+0000.")
+	}
+	return nil
+}
+
+func (r *Request) readStream(t *topLevel) (e *apierror.Error) {
+	if r.Stream, e = r.checkBool(t.stream); e != nil {
+		return e
+	}
+	o := t.streamOptions
+	if !given(o) {
+		return nil
+	}
+	if e := r.checkObject(o); e != nil {
+		return e
+	}
+	if !r.Stream {
+		return apierror.Invalid(codeInvalidValue, "stream_options", "'stream_options' is only allowed when 'stream' is true.")
+	}
+	for v := o.First(); v.Exists(); v = v.Next() {
+		switch string(r.word(v.Name())) {
+		case "include_usage":
+			r.IncludeUsage, e = r.checkBool(v)
+		case "include_obfuscation":
+			_, e = r.checkBool(v)
+		}
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// readMaxTokens reads both names of the limit. The newer one wins where both are given.
+func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
+	for _, m := range [...]struct {
+		name  string
+		value jsondoc.Value
+	}{{"max_tokens", t.maxTokens}, {"max_completion_tokens", t.maxCompletionTokens}} {
+		n, e := r.checkInteger(m.value, 1, maxTokensCeiling)
+		if e != nil {
+			return e
+		}
+		if n > 0 {
+			r.MaxTokens, r.maxTokensMember = n, m.name
+		}
+	}
+	return nil
+}
+
+// readThinking reads the member thinking: {type, budget_tokens}. Many clients leave the budget to the provider, so it
+// may be absent.
+func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
+	if !given(v) {
+		return nil
+	}
+	if e := r.checkObject(v); e != nil {
+		return e
+	}
+	typ, budget := v.Get("type"), v.Get("budget_tokens")
+	if e := r.needString(typ, v, "type"); e != nil {
+		return e
+	}
+	switch string(r.word(typ)) {
+	case "enabled":
+		r.Thinking.Mode = ThinkingEnabled
+	case "disabled":
+		r.Thinking.Mode = ThinkingDisabled
+	case "adaptive":
+		r.Thinking.Mode = ThinkingAdaptive
+	default:
+		return r.notOneOf(typ, "enabled", "disabled", "adaptive")
+	}
+	if r.Thinking.Asked() {
+		r.Flags |= FlagThinking
+	}
+	r.Thinking.BudgetTokens, e = r.checkInteger(budget, 1, maxTokensCeiling)
+	return e
+}
+
+func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
+	if !given(v) {
+		return nil
+	}
+	if e := r.checkString(v); e != nil {
+		return e
+	}
+	switch string(r.word(v)) {
+	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
+		r.Flags |= FlagReasoning
+		return nil
+	}
+	return r.notOneOf(v, "none", "minimal", "low", "medium", "high", "xhigh", "max")
+}
+
+func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
+	if !given(v) {
+		return nil
+	}
+	if e := r.checkObject(v); e != nil {
+		return e
+	}
+	typ := v.Get("type")
+	if e := r.needString(typ, v, "type"); e != nil {
+		return e
+	}
+	switch string(r.word(typ)) {
+	case "text":
+		return nil
+	case "json_object":
+		r.Flags |= FlagResponseFormat
+		return nil
+	case "json_schema":
+		r.Flags |= FlagResponseFormat
+	default:
+		return r.notOneOf(typ, "text", "json_object", "json_schema")
+	}
+	schema := v.Get("json_schema")
+	if e := r.needObject(schema, v, "json_schema"); e != nil {
+		return e
+	}
+	if e := r.needName(schema.Get("name"), schema, "name"); e != nil {
+		return e
+	}
+	if e := r.checkString(schema.Get("description")); e != nil {
+		return e
+	}
+	if e := r.checkObject(schema.Get("schema")); e != nil {
+		return e
+	}
+	r.TextBytes += len(schema.Get("schema").Raw())
+	_, e := r.checkBool(schema.Get("strict"))
+	return e
+}
+
+func (r *Request) readStop(v jsondoc.Value, l *Limits) *apierror.Error {
+	switch v.Kind() {
+	case jsondoc.Null, jsondoc.String:
+		return nil
+	case jsondoc.Array:
+	default:
+		return r.wrongType(v, "a string or an array of strings")
+	}
+	if v.Len() > l.Stop {
+		return r.tooMany(v, l.Stop)
+	}
+	return r.eachString(v)
+}
+
+// eachString checks that an array's elements, or an object's members, are strings.
+func (r *Request) eachString(v jsondoc.Value) *apierror.Error {
+	for c := v.First(); c.Exists(); c = c.Next() {
+		if c.Kind() != jsondoc.String {
+			return r.wrongType(c, "a string")
+		}
+	}
+	return nil
+}
+
+func (r *Request) readBias(v jsondoc.Value, l *Limits) *apierror.Error {
+	if e := r.checkObject(v); e != nil {
+		return e
+	}
+	if v.Len() > l.LogitBias {
+		return r.tooMany(v, l.LogitBias)
+	}
+	for c := v.First(); c.Exists(); c = c.Next() {
+		if c.Kind() != jsondoc.Number {
+			return r.wrongType(c, "a number")
+		}
+		if e := r.checkDecimal(c, -100, 100); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+func (r *Request) readMetadata(v jsondoc.Value) *apierror.Error {
+	if e := r.checkObject(v); e != nil {
+		return e
+	}
+	const pairs = 16
+	if v.Len() > pairs {
+		return r.tooMany(v, pairs)
+	}
+	return r.eachString(v)
+}
+
+func (r *Request) readModalities(v jsondoc.Value) *apierror.Error {
+	if e := r.checkArray(v); e != nil {
+		return e
+	}
+	if e := r.eachString(v); e != nil {
+		return e
+	}
+	for c := v.First(); c.Exists(); c = c.Next() {
+		if c.Is("audio") {
+			r.Flags |= FlagAudio
+		}
+	}
+	return nil
+}
+
+func (r *Request) readLogprobs(t *topLevel) *apierror.Error {
+	on, e := r.checkBool(t.logprobs)
+	if e != nil {
+		return e
+	}
+	if on {
+		r.Flags |= FlagLogprobs
+	}
+	if _, e := r.checkInteger(t.topLogprobs, 0, 20); e != nil {
+		return e
+	}
+	if given(t.topLogprobs) && !on {
+		return apierror.Invalid(codeInvalidValue, "top_logprobs", "'top_logprobs' is only allowed when 'logprobs' is true.")
+	}
+	return nil
+}

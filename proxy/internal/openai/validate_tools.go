@@ -1,0 +1,248 @@
+package openai
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// readTools reads the tools, what the model shall do with them, and the two older members that they have replaced.
+func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
+	for _, list := range [...]jsondoc.Value{t.tools, t.functions} {
+		if !given(list) {
+			continue
+		}
+		if e := r.checkArray(list); e != nil {
+			return e
+		}
+		if !list.First().Exists() {
+			return r.emptyArray(list)
+		}
+		n := list.Len()
+		if n > l.Tools {
+			return r.tooMany(list, l.Tools)
+		}
+		r.Tools += n
+		r.Flags |= FlagTools
+		r.TextBytes += len(list.Raw())
+		for v := list.First(); v.Exists(); v = v.Next() {
+			if v.Kind() != jsondoc.Object {
+				return r.wrongType(v, "an object")
+			}
+			e := (*apierror.Error)(nil)
+			if list == t.functions {
+				e = r.readFunction(v, "")
+			} else {
+				e = r.readTool(v)
+			}
+			if e != nil {
+				return e
+			}
+		}
+	}
+	if e := r.readToolChoice(t.toolChoice, given(t.tools)); e != nil {
+		return e
+	}
+	return r.readFunctionCall(t.functionCall, given(t.functions))
+}
+
+func (r *Request) emptyArray(v jsondoc.Value) *apierror.Error {
+	path := r.path(v)
+	return apierror.Invalid(codeEmptyArray, path, "'%s' must have at least one element.", path)
+}
+
+// The types of tools and tool calls.
+const (
+	toolFunction = "function"
+	toolCustom   = "custom"
+)
+
+// readTool reads one of the tools.
+func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
+	if e := r.readCacheControl(v.Get("cache_control")); e != nil {
+		return e
+	}
+	typ := v.Get("type")
+	if e := r.needString(typ, v, "type"); e != nil {
+		return e
+	}
+	switch string(r.word(typ)) {
+	case toolFunction:
+		f := v.Get("function")
+		if e := r.needObject(f, v, "function"); e != nil {
+			return e
+		}
+		return r.readFunction(f, toolFunction)
+	case toolCustom:
+		c := v.Get("custom")
+		if e := r.needObject(c, v, "custom"); e != nil {
+			return e
+		}
+		name := c.Get("name")
+		if e := r.needName(name, c, "name"); e != nil {
+			return e
+		}
+		r.toolNames = append(r.toolNames, toolName{toolCustom, name})
+		if e := r.checkString(c.Get("description")); e != nil {
+			return e
+		}
+		return r.checkObject(c.Get("format"))
+	}
+	return r.notOneOf(typ, toolFunction, toolCustom)
+}
+
+// readFunction reads the definition of a function, a tool of this kind.
+func (r *Request) readFunction(f jsondoc.Value, kind string) *apierror.Error {
+	var name jsondoc.Value
+	for v := f.First(); v.Exists(); v = v.Next() {
+		var e *apierror.Error
+		switch string(r.word(v.Name())) {
+		case "name":
+			name = v
+		case "description":
+			e = r.checkString(v)
+		case "parameters":
+			e = r.checkObject(v)
+		case "strict":
+			_, e = r.checkBool(v)
+		}
+		if e != nil {
+			return e
+		}
+	}
+	r.toolNames = append(r.toolNames, toolName{kind, name})
+	return r.needName(name, f, "name")
+}
+
+// readToolChoice reads tool_choice: a word, or an object that names one of the tools or some of them.
+func (r *Request) readToolChoice(v jsondoc.Value, tools bool) *apierror.Error {
+	if !given(v) {
+		return nil
+	}
+	if v.Kind() != jsondoc.String && v.Kind() != jsondoc.Object {
+		return r.wrongType(v, "a string or an object")
+	}
+	if !tools {
+		return apierror.Invalid(codeInvalidValue, "tool_choice", "'tool_choice' is only allowed when there are 'tools'.")
+	}
+	if v.Kind() == jsondoc.String {
+		switch string(r.word(v)) {
+		case "none", "auto", "required":
+			return nil
+		}
+		return r.notOneOf(v, "none", "auto", "required")
+	}
+	typ := v.Get("type")
+	if e := r.needString(typ, v, "type"); e != nil {
+		return e
+	}
+	switch string(r.word(typ)) {
+	case toolFunction:
+		return r.readChosen(v, toolFunction)
+	case toolCustom:
+		return r.readChosen(v, toolCustom)
+	case "allowed_tools":
+		return r.readAllowed(v)
+	}
+	return r.notOneOf(typ, toolFunction, toolCustom, "allowed_tools")
+}
+
+// readChosen reads {type, [kind]: {name}}, which must name one of the tools.
+func (r *Request) readChosen(v jsondoc.Value, kind string) *apierror.Error {
+	chosen := v.Get(kind)
+	if e := r.needObject(chosen, v, kind); e != nil {
+		return e
+	}
+	name := chosen.Get("name")
+	if e := r.needName(name, chosen, "name"); e != nil {
+		return e
+	}
+	return r.checkChosen(name, kind)
+}
+
+// checkChosen checks that there is a tool of this kind and name.
+func (r *Request) checkChosen(name jsondoc.Value, kind string) *apierror.Error {
+	for _, t := range r.toolNames {
+		if t.kind == kind && t.name.SameText(name) {
+			return nil
+		}
+	}
+	path := r.path(name)
+	return apierror.Invalid(codeInvalidValue, path, "'%s' is '%s', but no tool has this name.", path, Quotable(name.Text()))
+}
+
+// readAllowed reads {type, allowed_tools: {mode, tools}}.
+func (r *Request) readAllowed(v jsondoc.Value) *apierror.Error {
+	allowed := v.Get("allowed_tools")
+	if e := r.needObject(allowed, v, "allowed_tools"); e != nil {
+		return e
+	}
+	mode, list := allowed.Get("mode"), allowed.Get("tools")
+	if e := r.needString(mode, allowed, "mode"); e != nil {
+		return e
+	}
+	if w := string(r.word(mode)); w != "auto" && w != "required" {
+		return r.notOneOf(mode, "auto", "required")
+	}
+	if !list.Exists() {
+		return r.missing(allowed, "tools")
+	}
+	if list.Kind() != jsondoc.Array {
+		return r.wrongType(list, "an array")
+	}
+	// No more than there are tools: so the look-ups are bounded by the square of the limit of tools.
+	if list.Len() > len(r.toolNames) {
+		return r.tooMany(list, len(r.toolNames))
+	}
+	for t := list.First(); t.Exists(); t = t.Next() {
+		if t.Kind() != jsondoc.Object {
+			return r.wrongType(t, "an object")
+		}
+		typ := t.Get("type")
+		if e := r.needString(typ, t, "type"); e != nil {
+			return e
+		}
+		kind := toolFunction
+		if typ.Is(toolCustom) {
+			kind = toolCustom
+		} else if !typ.Is(toolFunction) {
+			return r.notOneOf(typ, toolFunction, toolCustom)
+		}
+		if e := r.readChosen(t, kind); e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// readFunctionCall reads function_call, the older tool_choice.
+func (r *Request) readFunctionCall(v jsondoc.Value, functions bool) *apierror.Error {
+	if !given(v) {
+		return nil
+	}
+	if v.Kind() != jsondoc.String && v.Kind() != jsondoc.Object {
+		return r.wrongType(v, "a string or an object")
+	}
+	if !functions {
+		return apierror.Invalid(codeInvalidValue, "function_call", "'function_call' is only allowed when there are 'functions'.")
+	}
+	if v.Kind() == jsondoc.String {
+		switch string(r.word(v)) {
+		case "none", "auto":
+			return nil
+		}
+		return r.notOneOf(v, "none", "auto")
+	}
+	name := v.Get("name")
+	if e := r.needName(name, v, "name"); e != nil {
+		return e
+	}
+	return r.checkChosen(name, "")
+}
+
+// readCacheControl reads the mark of a message, part or tool up to which a provider shall cache.
+func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
+	if given(v) {
+		r.Flags |= FlagCacheControl
+	}
+	return r.checkObject(v)
+}

@@ -1,0 +1,45 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func TestABatchCopiesWhatItIsGiven(t *testing.T) {
+	var b response.Batch
+	p := []byte("text")
+	b.Text(3, abi.EncodingEscaped, p)
+	b.Start(p, p[:1], nil)
+	copy(p, "XXXX")
+	if got := string(b.Bytes(b.Events[0].A)); got != "text" {
+		t.Errorf("the text is %q", got)
+	}
+	if id, model := string(b.Bytes(b.Events[1].A)), string(b.Bytes(b.Events[1].B)); id != "text" || model != "t" {
+		t.Errorf("id %q, model %q", id, model)
+	}
+	if b.Size() != 9 {
+		t.Errorf("size is %d", b.Size())
+	}
+	// Whoever appends to a span must not write into its neighbour.
+	_ = append(b.Bytes(b.Events[0].A), '!')
+	if got := string(b.Bytes(b.Events[1].A)); got != "text" {
+		t.Errorf("the neighbour is %q", got)
+	}
+}
+
+func TestResetEmptiesABatch(t *testing.T) {
+	var b response.Batch
+	b.Text(0, 0, make([]byte, 1<<20))
+	b.Fail(response.Truncated())
+	b.Reset()
+	if len(b.Events) != 0 || b.Size() != 0 || b.Failure() != nil {
+		t.Errorf("%d events, %d bytes, failure %v", len(b.Events), b.Size(), b.Failure())
+	}
+	b.Finish(1, abi.FinishLength, []byte("n"))
+	if got := string(b.Bytes(b.Events[0].A)); got != "n" || b.Events[0].Choice != 1 || b.Events[0].Code != uint8(abi.FinishLength) {
+		t.Errorf("the event is %+v, %q", b.Events[0], got)
+	}
+}

@@ -1,0 +1,44 @@
+package response
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"strconv"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// AppendErrorBody appends the body of an answer that is an error.
+func AppendErrorBody(dst []byte, e *apierror.Error) []byte {
+	dst = appendErrorMember(append(dst, `{"error":{`...), "message", e.Message, false)
+	dst = appendErrorMember(append(dst, ','), "type", e.Type, false)
+	dst = appendErrorMember(append(dst, ','), "param", e.Param, true)
+	dst = appendErrorMember(append(dst, ','), "code", e.Code, true)
+	if e.Provider != "" {
+		dst = appendErrorMember(append(dst, ','), "provider", e.Provider, false)
+	}
+	if e.UpstreamStatus != 0 {
+		dst = append(dst, `,"upstream_status":`...)
+		dst = strconv.AppendInt(dst, int64(e.UpstreamStatus), 10)
+	}
+	if e.UpstreamRequestID != "" {
+		dst = appendErrorMember(append(dst, ','), "upstream_request_id", e.UpstreamRequestID, false)
+	}
+	return append(dst, `}}`...)
+}
+
+// AppendErrorFrame appends an error as the last event of a stream.
+func AppendErrorFrame(dst []byte, e *apierror.Error) []byte {
+	return append(AppendErrorBody(append(dst, "data: "...), e), "\n\n"...)
+}
+
+// appendErrorMember appends a member that is a string, or null where it is empty and may be.
+func appendErrorMember(dst []byte, name, value string, null bool) []byte {
+	dst = append(append(append(dst, '"'), name...), `":`...)
+	if null && value == "" {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '"')
+	dst = jsondoc.AppendEscaped(dst, []byte(value))
+	return append(dst, '"')
+}

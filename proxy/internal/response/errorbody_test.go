@@ -1,0 +1,112 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func TestErrorBody(t *testing.T) {
+	cases := []struct {
+		e    apierror.Error
+		want string
+	}{
+		{apierror.Error{Status: 400, Type: "t"}, `{"error":{"message":"","type":"t","param":null,"code":null}}`},
+		{*apierror.Invalid("invalid_value", "messages[0].role", "%q is no role", "x\n"),
+			`{"error":{"message":"\"x\\n\" is no role","type":"invalid_request_error","param":"messages[0].role","code":"invalid_value"}}`},
+		{apierror.Error{Type: "t", Message: "m\xff\x01", Code: "c", Provider: "p\"", UpstreamStatus: 529, UpstreamRequestID: "r", Cause: errors.New("secret")},
+			`{"error":{"message":"m` + "\uFFFD" + `\u0001","type":"t","param":null,"code":"c","provider":"p\"","upstream_status":529,"upstream_request_id":"r"}}`},
+	}
+	for _, c := range cases {
+		if got := string(response.AppendErrorBody([]byte("> "), &c.e)); got != "> "+c.want {
+			t.Errorf(" got %s\nwant %s", got, c.want)
+		}
+		if got := string(response.AppendErrorFrame(nil, &c.e)); got != "data: "+c.want+"\n\n" {
+			t.Errorf("frame is %s", got)
+		}
+	}
+}
+
+// TestErrorKinds compares the kinds of failure with the table of upstream errors.
+func TestErrorKinds(t *testing.T) {
+	want := map[abi.FailKind]string{
+		abi.FailInvalidRequest: "400 invalid_request_error ",
+		abi.FailUnsupported:    "400 invalid_request_error unsupported next",
+		abi.FailContextLength:  "400 invalid_request_error context_length_exceeded",
+		abi.FailContentPolicy:  "400 invalid_request_error content_policy_violation",
+		abi.FailModelNotFound:  "404 invalid_request_error model_not_found next",
+		abi.FailConflict:       "409 invalid_request_error conflict next",
+		abi.FailTooLarge:       "413 invalid_request_error request_too_large",
+		abi.FailRateLimit:      "429 rate_limit_error rate_limit_exceeded next",
+		abi.FailQuota:          "429 insufficient_quota insufficient_quota next noretry",
+		abi.FailBilling:        "502 upstream_error upstream_billing next",
+		abi.FailAuth:           "502 upstream_error upstream_auth_failed next",
+		abi.FailOverloaded:     "503 service_unavailable_error overloaded next",
+		abi.FailNotReady:       "503 service_unavailable_error model_not_ready next",
+		abi.FailTimeout:        "504 timeout_error upstream_timeout next",
+		abi.FailCancelled:      "502 upstream_error upstream_cancelled next",
+		abi.FailServer:         "502 server_error upstream_error next",
+		abi.FailBadAnswer:      "502 server_error upstream_bad_answer next",
+		abi.FailBadToolCall:    "502 server_error upstream_invalid_tool_call next",
+		abi.FailDenied:         "403 invalid_request_error denied",
+		-1:                     "502 server_error upstream_error next",
+		abi.FailKinds:          "502 server_error upstream_error next",
+	}
+	for kind := abi.FailKind(-1); kind <= abi.FailKinds; kind++ {
+		e := apierror.Fail(kind, "", "", "")
+		got := strings.Join([]string{strconv.Itoa(e.Status), e.Type, e.Code}, " ")
+		if e.TryNext {
+			got += " next"
+		}
+		if e.NoRetry {
+			got += " noretry"
+		}
+		if got != want[kind] {
+			t.Errorf("kind %d is %q, want %q", kind, got, want[kind])
+		}
+		if e.Message == "" || !strings.HasSuffix(e.Message, ".") {
+			t.Errorf("kind %d says %q", kind, e.Message)
+		}
+	}
+	e := apierror.Fail(abi.FailRateLimit, "code", "param", "message")
+	if e.Code != "code" || e.Param != "param" || e.Message != "message" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestErrorMembersOfTheBodyAreThoseOfTheContract(t *testing.T) {
+	var body map[string]map[string]any
+	e := apierror.Fail(abi.FailServer, "", "", "")
+	if err := json.Unmarshal(response.AppendErrorBody(nil, e), &body); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for name := range body["error"] {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if want := []string{"code", "message", "param", "type"}; !reflect.DeepEqual(names, want) || len(body) != 1 {
+		t.Errorf("members are %q", names)
+	}
+}
+
+func TestErrorTextForTheLog(t *testing.T) {
+	cause := errors.New("the cause")
+	e := &apierror.Error{Status: 502, Type: "server_error", Code: "x", Param: "p", Message: "m", Cause: cause}
+	if got := e.Error(); got != "502 server_error x (p): m: the cause" {
+		t.Errorf("got %s", got)
+	}
+	if !errors.Is(e, cause) {
+		t.Error("the cause is lost")
+	}
+}

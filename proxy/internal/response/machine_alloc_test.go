@@ -1,0 +1,87 @@
+//go:build !race
+
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func TestHotEventsDoNotAllocate(t *testing.T) {
+	cases := []struct {
+		name string
+		fill func(b *response.Batch)
+	}{
+		{"text in UTF-8", func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte("some \"text\" é")) }},
+		{"text as received", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`some \"text\" \u00e9 é`)) }},
+		{"text in halves", func(b *response.Batch) {
+			b.Text(0, abi.EncodingUTF8, []byte("a\xe2\x82"))
+			b.Text(0, abi.EncodingUTF8, []byte("\xac"))
+		}},
+		{"reasoning", func(b *response.Batch) { b.Reasoning(0, abi.ReasoningText, 3, abi.EncodingEscaped, []byte(`hm\n`)) }},
+		{"arguments", func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingEscaped, []byte(`{\"a\":`)) }},
+		{"arguments as an object", func(b *response.Batch) { b.ToolArguments(0, 1, abi.EncodingJSON, []byte(`{"a": [1, 2]}`)) }},
+		{"text with an extra member", func(b *response.Batch) {
+			b.Text(0, abi.EncodingUTF8, []byte("a"))
+			b.Extra(abi.ScopeChoice, 0, 0, []byte("filter"), []byte(`{"hate": false}`))
+			b.Extra(abi.ScopeAnswer, 0, 0, []byte("fingerprint"), []byte(`"fp"`))
+		}},
+		{"usage", func(b *response.Batch) { b.Usage(abi.UsageCompletion, 4) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+			r.apply(func(b *response.Batch) {
+				b.Text(0, abi.EncodingUTF8, []byte("begin"))
+				b.ToolCall(0, 1, nil, []byte("f"))
+			})
+			once := func() {
+				r.b.Reset()
+				c.fill(&r.b)
+				if err := r.m.Apply(&r.b); err != nil {
+					t.Fatal(err)
+				}
+				r.m.Take()
+			}
+			once()
+			if n := testing.AllocsPerRun(200, once); n != 0 {
+				t.Errorf("%v allocations", n)
+			}
+		})
+	}
+}
+
+// TestAMachineUsedAgainDoesNotAllocate plays a whole answer with all kinds of events again and again.
+func TestAMachineUsedAgainDoesNotAllocate(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		var m response.Machine
+		var b response.Batch
+		dst := make([]byte, 0, 1<<16)
+		once := func() {
+			m.Reset(response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1})
+			b.Reset()
+			b.Start([]byte("id"), []byte("m"), []byte("f"))
+			b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm"))
+			b.Reasoning(0, abi.ReasoningSignature, 0, 0, []byte("s"))
+			b.Text(0, 0, []byte("some text"))
+			b.ToolCall(0, 1, []byte("c"), []byte("f"))
+			b.ToolArguments(0, 1, 0, []byte("{}"))
+			b.ToolEnd(0, 1)
+			b.Usage(abi.UsagePrompt, 1)
+			b.Finish(0, abi.FinishStop, []byte("native"))
+			b.Done(abi.DoneNow)
+			if err := m.Apply(&b); err != nil {
+				t.Fatal(err)
+			}
+			dst = m.AppendAnswer(dst[:0])
+			m.Take()
+		}
+		once()
+		if n := testing.AllocsPerRun(200, once); n != 0 {
+			t.Errorf("streamed %v: %v allocations", stream, n)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
+	cases := []struct {
+		name string
+		bad  func(b *response.Batch)
+	}{
+		{"a quote in an escaped text", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`a"b`)) }},
+		{"an unknown escape", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`\x41`)) }},
+		{"a raw line feed", func(b *response.Batch) { b.Refusal(0, abi.EncodingEscaped, []byte("a\nb")) }},
+		{"bad digits behind a high surrogate", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`\ud83d\uzz`)) }},
+		{"no JSON value", func(b *response.Batch) { b.ToolArguments(0, 5, abi.EncodingJSON, []byte(`{"a":}`)) }},
+		{"two JSON values", func(b *response.Batch) { b.ToolArguments(0, 5, abi.EncodingJSON, []byte(`{} {}`)) }},
+		{"an unknown encoding", func(b *response.Batch) { b.Text(0, 3, nil) }},
+		{"an unknown encoding bit", func(b *response.Batch) { b.Text(0, 16, nil) }},
+		{"a negative encoding", func(b *response.Batch) { b.Text(0, -1, nil) }},
+		{"a negative choice", func(b *response.Batch) { b.Text(-1, 0, nil) }},
+		{"a choice too many", func(b *response.Batch) { b.Text(abi.MaxChoices, 0, nil) }},
+		{"an unknown part", func(b *response.Batch) { b.Reasoning(0, abi.ReasoningParts, 0, 0, nil) }},
+		{"an unknown kind of usage", func(b *response.Batch) { b.Usage(abi.UsageKinds, 1) }},
+		{"an unknown finish reason", func(b *response.Batch) { b.Finish(0, abi.FinishReasons, nil) }},
+		{"an unknown done", func(b *response.Batch) { b.Done(2) }},
+		{"an unknown scope", func(b *response.Batch) { b.Extra(abi.Scopes, 0, 0, []byte("a"), []byte("1")) }},
+		{"an unknown event", func(b *response.Batch) { b.Events = append(b.Events, response.Event{Kind: 99}) }},
+		{"a long id", func(b *response.Batch) { b.Start(make([]byte, abi.MaxName+1), nil, nil) }},
+		{"a long tool name", func(b *response.Batch) { b.ToolCall(0, 9, nil, make([]byte, abi.MaxName+1)) }},
+		{"a long native reason", func(b *response.Batch) { b.Finish(0, 0, make([]byte, abi.MaxName+1)) }},
+		{"too many tool calls", func(b *response.Batch) {
+			for k := range int32(abi.MaxKeys + 1) {
+				b.ToolCall(0, k, nil, []byte("f"))
+			}
+		}},
+		{"too many parts", func(b *response.Batch) {
+			for k := range int32(abi.MaxKeys + 1) {
+				b.Reasoning(0, 0, k, 0, []byte("f"))
+			}
+		}},
+		{"an extra that is no JSON", func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, []byte("a"), []byte("nope")) }},
+		{"an extra without a name", func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, nil, []byte("1")) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			both(t, func(t *testing.T, r *run) {
+				r.apply(func(b *response.Batch) {
+					b.ToolCall(0, 5, []byte("call_5"), []byte("f"))
+					b.Text(0, abi.EncodingUTF8, []byte("a\xe2"))
+				})
+				err := r.refuse(func(b *response.Batch) {
+					b.Start([]byte("other"), []byte("other"), []byte("other"))
+					b.Text(0, abi.EncodingUTF8, []byte("\x82\xac never\xf0"))
+					b.Text(1, abi.EncodingUTF8, []byte("never"))
+					b.ToolCall(0, 6, nil, []byte("never"))
+					b.Extra(abi.ScopeMessage, 0, 0, []byte("never"), []byte("1"))
+					b.Usage(abi.UsagePrompt, 99)
+					c.bad(b)
+					b.Finish(0, abi.FinishLength, nil)
+					b.Done(abi.DoneNow)
+				})
+				var p *response.ProtocolError
+				if !errors.As(err, &p) || p.Event < 6 {
+					t.Fatalf("the error is %v", err)
+				}
+				if r.m.HasTool(0, 6) || r.m.TextLength(0) != 1 || r.m.TextLength(1) != 0 || r.m.Usage().Prompt == 99 {
+					t.Error("the refused batch has left something")
+				}
+				// What waited before still waits, as if nothing had happened.
+				r.apply(func(b *response.Batch) {
+					b.Text(0, abi.EncodingUTF8, []byte("\x82\xac"))
+					stop(b)
+				})
+				all := string(r.m.Output())
+				if all == "" {
+					all = r.answer()
+				}
+				if !strings.Contains(all, "€") || strings.Contains(all, "never") || strings.Contains(all, "other") || strings.Contains(all, `"index":1`) {
+					t.Errorf("got %s", all)
+				}
+			})
+		})
+	}
+}
+
+func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
+	r := newRun(t, response.MachineOptions{MaxHeld: 1000})
+	r.apply(text(strings.Repeat("x", 900)))
+	err := r.refuse(text(strings.Repeat("y", 200)))
+	var e *apierror.Error
+	if !errors.As(err, &e) || e.Code != "upstream_answer_too_large" || e.Status != 502 {
+		t.Errorf("the error is %v", err)
+	}
+	// A stream holds nothing of what it has said.
+	r = newRun(t, response.MachineOptions{Stream: true, MaxHeld: 1000})
+	for range 100 {
+		r.apply(text(strings.Repeat("x", 900)))
+		r.m.Take()
+	}
+	// But what waits for a chunk is held.
+	big := []byte(`["` + strings.Repeat("x", 600) + `"]`)
+	extra := func(b *response.Batch) { b.Extra(abi.ScopeAnswer, 0, 0, []byte("citations"), big) }
+	r.apply(extra)
+	if err := r.refuse(extra); !errors.As(err, &e) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestResetForgetsEverything(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+	fill := func(b *response.Batch) {
+		b.Start([]byte("id"), []byte("m"), []byte("f"))
+		b.Extra(abi.ScopeAnswer, 0, 0, []byte("sticky"), []byte("1"))
+		b.Extra(abi.ScopeUsage, 0, 0, []byte("cost"), []byte("1"))
+		b.Reasoning(0, abi.ReasoningText, 1, 0, []byte("r"))
+		b.Text(0, abi.EncodingUTF8, []byte("a\xe2"))
+		b.Refusal(1, abi.EncodingUTF8|abi.EncodingDefault, []byte("b"))
+		b.ToolCall(0, 3, nil, []byte("f"))
+		b.ToolArguments(0, 3, abi.EncodingDefault, []byte("{}"))
+		b.Extra(abi.ScopeMessage, 0, 0, []byte("audio"), []byte(`{"data":"x"}`))
+		b.Extra(abi.ScopeChoice, 2, 0, []byte("logprobs"), []byte(`{"content":[1]}`))
+		b.Usage(abi.UsageReasoning, 4)
+	}
+	r.apply(fill)
+	r.m.Fail(response.Truncated())
+	for _, stream := range []bool{true, false} {
+		r.m.Reset(response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
+		fresh := newRun(t, response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
+		if r.m.Started() || r.m.Failed() != nil || r.m.HasTool(0, 3) || r.m.TextLength(0) != 0 || r.m.Dropped() != 0 {
+			t.Error("something is left")
+		}
+		for _, run := range []*run{r, fresh} {
+			run.apply(func(b *response.Batch) {
+				b.Text(0, abi.EncodingUTF8, []byte("\x82 hello"))
+				b.ToolCall(0, 3, nil, []byte("g"))
+				b.Reasoning(0, abi.ReasoningSignature, 1, 0, []byte("s"))
+				b.Extra(abi.ScopeMessage, 0, 0, []byte("annotations"), []byte(`[1]`))
+				b.Finish(0, abi.FinishStop, nil)
+				b.Text(1, abi.EncodingUTF8, []byte("b"))
+				b.Finish(2, abi.FinishStop, nil)
+				b.Done(abi.DoneNow)
+			})
+		}
+		if got, want := string(r.m.Output()), string(fresh.m.Output()); got != want {
+			t.Errorf("used again it streams\n%s\nfresh\n%s", got, want)
+		}
+		if got, want := string(r.m.AppendAnswer(nil)), string(fresh.m.AppendAnswer(nil)); got != want {
+			t.Errorf("used again it answers\n%s\nfresh\n%s", got, want)
+		}
+	}
+}
+
+// TestF55_AmbiguousJSONIsTheProviders: whoever says the events passes it on, and has not made it.
+func TestF55_AmbiguousJSONIsTheProviders(t *testing.T) {
+	for _, c := range []struct {
+		name, json string
+		provider   bool
+	}{
+		{"a member twice", `{"a":1,"a":2}`, true},
+		{"a number that no float64 holds", `{"a":1e999}`, true},
+		{"half a surrogate pair", `{"a":"\ud83d"}`, true},
+		{"no JSON", `{"a":1`, false},
+	} {
+		t.Run("faults/55 "+c.name, func(t *testing.T) {
+			var m response.Machine
+			var b response.Batch
+			m.Reset(response.MachineOptions{})
+			b.ToolCall(0, 1, []byte("call_1"), []byte("f"))
+			b.ToolArguments(0, 1, abi.EncodingJSON, []byte(c.json))
+			err := m.Apply(&b)
+			e, is := errors.AsType[*apierror.Error](err)
+			if err == nil || is != c.provider || is && (e.Code != "upstream_bad_answer" || e.Cause == nil) {
+				t.Errorf("%v", err)
+			}
+			if _, is := errors.AsType[*response.ProtocolError](err); !is {
+				t.Errorf("the log does not learn which event: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// BenchmarkMachineTextChunk is one text event, from the batch to the frame.
+func BenchmarkMachineTextChunk(b *testing.B) {
+	texts := map[string]struct {
+		enc abi.Encoding
+		s   string
+	}{
+		"received": {abi.EncodingEscaped, ` of the token\n`},
+		"utf8":     {abi.EncodingUTF8, " of the token\n"},
+		"chinese":  {abi.EncodingEscaped, "今天天气很好"},
+	}
+	for name, c := range texts {
+		b.Run(name, func(b *testing.B) {
+			r := newRun(b, response.MachineOptions{Stream: true, IncludeUsage: true})
+			p := []byte(c.s)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.b.Reset()
+				r.b.Text(0, c.enc, p)
+				if err := r.m.Apply(&r.b); err != nil {
+					b.Fatal(err)
+				}
+				r.m.Take()
+			}
+		})
+	}
+}
+
+// BenchmarkMachineArgumentsChunk is one piece of a tool call's arguments.
+func BenchmarkMachineArgumentsChunk(b *testing.B) {
+	r := newRun(b, response.MachineOptions{Stream: true})
+	r.apply(func(b *response.Batch) { b.ToolCall(0, 1, []byte("call_1"), []byte("f")) })
+	p := []byte(`\"location\": `)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.b.Reset()
+		r.b.ToolArguments(0, 1, abi.EncodingEscaped, p)
+		if err := r.m.Apply(&r.b); err != nil {
+			b.Fatal(err)
+		}
+		r.m.Take()
+	}
+}
+
+// BenchmarkMachineWholeAnswer is an answer of 4 KB, collected and written.
+func BenchmarkMachineWholeAnswer(b *testing.B) {
+	var m response.Machine
+	var batch response.Batch
+	s := []byte(strings.Repeat(`A line of text, \"quoted\".\n`, 140))
+	dst := make([]byte, 0, 1<<13)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(s)))
+	for b.Loop() {
+		m.Reset(response.MachineOptions{ID: "own", Model: "asked", Created: 1})
+		batch.Reset()
+		batch.Start([]byte("id"), []byte("m"), nil)
+		batch.Text(0, abi.EncodingEscaped, s)
+		batch.Usage(abi.UsagePrompt, 20)
+		batch.Usage(abi.UsageCompletion, 1000)
+		batch.Finish(0, abi.FinishStop, nil)
+		batch.Done(abi.DoneNow)
+		if err := m.Apply(&batch); err != nil {
+			b.Fatal(err)
+		}
+		dst = m.AppendAnswer(dst[:0])
+	}
+}

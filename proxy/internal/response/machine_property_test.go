@@ -1,0 +1,389 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// said is what an answer says, as a client understands it.
+type said struct {
+	ID, Model string
+	Choices   map[int]*saidChoice
+	Usage     map[string]any
+}
+
+type saidChoice struct {
+	Content, Refusal, Reasoning string
+	Details                     []saidDetail
+	Tools                       []saidTool
+	Finish, Native              string
+	Logprobs                    []any
+	Annotations                 []any
+}
+
+type saidDetail struct {
+	Type, Format, ID               string
+	Index                          int
+	Text, Summary, Signature, Data string
+}
+
+type saidTool struct{ ID, Name, Arguments string }
+
+// part is a delta or a message on the wire.
+type part struct {
+	Role             string
+	Content          *string
+	Refusal          *string
+	ReasoningContent string       `json:"reasoning_content"`
+	ReasoningDetails []saidDetail `json:"reasoning_details"`
+	ToolCalls        []struct {
+		Index    int
+		ID, Type string
+		Function struct{ Name, Arguments string }
+	} `json:"tool_calls"`
+	Annotations []any
+}
+
+type wire struct {
+	ID, Object, Model string
+	Created           int64
+	Choices           []struct {
+		Index              int
+		Delta, Message     *part
+		FinishReason       *string `json:"finish_reason"`
+		NativeFinishReason string  `json:"native_finish_reason"`
+		Logprobs           *struct{ Content []any }
+	}
+	Usage map[string]any
+	Error map[string]any
+}
+
+func (c *saidChoice) add(p *part, whole bool) {
+	if p.Content != nil {
+		c.Content += *p.Content
+	}
+	if p.Refusal != nil {
+		c.Refusal += *p.Refusal
+	}
+	c.Reasoning += p.ReasoningContent
+	for _, d := range p.ReasoningDetails {
+		at := -1
+		for i, e := range c.Details {
+			if e.Type == d.Type && e.Index == d.Index && e.ID == d.ID {
+				at = i
+			}
+		}
+		if at < 0 {
+			c.Details = append(c.Details, d)
+			continue
+		}
+		e := &c.Details[at]
+		e.Text += d.Text
+		e.Summary += d.Summary
+		e.Signature += d.Signature
+		e.Data += d.Data
+	}
+	for i, t := range p.ToolCalls {
+		index := t.Index
+		if whole {
+			index = i
+		}
+		for index >= len(c.Tools) {
+			c.Tools = append(c.Tools, saidTool{})
+		}
+		c.Tools[index].ID += t.ID
+		c.Tools[index].Name += t.Function.Name
+		c.Tools[index].Arguments += t.Function.Arguments
+	}
+	c.Annotations = append(c.Annotations, p.Annotations...)
+}
+
+// take adds a chunk or a whole answer, and returns what is wrong with it.
+func (s *said) take(data string, whole bool) error {
+	var w wire
+	if err := json.Unmarshal([]byte(data), &w); err != nil {
+		return err
+	}
+	if s.Choices == nil {
+		s.ID, s.Model, s.Choices = w.ID, w.Model, map[int]*saidChoice{}
+	}
+	if w.ID != s.ID || w.Model != s.Model || w.Created != 1700000000 {
+		return fmt.Errorf("another identity")
+	}
+	for _, c := range w.Choices {
+		p := c.Delta
+		if whole {
+			p = c.Message
+		}
+		sc := s.Choices[c.Index]
+		if sc == nil {
+			if p.Role != "assistant" {
+				return fmt.Errorf("the choice does not begin with a role")
+			}
+			sc = &saidChoice{}
+			s.Choices[c.Index] = sc
+		} else if p.Role != "" {
+			return fmt.Errorf("the role comes twice")
+		}
+		if sc.Finish != "" {
+			return fmt.Errorf("something follows the finish")
+		}
+		sc.add(p, whole)
+		if c.FinishReason != nil {
+			sc.Finish, sc.Native = *c.FinishReason, c.NativeFinishReason
+		}
+		if c.Logprobs != nil {
+			sc.Logprobs = append(sc.Logprobs, c.Logprobs.Content...)
+		}
+	}
+	if w.Usage != nil {
+		s.Usage = w.Usage
+	}
+	return nil
+}
+
+// event is one event of a random answer, in a form that can be put into a batch more than once.
+type event func(b *response.Batch)
+
+// drawText draws a text in some encoding.
+func drawText(t *rapid.T) (abi.Encoding, string) {
+	switch rapid.IntRange(0, 3).Draw(t, "encoding") {
+	case 0:
+		pieces := rapid.SliceOfN(rapid.SampledFrom([]string{`a`, ` `, `\"`, `\\`, `\n`, `\/`, `é`, `\u00e9`, `\ud83d`, `\ude00`, `\ud83d\ude00`, "\xe2\x82\xac", "\xff", `u`, `d83d`}), 0, 6).Draw(t, "escaped")
+		return abi.EncodingEscaped, strings.Join(pieces, "")
+	case 1:
+		return abi.EncodingJSON, rapid.SampledFrom([]string{`{"a": 1}`, `[ ]`, ` "x\ny" `, `1e3`, `null`, `{"é":"\ud83d\ude00"}`}).Draw(t, "json")
+	}
+	return abi.EncodingUTF8, string(rapid.SliceOfN(rapid.SampledFrom([]byte("ab\"\\\n\x00\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 8).Draw(t, "utf8"))
+}
+
+// drawEvents draws an answer. Every text is one event; cuts are made elsewhere.
+func drawEvents(t *rapid.T) []event {
+	var all []event
+	add := func(e event) { all = append(all, e) }
+	if rapid.Bool().Draw(t, "start") {
+		add(func(b *response.Batch) { b.Start([]byte("id"), []byte("m"), []byte("fmt")) })
+	}
+	keys := rapid.Int32Range(-1, 3)
+	for range rapid.IntRange(1, 25).Draw(t, "events") {
+		choice := rapid.Int32Range(0, 2).Draw(t, "choice")
+		key := keys.Draw(t, "key")
+		enc, s := drawText(t)
+		if rapid.IntRange(0, 9).Draw(t, "default") == 0 {
+			enc |= abi.EncodingDefault
+		}
+		switch rapid.IntRange(0, 11).Draw(t, "kind") {
+		case 0, 1, 2:
+			add(func(b *response.Batch) { b.Text(choice, enc, []byte(s)) })
+		case 3:
+			add(func(b *response.Batch) { b.Refusal(choice, enc, []byte(s)) })
+		case 4, 5:
+			// Several encrypted parts of one key cannot be told apart in a stream, so each has a key of its own here.
+			p := rapid.Int32Range(0, 3).Draw(t, "part")
+			add(func(b *response.Batch) { b.Reasoning(choice, abi.ReasoningPart(p), key, enc, []byte(s)) })
+		case 6:
+			id := rapid.SampledFrom([]string{"", "call_x"}).Draw(t, "id")
+			add(func(b *response.Batch) { b.ToolCall(choice, key, []byte(id), []byte("f")) })
+		case 7, 8:
+			add(func(b *response.Batch) { b.ToolArguments(choice, key, enc, []byte(s)) })
+		case 9:
+			add(func(b *response.Batch) { b.ToolEnd(choice, key) })
+		case 10:
+			name, value, scope := "logprobs", `{"content":[1,2],"refusal":null}`, abi.ScopeChoice
+			if rapid.Bool().Draw(t, "message") {
+				name, value, scope = "annotations", `[3]`, abi.ScopeMessage
+			}
+			add(func(b *response.Batch) { b.Extra(scope, choice, 0, []byte(name), []byte(value)) })
+		case 11:
+			kind, n := abi.UsageKind(rapid.IntRange(0, int(abi.UsageKinds)-1).Draw(t, "usage")), rapid.Int64Range(0, 1000).Draw(t, "count")
+			add(func(b *response.Batch) { b.Usage(kind, n) })
+		}
+	}
+	for choice := range int32(3) {
+		if rapid.Bool().Draw(t, "finish") {
+			reason := abi.FinishReason(rapid.IntRange(0, int(abi.FinishReasons)-1).Draw(t, "reason"))
+			add(func(b *response.Batch) { b.Finish(choice, reason, []byte("native")) })
+		}
+	}
+	return all
+}
+
+// play puts events into a machine, in batches of random sizes.
+func play(t *rapid.T, m *response.Machine, events []event, name string) {
+	var b response.Batch
+	for len(events) > 0 {
+		n := rapid.IntRange(1, len(events)).Draw(t, name)
+		b.Reset()
+		for _, e := range events[:n] {
+			e(&b)
+		}
+		if err := m.Apply(&b); err != nil {
+			t.Fatal(err)
+		}
+		events = events[n:]
+	}
+}
+
+func propertyOptions(stream bool) response.MachineOptions {
+	return response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1700000000, PromptEstimate: 3}
+}
+
+// TestStreamedAndCollectedSayTheSame plays random answers to both kinds of clients, cut into batches in two ways.
+func TestStreamedAndCollectedSayTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := drawEvents(t)
+		events = append(events, func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, nil); b.Done(abi.DoneNow) })
+
+		var s, w response.Machine
+		s.Reset(propertyOptions(true))
+		w.Reset(propertyOptions(false))
+		play(t, &s, events, "streamed batch")
+		play(t, &w, events, "collected batch")
+		if !s.Complete() || !w.Complete() {
+			t.Fatalf("streamed: complete %v, failed %v; collected: complete %v, failed %v", s.Complete(), s.Failed(), w.Complete(), w.Failed())
+		}
+
+		var streamed, collected said
+		frames := strings.Split(strings.TrimSuffix(string(s.Output()), "\n\n"), "\n\n")
+		for i, f := range frames {
+			data, ok := strings.CutPrefix(f, "data: ")
+			if !ok || strings.ContainsAny(data, "\n\r") {
+				t.Fatalf("no frame: %q", f)
+			}
+			if last := i == len(frames)-1; (data == "[DONE]") != last {
+				t.Fatalf("frame %d of %d is %s", i, len(frames), data)
+			} else if last {
+				break
+			}
+			if err := streamed.take(data, false); err != nil {
+				t.Fatalf("%v: %s", err, data)
+			}
+		}
+		answer := string(w.AppendAnswer(nil))
+		if err := collected.take(answer, true); err != nil {
+			t.Fatalf("%v: %s", err, answer)
+		}
+		for i, c := range streamed.Choices {
+			if c.Finish == "" {
+				t.Fatalf("choice %d has no finish", i)
+			}
+		}
+		if !reflect.DeepEqual(streamed, collected) {
+			t.Fatalf("streamed\n%s\ncollected\n%s\nfrom\n%s\nand\n%s", dump(streamed), dump(collected), s.Output(), answer)
+		}
+		if s.Usage() != w.Usage() {
+			t.Fatalf("accounts %+v and %+v", s.Usage(), w.Usage())
+		}
+		if s.Dropped() != w.Dropped() {
+			t.Fatalf("dropped %d and %d", s.Dropped(), w.Dropped())
+		}
+	})
+}
+
+func dump(v any) string {
+	p, _ := json.MarshalIndent(v, "", " ")
+	return string(p)
+}
+
+// TestExactlyOneEnding ends random answers in every way there is, and goes on behind the end.
+func TestExactlyOneEnding(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := drawEvents(t)
+		cut := rapid.IntRange(0, len(events)).Draw(t, "end")
+		end := rapid.IntRange(0, 5).Draw(t, "ending")
+		var m response.Machine
+		m.Reset(propertyOptions(true))
+		play(t, &m, events[:cut], "batch")
+		started := m.Started()
+		var b response.Batch
+		switch end {
+		case 0:
+			b.Done(abi.DoneNow)
+		case 1:
+			b.Fail(apierror.Fail(abi.FailServer, "", "", ""))
+		case 2:
+			b.Done(abi.DoneNow)
+			b.Fail(apierror.Fail(abi.FailServer, "", "", ""))
+		case 3:
+			b.Done(abi.DoneAtEnd)
+		case 4:
+			m.Fail(response.Truncated())
+		}
+		if err := m.Apply(&b); err != nil {
+			t.Fatal(err)
+		}
+		_ = m.End()
+		ended := string(m.Output())
+		if m.Complete() == (m.Failed() != nil) {
+			t.Fatalf("complete %v, failed %v", m.Complete(), m.Failed())
+		}
+		if done, failed := strings.Count(ended, "data: [DONE]\n\n"), strings.Count(ended, `data: {"error":`); m.Complete() && (done != 1 || failed != 0) ||
+			!m.Complete() && (done != 0 || failed != min(1, len(ended))) {
+			t.Fatalf("%d [DONE], %d errors in %s", done, failed, ended)
+		}
+		if end == 1 && !started && ended != "" {
+			t.Fatalf("a failure before the first byte has left %s", ended)
+		}
+		play(t, &m, events[cut:], "late batch")
+		m.Fail(response.Truncated())
+		_ = m.End()
+		if got := string(m.Output()); got != ended {
+			t.Fatalf("behind the end there is %s", got[len(ended):])
+		}
+	})
+}
+
+// TestRefusedBatchesLeaveNothing mixes refused batches into random answers.
+func TestRefusedBatchesLeaveNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := drawEvents(t)
+		stream := rapid.Bool().Draw(t, "stream")
+		var plain, mixed response.Machine
+		plain.Reset(propertyOptions(stream))
+		mixed.Reset(propertyOptions(stream))
+		var b response.Batch
+		for _, e := range events {
+			b.Reset()
+			for range rapid.IntRange(0, 3).Draw(t, "refused") {
+				rapid.SampledFrom(events).Draw(t, "event")(&b)
+			}
+			b.Text(0, abi.EncodingEscaped, []byte(`"`))
+			e(&b)
+			if mixed.Apply(&b) == nil {
+				t.Fatal("a quote is accepted")
+			}
+			b.Reset()
+			e(&b)
+			for _, m := range []*response.Machine{&plain, &mixed} {
+				if err := m.Apply(&b); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		b.Reset()
+		b.Text(0, abi.EncodingUTF8, nil)
+		b.Done(abi.DoneNow)
+		for _, m := range []*response.Machine{&plain, &mixed} {
+			if err := m.Apply(&b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := string(mixed.Output()), string(plain.Output()); got != want {
+			t.Fatalf("got\n%s\nwant\n%s", got, want)
+		}
+		if got, want := string(mixed.AppendAnswer(nil)), string(plain.AppendAnswer(nil)); got != want {
+			t.Fatalf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}

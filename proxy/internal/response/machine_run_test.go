@@ -1,0 +1,167 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// run is one answer through a machine.
+type run struct {
+	t testing.TB
+	m response.Machine
+	b response.Batch
+}
+
+func newRun(t testing.TB, o response.MachineOptions) *run {
+	t.Helper()
+	if o.ID == "" {
+		o.ID = "chatcmpl-own"
+	}
+	if o.Model == "" {
+		o.Model = "asked"
+	}
+	if o.Created == 0 {
+		o.Created = 1700000000
+	}
+	r := &run{t: t}
+	r.m.Reset(o)
+	return r
+}
+
+// apply applies one batch that must be accepted.
+func (r *run) apply(fill func(b *response.Batch)) {
+	r.t.Helper()
+	r.b.Reset()
+	fill(&r.b)
+	if err := r.m.Apply(&r.b); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// refuse applies one batch that must be refused.
+func (r *run) refuse(fill func(b *response.Batch)) error {
+	r.t.Helper()
+	before := string(r.m.Output())
+	r.b.Reset()
+	fill(&r.b)
+	err := r.m.Apply(&r.b)
+	if err == nil {
+		r.t.Error("the batch is accepted")
+	}
+	if after := string(r.m.Output()); after != before {
+		r.t.Errorf("the refused batch has left %q", after[len(before):])
+	}
+	return err
+}
+
+// frames returns the data of the frames so far, and checks their form.
+func (r *run) frames() (all []string) {
+	r.t.Helper()
+	out := string(r.m.Output())
+	if out == "" {
+		return nil
+	}
+	body, ok := strings.CutSuffix(out, "\n\n")
+	if !ok {
+		r.t.Fatalf("the output ends with %q", out[max(0, len(out)-30):])
+	}
+	for f := range strings.SplitSeq(body, "\n\n") {
+		data, ok := strings.CutPrefix(f, "data: ")
+		if !ok || strings.ContainsAny(data, "\r\n") || data != "[DONE]" && !json.Valid([]byte(data)) {
+			r.t.Fatalf("no frame: %q", f)
+		}
+		all = append(all, data)
+	}
+	return all
+}
+
+// deltas returns what stands in "choices" of each frame, without the envelope.
+func (r *run) deltas() (all []string) {
+	r.t.Helper()
+	for _, f := range r.frames() {
+		_, rest, ok := strings.Cut(f, `"choices":`)
+		if !ok {
+			all = append(all, f)
+			continue
+		}
+		all = append(all, strings.TrimSuffix(rest, "}"))
+	}
+	return all
+}
+
+// want compares the deltas.
+func (r *run) want(want ...string) {
+	r.t.Helper()
+	got := r.deltas()
+	for i := range max(len(got), len(want)) {
+		g, w := "", ""
+		if i < len(got) {
+			g = got[i]
+		}
+		if i < len(want) {
+			w = want[i]
+		}
+		if g != w {
+			r.t.Errorf("frame %d:\n got %s\nwant %s", i, g, w)
+		}
+	}
+}
+
+// answer returns the whole answer.
+func (r *run) answer() string {
+	r.t.Helper()
+	if !r.m.Complete() {
+		r.t.Fatalf("the answer is not complete; failed: %v", r.m.Failed())
+	}
+	p := r.m.AppendAnswer(nil)
+	if !json.Valid(p) {
+		r.t.Fatalf("not JSON: %s", p)
+	}
+	return string(p)
+}
+
+// message returns the message of the first choice of the whole answer.
+func (r *run) message() string {
+	r.t.Helper()
+	a := r.answer()
+	_, rest, _ := strings.Cut(a, `"message":`)
+	message, _, ok := strings.Cut(rest, `,"logprobs":`)
+	if !ok {
+		r.t.Fatalf("no message in %s", a)
+	}
+	return message
+}
+
+const (
+	role     = `[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]`
+	roleNull = `[{"index":0,"delta":{"role":"assistant","content":null},"finish_reason":null}]`
+	done     = `[DONE]`
+)
+
+func content(s string) string {
+	return `[{"index":0,"delta":{"content":"` + s + `"},"finish_reason":null}]`
+}
+
+func delta(s string) string { return `[{"index":0,"delta":{` + s + `},"finish_reason":null}]` }
+
+func finish(s string) string { return `[{"index":0,"delta":{},"finish_reason":"` + s + `"}]` }
+
+// both runs a test for a client that streams and for one that does not.
+func both(t *testing.T, f func(t *testing.T, r *run)) {
+	t.Run("streamed", func(t *testing.T) { f(t, newRun(t, response.MachineOptions{Stream: true})) })
+	t.Run("whole", func(t *testing.T) { f(t, newRun(t, response.MachineOptions{})) })
+}
+
+func text(s string) func(*response.Batch) {
+	return func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(s)) }
+}
+
+func stop(b *response.Batch) {
+	b.Finish(0, abi.FinishStop, nil)
+	b.Done(abi.DoneNow)
+}

@@ -1,0 +1,370 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func TestS1_S3_S7_EnvelopeOfAStream(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(func(b *response.Batch) {
+		b.Start([]byte("id-1"), []byte("model-1"), nil)
+		b.Text(0, abi.EncodingUTF8, []byte("Hi"))
+	})
+	r.apply(text(" you"))
+	r.apply(stop)
+	if !r.m.Complete() {
+		t.Error("not complete")
+	}
+	r.want(role, content("Hi"), content(" you"), finish("stop"), done)
+	const first = `{"id":"id-1","object":"chat.completion.chunk","created":1700000000,"model":"model-1","choices":` + role + `}`
+	if got := r.frames()[0]; got != first {
+		t.Errorf("S1: first frame is %s", got)
+	}
+	if n := strings.Count(string(r.m.Output()), `"role"`); n != 1 {
+		t.Errorf("S1: the role is said %d times", n)
+	}
+	if out := string(r.m.Output()); !strings.HasSuffix(out, "}\n\ndata: [DONE]\n\n") {
+		t.Errorf("S7: the stream ends with %q", out[len(out)-30:])
+	}
+}
+
+func TestS1_TheRoleChunkWaitsForSomethingToSay(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(func(b *response.Batch) {
+		b.Start([]byte("x"), []byte("y"), nil)
+		b.Text(0, abi.EncodingUTF8, nil)
+		b.Usage(abi.UsagePrompt, 3)
+		b.Extra(abi.ScopeAnswer, 0, 0, []byte("provider"), []byte(`"P"`))
+		b.Extra(abi.ScopeChoice, 0, 0, []byte("logprobs"), []byte(`{"content":[]}`))
+	})
+	if r.m.Started() {
+		t.Errorf("started with %s", r.m.Output())
+	}
+}
+
+func TestS2_OneIdentityForTheWholeStream(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(func(b *response.Batch) { b.Start(nil, []byte("first"), nil) })
+	r.apply(func(b *response.Batch) { b.Start([]byte("one"), nil, nil) })
+	r.apply(text("a"))
+	r.apply(func(b *response.Batch) { b.Start([]byte("two"), []byte("second"), nil) })
+	r.apply(text("b"))
+	r.apply(stop)
+	for _, f := range r.frames() {
+		if f != done && !strings.HasPrefix(f, `{"id":"one","object":"chat.completion.chunk","created":1700000000,"model":"first",`) {
+			t.Errorf("frame is %s", f)
+		}
+	}
+}
+
+func TestS2_StartBehindTheTextOfItsBatch(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(func(b *response.Batch) {
+		b.Text(0, 0, []byte("a"))
+		b.Start([]byte("id"), nil, nil)
+		b.Start([]byte("late"), []byte("m"), nil)
+	})
+	if got := r.frames()[0]; !strings.HasPrefix(got, `{"id":"id","object":"chat.completion.chunk","created":1700000000,"model":"m",`) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestS2_MissingStartIsMadeUp(t *testing.T) {
+	both(t, func(t *testing.T, r *run) {
+		r.apply(text("a"))
+		r.apply(stop)
+		got := string(r.m.Output())
+		if got == "" {
+			got = r.answer()
+		}
+		if !strings.Contains(got, `"id":"chatcmpl-own"`) || !strings.Contains(got, `"model":"asked"`) {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestS3_OneFinishPerChoice(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(text("a"))
+	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishLength, nil) })
+	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) })
+	r.want(role, content("a")) // recorded, and not said before the answer is complete
+	r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
+	r.want(role, content("a"), finish("length"), done)
+}
+
+func TestS3_ChoicesFinishOneByOne(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true, Choices: 2})
+	r.apply(func(b *response.Batch) {
+		b.Text(1, abi.EncodingUTF8, []byte("b"))
+		b.Text(0, abi.EncodingUTF8, []byte("a"))
+		b.Finish(1, abi.FinishLength, nil)
+		b.Text(0, abi.EncodingUTF8, []byte("c"))
+		b.Finish(0, abi.FinishStop, nil)
+		b.Done(abi.DoneNow)
+	})
+	r.want(
+		`[{"index":1,"delta":{"role":"assistant","content":""},"finish_reason":null}]`,
+		`[{"index":1,"delta":{"content":"b"},"finish_reason":null}]`,
+		role, content("a"), content("c"), finish("stop"),
+		`[{"index":1,"delta":{},"finish_reason":"length"}]`,
+		done,
+	)
+}
+
+func TestS4_UsageChunkWhereAskedFor(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+	r.apply(text("a"))
+	r.apply(func(b *response.Batch) {
+		b.Usage(abi.UsagePrompt, 20)
+		b.Usage(abi.UsageCompletion, 2)
+		stop(b)
+	})
+	frames := r.frames()
+	for _, f := range frames[:3] {
+		if !strings.HasSuffix(f, `}],"usage":null}`) {
+			t.Errorf("frame is %s", f)
+		}
+	}
+	if want := `"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":2,"total_tokens":22}}`; !strings.HasSuffix(frames[3], want) {
+		t.Errorf("usage chunk is %s", frames[3])
+	}
+	if frames[4] != done || len(frames) != 5 {
+		t.Errorf("frames are %q", frames)
+	}
+}
+
+func TestS5_NoUsageWhereNotAskedFor(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(text("a"))
+	r.apply(func(b *response.Batch) {
+		b.Usage(abi.UsagePrompt, 20)
+		b.Usage(abi.UsageCompletion, 2)
+		stop(b)
+	})
+	if out := string(r.m.Output()); strings.Contains(out, "usage") || strings.Contains(out, `"choices":[]`) {
+		t.Errorf("got %s", out)
+	}
+	if u := r.m.Usage(); u.Prompt != 20 || u.Completion != 2 || !u.Known || u.Estimated || !u.Complete {
+		t.Errorf("the account is %+v", u)
+	}
+}
+
+func TestS10_TruncatedStream(t *testing.T) {
+	cases := []struct {
+		name string
+		fill func(b *response.Batch)
+	}{
+		{"in the middle of the text", text("a")},
+		{"finish without done", func(b *response.Batch) {
+			b.Text(0, abi.EncodingUTF8, []byte("a"))
+			b.Finish(0, abi.FinishStop, nil)
+		}},
+		{"another choice has begun after done", func(b *response.Batch) {
+			b.Text(0, abi.EncodingUTF8, []byte("a"))
+			b.Finish(0, abi.FinishStop, nil)
+			b.Done(abi.DoneAtEnd)
+			b.Text(1, abi.EncodingUTF8, []byte("b"))
+		}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true, PromptEstimate: 9})
+			r.apply(c.fill)
+			r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 4) })
+			err := r.m.End()
+			var e *apierror.Error
+			if !errors.As(err, &e) || e.Code != "upstream_stream_truncated" || r.m.Failed() != e || r.m.Complete() {
+				t.Fatalf("End returns %v, failed is %v", err, r.m.Failed())
+			}
+			frames := r.frames()
+			const want = `{"error":{"message":"Upstream closed the stream before it was complete","type":"server_error","param":null,"code":"upstream_stream_truncated"}}`
+			if got := frames[len(frames)-1]; got != want {
+				t.Errorf("last frame is %s", got)
+			}
+			if out := string(r.m.Output()); strings.Contains(out, done) || strings.Contains(out, `"finish_reason":"`) || strings.Contains(out, `"usage":{`) {
+				t.Errorf("the stream says more than it knows: %s", out)
+			}
+			if u := r.m.Usage(); u.Completion != 4 || u.Prompt != 9 || u.Complete || !u.Estimated || !u.Known {
+				t.Errorf("the account is %+v", u)
+			}
+		})
+	}
+}
+
+func TestS10_TruncatedBeforeTheFirstByte(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		r := newRun(t, response.MachineOptions{Stream: stream})
+		r.apply(func(b *response.Batch) { b.Start([]byte("x"), nil, nil) })
+		var e *apierror.Error
+		if err := r.m.End(); !errors.As(err, &e) || e.Status != 502 || !e.TryNext {
+			t.Errorf("End returns %v", err)
+		}
+		if r.m.Started() {
+			t.Errorf("S14: %s", r.m.Output())
+		}
+	}
+}
+
+func TestAnAnswerWithoutAnyEventIsBad(t *testing.T) {
+	for _, fill := range []func(*response.Batch){nil, func(b *response.Batch) { b.Usage(abi.UsagePrompt, 1); b.Done(abi.DoneNow) }} {
+		r := newRun(t, response.MachineOptions{Stream: true})
+		if fill != nil {
+			r.apply(fill)
+		}
+		var e *apierror.Error
+		if err := r.m.End(); !errors.As(err, &e) || e.Code != "upstream_bad_answer" {
+			t.Errorf("End returns %v", err)
+		}
+	}
+}
+
+func TestDoneAtEndCompletesAtACleanEnd(t *testing.T) {
+	both(t, func(t *testing.T, r *run) {
+		r.apply(text("a"))
+		r.apply(func(b *response.Batch) {
+			b.Finish(0, abi.FinishStop, nil)
+			b.Done(abi.DoneAtEnd)
+		})
+		if r.m.Complete() {
+			t.Error("complete before the end")
+		}
+		r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 8) })
+		if err := r.m.End(); err != nil || !r.m.Complete() {
+			t.Errorf("End returns %v", err)
+		}
+		if got := r.m.Usage().Completion; got != 8 {
+			t.Errorf("completion is %d", got)
+		}
+		if err := r.m.End(); err != nil {
+			t.Errorf("the second End returns %v", err)
+		}
+	})
+}
+
+func TestDoneWithoutFinishIsStop(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(text("a"))
+	r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
+	r.want(role, content("a"), finish("stop"), done)
+}
+
+func TestS14_FailureBeforeTheFirstByte(t *testing.T) {
+	both(t, func(t *testing.T, r *run) {
+		r.apply(func(b *response.Batch) {
+			b.Text(0, abi.EncodingUTF8, []byte("never said"))
+			b.Usage(abi.UsagePrompt, 5)
+			b.Fail(apierror.Fail(abi.FailOverloaded, "", "", ""))
+			b.Done(abi.DoneNow)
+		})
+		if r.m.Started() || r.m.Complete() || r.m.Failed() == nil || r.m.Failed().Status != 503 {
+			t.Errorf("started %v, complete %v, failed %v", r.m.Started(), r.m.Complete(), r.m.Failed())
+		}
+		if r.m.Usage().Prompt != 5 {
+			t.Error("the usage is lost")
+		}
+	})
+}
+
+func TestErrorFrameEndsAStreamThatHasBegun(t *testing.T) {
+	for _, taken := range []bool{true, false} {
+		r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+		r.apply(text("a"))
+		if taken {
+			r.m.Take()
+			if len(r.m.Output()) != 0 || !r.m.Started() {
+				t.Error("Take does not take")
+			}
+		}
+		r.apply(func(b *response.Batch) {
+			b.Finish(0, abi.FinishStop, nil)
+			b.Fail(apierror.Fail(abi.FailRateLimit, "", "", "slow \"down\"\n"))
+			b.Done(abi.DoneNow)
+		})
+		frames := r.frames()
+		const want = `{"error":{"message":"slow \"down\"\n","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
+		if got := frames[len(frames)-1]; got != want {
+			t.Errorf("last frame is %s", got)
+		}
+		n := len(frames)
+		r.m.Fail(response.Truncated())
+		r.apply(text("more"))
+		r.apply(stop)
+		if err := r.m.End(); err != r.m.Failed() {
+			t.Errorf("End returns %v", err)
+		}
+		if len(r.frames()) != n {
+			t.Errorf("there is more behind the end: %q", r.frames())
+		}
+	}
+}
+
+func TestNothingFollowsDone(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(text("a"))
+	r.apply(stop)
+	n := len(r.frames())
+	r.m.Fail(response.Truncated())
+	r.apply(text("b"))
+	r.apply(func(b *response.Batch) { b.Fail(response.Truncated()) })
+	if r.m.Failed() != nil || len(r.frames()) != n || r.m.Dropped() != 1 {
+		t.Errorf("failed %v, dropped %d, frames %q", r.m.Failed(), r.m.Dropped(), r.frames())
+	}
+}
+
+func TestS20_ContentBehindTheFinishIsDroppedAndCounted(t *testing.T) {
+	both(t, func(t *testing.T, r *run) {
+		r.apply(text("a"))
+		r.apply(func(b *response.Batch) {
+			b.Finish(0, abi.FinishStop, nil)
+			b.Text(0, abi.EncodingUTF8, []byte("b"))
+			b.Text(0, abi.EncodingUTF8, nil) // says nothing, so nothing is lost
+		})
+		r.apply(func(b *response.Batch) {
+			b.ToolCall(0, 1, nil, []byte("f"))
+			b.ToolArguments(0, 1, abi.EncodingUTF8, []byte("{}"))
+			b.Reasoning(0, abi.ReasoningText, 0, abi.EncodingUTF8, []byte("c"))
+			b.Refusal(0, abi.EncodingUTF8, []byte("d"))
+		})
+		r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
+		if got := r.m.Dropped(); got != 5 {
+			t.Errorf("%d dropped", got)
+		}
+		if r.m.Output() != nil && len(r.m.Output()) > 0 {
+			r.want(role, content("a"), finish("stop"), done)
+		} else if got := r.message(); got != `{"role":"assistant","content":"a","refusal":null}` {
+			t.Errorf("message is %s", got)
+		}
+	})
+}
+
+func TestS21_WholeAnswerAsAStream(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+	r.apply(func(b *response.Batch) {
+		b.Start([]byte("id-1"), []byte("m"), nil)
+		b.Text(0, abi.EncodingUTF8, []byte("Hello"))
+		b.ToolCall(0, 0, []byte("call_1"), []byte("f"))
+		b.ToolArguments(0, 0, abi.EncodingUTF8, []byte(`{"a":1}`))
+		b.ToolEnd(0, 0)
+		b.Finish(0, abi.FinishToolCalls, nil)
+		b.Usage(abi.UsagePrompt, 1)
+		b.Usage(abi.UsageCompletion, 2)
+		b.Done(abi.DoneNow)
+	})
+	r.want(
+		role+`,"usage":null`,
+		content("Hello")+`,"usage":null`,
+		delta(`"tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]`)+`,"usage":null`,
+		finish("tool_calls")+`,"usage":null`,
+		`[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}`,
+		done,
+	)
+}

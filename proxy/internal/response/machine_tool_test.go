@@ -1,0 +1,233 @@
+package response_test
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+func tool(s string) string { return delta(`"tool_calls":[{` + s + `}]`) }
+
+func call(index, id, name, args string) string {
+	return tool(`"index":` + index + `,"id":"` + id + `","type":"function","function":{"name":"` + name + `","arguments":"` + args + `"}`)
+}
+
+func args(index, s string) string {
+	return tool(`"index":` + index + `,"function":{"arguments":"` + s + `"}`)
+}
+
+func TestR8_R9_R10_ToolCallsInAStream(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(func(b *response.Batch) { b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm")) })
+	r.apply(text("a"))
+	r.apply(func(b *response.Batch) { b.ToolCall(0, 2, []byte("t2"), []byte("f")) })
+	r.apply(func(b *response.Batch) { b.ToolArguments(0, 2, abi.EncodingEscaped, nil) })
+	r.apply(func(b *response.Batch) { b.ToolArguments(0, 2, abi.EncodingEscaped, []byte(`{\"a\"`)) })
+	r.apply(func(b *response.Batch) { b.ToolArguments(0, 2, abi.EncodingEscaped, []byte(`:1}`)) })
+	r.apply(func(b *response.Batch) { b.ToolEnd(0, 2) })
+	r.apply(func(b *response.Batch) { b.ToolCall(0, 3, []byte("t3"), []byte("g")) })
+	r.apply(func(b *response.Batch) { b.ToolEnd(0, 3) })
+	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishToolCalls, nil); b.Done(abi.DoneNow) })
+	r.want(
+		role,
+		delta(`"reasoning_content":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0}]`),
+		content("a"),
+		call("0", "t2", "f", ""),
+		args("0", `{\"a\"`),
+		args("0", `:1}`),
+		call("1", "t3", "g", ""),
+		args("1", `{}`),
+		finish("tool_calls"), done,
+	)
+}
+
+func TestG21_ACallThatArrivesWholeLeavesWhole(t *testing.T) {
+	r := newRun(t, response.MachineOptions{Stream: true})
+	r.apply(func(b *response.Batch) {
+		b.ToolCall(0, 0, []byte("a"), []byte("f"))
+		b.ToolArguments(0, 0, abi.EncodingJSON, []byte(`{ "x" : [1, 2] }`))
+		b.Extra(abi.ScopeTool, 0, 0, []byte("extra_content"), []byte(`{"k": 1}`))
+		b.ToolEnd(0, 0)
+		b.ToolCall(0, 1, []byte("b"), []byte("g"))
+		b.ToolEnd(0, 1)
+		b.Finish(0, abi.FinishStop, nil)
+		b.Done(abi.DoneNow)
+	})
+	r.want(roleNull,
+		tool(`"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":[1,2]}"},"extra_content":{"k":1}`),
+		call("1", "b", "g", "{}"),
+		finish("tool_calls"), done)
+}
+
+func TestR11_R12_CallsWithoutArguments(t *testing.T) {
+	const def = abi.EncodingJSON | abi.EncodingDefault
+	cases := []struct {
+		name   string
+		fill   func(b *response.Batch)
+		reason abi.FinishReason
+		want   string
+	}{
+		{"end", func(b *response.Batch) { b.ToolEnd(0, 0) }, abi.FinishToolCalls, "{}"},
+		{"empty pieces and end", func(b *response.Batch) { b.ToolArguments(0, 0, 0, nil); b.ToolEnd(0, 0) }, abi.FinishToolCalls, "{}"},
+		{"no end", func(b *response.Batch) {}, abi.FinishStop, "{}"},
+		{"default and end", func(b *response.Batch) { b.ToolArguments(0, 0, def, []byte(`{"a": 1}`)); b.ToolEnd(0, 0) }, abi.FinishStop, `{\"a\":1}`},
+		{"default, no end", func(b *response.Batch) { b.ToolArguments(0, 0, def, []byte(`{"a": 1}`)) }, abi.FinishStop, `{\"a\":1}`},
+		{"default and pieces", func(b *response.Batch) {
+			b.ToolArguments(0, 0, def, []byte(`{"a": 1}`))
+			b.ToolArguments(0, 0, 0, []byte(`{"b":2}`))
+			b.ToolEnd(0, 0)
+		}, abi.FinishStop, `{\"b\":2}`},
+		{"cut by length", func(b *response.Batch) {}, abi.FinishLength, ""},
+		{"cut by the content filter", func(b *response.Batch) { b.ToolArguments(0, 0, def, []byte(`{"a":1}`)) }, abi.FinishContentFilter, ""},
+		{"ended before the length", func(b *response.Batch) { b.ToolEnd(0, 0) }, abi.FinishLength, "{}"},
+		{"half a character", func(b *response.Batch) { b.ToolArguments(0, 0, 0, []byte("\"\xe2")) }, abi.FinishLength, `\"` + "\uFFFD"},
+		{"nothing but half a character", func(b *response.Batch) { b.ToolArguments(0, 0, 0, []byte("\xe2")); b.ToolEnd(0, 0) }, abi.FinishStop, "\uFFFD"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			both(t, func(t *testing.T, r *run) {
+				r.apply(func(b *response.Batch) { b.ToolCall(0, 0, []byte("a"), []byte("f")) })
+				r.apply(c.fill)
+				r.apply(func(b *response.Batch) { b.Finish(0, c.reason, nil); b.Done(abi.DoneNow) })
+				if len(r.m.Output()) == 0 {
+					want := `"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"` + c.want + `"}}]`
+					if got := r.message(); !strings.Contains(got, want) {
+						t.Errorf("%s is not in %s", want, got)
+					}
+					return
+				}
+				var got strings.Builder
+				for _, m := range regexp.MustCompile(`"arguments":"((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(string(r.m.Output()), -1) {
+					got.WriteString(m[1])
+				}
+				if got.String() != c.want {
+					t.Errorf("arguments are %s, want %s", got.String(), c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestO7_StopIsToolCallsWhereThereWasOne(t *testing.T) {
+	cases := []struct {
+		reason abi.FinishReason
+		native string
+		want   string
+	}{
+		{abi.FinishStop, "", `"finish_reason":"tool_calls"`},
+		{abi.FinishStop, "STOP", `"finish_reason":"tool_calls","native_finish_reason":"STOP"`},
+		{abi.FinishLength, "", `"finish_reason":"length"`},
+		{abi.FinishContentFilter, "content_filter", `"finish_reason":"content_filter"`},
+		{abi.FinishFunctionCall, "", `"finish_reason":"function_call"`},
+		{abi.FinishToolCalls, "a\"b", `"finish_reason":"tool_calls","native_finish_reason":"a\"b"`},
+	}
+	for _, c := range cases {
+		both(t, func(t *testing.T, r *run) {
+			r.apply(func(b *response.Batch) {
+				b.ToolCall(0, 0, []byte("a"), []byte("f"))
+				b.ToolEnd(0, 0)
+				b.Text(1, 0, []byte("the other choice called nothing"))
+				b.Finish(0, c.reason, []byte(c.native))
+				b.Finish(1, abi.FinishStop, []byte("stop"))
+				b.Done(abi.DoneNow)
+			})
+			got := string(r.m.Output())
+			if got == "" {
+				got = r.answer()
+			}
+			if !strings.Contains(got, c.want+"}") || !strings.Contains(got, `"finish_reason":"stop"}`) {
+				t.Errorf("%s is not in %s", c.want, got)
+			}
+		})
+	}
+}
+
+func TestG19_InventedIDsAreStableAndDifferent(t *testing.T) {
+	ids := func(base string, stream bool) []string {
+		r := newRun(t, response.MachineOptions{ID: base, Stream: stream})
+		r.apply(func(b *response.Batch) {
+			b.Start([]byte("the provider's own"), nil, nil)
+			for choice := range int32(2) {
+				b.ToolCall(choice, 10, nil, []byte("f"))
+				b.ToolCall(choice, 20, nil, []byte("f"))
+			}
+			b.Done(abi.DoneNow)
+		})
+		all := string(r.m.Output())
+		if !stream {
+			all = r.answer()
+		}
+		return regexp.MustCompile(`call_[a-z2-7]{24}`).FindAllString(all, -1)
+	}
+	a, b, c := ids("one", true), ids("one", false), ids("two", true)
+	if len(a) != 4 || strings.Join(a, " ") != strings.Join(b, " ") {
+		t.Errorf("streamed %q, whole %q", a, b)
+	}
+	seen := map[string]bool{}
+	for _, id := range append(a, c...) {
+		if seen[id] {
+			t.Errorf("%s comes twice", id)
+		}
+		seen[id] = true
+	}
+}
+
+func TestAliasesAreTurnedBack(t *testing.T) {
+	aliases := func(name []byte) []byte {
+		if string(name) == "f_1" {
+			return []byte("f.1")
+		}
+		return nil
+	}
+	for _, stream := range []bool{true, false} {
+		r := newRun(t, response.MachineOptions{Stream: stream, Aliases: aliases})
+		r.apply(func(b *response.Batch) {
+			b.ToolCall(0, 0, nil, []byte("f_1"))
+			b.ToolCall(0, 1, nil, []byte("f_2"))
+			b.Done(abi.DoneNow)
+		})
+		got := string(r.m.Output())
+		if !stream {
+			got = r.answer()
+		}
+		if !strings.Contains(got, `"name":"f.1"`) || !strings.Contains(got, `"name":"f_2"`) {
+			t.Errorf("got %s", got)
+		}
+	}
+}
+
+func TestArgumentsWithoutACallAreDropped(t *testing.T) {
+	both(t, func(t *testing.T, r *run) {
+		if r.m.HasTool(0, 1) || r.m.HasTool(-1, 1) || r.m.HasTool(7, 1) {
+			t.Error("there is a tool call")
+		}
+		r.apply(func(b *response.Batch) {
+			b.ToolArguments(0, 1, 0, []byte("{}"))
+			b.ToolEnd(0, 1)
+			b.ToolCall(0, 2, []byte("a"), []byte("f"))
+			b.ToolCall(0, 2, []byte("again"), []byte("again"))
+			b.ToolEnd(0, 2)
+			b.ToolArguments(0, 2, 0, []byte("late"))
+			b.ToolEnd(0, 2)
+			b.Extra(abi.ScopeTool, 0, 1, []byte("x"), []byte("1"))
+		})
+		if !r.m.HasTool(0, 2) || r.m.HasTool(0, 1) {
+			t.Error("HasTool is wrong")
+		}
+		if got := r.m.Dropped(); got != 3 { // arguments for no call, late ones, and the extra member of no call
+			t.Errorf("%d dropped", got)
+		}
+		r.apply(stop)
+		got := string(r.m.Output())
+		if got == "" {
+			got = r.answer()
+		}
+		if strings.Contains(got, "late") || strings.Contains(got, "again") || strings.Count(got, `"name":"f"`) != 1 {
+			t.Errorf("got %s", got)
+		}
+	})
+}
