@@ -42,11 +42,11 @@ const shown = 3
 // row is a line of a list.
 var row = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \| ([^|]*) \|(.*)\|$`)
 
-// decided is a line of RATIONALE.md about a row that is decided otherwise.
+// decided is a line of docs/proof/decisions.md about a row that does not apply or is met in another way.
 var decided = regexp.MustCompile(`(?m)^- \*\*([SATRGBOVF]\d+)\*\*`)
 
 func TestEveryRowIsProven(t *testing.T) {
-	rationale, err := os.ReadFile("RATIONALE.md")
+	rationale, err := os.ReadFile("docs/proof/decisions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
