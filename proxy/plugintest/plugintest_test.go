@@ -78,18 +78,18 @@ func TestPluginsOfAModule(t *testing.T) {
 
 // The plugin of the contract's first page is what it says.
 func TestSmallestPluginOfTheContract(t *testing.T) {
-	source, err := os.ReadFile("../abi/testdata/smallest.wat")
+	source, err := os.ReadFile("../../sdk/abi/testdata/smallest.wat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../abi/README.md")
+	page, err := os.ReadFile("../../sdk/abi/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(page, append([]byte("```wat\n"), source...)) {
 		t.Error("README.md holds another source than testdata/smallest.wat")
 	}
-	wasm, err := os.ReadFile("../abi/testdata/smallest.wasm")
+	wasm, err := os.ReadFile("../../sdk/abi/testdata/smallest.wasm")
 	if err != nil {
 		t.Fatal(err)
 	}

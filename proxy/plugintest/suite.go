@@ -25,6 +25,7 @@ type Use struct {
 // Suite is a plugin and its vectors.
 type Suite struct {
 	Package string // see Build; "." is that of the test, wherever that is
+	Wasm    []byte // a module built by other means, in place of Package; there is no native form of it then
 	Plugin  string // of a module of several, the name of the one that is tested
 	Use     Use
 	Dir     string // of the vectors; empty is testdata/vectors
@@ -95,7 +96,7 @@ func (s Suite) Load(tb testing.TB, h *plugin.Host, form Form) *plugin.Plugin {
 		if form == Fresh {
 			isolation = plugin.PerCall
 		}
-		spec := plugin.Spec{Name: s.name(), Wasm: Build(tb, s.pkg(tb)), Isolation: isolation}
+		spec := plugin.Spec{Name: s.name(), Wasm: s.module(tb), Isolation: isolation}
 		g, err = h.Load(context.Background(), []plugin.Spec{spec})
 	}
 	if err != nil {
@@ -114,6 +115,15 @@ func (s Suite) bind(tb testing.TB, p *plugin.Plugin, settings string) *plugin.Bi
 		tb.Fatalf("plugintest: %v", err)
 	}
 	return b
+}
+
+// module is the plugin's module, which must not be changed.
+func (s Suite) module(tb testing.TB) []byte {
+	tb.Helper()
+	if s.Wasm != nil {
+		return s.Wasm
+	}
+	return Build(tb, s.pkg(tb))
 }
 
 // pkg is the package's folder as Build takes it.
@@ -150,7 +160,9 @@ func (s Suite) Test(t *testing.T) {
 			}
 		})
 	}
-	run("native", Native, 1)
+	if s.Wasm == nil {
+		run("native", Native, 1)
+	}
 	run("fresh", Fresh, 1)
 	// In the second round every instance has served every other vector.
 	run("served", Module, 2)
@@ -180,7 +192,7 @@ func (s Suite) Benchmark(b *testing.B) {
 	h := Host(b)
 	p := s.Load(b, h, Module)
 	b.Run("load", func(b *testing.B) {
-		spec := plugin.Spec{Name: s.name(), Wasm: Build(b, s.pkg(b))}
+		spec := plugin.Spec{Name: s.name(), Wasm: s.module(b)}
 		for b.Loop() {
 			g, err := h.Load(context.Background(), []plugin.Spec{spec})
 			if err != nil {

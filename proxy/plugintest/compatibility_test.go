@@ -1,0 +1,109 @@
+package plugintest_test
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+)
+
+// oldModule is a module of sdk/abi/testdata, which was built for an earlier minor version of the ABI.
+func oldModule(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("../../sdk/abi/testdata", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// A module that was built for any minor version of the ABI so far gives today's host the same bytes as one that is
+// built from the source.
+func TestOldModulesKeepWorking(t *testing.T) {
+	modules, err := filepath.Glob("../../sdk/abi/testdata/minor*/*.wasm.gz")
+	if err != nil || len(modules) < 5 {
+		t.Fatalf("modules %v, %v", modules, err)
+	}
+	for _, path := range modules {
+		path, _ = filepath.Rel("../../sdk/abi/testdata", path)
+		t.Run(filepath.ToSlash(path), func(t *testing.T) {
+			wasm := oldModule(t, path)
+			switch name, _, _ := strings.Cut(filepath.Base(path), "."); name {
+			case "kit":
+				testOldKit(t, wasm)
+			case "router-by-length":
+				testOldRouter(t, wasm)
+			case "pair":
+				testOldPair(t, wasm)
+			default:
+				t.Fatal("this test does not know what the module should do")
+			}
+		})
+	}
+}
+
+func testOldKit(t *testing.T, wasm []byte) {
+	suite := plugintest.Suite{
+		Wasm: wasm,
+		Use:  plugintest.Use{Paths: []string{"/kit", "/models"}, Headers: []string{"x-kit"}},
+	}
+	for _, vectors := range []string{"request", "answer"} {
+		suite.Dir = "../../sdk/internal/kit/testdata/vectors/" + vectors
+		suite.Test(t)
+	}
+	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
+	out, err := b.List(t.Context(), []byte("c1"))
+	if err != nil || out.Path != "/models?after=c1" || len(out.Headers) != 1 || out.Headers[0].Name != "x-kit" {
+		t.Errorf("list: %+v, %v", out, err)
+	}
+	page, err := b.Models(t.Context(), 200, nil, []byte(`{"models":[["m1","Name","o",1700000000,4096,true,0.5,2]],"next":"p2"}`))
+	want := `{"id":"m1","display_name":"Name","owned_by":"o","created":1700000000,"max_tokens":4096,"thinking":true,"pricing":{"input":0.5,"output":2}}`
+	if err != nil || page.Next != "p2" || len(page.Models) != 1 || string(page.Models[0]) != want {
+		t.Errorf("models: %s, %q, %v", page.Models, page.Next, err)
+	}
+	_, err = suite.Load(t, plugintest.Host(t), plugintest.Module).Bind(t.Context(), plugintest.BindingConfig{Name: "kit", Settings: []byte(`{"refuse":true}`)})
+	if err == nil || !strings.Contains(err.Error(), "the settings are refused") {
+		t.Errorf("refused settings: %v", err)
+	}
+}
+
+func testOldRouter(t *testing.T, wasm []byte) {
+	suite := plugintest.Suite{Wasm: wasm, Use: plugintest.Use{Settings: `{"long":1000}`}}
+	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
+	for size, want := range map[int]string{999: "[1 2 0] short", 1000: "[2 1 0] long"} {
+		input := fmt.Appendf(nil, `{"summary":{"body":%d},"targets":[{"healthy":false},{"healthy":true},{"healthy":true}]}`, size)
+		order, why, err := b.Choose(t.Context(), input, 3)
+		if got := fmt.Sprint(order, " ", why); err != nil || got != want {
+			t.Errorf("%d bytes: %s, %v; want %s", size, got, err, want)
+		}
+	}
+}
+
+// The pair holds the providers left and right and the router middle.
+func testOldPair(t *testing.T, wasm []byte) {
+	h := plugintest.Host(t)
+	for name, want := range map[string]string{"left": `"left heard hello"`, "right": `"right heard hello"`} {
+		b := plugintest.Suite{Wasm: wasm, Plugin: name}.Bind(t, h, plugintest.Module)
+		if got := said("hello").Run(b, false).Answer; !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	b := plugintest.Suite{Wasm: wasm, Plugin: "middle"}.Bind(t, h, plugintest.Module)
+	if order, _, err := b.Choose(t.Context(), []byte(`{"targets":[{},{},{}]}`), 3); err != nil || fmt.Sprint(order) != "[2]" {
+		t.Errorf("middle: %v, %v", order, err)
+	}
+}
