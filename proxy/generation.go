@@ -23,7 +23,7 @@ type generation struct {
 	config    *config.Config
 	keys      *access.Keys // nil: anyone may use everything
 	catalog   *catalog.Catalog
-	plugins   *plugin.Generation
+	plugins   *plugin.Set
 	providers map[string]*provider
 	targets   map[string][]routing.Target // by configured model
 	router    routing.Router
@@ -112,7 +112,7 @@ func (g *generation) close() {
 	}
 	part(func() { g.estate.remove(g) })
 	if g.plugins != nil {
-		part(g.plugins.Release)
+		part(g.plugins.Close)
 	}
 	close(g.done)
 	g.open.Done()

@@ -61,12 +61,12 @@ func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInf
 type inspector struct {
 	host    *plugin.Host
 	modules *modules
-	loaded  []*plugin.Generation
+	loaded  []*plugin.Set
 }
 
 func (in *inspector) close() {
 	for _, g := range in.loaded {
-		g.Release()
+		g.Close()
 	}
 }
 

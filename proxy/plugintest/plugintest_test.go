@@ -97,7 +97,7 @@ func TestSmallestPluginOfTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Release()
+	defer g.Close()
 	b, err := g.Plugin("smallest").Bind(context.Background(), plugin.BindingConfig{Name: "smallest"})
 	if err != nil {
 		t.Fatal(err)

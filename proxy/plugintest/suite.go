@@ -83,7 +83,7 @@ func (s Suite) name() string {
 func (s Suite) Load(tb testing.TB, h *plugin.Host, form Form) *plugin.Plugin {
 	tb.Helper()
 	var (
-		g   *plugin.Generation
+		g   *plugin.Set
 		err error
 	)
 	if form == Native {
@@ -102,7 +102,7 @@ func (s Suite) Load(tb testing.TB, h *plugin.Host, form Form) *plugin.Plugin {
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
-	tb.Cleanup(g.Release)
+	tb.Cleanup(g.Close)
 	return g.Plugin(s.name())
 }
 
@@ -198,7 +198,7 @@ func (s Suite) Benchmark(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			g.Release()
+			g.Close()
 		}
 		b.ReportMetric(float64(len(spec.Wasm)), "B/module")
 	})

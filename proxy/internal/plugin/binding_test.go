@@ -44,7 +44,7 @@ func TestEachBindingHasItsSettingsOnEveryInstance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Release)
+	t.Cleanup(g.Close)
 	p := g.Plugin("native")
 	eu := bind(t, p, plugin.BindingConfig{Name: "eu", Settings: b(`{"region":"eu"}`)})
 	us := bind(t, p, plugin.BindingConfig{Name: "us"})

@@ -87,12 +87,12 @@ type Host struct {
 	done   chan struct{}
 
 	mu      sync.Mutex
-	plugins map[*Plugin]struct{} // those of open generations
+	plugins map[*Plugin]struct{} // those of open Sets
 	past    map[string]*Stats    // of the closed ones, by the plugin's name
 	closed  bool
 }
 
-// New makes a Host. Its caller closes it after the last generation's last reference was released.
+// New makes a Host. Its caller closes it after the last Set has been closed.
 func New(o Options) (*Host, error) {
 	h := &Host{
 		options: o.withDefaults(),
@@ -124,7 +124,7 @@ func New(o Options) (*Host, error) {
 	return h, nil
 }
 
-// Close stops the Host. All generations must have been released.
+// Close stops the Host. Every Set must have been closed.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -184,7 +184,7 @@ func (h *Host) free() {
 	}
 }
 
-// forget drops the plugins of a generation that is closed.
+// forget drops the plugins of a Set that is closed.
 func (h *Host) forget(plugins map[string]*Plugin) {
 	h.mu.Lock()
 	for _, p := range plugins {

@@ -146,7 +146,7 @@ func FuzzHostCalls(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer g.Release()
+		defer g.Close()
 		bound := bind(t, g.Plugin("native"), plugin.BindingConfig{Paths: []string{"/v1", "/v1/*"}, Headers: []string{"x-a"}})
 		a := newAttempt(t, body)
 		if err := bound.Request(t.Context(), a); err == nil {

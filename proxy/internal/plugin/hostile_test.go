@@ -251,7 +251,7 @@ func TestLoadRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g, err := h.Load(t.Context(), []plugin.Spec{{Name: "good", Wasm: echoModule().Bytes()}, {Name: "bad", Wasm: tt.wasm()}})
 			if err == nil {
-				g.Release()
+				g.Close()
 				t.Fatal("it is loaded")
 			}
 			if !strings.Contains(err.Error(), "plugin bad: ") || !strings.Contains(err.Error(), tt.reason) || strings.Contains(err.Error(), "good") {
@@ -293,7 +293,7 @@ func TestF100_BitFlippedModules(t *testing.T) {
 				wantAnyCallError(t, err)
 			}
 		}
-		g.Release()
+		g.Close()
 	}
 	if loaded == 0 {
 		t.Error("no flipped module loads: the test does not reach the calls")

@@ -27,9 +27,9 @@ type Spec struct {
 
 // Load compiles the modules of plugins, at most one on each core at a time, and checks them: exports, signatures, the
 // version of the contract, and that an instance starts. It loads all of them or none; the error names every plugin that
-// is at fault and why. The Generation has one reference, the caller's.
-func (h *Host) Load(ctx context.Context, specs []Spec) (*Generation, error) {
-	g := newGeneration(h)
+// is at fault and why. The caller closes the Set.
+func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
+	g := newSet(h)
 	names := make(map[string]bool, len(specs))
 	for _, s := range specs {
 		if names[s.Name] {
@@ -172,10 +172,10 @@ func (p *Plugin) first(ctx context.Context, s *Spec) (in *instance, err error) {
 	return in, nil
 }
 
-// LoadNative makes a generation of one plugin that is a part of this program. newGuest is called for each instance, with
+// LoadNative makes a Set of one plugin that is a part of this program. newGuest is called for each instance, with
 // the host that serves that instance's calls; the guest must not use it outside of a call.
-func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Generation, error) {
-	g := newGeneration(h)
+func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Set, error) {
+	g := newSet(h)
 	p := h.newPlugin(name, Shared)
 	p.start = func(_ context.Context, in *instance) error {
 		in.guest = nativeGuest{newGuest(&in.call)}
@@ -193,8 +193,8 @@ func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Generati
 	return h.settle(g, nil)
 }
 
-// settle makes a generation known to the Host, or gives it up where something is wrong with it.
-func (h *Host) settle(g *Generation, err error) (*Generation, error) {
+// settle makes a Set known to the Host, or gives it up where something is wrong with it.
+func (h *Host) settle(g *Set, err error) (*Set, error) {
 	h.mu.Lock()
 	if h.closed && err == nil {
 		err = ErrClosed
@@ -206,7 +206,7 @@ func (h *Host) settle(g *Generation, err error) (*Generation, error) {
 	}
 	h.mu.Unlock()
 	if err != nil {
-		g.Release()
+		g.Close()
 		return nil, err
 	}
 	return g, nil

@@ -118,7 +118,7 @@ func TestF83_MachineCodeGoesWithItsGeneration(t *testing.T) {
 		if i == 0 {
 			one = machineCode(t) - before
 		}
-		g.Release()
+		g.Close()
 	}
 	if one < 16<<10 {
 		t.Fatalf("a generation has %d bytes of machine code: the test sees none", one)

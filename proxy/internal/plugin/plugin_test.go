@@ -59,7 +59,7 @@ func load(t testing.TB, h *plugin.Host, s plugin.Spec) *plugin.Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Release)
+	t.Cleanup(g.Close)
 	return g.Plugin(s.Name)
 }
 
@@ -161,7 +161,7 @@ func loadNative(t testing.TB, h *plugin.Host, n native) *plugin.Plugin {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Release)
+	t.Cleanup(g.Close)
 	return g.Plugin("native")
 }
 

@@ -169,7 +169,7 @@ func TestTheInstanceUsedLastServesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Release)
+	t.Cleanup(g.Close)
 	bound := bind(t, g.Plugin("native"), plugin.BindingConfig{})
 	var calls sync.WaitGroup
 	for range 3 {

@@ -55,13 +55,13 @@ func severalOf(wasm []byte, isolation plugin.Isolation, names ...string) (specs 
 	return specs
 }
 
-func loadSeveral(t testing.TB, h *plugin.Host, specs []plugin.Spec) *plugin.Generation {
+func loadSeveral(t testing.TB, h *plugin.Host, specs []plugin.Spec) *plugin.Set {
 	t.Helper()
 	g, err := h.Load(t.Context(), specs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Release)
+	t.Cleanup(g.Close)
 	return g
 }
 
@@ -188,7 +188,7 @@ func TestAModuleOutlivesOneOfItsGenerations(t *testing.T) {
 	next := loadSeveral(t, h, severalOf(wasm, plugin.Shared, "b"))
 	bound := bind(t, next.Plugin("b"), plugin.BindingConfig{})
 	says(t, bound, "alice", "1", "b1")
-	old.Release()
+	old.Close()
 	next.Retire() // the next call needs a new instance
 	says(t, bound, "alice", "2", "b2")
 }
@@ -239,7 +239,7 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 		t.Helper()
 		g, err := h.Load(t.Context(), []plugin.Spec{{Name: "good", Wasm: echoModule().Bytes()}, {Name: "bad", Wasm: m.Bytes()}})
 		if err == nil {
-			g.Release()
+			g.Close()
 			t.Fatal("it is loaded")
 		}
 		if !strings.HasPrefix(err.Error(), "plugin bad: ") {

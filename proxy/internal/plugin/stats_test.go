@@ -24,7 +24,7 @@ func TestCountsOutliveTheirGeneration(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('x', w.Unreachable), when('l', forever()), m.echo())
 	h := newHost(t, plugin.Options{})
-	generation := func() (*plugin.Generation, *plugin.Binding) {
+	generation := func() (*plugin.Set, *plugin.Binding) {
 		g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: m.Bytes()}, {Name: "b", Wasm: echoModule().Bytes()}})
 		if err != nil {
 			t.Fatal(err)
@@ -44,13 +44,13 @@ func TestCountsOutliveTheirGeneration(t *testing.T) {
 		t.Errorf("one generation has done %+v", first)
 	}
 	next, nextBound := generation()
-	defer next.Release()
+	defer next.Close()
 	use(nextBound)
 	if s := statsOf(t, h, "a"); s.Generations != 2 || s.Failures != 6 || s.Failed[plugin.KindTrap] != 4 || s.Calls <= first.Calls {
 		t.Errorf("two have done %+v", s)
 	}
 	both := statsOf(t, h, "a")
-	old.Release()
+	old.Close()
 	if s := statsOf(t, h, "a"); s.Generations != 1 || s.Failures != both.Failures || s.Calls != both.Calls || s.Fuel != both.Fuel {
 		t.Errorf("after the first has closed the sums are %+v, they were %+v", s, both)
 	}

@@ -115,7 +115,7 @@ func TestF92_AHogDelaysNeighboursByOneCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(g.Release)
+	t.Cleanup(g.Close)
 	one, two, three := bind(t, g.Plugin("one"), plugin.BindingConfig{}), bind(t, g.Plugin("two"), plugin.BindingConfig{}), bind(t, g.Plugin("three"), plugin.BindingConfig{})
 
 	t.Run("a plugin", func(t *testing.T) {

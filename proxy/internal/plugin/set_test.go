@@ -10,53 +10,48 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestGenerationLivesAsLongAsItsLastReference(t *testing.T) {
+func TestSetIsUsableUntilClosed(t *testing.T) {
 	h := newHost(t, plugin.Options{Instances: 1})
-	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: keeper().Bytes(), Isolation: plugin.PerCall}})
+	set, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: keeper().Bytes(), Isolation: plugin.PerCall}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := bind(t, g.Plugin("a"), plugin.BindingConfig{})
-	if g.Plugin("b") != nil {
+	bound := bind(t, set.Plugin("a"), plugin.BindingConfig{})
+	if set.Plugin("b") != nil {
 		t.Error("there is a plugin b")
 	}
-	if !g.Acquire() {
-		t.Fatal("no reference of an open generation")
-	}
-	g.Release() // the owner's: a stream still has one
 
 	// Each call makes a new instance, which a closed module could not.
 	a := newAttempt(t, body)
 	for range 3 {
 		echo(t, bound, a, "still here")
 	}
-	if s := g.Plugin("a").Stats(); s.Calls < 3 {
+	if s := set.Plugin("a").Stats(); s.Calls < 3 {
 		t.Errorf("%d calls", s.Calls)
 	}
 
-	g.Release()
-	if g.Acquire() {
-		t.Error("a reference of a closed generation")
+	for range 2 {
+		set.Close()
 	}
-	if s := g.Plugin("a").Stats(); s.Instances != 0 {
-		t.Errorf("%d instances of a closed generation", s.Instances)
+	if s := set.Plugin("a").Stats(); s.Instances != 0 {
+		t.Errorf("%d instances of a closed set", s.Instances)
 	}
 	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b("late")); !errors.Is(err, plugin.ErrClosed) {
 		t.Errorf("error %v, want ErrClosed", err)
 	}
-	if _, err := g.Plugin("a").Bind(t.Context(), plugin.BindingConfig{Name: "b"}); !errors.Is(err, plugin.ErrClosed) {
+	if _, err := set.Plugin("a").Bind(t.Context(), plugin.BindingConfig{Name: "b"}); !errors.Is(err, plugin.ErrClosed) {
 		t.Errorf("error %v, want ErrClosed", err)
 	}
 }
 
-// TestRetireGivesIdleInstancesBack, and what is asked of the generation afterwards gets others.
+// TestRetireGivesIdleInstancesBack: later calls open new ones.
 func TestRetireGivesIdleInstancesBack(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: keeper().Bytes()}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Release()
+	defer g.Close()
 	bound := bind(t, g.Plugin("a"), plugin.BindingConfig{})
 	a := newAttempt(t, body)
 	echo(t, bound, a, "before")
@@ -79,12 +74,8 @@ func TestF99_StreamsFinishOnTheirGeneration(t *testing.T) {
 	oldBound := bind(t, old.Plugin("a"), plugin.BindingConfig{})
 	var streams sync.WaitGroup
 	for range 50 {
-		if !old.Acquire() {
-			t.Fatal("closed")
-		}
 		a := newAttempt(t, body)
 		streams.Go(func() {
-			defer old.Release()
 			for range 20 {
 				if err := oldBound.Event(t.Context(), a, abi.EventPlain, nil, b("event")); err != nil {
 					t.Error(err)
@@ -99,12 +90,9 @@ func TestF99_StreamsFinishOnTheirGeneration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(next.Release)
-	old.Release()
+	t.Cleanup(next.Close)
 	streams.Wait()
-	if old.Acquire() {
-		t.Error("the old generation is still open")
-	}
+	old.Close()
 	echo(t, bind(t, next.Plugin("a"), plugin.BindingConfig{}), newAttempt(t, body), "new")
 }
 
@@ -128,7 +116,7 @@ func TestCallsInFlightOutliveTheGeneration(t *testing.T) {
 		}
 	})
 	<-bl.begun
-	g.Release()
+	g.Close()
 	close(bl.leave)
 	calls.Wait()
 	if s := p.Stats(); s.Instances != 0 {
