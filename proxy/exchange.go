@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"errors"
@@ -68,7 +69,7 @@ type exchange struct {
 
 	// Of the attempt that is under way or has answered.
 	target *routing.Target
-	ticket routing.Ticket
+	ticket breaker.Ticket
 	sent   bool // the provider has been sent the request
 	began  time.Time
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 
 	"context"
 	"errors"
@@ -151,10 +152,10 @@ func (x *exchange) settle(o routing.Outcome, spare time.Duration) {
 	}
 	x.settled = true
 	switch t.End(x.ticket, o, spare, x.record.FirstEvent, now) {
-	case routing.Opened:
+	case breaker.Opened:
 		wait, _ := t.Wait(now)
 		x.server.log.Warn("target left alone", "provider", t.Provider, "target", t.Model, "for", wait)
-	case routing.Recovered:
+	case breaker.Recovered:
 		x.server.log.Info("target answers again", "provider", t.Provider, "target", t.Model)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -72,7 +73,7 @@ type provider struct {
 
 	heartbeat time.Duration // silence after which a stream is kept alive; 0: never
 	event     time.Duration // the longest time between two whole events of a stream; 0: none
-	breaker   routing.BreakerConfig
+	breaker   breaker.Config
 	repeats   float64
 }
 
@@ -247,7 +248,7 @@ func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider
 	}
 	built := &provider{
 		name: p.Name, binding: b, redact: redact.Redact,
-		heartbeat: p.Heartbeat, event: p.Timeout.Event, breaker: routing.BreakerConfig(p.Breaker), repeats: p.RetryBudget,
+		heartbeat: p.Heartbeat, event: p.Timeout.Event, breaker: breakerConfig(&p.Breaker), repeats: p.RetryBudget,
 	}
 	if p.BaseURL == "" {
 		return built, nil
@@ -314,6 +315,10 @@ func (g *generation) targetsOf(m *catalog.Model, board *routing.Board) []routing
 		targets = append(targets, g.target(&t, m.Pricing, board))
 	}
 	return targets
+}
+
+func breakerConfig(c *config.Breaker) breaker.Config {
+	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
 }
 
 // target is a configured target with what is known of it; price is the model's.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 
 	"cmp"
 	"errors"
@@ -116,7 +117,7 @@ func addAttempts(m *telemetry.Sample, e endpoint, f *routing.Snapshot) {
 
 var (
 	outcomeNames = [...]string{routing.Answered: "answered", routing.Failed: "failed", routing.Limited: "limited", routing.Neither: "neither"}
-	breakerLevel = [...]float64{routing.Closed: 0, routing.HalfOpen: 1, routing.Open: 2}
+	breakerLevel = [...]float64{breaker.Closed: 0, breaker.HalfOpen: 1, breaker.Open: 2}
 )
 
 // sightings are what the board knows, by endpoint.

@@ -14,7 +14,7 @@ func TestF57_BudgetOfRepetitions(t *testing.T) {
 	const share, purse = 0.2, 10
 	rapid.Check(t, func(t *rapid.T) {
 		target := newTarget(routing.Target{})
-		target.Breaker.Failures = 0
+		target.Breaker.Consecutive = 0
 		target.Repeats = share
 		requests, repeated := 0, 0
 		for range rapid.IntRange(0, 400).Draw(t, "attempts") {
@@ -42,7 +42,7 @@ func TestF57_BudgetOfRepetitions(t *testing.T) {
 
 	var b routing.Board
 	target := newTarget(routing.Target{Provider: "p"})
-	target.Breaker.Failures, target.Budget = 0, b.Budget("p")
+	target.Breaker.Consecutive, target.Budget = 0, b.Budget("p")
 	repeated := 0
 	for range 1000 {
 		for _, again := range []bool{false, true} {

@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
 var now = time.Unix(1_700_000_000, 0)
 
 // usual is what providers have by default.
-var usual = routing.BreakerConfig{Failures: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute}
+var usual = breaker.Config{Consecutive: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute}
 
 func newTarget(t routing.Target) routing.Target {
 	t.Stats, t.Breaker, t.Budget, t.Repeats = new(routing.Stats), usual, new(routing.Budget), 0.2
@@ -31,7 +32,7 @@ func targets() []routing.Target {
 }
 
 // attempt makes an attempt that ends at once.
-func attempt(tb testing.TB, t *routing.Target, o routing.Outcome, spare time.Duration, at time.Time) routing.Change {
+func attempt(tb testing.TB, t *routing.Target, o routing.Outcome, spare time.Duration, at time.Time) breaker.Change {
 	tb.Helper()
 	ticket, ok := t.Begin(at, false, false)
 	if !ok {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 )
 
 // Outcome is how an attempt at a target ended, as far as the target's health is concerned.
@@ -32,7 +34,7 @@ type Stats struct {
 	errors   float64       // moving average of failures, 0 to 1
 	opened   uint64        // times that the breaker opened
 	refused  uint64        // attempts that it did not let pass
-	breaker  breaker
+	breaker  breaker.Breaker
 
 	ended [outcomes]atomic.Uint64
 }
@@ -44,7 +46,7 @@ type Snapshot struct {
 	Latency   time.Duration // 0: nothing known
 	ErrorRate float64       // 0 to 1
 
-	Breaker State
+	Breaker breaker.State
 	Until   time.Time // Open: when a probe may be sent; Closed: until when the target asked to be spared, if that is later than now
 	Opened  uint64    // times that the breaker opened
 	Refused uint64    // attempts that were not made because of it
@@ -53,33 +55,51 @@ type Snapshot struct {
 }
 
 // begin counts an attempt, if the breaker lets it pass. Each that passes needs one end.
-func (s *Stats) begin(c *BreakerConfig, now time.Time, again bool) (Ticket, bool) {
+func (s *Stats) begin(c *breaker.Config, now time.Time, again bool) (breaker.Ticket, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.breaker.admit(c, now, again)
-	if ok {
-		s.inflight++
-	} else {
-		s.refused++
+	s.applySwitch(c)
+	if !again || s.breaker.Ready(now) {
+		if t, ok := s.breaker.Allow(c, now); ok {
+			s.inflight++
+			return t, true
+		}
 	}
-	return t, ok
+	s.refused++
+	return breaker.Ticket{}, false
+}
+
+// applySwitch closes a breaker that a reload has switched off.
+func (s *Stats) applySwitch(c *breaker.Config) {
+	if c.Consecutive <= 0 && s.breaker.State() != breaker.Closed {
+		s.breaker.Close()
+	}
 }
 
 // answering counts the first event of an answer.
-func (s *Stats) answering(t Ticket) {
+func (s *Stats) answering(t breaker.Ticket) {
 	s.mu.Lock()
-	s.breaker.answering(t)
+	s.breaker.Responding(t)
 	s.mu.Unlock()
 }
 
 // end counts the end of an attempt. first is the time to the first event of an answer, 0 where none came, and spare how
 // long the target asked to be left alone.
-func (s *Stats) end(c *BreakerConfig, t Ticket, o Outcome, spare, first time.Duration, now time.Time) Change {
+func (s *Stats) end(c *breaker.Config, t breaker.Ticket, o Outcome, spare, first time.Duration, now time.Time) breaker.Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.applySwitch(c)
 	s.inflight--
-	change := s.breaker.end(c, t, o, spare, now)
-	if change == Opened {
+	change := breaker.Unchanged
+	switch o {
+	case Answered:
+		change = s.breaker.Success(c, t, now)
+	case Failed, Limited:
+		change = s.breaker.Failure(c, t, now, spare, o == Limited)
+	case Neither:
+		s.breaker.Cancel(t)
+	}
+	if change == breaker.Opened {
 		s.opened++
 	}
 	switch o {
@@ -104,13 +124,13 @@ func (s *Stats) end(c *BreakerConfig, t Ticket, o Outcome, spare, first time.Dur
 func (s *Stats) ready(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.breaker.ready(now)
+	return s.breaker.Ready(now)
 }
 
 func (s *Stats) wait(now time.Time) (d time.Duration, limited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.breaker.wait(now)
+	return s.breaker.Wait(now)
 }
 
 // Snapshot returns the figures at now.
@@ -118,8 +138,8 @@ func (s *Stats) Snapshot(now time.Time) Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shot := Snapshot{
-		Healthy: s.breaker.ready(now), Inflight: s.inflight, Latency: s.latency, ErrorRate: s.errors,
-		Breaker: s.breaker.state, Until: s.breaker.until, Opened: s.opened, Refused: s.refused,
+		Healthy: s.breaker.Ready(now), Inflight: s.inflight, Latency: s.latency, ErrorRate: s.errors,
+		Breaker: s.breaker.State(), Until: s.breaker.Until(), Opened: s.opened, Refused: s.refused,
 	}
 	for o := range s.ended {
 		shot.Ended[o] = s.ended[o].Load()
