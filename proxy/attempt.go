@@ -43,17 +43,17 @@ func (x *exchange) try(ctx context.Context, t *routing.Target) *apierror.Error {
 		err = x.begin(ctx)
 	}
 	if err == nil || errors.Is(err, errCommit) {
-		if failed := x.machine.Failed(); failed == nil || x.machine.Started() {
+		if failed := x.writer.Failed(); failed == nil || x.writer.Started() {
 			if !x.stream {
 				x.drain()
 			}
 			return nil
 		}
-		err = x.machine.Failed()
+		err = x.writer.Failed()
 	}
-	if x.machine.Started() && !x.departed {
+	if x.writer.Started() && !x.departed {
 		// What came before belongs to the client, however it was cut on its way here.
-		x.machine.Fail(clientError(err))
+		x.writer.Fail(clientError(err))
 		return nil
 	}
 
@@ -161,7 +161,7 @@ func reached(err error) bool {
 // client's stream went out while nothing had come.
 func (x *exchange) begin(ctx context.Context) error {
 	if x.response == nil {
-		if !x.machine.Complete() && x.machine.Failed() == nil {
+		if !x.writer.Complete() && x.writer.Failed() == nil {
 			return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its answer.")
 		}
 		return nil
@@ -232,10 +232,10 @@ func (x *exchange) whole(ctx context.Context, first []byte) error {
 	} else if err := x.provider.binding.Response(ctx, &x.attempt, x.response.Status(), body); err != nil {
 		return err
 	}
-	if x.machine.Complete() || x.machine.Failed() != nil {
+	if x.writer.Complete() || x.writer.Failed() != nil {
 		return nil
 	}
-	return x.machine.End()
+	return x.writer.End()
 }
 
 // refused reads an answer that is an error.
@@ -258,7 +258,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 		e = openai.Failure(status, body)
 	} else {
 		err := x.provider.binding.Response(ctx, &x.attempt, status, body)
-		if failed := x.machine.Failed(); err == nil && failed != nil {
+		if failed := x.writer.Failed(); err == nil && failed != nil {
 			err = failed
 		}
 		if err == nil {
@@ -279,7 +279,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 }
 
 // advance reads events until there is something to write to a streaming client, or until the answer is complete or
-// has failed. An error is one that the machine does not know yet.
+// has failed. An error is one that the writer does not know yet.
 func (x *exchange) advance(ctx context.Context) error {
 	for events := false; ; {
 		ev, ok, err := x.framer.next()
@@ -292,20 +292,20 @@ func (x *exchange) advance(ctx context.Context) error {
 				return err
 			}
 			if !x.stream {
-				if err := x.gathers(x.machine.Held()); err != nil {
+				if err := x.gathers(x.writer.Held()); err != nil {
 					return err
 				}
 			}
-			if x.machine.Complete() || x.machine.Failed() != nil {
+			if x.writer.Complete() || x.writer.Failed() != nil {
 				return nil
 			}
 			continue
 		}
-		if x.stream && len(x.machine.Output()) > 0 {
+		if x.stream && len(x.writer.Output()) > 0 {
 			return nil
 		}
 		if x.bodyEnd {
-			return x.machine.End()
+			return x.writer.End()
 		}
 		now := x.server.now()
 		if events {
@@ -342,14 +342,14 @@ func (x *exchange) end(ctx context.Context) error {
 		if err != nil {
 			return badAnswer(err)
 		}
-		if !ok || x.machine.Complete() || x.machine.Failed() != nil {
+		if !ok || x.writer.Complete() || x.writer.Failed() != nil {
 			break
 		}
 		if err := x.event(ctx, ev); err != nil {
 			return err
 		}
 	}
-	if x.native || x.machine.Complete() || x.machine.Failed() != nil {
+	if x.native || x.writer.Complete() || x.writer.Failed() != nil {
 		return nil
 	}
 	return x.provider.binding.End(ctx, &x.attempt)
@@ -375,7 +375,7 @@ func (x *exchange) event(ctx context.Context, ev event) error {
 	return x.apply()
 }
 
-// apply gives the machine what the host has read natively. A provider's error may hold the credential that it was sent,
+// apply gives the response writer what the host has read natively. A provider's error may hold the credential that it was sent,
 // in any of its members.
 func (x *exchange) apply() error {
 	if e := x.batch.Failure(); e != nil {
@@ -389,7 +389,7 @@ func (x *exchange) apply() error {
 		}
 		x.batch.Fail(&clean)
 	}
-	if err := x.machine.Apply(&x.batch); err != nil {
+	if err := x.writer.Apply(&x.batch); err != nil {
 		return badAnswer(err)
 	}
 	return nil
@@ -406,7 +406,7 @@ func (x *exchange) lookAfter() time.Duration {
 // drain reads what follows a complete answer, which is mostly the end of the body, so that the connection can be used
 // again. It does not wait for it longer than a round trip within a data centre takes.
 func (x *exchange) drain() {
-	if x.response == nil || !x.machine.Complete() {
+	if x.response == nil || !x.writer.Complete() {
 		return
 	}
 	x.response.SetWatcher(impatience{})

@@ -28,7 +28,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 	x.conn, _ = ctx.Conn().(*clientConn)
 	x.conn.begin()
 	x.conn.exchange, x.vigil.x = x, x
-	x.machine, x.work = s.machine(), s.work()
+	x.writer, x.work = s.writer(), s.work()
 	under := false // somebody else finishes it: the answer is under way
 	defer func() {
 		if v := recover(); v != nil {
@@ -74,7 +74,7 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under b
 	h := &ctx.Response.Header
 	if !x.stream {
 		h.SetContentType("application/json")
-		ctx.Response.SwapBody(x.machine.AppendAnswer(ctx.Response.SwapBody(nil)[:0]))
+		ctx.Response.SwapBody(x.writer.AppendResponse(ctx.Response.SwapBody(nil)[:0]))
 		x.record.Bytes = int64(len(ctx.Response.Body()))
 		return true
 	}
@@ -176,7 +176,7 @@ func checkContent(h *fasthttp.RequestHeader) *apierror.Error {
 func (x *exchange) resetAttempt() {
 	a, m := &x.attempt, x.model
 	a.Reset()
-	a.Request, a.Machine, a.Tenant = x.request, x.machine, x.record.Key
+	a.Request, a.Writer, a.Tenant = x.request, x.writer, x.record.Key
 	a.Summary.Describe(x.request)
 	a.Summary.RequestID = x.record.RequestID
 	a.Summary.Time = x.began
@@ -185,7 +185,7 @@ func (x *exchange) resetAttempt() {
 	a.Summary.Target = x.target.Model
 	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
 	a.Summary.Options = x.target.Options
-	x.machine.Reset(response.MachineOptions{
+	x.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: x.request.IncludeUsage,
 		ID: randomName("chatcmpl-"), Model: x.target.Model, Created: x.record.Began.Unix(),
 		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: x.alias,

@@ -29,8 +29,8 @@ type exchange struct {
 	conn      *clientConn
 	provider  *provider
 	response  *upstream.Response
-	machine   *response.Machine // from the server's pool until finish
-	*work                       // the same
+	writer    *response.Writer // from the server's pool until finish
+	*work                      // the same
 	pump      pump
 	stream    bool
 	native    bool // the host reads the answer
@@ -206,7 +206,7 @@ func (x *exchange) finish() {
 	x.conn.exchange = nil
 	defer x.giveBack()
 	x.ended = x.server.now()
-	failed := x.machine.Failed()
+	failed := x.writer.Failed()
 	if failed != nil && x.committed && !x.departed {
 		x.record.Code, x.record.Cause = failed.Code, failed.Cause
 		if failed.Cause == nil && x.provider != nil {
@@ -220,22 +220,22 @@ func (x *exchange) finish() {
 		x.settle(routing.Neither, 0)
 	case failed != nil:
 		x.settle(outcome(failed))
-	case x.machine.Complete():
+	case x.writer.Complete():
 		x.settle(routing.Answered, 0)
 	default:
 		// Only a panic ends an answer in any other way.
 		x.settle(routing.Neither, 0)
 	}
 	r := &x.record
-	r.Complete = x.machine.Complete() && !x.departed
-	if x.machine.Started() || x.machine.Complete() || x.departed && x.sent {
+	r.Complete = x.writer.Complete() && !x.departed
+	if x.writer.Started() || x.writer.Complete() || x.departed && x.sent {
 		// What a client left behind it has cost the prompt and what there was of the answer, whole or streamed.
-		u := x.machine.Usage()
+		u := x.writer.Usage()
 		r.PromptTokens, r.CompletionTokens = u.Prompt, u.Completion
 		r.CachedTokens, r.ReasoningTokens = u.Cached, u.Reasoning
 		r.UsageEstimated = u.Estimated
 	}
-	r.Dropped = x.machine.Dropped()
+	r.Dropped = x.writer.Dropped()
 	r.Fuel += x.attempt.Fuel
 	if x.departed {
 		r.Status, r.Code = 499, "client_closed_request"
@@ -243,9 +243,9 @@ func (x *exchange) finish() {
 	x.admission.Settle(x.spent(), x.ended)
 	r.Ended = x.ended
 	x.server.account.Request(r)
-	x.machine.Reset(response.MachineOptions{})
-	x.server.machines.Put(x.machine)
-	x.machine = nil
+	x.writer.Reset(response.Options{})
+	x.server.writers.Put(x.writer)
+	x.writer = nil
 	x.attempt.Reset()
 	x.batch.Reset()
 	x.reader.Reset(openai.Options{})

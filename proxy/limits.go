@@ -31,8 +31,8 @@ func (x *exchange) admit() (e *apierror.Error) {
 // spent is how many tokens the request has used, as far as anybody knows. What a provider was sent counts for its prompt at
 // least, also where the client did not wait for the answer.
 func (x *exchange) spent() int64 {
-	if x.machine.Started() || x.machine.Complete() || x.departed && x.sent {
-		return x.machine.Usage().Total
+	if x.writer.Started() || x.writer.Complete() || x.departed && x.sent {
+		return x.writer.Usage().Total
 	}
 	return 0
 }

@@ -59,7 +59,7 @@ func (p *pump) stream() (err error) {
 		if r := recover(); r != nil {
 			x.server.panicked(x.record.RequestID, r, debug.Stack())
 			e := failedByItself(nil)
-			x.machine.Fail(e)
+			x.writer.Fail(e)
 			err = p.lastWords(e)
 		}
 		x.record.Bytes = p.n
@@ -72,22 +72,22 @@ func (p *pump) stream() (err error) {
 	x.committed = true
 	x.written = x.server.now()
 	for {
-		if out := x.machine.Output(); len(out) > 0 || p.head != nil {
+		if out := x.writer.Output(); len(out) > 0 || p.head != nil {
 			if err := p.write(out); err != nil {
 				return err
 			}
-			x.machine.Take()
+			x.writer.Take()
 			x.written = x.server.now()
 			x.progress = x.written
 		}
-		failed := x.machine.Failed()
+		failed := x.writer.Failed()
 		if failed != nil && p.n == 0 {
-			// The machine takes it for an answer that has not begun, and keeps the failure for a status.
+			// The writer takes it for a response that has not begun, and keeps the failure for a status.
 			if err := p.write(response.AppendErrorFrame(nil, failed)); err != nil {
 				return err
 			}
 		}
-		if x.machine.Complete() || failed != nil {
+		if x.writer.Complete() || failed != nil {
 			x.drain()
 			return nil
 		}
@@ -99,7 +99,7 @@ func (p *pump) stream() (err error) {
 			if x.departed {
 				return err
 			}
-			x.machine.Fail(clientError(err))
+			x.writer.Fail(clientError(err))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (p *pump) write(data []byte) error {
 	return nil
 }
 
-// lastWords tells the client of a panic. What the machine may have rendered before it is left out.
+// lastWords tells the client of a panic. What the writer may have rendered before it is left out.
 func (p *pump) lastWords(e *apierror.Error) (err error) {
 	defer func() {
 		if recover() != nil {

@@ -81,7 +81,7 @@ type Server struct {
 	generations sync.WaitGroup // that are not closed; Reload adds to it while it holds one
 	bundled     fs.FS
 
-	machines sync.Pool // *response.Machine
+	writers  sync.Pool // *response.Writer
 	requests sync.Pool // *openai.Request
 	works    sync.Pool // *work
 	bodies   buffers
@@ -225,11 +225,11 @@ func (s *Server) survive(request string) {
 	}
 }
 
-func (s *Server) machine() *response.Machine {
-	if m, ok := s.machines.Get().(*response.Machine); ok {
-		return m
+func (s *Server) writer() *response.Writer {
+	if w, ok := s.writers.Get().(*response.Writer); ok {
+		return w
 	}
-	return new(response.Machine)
+	return openai.NewWriter()
 }
 
 func (s *Server) work() *work {

@@ -31,13 +31,13 @@ func attempt(tb testing.TB, b *plugintest.Binding) *plugintest.Attempt {
 
 func attemptOf(tb testing.TB, b *plugintest.Binding, body string) *plugintest.Attempt {
 	tb.Helper()
-	a := &plugintest.Attempt{Request: new(plugintest.Request), Machine: new(plugintest.Machine)}
+	a := &plugintest.Attempt{Request: new(plugintest.Request), Writer: plugintest.NewWriter()}
 	if err := a.Request.Parse([]byte(body), plugintest.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
 	a.Summary = plugintest.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "m"}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(plugintest.MachineOptions{Stream: a.Request.Stream, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+	a.Writer.Reset(plugintest.WriterOptions{Stream: a.Request.Stream, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
 		tb.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, data []by
 	if err := b.Event(context.Background(), a, abi.EventPlain, deltaName, data); err != nil {
 		tb.Fatal(err)
 	}
-	a.Machine.Take()
+	a.Writer.Take()
 }
 
 // BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
@@ -100,9 +100,9 @@ func BenchmarkRequest(b *testing.B) {
 	} {
 		b.Run(request.name, func(b *testing.B) {
 			var (
-				r       plugintest.Request
-				machine plugintest.Machine
-				a       plugintest.Attempt
+				r      plugintest.Request
+				writer = plugintest.NewWriter()
+				a      plugintest.Attempt
 			)
 			if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
 				b.Fatal(err)
@@ -112,7 +112,7 @@ func BenchmarkRequest(b *testing.B) {
 			var fuel int64
 			for b.Loop() {
 				a.Reset()
-				a.Request, a.Machine = &r, &machine
+				a.Request, a.Writer = &r, writer
 				a.Summary = plugintest.Summary{RequestID: "req_bench", Time: time.Now(), Attempt: 1, Target: "claude-sonnet-4-5"}
 				a.Summary.Describe(&r)
 				if err := binding.Request(context.Background(), &a); err != nil {
@@ -143,7 +143,7 @@ func BenchmarkAnswer(b *testing.B) {
 	a := attemptOf(b, binding, `{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		a.Machine.Reset(plugintest.MachineOptions{ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+		a.Writer.Reset(plugintest.WriterOptions{ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 		a.Fuel = 0
 		if err := binding.Response(context.Background(), a, 200, wholeAnswer); err != nil {
 			b.Fatal(err)

@@ -30,8 +30,8 @@ func TestUnknownThingsAreCounted(t *testing.T) {
 				if err := b.Event(context.Background(), a, abi.EventPlain, []byte("news"), []byte(test.data)); err != nil {
 					t.Fatal(err)
 				}
-				if a.Unknown != test.want || len(a.Machine.Output()) != 0 {
-					t.Errorf("%d unknown things, output %s", a.Unknown, a.Machine.Output())
+				if a.Unknown != test.want || len(a.Writer.Output()) != 0 {
+					t.Errorf("%d unknown things, output %s", a.Unknown, a.Writer.Output())
 				}
 			})
 		}
@@ -51,8 +51,8 @@ func TestEventsAreNamedByTheirLine(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !a.Machine.Complete() || a.Unknown != 0 {
-			t.Errorf("the answer is not complete: %s", a.Machine.Output())
+		if !a.Writer.Complete() || a.Unknown != 0 {
+			t.Errorf("the answer is not complete: %s", a.Writer.Output())
 		}
 	})
 }

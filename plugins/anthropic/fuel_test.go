@@ -25,7 +25,7 @@ func TestFuel(t *testing.T) {
 	}
 	a = attemptOf(t, b, `{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)
 	for range 2 { // the first one learns in which order the members stand
-		a.Machine.Reset(plugintest.MachineOptions{ID: "chatcmpl-fuel", Model: "m", Created: 1700000000, Aliases: a.Alias})
+		a.Writer.Reset(plugintest.WriterOptions{ID: "chatcmpl-fuel", Model: "m", Created: 1700000000, Aliases: a.Alias})
 		a.Fuel = 0
 		if err := b.Response(context.Background(), a, 200, wholeAnswer); err != nil {
 			t.Fatal(err)
@@ -42,15 +42,15 @@ func TestFuel(t *testing.T) {
 		"with tools, of 1 KB": {conversation(1 << 10), 5_900}, "with tools, of 100 KB": {conversation(100 << 10), 370_000},
 	} {
 		var (
-			r       plugintest.Request
-			machine plugintest.Machine
+			r      plugintest.Request
+			writer = plugintest.NewWriter()
 		)
 		if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
 			t.Fatal(err)
 		}
 		fuel := int64(0)
 		for range 3 { // the first ones make memory
-			again := plugintest.Attempt{Request: &r, Machine: &machine}
+			again := plugintest.Attempt{Request: &r, Writer: writer}
 			again.Summary = plugintest.Summary{RequestID: "req_fuel", Time: time.Now(), Attempt: 1, Target: "m"}
 			again.Summary.Describe(&r)
 			if err := b.Request(context.Background(), &again); err != nil {

@@ -23,13 +23,13 @@ var spacedEvent = []byte(`{"delta": {"text": " How can I help"}, "contentBlockIn
 // attempt is one whose request has been sent.
 func attempt(tb testing.TB, b *plugintest.Binding) *plugintest.Attempt {
 	tb.Helper()
-	a := &plugintest.Attempt{Request: new(plugintest.Request), Machine: new(plugintest.Machine)}
+	a := &plugintest.Attempt{Request: new(plugintest.Request), Writer: plugintest.NewWriter()}
 	if err := a.Request.Parse([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`), plugintest.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
 	a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(plugintest.MachineOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+	a.Writer.Reset(plugintest.WriterOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
 		tb.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, name stri
 	if err := b.Event(context.Background(), a, abi.EventPlain, names[name], data); err != nil {
 		tb.Fatal(err)
 	}
-	a.Machine.Take()
+	a.Writer.Take()
 }
 
 // BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
@@ -88,9 +88,9 @@ func BenchmarkRequest(b *testing.B) {
 	} {
 		b.Run(request.name, func(b *testing.B) {
 			var (
-				r       plugintest.Request
-				machine plugintest.Machine
-				a       plugintest.Attempt
+				r      plugintest.Request
+				writer = plugintest.NewWriter()
+				a      plugintest.Attempt
 			)
 			if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
 				b.Fatal(err)
@@ -100,7 +100,7 @@ func BenchmarkRequest(b *testing.B) {
 			var fuel int64
 			for b.Loop() {
 				a.Reset()
-				a.Request, a.Machine = &r, &machine
+				a.Request, a.Writer = &r, writer
 				a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
 				a.Summary.Describe(&r)
 				if err := binding.Request(context.Background(), &a); err != nil {

@@ -27,13 +27,13 @@ var callStart = frame(`{"functionCall": {"name": "say","willContinue": true}}`)
 // attempt is one whose request has been sent, and whose answer has begun a call.
 func attempt(tb testing.TB, b *plugintest.Binding) *plugintest.Attempt {
 	tb.Helper()
-	a := &plugintest.Attempt{Request: new(plugintest.Request), Machine: new(plugintest.Machine)}
+	a := &plugintest.Attempt{Request: new(plugintest.Request), Writer: plugintest.NewWriter()}
 	if err := a.Request.Parse([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`), plugintest.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
 	a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "m"}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(plugintest.MachineOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+	a.Writer.Reset(plugintest.WriterOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
 		tb.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, data []by
 	if err := b.Event(context.Background(), a, abi.EventPlain, nil, data); err != nil {
 		tb.Fatal(err)
 	}
-	a.Machine.Take()
+	a.Writer.Take()
 }
 
 // BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
@@ -83,9 +83,9 @@ func BenchmarkRequest(b *testing.B) {
 	}{{"1KB", conversation(1 << 10)}, {"100KB", conversation(100 << 10)}, {"1MB of an image", []byte(image)}} {
 		b.Run(request.name, func(b *testing.B) {
 			var (
-				r       plugintest.Request
-				machine plugintest.Machine
-				a       plugintest.Attempt
+				r      plugintest.Request
+				writer = plugintest.NewWriter()
+				a      plugintest.Attempt
 			)
 			if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
 				b.Fatal(err)
@@ -94,7 +94,7 @@ func BenchmarkRequest(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				a.Reset()
-				a.Request, a.Machine = &r, &machine
+				a.Request, a.Writer = &r, writer
 				a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "gemini-3-pro-preview"}
 				a.Summary.Describe(&r)
 				if err := binding.Request(context.Background(), &a); err != nil {

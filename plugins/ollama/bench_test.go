@@ -18,13 +18,13 @@ var streamEvents = map[string][]byte{
 // attempt is one whose request has been sent.
 func attempt(tb testing.TB, b *plugintest.Binding) *plugintest.Attempt {
 	tb.Helper()
-	a := &plugintest.Attempt{Request: new(plugintest.Request), Machine: new(plugintest.Machine)}
+	a := &plugintest.Attempt{Request: new(plugintest.Request), Writer: plugintest.NewWriter()}
 	if err := a.Request.Parse([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`), plugintest.Limits{}); err != nil {
 		tb.Fatal(err)
 	}
 	a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "m"}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(plugintest.MachineOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
+	a.Writer.Reset(plugintest.WriterOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
 	if err := b.Request(context.Background(), a); err != nil {
 		tb.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, data []by
 	if err := b.Event(context.Background(), a, abi.EventPlain, nil, data); err != nil {
 		tb.Fatal(err)
 	}
-	a.Machine.Take()
+	a.Writer.Take()
 }
 
 // BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
@@ -77,9 +77,9 @@ func BenchmarkRequest(b *testing.B) {
 	} {
 		b.Run(request.name, func(b *testing.B) {
 			var (
-				r       plugintest.Request
-				machine plugintest.Machine
-				a       plugintest.Attempt
+				r      plugintest.Request
+				writer = plugintest.NewWriter()
+				a      plugintest.Attempt
 			)
 			if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
 				b.Fatal(err)
@@ -89,7 +89,7 @@ func BenchmarkRequest(b *testing.B) {
 			var fuel int64
 			for b.Loop() {
 				a.Reset()
-				a.Request, a.Machine = &r, &machine
+				a.Request, a.Writer = &r, writer
 				a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "m"}
 				a.Summary.Describe(&r)
 				if err := binding.Request(context.Background(), &a); err != nil {

@@ -175,7 +175,7 @@ func BenchmarkHistory(b *testing.B) {
 	binding := s.Bind(b, plugintest.Host(b), plugintest.Module)
 	var (
 		request plugintest.Request
-		machine plugintest.Machine
+		writer  = plugintest.NewWriter()
 		a       plugintest.Attempt
 	)
 	if err := request.Parse(turns(100), plugintest.Limits{}); err != nil {
@@ -185,7 +185,7 @@ func BenchmarkHistory(b *testing.B) {
 	var fuel int64
 	for b.Loop() {
 		a.Reset()
-		a.Request, a.Machine = &request, &machine
+		a.Request, a.Writer = &request, writer
 		a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "m", Options: []byte(s.Use.Settings)}
 		a.Summary.Describe(&request)
 		if err := binding.Request(context.Background(), &a); err != nil {

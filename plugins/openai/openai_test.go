@@ -221,7 +221,7 @@ func BenchmarkRequest(b *testing.B) {
 			body := `{"model":"m","stream":true,"messages":[` + turn + strings.Repeat(","+turn, size.n/len(turn)) + `]}`
 			var (
 				request plugintest.Request
-				machine plugintest.Machine
+				writer  = plugintest.NewWriter()
 				a       plugintest.Attempt
 			)
 			if err := request.Parse([]byte(body), plugintest.Limits{}); err != nil {
@@ -231,7 +231,7 @@ func BenchmarkRequest(b *testing.B) {
 			var fuel int64
 			for b.Loop() {
 				a.Reset()
-				a.Request, a.Machine = &request, &machine
+				a.Request, a.Writer = &request, writer
 				a.Summary = plugintest.Summary{RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(1.8e9, 0), Attempt: 1, Target: "gpt-4o"}
 				a.Summary.Describe(&request)
 				if err := binding.Request(context.Background(), &a); err != nil {

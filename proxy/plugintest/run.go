@@ -48,7 +48,7 @@ type run struct {
 	v       *Vector
 	b       *plugin.Binding
 	attempt plugin.Attempt
-	machine response.Machine
+	writer  *response.Writer
 	reader  openai.Reader
 	batch   response.Batch
 	result  Result
@@ -61,9 +61,9 @@ func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
 	if err := request.Parse(v.Request, openai.Limits{}); err != nil {
 		return Result{Answer: "request.json is refused: " + err.Error()}
 	}
-	r := run{v: v, b: b}
+	r := run{v: v, b: b, writer: openai.NewWriter()}
 	a := &r.attempt
-	a.Request, a.Machine, a.Tenant = &request, &r.machine, "plugintest"
+	a.Request, a.Writer, a.Tenant = &request, r.writer, "plugintest"
 	a.ResponseHeader = func(name []byte) []byte {
 		if value, ok := v.Headers[string(name)]; ok {
 			return []byte(value)
@@ -75,7 +75,7 @@ func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
 		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
 	}
 	a.Summary.Describe(&request)
-	r.machine.Reset(response.MachineOptions{
+	r.writer.Reset(response.Options{
 		Stream: stream, IncludeUsage: true, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
 		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
 	})
@@ -135,7 +135,7 @@ func (r *run) whole() error {
 		if err := r.reader.Answer(r.v.Answer, &r.batch); err != nil {
 			return err
 		}
-		if err := r.machine.Apply(&r.batch); err != nil {
+		if err := r.writer.Apply(&r.batch); err != nil {
 			return err
 		}
 	} else {
@@ -144,7 +144,7 @@ func (r *run) whole() error {
 			return err
 		}
 	}
-	return r.machine.End()
+	return r.writer.End()
 }
 
 // events reads an answer event by event, until it is complete or its body ends.
@@ -161,7 +161,7 @@ func (r *run) events(d decoder) error {
 			if !ok {
 				break
 			}
-			if err := r.event(ev); err != nil || r.machine.Complete() {
+			if err := r.event(ev); err != nil || r.writer.Complete() {
 				return err
 			}
 		}
@@ -169,7 +169,7 @@ func (r *run) events(d decoder) error {
 	if ev, ok, err := d.end(); err != nil {
 		return err
 	} else if ok {
-		if err := r.event(ev); err != nil || r.machine.Complete() {
+		if err := r.event(ev); err != nil || r.writer.Complete() {
 			return err
 		}
 	}
@@ -178,7 +178,7 @@ func (r *run) events(d decoder) error {
 			return err
 		}
 	}
-	return r.machine.End()
+	return r.writer.End()
 }
 
 func (r *run) event(ev event) error {
@@ -190,12 +190,12 @@ func (r *run) event(ev event) error {
 	if err := r.reader.Chunk(ev.data, &r.batch); err != nil {
 		return err
 	}
-	return r.machine.Apply(&r.batch)
+	return r.writer.Apply(&r.batch)
 }
 
 // finish renders what the client receives.
 func (r *run) finish(stream bool, err error) {
-	m := &r.machine
+	m := r.writer
 	out := &r.result.Answer
 	if err != nil {
 		var (
@@ -222,6 +222,6 @@ func (r *run) finish(stream bool, err error) {
 	case stream && m.Started():
 		*out += fmt.Sprintf("200\n%s", m.Output())
 	case m.Complete():
-		*out += fmt.Sprintf("200\n%s\n", m.AppendAnswer(nil))
+		*out += fmt.Sprintf("200\n%s\n", m.AppendResponse(nil))
 	}
 }

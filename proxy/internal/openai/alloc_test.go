@@ -22,7 +22,7 @@ func TestChunksDoNotAllocate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r openai.Reader
 			var b response.Batch
-			var m response.Machine
+			var m response.Writer
 			r.Reset(openai.Options{})
 			m.Reset(options(true, true))
 			p := []byte(data)

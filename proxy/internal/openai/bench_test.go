@@ -18,7 +18,7 @@ func BenchmarkTextChunk(b *testing.B) {
 	run := func(b *testing.B, apply bool) {
 		var r openai.Reader
 		var batch response.Batch
-		var m response.Machine
+		var m response.Writer
 		r.Reset(openai.Options{})
 		m.Reset(options(true, true))
 		data := []byte(textChunk)
@@ -49,7 +49,7 @@ func BenchmarkWholeAnswer(b *testing.B) {
 		`"usage":{"prompt_tokens":20,"completion_tokens":1000,"total_tokens":1020,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0}}}`)
 	var r openai.Reader
 	var batch response.Batch
-	var m response.Machine
+	var m response.Writer
 	var dst []byte
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
@@ -63,6 +63,6 @@ func BenchmarkWholeAnswer(b *testing.B) {
 		if err := m.Apply(&batch); err != nil {
 			b.Fatal(err)
 		}
-		dst = m.AppendAnswer(dst[:0])
+		dst = m.AppendResponse(dst[:0])
 	}
 }

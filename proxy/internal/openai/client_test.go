@@ -18,7 +18,7 @@ func TestTheOfficialClientAccumulates(t *testing.T) {
 			continue
 		}
 		t.Run(rec.name, func(t *testing.T) {
-			var m response.Machine
+			var m response.Writer
 			replay(t, &m, &rec, options(true, true))
 			if !m.Complete() {
 				if m.Failed() == nil {
@@ -42,7 +42,7 @@ func TestTheOfficialClientAccumulates(t *testing.T) {
 			}
 			replay(t, &m, &rec, options(false, false))
 			var want openai.ChatCompletion
-			if err := json.Unmarshal(m.AppendAnswer(nil), &want); err != nil {
+			if err := json.Unmarshal(m.AppendResponse(nil), &want); err != nil {
 				t.Fatal(err)
 			}
 			if acc.ID != want.ID || acc.Model != want.Model || len(acc.Choices) != len(want.Choices) {

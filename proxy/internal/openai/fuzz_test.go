@@ -51,10 +51,10 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 	if !answer {
 		lines = bytes.Split(data, []byte("\n"))
 	}
-	play := func(stream bool) *response.Machine {
+	play := func(stream bool) *response.Writer {
 		var r openai.Reader
 		var b response.Batch
-		m := new(response.Machine)
+		m := new(response.Writer)
 		r.Reset(openai.Options{ThinkTags: tags, ReasoningFormat: "f"})
 		m.Reset(options(stream, stream))
 		for _, line := range lines {
@@ -100,7 +100,7 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 	if !collected.Complete() {
 		return
 	}
-	p := collected.AppendAnswer(nil)
+	p := collected.AppendResponse(nil)
 	if !json.Valid(p) {
 		t.Fatalf("not JSON: %s", p)
 	}

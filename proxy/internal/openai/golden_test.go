@@ -74,14 +74,14 @@ func recordings(t testing.TB) (all []recording) {
 	return all
 }
 
-func options(stream, usage bool) response.MachineOptions {
-	return response.MachineOptions{
+func options(stream, usage bool) response.Options {
+	return response.Options{
 		Stream: stream, IncludeUsage: usage, ID: "chatcmpl-gateway", Model: "asked", Created: 1700000000, PromptEstimate: 7,
 	}
 }
 
 // replay reads a recording into a machine.
-func replay(t testing.TB, m *response.Machine, rec *recording, o response.MachineOptions) {
+func replay(t testing.TB, m *response.Writer, rec *recording, o response.Options) {
 	t.Helper()
 	var r openai.Reader
 	var b response.Batch
@@ -150,7 +150,7 @@ func TestRecordedAnswers(t *testing.T) {
 				golden(t, rec.name+".error.json", out)
 				return
 			}
-			var m response.Machine
+			var m response.Writer
 			replay(t, &m, &rec, options(true, true))
 			golden(t, rec.name+".stream.txt", m.Output())
 			checkStream(t, &m, true)
@@ -163,13 +163,13 @@ func TestRecordedAnswers(t *testing.T) {
 			if !m.Complete() {
 				t.Fatal("neither complete nor failed")
 			}
-			golden(t, rec.name+".whole.json", pretty(t, m.AppendAnswer(nil)))
+			golden(t, rec.name+".whole.json", pretty(t, m.AppendResponse(nil)))
 		})
 	}
 }
 
 // checkStream checks what holds for every stream.
-func checkStream(t testing.TB, m *response.Machine, usage bool) {
+func checkStream(t testing.TB, m *response.Writer, usage bool) {
 	t.Helper()
 	out := string(m.Output())
 	frames := strings.Split(strings.TrimSuffix(out, "\n\n"), "\n\n")

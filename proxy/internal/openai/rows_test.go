@@ -16,11 +16,11 @@ import (
 )
 
 // read reads chunks, or one whole answer, and returns the machine that took them.
-func read(t testing.TB, o openai.Options, mo response.MachineOptions, chunks ...string) *response.Machine {
+func read(t testing.TB, o openai.Options, mo response.Options, chunks ...string) *response.Writer {
 	t.Helper()
 	var r openai.Reader
 	var b response.Batch
-	m := new(response.Machine)
+	m := new(response.Writer)
 	r.Reset(o)
 	m.Reset(mo)
 	for _, c := range chunks {
@@ -52,7 +52,7 @@ func whole(t testing.TB, o openai.Options, chunks ...string) string {
 	if !m.Complete() {
 		return "failed: " + m.Failed().Error()
 	}
-	a := string(m.AppendAnswer(nil))
+	a := string(m.AppendResponse(nil))
 	if !json.Valid([]byte(a)) {
 		t.Fatalf("not JSON: %s", a)
 	}
@@ -399,7 +399,7 @@ func TestParseOptions(t *testing.T) {
 func TestAReaderUsedAgainForgets(t *testing.T) {
 	var r openai.Reader
 	var b response.Batch
-	var m response.Machine
+	var m response.Writer
 	var first string
 	for range 2 {
 		r.Reset(openai.Options{ThinkTags: true, ReasoningFormat: "f"})

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestEventsReachTheMachine(t *testing.T) {
+func TestEventsReachTheWriter(t *testing.T) {
 	bound := bindNative(t, native{event: func(h abi.Host, kind abi.EventKind, name, data []byte) int32 {
 		switch string(name) {
 		case "start":
@@ -147,8 +147,8 @@ func TestNothingOfAFailedCallRemains(t *testing.T) {
 			if !errors.As(err, &e) {
 				t.Fatalf("error %v, want a CallError", err)
 			}
-			if string(a.State()) != "first" || output(a) != "" || a.Unknown != 0 || a.Machine.Failed() != nil {
-				t.Errorf("state %q, output %q, unknown %d, failed %v", a.State(), output(a), a.Unknown, a.Machine.Failed())
+			if string(a.State()) != "first" || output(a) != "" || a.Unknown != 0 || a.Writer.Failed() != nil {
+				t.Errorf("state %q, output %q, unknown %d, failed %v", a.State(), output(a), a.Unknown, a.Writer.Failed())
 			}
 		})
 	}
@@ -254,7 +254,7 @@ func TestTextLength(t *testing.T) {
 		if err := bound.Event(t.Context(), a, abi.EventPlain, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		want(t, "applied", a.Machine.TextLength(0), n*23)
+		want(t, "applied", a.Writer.TextLength(0), n*23)
 	}
 }
 

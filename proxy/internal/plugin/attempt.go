@@ -17,8 +17,8 @@ type Attempt struct {
 	// has been sent.
 	Request *openai.Request
 	Summary Summary
-	Machine *response.Machine // takes what the plugin says; its options should have Alias of this attempt as Aliases
-	Tenant  string            // the name of the gateway key, for isolation
+	Writer  *response.Writer // takes what the plugin says; its options should have Alias of this attempt as Aliases
+	Tenant  string           // the name of the gateway key, for isolation
 
 	// ResponseHeader returns a header of the upstream's answer, nil if it is not there. Set by the caller before the
 	// first call that reads an answer; nil stands for no headers. The bytes are read during the call only.
@@ -29,7 +29,7 @@ type Attempt struct {
 	Framing        abi.Framing
 	Dialect        abi.Dialect
 	DialectOptions openai.Options
-	Answered       bool      // the plugin answered itself: nothing is sent, and the Machine has the answer
+	Answered       bool      // the plugin answered itself: nothing is sent, and the Writer has the response
 	Warnings       []Warning // what happened to members of the request, without repetition
 
 	// Sums over the attempt's calls.
@@ -91,7 +91,7 @@ func (a *Attempt) Release() {
 	a.own = nil
 }
 
-// Alias returns the name that the client knows a tool by: response.MachineOptions.Aliases. A name that the plugin gave no
+// Alias returns the name that the client knows a tool by: response.Options.Aliases. A name that the plugin gave no
 // alias for stands for itself.
 func (a *Attempt) Alias(name []byte) []byte {
 	if real, ok := a.aliases[string(name)]; ok {

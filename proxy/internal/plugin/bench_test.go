@@ -26,7 +26,7 @@ func cpu(b *testing.B) (report func()) {
 	return func() { b.ReportMetric(float64((used()-began).Nanoseconds())/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkEvent is one event through a guest that echoes it, and through the stream machine.
+// BenchmarkEvent is one event through a guest that echoes it, and through the response writer.
 func BenchmarkEvent(b *testing.B) {
 	h := newHost(b, plugin.Options{})
 	guests := []struct {
@@ -47,7 +47,7 @@ func BenchmarkEvent(b *testing.B) {
 				if err := bound.Event(b.Context(), a, abi.EventPlain, event, text); err != nil {
 					b.Fatal(err)
 				}
-				a.Machine.Take()
+				a.Writer.Take()
 			}
 			report()
 			b.ReportMetric(float64(a.Fuel)/float64(b.N), "fuel/op")
@@ -67,7 +67,7 @@ func BenchmarkEventParallel(b *testing.B) {
 			if err := bound.Event(b.Context(), a, abi.EventPlain, nil, text); err != nil {
 				b.Error(err)
 			}
-			a.Machine.Take()
+			a.Writer.Take()
 		}
 	})
 	report()
@@ -88,7 +88,7 @@ func BenchmarkIsolatedEvent(b *testing.B) {
 				if err := bound.Event(b.Context(), a, abi.EventPlain, nil, text); err != nil {
 					b.Fatal(err)
 				}
-				a.Machine.Take()
+				a.Writer.Take()
 			}
 		})
 	}

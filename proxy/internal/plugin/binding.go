@@ -116,7 +116,7 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 }
 
 // End tells the provider that the body of a streamed answer has ended cleanly. Whether the answer is complete with that
-// is the Machine's to say.
+// is for the response writer to say.
 func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil

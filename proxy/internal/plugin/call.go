@@ -88,7 +88,7 @@ type call struct {
 
 	// trial is a machine that shows whether an extra member would be taken.
 	trial struct {
-		machine response.Machine
+		machine response.Writer
 		batch   response.Batch
 	}
 	summary []byte

@@ -85,7 +85,7 @@ func (c *call) hasTool(choice, key int32) bool {
 			return true
 		}
 	}
-	return c.attempt.Machine.HasTool(choice, key)
+	return c.attempt.Writer.HasTool(choice, key)
 }
 
 // ToolArguments implements abi.Host.
@@ -126,7 +126,7 @@ func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) ab
 	}
 	c.trial.batch.Reset()
 	c.trial.batch.Extra(scope, 0, key, member, json)
-	c.trial.machine.Reset(response.MachineOptions{})
+	c.trial.machine.Reset(response.Options{})
 	if c.trial.machine.Apply(&c.trial.batch) != nil {
 		return abi.StatusRefused
 	}
@@ -139,7 +139,7 @@ func (c *call) TextLength(choice int32) int64 {
 	if !c.event(importTextLength, choice, 0) {
 		return 0
 	}
-	return c.attempt.Machine.TextLength(choice) + c.texts.pending(&c.batch, choice)
+	return c.attempt.Writer.TextLength(choice) + c.texts.pending(&c.batch, choice)
 }
 
 // Usage implements abi.Host.
@@ -257,10 +257,10 @@ func compactObject(json []byte) ([]byte, error) {
 
 var errNoObject = errors.New("not a JSON object")
 
-// apply gives the events to the attempt's machine. An answer that has grown too large is the provider's failure, not the
+// apply gives the events to the attempt's writer. A response that has grown too large is the provider's failure, not the
 // plugin's.
 func (c *call) apply() error {
-	err := c.attempt.Machine.Apply(&c.batch)
+	err := c.attempt.Writer.Apply(&c.batch)
 	if err == nil {
 		return nil
 	}

@@ -38,7 +38,7 @@ func TestAPanicOfTheHostCostsOneCall(t *testing.T) {
 	attempt := func() *plugin.Attempt {
 		a := newAttempt(t, body)
 		a.ResponseHeader = func([]byte) []byte { boom(); return nil }
-		a.Machine.Reset(response.MachineOptions{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: func(name []byte) []byte { boom(); return name }})
+		a.Writer.Reset(response.Options{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: func(name []byte) []byte { boom(); return name }})
 		return a
 	}
 	for _, where := range []struct{ name, input, reason string }{

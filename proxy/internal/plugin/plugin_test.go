@@ -84,12 +84,12 @@ func newAttempt(t interface {
 	Fatal(args ...any)
 }, request string) *plugin.Attempt {
 	t.Helper()
-	a := &plugin.Attempt{Request: new(openai.Request), Machine: new(response.Machine), Tenant: "alice"}
+	a := &plugin.Attempt{Request: new(openai.Request), Writer: openai.NewWriter(), Tenant: "alice"}
 	if err := a.Request.Parse([]byte(request), openai.Limits{}); err != nil {
 		t.Fatal(err)
 	}
 	a.Summary.Describe(a.Request)
-	a.Machine.Reset(response.MachineOptions{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: a.Alias})
+	a.Writer.Reset(response.Options{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: a.Alias})
 	return a
 }
 
@@ -187,7 +187,7 @@ func wantCallError(t testing.TB, err error, kind plugin.CallErrorKind) *plugin.C
 	return e
 }
 
-func output(a *plugin.Attempt) string { return string(a.Machine.Output()) }
+func output(a *plugin.Attempt) string { return string(a.Writer.Output()) }
 
 func unixMilli(ms int64) time.Time { return time.UnixMilli(ms) }
 

@@ -321,8 +321,8 @@ func TestAPluginMayAnswerItself(t *testing.T) {
 	if err := bound.Request(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	if !a.Answered || !a.Machine.Complete() || !strings.Contains(output(a), `"content":"hello"`) {
-		t.Errorf("answered %t, complete %t, output %s", a.Answered, a.Machine.Complete(), output(a))
+	if !a.Answered || !a.Writer.Complete() || !strings.Contains(output(a), `"content":"hello"`) {
+		t.Errorf("answered %t, complete %t, output %s", a.Answered, a.Writer.Complete(), output(a))
 	}
 }
 
@@ -397,9 +397,9 @@ func TestAttemptsReuseTheirMemoryAndNothingElse(t *testing.T) {
 		},
 	}, plugin.BindingConfig{Paths: []string{"/v1"}, Headers: []string{"x-a"}})
 	a := newAttempt(t, body)
-	request, machine := a.Request, a.Machine
+	request, writer := a.Request, a.Writer
 	for range 2 {
-		a.Request, a.Machine = request, machine
+		a.Request, a.Writer = request, writer
 		if err := bound.Request(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 // textCount counts the code points of the texts in a batch, choice by choice, for text_length. It remembers how far it
 // has come, so that asking after every piece costs no more than asking once.
 //
-// A character that is cut in two counts where it begins. The machine counts it where it ends, so the sum of both may be
+// A character that is cut in two counts where it begins. The writer counts it where it ends, so the sum of both may be
 // one too small between the two halves, where no index can point.
 type textCount struct {
 	seen   int // events

@@ -11,7 +11,7 @@ import (
 
 // openChoice renders a choice's role chunk, if it has none. contentNull is for a choice that begins with something else
 // than content, as far as the convention tells these apart.
-func (m *Machine) openChoice(c *choice, contentNull bool) {
+func (m *Writer) openChoice(c *choice, contentNull bool) {
 	if c.open {
 		return
 	}
@@ -27,14 +27,14 @@ func (m *Machine) openChoice(c *choice, contentNull bool) {
 }
 
 // textChunk renders a piece of content or refusal.
-func (m *Machine) textChunk(c *choice, member string, s []byte) {
+func (m *Writer) textChunk(c *choice, member string, s []byte) {
 	m.beginChunk(c)
 	m.appendMember(member, s)
 	m.endChunk(c)
 }
 
 // reasoningChunk renders a piece of reasoning.
-func (m *Machine) reasoningChunk(c *choice, r *part, s []byte) {
+func (m *Writer) reasoningChunk(c *choice, r *part, s []byte) {
 	m.beginChunk(c)
 	if readable(r.part) {
 		m.appendMember("reasoning_content", s)
@@ -64,7 +64,7 @@ func (m *Machine) reasoningChunk(c *choice, r *part, s []byte) {
 }
 
 // appendOrigin appends what the client must send back with a piece of reasoning so that it finds its place again.
-func (m *Machine) appendOrigin(dst []byte, key int32) []byte {
+func (m *Writer) appendOrigin(dst []byte, key int32) []byte {
 	if len(m.format) > 0 {
 		dst = append(append(append(dst, `,"format":"`...), m.format...), '"')
 	}
@@ -82,7 +82,7 @@ func appendToolID(dst []byte, c *choice, key int32) []byte {
 }
 
 // toolChunk renders the beginning of a tool call.
-func (m *Machine) toolChunk(c *choice, t *tool, args []byte) {
+func (m *Writer) toolChunk(c *choice, t *tool, args []byte) {
 	m.beginTool(c, t)
 	m.out = append(append(m.out, `,"id":"`...), t.id...)
 	m.out = append(append(m.out, `","type":"function","function":{"name":"`...), t.name...)
@@ -92,20 +92,20 @@ func (m *Machine) toolChunk(c *choice, t *tool, args []byte) {
 }
 
 // argumentsChunk renders a piece of a tool call's arguments.
-func (m *Machine) argumentsChunk(c *choice, t *tool, args []byte) {
+func (m *Writer) argumentsChunk(c *choice, t *tool, args []byte) {
 	m.beginTool(c, t)
 	m.out = append(append(m.out, `,"function":{"arguments":"`...), args...)
 	m.out = append(m.out, `"}`...)
 	m.endTools(c, t)
 }
 
-func (m *Machine) beginTool(c *choice, t *tool) {
+func (m *Writer) beginTool(c *choice, t *tool) {
 	m.beginChunk(c)
 	m.out = append(m.out, `"tool_calls":[{"index":`...)
 	m.out = strconv.AppendInt(m.out, int64(t.index), 10)
 }
 
-func (m *Machine) endTools(c *choice, t *tool) {
+func (m *Writer) endTools(c *choice, t *tool) {
 	m.out = t.extras.appendTo(m.out)
 	m.let(&t.extras)
 	m.out = append(m.out, `}]`...)
@@ -114,7 +114,7 @@ func (m *Machine) endTools(c *choice, t *tool) {
 
 // finishChunk renders the end of a choice. Extra members that no chunk has taken yet go with it, those of tool calls in
 // chunks of their own before it.
-func (m *Machine) finishChunk(c *choice) {
+func (m *Writer) finishChunk(c *choice) {
 	m.openChoice(c, false)
 	for i := range c.tools {
 		if t := &c.tools[i]; t.open && len(t.extras.list) > 0 {
@@ -130,7 +130,7 @@ func (m *Machine) finishChunk(c *choice) {
 
 // newsChunk renders the extra members that a batch had nothing else to say with. Those of the message are a part of what
 // the choice says, such as sound, and may begin it; those of the choice wait until something has.
-func (m *Machine) newsChunk(c *choice) {
+func (m *Writer) newsChunk(c *choice) {
 	if !c.seen || c.finished || len(c.messageX.list) == 0 && (!c.open || len(c.choiceX.list) == 0) {
 		return
 	}
@@ -140,7 +140,7 @@ func (m *Machine) newsChunk(c *choice) {
 }
 
 // messageChunk renders the extra members of the message alone.
-func (m *Machine) messageChunk(c *choice) {
+func (m *Writer) messageChunk(c *choice) {
 	m.openChoice(c, true)
 	m.beginChunk(c)
 	m.endDelta(c)
@@ -159,7 +159,7 @@ func appendFinish(dst []byte, c *choice) []byte {
 }
 
 // usageChunk renders the chunk that has no choices.
-func (m *Machine) usageChunk() {
+func (m *Writer) usageChunk() {
 	m.appendPrefix()
 	m.out = append(m.out, ']')
 	m.endAnswer()
@@ -169,7 +169,7 @@ func (m *Machine) usageChunk() {
 }
 
 // beginChunk renders a chunk as far as into its delta.
-func (m *Machine) beginChunk(c *choice) {
+func (m *Writer) beginChunk(c *choice) {
 	m.appendPrefix()
 	m.out = append(m.out, `{"index":`...)
 	m.out = strconv.AppendInt(m.out, int64(c.index), 10)
@@ -177,13 +177,13 @@ func (m *Machine) beginChunk(c *choice) {
 }
 
 // endChunk renders the rest of a chunk that does not finish its choice.
-func (m *Machine) endChunk(c *choice) {
+func (m *Writer) endChunk(c *choice) {
 	m.endDelta(c)
 	m.out = append(m.out, `,"finish_reason":null`...)
 	m.endChoice(c)
 }
 
-func (m *Machine) endDelta(c *choice) {
+func (m *Writer) endDelta(c *choice) {
 	if len(c.messageX.list) > 0 {
 		from := len(m.out)
 		m.out = c.messageX.appendTo(m.out)
@@ -195,7 +195,7 @@ func (m *Machine) endDelta(c *choice) {
 	m.out = append(m.out, '}')
 }
 
-func (m *Machine) endChoice(c *choice) {
+func (m *Writer) endChoice(c *choice) {
 	if len(c.choiceX.list) > 0 {
 		m.out = c.choiceX.appendTo(m.out)
 		m.let(&c.choiceX)
@@ -205,7 +205,7 @@ func (m *Machine) endChoice(c *choice) {
 }
 
 // endFrame renders what stands behind the choices of every chunk but the usage chunk.
-func (m *Machine) endFrame() {
+func (m *Writer) endFrame() {
 	m.endAnswer()
 	if m.o.IncludeUsage {
 		m.out = append(m.out, `,"usage":null`...)
@@ -213,7 +213,7 @@ func (m *Machine) endFrame() {
 	m.out = append(m.out, "}\n\n"...)
 }
 
-func (m *Machine) endAnswer() {
+func (m *Writer) endAnswer() {
 	if len(m.once.list) > 0 {
 		m.out = m.once.appendTo(m.out)
 		m.let(&m.once)
@@ -222,7 +222,7 @@ func (m *Machine) endAnswer() {
 
 // appendPrefix renders what all chunks begin with. It is put together once, and again when a member of all chunks
 // changes.
-func (m *Machine) appendPrefix() {
+func (m *Writer) appendPrefix() {
 	if len(m.prefix) == 0 {
 		m.freeze()
 		p := append(m.prefix, `data: {"id":"`...)
@@ -237,7 +237,7 @@ func (m *Machine) appendPrefix() {
 }
 
 // appendMember renders a member that is a string; s is escaped.
-func (m *Machine) appendMember(name string, s []byte) {
+func (m *Writer) appendMember(name string, s []byte) {
 	m.out = append(append(append(m.out, '"'), name...), `":"`...)
 	m.out = append(append(m.out, s...), '"')
 }

@@ -53,7 +53,7 @@ func (t *tally) has(kinds ...abi.UsageKind) bool {
 const bytesPerToken = 4
 
 // Usage is the tokens so far.
-func (m *Machine) Usage() Usage {
+func (m *Writer) Usage() Usage {
 	t := &m.usage
 	u := Usage{
 		Prompt: t.count[abi.UsagePrompt] + t.count[abi.UsagePromptBeside] +
@@ -107,7 +107,7 @@ func (x *usageMembers) of(name []byte) (to *members, inner []byte) {
 }
 
 // appendUsage appends the usage object. Of the details those are written that the provider gave.
-func (m *Machine) appendUsage(dst []byte) []byte {
+func (m *Writer) appendUsage(dst []byte) []byte {
 	u, t := m.Usage(), &m.usage
 	dst = append(dst, '{')
 	dst = appendCount(dst, "prompt_tokens", u.Prompt)

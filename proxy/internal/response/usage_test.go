@@ -35,7 +35,7 @@ func TestS19_UsageArithmetic(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			for _, stream := range []bool{true, false} {
-				r := newRun(t, response.MachineOptions{Stream: stream, IncludeUsage: true, PromptEstimate: 77})
+				r := newRun(t, response.Options{Stream: stream, IncludeUsage: true, PromptEstimate: 77})
 				r.apply(func(b *response.Batch) {
 					b.Text(0, 0, []byte("0123456789")) // ten bytes are three tokens
 					for kind, n := range c.counts {
@@ -60,7 +60,7 @@ func TestS19_UsageArithmetic(t *testing.T) {
 }
 
 func TestR15_TheLastCountOfAKindWins(t *testing.T) {
-	r := newRun(t, response.MachineOptions{})
+	r := newRun(t, response.Options{})
 	r.apply(func(b *response.Batch) { b.Usage(abi.UsagePrompt, 12); b.Usage(abi.UsageCompletion, 1) })
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 9); b.Usage(abi.UsageCompletion, 8) })

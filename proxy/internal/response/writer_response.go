@@ -4,9 +4,9 @@ import (
 	"strconv"
 )
 
-// AppendAnswer appends the whole answer, a chat.completion object. It may be called when the answer of a Machine that
+// AppendResponse appends the whole answer, a chat.completion object. It may be called when the answer of a Machine that
 // does not stream is complete.
-func (m *Machine) AppendAnswer(dst []byte) []byte {
+func (m *Writer) AppendResponse(dst []byte) []byte {
 	dst = append(append(dst, `{"id":"`...), m.id...)
 	dst = append(dst, `","object":"chat.completion","created":`...)
 	dst = strconv.AppendInt(dst, m.o.Created, 10)
@@ -28,7 +28,7 @@ func (m *Machine) AppendAnswer(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func (m *Machine) appendChoice(dst []byte, c *choice) []byte {
+func (m *Writer) appendChoice(dst []byte, c *choice) []byte {
 	dst = append(dst, `{"index":`...)
 	dst = strconv.AppendInt(dst, int64(c.index), 10)
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
@@ -68,7 +68,7 @@ func (m *Machine) appendChoice(dst []byte, c *choice) []byte {
 	return append(dst, '}')
 }
 
-func (m *Machine) appendDetail(dst []byte, c *choice, d *detail) []byte {
+func (m *Writer) appendDetail(dst []byte, c *choice, d *detail) []byte {
 	switch d.kind {
 	case detailText:
 		dst = append(append(dst, `{"type":"reasoning.text","text":"`...), d.text...)

@@ -93,7 +93,7 @@ func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
-	r := newRun(t, response.MachineOptions{MaxHeld: 1000})
+	r := newRun(t, response.Options{MaxHeld: 1000})
 	r.apply(text(strings.Repeat("x", 900)))
 	err := r.refuse(text(strings.Repeat("y", 200)))
 	var e *apierror.Error
@@ -101,7 +101,7 @@ func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	// A stream holds nothing of what it has said.
-	r = newRun(t, response.MachineOptions{Stream: true, MaxHeld: 1000})
+	r = newRun(t, response.Options{Stream: true, MaxHeld: 1000})
 	for range 100 {
 		r.apply(text(strings.Repeat("x", 900)))
 		r.m.Take()
@@ -116,7 +116,7 @@ func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
 }
 
 func TestResetForgetsEverything(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	fill := func(b *response.Batch) {
 		b.Start([]byte("id"), []byte("m"), []byte("f"))
 		b.Extra(abi.ScopeAnswer, 0, 0, []byte("sticky"), []byte("1"))
@@ -133,8 +133,8 @@ func TestResetForgetsEverything(t *testing.T) {
 	r.apply(fill)
 	r.m.Fail(response.Truncated())
 	for _, stream := range []bool{true, false} {
-		r.m.Reset(response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
-		fresh := newRun(t, response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
+		r.m.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
+		fresh := newRun(t, response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
 		if r.m.Started() || r.m.Failed() != nil || r.m.HasTool(0, 3) || r.m.TextLength(0) != 0 || r.m.Dropped() != 0 {
 			t.Error("something is left")
 		}
@@ -153,7 +153,7 @@ func TestResetForgetsEverything(t *testing.T) {
 		if got, want := string(r.m.Output()), string(fresh.m.Output()); got != want {
 			t.Errorf("used again it streams\n%s\nfresh\n%s", got, want)
 		}
-		if got, want := string(r.m.AppendAnswer(nil)), string(fresh.m.AppendAnswer(nil)); got != want {
+		if got, want := string(r.m.AppendResponse(nil)), string(fresh.m.AppendResponse(nil)); got != want {
 			t.Errorf("used again it answers\n%s\nfresh\n%s", got, want)
 		}
 	}
@@ -171,9 +171,9 @@ func TestF55_AmbiguousJSONIsTheProviders(t *testing.T) {
 		{"no JSON", `{"a":1`, false},
 	} {
 		t.Run("faults/55 "+c.name, func(t *testing.T) {
-			var m response.Machine
+			var m response.Writer
 			var b response.Batch
-			m.Reset(response.MachineOptions{})
+			m.Reset(response.Options{})
 			b.ToolCall(0, 1, []byte("call_1"), []byte("f"))
 			b.ToolArguments(0, 1, abi.EncodingJSON, []byte(c.json))
 			err := m.Apply(&b)

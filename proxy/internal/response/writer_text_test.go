@@ -116,7 +116,7 @@ func TestHalvesWaitThroughOtherEncodingsAndTexts(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(t, response.MachineOptions{})
+			r := newRun(t, response.Options{})
 			r.apply(c.fill)
 			r.apply(stop)
 			var m struct{ Content string }
@@ -139,7 +139,7 @@ func TestS9_AnyCutGivesTheSameText(t *testing.T) {
 	}
 	for i, c := range texts {
 		whole := func(pieces ...string) string {
-			r := newRun(t, response.MachineOptions{})
+			r := newRun(t, response.Options{})
 			for _, p := range pieces {
 				r.apply(func(b *response.Batch) { b.Text(0, c.enc, []byte(p)) })
 			}
@@ -227,7 +227,7 @@ func TestContentIsNullOrEmpty(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(t, response.MachineOptions{})
+			r := newRun(t, response.Options{})
 			r.apply(func(b *response.Batch) { c.fill(b); b.Done(abi.DoneNow) })
 			if got := r.message(); got != c.want {
 				t.Errorf(" got %s\nwant %s", got, c.want)
@@ -271,7 +271,7 @@ func TestEveryByteInEveryEncodingGivesAFrame(t *testing.T) {
 	for enc := range abi.Encoding(3) {
 		for c := range 256 {
 			for _, s := range [][]byte{{byte(c)}, {'"', byte(c), '"'}, {'\\', byte(c)}, {byte(c), '\\', 'u', byte(c)}} {
-				r := newRun(t, response.MachineOptions{Stream: true})
+				r := newRun(t, response.Options{Stream: true})
 				r.b.Text(0, enc, s)
 				if r.m.Apply(&r.b) != nil {
 					continue

@@ -21,7 +21,7 @@ func args(index, s string) string {
 }
 
 func TestR8_R9_R10_ToolCallsInAStream(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) { b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm")) })
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.ToolCall(0, 2, []byte("t2"), []byte("f")) })
@@ -46,7 +46,7 @@ func TestR8_R9_R10_ToolCallsInAStream(t *testing.T) {
 }
 
 func TestG21_ACallThatArrivesWholeLeavesWhole(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.ToolCall(0, 0, []byte("a"), []byte("f"))
 		b.ToolArguments(0, 0, abi.EncodingJSON, []byte(`{ "x" : [1, 2] }`))
@@ -148,7 +148,7 @@ func TestO7_StopIsToolCallsWhereThereWasOne(t *testing.T) {
 
 func TestG19_InventedIDsAreStableAndDifferent(t *testing.T) {
 	ids := func(base string, stream bool) []string {
-		r := newRun(t, response.MachineOptions{ID: base, Stream: stream})
+		r := newRun(t, response.Options{ID: base, Stream: stream})
 		r.apply(func(b *response.Batch) {
 			b.Start([]byte("the provider's own"), nil, nil)
 			for choice := range int32(2) {
@@ -184,7 +184,7 @@ func TestAliasesAreTurnedBack(t *testing.T) {
 		return nil
 	}
 	for _, stream := range []bool{true, false} {
-		r := newRun(t, response.MachineOptions{Stream: stream, Aliases: aliases})
+		r := newRun(t, response.Options{Stream: stream, Aliases: aliases})
 		r.apply(func(b *response.Batch) {
 			b.ToolCall(0, 0, nil, []byte("f_1"))
 			b.ToolCall(0, 1, nil, []byte("f_2"))

@@ -20,7 +20,7 @@ type piece struct {
 }
 
 // bytesOf returns a piece's text. It is valid while the batch is in hand.
-func (m *Machine) bytesOf(b *Batch, p *piece) []byte {
+func (m *Writer) bytesOf(b *Batch, p *piece) []byte {
 	if p.scratch {
 		return m.scratch[p.at.Off : p.at.Off+p.at.Len]
 	}
@@ -29,7 +29,7 @@ func (m *Machine) bytesOf(b *Batch, p *piece) []byte {
 
 // prepare checks every event of a batch and decodes its texts. It changes nothing that commit, or anybody else, would see
 // if the batch were dropped; room that it reserves in vain is given back.
-func (m *Machine) prepare(b *Batch) error {
+func (m *Writer) prepare(b *Batch) error {
 	m.epoch++
 	m.scratch = m.scratch[:0]
 	if cap(m.pieces) < len(b.Events) {
@@ -59,7 +59,7 @@ func (m *Machine) prepare(b *Batch) error {
 const ambiguous = "the text is JSON that can be read in more than one way"
 
 // prepareEvent prepares one event. It returns why the event is refused, or "".
-func (m *Machine) prepareEvent(b *Batch, ev *Event, p *piece) (reason string) {
+func (m *Writer) prepareEvent(b *Batch, ev *Event, p *piece) (reason string) {
 	if ev.Choice < 0 || ev.Choice >= abi.MaxChoices {
 		return "the choice is out of range"
 	}
@@ -120,7 +120,7 @@ func (m *Machine) prepareEvent(b *Batch, ev *Event, p *piece) (reason string) {
 }
 
 // prepareText decodes a piece of a text into what goes inside a JSON string.
-func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason string) {
+func (m *Writer) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason string) {
 	s := b.Bytes(ev.A)
 	if ev.Encoding&^(abi.EncodingMask|abi.EncodingDefault) != 0 {
 		return "the encoding is unknown"
@@ -203,7 +203,7 @@ func (m *Machine) prepareText(b *Batch, ev *Event, p *piece, t *text) (reason st
 }
 
 // prepareExtra checks an extra member and compacts its value.
-func (m *Machine) prepareExtra(b *Batch, ev *Event, p *piece) (reason string) {
+func (m *Writer) prepareExtra(b *Batch, ev *Event, p *piece) (reason string) {
 	if ev.Code >= abi.Scopes {
 		return "the scope of the extra member is unknown"
 	}

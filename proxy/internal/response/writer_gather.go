@@ -8,7 +8,7 @@ import (
 )
 
 // extra takes an extra member of anything but the answer.
-func (m *Machine) extra(b *Batch, i int) {
+func (m *Writer) extra(b *Batch, i int) {
 	ev := &b.Events[i]
 	switch abi.Scope(ev.Code) {
 	case abi.ScopeAnswer:
@@ -24,7 +24,7 @@ func (m *Machine) extra(b *Batch, i int) {
 
 // gather takes the extra members that stand behind event i and before the next event of the choice: they belong into the
 // chunk that is about to be rendered.
-func (m *Machine) gather(b *Batch, i int, c *choice) {
+func (m *Writer) gather(b *Batch, i int, c *choice) {
 	if i < 0 {
 		return
 	}
@@ -46,7 +46,7 @@ func (m *Machine) gather(b *Batch, i int, c *choice) {
 }
 
 // choiceExtra takes an extra member of a choice, its message or one of its tool calls.
-func (m *Machine) choiceExtra(b *Batch, i int, c *choice) {
+func (m *Writer) choiceExtra(b *Batch, i int, c *choice) {
 	ev := &b.Events[i]
 	to := &c.choiceX
 	switch abi.Scope(ev.Code) {
@@ -65,7 +65,7 @@ func (m *Machine) choiceExtra(b *Batch, i int, c *choice) {
 
 // answerExtra takes an extra member of the answer. In a stream a short scalar is a fact of the answer, such as the
 // fingerprint of the system, and stands in every chunk from then on; anything else is news and stands in one.
-func (m *Machine) answerExtra(raw, value []byte) {
+func (m *Writer) answerExtra(raw, value []byte) {
 	from := len(m.scratch)
 	m.scratch = jsondoc.AppendEscaped(m.scratch, raw)
 	defer func() { m.scratch = m.scratch[:from] }()
@@ -88,7 +88,7 @@ func (m *Machine) answerExtra(raw, value []byte) {
 }
 
 // join adds a member to one of the objects of the answer.
-func (m *Machine) join(to *members, name, value []byte) {
+func (m *Writer) join(to *members, name, value []byte) {
 	from := len(m.scratch)
 	m.scratch = jsondoc.AppendEscaped(m.scratch, name)
 	m.hold(to.add(nil, m.scratch[from:], value))
@@ -96,7 +96,7 @@ func (m *Machine) join(to *members, name, value []byte) {
 }
 
 // hold takes a member that was added into the account, or counts one for which there was no room.
-func (m *Machine) hold(size int, ok bool) {
+func (m *Writer) hold(size int, ok bool) {
 	m.held += size
 	if !ok {
 		m.dropped++
@@ -104,7 +104,7 @@ func (m *Machine) hold(size int, ok bool) {
 }
 
 // let takes out of the account what an object's extra members held, once they are rendered.
-func (m *Machine) let(from *members) {
+func (m *Writer) let(from *members) {
 	m.held -= from.size
 	from.reset()
 }

@@ -11,8 +11,8 @@ import (
 // DefaultMaxHeld is how many bytes of one answer a Machine holds unless its options say otherwise.
 const DefaultMaxHeld = 32 << 20
 
-// MachineOptions is what a Machine must know of the request that it answers.
-type MachineOptions struct {
+// Options is what a Machine must know of the request that it answers.
+type Options struct {
 	Stream       bool // render chunks; else collect one answer
 	IncludeUsage bool // the client asked for the usage chunk
 
@@ -30,7 +30,7 @@ type MachineOptions struct {
 	MaxHeld int // bytes of one answer held in memory; 0 is DefaultMaxHeld
 }
 
-// Machine turns the events of one answer into what a client receives: the frames of a stream, or one whole answer.
+// Writer turns the events of one answer into what a client receives: the frames of a stream, or one whole answer.
 //
 // It keeps, whatever the provider sends and in whatever order:
 //
@@ -46,10 +46,10 @@ type MachineOptions struct {
 // Finish chunks are rendered when the answer completes, not when a reason is recorded: until then the provider may still
 // fail, and a client that has seen a reason would take half an answer for a whole one.
 //
-// A Machine may be used again after Reset, and then needs no new memory for an answer like the one before. It is not safe
+// A Writer may be used again after Reset, and then needs no new memory for an answer like the one before. It is not safe
 // for concurrent use.
-type Machine struct {
-	o MachineOptions
+type Writer struct {
+	o Options
 
 	id, model, format []byte // escaped for JSON
 	frozen            bool   // id, model
@@ -90,7 +90,7 @@ type ProtocolError struct {
 func (e *ProtocolError) Error() string { return fmt.Sprintf("event %d: %s", e.Event, e.Reason) }
 
 // Reset prepares the machine for the answer to another request. Memory that only a very large answer needs is given back.
-func (m *Machine) Reset(o MachineOptions) {
+func (m *Writer) Reset(o Options) {
 	if o.MaxHeld <= 0 {
 		o.MaxHeld = DefaultMaxHeld
 	}
@@ -104,7 +104,7 @@ func (m *Machine) Reset(o MachineOptions) {
 	m.usageX.reset()
 	m.once.reset()
 	m.sticky.reset()
-	*m = Machine{
+	*m = Writer{
 		o:       o,
 		id:      m.id[:0],
 		model:   m.model[:0],
@@ -129,7 +129,7 @@ func (m *Machine) Reset(o MachineOptions) {
 // the batch is either, so that the failure can still be an HTTP status and another target may be tried.
 //
 // The batch may be reset as soon as Apply returns.
-func (m *Machine) Apply(b *Batch) error {
+func (m *Writer) Apply(b *Batch) error {
 	fail := b.Failure()
 	if len(b.Events) > 0 || fail != nil {
 		m.events = true
@@ -166,7 +166,7 @@ func (m *Machine) Apply(b *Batch) error {
 
 // End is the clean end of the upstream's body. The answer completes if the provider has said that this is where it does;
 // else the error that End returns ends it. A cut body is not an end: call Fail.
-func (m *Machine) End() error {
+func (m *Writer) End() error {
 	switch {
 	case m.complete:
 		return nil
@@ -198,7 +198,7 @@ func Truncated() *apierror.Error {
 
 // Fail ends the answer. In a stream of which the client has bytes, or is about to have, the error frame is rendered;
 // else the failure is only remembered. An answer that has ended already is left as it is.
-func (m *Machine) Fail(e *apierror.Error) {
+func (m *Writer) Fail(e *apierror.Error) {
 	if m.complete || m.failed != nil {
 		return
 	}
@@ -209,24 +209,24 @@ func (m *Machine) Fail(e *apierror.Error) {
 }
 
 // Complete reports whether the answer is complete: for a stream, that "[DONE]" has been rendered.
-func (m *Machine) Complete() bool { return m.complete }
+func (m *Writer) Complete() bool { return m.complete }
 
 // Failed is the error that the answer ended with, nil if none.
-func (m *Machine) Failed() *apierror.Error { return m.failed }
+func (m *Writer) Failed() *apierror.Error { return m.failed }
 
 // Started reports whether there are bytes for the client, taken or waiting. From then on no other target can be tried.
 // It stays false for a whole answer.
-func (m *Machine) Started() bool { return m.taken || len(m.out) > 0 }
+func (m *Writer) Started() bool { return m.taken || len(m.out) > 0 }
 
 // Output is what has been rendered since the last Take. It is valid until the next call of Take, Apply, End, Fail or
 // Reset.
-func (m *Machine) Output() []byte { return m.out }
+func (m *Writer) Output() []byte { return m.out }
 
 // Held is how many bytes of the answer are held: of a whole one all, of a stream what is not rendered yet.
-func (m *Machine) Held() int { return m.held }
+func (m *Writer) Held() int { return m.held }
 
 // Take says that Output has been sent.
-func (m *Machine) Take() {
+func (m *Writer) Take() {
 	if len(m.out) > 0 {
 		m.taken = true
 	}
@@ -235,10 +235,10 @@ func (m *Machine) Take() {
 
 // Dropped counts the events with content that came for a choice behind its finish, for a tool call that was not there, or
 // behind the end of the answer.
-func (m *Machine) Dropped() int { return m.dropped }
+func (m *Writer) Dropped() int { return m.dropped }
 
 // TextLength is the length of a choice's content so far, in code points, as far as it has been applied.
-func (m *Machine) TextLength(choice int32) int64 {
+func (m *Writer) TextLength(choice int32) int64 {
 	if choice < 0 || int(choice) >= len(m.choices) {
 		return 0
 	}
@@ -246,7 +246,7 @@ func (m *Machine) TextLength(choice int32) int64 {
 }
 
 // HasTool reports whether a tool call with this key has been applied.
-func (m *Machine) HasTool(choice, key int32) bool {
+func (m *Writer) HasTool(choice, key int32) bool {
 	if choice < 0 || int(choice) >= len(m.choices) {
 		return false
 	}
@@ -255,7 +255,7 @@ func (m *Machine) HasTool(choice, key int32) bool {
 }
 
 // dropAll counts the content of a batch that came too late.
-func (m *Machine) dropAll(b *Batch) {
+func (m *Writer) dropAll(b *Batch) {
 	for i := range b.Events {
 		if ev := &b.Events[i]; ev.hasContent() {
 			m.dropped++
@@ -275,7 +275,7 @@ func (ev *Event) hasContent() bool {
 }
 
 // at returns a choice's state, making room for it. The index is within the contract's bounds.
-func (m *Machine) at(index int32) *choice {
+func (m *Writer) at(index int32) *choice {
 	for int(index) >= len(m.choices) {
 		if len(m.choices) == cap(m.choices) && cap(m.choices) == 0 {
 			m.choices = make([]*choice, 0, min(max(m.o.Choices, 1), abi.MaxChoices))

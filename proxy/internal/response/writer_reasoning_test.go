@@ -27,7 +27,7 @@ func thinking(b *response.Batch) {
 }
 
 func TestT11_T12_T13_T14_T18_ReasoningInAStream(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(thinking)
 	const origin = `"format":"anthropic-claude-v1","index":`
 	r.want(
@@ -46,7 +46,7 @@ func TestT11_T12_T13_T14_T18_ReasoningInAStream(t *testing.T) {
 }
 
 func TestT10_T13_T18_ReasoningInAWholeAnswer(t *testing.T) {
-	r := newRun(t, response.MachineOptions{})
+	r := newRun(t, response.Options{})
 	r.apply(thinking)
 	const origin = `"format":"anthropic-claude-v1","index":`
 	const want = `{"role":"assistant","content":null,"refusal":null,"reasoning_content":"one\ntwoin short","reasoning_details":[` +
@@ -62,7 +62,7 @@ func TestT10_T13_T18_ReasoningInAWholeAnswer(t *testing.T) {
 }
 
 func TestT14_SignatureWithoutTextSaysNoContent(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Reasoning(0, abi.ReasoningText, 0, 0, nil)
 		b.Reasoning(0, abi.ReasoningSignature, 0, 0, []byte("s"))

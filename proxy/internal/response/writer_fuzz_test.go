@@ -22,7 +22,7 @@ func FuzzMachineText(f *testing.F) {
 		e := abi.Encoding(enc % 3)
 		at := int(cut) % (len(s) + 1)
 		play := func(pieces ...[]byte) (content string, points int64, err error) {
-			var m response.Machine
+			var m response.Writer
 			var b response.Batch
 			m.Reset(options())
 			for _, p := range pieces {
@@ -41,8 +41,8 @@ func FuzzMachineText(f *testing.F) {
 			var a struct {
 				Choices []struct{ Message struct{ Content string } }
 			}
-			if err := json.Unmarshal(m.AppendAnswer(nil), &a); err != nil {
-				t.Fatalf("%v in %q", err, m.AppendAnswer(nil))
+			if err := json.Unmarshal(m.AppendResponse(nil), &a); err != nil {
+				t.Fatalf("%v in %q", err, m.AppendResponse(nil))
 			}
 			return a.Choices[0].Message.Content, waits, nil
 		}
@@ -63,6 +63,6 @@ func FuzzMachineText(f *testing.F) {
 	})
 }
 
-func options() response.MachineOptions {
-	return response.MachineOptions{ID: "own", Model: "asked", Created: 1700000000}
+func options() response.Options {
+	return response.Options{ID: "own", Model: "asked", Created: 1700000000}
 }

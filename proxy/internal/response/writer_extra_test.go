@@ -15,7 +15,7 @@ func extra(b *response.Batch, scope abi.Scope, name, value string) {
 }
 
 func TestExtraJoinsTheChunkOfTheEventBeforeIt(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		extra(b, abi.ScopeChoice, "early", "0") // nothing before it: the next chunk of the choice
 		b.Text(0, 0, []byte("a"))
@@ -38,7 +38,7 @@ func TestExtraJoinsTheChunkOfTheEventBeforeIt(t *testing.T) {
 }
 
 func TestExtraWithoutAnEventBeforeIt(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Text(0, 0, nil)
 		extra(b, abi.ScopeChoice, "filter", `{"a":1}`)
@@ -69,7 +69,7 @@ func TestExtraWithoutAnEventBeforeIt(t *testing.T) {
 }
 
 func TestExtraOfTheAnswer(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	const head = `{"id":"chatcmpl-own","object":"chat.completion.chunk","created":1700000000,"model":"asked",`
 	r.apply(func(b *response.Batch) {
 		b.Text(0, 0, []byte("a"))
@@ -103,7 +103,7 @@ func TestExtraOfTheAnswer(t *testing.T) {
 
 func TestExtraThatIsAScalarOnceAndAListThen(t *testing.T) {
 	for name, written := range map[string]string{"x": `"x":`, "x\"\n": `"x\"\n":`} {
-		r := newRun(t, response.MachineOptions{Stream: true})
+		r := newRun(t, response.Options{Stream: true})
 		for _, v := range []string{`"a"`, `["b"]`, `"c"`} {
 			r.apply(func(b *response.Batch) { extra(b, abi.ScopeAnswer, name, v) })
 			r.apply(text("t"))
@@ -119,7 +119,7 @@ func TestExtraThatIsAScalarOnceAndAListThen(t *testing.T) {
 }
 
 func TestExtrasAreCollectedForAWholeAnswer(t *testing.T) {
-	r := newRun(t, response.MachineOptions{})
+	r := newRun(t, response.Options{})
 	r.apply(func(b *response.Batch) {
 		b.ToolCall(0, 2, []byte("c"), []byte("f"))
 		extra(b, abi.ScopeChoice, "logprobs", `{"content":[{"t":1}],"refusal":null}`)

@@ -21,7 +21,7 @@ func BenchmarkMachineTextChunk(b *testing.B) {
 	}
 	for name, c := range texts {
 		b.Run(name, func(b *testing.B) {
-			r := newRun(b, response.MachineOptions{Stream: true, IncludeUsage: true})
+			r := newRun(b, response.Options{Stream: true, IncludeUsage: true})
 			p := []byte(c.s)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -38,7 +38,7 @@ func BenchmarkMachineTextChunk(b *testing.B) {
 
 // BenchmarkMachineArgumentsChunk is one piece of a tool call's arguments.
 func BenchmarkMachineArgumentsChunk(b *testing.B) {
-	r := newRun(b, response.MachineOptions{Stream: true})
+	r := newRun(b, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) { b.ToolCall(0, 1, []byte("call_1"), []byte("f")) })
 	p := []byte(`\"location\": `)
 	b.ReportAllocs()
@@ -54,14 +54,14 @@ func BenchmarkMachineArgumentsChunk(b *testing.B) {
 
 // BenchmarkMachineWholeAnswer is an answer of 4 KB, collected and written.
 func BenchmarkMachineWholeAnswer(b *testing.B) {
-	var m response.Machine
+	var m response.Writer
 	var batch response.Batch
 	s := []byte(strings.Repeat(`A line of text, \"quoted\".\n`, 140))
 	dst := make([]byte, 0, 1<<13)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(s)))
 	for b.Loop() {
-		m.Reset(response.MachineOptions{ID: "own", Model: "asked", Created: 1})
+		m.Reset(response.Options{ID: "own", Model: "asked", Created: 1})
 		batch.Reset()
 		batch.Start([]byte("id"), []byte("m"), nil)
 		batch.Text(0, abi.EncodingEscaped, s)
@@ -72,6 +72,6 @@ func BenchmarkMachineWholeAnswer(b *testing.B) {
 		if err := m.Apply(&batch); err != nil {
 			b.Fatal(err)
 		}
-		dst = m.AppendAnswer(dst[:0])
+		dst = m.AppendResponse(dst[:0])
 	}
 }

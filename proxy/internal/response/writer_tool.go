@@ -9,7 +9,7 @@ import (
 
 // openTool takes the beginning of a tool call. Arguments, or the end, that stand directly behind it go into the same
 // chunk, so that a call that arrives whole leaves whole. It returns how many events that were.
-func (m *Machine) openTool(b *Batch, i int, c *choice) (joined int) {
+func (m *Writer) openTool(b *Batch, i int, c *choice) (joined int) {
 	ev := &b.Events[i]
 	t := c.tool(ev.Key)
 	if t.open {
@@ -55,7 +55,7 @@ func (m *Machine) openTool(b *Batch, i int, c *choice) (joined int) {
 var emptyObject = []byte("{}")
 
 // argue gives the client a piece of a tool call's arguments.
-func (m *Machine) argue(b *Batch, i int, c *choice, t *tool, s []byte) {
+func (m *Writer) argue(b *Batch, i int, c *choice, t *tool, s []byte) {
 	if !m.o.Stream {
 		t.args.all = append(t.args.all, s...)
 		m.held += len(s)
@@ -66,7 +66,7 @@ func (m *Machine) argue(b *Batch, i int, c *choice, t *tool, s []byte) {
 }
 
 // endTool takes the end of a tool call: a call without arguments gets its default, or the empty object.
-func (m *Machine) endTool(b *Batch, i int, c *choice, t *tool) {
+func (m *Writer) endTool(b *Batch, i int, c *choice, t *tool) {
 	t.ended = true
 	s := m.rest(&t.args)
 	if !t.args.some {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestS1_S3_S7_EnvelopeOfAStream(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Start([]byte("id-1"), []byte("model-1"), nil)
 		b.Text(0, abi.EncodingUTF8, []byte("Hi"))
@@ -37,7 +37,7 @@ func TestS1_S3_S7_EnvelopeOfAStream(t *testing.T) {
 }
 
 func TestS1_TheRoleChunkWaitsForSomethingToSay(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Start([]byte("x"), []byte("y"), nil)
 		b.Text(0, abi.EncodingUTF8, nil)
@@ -51,7 +51,7 @@ func TestS1_TheRoleChunkWaitsForSomethingToSay(t *testing.T) {
 }
 
 func TestS2_OneIdentityForTheWholeStream(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) { b.Start(nil, []byte("first"), nil) })
 	r.apply(func(b *response.Batch) { b.Start([]byte("one"), nil, nil) })
 	r.apply(text("a"))
@@ -66,7 +66,7 @@ func TestS2_OneIdentityForTheWholeStream(t *testing.T) {
 }
 
 func TestS2_StartBehindTheTextOfItsBatch(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Text(0, 0, []byte("a"))
 		b.Start([]byte("id"), nil, nil)
@@ -92,7 +92,7 @@ func TestS2_MissingStartIsMadeUp(t *testing.T) {
 }
 
 func TestS3_OneFinishPerChoice(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishLength, nil) })
 	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) })
@@ -102,7 +102,7 @@ func TestS3_OneFinishPerChoice(t *testing.T) {
 }
 
 func TestS3_ChoicesFinishOneByOne(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true, Choices: 2})
+	r := newRun(t, response.Options{Stream: true, Choices: 2})
 	r.apply(func(b *response.Batch) {
 		b.Text(1, abi.EncodingUTF8, []byte("b"))
 		b.Text(0, abi.EncodingUTF8, []byte("a"))
@@ -121,7 +121,7 @@ func TestS3_ChoicesFinishOneByOne(t *testing.T) {
 }
 
 func TestS4_UsageChunkWhereAskedFor(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) {
 		b.Usage(abi.UsagePrompt, 20)
@@ -143,7 +143,7 @@ func TestS4_UsageChunkWhereAskedFor(t *testing.T) {
 }
 
 func TestS5_NoUsageWhereNotAskedFor(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) {
 		b.Usage(abi.UsagePrompt, 20)
@@ -177,7 +177,7 @@ func TestS10_TruncatedStream(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true, PromptEstimate: 9})
+			r := newRun(t, response.Options{Stream: true, IncludeUsage: true, PromptEstimate: 9})
 			r.apply(c.fill)
 			r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 4) })
 			err := r.m.End()
@@ -202,7 +202,7 @@ func TestS10_TruncatedStream(t *testing.T) {
 
 func TestS10_TruncatedBeforeTheFirstByte(t *testing.T) {
 	for _, stream := range []bool{true, false} {
-		r := newRun(t, response.MachineOptions{Stream: stream})
+		r := newRun(t, response.Options{Stream: stream})
 		r.apply(func(b *response.Batch) { b.Start([]byte("x"), nil, nil) })
 		var e *apierror.Error
 		if err := r.m.End(); !errors.As(err, &e) || e.Status != 502 || !e.TryNext {
@@ -216,7 +216,7 @@ func TestS10_TruncatedBeforeTheFirstByte(t *testing.T) {
 
 func TestAnAnswerWithoutAnyEventIsBad(t *testing.T) {
 	for _, fill := range []func(*response.Batch){nil, func(b *response.Batch) { b.Usage(abi.UsagePrompt, 1); b.Done(abi.DoneNow) }} {
-		r := newRun(t, response.MachineOptions{Stream: true})
+		r := newRun(t, response.Options{Stream: true})
 		if fill != nil {
 			r.apply(fill)
 		}
@@ -251,7 +251,7 @@ func TestDoneAtEndCompletesAtACleanEnd(t *testing.T) {
 }
 
 func TestDoneWithoutFinishIsStop(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
 	r.want(role, content("a"), finish("stop"), done)
@@ -276,7 +276,7 @@ func TestS14_FailureBeforeTheFirstByte(t *testing.T) {
 
 func TestErrorFrameEndsAStreamThatHasBegun(t *testing.T) {
 	for _, taken := range []bool{true, false} {
-		r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+		r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 		r.apply(text("a"))
 		if taken {
 			r.m.Take()
@@ -308,7 +308,7 @@ func TestErrorFrameEndsAStreamThatHasBegun(t *testing.T) {
 }
 
 func TestNothingFollowsDone(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true})
+	r := newRun(t, response.Options{Stream: true})
 	r.apply(text("a"))
 	r.apply(stop)
 	n := len(r.frames())
@@ -347,7 +347,7 @@ func TestS20_ContentBehindTheFinishIsDroppedAndCounted(t *testing.T) {
 }
 
 func TestS21_WholeAnswerAsAStream(t *testing.T) {
-	r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	r.apply(func(b *response.Batch) {
 		b.Start([]byte("id-1"), []byte("m"), nil)
 		b.Text(0, abi.EncodingUTF8, []byte("Hello"))

@@ -220,7 +220,7 @@ func drawEvents(t *rapid.T) []event {
 }
 
 // play puts events into a machine, in batches of random sizes.
-func play(t *rapid.T, m *response.Machine, events []event, name string) {
+func play(t *rapid.T, m *response.Writer, events []event, name string) {
 	var b response.Batch
 	for len(events) > 0 {
 		n := rapid.IntRange(1, len(events)).Draw(t, name)
@@ -235,8 +235,8 @@ func play(t *rapid.T, m *response.Machine, events []event, name string) {
 	}
 }
 
-func propertyOptions(stream bool) response.MachineOptions {
-	return response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1700000000, PromptEstimate: 3}
+func propertyOptions(stream bool) response.Options {
+	return response.Options{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1700000000, PromptEstimate: 3}
 }
 
 // TestStreamedAndCollectedSayTheSame plays random answers to both kinds of clients, cut into batches in two ways.
@@ -245,7 +245,7 @@ func TestStreamedAndCollectedSayTheSame(t *testing.T) {
 		events := drawEvents(t)
 		events = append(events, func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, nil); b.Done(abi.DoneNow) })
 
-		var s, w response.Machine
+		var s, w response.Writer
 		s.Reset(propertyOptions(true))
 		w.Reset(propertyOptions(false))
 		play(t, &s, events, "streamed batch")
@@ -270,7 +270,7 @@ func TestStreamedAndCollectedSayTheSame(t *testing.T) {
 				t.Fatalf("%v: %s", err, data)
 			}
 		}
-		answer := string(w.AppendAnswer(nil))
+		answer := string(w.AppendResponse(nil))
 		if err := collected.take(answer, true); err != nil {
 			t.Fatalf("%v: %s", err, answer)
 		}
@@ -302,7 +302,7 @@ func TestExactlyOneEnding(t *testing.T) {
 		events := drawEvents(t)
 		cut := rapid.IntRange(0, len(events)).Draw(t, "end")
 		end := rapid.IntRange(0, 5).Draw(t, "ending")
-		var m response.Machine
+		var m response.Writer
 		m.Reset(propertyOptions(true))
 		play(t, &m, events[:cut], "batch")
 		started := m.Started()
@@ -349,7 +349,7 @@ func TestRefusedBatchesLeaveNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
 		stream := rapid.Bool().Draw(t, "stream")
-		var plain, mixed response.Machine
+		var plain, mixed response.Writer
 		plain.Reset(propertyOptions(stream))
 		mixed.Reset(propertyOptions(stream))
 		var b response.Batch
@@ -365,7 +365,7 @@ func TestRefusedBatchesLeaveNothing(t *testing.T) {
 			}
 			b.Reset()
 			e(&b)
-			for _, m := range []*response.Machine{&plain, &mixed} {
+			for _, m := range []*response.Writer{&plain, &mixed} {
 				if err := m.Apply(&b); err != nil {
 					t.Fatal(err)
 				}
@@ -374,7 +374,7 @@ func TestRefusedBatchesLeaveNothing(t *testing.T) {
 		b.Reset()
 		b.Text(0, abi.EncodingUTF8, nil)
 		b.Done(abi.DoneNow)
-		for _, m := range []*response.Machine{&plain, &mixed} {
+		for _, m := range []*response.Writer{&plain, &mixed} {
 			if err := m.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
@@ -382,7 +382,7 @@ func TestRefusedBatchesLeaveNothing(t *testing.T) {
 		if got, want := string(mixed.Output()), string(plain.Output()); got != want {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
-		if got, want := string(mixed.AppendAnswer(nil)), string(plain.AppendAnswer(nil)); got != want {
+		if got, want := string(mixed.AppendResponse(nil)), string(plain.AppendResponse(nil)); got != want {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
 		}
 	})

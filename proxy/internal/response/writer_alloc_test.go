@@ -33,7 +33,7 @@ func TestHotEventsDoNotAllocate(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRun(t, response.MachineOptions{Stream: true, IncludeUsage: true})
+			r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 			r.apply(func(b *response.Batch) {
 				b.Text(0, abi.EncodingUTF8, []byte("begin"))
 				b.ToolCall(0, 1, nil, []byte("f"))
@@ -57,11 +57,11 @@ func TestHotEventsDoNotAllocate(t *testing.T) {
 // TestAMachineUsedAgainDoesNotAllocate plays a whole answer with all kinds of events again and again.
 func TestAMachineUsedAgainDoesNotAllocate(t *testing.T) {
 	for _, stream := range []bool{true, false} {
-		var m response.Machine
+		var m response.Writer
 		var b response.Batch
 		dst := make([]byte, 0, 1<<16)
 		once := func() {
-			m.Reset(response.MachineOptions{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1})
+			m.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1})
 			b.Reset()
 			b.Start([]byte("id"), []byte("m"), []byte("f"))
 			b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm"))
@@ -76,7 +76,7 @@ func TestAMachineUsedAgainDoesNotAllocate(t *testing.T) {
 			if err := m.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
-			dst = m.AppendAnswer(dst[:0])
+			dst = m.AppendResponse(dst[:0])
 			m.Take()
 		}
 		once()

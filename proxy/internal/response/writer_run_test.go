@@ -13,11 +13,11 @@ import (
 // run is one answer through a machine.
 type run struct {
 	t testing.TB
-	m response.Machine
+	m response.Writer
 	b response.Batch
 }
 
-func newRun(t testing.TB, o response.MachineOptions) *run {
+func newRun(t testing.TB, o response.Options) *run {
 	t.Helper()
 	if o.ID == "" {
 		o.ID = "chatcmpl-own"
@@ -118,7 +118,7 @@ func (r *run) answer() string {
 	if !r.m.Complete() {
 		r.t.Fatalf("the answer is not complete; failed: %v", r.m.Failed())
 	}
-	p := r.m.AppendAnswer(nil)
+	p := r.m.AppendResponse(nil)
 	if !json.Valid(p) {
 		r.t.Fatalf("not JSON: %s", p)
 	}
@@ -153,8 +153,8 @@ func finish(s string) string { return `[{"index":0,"delta":{},"finish_reason":"`
 
 // both runs a test for a client that streams and for one that does not.
 func both(t *testing.T, f func(t *testing.T, r *run)) {
-	t.Run("streamed", func(t *testing.T) { f(t, newRun(t, response.MachineOptions{Stream: true})) })
-	t.Run("whole", func(t *testing.T) { f(t, newRun(t, response.MachineOptions{})) })
+	t.Run("streamed", func(t *testing.T) { f(t, newRun(t, response.Options{Stream: true})) })
+	t.Run("whole", func(t *testing.T) { f(t, newRun(t, response.Options{})) })
 }
 
 func text(s string) func(*response.Batch) {

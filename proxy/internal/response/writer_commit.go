@@ -8,7 +8,7 @@ import (
 )
 
 // commit takes the events of a batch that prepare has accepted.
-func (m *Machine) commit(b *Batch) {
+func (m *Writer) commit(b *Batch) {
 	for i := range b.Events {
 		// What is said of the answer counts for every chunk of the batch, also where it stands behind what that renders.
 		switch ev := &b.Events[i]; {
@@ -53,7 +53,7 @@ func (m *Machine) commit(b *Batch) {
 
 // start takes what is said of the answer as a whole. Of each fact the first word counts, and none once a chunk has said
 // it to the client.
-func (m *Machine) start(id, model, format []byte) {
+func (m *Writer) start(id, model, format []byte) {
 	if len(m.id) == 0 && !m.frozen {
 		m.id = jsondoc.AppendEscaped(m.id, id)
 	}
@@ -66,7 +66,7 @@ func (m *Machine) start(id, model, format []byte) {
 }
 
 // freeze fixes the answer's id and model.
-func (m *Machine) freeze() {
+func (m *Writer) freeze() {
 	if m.frozen {
 		return
 	}
@@ -81,7 +81,7 @@ func (m *Machine) freeze() {
 
 // choiceEvent takes an event of a choice that has not finished. It returns how many of the events behind it went into
 // the same chunk.
-func (m *Machine) choiceEvent(b *Batch, i int, c *choice) (joined int) {
+func (m *Writer) choiceEvent(b *Batch, i int, c *choice) (joined int) {
 	ev, p := &b.Events[i], &m.pieces[i]
 	c.seen = true
 	if ev.hasContent() {
@@ -130,7 +130,7 @@ func (m *Machine) choiceEvent(b *Batch, i int, c *choice) (joined int) {
 }
 
 // take commits a piece to its text. It returns what there is to say now.
-func (m *Machine) take(t *text, ev *Event, p *piece, s []byte) []byte {
+func (m *Writer) take(t *text, ev *Event, p *piece, s []byte) []byte {
 	t.taken = true
 	if ev.Encoding&abi.EncodingDefault != 0 {
 		t.fallback = append(t.fallback, s...)
@@ -147,7 +147,7 @@ func (m *Machine) take(t *text, ev *Event, p *piece, s []byte) []byte {
 
 // rest is what a text still has to say when nothing more can come: the beginning of a character that was never
 // completed, or its default. The result is valid until the next call.
-func (m *Machine) rest(t *text) []byte {
+func (m *Writer) rest(t *text) []byte {
 	if !t.some && t.half.n == 0 {
 		t.some = len(t.fallback) > 0
 		return t.fallback
@@ -158,7 +158,7 @@ func (m *Machine) rest(t *text) []byte {
 }
 
 // say gives the client a piece of a choice's content or refusal. i is the piece's event, or -1.
-func (m *Machine) say(b *Batch, i int, c *choice, t *text, member string, s []byte) {
+func (m *Writer) say(b *Batch, i int, c *choice, t *text, member string, s []byte) {
 	if !m.o.Stream {
 		t.all = append(t.all, s...)
 		m.held += len(s)
@@ -170,7 +170,7 @@ func (m *Machine) say(b *Batch, i int, c *choice, t *text, member string, s []by
 }
 
 // reason gives the client a piece of reasoning.
-func (m *Machine) reason(b *Batch, i int, c *choice, r *part, s []byte) {
+func (m *Writer) reason(b *Batch, i int, c *choice, r *part, s []byte) {
 	m.formatFrozen = true
 	if !m.o.Stream {
 		d := c.detailOf(r)
@@ -197,7 +197,7 @@ func readable(p abi.ReasoningPart) bool {
 }
 
 // finishAnswer completes the answer.
-func (m *Machine) finishAnswer() {
+func (m *Writer) finishAnswer() {
 	some := false
 	for _, c := range m.choices {
 		if c.seen {
@@ -221,7 +221,7 @@ func (m *Machine) finishAnswer() {
 }
 
 // finishChoice says what the texts of a choice still have to say, and why it ended.
-func (m *Machine) finishChoice(c *choice) {
+func (m *Writer) finishChoice(c *choice) {
 	for i := range c.parts {
 		if s := m.rest(&c.parts[i].text); len(s) > 0 {
 			m.reason(nil, -1, c, &c.parts[i], s)
