@@ -279,10 +279,7 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	if root == nil {
 		return nil, d.failed()
 	}
-	l := &loader{
-		d: d, o: o, cfg: &Config{Path: name},
-		plugins: map[string]int{}, providers: map[string]int{}, pluginOptions: map[string]object{}, providerOptions: map[string]object{},
-	}
+	l := newLoader(d, o)
 	l.load(table{d: d, n: root, path: &keyPath{}})
 	d.judge()
 	if len(d.errs) > 0 {
@@ -304,6 +301,13 @@ type loader struct {
 	providerOptions map[string]object
 	credentials     []credential
 	listenAt        int // the offset of server.listen
+}
+
+func newLoader(d *document, o Options) *loader {
+	return &loader{
+		d: d, o: o, cfg: &Config{Path: d.file},
+		plugins: map[string]int{}, providers: map[string]int{}, pluginOptions: map[string]object{}, providerOptions: map[string]object{},
+	}
 }
 
 // load reads the sections in the order in which they refer to each other. The free tables are searched for credentials

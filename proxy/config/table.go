@@ -65,6 +65,9 @@ func (t *table) take(name string, want kind) *node {
 // look returns the member's value whatever it is, nil where it is absent.
 func (t *table) look(name string) *node {
 	t.known = append(t.known, name)
+	if t.d.lookedUp != nil {
+		t.d.lookedUp(t.path.child(name))
+	}
 	if t.n == nil {
 		return nil
 	}

@@ -111,6 +111,7 @@ type document struct {
 	errs     Errors
 	warnings Errors
 	free     []freeMember
+	lookedUp func(keyPath) // called for each member that the decoder knows; nil except in tests
 	p        unstable.Parser
 }
 

@@ -1,0 +1,223 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/pelletier/go-toml/v2"
+)
+
+// TestReferenceHasEveryKey compares the reference with the keys that the decoder looks up.
+func TestReferenceHasEveryKey(t *testing.T) {
+	decoded := map[string]bool{}
+	for _, auth := range []string{`{ secret = "sk-12345678" }`, `{ aws = { } }`, `{ google = { } }`} {
+		text := `
+			server.tls = { cert = "c", key = "k" }
+			[[keys]]
+			[plugins.x]
+			[providers.x]
+			auth = ` + auth + `
+			[[models]]
+			targets = [{ }]
+			[router]`
+		d := &document{file: "gateway.toml", data: []byte(text), env: noEnv, lookedUp: func(p keyPath) { decoded[referencePath(p)] = true }}
+		o := Options{Env: noEnv, ReadFile: readCredentialFile}
+		newLoader(d, o).load(table{d: d, n: d.parse(), path: &keyPath{}})
+	}
+	delete(decoded, "plugins.NAME")
+	delete(decoded, "providers.NAME")
+	documented := map[string]bool{}
+	for _, s := range Reference() {
+		if documented[s.Path] {
+			t.Errorf("%s is in the reference twice", s.Path)
+		}
+		documented[s.Path] = true
+		if !decoded[s.Path] {
+			t.Errorf("%s is in the reference, but not read", s.Path)
+		}
+		if !strings.HasSuffix(s.Doc, ".") {
+			t.Errorf("%s: %q is not a sentence", s.Path, s.Doc)
+		}
+	}
+	for path := range decoded {
+		if !documented[path] {
+			t.Errorf("%s is read, but not in the reference", path)
+		}
+	}
+}
+
+func noEnv(string) (string, bool) { return "", false }
+
+var elements = regexp.MustCompile(`\[\d+\]`)
+
+func referencePath(p keyPath) string {
+	path := elements.ReplaceAllString(p.String(), "[]")
+	path = strings.Replace(path, "plugins.x", "plugins.NAME", 1)
+	return strings.Replace(path, "providers.x", "providers.NAME", 1)
+}
+
+// TestReferenceHasTheDefaults parses each key with its documented default, which must change nothing.
+func TestReferenceHasTheDefaults(t *testing.T) {
+	for _, s := range Reference() {
+		if s.Default == "" {
+			continue
+		}
+		unset, err := parseWith(t, s.Path, "")
+		if err != nil {
+			t.Fatalf("%s unset: %v", s.Path, err)
+		}
+		set, err := parseWith(t, s.Path, s.Default)
+		if err != nil {
+			t.Errorf("%s = %s: %v", s.Path, s.Default, err)
+			continue
+		}
+		if d := cmp.Diff(unset, set, cmpopts.IgnoreTypes(Position{}), cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s = %s differs from the default:\n%s", s.Path, s.Default, d)
+		}
+	}
+}
+
+// TestReferenceHasTheValues checks the documented ranges and choices, at their ends and beyond.
+func TestReferenceHasTheValues(t *testing.T) {
+	for _, s := range Reference() {
+		var good, bad []string
+		if low, high, ok := strings.Cut(s.Values, " to "); ok {
+			good, bad = ends(t, s.Type, low, high)
+		} else if strings.HasPrefix(s.Values, `"`) {
+			good, bad = regexp.MustCompile(`"[^"]*"`).FindAllString(s.Values, -1), []string{`"other"`}
+		}
+		for _, v := range good {
+			if _, err := parseWith(t, s.Path, v); err != nil && strings.Contains(err.Error(), s.leaf()+": must be from") {
+				t.Errorf("%s = %s: %v", s.Path, v, err)
+			}
+		}
+		for _, v := range bad {
+			if _, err := parseWith(t, s.Path, v); err == nil || !strings.Contains(err.Error(), s.leaf()+": ") {
+				t.Errorf("%s = %s: %v, want an error about %s", s.Path, v, err, s.leaf())
+			}
+		}
+	}
+}
+
+func (s Setting) leaf() string { return s.Path[strings.LastIndexByte(s.Path, '.')+1:] }
+
+// ends returns the ends of a range, and values beyond them.
+func ends(t *testing.T, typ Type, low, high string) (good, bad []string) {
+	quoted := func(d time.Duration) string { return fmt.Sprintf("%q", d) }
+	switch typ {
+	case TypeDuration:
+		l, err := time.ParseDuration(low)
+		h, err2 := time.ParseDuration(high)
+		if err != nil || err2 != nil {
+			t.Fatal(err, err2)
+		}
+		return []string{quoted(l), quoted(h)}, []string{quoted(l - 1), quoted(h + 1)}
+	case TypeSize:
+		l, _ := parseSize(low)
+		h, ok := parseSize(high)
+		if !ok {
+			t.Fatal(high)
+		}
+		return []string{fmt.Sprint(l), fmt.Sprint(h)}, []string{fmt.Sprint(l - 1), fmt.Sprint(h + 1)}
+	case TypeInteger:
+		var l, h int64
+		fmt.Sscan(low, &l)
+		fmt.Sscan(high, &h)
+		return []string{low, high}, []string{fmt.Sprint(l - 1), fmt.Sprint(h + 1)}
+	case TypeNumber:
+		return []string{low, high}, []string{"-0.001", high + ".001"}
+	}
+	t.Fatalf("range of a %s", typ)
+	return nil, nil
+}
+
+// TestReferenceHasTheTypes gives each key a value of another type.
+func TestReferenceHasTheTypes(t *testing.T) {
+	words := map[Type]string{
+		TypeString: "must be a string", TypeStrings: "must be an array", TypeBool: "must be a boolean", TypeInteger: "must be an integer",
+		TypeNumber: "must be a number", TypeDuration: "must be a duration", TypeSize: "must be a size", TypeDate: "must be a date",
+		TypeTable: "must be a table", TypeTables: "must be an array",
+	}
+	for _, s := range Reference() {
+		wrong := "[[]]"
+		if s.Type == TypeStrings || s.Type == TypeTables {
+			wrong = "true"
+		}
+		_, err := parseWith(t, s.Path, wrong)
+		if err == nil || !strings.Contains(err.Error(), s.leaf()+": "+words[s.Type]) {
+			t.Errorf("%s = %s: %v, want %q", s.Path, wrong, err, words[s.Type])
+		}
+	}
+}
+
+// parseWith parses a complete configuration in which one key has a value, given as TOML; "" leaves the key out, but not
+// the table that it belongs to.
+func parseWith(t *testing.T, path, value string) (*Config, error) {
+	t.Helper()
+	auth := map[string]any{"secret": "sk-12345678"}
+	switch {
+	case strings.Contains(path, "auth.aws."):
+		auth = map[string]any{"aws": map[string]any{"region": "eu-central-1", "access_key_id": "id", "secret_access_key": "sk-12345678"}}
+	case strings.Contains(path, "auth.google."):
+		auth = map[string]any{"google": map[string]any{"credentials_file": "missing.json"}}
+	}
+	root := map[string]any{
+		"server":    map[string]any{},
+		"keys":      []any{map[string]any{"name": "k", "secret": "sk-abcdefgh"}},
+		"plugins":   map[string]any{"x": map[string]any{"file": "x.wasm", "sha256": strings.Repeat("0", 64)}},
+		"providers": map[string]any{"x": map[string]any{"plugin": "x", "base_url": "https://api.example.com", "paths": []any{"/v1"}, "auth": auth}},
+		"models":    []any{map[string]any{"id": "m", "targets": []any{map[string]any{"provider": "x"}}}},
+		"router":    map[string]any{"plugin": "x"},
+	}
+	at := root
+	steps := strings.Split(strings.ReplaceAll(path, "NAME", "x"), ".")
+	for _, step := range steps[:len(steps)-1] {
+		name, isArray := strings.CutSuffix(step, "[]")
+		if isArray {
+			at = at[name].([]any)[0].(map[string]any)
+			continue
+		}
+		if at[name] == nil {
+			at[name] = map[string]any{}
+		}
+		at = at[name].(map[string]any)
+	}
+	if value != "" {
+		var v map[string]any
+		if err := toml.Unmarshal([]byte("v = "+value), &v); err != nil {
+			t.Fatalf("%s = %s: %v", path, value, err)
+		}
+		at[steps[len(steps)-1]] = v["v"]
+	}
+	text, err := toml.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Parse("gateway.toml", text, Options{Env: noEnv, Now: time.Unix(1_700_000_000, 0)})
+}
+
+func TestReferenceIsInOrder(t *testing.T) {
+	var paths []string
+	for _, s := range Reference() {
+		parent, _, nested := cutLast(s.Path)
+		parent = strings.TrimSuffix(strings.TrimSuffix(parent, "[]"), ".NAME")
+		if nested && !slices.Contains(paths, parent) {
+			t.Errorf("%s comes before its table %s", s.Path, parent)
+		}
+		paths = append(paths, s.Path)
+	}
+}
+
+func cutLast(path string) (parent, leaf string, ok bool) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return "", path, false
+	}
+	return path[:i], path[i+1:], true
+}
