@@ -75,7 +75,7 @@ func (s *Server) room(n int) *apierror.Error {
 }
 
 // enter counts the exchange among the requests in flight, until leave, or says that there are too many.
-func (x *exchange) enter() *apierror.Error {
+func (x *completion) enter() *apierror.Error {
 	s := x.server
 	if s.admission.requests.Add(1) > int64(s.settings.Load().MaxRequests) {
 		s.admission.requests.Add(-1)
@@ -86,7 +86,7 @@ func (x *exchange) enter() *apierror.Error {
 }
 
 // leave gives back all that the exchange was counted for.
-func (x *exchange) leave() {
+func (x *completion) leave() {
 	if x.entered {
 		x.entered = false
 		x.server.admission.requests.Add(-1)
@@ -100,7 +100,7 @@ const heldStep = 64 << 10
 
 // hold makes what is counted in held for a body reach n bytes of it in all, or says that so much is not to be had. What
 // it holds already stays.
-func (x *exchange) hold(held *int64, n int) *apierror.Error {
+func (x *completion) hold(held *int64, n int) *apierror.Error {
 	more := int64(n) - ownBody - *held
 	if more <= 0 {
 		return nil
@@ -121,7 +121,7 @@ func (x *exchange) hold(held *int64, n int) *apierror.Error {
 }
 
 // drop gives back what is counted in held.
-func (x *exchange) drop(held *int64) {
+func (x *completion) drop(held *int64) {
 	if *held > 0 {
 		x.server.admission.bodies.Add(-*held)
 		*held = 0

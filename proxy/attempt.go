@@ -30,7 +30,7 @@ const (
 
 // try sends the request to the target that has been admitted and reads until there is something for the client: the answer whole, or the
 // first events of a stream. An error leaves nothing of the attempt behind, and nothing has been sent to the client.
-func (x *exchange) try(ctx context.Context, t *routing.Target) *apierror.Error {
+func (x *completion) try(ctx context.Context, t *routing.Target) *apierror.Error {
 	x.record.Provider, x.record.Target = t.Provider, t.Model
 	x.record.UpstreamID, x.record.FirstEvent = "", 0
 	x.framed, x.bodyEnd = false, false
@@ -70,7 +70,7 @@ func (x *exchange) try(ctx context.Context, t *routing.Target) *apierror.Error {
 }
 
 // describe adds to an error which provider and which of its answers it comes from, and for the log, why.
-func (x *exchange) describe(e *apierror.Error) *apierror.Error {
+func (x *completion) describe(e *apierror.Error) *apierror.Error {
 	d := *e
 	if x.response != nil {
 		if x.response.Status() >= 300 {
@@ -86,7 +86,7 @@ func (x *exchange) describe(e *apierror.Error) *apierror.Error {
 
 // said is the cause of a failure that has no other: the answer says it, in words that the log must not repeat, or it
 // ended.
-func (x *exchange) said() error {
+func (x *completion) said() error {
 	switch {
 	case x.response == nil:
 		return fmt.Errorf("the plugin of %s says so", x.provider.name)
@@ -97,7 +97,7 @@ func (x *exchange) said() error {
 }
 
 // send has the plugin build the provider's request and sends it. Where the plugin answered by itself there is none.
-func (x *exchange) send(ctx context.Context) error {
+func (x *completion) send(ctx context.Context) error {
 	x.vigil.begin()
 	err := x.provider.binding.Request(ctx, &x.attempt)
 	if gone := x.vigil.end(); gone != nil {
@@ -116,7 +116,7 @@ func (x *exchange) send(ctx context.Context) error {
 
 // ask sends the request that the plugin has built. It is apart from send for the sake of the stack below a plugin, which
 // is where it is deepest.
-func (x *exchange) ask(ctx context.Context) error {
+func (x *completion) ask(ctx context.Context) error {
 	if x.provider.client == nil {
 		return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not answer, and the provider has no address.")
 	}
@@ -159,7 +159,7 @@ func reached(err error) bool {
 
 // begin reads the answer as far as the client's first bytes need it. It may be called again where the head of the
 // client's stream went out while nothing had come.
-func (x *exchange) begin(ctx context.Context) error {
+func (x *completion) begin(ctx context.Context) error {
 	if x.response == nil {
 		if !x.writer.Complete() && x.writer.Failed() == nil {
 			return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not complete its answer.")
@@ -202,7 +202,7 @@ func (x *exchange) begin(ctx context.Context) error {
 }
 
 // read goes on with a streamed answer whose head has been sent.
-func (x *exchange) read(ctx context.Context) error {
+func (x *completion) read(ctx context.Context) error {
 	if !x.framed {
 		return x.begin(ctx)
 	}
@@ -210,7 +210,7 @@ func (x *exchange) read(ctx context.Context) error {
 }
 
 // whole reads an answer that is one JSON document, of which first is the beginning.
-func (x *exchange) whole(ctx context.Context, first []byte) error {
+func (x *completion) whole(ctx context.Context, first []byte) error {
 	body, err := x.response.ReadAllWithin(append(x.server.bodies.get(len(first)), first...), maxWholeAnswer, x.gathers)
 	defer func() { x.server.bodies.put(body) }()
 	for errors.Is(err, errCommit) {
@@ -239,7 +239,7 @@ func (x *exchange) whole(ctx context.Context, first []byte) error {
 }
 
 // refused reads an answer that is an error.
-func (x *exchange) refused(ctx context.Context, status int) error {
+func (x *completion) refused(ctx context.Context, status int) error {
 	if status == http.StatusNotModified {
 		return emptyAnswer()
 	}
@@ -280,7 +280,7 @@ func (x *exchange) refused(ctx context.Context, status int) error {
 
 // advance reads events until there is something to write to a streaming client, or until the answer is complete or
 // has failed. An error is one that the writer does not know yet.
-func (x *exchange) advance(ctx context.Context) error {
+func (x *completion) advance(ctx context.Context) error {
 	for events := false; ; {
 		ev, ok, err := x.framer.next()
 		if err != nil {
@@ -335,7 +335,7 @@ func (x *exchange) advance(ctx context.Context) error {
 }
 
 // end reads what is left at a clean end of the body.
-func (x *exchange) end(ctx context.Context) error {
+func (x *completion) end(ctx context.Context) error {
 	x.bodyEnd = true
 	for {
 		ev, ok, err := x.framer.end()
@@ -356,7 +356,7 @@ func (x *exchange) end(ctx context.Context) error {
 }
 
 // overdue is the error of a stream whose next event takes too long, however many bytes of it have come.
-func (x *exchange) overdue(now time.Time) error {
+func (x *completion) overdue(now time.Time) error {
 	limit := x.provider.event
 	if limit <= 0 || !x.framed || now.Sub(x.progress) < limit {
 		return nil
@@ -364,7 +364,7 @@ func (x *exchange) overdue(now time.Time) error {
 	return upstreamError(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
 }
 
-func (x *exchange) event(ctx context.Context, ev event) error {
+func (x *completion) event(ctx context.Context, ev event) error {
 	if !x.native {
 		return x.provider.binding.Event(ctx, &x.attempt, ev.kind, ev.name, ev.data)
 	}
@@ -377,7 +377,7 @@ func (x *exchange) event(ctx context.Context, ev event) error {
 
 // apply gives the response writer what the host has read natively. A provider's error may hold the credential that it was sent,
 // in any of its members.
-func (x *exchange) apply() error {
+func (x *completion) apply() error {
 	if e := x.batch.Failure(); e != nil {
 		redact := func(s string) string { return string(x.provider.redact([]byte(s))) }
 		clean := *e
@@ -396,7 +396,7 @@ func (x *exchange) apply() error {
 }
 
 // lookAfter is how long the client's socket may go without a look.
-func (x *exchange) lookAfter() time.Duration {
+func (x *completion) lookAfter() time.Duration {
 	if p := x.pace(); p > 0 {
 		return p
 	}
@@ -405,7 +405,7 @@ func (x *exchange) lookAfter() time.Duration {
 
 // drain reads what follows a complete answer, which is mostly the end of the body, so that the connection can be used
 // again. It does not wait for it longer than a round trip within a data centre takes.
-func (x *exchange) drain() {
+func (x *completion) drain() {
 	if x.response == nil || !x.writer.Complete() {
 		return
 	}
@@ -475,4 +475,4 @@ func printable(s []byte) bool {
 	return true
 }
 
-var _ upstream.Watcher = (*exchange)(nil)
+var _ upstream.Watcher = (*completion)(nil)

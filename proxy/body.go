@@ -11,7 +11,7 @@ import (
 
 // readBody reads the client's body into x.body. Whether there is room for it is known before a byte of it is read, or
 // where it comes in chunks, before room is made for the next ones.
-func (x *exchange) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
+func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	limit := int(x.server.settings.Load().MaxBody)
 	length := ctx.Request.Header.ContentLength()
 	if length > limit {
@@ -57,7 +57,7 @@ func (x *exchange) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 }
 
 // arrived says what the end of reading the body means.
-func (x *exchange) arrived(err error) *apierror.Error {
+func (x *completion) arrived(err error) *apierror.Error {
 	if err == nil {
 		x.bodyRead = true
 		return nil
@@ -68,7 +68,7 @@ func (x *exchange) arrived(err error) *apierror.Error {
 }
 
 // gathers makes room for n bytes of an answer that is held until it is whole.
-func (x *exchange) gathers(n int) error {
+func (x *completion) gathers(n int) error {
 	if e := x.hold(&x.heldAnswer, n); e != nil {
 		return e
 	}
@@ -77,7 +77,7 @@ func (x *exchange) gathers(n int) error {
 
 // abandoned tells whether so much of the client's body is unread that it is not worth reading for the sake of the
 // connection.
-func (x *exchange) abandoned(ctx *fasthttp.RequestCtx) bool {
+func (x *completion) abandoned(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
 	return !x.bodyRead && (length < 0 || length > smallBody)
 }

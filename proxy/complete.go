@@ -22,7 +22,7 @@ import (
 
 // complete serves POST /v1/chat/completions.
 func (s *Server) complete(ctx *fasthttp.RequestCtx) {
-	x := &exchange{server: s, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64()}
+	x := &completion{server: s, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64()}
 	s.record(ctx, &x.record, completions)
 	x.looked = x.record.Began
 	x.conn, _ = ctx.Conn().(*clientConn)
@@ -56,7 +56,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 }
 
 // respond writes the answer or e, and tells whether the answer is under way: somebody else finishes it then.
-func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under bool) {
+func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under bool) {
 	s := x.server
 	x.describeRoute(&ctx.Response.Header)
 	x.describeLimits(&ctx.Response.Header)
@@ -88,7 +88,7 @@ func (x *exchange) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under b
 
 // accept checks everything about the request that can be checked before a provider is asked, and finds the targets of
 // its model.
-func (x *exchange) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierror.Error) {
+func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierror.Error) {
 	key, e := x.server.authorize(ctx, x.gen, &x.record)
 	if e != nil {
 		return nil, e
@@ -173,7 +173,7 @@ func checkContent(h *fasthttp.RequestHeader) *apierror.Error {
 }
 
 // resetAttempt makes ready for a try at x.target.
-func (x *exchange) resetAttempt() {
+func (x *completion) resetAttempt() {
 	a, m := &x.attempt, x.model
 	a.Reset()
 	a.Request, a.Writer, a.Tenant = x.request, x.writer, x.record.Key
@@ -193,7 +193,7 @@ func (x *exchange) resetAttempt() {
 }
 
 // appendSummary writes what a router is told of the request.
-func (x *exchange) appendSummary(dst []byte) []byte {
+func (x *completion) appendSummary(dst []byte) []byte {
 	s := &x.attempt.Summary
 	s.Describe(x.request)
 	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
@@ -206,7 +206,7 @@ func (x *exchange) appendSummary(dst []byte) []byte {
 const maxWarnings = 1 << 10
 
 // describeRoute says in the response's head what was chosen and what became of the request on its way.
-func (x *exchange) describeRoute(h *fasthttp.ResponseHeader) {
+func (x *completion) describeRoute(h *fasthttp.ResponseHeader) {
 	set := func(name, value string) {
 		if value != "" && printable([]byte(strings.ReplaceAll(value, " ", ""))) {
 			h.Set(name, value)

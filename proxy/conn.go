@@ -35,9 +35,9 @@ type clientConn struct {
 	handover
 
 	// Of the request in flight:
-	unread   bool      // something of it is left to be read, and the connection is about to be closed
-	ended    bool      // a read has found the end of what the client sends
-	exchange *exchange // that is not finished
+	unread   bool        // something of it is left to be read, and the connection is about to be closed
+	ended    bool        // a read has found the end of what the client sends
+	exchange *completion // that is not finished
 
 	// And what was found out about a client that has closed its sending side:
 	halfClosed bool // a probe showed that it still reads

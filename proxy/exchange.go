@@ -19,11 +19,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// exchange is one chat completion in flight: a request, the attempts at its targets, and the answer.
+// completion is one chat completion in flight: a request, the attempts at its targets, and the answer.
 //
 // It lives from the handler to the last byte of the answer, on one goroutine. What belongs to the request (request,
 // and the body in the RequestCtx) is given back when the answer's head is sent; the rest when finish ends it.
-type exchange struct {
+type completion struct {
 	// What each event of a stream needs lies together: between two of them it has left the processor's caches.
 	server    *Server
 	conn      *clientConn
@@ -110,12 +110,12 @@ func (commitError) Error() string   { return "silence before the first event" }
 func (commitError) Resumable() bool { return true }
 
 // Pace asks for an early tick where a probe is on its way, or heartbeats are more frequent than ticks.
-func (x *exchange) Pace() time.Duration {
+func (x *completion) Pace() time.Duration {
 	x.vigil.rest()
 	return x.pace()
 }
 
-func (x *exchange) pace() time.Duration {
+func (x *completion) pace() time.Duration {
 	if x.conn.probing {
 		return probeWait
 	}
@@ -130,7 +130,7 @@ func (x *exchange) pace() time.Duration {
 const lookEvery = 250 * time.Millisecond
 
 // look looks whether the client is still there, and the gateway has time.
-func (x *exchange) look(now time.Time) error {
+func (x *completion) look(now time.Time) error {
 	x.looked = now
 	if x.conn.left(x.probe) {
 		x.departed = true
@@ -143,7 +143,7 @@ func (x *exchange) look(now time.Time) error {
 }
 
 // Tick is called by the connection to the provider while it waits, and by the exchange itself between events.
-func (x *exchange) Tick(_ upstream.Phase, _ time.Duration) error {
+func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 	x.vigil.rest()
 	now := x.server.now()
 	if err := x.look(now); err != nil {
@@ -183,7 +183,7 @@ var (
 )
 
 // probe writes something that a client must ignore.
-func (x *exchange) probe() bool {
+func (x *completion) probe() bool {
 	switch {
 	case x.committed:
 		_, err := x.conn.Write(heartbeatChunk)
@@ -198,7 +198,7 @@ func (x *exchange) probe() bool {
 }
 
 // finish accounts the exchange, once, on every way out, and gives back what it holds.
-func (x *exchange) finish() {
+func (x *completion) finish() {
 	if x.finished {
 		return
 	}
@@ -256,7 +256,7 @@ func (x *exchange) finish() {
 }
 
 // giveBack gives back what others wait for, also where accounting the exchange has failed.
-func (x *exchange) giveBack() {
+func (x *completion) giveBack() {
 	x.server.metrics.Lose(&x.record)
 	if x.pump.x != nil {
 		x.server.metrics.StreamEnded()
@@ -270,7 +270,7 @@ func (x *exchange) giveBack() {
 }
 
 // hangUp ends what there is with a provider.
-func (x *exchange) hangUp() {
+func (x *completion) hangUp() {
 	if r := x.response; r != nil {
 		x.response = nil
 		r.Close()
@@ -278,13 +278,13 @@ func (x *exchange) hangUp() {
 }
 
 // conclude finishes an exchange outside of its handler, where nobody else is left to meet a panic.
-func (x *exchange) conclude() {
+func (x *completion) conclude() {
 	defer x.server.survive(x.record.RequestID)
 	x.finish()
 }
 
 // releaseRequest gives back what only the request needed. After the head of an answer nothing of the request is kept.
-func (x *exchange) releaseRequest(ctx *fasthttp.RequestCtx) {
+func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.request != nil {
 		x.request.Reset()
 		x.server.requests.Put(x.request)

@@ -20,7 +20,7 @@ import (
 
 // answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
 // with an error for the client of which nothing has been sent.
-func (x *exchange) answer(ctx context.Context, targets []routing.Target) *apierror.Error {
+func (x *completion) answer(ctx context.Context, targets []routing.Target) *apierror.Error {
 	now := x.admitted
 	order, err := x.choose(ctx, targets, now)
 	if err != nil {
@@ -58,7 +58,7 @@ func (x *exchange) answer(ctx context.Context, targets []routing.Target) *apierr
 }
 
 // choose puts the targets into the order in which they are tried.
-func (x *exchange) choose(ctx context.Context, targets []routing.Target, now time.Time) ([]int, error) {
+func (x *completion) choose(ctx context.Context, targets []routing.Target, now time.Time) ([]int, error) {
 	x.vigil.begin()
 	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
 		_, refused := errors.AsType[*apierror.Error](err)
@@ -75,7 +75,7 @@ func (x *exchange) choose(ctx context.Context, targets []routing.Target, now tim
 }
 
 // attemptAt asks for leave to try a target, and counts the attempt.
-func (x *exchange) attemptAt(t *routing.Target, now time.Time) bool {
+func (x *completion) attemptAt(t *routing.Target, now time.Time) bool {
 	ticket, ok := t.Begin(now, x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
 	if !ok {
 		return false
@@ -87,7 +87,7 @@ func (x *exchange) attemptAt(t *routing.Target, now time.Time) bool {
 }
 
 // unavailable is what a client gets of whose model every target is left alone.
-func (x *exchange) unavailable(order []int, targets []routing.Target) *apierror.Error {
+func (x *completion) unavailable(order []int, targets []routing.Target) *apierror.Error {
 	now := x.server.now()
 	soonest, limited := time.Duration(math.MaxInt64), false
 	for _, i := range order {
@@ -130,7 +130,7 @@ func unsupported(e *apierror.Error) bool { return e.TryNext && e.Status == fasth
 
 // passOver writes down why a target was not the one to answer: the line of the request only speaks of the last one. The
 // error's message stays out, as it may be the provider's and repeat the prompt.
-func (x *exchange) passOver(t *routing.Target, e *apierror.Error) {
+func (x *completion) passOver(t *routing.Target, e *apierror.Error) {
 	attrs := []slog.Attr{
 		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
 		slog.String("target", t.Model), slog.Int("attempt", x.record.Attempts), slog.Int("status", e.Status), slog.String("code", e.Code),
@@ -142,7 +142,7 @@ func (x *exchange) passOver(t *routing.Target, e *apierror.Error) {
 }
 
 // settle tells the target's statistics how the attempt ended, once. spare is how long the target wants to be left alone.
-func (x *exchange) settle(o routing.Outcome, spare time.Duration) {
+func (x *completion) settle(o routing.Outcome, spare time.Duration) {
 	if x.settled || x.target == nil {
 		return
 	}

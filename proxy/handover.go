@@ -15,14 +15,14 @@ import (
 
 // handover is how a connection leaves fasthttp.
 type handover struct {
-	stream *exchange // whose answer is to be written; nil while the connection is fasthttp's
-	taking bool      // fasthttp is letting go: what is in its buffer is taken, and nothing else read, written or closed
+	stream *completion // whose answer is to be written; nil while the connection is fasthttp's
+	taking bool        // fasthttp is letting go: what is in its buffer is taken, and nothing else read, written or closed
 	taken  sync.WaitGroup
 	ahead  []byte // what fasthttp had read of the client's next request
 }
 
 // handOver has fasthttp let go of the connection as soon as its handler returns, without an answer.
-func (x *exchange) handOver(ctx *fasthttp.RequestCtx) {
+func (x *completion) handOver(ctx *fasthttp.RequestCtx) {
 	c := x.conn
 	c.stream, c.taking = x, true
 	c.taken.Add(1)
@@ -62,7 +62,7 @@ func (h *handover) let() {
 // handedOver returns the exchange whose answer is to be written. It is nil where fasthttp has served the connection to its
 // end. The stream need not wait until fasthttp has let go of the connection, as fasthttp writes nothing any more; whoever
 // reads from it or closes it waits for taken.
-func (c *clientConn) handedOver() *exchange {
+func (c *clientConn) handedOver() *completion {
 	x := c.stream
 	c.stream = nil
 	return x

@@ -20,7 +20,7 @@ const (
 )
 
 // admit lets the request in under its key's limits. What it uses of them settles finish.
-func (x *exchange) admit() (e *apierror.Error) {
+func (x *completion) admit() (e *apierror.Error) {
 	r := x.request
 	answer := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedAnswer), maxAssumed)
 	x.admitted = x.server.now()
@@ -30,7 +30,7 @@ func (x *exchange) admit() (e *apierror.Error) {
 
 // spent is how many tokens the request has used, as far as anybody knows. What a provider was sent counts for its prompt at
 // least, also where the client did not wait for the answer.
-func (x *exchange) spent() int64 {
+func (x *completion) spent() int64 {
 	if x.writer.Started() || x.writer.Complete() || x.departed && x.sent {
 		return x.writer.Usage().Total
 	}
@@ -41,7 +41,7 @@ func (x *exchange) spent() int64 {
 func promptEstimate(r *openai.Request) int64 { return int64(r.TextBytes+3) / 4 }
 
 // describeLimits says in the answer's head what the key has left of its limits.
-func (x *exchange) describeLimits(h *fasthttp.ResponseHeader) {
+func (x *completion) describeLimits(h *fasthttp.ResponseHeader) {
 	if x.key == nil || !x.key.Limited() {
 		return
 	}

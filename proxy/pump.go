@@ -16,7 +16,7 @@ import (
 // pump writes a streamed answer to a connection that fasthttp has let go of. Each write is one chunk and one system call;
 // the head leaves with the first one. One goroutine reads from the provider, translates and writes.
 type pump struct {
-	x    *exchange
+	x    *completion
 	head []byte // until it is sent; from the server's buffers
 	last bool   // the connection is closed behind the answer
 	n    int64  // bytes of the body that were written
@@ -32,7 +32,7 @@ const maxFraming = 32
 var errPanic = errors.New("panic in a stream")
 
 // prepare makes the answer's head of what the handler has set.
-func (p *pump) prepare(x *exchange, ctx *fasthttp.RequestCtx) {
+func (p *pump) prepare(x *completion, ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.SetContentLength(-1)
 	p.last = h.ConnectionClose() || ctx.Request.Header.ConnectionClose()
@@ -106,7 +106,7 @@ func (p *pump) stream() (err error) {
 
 // await waits for more of the provider's answer. Streams spend their time here, where little lies on the stack: the collector
 // takes back half of it.
-func (x *exchange) await() error {
+func (x *completion) await() error {
 	if x.response == nil {
 		return nil
 	}

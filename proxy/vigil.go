@@ -14,7 +14,7 @@ import (
 // The exchange opens it before something that may wait, and closes it behind that. In between the exchange's own goroutine
 // does nothing with the client's connection.
 type vigil struct {
-	x *exchange
+	x *completion
 
 	running atomic.Bool
 
