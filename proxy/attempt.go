@@ -1,7 +1,15 @@
 package proxy
 
 import (
+	"log/slog"
+	"math"
+	"slices"
+
+	"github.com/valyala/fasthttp"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"bytes"
 	"context"
@@ -27,6 +35,74 @@ const (
 	// maxDrain is how much may follow a complete answer for its connection to be worth keeping.
 	maxDrain = 16 << 10
 )
+
+// answer tries the targets in order until one answers, and returns with the answer whole, or streamed and begun, or
+// with an error for the client of which nothing has been sent.
+func (x *completion) answer(ctx context.Context, targets []routing.Target) *apierror.Error {
+	now := x.admitted
+	order, err := x.choose(ctx, targets, now)
+	if err != nil {
+		return clientError(err)
+	}
+	x.asked = x.asked[:0]
+	var last *apierror.Error
+	for n, i := range order {
+		t := &targets[i]
+		if len(targets) > 1 {
+			now = x.server.now() // the router, or the attempt before, took its time
+		}
+		if !x.attemptAt(t, now) {
+			continue
+		}
+		e := x.try(ctx, t)
+		if e == nil {
+			return nil
+		}
+		if last == nil || !unsupported(e) {
+			// That one target cannot do what another could have done does not make the request a wrong one.
+			last = e
+		}
+		if x.departed || !e.TryNext {
+			break
+		}
+		if n+1 < len(order) {
+			x.passOver(t, e)
+		}
+	}
+	if last == nil {
+		return x.unavailable(order, targets)
+	}
+	return last
+}
+
+// choose puts the targets into the order in which they are tried.
+func (x *completion) choose(ctx context.Context, targets []routing.Target, now time.Time) ([]int, error) {
+	x.vigil.begin()
+	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
+		_, refused := errors.AsType[*apierror.Error](err)
+		return refused
+	})
+	if gone := x.vigil.end(); gone != nil {
+		err = gone
+	}
+	x.order = order
+	if err == nil && explain != "" {
+		x.server.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "why", explain)
+	}
+	return order, err
+}
+
+// attemptAt asks for leave to try a target, and counts the attempt.
+func (x *completion) attemptAt(t *routing.Target, now time.Time) bool {
+	ticket, ok := t.Begin(now, x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
+	if !ok {
+		return false
+	}
+	x.target, x.provider, x.ticket, x.settled = t, x.gen.providers[t.Provider], ticket, false
+	x.record.Attempts++
+	x.began = now
+	return true
+}
 
 // try sends the request to the target that has been admitted and reads until there is something for the client: the answer whole, or the
 // first events of a stream. An error leaves nothing of the attempt behind, and nothing has been sent to the client.
@@ -69,31 +145,24 @@ func (x *completion) try(ctx context.Context, t *routing.Target) *apierror.Error
 	return e
 }
 
-// describe adds to an error which provider and which of its answers it comes from, and for the log, why.
-func (x *completion) describe(e *apierror.Error) *apierror.Error {
-	d := *e
-	if x.response != nil {
-		if x.response.Status() >= 300 {
-			d.Provider, d.UpstreamStatus = x.provider.name, x.response.Status()
-		}
-		d.UpstreamRequestID = x.record.UpstreamID
-	}
-	if d.Cause == nil {
-		d.Cause = x.said()
-	}
-	return &d
-}
-
-// said is the cause of a failure that has no other: the answer says it, in words that the log must not repeat, or it
-// ended.
-func (x *completion) said() error {
-	switch {
-	case x.response == nil:
-		return fmt.Errorf("the plugin of %s says so", x.provider.name)
-	case x.bodyEnd:
-		return fmt.Errorf("the answer of %s, with status %d, ended without being complete", x.provider.name, x.response.Status())
-	}
-	return fmt.Errorf("the answer of %s, with status %d, says so", x.provider.name, x.response.Status())
+// resetAttempt makes ready for a try at x.target.
+func (x *completion) resetAttempt() {
+	a, m := &x.attempt, x.model
+	a.Reset()
+	a.Request, a.Writer, a.Tenant = x.request, x.writer, x.record.Key
+	a.Summary.Describe(x.request)
+	a.Summary.RequestID = x.record.RequestID
+	a.Summary.Time = x.began
+	a.Summary.Attempt = x.record.Attempts
+	a.Summary.Random = x.random
+	a.Summary.Target = x.target.Model
+	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
+	a.Summary.Options = x.target.Options
+	x.writer.Reset(response.Options{
+		Stream: x.stream, IncludeUsage: x.request.IncludeUsage,
+		ID: randomName("chatcmpl-"), Model: x.target.Model, Created: x.record.Began.Unix(),
+		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: x.alias,
+	})
 }
 
 // send has the plugin build the provider's request and sends it. Where the plugin answered by itself there is none.
@@ -157,6 +226,16 @@ func reached(err error) bool {
 	return ok && e.Phase >= upstream.PhaseHead
 }
 
+// upstreamID is the provider's own name of the request.
+func upstreamID(r *upstream.Response) []byte {
+	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
+		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && printable(v) {
+			return v
+		}
+	}
+	return nil
+}
+
 // begin reads the answer as far as the client's first bytes need it. It may be called again where the head of the
 // client's stream went out while nothing had come.
 func (x *completion) begin(ctx context.Context) error {
@@ -198,14 +277,6 @@ func (x *completion) begin(ctx context.Context) error {
 	x.framer.reset(framing)
 	x.framer.feed(first)
 	x.framed, x.progress = true, x.server.now()
-	return x.advance(ctx)
-}
-
-// read goes on with a streamed answer whose head has been sent.
-func (x *completion) read(ctx context.Context) error {
-	if !x.framed {
-		return x.begin(ctx)
-	}
 	return x.advance(ctx)
 }
 
@@ -278,201 +349,111 @@ func (x *completion) refused(ctx context.Context, status int) error {
 	return e
 }
 
-// advance reads events until there is something to write to a streaming client, or until the answer is complete or
-// has failed. An error is one that the writer does not know yet.
-func (x *completion) advance(ctx context.Context) error {
-	for events := false; ; {
-		ev, ok, err := x.framer.next()
-		if err != nil {
-			return badAnswer(err)
+// describe adds to an error which provider and which of its answers it comes from, and for the log, why.
+func (x *completion) describe(e *apierror.Error) *apierror.Error {
+	d := *e
+	if x.response != nil {
+		if x.response.Status() >= 300 {
+			d.Provider, d.UpstreamStatus = x.provider.name, x.response.Status()
 		}
-		if ok {
-			events = true
-			if err := x.event(ctx, ev); err != nil {
-				return err
-			}
-			if !x.stream {
-				if err := x.gathers(x.writer.Held()); err != nil {
-					return err
-				}
-			}
-			if x.writer.Complete() || x.writer.Failed() != nil {
-				return nil
-			}
-			continue
-		}
-		if x.stream && len(x.writer.Output()) > 0 {
-			return nil
-		}
-		if x.bodyEnd {
-			return x.writer.End()
-		}
-		now := x.server.now()
-		if events {
-			x.progress, events = now, false
-		}
-		if now.Sub(x.looked) >= x.lookAfter() {
-			if err := x.Tick(upstream.PhaseBody, 0); err != nil {
-				return err
-			}
-		}
-		p, err := x.response.Next()
-		switch {
-		case err == nil:
-			if x.record.FirstEvent == 0 {
-				x.record.FirstEvent = x.server.now().Sub(x.began)
-			}
-			x.framer.feed(p)
-		case err == io.EOF: // itself: a body that was cut off has it for its cause
-			if err := x.end(ctx); err != nil {
-				return err
-			}
-		case errors.Is(err, errCommit) && !x.stream:
-		default:
-			return err
-		}
+		d.UpstreamRequestID = x.record.UpstreamID
+	}
+	if d.Cause == nil {
+		d.Cause = x.said()
+	}
+	return &d
+}
+
+// said is the cause of a failure that has no other: the answer says it, in words that the log must not repeat, or it
+// ended.
+func (x *completion) said() error {
+	switch {
+	case x.response == nil:
+		return fmt.Errorf("the plugin of %s says so", x.provider.name)
+	case x.bodyEnd:
+		return fmt.Errorf("the answer of %s, with status %d, ended without being complete", x.provider.name, x.response.Status())
+	}
+	return fmt.Errorf("the answer of %s, with status %d, says so", x.provider.name, x.response.Status())
+}
+
+// hangUp ends what there is with a provider.
+func (x *completion) hangUp() {
+	if r := x.response; r != nil {
+		x.response = nil
+		r.Close()
 	}
 }
 
-// end reads what is left at a clean end of the body.
-func (x *completion) end(ctx context.Context) error {
-	x.bodyEnd = true
-	for {
-		ev, ok, err := x.framer.end()
-		if err != nil {
-			return badAnswer(err)
+// passOver writes down why a target was not the one to answer: the line of the request only speaks of the last one. The
+// error's message stays out, as it may be the provider's and repeat the prompt.
+func (x *completion) passOver(t *routing.Target, e *apierror.Error) {
+	attrs := []slog.Attr{
+		slog.String("request", x.record.RequestID), slog.String("model", x.record.Model), slog.String("provider", t.Provider),
+		slog.String("target", t.Model), slog.Int("attempt", x.record.Attempts), slog.Int("status", e.Status), slog.String("code", e.Code),
+	}
+	if e.Cause != nil {
+		attrs = append(attrs, slog.String("cause", e.Cause.Error()))
+	}
+	x.server.log.LogAttrs(context.Background(), slog.LevelWarn, "attempt failed", attrs...)
+}
+
+// unavailable is what a client gets of whose model every target is left alone.
+func (x *completion) unavailable(order []int, targets []routing.Target) *apierror.Error {
+	now := x.server.now()
+	soonest, limited := time.Duration(math.MaxInt64), false
+	for _, i := range order {
+		if wait, l := targets[i].Wait(now); wait < soonest {
+			soonest, limited = wait, l
+			x.record.Provider, x.record.Target = targets[i].Provider, targets[i].Model
 		}
-		if !ok || x.writer.Complete() || x.writer.Failed() != nil {
-			break
-		}
-		if err := x.event(ctx, ev); err != nil {
-			return err
-		}
 	}
-	if x.native || x.writer.Complete() || x.writer.Failed() != nil {
-		return nil
+	e := apierror.Fail(abi.FailOverloaded, "upstream_unavailable", "", "The provider of this model has failed repeatedly and is left alone for a while.")
+	if limited {
+		e = apierror.Fail(abi.FailRateLimit, "", "", "")
 	}
-	return x.provider.binding.End(ctx, &x.attempt)
+	e.RetryAfter = max(soonest, time.Millisecond)
+	e.Cause = fmt.Errorf("%s is left alone for another %v", x.record.Provider, soonest.Round(time.Millisecond))
+	return e
 }
 
-// overdue is the error of a stream whose next event takes too long, however many bytes of it have come.
-func (x *completion) overdue(now time.Time) error {
-	limit := x.provider.event
-	if limit <= 0 || !x.framed || now.Sub(x.progress) < limit {
-		return nil
-	}
-	return upstreamError(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
-}
-
-func (x *completion) event(ctx context.Context, ev event) error {
-	if !x.native {
-		return x.provider.binding.Event(ctx, &x.attempt, ev.kind, ev.name, ev.data)
-	}
-	x.batch.Reset()
-	if err := x.reader.Chunk(ev.data, &x.batch); err != nil {
-		return badAnswer(err)
-	}
-	return x.apply()
-}
-
-// apply gives the response writer what the host has read natively. A provider's error may hold the credential that it was sent,
-// in any of its members.
-func (x *completion) apply() error {
-	if e := x.batch.Failure(); e != nil {
-		redact := func(s string) string { return string(x.provider.redact([]byte(s))) }
-		clean := *e
-		clean.Message, clean.Code, clean.Param = redact(e.Message), redact(e.Code), redact(e.Param)
-		if e.Cause != nil {
-			if text := e.Cause.Error(); redact(text) != text {
-				clean.Cause = errors.New(redact(text))
-			}
-		}
-		x.batch.Fail(&clean)
-	}
-	if err := x.writer.Apply(&x.batch); err != nil {
-		return badAnswer(err)
-	}
-	return nil
-}
-
-// lookAfter is how long the client's socket may go without a look.
-func (x *completion) lookAfter() time.Duration {
-	if p := x.pace(); p > 0 {
-		return p
-	}
-	return lookEvery
-}
-
-// drain reads what follows a complete answer, which is mostly the end of the body, so that the connection can be used
-// again. It does not wait for it longer than a round trip within a data centre takes.
-func (x *completion) drain() {
-	if x.response == nil || !x.writer.Complete() {
+// settle tells the target's statistics how the attempt ended, once. spare is how long the target wants to be left alone.
+func (x *completion) settle(o routing.Outcome, spare time.Duration) {
+	if x.settled || x.target == nil {
 		return
 	}
-	x.response.SetWatcher(impatience{})
-	for n := 0; n < maxDrain; {
-		p, err := x.response.Next()
-		if err != nil {
-			return
-		}
-		n += len(p)
+	t, now := x.target, x.ended
+	if now.IsZero() {
+		now = x.server.now()
+	}
+	x.settled = true
+	switch t.End(x.ticket, o, spare, x.record.FirstEvent, now) {
+	case breaker.Opened:
+		wait, _ := t.Wait(now)
+		x.server.log.Warn("target left alone", "provider", t.Provider, "target", t.Model, "for", wait)
+	case breaker.Recovered:
+		x.server.log.Info("target answers again", "provider", t.Provider, "target", t.Model)
 	}
 }
 
-// impatience ends a wait after drainWait.
-type impatience struct{}
-
-const drainWait = 2 * time.Millisecond
-
-var errDrained = errors.New("the answer was complete before its body ended")
-
-func (impatience) Tick(upstream.Phase, time.Duration) error { return errDrained }
-func (impatience) Pace() time.Duration                      { return drainWait }
-
-func isJSON(contentType []byte) bool {
-	m := mediaType(contentType)
-	return isName(m, mediaTypes[abi.FramingJSON]) || len(m) > 5 && isName(m[len(m)-5:], "+json")
-}
-
-// mediaType is a content type without its parameters.
-func mediaType(contentType []byte) []byte {
-	m, _, _ := bytes.Cut(contentType, []byte(";"))
-	return bytes.TrimSpace(m)
-}
-
-// isName tells whether p is name, which is in lower case, in any case of ASCII.
-func isName(p []byte, name string) bool {
-	if len(p) != len(name) {
-		return false
+// outcome is what an error says of the target that it came from, and how long that wants to be left alone.
+func outcome(e *apierror.Error) (routing.Outcome, time.Duration) {
+	switch {
+	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != fasthttp.StatusTooManyRequests, ours(e):
+		return routing.Neither, 0
+	case e.Status == fasthttp.StatusTooManyRequests && e.RetryAfter > 0:
+		return routing.Limited, e.RetryAfter
 	}
-	for i, c := range p {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != name[i] {
-			return false
-		}
-	}
-	return true
+	return routing.Failed, e.RetryAfter
 }
 
-// upstreamID is the provider's own name of the request.
-func upstreamID(r *upstream.Response) []byte {
-	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
-		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && printable(v) {
-			return v
-		}
+// ours tells what the gateway, a plugin or the model itself did wrong from what the provider did.
+func ours(e *apierror.Error) bool {
+	switch e.Code {
+	case "gateway_overloaded", "plugin_crashed", "plugin_timeout", "plugin_protocol", "upstream_invalid_tool_call":
+		return e.UpstreamStatus == 0
 	}
-	return nil
+	return false
 }
 
-func printable(s []byte) bool {
-	for _, c := range s {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-var _ upstream.Watcher = (*completion)(nil)
+// unsupported tells a request that is too much for a target from a target that failed.
+func unsupported(e *apierror.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,42 +42,6 @@ type generation struct {
 	open *sync.WaitGroup // of all generations that are not
 
 	survive func(request string) // deferred where a panic would end the process
-}
-
-// without says for the log why a client gets no model of this id: there is one that its key may not use, or none that
-// could be used. An id that only the client knows is not repeated.
-func (g *generation) without(id string, there bool) error {
-	if there {
-		return errors.New("the key may not use the model")
-	}
-	for i := range g.config.Models {
-		if m := &g.config.Models[i]; m.ID == id {
-			return fmt.Errorf("the model is off: %s", m.Off)
-		}
-	}
-	return errors.New("no such model")
-}
-
-// chooser is a router plugin.
-type chooser struct{ binding *plugin.Binding }
-
-func (c chooser) Choose(ctx context.Context, tenant string, input []byte, n int) ([]int, string, error) {
-	return c.binding.ChooseFor(ctx, tenant, input, n)
-}
-
-// provider is what sends to one configured provider.
-type provider struct {
-	name    string
-	binding *plugin.Binding
-	client  *upstream.Client // nil: the plugin answers by itself
-
-	// redact replaces credentials in what a provider said, before anything else reads it.
-	redact func([]byte) []byte
-
-	heartbeat time.Duration // silence after which a stream is kept alive; 0: never
-	event     time.Duration // the longest time between two whole events of a stream; 0: none
-	breaker   breaker.Config
-	repeats   float64
 }
 
 // acquire pins the generation; it fails where the last reference has gone.
@@ -119,26 +86,90 @@ func (g *generation) close() {
 	g.open.Done()
 }
 
-// NoPluginError says that a bundled plugin was not built into the binary.
-type NoPluginError struct{ Plugin string }
-
-// Error says what to do about it.
-func (e *NoPluginError) Error() string {
-	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
+// without says for the log why a client gets no model of this id: there is one that its key may not use, or none that
+// could be used. An id that only the client knows is not repeated.
+func (g *generation) without(id string, there bool) error {
+	if there {
+		return errors.New("the key may not use the model")
+	}
+	for i := range g.config.Models {
+		if m := &g.config.Models[i]; m.ID == id {
+			return fmt.Errorf("the model is off: %s", m.Off)
+		}
+	}
+	return errors.New("no such model")
 }
 
-// BuildError says that a configuration is valid but cannot be served: a plugin is missing, is not one, or refuses its
-// settings.
-type BuildError struct{ Err error }
+// sendsTo tells whether the generation has a provider of that name that is on.
+func (g *generation) sendsTo(provider string) bool { return g.providers[provider] != nil }
 
-func (e *BuildError) Error() string { return e.Err.Error() }
+// targetsOf returns the targets of a model that can be used. A model that a provider lists has that one.
+func (g *generation) targetsOf(m *catalog.Model, board *routing.Board) []routing.Target {
+	if targets, ok := g.targets[m.ID]; ok {
+		return targets
+	}
+	var targets []routing.Target
+	for _, t := range m.Targets {
+		if g.providers[t.Provider] == nil {
+			continue
+		}
+		targets = append(targets, g.target(&t, m.Pricing, board))
+	}
+	return targets
+}
 
-// Unwrap returns what is wrong.
-func (e *BuildError) Unwrap() error { return e.Err }
+// target is a configured target with what is known of it; price is the model's.
+func (g *generation) target(t *config.Target, price config.Pricing, board *routing.Board) routing.Target {
+	if t.Pricing.Known {
+		price = t.Pricing
+	}
+	p := g.providers[t.Provider]
+	return routing.Target{
+		Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
+		Input: price.Input, Output: price.Output, Options: t.Options,
+		Stats: board.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: board.Budget(t.Provider), Repeats: p.repeats,
+	}
+}
 
-// placed says where the configuration asks for what has gone wrong.
-func placed(cfg *config.Config, at config.Position, key string, err error) error {
-	return config.Error{File: cfg.Path, Position: at, Key: key, Text: err.Error()}
+// configured are the endpoints of the configured models, those of providers that are on, in the order of the file.
+func (g *generation) configured() []endpoint {
+	var all []endpoint
+	seen := make(map[endpoint]bool)
+	for i := range g.config.Models {
+		for _, t := range g.config.Models[i].Targets {
+			e := endpoint{t.Provider, t.Model}
+			if g.sendsTo(t.Provider) && !seen[e] {
+				seen[e] = true
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// endpoint is a provider's model.
+type endpoint struct{ provider, model string }
+
+// chooser is a router plugin.
+type chooser struct{ binding *plugin.Binding }
+
+func (c chooser) Choose(ctx context.Context, tenant string, input []byte, n int) ([]int, string, error) {
+	return c.binding.ChooseFor(ctx, tenant, input, n)
+}
+
+// provider is what sends to one configured provider.
+type provider struct {
+	name    string
+	binding *plugin.Binding
+	client  *upstream.Client // nil: the plugin answers by itself
+
+	// redact replaces credentials in what a provider said, before anything else reads it.
+	redact func([]byte) []byte
+
+	heartbeat time.Duration // silence after which a stream is kept alive; 0: never
+	event     time.Duration // the longest time between two whole events of a stream; 0: none
+	breaker   breaker.Config
+	repeats   float64
 }
 
 // build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
@@ -299,37 +330,71 @@ func redactor(cfg *config.Config) *upstream.Redactor {
 	return upstream.NewRedactor(secrets...)
 }
 
-// sendsTo tells whether the generation has a provider of that name that is on.
-func (g *generation) sendsTo(provider string) bool { return g.providers[provider] != nil }
+// estate is what the generations that are not closed have, and what those that are have left behind: their counts, so
+// that no sum ever goes down.
+type estate struct {
+	mu   sync.Mutex
+	open map[*generation]struct{}
+	past map[string]upstream.Stats // by provider
+}
 
-// targetsOf returns the targets of a model that can be used. A model that a provider lists has that one.
-func (g *generation) targetsOf(m *catalog.Model, board *routing.Board) []routing.Target {
-	if targets, ok := g.targets[m.ID]; ok {
-		return targets
+func (e *estate) add(g *generation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open == nil {
+		e.open = make(map[*generation]struct{})
+		e.past = make(map[string]upstream.Stats)
 	}
-	var targets []routing.Target
-	for _, t := range m.Targets {
-		if g.providers[t.Provider] == nil {
-			continue
+	e.open[g] = struct{}{}
+}
+
+// remove takes over the counts of a generation that is closed.
+func (e *estate) remove(g *generation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, open := e.open[g]; !open {
+		return // it was never whole
+	}
+	delete(e.open, g)
+	for _, p := range g.providers {
+		if p.client != nil {
+			e.past[p.name] = e.past[p.name].Plus(p.client.Stats().Counts())
 		}
-		targets = append(targets, g.target(&t, m.Pricing, board))
 	}
-	return targets
+}
+
+func (e *estate) generations() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.open)
+}
+
+// upstreamStats are a provider's connections, of all generations.
+type upstreamStats struct {
+	provider string
+	upstream.Stats
+}
+
+// upstreams returns the sums by provider, sorted by its name.
+func (e *estate) upstreams() []upstreamStats {
+	e.mu.Lock()
+	sums := maps.Clone(e.past)
+	for g := range e.open {
+		for _, p := range g.providers {
+			if p.client != nil {
+				sums[p.name] = sums[p.name].Plus(p.client.Stats())
+			}
+		}
+	}
+	e.mu.Unlock()
+	all := make([]upstreamStats, 0, len(sums))
+	for name, stats := range sums {
+		all = append(all, upstreamStats{name, stats})
+	}
+	slices.SortFunc(all, func(a, b upstreamStats) int { return cmp.Compare(a.provider, b.provider) })
+	return all
 }
 
 func breakerConfig(c *config.Breaker) breaker.Config {
 	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
-}
-
-// target is a configured target with what is known of it; price is the model's.
-func (g *generation) target(t *config.Target, price config.Pricing, board *routing.Board) routing.Target {
-	if t.Pricing.Known {
-		price = t.Pricing
-	}
-	p := g.providers[t.Provider]
-	return routing.Target{
-		Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-		Input: price.Input, Output: price.Output, Options: t.Options,
-		Stats: board.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: board.Budget(t.Provider), Repeats: p.repeats,
-	}
 }

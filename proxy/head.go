@@ -98,45 +98,6 @@ func splitURL(uri []byte) (authority, path []byte, whole bool) {
 	return rest[:n:n], rest[n:], true
 }
 
-// early is called with a request's head before its body is read. One that is going to be refused whatever its body holds
-// is made one that waits for leave to send its body: fasthttp asks expect about it, which answers.
-func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	const inChunks = -1
-	if n := h.ContentLength(); n > smallBody || n == inChunks || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
-		_, e := s.judge(h, func(g *generation) *apierror.Error {
-			if g.keys == nil {
-				return nil
-			}
-			_, e := g.keys.Check(h.PeekAll(fasthttp.HeaderAuthorization), s.now())
-			return e
-		})
-		if e != nil {
-			h.Set(fasthttp.HeaderExpect, "100-continue")
-		}
-	}
-	return s.ofRequest()
-}
-
-// judge tells whether a request is refused for its head. authorize says whether its key is good.
-func (s *Server) judge(h *fasthttp.RequestHeader, authorize func(*generation) *apierror.Error) (address, *apierror.Error) {
-	to, _, e := dispatch(h)
-	switch {
-	case e != nil:
-		return to, e
-	case int64(h.ContentLength()) > s.settings.Load().MaxBody:
-		return to, s.tooLarge()
-	}
-	g := s.acquire()
-	if g == nil {
-		return to, s.shutdownError()
-	}
-	defer g.release()
-	if e := authorize(g); e != nil || to != completions {
-		return to, e
-	}
-	return to, s.room(h.ContentLength())
-}
-
 // checkHead refuses what fasthttp lets pass: whatever somebody in between may have read otherwise, versions that nobody
 // here speaks, expectations that nobody here can meet, and heads beyond measure.
 func checkHead(h *fasthttp.RequestHeader) *apierror.Error {

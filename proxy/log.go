@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 
@@ -17,4 +18,16 @@ func NewLogWriter(out io.Writer) *LogWriter { return telemetry.NewWriter(out) }
 // NewLogger returns a logger that writes the gateway's log format, JSON or text, to w.
 func NewLogger(w *LogWriter, json bool, level slog.Leveler) *slog.Logger {
 	return telemetry.NewLogger(w, json, level)
+}
+
+// quiet is fasthttp's logger. What it has to say of a connection, that it broke, the access log says of its request.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Printf(format string, args ...any) {
+	for i, a := range args {
+		if err, ok := a.(error); ok {
+			args[i] = unquoted(err)
+		}
+	}
+	q.log.Debug("connection", "text", fmt.Sprintf(format, args...))
 }

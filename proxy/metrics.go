@@ -1,22 +1,13 @@
 package proxy
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 
-	"cmp"
-	"errors"
-	"maps"
 	"runtime"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // sample adds to a scrape what the parts of the gateway know of themselves. Nothing of this is counted twice, and none of
@@ -170,25 +161,6 @@ func truth(b bool) float64 {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// endpoint is a provider's model.
-type endpoint struct{ provider, model string }
-
-// configured are the endpoints of the configured models, those of providers that are on, in the order of the file.
-func (g *generation) configured() []endpoint {
-	var all []endpoint
-	seen := make(map[endpoint]bool)
-	for i := range g.config.Models {
-		for _, t := range g.config.Models[i].Targets {
-			e := endpoint{t.Provider, t.Model}
-			if g.sendsTo(t.Provider) && !seen[e] {
-				seen[e] = true
-				all = append(all, e)
-			}
-		}
-	}
-	return all
-}
-
 // name tells the metrics which names a generation has. Models that providers list are none of them: there may be
 // thousands, and it is not the operator who names them.
 func (s *Server) name(g *generation) {
@@ -202,110 +174,8 @@ func (s *Server) name(g *generation) {
 	s.metrics.Name(models, providers)
 }
 
-// countRefusal counts a request whose key was refused.
-func (s *Server) countRefusal(e *apierror.Error) {
-	reason := telemetry.RefusedUnknown
-	switch {
-	case e.Code == "missing_api_key":
-		reason = telemetry.RefusedMissing
-	case e.Code == "duplicate_authorization":
-		reason = telemetry.RefusedTwice
-	case errors.Is(e.Cause, access.ErrMalformed):
-		reason = telemetry.RefusedMalformed
-	case errors.Is(e.Cause, access.ErrDisabled):
-		reason = telemetry.RefusedDisabled
-	case errors.Is(e.Cause, access.ErrExpired):
-		reason = telemetry.RefusedExpired
-	case errors.Is(e.Cause, access.ErrNotYetValid):
-		reason = telemetry.RefusedNotYetValid
-	}
-	s.metrics.Refuse(reason)
-}
-
-// countShed counts a request that was turned away because something that it needed was used up.
-func (s *Server) countShed(e *apierror.Error) {
-	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
-	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
-	of, room := errors.AsType[full](e.Cause)
-	switch {
-	case room:
-		s.metrics.Shed(telemetry.Shed(of))
-	case e.Code == "gateway_shutdown":
-		s.metrics.Shed(telemetry.ShedDraining)
-	case ofPlugin && call.Kind == plugin.KindBusy:
-		s.metrics.Shed(telemetry.ShedPlugins)
-	case ofUpstream && conn.Kind == upstream.Busy:
-		s.metrics.Shed(telemetry.ShedUpstream)
-	}
-}
-
 func (o *connections) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.all)
-}
-
-// estate is what the generations that are not closed have, and what those that are have left behind: their counts, so
-// that no sum ever goes down.
-type estate struct {
-	mu   sync.Mutex
-	open map[*generation]struct{}
-	past map[string]upstream.Stats // by provider
-}
-
-func (e *estate) add(g *generation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.open == nil {
-		e.open = make(map[*generation]struct{})
-		e.past = make(map[string]upstream.Stats)
-	}
-	e.open[g] = struct{}{}
-}
-
-// remove takes over the counts of a generation that is closed.
-func (e *estate) remove(g *generation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, open := e.open[g]; !open {
-		return // it was never whole
-	}
-	delete(e.open, g)
-	for _, p := range g.providers {
-		if p.client != nil {
-			e.past[p.name] = e.past[p.name].Plus(p.client.Stats().Counts())
-		}
-	}
-}
-
-func (e *estate) generations() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.open)
-}
-
-// upstreamStats are a provider's connections, of all generations.
-type upstreamStats struct {
-	provider string
-	upstream.Stats
-}
-
-// upstreams returns the sums by provider, sorted by its name.
-func (e *estate) upstreams() []upstreamStats {
-	e.mu.Lock()
-	sums := maps.Clone(e.past)
-	for g := range e.open {
-		for _, p := range g.providers {
-			if p.client != nil {
-				sums[p.name] = sums[p.name].Plus(p.client.Stats())
-			}
-		}
-	}
-	e.mu.Unlock()
-	all := make([]upstreamStats, 0, len(sums))
-	for name, stats := range sums {
-		all = append(all, upstreamStats{name, stats})
-	}
-	slices.SortFunc(all, func(a, b upstreamStats) int { return cmp.Compare(a.provider, b.provider) })
-	return all
 }

@@ -1,8 +1,9 @@
 package proxy
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"net"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"context"
@@ -225,78 +226,259 @@ func (s *Server) survive(request string) {
 	}
 }
 
-func (s *Server) writer() *response.Writer {
-	if w, ok := s.writers.Get().(*response.Writer); ok {
-		return w
+// maxRefusals is how many connections beyond the limit are told so at a time. Those beyond that are closed.
+const maxRefusals = 64
+
+// Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
+// that came first. With TLS configured, clients speak it on ln, which must not do so itself.
+func (s *Server) Serve(ln net.Listener) error {
+	l := &listener{
+		Listener: ln, settings: &s.settings, open: &s.clients, secure: s.secure, log: s.log,
+		closed: make(chan struct{}), emptied: make(chan struct{}),
 	}
-	return openai.NewWriter()
-}
-
-func (s *Server) work() *work {
-	if w, ok := s.works.Get().(*work); ok {
-		return w
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return l.Close()
 	}
-	return newWork()
-}
-
-func (s *Server) request() *openai.Request {
-	if r, ok := s.requests.Get().(*openai.Request); ok {
-		return r
-	}
-	return new(openai.Request)
-}
-
-// buffers keeps the memory of requests' bodies and of whole answers. The large ones are kept apart, or most of them would
-// be lent to requests of a line.
-type buffers struct{ small, large, handles sync.Pool } // of *[]byte; those of handles are empty
-
-const (
-	// smallBuffer is how large a buffer for a body of unknown length is.
-	smallBuffer = 4 << 10
-
-	// largeBuffer is how large the smallest of the large ones is.
-	largeBuffer = 32 << 10
-)
-
-func (b *buffers) of(size int) *sync.Pool {
-	if size < largeBuffer {
-		return &b.small
-	}
-	return &b.large
-}
-
-// get returns an empty buffer with room for a body of about size bytes.
-func (b *buffers) get(size int) []byte {
-	h, ok := b.of(size).Get().(*[]byte)
-	if !ok {
-		return make([]byte, 0, max(size, smallBuffer))
-	}
-	p := (*h)[:0]
-	*h = nil
-	b.handles.Put(h)
-	return p
-}
-
-func (b *buffers) put(p []byte) {
-	if cap(p) == 0 || cap(p) > keepBody {
-		return
-	}
-	h, ok := b.handles.Get().(*[]byte)
-	if !ok {
-		h = new([]byte)
-	}
-	*h = p
-	b.of(cap(p)).Put(h)
-}
-
-// quiet is fasthttp's logger. What it has to say of a connection, that it broke, the access log says of its request.
-type quiet struct{ log *slog.Logger }
-
-func (q quiet) Printf(format string, args ...any) {
-	for i, a := range args {
-		if err, ok := a.(error); ok {
-			args[i] = unquoted(err)
+	s.listeners = append(s.listeners, l)
+	s.serving.Add(1)
+	s.mu.Unlock()
+	defer s.serving.Done()
+	s.health.serve()
+	for {
+		c, full, err := l.accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return nil
+		case err != nil:
+			return errors.Join(err, l.Close())
+		case !full:
+			s.serving.Go(func() { s.serve(c) })
+		default:
+			s.metrics.Shed(telemetry.ShedConnections)
+			select {
+			case s.refuses <- struct{}{}:
+				s.serving.Go(func() { s.turnAway(c) })
+			default:
+				c.sever()
+			}
 		}
 	}
-	q.log.Debug("connection", "text", fmt.Sprintf(format, args...))
 }
+
+// serve serves a connection to its end. A panic that got past everything else ends it, and nothing but it.
+func (s *Server) serve(c *clientConn) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.panicked("", v, debug.Stack())
+			c.socket.failed.Store(true)
+			c.delivered()
+			s.clients.remove(c)
+			c.sever()
+		}
+	}()
+	for {
+		s.broke(s.http.ServeConn(c))
+		x := c.handedOver()
+		if x == nil {
+			return
+		}
+		err := x.pump.run()
+		c.taken.Wait()
+		s.broke(err)
+		if err != nil || x.pump.last {
+			// What is wrong with closing it, there is nobody to tell.
+			_ = c.Close()
+			return
+		}
+		s.track(c, fasthttp.StateIdle)
+	}
+}
+
+// broke says how a connection has ended, if it was not by itself.
+func (s *Server) broke(err error) {
+	if err != nil {
+		s.log.Debug("connection", "error", unquoted(err))
+	}
+}
+
+// turnAway tells a connection that there is no room for it.
+func (s *Server) turnAway(c *clientConn) {
+	defer func() {
+		if v := recover(); v != nil {
+			s.panicked("", v, debug.Stack())
+			c.sever()
+		}
+		<-s.refuses
+	}()
+	if c.tls == nil || c.shake() {
+		_, _ = c.Write(refusal(&apierror.Error{
+			Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
+			Message: "The gateway has all the connections that it takes.",
+		}))
+		c.unread = true
+	}
+	// It is closed whatever that says.
+	_ = c.Close()
+}
+
+// refusal is an answer to a connection of which no request is read.
+func refusal(e *apierror.Error) []byte {
+	body := response.AppendErrorBody(nil, e)
+	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
+		e.Status, fasthttp.StatusMessage(e.Status), len(body), newRequestID())
+	if e.RetryAfter > 0 {
+		out = fmt.Appendf(out, "Retry-After: %d\r\nRetry-After-Ms: %d\r\n", int(e.RetryAfter.Seconds()), e.RetryAfter.Milliseconds())
+	}
+	return append(append(out, "Connection: close\r\n\r\n"...), body...)
+}
+
+// stop closes the listeners with close.
+func (s *Server) stop(close func(*listener) error) {
+	s.mu.Lock()
+	s.stopping = true
+	listeners := s.listeners
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, l := range listeners {
+		all.Go(func() {
+			if err := close(l); err != nil {
+				s.log.Warn("close listener", "error", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Shutdown stops accepting connections and waits for what is in flight. Where ctx ends first, streams that are still
+// open get an error frame, answers that have not begun a 503, and ctx's error is returned. The Server cannot be used
+// after it.
+func (s *Server) Shutdown(ctx context.Context) (err error) {
+	s.shut.Do(func() {
+		s.Drain()
+		s.stop((*listener).stop)
+		if err = s.clients.finish(ctx); err != nil {
+			s.cut.Store(true)
+			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
+			defer cancel()
+			s.clients.end(grace)
+		}
+		s.Close()
+	})
+	return err
+}
+
+// Close gives back what the Server holds: plugins, connections to providers, goroutines. It is for a Server that has
+// been shut down or never served.
+func (s *Server) Close() {
+	s.closeOnce.Do(func() {
+		s.stop((*listener).Close)
+		s.clients.sever()
+		s.serving.Wait()
+		s.admin.Close()
+		if g := s.current.Swap(nil); g != nil {
+			g.release()
+		}
+		// Also of those that a Reload has replaced: what they run is part of the engine.
+		s.generations.Wait()
+		if err := s.plugins.Close(); err != nil {
+			s.log.Warn("close plugin engine", "error", err)
+		}
+	})
+}
+
+// shutdownError is what a request gets that the end of a shutdown overtook.
+func (s *Server) shutdownError() *apierror.Error {
+	return &apierror.Error{
+		Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
+		RetryAfter: time.Second,
+	}
+}
+
+// Drain says that the gateway is about to shut down: it is not ready any more, and serves on. Whoever sends requests to
+// it gets time to notice before Shutdown.
+func (s *Server) Drain() { s.health.draining.Store(true) }
+
+// Draining tells whether Drain or Shutdown has been called.
+func (s *Server) Draining() bool { return s.health.draining.Load() }
+
+// Ready is nil where requests should be sent to the gateway, else why not.
+func (s *Server) Ready() error {
+	s.health.mu.Lock()
+	serving := s.health.serving
+	s.health.mu.Unlock()
+	switch {
+	case s.Draining():
+		return errDraining
+	case !serving:
+		return errNotServing
+	}
+	g := s.acquire()
+	if g == nil {
+		return errDraining
+	}
+	defer g.release()
+	if len(g.providers) == 0 {
+		return errNoProviders
+	}
+	return nil
+}
+
+// The reasons for not being ready.
+var (
+	errNotServing  = errors.New("the gateway does not serve yet")
+	errDraining    = errors.New("the gateway is shutting down")
+	errNoProviders = errors.New("no provider is on")
+)
+
+// ServeAdmin serves health, metrics and status on ln until Close, which is the end of Shutdown too, and closes ln. Clients
+// of the gateway have no business there.
+func (s *Server) ServeAdmin(ln net.Listener) error { return s.admin.Serve(ln) }
+
+// ReloadFailed remembers, for metrics and status, that a configuration could not even be handed to Reload. err must not
+// hold a credential.
+func (s *Server) ReloadFailed(err error) { s.health.reloaded(s.now(), err) }
+
+// health is what is known of the Server as a whole: where it is between its start and its end, and how its last change of
+// configuration went. The zero value is that of a Server that does not serve yet.
+type health struct {
+	draining atomic.Bool
+
+	mu      sync.Mutex
+	serving bool
+	reload  reload
+}
+
+// reload is how the changes of configuration went.
+type reload struct {
+	succeeded, failed int64
+	at                time.Time // of the last one, or of the start
+	err               error     // of the last one
+}
+
+func (h *health) serve() {
+	h.mu.Lock()
+	h.serving = true
+	h.mu.Unlock()
+}
+
+// reloaded remembers the outcome of a change of configuration.
+func (h *health) reloaded(now time.Time, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reload.at, h.reload.err = now, err
+	if err != nil {
+		h.reload.failed++
+		return
+	}
+	h.reload.succeeded++
+}
+
+func (h *health) lastReload() reload {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reload
+}
+
+var _ admin.Gateway = (*Server)(nil)

@@ -15,11 +15,6 @@ import (
 // it serves.
 type settings struct{ atomic.Pointer[config.Server] }
 
-// ofRequest says how large the body of the request may be whose head has been read.
-func (s *Server) ofRequest() fasthttp.RequestConfig {
-	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.settings.Load().MaxBody)}
-}
-
 // track is told by fasthttp what a connection is at. A request gets its time from its first byte on, and the first one
 // of a connection from the connection's beginning.
 func (s *Server) track(c net.Conn, state fasthttp.ConnState) {

@@ -1,17 +1,17 @@
 package proxy
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -107,4 +107,26 @@ func retryAfter(header func(name string) []byte, now time.Time) time.Duration {
 		}
 	}
 	return max(0, min(wait, maxRetryAfter))
+}
+
+// BuildError says that a configuration is valid but cannot be served: a plugin is missing, is not one, or refuses its
+// settings.
+type BuildError struct{ Err error }
+
+func (e *BuildError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// NoPluginError says that a bundled plugin was not built into the binary.
+type NoPluginError struct{ Plugin string }
+
+// Error says what to do about it.
+func (e *NoPluginError) Error() string {
+	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
+}
+
+// placed says where the configuration asks for what has gone wrong.
+func placed(cfg *config.Config, at config.Position, key string, err error) error {
+	return config.Error{File: cfg.Path, Position: at, Key: key, Text: err.Error()}
 }

@@ -4,11 +4,47 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
+
+// models lists the models that the key may use.
+func models(g *generation, key *access.Key) ([]byte, *apierror.Error) {
+	all := g.catalog.List(context.Background())
+	mine := make([]*catalog.Model, 0, len(all))
+	for _, m := range all {
+		if key.Allows(m.ID) {
+			mine = append(mine, m)
+		}
+	}
+	return catalog.AppendList(nil, mine), nil
+}
+
+// model describes one model. Its id stands in the path as it is, or percent-encoded.
+func model(g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
+	id, err := url.PathUnescape(string(escaped))
+	if err != nil {
+		return nil, noModel(string(escaped))
+	}
+	m, ok := g.catalog.Model(context.Background(), id)
+	if !ok || !key.Allows(id) {
+		return nil, noModel(id)
+	}
+	return catalog.AppendModel(nil, m), nil
+}
+
+// noModel is the answer for a model that does not exist and for one that the key may not use, in the same words.
+func noModel(id string) *apierror.Error {
+	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", openai.Quotable(id))
+	e.Status = 404
+	return e
+}
 
 const (
 	maxListBody  = 8 << 20

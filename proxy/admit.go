@@ -1,12 +1,15 @@
 package proxy
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
+	"net/netip"
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
@@ -60,6 +63,26 @@ func overloaded(of telemetry.Shed) *apierror.Error {
 		e.Message = "The gateway has no room for more large requests and answers."
 	}
 	return e
+}
+
+// judge tells whether a request is refused for its head. authorize says whether its key is good.
+func (s *Server) judge(h *fasthttp.RequestHeader, authorize func(*generation) *apierror.Error) (address, *apierror.Error) {
+	to, _, e := dispatch(h)
+	switch {
+	case e != nil:
+		return to, e
+	case int64(h.ContentLength()) > s.settings.Load().MaxBody:
+		return to, s.tooLarge()
+	}
+	g := s.acquire()
+	if g == nil {
+		return to, s.shutdownError()
+	}
+	defer g.release()
+	if e := authorize(g); e != nil || to != completions {
+		return to, e
+	}
+	return to, s.room(h.ContentLength())
 }
 
 // room tells whether there is any for another request with a body of n bytes, without taking it.
@@ -126,4 +149,59 @@ func (x *completion) drop(held *int64) {
 		x.server.admission.bodies.Add(-*held)
 		*held = 0
 	}
+}
+
+// authorize checks the client's key.
+func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry.Record) (*access.Key, *apierror.Error) {
+	if g.keys == nil {
+		return access.Anyone(), nil
+	}
+	now := r.Began
+	key, e := g.keys.Check(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), now)
+	if e == nil {
+		r.Key = key.Name()
+		return key, nil
+	}
+	s.countRefusal(e)
+	switch perMinute := s.settings.Load().MaxWrongKeys; {
+	case e.Code == "missing_api_key" && misplacedKey(ctx):
+		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
+	case e.Code == "invalid_api_key" && perMinute > 0:
+		refused, tooMany := s.guesses.Wrong(peer(ctx), perMinute, now)
+		if tooMany == nil {
+			break
+		}
+		// A line for each would be a way to fill the log.
+		r.Unlogged = true
+		if isPowerOfTen(refused) {
+			s.log.Warn("wrong keys", "remote", r.Remote, "refused", refused)
+		}
+		return nil, tooMany
+	}
+	return nil, e
+}
+
+// misplacedKey tells whether there is a key where other APIs have theirs.
+func misplacedKey(ctx *fasthttp.RequestCtx) bool {
+	for _, name := range []string{"x-api-key", "api-key", "x-goog-api-key"} {
+		if len(ctx.Request.Header.Peek(name)) > 0 {
+			return true
+		}
+	}
+	query := ctx.QueryArgs()
+	return query.Has("api_key") || query.Has("api-key") || query.Has("key")
+}
+
+// isPowerOfTen tells whether n is 1, 10, 100, ….
+func isPowerOfTen(n int64) bool {
+	for ; n >= 10 && n%10 == 0; n /= 10 {
+	}
+	return n == 1
+}
+
+// peer is the address at the other end of the connection. It may be that of a proxy: there is no header that the gateway
+// believes about it.
+func peer(ctx *fasthttp.RequestCtx) netip.Addr {
+	at, _ := netip.ParseAddrPort(ctx.RemoteAddr().String())
+	return at.Addr()
 }

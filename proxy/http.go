@@ -1,21 +1,12 @@
 package proxy
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
 	"net"
-	"net/netip"
-	"net/url"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -24,8 +15,12 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
-	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // maxRequestID is how long a client's own x-request-id may be.
@@ -106,54 +101,6 @@ func (s *Server) plain(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer fun
 	s.account.Request(r)
 }
 
-// authorize checks the client's key.
-func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry.Record) (*access.Key, *apierror.Error) {
-	if g.keys == nil {
-		return access.Anyone(), nil
-	}
-	now := r.Began
-	key, e := g.keys.Check(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), now)
-	if e == nil {
-		r.Key = key.Name()
-		return key, nil
-	}
-	s.countRefusal(e)
-	switch perMinute := s.settings.Load().MaxWrongKeys; {
-	case e.Code == "missing_api_key" && misplacedKey(ctx):
-		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
-	case e.Code == "invalid_api_key" && perMinute > 0:
-		refused, tooMany := s.guesses.Wrong(peer(ctx), perMinute, now)
-		if tooMany == nil {
-			break
-		}
-		// A line for each would be a way to fill the log.
-		r.Unlogged = true
-		if isPowerOfTen(refused) {
-			s.log.Warn("wrong keys", "remote", r.Remote, "refused", refused)
-		}
-		return nil, tooMany
-	}
-	return nil, e
-}
-
-// misplacedKey tells whether there is a key where other APIs have theirs.
-func misplacedKey(ctx *fasthttp.RequestCtx) bool {
-	for _, name := range []string{"x-api-key", "api-key", "x-goog-api-key"} {
-		if len(ctx.Request.Header.Peek(name)) > 0 {
-			return true
-		}
-	}
-	query := ctx.QueryArgs()
-	return query.Has("api_key") || query.Has("api-key") || query.Has("key")
-}
-
-// isPowerOfTen tells whether n is 1, 10, 100, ….
-func isPowerOfTen(n int64) bool {
-	for ; n >= 10 && n%10 == 0; n /= 10 {
-	}
-	return n == 1
-}
-
 // read serves a GET or a HEAD: answer is called with the generation and the client's key.
 func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func(*generation, *access.Key) ([]byte, *apierror.Error)) *apierror.Error {
 	g := s.acquire()
@@ -172,31 +119,6 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func
 	ctx.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(body)
 	return nil
-}
-
-// models lists the models that the key may use.
-func models(g *generation, key *access.Key) ([]byte, *apierror.Error) {
-	all := g.catalog.List(context.Background())
-	mine := make([]*catalog.Model, 0, len(all))
-	for _, m := range all {
-		if key.Allows(m.ID) {
-			mine = append(mine, m)
-		}
-	}
-	return catalog.AppendList(nil, mine), nil
-}
-
-// model describes one model. Its id stands in the path as it is, or percent-encoded.
-func model(g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
-	id, err := url.PathUnescape(string(escaped))
-	if err != nil {
-		return nil, noModel(string(escaped))
-	}
-	m, ok := g.catalog.Model(context.Background(), id)
-	if !ok || !key.Allows(id) {
-		return nil, noModel(id)
-	}
-	return catalog.AppendModel(nil, m), nil
 }
 
 // refuse writes an error as the response.
@@ -372,13 +294,6 @@ func hostOf(a net.Addr) string {
 	return host
 }
 
-// peer is the address at the other end of the connection. It may be that of a proxy: there is no header that the gateway
-// believes about it.
-func peer(ctx *fasthttp.RequestCtx) netip.Addr {
-	at, _ := netip.ParseAddrPort(ctx.RemoteAddr().String())
-	return at.Addr()
-}
-
 var methods = [...]string{"POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 
 // method keeps what a client invents out of the log.
@@ -405,9 +320,99 @@ func notFound(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 	return e
 }
 
-// noModel is the answer for a model that does not exist and for one that the key may not use, in the same words.
-func noModel(id string) *apierror.Error {
-	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", openai.Quotable(id))
-	e.Status = 404
-	return e
+// early is called with a request's head before its body is read. One that is going to be refused whatever its body holds
+// is made one that waits for leave to send its body: fasthttp asks expect about it, which answers.
+func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	const inChunks = -1
+	if n := h.ContentLength(); n > smallBody || n == inChunks || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
+		_, e := s.judge(h, func(g *generation) *apierror.Error {
+			if g.keys == nil {
+				return nil
+			}
+			_, e := g.keys.Check(h.PeekAll(fasthttp.HeaderAuthorization), s.now())
+			return e
+		})
+		if e != nil {
+			h.Set(fasthttp.HeaderExpect, "100-continue")
+		}
+	}
+	return s.ofRequest()
+}
+
+func isJSON(contentType []byte) bool {
+	m := mediaType(contentType)
+	return isName(m, mediaTypes[abi.FramingJSON]) || len(m) > 5 && isName(m[len(m)-5:], "+json")
+}
+
+// mediaType is a content type without its parameters.
+func mediaType(contentType []byte) []byte {
+	m, _, _ := bytes.Cut(contentType, []byte(";"))
+	return bytes.TrimSpace(m)
+}
+
+// isName tells whether p is name, which is in lower case, in any case of ASCII.
+func isName(p []byte, name string) bool {
+	if len(p) != len(name) {
+		return false
+	}
+	for i, c := range p {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != name[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func printable(s []byte) bool {
+	for _, c := range s {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// ofRequest says how large the body of the request may be whose head has been read.
+func (s *Server) ofRequest() fasthttp.RequestConfig {
+	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.settings.Load().MaxBody)}
+}
+
+// countRefusal counts a request whose key was refused.
+func (s *Server) countRefusal(e *apierror.Error) {
+	reason := telemetry.RefusedUnknown
+	switch {
+	case e.Code == "missing_api_key":
+		reason = telemetry.RefusedMissing
+	case e.Code == "duplicate_authorization":
+		reason = telemetry.RefusedTwice
+	case errors.Is(e.Cause, access.ErrMalformed):
+		reason = telemetry.RefusedMalformed
+	case errors.Is(e.Cause, access.ErrDisabled):
+		reason = telemetry.RefusedDisabled
+	case errors.Is(e.Cause, access.ErrExpired):
+		reason = telemetry.RefusedExpired
+	case errors.Is(e.Cause, access.ErrNotYetValid):
+		reason = telemetry.RefusedNotYetValid
+	}
+	s.metrics.Refuse(reason)
+}
+
+// countShed counts a request that was turned away because something that it needed was used up.
+func (s *Server) countShed(e *apierror.Error) {
+	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
+	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
+	of, room := errors.AsType[full](e.Cause)
+	switch {
+	case room:
+		s.metrics.Shed(telemetry.Shed(of))
+	case e.Code == "gateway_shutdown":
+		s.metrics.Shed(telemetry.ShedDraining)
+	case ofPlugin && call.Kind == plugin.KindBusy:
+		s.metrics.Shed(telemetry.ShedPlugins)
+	case ofUpstream && conn.Kind == upstream.Busy:
+		s.metrics.Shed(telemetry.ShedUpstream)
+	}
 }
