@@ -41,7 +41,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under
 	h.Set("cache-control", "no-cache")
 	h.Set("x-accel-buffering", "no")
 	x.pump.prepare(x, ctx)
-	s.metrics.StreamBegan()
+	s.metrics.StartStream()
 	return true
 }
 
@@ -171,9 +171,9 @@ func (x *completion) spent() int64 {
 
 // giveBack gives back what others wait for, also where accounting the exchange has failed.
 func (x *completion) giveBack() {
-	x.server.metrics.Lose(&x.record)
+	x.server.metrics.AbandonRequest(&x.record)
 	if x.pump.x != nil {
-		x.server.metrics.StreamEnded()
+		x.server.metrics.EndStream()
 	}
 	x.leave()
 	if x.gen != nil {

@@ -48,7 +48,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 func (s *Server) record(ctx *fasthttp.RequestCtx, r *telemetry.Record, to address) {
 	h := &ctx.Request.Header
 	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h), remote(ctx), method(h), addresses[to].path
-	s.metrics.Begin(r)
+	s.metrics.StartRequest(r)
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 }
 

@@ -171,7 +171,7 @@ func (s *Server) name(g *generation) {
 	for i := range g.config.Providers {
 		providers = append(providers, g.config.Providers[i].Name)
 	}
-	s.metrics.Name(models, providers)
+	s.metrics.SetNames(models, providers)
 }
 
 func (o *connections) count() int {

@@ -15,18 +15,18 @@ import (
 // TestCountingAllocatesNothing accounts requests of which the first of their kind has been counted.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.Name([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
 	good, refused := completion(), completion()
 	refused.Status, refused.Code, refused.Model = 429, "rate_limit_exceeded", "a model that somebody invented"
 	log.Request(&good)
 	log.Request(&refused)
 	if n := testing.AllocsPerRun(1000, func() {
-		m.Begin(&good)
+		m.StartRequest(&good)
 		log.Request(&good)
 		log.Request(&refused)
-		m.StreamBegan()
-		m.StreamEnded()
+		m.StartStream()
+		m.EndStream()
 		m.Heartbeat()
 		m.Refuse(telemetry.RefusedUnknown)
 		m.Shed(telemetry.ShedBodies)
@@ -70,19 +70,19 @@ func BenchmarkLine(b *testing.B) {
 
 func BenchmarkRequest(b *testing.B) {
 	m := telemetry.NewMetrics()
-	m.Name([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
 	r := completion()
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Begin(&r)
+		m.StartRequest(&r)
 		log.Request(&r)
 	}
 }
 
 func BenchmarkScrape(b *testing.B) {
 	m := telemetry.NewMetrics()
-	m.Name([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
 	r := completion()
 	log.Request(&r)

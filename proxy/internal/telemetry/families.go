@@ -16,7 +16,7 @@ type Family struct {
 	desc *prometheus.Desc
 }
 
-// Kind is what a metric's figures are.
+// Kind is a metric's type.
 type Kind uint8
 
 // The kinds.
@@ -26,15 +26,15 @@ const (
 	Histogram
 )
 
-// String is the kind as the exposition format names it.
+// String returns the kind as the exposition format spells it.
 func (k Kind) String() string {
 	return [...]string{Counter: "counter", Gauge: "gauge", Histogram: "histogram"}[k]
 }
 
-// families are all metrics of the gateway, in the order of this file.
+// families holds all metrics of the gateway, in the order of this file.
 var families []*Family
 
-// Families are all metrics of the gateway, without those of the process and of the Go runtime, which are the usual ones.
+// Families returns all metrics of the gateway. The standard metrics of the process and the Go runtime are exposed as well.
 func Families() []*Family { return families }
 
 func family(name string, kind Kind, help string, labels ...string) *Family {
@@ -44,83 +44,83 @@ func family(name string, kind Kind, help string, labels ...string) *Family {
 	return f
 }
 
-// What Metrics counts itself.
+// Metrics that Metrics counts itself.
 var (
-	requestsTotal    = family("requests_total", Counter, "Requests that are over. code is the error code, empty without an error.", "path", "model", "provider", "stream", "status", "code")
-	requestDuration  = family("request_duration_seconds", Histogram, "Time from a request to the last byte of its answer, of requests for which a provider was tried.", "model", "provider", "stream")
-	firstEvent       = family("first_event_seconds", Histogram, "Time from the attempt that answered to the first event of its answer.", "model", "provider")
-	requestsInFlight = family("requests_in_flight", Gauge, "Requests that are not over.")
-	streamsInFlight  = family("streams_in_flight", Gauge, "Streams that are not over.")
-	tokensTotal      = family("tokens_total", Counter, "Tokens, as providers count them. cached is a part of prompt, reasoning a part of completion.", "model", "provider", "kind")
-	estimatedTotal   = family("usage_estimated_total", Counter, "Answers whose tokens are an estimate, since the provider gave none.", "model", "provider")
-	droppedEvents    = family("events_dropped_total", Counter, "Events that were not passed on, being against the convention.", "model", "provider")
-	refusalsTotal    = family("refusals_total", Counter, "Requests that were not let in, by what was wrong with the key.", "reason")
-	shedTotal        = family("shed_total", Counter, "Requests and connections that were turned away, by what there was too much of.", "reason")
-	heartbeatsTotal  = family("heartbeats_total", Counter, "Comments that kept silent streams alive.")
-	panicsTotal      = family("panics_total", Counter, "Panics of the gateway, each of which ended one request.")
+	requestsTotal    = family("requests_total", Counter, "Finished requests. code is the error code, empty on success.", "path", "model", "provider", "stream", "status", "code")
+	requestDuration  = family("request_duration_seconds", Histogram, "Time from a request to the last byte of its response, for requests that reached a provider.", "model", "provider", "stream")
+	firstEvent       = family("first_event_seconds", Histogram, "Time from the start of the successful attempt to the first event of its response.", "model", "provider")
+	requestsInFlight = family("requests_in_flight", Gauge, "Requests in flight.")
+	streamsInFlight  = family("streams_in_flight", Gauge, "Streams in flight.")
+	tokensTotal      = family("tokens_total", Counter, "Tokens as counted by providers. kind is prompt, completion, cached (part of prompt) or reasoning (part of completion).", "model", "provider", "kind")
+	estimatedTotal   = family("usage_estimated_total", Counter, "Responses whose token counts were estimated because the provider sent none.", "model", "provider")
+	droppedEvents    = family("events_dropped_total", Counter, "Provider events that were dropped because they violated the chat completions format.", "model", "provider")
+	refusalsTotal    = family("refusals_total", Counter, "Requests rejected because of their API key.", "reason")
+	shedTotal        = family("shed_total", Counter, "Requests and connections rejected because a resource was exhausted.", "reason")
+	heartbeatsTotal  = family("heartbeats_total", Counter, "Heartbeat comments sent on silent streams.")
+	panicsTotal      = family("panics_total", Counter, "Panics in the gateway. Each ended one request.")
 )
 
-// What is pulled when it is asked for.
+// Metrics that are collected on each scrape.
 var (
-	BuildInfo        = family("build_info", Gauge, "1, with the version.", "version", "go_version")
-	Ready            = family("ready", Gauge, "1 where requests should come, as /readyz says.")
-	ConfigSuccess    = family("config_reload_success", Gauge, "1 where the last change of the configuration was taken over, or none was tried.")
-	ConfigReloaded   = family("config_last_reload_timestamp_seconds", Gauge, "When a change of the configuration was last tried, or the gateway started.")
-	ConfigReloads    = family("config_reloads_total", Counter, "Changes of the configuration that were tried.", "result")
-	ConfigGeneration = family("config_generation", Gauge, "Number of the configuration that is served. It begins with 1.")
-	ConfigLoaded     = family("config_loaded_timestamp_seconds", Gauge, "When that configuration was taken over.")
-	ConfigOpen       = family("config_generations_open", Gauge, "Configurations that requests in flight still use, with the one that is served.")
+	BuildInfo        = family("build_info", Gauge, "Constant 1, labeled with the version.", "version", "go_version")
+	Ready            = family("ready", Gauge, "1 if the gateway is ready for requests, as reported by /readyz.")
+	ConfigSuccess    = family("config_reload_success", Gauge, "1 if the last configuration reload succeeded, or none was attempted.")
+	ConfigReloaded   = family("config_last_reload_timestamp_seconds", Gauge, "Time of the last reload attempt, or of the start.")
+	ConfigReloads    = family("config_reloads_total", Counter, "Attempted configuration reloads.", "result")
+	ConfigGeneration = family("config_generation", Gauge, "Number of the current configuration, starting at 1.")
+	ConfigLoaded     = family("config_loaded_timestamp_seconds", Gauge, "Time at which the current configuration took effect.")
+	ConfigOpen       = family("config_generations_open", Gauge, "Configurations in use: the current one, and those that requests in flight still use.")
 
-	ClientConnections    = family("client_connections", Gauge, "Connections of clients that are open.")
-	ClientConnectionsMax = family("client_connections_max", Gauge, "Connections of clients that are taken at most.")
-	ClientHandshakes     = family("client_handshakes_failed_total", Counter, "Connections of clients without a request: TLS that failed, TLS where plain HTTP is spoken, plain HTTP where TLS is.", "reason")
-	CompletionsMax       = family("completions_max", Gauge, "Chat completions that are taken on at a time.")
-	Completions          = family("completions_in_flight", Gauge, "Chat completions that are taken on.")
-	BodyMemory           = family("body_memory_bytes", Gauge, "Bytes of large requests and large whole answers that are held, beyond what every request may take.")
-	BodyMemoryMax        = family("body_memory_max_bytes", Gauge, "Bytes of them that may be held.")
+	ClientConnections    = family("client_connections", Gauge, "Open client connections.")
+	ClientConnectionsMax = family("client_connections_max", Gauge, "Limit of client connections.")
+	ClientHandshakes     = family("client_handshakes_failed_total", Counter, "Client connections that failed before the first request: TLS errors, TLS on a plain HTTP port, plain HTTP on a TLS port.", "reason")
+	CompletionsMax       = family("completions_max", Gauge, "Limit of chat completions in flight.")
+	Completions          = family("completions_in_flight", Gauge, "Chat completions in flight.")
+	BodyMemory           = family("body_memory_bytes", Gauge, "Memory held by large request bodies and large non-streaming responses, in bytes.")
+	BodyMemoryMax        = family("body_memory_max_bytes", Gauge, "Limit of that memory, in bytes.")
 
-	Attempts       = family("attempts_total", Counter, "Attempts at a target that are over. outcome is answered, failed, limited where the provider asked to be spared, or neither where the client left or its request was at fault.", "provider", "target", "outcome")
-	TargetHealthy  = family("target_healthy", Gauge, "1 where a request that has a choice may go to the target.", "provider", "target")
-	TargetBreaker  = family("target_breaker", Gauge, "0 where requests go to the target, 1 where one does to try it, 2 where none do.", "provider", "target")
-	TargetOpened   = family("target_breaker_opened_total", Counter, "Times that a target was left alone after failures.", "provider", "target")
-	TargetRefused  = family("target_refused_total", Counter, "Attempts that were not made because the target is left alone.", "provider", "target")
-	TargetInFlight = family("target_in_flight", Gauge, "Attempts at a target that are under way.", "provider", "target")
-	TargetLatency  = family("target_first_event_seconds", Gauge, "Moving average of the time to the first event, as routers see it.", "provider", "target")
-	TargetErrors   = family("target_error_ratio", Gauge, "Moving average of failures, 0 to 1, as routers see it.", "provider", "target")
+	Attempts       = family("attempts_total", Counter, "Finished attempts at a target. outcome is answered, failed, limited (rate limit with a retry-after) or neither (client disconnected, or the request was at fault).", "provider", "target", "outcome")
+	TargetHealthy  = family("target_healthy", Gauge, "1 if requests with a choice may be sent to the target.", "provider", "target")
+	TargetBreaker  = family("target_breaker", Gauge, "State of the target's circuit breaker: 0 closed, 1 half-open, 2 open.", "provider", "target")
+	TargetOpened   = family("target_breaker_opened_total", Counter, "Times that the target's circuit opened.", "provider", "target")
+	TargetRefused  = family("target_refused_total", Counter, "Attempts rejected by the target's circuit breaker.", "provider", "target")
+	TargetInFlight = family("target_in_flight", Gauge, "Attempts at the target in flight.", "provider", "target")
+	TargetLatency  = family("target_first_event_seconds", Gauge, "Moving average of the time to the first event, as seen by routers.", "provider", "target")
+	TargetErrors   = family("target_error_ratio", Gauge, "Moving average of the failure ratio, 0 to 1, as seen by routers.", "provider", "target")
 
-	BudgetLeft   = family("retry_budget_left", Gauge, "Repetitions that a provider may still be sent.", "provider")
-	BudgetDenied = family("retry_budget_denied_total", Counter, "Repetitions that were not made, since the budget was used up.", "provider")
+	BudgetLeft   = family("retry_budget_left", Gauge, "Retries that the provider's retry budget still allows.", "provider")
+	BudgetDenied = family("retry_budget_denied_total", Counter, "Retries rejected because the retry budget was exhausted.", "provider")
 
-	UpstreamConnections = family("upstream_connections", Gauge, "Connections to a provider.", "provider", "state")
-	UpstreamWaiting     = family("upstream_waiting", Gauge, "Requests that wait for a connection to a provider.", "provider")
-	UpstreamDialled     = family("upstream_connects_total", Counter, "Connections to a provider that were made.", "provider")
-	UpstreamReused      = family("upstream_reuses_total", Counter, "Requests that went out on a connection that had carried one.", "provider")
-	UpstreamStale       = family("upstream_stale_total", Counter, "Idle connections that were found dead.", "provider")
-	UpstreamRetried     = family("upstream_retries_total", Counter, "Requests that were sent again, since their connection was dead and nobody had noticed.", "provider")
+	UpstreamConnections = family("upstream_connections", Gauge, "Connections to the provider.", "provider", "state")
+	UpstreamWaiting     = family("upstream_waiting", Gauge, "Requests waiting for a connection to the provider.", "provider")
+	UpstreamDialled     = family("upstream_connects_total", Counter, "Connections established to the provider.", "provider")
+	UpstreamReused      = family("upstream_reuses_total", Counter, "Requests sent on a reused connection.", "provider")
+	UpstreamStale       = family("upstream_stale_total", Counter, "Idle connections found closed by the provider.", "provider")
+	UpstreamRetried     = family("upstream_retries_total", Counter, "Requests resent on another connection because theirs turned out to be closed.", "provider")
 
-	PluginCalls      = family("plugin_calls_total", Counter, "Calls of a plugin.", "plugin")
-	PluginFailures   = family("plugin_failures_total", Counter, "Calls of a plugin that failed, or were not made: trap, fuel, depth, memory, protocol, output, status, host; busy, breaker.", "plugin", "kind")
-	PluginRetries    = family("plugin_retries_total", Counter, "Calls that were made again on a fresh instance.", "plugin")
-	PluginFuel       = family("plugin_fuel_total", Counter, "Units of fuel that a plugin used.", "plugin")
-	PluginUnknown    = family("plugin_unknown_total", Counter, "Things that a plugin reported as unknown to it.", "plugin")
-	PluginWaits      = family("plugin_waits_total", Counter, "Calls that waited for an instance.", "plugin")
-	PluginWaiting    = family("plugin_waiting", Gauge, "Calls that wait for an instance.", "plugin")
-	PluginInstances  = family("plugin_instances", Gauge, "Instances of a plugin.", "plugin", "state")
-	PluginMemory     = family("plugin_idle_memory_bytes", Gauge, "Memory of a plugin's idle instances.", "plugin")
-	PluginBreaker    = family("plugin_breaker", Gauge, "0 where all may use a plugin, 1 where some keys may not, 2 where none may, after repeated failures.", "plugin")
-	PluginOpened     = family("plugin_breaker_opened_total", Counter, "Times that a plugin was left alone after repeated failures.", "plugin")
-	PluginWholeCalls = family("plugin_whole_calls", Gauge, "Calls with whole bodies that run, in all plugins.")
+	PluginCalls      = family("plugin_calls_total", Counter, "Plugin calls.", "plugin")
+	PluginFailures   = family("plugin_failures_total", Counter, "Plugin calls that failed (trap, fuel, depth, memory, protocol, output, status, host) or were rejected (busy, breaker).", "plugin", "kind")
+	PluginRetries    = family("plugin_retries_total", Counter, "Plugin calls retried on a fresh instance.", "plugin")
+	PluginFuel       = family("plugin_fuel_total", Counter, "Fuel used by the plugin.", "plugin")
+	PluginUnknown    = family("plugin_unknown_total", Counter, "Items that the plugin reported as unknown.", "plugin")
+	PluginWaits      = family("plugin_waits_total", Counter, "Plugin calls that had to wait for an instance.", "plugin")
+	PluginWaiting    = family("plugin_waiting", Gauge, "Plugin calls waiting for an instance.", "plugin")
+	PluginInstances  = family("plugin_instances", Gauge, "Instances of the plugin.", "plugin", "state")
+	PluginMemory     = family("plugin_idle_memory_bytes", Gauge, "Memory of the plugin's idle instances, in bytes.", "plugin")
+	PluginBreaker    = family("plugin_breaker", Gauge, "State of the plugin's circuit breaker: 0 closed, 1 open for some client keys, 2 open for all.", "plugin")
+	PluginOpened     = family("plugin_breaker_opened_total", Counter, "Times that the plugin's circuit opened, for one client key or for all.", "plugin")
+	PluginWholeCalls = family("plugin_whole_calls", Gauge, "Running plugin calls with non-streaming bodies, over all plugins.")
 
-	LogDropped = family("log_lines_dropped_total", Counter, "Lines of the log that were dropped, since its output did not take them.")
+	LogDropped = family("log_lines_dropped_total", Counter, "Log lines dropped because the output was blocked or failed.")
 )
 
-// Sample takes the figures of one scrape.
+// Sample collects the values of one scrape.
 type Sample struct {
 	out chan<- prometheus.Metric
 	err error
 }
 
-// Add takes the figure of a series; labels are the values of the family's labels, in their order.
+// Add adds the value of a series; labels are the values of the family's labels, in their order.
 func (s *Sample) Add(f *Family, v float64, labels ...string) {
 	kind := prometheus.GaugeValue
 	if f.Kind == Counter {
@@ -136,7 +136,7 @@ func (s *Sample) histogram(f *Family, t *tally, labels ...string) {
 	s.send(f, m, err)
 }
 
-// send passes a series on. One that cannot be exposed, such as one whose label is not UTF-8, is left out.
+// send passes a series on. A series that cannot be exposed, such as one with a label that is not UTF-8, is left out.
 func (s *Sample) send(f *Family, m prometheus.Metric, err error) {
 	if err != nil {
 		s.err = fmt.Errorf("%s: %w", f.Name, err)

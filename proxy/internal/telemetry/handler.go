@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// NewLogger makes a logger of lines of text or of JSON. They are those of package slog's handlers, byte for byte; the
-// lines of requests are put together without it, at a fifth of the price.
+// NewLogger returns a logger that writes text or JSON lines, byte for byte those of package slog's handlers. The lines of
+// requests are formatted without slog, at a fifth of the cost.
 func NewLogger(out *Writer, json bool, level slog.Leveler) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	h := &handler{Handler: slog.NewTextHandler(out, o), out: out}
@@ -19,7 +19,7 @@ func NewLogger(out *Writer, json bool, level slog.Leveler) *slog.Logger {
 	return slog.New(h)
 }
 
-// handler is one of slog's, with a shortcut.
+// handler is a slog.Handler with a fast path for requests.
 type handler struct {
 	slog.Handler
 	out   io.Writer // safe for concurrent use
@@ -27,18 +27,18 @@ type handler struct {
 	lines sync.Pool // *line
 }
 
-// request writes a request's line. It is false, and nothing was written, where a text in it needs to be quoted or
-// escaped: that is left to slog.
-func (h *handler) request(at time.Time, level slog.Level, r *Record, took time.Duration) bool {
+// writeRequest writes a request's line. It returns false and writes nothing if a string needs quoting or escaping, which is
+// left to slog.
+func (h *handler) writeRequest(at time.Time, level slog.Level, r *Record, took time.Duration) bool {
 	l, ok := h.lines.Get().(*line)
 	if !ok {
 		l = new(line)
 	}
 	defer h.lines.Put(l)
-	l.json, l.odd, l.buf = h.json, false, l.buf[:0]
+	l.json, l.needsQuoting, l.buf = h.json, false, l.buf[:0]
 	l.begin(at, level)
-	r.fields(took, l)
-	if l.odd {
+	r.writeFields(took, l)
+	if l.needsQuoting {
 		return false
 	}
 	if l.json {
@@ -48,11 +48,11 @@ func (h *handler) request(at time.Time, level slog.Level, r *Record, took time.D
 	return true
 }
 
-// line is a line that is being put together.
+// line is a log line under construction.
 type line struct {
-	buf  []byte
-	json bool
-	odd  bool // there is a text in it that is not plain
+	buf          []byte
+	json         bool
+	needsQuoting bool // a string is not plain
 }
 
 func (l *line) begin(at time.Time, level slog.Level) {
@@ -65,7 +65,7 @@ func (l *line) begin(at time.Time, level slog.Level) {
 		return
 	}
 	l.buf = append(l.buf, "time="...)
-	// This layout is the one that has a fast way. It drops zeros at the end, so there must be none where they count.
+	// RFC3339Nano is the layout that package time formats fast. It drops trailing zeros, so a tenth of a millisecond keeps them.
 	n := len(l.buf)
 	l.buf = at.Truncate(time.Millisecond).Add(time.Millisecond/10).AppendFormat(l.buf, time.RFC3339Nano)
 	l.buf = append(l.buf[:n+millis], l.buf[n+millis+1:]...)
@@ -82,7 +82,7 @@ func (l *line) name(name string) {
 }
 
 func (l *line) text(name, v string) {
-	l.odd = l.odd || !isPlain(v)
+	l.needsQuoting = l.needsQuoting || !isPlain(v)
 	l.name(name)
 	if l.json {
 		l.buf = append(append(append(l.buf, '"'), v...), '"')
@@ -96,7 +96,7 @@ func (l *line) number(name string, v int64) {
 	l.buf = strconv.AppendInt(l.buf, v, 10)
 }
 
-func (l *line) truth(name string, v bool) {
+func (l *line) bool(name string, v bool) {
 	l.name(name)
 	l.buf = strconv.AppendBool(l.buf, v)
 }
@@ -110,7 +110,7 @@ func (l *line) duration(name string, v time.Duration) {
 	l.buf = append(l.buf, v.String()...)
 }
 
-// plain are the bytes that neither form escapes or puts into quotes.
+// plain holds the bytes that neither format escapes or quotes.
 var plain = func() (t [256]bool) {
 	for c := byte('!'); c <= '~'; c++ {
 		t[c] = c != '"' && c != '\\' && c != '='

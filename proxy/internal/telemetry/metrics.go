@@ -14,13 +14,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// Other is what a label says that may not say what it should: a name that the configuration does not have.
+// Other is the label value for names that the configuration does not have, and for codes that are not the gateway's own.
 const Other = "other"
 
-// Metrics counts what becomes of requests, and gathers that with what others tell when they are asked.
+// Metrics counts requests and their outcomes, and exposes them together with what the callback of Pull collects.
 //
-// Labels hold what the configuration names, and words of this package: nobody can make a series by asking for something.
-// What is counted for a request takes no lock and allocates nothing, but for the first of its kind.
+// Labels hold names from the configuration and words of this package: no client can create a series. Counting a request takes
+// no lock and allocates nothing, except for the first with its labels.
 type Metrics struct {
 	registry *prometheus.Registry
 	pull     atomic.Pointer[func(*Sample)]
@@ -33,14 +33,14 @@ type Metrics struct {
 	outcomes atomic.Pointer[map[outcomeKey]*outcome] // replaced, never changed
 	names    atomic.Pointer[names]
 
-	mu        sync.Mutex // of whoever replaces outcomes
+	mu        sync.Mutex // held to replace outcomes
 	gathering sync.Mutex
 }
 
-// names are what labels may say.
+// names are the models and providers that may be label values.
 type names struct{ models, providers map[string]bool }
 
-// outcomeKey is how a request ended.
+// outcomeKey holds the labels of a finished request.
 type outcomeKey struct {
 	seriesKey
 	path   string
@@ -48,16 +48,16 @@ type outcomeKey struct {
 	status uint8 // an index of classes
 }
 
-// seriesKey is what a request was about.
+// seriesKey holds the labels of the histograms and token counters.
 type seriesKey struct {
 	model, provider string
 	stream          bool
 }
 
-// outcome counts requests that ended in the same way. of is shared by those that were about the same.
+// outcome counts requests with the same outcomeKey. Those with the same seriesKey share one series.
 type outcome struct {
-	n  atomic.Int64
-	of *series
+	n      atomic.Int64
+	series *series
 }
 
 type series struct {
@@ -66,7 +66,7 @@ type series struct {
 	estimated, dropped                    atomic.Int64
 }
 
-// NewMetrics makes a Metrics with a registry of its own.
+// NewMetrics returns a Metrics with its own registry.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.outcomes.Store(&map[outcomeKey]*outcome{})
@@ -75,13 +75,21 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Pull has f called at each scrape, from one goroutine at a time.
+// Pull registers f to be called on each scrape, from one goroutine at a time.
 func (m *Metrics) Pull(f func(*Sample)) { m.pull.Store(&f) }
 
-// Name says which models and providers labels may name from now on. The series of others are dropped: a gateway that is
-// reconfigured every day must not remember every name that it ever had.
-func (m *Metrics) Name(models, providers []string) {
-	n := &names{models: setOf(models...), providers: setOf(providers...)}
+func setOf(names []string) map[string]bool {
+	s := make(map[string]bool, len(names))
+	for _, n := range names {
+		s[n] = true
+	}
+	return s
+}
+
+// SetNames sets the models and providers that may be label values. The series of others are dropped, so that a gateway that is
+// reconfigured every day does not accumulate the names of its past.
+func (m *Metrics) SetNames(models, providers []string) {
+	n := &names{models: setOf(models), providers: setOf(providers)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.names.Store(n)
@@ -104,50 +112,50 @@ func (n *names) seriesKey(model, provider string, stream bool) seriesKey {
 	return seriesKey{model, provider, stream}
 }
 
-// Begin counts a request that has begun. It is over with the Record's Request.
-func (m *Metrics) Begin(r *Record) {
+// StartRequest counts a request in flight until Log.Request counts it as finished.
+func (m *Metrics) StartRequest(r *Record) {
 	r.counted = true
 	m.inflight.Add(1)
 }
 
-// Lose is the end of a request that could not be accounted. For one that was it does nothing.
-func (m *Metrics) Lose(r *Record) {
+// AbandonRequest ends a request that could not be logged. It does nothing for a request that was.
+func (m *Metrics) AbandonRequest(r *Record) {
 	if r.counted {
 		r.counted = false
 		m.inflight.Add(-1)
 	}
 }
 
-// StreamBegan and StreamEnded count the streams in flight.
-func (m *Metrics) StreamBegan() { m.streams.Add(1) }
+// StartStream counts a stream in flight until EndStream.
+func (m *Metrics) StartStream() { m.streams.Add(1) }
 
-// StreamEnded is the end of what StreamBegan began.
-func (m *Metrics) StreamEnded() { m.streams.Add(-1) }
+// EndStream ends what StartStream started.
+func (m *Metrics) EndStream() { m.streams.Add(-1) }
 
-// Heartbeat counts a comment that kept a stream alive.
+// Heartbeat counts a heartbeat comment.
 func (m *Metrics) Heartbeat() { m.heartbeats.Add(1) }
 
-// Panic counts a panic of the gateway.
+// Panic counts a panic in the gateway.
 func (m *Metrics) Panic() { m.panics.Add(1) }
 
-// Refuse counts a request that was not let in.
+// Refuse counts a request that was rejected for its API key.
 func (m *Metrics) Refuse(r Refusal) { m.refused[r].Add(1) }
 
-// Shed counts what was turned away.
+// Shed counts a rejected request or connection.
 func (m *Metrics) Shed(s Shed) { m.shed[s].Add(1) }
 
-// request counts a request that is over.
+// request counts a finished request.
 func (m *Metrics) request(r *Record, took time.Duration) {
 	if r.counted {
 		r.counted = false
 		m.inflight.Add(-1)
 	}
-	o := m.outcome(outcomeKey{m.names.Load().seriesKey(r.Model, r.Provider, r.Stream), r.Path, Code(r.Code), class(r.Status)})
+	o := m.outcome(outcomeKey{m.names.Load().seriesKey(r.Model, r.Provider, r.Stream), r.Path, Code(r.Code), statusClass(r.Status)})
 	o.n.Add(1)
 	if r.Provider == "" {
 		return
 	}
-	s := o.of
+	s := o.series
 	s.duration.observe(took)
 	if r.FirstEvent > 0 {
 		s.first.observe(r.FirstEvent)
@@ -167,7 +175,7 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	}
 }
 
-// outcome finds what counts requests that end in this way.
+// outcome returns the counters of a key, made on first use.
 func (m *Metrics) outcome(k outcomeKey) *outcome {
 	if o := (*m.outcomes.Load())[k]; o != nil {
 		return o
@@ -181,12 +189,12 @@ func (m *Metrics) outcome(k outcomeKey) *outcome {
 	o := &outcome{}
 	for ended, same := range old {
 		if ended.seriesKey == k.seriesKey {
-			o.of = same.of
+			o.series = same.series
 			break
 		}
 	}
-	if o.of == nil {
-		o.of = &series{}
+	if o.series == nil {
+		o.series = &series{}
 	}
 	all := make(map[outcomeKey]*outcome, len(old)+1)
 	maps.Copy(all, old)
@@ -195,42 +203,42 @@ func (m *Metrics) outcome(k outcomeKey) *outcome {
 	return o
 }
 
-// Totals are sums since the start, and what is in flight.
+// Totals are the sums of all series since the start, and the gauges.
 type Totals struct {
-	Requests, ClientErrors, ServerErrors, Departed int64 // those with errors, and those that the client left, are part of the first
-	InFlight, Streams                              int64
-	PromptTokens, CompletionTokens                 int64
-	FirstEvents                                    int64         // answers that had one
-	FirstEventSum                                  time.Duration // until the first events of them all
-	Heartbeats, Panics                             int64
-	Refused, Shed                                  map[string]int64 // by reason, those that happened
+	Requests, ClientErrors, ServerErrors, Disconnects int64 // all finished requests, and those of them with errors or a client disconnect
+	InFlight, Streams                                 int64
+	PromptTokens, CompletionTokens                    int64
+	FirstEvents                                       int64         // responses with a first event
+	FirstEventSum                                     time.Duration // sum of the times to them
+	Heartbeats, Panics                                int64
+	Refused, Shed                                     map[string]int64 // by reason, without zeros
 }
 
-// Totals returns the sums. They do not count what was about names that the configuration has no more.
+// Totals returns the sums. Requests for names that have left the configuration are not included.
 func (m *Metrics) Totals() Totals {
 	t := Totals{InFlight: m.inflight.Load(), Streams: m.streams.Load(), Heartbeats: m.heartbeats.Load(), Panics: m.panics.Load()}
-	t.Refused, t.Shed = by(refusalNames[:], m.refused[:]), by(shedNames[:], m.shed[:])
+	t.Refused, t.Shed = nonZero(refusalNames[:], m.refused[:]), nonZero(shedNames[:], m.shed[:])
 	seen := make(map[*series]bool)
 	for k, o := range *m.outcomes.Load() {
 		n := o.n.Load()
 		t.Requests += n
 		switch {
 		case k.code == "client_closed_request":
-			t.Departed += n
+			t.Disconnects += n
 		case classes[k.status] == "5xx", k.code != "" && classes[k.status] == "2xx":
-			// A stream that broke off has its status behind it.
+			// A stream that failed had sent its status already.
 			t.ServerErrors += n
 		case k.code != "":
 			t.ClientErrors += n
 		}
-		if seen[o.of] {
+		if seen[o.series] {
 			continue
 		}
-		seen[o.of] = true
-		t.PromptTokens += o.of.prompt.Load()
-		t.CompletionTokens += o.of.completion.Load()
+		seen[o.series] = true
+		t.PromptTokens += o.series.prompt.Load()
+		t.CompletionTokens += o.series.completion.Load()
 		var first tally
-		o.of.first.read(&first)
+		o.series.first.addTo(&first)
 		count, _ := first.cumulative()
 		t.FirstEvents += int64(count)
 		t.FirstEventSum += first.sum
@@ -238,7 +246,7 @@ func (m *Metrics) Totals() Totals {
 	return t
 }
 
-func by(names []string, counts []atomic.Int64) map[string]int64 {
+func nonZero(names []string, counts []atomic.Int64) map[string]int64 {
 	all := make(map[string]int64)
 	for i, name := range names {
 		if n := counts[i].Load(); n > 0 {
@@ -248,8 +256,7 @@ func by(names []string, counts []atomic.Int64) map[string]int64 {
 	return all
 }
 
-// Write writes all metrics in the text format of Prometheus. What could be gathered is written also where something could
-// not, which the error is about.
+// Write writes all metrics in the Prometheus text format. If collecting some of them fails, it writes the others and returns the error.
 func (m *Metrics) Write(w io.Writer) error {
 	m.gathering.Lock()
 	defer m.gathering.Unlock()
@@ -262,7 +269,7 @@ func (m *Metrics) Write(w io.Writer) error {
 	return err
 }
 
-// collector is a Metrics as the registry sees it.
+// collector implements prometheus.Collector for a Metrics.
 type collector struct{ m *Metrics }
 
 // Describe implements prometheus.Collector.
@@ -277,16 +284,16 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	s := &Sample{out: out}
 	c.m.sample(s)
 	if pull := c.m.pull.Load(); pull != nil {
-		pulled(s, *pull)
+		callPull(s, *pull)
 	}
 	if s.err != nil {
 		out <- prometheus.NewInvalidMetric(families[0].desc, s.err)
 	}
 }
 
-// pulled keeps a panic from ending the process: the registry collects on goroutines of its own. Its value, which may hold
-// anything, is not repeated.
-func pulled(s *Sample, pull func(*Sample)) {
+// callPull recovers from a panic of pull, since the registry collects on its own goroutines. The panic's value may hold
+// anything, and is not repeated.
+func callPull(s *Sample, pull func(*Sample)) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.err = fmt.Errorf("panic (%T)", v)
@@ -296,47 +303,47 @@ func pulled(s *Sample, pull func(*Sample)) {
 }
 
 func (m *Metrics) sample(s *Sample) {
-	number := func(f *Family, n *atomic.Int64, labels ...string) { s.Add(f, float64(n.Load()), labels...) }
-	number(requestsInFlight, &m.inflight)
-	number(streamsInFlight, &m.streams)
-	number(heartbeatsTotal, &m.heartbeats)
-	number(panicsTotal, &m.panics)
+	count := func(f *Family, n *atomic.Int64, labels ...string) { s.Add(f, float64(n.Load()), labels...) }
+	count(requestsInFlight, &m.inflight)
+	count(streamsInFlight, &m.streams)
+	count(heartbeatsTotal, &m.heartbeats)
+	count(panicsTotal, &m.panics)
 	for i := range m.refused {
-		number(refusalsTotal, &m.refused[i], refusalNames[i])
+		count(refusalsTotal, &m.refused[i], refusalNames[i])
 	}
 	for i := range m.shed {
-		number(shedTotal, &m.shed[i], shedNames[i])
+		count(shedTotal, &m.shed[i], shedNames[i])
 	}
-	about := make(map[seriesKey]*series)
+	all := make(map[seriesKey]*series)
 	for k, o := range *m.outcomes.Load() {
-		number(requestsTotal, &o.n, k.path, k.model, k.provider, strconv.FormatBool(k.stream), classes[k.status], k.code)
+		count(requestsTotal, &o.n, k.path, k.model, k.provider, strconv.FormatBool(k.stream), classes[k.status], k.code)
 		if k.provider != "" {
-			about[k.seriesKey] = o.of
+			all[k.seriesKey] = o.series
 		}
 	}
-	// The rest does not tell streams from whole answers.
+	// All but the duration add up streams and non-streaming responses.
 	type target struct{ model, provider string }
 	type sums struct {
 		first                                                     tally
 		prompt, completion, cached, reasoning, estimated, dropped int64
 	}
 	merged := make(map[target]*sums)
-	for k, of := range about {
+	for k, one := range all {
 		var took tally
-		of.duration.read(&took)
+		one.duration.addTo(&took)
 		s.histogram(requestDuration, &took, k.model, k.provider, strconv.FormatBool(k.stream))
 		sum := merged[target{k.model, k.provider}]
 		if sum == nil {
 			sum = new(sums)
 			merged[target{k.model, k.provider}] = sum
 		}
-		of.first.read(&sum.first)
-		sum.prompt += of.prompt.Load()
-		sum.completion += of.completion.Load()
-		sum.cached += of.cached.Load()
-		sum.reasoning += of.reasoning.Load()
-		sum.estimated += of.estimated.Load()
-		sum.dropped += of.dropped.Load()
+		one.first.addTo(&sum.first)
+		sum.prompt += one.prompt.Load()
+		sum.completion += one.completion.Load()
+		sum.cached += one.cached.Load()
+		sum.reasoning += one.reasoning.Load()
+		sum.estimated += one.estimated.Load()
+		sum.dropped += one.dropped.Load()
 	}
 	for t, sum := range merged {
 		s.histogram(firstEvent, &sum.first, t.model, t.provider)

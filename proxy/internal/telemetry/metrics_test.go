@@ -38,10 +38,10 @@ func completion() telemetry.Record {
 
 func TestRequestsAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.Name([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
 	good := completion()
-	m.Begin(&good)
+	m.StartRequest(&good)
 	if got, _ := scrape(t, m); got.Sum("sluice_requests_in_flight") != 1 {
 		t.Error("a request that has begun is not in flight")
 	}
@@ -101,7 +101,7 @@ func TestRequestsAreCounted(t *testing.T) {
 // TestI23_NobodyMakesSeries asks for a thousand models that are not configured, with errors that a provider invents.
 func TestI23_NobodyMakesSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.Name([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
 	var before int
 	for i := range 1000 {
@@ -128,7 +128,7 @@ func TestSeriesOfRemovedNamesGo(t *testing.T) {
 	m := telemetry.NewMetrics()
 	log := account(m)
 	for i := range 100 {
-		m.Name([]string{"m", fmt.Sprint("model-", i)}, []string{"p"})
+		m.SetNames([]string{"m", fmt.Sprint("model-", i)}, []string{"p"})
 		r := completion()
 		r.Model = fmt.Sprint("model-", i)
 		log.Request(&r)
@@ -158,7 +158,7 @@ func TestReasonsAreThereFromTheStart(t *testing.T) {
 	m.Shed(telemetry.ShedPlugins)
 	m.Heartbeat()
 	m.Panic()
-	m.StreamBegan()
+	m.StartStream()
 	got, _ := scrape(t, m)
 	for _, c := range []struct {
 		want   float64
@@ -189,7 +189,7 @@ func TestReasonsAreThereFromTheStart(t *testing.T) {
 // TestMetricsAreAsPrometheusWantsThem runs Prometheus' own linter over the names, the units and the help.
 func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.Name([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"})
 	m.Pull(func(s *telemetry.Sample) {
 		for _, f := range telemetry.Families() {
 			if strings.HasPrefix(f.Name, "sluice_request") || f.Kind == telemetry.Histogram {
@@ -278,7 +278,7 @@ func TestAPanicIsAnErrorOfTheScrape(t *testing.T) {
 // TestI22_InFlightIsZeroBehindAStorm counts from many goroutines while others read and the names change.
 func TestI22_InFlightIsZeroBehindAStorm(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.Name([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
 	const goroutines, each = 8, 500
 	var wg sync.WaitGroup
@@ -290,9 +290,9 @@ func TestI22_InFlightIsZeroBehindAStorm(t *testing.T) {
 				if i%2 == 0 {
 					r.Model = "x"
 				}
-				m.Begin(&r)
-				m.StreamBegan()
-				m.StreamEnded()
+				m.StartRequest(&r)
+				m.StartStream()
+				m.EndStream()
 				log.Request(&r)
 				log.Request(&telemetry.Record{Status: 400, Code: "bad_request"}) // nothing was read of it, and it never began
 			}
@@ -301,7 +301,7 @@ func TestI22_InFlightIsZeroBehindAStorm(t *testing.T) {
 	for range 20 {
 		scrape(t, m)
 		m.Totals()
-		m.Name([]string{"m"}, []string{"p"})
+		m.SetNames([]string{"m"}, []string{"p"})
 	}
 	wg.Wait()
 	got, _ := scrape(t, m)

@@ -1,10 +1,10 @@
 // Package telemetry tells operators what happened: one line in the access log for each request, and metrics.
 //
-// It owns the shape of a Record and how it is written and counted, and what the metrics are called. It does not decide
-// when a request is over: proxy calls Request exactly once for each; nor does it serve the metrics: proxy/admin does.
-// Nothing that it is given may hold a credential, a prompt or an answer.
+// It owns the fields of a Record, how they are logged and counted, and the metrics' names, types, labels and help (families.go).
+// It does not decide when a request ends: package proxy calls Log.Request exactly once for each; nor does it serve the metrics:
+// package admin does. No Record may hold a credential, a prompt or a response.
 //
-// Concurrency: everything here is safe for concurrent use, but a Record belongs to its request until it is handed over.
+// Concurrency: everything is safe for concurrent use, except that a Record belongs to its request until Log.Request.
 package telemetry
 
 import (
@@ -13,49 +13,49 @@ import (
 	"time"
 )
 
-// Record is what is known of a request when it is over.
+// Record describes a finished request.
 type Record struct {
 	Began     time.Time
 	RequestID string
-	Method    string    // "" where no head was read
-	Path      string    // the route, "/v1/chat/completions", never what a client wrote beyond it; "" for none
-	Ended     time.Time // zero: when it is counted
+	Method    string    // "" if no header was read
+	Path      string    // the route, such as "/v1/chat/completions", never the client's own text; "" if no route matched
+	Ended     time.Time // zero: when Log.Request is called
 	Remote    string
 	Key       string // name of the client key
-	Status    int    // as the client saw it; 499 where it left before an answer was complete
+	Status    int    // as sent to the client; 499 if it disconnected before the response was complete
 	Code      string // error code, "" for success
 
-	// Of a chat completion.
+	// For chat completions.
 	Stream     bool
 	Model      string // the configured id
-	Provider   string // of the target that answered, or was tried last
+	Provider   string // of the target that responded, or was tried last
 	Target     string // the provider's name for the model
 	UpstreamID string
 	Attempts   int
-	FirstEvent time.Duration // until the first event of the answer was there; 0: none came
-	Complete   bool          // the answer was whole when it ended
-	Bytes      int64         // of the answer's body
+	FirstEvent time.Duration // time to the first event of the response; 0: there was none
+	Complete   bool          // the response ended complete
+	Bytes      int64         // of the response body
 
 	PromptTokens, CompletionTokens, CachedTokens, ReasoningTokens int64
 	UsageEstimated                                                bool
-	Dropped                                                       int   // events that were not forwarded, being against the convention
-	Fuel                                                          int64 // that plugins used
+	Dropped                                                       int   // events that violated the chat completions format
+	Fuel                                                          int64 // used by plugins
 
 	Cause error // for the log only
 
-	Unlogged bool // there is no line: it is one of many that the log has said something about
+	Unlogged bool // counted but not logged: one of many alike, of which the log has the first
 
-	counted bool // among the requests in flight
+	counted bool // as in flight
 }
 
-// Log accounts requests: it writes the access log, and has them counted.
+// Log logs and counts finished requests.
 type Log struct {
 	Logger  *slog.Logger
-	Metrics *Metrics         // nil: nothing is counted
+	Metrics *Metrics         // nil: requests are not counted
 	Now     func() time.Time // nil: time.Now
 }
 
-// Request counts a request that is over, and writes its line.
+// Request counts a finished request and writes its line of the access log.
 func (l *Log) Request(r *Record) {
 	at := r.Ended
 	switch {
@@ -75,7 +75,7 @@ func (l *Log) Request(r *Record) {
 	level := slog.LevelInfo
 	switch {
 	case r.Status >= 500, r.Status < 400 && r.Code != "":
-		// A stream that broke off has its status behind it.
+		// A stream that failed had sent its status already.
 		level = slog.LevelError
 	case r.Status >= 400:
 		level = slog.LevelWarn
@@ -84,27 +84,27 @@ func (l *Log) Request(r *Record) {
 	if !h.Enabled(context.Background(), level) {
 		return
 	}
-	if h, ok := h.(*handler); ok && h.request(at, level, r, took) {
+	if h, ok := h.(*handler); ok && h.writeRequest(at, level, r, took) {
 		return
 	}
 	a := make(attrs, 0, 24)
-	r.fields(took, &a)
+	r.writeFields(took, &a)
 	l.Logger.LogAttrs(context.Background(), level, message, a...)
 }
 
-// message is that of every line of the access log.
+// message is the message of every line of the access log.
 const message = "request"
 
-// fieldWriter takes the fields of a line, in their order.
+// fieldWriter receives the fields of a line in order.
 type fieldWriter interface {
 	text(name, v string)
 	number(name string, v int64)
-	truth(name string, v bool)
+	bool(name string, v bool)
 	duration(name string, v time.Duration)
 }
 
-// fields are what a request's line says of it. What is not known is left out.
-func (r *Record) fields(took time.Duration, to fieldWriter) {
+// writeFields writes the fields of a request's line. Unknown ones are left out.
+func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	text := func(name, v string) {
 		if v != "" {
 			to.text(name, v)
@@ -128,8 +128,8 @@ func (r *Record) fields(took time.Duration, to fieldWriter) {
 	text("target", r.Target)
 	text("upstream_request", r.UpstreamID)
 	if r.Model != "" {
-		to.truth("stream", r.Stream)
-		to.truth("complete", r.Complete)
+		to.bool("stream", r.Stream)
+		to.bool("complete", r.Complete)
 		to.number("attempts", int64(r.Attempts))
 	}
 	if r.FirstEvent > 0 {
@@ -141,7 +141,7 @@ func (r *Record) fields(took time.Duration, to fieldWriter) {
 	number("cached_tokens", r.CachedTokens)
 	number("reasoning_tokens", r.ReasoningTokens)
 	if r.UsageEstimated {
-		to.truth("usage_estimated", true)
+		to.bool("usage_estimated", true)
 	}
 	number("dropped_events", int64(r.Dropped))
 	number("fuel", r.Fuel)
@@ -150,10 +150,10 @@ func (r *Record) fields(took time.Duration, to fieldWriter) {
 	}
 }
 
-// attrs are fields for any handler.
+// attrs collects the fields for any slog.Handler.
 type attrs []slog.Attr
 
 func (a *attrs) text(name, v string)                   { *a = append(*a, slog.String(name, v)) }
 func (a *attrs) number(name string, v int64)           { *a = append(*a, slog.Int64(name, v)) }
-func (a *attrs) truth(name string, v bool)             { *a = append(*a, slog.Bool(name, v)) }
+func (a *attrs) bool(name string, v bool)              { *a = append(*a, slog.Bool(name, v)) }
 func (a *attrs) duration(name string, v time.Duration) { *a = append(*a, slog.Duration(name, v)) }

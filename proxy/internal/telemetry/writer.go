@@ -9,39 +9,39 @@ import (
 )
 
 const (
-	// flushAfter is how long a line may wait for others to share its write with.
+	// flushAfter is how long lines are collected into one write.
 	flushAfter = 100 * time.Millisecond
 
-	// maxPending bounds what waits for a slow or blocked output; lines beyond it are dropped and counted.
+	// maxPending bounds the bytes waiting for a slow or blocked output. Lines beyond it are dropped and counted.
 	maxPending = 1 << 20
 )
 
-// Writer collects lines and hands them to an output a batch at a time, from a goroutine of its own: a log line costs a
-// request neither a system call nor a wait, and an output that blocks costs lines, never requests.
+// Writer collects lines and writes them in batches from its own goroutine: a log line costs a request neither a system call
+// nor a wait, and an output that blocks loses lines, never requests.
 //
 // It is safe for concurrent use. Close ends the goroutine.
 type Writer struct {
 	out     io.Writer
 	wake    chan struct{}
-	hurry   chan struct{}
+	flushC  chan struct{}
 	stop    chan struct{}
 	done    chan struct{}
 	once    sync.Once
 	dropped atomic.Int64
-	torn    bool // the output ends in the middle of a line
+	partial bool // the output ends in the middle of a line
 
 	mu      sync.Mutex
 	pending []byte
 }
 
-// NewWriter makes a Writer to out.
+// NewWriter returns a Writer to out.
 func NewWriter(out io.Writer) *Writer {
-	w := &Writer{out: out, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &Writer{out: out, wake: make(chan struct{}, 1), flushC: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
 	go w.run()
 	return w
 }
 
-// Write takes whole lines. It never blocks and never fails.
+// Write buffers p, which must be complete lines. It never blocks and never fails.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	if len(w.pending)+len(p) > maxPending {
@@ -61,22 +61,22 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush asks for what is pending to be written at once, for somebody who waits for a line. It does not wait itself.
+// Flush triggers writing what is pending, without waiting for it.
 func (w *Writer) Flush() {
 	select {
-	case w.hurry <- struct{}{}:
+	case w.flushC <- struct{}{}:
 	default:
 	}
 }
 
-// Dropped is the number of lines that found no room, or that the output did not take.
+// Dropped returns the number of lines dropped because the buffer was full or the output failed.
 func (w *Writer) Dropped() int64 { return w.dropped.Load() }
 
-// Close writes what is pending and ends the goroutine. It waits for an output that blocks at most for patience, and tells
-// whether it blocked no longer.
-func (w *Writer) Close(patience time.Duration) bool {
+// Close writes what is pending and ends the goroutine. It waits for a blocked output for at most timeout, and reports whether
+// everything was handed to it.
+func (w *Writer) Close(timeout time.Duration) bool {
 	w.once.Do(func() { close(w.stop) })
-	t := time.NewTimer(patience)
+	t := time.NewTimer(timeout)
 	defer t.Stop()
 	select {
 	case <-w.done:
@@ -96,12 +96,12 @@ func (w *Writer) run() {
 		select {
 		case <-w.stop:
 			stopping = true
-		case <-w.hurry:
+		case <-w.flushC:
 		case <-w.wake:
 			t.Reset(flushAfter)
 			select {
 			case <-t.C:
-			case <-w.hurry:
+			case <-w.flushC:
 			case <-w.stop:
 				stopping = true
 			}
@@ -115,7 +115,7 @@ func (w *Writer) run() {
 		}
 		spare = batch
 		if cap(spare) > maxPending/4 && len(batch) < cap(spare)/4 {
-			// There were times when it was needed.
+			// The buffer grew in a burst that is over.
 			spare = nil
 		}
 		if stopping {
@@ -124,11 +124,11 @@ func (w *Writer) run() {
 	}
 }
 
-// flush hands a batch to the output. There is nowhere to report one that fails: what it does not take is counted.
+// flush writes a batch. There is nowhere to report an error: lost lines are counted.
 func (w *Writer) flush(batch []byte) {
-	if w.torn {
+	if w.partial {
 		if _, err := w.out.Write([]byte{'\n'}); err == nil {
-			w.torn = false
+			w.partial = false
 		}
 	}
 	n, err := w.out.Write(batch)
@@ -137,6 +137,6 @@ func (w *Writer) flush(batch []byte) {
 	}
 	w.dropped.Add(int64(bytes.Count(batch[n:], []byte{'\n'})))
 	if n > 0 {
-		w.torn = batch[n-1] != '\n'
+		w.partial = batch[n-1] != '\n'
 	}
 }

@@ -1,0 +1,117 @@
+package apierror
+
+// Code documents an error code that the gateway returns. A provider's own codes for a 400 and those that plugins make up are
+// passed on as well; they are not listed here.
+type Code struct {
+	Name    string
+	Status  int
+	Next    Next
+	Meaning string // when it is returned
+	Action  string // what the client or the operator can do
+}
+
+// Next says whether the gateway tries another target of the model after an error.
+type Next string
+
+// The values of Next.
+const (
+	NextNo        Next = "no"
+	NextYes       Next = "yes"
+	NextSometimes Next = "sometimes" // see Meaning
+)
+
+// Codes returns all error codes, by status and then in the order of the documentation.
+func Codes() []Code { return codes }
+
+// IsCode reports whether name is one of Codes.
+func IsCode(name string) bool { return codeNames[name] }
+
+// IsType reports whether name is one of the error types.
+func IsType(name string) bool {
+	switch name {
+	case TypeInvalidRequest, TypeRateLimit, TypeInsufficientQuota, TypeServer, TypeServiceUnavailable, TypeTimeout, TypeUpstream:
+		return true
+	}
+	return false
+}
+
+var codeNames = func() map[string]bool {
+	names := make(map[string]bool, len(codes))
+	for _, c := range codes {
+		names[c.Name] = true
+	}
+	return names
+}()
+
+const (
+	fixRequest  = "Correct the request; `param` names the member."
+	fixClient   = "Correct the client or the proxy in front of the gateway."
+	retryLater  = "Retry after `Retry-After`, or with exponential backoff."
+	askProvider = "Check the provider's status; the log has the cause."
+	fixPlugin   = "Check the log for the plugin's error; report it to the plugin's author."
+	fixAccount  = "The operator must check the provider's credential and account."
+)
+
+var codes = []Code{
+	{"missing_required_parameter", 400, NextNo, "A required member is missing.", fixRequest},
+	{"invalid_type", 400, NextNo, "A member has the wrong JSON type.", fixRequest},
+	{"invalid_value", 400, NextNo, "A member has a value that is not allowed.", fixRequest},
+	{"unknown_parameter", 400, NextNo, "The request has a member that the API does not define.", fixRequest},
+	{"unsupported_parameter", 400, NextNo, "The gateway or the model does not support a member.", fixRequest},
+	{"empty_array", 400, NextNo, "An array must not be empty.", fixRequest},
+	{"empty_string", 400, NextNo, "A string must not be empty.", fixRequest},
+	{"array_above_max_length", 400, NextNo, "An array has too many elements.", fixRequest},
+	{"object_above_max_properties", 400, NextNo, "An object has too many members.", fixRequest},
+	{"string_above_max_length", 400, NextNo, "A string is too long.", fixRequest},
+	{"integer_below_min_value", 400, NextNo, "An integer is too small.", fixRequest},
+	{"integer_above_max_value", 400, NextNo, "An integer is too large.", fixRequest},
+	{"decimal_below_min_value", 400, NextNo, "A number is too small.", fixRequest},
+	{"decimal_above_max_value", 400, NextNo, "A number is too large.", fixRequest},
+	{"bad_request", 400, NextNo, "The request is not well-formed HTTP, or can be parsed in more than one way.", fixClient},
+	{"duplicate_authorization", 400, NextNo, "The request has more than one Authorization header.", fixClient},
+	{"http_version", 400, NextNo, "A stream was requested over HTTP/1.0.", "Use HTTP/1.1, or request a non-streaming response."},
+	{"https_required", 400, NextNo, "Plain HTTP was sent to a port that serves HTTPS.", "Use an https:// URL."},
+	{"loop_detected", 400, NextNo, "The request has passed through too many gateways.", "Check that no gateway is configured as its own provider."},
+	{"unsupported", 400, NextYes, "The provider does not support what the request asks for.", "Correct the request, or use another model."},
+	{"context_length_exceeded", 400, NextNo, "The conversation is longer than the model's context window.", "Shorten the conversation, or use another model."},
+	{"content_policy_violation", 400, NextNo, "The provider's content policy rejected the request.", "Change the prompt."},
+	{"missing_api_key", 401, NextNo, "The request has no API key.", "Send the key as `Authorization: Bearer KEY`."},
+	{"invalid_api_key", 401, NextNo, "The API key is unknown, malformed, disabled, expired or not valid yet.", "Check the key; the log has the reason."},
+	{"denied", 403, NextNo, "A plugin denied the request.", "See the message."},
+	{"model_not_found", 404, NextSometimes, "The model does not exist, or the key may not use it. Another target is tried if a provider reports it.", "List the available models with GET /v1/models."},
+	{"unknown_url", 404, NextNo, "The path does not exist.", "Check the client's base URL, which ends in /v1."},
+	{"method_not_allowed", 405, NextNo, "The path does not support the method.", "Use a method in the `Allow` header."},
+	{"request_timeout", 408, NextNo, "The request did not arrive within `server.read_timeout`.", "Retry; raise the limit for slow clients."},
+	{"conflict", 409, NextYes, "The provider reported a conflict.", "Retry."},
+	{"request_too_large", 413, NextNo, "The request body is larger than `server.max_body`, or than the provider accepts.", "Send a smaller request."},
+	{"uri_too_long", 414, NextNo, "The request target is too long.", fixClient},
+	{"unsupported_media_type", 415, NextNo, "The body is not JSON in UTF-8, or is compressed.", "Send `Content-Type: application/json`, without compression."},
+	{"expectation_failed", 417, NextNo, "The Expect header is not 100-continue.", fixClient},
+	{"rate_limit_exceeded", 429, NextSometimes, "A limit of the key or of the provider is reached. Another target is tried if it is the provider's.", retryLater},
+	{"insufficient_quota", 429, NextYes, "The gateway's quota with the provider is exhausted.", "Do not retry; the operator must raise the quota."},
+	{"too_many_wrong_keys", 429, NextNo, "Too many invalid API keys came from this address.", "Check the key, and retry after `Retry-After`."},
+	{"request_header_too_large", 431, NextNo, "The request header is too large, or has too many lines.", fixClient},
+	{"client_closed_request", 499, NextNo, "The client disconnected. In logs and metrics only.", "None."},
+	{"internal_error", 500, NextNo, "The gateway failed.", "Report it with the log's lines about the request ID."},
+	{"upstream_error", 502, NextYes, "The provider failed.", askProvider},
+	{"upstream_unreachable", 502, NextYes, "No connection to the provider could be established.", "Check the provider's `base_url`, DNS and network; the log has the cause."},
+	{"upstream_bad_answer", 502, NextYes, "The provider's response is invalid.", askProvider},
+	{"upstream_answer_too_large", 502, NextYes, "The provider's response is too large.", "Request fewer tokens, or a stream."},
+	{"upstream_empty", 502, NextYes, "The provider's response is empty.", askProvider},
+	{"upstream_stream_truncated", 502, NextYes, "The provider's response ended before it was complete.", "Retry; the response up to there is unusable for tool calls."},
+	{"upstream_stream_error", 502, NextYes, "The provider reported an error within its response.", askProvider},
+	{"upstream_invalid_tool_call", 502, NextYes, "The model made an invalid tool call.", "Retry, or use another model."},
+	{"upstream_cancelled", 502, NextYes, "The provider cancelled the request.", "Retry."},
+	{"upstream_auth_failed", 502, NextYes, "The provider rejected the gateway's credential.", fixAccount},
+	{"upstream_billing", 502, NextYes, "The gateway's account with the provider has a billing problem.", fixAccount},
+	{"plugin_crashed", 502, NextYes, "The provider's plugin trapped, or its circuit is open after repeated failures.", fixPlugin},
+	{"plugin_timeout", 502, NextYes, "The provider's plugin ran out of fuel.", fixPlugin},
+	{"plugin_protocol", 502, NextYes, "The provider's plugin broke the plugin contract.", fixPlugin},
+	{"overloaded", 503, NextYes, "The provider is overloaded.", retryLater},
+	{"model_not_ready", 503, NextYes, "The provider is still loading the model.", retryLater},
+	{"upstream_unavailable", 503, NextYes, "The circuits of all the model's targets are open after repeated failures.", retryLater},
+	{"gateway_overloaded", 503, NextSometimes, "The gateway is at one of its limits. Another target is tried if the limit is the provider's `max_conns`.", retryLater},
+	{"gateway_shutdown", 503, NextNo, "The gateway is shutting down.", "Retry; a load balancer should pick another instance."},
+	{"upstream_timeout", 504, NextYes, "The provider exceeded one of its timeouts.", "Retry, or raise the provider's `timeout`."},
+	{"http_version_not_supported", 505, NextNo, "The request is neither HTTP/1.1 nor HTTP/1.0.", "Use HTTP/1.1."},
+}
