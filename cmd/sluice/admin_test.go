@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// TestTheStartMessageLeadsToTheStatusPage follows the address that a person is shown.
+// TestTheStartMessageLeadsToTheStatusPage requests the admin address that the banner shows.
 func TestTheStartMessageLeadsToTheStatusPage(t *testing.T) {
-	p := start(t, t.TempDir(), nil, "serve", "--config", configured(t, demoConfig("", testKey)))
+	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig("", testKey)))
 	line := p.await("Health, metrics and status: http://")
 	_, url, _ := strings.Cut(line, "status: ")
 	status, page := get(t, strings.TrimSpace(url))
 	if status != 200 || !strings.Contains(page, "<!doctype html>") || !strings.Contains(page, "v1.2.3") {
-		t.Errorf("%s is %d %s", url, status, page)
+		t.Errorf("%s returns %d %s", url, status, page)
 	}
 	if _, text := get(t, strings.TrimSpace(url)+"metrics"); !strings.Contains(text, `version="v1.2.3"`) || !strings.Contains(text, "\nsluice_log_lines_dropped_total 0\n") {
-		t.Errorf("the metrics say\n%s", text)
+		t.Errorf("metrics:\n%s", text)
 	}
 	p.signal(syscall.SIGTERM)
 	if exit := p.wait(); exit != 0 {
@@ -25,15 +25,15 @@ func TestTheStartMessageLeadsToTheStatusPage(t *testing.T) {
 	}
 }
 
-// TestF88_TheDefaultAddressOfHealthIsInUse is a warning: nobody has asked for that address. The test takes it, unless
-// somebody on the machine has it already.
+// TestF88_TheDefaultAddressOfHealthIsInUse: the default admin address in use is a warning, since nobody configured it. The test listens on
+// it, unless another process already does.
 func TestF88_TheDefaultAddressOfHealthIsInUse(t *testing.T) {
 	if ln, err := net.Listen("tcp", "127.0.0.1:8081"); err == nil {
 		defer ln.Close()
 	}
 	text := strings.Replace(demoConfig("", testKey), "[admin]\nlisten = \"127.0.0.1:0\"", "", 1)
-	p := start(t, t.TempDir(), nil, "serve", "--config", configured(t, text))
-	p.await("level=WARN msg=\"no health, metrics and status: their default address is in use; choose another one in [admin]\"")
+	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, text))
+	p.await("level=WARN msg=\"no health, metrics and status: the default address is in use; set listen in [admin]\"")
 	p.signal(syscall.SIGTERM)
 	if exit := p.wait(); exit != 0 {
 		t.Errorf("exit %d:\n%s", exit, strings.Join(p.seen, "\n"))

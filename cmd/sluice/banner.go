@@ -14,12 +14,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// localKey is the key of the gateway.toml that ships. It is public, so a command line may show it.
+// localKey is the key of the default gateway.toml. It is public, so the banner may print it.
 const localKey = "sk-local"
 
-// banner tells a person what is being served, what is not and why, and what to type next.
-func banner(w io.Writer, cfg *config.Config, at net.Addr, took time.Duration) {
-	base := "http://" + reachable(at)
+// printBanner shows what is served, what is off and why, and a command to try.
+func printBanner(w io.Writer, cfg *config.Config, addr net.Addr, took time.Duration) {
+	base := "http://" + dialAddress(addr)
 	fmt.Fprintf(w, "\nSluice %s serves %s/v1, ready after %s\n\n", versionText(), base, took.Round(time.Millisecond))
 
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -33,14 +33,14 @@ func banner(w io.Writer, cfg *config.Config, at net.Addr, took time.Duration) {
 		if first == "" {
 			first = m.ID
 		}
-		fmt.Fprintf(t, "  %s\t%s\n", m.ID, strings.Join(targets(cfg, m), ", "))
+		fmt.Fprintf(t, "  %s\t%s\n", m.ID, strings.Join(activeTargets(cfg, m), ", "))
 	}
 	for i := range cfg.Providers {
 		if p := &cfg.Providers[i]; p.Off == "" && p.ListModels.Enabled {
-			fmt.Fprintf(t, "  …\tand what %s lists\n", p.Name)
+			fmt.Fprintf(t, "  …\tand the models that %s lists\n", p.Name)
 		}
 	}
-	// A start message that cannot be written is no reason not to start.
+	// A banner that cannot be written must not keep the gateway from starting.
 	_ = t.Flush()
 
 	if off := offProviders(cfg); len(off) > 0 {
@@ -50,28 +50,27 @@ func banner(w io.Writer, cfg *config.Config, at net.Addr, took time.Duration) {
 		}
 	}
 	if first == "" {
-		fmt.Fprintln(w, "\n  No model can be used: see the providers that are off.")
+		fmt.Fprintln(w, "\n  No model is available, since all providers are off.")
 		return
 	}
-	authorization, note := credential(cfg, first)
+	authorization, note := curlAuthorization(cfg, first)
 	fmt.Fprintf(w, "\nTry it%s:\n\n  curl -N %s/v1/chat/completions%s \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"stream\":true}'\n\n",
 		note, base, authorization, first)
 }
 
-// targets names the targets of a model that are on.
-func targets(cfg *config.Config, m *config.Model) []string {
+// activeTargets names a model's targets whose providers are on.
+func activeTargets(cfg *config.Config, m *config.Model) []string {
 	var names []string
 	for _, t := range m.Targets {
 		if p := cfg.Provider(t.Provider); p == nil || p.Off != "" {
 			continue
 		}
-		names = append(names, named(&t))
+		names = append(names, targetName(&t))
 	}
 	return names
 }
 
-// named is a target as a person reads it.
-func named(t *config.Target) string {
+func targetName(t *config.Target) string {
 	name := t.Provider + "/" + t.Model
 	if t.Fallback {
 		name += " (fallback)"
@@ -89,37 +88,36 @@ func offProviders(cfg *config.Config) []*config.Provider {
 	return off
 }
 
-// credential is curl's option for a key that may use the model, and what to know about it. A secret is never printed, but
-// for the one that everybody knows.
-func credential(cfg *config.Config, model string) (option, note string) {
+// curlAuthorization returns curl's option for a key that may use the model, and a note about it. No secret is printed except localKey.
+func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 	if cfg.Server.Auth == config.AuthNone {
 		return "", ""
 	}
-	const variable = ` -H "Authorization: Bearer $SLUICE_KEY"`
-	theirs := sha256.Sum256([]byte(os.Getenv("SLUICE_KEY")))
+	const fromEnvironment = ` -H "Authorization: Bearer $SLUICE_KEY"`
+	environmentDigest := sha256.Sum256([]byte(os.Getenv("SLUICE_KEY")))
 	for i := range cfg.Keys {
 		switch k := &cfg.Keys[i]; {
-		case !usable(k, model):
+		case !mayUse(k, model):
 		case string(k.Secret) == localKey:
 			return " -H 'Authorization: Bearer " + localKey + "'", ""
-		case k.Digest == theirs:
-			return variable, ""
+		case k.Digest == environmentDigest:
+			return fromEnvironment, ""
 		}
 	}
-	return variable, ", with one of your keys in SLUICE_KEY"
+	return fromEnvironment, ", with one of your keys in SLUICE_KEY"
 }
 
-func usable(k *config.Key, model string) bool {
+func mayUse(k *config.Key, model string) bool {
 	now := time.Now()
 	return !k.Disabled && !now.Before(k.NotBefore) && (k.Expires.IsZero() || now.Before(k.Expires)) &&
 		slices.ContainsFunc(k.Models, func(g config.Glob) bool { return g.Match(model) })
 }
 
-// reachable is an address that a client on this machine can use.
-func reachable(at net.Addr) string {
-	host, port, err := net.SplitHostPort(at.String())
+// dialAddress returns an address at which a client on this machine reaches a listener.
+func dialAddress(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
-		return at.String()
+		return addr.String()
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "localhost"

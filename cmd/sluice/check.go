@@ -9,15 +9,16 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-func checkCommand(o *options) *cobra.Command {
-	var onlyFile bool
+func newCheckCommand(o *options) *cobra.Command {
+	var fileOnly bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration",
-		Long: "Check the configuration and load the plugins that it uses, without serving. All errors of the file are\n" +
-			"listed with their places. The exit code is 0 where `sluice serve` would take the configuration, and 3 where\n" +
-			"it, or a plugin, is not usable.",
-		Args: noArguments,
+		Long: "Check the configuration, and load the plugins that it uses, without serving. All errors are listed with line and\n" +
+			"column, and providers and models that are off with the reason. No request is sent to a provider.\n\n" +
+			"The exit code is 0 if `sluice serve` would accept the configuration, and 3 if it or a plugin is invalid.",
+		Example: "  sluice check\n  sluice check --config /etc/sluice/gateway.toml --file-only",
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := o.load("")
 			if err != nil {
@@ -26,26 +27,26 @@ func checkCommand(o *options) *cobra.Command {
 			for _, w := range warnings(cfg) {
 				fmt.Fprintf(c.ErrOrStderr(), "%v (warning)\n", w)
 			}
-			if !onlyFile {
+			if !fileOnly {
 				s, err := o.build(cfg, c.ErrOrStderr())
 				if err != nil {
 					return err
 				}
 				s.Close()
 			}
-			return report(c.OutOrStdout(), cfg)
+			return printSummary(c.OutOrStdout(), cfg)
 		},
 	}
-	c.Flags().BoolVar(&onlyFile, "file-only", false, "do not load the plugins")
+	c.Flags().BoolVar(&fileOnly, "file-only", false, "check the file without loading plugins")
 	return c
 }
 
-// report says what a configuration that is valid amounts to.
-func report(w io.Writer, cfg *config.Config) error {
-	on, models := 0, 0
+// printSummary counts what a valid configuration turns on, and lists what is off.
+func printSummary(w io.Writer, cfg *config.Config) error {
+	providers, models := 0, 0
 	for i := range cfg.Providers {
 		if cfg.Providers[i].Off == "" {
-			on++
+			providers++
 		}
 	}
 	for i := range cfg.Models {
@@ -53,8 +54,8 @@ func report(w io.Writer, cfg *config.Config) error {
 			models++
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s is valid: %s, %d of %s on, %d of %s on\n", cfg.Path, count(len(cfg.Keys), "key"),
-		on, count(len(cfg.Providers), "provider"), models, count(len(cfg.Models), "model"))
+	_, err := fmt.Fprintf(w, "%s is valid: %s, %d of %s on, %d of %s on\n", cfg.Path, plural(len(cfg.Keys), "key"),
+		providers, plural(len(cfg.Providers), "provider"), models, plural(len(cfg.Models), "model"))
 	for _, p := range offProviders(cfg) {
 		fmt.Fprintf(w, "  provider %s is off: %s\n", p.Name, p.Off)
 	}

@@ -11,14 +11,13 @@ import (
 	"testing"
 )
 
-// update says to write what the commands print into testdata. The flag is that of package plugintest.
+// update reports whether to rewrite testdata. The flag belongs to package plugintest.
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // script is a file of testdata: sections that begin with a line "-- name --".
 //
-// args is the command line (or several, a line each, that are to do the same), env the environment, bare whether the
-// binary is one without plugins; want, stdout and stderr are what is expected. All other sections are files in the
-// folder that it runs in. A path below ROOT is one of the repository.
+// args is the command line, or several with the same result, one per line; env is the environment; bare selects the binary without plugins;
+// want, stdout and stderr are the expected result. All other sections are files in the working directory. ROOT is the repository.
 type script struct {
 	comment string
 	names   []string
@@ -63,12 +62,12 @@ func (s *script) String() string {
 	return b.String()
 }
 
-// steady are what differs from one run, one build or one machine to the next.
-var steady = []struct {
+// normalizations replace what differs between runs, builds and machines.
+var normalizations = []struct {
 	re *regexp.Regexp
 	to string
 }{
-	{regexp.MustCompile(`(?m)^Load(ing|ed) plugins? .*\n`), ""},       // how fast the machine is
+	{regexp.MustCompile(`(?m)^Load(ing|ed) plugins? .*\n`), ""},       // only on slow machines
 	{regexp.MustCompile(`(?m)^\S+ +provider +built in +no .*\n`), ""}, // what else is built in
 	{regexp.MustCompile(`sk-sluice-[A-Za-z0-9_-]{43}`), "KEY"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "SHA256"},
@@ -102,13 +101,13 @@ func TestCommandLines(t *testing.T) {
 				}
 			}
 			_, bare := s.text["bare"]
-			out := strings.NewReplacer(cache(), "CACHE", root, "ROOT", dir, "DIR")
+			out := strings.NewReplacer(cacheDir(), "CACHE", root, "ROOT", dir, "DIR")
 			for i, line := range strings.Split(strings.TrimSpace(s.text["args"]), "\n") {
 				args := strings.Fields(strings.ReplaceAll(line, "ROOT", root))
-				got := run(t, binary(t, !bare), dir, strings.Fields(s.text["env"]), args)
+				got := run(t, buildSluice(t, !bare), dir, strings.Fields(s.text["env"]), args)
 				for _, of := range [][2]string{{"want", "exit " + strconv.Itoa(got.exit) + "\n"}, {"stdout", got.stdout}, {"stderr", got.stderr}} {
 					section, text := of[0], out.Replace(of[1])
-					for _, r := range steady {
+					for _, r := range normalizations {
 						text = r.re.ReplaceAllString(text, r.to)
 					}
 					if i == 0 && update() {
@@ -126,10 +125,10 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-func TestTheConfigurationThatShipsIsValid(t *testing.T) {
+func TestDefaultConfiguration(t *testing.T) {
 	for _, args := range [][]string{{"check"}, {"models"}, {"plugin", "list"}} {
-		got := run(t, binary(t, true), "../..", nil, args)
-		for _, r := range steady {
+		got := run(t, buildSluice(t, true), "../..", nil, args)
+		for _, r := range normalizations {
 			got.stderr = r.re.ReplaceAllString(got.stderr, r.to)
 		}
 		if got.exit != 0 || got.stderr != "" || !strings.Contains(got.stdout, "demo") && !strings.Contains(got.stdout, "gateway.toml is valid: 1 key, ") {

@@ -13,12 +13,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// many is how many streams are open when a gateway ends.
-const many = 500
+// streamCount is how many streams are open when a gateway shuts down.
+const streamCount = 500
 
-// manyStreams starts a gateway and opens streams, each of which has had a word; the rest of every one comes when proceed
-// is closed.
-func manyStreams(t *testing.T, server string, proceed <-chan struct{}) (p *process, base, admin string, streams []held) {
+// manyStreams starts a gateway and opens streams that have received one event each; the rest follows when proceed is closed.
+func manyStreams(t *testing.T, server string, proceed <-chan struct{}) (p *process, base, admin string, streams []heldStream) {
 	t.Helper()
 	const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"
 	provider := upstreamtest.New(t, upstreamtest.Script{
@@ -26,7 +25,7 @@ func manyStreams(t *testing.T, server string, proceed <-chan struct{}) (p *proce
 		upstreamtest.Wait(proceed),
 		upstreamtest.Chunk(fmt.Sprintf(event, `{"content":"lo"},"finish_reason":"stop"`), "data: [DONE]\n\n"), upstreamtest.LastChunk(),
 	})
-	p = start(t, t.TempDir(), nil, "serve", "--config", configured(t, demoConfig(server, testKey)+fmt.Sprintf(`
+	p = start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig(server, testKey)+fmt.Sprintf(`
 [providers.up]
 plugin   = "openai"
 base_url = %q
@@ -35,14 +34,14 @@ timeout  = { idle = "10m" }
 id      = "m"
 targets = [{ provider = "up", model = "m" }]
 `, provider.URL())))
-	base, admin = p.both()
+	base, admin = p.addresses()
 	client := newClient(t)
-	streams = make([]held, many)
+	streams = make([]heldStream, streamCount)
 	var all sync.WaitGroup
 	for i := range streams {
 		all.Go(func() {
 			var err error
-			if streams[i], err = hold(t, client, base, testKey, `"Hel"`); err != nil {
+			if streams[i], err = openStream(t, client, base, testKey, `"Hel"`); err != nil {
 				t.Errorf("stream %d: %v", i, err)
 			}
 		})
@@ -54,8 +53,8 @@ targets = [{ provider = "up", model = "m" }]
 	return p, base, admin, streams
 }
 
-// each reads every stream to its end.
-func each(t *testing.T, streams []held, judge func(rest string) bool) {
+// readAllStreams reads every stream to its end and judges the rest.
+func readAllStreams(t *testing.T, streams []heldStream, judge func(rest string) bool) {
 	t.Helper()
 	var all sync.WaitGroup
 	for i, s := range streams {
@@ -76,12 +75,12 @@ func cut(rest string) bool {
 	return strings.Contains(rest, `"code":"gateway_shutdown"`) && !strings.Contains(rest, "[DONE]") && !strings.Contains(rest, `"finish_reason":"`)
 }
 
-// TestF77_TheDelayOfADrain looks at a gateway that is about to end and does not, for its delay is long.
+// TestF77_TheDelayOfADrain checks a gateway during its drain_delay.
 func TestF77_TheDelayOfADrain(t *testing.T) {
 	p, base, admin, streams := manyStreams(t, "drain_delay = \"1h\"\nshutdown_timeout = \"1h\"", nil)
-	// A connection that waits for its next request, as a balancer holds them.
+	// An idle connection, as load balancers keep them.
 	kept := newClient(t)
-	if status, body, err := whole(t, kept, base, testKey, hello); status != 200 {
+	if status, body, err := complete(t, kept, base, testKey, hello); status != 200 {
 		t.Fatalf("%d %v %s", status, err, body)
 	}
 	if status, said := get(t, admin+"/readyz"); status != 200 {
@@ -96,7 +95,7 @@ func TestF77_TheDelayOfADrain(t *testing.T) {
 		t.Errorf("health: %d %s", status, said)
 	}
 	for name, client := range map[string]*http.Client{"kept": kept, "new": newClient(t)} {
-		resp, err := ask(t, client, base, testKey, hello)
+		resp, err := post(t, client, base, testKey, hello)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,13 +104,13 @@ func TestF77_TheDelayOfADrain(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	stream, err := hold(t, kept, base, testKey, `"Hel"`)
+	stream, err := openStream(t, kept, base, testKey, `"Hel"`)
 	if err != nil || !stream.resp.Close {
 		t.Errorf("a new stream: close %t, %v", stream.resp != nil && stream.resp.Close, err)
 	}
-	// F78: another signal ends the delay, and the streams with it.
+	// F78: another signal ends the delay and the streams.
 	p.signal(syscall.SIGTERM)
-	each(t, append(streams, stream), cut)
+	readAllStreams(t, append(streams, stream), cut)
 	if exit := p.wait(); exit != 1 {
 		t.Errorf("exit %d:\n%s", exit, strings.Join(p.seen, "\n"))
 	}
@@ -130,10 +129,10 @@ func TestF77_ManyStreamsFinish(t *testing.T) {
 		return errors.Is(err, syscall.ECONNREFUSED)
 	})
 	if status, said := get(t, admin+"/readyz"); status != 503 {
-		t.Errorf("readiness behind the last connection: %d %s", status, said)
+		t.Errorf("readiness after the listener is closed: %d %s", status, said)
 	}
 	close(proceed)
-	each(t, streams, finished)
+	readAllStreams(t, streams, finished)
 	if exit := p.wait(); exit != 0 {
 		t.Errorf("exit %d:\n%s", exit, strings.Join(p.seen, "\n"))
 	}
@@ -142,19 +141,19 @@ func TestF77_ManyStreamsFinish(t *testing.T) {
 func TestF77_ManyStreamsPastTheDeadline(t *testing.T) {
 	p, _, _, streams := manyStreams(t, "drain_delay = \"10ms\"\nshutdown_timeout = \"100ms\"", nil)
 	p.signal(syscall.SIGTERM)
-	each(t, streams, cut)
+	readAllStreams(t, streams, cut)
 	exit := p.wait()
-	if said := strings.Join(p.seen, "\n"); exit != 0 || !strings.Contains(said, "took longer than the shutdown_timeout of 100ms") {
+	if said := strings.Join(p.seen, "\n"); exit != 0 || !strings.Contains(said, "exceeded the shutdown_timeout of 100ms") {
 		t.Errorf("exit %d:\n%s", exit, said)
 	}
 }
 
-// TestF77_IdleConnectionsAreClosed: nobody waits for a client that has nothing to say, nor for one that never had.
+// TestF77_IdleConnectionsAreClosed: shutdown waits neither for idle connections nor for those that never carried a request.
 func TestF77_IdleConnectionsAreClosed(t *testing.T) {
-	p := start(t, t.TempDir(), nil, "serve", "--config", configured(t, demoConfig(`shutdown_timeout = "1h"`, testKey)))
+	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig(`shutdown_timeout = "1h"`, testKey)))
 	base := p.ready()
 	client := newClient(t)
-	if status, body, err := whole(t, client, base, testKey, hello); status != 200 {
+	if status, body, err := complete(t, client, base, testKey, hello); status != 200 {
 		t.Fatalf("%d %v %s", status, err, body)
 	}
 	silent, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -167,13 +166,13 @@ func TestF77_IdleConnectionsAreClosed(t *testing.T) {
 		t.Errorf("exit %d:\n%s", exit, strings.Join(p.seen, "\n"))
 	}
 	if n, err := silent.Read(make([]byte, 100)); n != 0 {
-		t.Errorf("a connection on which nothing was asked got %d bytes, %v", n, err)
+		t.Errorf("an unused connection received %d bytes, %v", n, err)
 	}
 }
 
-// TestF78_ASecondSignalWithNothingToLose is no failure: nothing was cut off.
+// TestF78_ASecondSignalWithNothingToLose succeeds: no request was cut off.
 func TestF78_ASecondSignalWithNothingToLose(t *testing.T) {
-	p := start(t, t.TempDir(), nil, "serve", "--config", configured(t, demoConfig(`drain_delay = "1h"`, testKey)))
+	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig(`drain_delay = "1h"`, testKey)))
 	p.ready()
 	p.signal(syscall.SIGTERM)
 	p.await(`msg="shutting down"`)
@@ -183,7 +182,7 @@ func TestF78_ASecondSignalWithNothingToLose(t *testing.T) {
 	}
 }
 
-// TestF88_TheAddressOfHealthIsInUse is an error where the configuration names it.
+// TestF88_TheAddressOfHealthIsInUse: an admin address that is configured and in use is an error.
 func TestF88_TheAddressOfHealthIsInUse(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -191,7 +190,7 @@ func TestF88_TheAddressOfHealthIsInUse(t *testing.T) {
 	}
 	defer ln.Close()
 	text := strings.Replace(demoConfig("", testKey), "[admin]\nlisten = \"127.0.0.1:0\"", fmt.Sprintf("[admin]\nlisten = %q", ln.Addr()), 1)
-	got := run(t, binary(t, true), t.TempDir(), nil, []string{"serve", "--config", configured(t, text)})
+	got := run(t, buildSluice(t, true), t.TempDir(), nil, []string{"serve", "--config", writeConfig(t, text)})
 	if got.exit != 1 || !strings.HasPrefix(got.stderr, "sluice: [admin]: ") || !strings.Contains(got.stderr, "in use") {
 		t.Errorf("%+v", got)
 	}

@@ -12,76 +12,75 @@ import (
 
 // The exit codes.
 const (
-	exitFailed  = 1
+	exitFailure = 1
 	exitUsage   = 2
-	exitInvalid = 3 // the configuration, or a plugin that it uses, is not usable
+	exitInvalid = 3 // invalid configuration or plugin
 )
 
-// unreadableError is a configuration that could not be read at all.
-type unreadableError struct{ error }
+// readError is a configuration file that could not be read.
+type readError struct{ error }
 
-// exitCode says how the process ends.
 func exitCode(err error) int {
 	var usage usageError
-	var unreadable unreadableError
+	var read readError
 	var invalid config.Errors
 	var build *proxy.BuildError
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &unreadable), errors.As(err, &invalid), errors.As(err, &build):
+	case errors.As(err, &read), errors.As(err, &invalid), errors.As(err, &build):
 		return exitInvalid
 	}
-	return exitFailed
+	return exitFailure
 }
 
-// describe is an error as a person reads it. What carries its place in the configuration stands for itself.
-func describe(err error) string {
+// formatError formats an error for standard error. Errors with a position in the configuration get no prefix.
+func formatError(err error) string {
 	var invalid config.Errors
 	if errors.As(err, &invalid) {
-		return fmt.Sprintf("%v\n%s", invalid, count(len(invalid), "error"))
+		return fmt.Sprintf("%v\n%s", invalid, plural(len(invalid), "error"))
 	}
-	missing, others := sortOut(err)
+	missing, others := splitError(err)
 	var lines []string
 	for _, e := range others {
-		if _, placed := errors.AsType[config.Error](e); placed {
+		if _, positioned := errors.AsType[config.Error](e); positioned {
 			lines = append(lines, e.Error())
 			continue
 		}
 		lines = append(lines, "sluice: "+e.Error())
 	}
 	if len(missing) > 0 {
-		lines = append(lines, "sluice: "+notBuiltIn(missing), "Run `make build`, which builds the plugins, and then bin/sluice with them in it.")
+		lines = append(lines, "sluice: "+missingPlugins(missing), "Run `make build` to build the plugins and a bin/sluice that contains them.")
 	}
 	return strings.Join(lines, "\n")
 }
 
-// problems are the same words one by one, for a log.
-func problems(err error) (texts []string) {
-	missing, others := sortOut(err)
+// errorTexts returns the same errors one by one, for the log.
+func errorTexts(err error) (texts []string) {
+	missing, others := splitError(err)
 	for _, e := range others {
 		texts = append(texts, e.Error())
 	}
 	if len(missing) > 0 {
-		texts = append(texts, notBuiltIn(missing))
+		texts = append(texts, missingPlugins(missing))
 	}
 	return texts
 }
 
-func notBuiltIn(plugins []string) string {
-	return "this binary was built without the plugins that it should hold (" + strings.Join(plugins, ", ") + ")"
+func missingPlugins(plugins []string) string {
+	return "this binary was built without its bundled plugins (" + strings.Join(plugins, ", ") + ")"
 }
 
-// sortOut takes joined errors apart: the names of the plugins that are not built in, and the other errors.
-func sortOut(err error) (missing []string, others []error) {
+// splitError takes joined errors apart: the names of bundled plugins that this binary lacks, sorted, and the other errors.
+func splitError(err error) (missing []string, others []error) {
 	switch e := err.(type) {
 	case *proxy.NoPluginError:
 		return []string{e.Plugin}, nil
 	case *proxy.BuildError:
-		return sortOut(e.Err)
+		return splitError(e.Err)
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			m, o := sortOut(one)
+			m, o := splitError(one)
 			missing, others = append(missing, m...), append(others, o...)
 		}
 		slices.Sort(missing)
@@ -90,9 +89,9 @@ func sortOut(err error) (missing []string, others []error) {
 	return nil, []error{err}
 }
 
-func count(n int, what string) string {
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal opens a new terminal: the end that a window has, and the one that programs have.
-func terminal(t *testing.T) (window, program *os.File) {
+// openTerminal opens a pseudoterminal: the side of the terminal emulator, and the side of programs.
+func openTerminal(t *testing.T) (emulator, program *os.File) {
 	t.Helper()
-	window, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	emulator, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { window.Close() })
+	t.Cleanup(func() { emulator.Close() })
 	var n int
-	raw, err := window.SyscallConn()
+	raw, err := emulator.SyscallConn()
 	if err == nil {
 		var failed error
 		err = raw.Control(func(fd uintptr) {
@@ -37,16 +37,16 @@ func terminal(t *testing.T) (window, program *os.File) {
 	if program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
 		t.Fatal(err)
 	}
-	return window, program
+	return emulator, program
 }
 
-// TestTheWindowIsClosed: a gateway that was started by hand ends with its terminal, though SIGHUP reloads it as long as
-// that is there; one that was started with nohup does not.
-func TestTheWindowIsClosed(t *testing.T) {
-	for name, before := range map[string]string{"ends": "", "outlives it with nohup": "trap '' HUP; "} {
+// TestTerminalHangup: SIGHUP reloads a gateway while its terminal is open, and the hangup of the terminal ends it, unless it was started with
+// nohup.
+func TestTerminalHangup(t *testing.T) {
+	for name, setup := range map[string]string{"exits": "", "survives with nohup": "trap '' HUP; "} {
 		t.Run(name, func(t *testing.T) {
-			window, program := terminal(t)
-			cmd := exec.Command("/bin/sh", "-c", before+`exec "$@"`, "sh", binary(t, true), "serve", "--config", configured(t, demoConfig("", testKey)))
+			emulator, program := openTerminal(t)
+			cmd := exec.Command("/bin/sh", "-c", setup+`exec "$@"`, "sh", buildSluice(t, true), "serve", "--config", writeConfig(t, demoConfig("", testKey)))
 			cmd.Stdin = program
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 			p := launch(t, cmd, t.TempDir(), nil)
@@ -54,8 +54,8 @@ func TestTheWindowIsClosed(t *testing.T) {
 			p.ready()
 			p.signal(syscall.SIGHUP)
 			p.await(`msg="configuration reloaded"`)
-			window.Close()
-			if before != "" {
+			emulator.Close()
+			if setup != "" {
 				p.await(`msg="configuration reloaded"`)
 				p.signal(syscall.SIGTERM)
 			}

@@ -17,21 +17,21 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// maxSaid is how much of an answer is shown.
-const maxSaid = 1 << 10
+// maxHealthBody is how much of a response is read, in bytes.
+const maxHealthBody = 1 << 10
 
-func healthcheckCommand(o *options) *cobra.Command {
+func newHealthcheckCommand(o *options) *cobra.Command {
 	var ready bool
 	var base string
-	var patience time.Duration
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "healthcheck",
-		Short: "Ask a running gateway how it is",
-		Long: "Ask the gateway that serves the configuration whether it is alive: GET /healthz at the address of [admin]. With\n" +
-			"--ready, whether requests should come: GET /readyz, which says no while it shuts down. The exit code is 0 for\n" +
-			"yes and 1 for no, as a container's health check wants it.\n\n" +
-			"Of the configuration only that address is read, so that a file that is broken does not make a gateway unhealthy\n" +
-			"that serves on with what it read before. --url names another address.",
+		Short: "Check the health of a running gateway",
+		Long: "Check that the gateway of this configuration is alive, with GET /healthz at the address in [admin]; with --ready,\n" +
+			"that requests should be sent to it, with GET /readyz, which fails while it shuts down. The exit code is 0 for\n" +
+			"healthy and 1 for unhealthy, as health checks of containers expect.\n\n" +
+			"Only the address is read from the configuration, so a broken file does not make a serving gateway unhealthy.\n" +
+			"--url checks another address.",
 		Example: "  sluice healthcheck\n  sluice healthcheck --ready --config /etc/sluice/gateway.toml\n" +
 			"  sluice healthcheck --url http://127.0.0.1:8081 --timeout 1s",
 		Args: noArguments,
@@ -40,30 +40,30 @@ func healthcheckCommand(o *options) *cobra.Command {
 			if ready {
 				path = "/readyz"
 			}
-			address, err := o.healthAddress(c, base, path)
+			address, err := o.healthURL(c, base, path)
 			if err != nil {
 				return err
 			}
-			said, err := probe(address, patience)
+			text, err := probe(address, timeout)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), said)
+			_, err = fmt.Fprintln(c.OutOrStdout(), text)
 			return err
 		},
 	}
-	c.Flags().BoolVar(&ready, "ready", false, "ask whether requests should come, and not only whether it is alive")
-	c.Flags().StringVar(&base, "url", "", "`address` of health and metrics, http://host:port, in place of the configuration's")
-	c.Flags().DurationVar(&patience, "timeout", 2*time.Second, "how long the answer may take")
+	c.Flags().BoolVar(&ready, "ready", false, "check readiness instead of liveness")
+	c.Flags().StringVar(&base, "url", "", "admin `address`, http://host:port; overrides the configuration")
+	c.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "`duration` to wait for the response")
 	return c
 }
 
-// healthAddress is what to ask.
-func (o *options) healthAddress(c *cobra.Command, base, path string) (string, error) {
+// healthURL returns the URL to check: that of base, or of the configuration if base is empty.
+func (o *options) healthURL(c *cobra.Command, base, path string) (string, error) {
 	if base != "" {
 		u, err := url.Parse(base)
 		if err != nil || u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-			return "", usage(c, "--url %q: write it as http://host:port", base)
+			return "", newUsageError(c, "invalid --url %q: want http://host:port", base)
 		}
 		return "http://" + u.Host + path, nil
 	}
@@ -74,11 +74,11 @@ func (o *options) healthAddress(c *cobra.Command, base, path string) (string, er
 	host, port, err := net.SplitHostPort(listen)
 	switch {
 	case listen == "":
-		return "", fmt.Errorf("%s has health and metrics switched off: listen in [admin] is empty", o.config)
+		return "", fmt.Errorf("%s disables health checks: listen in [admin] is empty", o.config)
 	case err != nil:
 		return "", fmt.Errorf("%s: listen in [admin]: %w", o.config, err)
 	case port == "0":
-		return "", fmt.Errorf("%s leaves the port in [admin] open: name the address with --url; the log has it", o.config)
+		return "", fmt.Errorf("%s lets the system choose the port in [admin]: give the address from the log with --url", o.config)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "localhost"
@@ -86,42 +86,42 @@ func (o *options) healthAddress(c *cobra.Command, base, path string) (string, er
 	return "http://" + net.JoinHostPort(host, port) + path, nil
 }
 
-// probe returns what the gateway says where that is a yes.
-func probe(address string, patience time.Duration) (string, error) {
-	// Neither a proxy of the environment nor a redirect has anything to do with it.
+// probe returns the body of a 200, and an error for everything else.
+func probe(address string, timeout time.Duration) (string, error) {
+	// Neither proxies of the environment nor redirects are followed: only this gateway may answer.
 	client := http.Client{
-		Timeout:       patience,
+		Timeout:       timeout,
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	answer, err := client.Get(address)
+	resp, err := client.Get(address)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
-		return "", fmt.Errorf("nothing answers at %s: %w\n%s", address, plainly(err, patience),
-			"Does the gateway run, with the same configuration? Another address can be given with --url.")
+		return "", fmt.Errorf("no response from %s: %w\n%s", address, simplifyNetError(err, timeout),
+			"Is the gateway running with this configuration? --url checks another address.")
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxSaid))
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealthBody))
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", address, plainly(err, patience))
+		return "", fmt.Errorf("%s: %w", address, simplifyNetError(err, timeout))
 	}
-	said := strings.TrimSpace(string(text))
-	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s says %d: %s", address, answer.StatusCode, said)
+	text := strings.TrimSpace(string(body))
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s returned %d: %s", address, resp.StatusCode, text)
 	}
-	return said, nil
+	return text, nil
 }
 
-// plainly is an error of the network without its details, where everybody knows what it is.
-func plainly(err error, patience time.Duration) error {
-	var network net.Error
+// simplifyNetError drops the details of the most common network errors.
+func simplifyNetError(err error, timeout time.Duration) error {
+	var netErr net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return errors.New("connection refused")
-	case errors.As(err, &network) && network.Timeout():
-		return fmt.Errorf("no answer within %s", patience)
+	case errors.As(err, &netErr) && netErr.Timeout():
+		return fmt.Errorf("timed out after %s", timeout)
 	}
 	return err
 }

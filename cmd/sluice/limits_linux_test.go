@@ -11,30 +11,26 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// Gateways to which the system gives less than they want.
-
-// startShell starts a process from a shell that first makes the world what the test needs: setup, of which $0 is the
-// folder dir. Its end is `exec "$@"` with a serve of the configuration.
+// startShell starts a gateway from a shell script, in which $0 is dir. The script sets up its environment and ends with `exec "$@"`, which
+// runs serve with the configuration.
 func startShell(t *testing.T, dir, setup, config string, attr *syscall.SysProcAttr, args ...string) *process {
 	t.Helper()
-	shell := append([]string{"-c", setup, dir, binary(t, true), "serve", "--quiet", "--config", configured(t, config)}, args...)
+	shell := append([]string{"-c", setup, dir, buildSluice(t, true), "serve", "--quiet", "--config", writeConfig(t, config)}, args...)
 	cmd := exec.Command("/bin/sh", shell...)
 	cmd.SysProcAttr = attr
 	return launch(t, cmd, dir, nil)
 }
 
-// processorTime is what a process has used.
-func processorTime(t *testing.T, pid int) time.Duration {
+// cpuTime returns the CPU time that a process has used.
+func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Behind the name, which may hold anything: state is field 3, user and system time are 14 and 15, in hundredths of
+	// Skip the name, which may contain anything. State is field 3, user and system time are 14 and 15, in hundredths of
 	// a second.
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
@@ -49,13 +45,13 @@ func processorTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestF86_OutOfDescriptors holds more connections than a gateway has descriptors for. It neither ends nor spins: who is
-// connected is served, and the rest when there is room again.
+// TestF86_OutOfDescriptors holds more connections than a gateway has descriptors for. It must neither exit nor spin: accepted connections
+// are served, and the others once descriptors are free again.
 func TestF86_OutOfDescriptors(t *testing.T) {
 	p := startShell(t, t.TempDir(), `ulimit -n 64; exec "$@"`, demoConfig("max_conns = 10000", testKey), nil)
 	base := p.ready()
 	early := newClient(t)
-	if status, body, err := whole(t, early, base, testKey, hello); status != 200 {
+	if status, body, err := complete(t, early, base, testKey, hello); status != 200 {
 		t.Fatalf("%d %v %s", status, err, body)
 	}
 	var held []net.Conn
@@ -72,21 +68,21 @@ func TestF86_OutOfDescriptors(t *testing.T) {
 		held = append(held, c)
 	}
 	p.await(`msg="accept connections"`)
-	began, used := time.Now(), processorTime(t, p.cmd.Process.Pid)
+	began, used := time.Now(), cpuTime(t, p.cmd.Process.Pid)
 	for pause := ""; pause != "1s"; {
-		pause = after(p.await(`msg="accept connections"`), "pause")
+		pause = logAttr(p.await(`msg="accept connections"`), "pause")
 	}
-	if share := float64(processorTime(t, p.cmd.Process.Pid)-used) / float64(time.Since(began)); share > 0.5 {
-		t.Errorf("it uses %.0f %% of a core to wait", 100*share)
+	if share := float64(cpuTime(t, p.cmd.Process.Pid)-used) / float64(time.Since(began)); share > 0.5 {
+		t.Errorf("waiting uses %.0f %% of a core", 100*share)
 	}
-	if status, body, err := whole(t, early, base, testKey, hello); status != 200 {
-		t.Errorf("who was there gets %d %v %s", status, err, body)
+	if status, body, err := complete(t, early, base, testKey, hello); status != 200 {
+		t.Errorf("accepted connection: %d %v %s", status, err, body)
 	}
 	for _, c := range held {
 		c.Close()
 	}
-	if status, body, err := whole(t, newClient(t), base, testKey, hello); status != 200 {
-		t.Errorf("behind it: %d %v %s", status, err, body)
+	if status, body, err := complete(t, newClient(t), base, testKey, hello); status != 200 {
+		t.Errorf("afterwards: %d %v %s", status, err, body)
 	}
 	p.signal(syscall.SIGTERM)
 	if exit := p.wait(); exit != 0 {
@@ -94,14 +90,14 @@ func TestF86_OutOfDescriptors(t *testing.T) {
 	}
 }
 
-// TestF84_NoRoomForTheLog: the output takes nothing.
+// TestF84_NoRoomForTheLog serves with a log output on which every write fails.
 func TestF84_NoRoomForTheLog(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	cmd := exec.Command(binary(t, true), "serve", "--config", configured(t, demoConfig("", testKey)))
+	cmd := exec.Command(buildSluice(t, true), "serve", "--config", writeConfig(t, demoConfig("", testKey)))
 	cmd.Env, cmd.Stderr = environment(), full
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -109,10 +105,10 @@ func TestF84_NoRoomForTheLog(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	defer cmd.Process.Kill()
-	// It cannot say where it listens.
+	// The log cannot tell the address.
 	var base, admin string
 	eventually(t, "it listens", func() bool {
-		for _, address := range listening(t, cmd.Process.Pid) {
+		for _, address := range listenAddresses(t, cmd.Process.Pid) {
 			if status, _ := get(t, "http://"+address+"/healthz"); status == 200 {
 				admin = "http://" + address
 			} else {
@@ -123,7 +119,7 @@ func TestF84_NoRoomForTheLog(t *testing.T) {
 	})
 	client := newClient(t)
 	for range 50 {
-		if status, body, err := whole(t, client, base, testKey, hello); status != 200 {
+		if status, body, err := complete(t, client, base, testKey, hello); status != 200 {
 			t.Fatalf("%d %v %s", status, err, body)
 		}
 	}
@@ -133,16 +129,16 @@ func TestF84_NoRoomForTheLog(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		if exit := exitOf(t, err); exit != 0 {
+		if exit := processExit(t, err); exit != 0 {
 			t.Errorf("exit %d", exit)
 		}
-	case <-time.After(proxytest.Patience):
-		t.Error("it does not end")
+	case <-time.After(waitTimeout):
+		t.Error("the process does not end")
 	}
 }
 
-// listening are the addresses that a process listens at.
-func listening(t *testing.T, pid int) (addresses []string) {
+// listenAddresses returns the addresses that a process listens on.
+func listenAddresses(t *testing.T, pid int) (addresses []string) {
 	t.Helper()
 	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
@@ -159,7 +155,7 @@ func listening(t *testing.T, pid int) (addresses []string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(table)) {
-		// Address and port in hexadecimal digits, then the peer's, then the state, of which 0A is listening.
+		// Local address and port in hexadecimal, the peer's, and the state; 0A is LISTEN.
 		f := strings.Fields(line)
 		if len(f) < 10 || f[3] != "0A" || !mine[f[9]] {
 			continue
@@ -174,17 +170,17 @@ func listening(t *testing.T, pid int) (addresses []string) {
 	return addresses
 }
 
-// TestF84_AFullDisk has log and cache on a disk of 1 MiB. It serves on when that is full, and writes on when there is room.
+// TestF84_AFullDisk puts log and cache on a disk of 1 MiB. The gateway must serve while it is full, and log again when it is not.
 func TestF84_AFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	// A namespace of its own, in which it may mount.
+	// A namespace in which the process may mount.
 	attr := &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
 	if out, err := (&exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "mount -t tmpfs -o size=1m tmpfs " + dir}, SysProcAttr: attr}).CombinedOutput(); err != nil {
-		t.Logf("this machine gives no disk to fill (%v: %s): TestF84_NoRoomForTheLog is all that is shown of it", err, out)
+		t.Logf("cannot mount a disk here (%v: %s); see TestF84_NoRoomForTheLog", err, out)
 		return
 	}
 	p := startShell(t, dir, `mount -t tmpfs -o size=1m tmpfs "$0" && mkdir "$0/cache" && echo mounted >&2 && exec "$@" 2>>"$0/log"`,
@@ -202,24 +198,24 @@ func TestF84_AFullDisk(t *testing.T) {
 	eventually(t, "it listens", func() bool {
 		for line := range strings.Lines(log()) {
 			if strings.Contains(line, "msg=listening") {
-				base = "http://" + after(line, "address")
+				base = "http://" + logAttr(line, "address")
 			}
-			if strings.Contains(line, `msg="health`) {
-				admin = "http://" + after(strings.TrimSpace(line), "address")
+			if strings.Contains(line, `msg="serving health`) {
+				admin = "http://" + logAttr(strings.TrimSpace(line), "address")
 			}
 		}
 		return base != "" && admin != ""
 	})
 	client := newClient(t)
-	fill(t, client, base, admin)
-	if status, body, err := whole(t, client, base, testKey, hello); status != 200 {
+	fillLog(t, client, base, admin)
+	if status, body, err := complete(t, client, base, testKey, hello); status != 200 {
 		t.Errorf("on a full disk: %d %v %s", status, err, body)
 	}
 	if err := os.Truncate(inside, 0); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it writes on", func() bool {
-		list(t, client, base)
+		listModels(t, client, base)
 		return strings.Contains(log(), "msg=request")
 	})
 	p.signal(syscall.SIGTERM)

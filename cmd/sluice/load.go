@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// load reads the configuration. listen replaces its address to listen on, "" does not.
+// load reads the configuration. A non-empty listen overrides its listen address.
 func (o *options) load(listen string) (*config.Config, error) {
 	cfg, err := config.Load(o.config, config.Options{Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen})
 	var invalid config.Errors
@@ -22,16 +22,16 @@ func (o *options) load(listen string) (*config.Config, error) {
 	case err == nil, errors.As(err, &invalid):
 		return cfg, err
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, unreadableError{fmt.Errorf("the configuration %s does not exist\nName another one with --config or $SLUICE_CONFIG", o.config)}
+		return nil, readError{fmt.Errorf("configuration %s does not exist; choose another file with --config or $SLUICE_CONFIG", o.config)}
 	}
-	return nil, unreadableError{err}
+	return nil, readError{err}
 }
 
-// errEmpty is a file that is being written, or was written by mistake. To serve it is to answer everybody that there is
-// nothing.
-var errEmpty = errors.New("there are neither providers nor models")
+// errEmpty is about a configuration without providers and models. A running gateway does not accept one: most likely the file is just
+// being written.
+var errEmpty = errors.New("no providers and no models are configured")
 
-// warnings are of what is allowed and hardly meant.
+// warnings returns the configuration's warnings, and one if it is empty.
 func warnings(cfg *config.Config) config.Errors {
 	if !cfg.Empty() {
 		return cfg.Warnings
@@ -39,13 +39,13 @@ func warnings(cfg *config.Config) config.Errors {
 	return append(config.Errors{{File: cfg.Path, Text: errEmpty.Error()}}, cfg.Warnings...)
 }
 
-// proxy is what a gateway of the configuration is made of. out gets the progress, for a person; log may be nil.
-func (o *options) proxy(cfg *config.Config, out io.Writer, log *slog.Logger) proxy.Options {
-	return proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: log, CacheDir: o.cache, Loading: (&progress{out: out}).loading}
+// proxyOptions returns the options of a gateway with this configuration. Progress is printed to out; log may be nil.
+func (o *options) proxyOptions(cfg *config.Config, out io.Writer, log *slog.Logger) proxy.Options {
+	return proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: log, CacheDir: o.cache, Loading: (&progress{out: out}).startLoading}
 }
 
-// build makes a gateway that does not serve.
+// build makes a gateway without serving it.
 func (o *options) build(cfg *config.Config, out io.Writer) (*proxy.Server, error) {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return proxy.New(context.Background(), o.proxy(cfg, out, log))
+	return proxy.New(context.Background(), o.proxyOptions(cfg, out, log))
 }

@@ -1,7 +1,7 @@
-// Command sluice is the gateway: it serves gateway.toml, checks it, and helps to write it.
+// Command sluice serves a gateway, checks its configuration, and helps to write it.
 //
-// Only flags, wiring and what a person reads are here; package proxy is the gateway. Results go to the standard output;
-// errors, and all that serve says, to the standard error.
+// It contains flags, wiring and what is printed for people; package proxy is the gateway. Results go to standard output; errors, and
+// everything that serve prints, to standard error.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 var version = ""
 
 func main() {
-	if err := command().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, describe(err))
+	if err := newCommand().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, formatError(err))
 		os.Exit(exitCode(err))
 	}
 }
@@ -25,29 +25,28 @@ func main() {
 // options are the flags that all commands share.
 type options struct{ config, cache string }
 
-// command is the whole command line.
-func command() *cobra.Command {
+// newCommand builds the command tree.
+func newCommand() *cobra.Command {
 	root := group(&cobra.Command{
 		Use:   "sluice",
-		Short: "An edge gateway for chat completions",
-		Long: "Sluice serves the OpenAI chat completions convention and answers through providers that sandboxed\n" +
-			"WebAssembly plugins translate for. `sluice serve` in a folder with a gateway.toml is all it takes.\n\n" +
-			"Exit codes: 0 done; 1 failed; 2 the command line makes no sense; 3 the configuration, or a plugin that it\n" +
-			"uses, is not usable.",
+		Short: "An edge gateway for LLM APIs",
+		Long: "Sluice serves the OpenAI chat completions API and translates it to the APIs of providers, with plugins that\n" +
+			"run as sandboxed WebAssembly. It is configured by one file, gateway.toml.\n\n" +
+			"Exit codes: 0 success; 1 failure; 2 usage error; 3 invalid configuration or plugin.",
 		Example:       "  sluice serve\n  sluice check --config /etc/sluice/gateway.toml\n  sluice keys new team-a",
 		Version:       versionText(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	})
-	root.SetUsageFunc(usageText)
-	root.SetHelpCommand(helpCommand(root))
+	root.SetUsageFunc(printUsage)
+	root.SetHelpCommand(newHelpCommand(root))
 	root.SetFlagErrorFunc(flagError)
 
 	o := &options{}
 	flags := root.PersistentFlags()
-	flags.StringVarP(&o.config, "config", "c", fromEnv("SLUICE_CONFIG", "gateway.toml"), "configuration file, $SLUICE_CONFIG")
-	flags.StringVar(&o.cache, "cache", fromEnv("SLUICE_CACHE", cacheDefault()), "folder for compiled plugins, $SLUICE_CACHE; \"\" for none")
-	root.AddCommand(serveCommand(o), checkCommand(o), healthcheckCommand(o), modelsCommand(o), keysCommand(), pluginCommand(o), versionCommand())
+	flags.StringVarP(&o.config, "config", "c", getenv("SLUICE_CONFIG", "gateway.toml"), "configuration `file`, or $SLUICE_CONFIG")
+	flags.StringVar(&o.cache, "cache", getenv("SLUICE_CACHE", defaultCache()), "`directory` for compiled plugins, or $SLUICE_CACHE; \"\" for no cache")
+	root.AddCommand(newServeCommand(o), newCheckCommand(o), newHealthcheckCommand(o), newModelsCommand(o), newKeysCommand(), newPluginCommand(o), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
@@ -57,14 +56,14 @@ func command() *cobra.Command {
 	return root
 }
 
-func fromEnv(name, otherwise string) string {
+func getenv(name, fallback string) string {
 	if v := os.Getenv(name); v != "" {
 		return v
 	}
-	return otherwise
+	return fallback
 }
 
-func cacheDefault() string {
+func defaultCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return ""

@@ -19,18 +19,20 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// The tests are of the binary as it ships. testdata/*.txt says what a command line prints and how it ends; what takes
-// signals, sockets or a broken pipe is in serve_test.go.
+// The tests run the compiled binary. testdata/*.txt contains command lines with their output and exit code.
 
-// built is the folder of the binaries, and of the cache that they share.
-var built string
+// waitTimeout bounds every wait for an event. It is long because it only passes when a test fails.
+const waitTimeout = 2 * time.Minute
+
+// buildDir contains the binaries and the plugin cache that they share.
+var buildDir string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "sluice-")
 	if err != nil {
 		panic(err)
 	}
-	built = dir
+	buildDir = dir
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -47,9 +49,8 @@ var builds = struct {
 	done map[bool]string
 }{done: map[bool]string{}}
 
-// binary builds sluice, with the plugins in it or without, whatever the folder of the built modules holds: an overlay
-// takes its place.
-func binary(t *testing.T, withPlugins bool) string {
+// buildSluice builds the binary once, with or without bundled plugins. An overlay hides whatever plugins/bundle contains.
+func buildSluice(t *testing.T, withPlugins bool) string {
 	t.Helper()
 	builds.Lock()
 	defer builds.Unlock()
@@ -67,7 +68,7 @@ func binary(t *testing.T, withPlugins bool) string {
 		t.Fatal(err)
 	}
 	for _, m := range modules {
-		replace[m] = "" // as if it were not there
+		replace[m] = "" // hidden
 	}
 	name := "bare"
 	if withPlugins {
@@ -76,7 +77,7 @@ func binary(t *testing.T, withPlugins bool) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join(built, proxytest.Module)
+		file := filepath.Join(buildDir, proxytest.Module)
 		write(t, file, wasm)
 		replace[filepath.Join(bundle, proxytest.Module)] = file
 	}
@@ -84,8 +85,8 @@ func binary(t *testing.T, withPlugins bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(built, name+".json"), overlay)
-	path := filepath.Join(built, name)
+	write(t, filepath.Join(buildDir, name+".json"), overlay)
+	path := filepath.Join(buildDir, name)
 	cmd := exec.Command("go", "build", "-overlay", path+".json", "-ldflags", "-X main.version=v1.2.3", "-o", path, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -102,31 +103,31 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// cache is where the tests' processes keep compiled plugins: each is compiled once.
-func cache() string { return filepath.Join(built, "cache") }
+// cacheDir is shared by all processes, so that each plugin is compiled once.
+func cacheDir() string { return filepath.Join(buildDir, "cache") }
 
-// environment is all that a child sees of the environment.
+// environment returns the whole environment of a process.
 func environment(vars ...string) []string {
-	return append([]string{"SLUICE_CACHE=" + cache(), "HOME=" + filepath.Join(built, "nobody")}, vars...)
+	return append([]string{"SLUICE_CACHE=" + cacheDir(), "HOME=" + filepath.Join(buildDir, "home")}, vars...)
 }
 
-// ended is how a process ended.
-type ended struct {
-	exit           int // -1 for a signal
+// result is how a process ended.
+type result struct {
+	exit           int // -1 if killed by a signal
 	stdout, stderr string
 }
 
-// run runs a command line to its end, in dir.
-func run(t *testing.T, path, dir string, vars, args []string) ended {
+// run runs a command line in dir and waits for its end.
+func run(t *testing.T, path, dir string, vars, args []string) result {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir, cmd.Env = dir, environment(vars...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	return ended{exitOf(t, cmd.Run()), stdout.String(), stderr.String()}
+	return result{processExit(t, cmd.Run()), stdout.String(), stderr.String()}
 }
 
-func exitOf(t *testing.T, err error) int {
+func processExit(t *testing.T, err error) int {
 	t.Helper()
 	var exit *exec.ExitError
 	switch {
@@ -139,22 +140,22 @@ func exitOf(t *testing.T, err error) int {
 	return 0
 }
 
-// process is a sluice that serves.
+// process is a running gateway.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	lines chan string // of the standard error, until it is closed
+	lines chan string // of standard error; closed at its end
 	seen  []string
 	end   chan error
 }
 
-// start starts a process whose standard error is read line by line. It is killed if it outlives the test.
+// start starts a gateway and reads its standard error line by line. The test's cleanup kills it.
 func start(t *testing.T, dir string, vars []string, args ...string) *process {
 	t.Helper()
-	return launch(t, exec.Command(binary(t, true), args...), dir, vars)
+	return launch(t, exec.Command(buildSluice(t, true), args...), dir, vars)
 }
 
-// launch is start for a command that ends in a sluice.
+// launch is start for a command that executes a gateway.
 func launch(t *testing.T, cmd *exec.Cmd, dir string, vars []string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: cmd, lines: make(chan string, 4096), end: make(chan error, 1)}
@@ -185,27 +186,27 @@ func launch(t *testing.T, cmd *exec.Cmd, dir string, vars []string) *process {
 	return p
 }
 
-// await reads lines until one holds mark, and returns it.
-func (p *process) await(mark string) string {
+// await reads lines until one contains text, and returns it.
+func (p *process) await(text string) string {
 	p.t.Helper()
-	timer := time.NewTimer(proxytest.Patience)
+	timer := time.NewTimer(waitTimeout)
 	defer timer.Stop()
 	for {
 		select {
 		case line, ok := <-p.lines:
 			if !ok {
-				p.t.Fatalf("it ended without a line that holds %q:\n%s", mark, strings.Join(p.seen, "\n"))
+				p.t.Fatalf("the process ended without a line that contains %q:\n%s", text, strings.Join(p.seen, "\n"))
 			}
-			if p.seen = append(p.seen, line); strings.Contains(line, mark) {
+			if p.seen = append(p.seen, line); strings.Contains(line, text) {
 				return line
 			}
 		case <-timer.C:
-			p.t.Fatalf("no line holds %q:\n%s", mark, strings.Join(p.seen, "\n"))
+			p.t.Fatalf("timed out waiting for a line that contains %q:\n%s", text, strings.Join(p.seen, "\n"))
 		}
 	}
 }
 
-// ready waits until it serves and returns its base URL.
+// ready waits until the gateway serves and returns its base URL.
 func (p *process) ready() string {
 	p.t.Helper()
 	line := p.await("msg=listening")
@@ -221,12 +222,12 @@ func (p *process) signal(s os.Signal) {
 	}
 }
 
-// wait waits for its end and returns the exit code, -1 for a signal.
+// wait waits for the process to end and returns the exit code, -1 if it was killed by a signal.
 func (p *process) wait() int {
 	p.t.Helper()
-	timer := time.NewTimer(proxytest.Patience)
+	timer := time.NewTimer(waitTimeout)
 	defer timer.Stop()
-	end := (chan error)(nil) // asked once all lines are read
+	end := (chan error)(nil) // set once all lines are read
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -236,9 +237,9 @@ func (p *process) wait() int {
 			}
 			p.lines, end = nil, p.end
 		case err := <-end:
-			return exitOf(p.t, err)
+			return processExit(p.t, err)
 		case <-timer.C:
-			p.t.Fatalf("it does not end:\n%s", strings.Join(p.seen, "\n"))
+			p.t.Fatalf("the process does not end:\n%s", strings.Join(p.seen, "\n"))
 		}
 	}
 }

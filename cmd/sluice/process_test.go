@@ -11,14 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// What tests ask of a process that serves, and of the system about it.
-
-// after is what stands behind name= on a line of the log.
-func after(line, name string) string {
+// logAttr returns the value of name= in a text log line.
+func logAttr(line, name string) string {
 	_, rest, _ := strings.Cut(line, " "+name+"=")
 	if quoted, err := strconv.QuotedPrefix(rest); err == nil {
 		text, _ := strconv.Unquote(quoted)
@@ -28,14 +24,14 @@ func after(line, name string) string {
 	return value
 }
 
-// both waits until it serves, and returns the base URLs for clients and of health and metrics.
-func (p *process) both() (clients, admin string) {
+// addresses waits until the gateway serves, and returns the base URLs for clients and of the admin address.
+func (p *process) addresses() (clients, admin string) {
 	p.t.Helper()
 	clients = p.ready()
-	return clients, "http://" + after(p.await(`msg="health, metrics and status"`), "address")
+	return clients, "http://" + logAttr(p.await(`msg="serving health, metrics and status"`), "address")
 }
 
-// get asks on a connection of its own, and returns status and body.
+// get sends a request on a new connection, and returns status and body.
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()
 	resp := do(t, "GET", url, "")
@@ -43,7 +39,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, readAll(t, resp)
 }
 
-// metric reads a metric without labels, or with those that are written in its name.
+// metric reads one series; name includes its labels, if it has any.
 func metric(t *testing.T, admin, name string) float64 {
 	t.Helper()
 	status, body := get(t, admin+"/metrics")
@@ -63,17 +59,17 @@ func metric(t *testing.T, admin, name string) float64 {
 	return 0
 }
 
-// eventually asks until it is so. On a busy machine a plugin that has to be compiled takes its time.
-func eventually(t *testing.T, what string, so func() bool) {
+// eventually polls until a condition holds.
+func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(3 * proxytest.Patience); !so(); {
+	for deadline := time.Now().Add(waitTimeout); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not come to this: %s", what)
+			t.Fatalf("timed out waiting until %s", condition)
 		}
 	}
 }
 
-// descriptors is how many a process has open, 0 where that cannot be known.
+// descriptors returns how many file descriptors a process has open; 0 if that is unknown.
 func descriptors(t *testing.T, pid int) int {
 	t.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -84,7 +80,7 @@ func descriptors(t *testing.T, pid int) int {
 	return len(open)
 }
 
-// demoConfig is a gateway with the demo, a key, and these members of [server].
+// demoConfig returns a configuration with the demo provider, a key, and additional keys of [server].
 func demoConfig(server, key string) string {
 	return fmt.Sprintf(`
 [server]
@@ -108,8 +104,8 @@ targets = [{ provider = "demo", model = "demo" }]
 
 const testKey = "sk-tests-0123456789"
 
-// ask sends a chat completion and returns the answer.
-func ask(t *testing.T, client *http.Client, base, key, body string) (*http.Response, error) {
+// post sends a chat completion request.
+func post(t *testing.T, client *http.Client, base, key, body string) (*http.Response, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "POST", base+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
@@ -120,10 +116,10 @@ func ask(t *testing.T, client *http.Client, base, key, body string) (*http.Respo
 	return client.Do(req)
 }
 
-// whole is ask, with the answer's body.
-func whole(t *testing.T, client *http.Client, base, key, body string) (int, string, error) {
+// complete sends a chat completion request and returns status and body.
+func complete(t *testing.T, client *http.Client, base, key, body string) (int, string, error) {
 	t.Helper()
-	resp, err := ask(t, client, base, key, body)
+	resp, err := post(t, client, base, key, body)
 	if err != nil {
 		return 0, "", err
 	}
@@ -132,23 +128,23 @@ func whole(t *testing.T, client *http.Client, base, key, body string) (int, stri
 	return resp.StatusCode, string(b), err
 }
 
-// newClient is a client whose connections end with the test.
+// newClient returns a client whose idle connections are closed after the test.
 func newClient(t *testing.T) *http.Client {
 	tr := &http.Transport{MaxIdleConnsPerHost: 1000}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
 }
 
-// configured writes a configuration and returns its path.
-func configured(t *testing.T, text string) string {
+// writeConfig writes a configuration and returns its path.
+func writeConfig(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "gateway.toml")
 	write(t, path, []byte(text))
 	return path
 }
 
-// replace puts another file in the place of one, in one step.
-func replace(t *testing.T, path, text string) {
+// replaceFile replaces a file atomically.
+func replaceFile(t *testing.T, path, text string) {
 	t.Helper()
 	write(t, path+".next", []byte(text))
 	if err := os.Rename(path+".next", path); err != nil {
@@ -156,25 +152,25 @@ func replace(t *testing.T, path, text string) {
 	}
 }
 
-// held is a stream that has had its first word.
-type held struct {
+// heldStream is a stream that has received its first event.
+type heldStream struct {
 	resp *http.Response
 	r    *bufio.Reader
 }
 
-// hold opens a stream of model "m", and reads up to a text.
-func hold(t *testing.T, client *http.Client, base, key, until string) (held, error) {
+// openStream opens a stream of model "m" and reads until a line contains until.
+func openStream(t *testing.T, client *http.Client, base, key, until string) (heldStream, error) {
 	t.Helper()
-	resp, err := ask(t, client, base, key, `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`)
+	resp, err := post(t, client, base, key, `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`)
 	if err != nil {
-		return held{}, err
+		return heldStream{}, err
 	}
 	if resp.StatusCode != 200 {
 		body, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		return held{}, fmt.Errorf("%d %s", resp.StatusCode, body)
+		return heldStream{}, fmt.Errorf("%d %s", resp.StatusCode, body)
 	}
-	h := held{resp, bufio.NewReader(resp.Body)}
+	h := heldStream{resp, bufio.NewReader(resp.Body)}
 	for {
 		line, err := h.r.ReadString('\n')
 		if err != nil {
@@ -186,8 +182,8 @@ func hold(t *testing.T, client *http.Client, base, key, until string) (held, err
 	}
 }
 
-// rest reads a stream to its end.
-func (h held) rest() (string, error) {
+// rest reads the stream to its end.
+func (h heldStream) rest() (string, error) {
 	defer h.resp.Body.Close()
 	b, err := io.ReadAll(h.r)
 	return string(b), err

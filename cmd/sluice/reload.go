@@ -10,36 +10,35 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config/watch"
 )
 
-// reloader puts configurations in place while the gateway serves, one after the other.
+// reloader applies configuration changes, one at a time, while the gateway serves.
 type reloader struct {
-	*serving
-	gateway *proxy.Server
-	files   *watch.Watcher // nil: nobody watches
-	blind   <-chan error   // what cannot be watched
-	level   *slog.LevelVar
-	log     *slog.Logger
-	now     chan struct{} // somebody has asked for it
-	current atomic.Pointer[config.Config]
+	*serveOptions
+	gateway   *proxy.Server
+	files     *watch.Watcher // nil if files are not watched
+	watchErr  <-chan error   // receives at most one error
+	level     *slog.LevelVar
+	log       *slog.Logger
+	requested chan struct{} // of capacity 1
+	current   atomic.Pointer[config.Config]
 }
 
-// reloadNow has the files read, whether they have changed or not. It does not wait. Where that is to happen already,
-// nothing is added.
-func (r *reloader) reloadNow() {
+// request schedules a reload, whether files have changed or not. It does not wait, and a pending request absorbs further ones.
+func (r *reloader) request() {
 	select {
-	case r.now <- struct{}{}:
+	case r.requested <- struct{}{}:
 	default:
 	}
 }
 
-// run reloads when it is asked to, and when a file has changed, until ctx ends.
+// run reloads on request and when a file has changed, until ctx ends.
 func (r *reloader) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case err := <-r.blind:
-			r.log.Warn("changes of files are not all noticed; SIGHUP reloads", "error", err)
-		case <-r.now:
+		case err := <-r.watchErr:
+			r.log.Warn("cannot watch all files; send SIGHUP to reload", "error", err)
+		case <-r.requested:
 			r.files.Refresh()
 			r.reload(ctx)
 		case <-r.files.Changed():
@@ -48,7 +47,8 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration and serves it, or says in the words of `sluice check` why not.
+// reload reads the configuration and serves it. If it is invalid, the previous one stays, and the errors are logged in the words of
+// `sluice check`.
 func (r *reloader) reload(ctx context.Context) {
 	cfg, err := r.load(r.listen)
 	if err == nil && cfg.Empty() {
@@ -57,18 +57,18 @@ func (r *reloader) reload(ctx context.Context) {
 	if err != nil {
 		r.gateway.ReloadFailed(err)
 	} else {
-		// Before what is in them is read.
+		// Watch files before they are read, so that no change is missed.
 		r.files.Add(cfg.Files()...)
 		err = r.gateway.Reload(ctx, cfg)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return // nobody wants to know any more
+		return // shutting down
 	case err != nil:
-		// Where there is no new one, the one in use stays.
+		// A certificate that cannot be renewed stays in use.
 		_ = r.gateway.RenewCertificate()
-		for _, problem := range problems(err) {
-			r.log.Error("configuration not reloaded, the old one counts", "error", problem)
+		for _, text := range errorTexts(err) {
+			r.log.Error("reload failed; keeping the previous configuration", "error", text)
 		}
 		return
 	}
@@ -78,16 +78,15 @@ func (r *reloader) reload(ctx context.Context) {
 	r.current.Store(cfg)
 }
 
-// watchFiles makes what watches files, of which there are none yet; nil where there is to be no watch, or can be none.
-// What cannot be watched is received from failed, once.
-func (s *serving) watchFiles() (files *watch.Watcher, failed <-chan error) {
-	why := make(chan error, 1)
+// watchFiles returns a watcher without files, or nil if files are not to be watched or cannot be. failed receives at most one error.
+func (s *serveOptions) watchFiles() (files *watch.Watcher, failed <-chan error) {
+	errs := make(chan error, 1)
 	if !s.watch {
-		return nil, why
+		return nil, errs
 	}
-	files, err := watch.New(func(err error) { why <- err })
+	files, err := watch.New(func(err error) { errs <- err })
 	if err != nil {
-		why <- err
+		errs <- err
 	}
-	return files, why
+	return files, errs
 }

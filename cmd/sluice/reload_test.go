@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// triggers are the ways in which a gateway comes to read its configuration again.
+// triggers are the ways to make a gateway reload.
 var triggers = []struct {
 	name string
 	args []string
@@ -50,24 +50,24 @@ base_url = %q
 id      = "m"
 targets = [{ provider = "up", model = "m" }]
 `, provider.URL())
-			path := configured(t, text)
+			path := writeConfig(t, text)
 			p := start(t, t.TempDir(), nil, append([]string{"serve", "--config", path}, trigger.args...)...)
-			base, admin := p.both()
+			base, admin := p.addresses()
 			client := newClient(t)
-			running, err := hold(t, client, base, "sk-old-0123456789", `"Hel"`)
+			running, err := openStream(t, client, base, "sk-old-0123456789", `"Hel"`)
 			if err != nil {
 				t.Fatal(err)
 			}
-			replace(t, path, strings.Replace(text, "sk-old", "sk-new", 1))
+			replaceFile(t, path, strings.Replace(text, "sk-old", "sk-new", 1))
 			trigger.pull(p)
 			line := p.await(`msg="configuration reloaded"`)
-			if after(line, "keys_changed") != "tests" || after(line, "generation") != "2" || after(line, "took") == "" || strings.Contains(line, "models") || strings.Contains(line, "sk-") {
-				t.Errorf("it says %s", line)
+			if logAttr(line, "keys_changed") != "tests" || logAttr(line, "generation") != "2" || logAttr(line, "took") == "" || strings.Contains(line, "models") || strings.Contains(line, "sk-") {
+				t.Errorf("unexpected line: %s", line)
 			}
-			if status, body, err := whole(t, client, base, "sk-old-0123456789", hello); status != 401 {
+			if status, body, err := complete(t, client, base, "sk-old-0123456789", hello); status != 401 {
 				t.Errorf("the old key: %d %v %s", status, err, body)
 			}
-			if status, body, err := whole(t, client, base, "sk-new-0123456789", hello); status != 200 {
+			if status, body, err := complete(t, client, base, "sk-new-0123456789", hello); status != 200 {
 				t.Errorf("the new key: %d %v %s", status, err, body)
 			}
 			if n := metric(t, admin, "sluice_config_generations_open"); n != 2 {
@@ -85,30 +85,30 @@ targets = [{ provider = "up", model = "m" }]
 	}
 }
 
-// TestF80_TheSameBytes: a file that is written again as it was is read and left alone, but for SIGHUP.
+// TestF80_TheSameBytes: a file that is rewritten with the same bytes causes no reload; SIGHUP does.
 func TestF80_TheSameBytes(t *testing.T) {
 	text := demoConfig("", testKey)
-	path := configured(t, text)
+	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
 	p.ready()
-	replace(t, path, text)
+	replaceFile(t, path, text)
 	p.signal(syscall.SIGHUP)
-	if line := p.await(`msg="configuration reloaded"`); after(line, "changed") != "nothing" || after(line, "generation") != "2" {
-		t.Errorf("it says %s", line)
+	if line := p.await(`msg="configuration reloaded"`); logAttr(line, "changed") != "nothing" || logAttr(line, "generation") != "2" {
+		t.Errorf("unexpected line: %s", line)
 	}
-	replace(t, path, strings.Replace(text, `"demo" }]`, `"other" }]`, 1))
-	if line := p.await(`msg="configuration reloaded"`); after(line, "models_changed") != "demo" || after(line, "generation") != "3" {
-		t.Errorf("it says %s", line)
+	replaceFile(t, path, strings.Replace(text, `"demo" }]`, `"other" }]`, 1))
+	if line := p.await(`msg="configuration reloaded"`); logAttr(line, "models_changed") != "demo" || logAttr(line, "generation") != "3" {
+		t.Errorf("unexpected line: %s", line)
 	}
 }
 
-// TestF80_ARenewedCertificate is shown to new connections, also where the configuration is broken meanwhile; connections
-// that are open go on.
+// TestF80_ARenewedCertificate: new connections get the renewed certificate, even while the configuration is invalid; open connections
+// continue.
 func TestF80_ARenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
 	old, next, last := proxytest.GoodPair(t), proxytest.GoodPair(t), proxytest.GoodPair(t)
 	cert, key := old.Write(t, dir)
-	path := configured(t, demoConfig(fmt.Sprintf("tls = { cert = %q, key = %q }", cert, key), testKey))
+	path := writeConfig(t, demoConfig(fmt.Sprintf("tls = { cert = %q, key = %q }", cert, key), testKey))
 	p := start(t, dir, nil, "serve", "--quiet", "--config", path)
 	_, address, _ := strings.Cut(p.ready(), "://")
 	connect := func(pair *proxytest.Pair) *tls.Conn {
@@ -138,23 +138,23 @@ func TestF80_ARenewedCertificate(t *testing.T) {
 	ask(connect(next))
 	ask(before)
 	write(t, path, []byte("broken"))
-	p.await("configuration not reloaded")
+	p.await("reload failed")
 	last.Write(t, dir)
-	p.await("configuration not reloaded")
+	p.await("reload failed")
 	ask(connect(last))
 	ask(before)
 }
 
-// site is a folder with a configuration that uses a plugin from a file.
-type site struct {
+// installation is a directory with a configuration that uses a plugin from a file.
+type installation struct {
 	dir, config string
 	module      []byte
 }
 
-func newSite(t *testing.T) *site {
+func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	module := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
-	s := &site{dir: t.TempDir(), module: module}
+	s := &installation{dir: t.TempDir(), module: module}
 	s.config = demoConfig(`log_format = "json"`, testKey) + fmt.Sprintf(`
 [plugins.mine]
 file   = "mine.wasm"
@@ -171,52 +171,54 @@ strategy = "weighted"
 	return s
 }
 
-func (s *site) at(name string) string { return filepath.Join(s.dir, name) }
+func (s *installation) at(name string) string { return filepath.Join(s.dir, name) }
 
-// repair makes everything as it was.
-func (s *site) repair(t *testing.T) {
+// repair restores all files.
+func (s *installation) repair(t *testing.T) {
 	t.Helper()
-	replace(t, s.at("mine.wasm"), string(s.module))
-	replace(t, s.at("gateway.toml"), s.config)
+	replaceFile(t, s.at("mine.wasm"), string(s.module))
+	replaceFile(t, s.at("gateway.toml"), s.config)
 }
 
-// rewrite changes the configuration.
-func (s *site) rewrite(t *testing.T, old, new string) {
+// edit changes the configuration.
+func (s *installation) edit(t *testing.T, old, new string) {
 	t.Helper()
 	if !strings.Contains(s.config, old) {
-		t.Fatalf("there is no %q", old)
+		t.Fatalf("the configuration lacks %q", old)
 	}
-	replace(t, s.at("gateway.toml"), strings.Replace(s.config, old, new, 1))
+	replaceFile(t, s.at("gateway.toml"), strings.Replace(s.config, old, new, 1))
 }
 
-// broken are ways to make a configuration unusable, and a part of what is then said.
-var broken = []struct {
-	name  string
-	spoil func(t *testing.T, s *site)
-	says  string
+// breakages are ways to make a configuration invalid, with a part of the error.
+var breakages = []struct {
+	name   string
+	damage func(t *testing.T, s *installation)
+	error  string
 }{
-	{"syntax", func(t *testing.T, s *site) { s.rewrite(t, "secret = ", "secret == ") }, "gateway.toml:10:9: "},
-	{"unknown member", func(t *testing.T, s *site) { s.rewrite(t, "[admin]", "max_con = 1\n[admin]") }, `gateway.toml:5:1: server.max_con: unknown member, did you mean "max_conns"?`},
-	{"two errors", func(t *testing.T, s *site) { s.rewrite(t, "[admin]", "max_con = 1\nheartbeat = \"soon\"\n[admin]") }, "gateway.toml:6:13: server.heartbeat: "},
-	{"missing variable", func(t *testing.T, s *site) { s.rewrite(t, testKey, "${NOT_THERE}") }, "gateway.toml:10:11: keys[0].secret: NOT_THERE is not set"},
-	{"another module than configured", func(t *testing.T, s *site) { replace(t, s.at("mine.wasm"), "another") }, "plugins.mine: plugin mine: the SHA-256 of "},
-	{"no module", func(t *testing.T, s *site) {
-		replace(t, s.at("mine.wasm"), "no module")
-		s.rewrite(t, fmt.Sprintf("%x", sha256.Sum256(s.module)), fmt.Sprintf("%x", sha256.Sum256([]byte("no module"))))
+	{"syntax", func(t *testing.T, s *installation) { s.edit(t, "secret = ", "secret == ") }, "gateway.toml:10:9: "},
+	{"unknown member", func(t *testing.T, s *installation) { s.edit(t, "[admin]", "max_con = 1\n[admin]") }, `gateway.toml:5:1: server.max_con: unknown member, did you mean "max_conns"?`},
+	{"two errors", func(t *testing.T, s *installation) {
+		s.edit(t, "[admin]", "max_con = 1\nheartbeat = \"soon\"\n[admin]")
+	}, "gateway.toml:6:13: server.heartbeat: "},
+	{"missing variable", func(t *testing.T, s *installation) { s.edit(t, testKey, "${NOT_THERE}") }, "gateway.toml:10:11: keys[0].secret: NOT_THERE is not set"},
+	{"wrong SHA-256", func(t *testing.T, s *installation) { replaceFile(t, s.at("mine.wasm"), "another") }, "plugins.mine: plugin mine: the SHA-256 of "},
+	{"not a module", func(t *testing.T, s *installation) {
+		replaceFile(t, s.at("mine.wasm"), "no module")
+		s.edit(t, fmt.Sprintf("%x", sha256.Sum256(s.module)), fmt.Sprintf("%x", sha256.Sum256([]byte("no module"))))
 	}, "plugin mine: "},
-	{"a setting that a plugin refuses", func(t *testing.T, s *site) { s.rewrite(t, "weighted", "by whim") }, ": router: plugin router: "},
-	{"the configuration gone", func(t *testing.T, s *site) { s.remove(t, "gateway.toml") }, "gateway.toml does not exist"},
-	{"the module gone", func(t *testing.T, s *site) { s.remove(t, "mine.wasm") }, "plugins.mine: plugin mine: open "},
+	{"setting rejected by the plugin", func(t *testing.T, s *installation) { s.edit(t, "weighted", "by whim") }, ": router: plugin router: "},
+	{"configuration removed", func(t *testing.T, s *installation) { s.remove(t, "gateway.toml") }, "gateway.toml does not exist"},
+	{"module removed", func(t *testing.T, s *installation) { s.remove(t, "mine.wasm") }, "plugins.mine: plugin mine: open "},
 }
 
-func (s *site) remove(t *testing.T, name string) {
+func (s *installation) remove(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Remove(s.at(name)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// record reads lines until one has this message, and returns what it says.
+// record reads lines until one has this message, and returns its attributes.
 func record(p *process, msg string) map[string]any {
 	p.t.Helper()
 	var r map[string]any
@@ -226,42 +228,42 @@ func record(p *process, msg string) map[string]any {
 	return r
 }
 
-// forLog is what check adds for a person.
-var forLog = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Load(ing|ed) plugins? .*\n`)
+// checkOnly matches what check prints and the log does not.
+var checkOnly = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Load(ing|ed) plugins? .*\n`)
 
-// TestF81_F82_ABrokenConfiguration breaks a gateway's configuration in one way after the other. The gateway serves on,
-// says in the log what check says of the same files, byte for byte, and takes the repaired one.
+// TestF81_F82_ABrokenConfiguration breaks a gateway's configuration in many ways. The gateway must serve on, log the errors of check byte for
+// byte, and accept the repaired configuration.
 func TestF81_F82_ABrokenConfiguration(t *testing.T) {
 	for _, trigger := range triggers {
 		t.Run(trigger.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newInstallation(t)
 			p := start(t, s.dir, nil, append([]string{"serve", "--quiet"}, trigger.args...)...)
 			base := "http://" + record(p, "listening")["address"].(string)
-			admin := "http://" + record(p, "health, metrics and status")["address"].(string)
+			admin := "http://" + record(p, "serving health, metrics and status")["address"].(string)
 			client := newClient(t)
 			served := func(when string) {
 				t.Helper()
-				if status, body, err := whole(t, client, base, testKey, hello); status != 200 {
+				if status, body, err := complete(t, client, base, testKey, hello); status != 200 {
 					t.Errorf("%s: %d %v %s", when, status, err, body)
 				}
 			}
-			for _, b := range broken {
+			for _, b := range breakages {
 				t.Run(b.name, func(t *testing.T) {
 					p.t = t
-					b.spoil(t, s)
-					checked := run(t, binary(t, true), s.dir, nil, []string{"check"})
-					if checked.exit != 3 || !strings.Contains(checked.stderr, b.says) {
-						t.Fatalf("check: exit %d, %s\nwant %s", checked.exit, checked.stderr, b.says)
+					b.damage(t, s)
+					checked := run(t, buildSluice(t, true), s.dir, nil, []string{"check"})
+					if checked.exit != 3 || !strings.Contains(checked.stderr, b.error) {
+						t.Fatalf("check: exit %d, %s\nwant %s", checked.exit, checked.stderr, b.error)
 					}
 					trigger.pull(p)
-					want, got := forLog.ReplaceAllString(checked.stderr, ""), ""
+					want, got := checkOnly.ReplaceAllString(checked.stderr, ""), ""
 					for len(got) < len(want) {
-						got += record(p, "configuration not reloaded, the old one counts")["error"].(string) + "\n"
+						got += record(p, "reload failed; keeping the previous configuration")["error"].(string) + "\n"
 					}
 					if got != want {
-						t.Errorf("the log says\n%s\nand check\n%s", got, want)
+						t.Errorf("logged\n%s\ncheck prints\n%s", got, want)
 					}
-					eventually(t, "the metric says so", func() bool { return metric(t, admin, "sluice_config_reload_success") == 0 })
+					eventually(t, "the metric shows the failure", func() bool { return metric(t, admin, "sluice_config_reload_success") == 0 })
 					if n := metric(t, admin, "sluice_config_generations_open"); n != 1 {
 						t.Errorf("%g generations are open", n)
 					}
@@ -284,26 +286,25 @@ func TestF81_F82_ABrokenConfiguration(t *testing.T) {
 	}
 }
 
-// TestF81_AnEmptyFile is what a file is for a moment that is being written. check warns of it; a gateway that serves does
-// not take it, for it would open it to everybody.
+// TestF81_AnEmptyFile: a file is empty while it is being written. check warns about an empty file; a running gateway does not reload it, since
+// without keys it would accept everybody.
 func TestF81_AnEmptyFile(t *testing.T) {
 	text := demoConfig("", testKey)
-	path := configured(t, text)
+	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
 	base := p.ready()
 	write(t, path, nil)
-	if line := p.await(`msg="configuration not reloaded, the old one counts"`); after(line, "error") != errEmpty.Error() {
-		t.Errorf("it says %s", line)
+	if line := p.await(`msg="reload failed; keeping the previous configuration"`); logAttr(line, "error") != errEmpty.Error() {
+		t.Errorf("unexpected line: %s", line)
 	}
-	if status, body, err := whole(t, newClient(t), base, "", hello); status != 401 {
+	if status, body, err := complete(t, newClient(t), base, "", hello); status != 401 {
 		t.Errorf("without a key: %d %v %s", status, err, body)
 	}
 	write(t, path, []byte(text))
 	p.await(`msg="configuration reloaded"`)
 }
 
-// TestF81_WhatTakesARestart: the listeners stay where they are, also where the new address is in use, and the rest of the
-// configuration counts.
+// TestF81_WhatTakesARestart: a reload keeps the listeners, even if the new address is in use, and applies the rest of the configuration.
 func TestF81_WhatTakesARestart(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -311,30 +312,30 @@ func TestF81_WhatTakesARestart(t *testing.T) {
 	}
 	defer ln.Close()
 	text := demoConfig("", testKey)
-	path := configured(t, text)
+	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
 	base := p.ready()
 	next := strings.Replace(text, "[server]\nlisten = \"127.0.0.1:0\"", fmt.Sprintf("[server]\nlisten = %q\nlog_format = \"json\"\nmax_body = \"2KiB\"", ln.Addr()), 1)
-	replace(t, path, next)
-	if line := p.await(`msg="configuration reloaded"`); after(line, "changed") != "server.listen, server.max_body, server.log_format" {
-		t.Errorf("it says %s", line)
+	replaceFile(t, path, next)
+	if line := p.await(`msg="configuration reloaded"`); logAttr(line, "changed") != "server.listen, server.max_body, server.log_format" {
+		t.Errorf("unexpected line: %s", line)
 	}
 	for _, member := range []string{"server.listen", "server.log_format"} {
-		if line := p.await("takes a restart"); after(line, "member") != member {
-			t.Errorf("it says %s, want %s", line, member)
+		if line := p.await("takes a restart"); logAttr(line, "member") != member {
+			t.Errorf("got %s, want %s", line, member)
 		}
 	}
 	large := strings.Replace(hello, "Hello", strings.Repeat("x", 4000), 1)
-	if status, body, err := whole(t, newClient(t), base, testKey, large); status != 413 || !strings.Contains(body, "2048 bytes") {
+	if status, body, err := complete(t, newClient(t), base, testKey, large); status != 413 || !strings.Contains(body, "2048 bytes") {
 		t.Errorf("max_body: %d %v %s", status, err, body)
 	}
 }
 
-// TestF81_AnotherAddressOpensNothing: without keys a gateway is open to this machine only. That the file speaks of such an
-// address does not make it so.
+// TestF81_AnotherAddressOpensNothing: without keys a gateway may only listen on loopback addresses. A reload must judge the address that it
+// listens on, not the one in the file.
 func TestF81_AnotherAddressOpensNothing(t *testing.T) {
 	text := strings.Replace(demoConfig("", testKey), "[server]\nlisten = \"127.0.0.1:0\"", "[server]\nlisten = \"0.0.0.0:0\"", 1)
-	path := configured(t, text)
+	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.ready(), "http://"))
 	if err != nil {
@@ -342,22 +343,22 @@ func TestF81_AnotherAddressOpensNothing(t *testing.T) {
 	}
 	open := strings.Replace(text, "0.0.0.0:0", "127.0.0.1:0", 1)
 	open = strings.Replace(open, fmt.Sprintf("[[keys]]\nname   = \"tests\"\nsecret = %q", testKey), "", 1)
-	replace(t, path, open)
-	if line := p.await(`msg="configuration not reloaded, the old one counts"`); !strings.Contains(line, "0.0.0.0:0") || !strings.Contains(line, "open to everybody") {
-		t.Errorf("it says %s", line)
+	replaceFile(t, path, open)
+	if line := p.await(`msg="reload failed; keeping the previous configuration"`); !strings.Contains(line, "0.0.0.0:0") || !strings.Contains(line, "open to everybody") {
+		t.Errorf("unexpected line: %s", line)
 	}
-	if status, body, err := whole(t, newClient(t), "http://127.0.0.1:"+port, "", hello); status != 401 {
+	if status, body, err := complete(t, newClient(t), "http://127.0.0.1:"+port, "", hello); status != 401 {
 		t.Errorf("without a key: %d %v %s", status, err, body)
 	}
 }
 
-// TestF83_AStormOfSignals: a hundred of them while streams and whole answers come and go. All answers are whole, and in the
-// end there is one generation, and not a descriptor more than before.
+// TestF83_AStormOfSignals sends a hundred SIGHUPs under load. Every response must be complete, and in the end there is one generation and no
+// additional descriptor.
 func TestF83_AStormOfSignals(t *testing.T) {
 	text := demoConfig("", testKey)
-	path := configured(t, text)
+	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--quiet", "--config", path)
-	base, admin := p.both()
+	base, admin := p.addresses()
 	client := newClient(t)
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
@@ -370,7 +371,7 @@ func TestF83_AStormOfSignals(t *testing.T) {
 					return
 				default:
 				}
-				if status, got, err := whole(t, client, base, testKey, body); status != 200 || !strings.HasSuffix(strings.TrimSpace(got), end) {
+				if status, got, err := complete(t, client, base, testKey, body); status != 200 || !strings.HasSuffix(strings.TrimSpace(got), end) {
 					t.Errorf("%d %v %s", status, err, got)
 					return
 				}
@@ -388,7 +389,7 @@ func TestF83_AStormOfSignals(t *testing.T) {
 	const signals = 100
 	for n := range signals {
 		if n%2 == 0 {
-			replace(t, path, strings.Replace(text, testKey, fmt.Sprintf("%s\"\n[[keys]]\nname = \"k%d\"\nsecret = \"sk-k%d-0123456789", testKey, n, n), 1))
+			replaceFile(t, path, strings.Replace(text, testKey, fmt.Sprintf("%s\"\n[[keys]]\nname = \"k%d\"\nsecret = \"sk-k%d-0123456789", testKey, n, n), 1))
 		}
 		p.signal(syscall.SIGHUP)
 		if n%4 == 3 {
@@ -400,13 +401,13 @@ func TestF83_AStormOfSignals(t *testing.T) {
 	close(stop)
 	clients.Wait()
 	client.CloseIdleConnections()
-	eventually(t, "the last configuration counts", func() bool {
-		status, _, _ := whole(t, client, base, "sk-k98-0123456789", hello)
+	eventually(t, "the last configuration is served", func() bool {
+		status, _, _ := complete(t, client, base, "sk-k98-0123456789", hello)
 		return status == 200
 	})
 	eventually(t, "one generation is left", func() bool { return metric(t, admin, "sluice_config_generations_open") == 1 })
 	client.CloseIdleConnections()
-	eventually(t, "no descriptor is left", func() bool { return descriptors(t, p.cmd.Process.Pid) <= before })
+	eventually(t, "all descriptors are closed", func() bool { return descriptors(t, p.cmd.Process.Pid) <= before })
 	if n := metric(t, admin, `sluice_config_reloads_total{result="failure"}`); n != 0 {
 		t.Errorf("%g reloads failed", n)
 	}

@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// balancer spreads requests over gateways, as an operator would have one: it asks each for its readiness, sends to those
-// that are ready, and tries another one only where no connection came about.
+// balancer is a load balancer: it polls the readiness of gateways, sends requests to those that are ready, and tries another gateway only
+// if it cannot connect.
 type balancer struct {
 	transport *http.Transport
-	turn      atomic.Int64
+	next      atomic.Int64
 
 	mu    sync.Mutex
 	all   map[string]string // address for clients, by that of health
 	ready []string
 }
 
-// asksEvery is how often a balancer asks for readiness.
-const asksEvery = 20 * time.Millisecond
+// pollInterval is how often a balancer polls readiness.
+const pollInterval = 20 * time.Millisecond
 
 func (b *balancer) join(clients, admin string) {
 	b.mu.Lock()
@@ -42,10 +42,10 @@ func (b *balancer) leave(admin string) {
 	delete(b.all, admin)
 }
 
-// watch asks all gateways again and again.
+// watch polls all gateways until stop is closed.
 func (b *balancer) watch(stop <-chan struct{}) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	tick := time.NewTicker(asksEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		b.mu.Lock()
@@ -76,14 +76,14 @@ func (b *balancer) watch(stop <-chan struct{}) {
 	}
 }
 
-// count is how many gateways are ready.
+// count returns how many gateways are ready.
 func (b *balancer) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.ready)
 }
 
-// RoundTrip sends a request to a gateway.
+// RoundTrip sends a request to a ready gateway.
 func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -92,7 +92,7 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	b.mu.Lock()
 	ready := b.ready
 	b.mu.Unlock()
-	first := int(b.turn.Add(1))
+	first := int(b.next.Add(1))
 	err = errors.New("no gateway is ready")
 	for i := range ready {
 		out := req.Clone(req.Context())
@@ -109,10 +109,9 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// TestF89_RollingRestart replaces three gateways behind a balancer, one after the other, while clients ask all the time: no
-// request fails.
+// TestF89_RollingRestart replaces three gateways behind a balancer, one by one, under load: no request may fail.
 func TestF89_RollingRestart(t *testing.T) {
-	path := configured(t, demoConfig("drain_delay = \"1s\"", testKey))
+	path := writeConfig(t, demoConfig("drain_delay = \"1s\"", testKey))
 	type gateway struct {
 		*process
 		admin string
@@ -121,7 +120,7 @@ func TestF89_RollingRestart(t *testing.T) {
 	defer b.transport.CloseIdleConnections()
 	open := func() gateway {
 		p := start(t, t.TempDir(), nil, "serve", "--quiet", "--config", path)
-		clients, admin := p.both()
+		clients, admin := p.addresses()
 		b.join(clients, admin)
 		return gateway{p, admin}
 	}
@@ -139,7 +138,7 @@ func TestF89_RollingRestart(t *testing.T) {
 	defer front.Close()
 	eventually(t, "all are ready", func() bool { return b.count() == 3 })
 	client := newClient(t)
-	var answers, failures atomic.Int64
+	var responses, failures atomic.Int64
 	for range 8 {
 		running.Go(func() {
 			for {
@@ -148,11 +147,11 @@ func TestF89_RollingRestart(t *testing.T) {
 					return
 				default:
 				}
-				if status, body, err := whole(t, client, front.URL, testKey, hello); status != 200 || !strings.Contains(body, `"finish_reason":"stop"`) {
+				if status, body, err := complete(t, client, front.URL, testKey, hello); status != 200 || !strings.Contains(body, `"finish_reason":"stop"`) {
 					failures.Add(1)
 					t.Errorf("%d %v %s", status, err, body)
 				} else {
-					answers.Add(1)
+					responses.Add(1)
 				}
 			}
 		})
@@ -160,17 +159,17 @@ func TestF89_RollingRestart(t *testing.T) {
 	for i, old := range gateways {
 		gateways[i] = open()
 		eventually(t, "the new one is ready", func() bool { return b.count() == 4 })
-		seen := answers.Load()
+		seen := responses.Load()
 		old.signal(syscall.SIGTERM)
 		if exit := old.wait(); exit != 0 {
 			t.Errorf("exit %d", exit)
 		}
 		b.leave(old.admin)
-		eventually(t, "requests go on", func() bool { return answers.Load() > seen+100 })
+		eventually(t, "requests go on", func() bool { return responses.Load() > seen+100 })
 	}
 	close(stop)
 	running.Wait()
-	t.Logf("%d answers, %d failures", answers.Load(), failures.Load())
+	t.Logf("%d responses, %d failures", responses.Load(), failures.Load())
 	for _, g := range gateways {
 		g.signal(syscall.SIGTERM)
 		if exit := g.wait(); exit != 0 {

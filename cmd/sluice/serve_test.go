@@ -15,23 +15,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-const shipped = "../../gateway.toml"
-
-// shippedPath is the configuration that ships, for a process that runs elsewhere.
-func shippedPath(t *testing.T) string {
+// defaultConfigPath returns the absolute path of the repository's gateway.toml.
+func defaultConfigPath(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(shipped)
+	path, err := filepath.Abs("../../gateway.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// do sends a request on a connection of its own.
+// do sends a request on a new connection.
 func do(t *testing.T, method, url, body string, headers ...string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -59,8 +56,8 @@ func readAll(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
-// words cuts a command line as a shell does that knows quotes, variables in double ones, and lines that go on.
-func words(t *testing.T, line string, variables map[string]string) []string {
+// splitShell splits a command line as a shell does, with quotes, variables in double quotes, and continued lines.
+func splitShell(t *testing.T, line string, variables map[string]string) []string {
 	t.Helper()
 	var out []string
 	var word strings.Builder
@@ -91,23 +88,23 @@ func words(t *testing.T, line string, variables map[string]string) []string {
 		}
 	}
 	if quote != 0 {
-		t.Fatalf("a quote is open in %s", line)
+		t.Fatalf("unbalanced quote in %s", line)
 	}
 	return out
 }
 
-// TestTheStartMessageCanBeCopied does what a person does: starts it, and runs the command line that it shows.
-func TestTheStartMessageCanBeCopied(t *testing.T) {
+// TestBannerCommand runs the command line that the banner shows.
+func TestBannerCommand(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		vars   []string
-		config string // in place of the one that ships
-		note   string // behind "Try it"
+		config string // instead of the default configuration
+		note   string // after "Try it"
 		shell  map[string]string
 	}{
-		{"as it ships", nil, "", "", nil},
-		{"a key of one's own", []string{"SLUICE_KEY=sk-mine-0123456789abcdef"}, "", "", map[string]string{"SLUICE_KEY": "sk-mine-0123456789abcdef"}},
-		{"a key that the process does not know", nil, `
+		{"default configuration", nil, "", "", nil},
+		{"key in the environment", []string{"SLUICE_KEY=sk-mine-0123456789abcdef"}, "", "", map[string]string{"SLUICE_KEY": "sk-mine-0123456789abcdef"}},
+		{"unknown key", nil, `
 [[keys]]
 name     = "old"
 secret   = "sk-local"
@@ -121,7 +118,7 @@ plugin = "demo"
 id      = "demo"
 targets = [{ provider = "demo", model = "demo" }]
 `, ", with one of your keys in SLUICE_KEY", map[string]string{"SLUICE_KEY": "sk-other-0123456789abcdef"}},
-		{"nobody needs a key", nil, `
+		{"no keys", nil, `
 [providers.demo]
 plugin = "demo"
 [[models]]
@@ -130,7 +127,7 @@ targets = [{ provider = "demo", model = "demo" }]
 `, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir, path := t.TempDir(), shippedPath(t)
+			dir, path := t.TempDir(), defaultConfigPath(t)
 			if c.config != "" {
 				path = filepath.Join(dir, "gateway.toml")
 				write(t, path, []byte(c.config))
@@ -143,10 +140,10 @@ targets = [{ provider = "demo", model = "demo" }]
 			}
 			for _, key := range []string{"mine-0123", "other-0123"} {
 				if strings.Contains(line, key) {
-					t.Errorf("a secret is shown: %s", line)
+					t.Errorf("the banner shows a secret: %s", line)
 				}
 			}
-			args := words(t, line, c.shell)
+			args := splitShell(t, line, c.shell)
 			var url, body string
 			var headers []string
 			for i := 1; i < len(args); i++ {
@@ -165,11 +162,11 @@ targets = [{ provider = "demo", model = "demo" }]
 			resp := do(t, "POST", url, body, headers...)
 			answer := readAll(t, resp)
 			if resp.StatusCode != 200 || !strings.HasSuffix(answer, "data: [DONE]\n\n") || !strings.Contains(answer, `"content":`) {
-				t.Errorf("%s\ngives %d %s", line, resp.StatusCode, answer)
+				t.Errorf("%s\nreturns %d %s", line, resp.StatusCode, answer)
 			}
 			base := p.ready()
 			if !strings.HasPrefix(url, base+"/v1/") {
-				t.Errorf("it shows %s and listens at %s", url, base)
+				t.Errorf("the banner shows %s, the gateway listens on %s", url, base)
 			}
 			p.signal(syscall.SIGTERM)
 			if exit := p.wait(); exit != 0 {
@@ -179,21 +176,21 @@ targets = [{ provider = "demo", model = "demo" }]
 	}
 }
 
-func TestTheStartMessageSaysWhatIsOnAndOff(t *testing.T) {
-	p := start(t, t.TempDir(), []string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, "serve", "--config", shippedPath(t), "--listen", "127.0.0.1:0")
+func TestBannerListsModelsAndProviders(t *testing.T) {
+	p := start(t, t.TempDir(), []string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, "serve", "--config", defaultConfigPath(t), "--listen", "127.0.0.1:0")
 	base := p.ready()
 	said := strings.Join(p.seen, "\n")
 	for _, want := range []string{
 		"Sluice v1.2.3 serves " + base + "/v1, ready after ", "  demo ", "demo/demo-a, demo/demo-b", "openai/gpt-5.4-mini", "demo/demo (fallback)",
-		"and what openai lists", "anthropic: ANTHROPIC_API_KEY is not set", "ollama: OLLAMA_BASE_URL is not set",
+		"and the models that openai lists", "anthropic: ANTHROPIC_API_KEY is not set", "ollama: OLLAMA_BASE_URL is not set",
 	} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q:\n%s", want, said)
+			t.Errorf("the banner lacks %q:\n%s", want, said)
 		}
 	}
 	for _, bad := range []string{"sk-canary", "openai: ", "claude-"} {
 		if strings.Contains(said, bad) {
-			t.Errorf("it says %q:\n%s", bad, said)
+			t.Errorf("the banner contains %q:\n%s", bad, said)
 		}
 	}
 	p.signal(os.Interrupt)
@@ -202,14 +199,14 @@ func TestTheStartMessageSaysWhatIsOnAndOff(t *testing.T) {
 	}
 }
 
-func TestQuietIsTheLogOnly(t *testing.T) {
-	p := start(t, t.TempDir(), nil, "serve", "-q", "--config", shippedPath(t), "--listen", "127.0.0.1:0")
+func TestQuietPrintsOnlyTheLog(t *testing.T) {
+	p := start(t, t.TempDir(), nil, "serve", "-q", "--config", defaultConfigPath(t), "--listen", "127.0.0.1:0")
 	p.ready()
 	p.signal(syscall.SIGTERM)
 	exit := p.wait()
 	for _, line := range p.seen {
 		if !strings.HasPrefix(line, "time=") {
-			t.Errorf("it says %q", line)
+			t.Errorf("unexpected line %q", line)
 		}
 	}
 	if exit != 0 {
@@ -217,7 +214,7 @@ func TestQuietIsTheLogOnly(t *testing.T) {
 	}
 }
 
-// TestF88_SecondStartOnAUsedPort says so before anything is compiled.
+// TestF88_SecondStartOnAUsedPort checks that the error comes before any plugin is compiled.
 func TestF88_SecondStartOnAUsedPort(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -225,8 +222,8 @@ func TestF88_SecondStartOnAUsedPort(t *testing.T) {
 	}
 	defer ln.Close()
 	address, fresh := ln.Addr().String(), filepath.Join(t.TempDir(), "cache")
-	got := run(t, binary(t, true), t.TempDir(), nil, []string{"serve", "--config", shippedPath(t), "--listen", address, "--cache", fresh})
-	want := ended{1, "", "sluice: " + address + " is in use, perhaps by another sluice: stop that one, or choose another address with --listen\n"}
+	got := run(t, buildSluice(t, true), t.TempDir(), nil, []string{"serve", "--config", defaultConfigPath(t), "--listen", address, "--cache", fresh})
+	want := result{1, "", "sluice: " + address + " is in use, perhaps by another sluice; stop it or choose another address with --listen\n"}
 	if got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -235,12 +232,11 @@ func TestF88_SecondStartOnAUsedPort(t *testing.T) {
 	}
 }
 
-// TestF79_KilledAndStartedAgain ends a process without warning: when its cache is opened, amid writing compiled plugins
-// into it, and while it serves. Each time it starts again, and leaves nothing half done to the next one; also where the
-// machine went down with it, and the disk has lost the end of a file.
+// TestF79_KilledAndStartedAgain kills a process when it opens its cache, while it writes compiled plugins into it, and while it serves. It
+// must start again each time, even with truncated files, as after a crash of the machine.
 func TestF79_KilledAndStartedAgain(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "cache")
-	args := []string{"serve", "--config", configured(t, demoConfig("", testKey)), "--cache", fresh}
+	args := []string{"serve", "--config", writeConfig(t, demoConfig("", testKey)), "--cache", fresh}
 	for _, moment := range []string{fresh, filepath.Join(fresh, "new-*"), filepath.Join(fresh, "new-*", "*")} {
 		p := start(t, t.TempDir(), nil, args...)
 		awaitPath(t, p, moment)
@@ -263,7 +259,7 @@ func TestF79_KilledAndStartedAgain(t *testing.T) {
 		}
 		p := start(t, t.TempDir(), nil, args...)
 		base := p.ready()
-		if status, body, err := whole(t, newClient(t), base, testKey, hello); status != 200 {
+		if status, body, err := complete(t, newClient(t), base, testKey, hello); status != 200 {
 			t.Errorf("%d %v %s", status, err, body)
 		}
 		p.signal(syscall.SIGKILL)
@@ -273,13 +269,13 @@ func TestF79_KilledAndStartedAgain(t *testing.T) {
 
 const hello = `{"model":"demo","messages":[{"role":"user","content":"Hello"}]}`
 
-// awaitPath waits until there is something that a pattern fits.
+// awaitPath waits until a path matches the pattern.
 func awaitPath(t *testing.T, p *process, pattern string) {
 	t.Helper()
 	eventually(t, pattern+" is there", func() bool {
 		select {
 		case err := <-p.end:
-			t.Fatalf("it ended: %v", err)
+			t.Fatalf("the process ended: %v", err)
 		default:
 		}
 		found, err := filepath.Glob(pattern)
@@ -290,9 +286,9 @@ func awaitPath(t *testing.T, p *process, pattern string) {
 	})
 }
 
-// heldStream starts a gateway with a provider that sends a word and then waits for proceed, and a stream that has had
-// that word.
-func heldStream(t *testing.T, patience string, proceed <-chan struct{}) (p *process, stream *bufio.Reader) {
+// startWithStream starts a gateway whose provider sends one event and then waits for proceed, and opens a stream that has received that
+// event.
+func startWithStream(t *testing.T, shutdownTimeout string, proceed <-chan struct{}) (p *process, stream *bufio.Reader) {
 	t.Helper()
 	const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"
 	provider := upstreamtest.New(t, upstreamtest.Script{
@@ -311,7 +307,7 @@ base_url = %q
 [[models]]
 id      = "m"
 targets = [{ provider = "up", model = "m" }]
-`, patience, provider.URL()))
+`, shutdownTimeout, provider.URL()))
 	p = start(t, dir, nil, "serve", "--listen", "127.0.0.1:0")
 	base := p.ready()
 	resp := do(t, "POST", base+"/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`, "Content-Type: application/json")
@@ -331,7 +327,7 @@ func TestF77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String(), func(t *testing.T) {
 			proceed := make(chan struct{})
-			p, stream := heldStream(t, "1m", proceed)
+			p, stream := startWithStream(t, "1m", proceed)
 			p.signal(sig)
 			p.await(`msg="shutting down"`)
 			close(proceed)
@@ -347,7 +343,7 @@ func TestF77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
 }
 
 func TestF77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
-	p, stream := heldStream(t, "50ms", nil)
+	p, stream := startWithStream(t, "50ms", nil)
 	p.signal(syscall.SIGTERM)
 	wantCut(t, stream)
 	if exit := p.wait(); exit != 0 {
@@ -356,18 +352,18 @@ func TestF77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
 }
 
 func TestF78_TheSecondSignalCuts(t *testing.T) {
-	p, stream := heldStream(t, "1h", nil)
+	p, stream := startWithStream(t, "1h", nil)
 	p.signal(syscall.SIGTERM)
 	p.await(`msg="shutting down"`)
 	p.signal(syscall.SIGTERM)
 	wantCut(t, stream)
 	exit := p.wait()
-	if said := strings.Join(p.seen, "\n"); exit != 1 || !strings.HasSuffix(said, "sluice: requests in flight were cut off at the second signal") {
+	if said := strings.Join(p.seen, "\n"); exit != 1 || !strings.HasSuffix(said, "sluice: a second signal cut off requests in flight") {
 		t.Errorf("exit %d:\n%s", exit, said)
 	}
 }
 
-// wantCut reads a stream that ends with an error frame, and with nothing that looks complete.
+// wantCut reads the rest of a stream, which must end with an error and must not look complete.
 func wantCut(t *testing.T, stream *bufio.Reader) {
 	t.Helper()
 	rest, err := io.ReadAll(stream)
@@ -376,8 +372,8 @@ func wantCut(t *testing.T, stream *bufio.Reader) {
 	}
 }
 
-// TestF85_ALogThatNobodyReads has the reader of the standard error stop, and go away: requests are served on, and the
-// lines that are lost are counted. The standard output is not used.
+// TestF85_ALogThatNobodyReads has the reader of standard error stop reading, or close it: the gateway serves on and counts the lines that it
+// drops.
 func TestF85_ALogThatNobodyReads(t *testing.T) {
 	for name, leave := range map[string]bool{"stops": false, "goes away": true} {
 		t.Run(name, func(t *testing.T) {
@@ -386,7 +382,7 @@ func TestF85_ALogThatNobodyReads(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer r.Close()
-			cmd := exec.Command(binary(t, true), "serve", "-q", "--config", configured(t, demoConfig("", testKey)))
+			cmd := exec.Command(buildSluice(t, true), "serve", "-q", "--config", writeConfig(t, demoConfig("", testKey)))
 			cmd.Env, cmd.Stderr = environment(), w
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -408,16 +404,16 @@ func TestF85_ALogThatNobodyReads(t *testing.T) {
 					}
 				}
 			}
-			base := "http://" + after(line("msg=listening"), "address")
-			admin := "http://" + after(line(`msg="health, metrics and status"`), "address")
+			base := "http://" + logAttr(line("msg=listening"), "address")
+			admin := "http://" + logAttr(line(`msg="serving health, metrics and status"`), "address")
 			if leave {
 				r.Close()
 			}
 			client := newClient(t)
-			fill(t, client, base, admin)
-			list(t, client, base)
+			fillLog(t, client, base, admin)
+			listModels(t, client, base)
 			if !leave {
-				// It is read again: what was kept comes, and at the end the sum of what was not.
+				// Once it is read again, the buffered lines come, and at the end the number of dropped ones.
 				line("msg=request")
 				rest := make(chan string, 1)
 				go func() {
@@ -430,30 +426,30 @@ func TestF85_ALogThatNobodyReads(t *testing.T) {
 				}
 				var said string
 				for l := range strings.Lines(<-rest) {
-					if strings.Contains(l, "lines of the log were lost") {
-						said = after(strings.TrimSpace(l), "lines")
+					if strings.Contains(l, "log lines dropped") {
+						said = logAttr(strings.TrimSpace(l), "lines")
 					}
 				}
 				if n, err := strconv.ParseFloat(said, 64); err != nil || n < lost {
-					t.Errorf("it says that %q lines were lost, and it was %g before", said, lost)
+					t.Errorf("the log says that %q lines were dropped, the metric said %g before", said, lost)
 				}
 			} else if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
 			select {
 			case err := <-ended:
-				if exit := exitOf(t, err); exit != 0 {
+				if exit := processExit(t, err); exit != 0 {
 					t.Errorf("exit %d", exit)
 				}
-			case <-time.After(proxytest.Patience):
-				t.Error("it does not end")
+			case <-time.After(waitTimeout):
+				t.Error("the process does not end")
 			}
 		})
 	}
 }
 
-// list asks for the models, with a name that makes for a long line in the log.
-func list(t *testing.T, client *http.Client, base string) {
+// listModels sends a request that makes a long log line.
+func listModels(t *testing.T, client *http.Client, base string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", base+"/v1/models", nil)
 	if err != nil {
@@ -471,12 +467,12 @@ func list(t *testing.T, client *http.Client, base string) {
 	}
 }
 
-// fill sends requests until the log has lost a line.
-func fill(t *testing.T, client *http.Client, base, admin string) {
+// fillLog sends requests until a log line is dropped.
+func fillLog(t *testing.T, client *http.Client, base, admin string) {
 	t.Helper()
 	for metric(t, admin, "sluice_log_lines_dropped_total") == 0 {
 		for range 200 {
-			list(t, client, base)
+			listModels(t, client, base)
 		}
 	}
 }

@@ -10,63 +10,63 @@ import (
 	"time"
 )
 
-var errSecondSignal = errors.New("requests in flight were cut off at the second signal")
+var errSecondSignal = errors.New("a second signal cut off requests in flight")
 
-// shutdown ends the gateway: it is not ready any more at once, serves on for as long as a balancer in front of it needs to
-// notice, and lets what is in flight finish then. Another signal ends either wait, a third one has its default effect.
+// shutdown ends the gateway: readiness fails at once, the gateway serves on for drain_delay, then requests in flight get
+// shutdown_timeout to finish. Another signal ends either wait; a third has its default effect.
 func (r *reloader) shutdown(sig os.Signal, signals chan os.Signal) error {
 	server := r.current.Load().Server
 	r.gateway.Drain()
-	r.log.Info("shutting down", "signal", sig.String(), "delay", server.DrainDelay, "patience", server.ShutdownTimeout)
-	hurried, hurry := context.WithCancelCause(context.Background())
-	defer hurry(nil)
+	r.log.Info("shutting down", "signal", sig.String(), "drain_delay", server.DrainDelay, "shutdown_timeout", server.ShutdownTimeout)
+	secondSignal, cancelSecond := context.WithCancelCause(context.Background())
+	defer cancelSecond(nil)
 	go func() {
 		select {
 		case <-signals:
 			signal.Stop(signals)
-			hurry(errSecondSignal)
-		case <-hurried.Done():
+			cancelSecond(errSecondSignal)
+		case <-secondSignal.Done():
 		}
 	}()
 	delay := time.NewTimer(server.DrainDelay)
 	defer delay.Stop()
 	select {
 	case <-delay.C:
-	case <-hurried.Done():
+	case <-secondSignal.Done():
 	}
-	ctx, cancel := context.WithTimeoutCause(hurried, server.ShutdownTimeout,
-		fmt.Errorf("they took longer than the shutdown_timeout of %s", server.ShutdownTimeout))
+	ctx, cancel := context.WithTimeoutCause(secondSignal, server.ShutdownTimeout,
+		fmt.Errorf("they exceeded the shutdown_timeout of %s", server.ShutdownTimeout))
 	defer cancel()
 	err := r.gateway.Shutdown(ctx)
 	if err == nil {
 		return nil
 	}
-	r.log.Warn("requests were cut off", "why", context.Cause(ctx))
+	r.log.Warn("requests in flight cut off", "cause", context.Cause(ctx))
 	if errors.Is(context.Cause(ctx), errSecondSignal) {
 		return errSecondSignal
 	}
 	return nil
 }
 
-// hangup is what SIGHUP means. By custom it asks a service to read its configuration again; the kernel sends it to the
-// processes of a terminal that is closed.
+// hangup tells the two meanings of SIGHUP apart. By convention it asks a service to reload its configuration; the kernel also sends it
+// to the processes of a terminal that was closed.
 type hangup struct {
 	signals  chan os.Signal
-	terminal bool // the process had one, and is to end with it
+	terminal bool // the process started with a terminal, and ends with it
 }
 
 func newHangup() *hangup {
 	h := &hangup{signals: make(chan os.Signal, 1)}
-	// Whoever starts it with nohup wants it to outlive the terminal.
+	// A process started with nohup ignores SIGHUP, and is to outlive its terminal.
 	h.terminal = !signal.Ignored(syscall.SIGHUP) && hasTerminal()
 	signal.Notify(h.signals, syscall.SIGHUP)
 	return h
 }
 
-// terminalGone tells whether the process had a terminal, and has none now.
-func (h *hangup) terminalGone() bool { return h.terminal && !hasTerminal() }
+// terminalClosed reports whether the terminal that the process started with is gone.
+func (h *hangup) terminalClosed() bool { return h.terminal && !hasTerminal() }
 
-// hasTerminal tells whether the process has a controlling terminal: only then can it be opened by this name.
+// hasTerminal reports whether the process has a controlling terminal: only then can /dev/tty be opened.
 func hasTerminal() bool {
 	f, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
 	if err != nil {

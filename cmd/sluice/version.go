@@ -8,10 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func versionCommand() *cobra.Command {
+func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
+		Long:  "Print the version of sluice, of Go, and the platform that this binary was built for.",
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(c.OutOrStdout(), "sluice %s (%s, %s/%s)\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

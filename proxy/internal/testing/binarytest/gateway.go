@@ -150,7 +150,7 @@ const startPatience = 6 * proxytest.Patience
 // The lines of the log that say where a gateway listens.
 const (
 	serves      = "listening"
-	servesAdmin = "health, metrics and status"
+	servesAdmin = "serving health, metrics and status"
 )
 
 // tailLines is how much of the standard error is kept for a test that fails.

@@ -74,7 +74,7 @@ func brokenConfiguration(n int) string {
 // The lines of the log that say what became of a configuration.
 const (
 	reloaded = "configuration reloaded"
-	refused  = "configuration not reloaded, the old one counts"
+	refused  = "reload failed; keeping the previous configuration"
 )
 
 // swaps counts configurations.
