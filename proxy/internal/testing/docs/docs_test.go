@@ -1,0 +1,186 @@
+// Package docs_test keeps the documents true: it generates the reference pages below docs, and checks links, names, paths and sizes in
+// the others. `go generate` in this package writes what is generated.
+package docs_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+)
+
+//go:generate go test -count=1 -run ^TestGenerated . -update
+
+var update = flag.Bool("update", false, "write the generated parts of the documents")
+
+// TestMain runs the tests in the root of the repository.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../../../.."); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+func read(tb testing.TB, path string) string {
+	tb.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text)
+}
+
+// checkGenerated compares a file with its generated content, or writes it.
+func checkGenerated(t *testing.T, path, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read(t, path) != want {
+		t.Errorf("%s is out of date; run `go generate ./proxy/internal/testing/docs`", path)
+	}
+}
+
+// TestGeneratedExample copies the example plugin into the README.
+func TestGeneratedExample(t *testing.T) {
+	block := regexp.MustCompile("(?s)```go\n.*?```\n")
+	text := read(t, "README.md")
+	if n := len(block.FindAllString(text, -1)); n != 1 {
+		t.Fatalf("README.md has %d blocks of Go code, want 1", n)
+	}
+	example := "```go\n" + read(t, "examples/plugins/echo/echo.go") + "```\n"
+	checkGenerated(t, "README.md", block.ReplaceAllLiteralString(text, example))
+}
+
+func TestSizes(t *testing.T) {
+	for path, most := range map[string]int{"README.md": 12 << 10, "RATIONALE.md": 26 << 10} {
+		if n := len(read(t, path)); n > most {
+			t.Errorf("%s has %d bytes, want at most %d: move detail to docs", path, n, most)
+		}
+	}
+}
+
+// pages returns the paths of all documents.
+func pages(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/README.md", "examples/*/*/README.md", "sdk/abi/README.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	if len(paths) < 15 {
+		t.Fatalf("only %d documents", len(paths))
+	}
+	return paths
+}
+
+// TestLinks follows every relative link, and every anchor of a document.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, page := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := page
+			if target != "" {
+				path = filepath.Join(filepath.Dir(page), target)
+			}
+			if slices.Contains([]string{"docs/errors.md", "docs/architecture.md", "docs/limits.md"}, path) {
+				continue
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: %v", page, err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, path)), anchor) {
+				t.Errorf("%s: %s has no heading #%s", page, path, anchor)
+			}
+		}
+	}
+}
+
+// anchors returns the anchors of a document's headings, as GitHub makes them.
+func anchors(text string) (names []string) {
+	dropped := regexp.MustCompile(`[^a-z0-9 _-]`)
+	for line := range strings.Lines(text) {
+		if heading := strings.TrimLeft(line, "#"); heading != line {
+			name := dropped.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			names = append(names, strings.ReplaceAll(name, " ", "-"))
+		}
+	}
+	return names
+}
+
+// TestPaths checks the paths of the repository that documents name in backticks, or run with go test.
+func TestPaths(t *testing.T) {
+	path := regexp.MustCompile("(?:[`\\s]|\\./)((?:cmd|docs|examples|plugins|proxy|sdk)/[a-zA-Z0-9_./-]+)")
+	checked := 0
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs/proof/") {
+			continue // checked with the proofs
+		}
+		for _, m := range path.FindAllStringSubmatch(regexp.MustCompile(`\]\([^)]*\)`).ReplaceAllString(read(t, page), "]"), -1) {
+			name := strings.TrimRight(m[1], "./")
+			if strings.HasSuffix(name, ".wasm") || strings.HasSuffix(name, ".gz") || strings.Contains(name, "...") {
+				continue // built
+			}
+			checked++
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d paths were checked", checked)
+	}
+}
+
+// TestNames checks metrics, make targets, commands and flags that documents name.
+func TestNames(t *testing.T) {
+	metrics := map[string]bool{}
+	for _, f := range telemetry.Families() {
+		metrics[f.Name] = true
+	}
+	makefile, cli := read(t, "Makefile"), read(t, "docs/cli.md")
+	metric := regexp.MustCompile(`\bsluice_[a-z_]+[a-z]\b`)
+	target := regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
+	command := regexp.MustCompile("(?m)(?:^|`|/)sluice ([a-z]+)")
+	option := regexp.MustCompile("`(?:sluice [a-z ]*)?--([a-z-]+)")
+	for _, page := range pages(t) {
+		text := read(t, page)
+		if page == "docs/cli.md" || page == "sdk/abi/README.md" || strings.HasPrefix(page, "docs/proof") {
+			continue
+		}
+		for _, name := range metric.FindAllString(text, -1) {
+			if !metrics[name] && name != "sluice_plugin" && !strings.HasPrefix(name, "sluice_abi") {
+				t.Errorf("%s: there is no metric %s", page, name)
+			}
+		}
+		for _, m := range target.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n"+m[1]+":") {
+				t.Errorf("%s: there is no target `make %s`", page, m[1])
+			}
+		}
+		for _, m := range command.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(cli, "## sluice "+m[1]) {
+				t.Errorf("%s: there is no command `sluice %s`", page, m[1])
+			}
+		}
+		for _, m := range option.FindAllStringSubmatch(text, -1) {
+			if m[1] != "help" && !strings.Contains(cli, "--"+m[1]) {
+				t.Errorf("%s: there is no flag --%s", page, m[1])
+			}
+		}
+	}
+}
