@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
@@ -100,8 +101,12 @@ func TestGeneratedConfiguration(t *testing.T) {
 			continue
 		}
 		kind := string(s.Type)
-		if s.Values != "" {
+		switch {
+		case s.Values == "":
+		case s.Type == config.TypeString:
 			kind = s.Values
+		default:
+			kind += ", " + s.Values
 		}
 		standard := s.Default
 		if standard != "" {
@@ -111,4 +116,18 @@ func TestGeneratedConfiguration(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, cell(kind), standard, cell(s.Doc))
 	}
 	checkGenerated(t, "docs/configuration.md", b.String())
+}
+
+// TestGeneratedErrors generates docs/errors.md.
+func TestGeneratedErrors(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Errors\n\n" + generatedNote)
+	b.WriteString("The error codes that the gateway returns, in the OpenAI error format ([clients.md](clients.md#errors)). *Next* says whether the gateway\n" +
+		"tries another target of the model first, which it does only while the client has received nothing.\n\n" +
+		"A request that is not valid JSON gets 400 without a code; the message gives the position. A provider's own code for a 400 is passed on.\n\n" +
+		"| status | code | next | when | what to do |\n| --- | --- | --- | --- | --- |\n")
+	for _, c := range apierror.Codes() {
+		fmt.Fprintf(&b, "| %d | `%s` | %s | %s | %s |\n", c.Status, c.Name, c.Next, cell(c.Meaning), cell(c.Action))
+	}
+	checkGenerated(t, "docs/errors.md", b.String())
 }
