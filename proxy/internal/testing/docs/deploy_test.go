@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
+
 // TestAlerts checks the metrics, and their labels, that alerts.yml uses.
 func TestAlerts(t *testing.T) {
 	known := map[string]*telemetry.Family{}
