@@ -122,14 +122,14 @@ func (x *completion) finish() {
 	switch {
 	case x.target == nil:
 	case x.departed:
-		x.settle(routing.Neither, 0)
+		x.settle(routing.Inconclusive, 0)
 	case failed != nil:
 		x.settle(outcome(failed))
 	case x.writer.Complete():
-		x.settle(routing.Answered, 0)
+		x.settle(routing.Succeeded, 0)
 	default:
 		// Only a panic ends an answer in any other way.
-		x.settle(routing.Neither, 0)
+		x.settle(routing.Inconclusive, 0)
 	}
 	r := &x.record
 	r.Complete = x.writer.Complete() && !x.departed
@@ -180,7 +180,7 @@ func (x *completion) giveBack() {
 		defer x.gen.release()
 	}
 	x.hangUp()
-	x.settle(routing.Neither, 0) // where it is not
+	x.settle(routing.Inconclusive, 0) // where it is not
 }
 
 // conclude finishes an exchange outside of its handler, where nobody else is left to meet a panic.

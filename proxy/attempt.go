@@ -94,7 +94,7 @@ func (x *completion) choose(ctx context.Context, targets []routing.Target, now t
 
 // attemptAt asks for leave to try a target, and counts the attempt.
 func (x *completion) attemptAt(t *routing.Target, now time.Time) bool {
-	ticket, ok := t.Begin(now, x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
+	ticket, ok := t.StartAttempt(now, x.record.Attempts > 0, slices.Contains(x.asked, t.Budget))
 	if !ok {
 		return false
 	}
@@ -135,7 +135,7 @@ func (x *completion) try(ctx context.Context, t *routing.Target) *apierror.Error
 
 	e := x.describe(clientError(err))
 	if x.departed {
-		x.settle(routing.Neither, 0)
+		x.settle(routing.Inconclusive, 0)
 	} else {
 		x.settle(outcome(e))
 	}
@@ -264,7 +264,7 @@ func (x *completion) begin(ctx context.Context) error {
 		return err
 	}
 	x.record.FirstEvent = x.server.now().Sub(x.began)
-	x.target.Answering(x.ticket)
+	x.target.RecordFirstEvent(x.ticket)
 	framing, ok := framingOf(x.response.Header("content-type"), first, x.attempt.Framing)
 	switch {
 	case !ok:
@@ -426,7 +426,7 @@ func (x *completion) settle(o routing.Outcome, spare time.Duration) {
 		now = x.server.now()
 	}
 	x.settled = true
-	switch t.End(x.ticket, o, spare, x.record.FirstEvent, now) {
+	switch t.EndAttempt(x.ticket, o, spare, x.record.FirstEvent, now) {
 	case breaker.Opened:
 		wait, _ := t.Wait(now)
 		x.server.log.Warn("target left alone", "provider", t.Provider, "target", t.Model, "for", wait)
@@ -439,9 +439,9 @@ func (x *completion) settle(o routing.Outcome, spare time.Duration) {
 func outcome(e *apierror.Error) (routing.Outcome, time.Duration) {
 	switch {
 	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != fasthttp.StatusTooManyRequests, ours(e):
-		return routing.Neither, 0
+		return routing.Inconclusive, 0
 	case e.Status == fasthttp.StatusTooManyRequests && e.RetryAfter > 0:
-		return routing.Limited, e.RetryAfter
+		return routing.RateLimited, e.RetryAfter
 	}
 	return routing.Failed, e.RetryAfter
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
-	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -104,7 +104,7 @@ func (g *generation) without(id string, there bool) error {
 func (g *generation) sendsTo(provider string) bool { return g.providers[provider] != nil }
 
 // targetsOf returns the targets of a model that can be used. A model that a provider lists has that one.
-func (g *generation) targetsOf(m *catalog.Model, board *routing.Board) []routing.Target {
+func (g *generation) targetsOf(m *catalog.Model, board *routing.Registry) []routing.Target {
 	if targets, ok := g.targets[m.ID]; ok {
 		return targets
 	}
@@ -119,15 +119,15 @@ func (g *generation) targetsOf(m *catalog.Model, board *routing.Board) []routing
 }
 
 // target is a configured target with what is known of it; price is the model's.
-func (g *generation) target(t *config.Target, price config.Pricing, board *routing.Board) routing.Target {
+func (g *generation) target(t *config.Target, price config.Pricing, board *routing.Registry) routing.Target {
 	if t.Pricing.Known {
 		price = t.Pricing
 	}
 	p := g.providers[t.Provider]
 	return routing.Target{
 		Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-		Input: price.Input, Output: price.Output, Options: t.Options,
-		Stats: board.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: board.Budget(t.Provider), Repeats: p.repeats,
+		InputPrice: price.Input, OutputPrice: price.Output, Options: t.Options,
+		Stats: board.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: board.Budget(t.Provider), RetryShare: p.repeats,
 	}
 }
 

@@ -58,7 +58,7 @@ func (s *Server) sampleConfig(m *telemetry.Sample) {
 
 func (s *Server) sampleTargets(m *telemetry.Sample) {
 	now := s.now()
-	for _, b := range s.board.Purses() {
+	for _, b := range s.board.Budgets() {
 		m.Add(telemetry.BudgetLeft, b.Left, b.Provider)
 		m.Add(telemetry.BudgetDenied, float64(b.Denied), b.Provider)
 	}
@@ -74,7 +74,7 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 		m.Add(telemetry.TargetHealthy, truth(f.Healthy), e.provider, e.model)
 		m.Add(telemetry.TargetBreaker, breakerLevel[f.Breaker], e.provider, e.model)
 		m.Add(telemetry.TargetOpened, float64(f.Opened), e.provider, e.model)
-		m.Add(telemetry.TargetRefused, float64(f.Refused), e.provider, e.model)
+		m.Add(telemetry.TargetRefused, float64(f.Rejected), e.provider, e.model)
 		m.Add(telemetry.TargetInFlight, float64(f.Inflight), e.provider, e.model)
 		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), e.provider, e.model)
 		m.Add(telemetry.TargetErrors, f.ErrorRate, e.provider, e.model)
@@ -91,8 +91,8 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 			sum = new(routing.Snapshot)
 			others[e.provider] = sum
 		}
-		for o, n := range f.Ended {
-			sum.Ended[o] += n
+		for o, n := range f.Outcomes {
+			sum.Outcomes[o] += n
 		}
 	}
 	for name, sum := range others {
@@ -101,13 +101,13 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 }
 
 func addAttempts(m *telemetry.Sample, e endpoint, f *routing.Snapshot) {
-	for o, n := range f.Ended {
+	for o, n := range f.Outcomes {
 		m.Add(telemetry.Attempts, float64(n), e.provider, e.model, outcomeNames[o])
 	}
 }
 
 var (
-	outcomeNames = [...]string{routing.Answered: "answered", routing.Failed: "failed", routing.Limited: "limited", routing.Neither: "neither"}
+	outcomeNames = [...]string{routing.Succeeded: "answered", routing.Failed: "failed", routing.RateLimited: "limited", routing.Inconclusive: "neither"}
 	breakerLevel = [...]float64{breaker.Closed: 0, breaker.HalfOpen: 1, breaker.Open: 2}
 )
 

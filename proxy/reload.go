@@ -52,7 +52,7 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	old.plugins.Retire()
 	old.release()
 	s.ledger.Keep(g.keys)
-	s.board.Keep(func(provider, model string) bool { return g.sendsTo(provider) })
+	s.board.Prune(func(provider, model string) bool { return g.sendsTo(provider) })
 	s.tell(cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {
 		s.log.Warn("a change takes a restart, until then the old value counts", "member", member)

@@ -23,11 +23,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
-	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -70,7 +70,7 @@ type Server struct {
 	log      *slog.Logger
 	account  telemetry.Log
 	plugins  *plugin.Host
-	board    routing.Board
+	board    routing.Registry
 	http     fasthttp.Server
 	now      func() time.Time
 	started  *config.Config // what the listeners were opened for

@@ -59,7 +59,7 @@ func (s *Server) describe(g *generation, status *admin.Status) {
 		return admin.Target{
 			Provider: e.provider, Model: e.model, Healthy: f.Healthy, Breaker: f.Breaker.String(), InFlight: f.Inflight,
 			Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate,
-			Answered: int64(f.Ended[routing.Answered]), Failed: int64(f.Ended[routing.Failed] + f.Ended[routing.Limited]),
+			Answered: int64(f.Outcomes[routing.Succeeded]), Failed: int64(f.Outcomes[routing.Failed] + f.Outcomes[routing.RateLimited]),
 		}
 	}
 	for i := range g.config.Models {

@@ -11,9 +11,9 @@ import (
 func TestAttemptsDoNotAllocate(t *testing.T) {
 	target := newTarget(routing.Target{})
 	if n := testing.AllocsPerRun(100, func() {
-		ticket, _ := target.Begin(now, false, false)
-		target.Answering(ticket)
-		target.End(ticket, routing.Answered, 0, time.Millisecond, now)
+		ticket, _ := target.StartAttempt(now, false, false)
+		target.RecordFirstEvent(ticket)
+		target.EndAttempt(ticket, routing.Succeeded, 0, time.Millisecond, now)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -15,24 +15,24 @@ func TestF57_BudgetOfRepetitions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := newTarget(routing.Target{})
 		target.Breaker.Consecutive = 0
-		target.Repeats = share
+		target.RetryShare = share
 		requests, repeated := 0, 0
 		for range rapid.IntRange(0, 400).Draw(t, "attempts") {
 			again := rapid.Bool().Draw(t, "again")
-			ticket, ok := target.Begin(now, again, again)
+			ticket, ok := target.StartAttempt(now, again, again)
 			switch {
 			case ok && again:
 				repeated++
 			case ok:
 				requests++
 			case !again:
-				t.Fatal("a request is not let through")
+				t.Fatal("request rejected")
 			}
 			if ok {
-				target.End(ticket, routing.Failed, 0, 0, now)
+				target.EndAttempt(ticket, routing.Failed, 0, 0, now)
 			}
 			if float64(repeated) > share*float64(requests)+purse+1e-6 {
-				t.Fatalf("%d repetitions of %d requests", repeated, requests)
+				t.Fatalf("%d retries of %d requests", repeated, requests)
 			}
 		}
 		if s := target.Stats.Snapshot(now); s.Inflight != 0 {
@@ -40,14 +40,14 @@ func TestF57_BudgetOfRepetitions(t *testing.T) {
 		}
 	})
 
-	var b routing.Board
+	var b routing.Registry
 	target := newTarget(routing.Target{Provider: "p"})
 	target.Breaker.Consecutive, target.Budget = 0, b.Budget("p")
 	repeated := 0
 	for range 1000 {
 		for _, again := range []bool{false, true} {
-			if ticket, ok := target.Begin(now, again, again); ok {
-				target.End(ticket, routing.Failed, 0, 0, now)
+			if ticket, ok := target.StartAttempt(now, again, again); ok {
+				target.EndAttempt(ticket, routing.Failed, 0, 0, now)
 				if again {
 					repeated++
 				}
@@ -57,7 +57,7 @@ func TestF57_BudgetOfRepetitions(t *testing.T) {
 	if repeated < 200 || repeated > 210 {
 		t.Errorf("%d of 1000 requests were repeated", repeated)
 	}
-	if p := b.Purses()[0]; p.Left >= 1 || p.Denied != uint64(1000-repeated) {
+	if p := b.Budgets()[0]; p.Left >= 1 || p.Denied != uint64(1000-repeated) {
 		t.Errorf("%+v", p)
 	}
 }

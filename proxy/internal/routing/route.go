@@ -1,11 +1,11 @@
 // Package routing decides in which order the targets of a model are tried.
 //
-// It owns the targets' live statistics (Stats), which of them may be asked at the moment (the breaker) and asked again
-// (Budget), the document that a router plugin is shown, and the order that is used where no router is configured or the
-// router failed. It does not send requests and does not know what a plugin is: the Chooser is given to it.
+// It owns the targets' statistics and circuit breakers (Stats), the retry budgets of providers (Budget), the document that a
+// router plugin reads, and the order used without a router or when the router fails. Its subpackage catalog has the models. It
+// does not send requests and does not know plugins: the Chooser is handed in.
 //
-// Concurrency: everything but a Target is safe for concurrent use, and a Target does not change once it is made. Each
-// Stats and Budget has a lock of its own, under which no other is taken; the Board's may be held over them.
+// Concurrency: everything but a Target is safe for concurrent use, and a Target is immutable. Each Stats and Budget has its own
+// lock, under which no other is taken; the lock of the Registry may be held while taking them.
 package routing
 
 import (
@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// Chooser orders targets by a policy: the router plugin. tenant is the name of the client's key, input the document
-// that AppendInput writes, n the number of targets in it. It returns the indexes of the targets to try, best first, and why.
+// Chooser orders targets by a policy: the router plugin. tenant is the name of the client's key, input the document written by
+// AppendRouterInput, n the number of targets in it. It returns the indexes of the targets to try, best first, and an explanation.
 type Chooser interface {
 	Choose(ctx context.Context, tenant string, input []byte, n int) (order []int, explain string, err error)
 }
 
 // Router orders the targets of a request.
 type Router struct {
-	Chooser Chooser // nil: the configured order
+	Chooser Chooser // nil: the configured order is used
 
-	// Failed is told of each failure of the Chooser, after which the configured order was used. May be nil.
+	// Failed is called with each error of the Chooser that made Order fall back to the configured order. May be nil.
 	Failed func(error)
 }
 
-// Order writes the indexes of targets into dst in the order in which to try them. summary is the request's summary as
-// a JSON object; it is called only where the Chooser is asked, which needs more than one target. An error of the
-// Chooser for which refused is true is the router's answer and ends the request; any other makes the configured order
-// the answer, since a broken policy must not take the service down.
+// Order appends the indexes of targets to dst in the order in which to try them. summary appends the request's summary as a
+// JSON object; it is called only if the Chooser is, which takes more than one target. An error of the Chooser for which refused
+// returns true is the router's decision and ends the request. After any other error the configured order is used, since a
+// broken policy must not take the service down.
 func (r *Router) Order(ctx context.Context, dst []int, targets []Target, now time.Time, tenant string, summary func(dst []byte) []byte, refused func(error) bool) (order []int, explain string, err error) {
 	if r.Chooser != nil && len(targets) > 1 {
-		order, explain, err := r.Chooser.Choose(ctx, tenant, AppendInput(nil, targets, now, summary), len(targets))
+		order, explain, err := r.Chooser.Choose(ctx, tenant, AppendRouterInput(nil, targets, now, summary), len(targets))
 		switch {
 		case err == nil && len(order) > 0:
 			n := len(dst)
@@ -49,12 +49,12 @@ func (r *Router) Order(ctx context.Context, dst []int, targets []Target, now tim
 			r.Failed(err)
 		}
 	}
-	return Configured(dst, targets, now), "", nil
+	return ConfiguredOrder(dst, targets, now), "", nil
 }
 
-// Configured appends the targets' indexes in the order of the configuration: healthy before unhealthy, then ordinary
-// ones before fallbacks, then by priority (smaller first), then by weight (larger first), then as written.
-func Configured(dst []int, targets []Target, now time.Time) []int {
+// ConfiguredOrder appends the indexes of targets to dst: healthy before unhealthy, then fallbacks last, then by priority (smaller
+// first), then by weight (larger first), then as configured.
+func ConfiguredOrder(dst []int, targets []Target, now time.Time) []int {
 	n := len(dst)
 	for i := range targets {
 		dst = append(dst, i)
@@ -75,7 +75,7 @@ func Configured(dst []int, targets []Target, now time.Time) []int {
 	return dst
 }
 
-// readyFirst puts targets that may be asked before those that are left alone.
+// readyFirst sorts targets with a closed circuit, and not in cooldown, before others.
 func readyFirst(a, b *Stats, now time.Time) int {
 	x, y := a.ready(now), b.ready(now)
 	if x == y {
@@ -91,8 +91,8 @@ func after(b bool) int {
 	return -1
 }
 
-// AppendInput writes what a router plugin reads; sdk/abi/README.md has the schema.
-func AppendInput(dst []byte, targets []Target, now time.Time, summary func(dst []byte) []byte) []byte {
+// AppendRouterInput appends the document that a router plugin reads; sdk/abi/README.md has the schema.
+func AppendRouterInput(dst []byte, targets []Target, now time.Time, summary func(dst []byte) []byte) []byte {
 	dst = append(dst, `{"summary":`...)
 	dst = summary(dst)
 	dst = append(dst, `,"targets":[`...)
@@ -113,8 +113,8 @@ func AppendInput(dst []byte, targets []Target, now time.Time, summary func(dst [
 		dst = strconv.AppendInt(append(dst, `,"inflight":`...), s.Inflight, 10)
 		dst = strconv.AppendInt(append(dst, `,"latency_ms":`...), s.Latency.Milliseconds(), 10)
 		dst = strconv.AppendFloat(append(dst, `,"error_rate":`...), s.ErrorRate, 'f', 4, 64)
-		dst = strconv.AppendFloat(append(dst, `,"input_price":`...), t.Input, 'f', -1, 64)
-		dst = strconv.AppendFloat(append(dst, `,"output_price":`...), t.Output, 'f', -1, 64)
+		dst = strconv.AppendFloat(append(dst, `,"input_price":`...), t.InputPrice, 'f', -1, 64)
+		dst = strconv.AppendFloat(append(dst, `,"output_price":`...), t.OutputPrice, 'f', -1, 64)
 		dst = append(dst, `,"options":`...)
 		if len(t.Options) == 0 {
 			dst = append(dst, '{', '}')

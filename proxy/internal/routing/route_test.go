@@ -14,11 +14,11 @@ import (
 
 var now = time.Unix(1_700_000_000, 0)
 
-// usual is what providers have by default.
-var usual = breaker.Config{Consecutive: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute}
+// defaultBreaker is the default of the configuration.
+var defaultBreaker = breaker.Config{Consecutive: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute}
 
 func newTarget(t routing.Target) routing.Target {
-	t.Stats, t.Breaker, t.Budget, t.Repeats = new(routing.Stats), usual, new(routing.Budget), 0.2
+	t.Stats, t.Breaker, t.Budget, t.RetryShare = new(routing.Stats), defaultBreaker, new(routing.Budget), 0.2
 	return t
 }
 
@@ -32,13 +32,13 @@ func targets() []routing.Target {
 }
 
 // attempt makes an attempt that ends at once.
-func attempt(tb testing.TB, t *routing.Target, o routing.Outcome, spare time.Duration, at time.Time) breaker.Change {
+func attempt(tb testing.TB, t *routing.Target, o routing.Outcome, cooldown time.Duration, at time.Time) breaker.Change {
 	tb.Helper()
-	ticket, ok := t.Begin(at, false, false)
+	ticket, ok := t.StartAttempt(at, false, false)
 	if !ok {
-		tb.Fatalf("%s is not asked: %+v", t.Provider, t.Stats.Snapshot(at))
+		tb.Fatalf("attempt at %s rejected: %+v", t.Provider, t.Stats.Snapshot(at))
 	}
-	return t.End(ticket, o, spare, 0, at)
+	return t.EndAttempt(ticket, o, cooldown, 0, at)
 }
 
 func fail(tb testing.TB, t *routing.Target, times int) {
@@ -50,26 +50,26 @@ func fail(tb testing.TB, t *routing.Target, times int) {
 
 func TestConfiguredOrder(t *testing.T) {
 	ts := targets()
-	if got, want := routing.Configured(nil, ts, now), []int{1, 0, 3, 2}; !slices.Equal(got, want) {
+	if got, want := routing.ConfiguredOrder(nil, ts, now), []int{1, 0, 3, 2}; !slices.Equal(got, want) {
 		t.Errorf("all healthy: %v, want %v", got, want)
 	}
 	fail(t, &ts[1], 5)
-	if got, want := routing.Configured(nil, ts, now), []int{0, 3, 2, 1}; !slices.Equal(got, want) {
-		t.Errorf("b left alone: %v, want %v", got, want)
+	if got, want := routing.ConfiguredOrder(nil, ts, now), []int{0, 3, 2, 1}; !slices.Equal(got, want) {
+		t.Errorf("circuit of b open: %v, want %v", got, want)
 	}
 }
 
 func TestMovingAverages(t *testing.T) {
 	target := newTarget(routing.Target{})
 	fail(t, &target, 1)
-	ticket, _ := target.Begin(now, false, false)
+	ticket, _ := target.StartAttempt(now, false, false)
 	if s := target.Stats.Snapshot(now); s.Inflight != 1 || s.Latency != 0 || s.ErrorRate <= 0 {
 		t.Errorf("after a failure: %+v", s)
 	}
 	before := target.Stats.Snapshot(now).ErrorRate
-	target.End(ticket, routing.Answered, 0, 80*time.Millisecond, now)
+	target.EndAttempt(ticket, routing.Succeeded, 0, 80*time.Millisecond, now)
 	if s := target.Stats.Snapshot(now); s.Inflight != 0 || s.Latency != 80*time.Millisecond || s.ErrorRate >= before {
-		t.Errorf("after an answer: %+v", s)
+		t.Errorf("after a success: %+v", s)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestOrderAsksTheChooser(t *testing.T) {
 	fail(t, &left[3], 5)
 	got, _, err = order(left, chooser(func([]byte, int) ([]int, string, error) { return []int{3, 2, 0}, "", nil }))
 	if err != nil || !slices.Equal(got, []int{2, 0, 3}) {
-		t.Errorf("a target that is left alone comes last, whatever the router says: %v %v", got, err)
+		t.Errorf("a target with an open circuit must come last: %v %v", got, err)
 	}
 
 	got, _, err = order(targets(), chooser(func([]byte, int) ([]int, string, error) { return nil, "", errors.New("trap") }))
@@ -138,8 +138,8 @@ func TestOrderAsksTheChooser(t *testing.T) {
 	}
 }
 
-func TestBoardKeepsWhatIsInUse(t *testing.T) {
-	var b routing.Board
+func TestPrune(t *testing.T) {
+	var b routing.Registry
 	s, g := b.Stats("p", "m"), b.Budget("p")
 	b.Stats("p", "n")
 	b.Stats("q", "n")
@@ -154,11 +154,11 @@ func TestBoardKeepsWhatIsInUse(t *testing.T) {
 	if want := []string{"p/m", "p/n", "q/n"}; !slices.Equal(names, want) {
 		t.Errorf("it has seen %v, want %v", names, want)
 	}
-	b.Keep(func(p, m string) bool { return p == "p" && m == "n" })
+	b.Prune(func(p, m string) bool { return p == "p" && m == "n" })
 	if b.Stats("p", "m") == s || b.Budget("p") != g {
 		t.Error("Keep kept what is not in use, or dropped what is")
 	}
-	if all := b.Purses(); len(all) != 1 || all[0].Provider != "p" || all[0].Left != 10 {
+	if all := b.Budgets(); len(all) != 1 || all[0].Provider != "p" || all[0].Left != 10 {
 		t.Errorf("budgets: %+v", all)
 	}
 }

@@ -7,52 +7,52 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 )
 
-// Target is one configured endpoint of a model. Its Stats are shared by everything that sends to the same provider and
-// model, its Budget by everything that sends to the same provider; both outlive a reload of the configuration.
+// Target is one configured endpoint of a model. Stats are shared by all targets with the same provider and model, Budget by all
+// targets of the same provider; both survive a reload of the configuration.
 type Target struct {
-	Provider string
-	Model    string // the provider's name for the model
-	Weight   int
-	Priority int
-	Fallback bool
-	Input    float64         // US dollars per million tokens
-	Output   float64         // US dollars per million tokens
-	Options  json.RawMessage // a JSON object, nil for none
+	Provider    string
+	Model       string // the provider's name for the model
+	Weight      int
+	Priority    int
+	Fallback    bool
+	InputPrice  float64         // US dollars per million tokens
+	OutputPrice float64         // US dollars per million tokens
+	Options     json.RawMessage // a JSON object; nil for none
 
-	Stats   *Stats
-	Breaker breaker.Config
-	Budget  *Budget
-	Repeats float64 // repetitions that a request earns the provider
+	Stats      *Stats
+	Breaker    breaker.Config
+	Budget     *Budget
+	RetryShare float64 // retries that each request adds to the provider's budget
 }
 
-// Begin asks for leave to send a request to the target. again says that the request has been tried elsewhere, repeated
-// that it has been tried at the same provider. Where it may be sent, the attempt is counted, and needs one End.
-func (t *Target) Begin(now time.Time, again, repeated bool) (breaker.Ticket, bool) {
-	ticket, ok := t.Stats.begin(&t.Breaker, now, again)
+// StartAttempt asks to send a request to the target. retry says that the request has failed on another target, sameProvider that
+// this target's provider has already been sent it. If it may be sent, the attempt is counted and needs exactly one EndAttempt.
+func (t *Target) StartAttempt(now time.Time, retry, sameProvider bool) (breaker.Ticket, bool) {
+	ticket, ok := t.Stats.start(&t.Breaker, now, retry)
 	switch {
 	case !ok:
-	case !repeated:
-		t.Budget.earn(t.Repeats)
+	case !sameProvider:
+		t.Budget.earn(t.RetryShare)
 	case !t.Budget.spend():
-		t.Stats.end(&t.Breaker, ticket, Neither, 0, 0, now)
+		t.Stats.end(&t.Breaker, ticket, Inconclusive, 0, 0, now)
 		return breaker.Ticket{}, false
 	}
 	return ticket, ok
 }
 
-// Answering says that the first event of an answer has come.
-func (t *Target) Answering(ticket breaker.Ticket) {
+// RecordFirstEvent records that the response's first event has arrived.
+func (t *Target) RecordFirstEvent(ticket breaker.Ticket) {
 	if ticket.Trial() {
-		t.Stats.answering(ticket)
+		t.Stats.recordFirstEvent(ticket)
 	}
 }
 
-// End says how an attempt ended. spare is how long the target asked to be left alone, and first the time to the first
-// event of an answer; 0 where there was none.
-func (t *Target) End(ticket breaker.Ticket, o Outcome, spare, first time.Duration, now time.Time) breaker.Change {
-	t.Stats.ended[o].Add(1)
-	return t.Stats.end(&t.Breaker, ticket, o, spare, first, now)
+// EndAttempt records how an attempt ended. cooldown is how long the target asked not to be used, and firstEvent the time to the
+// first event of the response; 0 if there was none.
+func (t *Target) EndAttempt(ticket breaker.Ticket, o Outcome, cooldown, firstEvent time.Duration, now time.Time) breaker.Change {
+	t.Stats.outcomes[o].Add(1)
+	return t.Stats.end(&t.Breaker, ticket, o, cooldown, firstEvent, now)
 }
 
-// Wait is how long a target that Begin refused wants to be left alone, and whether that is for a limit of its own.
-func (t *Target) Wait(now time.Time) (d time.Duration, limited bool) { return t.Stats.wait(now) }
+// Wait returns how long a target that rejected an attempt should not be used, and whether that is for its rate limit.
+func (t *Target) Wait(now time.Time) (d time.Duration, rateLimited bool) { return t.Stats.wait(now) }

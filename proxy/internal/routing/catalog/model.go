@@ -9,25 +9,25 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// Model is a model that can be asked for. It does not change once it is made.
+// Model is a model that clients can request. It is immutable.
 type Model struct {
 	ID               string
 	DisplayName      string
 	OwnedBy          string
-	Created          int64 // Unix seconds; 0: not known
+	Created          int64 // Unix seconds; 0: unknown
 	Pricing          config.Pricing
-	MaxTokens        int64           // 0: not known
-	DefaultMaxTokens int64           // 0: not said
-	Thinking         bool            // thinking may be asked for; true where a listed model does not say
-	Targets          []config.Target // those whose provider is on, at least one
-	Listed           bool            // it comes from a provider's list, not from the configuration
+	MaxTokens        int64           // 0: unknown
+	DefaultMaxTokens int64           // 0: none
+	Thinking         bool            // whether thinking may be requested; true if a list does not say
+	Targets          []config.Target // at least one; only those whose provider is on
+	Listed           bool            // from a provider's list, not from the configuration
 
 	json []byte
 }
 
-// Listed is a model as a provider lists it, with the names that a plugin's JSON has. Everything but ID may be missing.
+// Listed is a model in a provider's list, with the members of the plugin's JSON. All but ID are optional.
 type Listed struct {
-	ID          string `json:"id"` // the provider's own name for it
+	ID          string `json:"id"` // the provider's name for the model
 	DisplayName string `json:"display_name"`
 	OwnedBy     string `json:"owned_by"`
 	Created     int64  `json:"created"` // Unix seconds
@@ -42,17 +42,17 @@ type Price struct {
 	Output float64 `json:"output"`
 }
 
-// pricing is what a list says of prices. A price that cannot be is not known.
+// pricing returns the listed prices. An impossible price counts as unknown.
 func (l *Listed) pricing() config.Pricing {
-	const most = 1e9 // which no price comes near, and which is written in ten digits
+	const most = 1e9 // bounds the length of its JSON
 	if p := l.Pricing; p == nil || p.Input < 0 || p.Output < 0 || p.Input > most || p.Output > most {
 		return config.Pricing{}
 	}
 	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true}
 }
 
-// configured makes the models of the configuration that can be used.
-func configured(cfg *config.Config) []*Model {
+// configuredModels returns the models of the configuration that have a target whose provider is on.
+func configuredModels(cfg *config.Config) []*Model {
 	var out []*Model
 	for i := range cfg.Models {
 		c := &cfg.Models[i]
@@ -79,8 +79,8 @@ const (
 	maxID     = 256   // bytes
 )
 
-// listed makes models of a provider's list, sorted by id. What cannot be a model's id is left out.
-func listed(p *config.Provider, list []Listed) []*Model {
+// listedModels returns the models of a provider's list, sorted by id. Entries with an invalid id are left out.
+func listedModels(p *config.Provider, list []Listed) []*Model {
 	out := make([]*Model, 0, min(len(list), maxListed))
 	for i := range list {
 		l := &list[i]
@@ -103,7 +103,7 @@ func wanted(p *config.Provider, id string) bool {
 	return len(p.ListModels.Only) == 0 || slices.ContainsFunc(p.ListModels.Only, func(g config.Glob) bool { return g.Match(id) })
 }
 
-// validID tells whether an id can stand in a path and in a header.
+// validID reports whether an id can be used in a path and a header.
 func validID(id string) bool {
 	for _, c := range []byte(id) {
 		if c <= ' ' || c >= 0x7f {
@@ -113,8 +113,7 @@ func validID(id string) bool {
 	return id != "" && len(id) <= maxID
 }
 
-// render writes the model as a client sees it. The convention wants two numbers in pricing; where they are not known,
-// they are 0 and "pricing_known" is false.
+// render returns the model's JSON for clients. Both prices are always there; if unknown, they are 0 and "pricing_known" is false.
 func (m *Model) render(thinking bool) []byte {
 	b := appendString([]byte(`{"id":`), m.ID)
 	b = strconv.AppendInt(append(b, `,"object":"model","created":`...), m.Created, 10)
@@ -141,10 +140,10 @@ func appendString(b []byte, s string) []byte {
 	return append(b, q...)
 }
 
-// AppendModel appends the model as a client sees it.
+// AppendModel appends the model's JSON.
 func AppendModel(dst []byte, m *Model) []byte { return append(dst, m.json...) }
 
-// AppendList appends the list of models as a client sees it.
+// AppendList appends the JSON of a list of models.
 func AppendList(dst []byte, models []*Model) []byte {
 	size := len(dst) + len(`{"object":"list","data":[]}`)
 	for _, m := range models {

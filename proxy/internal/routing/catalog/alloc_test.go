@@ -5,7 +5,7 @@ package catalog_test
 import (
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
 func TestFaults12_ServingFromTheCacheDoesNotAllocate(t *testing.T) {

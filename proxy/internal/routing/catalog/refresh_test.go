@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
 // one is a configuration of one provider that lists.
@@ -105,7 +105,7 @@ func TestFaults13_FirstListIsFetchedOnceForAllWhoWait(t *testing.T) {
 	})
 }
 
-func TestSlowProviderHoldsUpTheFirstMomentsOnly(t *testing.T) {
+func TestSlowProviderDelaysOnlyFirstCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Value
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
@@ -132,7 +132,7 @@ func TestSlowProviderHoldsUpTheFirstMomentsOnly(t *testing.T) {
 	})
 }
 
-func TestCallerThatLeavesEndsItsOwnWaitOnly(t *testing.T) {
+func TestCancelledCallerDoesNotCancelTheFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(ctx context.Context, _ int) ([]catalog.Listed, error) {
@@ -156,7 +156,7 @@ func TestCallerThatLeavesEndsItsOwnWaitOnly(t *testing.T) {
 	})
 }
 
-func TestFailingProviderKeepsItsOldListAndIsTriedLaterAndLater(t *testing.T) {
+func TestFailedRefreshKeepsTheListAndBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		var fail atomic.Bool
@@ -214,7 +214,7 @@ func TestFailingProviderKeepsItsOldListAndIsTriedLaterAndLater(t *testing.T) {
 	})
 }
 
-func TestProviderThatNeverAnsweredDoesNotFailTheList(t *testing.T) {
+func TestUnavailableProviderDoesNotFailTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"first": nil, "second": always("s-1")}}
 		c := catalog.New(parse(t, text), s, catalog.Options{})
@@ -233,7 +233,7 @@ func TestProviderThatNeverAnsweredDoesNotFailTheList(t *testing.T) {
 	})
 }
 
-func TestReloadTakesOverTheListsOfUnchangedProviders(t *testing.T) {
+func TestReloadInheritsListsOfUnchangedProviders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := make(chan struct{})
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
@@ -273,7 +273,7 @@ func TestReloadTakesOverTheListsOfUnchangedProviders(t *testing.T) {
 	})
 }
 
-func TestReloadTakesOverTheListsOfProvidersWithCloudCredentials(t *testing.T) {
+func TestReloadInheritsListsWithCloudCredentials(t *testing.T) {
 	for name, auth := range map[string]config.Auth{
 		"AWS":    {AWS: &config.AWS{Region: "eu-central-1", Service: "bedrock", Profile: "p"}},
 		"Google": {Google: &config.Google{Scopes: []string{"a"}}},
@@ -323,12 +323,12 @@ func TestReloadTakesOverTheListsOfProvidersWithCloudCredentials(t *testing.T) {
 	}
 }
 
-func TestWarmFetchesBeforeAnybodyAsks(t *testing.T) {
+func TestPrefetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){"up": always("m")}}
 		c := catalog.New(parse(t, one), s, catalog.Options{})
 		defer c.Close()
-		c.Warm()
+		c.Prefetch()
 		synctest.Wait()
 		if s.count("up") != 1 {
 			t.Fatalf("%d calls", s.count("up"))
@@ -337,7 +337,7 @@ func TestWarmFetchesBeforeAnybodyAsks(t *testing.T) {
 	})
 }
 
-func TestCloseEndsFetchesAndWaitsForThem(t *testing.T) {
+func TestCloseCancelsFetches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended atomic.Bool
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
@@ -349,7 +349,7 @@ func TestCloseEndsFetchesAndWaitsForThem(t *testing.T) {
 			},
 		}}
 		c := catalog.New(parse(t, one), s, catalog.Options{})
-		c.Warm()
+		c.Prefetch()
 		synctest.Wait()
 		c.Close()
 		if !ended.Load() {
@@ -365,8 +365,8 @@ func TestCloseEndsFetchesAndWaitsForThem(t *testing.T) {
 	})
 }
 
-// TestHammer has callers, expiry, failures and Close meet, for the race detector.
-func TestHammer(t *testing.T) {
+// TestConcurrentUse has callers, expiry, failures and Close meet, for the race detector.
+func TestConcurrentUse(t *testing.T) {
 	var tick atomic.Int64
 	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 		"first": func(_ context.Context, call int) ([]catalog.Listed, error) {
@@ -392,7 +392,7 @@ func TestHammer(t *testing.T) {
 			}
 		})
 	}
-	wg.Go(c.Warm)
+	wg.Go(c.Prefetch)
 	wg.Wait()
 	c.Close()
 }
@@ -402,8 +402,8 @@ type panicky struct{}
 
 func (panicky) ListModels(context.Context, string) ([]catalog.Listed, error) { panic("lister") }
 
-// TestAListerThatPanicsIsOneThatFails: nobody waits for it for ever.
-func TestAListerThatPanicsIsOneThatFails(t *testing.T) {
+// TestPanickingListerFails: nobody waits for it for ever.
+func TestPanickingListerFails(t *testing.T) {
 	failed := make(chan error, 1)
 	c := catalog.New(parse(t, one), panicky{}, catalog.Options{Fetched: func(_ string, _ int, err error) {
 		select {

@@ -1,12 +1,11 @@
-// Package catalog knows the models that can be asked for: those of the configuration, and those that providers list.
+// Package catalog holds the models that clients can request: those of the configuration, and those that providers list.
 //
-// It owns the cache of the providers' lists and the JSON of a model. It does not talk to providers: a Lister does. Nor
-// does it know who may use a model: the caller asks for one, or filters the list.
+// It owns the cache of the providers' lists and the JSON of a model. It does not call providers, which a Lister does, and does not
+// know which key may use which model: callers filter.
 //
-// A provider's list is good for the time that the configuration says. After that it is still served, while one refresh
-// runs in the background; a refresh that fails leaves the old list and is tried again later and later. Nobody waits
-// for a list but the callers that come while the first one is being fetched, and they for a bounded time. An id that
-// nobody knows costs no call of a provider while the lists are fresh.
+// A provider's list is fresh for the time in the configuration. After that it is still served while one refresh runs in the
+// background; a refresh that fails leaves the old list and is retried with exponential backoff. Only callers that come while a
+// provider's first list is being fetched wait, and for a bounded time. An unknown id causes no call while the lists are fresh.
 //
 // Concurrency: a Catalog is safe for concurrent use. It owns the goroutines that refresh; Close ends them and waits.
 package catalog
@@ -25,41 +24,41 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// Lister fetches the whole list of a provider's models.
+// Lister fetches the complete list of a provider's models.
 type Lister interface {
 	ListModels(ctx context.Context, provider string) ([]Listed, error)
 }
 
-// Options steer a Catalog. The zero value is good.
+// Options configure a Catalog. The zero value is valid.
 type Options struct {
-	FirstWait    time.Duration // how long a caller waits for a first list; 0: 2 s
-	FetchTimeout time.Duration // for one fetch; 0: 30 s
-	Backoff      time.Duration // after a first failure, doubled after each further one; 0: 5 s
+	FirstWait    time.Duration // maximum wait of a caller for a first list; 0: 2 s
+	FetchTimeout time.Duration // of one fetch; 0: 30 s
+	Backoff      time.Duration // after the first failure, doubled after each further one; 0: 5 s
 
-	// Fetched is told of the end of each fetch, from the goroutine that fetched. May be nil.
+	// Fetched is called at the end of each fetch, from its goroutine. May be nil.
 	Fetched func(provider string, models int, err error)
 
-	// Previous is the catalogue of the configuration before this one. Its lists are taken over for the providers that
-	// have not changed, so that a reload does not make listed models unknown. May be nil, and may be closed.
+	// Previous is the catalog of the previous configuration. Lists of unchanged providers are inherited, so that listed models
+	// stay known across a reload. May be nil, and may be closed.
 	Previous *Catalog
 
 	Now func() time.Time // nil: time.Now
 }
 
-// maxBackoff bounds the time between two tries.
+// maxBackoff bounds the time between two attempts.
 const maxBackoff = 5 * time.Minute
 
-// Catalog is the models of one configuration.
+// Catalog holds the models of one configuration.
 type Catalog struct {
-	lister  Lister
-	o       Options
-	fixed   []*Model
-	byID    map[string]*Model // of fixed
-	taken   map[string]bool   // every id of the configuration, used or not
-	sources []*source
+	lister     Lister
+	o          Options
+	configured []*Model
+	byID       map[string]*Model // of configured
+	reserved   map[string]bool   // every id of the configuration, also of models that are off
+	sources    []*source
 
 	current atomic.Pointer[snapshot]
-	due     atomic.Int64 // when a source wants attention, in Unix nanoseconds; before that nobody takes mu
+	due     atomic.Int64 // when the next fetch may be due, in Unix nanoseconds; before that callers do not take mu
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -70,29 +69,29 @@ type Catalog struct {
 	closed bool
 }
 
-// snapshot is what is known at a time. It does not change once it is published.
+// snapshot is the merged list at one time. It is immutable once published.
 type snapshot struct {
 	models []*Model
-	byID   map[string]*Model // listed ones only
+	byID   map[string]*Model // listed models only
 }
 
-// list is what a provider listed.
+// list is a provider's list.
 type list struct {
 	listed []Listed
 	models []*Model
-	until  time.Time // it is fresh before that
+	until  time.Time // fresh until
 }
 
-// source is a provider that lists models.
+// source is a provider whose list is offered, and the state of its fetches.
 type source struct {
 	provider *config.Provider
-	done     chan struct{} // closed at the end of the fetch in flight; nil where there is none
-	started  time.Time     // when that fetch began
+	done     chan struct{} // closed at the end of the fetch in flight; nil if none is
+	started  time.Time     // start of that fetch
 	failures int           // since the last success
-	retry    time.Time     // no fetch before that
+	retry    time.Time     // no fetch before
 }
 
-// New makes the catalogue of a configuration. It fetches nothing until somebody asks.
+// New returns the catalog of a configuration. Lists are fetched on first use, or by Prefetch.
 func New(cfg *config.Config, l Lister, o Options) *Catalog {
 	if o.FirstWait == 0 {
 		o.FirstWait = 2 * time.Second
@@ -108,20 +107,20 @@ func New(cfg *config.Config, l Lister, o Options) *Catalog {
 	}
 	previous := o.Previous
 	o.Previous = nil
-	c := &Catalog{lister: l, o: o, fixed: configured(cfg), byID: map[string]*Model{}, taken: map[string]bool{}}
+	c := &Catalog{lister: l, o: o, configured: configuredModels(cfg), byID: map[string]*Model{}, reserved: map[string]bool{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	for _, m := range c.fixed {
+	for _, m := range c.configured {
 		c.byID[m.ID] = m
 	}
 	for i := range cfg.Models {
-		c.taken[cfg.Models[i].ID] = true
+		c.reserved[cfg.Models[i].ID] = true
 	}
 	for i := range cfg.Providers {
 		if p := &cfg.Providers[i]; p.Off == "" && p.ListModels.Enabled {
 			c.sources = append(c.sources, &source{provider: p})
 		}
 	}
-	// One list a source. The error is for a size below 1.
+	// One list per source. The error is for a size below 1.
 	c.lists, _ = lru.New[string, *list](max(1, len(c.sources)))
 	if previous != nil {
 		c.inherit(previous)
@@ -130,7 +129,7 @@ func New(cfg *config.Config, l Lister, o Options) *Catalog {
 	return c
 }
 
-// inherit takes over the lists of an older catalogue, each as old as it is.
+// inherit copies the lists of unchanged providers from an older catalog, with their age.
 func (c *Catalog) inherit(old *Catalog) {
 	old.mu.Lock()
 	defer old.mu.Unlock()
@@ -141,13 +140,13 @@ func (c *Catalog) inherit(old *Catalog) {
 				continue
 			}
 			if l, ok := old.lists.Peek(b.Name); ok {
-				c.lists.Add(a.Name, &list{l.listed, listed(a, l.listed), l.until})
+				c.lists.Add(a.Name, &list{l.listed, listedModels(a, l.listed), l.until})
 			}
 		}
 	}
 }
 
-// Close ends the refreshes and waits for them. What is known is served on.
+// Close ends the refreshes and waits for them. The lists stay available.
 func (c *Catalog) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -156,16 +155,16 @@ func (c *Catalog) Close() {
 	c.wg.Wait()
 }
 
-// Warm starts to fetch the lists that are wanted and does not wait for them.
-func (c *Catalog) Warm() { c.attend(c.o.Now()) }
+// Prefetch starts the fetches that are due, without waiting for them.
+func (c *Catalog) Prefetch() { c.startFetches(c.o.Now()) }
 
-// Model returns the model of that id. It waits only where the id is unknown and a first list is being fetched. For a
-// known id it does not allocate.
+// Model returns the model with that id. It waits only if the id is unknown and a first list is being fetched. For a known id it
+// does not allocate.
 func (c *Catalog) Model(ctx context.Context, id string) (*Model, bool) {
 	if m, ok := c.byID[id]; ok {
 		return m, true
 	}
-	if c.taken[id] || len(c.sources) == 0 {
+	if c.reserved[id] || len(c.sources) == 0 {
 		return nil, false
 	}
 	now := c.o.Now()
@@ -173,11 +172,11 @@ func (c *Catalog) Model(ctx context.Context, id string) (*Model, bool) {
 	if now.UnixNano() < c.due.Load() {
 		return m, ok
 	}
-	first := c.attend(now)
+	first := c.startFetches(now)
 	if ok {
 		return m, true
 	}
-	c.wait(ctx, now, first)
+	c.awaitFirst(ctx, now, first)
 	m, ok = c.current.Load().byID[id]
 	return m, ok
 }
@@ -186,19 +185,19 @@ func (c *Catalog) Model(ctx context.Context, id string) (*Model, bool) {
 // and must not be changed.
 func (c *Catalog) List(ctx context.Context) []*Model {
 	if now := c.o.Now(); len(c.sources) > 0 && now.UnixNano() >= c.due.Load() {
-		c.wait(ctx, now, c.attend(now))
+		c.awaitFirst(ctx, now, c.startFetches(now))
 	}
 	return c.current.Load().models
 }
 
-// pending is a first list that is being fetched.
+// pending is a first list in flight.
 type pending struct {
 	done    chan struct{}
 	started time.Time
 }
 
-// attend starts the fetches that are due, and returns those that may be waited for.
-func (c *Catalog) attend(now time.Time) (first []pending) {
+// startFetches starts the fetches that are due, and returns the first lists in flight.
+func (c *Catalog) startFetches(now time.Time) (first []pending) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sources {
@@ -219,9 +218,9 @@ func (c *Catalog) attend(now time.Time) (first []pending) {
 	return first
 }
 
-// wait returns when each first list is there or has failed, when its time is over, or with ctx. The time counts from
-// the beginning of the fetch, so that a provider that hangs holds up the callers of its first moments only.
-func (c *Catalog) wait(ctx context.Context, now time.Time, first []pending) {
+// awaitFirst returns when every first list has arrived or failed, at the end of FirstWait, or with ctx. FirstWait counts from the
+// start of the fetch, so that a provider that hangs delays only the callers at its start.
+func (c *Catalog) awaitFirst(ctx context.Context, now time.Time, first []pending) {
 	var left time.Duration
 	for _, p := range first {
 		left = max(left, p.started.Add(c.o.FirstWait).Sub(now))
@@ -229,12 +228,12 @@ func (c *Catalog) wait(ctx context.Context, now time.Time, first []pending) {
 	if left <= 0 {
 		return
 	}
-	over := time.NewTimer(left)
-	defer over.Stop()
+	timeout := time.NewTimer(left)
+	defer timeout.Stop()
 	for _, p := range first {
 		select {
 		case <-p.done:
-		case <-over.C:
+		case <-timeout.C:
 			return
 		case <-ctx.Done():
 			return
@@ -242,22 +241,21 @@ func (c *Catalog) wait(ctx context.Context, now time.Time, first []pending) {
 	}
 }
 
-// ask asks the lister.
-func (c *Catalog) ask(ctx context.Context, provider string) (got []Listed, err error) {
+// callLister calls the lister, and turns a panic into an error.
+func (c *Catalog) callLister(ctx context.Context, provider string) (got []Listed, err error) {
 	defer rescue.Into(&err)
 	return c.lister.ListModels(ctx, provider)
 }
 
-// fetch runs on its own goroutine: one for each source at a time. It belongs to the catalogue and not to the caller
-// that started it, who may leave.
+// fetch fetches a list on its own goroutine, one per source at a time. It does not depend on the caller that started it.
 func (c *Catalog) fetch(s *source) {
 	defer c.wg.Done()
 	ctx, cancel := context.WithTimeout(c.ctx, c.o.FetchTimeout)
 	defer cancel()
-	got, err := c.ask(ctx, s.provider.Name)
+	got, err := c.callLister(ctx, s.provider.Name)
 	var models []*Model
 	if err == nil {
-		models = listed(s.provider, got)
+		models = listedModels(s.provider, got)
 	}
 	now := c.o.Now()
 	c.mu.Lock()
@@ -278,26 +276,26 @@ func (c *Catalog) fetch(s *source) {
 	}
 }
 
-// schedule says when a caller must look after the sources again. Callers hold mu.
+// schedule sets due. Callers hold mu.
 func (c *Catalog) schedule() {
 	due := int64(math.MaxInt64)
 	for _, s := range c.sources {
 		l, ok := c.lists.Peek(s.provider.Name)
 		switch {
 		case s.done == nil && ok:
-			// A list that is stale is tried again at retry; a zero retry is long ago.
+			// A stale list is refreshed at retry, which is zero after a success.
 			due = min(due, max(l.until.UnixNano(), unixNano(s.retry)))
 		case s.done == nil:
 			due = min(due, unixNano(s.retry))
 		case !ok && s.failures == 0:
-			due = 0 // there is something to wait for
+			due = 0 // callers may have to wait
 		}
 		// A refresh in flight calls schedule when it ends.
 	}
 	c.due.Store(due)
 }
 
-// unixNano is 0 for the zero time, whose own value does not fit.
+// unixNano returns 0 for the zero time, which UnixNano cannot represent.
 func unixNano(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -305,17 +303,17 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// publish puts the lists together: the configuration wins over a list, an earlier provider over a later one. Callers
-// hold mu, or are New.
+// publish merges the lists: the configuration takes precedence over a list, an earlier provider over a later one. Callers hold mu,
+// or are New.
 func (c *Catalog) publish() {
-	s := &snapshot{models: append([]*Model(nil), c.fixed...), byID: map[string]*Model{}}
+	s := &snapshot{models: append([]*Model(nil), c.configured...), byID: map[string]*Model{}}
 	for _, src := range c.sources {
 		l, ok := c.lists.Peek(src.provider.Name)
 		if !ok {
 			continue
 		}
 		for _, m := range l.models {
-			if _, known := s.byID[m.ID]; known || c.taken[m.ID] {
+			if _, known := s.byID[m.ID]; known || c.reserved[m.ID] {
 				continue
 			}
 			s.byID[m.ID] = m

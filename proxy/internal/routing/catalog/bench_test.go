@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
 // many is a catalogue of n listed models.

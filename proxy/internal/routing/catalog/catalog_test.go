@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -116,7 +116,7 @@ func wantIDs(t *testing.T, c *catalog.Catalog, want ...string) {
 	}
 }
 
-func TestConfiguredModelsComeFirstAndWin(t *testing.T) {
+func TestConfiguredModelsTakePrecedence(t *testing.T) {
 	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 		"first":  always("z", "both", "a", "a", "demo", "dark", "", "sp ace", "ctl\n", string(make([]byte, 300))),
 		"second": always("both", "s-2", "s-1", "other", "demo"),
@@ -147,7 +147,7 @@ func TestConfiguredModelsComeFirstAndWin(t *testing.T) {
 	}
 }
 
-func TestModelAsAClientSeesIt(t *testing.T) {
+func TestModelJSON(t *testing.T) {
 	yes, no := true, false
 	s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 		"first": func(context.Context, int) ([]catalog.Listed, error) {

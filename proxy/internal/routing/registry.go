@@ -1,0 +1,101 @@
+package routing
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Registry keeps the Stats of every target, by provider and model, and the retry Budget of every provider, so that they survive
+// a reload.
+type Registry struct {
+	mu      sync.Mutex
+	stats   map[[2]string]*Stats
+	budgets map[string]*Budget
+}
+
+// Stats returns the statistics of a provider's model, made on first use.
+func (r *Registry) Stats(provider, model string) *Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return getOrMake(&r.stats, [2]string{provider, model})
+}
+
+// Budget returns the retry budget of a provider, made on first use.
+func (r *Registry) Budget(provider string) *Budget {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return getOrMake(&r.budgets, provider)
+}
+
+func getOrMake[K comparable, V any](m *map[K]*V, k K) *V {
+	v := (*m)[k]
+	if v == nil {
+		if *m == nil {
+			*m = make(map[K]*V)
+		}
+		v = new(V)
+		(*m)[k] = v
+	}
+	return v
+}
+
+// Prune drops targets that are not in use, and the budgets of providers without any.
+func (r *Registry) Prune(inUse func(provider, model string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	providers := make(map[string]bool)
+	for k := range r.stats {
+		if !inUse(k[0], k[1]) {
+			delete(r.stats, k)
+			continue
+		}
+		providers[k[0]] = true
+	}
+	for p := range r.budgets {
+		if !providers[p] {
+			delete(r.budgets, p)
+		}
+	}
+}
+
+// TargetStats are the statistics of one target.
+type TargetStats struct {
+	Provider, Model string
+	Snapshot
+}
+
+// Snapshot returns the statistics of all targets at now, by provider and model.
+func (r *Registry) Snapshot(now time.Time) []TargetStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]TargetStats, 0, len(r.stats))
+	for k, s := range r.stats {
+		all = append(all, TargetStats{k[0], k[1], s.Snapshot(now)})
+	}
+	slices.SortFunc(all, func(x, y TargetStats) int {
+		return cmp.Or(cmp.Compare(x.Provider, y.Provider), cmp.Compare(x.Model, y.Model))
+	})
+	return all
+}
+
+// BudgetStatus is the state of a provider's retry budget.
+type BudgetStatus struct {
+	Provider string
+	Left     float64 // retries
+	Denied   uint64  // retries rejected because the budget was exhausted
+}
+
+// Budgets returns the state of all retry budgets, by provider.
+func (r *Registry) Budgets() []BudgetStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]BudgetStatus, 0, len(r.budgets))
+	for p, b := range r.budgets {
+		left, denied := b.status()
+		all = append(all, BudgetStatus{p, left, denied})
+	}
+	slices.SortFunc(all, func(x, y BudgetStatus) int { return cmp.Compare(x.Provider, y.Provider) })
+	return all
+}
