@@ -16,8 +16,8 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -155,7 +155,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierr
 			c.unread = true
 		}
 	}
-	ctx.Response.SetBodyRaw(response.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
+	ctx.Response.SetBodyRaw(openai.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
 }
 
 // withoutKey is an error that does not repeat the request's key, wherever in the request it stands as well: programs log

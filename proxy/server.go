@@ -4,7 +4,7 @@ import (
 	"net"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 
 	"context"
 	"errors"
@@ -325,7 +325,7 @@ func (s *Server) turnAway(c *clientConn) {
 
 // refusal is an answer to a connection of which no request is read.
 func refusal(e *apierror.Error) []byte {
-	body := response.AppendErrorBody(nil, e)
+	body := openai.AppendErrorBody(nil, e)
 	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
 		e.Status, fasthttp.StatusMessage(e.Status), len(body), newRequestID())
 	if e.RetryAfter > 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -85,7 +84,7 @@ func (p *pump) stream() (err error) {
 		failed := x.writer.Failed()
 		if failed != nil && p.n == 0 {
 			// The writer takes it for a response that has not begun, and keeps the failure for a status.
-			if err := p.write(response.AppendErrorFrame(nil, failed)); err != nil {
+			if err := p.write(p.x.writer.AppendError(nil, failed)); err != nil {
 				return err
 			}
 		}
@@ -144,7 +143,7 @@ func (p *pump) lastWords(e *apierror.Error) (err error) {
 			err = errPanic
 		}
 	}()
-	return p.write(response.AppendErrorFrame(nil, e))
+	return p.write(p.x.writer.AppendError(nil, e))
 }
 
 // read goes on with a streamed answer whose head has been sent.

@@ -22,25 +22,25 @@ func TestChunksDoNotAllocate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r openai.Reader
 			var b response.Batch
-			var m response.Writer
+			w := openai.NewWriter()
 			r.Reset(openai.Options{})
-			m.Reset(options(true, true))
+			w.Reset(options(true, true))
 			p := []byte(data)
 			once := func() {
 				b.Reset()
 				if err := r.Chunk(p, &b); err != nil {
 					t.Fatal(err)
 				}
-				if err := m.Apply(&b); err != nil {
+				if err := w.Apply(&b); err != nil {
 					t.Fatal(err)
 				}
-				m.Take()
+				w.Take()
 			}
 			b.Reset()
 			if err := r.Chunk([]byte(delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]`)), &b); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Apply(&b); err != nil {
+			if err := w.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
 			once()

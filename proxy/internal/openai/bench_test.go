@@ -18,9 +18,9 @@ func BenchmarkTextChunk(b *testing.B) {
 	run := func(b *testing.B, apply bool) {
 		var r openai.Reader
 		var batch response.Batch
-		var m response.Writer
+		w := openai.NewWriter()
 		r.Reset(openai.Options{})
-		m.Reset(options(true, true))
+		w.Reset(options(true, true))
 		data := []byte(textChunk)
 		b.ReportAllocs()
 		b.SetBytes(int64(len(data)))
@@ -32,10 +32,10 @@ func BenchmarkTextChunk(b *testing.B) {
 			if !apply {
 				continue
 			}
-			if err := m.Apply(&batch); err != nil {
+			if err := w.Apply(&batch); err != nil {
 				b.Fatal(err)
 			}
-			m.Take()
+			w.Take()
 		}
 	}
 	b.Run("read", func(b *testing.B) { run(b, false) })
@@ -49,20 +49,20 @@ func BenchmarkWholeAnswer(b *testing.B) {
 		`"usage":{"prompt_tokens":20,"completion_tokens":1000,"total_tokens":1020,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0}}}`)
 	var r openai.Reader
 	var batch response.Batch
-	var m response.Writer
+	w := openai.NewWriter()
 	var dst []byte
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		r.Reset(openai.Options{})
-		m.Reset(options(false, false))
+		w.Reset(options(false, false))
 		batch.Reset()
 		if err := r.Answer(body, &batch); err != nil {
 			b.Fatal(err)
 		}
-		if err := m.Apply(&batch); err != nil {
+		if err := w.Apply(&batch); err != nil {
 			b.Fatal(err)
 		}
-		dst = m.AppendResponse(dst[:0])
+		dst = w.AppendResponse(dst[:0])
 	}
 }

@@ -1,7 +1,7 @@
 package openai_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	gateway "github.com/sluice-gateway/sluice/proxy/internal/openai"
 
 	"encoding/json"
 	"strings"
@@ -18,16 +18,16 @@ func TestTheOfficialClientAccumulates(t *testing.T) {
 			continue
 		}
 		t.Run(rec.name, func(t *testing.T) {
-			var m response.Writer
-			replay(t, &m, &rec, options(true, true))
-			if !m.Complete() {
-				if m.Failed() == nil {
+			w := gateway.NewWriter()
+			replay(t, w, &rec, options(true, true))
+			if !w.Complete() {
+				if w.Failed() == nil {
 					t.Fatal("neither complete nor failed")
 				}
 				return
 			}
 			var acc openai.ChatCompletionAccumulator
-			for frame := range strings.SplitSeq(strings.TrimSuffix(string(m.Output()), "\n\n"), "\n\n") {
+			for frame := range strings.SplitSeq(strings.TrimSuffix(string(w.Output()), "\n\n"), "\n\n") {
 				data := strings.TrimPrefix(frame, "data: ")
 				if data == "[DONE]" {
 					break
@@ -40,9 +40,9 @@ func TestTheOfficialClientAccumulates(t *testing.T) {
 					t.Fatalf("the client does not take %s", data)
 				}
 			}
-			replay(t, &m, &rec, options(false, false))
+			replay(t, w, &rec, options(false, false))
 			var want openai.ChatCompletion
-			if err := json.Unmarshal(m.AppendResponse(nil), &want); err != nil {
+			if err := json.Unmarshal(w.AppendResponse(nil), &want); err != nil {
 				t.Fatal(err)
 			}
 			if acc.ID != want.ID || acc.Model != want.Model || len(acc.Choices) != len(want.Choices) {

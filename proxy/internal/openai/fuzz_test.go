@@ -54,9 +54,9 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 	play := func(stream bool) *response.Writer {
 		var r openai.Reader
 		var b response.Batch
-		m := new(response.Writer)
+		w := openai.NewWriter()
 		r.Reset(openai.Options{ThinkTags: tags, ReasoningFormat: "f"})
-		m.Reset(options(stream, stream))
+		w.Reset(options(stream, stream))
 		for _, line := range lines {
 			b.Reset()
 			read := r.Chunk
@@ -70,22 +70,22 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 			}
 			clear(line) // neither the reader nor the batch may hold on to it
 			if err == nil {
-				err = m.Apply(&b)
+				err = w.Apply(&b)
 			}
 			copy(line, before)
 			var e *apierror.Error
 			if errors.As(err, &e) {
-				m.Fail(e)
+				w.Fail(e)
 			} else if err != nil {
 				// Only what is too much for the contract may be refused.
 				if !strings.Contains(err.Error(), "too long") && !strings.Contains(err.Error(), "too many") {
 					t.Fatal(err)
 				}
-				m.Fail(response.Truncated())
+				w.Fail(response.Truncated())
 			}
 		}
-		_ = m.End()
-		return m
+		_ = w.End()
+		return w
 	}
 	streamed, collected := play(true), play(false)
 	if streamed.Complete() != collected.Complete() || streamed.Complete() == (streamed.Failed() != nil) {
@@ -203,7 +203,7 @@ func FuzzFailure(f *testing.F) {
 		if e.Status < 400 || e.Status > 599 || e.Type == "" || e.Message == "" || len(e.Message) > 500 {
 			t.Fatalf("got %+v", e)
 		}
-		if p := response.AppendErrorFrame(nil, e); !json.Valid(bytes.TrimPrefix(p, []byte("data: "))) || bytes.ContainsAny(bytes.TrimSuffix(p, []byte("\n\n")), "\r\n") {
+		if p := openai.NewWriter().AppendError(nil, e); !json.Valid(bytes.TrimPrefix(p, []byte("data: "))) || bytes.ContainsAny(bytes.TrimSuffix(p, []byte("\n\n")), "\r\n") {
 			t.Fatalf("frame is %q", p)
 		}
 	})

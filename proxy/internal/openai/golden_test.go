@@ -81,19 +81,19 @@ func options(stream, usage bool) response.Options {
 }
 
 // replay reads a recording into a machine.
-func replay(t testing.TB, m *response.Writer, rec *recording, o response.Options) {
+func replay(t testing.TB, w *response.Writer, rec *recording, o response.Options) {
 	t.Helper()
 	var r openai.Reader
 	var b response.Batch
 	r.Reset(openai.Options{})
-	m.Reset(o)
+	w.Reset(o)
 	apply := func(err error) {
 		if err == nil {
-			err = m.Apply(&b)
+			err = w.Apply(&b)
 		}
 		var e *apierror.Error
 		if errors.As(err, &e) {
-			m.Fail(e)
+			w.Fail(e)
 		} else if err != nil {
 			t.Fatalf("%s: %v", rec.name, err)
 		}
@@ -105,11 +105,11 @@ func replay(t testing.TB, m *response.Writer, rec *recording, o response.Options
 	for _, ev := range rec.events {
 		b.Reset()
 		apply(r.Chunk([]byte(ev), &b))
-		if m.Complete() || m.Failed() != nil {
+		if w.Complete() || w.Failed() != nil {
 			return
 		}
 	}
-	_ = m.End()
+	_ = w.End()
 }
 
 // golden compares with an expected file, or writes it.
@@ -146,32 +146,32 @@ func TestRecordedAnswers(t *testing.T) {
 		t.Run(rec.name, func(t *testing.T) {
 			if rec.status != 200 {
 				e := openai.Failure(rec.status, rec.body)
-				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, response.AppendErrorBody(nil, e)))
+				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, openai.AppendErrorBody(nil, e)))
 				golden(t, rec.name+".error.json", out)
 				return
 			}
-			var m response.Writer
-			replay(t, &m, &rec, options(true, true))
-			golden(t, rec.name+".stream.txt", m.Output())
-			checkStream(t, &m, true)
+			w := openai.NewWriter()
+			replay(t, w, &rec, options(true, true))
+			golden(t, rec.name+".stream.txt", w.Output())
+			checkStream(t, w, true)
 
-			replay(t, &m, &rec, options(false, false))
-			if e := m.Failed(); e != nil {
-				golden(t, rec.name+".whole.json", pretty(t, response.AppendErrorBody(nil, e)))
+			replay(t, w, &rec, options(false, false))
+			if e := w.Failed(); e != nil {
+				golden(t, rec.name+".whole.json", pretty(t, openai.AppendErrorBody(nil, e)))
 				return
 			}
-			if !m.Complete() {
+			if !w.Complete() {
 				t.Fatal("neither complete nor failed")
 			}
-			golden(t, rec.name+".whole.json", pretty(t, m.AppendResponse(nil)))
+			golden(t, rec.name+".whole.json", pretty(t, w.AppendResponse(nil)))
 		})
 	}
 }
 
 // checkStream checks what holds for every stream.
-func checkStream(t testing.TB, m *response.Writer, usage bool) {
+func checkStream(t testing.TB, w *response.Writer, usage bool) {
 	t.Helper()
-	out := string(m.Output())
+	out := string(w.Output())
 	frames := strings.Split(strings.TrimSuffix(out, "\n\n"), "\n\n")
 	if !strings.HasSuffix(out, "\n\n") {
 		t.Fatalf("the stream ends with %q", out[max(0, len(out)-20):])
@@ -199,7 +199,7 @@ func checkStream(t testing.TB, m *response.Writer, usage bool) {
 	if done+failed != 1 {
 		t.Errorf("%d [DONE] and %d errors", done, failed)
 	}
-	if last := frames[len(frames)-1]; m.Complete() != (last == "data: [DONE]") || (m.Failed() != nil) != strings.HasPrefix(last, `data: {"error":`) {
-		t.Errorf("complete %v, failed %v, and the last frame is %s", m.Complete(), m.Failed(), last)
+	if last := frames[len(frames)-1]; w.Complete() != (last == "data: [DONE]") || (w.Failed() != nil) != strings.HasPrefix(last, `data: {"error":`) {
+		t.Errorf("complete %v, failed %v, and the last frame is %s", w.Complete(), w.Failed(), last)
 	}
 }

@@ -5,8 +5,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -43,7 +41,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal("the body was changed")
 		}
 		if e != nil {
-			text := response.AppendErrorBody(nil, e)
+			text := openai.AppendErrorBody(nil, e)
 			if e.Status != 400 || e.Type != apierror.TypeInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
 				t.Fatalf("refused with %s", text)
 			}

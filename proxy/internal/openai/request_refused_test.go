@@ -3,8 +3,6 @@ package openai_test
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -135,7 +133,7 @@ func TestParseRefuses(t *testing.T) {
 				t.Fatal("the request is accepted")
 			}
 			want := fmt.Sprintf(`{"error":{"message":%s,"type":"invalid_request_error","param":%s,"code":%q}}`, quoted(t, test.message), quoted(t, test.param), test.code)
-			if got := string(response.AppendErrorBody(nil, e)); e.Status != 400 || e.TryNext || got != want {
+			if got := string(openai.AppendErrorBody(nil, e)); e.Status != 400 || e.TryNext || got != want {
 				t.Errorf("got  %d %s\nwant %s", e.Status, got, want)
 			}
 		})
@@ -242,7 +240,7 @@ func TestErrorsKeepThePromptOut(t *testing.T) {
 			t.Errorf("accepted: %s", body)
 			continue
 		}
-		if strings.Contains(e.Error()+string(response.AppendErrorBody(nil, e)), "treasure") {
+		if strings.Contains(e.Error()+string(openai.AppendErrorBody(nil, e)), "treasure") {
 			t.Errorf("the error holds the prompt: %v", e)
 		}
 	}

@@ -20,9 +20,9 @@ func read(t testing.TB, o openai.Options, mo response.Options, chunks ...string)
 	t.Helper()
 	var r openai.Reader
 	var b response.Batch
-	m := new(response.Writer)
+	w := openai.NewWriter()
 	r.Reset(o)
-	m.Reset(mo)
+	w.Reset(mo)
 	for _, c := range chunks {
 		b.Reset()
 		var err error
@@ -32,27 +32,27 @@ func read(t testing.TB, o openai.Options, mo response.Options, chunks ...string)
 			err = r.Chunk([]byte(c), &b)
 		}
 		if err == nil {
-			err = m.Apply(&b)
+			err = w.Apply(&b)
 		}
 		var e *apierror.Error
 		if errors.As(err, &e) {
-			m.Fail(e)
+			w.Fail(e)
 		} else if err != nil {
 			t.Fatalf("%v in %s", err, c)
 		}
 	}
-	_ = m.End()
-	return m
+	_ = w.End()
+	return w
 }
 
 // whole reads chunks for a client that does not stream, and returns what stands in choices and behind it.
 func whole(t testing.TB, o openai.Options, chunks ...string) string {
 	t.Helper()
-	m := read(t, o, options(false, false), chunks...)
-	if !m.Complete() {
-		return "failed: " + m.Failed().Error()
+	w := read(t, o, options(false, false), chunks...)
+	if !w.Complete() {
+		return "failed: " + w.Failed().Error()
 	}
-	a := string(m.AppendResponse(nil))
+	a := string(w.AppendResponse(nil))
 	if !json.Valid([]byte(a)) {
 		t.Fatalf("not JSON: %s", a)
 	}
@@ -207,7 +207,7 @@ func TestRows(t *testing.T) {
 		{"no object", openai.Options{}, []string{`[1]`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: array instead of an object"},
 		{"a bad index", openai.Options{}, []string{`{"choices":[{"index":128,"delta":{}}]}`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: a choice that is no object, or whose index is out of range"},
 		{"a choice that is no object", openai.Options{}, []string{`{"choices":[null]}`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: a choice that is no object, or whose index is out of range"},
-		{"only DONE", openai.Options{}, []string{`[DONE]`}, "failed: 502 server_error upstream_bad_answer: The provider's answer holds no choice."},
+		{"only DONE", openai.Options{}, []string{`[DONE]`}, "failed: 502 server_error upstream_bad_answer: The provider's response has no choices."},
 		{"choices without an index", openai.Options{}, []string{`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"finish_reason":"stop"}]}`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
 		{"a custom tool", openai.Options{}, []string{delta(`"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"f","input":"print(1)"}}]`), stop},
 			toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"print(1)"}}`)},
@@ -217,9 +217,9 @@ func TestRows(t *testing.T) {
 			if got := blank(whole(t, c.o, c.chunks...)); got != c.want {
 				t.Errorf("\n got %s\nwant %s", got, c.want)
 			}
-			m := read(t, c.o, options(true, true), c.chunks...)
-			if m.Started() {
-				checkStream(t, m, true)
+			w := read(t, c.o, options(true, true), c.chunks...)
+			if w.Started() {
+				checkStream(t, w, true)
 			}
 		})
 	}
@@ -399,11 +399,11 @@ func TestParseOptions(t *testing.T) {
 func TestAReaderUsedAgainForgets(t *testing.T) {
 	var r openai.Reader
 	var b response.Batch
-	var m response.Writer
+	w := openai.NewWriter()
 	var first string
 	for range 2 {
 		r.Reset(openai.Options{ThinkTags: true, ReasoningFormat: "f"})
-		m.Reset(options(true, true))
+		w.Reset(options(true, true))
 		for _, c := range []string{
 			`{"id":"i","model":"m","tier":"x","citations":["u"],"choices":[{"index":0,"delta":{"content":"<think>a</think>b"}},{"index":1,"delta":{"content":"<th"}}]}`,
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]`), stop, `[DONE]`,
@@ -412,13 +412,13 @@ func TestAReaderUsedAgainForgets(t *testing.T) {
 			if err := r.Chunk([]byte(c), &b); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Apply(&b); err != nil {
+			if err := w.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if first == "" {
-			first = string(m.Output())
-		} else if got := string(m.Output()); got != first {
+			first = string(w.Output())
+		} else if got := string(w.Output()); got != first {
 			t.Errorf("first\n%s\nthen\n%s", first, got)
 		}
 	}

@@ -86,11 +86,7 @@ type call struct {
 	order   []int
 	explain []byte
 
-	// trial is a machine that shows whether an extra member would be taken.
-	trial struct {
-		machine response.Writer
-		batch   response.Batch
-	}
+	extra   []byte // scratch: the value of an extra member
 	summary []byte
 
 	// Of the calls before: what is mostly the same from one request to the next.

@@ -107,8 +107,8 @@ func (c *call) ToolEnd(choice, key int32) {
 	}
 }
 
-// Extra implements abi.Host. Whether the machine takes the member is asked of a machine that is kept for this alone: the
-// plugin learns it at once, and there is one list of reserved names.
+// Extra implements abi.Host. The member is checked as the writer will check it, so that the plugin learns at once whether it
+// is accepted.
 func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) abi.Status {
 	if scope == abi.ScopeAnswer || scope == abi.ScopeUsage {
 		choice = 0
@@ -124,10 +124,8 @@ func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) ab
 	case !c.name(member, "the member's name"):
 		return abi.StatusRefused
 	}
-	c.trial.batch.Reset()
-	c.trial.batch.Extra(scope, 0, key, member, json)
-	c.trial.machine.Reset(response.Options{})
-	if c.trial.machine.Apply(&c.trial.batch) != nil {
+	var err error
+	if c.extra, err = response.AppendExtra(response.Reuse(c.extra), scope, member, json); err != nil {
 		return abi.StatusRefused
 	}
 	c.batch.Extra(scope, choice, key, member, json)

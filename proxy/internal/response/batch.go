@@ -5,10 +5,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// EventKind says what an Event is.
+// EventKind is what an Event is.
 type EventKind uint8
 
-// The kinds of events. What A, B and C hold is said with each.
+// The kinds of events. Each says what A, B and C hold.
 const (
 	EventStart         EventKind = iota + 1 // A id, B model, C reasoning format
 	EventText                               // A text
@@ -26,7 +26,7 @@ const (
 // Span is a range of a Batch's bytes.
 type Span struct{ Off, Len uint32 }
 
-// Event is one thing that a provider said. It holds no pointers: its texts are spans of the Batch it is in.
+// Event is one thing that a provider sent. It holds no pointers: its texts are spans of the Batch it is in.
 type Event struct {
 	Kind     EventKind
 	Code     uint8
@@ -37,11 +37,22 @@ type Event struct {
 	Value    int64
 }
 
+// hasContent reports whether the event would add to a choice's output.
+func (ev *Event) hasContent() bool {
+	switch ev.Kind {
+	case EventText, EventRefusal, EventReasoning, EventToolArguments:
+		return ev.A.Len > 0
+	case EventToolCall:
+		return true
+	}
+	return false
+}
+
 // Batch is the events of one plugin call, or of one chunk that the host read natively, in order. A call takes effect
-// when it returns 0, so its events wait here until Machine.Apply takes them, or Reset drops them.
+// when it returns 0, so its events wait here until Writer.Apply applies them, or Reset drops them.
 //
 // A Batch copies what it is given and may be used again after Reset, without allocating once it has grown. It checks
-// nothing: Machine.Apply does. It is not safe for concurrent use.
+// nothing: Writer.Apply does. It is not safe for concurrent use.
 type Batch struct {
 	Events []Event
 	arena  []byte
@@ -75,7 +86,7 @@ func (b *Batch) put(p []byte) Span {
 	return Span{uint32(off), uint32(len(p))}
 }
 
-// Start says the answer's id and model, and the format of its reasoning; each may be empty.
+// Start gives the response's id and model, and the format of its reasoning; each may be empty.
 func (b *Batch) Start(id, model, reasoningFormat []byte) {
 	b.Events = append(b.Events, Event{Kind: EventStart, A: b.put(id), B: b.put(model), C: b.put(reasoningFormat)})
 }
@@ -95,7 +106,7 @@ func (b *Batch) Reasoning(choice int32, part abi.ReasoningPart, key int32, enc a
 	b.Events = append(b.Events, Event{Kind: EventReasoning, Code: uint8(part), Choice: choice, Key: key, Encoding: enc, A: b.put(s)})
 }
 
-// ToolCall opens a tool call. key is the provider's number of the block; an empty id makes the machine invent one.
+// ToolCall opens a tool call. key is the provider's number of the block; with an empty id the writer generates one.
 func (b *Batch) ToolCall(choice, key int32, id, name []byte) {
 	b.Events = append(b.Events, Event{Kind: EventToolCall, Choice: choice, Key: key, A: b.put(id), B: b.put(name)})
 }
@@ -110,25 +121,25 @@ func (b *Batch) ToolEnd(choice, key int32) {
 	b.Events = append(b.Events, Event{Kind: EventToolEnd, Choice: choice, Key: key})
 }
 
-// Extra adds a member that the convention does not name to an object of the answer.
+// Extra adds a member that the chat completions format does not name to an object of the response.
 func (b *Batch) Extra(scope abi.Scope, choice, key int32, member, json []byte) {
 	b.Events = append(b.Events, Event{Kind: EventExtra, Code: uint8(scope), Choice: choice, Key: key, A: b.put(member), B: b.put(json)})
 }
 
-// Usage says a token count; the last one of a kind wins.
+// Usage gives a token count; the last one of a kind wins.
 func (b *Batch) Usage(kind abi.UsageKind, value int64) {
 	b.Events = append(b.Events, Event{Kind: EventUsage, Code: uint8(kind), Value: value})
 }
 
-// Finish records why a choice ended. native is the provider's own word where it differs from the convention's.
+// Finish records why a choice ended. native is the provider's own word where it differs from that of the OpenAI API.
 func (b *Batch) Finish(choice int32, reason abi.FinishReason, native []byte) {
 	b.Events = append(b.Events, Event{Kind: EventFinish, Code: uint8(reason), Choice: choice, A: b.put(native)})
 }
 
-// Done says that the answer is complete, now (abi.DoneNow) or at a clean end of the body (abi.DoneAtEnd).
+// Done says that the response is complete, now (abi.DoneNow) or at a clean end of the body (abi.DoneAtEnd).
 func (b *Batch) Done(more int32) {
 	b.Events = append(b.Events, Event{Kind: EventDone, Code: uint8(more)})
 }
 
-// Fail says that the answer cannot be completed. It comes into force after the events before and behind it.
+// Fail says that the response cannot be completed. It takes effect after all of the batch's events.
 func (b *Batch) Fail(e *apierror.Error) { b.fail = e }

@@ -1,37 +1,37 @@
 package response
 
-import (
-	"bytes"
-	"strconv"
+import "github.com/sluice-gateway/sluice/sdk/abi"
 
-	"github.com/sluice-gateway/sluice/sdk/abi"
-)
-
-// Usage is the tokens of one answer, as a client sees them and as they are accounted.
+// Usage is the tokens of one response, as a client sees them and as they are accounted.
 type Usage struct {
 	Prompt     int64 // all of the prompt, cached or not
 	Completion int64 // all of the completion, reasoning included
 	Total      int64 // always Prompt + Completion
 
-	// Parts of Prompt and of Completion; 0 where the provider did not say.
+	// Parts of Prompt and of Completion; 0 where the provider did not count them.
 	Cached, CacheWrite, AudioIn int64
 	Reasoning, AudioOut         int64
 
 	Known     bool // the provider gave at least one of Prompt and Completion
 	Estimated bool // at least one of Prompt and Completion is the gateway's estimate
-	Complete  bool // the answer is complete: nothing more can come
+	Complete  bool // the response is complete: nothing more can come
+
+	given kindSet
 }
+
+// Has reports whether the provider gave a count of one of the kinds.
+func (u *Usage) Has(kinds ...abi.UsageKind) bool { return u.given.has(kinds...) }
 
 // maxTokens bounds a token count, so that sums cannot overflow.
 const maxTokens = 1 << 50
 
-// tally is the counts that the provider has given, by abi.UsageKind.
+// tally holds the counts that the provider has given, by abi.UsageKind.
 type tally struct {
 	count [abi.UsageKinds]int64
-	known uint16 // bit by kind
+	known kindSet
 }
 
-// set takes a count; the last one of a kind wins. What can be no count is ignored.
+// set records a count; the last one of a kind wins. A value that cannot be a count is ignored.
 func (t *tally) set(kind abi.UsageKind, value int64) {
 	if value < 0 || value > maxTokens {
 		return
@@ -40,21 +40,24 @@ func (t *tally) set(kind abi.UsageKind, value int64) {
 	t.known |= 1 << kind
 }
 
-func (t *tally) has(kinds ...abi.UsageKind) bool {
+// kindSet is a set of abi.UsageKind.
+type kindSet uint16
+
+func (s kindSet) has(kinds ...abi.UsageKind) bool {
 	for _, k := range kinds {
-		if t.known&(1<<k) != 0 {
+		if s&(1<<k) != 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// bytesPerToken is what a token is taken for where the provider does not count.
+// bytesPerToken estimates tokens where the provider does not count them.
 const bytesPerToken = 4
 
 // Usage is the tokens so far.
-func (m *Writer) Usage() Usage {
-	t := &m.usage
+func (w *Writer) Usage() Usage {
+	t := &w.usage
 	u := Usage{
 		Prompt: t.count[abi.UsagePrompt] + t.count[abi.UsagePromptBeside] +
 			t.count[abi.UsageCachedBeside] + t.count[abi.UsageCacheWriteBeside],
@@ -64,99 +67,19 @@ func (m *Writer) Usage() Usage {
 		AudioIn:    t.count[abi.UsageAudioIn],
 		Reasoning:  t.count[abi.UsageReasoning] + t.count[abi.UsageReasoningBeside],
 		AudioOut:   t.count[abi.UsageAudioOut],
-		Complete:   m.complete,
+		Complete:   w.complete,
+		given:      t.known,
 	}
-	prompt := t.has(abi.UsagePrompt, abi.UsagePromptBeside, abi.UsageCachedBeside, abi.UsageCacheWriteBeside)
-	completion := t.has(abi.UsageCompletion, abi.UsageReasoningBeside)
+	prompt := t.known.has(abi.UsagePrompt, abi.UsagePromptBeside, abi.UsageCachedBeside, abi.UsageCacheWriteBeside)
+	completion := t.known.has(abi.UsageCompletion, abi.UsageReasoningBeside)
 	u.Known = prompt || completion
 	u.Estimated = !prompt || !completion
 	if !prompt {
-		u.Prompt = m.o.PromptEstimate
+		u.Prompt = w.o.PromptEstimate
 	}
 	if !completion {
-		u.Completion = (m.bytes + bytesPerToken - 1) / bytesPerToken
+		u.Completion = (w.textBytes + bytesPerToken - 1) / bytesPerToken
 	}
 	u.Total = u.Prompt + u.Completion
 	return u
-}
-
-// The objects inside the usage object. An extra member of usage whose name begins with one of these and a dot goes there.
-const (
-	promptDetails     = "prompt_tokens_details"
-	completionDetails = "completion_tokens_details"
-)
-
-// usageMembers are the extra members of the usage object and of the two objects in it.
-type usageMembers struct{ top, prompt, completion members }
-
-func (x *usageMembers) reset() {
-	x.top.reset()
-	x.prompt.reset()
-	x.completion.reset()
-}
-
-// of returns the object that an extra member belongs to, and its name there.
-func (x *usageMembers) of(name []byte) (to *members, inner []byte) {
-	if rest, ok := bytes.CutPrefix(name, []byte(promptDetails+".")); ok {
-		return &x.prompt, rest
-	}
-	if rest, ok := bytes.CutPrefix(name, []byte(completionDetails+".")); ok {
-		return &x.completion, rest
-	}
-	return &x.top, name
-}
-
-// appendUsage appends the usage object. Of the details those are written that the provider gave.
-func (m *Writer) appendUsage(dst []byte) []byte {
-	u, t := m.Usage(), &m.usage
-	dst = append(dst, '{')
-	dst = appendCount(dst, "prompt_tokens", u.Prompt)
-	dst = appendCount(append(dst, ','), "completion_tokens", u.Completion)
-	dst = appendCount(append(dst, ','), "total_tokens", u.Total)
-
-	dst, from := openDetails(dst, promptDetails)
-	if t.has(abi.UsageCached, abi.UsageCachedBeside) {
-		dst = appendCount(append(dst, ','), "cached_tokens", u.Cached)
-	}
-	if t.has(abi.UsageCacheWrite, abi.UsageCacheWriteBeside) {
-		dst = appendCount(append(dst, ','), "cache_creation_tokens", u.CacheWrite)
-	}
-	if t.has(abi.UsageAudioIn) {
-		dst = appendCount(append(dst, ','), "audio_tokens", u.AudioIn)
-	}
-	dst = closeDetails(m.usageX.prompt.appendTo(dst), from, promptDetails)
-
-	dst, from = openDetails(dst, completionDetails)
-	if t.has(abi.UsageReasoning, abi.UsageReasoningBeside) {
-		dst = appendCount(append(dst, ','), "reasoning_tokens", u.Reasoning)
-	}
-	if t.has(abi.UsageAudioOut) {
-		dst = appendCount(append(dst, ','), "audio_tokens", u.AudioOut)
-	}
-	dst = closeDetails(m.usageX.completion.appendTo(dst), from, completionDetails)
-
-	dst = m.usageX.top.appendTo(dst)
-	if u.Estimated {
-		dst = append(dst, `,"estimated":true`...)
-	}
-	return append(dst, '}')
-}
-
-func appendCount(dst []byte, name string, n int64) []byte {
-	dst = append(append(append(dst, '"'), name...), `":`...)
-	return strconv.AppendInt(dst, n, 10)
-}
-
-// openDetails begins a member that is an object. from is where its first member's comma will stand.
-func openDetails(dst []byte, name string) (_ []byte, from int) {
-	dst = append(append(append(dst, `,"`...), name...), `":{`...)
-	return dst, len(dst)
-}
-
-// closeDetails ends the object, or takes it back if nothing has been put into it.
-func closeDetails(dst []byte, from int, name string) []byte {
-	if len(dst) == from {
-		return dst[:from-len(name)-len(`,"":{`)]
-	}
-	return append(dropComma(dst, from), '}')
 }

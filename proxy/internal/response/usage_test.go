@@ -43,14 +43,14 @@ func TestS19_UsageArithmetic(t *testing.T) {
 					}
 					stop(b)
 				})
-				got := string(r.m.Output())
+				got := string(r.w.Output())
 				if !stream {
 					got = r.answer()
 				}
 				if !strings.Contains(got, `"usage":`+c.want+"}") {
 					t.Errorf("%s is not in %s", c.want, got)
 				}
-				u := r.m.Usage()
+				u := r.w.Usage()
 				if u.Total != u.Prompt+u.Completion || u.Estimated != strings.Contains(c.want, "estimated") || !u.Complete {
 					t.Errorf("the account is %+v", u)
 				}
@@ -65,7 +65,7 @@ func TestR15_TheLastCountOfAKindWins(t *testing.T) {
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 9); b.Usage(abi.UsageCompletion, 8) })
 	r.apply(stop)
-	if u := r.m.Usage(); u.Prompt != 12 || u.Completion != 8 || u.Total != 20 {
+	if u := r.w.Usage(); u.Prompt != 12 || u.Completion != 8 || u.Total != 20 {
 		t.Errorf("got %+v", u)
 	}
 }

@@ -1,86 +1,86 @@
 package response
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"fmt"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// DefaultMaxHeld is how many bytes of one answer a Machine holds unless its options say otherwise.
+// DefaultMaxHeld is how many bytes of one response a Writer holds unless its options say otherwise.
 const DefaultMaxHeld = 32 << 20
 
-// Options is what a Machine must know of the request that it answers.
+// Options is what a Writer must know of the request that it responds to.
 type Options struct {
-	Stream       bool // render chunks; else collect one answer
-	IncludeUsage bool // the client asked for the usage chunk
+	Stream       bool // write frames; else collect one body
+	IncludeUsage bool // the client asked for usage at the end of a stream
 
-	ID      string // the answer's id where the provider gives none, and the base of invented tool call ids
-	Model   string // the answer's model where the provider names none
+	ID      string // the response's ID where the provider gives none, and the base of generated tool call IDs
+	Model   string // the response's model where the provider names none
 	Created int64  // Unix seconds
 
 	Choices        int   // how many choices were asked for; only a hint for memory
-	PromptEstimate int64 // prompt tokens where the provider does not say
+	PromptEstimate int64 // prompt tokens where the provider does not count them
 
-	// Aliases gives a tool's name for the alias that the provider was told, or the alias itself. It may be nil. What
-	// it returns is not kept.
+	// Aliases returns the client's name of a tool for the alias that the provider was given, or the alias itself. It may be
+	// nil. What it returns is not kept.
 	Aliases func(name []byte) []byte
 
-	MaxHeld int // bytes of one answer held in memory; 0 is DefaultMaxHeld
+	MaxHeld int // bytes of one response held in memory; 0 is DefaultMaxHeld
 }
 
-// Writer turns the events of one answer into what a client receives: the frames of a stream, or one whole answer.
+// Writer turns the events of one response into what a client receives, through a Renderer: the frames of a stream, or one
+// body.
 //
 // It keeps, whatever the provider sends and in whatever order:
 //
-//   - one id, model and time of creation for the whole answer, fixed when the first byte is rendered;
-//   - each choice begins with one role chunk and has one finish chunk, with nothing behind it;
-//   - the usage chunk, where it was asked for, and "[DONE]" come last, and only if the answer is complete;
-//   - a failure is the last thing of a stream, and then there is no "[DONE]" and no finish reason that nobody gave;
-//   - every frame is one line of valid JSON in UTF-8, and ends with a blank line.
+//   - one ID, model and time of creation for the whole response, fixed when the client can first see them;
+//   - each choice finishes once, with nothing after it;
+//   - the response completes last, and only if the provider has said so;
+//   - a failure is the last thing of a stream, and then there is no finish reason that the provider did not give.
 //
 // A batch is first prepared (checked, and its texts decoded), which changes nothing that can be seen, then committed,
 // which cannot fail: so a batch is applied whole or not at all.
 //
-// Finish chunks are rendered when the answer completes, not when a reason is recorded: until then the provider may still
-// fail, and a client that has seen a reason would take half an answer for a whole one.
+// Choices finish when the response completes, not when a reason is recorded: until then the provider may still fail, and a
+// client that has seen a reason would take a part of a response for all of it.
 //
-// A Writer may be used again after Reset, and then needs no new memory for an answer like the one before. It is not safe
+// A Writer may be used again after Reset, and then needs no new memory for a response like the one before. It is not safe
 // for concurrent use.
 type Writer struct {
-	o Options
+	r   Renderer
+	out *Output // the renderer's
+	o   Options
 
-	id, model, format []byte // escaped for JSON
-	frozen            bool   // id, model
-	formatFrozen      bool
-
-	choices []*choice // by index; those that are not seen hold memory for later
+	head    Head
+	choices []*choice // by index; those that have not begun hold memory for later
 	usage   tally
-	usageX  usageMembers
-	once    members // extra members of the answer, for the next chunk; for a whole answer all of them
-	sticky  members // scalar extra members of the answer, in every chunk
+	sent    bool // the client has been sent something
 
-	prefix []byte // of every chunk, up to and with `"choices":[`
-	out    []byte // rendered and not taken
-	taken  bool
+	epoch     uint64     // number of the batch
+	prepared  []prepared // by event of the current batch
+	scratch   []byte     // decoded texts and compacted values of the current batch
+	remainder []byte     // see text.finish
+	id, name  []byte     // of the tool call that begins
 
-	epoch   uint64  // number of the batch
-	pieces  []piece // by event of the batch in hand
-	scratch []byte  // decoded texts and compacted values of the batch in hand
-	rests   []byte  // see rest
-
-	held     int   // bytes of texts and extra members
-	bytes    int64 // bytes of texts so far, for the estimate of the completion tokens
-	dropped  int
-	events   bool // something was applied
-	doneNow  bool
-	atEnd    bool // complete at a clean end of the body
-	complete bool
-	failed   *apierror.Error
+	held      int   // bytes of defaults
+	textBytes int64 // bytes of texts so far, for the estimate of completion tokens
+	dropped   int
+	events    bool // something was applied
+	doneNow   bool
+	doneAtEnd bool // complete at a clean end of the body
+	complete  bool
+	failed    *apierror.Error
 }
 
-// ProtocolError says why a batch was refused. It names the place, never what stood there.
+// NewWriter returns a writer that uses r, which nothing else may use.
+func NewWriter(r Renderer) *Writer {
+	w := &Writer{r: r}
+	w.Reset(Options{})
+	return w
+}
+
+// ProtocolError is the reason why a batch was refused. It names the place, never what stood there.
 type ProtocolError struct {
 	Event  int // index in the batch
 	Reason string
@@ -89,103 +89,100 @@ type ProtocolError struct {
 // Error is the reason and the event's number.
 func (e *ProtocolError) Error() string { return fmt.Sprintf("event %d: %s", e.Event, e.Reason) }
 
-// Reset prepares the machine for the answer to another request. Memory that only a very large answer needs is given back.
-func (m *Writer) Reset(o Options) {
+// Reset prepares the writer for the response to another request. Memory that only a very large response needs is freed.
+func (w *Writer) Reset(o Options) {
 	if o.MaxHeld <= 0 {
 		o.MaxHeld = DefaultMaxHeld
 	}
-	choices := m.choices
+	choices := w.choices
 	if len(choices) > 8 {
 		choices = choices[:8:8]
 	}
 	for _, c := range choices {
 		c.reset()
 	}
-	m.usageX.reset()
-	m.once.reset()
-	m.sticky.reset()
-	*m = Writer{
-		o:       o,
-		id:      m.id[:0],
-		model:   m.model[:0],
-		format:  m.format[:0],
-		choices: choices,
-		usageX:  m.usageX,
-		once:    m.once,
-		sticky:  m.sticky,
-		prefix:  m.prefix[:0],
-		out:     trim(m.out),
-		epoch:   m.epoch,
-		pieces:  trimPieces(m.pieces),
-		scratch: trim(m.scratch),
-		rests:   m.rests[:0],
+	*w = Writer{
+		r:         w.r,
+		o:         o,
+		head:      w.head,
+		choices:   choices,
+		epoch:     w.epoch,
+		prepared:  reusePrepared(w.prepared),
+		scratch:   Reuse(w.scratch),
+		remainder: w.remainder[:0],
+		id:        w.id[:0],
+		name:      w.name[:0],
 	}
+	w.head.reset(&o)
+	w.out = w.r.Reset(&w.head)
+	w.out.Buf, w.out.Held = Reuse(w.out.Buf), 0
 }
 
-// Apply takes the events of a batch, in order. A *ProtocolError refuses all of them; an *Error says that the answer has
-// outgrown MaxHeld, or holds JSON that can be read in more than one way. In both cases nothing of the batch is rendered, and the caller says how the answer ends (Fail).
+// Apply applies the events of a batch, in order. A *ProtocolError refuses all of them; an *apierror.Error means that the
+// response has outgrown MaxHeld, or holds JSON that can be read in more than one way. In both cases nothing of the batch is
+// written, and the caller decides how the response ends (Fail).
 //
-// Where the batch holds a failure, the answer ends with it. If nothing of the answer has been rendered before, nothing of
-// the batch is either, so that the failure can still be an HTTP status and another target may be tried.
+// Where the batch holds a failure, the response ends with it. If nothing of the response has been written before, nothing
+// of the batch is either, so that the failure can still be an HTTP status and another target may be tried.
 //
 // The batch may be reset as soon as Apply returns.
-func (m *Writer) Apply(b *Batch) error {
+func (w *Writer) Apply(b *Batch) error {
 	fail := b.Failure()
 	if len(b.Events) > 0 || fail != nil {
-		m.events = true
+		w.events = true
 	}
-	if m.complete || m.failed != nil {
-		m.dropAll(b)
+	if w.complete || w.failed != nil {
+		w.dropAll(b)
 		return nil
 	}
-	if err := m.prepare(b); err != nil {
+	if err := w.prepare(b); err != nil {
 		return err
 	}
-	if fail != nil && !m.Started() {
+	if fail != nil && !w.Started() {
 		for i := range b.Events {
 			if ev := &b.Events[i]; ev.Kind == EventUsage {
-				m.usage.set(abi.UsageKind(ev.Code), ev.Value)
+				w.usage.set(abi.UsageKind(ev.Code), ev.Value)
 			}
 		}
-		m.Fail(fail)
+		w.Fail(fail)
 		return nil
 	}
-	rendered := len(m.out)
-	m.commit(b)
+	written := len(w.out.Buf)
+	w.commit(b)
 	switch {
-	case m.held > m.o.MaxHeld:
-		m.out = m.out[:rendered]
-		return apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's answer is larger than the gateway takes.")
+	case w.Held() > w.o.MaxHeld:
+		w.out.Buf = w.out.Buf[:written]
+		return apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's response is larger than the gateway accepts.")
 	case fail != nil:
-		m.Fail(fail)
-	case m.doneNow:
-		m.finishAnswer()
+		w.Fail(fail)
+	case w.doneNow:
+		w.finish()
 	}
 	return nil
 }
 
-// End is the clean end of the upstream's body. The answer completes if the provider has said that this is where it does;
-// else the error that End returns ends it. A cut body is not an end: call Fail.
-func (m *Writer) End() error {
+// End is the clean end of the upstream's body. The response completes if the provider has said that this is where it does;
+// else the error that End returns ends it. A truncated body is not an end: call Fail.
+func (w *Writer) End() error {
 	switch {
-	case m.complete:
+	case w.complete:
 		return nil
-	case m.failed != nil:
-		return m.failed
-	case m.atEnd:
-		m.finishAnswer()
-	case !m.events:
-		m.Fail(apierror.Fail(abi.FailBadAnswer, "", "", "The provider's answer holds nothing."))
+	case w.failed != nil:
+		return w.failed
+	case w.doneAtEnd:
+		w.finish()
+	case !w.events:
+		w.Fail(apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is empty."))
 	default:
-		m.Fail(Truncated())
+		w.Fail(Truncated())
 	}
-	if m.failed != nil {
-		return m.failed
+	if w.failed != nil {
+		return w.failed
 	}
 	return nil
 }
 
-// Truncated is the error of an upstream body that ended before the answer was complete.
+// Truncated is the error of an upstream body that ended before the response was complete.
 func Truncated() *apierror.Error {
 	return &apierror.Error{
 		Status:  502,
@@ -196,106 +193,100 @@ func Truncated() *apierror.Error {
 	}
 }
 
-// Fail ends the answer. In a stream of which the client has bytes, or is about to have, the error frame is rendered;
-// else the failure is only remembered. An answer that has ended already is left as it is.
-func (m *Writer) Fail(e *apierror.Error) {
-	if m.complete || m.failed != nil {
+// Fail ends the response. In a stream of which the client has bytes, or is about to have, the error frame is written;
+// else the failure is only remembered. A response that has ended already is left as it is.
+func (w *Writer) Fail(e *apierror.Error) {
+	if w.complete || w.failed != nil {
 		return
 	}
-	m.failed = e
-	if m.Started() {
-		m.out = AppendErrorFrame(m.out, e)
+	w.failed = e
+	if w.Started() {
+		w.out.Buf = w.r.AppendError(w.out.Buf, e)
 	}
 }
 
-// Complete reports whether the answer is complete: for a stream, that "[DONE]" has been rendered.
-func (m *Writer) Complete() bool { return m.complete }
+// AppendError appends the frame that ends a stream with an error, for a stream that Fail has not ended with it.
+func (w *Writer) AppendError(dst []byte, e *apierror.Error) []byte { return w.r.AppendError(dst, e) }
 
-// Failed is the error that the answer ended with, nil if none.
-func (m *Writer) Failed() *apierror.Error { return m.failed }
+// AppendResponse appends the body of a non-streaming response. It may be called when the response is complete.
+func (w *Writer) AppendResponse(dst []byte) []byte { return w.r.AppendResponse(dst, w.Usage()) }
 
-// Started reports whether there are bytes for the client, taken or waiting. From then on no other target can be tried.
-// It stays false for a whole answer.
-func (m *Writer) Started() bool { return m.taken || len(m.out) > 0 }
+// Complete reports whether the response is complete: for a stream, that its last frame has been written.
+func (w *Writer) Complete() bool { return w.complete }
 
-// Output is what has been rendered since the last Take. It is valid until the next call of Take, Apply, End, Fail or
-// Reset.
-func (m *Writer) Output() []byte { return m.out }
+// Failed is the error that the response ended with, nil if none.
+func (w *Writer) Failed() *apierror.Error { return w.failed }
 
-// Held is how many bytes of the answer are held: of a whole one all, of a stream what is not rendered yet.
-func (m *Writer) Held() int { return m.held }
+// Started reports whether there are bytes for the client, sent or waiting. From then on no other target can be tried.
+// It stays false for a non-streaming response.
+func (w *Writer) Started() bool { return w.sent || len(w.out.Buf) > 0 }
 
-// Take says that Output has been sent.
-func (m *Writer) Take() {
-	if len(m.out) > 0 {
-		m.taken = true
+// Output is what has been written and not sent. It is valid until the next call of Take, Apply, End, Fail or Reset.
+func (w *Writer) Output() []byte { return w.out.Buf }
+
+// Take marks Output as sent, and empties it.
+func (w *Writer) Take() {
+	if len(w.out.Buf) > 0 {
+		w.sent = true
 	}
-	m.out = trim(m.out)
+	w.out.Buf = Reuse(w.out.Buf)
 }
 
-// Dropped counts the events with content that came for a choice behind its finish, for a tool call that was not there, or
-// behind the end of the answer.
-func (m *Writer) Dropped() int { return m.dropped }
+// Held is how many bytes of the response are in memory besides Output: of a non-streaming one all, of a stream what cannot
+// be written yet.
+func (w *Writer) Held() int { return w.held + w.out.Held }
+
+// Dropped counts the events with content that came for a choice after its finish, for a tool call that had not begun, or
+// after the end of the response.
+func (w *Writer) Dropped() int { return w.dropped }
 
 // TextLength is the length of a choice's content so far, in code points, as far as it has been applied.
-func (m *Writer) TextLength(choice int32) int64 {
-	if choice < 0 || int(choice) >= len(m.choices) {
+func (w *Writer) TextLength(choice int32) int64 {
+	if choice < 0 || int(choice) >= len(w.choices) {
 		return 0
 	}
-	return m.choices[choice].points
+	return w.choices[choice].points
 }
 
-// HasTool reports whether a tool call with this key has been applied.
-func (m *Writer) HasTool(choice, key int32) bool {
-	if choice < 0 || int(choice) >= len(m.choices) {
+// HasTool reports whether a tool call with this key has begun.
+func (w *Writer) HasTool(choice, key int32) bool {
+	if choice < 0 || int(choice) >= len(w.choices) {
 		return false
 	}
-	t := m.choices[choice].tool(key)
-	return t != nil && t.open
+	t := w.choices[choice].tool(key)
+	return t != nil && t.begun
 }
 
 // dropAll counts the content of a batch that came too late.
-func (m *Writer) dropAll(b *Batch) {
+func (w *Writer) dropAll(b *Batch) {
 	for i := range b.Events {
 		if ev := &b.Events[i]; ev.hasContent() {
-			m.dropped++
+			w.dropped++
 		}
 	}
-}
-
-// hasContent reports whether the event would add to what a choice says.
-func (ev *Event) hasContent() bool {
-	switch ev.Kind {
-	case EventText, EventRefusal, EventReasoning, EventToolArguments:
-		return ev.A.Len > 0
-	case EventToolCall:
-		return true
-	}
-	return false
 }
 
 // at returns a choice's state, making room for it. The index is within the contract's bounds.
-func (m *Writer) at(index int32) *choice {
-	for int(index) >= len(m.choices) {
-		if len(m.choices) == cap(m.choices) && cap(m.choices) == 0 {
-			m.choices = make([]*choice, 0, min(max(m.o.Choices, 1), abi.MaxChoices))
+func (w *Writer) at(index int32) *choice {
+	for int(index) >= len(w.choices) {
+		if cap(w.choices) == 0 {
+			w.choices = make([]*choice, 0, min(max(w.o.Choices, 1), abi.MaxChoices))
 		}
-		m.choices = append(m.choices, &choice{index: int32(len(m.choices))})
+		w.choices = append(w.choices, &choice{index: int32(len(w.choices))})
 	}
-	return m.choices[index]
+	return w.choices[index]
 }
 
-// keepBytes is how much of a buffer is kept for the next answer.
-const keepBytes = 64 << 10
-
-func trim(p []byte) []byte {
-	if cap(p) > keepBytes {
+// Reuse returns p emptied, for the next response, or nil if it is larger than most responses need.
+func Reuse(p []byte) []byte {
+	const most = 64 << 10
+	if cap(p) > most {
 		return nil
 	}
 	return p[:0]
 }
 
-func trimPieces(p []piece) []piece {
+func reusePrepared(p []prepared) []prepared {
 	if cap(p) > 1024 {
 		return nil
 	}

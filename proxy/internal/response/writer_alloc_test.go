@@ -3,6 +3,7 @@
 package response_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"testing"
@@ -41,10 +42,10 @@ func TestHotEventsDoNotAllocate(t *testing.T) {
 			once := func() {
 				r.b.Reset()
 				c.fill(&r.b)
-				if err := r.m.Apply(&r.b); err != nil {
+				if err := r.w.Apply(&r.b); err != nil {
 					t.Fatal(err)
 				}
-				r.m.Take()
+				r.w.Take()
 			}
 			once()
 			if n := testing.AllocsPerRun(200, once); n != 0 {
@@ -57,11 +58,11 @@ func TestHotEventsDoNotAllocate(t *testing.T) {
 // TestAMachineUsedAgainDoesNotAllocate plays a whole answer with all kinds of events again and again.
 func TestAMachineUsedAgainDoesNotAllocate(t *testing.T) {
 	for _, stream := range []bool{true, false} {
-		var m response.Writer
+		w := openai.NewWriter()
 		var b response.Batch
 		dst := make([]byte, 0, 1<<16)
 		once := func() {
-			m.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1})
+			w.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1})
 			b.Reset()
 			b.Start([]byte("id"), []byte("m"), []byte("f"))
 			b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm"))
@@ -73,11 +74,11 @@ func TestAMachineUsedAgainDoesNotAllocate(t *testing.T) {
 			b.Usage(abi.UsagePrompt, 1)
 			b.Finish(0, abi.FinishStop, []byte("native"))
 			b.Done(abi.DoneNow)
-			if err := m.Apply(&b); err != nil {
+			if err := w.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
-			dst = m.AppendResponse(dst[:0])
-			m.Take()
+			dst = w.AppendResponse(dst[:0])
+			w.Take()
 		}
 		once()
 		if n := testing.AllocsPerRun(200, once); n != 0 {

@@ -1,6 +1,7 @@
 package response_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"strings"
@@ -9,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// BenchmarkMachineTextChunk is one text event, from the batch to the frame.
-func BenchmarkMachineTextChunk(b *testing.B) {
+// BenchmarkWriterTextChunk is one text event, from the batch to the frame.
+func BenchmarkWriterTextChunk(b *testing.B) {
 	texts := map[string]struct {
 		enc abi.Encoding
 		s   string
@@ -27,17 +28,17 @@ func BenchmarkMachineTextChunk(b *testing.B) {
 			for b.Loop() {
 				r.b.Reset()
 				r.b.Text(0, c.enc, p)
-				if err := r.m.Apply(&r.b); err != nil {
+				if err := r.w.Apply(&r.b); err != nil {
 					b.Fatal(err)
 				}
-				r.m.Take()
+				r.w.Take()
 			}
 		})
 	}
 }
 
-// BenchmarkMachineArgumentsChunk is one piece of a tool call's arguments.
-func BenchmarkMachineArgumentsChunk(b *testing.B) {
+// BenchmarkWriterArgumentsChunk is one piece of a tool call's arguments.
+func BenchmarkWriterArgumentsChunk(b *testing.B) {
 	r := newRun(b, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) { b.ToolCall(0, 1, []byte("call_1"), []byte("f")) })
 	p := []byte(`\"location\": `)
@@ -45,23 +46,23 @@ func BenchmarkMachineArgumentsChunk(b *testing.B) {
 	for b.Loop() {
 		r.b.Reset()
 		r.b.ToolArguments(0, 1, abi.EncodingEscaped, p)
-		if err := r.m.Apply(&r.b); err != nil {
+		if err := r.w.Apply(&r.b); err != nil {
 			b.Fatal(err)
 		}
-		r.m.Take()
+		r.w.Take()
 	}
 }
 
-// BenchmarkMachineWholeAnswer is an answer of 4 KB, collected and written.
-func BenchmarkMachineWholeAnswer(b *testing.B) {
-	var m response.Writer
+// BenchmarkWriterWholeAnswer is an answer of 4 KB, collected and written.
+func BenchmarkWriterWholeAnswer(b *testing.B) {
+	w := openai.NewWriter()
 	var batch response.Batch
 	s := []byte(strings.Repeat(`A line of text, \"quoted\".\n`, 140))
 	dst := make([]byte, 0, 1<<13)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(s)))
 	for b.Loop() {
-		m.Reset(response.Options{ID: "own", Model: "asked", Created: 1})
+		w.Reset(response.Options{ID: "own", Model: "asked", Created: 1})
 		batch.Reset()
 		batch.Start([]byte("id"), []byte("m"), nil)
 		batch.Text(0, abi.EncodingEscaped, s)
@@ -69,9 +70,9 @@ func BenchmarkMachineWholeAnswer(b *testing.B) {
 		batch.Usage(abi.UsageCompletion, 1000)
 		batch.Finish(0, abi.FinishStop, nil)
 		batch.Done(abi.DoneNow)
-		if err := m.Apply(&batch); err != nil {
+		if err := w.Apply(&batch); err != nil {
 			b.Fatal(err)
 		}
-		dst = m.AppendResponse(dst[:0])
+		dst = w.AppendResponse(dst[:0])
 	}
 }

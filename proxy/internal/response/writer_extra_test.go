@@ -54,7 +54,7 @@ func TestExtraWithoutAnEventBeforeIt(t *testing.T) {
 		b.Done(abi.DoneAtEnd)
 	})
 	r.apply(func(b *response.Batch) { extra(b, abi.ScopeChoice, "late", `true`) })
-	if err := r.m.End(); err != nil {
+	if err := r.w.End(); err != nil {
 		t.Fatal(err)
 	}
 	r.want(
@@ -191,7 +191,7 @@ func TestReservedMembersAreRefused(t *testing.T) {
 			extra(b, abi.ScopeAnswer, "a\"b\n", `{"error":{}}`)
 			stop(b)
 		})
-		got := string(r.m.Output())
+		got := string(r.w.Output())
 		if got == "" {
 			got = r.answer()
 		} else {
@@ -212,12 +212,12 @@ func TestExtrasWithoutEndAreBounded(t *testing.T) {
 			}
 			stop(b)
 		})
-		got := string(r.m.Output())
+		got := string(r.w.Output())
 		if got == "" {
 			got = r.answer()
 		}
-		if n := strings.Count(got, `"n`); n > 200 || r.m.Dropped() == 0 {
-			t.Errorf("%d members, %d dropped", n, r.m.Dropped())
+		if n := strings.Count(got, `"n`); n > 200 || r.w.Dropped() == 0 {
+			t.Errorf("%d members, %d dropped", n, r.w.Dropped())
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package response_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"encoding/json"
@@ -22,27 +23,27 @@ func FuzzMachineText(f *testing.F) {
 		e := abi.Encoding(enc % 3)
 		at := int(cut) % (len(s) + 1)
 		play := func(pieces ...[]byte) (content string, points int64, err error) {
-			var m response.Writer
+			w := openai.NewWriter()
 			var b response.Batch
-			m.Reset(options())
+			w.Reset(options())
 			for _, p := range pieces {
 				b.Reset()
 				b.Text(0, e, p)
-				if err := m.Apply(&b); err != nil {
+				if err := w.Apply(&b); err != nil {
 					return "", 0, err
 				}
 			}
-			waits := m.TextLength(0)
+			waits := w.TextLength(0)
 			b.Reset()
 			b.Done(abi.DoneNow)
-			if err := m.Apply(&b); err != nil {
+			if err := w.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
 			var a struct {
 				Choices []struct{ Message struct{ Content string } }
 			}
-			if err := json.Unmarshal(m.AppendResponse(nil), &a); err != nil {
-				t.Fatalf("%v in %q", err, m.AppendResponse(nil))
+			if err := json.Unmarshal(w.AppendResponse(nil), &a); err != nil {
+				t.Fatalf("%v in %q", err, w.AppendResponse(nil))
 			}
 			return a.Choices[0].Message.Content, waits, nil
 		}

@@ -3,6 +3,7 @@ package response_test
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"encoding/json"
@@ -220,7 +221,7 @@ func drawEvents(t *rapid.T) []event {
 }
 
 // play puts events into a machine, in batches of random sizes.
-func play(t *rapid.T, m *response.Writer, events []event, name string) {
+func play(t *rapid.T, w *response.Writer, events []event, name string) {
 	var b response.Batch
 	for len(events) > 0 {
 		n := rapid.IntRange(1, len(events)).Draw(t, name)
@@ -228,7 +229,7 @@ func play(t *rapid.T, m *response.Writer, events []event, name string) {
 		for _, e := range events[:n] {
 			e(&b)
 		}
-		if err := m.Apply(&b); err != nil {
+		if err := w.Apply(&b); err != nil {
 			t.Fatal(err)
 		}
 		events = events[n:]
@@ -245,11 +246,11 @@ func TestStreamedAndCollectedSayTheSame(t *testing.T) {
 		events := drawEvents(t)
 		events = append(events, func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, nil); b.Done(abi.DoneNow) })
 
-		var s, w response.Writer
+		s, w := openai.NewWriter(), openai.NewWriter()
 		s.Reset(propertyOptions(true))
 		w.Reset(propertyOptions(false))
-		play(t, &s, events, "streamed batch")
-		play(t, &w, events, "collected batch")
+		play(t, s, events, "streamed batch")
+		play(t, w, events, "collected batch")
 		if !s.Complete() || !w.Complete() {
 			t.Fatalf("streamed: complete %v, failed %v; collected: complete %v, failed %v", s.Complete(), s.Failed(), w.Complete(), w.Failed())
 		}
@@ -302,10 +303,10 @@ func TestExactlyOneEnding(t *testing.T) {
 		events := drawEvents(t)
 		cut := rapid.IntRange(0, len(events)).Draw(t, "end")
 		end := rapid.IntRange(0, 5).Draw(t, "ending")
-		var m response.Writer
-		m.Reset(propertyOptions(true))
-		play(t, &m, events[:cut], "batch")
-		started := m.Started()
+		w := openai.NewWriter()
+		w.Reset(propertyOptions(true))
+		play(t, w, events[:cut], "batch")
+		started := w.Started()
 		var b response.Batch
 		switch end {
 		case 0:
@@ -318,27 +319,27 @@ func TestExactlyOneEnding(t *testing.T) {
 		case 3:
 			b.Done(abi.DoneAtEnd)
 		case 4:
-			m.Fail(response.Truncated())
+			w.Fail(response.Truncated())
 		}
-		if err := m.Apply(&b); err != nil {
+		if err := w.Apply(&b); err != nil {
 			t.Fatal(err)
 		}
-		_ = m.End()
-		ended := string(m.Output())
-		if m.Complete() == (m.Failed() != nil) {
-			t.Fatalf("complete %v, failed %v", m.Complete(), m.Failed())
+		_ = w.End()
+		ended := string(w.Output())
+		if w.Complete() == (w.Failed() != nil) {
+			t.Fatalf("complete %v, failed %v", w.Complete(), w.Failed())
 		}
-		if done, failed := strings.Count(ended, "data: [DONE]\n\n"), strings.Count(ended, `data: {"error":`); m.Complete() && (done != 1 || failed != 0) ||
-			!m.Complete() && (done != 0 || failed != min(1, len(ended))) {
+		if done, failed := strings.Count(ended, "data: [DONE]\n\n"), strings.Count(ended, `data: {"error":`); w.Complete() && (done != 1 || failed != 0) ||
+			!w.Complete() && (done != 0 || failed != min(1, len(ended))) {
 			t.Fatalf("%d [DONE], %d errors in %s", done, failed, ended)
 		}
 		if end == 1 && !started && ended != "" {
 			t.Fatalf("a failure before the first byte has left %s", ended)
 		}
-		play(t, &m, events[cut:], "late batch")
-		m.Fail(response.Truncated())
-		_ = m.End()
-		if got := string(m.Output()); got != ended {
+		play(t, w, events[cut:], "late batch")
+		w.Fail(response.Truncated())
+		_ = w.End()
+		if got := string(w.Output()); got != ended {
 			t.Fatalf("behind the end there is %s", got[len(ended):])
 		}
 	})
@@ -349,7 +350,7 @@ func TestRefusedBatchesLeaveNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
 		stream := rapid.Bool().Draw(t, "stream")
-		var plain, mixed response.Writer
+		plain, mixed := openai.NewWriter(), openai.NewWriter()
 		plain.Reset(propertyOptions(stream))
 		mixed.Reset(propertyOptions(stream))
 		var b response.Batch
@@ -365,8 +366,8 @@ func TestRefusedBatchesLeaveNothing(t *testing.T) {
 			}
 			b.Reset()
 			e(&b)
-			for _, m := range []*response.Writer{&plain, &mixed} {
-				if err := m.Apply(&b); err != nil {
+			for _, w := range []*response.Writer{plain, mixed} {
+				if err := w.Apply(&b); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -374,8 +375,8 @@ func TestRefusedBatchesLeaveNothing(t *testing.T) {
 		b.Reset()
 		b.Text(0, abi.EncodingUTF8, nil)
 		b.Done(abi.DoneNow)
-		for _, m := range []*response.Writer{&plain, &mixed} {
-			if err := m.Apply(&b); err != nil {
+		for _, w := range []*response.Writer{plain, mixed} {
+			if err := w.Apply(&b); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -77,7 +77,7 @@ func TestReasoningOfAToolCallThatIsNotThere(t *testing.T) {
 			b.Reasoning(0, abi.ReasoningToolEncrypted, 8, 0, []byte("d"))
 			b.Done(abi.DoneNow)
 		})
-		if len(r.m.Output()) > 0 {
+		if len(r.w.Output()) > 0 {
 			r.want(role, delta(`"reasoning_details":[{"type":"reasoning.encrypted","data":"d","index":8}]`), finish("stop"), done)
 		} else if got, want := r.message(), `{"role":"assistant","content":"","refusal":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"d","index":8}]}`; got != want {
 			t.Errorf("message is %s", got)

@@ -1,6 +1,7 @@
 package response_test
 
 import (
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"encoding/json"
@@ -13,7 +14,7 @@ import (
 // run is one answer through a machine.
 type run struct {
 	t testing.TB
-	m response.Writer
+	w *response.Writer
 	b response.Batch
 }
 
@@ -28,8 +29,8 @@ func newRun(t testing.TB, o response.Options) *run {
 	if o.Created == 0 {
 		o.Created = 1700000000
 	}
-	r := &run{t: t}
-	r.m.Reset(o)
+	r := &run{t: t, w: openai.NewWriter()}
+	r.w.Reset(o)
 	return r
 }
 
@@ -38,7 +39,7 @@ func (r *run) apply(fill func(b *response.Batch)) {
 	r.t.Helper()
 	r.b.Reset()
 	fill(&r.b)
-	if err := r.m.Apply(&r.b); err != nil {
+	if err := r.w.Apply(&r.b); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -46,14 +47,14 @@ func (r *run) apply(fill func(b *response.Batch)) {
 // refuse applies one batch that must be refused.
 func (r *run) refuse(fill func(b *response.Batch)) error {
 	r.t.Helper()
-	before := string(r.m.Output())
+	before := string(r.w.Output())
 	r.b.Reset()
 	fill(&r.b)
-	err := r.m.Apply(&r.b)
+	err := r.w.Apply(&r.b)
 	if err == nil {
 		r.t.Error("the batch is accepted")
 	}
-	if after := string(r.m.Output()); after != before {
+	if after := string(r.w.Output()); after != before {
 		r.t.Errorf("the refused batch has left %q", after[len(before):])
 	}
 	return err
@@ -62,7 +63,7 @@ func (r *run) refuse(fill func(b *response.Batch)) error {
 // frames returns the data of the frames so far, and checks their form.
 func (r *run) frames() (all []string) {
 	r.t.Helper()
-	out := string(r.m.Output())
+	out := string(r.w.Output())
 	if out == "" {
 		return nil
 	}
@@ -115,10 +116,10 @@ func (r *run) want(want ...string) {
 // answer returns the whole answer.
 func (r *run) answer() string {
 	r.t.Helper()
-	if !r.m.Complete() {
-		r.t.Fatalf("the answer is not complete; failed: %v", r.m.Failed())
+	if !r.w.Complete() {
+		r.t.Fatalf("the answer is not complete; failed: %v", r.w.Failed())
 	}
-	p := r.m.AppendResponse(nil)
+	p := r.w.AppendResponse(nil)
 	if !json.Valid(p) {
 		r.t.Fatalf("not JSON: %s", p)
 	}

@@ -20,7 +20,7 @@ func TestS1_S3_S7_EnvelopeOfAStream(t *testing.T) {
 	})
 	r.apply(text(" you"))
 	r.apply(stop)
-	if !r.m.Complete() {
+	if !r.w.Complete() {
 		t.Error("not complete")
 	}
 	r.want(role, content("Hi"), content(" you"), finish("stop"), done)
@@ -28,10 +28,10 @@ func TestS1_S3_S7_EnvelopeOfAStream(t *testing.T) {
 	if got := r.frames()[0]; got != first {
 		t.Errorf("S1: first frame is %s", got)
 	}
-	if n := strings.Count(string(r.m.Output()), `"role"`); n != 1 {
+	if n := strings.Count(string(r.w.Output()), `"role"`); n != 1 {
 		t.Errorf("S1: the role is said %d times", n)
 	}
-	if out := string(r.m.Output()); !strings.HasSuffix(out, "}\n\ndata: [DONE]\n\n") {
+	if out := string(r.w.Output()); !strings.HasSuffix(out, "}\n\ndata: [DONE]\n\n") {
 		t.Errorf("S7: the stream ends with %q", out[len(out)-30:])
 	}
 }
@@ -45,8 +45,8 @@ func TestS1_TheRoleChunkWaitsForSomethingToSay(t *testing.T) {
 		b.Extra(abi.ScopeAnswer, 0, 0, []byte("provider"), []byte(`"P"`))
 		b.Extra(abi.ScopeChoice, 0, 0, []byte("logprobs"), []byte(`{"content":[]}`))
 	})
-	if r.m.Started() {
-		t.Errorf("started with %s", r.m.Output())
+	if r.w.Started() {
+		t.Errorf("started with %s", r.w.Output())
 	}
 }
 
@@ -81,7 +81,7 @@ func TestS2_MissingStartIsMadeUp(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(text("a"))
 		r.apply(stop)
-		got := string(r.m.Output())
+		got := string(r.w.Output())
 		if got == "" {
 			got = r.answer()
 		}
@@ -150,10 +150,10 @@ func TestS5_NoUsageWhereNotAskedFor(t *testing.T) {
 		b.Usage(abi.UsageCompletion, 2)
 		stop(b)
 	})
-	if out := string(r.m.Output()); strings.Contains(out, "usage") || strings.Contains(out, `"choices":[]`) {
+	if out := string(r.w.Output()); strings.Contains(out, "usage") || strings.Contains(out, `"choices":[]`) {
 		t.Errorf("got %s", out)
 	}
-	if u := r.m.Usage(); u.Prompt != 20 || u.Completion != 2 || !u.Known || u.Estimated || !u.Complete {
+	if u := r.w.Usage(); u.Prompt != 20 || u.Completion != 2 || !u.Known || u.Estimated || !u.Complete {
 		t.Errorf("the account is %+v", u)
 	}
 }
@@ -180,20 +180,20 @@ func TestS10_TruncatedStream(t *testing.T) {
 			r := newRun(t, response.Options{Stream: true, IncludeUsage: true, PromptEstimate: 9})
 			r.apply(c.fill)
 			r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 4) })
-			err := r.m.End()
+			err := r.w.End()
 			var e *apierror.Error
-			if !errors.As(err, &e) || e.Code != "upstream_stream_truncated" || r.m.Failed() != e || r.m.Complete() {
-				t.Fatalf("End returns %v, failed is %v", err, r.m.Failed())
+			if !errors.As(err, &e) || e.Code != "upstream_stream_truncated" || r.w.Failed() != e || r.w.Complete() {
+				t.Fatalf("End returns %v, failed is %v", err, r.w.Failed())
 			}
 			frames := r.frames()
 			const want = `{"error":{"message":"Upstream closed the stream before it was complete","type":"server_error","param":null,"code":"upstream_stream_truncated"}}`
 			if got := frames[len(frames)-1]; got != want {
 				t.Errorf("last frame is %s", got)
 			}
-			if out := string(r.m.Output()); strings.Contains(out, done) || strings.Contains(out, `"finish_reason":"`) || strings.Contains(out, `"usage":{`) {
+			if out := string(r.w.Output()); strings.Contains(out, done) || strings.Contains(out, `"finish_reason":"`) || strings.Contains(out, `"usage":{`) {
 				t.Errorf("the stream says more than it knows: %s", out)
 			}
-			if u := r.m.Usage(); u.Completion != 4 || u.Prompt != 9 || u.Complete || !u.Estimated || !u.Known {
+			if u := r.w.Usage(); u.Completion != 4 || u.Prompt != 9 || u.Complete || !u.Estimated || !u.Known {
 				t.Errorf("the account is %+v", u)
 			}
 		})
@@ -205,11 +205,11 @@ func TestS10_TruncatedBeforeTheFirstByte(t *testing.T) {
 		r := newRun(t, response.Options{Stream: stream})
 		r.apply(func(b *response.Batch) { b.Start([]byte("x"), nil, nil) })
 		var e *apierror.Error
-		if err := r.m.End(); !errors.As(err, &e) || e.Status != 502 || !e.TryNext {
+		if err := r.w.End(); !errors.As(err, &e) || e.Status != 502 || !e.TryNext {
 			t.Errorf("End returns %v", err)
 		}
-		if r.m.Started() {
-			t.Errorf("S14: %s", r.m.Output())
+		if r.w.Started() {
+			t.Errorf("S14: %s", r.w.Output())
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestAnAnswerWithoutAnyEventIsBad(t *testing.T) {
 			r.apply(fill)
 		}
 		var e *apierror.Error
-		if err := r.m.End(); !errors.As(err, &e) || e.Code != "upstream_bad_answer" {
+		if err := r.w.End(); !errors.As(err, &e) || e.Code != "upstream_bad_answer" {
 			t.Errorf("End returns %v", err)
 		}
 	}
@@ -234,17 +234,17 @@ func TestDoneAtEndCompletesAtACleanEnd(t *testing.T) {
 			b.Finish(0, abi.FinishStop, nil)
 			b.Done(abi.DoneAtEnd)
 		})
-		if r.m.Complete() {
+		if r.w.Complete() {
 			t.Error("complete before the end")
 		}
 		r.apply(func(b *response.Batch) { b.Usage(abi.UsageCompletion, 8) })
-		if err := r.m.End(); err != nil || !r.m.Complete() {
+		if err := r.w.End(); err != nil || !r.w.Complete() {
 			t.Errorf("End returns %v", err)
 		}
-		if got := r.m.Usage().Completion; got != 8 {
+		if got := r.w.Usage().Completion; got != 8 {
 			t.Errorf("completion is %d", got)
 		}
-		if err := r.m.End(); err != nil {
+		if err := r.w.End(); err != nil {
 			t.Errorf("the second End returns %v", err)
 		}
 	})
@@ -265,10 +265,10 @@ func TestS14_FailureBeforeTheFirstByte(t *testing.T) {
 			b.Fail(apierror.Fail(abi.FailOverloaded, "", "", ""))
 			b.Done(abi.DoneNow)
 		})
-		if r.m.Started() || r.m.Complete() || r.m.Failed() == nil || r.m.Failed().Status != 503 {
-			t.Errorf("started %v, complete %v, failed %v", r.m.Started(), r.m.Complete(), r.m.Failed())
+		if r.w.Started() || r.w.Complete() || r.w.Failed() == nil || r.w.Failed().Status != 503 {
+			t.Errorf("started %v, complete %v, failed %v", r.w.Started(), r.w.Complete(), r.w.Failed())
 		}
-		if r.m.Usage().Prompt != 5 {
+		if r.w.Usage().Prompt != 5 {
 			t.Error("the usage is lost")
 		}
 	})
@@ -279,8 +279,8 @@ func TestErrorFrameEndsAStreamThatHasBegun(t *testing.T) {
 		r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 		r.apply(text("a"))
 		if taken {
-			r.m.Take()
-			if len(r.m.Output()) != 0 || !r.m.Started() {
+			r.w.Take()
+			if len(r.w.Output()) != 0 || !r.w.Started() {
 				t.Error("Take does not take")
 			}
 		}
@@ -295,10 +295,10 @@ func TestErrorFrameEndsAStreamThatHasBegun(t *testing.T) {
 			t.Errorf("last frame is %s", got)
 		}
 		n := len(frames)
-		r.m.Fail(response.Truncated())
+		r.w.Fail(response.Truncated())
 		r.apply(text("more"))
 		r.apply(stop)
-		if err := r.m.End(); err != r.m.Failed() {
+		if err := r.w.End(); err != r.w.Failed() {
 			t.Errorf("End returns %v", err)
 		}
 		if len(r.frames()) != n {
@@ -312,11 +312,11 @@ func TestNothingFollowsDone(t *testing.T) {
 	r.apply(text("a"))
 	r.apply(stop)
 	n := len(r.frames())
-	r.m.Fail(response.Truncated())
+	r.w.Fail(response.Truncated())
 	r.apply(text("b"))
 	r.apply(func(b *response.Batch) { b.Fail(response.Truncated()) })
-	if r.m.Failed() != nil || len(r.frames()) != n || r.m.Dropped() != 1 {
-		t.Errorf("failed %v, dropped %d, frames %q", r.m.Failed(), r.m.Dropped(), r.frames())
+	if r.w.Failed() != nil || len(r.frames()) != n || r.w.Dropped() != 1 {
+		t.Errorf("failed %v, dropped %d, frames %q", r.w.Failed(), r.w.Dropped(), r.frames())
 	}
 }
 
@@ -335,10 +335,10 @@ func TestS20_ContentBehindTheFinishIsDroppedAndCounted(t *testing.T) {
 			b.Refusal(0, abi.EncodingUTF8, []byte("d"))
 		})
 		r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
-		if got := r.m.Dropped(); got != 5 {
+		if got := r.w.Dropped(); got != 5 {
 			t.Errorf("%d dropped", got)
 		}
-		if r.m.Output() != nil && len(r.m.Output()) > 0 {
+		if r.w.Output() != nil && len(r.w.Output()) > 0 {
 			r.want(role, content("a"), finish("stop"), done)
 		} else if got := r.message(); got != `{"role":"assistant","content":"a","refusal":null}` {
 			t.Errorf("message is %s", got)

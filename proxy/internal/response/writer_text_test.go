@@ -67,7 +67,7 @@ func TestTextsAreDecodedFromTheirEncoding(t *testing.T) {
 					r.apply(func(b *response.Batch) { b.Text(0, c.enc, []byte(p)) })
 				}
 				r.apply(stop)
-				if len(r.m.Output()) > 0 {
+				if len(r.w.Output()) > 0 {
 					if got := r.joined(t); got != c.want {
 						t.Errorf("streamed %q, want %q", got, c.want)
 					}
@@ -143,7 +143,7 @@ func TestS9_AnyCutGivesTheSameText(t *testing.T) {
 			for _, p := range pieces {
 				r.apply(func(b *response.Batch) { b.Text(0, c.enc, []byte(p)) })
 			}
-			n := r.m.TextLength(0)
+			n := r.w.TextLength(0)
 			r.apply(stop)
 			var m struct{ Content string }
 			if err := json.Unmarshal([]byte(r.message()), &m); err != nil {
@@ -177,7 +177,7 @@ func TestDefaultTextsAreUsedIfNothingElseComes(t *testing.T) {
 			b.Refusal(1, abi.EncodingJSON|def, []byte(`{ }`))
 			b.Done(abi.DoneNow)
 		})
-		if len(r.m.Output()) > 0 {
+		if len(r.w.Output()) > 0 {
 			c1 := func(s string) string { return `[{"index":1,"delta":{` + s + `},"finish_reason":null}]` }
 			r.want(role, content("said"), finish("stop"),
 				c1(`"role":"assistant","content":""`),
@@ -255,12 +255,12 @@ func TestTextLengthCountsCodePointsThatWereApplied(t *testing.T) {
 				b.Text(0, s.enc, []byte(s.s))
 				b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("not counted"))
 			})
-			if got := r.m.TextLength(0); got != s.want {
+			if got := r.w.TextLength(0); got != s.want {
 				t.Errorf("behind %q it is %d, want %d", s.s, got, s.want)
 			}
 		}
 		for _, c := range []int32{-1, 1, 500} {
-			if got := r.m.TextLength(c); got != 0 {
+			if got := r.w.TextLength(c); got != 0 {
 				t.Errorf("choice %d has %d", c, got)
 			}
 		}
@@ -273,12 +273,12 @@ func TestEveryByteInEveryEncodingGivesAFrame(t *testing.T) {
 			for _, s := range [][]byte{{byte(c)}, {'"', byte(c), '"'}, {'\\', byte(c)}, {byte(c), '\\', 'u', byte(c)}} {
 				r := newRun(t, response.Options{Stream: true})
 				r.b.Text(0, enc, s)
-				if r.m.Apply(&r.b) != nil {
+				if r.w.Apply(&r.b) != nil {
 					continue
 				}
 				r.b.Reset()
 				stop(&r.b)
-				if err := r.m.Apply(&r.b); err != nil {
+				if err := r.w.Apply(&r.b); err != nil {
 					t.Fatal(err)
 				}
 				r.frames() // checks the form

@@ -93,7 +93,7 @@ func TestR11_R12_CallsWithoutArguments(t *testing.T) {
 				r.apply(func(b *response.Batch) { b.ToolCall(0, 0, []byte("a"), []byte("f")) })
 				r.apply(c.fill)
 				r.apply(func(b *response.Batch) { b.Finish(0, c.reason, nil); b.Done(abi.DoneNow) })
-				if len(r.m.Output()) == 0 {
+				if len(r.w.Output()) == 0 {
 					want := `"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"` + c.want + `"}}]`
 					if got := r.message(); !strings.Contains(got, want) {
 						t.Errorf("%s is not in %s", want, got)
@@ -101,7 +101,7 @@ func TestR11_R12_CallsWithoutArguments(t *testing.T) {
 					return
 				}
 				var got strings.Builder
-				for _, m := range regexp.MustCompile(`"arguments":"((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(string(r.m.Output()), -1) {
+				for _, m := range regexp.MustCompile(`"arguments":"((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(string(r.w.Output()), -1) {
 					got.WriteString(m[1])
 				}
 				if got.String() != c.want {
@@ -135,7 +135,7 @@ func TestO7_StopIsToolCallsWhereThereWasOne(t *testing.T) {
 				b.Finish(1, abi.FinishStop, []byte("stop"))
 				b.Done(abi.DoneNow)
 			})
-			got := string(r.m.Output())
+			got := string(r.w.Output())
 			if got == "" {
 				got = r.answer()
 			}
@@ -157,7 +157,7 @@ func TestG19_InventedIDsAreStableAndDifferent(t *testing.T) {
 			}
 			b.Done(abi.DoneNow)
 		})
-		all := string(r.m.Output())
+		all := string(r.w.Output())
 		if !stream {
 			all = r.answer()
 		}
@@ -190,7 +190,7 @@ func TestAliasesAreTurnedBack(t *testing.T) {
 			b.ToolCall(0, 1, nil, []byte("f_2"))
 			b.Done(abi.DoneNow)
 		})
-		got := string(r.m.Output())
+		got := string(r.w.Output())
 		if !stream {
 			got = r.answer()
 		}
@@ -202,7 +202,7 @@ func TestAliasesAreTurnedBack(t *testing.T) {
 
 func TestArgumentsWithoutACallAreDropped(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
-		if r.m.HasTool(0, 1) || r.m.HasTool(-1, 1) || r.m.HasTool(7, 1) {
+		if r.w.HasTool(0, 1) || r.w.HasTool(-1, 1) || r.w.HasTool(7, 1) {
 			t.Error("there is a tool call")
 		}
 		r.apply(func(b *response.Batch) {
@@ -215,14 +215,14 @@ func TestArgumentsWithoutACallAreDropped(t *testing.T) {
 			b.ToolEnd(0, 2)
 			b.Extra(abi.ScopeTool, 0, 1, []byte("x"), []byte("1"))
 		})
-		if !r.m.HasTool(0, 2) || r.m.HasTool(0, 1) {
+		if !r.w.HasTool(0, 2) || r.w.HasTool(0, 1) {
 			t.Error("HasTool is wrong")
 		}
-		if got := r.m.Dropped(); got != 3 { // arguments for no call, late ones, and the extra member of no call
+		if got := r.w.Dropped(); got != 3 { // arguments for no call, late ones, and the extra member of no call
 			t.Errorf("%d dropped", got)
 		}
 		r.apply(stop)
-		got := string(r.m.Output())
+		got := string(r.w.Output())
 		if got == "" {
 			got = r.answer()
 		}

@@ -1,14 +1,13 @@
-package response
+package openai
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"strconv"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// AppendErrorBody appends the body of an answer that is an error.
+// AppendErrorBody appends the body of an error response.
 func AppendErrorBody(dst []byte, e *apierror.Error) []byte {
 	dst = appendErrorMember(append(dst, `{"error":{`...), "message", e.Message, false)
 	dst = appendErrorMember(append(dst, ','), "type", e.Type, false)
@@ -25,11 +24,6 @@ func AppendErrorBody(dst []byte, e *apierror.Error) []byte {
 		dst = appendErrorMember(append(dst, ','), "upstream_request_id", e.UpstreamRequestID, false)
 	}
 	return append(dst, `}}`...)
-}
-
-// AppendErrorFrame appends an error as the last event of a stream.
-func AppendErrorFrame(dst []byte, e *apierror.Error) []byte {
-	return append(AppendErrorBody(append(dst, "data: "...), e), "\n\n"...)
 }
 
 // appendErrorMember appends a member that is a string, or null where it is empty and may be.

@@ -1,20 +1,20 @@
-package response
+package openai
 
 import (
 	"bytes"
 	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
-	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// maxMembers is how many extra members one object may have; what comes beyond that is dropped.
+// maxMembers is how many extra members one object may have; others are dropped.
 const maxMembers = 64
 
 // maxSticky is the length of the longest value that is repeated in every chunk.
 const maxSticky = 256
 
-// members is extra members of one object, in the order in which their names came first. Memory is kept from one use to
+// members is the extra members of one object, in the order in which their names came first. Memory is kept from one use to
 // the next.
 type members struct {
 	list []member
@@ -23,52 +23,52 @@ type members struct {
 
 // member is one extra member. Name and value are as they stand in JSON, the name without quotes.
 //
-// Of a list that grows (joinList) the value is the inside; of a text that grows (joinText) likewise. An object that grows
-// (joinObject) has its members in sub, and value is what came first.
+// Of a list that grows (mergeList) the value is what stands between the brackets, of a text (mergeText) between the quotes.
+// An object that grows (mergeObject) has its members in sub, and value is what came first.
 type member struct {
 	name  []byte
-	rule  join
+	rule  merge
 	value []byte
 	sub   members
 }
 
-// join is what happens when a member comes again.
-type join uint8
+// merge is what happens when a member comes again.
+type merge uint8
 
 const (
-	joinReplace join = iota // the last one wins
-	joinList                // lists append
-	joinText                // strings concatenate
-	joinObject              // each member by its own rule
+	mergeReplace merge = iota // the last one wins
+	mergeList                 // lists append
+	mergeText                 // strings concatenate
+	mergeObject               // each member by its own rule
 )
 
-// joinOf is the rule for a member of the answer, a choice or a message; parent is the object that it is in, if that is an
-// extra member itself.
-func joinOf(parent, name []byte) join {
+// mergeRule is the rule for a member of the response, a choice or a message; parent is the object that it is in, if that is
+// an extra member itself.
+func mergeRule(parent, name []byte) merge {
 	switch string(parent) {
 	case "":
 		switch string(name) {
 		case "annotations", "citations", "images":
-			return joinList
+			return mergeList
 		case "logprobs", "audio", "function_call":
-			return joinObject
+			return mergeObject
 		}
 	case "logprobs":
 		switch string(name) {
 		case "content", "refusal":
-			return joinList
+			return mergeList
 		}
 	case "audio":
 		switch string(name) {
 		case "data", "transcript":
-			return joinText
+			return mergeText
 		}
 	case "function_call":
 		if string(name) == "arguments" {
-			return joinText
+			return mergeText
 		}
 	}
-	return joinReplace
+	return mergeReplace
 }
 
 func (ms *members) reset() {
@@ -91,7 +91,7 @@ func (ms *members) get(name []byte) *member {
 	return nil
 }
 
-// remove takes a member out, if it is there. It returns how many bytes fewer are held.
+// remove removes a member, if it is there. It returns how many bytes fewer are held.
 func (ms *members) remove(name []byte) (size int, ok bool) {
 	e := ms.get(name)
 	if e == nil {
@@ -115,7 +115,7 @@ func (ms *members) find(name []byte) (_ *member, isNew bool) {
 	case n < cap(ms.list):
 		ms.list = ms.list[:n+1]
 		e := &ms.list[n]
-		e.name, e.value, e.rule = append(e.name[:0], name...), trim(e.value), joinReplace
+		e.name, e.value, e.rule = append(e.name[:0], name...), response.Reuse(e.value), mergeReplace
 		e.sub.reset()
 	default:
 		ms.list = append(ms.list, member{name: append([]byte(nil), name...)})
@@ -123,7 +123,7 @@ func (ms *members) find(name []byte) (_ *member, isNew bool) {
 	return &ms.list[n], true
 }
 
-// add joins a member to the object. name is escaped, value is compact JSON; both are copied. It returns how many bytes
+// add merges a member into the object. name is escaped, value is compact JSON; both are copied. It returns how many bytes
 // more are held, and false if there is no room for another member.
 func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 	e, isNew := ms.find(name)
@@ -134,13 +134,13 @@ func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 	if isNew {
 		before = -len(name)
 	}
-	rule := joinOf(parent, name)
+	rule := mergeRule(parent, name)
 	switch {
-	case rule != joinReplace && !isNew && string(value) == "null":
-		// What has been collected is worth more than the news that there is nothing more.
-	case rule == joinList && value[0] == '[':
-		if e.rule != joinList {
-			e.rule, e.value = joinList, e.value[:0]
+	case rule != mergeReplace && !isNew && string(value) == "null":
+		// null adds nothing to what has been collected.
+	case rule == mergeList && value[0] == '[':
+		if e.rule != mergeList {
+			e.rule, e.value = mergeList, e.value[:0]
 		}
 		if inside := value[1 : len(value)-1]; len(inside) > 0 {
 			if len(e.value) > 0 {
@@ -148,27 +148,27 @@ func (ms *members) add(parent, name, value []byte) (size int, ok bool) {
 			}
 			e.value = append(e.value, inside...)
 		}
-	case rule == joinText && value[0] == '"':
-		if e.rule != joinText {
-			e.rule, e.value = joinText, e.value[:0]
+	case rule == mergeText && value[0] == '"':
+		if e.rule != mergeText {
+			e.rule, e.value = mergeText, e.value[:0]
 		}
 		e.value = append(e.value, value[1:len(value)-1]...)
-	case rule == joinObject && value[0] == '{' && len(e.value) > 0 && e.value[0] == '{':
-		// An object is taken apart when the second one comes: in a stream there is none.
-		if e.rule != joinObject {
-			e.rule = joinObject
+	case rule == mergeObject && value[0] == '{' && len(e.value) > 0 && e.value[0] == '{':
+		// An object is split into its members when it comes a second time: in a stream it does not.
+		if e.rule != mergeObject {
+			e.rule = mergeObject
 			size = e.addMembers(e.value)
 		}
 		size += e.addMembers(value)
 	default:
-		e.rule, e.value = joinReplace, append(e.value[:0], value...)
+		e.rule, e.value = mergeReplace, append(e.value[:0], value...)
 	}
 	size += len(e.value) - before
 	ms.size += size
 	return size, true
 }
 
-// addMembers joins the members of an object to those of e.
+// addMembers merges the members of an object into those of e.
 func (e *member) addMembers(object []byte) (size int) {
 	var d jsondoc.Doc
 	if d.Parse(object, jsondoc.Limits{}) != nil {
@@ -187,11 +187,11 @@ func (ms *members) appendTo(dst []byte) []byte {
 		e := &ms.list[i]
 		dst = append(append(append(dst, `,"`...), e.name...), `":`...)
 		switch e.rule {
-		case joinList:
+		case mergeList:
 			dst = append(append(append(dst, '['), e.value...), ']')
-		case joinText:
+		case mergeText:
 			dst = append(append(append(dst, '"'), e.value...), '"')
-		case joinObject:
+		case mergeObject:
 			dst = append(dst, '{')
 			from := len(dst)
 			dst = e.sub.appendTo(dst)
@@ -216,39 +216,28 @@ func dropComma(dst []byte, from int) []byte {
 // scalar reports whether a JSON value is neither an object nor an array.
 func scalar(value []byte) bool { return value[0] != '{' && value[0] != '[' }
 
-// Reserved reports whether a name belongs to the host: either it is a member that the host writes into objects of this
-// scope, or one that a client would take for a part of the answer's structure wherever it stands.
-func Reserved(scope abi.Scope, name []byte) bool {
-	switch string(name) {
-	case "error", "choices", "usage", "delta", "message", "finish_reason", "native_finish_reason":
+// add adds a member, whose name is in r.escaped, to one of the objects of the response.
+func (r *Renderer) add(to *members, value []byte) bool {
+	size, ok := to.add(nil, r.escaped, value)
+	r.out.Held += size
+	return ok
+}
+
+// addToResponse adds an extra member of the response, whose name is in r.escaped. In a stream a short scalar holds for all of
+// the response, such as the fingerprint of the system, and stands in every chunk from then on; anything else in one.
+func (r *Renderer) addToResponse(value []byte) bool {
+	if !r.stream || !scalar(value) || len(value) > maxSticky {
+		if n, ok := r.sticky.remove(r.escaped); ok {
+			r.out.Held -= n
+			r.prefix = r.prefix[:0]
+		}
+		return r.add(&r.once, value)
+	}
+	if e := r.sticky.get(r.escaped); e != nil && bytes.Equal(e.value, value) {
 		return true
 	}
-	switch scope {
-	case abi.ScopeAnswer:
-		switch string(name) {
-		case "id", "object", "created", "model":
-			return true
-		}
-	case abi.ScopeChoice:
-		return string(name) == "index"
-	case abi.ScopeMessage:
-		switch string(name) {
-		case "role", "content", "refusal", "tool_calls", "reasoning_content", "reasoning_details":
-			return true
-		}
-	case abi.ScopeTool:
-		switch string(name) {
-		case "index", "id", "type", "function":
-			return true
-		}
-	case abi.ScopeUsage:
-		switch string(name) {
-		case "prompt_tokens", "completion_tokens", "total_tokens", "estimated",
-			promptDetails, completionDetails,
-			promptDetails + ".", promptDetails + ".cached_tokens", promptDetails + ".cache_creation_tokens", promptDetails + ".audio_tokens",
-			completionDetails + ".", completionDetails + ".reasoning_tokens", completionDetails + ".audio_tokens":
-			return true
-		}
-	}
-	return false
+	n, _ := r.once.remove(r.escaped)
+	r.out.Held -= n
+	r.prefix = r.prefix[:0]
+	return r.add(&r.sticky, value)
 }

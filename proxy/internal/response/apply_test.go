@@ -3,6 +3,7 @@ package response_test
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"errors"
@@ -72,7 +73,7 @@ func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
 				if !errors.As(err, &p) || p.Event < 6 {
 					t.Fatalf("the error is %v", err)
 				}
-				if r.m.HasTool(0, 6) || r.m.TextLength(0) != 1 || r.m.TextLength(1) != 0 || r.m.Usage().Prompt == 99 {
+				if r.w.HasTool(0, 6) || r.w.TextLength(0) != 1 || r.w.TextLength(1) != 0 || r.w.Usage().Prompt == 99 {
 					t.Error("the refused batch has left something")
 				}
 				// What waited before still waits, as if nothing had happened.
@@ -80,7 +81,7 @@ func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
 					b.Text(0, abi.EncodingUTF8, []byte("\x82\xac"))
 					stop(b)
 				})
-				all := string(r.m.Output())
+				all := string(r.w.Output())
 				if all == "" {
 					all = r.answer()
 				}
@@ -104,7 +105,7 @@ func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
 	r = newRun(t, response.Options{Stream: true, MaxHeld: 1000})
 	for range 100 {
 		r.apply(text(strings.Repeat("x", 900)))
-		r.m.Take()
+		r.w.Take()
 	}
 	// But what waits for a chunk is held.
 	big := []byte(`["` + strings.Repeat("x", 600) + `"]`)
@@ -131,11 +132,11 @@ func TestResetForgetsEverything(t *testing.T) {
 		b.Usage(abi.UsageReasoning, 4)
 	}
 	r.apply(fill)
-	r.m.Fail(response.Truncated())
+	r.w.Fail(response.Truncated())
 	for _, stream := range []bool{true, false} {
-		r.m.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
+		r.w.Reset(response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
 		fresh := newRun(t, response.Options{Stream: stream, IncludeUsage: true, ID: "new", Model: "new", Created: 5})
-		if r.m.Started() || r.m.Failed() != nil || r.m.HasTool(0, 3) || r.m.TextLength(0) != 0 || r.m.Dropped() != 0 {
+		if r.w.Started() || r.w.Failed() != nil || r.w.HasTool(0, 3) || r.w.TextLength(0) != 0 || r.w.Dropped() != 0 {
 			t.Error("something is left")
 		}
 		for _, run := range []*run{r, fresh} {
@@ -150,10 +151,10 @@ func TestResetForgetsEverything(t *testing.T) {
 				b.Done(abi.DoneNow)
 			})
 		}
-		if got, want := string(r.m.Output()), string(fresh.m.Output()); got != want {
+		if got, want := string(r.w.Output()), string(fresh.w.Output()); got != want {
 			t.Errorf("used again it streams\n%s\nfresh\n%s", got, want)
 		}
-		if got, want := string(r.m.AppendResponse(nil)), string(fresh.m.AppendResponse(nil)); got != want {
+		if got, want := string(r.w.AppendResponse(nil)), string(fresh.w.AppendResponse(nil)); got != want {
 			t.Errorf("used again it answers\n%s\nfresh\n%s", got, want)
 		}
 	}
@@ -171,12 +172,12 @@ func TestF55_AmbiguousJSONIsTheProviders(t *testing.T) {
 		{"no JSON", `{"a":1`, false},
 	} {
 		t.Run("faults/55 "+c.name, func(t *testing.T) {
-			var m response.Writer
+			w := openai.NewWriter()
 			var b response.Batch
-			m.Reset(response.Options{})
+			w.Reset(response.Options{})
 			b.ToolCall(0, 1, []byte("call_1"), []byte("f"))
 			b.ToolArguments(0, 1, abi.EncodingJSON, []byte(c.json))
-			err := m.Apply(&b)
+			err := w.Apply(&b)
 			e, is := errors.AsType[*apierror.Error](err)
 			if err == nil || is != c.provider || is && (e.Code != "upstream_bad_answer" || e.Cause == nil) {
 				t.Errorf("%v", err)

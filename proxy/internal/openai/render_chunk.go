@@ -1,0 +1,219 @@
+package openai
+
+import (
+	"strconv"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// A frame is one "data:" line and the blank line that ends it. What goes into it is escaped or compact JSON, so there is
+// no other line feed in it.
+
+// appendOpening appends a choice's first chunk, the one with the role, if it has not been written. contentNull is for a
+// choice that begins with something else than content, as far as the OpenAI API tells these apart.
+func (r *Renderer) appendOpening(dst []byte, c *choiceState, contentNull bool) []byte {
+	if c.opened {
+		return dst
+	}
+	c.opened = true
+	dst = r.beginChunk(dst, c)
+	if contentNull {
+		dst = append(dst, `"role":"assistant","content":null`...)
+	} else {
+		dst = append(dst, `"role":"assistant","content":""`...)
+	}
+	dst = append(dst, `},"finish_reason":null}]`...)
+	return r.endFrame(dst)
+}
+
+// writeText writes a piece of content or refusal.
+func (r *Renderer) writeText(c *choiceState, member string, s []byte, contentNull bool) {
+	dst := r.appendOpening(r.out.Buf, c, contentNull)
+	dst = r.beginChunk(dst, c)
+	dst = appendString(dst, member, s)
+	r.out.Buf = r.endChunk(dst, c)
+}
+
+// writeReasoning writes a piece of reasoning.
+func (r *Renderer) writeReasoning(c *choiceState, part abi.ReasoningPart, key int32, s []byte) {
+	dst := r.appendOpening(r.out.Buf, c, false)
+	dst = r.beginChunk(dst, c)
+	if readable(part) {
+		dst = append(appendString(dst, "reasoning_content", s), ',')
+	}
+	dst = append(dst, `"reasoning_details":[{"type":`...)
+	switch part {
+	case abi.ReasoningText:
+		dst = appendString(append(dst, `"reasoning.text",`...), "text", s)
+	case abi.ReasoningSignature:
+		dst = appendString(append(dst, `"reasoning.text",`...), "signature", s)
+	case abi.ReasoningSummary:
+		dst = appendString(append(dst, `"reasoning.summary",`...), "summary", s)
+	case abi.ReasoningEncrypted, abi.ReasoningToolEncrypted:
+		dst = appendString(append(dst, `"reasoning.encrypted",`...), "data", s)
+		if part == abi.ReasoningToolEncrypted {
+			dst = appendCallID(dst, c, key)
+		}
+	}
+	dst = r.appendOrigin(dst, key)
+	dst = append(dst, `}]`...)
+	r.out.Buf = r.endChunk(dst, c)
+}
+
+// appendOrigin appends what the client must send back with a piece of reasoning so that the provider can use it again.
+func (r *Renderer) appendOrigin(dst []byte, key int32) []byte {
+	if len(r.head.ReasoningFormat) > 0 {
+		dst = append(append(append(dst, `,"format":"`...), r.head.ReasoningFormat...), '"')
+	}
+	dst = append(dst, `,"index":`...)
+	return strconv.AppendInt(dst, int64(key), 10)
+}
+
+// appendCallID appends the ID of the tool call that a piece of reasoning belongs to.
+func appendCallID(dst []byte, c *choiceState, key int32) []byte {
+	for i := range c.tools {
+		if t := &c.tools[i]; t.key == key {
+			return append(append(append(dst, `,"id":"`...), t.id...), '"')
+		}
+	}
+	return dst
+}
+
+// writeCall writes the beginning of a tool call.
+func (r *Renderer) writeCall(c *choiceState, t *toolState, call response.ToolCall) {
+	dst := r.appendOpening(r.out.Buf, c, true)
+	dst = r.beginTool(dst, c, call.Index)
+	dst = append(append(dst, `,"id":"`...), call.ID...)
+	dst = append(append(dst, `","type":"function","function":{"name":"`...), call.Name...)
+	dst = append(append(dst, `","arguments":"`...), call.Arguments...)
+	dst = append(dst, `"}`...)
+	r.out.Buf = r.endTool(dst, c, t)
+}
+
+// writeArguments writes a piece of a tool call's arguments.
+func (r *Renderer) writeArguments(c *choiceState, index int32, t *toolState, args []byte) {
+	dst := r.beginTool(r.out.Buf, c, index)
+	dst = append(append(dst, `,"function":{"arguments":"`...), args...)
+	dst = append(dst, `"}`...)
+	r.out.Buf = r.endTool(dst, c, t)
+}
+
+func (r *Renderer) beginTool(dst []byte, c *choiceState, index int32) []byte {
+	dst = append(r.beginChunk(dst, c), `"tool_calls":[{"index":`...)
+	return strconv.AppendInt(dst, int64(index), 10)
+}
+
+func (r *Renderer) endTool(dst []byte, c *choiceState, t *toolState) []byte {
+	dst = r.appendAndRelease(dst, &t.members)
+	return r.endChunk(append(dst, `}]`...), c)
+}
+
+// writeFinish writes the end of a choice. Extra members that are in no chunk yet go with it, those of tool calls in chunks
+// of their own before it.
+func (r *Renderer) writeFinish(c *choiceState) {
+	dst := r.appendOpening(r.out.Buf, c, false)
+	for i := range c.tools {
+		if t := &c.tools[i]; len(t.members.list) > 0 {
+			dst = r.endTool(r.beginTool(dst, c, int32(i)), c, t)
+		}
+	}
+	dst = r.endDelta(r.beginChunk(dst, c), c)
+	dst = appendFinish(dst, c)
+	r.out.Buf = r.endChoice(dst, c)
+}
+
+// finishReasons are the reasons as clients know them.
+var finishReasons = [abi.FinishReasons]string{
+	abi.FinishStop:          "stop",
+	abi.FinishLength:        "length",
+	abi.FinishToolCalls:     "tool_calls",
+	abi.FinishContentFilter: "content_filter",
+	abi.FinishFunctionCall:  "function_call",
+}
+
+// appendFinish appends why a choice ended, and the provider's own reason where that is another.
+func appendFinish(dst []byte, c *choiceState) []byte {
+	reason := finishReasons[c.reason]
+	dst = append(append(append(dst, `,"finish_reason":"`...), reason...), '"')
+	if len(c.native) > 0 && string(c.native) != reason {
+		dst = append(append(append(dst, `,"native_finish_reason":"`...), c.native...), '"')
+	}
+	return dst
+}
+
+// writeUsage writes the chunk that has no choices.
+func (r *Renderer) writeUsage(u *response.Usage) {
+	dst := append(r.appendPrefix(r.out.Buf), ']')
+	dst = r.appendAndRelease(dst, &r.once)
+	dst = r.appendUsage(append(dst, `,"usage":`...), u)
+	r.out.Buf = append(dst, "}\n\n"...)
+}
+
+// beginChunk appends a chunk as far as into its delta.
+func (r *Renderer) beginChunk(dst []byte, c *choiceState) []byte {
+	dst = append(r.appendPrefix(dst), `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(c.index), 10)
+	return append(dst, `,"delta":{`...)
+}
+
+// endChunk appends the rest of a chunk that does not finish its choice.
+func (r *Renderer) endChunk(dst []byte, c *choiceState) []byte {
+	dst = append(r.endDelta(dst, c), `,"finish_reason":null`...)
+	return r.endChoice(dst, c)
+}
+
+func (r *Renderer) endDelta(dst []byte, c *choiceState) []byte {
+	from := len(dst)
+	dst = r.appendAndRelease(dst, &c.message)
+	if dst[from-1] == '{' {
+		dst = dropComma(dst, from)
+	}
+	return append(dst, '}')
+}
+
+func (r *Renderer) endChoice(dst []byte, c *choiceState) []byte {
+	dst = r.appendAndRelease(dst, &c.choice)
+	return r.endFrame(append(dst, `}]`...))
+}
+
+// endFrame appends what comes after the choices in every chunk but the usage chunk.
+func (r *Renderer) endFrame(dst []byte) []byte {
+	dst = r.appendAndRelease(dst, &r.once)
+	if r.head.IncludeUsage {
+		dst = append(dst, `,"usage":null`...)
+	}
+	return append(dst, "}\n\n"...)
+}
+
+// appendPrefix appends what all chunks begin with. It is put together once, and again when a member of all chunks changes.
+func (r *Renderer) appendPrefix(dst []byte) []byte {
+	if len(r.prefix) == 0 {
+		r.head.Fix()
+		p := append(r.prefix, `data: {"id":"`...)
+		p = append(p, r.head.ID...)
+		p = append(p, `","object":"chat.completion.chunk","created":`...)
+		p = strconv.AppendInt(p, r.head.Created, 10)
+		p = append(append(append(p, `,"model":"`...), r.head.Model...), '"')
+		p = r.sticky.appendTo(p)
+		r.prefix = append(p, `,"choices":[`...)
+	}
+	return append(dst, r.prefix...)
+}
+
+// appendAndRelease appends extra members, each with a comma before it, and forgets them.
+func (r *Renderer) appendAndRelease(dst []byte, ms *members) []byte {
+	if len(ms.list) == 0 {
+		return dst
+	}
+	dst = ms.appendTo(dst)
+	r.out.Held -= ms.size
+	ms.reset()
+	return dst
+}
+
+// appendString appends a member that is a string; s is escaped.
+func appendString(dst []byte, name string, s []byte) []byte {
+	dst = append(append(append(dst, '"'), name...), `":"`...)
+	return append(append(dst, s...), '"')
+}

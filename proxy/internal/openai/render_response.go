@@ -1,0 +1,80 @@
+package openai
+
+import "strconv"
+
+func (r *Renderer) appendChoice(dst []byte, c *choiceState) []byte {
+	dst = append(dst, `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(c.index), 10)
+	dst = append(dst, `,"message":{"role":"assistant","content":`...)
+	if len(c.content) == 0 && (len(c.tools) > 0 || len(c.refusal) > 0 || c.message.get([]byte("audio")) != nil) {
+		dst = append(dst, "null"...)
+	} else {
+		dst = append(append(append(dst, '"'), c.content...), '"')
+	}
+	if len(c.refusal) > 0 {
+		dst = append(append(append(dst, `,"refusal":"`...), c.refusal...), '"')
+	} else {
+		dst = append(dst, `,"refusal":null`...)
+	}
+	if len(c.reasoning) > 0 {
+		dst = append(append(append(dst, `,"reasoning_content":"`...), c.reasoning...), '"')
+	}
+	if len(c.details) > 0 {
+		dst = append(dst, `,"reasoning_details":[`...)
+		for i := range c.details {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = r.appendDetail(dst, c, &c.details[i])
+		}
+		dst = append(dst, ']')
+	}
+	if len(c.tools) > 0 {
+		dst = appendTools(dst, c)
+	}
+	dst = c.message.appendTo(dst)
+	dst = append(dst, '}')
+	if c.choice.get([]byte("logprobs")) == nil {
+		dst = append(dst, `,"logprobs":null`...)
+	}
+	dst = c.choice.appendTo(dst)
+	dst = appendFinish(dst, c)
+	return append(dst, '}')
+}
+
+func (r *Renderer) appendDetail(dst []byte, c *choiceState, d *detail) []byte {
+	switch d.kind {
+	case detailText:
+		dst = append(append(dst, `{"type":"reasoning.text","text":"`...), d.text...)
+		if len(d.signature) > 0 {
+			dst = append(append(dst, `","signature":"`...), d.signature...)
+		}
+	case detailSummary:
+		dst = append(append(dst, `{"type":"reasoning.summary","summary":"`...), d.text...)
+	case detailEncrypted, detailToolEncrypted:
+		dst = append(append(dst, `{"type":"reasoning.encrypted","data":"`...), d.text...)
+	}
+	dst = append(dst, '"')
+	if d.kind == detailToolEncrypted {
+		dst = appendCallID(dst, c, d.key)
+	}
+	return append(r.appendOrigin(dst, d.key), '}')
+}
+
+// appendTools appends the tool calls in the order in which they began.
+func appendTools(dst []byte, c *choiceState) []byte {
+	dst = append(dst, `,"tool_calls":[`...)
+	for i := range c.tools {
+		t := &c.tools[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(dst, `{"id":"`...), t.id...)
+		dst = append(append(dst, `","type":"function","function":{"name":"`...), t.name...)
+		dst = append(append(dst, `","arguments":"`...), t.args...)
+		dst = append(dst, `"}`...)
+		dst = t.members.appendTo(dst)
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
+}
