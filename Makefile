@@ -46,7 +46,7 @@ soak: ## load, faults and reloads for SOAK (2m), and nothing may be left of it (
 	$(GO) test -count=1 -v -timeout 0 ./proxy/internal/testing/soaktest -soak $(SOAK) -rate 200 $(SOAKFLAGS)
 
 held: ## hold HELD (10000) streams open and measure memory and processor time
-	$(GO) test -count=1 -v -timeout 0 -run TestF3_F5 ./proxy/internal/testing/loadtest -held $(HELD) -large 1000 -silent 20s -phase 5s
+	$(GO) test -count=1 -v -timeout 0 -run TestHeldStreams ./proxy/internal/testing/loadtest -held $(HELD) -large 1000 -silent 20s -phase 5s
 
 lint: ## check formatting, go vet (host and guests) and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'd:"; echo "$$unformatted"; exit 1; fi

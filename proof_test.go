@@ -36,13 +36,15 @@ var groupPlugins = map[byte]string{
 const maxShown = 3
 
 var (
+	// caseName matches strings that can be the name of a case, and not JSON or HTTP.
+	caseName = regexp.MustCompile(`^[^\x00-\x1f{}<>]*[\pL\d][^\x00-\x1f{}<>]*$`)
 	tableRow = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \| ([^|]*) \|(.*)\|$`)
 	decision = regexp.MustCompile(`(?m)^- \*\*([SATRGBOVF]\d+)\*\*`)
 )
 
 // TestProofTables checks that every row of the proof tables is covered by a test, a case of a test or a vector, or is explained in
-// decisions.md. A test says what it covers in a comment, "// covers: S15 F18": above a test function, above the first of several
-// cases or behind one case. A table's case may also have a field named covers. A vector has the IDs in its folder's name.
+// decisions.md. A test says what it covers in a comment, "// covers: S15 F18", above the function, above the first of several cases
+// or at the end of a case's line. A table's case may also have a field named covers. A vector has the IDs in its folder's name.
 func TestProofTables(t *testing.T) {
 	decisions, err := os.ReadFile("docs/proof/decisions.md")
 	if err != nil {
@@ -197,13 +199,14 @@ func proofsInSource(name string, src []byte, add func(kind proofKind, name strin
 	if err != nil {
 		return fmt.Errorf("parse tests: %w", err)
 	}
-	firstString := make(map[int]*ast.BasicLit) // by line
+	firstName := make(map[int]string) // by line
 	var broken error
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BasicLit:
-			if line := fset.Position(n.Pos()).Line; n.Kind == token.STRING && firstString[line] == nil {
-				firstString[line] = n
+			line := fset.Position(n.Pos()).Line
+			if name, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil && caseName.MatchString(name) && firstName[line] == "" {
+				firstName[line] = name
 			}
 		case *ast.CompositeLit:
 			if value, caseName := coversField(n); value != "" {
@@ -232,15 +235,11 @@ func proofsInSource(name string, src []byte, add func(kind proofKind, name strin
 			}
 			f := functionAt(file, c.Pos())
 			inDoc := f != nil && c.Pos() < f.Pos()
-			literal := caseBeside(firstString, at.Line)
+			name := caseAt(firstName, at.Line)
 			switch {
-			case literal != nil && !inDoc:
-				text, err := strconv.Unquote(literal.Value)
-				if err != nil {
-					return fmt.Errorf("%v: %w", at, err)
-				}
-				add(caseProof, text, ids)
-			case f != nil && isTest(f):
+			case name != "" && !inDoc:
+				add(caseProof, name, ids)
+			case f != nil:
 				add(testProof, f.Name.Name, ids)
 			default:
 				return fmt.Errorf("%v: the comment belongs to no test and to no case of a test", at)
@@ -295,19 +294,15 @@ func functionAt(file *ast.File, pos token.Pos) *ast.FuncDecl {
 	return nil
 }
 
-func isTest(f *ast.FuncDecl) bool {
-	return f.Recv == nil && (strings.HasPrefix(f.Name.Name, "Test") || strings.HasPrefix(f.Name.Name, "Fuzz"))
-}
-
-// caseBeside returns the string that names the case of a comment: the first one on the comment's line, or on one of the two lines
+// caseAt returns the name of the case that a comment belongs to: the first string on the comment's line, or on one of the two lines
 // after a comment that has a line to itself.
-func caseBeside(firstString map[int]*ast.BasicLit, line int) *ast.BasicLit {
+func caseAt(firstName map[int]string, line int) string {
 	for _, n := range []int{line, line + 1, line + 2} {
-		if literal := firstString[n]; literal != nil {
-			return literal
+		if name := firstName[n]; name != "" {
+			return name
 		}
 	}
-	return nil
+	return ""
 }
 
 // parseIDs reads a list of IDs, "S15 F18".
@@ -399,7 +394,6 @@ func FuzzTwo(f *testing.F) {}
 	}
 	for _, bad := range []string{
 		"package p\n\n// covers: F1\nvar x = 1\n",
-		"package p\n\n// covers: F1\nfunc helper() {}\n",
 		"package p\n\n// covers: F140\nfunc TestX() {}\n",
 		"package p\n\n// covers: F01\nfunc TestX() {}\n",
 		"package p\n\n// covers: F1, F2\nfunc TestX() {}\n",

@@ -314,6 +314,8 @@ func eachFile(t *testing.T, f func(name string, data []byte)) {
 		switch {
 		case err != nil:
 			return err
+		case name == ".git" && !d.IsDir(): // the file of a worktree
+			return nil
 		case d.IsDir() && (name == ".git" || name == "bin" || d.Name() == "node_modules"):
 			return fs.SkipDir
 		case !d.Type().IsRegular(), path.Ext(name) == ".wasm":

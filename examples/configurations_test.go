@@ -94,8 +94,9 @@ var team = map[string]string{
 	"SUPPORT_BOT_DIGEST": strings.Repeat("23", 32),
 }
 
-// TestDeploymentIsAccepted loads the team's configuration with every secret there, and without each of them.
-func TestDeploymentIsAccepted(t *testing.T) {
+// TestDeploymentConfigurationIsValid loads the team's configuration with every secret present, and with each one
+// missing.
+func TestDeploymentConfigurationIsValid(t *testing.T) {
 	cfg, s := load(t, "deploy/gateway.toml", "", "", "", team)
 	s.Close()
 	for _, m := range cfg.Models {
@@ -115,8 +116,9 @@ func TestDeploymentIsAccepted(t *testing.T) {
 	}
 }
 
-// TestServiceAndConfigurationAgree holds what systemd and nginx do against what the gateway is told.
-func TestServiceAndConfigurationAgree(t *testing.T) {
+// TestServiceMatchesConfiguration compares the systemd unit and the nginx configuration with the gateway's
+// configuration.
+func TestServiceMatchesConfiguration(t *testing.T) {
 	cfg, err := config.Load("deploy/gateway.toml", config.Options{
 		Env:     func(name string) (string, bool) { v, ok := team[name]; return v, ok },
 		Bundled: plugins.Names(),
@@ -144,7 +146,7 @@ func TestServiceAndConfigurationAgree(t *testing.T) {
 	}
 }
 
-// TestRouterExampleRoutesByLength serves the router's configuration and asks with a short and a long request.
+// TestRouterExampleRoutesByLength serves the router's configuration and sends a short and a long request.
 func TestRouterExampleRoutesByLength(t *testing.T) {
 	dir := "plugins/router-by-length"
 	_, s := load(t, dir+"/gateway.toml", "router.wasm", "examples/"+dir, "ROUTER_SHA256", nil)

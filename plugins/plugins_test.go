@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// The folder is there whether or not the module has been built, and holds nothing else.
-func TestBundleHoldsTheModuleOnly(t *testing.T) {
+// TestBundleHoldsOnlyTheModule checks that the folder exists whether or not the module has been built, and holds no
+// other file.
+func TestBundleHoldsOnlyTheModule(t *testing.T) {
 	entries, err := bundle.ReadDir("bundle")
 	if err != nil {
 		t.Fatal(err)
@@ -23,8 +24,8 @@ func TestBundleHoldsTheModuleOnly(t *testing.T) {
 	}
 }
 
-// Each plugin is a folder with its name. That each is in the module is tested there.
-func TestNamesAreThoseOfTheFolders(t *testing.T) {
+// TestNamesMatchFolders checks the list of names. That each plugin is in the module is tested in plugins/all.
+func TestNamesMatchFolders(t *testing.T) {
 	folders, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,7 @@ func TestNamesAreThoseOfTheFolders(t *testing.T) {
 	}
 }
 
-func TestModuleIsWhole(t *testing.T) {
+func TestModuleIsValid(t *testing.T) {
 	p, err := fs.ReadFile(FS(), file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := FS().Digest(file); !errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +72,7 @@ func TestModuleIsWhole(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestMissingFiles(t *testing.T) {
 	for _, name := range []string{"none.wasm", "openai.wasm", ".gitkeep", ".", "../plugins.go", "/all.wasm", "all.wasm.gz", "all", ""} {
 		if _, err := fs.ReadFile(FS(), name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: %v", name, err)

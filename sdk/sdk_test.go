@@ -35,7 +35,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestSummaryThatLacksMembers(t *testing.T) {
+func TestSummaryWithMissingMembers(t *testing.T) {
 	for _, doc := range []string{`{}`, `{"random":"XYZ","flags":{},"limits":[],"time":"now","model":null}`} {
 		if got, err := read(doc); err != nil || !reflect.DeepEqual(got, sdk.Summary{}) {
 			t.Errorf("%s: read %+v, %v", doc, got, err)
@@ -43,8 +43,8 @@ func TestSummaryThatLacksMembers(t *testing.T) {
 	}
 }
 
-// Every flag that the gateway can set is known here by the same name, and the other way round.
-func TestFlagsAreThoseOfTheGateway(t *testing.T) {
+// TestFlagsMatchGateway checks that every flag of the gateway has the same name here, and the reverse.
+func TestFlagsMatchGateway(t *testing.T) {
 	known := 0
 	for bit := range 32 {
 		names := plugintest.Flags(1 << bit).Names()
@@ -62,7 +62,7 @@ func TestFlagsAreThoseOfTheGateway(t *testing.T) {
 	}
 }
 
-func TestFailureSaysWhatIsKnown(t *testing.T) {
+func TestFailureFields(t *testing.T) {
 	for want, f := range map[string]*sdk.Failure{
 		"Not now.": sdk.Fail(abi.FailRateLimit, "Not now."),
 		"No n.":    sdk.Refuse("n", "No n."),

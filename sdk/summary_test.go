@@ -22,7 +22,7 @@ func read(doc []byte) (s Summary, err error) {
 	return s, in.End()
 }
 
-func TestSummaryOfTheGatewaysOwnForm(t *testing.T) {
+func TestSummaryInGatewayFormat(t *testing.T) {
 	var s Summary
 	if !s.quick([]byte(own)) {
 		t.Fatal("the gateway's own form is not read quickly")
@@ -41,7 +41,7 @@ func TestSummaryOfTheGatewaysOwnForm(t *testing.T) {
 	}
 }
 
-func TestSummaryInOtherForms(t *testing.T) {
+func TestSummaryInOtherFormats(t *testing.T) {
 	for name, edit := range map[string][2]string{
 		"no flags, no options":   {`"flags":["tools","images"],"body":123456789,"options":{"a":{"b":[1,2]}}`, `"flags":[],"body":0,"options":{}`},
 		"an escape":              {"fast", `f\u0061st`},

@@ -68,9 +68,9 @@ func serveAsSluice(args []string) error {
 	return s.Shutdown(ctx)
 }
 
-// TestTheComparison runs short versions of cases with all processes, and looks at what comes out: a figure for each
+// TestComparisonReport runs short versions of some cases with all their processes and checks the result: one figure per
 // subject, and the files.
-func TestTheComparison(t *testing.T) {
+func TestComparisonReport(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Log("the comparison reads the accounts of Linux")
 		return
@@ -132,7 +132,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-func TestEveryCaseHasANameOfItsOwn(t *testing.T) {
+func TestCaseNamesAreUnique(t *testing.T) {
 	o := &options{list: true}
 	var out bytes.Buffer
 	if err := o.compare(t.Context(), &out, io.Discard); err != nil {

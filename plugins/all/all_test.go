@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Every plugin that ships is in the program, natively and as a module, and is what its name says.
-func TestAllPluginsAreHere(t *testing.T) {
+// TestHoldsAllPlugins checks that every plugin that ships is in the program, natively and as a module, and has the kind
+// its name says.
+func TestHoldsAllPlugins(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		for _, name := range plugins.Names() {
@@ -22,7 +23,7 @@ func TestAllPluginsAreHere(t *testing.T) {
 	}
 }
 
-func TestAnotherPluginIsRefused(t *testing.T) {
+func TestRejectsUnknownPlugin(t *testing.T) {
 	wasm := plugintest.Build(t, "plugins/all")
 	_, err := plugintest.Host(t).Load(context.Background(), []plugintest.Spec{{Name: "openapi", Wasm: wasm}})
 	if want := "the module holds " + strings.Join(plugins.Names(), ", "); err == nil || !strings.Contains(err.Error(), "plugin openapi: ") || !strings.Contains(err.Error(), want) {

@@ -52,7 +52,7 @@ func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, data []by
 	a.Writer.Take()
 }
 
-// BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
+// BenchmarkEvent measures one event of a stream, from the plugin's input to the chunk for the client.
 func BenchmarkEvent(b *testing.B) {
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	for _, kind := range []struct {
@@ -81,7 +81,7 @@ func conversation(n int) []byte {
 		`{"role":"user","content":"Go on"}],"tools":[{"type":"function","function":{"name":"jump","parameters":{"type":"object","properties":{"over":{"type":"string"}}}}}]}`)
 }
 
-// BenchmarkRequest is provider_request alone: the client's body is read and checked beforehand.
+// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
 func BenchmarkRequest(b *testing.B) {
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	image := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBORw0K", 1<<17) + `"}}]}]}`
@@ -137,8 +137,8 @@ var wholeAnswer = []byte(`{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBf
 	`"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":61,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,` +
 	`"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":128,"service_tier":"standard","inference_geo":"not_available"}}`)
 
-// BenchmarkAnswer is provider_response with the answer that is made of it.
-func BenchmarkAnswer(b *testing.B) {
+// BenchmarkResponse measures provider_response including the response for the client.
+func BenchmarkResponse(b *testing.B) {
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	a := attemptOf(b, binding, `{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)
 	b.ReportAllocs()

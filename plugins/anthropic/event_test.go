@@ -8,22 +8,25 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// What the plugin does not know is skipped and counted, and the stream goes on.
-func TestUnknownThingsAreCounted(t *testing.T) {
+// TestUnknownInputIsCounted expects unknown input to be skipped and counted, and the stream to continue.
+func TestUnknownInputIsCounted(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			data string
 			want int
 		}{
-			"R05 reason":             {`{"type":"message_delta","delta":{"stop_reason":"tired"}}`, 1},
-			"R05 known reason":       {`{"type":"message_delta","delta":{"stop_reason":"pause_turn"}}`, 0},
-			"R14 ping":               {`{"type": "ping"}`, 0},
-			"R19 block":              {`{"type":"content_block_start","index":0,"content_block":{"type":"web_search_tool_result","content":[]}}`, 1},
-			"R19 delta":              {`{"type":"content_block_delta","index":0,"delta":{"type":"news_delta"}}`, 1},
-			"R19 citation":           {`{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"page_location"}}}`, 1},
-			"R19 server tool's text": {`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}`, 0},
-			"S13 event":              {`{"type":"message_news"}`, 1},
-			"S13 no type":            {`{"news":1}`, 1},
+			// covers: R5
+			"reason":       {`{"type":"message_delta","delta":{"stop_reason":"tired"}}`, 1},
+			"known reason": {`{"type":"message_delta","delta":{"stop_reason":"pause_turn"}}`, 0},
+			"ping":         {`{"type": "ping"}`, 0}, // covers: R14
+			// covers: R19
+			"block":              {`{"type":"content_block_start","index":0,"content_block":{"type":"web_search_tool_result","content":[]}}`, 1},
+			"delta":              {`{"type":"content_block_delta","index":0,"delta":{"type":"news_delta"}}`, 1},
+			"citation":           {`{"type":"content_block_delta","index":0,"delta":{"type":"citations_delta","citation":{"type":"page_location"}}}`, 1},
+			"server tool's text": {`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{"}}`, 0},
+			// covers: S13
+			"event":   {`{"type":"message_news"}`, 1},
+			"no type": {`{"news":1}`, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
 				a := attempt(t, b)
@@ -38,8 +41,8 @@ func TestUnknownThingsAreCounted(t *testing.T) {
 	})
 }
 
-// An event without a type is what the line before it says.
-func TestEventsAreNamedByTheirLine(t *testing.T) {
+// TestEventTypeFromSSELine sends events without a type, which is then the SSE event field.
+func TestEventTypeFromSSELine(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		a := attempt(t, b)
 		for _, e := range [][2]string{

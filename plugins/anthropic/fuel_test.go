@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// The bounds leave a tenth above what was measured, for another version of the compiler. Fuel is the same in every run,
-// so that they hold a line that a time could not.
+// TestFuel bounds the fuel of requests and events. The bounds are a tenth above the measured values, to allow for
+// another version of the compiler. Fuel is the same in every run, so the bounds can be tighter than those of a time.
 func TestFuel(t *testing.T) {
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
 	a := attempt(t, b)

@@ -16,9 +16,9 @@ var fuzzedUses = []string{
 	`{"model":"m","messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}`,
 }
 
-// FuzzAnswer gives the plugin mutated recordings. Whatever a provider sends, the plugin itself does not fail, and the client
-// gets exactly one ending.
-func FuzzAnswer(f *testing.F) {
+// FuzzResponse feeds mutated recordings to the plugin. Whatever a provider sends, the plugin does not fail and the
+// client gets exactly one end of the response.
+func FuzzResponse(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		if v.Answer != nil {
 			for use := range fuzzedUses {
@@ -129,8 +129,8 @@ var fuzzedOptions = []string{
 	`{"always_thinking":true,"adaptive_thinking":true,"sampling":"both","out_of_range":"refuse","unknown":"refuse"}`,
 }
 
-// FuzzRequest gives the plugin whatever the gateway lets through. What it accepts must be a request that keeps to the API's
-// rules on messages.
+// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
+// that follows the API's rules on messages.
 func FuzzRequest(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		for i := range fuzzedOptions {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestListOfModels(t *testing.T) {
+func TestModelList(t *testing.T) {
 	forms(t, `{"version":"2024-01-01"}`, func(t *testing.T, b *plugintest.Binding) {
 		for cursor, want := range map[string]string{
 			"":                "/v1/models?limit=1000",
@@ -58,7 +58,7 @@ func TestListOfModels(t *testing.T) {
 	})
 }
 
-func TestListThatFails(t *testing.T) {
+func TestModelListErrors(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int

@@ -24,9 +24,9 @@ func sortedVectors(tb testing.TB, ok func(*plugintest.Vector) bool) []*plugintes
 	return all
 }
 
-// FuzzEventsOutOfOrder plays the events of streams in any order, leaves some out, repeats some, and gives them other
-// blocks. Each step is four bytes: which stream, which of its events, how many from there on, and what happens to the
-// block's index.
+// FuzzEventsOutOfOrder plays the events of streams in any order, drops some, repeats some and moves them to other
+// blocks. Each step is four bytes: the stream, the first event, the number of events, and the change of the block's
+// index.
 func FuzzEventsOutOfOrder(f *testing.F) {
 	streams := sortedVectors(f, func(v *plugintest.Vector) bool { return v.ContentType == "text/event-stream" })
 	var events [][][]byte
@@ -61,8 +61,8 @@ func FuzzEventsOutOfOrder(f *testing.F) {
 	})
 }
 
-// FuzzConversation builds conversations of the messages in the vectors, and gives them members of other vectors. A byte is
-// a turn: a message that stands alone, or one with the results of its tool calls.
+// FuzzConversation builds conversations from the messages of the vectors and adds members of other vectors. Each byte
+// is a turn: a message by itself, or one with the results of its tool calls.
 func FuzzConversation(f *testing.F) {
 	type request map[string]json.RawMessage
 	var turns [][]byte
@@ -124,7 +124,7 @@ func FuzzConversation(f *testing.F) {
 	})
 }
 
-// FuzzPlainDelta compares the two ways to read an event: whatever is read by its bytes reads the same member by member.
+// FuzzPlainDelta compares both ways to read an event: the fast path gives the same result as the general one.
 func FuzzPlainDelta(f *testing.F) {
 	for _, seed := range [][]byte{textEvent, toolEvent, thinkingEvent, spacedEvent} {
 		f.Add(seed)
@@ -161,8 +161,9 @@ func FuzzPlainDelta(f *testing.F) {
 	})
 }
 
-// Events as the API writes them must be read by their bytes: the rest is too slow for every event.
-func TestEventsOfTheAPIAreReadByTheirBytes(t *testing.T) {
+// TestRecordedDeltasTakeFastPath checks that events as the API writes them take the fast path; the general one is too
+// slow for every event.
+func TestRecordedDeltasTakeFastPath(t *testing.T) {
 	for _, v := range sortedVectors(t, func(v *plugintest.Vector) bool { return bytes.HasPrefix([]byte(v.Name), []byte("recorded/stream")) }) {
 		for line := range bytes.Lines(v.Answer) {
 			data, ok := bytes.CutPrefix(bytes.TrimRight(line, "\r\n"), []byte("data: "))

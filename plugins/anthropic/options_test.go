@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestConfigureRefusesBadOptions(t *testing.T) {
+func TestConfigureRejectsInvalidOptions(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
@@ -42,8 +42,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// A target's options lie over the provider's.
-func TestOptionsOfTheTargetCount(t *testing.T) {
+func TestTargetOptionsOverrideProvider(t *testing.T) {
 	forms(t, `{"json_schema":"native","sampling":"both"}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"sampling":"one"}`),
@@ -57,7 +56,7 @@ func TestOptionsOfTheTargetCount(t *testing.T) {
 	})
 }
 
-func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
+func TestInvalidTargetOptionsFailRequest(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"sampling":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {

@@ -136,19 +136,18 @@ func TestRecordedRequests(t *testing.T) {
 	}
 }
 
-// TestRecordedSecondTurns plays a client that keeps the message it was given and answers its tool calls: what is built for
-// its second turn must be what was recorded.
+// TestRecordedSecondTurns plays a client that keeps the message it received and answers its tool calls: the second turn
+// must be the recorded one.
 func TestRecordedSecondTurns(t *testing.T) {
 	vectors := vectorsNamed(t)
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Native)
 	for name, results := range map[string][]string{
-		"A30 T15 stream-thinking-tool": {"40 C"},
-		"A30 stream-tool":              {"40 C"},
-		"A05 parallel-tools":           {"5", "6"},
+		"stream-thinking-tool": {"40 C"},   // covers: A30 T15
+		"stream-tool":          {"40 C"},   // covers: A30
+		"parallel-tools":       {"5", "6"}, // covers: A5
 	} {
 		t.Run(name, func(t *testing.T) {
-			turn := name[strings.LastIndexByte(name, ' ')+1:]
-			first := vectors["recorded/"+turn+"-t1"]
+			first := vectors["recorded/"+name+"-t1"]
 			status, body, _ := strings.Cut(first.Run(b, false).Answer, "\n")
 			if status != "200" {
 				t.Fatalf("%s: %s", status, body)
@@ -171,7 +170,7 @@ func TestRecordedSecondTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			recorded, err := os.ReadFile("testdata/requests/" + turn + "-t2.json")
+			recorded, err := os.ReadFile("testdata/requests/" + name + "-t2.json")
 			if err != nil {
 				t.Fatal(err)
 			}

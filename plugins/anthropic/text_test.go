@@ -37,7 +37,7 @@ func TestBlankAndTrimmed(t *testing.T) {
 	}
 }
 
-// FuzzTrimmed compares with the standard library, which knows the separators 1C to 1F of ASCII as no white space.
+// FuzzTrimmed compares with the standard library, which does not treat the ASCII separators 1C to 1F as white space.
 func FuzzTrimmed(f *testing.F) {
 	for _, seed := range []string{"", "a ", "\u00a0x\u3000", "a\\", "\x85", "\x1f"} {
 		f.Add(seed)

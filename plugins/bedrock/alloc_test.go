@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestAnEventDoesNotAllocate(t *testing.T) {
+func TestEventDoesNotAllocate(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		b := suite.Bind(t, h, form)

@@ -84,7 +84,7 @@ func frames(lines []string) []byte {
 	return body
 }
 
-func TestScriptsAreTheStreamsTheyStandFor(t *testing.T) {
+func TestScriptsRoundTrip(t *testing.T) {
 	n := 0
 	for _, v := range vectorsNamed(t) {
 		if v.ContentType != eventStream {
@@ -108,8 +108,8 @@ func runBoth(t *testing.T, b *plugintest.Binding, use int, v plugintest.Vector) 
 	checkStream(t, v.Run(b, true).Answer)
 }
 
-// FuzzEvent gives the plugin mutated streams. Whatever a provider sends, the plugin itself does not fail, and the client gets
-// exactly one ending.
+// FuzzEvent feeds mutated streams to the plugin. Whatever a provider sends, the plugin does not fail and the client
+// gets exactly one end of the response.
 func FuzzEvent(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		if v.ContentType == eventStream {
@@ -127,8 +127,9 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzEventsOutOfOrder plays the events of streams in any order, leaves some out, repeats some, and gives them other blocks.
-// Each step is four bytes: which stream, which of its events, how many from there on, and what happens to the block's index.
+// FuzzEventsOutOfOrder plays the events of streams in any order, drops some, repeats some and moves them to other
+// blocks. Each step is four bytes: the stream, the first event, the number of events, and the change of the block's
+// index.
 func FuzzEventsOutOfOrder(f *testing.F) {
 	var streams [][]string
 	for i, v := range sortedVectors(f, func(v *plugintest.Vector) bool { return v.ContentType == eventStream && len(v.Answer) > 0 }) {
@@ -161,7 +162,7 @@ func FuzzEventsOutOfOrder(f *testing.F) {
 	})
 }
 
-// FuzzResponse is FuzzEvent for whole answers and errors.
+// FuzzResponse is FuzzEvent for non-streaming responses and errors.
 func FuzzResponse(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		if v.Answer != nil && v.ContentType != eventStream {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestConfigureRefusesBadOptions(t *testing.T) {
+func TestConfigureRejectsInvalidOptions(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
@@ -47,8 +47,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// A target's options lie over the provider's.
-func TestOptionsOfTheTargetCount(t *testing.T) {
+func TestTargetOptionsOverrideProvider(t *testing.T) {
 	s := suite
 	s.Use.Settings = `{"latency":"optimized","json_schema":"native"}`
 	b := s.Bind(t, plugintest.Host(t), plugintest.Native)
@@ -63,7 +62,7 @@ func TestOptionsOfTheTargetCount(t *testing.T) {
 	}
 }
 
-func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
+func TestInvalidTargetOptionsFailRequest(t *testing.T) {
 	forms(t, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"sampling":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
@@ -72,7 +71,7 @@ func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
 	})
 }
 
-func TestFamilyOfAModel(t *testing.T) {
+func TestModelFamily(t *testing.T) {
 	for model, want := range map[string]family{
 		"anthropic.claude-3-haiku-20240307-v1:0":                            claude,
 		"us.anthropic.claude-sonnet-4-5-20250929-v1:0":                      claude,

@@ -139,19 +139,19 @@ func TestRecordedRequests(t *testing.T) {
 	}
 }
 
-// TestRecordedSecondTurns plays a client that keeps the message it was given and answers its tool calls, or goes on: what is
-// built for its second turn must be what was recorded, but for the differences of the table above.
+// TestRecordedSecondTurns plays a client that keeps the message it received and answers its tool calls, or continues:
+// the second turn must be the recorded one, except for the differences in the table above.
 func TestRecordedSecondTurns(t *testing.T) {
 	vectors := vectorsNamed(t)
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Native)
 	for name, says := range map[string][]string{
-		"B5/converse-tool-nova":                {"Current weather at 52.5200, 13.4050: 15°C, Wind: 10 km/h"},
-		"B5/converse-parallel-tools-claude":    {"Current weather at 52.5200, 13.4050: 15°C, Wind: 10 km/h", "Ruby"},
-		"B12 B14 B21/converse-thinking-claude": {"Now multiply that by 2"},
+		// covers: B5
+		"converse-tool-nova":             {"Current weather at 52.5200, 13.4050: 15°C, Wind: 10 km/h"},
+		"converse-parallel-tools-claude": {"Current weather at 52.5200, 13.4050: 15°C, Wind: 10 km/h", "Ruby"},
+		"converse-thinking-claude":       {"Now multiply that by 2"}, // covers: B12 B14 B21
 	} {
 		t.Run(name, func(t *testing.T) {
-			turn := name[strings.LastIndexByte(name, '/')+1:]
-			first := vectors["recorded/"+turn+"-t1"]
+			first := vectors["recorded/"+name+"-t1"]
 			status, body, _ := strings.Cut(first.Run(b, false).Answer, "\n")
 			if status != "200" {
 				t.Fatalf("%s: %s", status, body)
@@ -175,21 +175,23 @@ func TestRecordedSecondTurns(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			recorded, err := os.ReadFile("testdata/requests/" + turn + "-t2.json")
+			recorded, err := os.ReadFile("testdata/requests/" + name + "-t2.json")
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := plugintest.Vector{Target: first.Target, Request: second, Status: 200}
-			if diff := cmp.Diff(recordedRequests[turn+"-t2"], differences(sent(t, v.Run(b, false)), object(t, recorded))); diff != "" {
+			if diff := cmp.Diff(recordedRequests[name+"-t2"], differences(sent(t, v.Run(b, false)), object(t, recorded))); diff != "" {
 				t.Errorf("built and recorded differ otherwise than the table says:\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestB12_RedactedReasoningComesBack plays a client that collects a stream with redacted reasoning, entry by entry, and sends
-// it back: the provider gets the bytes that it sent, whatever pieces they came in.
-func TestB12_RedactedReasoningComesBack(t *testing.T) {
+// TestRedactedReasoningIsReplayed plays a client that collects a stream with redacted reasoning entry by entry and
+// replays it: the provider gets its own bytes back, however they were split.
+//
+// covers: B12
+func TestRedactedReasoningIsReplayed(t *testing.T) {
 	vectors := vectorsNamed(t)
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Native)
 	for name, want := range map[string][]string{

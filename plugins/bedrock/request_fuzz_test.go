@@ -22,8 +22,8 @@ var fuzzedModels = []struct{ target, options string }{
 	{"meta.llama3-1-70b-instruct-v1:0", `{"tool_choice":"auto"}`},
 }
 
-// FuzzRequest gives the plugin whatever the gateway lets through. What it accepts must be a request that keeps to the API's
-// rules.
+// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
+// that follows the API's rules.
 func FuzzRequest(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		for i := range fuzzedModels {
@@ -34,8 +34,8 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, model int) { checkTranslation(t, b, body, model) })
 }
 
-// FuzzConversation builds conversations of the messages in the vectors, and gives them members of other vectors. A byte is a
-// turn: a message that stands alone, or one with the results of its tool calls.
+// FuzzConversation builds conversations from the messages of the vectors and adds members of other vectors. Each byte
+// is a turn: a message by itself, or one with the results of its tool calls.
 func FuzzConversation(f *testing.F) {
 	type request map[string]json.RawMessage
 	var turns []string

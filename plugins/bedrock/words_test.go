@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestB09_NamesTheProviderTakes(t *testing.T) {
+// covers: B9
+func TestToolNames(t *testing.T) {
 	seen := make(map[string]string)
 	for _, name := range []string{
 		"plain", "with-dash_1", strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 66), "a.b", "a b", "a_b", "ä", "", "functions.f:0",
@@ -33,7 +34,8 @@ func TestB09_NamesTheProviderTakes(t *testing.T) {
 	}
 }
 
-func TestB01_PathSegment(t *testing.T) {
+// covers: B1
+func TestPathSegment(t *testing.T) {
 	for text, want := range map[string]string{
 		"anthropic.claude-v2:1":     "anthropic.claude-v2%3A1",
 		"arn:aws:bedrock:r:1:p/x_y": "arn%3Aaws%3Abedrock%3Ar%3A1%3Ap%2Fx_y",
@@ -45,8 +47,10 @@ func TestB01_PathSegment(t *testing.T) {
 	}
 }
 
-// The judge of texts is the standard library; the insides of strings are written in both ways that JSON has.
-func TestB19_BlankTexts(t *testing.T) {
+// TestBlankText compares with the standard library; strings are written in both ways that JSON allows.
+//
+// covers: B19
+func TestBlankText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runes := rapid.SliceOf(rapid.SampledFrom([]rune(" \t\n\v\f\r\u0085\u00a0\u1680\u2003\u2028\u202f\u3000aé\U0001F600\"\\\u200b"))).Draw(t, "text")
 		text := string(runes)
@@ -105,7 +109,8 @@ func FuzzBase64(f *testing.F) {
 	})
 }
 
-func TestB18_DocumentNames(t *testing.T) {
+// covers: B18
+func TestDocumentNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tr translation
 		seen := make(map[string]bool)

@@ -44,7 +44,7 @@ func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, data []by
 	a.Writer.Take()
 }
 
-// BenchmarkEvent is one event of a stream, from the plugin's input to the chunk for the client.
+// BenchmarkEvent measures one event of a stream, from the plugin's input to the chunk for the client.
 func BenchmarkEvent(b *testing.B) {
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	for name, data := range streamEvents {
@@ -70,7 +70,7 @@ func conversation(n int) []byte {
 		`{"role":"user","content":"Go on"}],"tools":[{"type":"function","function":{"name":"jump","parameters":{"type":"object","properties":{"over":{"type":"string"}}}}}]}`)
 }
 
-// BenchmarkRequest is provider_request alone: the client's body is read and checked beforehand.
+// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
 func BenchmarkRequest(b *testing.B) {
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	image := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBORw0K", 1<<17) + `"}}]}]}`

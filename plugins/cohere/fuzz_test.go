@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// FuzzAnswer gives the plugin mutated recordings. Whatever a provider sends, the plugin itself does not fail, and the
-// client gets exactly one ending.
-func FuzzAnswer(f *testing.F) {
+// FuzzResponse feeds mutated recordings to the plugin. Whatever a provider sends, the plugin does not fail and the
+// client gets exactly one end of the response.
+func FuzzResponse(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		if v.Answer != nil {
 			f.Add(v.Answer, v.Status, v.ContentType == "text/event-stream")
@@ -122,8 +122,8 @@ func checkStream(t *testing.T, answer string) {
 // fuzzedOptions are options under which requests are fuzzed.
 var fuzzedOptions = []string{`{}`, `{"out_of_range":"refuse","unknown":"refuse"}`, `{"replay_thinking":false}`}
 
-// FuzzRequest gives the plugin whatever the gateway lets through. What it accepts must be a request that keeps to the API's
-// rules.
+// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
+// that follows the API's rules.
 func FuzzRequest(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		for i := range fuzzedOptions {

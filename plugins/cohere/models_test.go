@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestListOfModels(t *testing.T) {
+func TestModelList(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for cursor, want := range map[string]string{
 			"":          "/v1/models?endpoint=chat&page_size=1000",
@@ -50,7 +50,7 @@ func TestListOfModels(t *testing.T) {
 	})
 }
 
-func TestListThatFails(t *testing.T) {
+func TestModelListErrors(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int

@@ -121,7 +121,7 @@ func TestRecordedRequests(t *testing.T) {
 	}
 }
 
-// TestRecordedSecondTurn plays a client that keeps the message that it was given and answers its tool call.
+// TestRecordedSecondTurn plays a client that keeps the message it received and answers its tool call.
 func TestRecordedSecondTurn(t *testing.T) {
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Native)
 	first := vectorsNamed(t)["recorded/tool-t1"]
@@ -156,8 +156,9 @@ func TestRecordedSecondTurn(t *testing.T) {
 	}
 }
 
-// TestReasoningComesBack plays a client that keeps a streamed answer with its reasoning, as collected from the chunks.
-func TestReasoningComesBack(t *testing.T) {
+// TestReasoningIsReplayed plays a client that replays a streamed response with its reasoning, as collected from the
+// chunks.
+func TestReasoningIsReplayed(t *testing.T) {
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Native)
 	first := vectorsNamed(t)["made-thinking-and-calls"]
 	var details, calls []any

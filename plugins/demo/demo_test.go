@@ -27,7 +27,7 @@ func request(n int) []byte {
 		strings.Join(properties, ","), strings.Join(required, ","))
 }
 
-func TestSchemaOfAnySizeIsAnswered(t *testing.T) {
+func TestSchemaOfAnySize(t *testing.T) {
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
 	for _, n := range []int{10, 1000, 10000} {
 		v := plugintest.Vector{Target: "demo", Request: request(n), Status: 200}
@@ -39,7 +39,7 @@ func TestSchemaOfAnySizeIsAnswered(t *testing.T) {
 	}
 }
 
-// FuzzRequest gives the demo whatever the gateway lets through.
+// FuzzRequest feeds every request that the gateway accepts to the plugin.
 func FuzzRequest(f *testing.F) {
 	vectors, err := plugintest.Load("testdata/vectors")
 	if err != nil {

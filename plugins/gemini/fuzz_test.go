@@ -10,9 +10,9 @@ import (
 
 const hello = `{"model":"m","messages":[{"role":"user","content":"Hi"}],"n":2,"logprobs":true}`
 
-// FuzzAnswer gives the plugin mutated recordings. Whatever a provider sends, the plugin itself does not fail, and the
-// client gets exactly one ending.
-func FuzzAnswer(f *testing.F) {
+// FuzzResponse feeds mutated recordings to the plugin. Whatever a provider sends, the plugin does not fail and the
+// client gets exactly one end of the response.
+func FuzzResponse(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		if v.Answer != nil {
 			f.Add(v.Answer, v.Status, v.ContentType == "text/event-stream")
@@ -139,8 +139,8 @@ var fuzzedOptions = []string{
 	`{"api":"vertex","project":"p","location":"l","stream_arguments":true,"schema":"openapi"}`,
 }
 
-// FuzzRequest gives the plugin whatever the gateway lets through: what it does not refuse becomes a request that is JSON
-// and has contents, each with a role and parts.
+// FuzzRequest feeds every request that the gateway accepts to the plugin: what the plugin accepts becomes a JSON
+// request with contents, each with a role and parts.
 func FuzzRequest(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		for i := range fuzzedOptions {
@@ -182,8 +182,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzPlainEvent compares the two ways to read an event: one that is read by its bytes says the same as when it is read
-// member by member, which a space in front of it brings about.
+// FuzzPlainEvent compares both ways to read an event. A leading space makes the plugin take the general one.
 func FuzzPlainEvent(f *testing.F) {
 	for _, v := range vectorsNamed(f) {
 		if v.ContentType != "text/event-stream" {

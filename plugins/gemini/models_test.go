@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestListOfModels(t *testing.T) {
+func TestModelList(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for cursor, want := range map[string]string{
 			"":         "/v1beta/models?pageSize=1000",
@@ -49,7 +49,7 @@ func TestListOfModels(t *testing.T) {
 	})
 }
 
-func TestVertexHasNoList(t *testing.T) {
+func TestVertexHasNoModelList(t *testing.T) {
 	forms(t, `{"api":"vertex","project":"p","location":"global"}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "" {
 			t.Errorf("the request is %+v, %v", out, err)
@@ -57,19 +57,20 @@ func TestVertexHasNoList(t *testing.T) {
 	})
 }
 
-func TestListThatFails(t *testing.T) {
+func TestModelListErrors(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int
 			body   string
 			want   string
 		}{
-			"G34 bad key": {400, `{"error":{"code":400,"message":"x","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`, "upstream_auth_failed"},
-			"too many":    {429, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`, "rate_limit_exceeded"},
-			"overloaded":  {503, ``, "overloaded"},
-			"not json":    {200, `<html>`, "upstream_bad_answer"},
-			"a list":      {200, `[]`, "upstream_bad_answer"},
-			"cut":         {200, `{"models":[{"name":"models/x"}`, "upstream_bad_answer"},
+			// covers: G34
+			"bad key":    {400, `{"error":{"code":400,"message":"x","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`, "upstream_auth_failed"},
+			"too many":   {429, `{"error":{"status":"RESOURCE_EXHAUSTED"}}`, "rate_limit_exceeded"},
+			"overloaded": {503, ``, "overloaded"},
+			"not json":   {200, `<html>`, "upstream_bad_answer"},
+			"a list":     {200, `[]`, "upstream_bad_answer"},
+			"cut":        {200, `{"models":[{"name":"models/x"}`, "upstream_bad_answer"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				page, err := b.Models(context.Background(), test.status, nil, []byte(test.body))

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestConfigureRefusesBadOptions(t *testing.T) {
+func TestConfigureRejectsInvalidOptions(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
@@ -48,8 +48,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// A target's options lie over the provider's, member by member.
-func TestOptionsOfTheTargetCount(t *testing.T) {
+func TestTargetOptionsOverrideProvider(t *testing.T) {
 	forms(t, `{"thinking":"level","levels":["low"]}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"levels":["high"]}`),
@@ -61,7 +60,7 @@ func TestOptionsOfTheTargetCount(t *testing.T) {
 	})
 }
 
-func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
+func TestInvalidTargetOptionsFailRequest(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"schema":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
 		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
@@ -70,8 +69,8 @@ func TestBadOptionsOfATargetFailTheCall(t *testing.T) {
 	})
 }
 
-// What a model's name says of it, where the options do not.
-func TestModelsByTheirNames(t *testing.T) {
+// TestModelTraitsFromName checks what a model's name implies where the options do not say otherwise.
+func TestModelTraitsFromName(t *testing.T) {
 	for name, want := range map[string]struct {
 		generation int
 		byLevel    answer

@@ -8,8 +8,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// The events of a recorded stream are read by their bytes, all but the last one, which says more.
-func TestRecordedEventsAreReadByTheirBytes(t *testing.T) {
+// TestRecordedEventsTakeFastPath checks that all events of a recorded stream take the fast path, except the last one,
+// which has more members.
+func TestRecordedEventsTakeFastPath(t *testing.T) {
 	body, err := os.ReadFile("testdata/vectors/G14-G18-recorded-gemini3-stream-thinking/answer.sse")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func TestRecordedEventsAreReadByTheirBytes(t *testing.T) {
 	}
 }
 
-func TestEventsThatAreNotPlain(t *testing.T) {
+func TestUnusualEventsTakeSlowPath(t *testing.T) {
 	plain := string(streamEvents["text"])
 	var r json.Reader
 	if _, ok := readPlain(&r, []byte(plain)); !ok {

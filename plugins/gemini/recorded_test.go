@@ -142,8 +142,8 @@ func inventedIDs(n int) map[string]string {
 	return ids
 }
 
-// TestRecordedSecondTurns plays a client that keeps the message it was given, whole or put together from a stream, and
-// answers its tool calls: what is built for its second turn must be what was recorded.
+// TestRecordedSecondTurns plays a client that keeps the message it received, non-streaming or collected from a stream,
+// and answers its tool calls: the second turn must be the recorded one.
 func TestRecordedSecondTurns(t *testing.T) {
 	vectors := vectorsNamed(t)
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Native)
@@ -152,9 +152,12 @@ func TestRecordedSecondTurns(t *testing.T) {
 		results       []string
 		different     map[string]string
 	}{
-		"G3 G15 one call":        {"G15-G19-G21-G22-recorded-stream-tool-t1", "stream-tool-t2", []string{`{"result":"40 C"}`}, inventedIDs(1)},
-		"G5 G16 parallel calls":  {"G16-G21-G22-recorded-parallel-tools-t1", "parallel-tools-t2", []string{`{"result":"5"}`, `{"result":"6"}`}, inventedIDs(2)},
-		"G15 G20 calls with ids": {"G20-G22-recorded-gemini3-stream-parallel-tools-t1", "gemini3-stream-parallel-tools-t2", []string{`{"result":"5"}`, `{"result":"6"}`}, systemRole},
+		// covers: G3 G15
+		"one call": {"G15-G19-G21-G22-recorded-stream-tool-t1", "stream-tool-t2", []string{`{"result":"40 C"}`}, inventedIDs(1)},
+		// covers: G5 G16
+		"parallel calls": {"G16-G21-G22-recorded-parallel-tools-t1", "parallel-tools-t2", []string{`{"result":"5"}`, `{"result":"6"}`}, inventedIDs(2)},
+		// covers: G15 G20
+		"calls with ids": {"G20-G22-recorded-gemini3-stream-parallel-tools-t1", "gemini3-stream-parallel-tools-t2", []string{`{"result":"5"}`, `{"result":"6"}`}, systemRole},
 	} {
 		for _, streamed := range []bool{false, true} {
 			for _, keeps := range []string{"reasoning_details", "extra_content"} {

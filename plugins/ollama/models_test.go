@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestListOfModels(t *testing.T) {
+func TestModelList(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		out, err := b.List(context.Background(), nil)
 		if err != nil || out.Path != "/api/tags" || len(out.Headers) != 0 {
@@ -53,7 +53,7 @@ func TestListOfModels(t *testing.T) {
 	})
 }
 
-func TestListThatFails(t *testing.T) {
+func TestModelListErrors(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-func TestConfigureRefusesBadOptions(t *testing.T) {
+func TestConfigureRejectsInvalidOptions(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
@@ -38,8 +38,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// A target's options lie over the provider's.
-func TestOptionsOfTheTargetCount(t *testing.T) {
+func TestTargetOptionsOverrideProvider(t *testing.T) {
 	forms(t, `{"keep_alive":"5m","options":{"num_ctx":8192}}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"options":{"num_ctx":4096}}`),

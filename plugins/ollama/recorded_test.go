@@ -130,8 +130,8 @@ func TestRecordedRequests(t *testing.T) {
 	}
 }
 
-// TestRecordedSecondTurn plays a client that keeps the message that it was given and answers its tool call: the message
-// comes back as the server wrote it.
+// TestRecordedSecondTurn plays a client that keeps the message it received and answers its tool call: the message is
+// sent back as the server wrote it.
 func TestRecordedSecondTurn(t *testing.T) {
 	b := suite.Bind(t, plugintest.Host(t), plugintest.Native)
 	first := vectorsNamed(t)["recorded/chat-tool-call-thinking"]

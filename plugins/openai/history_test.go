@@ -40,7 +40,8 @@ func messagesOf(tb testing.TB, r plugintest.Result) []sentMessage {
 	return request.Messages
 }
 
-// TestLongConversations has an agent's work rewritten for Mistral: every call, every result, every thought.
+// TestLongConversations has a long agent conversation rewritten for Mistral: every call, every result, every reasoning
+// entry.
 func TestLongConversations(t *testing.T) {
 	const n = 1000
 	s := suite
@@ -70,7 +71,7 @@ func TestLongConversations(t *testing.T) {
 	}
 }
 
-func TestTooLongConversationsAreRefused(t *testing.T) {
+func TestRejectsTooLongConversation(t *testing.T) {
 	s := suite
 	s.Use = preset(t, "mistral")
 	v := plugintest.Vector{Target: "mistral-small", Request: turns(4000), Options: []byte(s.Use.Settings), Status: 200}
@@ -113,8 +114,8 @@ func TestToolIDs(t *testing.T) {
 	}
 }
 
-// FuzzHistory gives the plugin whatever the gateway lets through, with every form of reasoning: what is sent is JSON,
-// and of tool calls it holds the same pairs.
+// FuzzHistory feeds every request that the gateway accepts to the plugin, with every form of reasoning: the upstream
+// request is JSON and has the same pairs of tool calls and results.
 func FuzzHistory(f *testing.F) {
 	vectors, err := plugintest.Load("testdata/vectors")
 	if err != nil {
@@ -168,7 +169,7 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// BenchmarkHistory is provider_request for a conversation in which everything is rewritten.
+// BenchmarkHistory measures provider_request for a conversation in which everything is rewritten.
 func BenchmarkHistory(b *testing.B) {
 	s := suite
 	s.Use = preset(b, "mistral")

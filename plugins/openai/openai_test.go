@@ -34,7 +34,7 @@ func forms(t *testing.T, settings string, f func(t *testing.T, b *plugintest.Bin
 	}
 }
 
-func TestConfigureRefusesBadOptions(t *testing.T) {
+func TestConfigureRejectsInvalidOptions(t *testing.T) {
 	h := plugintest.Host(t)
 	for name, settings := range map[string]string{
 		"max_tokens_member": `{"max_tokens_member":"tokens"}`,
@@ -61,7 +61,7 @@ func TestConfigureRefusesBadOptions(t *testing.T) {
 	}
 }
 
-func TestListOfModels(t *testing.T) {
+func TestModelList(t *testing.T) {
 	const settings = `{"models_path":"/models"}`
 	forms(t, settings, func(t *testing.T, b *plugintest.Binding) {
 		out, err := b.List(context.Background(), nil)
@@ -102,7 +102,7 @@ func TestListOfModels(t *testing.T) {
 	})
 }
 
-func TestAnUpstreamWithoutAList(t *testing.T) {
+func TestUpstreamWithoutModelList(t *testing.T) {
 	forms(t, `{"list":false}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "" {
 			t.Errorf("the request is %+v, %v", out, err)
@@ -110,7 +110,7 @@ func TestAnUpstreamWithoutAList(t *testing.T) {
 	})
 }
 
-func TestAListWithAVersion(t *testing.T) {
+func TestModelListWithAPIVersion(t *testing.T) {
 	forms(t, `{"api_version":"2024-10-21 x"}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(context.Background(), nil); err != nil || out.Path != "/models?api-version=2024-10-21%20x" {
 			t.Errorf("the request is %+v, %v", out, err)
@@ -118,7 +118,7 @@ func TestAListWithAVersion(t *testing.T) {
 	})
 }
 
-func TestListThatFails(t *testing.T) {
+func TestModelListErrors(t *testing.T) {
 	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			status int
@@ -148,7 +148,7 @@ func TestListThatFails(t *testing.T) {
 	})
 }
 
-// FuzzModels feeds the reader of model lists, the one thing here that reads a provider's bytes.
+// FuzzModels covers the model list reader, the only code here that reads a provider's bytes.
 func FuzzModels(f *testing.F) {
 	for _, seed := range []string{`{"data":[{"id":"x","created":1,"owned_by":"y"}]}`, `[{"id":"\ud83d"}]`, `{"data":`, `[[[`, `null`} {
 		f.Add(seed)
@@ -163,8 +163,8 @@ func FuzzModels(f *testing.F) {
 	})
 }
 
-// FuzzRequest gives the plugin whatever the gateway lets through: there is always a request, which is JSON and asks for
-// the target's model.
+// FuzzRequest feeds every request that the gateway accepts to the plugin: there is always an upstream request, it is
+// JSON and names the target's model.
 func FuzzRequest(f *testing.F) {
 	vectors, err := plugintest.Load("testdata/vectors")
 	if err != nil {
@@ -209,7 +209,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// BenchmarkRequest is provider_request alone: the client's body is read and checked beforehand.
+// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
 func BenchmarkRequest(b *testing.B) {
 	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
 	for _, size := range []struct {

@@ -32,8 +32,8 @@ func preset(tb testing.TB, name string) plugintest.Use {
 	return plugintest.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers}
 }
 
-// TestPresets sends the same requests to every compatible upstream. What each of them is sent, and of what the client is
-// warned, is in one file an upstream.
+// TestPresets sends the same requests to every compatible upstream. One file per upstream has what it receives and the
+// warnings for the client.
 func TestPresets(t *testing.T) {
 	h := plugintest.Host(t)
 	files, err := filepath.Glob("testdata/presets/requests/*.json")

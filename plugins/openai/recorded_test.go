@@ -79,8 +79,8 @@ var secondTurns = map[string]secondTurn{
 	},
 }
 
-// TestRecordedSecondTurns plays a client that sends back the message that it was given, as it got it from the gateway.
-// What the upstream is sent must be what another client of it sent when it was recorded.
+// TestRecordedSecondTurns plays a client that returns the message it got from the gateway. The upstream must receive
+// what another client sent when the conversation was recorded.
 func TestRecordedSecondTurns(t *testing.T) {
 	files, err := filepath.Glob("testdata/requests/*-t2.json")
 	if err != nil || len(files) != len(secondTurns) {

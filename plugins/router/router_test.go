@@ -121,7 +121,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestWeightsAreKept(t *testing.T) {
+func TestWeightedDistribution(t *testing.T) {
 	const draws = 20000
 	targets := []target{{Weight: 9}, {Weight: 1}, {Weight: 0}, {Weight: 90, Fallback: true}}
 	p := suite.Load(t, plugintest.Host(t), plugintest.Native)
@@ -146,7 +146,7 @@ func TestWeightsAreKept(t *testing.T) {
 	}
 }
 
-func TestSameLotsGiveTheSameOrder(t *testing.T) {
+func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 	targets := make([]target, 40)
 	for i := range targets {
 		targets[i] = target{Provider: "p", Model: fmt.Sprint(i), Weight: i % 7, Priority: i % 3, Fallback: i%5 == 0}
@@ -171,7 +171,7 @@ func TestSameLotsGiveTheSameOrder(t *testing.T) {
 	}
 }
 
-func TestUnknownStrategyIsRefusedAtOnce(t *testing.T) {
+func TestRejectsUnknownStrategy(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
@@ -184,7 +184,7 @@ func TestUnknownStrategyIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnknownMemberIsRefusedAtOnce(t *testing.T) {
+func TestRejectsUnknownMember(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)

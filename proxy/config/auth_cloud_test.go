@@ -39,7 +39,7 @@ const (
 	sharedConfig   = "[default]\nregion = eu-west-3\n[profile  work ]\nregion=ap-south-1\n[sso-session other]\nregion = us-west-2\n"
 )
 
-func TestCredentialsOfClouds(t *testing.T) {
+func TestCloudCredentials(t *testing.T) {
 	aws := func(c config.AWS) config.Auth {
 		if c.Service == "" {
 			c.Service = "bedrock"
@@ -124,7 +124,7 @@ func TestCredentialsOfClouds(t *testing.T) {
 	}
 }
 
-func TestMistakesInCredentialsOfClouds(t *testing.T) {
+func TestInvalidCloudCredentials(t *testing.T) {
 	tests := []struct {
 		name, auth string
 		want       []string
@@ -171,9 +171,9 @@ func TestMistakesInCredentialsOfClouds(t *testing.T) {
 	}
 }
 
-// The keys of a cloud are credentials as others are: they are not printed, they do not reach a plugin, and no error
-// quotes them.
-func TestI10_KeysOfACloudStayHidden(t *testing.T) {
+// TestCloudCredentialsStaySecret checks that cloud credentials are not printed, do not reach a plugin and are not
+// quoted by errors.
+func TestCloudCredentialsStaySecret(t *testing.T) {
 	const auth = `{ aws = { region = "eu-central-1", access_key_id = "AKIA-canary-1", secret_access_key = "canary-22222", session_token = "canary-33333" } }`
 	c, err := parseFiles(withAuth(auth), nil)
 	if err != nil {
@@ -205,7 +205,7 @@ func TestI10_KeysOfACloudStayHidden(t *testing.T) {
 	}
 }
 
-func TestCredentialFilesAreReadFromTheDisk(t *testing.T) {
+func TestReadsCredentialFiles(t *testing.T) {
 	dir := t.TempDir()
 	good, folder, large := filepath.Join(dir, "good.json"), filepath.Join(dir, "folder"), filepath.Join(dir, "large.json")
 	if err := os.WriteFile(good, []byte(serviceAccount), 0o600); err != nil {

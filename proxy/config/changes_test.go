@@ -105,7 +105,7 @@ func TestNeedsRestart(t *testing.T) {
 	}
 }
 
-// TestFiles names what whoever watches the configuration has to watch, each once.
+// TestFiles checks the list of files to watch, each once.
 func TestFiles(t *testing.T) {
 	text := strings.Replace(before, "[providers.q]", `
 [plugins.idle]

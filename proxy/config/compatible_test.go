@@ -16,7 +16,7 @@ var compatible = []string{
 	"vllm", "xai", "zai",
 }
 
-func TestAPresetIsAllThatACompatibleUpstreamNeeds(t *testing.T) {
+func TestPresetSuffices(t *testing.T) {
 	bearer := config.Auth{Header: "Authorization", Prefix: "Bearer ", Secret: "sk-x"}
 	key := config.Auth{Header: "api-key", Secret: "sk-x"}
 	for name, want := range map[string]struct {
@@ -66,7 +66,7 @@ func TestAPresetIsAllThatACompatibleUpstreamNeeds(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenBesideAPresetLiesOverIt(t *testing.T) {
+func TestSettingsOverridePreset(t *testing.T) {
 	p := mustParse(t, `
 [plugins.openai]
 options = { cache_control = true, thinking = "keep" }
@@ -96,7 +96,7 @@ options = { tool_ids = "any", path = "/chat" }
 	}
 }
 
-func TestPresetsThatCannotBe(t *testing.T) {
+func TestInvalidPresets(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"unknown":          {"[providers.p]\npreset = \"mistrall\"\n", `2:10: providers.p.preset: unknown preset "mistrall", did you mean "mistral"?`},
 		"nothing like it":  {"[providers.p]\npreset = \"something-else\"\nplugin = \"openai\"\n", `2:10: providers.p.preset: unknown preset "something-else"`},

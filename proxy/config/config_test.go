@@ -42,7 +42,7 @@ func mustParse(t testing.TB, text string, vars ...string) *config.Config {
 	return c
 }
 
-func TestDefaultsAreFilledIn(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	c := mustParse(t, `
 [[keys]]
 name = "a"
@@ -158,7 +158,7 @@ plugin = "demo"
 	}
 }
 
-func TestProviderIsOffForAReasonThatAPersonUnderstands(t *testing.T) {
+func TestDisabledProviderHasReason(t *testing.T) {
 	const text = `
 [providers.p]
 plugin = "openai"
@@ -261,7 +261,7 @@ strategy = "mine"
 	}
 }
 
-func TestKeysAreDatedAndDisabled(t *testing.T) {
+func TestKeyValidityAndDisabling(t *testing.T) {
 	c := mustParse(t, `
 [[keys]]
 name = "dates"
@@ -295,7 +295,7 @@ expires = 2026-06-01
 	}
 }
 
-func TestI7_OpenGatewayIsRefusedUnlessMeant(t *testing.T) {
+func TestRejectsOpenGatewayUnlessExplicit(t *testing.T) {
 	const key = "[[keys]]\nname = \"a\"\nsecret = \"sk-0123456789abcdef\"\n"
 	tests := []struct {
 		name, text string
@@ -330,7 +330,7 @@ func TestI7_OpenGatewayIsRefusedUnlessMeant(t *testing.T) {
 	}
 }
 
-func TestPrivateAddressesMustBeMeant(t *testing.T) {
+func TestPrivateAddressesMustBeExplicit(t *testing.T) {
 	tests := []struct {
 		url, extra string
 		private    bool
@@ -394,7 +394,7 @@ func TestErrorsUnwrapToEachError(t *testing.T) {
 	}
 }
 
-func TestLoadNamesAFileThatIsNotThere(t *testing.T) {
+func TestLoadNamesMissingFile(t *testing.T) {
 	_, err := config.Load(t.TempDir()+"/none.toml", config.Options{})
 	if err == nil || !strings.HasPrefix(err.Error(), "read configuration: open ") {
 		t.Errorf("error %v", err)
@@ -404,7 +404,7 @@ func TestLoadNamesAFileThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestProviderAndPluginAreFoundByName(t *testing.T) {
+func TestLookupByName(t *testing.T) {
 	c := mustParse(t, "[providers.p]\nplugin = \"demo\"\n")
 	if c.Provider("p") != &c.Providers[0] || c.Plugin("demo") != &c.Plugins[0] {
 		t.Error("what is there is not found")
@@ -414,7 +414,7 @@ func TestProviderAndPluginAreFoundByName(t *testing.T) {
 	}
 }
 
-func TestManyMembersAreRead(t *testing.T) {
+func TestManyProviders(t *testing.T) {
 	var text strings.Builder
 	for i := range 40 {
 		fmt.Fprintf(&text, "[providers.p%d]\nplugin = \"demo\"\n", i)

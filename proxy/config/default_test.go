@@ -40,7 +40,7 @@ func on(c *config.Config) (providers, models, plugins []string) {
 	return providers, models, plugins
 }
 
-func TestDefaultFileWorksWithNothingSet(t *testing.T) {
+func TestDefaultFileWithoutVariables(t *testing.T) {
 	c := load(t)
 	providers, models, plugins := on(c)
 	if !slices.Equal(providers, []string{"demo"}) || !slices.Equal(models, []string{"demo", "demo-split", "auto"}) || !slices.Equal(plugins, []string{"demo", "router"}) {
@@ -82,7 +82,7 @@ func TestDefaultFileWithEveryVariable(t *testing.T) {
 	}
 }
 
-func TestDefaultFileNamesTheProvidersOwnAddresses(t *testing.T) {
+func TestDefaultFileNamesProviderAddresses(t *testing.T) {
 	c := load(t, "OPENAI_API_KEY=sk-o", "ANTHROPIC_API_KEY=sk-a")
 	if c.Provider("openai").BaseURL != "https://api.openai.com/v1" || c.Provider("anthropic").BaseURL != "https://api.anthropic.com" {
 		t.Errorf("addresses %s, %s", c.Provider("openai").BaseURL, c.Provider("anthropic").BaseURL)

@@ -7,15 +7,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestErrorsHavePositionKeyAndReason shows each rule at its place: line, column, key and text.
-func TestErrorsHavePositionKeyAndReason(t *testing.T) {
+// TestErrors checks the line, column, key and text of every error.
+//
+// covers: F81
+func TestErrors(t *testing.T) {
 	const provider = "[providers.demo]\nplugin = \"demo\"\n"
 	digest := strings.Repeat("0", 64)
 	tests := []struct {
 		name, text string
 		want       []string
 	}{
-		{"faults/81 syntax", "[server]\nlisten = \n", []string{"2:10: unexpected character U+000A at start of value"}},
+		{"syntax", "[server]\nlisten = \n", []string{"2:10: unexpected character U+000A at start of value"}},
 		{"syntax, unclosed string", "x = \"abc\n", []string{"1:9: basic strings cannot have new lines"}},
 		{"syntax at the end", "keys = [", []string{"1:8: array is incomplete"}},
 		{"bad UTF-8", "a = \"\xff\"", []string{"1:6: invalid UTF-8 character in basic string"}},
@@ -28,7 +30,7 @@ func TestErrorsHavePositionKeyAndReason(t *testing.T) {
 			"5:33: models[0].targets[0].provider: is already defined in line 5",
 		}},
 		{"a table into a value", "[providers]\ndemo = { plugin = \"demo\" }\n[providers.demo.auth]\n", []string{"3:12: providers.demo: is already defined in line 2"}},
-		{"faults/81 unknown table", "[sever]\n", []string{`1:2: sever: unknown member, did you mean "server"?`}},
+		{"unknown table", "[sever]\n", []string{`1:2: sever: unknown member, did you mean "server"?`}},
 		{"unknown members", "[server]\nlisen = \"x\"\nmaxbody = 1\nfrobnicate = 1\n", []string{
 			`2:1: server.lisen: unknown member, did you mean "listen"?`,
 			`3:1: server.maxbody: unknown member, did you mean "max_body"?`,
@@ -127,7 +129,7 @@ func TestErrorsHavePositionKeyAndReason(t *testing.T) {
 			"5:14: keys[0].not_before: must be a date such as 2027-01-31, or a date and time with an offset such as 2027-01-31T12:00:00Z",
 			"9:11: keys[1].expires: must be later than not_before",
 		}},
-		{"faults/81 plugins", "[plugins.demo]\nfile = \"x.wasm\"\n[plugins.mine]\nsha256 = \"12\"\n[plugins.two]\nfile = \"two.wasm\"\nsha256 = \"12\"\nisolation = \"none\"\nmemory = \"1KiB\"\n[plugins.\"a b\"]\n", []string{
+		{"plugins", "[plugins.demo]\nfile = \"x.wasm\"\n[plugins.mine]\nsha256 = \"12\"\n[plugins.two]\nfile = \"two.wasm\"\nsha256 = \"12\"\nisolation = \"none\"\nmemory = \"1KiB\"\n[plugins.\"a b\"]\n", []string{
 			`2:8: plugins.demo.file: "demo" is the name of a bundled plugin; give the file another name`,
 			"3:10: plugins.mine.file: is missing",
 			"7:10: plugins.two.sha256: must be 64 hexadecimal digits",
@@ -187,7 +189,7 @@ func TestErrorsHavePositionKeyAndReason(t *testing.T) {
 			"1:1: tables are nested more than 32 levels deep",
 			"2:66: tables are nested more than 32 levels deep",
 		}},
-		{"faults/81 missing variables", "[server]\nlisten = \"127.0.0.1:${PORT}\"\n[[keys]]\nname = \"a\"\nsecret = '''\n${KEY}'''\n[providers.p]\nplugin = \"openai\"\nbase_url = \"${A B}\"\nauth = { secret = \"x${Y\" }\noptions = { a = [\"${B:-${C}}\"] }\n", []string{
+		{"missing variables", "[server]\nlisten = \"127.0.0.1:${PORT}\"\n[[keys]]\nname = \"a\"\nsecret = '''\n${KEY}'''\n[providers.p]\nplugin = \"openai\"\nbase_url = \"${A B}\"\nauth = { secret = \"x${Y\" }\noptions = { a = [\"${B:-${C}}\"] }\n", []string{
 			"2:21: server.listen: PORT is not set; write ${PORT:-} where it may be missing",
 			"6:1: keys[0].secret: KEY is not set; write ${KEY:-} where it may be missing",
 			"9:13: providers.p.base_url: the name of a variable has letters, digits and _ only; write $$ for a dollar sign",

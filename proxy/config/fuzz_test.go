@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// FuzzParse holds every configuration that parses to what its readers rely on, and every error to a place in the file.
+// FuzzParse checks that every configuration that parses has the properties its readers rely on, and that every error
+// has a position in the file.
 func FuzzParse(f *testing.F) {
 	file, err := os.ReadFile(defaultFile)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-func TestGlobsMatchAsRegularExpressionsDo(t *testing.T) {
+func TestGlobsMatchLikeRegularExpressions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		glob := rapid.StringMatching(`[ab*]{1,8}`).Draw(t, "glob")
 		id := rapid.StringMatching(`[ab]{0,12}`).Draw(t, "id")
@@ -54,8 +54,8 @@ func TestGlobsMatchAsRegularExpressionsDo(t *testing.T) {
 	})
 }
 
-// A backtracking matcher needs longer than the age of the world for this.
-func TestI20_GlobsAreLinear(t *testing.T) {
+// TestGlobsMatchInLinearTime matches a pattern for which a backtracking matcher would need exponential time.
+func TestGlobsMatchInLinearTime(t *testing.T) {
 	g := config.Glob(strings.Repeat("a*", 8) + "b")
 	if g.Match(strings.Repeat("a", 1<<20)) {
 		t.Error("it matches")

@@ -13,7 +13,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-func TestFreeTablesBecomeJSONInTheirOrder(t *testing.T) {
+func TestOptionTablesBecomeOrderedJSON(t *testing.T) {
 	c := mustParse(t, `
 [router]
 zeta = 1

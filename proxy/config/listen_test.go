@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// An address that is given beside the file takes the place of the file's before anything is decided by it.
-func TestListenReplacesTheFilesAddress(t *testing.T) {
+// TestListenOverridesFile checks that the override takes effect before anything is derived from the address.
+func TestListenOverridesFile(t *testing.T) {
 	const (
 		inside  = "[server]\nlisten = \"127.0.0.1:8080\"\n"
 		outside = "[server]\nlisten = \"0.0.0.0:8080\"\n"

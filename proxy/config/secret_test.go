@@ -13,7 +13,7 @@ import (
 
 const canary = "sk-canary-0123456789"
 
-func TestI10_SecretIsNeverPrinted(t *testing.T) {
+func TestSecretIsNeverPrinted(t *testing.T) {
 	c := mustParse(t, `
 [[keys]]
 name = "a"
@@ -53,8 +53,8 @@ auth = { secret = "${CANARY}p" }
 	}
 }
 
-// TestI10_ValueOfAVariableIsNotInErrors puts a credential where it does not belong: into each string of a file.
-func TestI10_ValueOfAVariableIsNotInErrors(t *testing.T) {
+// TestErrorsDoNotQuoteVariables puts a credential into each string of a file where it does not belong.
+func TestErrorsDoNotQuoteVariables(t *testing.T) {
 	lines := []string{
 		"[server]\nlisten = %s", "[server]\nauth = %s", "[server]\nheartbeat = %s", "[server]\nmax_body = %s", "[server]\nlog_level = %s", "[server]\nmax_conns = %s",
 		"[[keys]]\nname = %s\nsecret = \"x\"", "[[keys]]\nname = \"a\"\nsecret = %s", "[[keys]]\nname = \"a\"\ndigest = %s",
@@ -87,7 +87,7 @@ func TestI10_ValueOfAVariableIsNotInErrors(t *testing.T) {
 	}
 }
 
-func TestCredentialDoesNotReachAPlugin(t *testing.T) {
+func TestCredentialDoesNotReachPlugin(t *testing.T) {
 	const head = `
 [[keys]]
 name = "a"

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestTLS reads [server.tls] with the files that it names.
+// TestTLS reads [server.tls] and the files it names.
 func TestTLS(t *testing.T) {
 	const table = "[server.tls]\ncert = \"cert.pem\"\nkey = \"/keys/key.pem\"\n"
 	soon := proxytest.NewPair(t, today.AddDate(0, -1, 0), today.AddDate(0, 0, 3))
@@ -61,7 +61,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-func TestTLSLoadNamesTheFile(t *testing.T) {
+func TestTLSErrorNamesFile(t *testing.T) {
 	dir := t.TempDir()
 	pair := proxytest.GoodPair(t)
 	cert, key := pair.Write(t, dir)
@@ -82,7 +82,7 @@ func TestTLSLoadNamesTheFile(t *testing.T) {
 	}
 }
 
-func TestMaxBodyMemoryHoldsALargestBody(t *testing.T) {
+func TestMaxBodyMemoryFitsLargestBody(t *testing.T) {
 	_, err := parse("[server]\nmax_body = \"2MiB\"\nmax_body_memory = \"1MiB\"\n")
 	if want := "3:19: server.max_body_memory: must be at least max_body, which is 2097152 bytes"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)

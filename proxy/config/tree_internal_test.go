@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTreeKnowsTheSameDuplicatesAsTheLibrary holds the tree's rules about names that are defined twice against those of
-// the library's decoder, which reports the first one only and so cannot replace them.
-func TestTreeKnowsTheSameDuplicatesAsTheLibrary(t *testing.T) {
+// TestTreeFindsSameDuplicatesAsDecoder compares the tree's rules about duplicate names with those of the TOML library's
+// decoder, which cannot replace them because it reports only the first duplicate.
+func TestTreeFindsSameDuplicatesAsDecoder(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "a.b", "b.a", "a.b.a", "b.b"})
 	value := rapid.SampledFrom([]string{"1", "{}", "{ a = 1 }", "{ a = 1, a = 2 }", "{ a.b = 1, a.a = 2 }", "{ a.b = 1, a = 2 }", "[]", "[1]", "[{ b = 1 }, { b = 1 }]", "[{ b = 1, b = 2 }]"})
 	line := rapid.Custom(func(t *rapid.T) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-func TestReadingAndWritingAllocateNothing(t *testing.T) {
+func TestReadingAndWritingDoNotAllocate(t *testing.T) {
 	data := []byte(event)
 	var r json.Reader
 	var w json.Writer

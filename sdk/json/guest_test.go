@@ -38,7 +38,7 @@ var (
 	callDocument    = `{"role":"call_1","content":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"},"name":"` + strings.Repeat("x", 64) + `"}`
 )
 
-// The bounds leave a tenth above what was measured, for another version of the compiler.
+// TestFuelOfReading bounds the fuel a tenth above the measured values, to allow for another version of the compiler.
 func TestFuelOfReading(t *testing.T) {
 	if fuel := fuelOf(measure(t, event, "event"), 1000); fuel > 290 {
 		t.Errorf("an event takes %.0f units of fuel", fuel)
@@ -52,7 +52,7 @@ func TestFuelOfReading(t *testing.T) {
 	}
 }
 
-// BenchmarkGuest is the same reading as BenchmarkReadEvent and BenchmarkReadBody, inside of a module and under fuel.
+// BenchmarkGuest does the reading of BenchmarkReadEvent and BenchmarkReadBody within a module, with fuel.
 func BenchmarkGuest(b *testing.B) {
 	for _, test := range []struct {
 		name, document string

@@ -152,8 +152,8 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// TestUnknownMembersInSeveralObjects has what follows an unknown member in one object be no member of the next object, in
-// which an unknown one stands too.
+// TestUnknownMembersInSeveralObjects checks that what follows an unknown member in one object is not taken for a member
+// of the next object, which has an unknown one as well.
 func TestUnknownMembersInSeveralObjects(t *testing.T) {
 	padding := `,"z":"` + strings.Repeat("y", 80) + `"}`
 	for _, outer := range names {
@@ -193,7 +193,7 @@ func TestMembersWithinALoop(t *testing.T) {
 	}
 }
 
-func TestAMemberIsReadAgain(t *testing.T) {
+func TestRereadMember(t *testing.T) {
 	var (
 		r, again json.Reader
 		m        json.Members
@@ -214,7 +214,7 @@ func TestAMemberIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestShapeFindsItsNamesOnly(t *testing.T) {
+func TestShapeFindsOnlyItsNames(t *testing.T) {
 	words := []string{"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg", "abcdefgh", "abcdefghi", "abcdefghijklmnop", "abcdefghijklmnopq", "user", "assistant"}
 	s := json.NewShape(words...)
 	for k, word := range words {
@@ -252,7 +252,7 @@ func checkBehind(t *testing.T, doc string) {
 	}
 }
 
-func TestBytesBehindADocumentMeanNothing(t *testing.T) {
+func TestTrailingBytesAreIgnored(t *testing.T) {
 	for _, doc := range memberDocs {
 		for n := range min(len(doc), 100) + 1 {
 			checkBehind(t, "["+doc[:n])
@@ -261,14 +261,14 @@ func TestBytesBehindADocumentMeanNothing(t *testing.T) {
 	}
 }
 
-func FuzzBytesBehindADocument(f *testing.F) {
+func FuzzTrailingBytes(f *testing.F) {
 	for _, doc := range memberDocs {
 		f.Add("[" + doc + "]")
 	}
 	f.Fuzz(checkBehind)
 }
 
-// TestEndsOfCheckedStrings puts quotes and backslashes at every place of the words that are searched.
+// TestEndsOfCheckedStrings puts quotes and backslashes at every offset of the words that are searched.
 func TestEndsOfCheckedStrings(t *testing.T) {
 	for before := range 80 {
 		for _, escapes := range []string{``, `\"`, `\\`, `\\\"`, `\n`, `\"\"`, `\"x\\`, `\\\\\"`, "é\\", `\u00e9\"`} {

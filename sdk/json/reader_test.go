@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-func TestReaderWalksADocument(t *testing.T) {
+func TestReaderWalksDocument(t *testing.T) {
 	const doc = ` { "type" : "delta" , "index":3,
 		"delta":{"text":"a\"b","more":[1,{"x":[]},"s"],"n":null},
 		"na\u006de":true,"f":-1.5e2,"tail":{"left":{"deep":[1,2,3]},"rest":1} } `
@@ -104,7 +104,7 @@ func TestReaderSkipsValuesOfAnotherKind(t *testing.T) {
 	}
 }
 
-func TestReaderTellsKindsAndOffsets(t *testing.T) {
+func TestReaderKindsAndOffsets(t *testing.T) {
 	doc := []byte(`[null, true,"s" ,-1,[ ],{ }]`)
 	want := []json.Kind{json.Null, json.Bool, json.String, json.Number, json.Array, json.Object}
 	var r json.Reader
@@ -131,7 +131,7 @@ func TestReaderTellsKindsAndOffsets(t *testing.T) {
 	}
 }
 
-func TestReaderSaysWhereADocumentBreaks(t *testing.T) {
+func TestReaderErrorOffset(t *testing.T) {
 	tests := map[string]struct {
 		doc    string
 		offset int

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-func TestTextOfEscapes(t *testing.T) {
+func TestTextUnescapes(t *testing.T) {
 	tests := map[string]string{
 		``:                           "",
 		`plain text that is long`:    "plain text that is long",
@@ -64,7 +64,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-func TestValueLooksIntoSmallDocuments(t *testing.T) {
+func TestValueOfSmallDocuments(t *testing.T) {
 	v := json.Value(` {"a":"x","b":{"c":[1]},"n":12,"f":0.5,"t":true,"a":"last"}`)
 	if !v.Get("a").Is("last") || v.Get("a").Is("x") {
 		t.Error("the last of several members does not count")
@@ -100,7 +100,7 @@ type pieces []string
 
 func (p *pieces) Write(b []byte) { *p = append(*p, string(b)) }
 
-func TestWriterPutsTheCommas(t *testing.T) {
+func TestWriterCommas(t *testing.T) {
 	large := `"` + strings.Repeat("x,{[:", 1000) + `"`
 	write := func(w *json.Writer) {
 		w.Object()

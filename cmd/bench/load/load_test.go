@@ -50,7 +50,7 @@ func until(t *testing.T, r *load.Run, enough func(load.Count) bool) {
 	}
 }
 
-func TestEveryAnswerAndEventIsCounted(t *testing.T) {
+func TestCountsResponsesAndEvents(t *testing.T) {
 	for _, dialect := range []string{"openai", "anthropic"} {
 		for name, c := range map[string]struct {
 			scenario provider.Scenario
@@ -82,7 +82,7 @@ func TestEveryAnswerAndEventIsCounted(t *testing.T) {
 	}
 }
 
-func TestHeldStreamsAreClosed(t *testing.T) {
+func TestClosesHeldStreams(t *testing.T) {
 	_, addr := serve(t, "openai", provider.Scenario{Stream: true, Hold: true})
 	r := load.Start(load.Job{Addr: addr, Connections: 200, Model: "m", Dialect: "openai", Stream: true, Hold: true})
 	until(t, r, func(n load.Count) bool { return n.Open == 200 || n.Failed > 0 })
@@ -92,8 +92,8 @@ func TestHeldStreamsAreClosed(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoAnswer shows the load answers that a gateway must not give.
-func TestWhatIsNoAnswer(t *testing.T) {
+// TestRejectsInvalidResponse serves responses that a gateway must not send.
+func TestRejectsInvalidResponse(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\n"
 	const chunked = head + "Transfer-Encoding: chunked\r\n\r\n"
 	for name, c := range map[string]struct {
@@ -139,8 +139,8 @@ func TestWhatIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestRequestsAreWhatTheyAreCalled holds the sizes that the cases are named after.
-func TestRequestsAreWhatTheyAreCalled(t *testing.T) {
+// TestRequestSizes checks the prompt sizes that cases are named after.
+func TestRequestSizes(t *testing.T) {
 	for _, c := range []struct{ prompt, least, most int }{{0, 190, 210}, {100_000, 99_000, 102_000}} {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(load.Request(&load.Job{Prompt: c.prompt, Model: "m", Stream: true})))))
 		if err != nil {

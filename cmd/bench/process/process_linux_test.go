@@ -74,7 +74,7 @@ func start(t *testing.T) *process.Process {
 	return p
 }
 
-func TestUsageIsWhatTheProcessUsed(t *testing.T) {
+func TestUsageReportsProcessorTime(t *testing.T) {
 	p := start(t)
 	before, err := p.Usage()
 	if err != nil {
@@ -104,7 +104,7 @@ func TestUsageIsWhatTheProcessUsed(t *testing.T) {
 	}
 }
 
-func TestRSSGrowsByWhatIsTouched(t *testing.T) {
+func TestRSSGrowsWithTouchedMemory(t *testing.T) {
 	p := start(t)
 	before, err := p.RSS()
 	if err != nil {
@@ -126,7 +126,7 @@ func TestRSSGrowsByWhatIsTouched(t *testing.T) {
 	}
 }
 
-func TestErrorsOfARoleAreTold(t *testing.T) {
+func TestRoleErrorsAreReported(t *testing.T) {
 	p := start(t)
 	if err := p.Call("unknown", nil); err == nil || !strings.Contains(err.Error(), "what is this") {
 		t.Error(err)
@@ -139,7 +139,7 @@ func TestErrorsOfARoleAreTold(t *testing.T) {
 	}
 }
 
-func TestLinesOfACommandAreShown(t *testing.T) {
+func TestCommandOutputIsForwarded(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -82,9 +82,9 @@ func ask(t *testing.T, base, key, model string, stream bool) (*openai.ChatComple
 	return acc, texts
 }
 
-// TestTheOfficialClientTakesTheAnswers asks the provider in OpenAI's dialect itself, and the one in Anthropic's through
-// the gateway, which refuses what is not of that dialect.
-func TestTheOfficialClientTakesTheAnswers(t *testing.T) {
+// TestOfficialClientAcceptsResponses sends OpenAI requests to the provider itself, and Anthropic requests through the
+// gateway, whose plugin rejects everything that is not valid there.
+func TestOfficialClientAcceptsResponses(t *testing.T) {
 	direct, openaiURL := serve(t, "openai")
 	behind, anthropicURL := serve(t, "anthropic")
 	g := proxytest.Start(t, fmt.Sprintf("[[keys]]\nname = \"bench\"\nsecret = %q\n[providers.a]\nplugin = \"anthropic\"\nbase_url = %q\nauth = { secret = %q }\n"+
@@ -177,7 +177,7 @@ func rest(t *testing.T, r *bufio.Reader) (texts int) {
 	}
 }
 
-func TestHeldStreamsEndWhenTheyAreTold(t *testing.T) {
+func TestHeldStreamsEndOnRelease(t *testing.T) {
 	s, url := serve(t, "openai")
 	s.Play(provider.Scenario{Stream: true, Hold: true})
 	conn, r := open(t, url)
@@ -192,7 +192,7 @@ func TestHeldStreamsEndWhenTheyAreTold(t *testing.T) {
 	_ = conn
 }
 
-func TestPacedStreamsAreWrittenUntilTheyAreEnded(t *testing.T) {
+func TestPacedStreamsRunUntilReleased(t *testing.T) {
 	s, url := serve(t, "openai")
 	s.Play(provider.Scenario{Stream: true, Every: 10 * time.Millisecond})
 	var readers []*bufio.Reader
@@ -222,7 +222,7 @@ func TestPacedStreamsAreWrittenUntilTheyAreEnded(t *testing.T) {
 	}
 }
 
-func TestWhatTheProviderRefuses(t *testing.T) {
+func TestRejectsInvalidRequests(t *testing.T) {
 	for name, head := range map[string]string{
 		"no credential":     "POST /v1/chat/completions HTTP/1.1\r\n",
 		"another path":      "POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer " + provider.Credential + "\r\n",

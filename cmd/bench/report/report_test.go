@@ -46,8 +46,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestRatiosAreTakenRoundByRound: in the second round everything was twice as slow, and the ratio is the same.
-func TestRatiosAreTakenRoundByRound(t *testing.T) {
+// TestRatioPerRound has a second round in which everything takes twice as long: the ratio is the same.
+func TestRatioPerRound(t *testing.T) {
 	row := report.Row{Goal: 1.5}
 	row.Compare(nil, []float64{10, 20, 10}, nil, []float64{15, 30, 20})
 	if *row.Bare != 10 || *row.Sluice != 20 || *row.Ratio != 1.5 || *row.Lowest != 1.5 || *row.Highest != 2 || row.Nginx != nil {
@@ -66,7 +66,7 @@ func TestRatiosAreTakenRoundByRound(t *testing.T) {
 	}
 }
 
-func TestWhatIsAddedIsTakenRoundByRound(t *testing.T) {
+func TestDifferencePerRound(t *testing.T) {
 	row := report.Row{Goal: 20}
 	row.Added([]float64{100, 120, 90}, nil, []float64{110, 145, 105})
 	if *row.Extra != 15 || row.Ratio != nil {
@@ -134,7 +134,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestPictureIsXML(t *testing.T) {
+func TestChartIsValidXML(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().Picture(&b); err != nil {
 		t.Fatal(err)

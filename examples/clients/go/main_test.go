@@ -21,7 +21,7 @@ id      = "demo"
 targets = [{ provider = "demo", model = "demo" }]
 `
 
-func TestAskWritesEveryAnswer(t *testing.T) {
+func TestAskWritesEveryResponse(t *testing.T) {
 	g := proxytest.Start(t, configuration)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -42,8 +42,9 @@ func TestAskWritesEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestClientIsForAFreshGateway compares the address and the key in the program with those that a fresh gateway has.
-func TestClientIsForAFreshGateway(t *testing.T) {
+// TestClientMatchesDefaultConfiguration compares the address and the key in the program with those of the default
+// configuration.
+func TestClientMatchesDefaultConfiguration(t *testing.T) {
 	source, err := os.ReadFile("main.go")
 	if err != nil {
 		t.Fatal(err)

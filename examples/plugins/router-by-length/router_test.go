@@ -48,7 +48,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestSettingsAreChecked(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)

@@ -147,7 +147,8 @@ var changes = []struct {
 	}},
 }
 
-func TestF80_ChangesAreNoticed(t *testing.T) {
+// covers: F80
+func TestDetectsChanges(t *testing.T) {
 	for _, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
 			f := folder{t, t.TempDir()}
@@ -164,9 +165,9 @@ func TestF80_ChangesAreNoticed(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoChange does things to a file after which it holds the same bytes. That they led to a look says that the
-// watch saw them.
-func TestWhatIsNoChange(t *testing.T) {
+// TestIgnoresRewritesWithoutChanges does things to a file that leave its bytes the same. That each is followed by a
+// check shows that the watcher noticed it.
+func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(f folder)
@@ -197,8 +198,8 @@ func TestWhatIsNoChange(t *testing.T) {
 	}
 }
 
-// TestANeighbour shows that the files beside a watched one are none of its business.
-func TestANeighbour(t *testing.T) {
+// TestIgnoresOtherFiles changes files in the same folder as a watched one.
+func TestIgnoresOtherFiles(t *testing.T) {
 	f := folder{t, t.TempDir()}
 	f.write("conf/file", "old")
 	w := start(t, f.at("conf/file"))
@@ -243,7 +244,7 @@ func TestAddAndKeep(t *testing.T) {
 	}
 }
 
-// TestRefresh: what somebody reads anyway is no news later.
+// TestRefresh checks that content which was read anyway is not reported as a change later.
 func TestRefresh(t *testing.T) {
 	f := folder{t, t.TempDir()}
 	f.write("file", "1")
@@ -262,8 +263,8 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestWhatHappensAllTheTime: a file that never comes to rest is read all the same.
-func TestWhatHappensAllTheTime(t *testing.T) {
+// TestFileThatKeepsChanging checks that a file that never settles is read all the same.
+func TestFileThatKeepsChanging(t *testing.T) {
 	f := folder{t, t.TempDir()}
 	f.write("file", "1")
 	w := start(t, f.at("file"))
@@ -281,7 +282,7 @@ func TestWhatHappensAllTheTime(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWatchedIsSaidOnce(t *testing.T) {
+func TestReportsUnwatchableFileOnce(t *testing.T) {
 	f := folder{t, t.TempDir()}
 	f.write("file", "1")
 	var said []error
@@ -302,7 +303,7 @@ func TestWhatCannotBeWatchedIsSaidOnce(t *testing.T) {
 	}
 }
 
-func TestNoWatcher(t *testing.T) {
+func TestPollsWithoutWatcher(t *testing.T) {
 	var w *watch.Watcher
 	w.Add("file")
 	w.Refresh()

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestWhatIsNoFile: opening a pipe waits for a writer, and what it reads of it nobody else can read any more.
-func TestWhatIsNoFile(t *testing.T) {
+// TestIgnoresNonRegularFiles watches a pipe: opening it would wait for a writer, and reading would take data away from
+// its reader.
+func TestIgnoresNonRegularFiles(t *testing.T) {
 	f := folder{t, t.TempDir()}
 	if err := syscall.Mkfifo(f.at("pipe"), 0o600); err != nil {
 		t.Fatal(err)
@@ -18,7 +19,7 @@ func TestWhatIsNoFile(t *testing.T) {
 	awaitChange(t, w)
 }
 
-func TestALoopOfLinks(t *testing.T) {
+func TestSymlinkLoop(t *testing.T) {
 	f := folder{t, t.TempDir()}
 	f.link("b", "a")
 	f.link("a", "b")

@@ -42,12 +42,13 @@ func check(k *access.Keys, headers ...string) (*access.Key, *apierror.Error) {
 	return k.Check(values, now)
 }
 
-func TestV16_GoodKeyIsFoundInEveryForm(t *testing.T) {
+// covers: V16 F129
+func TestAuthorizationForms(t *testing.T) {
 	for _, header := range []string{
 		"Bearer sk-good", "bearer sk-good", "BEARER sk-good", "bEaReR sk-good",
 		"Bearer  sk-good", "Bearer\tsk-good", " Bearer sk-good", "Bearer sk-good ", "\tBearer \t sk-good\t ",
 	} {
-		t.Run("faults/129 "+header, func(t *testing.T) {
+		t.Run(header, func(t *testing.T) {
 			k, e := check(keys(), header)
 			if e != nil {
 				t.Fatal(e)
@@ -62,7 +63,7 @@ func TestV16_GoodKeyIsFoundInEveryForm(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejectsInvalidCredentials(t *testing.T) {
 	const (
 		absent  = "missing_api_key"
 		invalid = "invalid_api_key"
@@ -75,30 +76,36 @@ func TestRefusals(t *testing.T) {
 		code    string
 		cause   error
 	}{
-		{"faults/128 no header", nil, 401, absent, nil},
-		{"faults/128 an empty header", []string{""}, 401, absent, nil},
-		{"faults/128 a blank header", []string{" \t"}, 401, absent, nil},
-		{"V9/faults/129 another scheme", []string{"Basic c2stZ29vZA=="}, 401, invalid, access.ErrMalformed},
-		{"V9/faults/129 no key", []string{"Bearer"}, 401, invalid, access.ErrMalformed},
-		{"V9/faults/129 no key but spaces", []string{"Bearer   "}, 401, invalid, access.ErrMalformed},
-		{"V9/no scheme", []string{"sk-good"}, 401, invalid, access.ErrMalformed},
-		{"V9/no space", []string{"Bearersk-good"}, 401, invalid, access.ErrMalformed},
-		{"V9/a scheme that begins so", []string{"Bearers sk-good"}, 401, invalid, access.ErrMalformed},
-		{"V9/two words", []string{"Bearer sk-good x"}, 401, invalid, access.ErrMalformed},
-		{"V9/a control character", []string{"Bearer sk-good\x00"}, 401, invalid, access.ErrMalformed},
-		{"faults/130 same length", []string{"Bearer sk-fool"}, 401, invalid, access.ErrUnknown},
-		{"faults/130 one byte different", []string{"Bearer sk-gooe"}, 401, invalid, access.ErrUnknown},
-		{"faults/130 a prefix", []string{"Bearer sk-goo"}, 401, invalid, access.ErrUnknown},
-		{"faults/130 another case", []string{"Bearer SK-GOOD"}, 401, invalid, access.ErrUnknown},
-		{"faults/130 8 KiB", []string{"Bearer " + strings.Repeat("k", 8192)}, 401, invalid, access.ErrUnknown},
-		{"faults/130 not ASCII", []string{"Bearer sk-gööd"}, 401, invalid, access.ErrMalformed},
-		{"faults/131 two headers", []string{"Bearer sk-good", "Bearer sk-good"}, 400, twice, nil},
-		{"faults/131 two headers, one empty", []string{"", "Bearer sk-good"}, 400, twice, nil},
-		{"faults/131 joined by a comma", []string{"Bearer sk-good, Bearer sk-good"}, 400, twice, nil},
-		{"faults/131 keys joined by a comma", []string{"Bearer sk-good,sk-x"}, 400, twice, nil},
-		{"faults/133 disabled", []string{"Bearer sk-disabled"}, 401, invalid, access.ErrDisabled},
-		{"faults/133 expired", []string{"Bearer sk-expired"}, 401, invalid, access.ErrExpired},
-		{"faults/133 not yet valid", []string{"Bearer sk-early"}, 401, invalid, access.ErrNotYetValid},
+		// covers: F128
+		{"no header", nil, 401, absent, nil},
+		{"an empty header", []string{""}, 401, absent, nil},
+		{"a blank header", []string{" \t"}, 401, absent, nil},
+		// covers: V9 F129
+		{"another scheme", []string{"Basic c2stZ29vZA=="}, 401, invalid, access.ErrMalformed},
+		{"no key", []string{"Bearer"}, 401, invalid, access.ErrMalformed},
+		{"no key but spaces", []string{"Bearer   "}, 401, invalid, access.ErrMalformed},
+		// covers: V9
+		{"no scheme", []string{"sk-good"}, 401, invalid, access.ErrMalformed},
+		{"no space", []string{"Bearersk-good"}, 401, invalid, access.ErrMalformed},
+		{"a scheme that begins so", []string{"Bearers sk-good"}, 401, invalid, access.ErrMalformed},
+		{"two words", []string{"Bearer sk-good x"}, 401, invalid, access.ErrMalformed},
+		{"a control character", []string{"Bearer sk-good\x00"}, 401, invalid, access.ErrMalformed},
+		// covers: F130
+		{"same length", []string{"Bearer sk-fool"}, 401, invalid, access.ErrUnknown},
+		{"one byte different", []string{"Bearer sk-gooe"}, 401, invalid, access.ErrUnknown},
+		{"a prefix", []string{"Bearer sk-goo"}, 401, invalid, access.ErrUnknown},
+		{"another case", []string{"Bearer SK-GOOD"}, 401, invalid, access.ErrUnknown},
+		{"8 KiB", []string{"Bearer " + strings.Repeat("k", 8192)}, 401, invalid, access.ErrUnknown},
+		{"not ASCII", []string{"Bearer sk-gööd"}, 401, invalid, access.ErrMalformed},
+		// covers: F131
+		{"two headers", []string{"Bearer sk-good", "Bearer sk-good"}, 400, twice, nil},
+		{"two headers, one empty", []string{"", "Bearer sk-good"}, 400, twice, nil},
+		{"joined by a comma", []string{"Bearer sk-good, Bearer sk-good"}, 400, twice, nil},
+		{"keys joined by a comma", []string{"Bearer sk-good,sk-x"}, 400, twice, nil},
+		// covers: F133
+		{"disabled", []string{"Bearer sk-disabled"}, 401, invalid, access.ErrDisabled},
+		{"expired", []string{"Bearer sk-expired"}, 401, invalid, access.ErrExpired},
+		{"not yet valid", []string{"Bearer sk-early"}, 401, invalid, access.ErrNotYetValid},
 		{"I3/an injection", []string{"Bearer ' OR 1=1--"}, 401, invalid, access.ErrMalformed},
 		{"I4/the digest is no key", []string{"Bearer sha256:" + hex.EncodeToString(func() []byte { d := sha256.Sum256([]byte("sk-good")); return d[:] }())}, 401, invalid, access.ErrUnknown},
 	}
@@ -131,7 +138,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestFaults133_LogNamesTheRefusedKey(t *testing.T) {
+// covers: F133
+func TestRejectionNamesKey(t *testing.T) {
 	_, e := check(keys(), "Bearer sk-expired")
 	if got := e.Cause.Error(); got != "key expired: expired key" {
 		t.Errorf("cause %q", got)
@@ -141,7 +149,7 @@ func TestFaults133_LogNamesTheRefusedKey(t *testing.T) {
 	}
 }
 
-func TestEveryoneIsRefusedWhereThereAreNoKeys(t *testing.T) {
+func TestNoKeysRejectsEveryone(t *testing.T) {
 	none := access.New(nil, nil)
 	for _, h := range []string{"Bearer x", "Bearer", ""} {
 		if k, e := check(none, h); e == nil {
@@ -150,7 +158,8 @@ func TestEveryoneIsRefusedWhereThereAreNoKeys(t *testing.T) {
 	}
 }
 
-func TestV4_KeyUsesItsModelsOnly(t *testing.T) {
+// covers: V4
+func TestKeyModelRestriction(t *testing.T) {
 	k, e := check(keys(), "Bearer sk-good")
 	if e != nil {
 		t.Fatal(e)
@@ -170,7 +179,7 @@ func TestV4_KeyUsesItsModelsOnly(t *testing.T) {
 	}
 }
 
-func TestNewSecretIsAKeyOfItsDigest(t *testing.T) {
+func TestNewSecretMatchesDigest(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		secret, digest := config.NewKey()
@@ -202,7 +211,8 @@ func many(n int) (*access.Keys, [][]byte) {
 	return access.New(all, nil), [][]byte{fmt.Appendf(nil, "Bearer sk-%d", n/2)}
 }
 
-func TestFaults14_ManyKeys(t *testing.T) {
+// covers: F14
+func TestManyKeys(t *testing.T) {
 	const n = 100_000
 	start := time.Now()
 	k, header := many(n)
@@ -213,7 +223,7 @@ func TestFaults14_ManyKeys(t *testing.T) {
 	}
 }
 
-func BenchmarkFaults14_Check(b *testing.B) {
+func BenchmarkCheckManyKeys(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		k, header := many(n)
 		b.Run(fmt.Sprint(n, "keys"), func(b *testing.B) {

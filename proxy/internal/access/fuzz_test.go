@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzCheck holds every header to one rule: it is let in only if it ends with the good key, behind the scheme.
+// FuzzCheck checks one rule for every header: it is accepted only if it ends with the valid key after the scheme.
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{"Bearer sk-good", "bearer\t sk-good ", "Basic sk-good", "", " ", "Bearer", "Bearer sk-good,", "sk-good", "Bearer \xff"} {
 		f.Add([]byte(s))

@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 )
 
-func TestF135_WrongKeysOfAnAddress(t *testing.T) {
+// covers: F135
+func TestInvalidKeysAreLimited(t *testing.T) {
 	g := new(access.Guesses)
 	from := netip.MustParseAddr("192.0.2.7")
 	at := now
@@ -47,8 +48,10 @@ func TestF135_WrongKeysOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestF135_WhatCountsAsOneAddress is what one client has of the Internet, however it is written.
-func TestF135_WhatCountsAsOneAddress(t *testing.T) {
+// TestAddressGrouping checks that all addresses of one client's network count as one.
+//
+// covers: F135
+func TestAddressGrouping(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		same bool
@@ -74,8 +77,10 @@ func TestF135_WhatCountsAsOneAddress(t *testing.T) {
 	}
 }
 
-// TestF135_MemoryIsBounded whatever there is of addresses. The one that has been quiet for longest is forgotten.
-func TestF135_MemoryIsBounded(t *testing.T) {
+// TestLimiterMemoryIsBounded checks that the least recently used address is evicted.
+//
+// covers: F135
+func TestLimiterMemoryIsBounded(t *testing.T) {
 	g := new(access.Guesses)
 	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
 	const n = 100_000
@@ -95,7 +100,7 @@ func TestF135_MemoryIsBounded(t *testing.T) {
 	}
 }
 
-func BenchmarkF135_Wrong(b *testing.B) {
+func BenchmarkInvalidKey(b *testing.B) {
 	for _, addresses := range []int{1, 100_000} {
 		b.Run(fmt.Sprint(addresses), func(b *testing.B) {
 			g := new(access.Guesses)

@@ -26,7 +26,8 @@ func limited(tb interface{ Fatal(...any) }, ledger *access.Ledger, l config.KeyL
 	return k
 }
 
-func TestF139_RequestsAMinute(t *testing.T) {
+// covers: F139
+func TestRequestsPerMinute(t *testing.T) {
 	k := limited(t, new(access.Ledger), config.KeyLimits{RequestsPerMinute: 60})
 	for i := range 60 {
 		if _, e := k.Admit(10, 10, now); e != nil {
@@ -52,7 +53,8 @@ func TestF139_RequestsAMinute(t *testing.T) {
 	}
 }
 
-func TestF139_RequestsAtATime(t *testing.T) {
+// covers: F139
+func TestConcurrentRequestLimit(t *testing.T) {
 	k := limited(t, new(access.Ledger), config.KeyLimits{Concurrent: 2})
 	first, e := k.Admit(1, 1, now)
 	if e != nil {
@@ -75,7 +77,8 @@ func TestF139_RequestsAtATime(t *testing.T) {
 	}
 }
 
-func TestF139_TokensAMinute(t *testing.T) {
+// covers: F139
+func TestTokensPerMinute(t *testing.T) {
 	k := limited(t, new(access.Ledger), config.KeyLimits{TokensPerMinute: 6000})
 	a, e := k.Admit(1000, 4000, now)
 	if e != nil {
@@ -124,8 +127,8 @@ func TestF139_TokensAMinute(t *testing.T) {
 	}
 }
 
-// TestF139_ARefusedRequestUsesNothing of any of the limits.
-func TestF139_ARefusedRequestUsesNothing(t *testing.T) {
+// covers: F139
+func TestRejectedRequestUsesNothing(t *testing.T) {
 	k := limited(t, new(access.Ledger), config.KeyLimits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
 	a, e := k.Admit(900, 0, now)
 	if e != nil {
@@ -146,8 +149,10 @@ func TestF139_ARefusedRequestUsesNothing(t *testing.T) {
 	}
 }
 
-// TestF139_LimitsSurviveAReload by the key's name, whatever becomes of the rest of the key.
-func TestF139_LimitsSurviveAReload(t *testing.T) {
+// TestUsageSurvivesReload checks that usage is kept by the key's name, whatever else changes.
+//
+// covers: F139
+func TestUsageSurvivesReload(t *testing.T) {
 	var ledger access.Ledger
 	before := limited(t, &ledger, config.KeyLimits{RequestsPerMinute: 2, Concurrent: 1})
 	a, e := before.Admit(1, 1, now)
@@ -181,7 +186,8 @@ func TestF139_LimitsSurviveAReload(t *testing.T) {
 	}
 }
 
-func TestF139_KeysWithoutLimitsHaveNone(t *testing.T) {
+// covers: F139
+func TestUnsetLimitsAreUnlimited(t *testing.T) {
 	k, e := check(keys(), "Bearer sk-good")
 	if e != nil {
 		t.Fatal(e)
@@ -195,8 +201,10 @@ func TestF139_KeysWithoutLimitsHaveNone(t *testing.T) {
 	}
 }
 
-// TestF139_I12_ManyAtOnce has clients race for what is left. Not one more than the limit gets through.
-func TestF139_I12_ManyAtOnce(t *testing.T) {
+// TestLimitsUnderConcurrency has clients race for the remaining requests. No request above the limit is admitted.
+//
+// covers: F139
+func TestLimitsUnderConcurrency(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits config.KeyLimits
 		want   int64
@@ -226,9 +234,11 @@ func TestF139_I12_ManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestF139_NeverMoreThanTheLimitAllows lets requests come and end at random times. In whatever stretch of time one looks at,
-// no more was let in than a whole limit and what runs out in that time; whoever waits as long as it is told to gets in.
-func TestF139_NeverMoreThanTheLimitAllows(t *testing.T) {
+// TestLimitHoldsInEveryWindow starts and ends requests at random times. In any window of time no more is admitted than
+// the limit plus what is replenished in that time, and a client that waits for Retry-After is admitted.
+//
+// covers: F139
+func TestLimitHoldsInEveryWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
 			RequestsPerMinute: rapid.SampledFrom([]int64{1, 3, 60, 61, 1_000_000_000}).Draw(t, "requests a minute"),

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 )
 
-// BenchmarkTimingOfWrongKeys measures whether the time that a wrong key takes says how wrong it is (faults/130). Keys of each
+// BenchmarkTimingOfInvalidKeys measures whether the time that a wrong key takes says how wrong it is (faults/130). Keys of each
 // kind are looked up in random order with keys that have nothing of a good one. t is Welch's. The first kind is no other
 // than what it is compared with, and shows what the machine makes of that: only a kind whose t and distance are beyond those
 // of the first, with the same sign in run after run, could be told apart.
 //
 //	go test ./proxy/access -run '^$' -bench Timing -benchtime 200000x
-func BenchmarkTimingOfWrongKeys(b *testing.B) {
+func BenchmarkTimingOfInvalidKeys(b *testing.B) {
 	const (
 		alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 		length   = 43

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestI8_AddressClasses(t *testing.T) {
+func TestAddressClasses(t *testing.T) {
 	t.Parallel()
 	for addr, want := range map[string]string{
 		"1.1.1.1": "", "8.8.8.8": "", "172.15.255.255": "", "172.32.0.0": "", "100.63.255.255": "", "100.128.0.0": "", "192.0.1.1": "", "223.255.255.255": "",

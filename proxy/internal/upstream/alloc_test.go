@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// The allocations of the servers count as well: the one here is a plain loop that makes none.
-func TestAllocationsOfARequest(t *testing.T) {
+// TestRequestAllocations counts the allocations of the server as well: the one here is a plain loop that makes none.
+func TestRequestAllocations(t *testing.T) {
 	s := newFastServer(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: req_1\r\nContent-Length: 11\r\n\r\n{\"ok\":true}")
 	c := fastClient(t, s)
 	r := post(`{"model":"m"}`)
@@ -34,8 +34,8 @@ func TestAllocationsOfARequest(t *testing.T) {
 	}
 }
 
-// A token that is at hand costs no more than a key that was configured.
-func TestAllocationsOfARequestWithAToken(t *testing.T) {
+// TestRequestAllocationsWithToken checks that a cached token costs no more than a configured key.
+func TestRequestAllocationsWithToken(t *testing.T) {
 	u, _ := tokenServer(t, nil)
 	s := newFastServer(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{\"ok\":true}")
 	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String(), Credential: upstream.Credential{Google: &upstream.Google{File: accountFile(t, u)}}})
@@ -60,7 +60,7 @@ func TestAllocationsOfARequestWithAToken(t *testing.T) {
 	}
 }
 
-func TestReadingABodyDoesNotAllocate(t *testing.T) {
+func TestReadingBodyDoesNotAllocate(t *testing.T) {
 	more := make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Loop(upstreamtest.Wait(more), upstreamtest.Write("9\r\ndata: a\n\n\r\n")),

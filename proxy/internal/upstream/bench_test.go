@@ -90,8 +90,9 @@ func fastClient(tb testing.TB, s *fastServer) *upstream.Client {
 
 const smallAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Request-Id: req_0123456789\r\nDate: Mon, 01 Sep 2025 10:00:00 GMT\r\nServer: x\r\nContent-Length: 11\r\n\r\n{\"ok\":true}"
 
-// A whole answer on a connection that is kept, through this package and through fasthttp's own client.
-func BenchmarkWhole(b *testing.B) {
+// BenchmarkNonStreaming measures a non-streaming response on a kept-alive connection, with this package and with
+// fasthttp's own client.
+func BenchmarkNonStreaming(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
 		body := []byte(strings.Repeat("x", size))
 		b.Run("upstream/"+name, func(b *testing.B) {
@@ -131,7 +132,7 @@ func BenchmarkWhole(b *testing.B) {
 	}
 }
 
-// One event of a stream that comes in chunks, server's write included.
+// BenchmarkEvent measures one event of a chunked stream, the server's write included.
 func BenchmarkEvent(b *testing.B) {
 	more := make(chan struct{})
 	chunk := "c8\r\ndata: " + strings.Repeat("x", 192) + "\n\n\r\n"
@@ -151,7 +152,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// A chunked body of 1 MiB, in chunks of an event's size, as fast as it can be sent.
+// BenchmarkDrain reads a chunked body of 1 MiB, in chunks of an event's size, as fast as it can be sent.
 func BenchmarkDrain(b *testing.B) {
 	chunk := "c8\r\ndata: " + strings.Repeat("x", 192) + "\n\n\r\n"
 	answer := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat(chunk, 5000) + "0\r\n\r\n"
@@ -173,7 +174,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// What a signature of AWS costs, beside the hash of the body: compare with BenchmarkWhole.
+// BenchmarkSigned measures an AWS signature besides the hash of the body: compare with BenchmarkNonStreaming.
 func BenchmarkSigned(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
 		b.Run(name, func(b *testing.B) {

@@ -18,7 +18,7 @@ import (
 
 const canary = `sk-canary/+"\0123456789`
 
-func TestConfigurationsThatAreRefused(t *testing.T) {
+func TestRejectsInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -58,7 +58,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestI10_CredentialIsNeverPrinted(t *testing.T) {
+func TestCredentialIsNeverPrinted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []upstream.Credential{{Header: "Authorization", Prefix: "Bearer ", Secret: canary}, {Query: "key", Secret: canary}} {
 		j, err := json.Marshal(map[string]any{"c": c, "p": &c})
@@ -75,7 +75,7 @@ func TestI10_CredentialIsNeverPrinted(t *testing.T) {
 	}
 }
 
-func TestI10_ErrorsDoNotShowQueryAndCredential(t *testing.T) {
+func TestErrorsOmitQueryAndCredential(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX-Canary: sk-canary\x00\r\n\r\n"), upstreamtest.AwaitClose()})
 	for _, cred := range []upstream.Credential{{Header: "x-api-key", Secret: "sk-canary"}, {Query: "key", Secret: "sk-canary"}} {
@@ -119,7 +119,7 @@ func TestRedactor(t *testing.T) {
 	}
 }
 
-func TestWordsOfKindsAndPhases(t *testing.T) {
+func TestKindAndPhaseNames(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for k := upstream.Unreachable; k <= upstream.NoCredential; k++ {

@@ -13,9 +13,11 @@ import (
 	"time"
 )
 
-// TestF31_Race is on a clock that moves only when everybody waits. An address of each kind is tried: one that swallows
-// connections, one that refuses them, and one that takes them after a second.
-func TestF31_Race(t *testing.T) {
+// TestAddressRace uses a clock that advances only when every goroutine waits. One address of each family drops
+// connection attempts, refuses them, or accepts them after a second.
+//
+// covers: F31
+func TestAddressRace(t *testing.T) {
 	const swallows, refuses, slow, good = "2001:db8::1", "2001:db8::2", "2001:db8::3", "192.0.2.1"
 	refused := errors.New("refused")
 	for _, tt := range []struct {
@@ -24,8 +26,8 @@ func TestF31_Race(t *testing.T) {
 		at    time.Duration // when it is connected, or has failed
 		to    string
 	}{
-		{"faults/31 IPv6 swallows", swallows + " " + good, 250 * time.Millisecond, good},
-		{"faults/31 IPv6 refuses", refuses + " " + good, 0, good},
+		{"IPv6 swallows", swallows + " " + good, 250 * time.Millisecond, good},
+		{"IPv6 refuses", refuses + " " + good, 0, good},
 		{"both swallow before it", "2001:db8::1 192.0.2.9 2001:db8::1 " + good, 750 * time.Millisecond, good},
 		{"slow, and nothing else", slow + " " + refuses, time.Second, slow},
 		{"slow, and a good one behind it", slow + " " + good, 250 * time.Millisecond, good},

@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-func TestFaults27_Refused(t *testing.T) {
+// covers: F27
+func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,15 +45,16 @@ func blackhole(ctx context.Context, _, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-func TestFaults28_Blackhole(t *testing.T) {
+// covers: F28
+func TestConnectTimeout(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		set    func(*upstream.Timeouts)
 		reason string
 	}{
-		{"faults/28 connect timeout", func(t *upstream.Timeouts) { t.Connect = 20 * time.Millisecond }, "connect timeout"},
-		{"faults/28 total timeout", func(t *upstream.Timeouts) { t.Total = 20 * time.Millisecond }, "total timeout"},
+		{"connect timeout", func(t *upstream.Timeouts) { t.Connect = 20 * time.Millisecond }, "connect timeout"},
+		{"total timeout", func(t *upstream.Timeouts) { t.Total = 20 * time.Millisecond }, "total timeout"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +72,7 @@ func TestFaults28_Blackhole(t *testing.T) {
 			}
 		})
 	}
-	t.Run("faults/28 the client goes meanwhile", func(t *testing.T) {
+	t.Run("the client goes meanwhile", func(t *testing.T) {
 		t.Parallel()
 		dialling := make(chan struct{})
 		c, err := upstream.New(upstream.Config{BaseURL: "http://provider.test", Dial: func(ctx context.Context, n, a string) (net.Conn, error) {
@@ -93,8 +95,7 @@ func TestFaults28_Blackhole(t *testing.T) {
 	})
 }
 
-// Nothing is sent for a client that has left while the connection was made.
-func TestWatcherIsAskedBehindASlowDial(t *testing.T) {
+func TestDisconnectDuringDialSendsNothing(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 	c := newClient(t, s, func(c *upstream.Config) {
@@ -133,8 +134,9 @@ func named(t *testing.T, s *upstreamtest.Server, n *upstreamtest.NameServer, cha
 	})
 }
 
-// A name may lead to the inside only where that is allowed, however good it looked when it was configured.
-func TestI8_NameThatLeadsInside(t *testing.T) {
+// TestNameThatResolvesToPrivateAddress checks that private addresses are rejected at connect time, however the name
+// looked when it was configured.
+func TestNameThatResolvesToPrivateAddress(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)
 	for _, addr := range []string{"127.0.0.1", "::ffff:127.0.0.1", "::1", "10.1.2.3", "192.168.0.1", "172.31.255.255", "169.254.169.254", "100.100.100.200", "fd00:ec2::254", "fe80::1", "0.0.0.0"} {
@@ -172,7 +174,8 @@ func TestI8_NameThatLeadsInside(t *testing.T) {
 	})
 }
 
-func TestFaults32_TLSThatMustNotBeTrusted(t *testing.T) {
+// covers: F32
+func TestRejectsInvalidCertificates(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -181,32 +184,32 @@ func TestFaults32_TLSThatMustNotBeTrusted(t *testing.T) {
 		want   func(error) bool
 	}{
 		{
-			"faults/32 expired", upstreamtest.TLS{Expired: true}, nil,
+			"expired", upstreamtest.TLS{Expired: true}, nil,
 			func(err error) bool {
 				var e x509.CertificateInvalidError
 				return errors.As(err, &e) && e.Reason == x509.Expired
 			},
 		},
 		{
-			"faults/32 wrong host", upstreamtest.TLS{Host: "other.test"}, nil,
+			"wrong host", upstreamtest.TLS{Host: "other.test"}, nil,
 			func(err error) bool {
 				var e x509.HostnameError
 				return errors.As(err, &e)
 			},
 		},
 		{
-			"faults/32 unknown CA", upstreamtest.TLS{}, func(c *upstream.Config) { c.TLS = nil },
+			"unknown CA", upstreamtest.TLS{}, func(c *upstream.Config) { c.TLS = nil },
 			func(err error) bool {
 				var e x509.UnknownAuthorityError
 				return errors.As(err, &e)
 			},
 		},
 		{
-			"faults/32 TLS 1.1", upstreamtest.TLS{MaxVersion: tls.VersionTLS11}, nil,
+			"TLS 1.1", upstreamtest.TLS{MaxVersion: tls.VersionTLS11}, nil,
 			func(err error) bool { return strings.Contains(err.Error(), "protocol version") },
 		},
 		{
-			"faults/32 TLS 1.1 asked for", upstreamtest.TLS{MaxVersion: tls.VersionTLS11}, func(c *upstream.Config) { c.TLS.MinVersion = tls.VersionTLS10 },
+			"TLS 1.1 asked for", upstreamtest.TLS{MaxVersion: tls.VersionTLS11}, func(c *upstream.Config) { c.TLS.MinVersion = tls.VersionTLS10 },
 			func(err error) bool { return strings.Contains(err.Error(), "protocol version") },
 		},
 	} {
@@ -228,7 +231,7 @@ func TestFaults32_TLSThatMustNotBeTrusted(t *testing.T) {
 			}
 		})
 	}
-	t.Run("faults/32 no TLS at all", func(t *testing.T) {
+	t.Run("no TLS at all", func(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n"), upstreamtest.AwaitClose()})
 		c := newClient(t, s, func(c *upstream.Config) { c.BaseURL = "https://" + s.Addr() })
@@ -254,7 +257,8 @@ func TestTLSVersions(t *testing.T) {
 	}
 }
 
-func TestFaults33_HandshakeStalls(t *testing.T) {
+// covers: F33
+func TestHandshakeTimeout(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 	c := newClient(t, s, func(c *upstream.Config) {

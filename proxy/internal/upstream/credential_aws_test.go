@@ -54,8 +54,8 @@ func newSigning(t *testing.T, s *upstreamtest.Server, base string, a upstream.AW
 	})
 }
 
-// TestSignaturesOfTheSuite compares with the answers that AWS publishes in its test suite.
-func TestSignaturesOfTheSuite(t *testing.T) {
+// TestSigV4Suite compares with AWS's published test suite.
+func TestSigV4Suite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, method, path, want string }{
 		{"get-vanilla", "GET", "/", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"},
@@ -174,9 +174,11 @@ func verifySignature(t *testing.T, r upstreamtest.Request, region, service, secr
 	return signed
 }
 
-// TestB1_PathIsSignedAsItIsSent sends the paths of all kinds of model ids: each arrives byte for byte, escaped once, and
-// its signature is good.
-func TestB1_PathIsSignedAsItIsSent(t *testing.T) {
+// TestSignedPathMatchesSentPath sends the paths of all kinds of model IDs: each arrives byte for byte, escaped once,
+// with a valid signature.
+//
+// covers: B1
+func TestSignedPathMatchesSentPath(t *testing.T) {
 	t.Parallel()
 	s := agreeing(t)
 	const host = "http://bedrock-runtime.eu-central-1.amazonaws.com"
@@ -210,7 +212,7 @@ func TestB1_PathIsSignedAsItIsSent(t *testing.T) {
 	}
 }
 
-func TestRequestThatIsSentAgainIsSignedTheSame(t *testing.T) {
+func TestRetryHasSameSignature(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}"), upstreamtest.ReadRequest(), upstreamtest.Close()},
@@ -230,7 +232,7 @@ func TestRequestThatIsSentAgainIsSignedTheSame(t *testing.T) {
 	}
 }
 
-func TestSignaturesThatCannotBeConfigured(t *testing.T) {
+func TestInvalidSigningConfiguration(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]upstream.Credential{
 		"no region":              {AWS: &upstream.AWS{}},
@@ -247,7 +249,7 @@ func TestSignaturesThatCannotBeConfigured(t *testing.T) {
 	}
 }
 
-func TestHeadersOfASignatureCannotBeBrought(t *testing.T) {
+func TestRejectsSignatureHeaders(t *testing.T) {
 	t.Parallel()
 	s := agreeing(t)
 	c := newSigning(t, s, "http://a.example", upstream.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
@@ -304,8 +306,9 @@ func serveKeys(t *testing.T, expires func(n int32) time.Time) (url string, asked
 	return s.URL, asked
 }
 
-// Each place where keys may be leads to a good signature, and what was found there is redacted from then on.
-func TestKeysAreFoundWhereTheSDKFindsThem(t *testing.T) {
+// TestAWSCredentialSources checks that each source leads to a valid signature, and that its secrets are redacted from
+// then on.
+func TestAWSCredentialSources(t *testing.T) {
 	sts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ParseForm() != nil || r.Form.Get("Action") != "AssumeRoleWithWebIdentity" || r.Form.Get("WebIdentityToken") != "identity" || r.Form.Get("RoleArn") != "arn:aws:iam::1:role/r" {
 			http.Error(w, "no", http.StatusBadRequest)
@@ -390,8 +393,9 @@ func TestKeysAreFoundWhereTheSDKFindsThem(t *testing.T) {
 	}
 }
 
-// Keys that have expired are obtained once, however many requests come at a time; before that, nobody waits.
-func TestKeysAreRenewedOnceForManyRequests(t *testing.T) {
+// TestAWSCredentialsAreRenewedOnce checks that expired credentials are fetched once for many concurrent requests, and
+// that no request waits before they expire.
+func TestAWSCredentialsAreRenewedOnce(t *testing.T) {
 	bareEnvironment(t)
 	var ahead atomic.Int64
 	now := func() time.Time { return suiteTime().Add(time.Duration(ahead.Load())) }
@@ -419,7 +423,7 @@ func TestKeysAreRenewedOnceForManyRequests(t *testing.T) {
 	}
 }
 
-func TestKeysThatCannotBeFound(t *testing.T) {
+func TestAWSCredentialsMissing(t *testing.T) {
 	silent := make(chan struct{})
 	t.Cleanup(func() { close(silent) })
 	answers := func(status int, body string) func(t *testing.T, dir string) {

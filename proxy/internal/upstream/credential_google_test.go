@@ -127,7 +127,7 @@ func newGoogle(t *testing.T, s *upstreamtest.Server, g upstream.Google, change f
 	})
 }
 
-func TestTokenOfAServiceAccount(t *testing.T) {
+func TestServiceAccountToken(t *testing.T) {
 	t.Parallel()
 	u, asked := tokenServer(t, nil)
 	s := agreeing(t)
@@ -151,8 +151,8 @@ func TestTokenOfAServiceAccount(t *testing.T) {
 	}
 }
 
-// A token that has expired is obtained once for a hundred requests that come at a time.
-func TestTokenIsRenewedOnceForManyRequests(t *testing.T) {
+// TestTokenIsRenewedOnce checks that an expired token is fetched once for a hundred concurrent requests.
+func TestTokenIsRenewedOnce(t *testing.T) {
 	t.Parallel()
 	const many = 100
 	var arrived sync.WaitGroup
@@ -226,7 +226,7 @@ func google(t *testing.T) *httptest.Server {
 	return s
 }
 
-func TestTokensOfOtherAccounts(t *testing.T) {
+func TestTokenSources(t *testing.T) {
 	t.Parallel()
 	g := google(t)
 	user := map[string]any{
@@ -267,7 +267,7 @@ func TestTokensOfOtherAccounts(t *testing.T) {
 	}
 }
 
-func TestTokensThatCannotBeObtained(t *testing.T) {
+func TestTokenErrors(t *testing.T) {
 	t.Parallel()
 	silent := make(chan struct{})
 	t.Cleanup(func() { close(silent) })
@@ -354,7 +354,7 @@ func TestTokensThatCannotBeObtained(t *testing.T) {
 	}
 }
 
-func TestWaitForATokenEndsWithTheRequestAndWithTheClient(t *testing.T) {
+func TestTokenWaitIsCancelled(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 8)
 	token := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

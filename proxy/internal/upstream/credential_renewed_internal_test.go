@@ -58,7 +58,7 @@ func all(r *renewed[int], n int) func() map[string]int {
 	}
 }
 
-func TestExpiredValueIsObtainedOnceForEverybody(t *testing.T) {
+func TestExpiredValueIsFetchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := newSource(t, time.Hour)
 		for round := 1; round <= 3; round++ {
@@ -76,7 +76,7 @@ func TestExpiredValueIsObtainedOnceForEverybody(t *testing.T) {
 	})
 }
 
-func TestValueIsRenewedBeforeItExpires(t *testing.T) {
+func TestValueIsRenewedBeforeExpiry(t *testing.T) {
 	for life, early := range map[time.Duration]time.Duration{time.Hour: maxSpare, 100 * time.Second: 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s, r := newSource(t, life)
@@ -105,7 +105,7 @@ func TestValueIsRenewedBeforeItExpires(t *testing.T) {
 	}
 }
 
-func TestFailedRenewalLeavesTheOldValueUntilItsEnd(t *testing.T) {
+func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := newSource(t, time.Hour)
 		wait := all(r, 1)
@@ -145,7 +145,7 @@ func TestFailedRenewalLeavesTheOldValueUntilItsEnd(t *testing.T) {
 	})
 }
 
-func TestValueWithoutEndIsObtainedOnceOrReread(t *testing.T) {
+func TestValueWithoutExpiry(t *testing.T) {
 	for _, reread := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			s, r := newSource(t, 0)
@@ -171,7 +171,7 @@ func TestValueWithoutEndIsObtainedOnceOrReread(t *testing.T) {
 	}
 }
 
-func TestWaitingEndsWithTheCallerAndWithClose(t *testing.T) {
+func TestWaitEndsOnCancelAndClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := newSource(t, time.Hour)
 		start := time.Now()
@@ -203,7 +203,7 @@ func TestWaitingEndsWithTheCallerAndWithClose(t *testing.T) {
 	})
 }
 
-func TestAttemptEndsByItself(t *testing.T) {
+func TestFetchTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r := newSource(t, time.Hour)
 		start := time.Now()

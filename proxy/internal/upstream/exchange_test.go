@@ -18,7 +18,7 @@ func okServer(tb testing.TB) *upstreamtest.Server {
 	)})
 }
 
-func TestRequestAsTheProviderSeesIt(t *testing.T) {
+func TestRequestBytes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -82,8 +82,9 @@ func TestRequestAsTheProviderSeesIt(t *testing.T) {
 	}
 }
 
-// Bodies around the sizes at which the first write is cut, over plain TCP and TLS, on one connection.
-func TestBodiesOfAllSizes(t *testing.T) {
+// TestBodySizes covers bodies around the sizes at which the first write is split, over plain TCP and TLS, on one
+// connection.
+func TestBodySizes(t *testing.T) {
 	t.Parallel()
 	loop := upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())}
 	plain, secure := upstreamtest.New(t, loop), upstreamtest.NewTLS(t, upstreamtest.TLS{}, loop)
@@ -106,7 +107,7 @@ func TestBodiesOfAllSizes(t *testing.T) {
 	}
 }
 
-func TestI18_RequestsThatCannotBeSent(t *testing.T) {
+func TestRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)
 	header := newClient(t, s, nil)
@@ -182,7 +183,7 @@ func TestI18_RequestsThatCannotBeSent(t *testing.T) {
 	}
 }
 
-func TestAnswersOfAllFramings(t *testing.T) {
+func TestResponseFramings(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for _, tt := range []struct {
@@ -202,19 +203,22 @@ func TestAnswersOfAllFramings(t *testing.T) {
 		{"HTTP/1.0", "POST", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", false},
 		{"HTTP/1.0 keep-alive", "POST", "HTTP/1.0 200 OK\r\nContent-Length: 5\r\nConnection: keep-alive\r\n\r\nhello", 200, "hello", true},
 		{"no reason", "POST", "HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", true},
-		{"faults/50 204", "POST", "HTTP/1.1 204 No Content\r\n\r\n", 204, "", true},
-		{"faults/50 304", "POST", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, "", true},
-		{"faults/50 HEAD", "HEAD", ok + "Content-Length: 5\r\n\r\n", 200, "", true},
-		{"faults/39 bytes behind the length", "POST", ok + "Content-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n", 200, "hello", false},
-		{"faults/39 bytes behind the last chunk", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\n", 200, "hello", false},
-		{"faults/39 a body that may not be", "POST", "HTTP/1.1 204 No Content\r\n\r\nhello", 204, "", false},
-		{"faults/48 interim answers", "POST", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},
+		// covers: F50
+		{"204", "POST", "HTTP/1.1 204 No Content\r\n\r\n", 204, "", true},
+		{"304", "POST", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, "", true},
+		{"HEAD", "HEAD", ok + "Content-Length: 5\r\n\r\n", 200, "", true},
+		// covers: F39
+		{"bytes behind the length", "POST", ok + "Content-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n", 200, "hello", false},
+		{"bytes behind the last chunk", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\n", 200, "hello", false},
+		{"a body that may not be", "POST", "HTTP/1.1 204 No Content\r\n\r\nhello", 204, "", false},
+		// covers: F48
+		{"interim answers", "POST", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},
 		{"error status", "POST", "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 5\r\n\r\nhello", 429, "hello", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for how, step := range map[string]upstreamtest.Step{
-				"whole": upstreamtest.Write(tt.answer), "faults/42 byte by byte": upstreamtest.Bytes(tt.answer),
+				"whole": upstreamtest.Write(tt.answer), "byte by byte": upstreamtest.Bytes(tt.answer), // covers: F42
 			} {
 				t.Run(how, func(t *testing.T) {
 					// A body until close needs one; the others must not.
@@ -240,7 +244,7 @@ func TestAnswersOfAllFramings(t *testing.T) {
 	}
 }
 
-func TestHeadersOfAnAnswer(t *testing.T) {
+func TestResponseHeaders(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(
 		"HTTP/1.1 429 x\r\nretry-AFTER: 7\r\nX-Request-Id: abc\r\nX-Many: 1\r\nX-Many: 2\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n"),
@@ -270,7 +274,8 @@ func TestHeadersOfAnAnswer(t *testing.T) {
 	resp.SetWatcher(nil)
 }
 
-// An answer whose head does not fit into the connection's buffer, with and without a body behind it, and then another.
+// TestLongHeads reads a response whose head exceeds the connection's buffer, with and without a body, and then another
+// response.
 func TestLongHeads(t *testing.T) {
 	t.Parallel()
 	long := "X-Long: " + strings.Repeat("x", 20<<10)
@@ -301,7 +306,7 @@ func TestLongHeads(t *testing.T) {
 	}
 }
 
-func TestBufferedTellsThatTheEndIsThere(t *testing.T) {
+func TestBufferedSeesEnd(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Script{
@@ -323,7 +328,7 @@ func TestBufferedTellsThatTheEndIsThere(t *testing.T) {
 	}
 }
 
-func TestReadAllKeepsToItsLimit(t *testing.T) {
+func TestReadAllLimit(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("0123456789", 1000)
 	for name, steps := range map[string][]upstreamtest.Step{

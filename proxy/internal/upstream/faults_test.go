@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// The answer breaks off in its body: that is never the end of it.
-func TestBrokenOffBodies(t *testing.T) {
+// TestTruncatedBodies checks that a truncated body is never reported as complete.
+func TestTruncatedBodies(t *testing.T) {
 	t.Parallel()
 	const event = "data: {\"a\":1}\n\n"
 	for _, tt := range []struct {
@@ -31,12 +31,13 @@ func TestBrokenOffBodies(t *testing.T) {
 		{"in the last chunk", upstreamtest.EventStream(), chunkOf(event) + "0\r\n", event},
 		{"in the last line end", upstreamtest.EventStream(), chunkOf(event) + "0\r\n\r", event},
 		{"in a trailer", upstreamtest.EventStream(), chunkOf(event) + "0\r\nX-A: 1\r\n", event},
-		{"faults/40 in a length", upstreamtest.Head(200, "Content-Length: 100"), strings.Repeat("x", 60), strings.Repeat("x", 60)},
+		{"in a length", upstreamtest.Head(200, "Content-Length: 100"), strings.Repeat("x", 60), strings.Repeat("x", 60)}, // covers: F40
 	} {
 		for _, end := range []struct {
 			name string
 			step upstreamtest.Step
-		}{{"faults/36 FIN", upstreamtest.Close()}, {"faults/37 RST", upstreamtest.Reset()}} {
+			// covers: F37
+		}{{"FIN", upstreamtest.Close()}, {"RST", upstreamtest.Reset()}} { // covers: F36
 			for _, secure := range []bool{false, true} {
 				t.Run(end.name+" "+tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 					t.Parallel()
@@ -88,7 +89,8 @@ func TestBrokenOffBodies(t *testing.T) {
 	})
 }
 
-func TestFaults38_CleanEnd(t *testing.T) {
+// covers: F38
+func TestBodyUntilClose(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: a\n\n"), upstreamtest.LastChunk(), upstreamtest.AwaitClose()})
 	c := newClient(t, s, nil)
@@ -105,40 +107,42 @@ func TestFaults38_CleanEnd(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreRefused(t *testing.T) {
+func TestRejectsInvalidResponses(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
 	many := strings.Repeat("X-A: 1\r\n", 10_000)
 	for _, tt := range []struct{ name, answer string }{
-		{"faults/47 endless header", ok + "X-A: " + strings.Repeat("x", 100<<10)},
-		{"faults/47 endless status line", "HTTP/1.1 200 " + strings.Repeat("x", 100<<10)},
-		{"faults/47 10,000 headers", ok + many + "\r\n"},
-		{"faults/47 300 short headers", ok + strings.Repeat("A:\r\n", 300) + "\r\n"},
-		{"faults/48 flood of 102", strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 200) + ok + "Content-Length: 0\r\n\r\n"},
-		{"faults/49 101", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"},
-		{"faults/60 length and chunks", ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-		{"faults/60 chunks and length", ok + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"},
-		{"faults/60 two lengths", ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
-		{"faults/60 the same length twice", ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
-		{"faults/60 list of lengths", ok + "Content-Length: 5, 5\r\n\r\nhello"},
-		{"faults/60 length with a sign", ok + "Content-Length: +5\r\n\r\nhello"},
-		{"faults/60 negative length", ok + "Content-Length: -5\r\n\r\nhello"},
-		{"faults/60 hexadecimal length", ok + "Content-Length: 0x5\r\n\r\nhello"},
-		{"faults/60 length that overflows", ok + "Content-Length: 18446744073709551621\r\n\r\nhello"},
-		{"faults/60 no length", ok + "Content-Length: \r\n\r\nhello"},
-		{"faults/60 unknown coding", ok + "Transfer-Encoding: x\r\n\r\nhello"},
-		{"faults/60 list of codings", ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
-		{"faults/60 identity", ok + "Transfer-Encoding: identity\r\n\r\nhello"},
-		{"faults/60 chunked twice", ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-		{"faults/60 chunked with a vertical tab", ok + "Transfer-Encoding: \vchunked\r\n\r\n0\r\n\r\n"},
-		{"faults/60 chunks in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
-		{"faults/60 space before the colon", ok + "Content-Length : 5\r\n\r\nhello"},
-		{"faults/60 folded line", ok + "X-A: 1\r\n Content-Length: 5\r\n\r\nhello"},
-		{"faults/60 folded first line", ok + " X-A: 1\r\nContent-Length: 5\r\n\r\nhello"},
-		{"faults/60 bare LF", ok + "X-A: 1\nContent-Length: 5\r\n\r\nhello"},
-		{"faults/60 bare LF at the end", ok + "Content-Length: 5\r\n\nhello"},
-		{"faults/60 bare CR", ok + "X-A: 1\rContent-Length: 5\r\n\r\nhello"},
-		{"faults/60 NUL", ok + "X-A: \x00\r\nContent-Length: 5\r\n\r\nhello"},
+		// covers: F47
+		{"endless header", ok + "X-A: " + strings.Repeat("x", 100<<10)},
+		{"endless status line", "HTTP/1.1 200 " + strings.Repeat("x", 100<<10)},
+		{"10,000 headers", ok + many + "\r\n"},
+		{"300 short headers", ok + strings.Repeat("A:\r\n", 300) + "\r\n"},
+		{"flood of 102", strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 200) + ok + "Content-Length: 0\r\n\r\n"}, // covers: F48
+		{"101", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"},            // covers: F49
+		// covers: F60
+		{"length and chunks", ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		{"chunks and length", ok + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"},
+		{"two lengths", ok + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"},
+		{"the same length twice", ok + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello"},
+		{"list of lengths", ok + "Content-Length: 5, 5\r\n\r\nhello"},
+		{"length with a sign", ok + "Content-Length: +5\r\n\r\nhello"},
+		{"negative length", ok + "Content-Length: -5\r\n\r\nhello"},
+		{"hexadecimal length", ok + "Content-Length: 0x5\r\n\r\nhello"},
+		{"length that overflows", ok + "Content-Length: 18446744073709551621\r\n\r\nhello"},
+		{"no length", ok + "Content-Length: \r\n\r\nhello"},
+		{"unknown coding", ok + "Transfer-Encoding: x\r\n\r\nhello"},
+		{"list of codings", ok + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"},
+		{"identity", ok + "Transfer-Encoding: identity\r\n\r\nhello"},
+		{"chunked twice", ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		{"chunked with a vertical tab", ok + "Transfer-Encoding: \vchunked\r\n\r\n0\r\n\r\n"},
+		{"chunks in HTTP/1.0", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
+		{"space before the colon", ok + "Content-Length : 5\r\n\r\nhello"},
+		{"folded line", ok + "X-A: 1\r\n Content-Length: 5\r\n\r\nhello"},
+		{"folded first line", ok + " X-A: 1\r\nContent-Length: 5\r\n\r\nhello"},
+		{"bare LF", ok + "X-A: 1\nContent-Length: 5\r\n\r\nhello"},
+		{"bare LF at the end", ok + "Content-Length: 5\r\n\nhello"},
+		{"bare CR", ok + "X-A: 1\rContent-Length: 5\r\n\r\nhello"},
+		{"NUL", ok + "X-A: \x00\r\nContent-Length: 5\r\n\r\nhello"},
 		{"no colon", ok + "X-A\r\nContent-Length: 5\r\n\r\nhello"},
 		{"no name", ok + ": 1\r\nContent-Length: 5\r\n\r\nhello"},
 		{"not HTTP", "SSH-2.0-OpenSSH_9.6\r\n"},
@@ -183,7 +187,8 @@ func TestAnswersThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestFaults51_RedirectIsNotFollowed(t *testing.T) {
+// covers: F51
+func TestRedirectIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	other := okServer(t)
 	s := upstreamtest.New(t, upstreamtest.Script{
@@ -203,8 +208,11 @@ func TestFaults51_RedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// The provider refuses a large request before it has read it: its answer counts, not the broken write.
-func TestFaults61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
+// TestResponseBeforeRequestIsComplete has the provider reject a large request before it has read it: the caller gets
+// the response, not the failed write.
+//
+// covers: F61
+func TestResponseBeforeRequestIsComplete(t *testing.T) {
 	t.Parallel()
 	refuse := upstreamtest.Answer(413, "application/json", `{"error":{}}`)
 	for _, tt := range []struct {
@@ -215,7 +223,7 @@ func TestFaults61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
 		{"and ends its side", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
 		{"and reads on", upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.AwaitClose()}},
 	} {
-		t.Run("faults/61 "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := upstreamtest.New(t, tt.script)
 			c := newClient(t, s, nil)
@@ -229,7 +237,7 @@ func TestFaults61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
 		})
 	}
 	for _, secure := range []bool{false, true} {
-		t.Run("faults/61 and closes"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+		t.Run("and closes"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 			t.Parallel()
 			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.ReadHead(), refuse, upstreamtest.Close()})
 			c := newClient(t, s, conf)
@@ -245,15 +253,17 @@ func TestFaults61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
 	}
 }
 
-// A provider that closes connections whenever it likes is not noticed.
-func TestFaults62_StalePooledConnections(t *testing.T) {
+// TestStaleConnections checks that callers do not notice a provider that closes connections at any time.
+//
+// covers: F62
+func TestStaleConnections(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		end  upstreamtest.Step
 	}{{"FIN", upstreamtest.Close()}, {"RST", upstreamtest.Reset()}, {"bytes that nobody asked for", upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")}} {
 		for _, secure := range []bool{false, true} {
-			t.Run("faults/62 "+tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+			t.Run(tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 				t.Parallel()
 				idle := make(chan struct{})
 				closed := make(chan struct{})
@@ -277,7 +287,7 @@ func TestFaults62_StalePooledConnections(t *testing.T) {
 		}
 	}
 
-	t.Run("faults/62 two answers in one TLS record", func(t *testing.T) {
+	t.Run("two answers in one TLS record", func(t *testing.T) {
 		t.Parallel()
 		answer := "HTTP/1.1 200 OK\r\nContent-Length: 600\r\n\r\n" + strings.Repeat("x", 600)
 		s, conf := server(t, true,
@@ -293,7 +303,7 @@ func TestFaults62_StalePooledConnections(t *testing.T) {
 	})
 
 	// The connection looks alive, and dies with the request on it.
-	t.Run("faults/62 one retry", func(t *testing.T) {
+	t.Run("one retry", func(t *testing.T) {
 		t.Parallel()
 		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
 			s := upstreamtest.New(t,
@@ -317,7 +327,7 @@ func TestFaults62_StalePooledConnections(t *testing.T) {
 			}
 		}
 	})
-	t.Run("faults/62 no retry on a new connection", func(t *testing.T) {
+	t.Run("no retry on a new connection", func(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Close()})
 		c := newClient(t, s, nil)
@@ -326,7 +336,7 @@ func TestFaults62_StalePooledConnections(t *testing.T) {
 			t.Errorf("%v after %d connections", err, s.Connections())
 		}
 	})
-	t.Run("faults/62 no retry behind the first byte", func(t *testing.T) {
+	t.Run("no retry behind the first byte", func(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.Write("H"), upstreamtest.Close()})
 		c := newClient(t, s, nil)
@@ -339,7 +349,7 @@ func TestFaults62_StalePooledConnections(t *testing.T) {
 			t.Errorf("%v after %d connections", err, s.Connections())
 		}
 	})
-	t.Run("faults/62 no retry after a timeout", func(t *testing.T) {
+	t.Run("no retry after a timeout", func(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 		c := newClient(t, s, func(c *upstream.Config) { c.Timeouts.FirstByte = 200 * time.Millisecond })
@@ -353,11 +363,13 @@ func TestFaults62_StalePooledConnections(t *testing.T) {
 	})
 }
 
-// Whatever is given up in the middle, every later request gets its own answer.
-func TestFaults63_AbandonedThenReused(t *testing.T) {
+// TestAbandonedResponses checks that every request gets its own response after others were abandoned.
+//
+// covers: F63
+func TestAbandonedResponses(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
-		t.Run("faults/63"+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+		t.Run(map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
 			t.Parallel()
 			s, conf := server(t, secure, upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
 			c := newClient(t, s, func(cfg *upstream.Config) {

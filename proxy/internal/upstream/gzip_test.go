@@ -34,7 +34,8 @@ func gzipOf(tb testing.TB, pieces ...string) string {
 
 func chunkOf(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-func TestS22_GzipIsDecoded(t *testing.T) {
+// covers: S22
+func TestGzipIsDecoded(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("hello, ", 5000)
 	z := gzipOf(t, text[:100], text[100:])
@@ -50,10 +51,12 @@ func TestS22_GzipIsDecoded(t *testing.T) {
 		{"two members", "Content-Encoding: x-gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf(z) + "0\r\n\r\n", 0, text + text},
 		{"nothing at all", "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "", 0, ""},
 		{"identity", "Content-Encoding: identity\r\nContent-Length: 5\r\n\r\n", "hello", 0, "hello"},
-		{"faults/54 not gzip", "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n", `{"choices":[{}]}    `, upstream.BadAnswer, ""},
-		{"faults/54 broken in the middle", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.BadAnswer, ""},
+		// covers: F54
+		{"not gzip", "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n", `{"choices":[{}]}    `, upstream.BadAnswer, ""},
+		{"broken in the middle", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.BadAnswer, ""},
 		{"cut off in clean chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
-		{"faults/40 cut off", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
+		// covers: F40
+		{"cut off", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
 		{"garbage behind it", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.BadAnswer, text},
 		{"another coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
 		{"two codings", "Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
@@ -88,8 +91,10 @@ func TestS22_GzipIsDecoded(t *testing.T) {
 	}
 }
 
-// A compressed event comes out as soon as it has come in.
-func TestS22_GzipStreamDoesNotWait(t *testing.T) {
+// TestGzipEventsAreNotDelayed checks that a compressed event is available as soon as it has been received.
+//
+// covers: S22
+func TestGzipEventsAreNotDelayed(t *testing.T) {
 	t.Parallel()
 	events := []string{"data: a\n\n", "data: b\n\n", "data: [DONE]\n\n"}
 	var b bytes.Buffer
@@ -131,7 +136,8 @@ func TestS22_GzipStreamDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestFaults53_GzipBomb(t *testing.T) {
+// covers: F53
+func TestGzipBomb(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -147,7 +153,7 @@ func TestFaults53_GzipBomb(t *testing.T) {
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", b.String(), "Content-Encoding: gzip")})
 	c := newClient(t, s, nil)
 
-	t.Run("faults/53 whole answer", func(t *testing.T) {
+	t.Run("whole answer", func(t *testing.T) {
 		resp, err := c.Do(context.Background(), post(""), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -158,7 +164,7 @@ func TestFaults53_GzipBomb(t *testing.T) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	})
-	t.Run("faults/53 stream", func(t *testing.T) {
+	t.Run("stream", func(t *testing.T) {
 		resp, err := c.Do(context.Background(), post(""), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -176,8 +182,8 @@ func TestFaults53_GzipBomb(t *testing.T) {
 	})
 }
 
-// A body that is given up in the middle leaves no coroutine behind; the package's goleak check would see it.
-func TestGzipGivenUp(t *testing.T) {
+// TestAbandonedGzipBody checks, through goleak, that an abandoned body leaves no coroutine.
+func TestAbandonedGzipBody(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Head(200, "Content-Encoding: gzip", "Transfer-Encoding: chunked"),
 		upstreamtest.Chunk(gzipOf(t, "data: a\n\n")[:25]), upstreamtest.AwaitClose()})

@@ -12,8 +12,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// A provider that vanished without a word is found by the kernel, besides by the idle timeout.
-func TestFaults64_KeepAliveProbes(t *testing.T) {
+// TestKeepAliveProbes checks that the kernel detects a dead provider, besides the idle timeout.
+//
+// covers: F64
+func TestKeepAliveProbes(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 	c, err := New(Config{BaseURL: s.URL()})

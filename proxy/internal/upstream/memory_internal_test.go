@@ -22,9 +22,9 @@ func (o *onlooker) Tick(Phase, time.Duration) error {
 	return nil
 }
 
-// TestAWaitHoldsNoBuffer: between two pieces of a body, and when the answer has ended, a connection has given its buffer
-// back; what comes behind a wait is whole, also where the head needed a large one.
-func TestAWaitHoldsNoBuffer(t *testing.T) {
+// TestIdleConnectionHoldsNoBuffer checks that a connection releases its buffer between two pieces of a body and after
+// the response, and that what follows is complete, even if the head needed a large buffer.
+func TestIdleConnectionHoldsNoBuffer(t *testing.T) {
 	for name, padding := range map[string]string{"small": "x", "large": strings.Repeat("x", 8<<10)} {
 		t.Run(name, func(t *testing.T) {
 			proceed := make(chan struct{})

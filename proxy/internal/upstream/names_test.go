@@ -32,10 +32,11 @@ func fresh(t *testing.T, c *upstream.Client) error {
 	return err
 }
 
-func TestF29_NameServerThatFails(t *testing.T) {
+// covers: F29
+func TestNameServerErrors(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)
-	for name, code := range map[string]int{"faults/29 NXDOMAIN": upstreamtest.NXDomain, "faults/29 SERVFAIL": upstreamtest.ServFail, "faults/29 timeout": upstreamtest.Silence} {
+	for name, code := range map[string]int{"NXDOMAIN": upstreamtest.NXDomain, "SERVFAIL": upstreamtest.ServFail, "timeout": upstreamtest.Silence} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := upstreamtest.NewNameServer(t, "127.0.0.1")
@@ -70,7 +71,7 @@ func TestF29_NameServerThatFails(t *testing.T) {
 		})
 	}
 
-	t.Run("faults/29 old addresses bridge a failure", func(t *testing.T) {
+	t.Run("old addresses bridge a failure", func(t *testing.T) {
 		t.Parallel()
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
 		var time clock
@@ -94,7 +95,7 @@ func TestF29_NameServerThatFails(t *testing.T) {
 		}
 	})
 
-	t.Run("faults/29 a name that is gone is gone", func(t *testing.T) {
+	t.Run("a name that is gone is gone", func(t *testing.T) {
 		t.Parallel()
 		n := upstreamtest.NewNameServer(t, "127.0.0.1")
 		var time clock
@@ -110,7 +111,8 @@ func TestF29_NameServerThatFails(t *testing.T) {
 	})
 }
 
-func TestF29_OneQueryForAll(t *testing.T) {
+// covers: F29
+func TestOneQueryForConcurrentLookups(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)
 	n := upstreamtest.NewNameServer(t, "127.0.0.1")
@@ -132,9 +134,11 @@ func TestF29_OneQueryForAll(t *testing.T) {
 	}
 }
 
-// TestF30_NameThatMoves: connections that are made 30 s later go to the new address, what is open ends where it is, and
-// none of the old connections is used for ever.
-func TestF30_NameThatMoves(t *testing.T) {
+// TestNameChangesAddress checks that connections made 30 s later go to the new address, that open requests end where
+// they are, and that no old connection is reused forever.
+//
+// covers: F30
+func TestNameChangesAddress(t *testing.T) {
 	t.Parallel()
 	proceed := make(chan struct{})
 	old := upstreamtest.New(t,
@@ -186,11 +190,13 @@ func TestF30_NameThatMoves(t *testing.T) {
 	}
 }
 
-// TestF31_IPv6Broken: an address that swallows connections keeps nobody from the one that does not.
-func TestF31_IPv6Broken(t *testing.T) {
+// TestBrokenIPv6 checks that an address that drops connection attempts does not prevent the use of another.
+//
+// covers: F31
+func TestBrokenIPv6(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"::1", "127.0.0.2"} {
-		t.Run("faults/31 swallowed by "+broken, func(t *testing.T) {
+		t.Run("swallowed by "+broken, func(t *testing.T) {
 			t.Parallel()
 			s := okServer(t)
 			_, port, _ := net.SplitHostPort(s.Addr())
@@ -209,7 +215,7 @@ func TestF31_IPv6Broken(t *testing.T) {
 			t.Logf("connected after %v", time.Since(start))
 		})
 	}
-	t.Run("faults/31 refused", func(t *testing.T) {
+	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
 		s := okServer(t) // listens on 127.0.0.1 alone
 		c := named(t, s, upstreamtest.NewNameServer(t, "::1", "127.0.0.1"), nil)

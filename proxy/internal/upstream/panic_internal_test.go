@@ -17,9 +17,9 @@ func rescued(err error) bool {
 	return ok
 }
 
-// TestPanicsBesideARequest are in the goroutines of this package: whoever waits for them gets an error, and the next one
-// gets what it wants.
-func TestPanicsBesideARequest(t *testing.T) {
+// TestPanicsInBackgroundGoroutines checks that callers that wait for such a goroutine get an error, and that the next
+// caller succeeds.
+func TestPanicsInBackgroundGoroutines(t *testing.T) {
 	broken := true
 	t.Run("looking a name up", func(t *testing.T) {
 		n := newNames("host", nil, time.Now)
@@ -63,8 +63,7 @@ type frantic struct{}
 
 func (frantic) Tick(Phase, time.Duration) error { panic("watcher") }
 
-// TestAPanicOfTheWatcherGivesTheConnectionBack: whoever recovers from it finds nothing taken.
-func TestAPanicOfTheWatcherGivesTheConnectionBack(t *testing.T) {
+func TestWatcherPanicReleasesConnection(t *testing.T) {
 	client, server := net.Pipe()
 	defer server.Close()
 	c, err := New(Config{

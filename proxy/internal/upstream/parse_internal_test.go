@@ -28,8 +28,9 @@ func decodeAll(b *body, pieces ...[]byte) (out []byte, taken int, objection stri
 	return out, taken, ""
 }
 
-// Any body in any chunks, cut anywhere, comes out as it went in, and what stands behind it is left.
-func TestChunksCutAnywhere(t *testing.T) {
+// TestChunksInPieces checks that any body in any chunks, split anywhere, is decoded, and that the bytes after it are
+// left alone.
+func TestChunksInPieces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var wire, want bytes.Buffer
@@ -65,7 +66,7 @@ func hexOf(n int) string {
 	return hexOf(n/16) + digits[n%16:n%16+1]
 }
 
-// What the decoder reads to the end is what net/http's reader makes of the same bytes, and how it is cut is no matter.
+// FuzzChunks compares with net/http's chunked reader, for any split of the same bytes.
 func FuzzChunks(f *testing.F) {
 	for _, s := range []string{
 		"0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n00\r\nX: y\r\n\r\nrest", "A\r\n0123456789\r\n1\r\nx\r\n0\r\n\r\n", "5 \r\nhello\r\n0\r\n\r\n",
@@ -106,7 +107,7 @@ func readHeadOf(tb testing.TB, wire []byte, size int) (*conn, headScan, error) {
 	return c, s, err
 }
 
-// A head that passes is one that net/http reads in the same way.
+// FuzzHead checks that net/http parses every accepted head in the same way.
 func FuzzHead(f *testing.F) {
 	for _, s := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "HTTP/1.0 404 Not Found\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",

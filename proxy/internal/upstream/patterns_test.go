@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// TestManySecretsAreRedactedLikeFew compares a Redactor of a thousand secrets with what replacing one after the other
-// gives, the longest first.
-func TestManySecretsAreRedactedLikeFew(t *testing.T) {
+// TestRedactsManySecrets compares a Redactor of a thousand secrets with replacing them one after the other, the longest
+// first.
+func TestRedactsManySecrets(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	word := func(n int) string {
 		b := make([]byte, n)
@@ -69,8 +69,8 @@ func TestManySecretsAreRedactedLikeFew(t *testing.T) {
 	}
 }
 
-// BenchmarkRedact_F14 is what the texts of providers cost with one client key and with 100,000.
-func BenchmarkRedact_F14(b *testing.B) {
+// BenchmarkRedactManyKeys measures redaction of a provider's text with one client key and with 100,000.
+func BenchmarkRedactManyKeys(b *testing.B) {
 	for _, keys := range []int{1, 100_000} {
 		var secrets []string
 		for i := range keys {

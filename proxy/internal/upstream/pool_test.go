@@ -45,7 +45,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestFaults7_LimitOfConnections(t *testing.T) {
+// covers: F7
+func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
 	s := echoServer(t)
 	c := newClient(t, s, func(c *upstream.Config) { c.MaxConns, c.ConnWait = 2, 20*time.Millisecond })
@@ -69,8 +70,8 @@ func TestFaults7_LimitOfConnections(t *testing.T) {
 	}
 }
 
-// Whoever waits gets the connection, or the right to make one, in the order of coming.
-func TestWaitingRequestsAreServedInOrder(t *testing.T) {
+// TestWaitersAreServedInOrder checks that the longest waiting caller gets the connection, or the right to open one.
+func TestWaitersAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *upstream.Response){
 		"connection": finish,
@@ -161,7 +162,7 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-func TestCloseLetsRequestsEnd(t *testing.T) {
+func TestCloseLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
 	s := upstreamtest.New(t,
@@ -193,7 +194,8 @@ func TestCloseLetsRequestsEnd(t *testing.T) {
 	c.Close()
 }
 
-// Hammer the pool from many goroutines, with a limit that makes them wait and answers that end in every way.
+// TestPoolHammer uses the pool from many goroutines, with a limit that makes them wait and responses that end in every
+// way.
 func TestPoolHammer(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t,

@@ -24,8 +24,9 @@ type pause struct{}
 func (pause) Error() string   { return "pause" }
 func (pause) Resumable() bool { return true }
 
-// The client departs at the third tick: the wait ends with it and the provider sees the connection end.
-func TestDepartureClosesTheConnectionWithinATick(t *testing.T) {
+// TestDisconnectClosesConnectionWithinTick has the client disconnect at the third tick: the wait ends and the
+// provider's connection is closed.
+func TestDisconnectClosesConnectionWithinTick(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -105,7 +106,7 @@ func ended(t *testing.T, s *upstreamtest.Server) upstreamtest.How {
 	}
 }
 
-func TestDepartureWhileSending(t *testing.T) {
+func TestDisconnectWhileSending(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
@@ -129,7 +130,7 @@ func TestDepartureWhileSending(t *testing.T) {
 	}
 }
 
-func TestContextIsLookedAtWhenATickPasses(t *testing.T) {
+func TestContextIsCheckedOnTick(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 	c := newClient(t, s, nil)
@@ -147,8 +148,8 @@ func TestContextIsLookedAtWhenATickPasses(t *testing.T) {
 	}
 }
 
-// A wait that is paused goes on as if nothing had been, whatever it was in.
-func TestPausedWaitGoesOn(t *testing.T) {
+// TestPausedWaitResumes checks every kind of wait.
+func TestPausedWaitResumes(t *testing.T) {
 	t.Parallel()
 	gzipped := gzipOf(t, "data: a\n\ndata: b\n\n")
 	for name, pieces := range map[string][]string{
@@ -208,7 +209,7 @@ func TestPausedWaitGoesOn(t *testing.T) {
 	}
 }
 
-func TestPausedReadAllGoesOn(t *testing.T) {
+func TestPausedReadAllResumes(t *testing.T) {
 	t.Parallel()
 	more := make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Script{
@@ -239,8 +240,7 @@ func TestPausedReadAllGoesOn(t *testing.T) {
 	}
 }
 
-// Before the body there is nothing to go on with.
-func TestPauseBeforeTheHeadEndsTheWait(t *testing.T) {
+func TestPauseBeforeHeadEndsWait(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 	c := newClient(t, s, nil)
@@ -258,7 +258,7 @@ type pacer struct {
 
 func (p pacer) Pace() time.Duration { return p.pace }
 
-func TestWatcherSetsItsPace(t *testing.T) {
+func TestWatcherSetsPace(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 	c := newClient(t, s, func(c *upstream.Config) { c.Ticks = upstream.Ticks{First: time.Hour, Slow: time.Hour} })
@@ -269,7 +269,7 @@ func TestWatcherSetsItsPace(t *testing.T) {
 	}
 }
 
-// Deadlines are kept even where no tick comes near them.
+// TestTimeouts checks deadlines that lie between ticks.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	const short = 30 * time.Millisecond
@@ -281,28 +281,30 @@ func TestTimeouts(t *testing.T) {
 		phase  upstream.Phase
 		reason string
 	}{
+		// covers: F34
 		{
-			"faults/34 accept, then silence", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
+			"accept, then silence", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
 		{
-			"faults/34 half a head", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
+			"half a head", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX: "), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
 		{
-			"faults/48 interim answers do not help", func(t *upstream.Timeouts) { t.FirstByte = short }, 0,
+			"interim answers do not help", func(t *upstream.Timeouts) { t.FirstByte = short }, 0, // covers: F48
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 102 Processing\r\n\r\n"), upstreamtest.AwaitClose()}, upstream.PhaseHead, "first byte",
 		},
+		// covers: F35
 		{
-			"faults/35 head, then silence", func(t *upstream.Timeouts) { t.Idle = short }, 0,
+			"head, then silence", func(t *upstream.Timeouts) { t.Idle = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.AwaitClose()}, upstream.PhaseBody, "idle",
 		},
 		{
-			"faults/35 silence behind an event", func(t *upstream.Timeouts) { t.Idle = short }, 0,
+			"silence behind an event", func(t *upstream.Timeouts) { t.Idle = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: a\n\n"), upstreamtest.AwaitClose()}, upstream.PhaseBody, "idle",
 		},
 		{
-			"faults/41 drip without end", func(t *upstream.Timeouts) { t.Total = 5 * short }, 0,
+			"drip without end", func(t *upstream.Timeouts) { t.Total = 5 * short }, 0, // covers: F41
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Loop(upstreamtest.Chunk("x"))}, upstream.PhaseBody, "total",
 		},
 		{
@@ -342,8 +344,10 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// Bytes that come keep the idle deadline away, and each of them ends the silence that the Watcher is told of.
-func TestFaults41_SlowDrip(t *testing.T) {
+// TestSlowDrip checks that received bytes reset the idle deadline and end the silence reported to the Watcher.
+//
+// covers: F41
+func TestSlowDrip(t *testing.T) {
 	t.Parallel()
 	next := make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Script{

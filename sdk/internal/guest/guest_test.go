@@ -18,7 +18,7 @@ type both struct {
 
 func (both) Configure(int32, []byte) int32 { return OK }
 
-func TestTheOnlyPluginHasEveryName(t *testing.T) {
+func TestSinglePluginHasAnyName(t *testing.T) {
 	for _, name := range []string{"", "mine"} {
 		var r registry
 		r.add(name, func() Guest { return provides{} })
@@ -52,7 +52,7 @@ func TestSeveralPluginsAreChosenByName(t *testing.T) {
 	}
 }
 
-func TestPluginsThatCannotBeToldApart(t *testing.T) {
+func TestRejectsAmbiguousPlugins(t *testing.T) {
 	for _, c := range []struct{ first, second, want string }{
 		{"", "", "not both by RegisterAs"}, {"a", "", "not both by RegisterAs"}, {"", "a", "not both by RegisterAs"},
 		{"a", "a", "registered as a"},

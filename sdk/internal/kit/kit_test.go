@@ -15,7 +15,7 @@ var suite = plugintest.Suite{
 
 func TestVectors(t *testing.T) { suite.Test(t) }
 
-func TestSettingsThatAreRefused(t *testing.T) {
+func TestRejectsInvalidSettings(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
@@ -26,8 +26,9 @@ func TestSettingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Every binding has a provider of its own, with its own settings, whatever was bound and called in between.
-func TestBindingsAreKeptApart(t *testing.T) {
+// TestBindingsAreSeparate checks that every binding has its own provider with its own settings, whatever was bound and
+// called in between.
+func TestBindingsAreSeparate(t *testing.T) {
 	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		p := suite.Load(t, h, form)
@@ -99,7 +100,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-func TestNoListWithoutAPath(t *testing.T) {
+func TestNoModelListWithoutPath(t *testing.T) {
 	s := suite
 	s.Use.Settings = `{"no list":true}`
 	h := plugintest.Host(t)

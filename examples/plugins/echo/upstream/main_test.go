@@ -100,7 +100,7 @@ func TestEchoThroughTheGateway(t *testing.T) {
 	}
 }
 
-func TestEchoTakesOnlyWhatItKnows(t *testing.T) {
+func TestEchoRejectsUnknownRequests(t *testing.T) {
 	upstream := httptest.NewServer(echo{})
 	defer upstream.Close()
 	for _, path := range []string{"/", "/say"} {

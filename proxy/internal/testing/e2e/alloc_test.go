@@ -22,9 +22,9 @@ import (
 // one of fasthttp's, and a few to spare for what the runtime does by itself.
 const maxAllocs = 14
 
-// TestAWholeAnswerAllocatesLittle sends requests one after the other over connections that stay, between a client and a
+// TestRequestAllocatesLittle sends requests one after the other over connections that stay open, between a client and a
 // provider that allocate nothing themselves.
-func TestAWholeAnswerAllocatesLittle(t *testing.T) {
+func TestRequestAllocatesLittle(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -59,8 +59,11 @@ func gauge(t *testing.T, g *proxytest.Gateway) (*proxytest.Gateway, *gauged) {
 	return &proxytest.Gateway{Addr: ln.Addr().String(), Log: g.Log}, l
 }
 
-// TestBodiesBeyondTheLimit are refused when that is known, and no more of them is read than that takes. The limit is 1 MiB.
-func TestBodiesBeyondTheLimit(t *testing.T) {
+// TestBodiesAboveLimit checks that they are rejected as soon as that is known, and that no more of them is read. The
+// limit is 1 MiB.
+//
+// covers: F121
+func TestBodiesAboveLimit(t *testing.T) {
 	const (
 		limit = 1 << 20
 		large = 100_000_000
@@ -76,36 +79,36 @@ func TestBodiesBeyondTheLimit(t *testing.T) {
 		code   string
 		most   int64
 	}{
-		"faults/121 a length, and nothing of the body": {postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", large), func(int) string { return "" }, 413, "request_too_large", buffered},
-		"faults/121 a length, and all of the body": {postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", large), func(i int) string {
+		"a length, and nothing of the body": {postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", large), func(int) string { return "" }, 413, "request_too_large", buffered},
+		"a length, and all of the body": {postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", large), func(i int) string {
 			return piece[:min(len(piece), max(0, large-i*len(piece)))]
 		}, 413, "request_too_large", buffered},
-		"faults/121 a length just beyond": {postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit+1), func(i int) string { return "" }, 413, "request_too_large", buffered},
-		"faults/121 one chunk": {postHead + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", large), func(i int) string {
+		"a length just beyond": {postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit+1), func(i int) string { return "" }, 413, "request_too_large", buffered},
+		"one chunk": {postHead + fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", large), func(i int) string {
 			return piece[:min(len(piece), max(0, large-i*len(piece)))]
 		}, 413, "request_too_large", limit + buffered},
-		"faults/121 many chunks": {postHead + "Transfer-Encoding: chunked\r\n\r\n", func(i int) string {
+		"many chunks": {postHead + "Transfer-Encoding: chunked\r\n\r\n", func(i int) string {
 			if i*len(piece) > large {
 				return ""
 			}
 			return fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece)
 		}, 413, "request_too_large", limit + buffered},
-		"faults/121 chunks of a byte": {postHead + "Transfer-Encoding: chunked\r\n\r\n", func(i int) string {
+		"chunks of a byte": {postHead + "Transfer-Encoding: chunked\r\n\r\n", func(i int) string {
 			if i > 40 {
 				return ""
 			}
 			return strings.Repeat("1\r\nx\r\n", 64<<10)
 		}, 413, "request_too_large", 6*limit + buffered},
-		"faults/121 a wrong key": {strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit), func(i int) string {
+		"a wrong key": {strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit), func(i int) string {
 			return piece[:min(len(piece), max(0, limit-i*len(piece)))]
 		}, 401, "invalid_api_key", buffered},
-		"faults/121 a wrong key and chunks": {strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + "Transfer-Encoding: chunked\r\n\r\n", func(i int) string {
+		"a wrong key and chunks": {strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + "Transfer-Encoding: chunked\r\n\r\n", func(i int) string {
 			if i > 15 {
 				return ""
 			}
 			return fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece)
 		}, 401, "invalid_api_key", buffered},
-		"faults/121 a wrong path": {strings.Replace(postHead, "/chat", "", 1) + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit), func(i int) string { return "" }, 404, "unknown_url", buffered},
+		"a wrong path": {strings.Replace(postHead, "/chat", "", 1) + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit), func(i int) string { return "" }, 404, "unknown_url", buffered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := l.read.Load()
@@ -145,7 +148,7 @@ func TestBodiesBeyondTheLimit(t *testing.T) {
 	}
 }
 
-// TestExtremeMessages that are within the limits pass, and those beyond name the limit.
+// TestExtremeMessages checks that requests within the limits pass and that the error for others names the limit.
 func TestExtremeMessages(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)})
@@ -159,13 +162,15 @@ func TestExtremeMessages(t *testing.T) {
 		status             int
 		code, param, names string
 	}{
-		{"faults/124 100,000 messages", many(100_000), 200, "", "", ""},
-		{"faults/124 100,001 messages", many(100_001), 400, "array_above_max_length", "messages", "100000"},
-		{"faults/124 a message of 5 MiB", saying(`{"role":"user","content":"` + strings.Repeat("x", 5<<20) + `"}`), 200, "", "", ""},
-		{"faults/124 an image of 20 MiB", saying(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 20<<20) + `"}}]}`), 200, "", "", ""},
-		{"faults/126 logit_bias of 100,000", with(`,"logit_bias":{` + biases(100_000) + `}`), 400, "object_above_max_properties", "logit_bias", "1024"},
-		{"faults/126 n of 1,000", with(`,"n":1000`), 400, "integer_above_max_value", "n", "128"},
-		{"faults/126 stop of 1,000", with(`,"stop":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 1000), ",") + `]`), 400, "array_above_max_length", "stop", "16"},
+		// covers: F124
+		{"100,000 messages", many(100_000), 200, "", "", ""},
+		{"100,001 messages", many(100_001), 400, "array_above_max_length", "messages", "100000"},
+		{"a message of 5 MiB", saying(`{"role":"user","content":"` + strings.Repeat("x", 5<<20) + `"}`), 200, "", "", ""},
+		{"an image of 20 MiB", saying(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 20<<20) + `"}}]}`), 200, "", "", ""},
+		// covers: F126
+		{"logit_bias of 100,000", with(`,"logit_bias":{` + biases(100_000) + `}`), 400, "object_above_max_properties", "logit_bias", "1024"},
+		{"n of 1,000", with(`,"n":1000`), 400, "integer_above_max_value", "n", "128"},
+		{"stop of 1,000", with(`,"stop":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 1000), ",") + `]`), 400, "array_above_max_length", "stop", "16"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := g.Chat(t, c.body)

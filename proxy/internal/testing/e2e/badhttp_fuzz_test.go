@@ -186,8 +186,10 @@ func everyVector() [][]byte {
 	return seeds
 }
 
-// TestF113_BytesAtRandom sends all vectors whole and byte by byte, and then what chance makes of them.
-func TestF113_BytesAtRandom(t *testing.T) {
+// TestRandomBytes sends all vectors at once and byte by byte, then random mutations of them.
+//
+// covers: F113
+func TestRandomBytes(t *testing.T) {
 	m := newMemory(t)
 	seeds := everyVector()
 	for _, s := range seeds {
@@ -201,10 +203,10 @@ func TestF113_BytesAtRandom(t *testing.T) {
 	}
 }
 
-// BenchmarkBytesAtRandom is the same for as long as one likes.
+// BenchmarkRandomBytes does the same for as long as wanted:
 //
-//	go test ./proxy -run '^$' -bench BytesAtRandom -benchtime 10000000x
-func BenchmarkBytesAtRandom(b *testing.B) {
+//	go test ./proxy/internal/testing/e2e -run '^BenchmarkRandomBytes' -bench RandomBytes -benchtime 10000000x
+func BenchmarkRandomBytes(b *testing.B) {
 	m := newMemory(b)
 	seeds := everyVector()
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
@@ -238,7 +240,9 @@ func changed(random *rand.Rand, seeds [][]byte) []byte {
 	return s
 }
 
-// FuzzServer sends bytes to the whole gateway, and what it answers must be HTTP (faults/113).
+// FuzzServer sends bytes to the whole gateway, which must respond with HTTP.
+//
+// covers: F113
 func FuzzServer(f *testing.F) {
 	m := newMemory(f)
 	for _, s := range everyVector() {

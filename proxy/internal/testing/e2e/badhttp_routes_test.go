@@ -16,6 +16,7 @@ func rest(head string) string {
 	return lines
 }
 
+// covers: F109
 func TestWrongMethods(t *testing.T) { runVectors(t, methodVectors()) }
 
 func methodVectors() []vector {
@@ -26,21 +27,23 @@ func methodVectors() []vector {
 				continue
 			}
 			vectors = append(vectors, vector{
-				name: fmt.Sprintf("faults/109 %.8s %s", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
+				name: fmt.Sprintf("%.8s %s", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
 				status: 405, code: "method_not_allowed", fate: stays, also: []string{"Allow: " + allow}, says: "takes " + allow,
 			})
 		}
 	}
 	// What a page in a browser would ask before it is let in: no page is.
 	vectors = append(vectors, vector{
-		name: "faults/109 preflight", send: "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nOrigin: https://example.com\r\nAccess-Control-Request-Method: POST\r\n\r\n",
+		name: "preflight", send: "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nOrigin: https://example.com\r\nAccess-Control-Request-Method: POST\r\n\r\n",
 		status: 405, code: "method_not_allowed", fate: stays, also: []string{"Allow: POST", "Access-Control-Allow-Origin: "},
 	})
 	return vectors
 }
 
-// TestF109_HeadIsGetWithoutItsBody as HTTP has it.
-func TestF109_HeadIsGetWithoutItsBody(t *testing.T) {
+// TestHeadHasNoBody compares HEAD with GET.
+//
+// covers: F109
+func TestHeadHasNoBody(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for _, path := range []string{"/v1/models", "/v1/models/demo", "/v1/models/nobody"} {
 		got, head := g.Do(t, "GET", path, ""), g.Do(t, "HEAD", path, "")
@@ -51,7 +54,8 @@ func TestF109_HeadIsGetWithoutItsBody(t *testing.T) {
 	}
 }
 
-func TestStrangePaths(t *testing.T) { runVectors(t, pathVectors()) }
+// covers: F110 F125
+func TestUnusualPaths(t *testing.T) { runVectors(t, pathVectors()) }
 
 func pathVectors() []vector {
 	var vectors []vector
@@ -70,26 +74,28 @@ func pathVectors() []vector {
 	} {
 		for _, method := range []string{"POST", "GET"} {
 			vectors = append(vectors, vector{
-				name: fmt.Sprintf("faults/110 %s %.40q", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
+				name: fmt.Sprintf("%s %.40q", method, path), send: method + " " + path + " HTTP/1.1\r\n" + rest(postHead) + sized(helloUpstream),
 				status: 404, code: "unknown_url", fate: stays, says: "The gateway has POST /v1/chat/completions",
 			})
 		}
 	}
 	for _, line := range []string{"OPTIONS * HTTP/1.1", "CONNECT gateway:443 HTTP/1.1"} {
-		vectors = append(vectors, vector{name: "faults/110 " + line, send: line + "\r\n" + rest(postHead) + "\r\n", status: 404, code: "unknown_url", fate: stays})
+		vectors = append(vectors, vector{name: line, send: line + "\r\n" + rest(postHead) + "\r\n", status: 404, code: "unknown_url", fate: stays})
 	}
 	// Below /v1/models/ stands a model's name, in which anything may be, and which leads nowhere else.
 	for _, id := range []string{"../metrics", "%2e%2e/metrics", "..%2fmetrics", "demo/", "demo%00", "demo;x", "DEMO", "%zz", "", "/", "*", strings.Repeat("x", 8000)} {
 		vectors = append(vectors, vector{
-			name: fmt.Sprintf("faults/110 faults/125 a model named %.20q", id), send: "GET /v1/models/" + id + " HTTP/1.1\r\n" + rest(getHead) + "\r\n",
+			name: fmt.Sprintf("a model named %.20q", id), send: "GET /v1/models/" + id + " HTTP/1.1\r\n" + rest(getHead) + "\r\n",
 			status: 404, code: "model_not_found", fate: stays,
 		})
 	}
 	return vectors
 }
 
-// TestF110_OnlyWordsOfAPathAreShown in the log, and to the client.
-func TestF110_OnlyWordsOfAPathAreShown(t *testing.T) {
+// TestPathsAreSanitised checks what the log and the client see of a path.
+//
+// covers: F110
+func TestPathsAreSanitised(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for path, want := range map[string]string{
 		"/v1/embeddings":             "/v1/embeddings",
@@ -111,8 +117,8 @@ func TestF110_OnlyWordsOfAPathAreShown(t *testing.T) {
 	}
 }
 
-// TestF105_AWholeURLOfTheSameHost is as good as its path.
-func TestF105_AWholeURLOfTheSameHost(t *testing.T) {
+// covers: F105
+func TestAbsoluteRequestTarget(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for _, url := range []string{"http://gateway/v1/models", "HTTP://GATEWAY/v1/models?x", "https://gateway/v1/models"} {
 		c := dial(t, g)
@@ -128,6 +134,7 @@ func TestF105_AWholeURLOfTheSameHost(t *testing.T) {
 	}
 }
 
+// covers: F111 F121
 func TestExpectations(t *testing.T) { runVectors(t, expectVectors()) }
 
 func expectVectors() []vector {
@@ -144,21 +151,23 @@ func expectVectors() []vector {
 		{name: "a bad head", send: strings.Replace(postHead, "Host: gateway", "Host: user@gateway", 1), status: 400, code: "bad_request"},
 	} {
 		id := fmt.Sprint("mine-", i)
-		v.name, v.send = "faults/111 "+v.name, v.send+"X-Request-Id: "+id+"\r\nExpect: 100-Continue\r\n"+waits+"\r\n"
+		v.send += "X-Request-Id: " + id + "\r\nExpect: 100-Continue\r\n" + waits + "\r\n"
 		v.also = append(v.also, "X-Request-Id: "+id)
 		vectors = append(vectors, v)
 	}
 	for _, e := range []string{"the-unexpected", "100-continue, the-unexpected", "200-ok", "100-continue\r\nExpect: the-unexpected", "the-unexpected\r\nExpect: 100-continue"} {
-		vectors = append(vectors, vector{name: fmt.Sprintf("faults/111 Expect: %q", e), send: postHead + "Expect: " + e + "\r\n" + waits + "\r\n", status: 417, code: "expectation_failed"})
+		vectors = append(vectors, vector{name: fmt.Sprintf("Expect: %q", e), send: postHead + "Expect: " + e + "\r\n" + waits + "\r\n", status: 417, code: "expectation_failed"})
 	}
 	vectors = append(vectors, vector{
-		name: "faults/111 faults/121 too large", send: postHead + "Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", status: 413, code: "request_too_large", says: "1048576",
+		name: "too large", send: postHead + "Expect: 100-continue\r\nContent-Length: 100000000\r\n\r\n", status: 413, code: "request_too_large", says: "1048576",
 	})
 	return vectors
 }
 
-// TestF111_AGoodRequestGetsLeave to send its body, and an old client none that it would not understand.
-func TestF111_AGoodRequestGetsLeave(t *testing.T) {
+// TestExpectContinue sends a valid request with Expect, and one over HTTP/1.0, which gets no interim response.
+//
+// covers: F111
+func TestExpectContinue(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	c := dial(t, g)
 	c.send(postHead + fmt.Sprintf("Expect: 100-Continue\r\nContent-Length: %d\r\n\r\n", len(hello)))
@@ -174,8 +183,10 @@ func TestF111_AGoodRequestGetsLeave(t *testing.T) {
 	}
 }
 
-// TestF112_UpgradesAreIgnored and answered with HTTP/1.1.
-func TestF112_UpgradesAreIgnored(t *testing.T) {
+// TestUpgradesAreIgnored checks that they are answered with HTTP/1.1.
+//
+// covers: F112
+func TestUpgradesAreIgnored(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for name, headers := range map[string]string{
 		"h2c":                      "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n",

@@ -158,7 +158,8 @@ func unreadable(name, send string) vector {
 	return vector{name: name, send: send, status: 400, code: "bad_request"}
 }
 
-func TestBadFraming(t *testing.T) { runVectors(t, framingVectors()) }
+// covers: F101 F102 F103 F106
+func TestInvalidFraming(t *testing.T) { runVectors(t, framingVectors()) }
 
 func framingVectors() []vector {
 	body := helloUpstream
@@ -167,9 +168,9 @@ func framingVectors() []vector {
 
 	// What a body's length says and what its chunks say, one for whoever reads the one.
 	c := inChunks(body)
-	add("faults/101 CL.TE", postHead+fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n%s", len(c), c))
-	add("faults/101 TE.CL", postHead+fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n%s", len(c), c))
-	add("faults/101 CL.TE with a second request", postHead+"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+getHead+"\r\n")
+	add("CL.TE", postHead+fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n%s", len(c), c))
+	add("TE.CL", postHead+fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n\r\n%s", len(c), c))
+	add("CL.TE with a second request", postHead+"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"+getHead+"\r\n")
 	for name, header := range map[string]string{
 		"xchunked":                          "Transfer-Encoding: xchunked",
 		"chunked and identity":              "Transfer-Encoding: chunked, identity",
@@ -194,10 +195,10 @@ func framingVectors() []vector {
 		"its value on a folded line":        "Transfer-Encoding:\r\n chunked",
 		"in a folded value":                 "Transfer-Encoding: x\r\n\tchunked",
 	} {
-		add("faults/101 "+name, postHead+header+"\r\n\r\n"+c)
+		add(name, postHead+header+"\r\n\r\n"+c)
 	}
-	add("faults/101 identity", postHead+"Transfer-Encoding: identity\r\n"+sized(body))
-	add("faults/106 chunks over HTTP/1.0", strings.Replace(postHead, "HTTP/1.1", "HTTP/1.0", 1)+chunked(body))
+	add("identity", postHead+"Transfer-Encoding: identity\r\n"+sized(body))
+	add("chunks over HTTP/1.0", strings.Replace(postHead, "HTTP/1.1", "HTTP/1.0", 1)+chunked(body))
 
 	n := len(body)
 	for name, header := range map[string]string{
@@ -221,7 +222,7 @@ func framingVectors() []vector {
 		"on a folded line":    fmt.Sprintf("Content-Length:\r\n %d", n),
 		"a folded second one": fmt.Sprintf("Content-Length: %d\r\n 0", n),
 	} {
-		add("faults/102 "+name, postHead+header+"\r\n\r\n"+body)
+		add(name, postHead+header+"\r\n\r\n"+body)
 	}
 
 	const te = "Transfer-Encoding: chunked\r\n\r\n"
@@ -244,7 +245,7 @@ func framingVectors() []vector {
 		"a trailer Content-Type":        fmt.Sprintf("%x\r\n%s\r\n0\r\nContent-Type: text/plain\r\n\r\n", n, body),
 		"a trailer without a colon":     fmt.Sprintf("%x\r\n%s\r\n0\r\nX\r\n\r\n", n, body),
 	} {
-		add("faults/103 "+name, postHead+te+chunks)
+		add(name, postHead+te+chunks)
 	}
 	for name, chunks := range map[string]string{
 		"half a chunk":   fmt.Sprintf("%x\r\n%s", n, body[:n/2]),
@@ -252,17 +253,18 @@ func framingVectors() []vector {
 		"half a trailer": fmt.Sprintf("%x\r\n%s\r\n0\r\nX: y", n, body),
 		"no end":         fmt.Sprintf("%x\r\n%s\r\n0\r\n", n, body),
 	} {
-		v := unreadable("faults/103 "+name, postHead+te+chunks)
+		v := unreadable(name, postHead+te+chunks)
 		v.fate = ends
 		vectors = append(vectors, v)
 	}
-	vectors = append(vectors, vector{name: "faults/103 no last chunk", send: postHead + te + fmt.Sprintf("%x\r\n%s\r\n", n, body), status: 400, code: "bad_request", fate: ends})
-	v := unreadable("faults/102 a body shorter than its length", postHead+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", n+1, body))
+	vectors = append(vectors, vector{name: "no last chunk", send: postHead + te + fmt.Sprintf("%x\r\n%s\r\n", n, body), status: 400, code: "bad_request", fate: ends})
+	v := unreadable("a body shorter than its length", postHead+fmt.Sprintf("Content-Length: %d\r\n\r\n%s", n+1, body))
 	v.fate = ends
 	return append(vectors, v)
 }
 
-func TestBadHeaderLines(t *testing.T) { runVectors(t, headVectors()) }
+// covers: F104 F105 F106 F107
+func TestInvalidHeaderLines(t *testing.T) { runVectors(t, headVectors()) }
 
 func headVectors() []vector {
 	var vectors []vector
@@ -292,7 +294,7 @@ func headVectors() []vector {
 		"no colon":                   "X",
 		"an empty line with a space": " ",
 	} {
-		add("faults/104 "+name, postHead+header+"\r\n"+sized(helloUpstream))
+		add(name, postHead+header+"\r\n"+sized(helloUpstream))
 	}
 	for name, send := range map[string]string{
 		"no Host":                     strings.Replace(postHead, "Host: gateway\r\n", "", 1),
@@ -319,7 +321,7 @@ func headVectors() []vector {
 		"a URL of another scheme":     strings.Replace(postHead, "/v1", "ftp://gateway/v1", 1),
 		"a URL without a host":        strings.Replace(postHead, "/v1", "http:///v1", 1),
 	} {
-		add("faults/105 "+name, send+sized(helloUpstream))
+		add(name, send+sized(helloUpstream))
 	}
 	for name, line := range map[string]string{
 		"no version":               "POST /v1/chat/completions",
@@ -342,19 +344,19 @@ func headVectors() []vector {
 		"a NUL in the target":      "POST /v1/chat/completions\x00 HTTP/1.1",
 		"a method in brackets":     "(POST) /v1/chat/completions HTTP/1.1",
 	} {
-		add("faults/106 "+name, line+strings.TrimPrefix(postHead, "POST /v1/chat/completions HTTP/1.1")+sized(helloUpstream))
+		add(name, line+strings.TrimPrefix(postHead, "POST /v1/chat/completions HTTP/1.1")+sized(helloUpstream))
 	}
 	for _, version := range []string{"HTTP/0.9", "HTTP/1.2", "HTTP/2.0", "HTTP/3.0", "HTTP/9.9"} {
-		vectors = append(vectors, vector{name: "faults/106 " + version + " in words", send: strings.Replace(postHead, "HTTP/1.1", version, 1) + sized(helloUpstream),
+		vectors = append(vectors, vector{name: version + " in words", send: strings.Replace(postHead, "HTTP/1.1", version, 1) + sized(helloUpstream),
 			status: 505, code: "http_version_not_supported"})
 	}
 	vectors = append(vectors,
-		unreadable("faults/106 HTTP/2 itself", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
-		vector{name: "faults/107 a header of 64 KiB", send: postHead + "X: " + strings.Repeat("x", 64<<10) + "\r\n" + sized(helloUpstream), status: 431, code: "request_header_too_large", says: "32 KiB"},
-		vector{name: "faults/107 a name of 64 KiB", send: postHead + strings.Repeat("x", 64<<10) + ": y\r\n" + sized(helloUpstream), status: 431, code: "request_header_too_large"},
-		vector{name: "faults/107 1,000 headers", send: postHead + strings.Repeat("X: y\r\n", 1000) + sized(helloUpstream), status: 431, code: "request_header_too_large", says: "100"},
-		vector{name: "faults/107 a target of 16 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 16<<10)+" HTTP", 1) + sized(helloUpstream), status: 414, code: "uri_too_long", says: "8 KiB"},
-		vector{name: "faults/107 a target of 64 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 64<<10)+" HTTP", 1) + sized(helloUpstream), status: 431, code: "request_header_too_large"},
+		unreadable("HTTP/2 itself", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"),
+		vector{name: "a header of 64 KiB", send: postHead + "X: " + strings.Repeat("x", 64<<10) + "\r\n" + sized(helloUpstream), status: 431, code: "request_header_too_large", says: "32 KiB"},
+		vector{name: "a name of 64 KiB", send: postHead + strings.Repeat("x", 64<<10) + ": y\r\n" + sized(helloUpstream), status: 431, code: "request_header_too_large"},
+		vector{name: "1,000 headers", send: postHead + strings.Repeat("X: y\r\n", 1000) + sized(helloUpstream), status: 431, code: "request_header_too_large", says: "100"},
+		vector{name: "a target of 16 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 16<<10)+" HTTP", 1) + sized(helloUpstream), status: 414, code: "uri_too_long", says: "8 KiB"},
+		vector{name: "a target of 64 KiB", send: strings.Replace(postHead, " HTTP", "?"+strings.Repeat("x", 64<<10)+" HTTP", 1) + sized(helloUpstream), status: 431, code: "request_header_too_large"},
 	)
 	return vectors
 }

@@ -14,9 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestF135_GuessesFromOneAddress has several connections guess 100,000 keys. A few are answered as wrong keys, all others as
-// too many; whoever has a good key does not notice; and the log says it in a few lines.
-func TestF135_GuessesFromOneAddress(t *testing.T) {
+// TestKeyGuessingIsLimited has several connections from one address guess 100,000 keys. A few are answered as invalid
+// keys, all others with 429; a client with a valid key is not affected; and the log has a few lines.
+//
+// covers: F135
+func TestKeyGuessingIsLimited(t *testing.T) {
 	const (
 		guessers = 4
 		each     = 25_000
@@ -86,8 +88,10 @@ func TestF135_GuessesFromOneAddress(t *testing.T) {
 	}
 }
 
-// TestF135_HowManyWrongKeys there may be, is configured, and can be changed while the gateway serves.
-func TestF135_HowManyWrongKeys(t *testing.T) {
+// TestKeyGuessingLimitIsConfigurable changes the limit while the gateway serves.
+//
+// covers: F135
+func TestKeyGuessingLimitIsConfigurable(t *testing.T) {
 	toml := func(n int) string {
 		return strings.Replace(configuration("", ""), "[server]", fmt.Sprintf("[server]\nmax_wrong_keys = %d", n), 1)
 	}

@@ -27,8 +27,10 @@ var foreign = []string{
 	"TE: trailers", "Connection: X-Canary", "Idempotency-Key: canary", "X-Should-Retry: true", "X-Gateway-Model: canary",
 }
 
-// TestF136_NoHeaderOfAClientReachesAProvider but what the gateway itself would send without it.
-func TestF136_NoHeaderOfAClientReachesAProvider(t *testing.T) {
+// TestClientHeadersAreNotForwarded compares with what the gateway sends for a client without headers.
+//
+// covers: F136
+func TestClientHeadersAreNotForwarded(t *testing.T) {
 	answer := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")}
 	provider := upstreamtest.New(t, answer)
 	g := proxytest.Start(t, configuration(provider.URL(), provider.URL()))
@@ -61,8 +63,10 @@ func TestF136_NoHeaderOfAClientReachesAProvider(t *testing.T) {
 	}
 }
 
-// TestF136_RequestIDs are the client's own where they can stand in any log.
-func TestF136_RequestIDs(t *testing.T) {
+// TestRequestIDs checks that a client's own ID is kept if it is safe in any log.
+//
+// covers: F136
+func TestRequestIDs(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for lines, kept := range map[string]bool{
 		"":                             false,
@@ -93,8 +97,10 @@ func TestF136_RequestIDs(t *testing.T) {
 	}
 }
 
-// TestF137_ErrorsRepeatNoKey wherever in a request it stands. The log repeats none either.
-func TestF137_ErrorsRepeatNoKey(t *testing.T) {
+// TestErrorsDoNotQuoteKeys puts keys in every place of a request; the log does not quote them either.
+//
+// covers: F137
+func TestErrorsDoNotQuoteKeys(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 	toml := unlimited(configuration(provider.URL(), provider.URL()))
 	g := proxytest.Start(t, toml)
@@ -142,7 +148,7 @@ func TestF137_ErrorsRepeatNoKey(t *testing.T) {
 			"response format":       head + sized(with(`,"response_format":{"type":`+quoted+`}`)),
 			"bias":                  head + sized(with(`,"logit_bias":{`+quoted+`:"x"}`)),
 		} {
-			t.Run("faults/137 "+name, func(t *testing.T) {
+			t.Run(name, func(t *testing.T) {
 				c := dial(t, g)
 				c.send(request)
 				resp, err := http.ReadResponse(c.r, nil)

@@ -35,8 +35,10 @@ func wantLimits(t *testing.T, r *proxytest.Reply, of string, limit, left int64) 
 	}
 }
 
-// TestF139_RequestsAMinuteOfAKey gives keys one request a minute, so that not one comes back while the test runs.
-func TestF139_RequestsAMinuteOfAKey(t *testing.T) {
+// TestRequestsPerMinuteOfAKey gives keys one request per minute, so that none is replenished while the test runs.
+//
+// covers: F139
+func TestRequestsPerMinuteOfAKey(t *testing.T) {
 	provider := answers(t, upstreamtest.Answer(200, "application/json", whole, "x-ratelimit-remaining-requests: 77", "Connection: close"))
 	toml := func(limit int) string {
 		text := configuration(provider.URL(), "")
@@ -107,8 +109,10 @@ func TestF139_RequestsAMinuteOfAKey(t *testing.T) {
 	}
 }
 
-// TestF139_TokensAMinuteOfAKey has a request in flight hold what it may need, until its usage is known.
-func TestF139_TokensAMinuteOfAKey(t *testing.T) {
+// TestTokensPerMinuteOfAKey checks that a request in flight reserves what it may need until its usage is known.
+//
+// covers: F139
+func TestTokensPerMinuteOfAKey(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Signal(asked), upstreamtest.Wait(release), upstreamtest.Answer(200, "application/json", whole, "Connection: close")},
@@ -145,9 +149,11 @@ func TestF139_TokensAMinuteOfAKey(t *testing.T) {
 	}
 }
 
-// TestF139_EveryWayOutSettles has requests of a key that may have one at a time end in every way there is. After each the
-// next one is let in, and what was used is what is known of it: never nothing where something was sent.
-func TestF139_EveryWayOutSettles(t *testing.T) {
+// TestEveryOutcomeReleasesReservation ends requests of a key with a concurrency limit of one in every possible way.
+// After each the next request is admitted, and the usage is what is known of it: never zero if something was sent.
+//
+// covers: F139
+func TestEveryOutcomeReleasesReservation(t *testing.T) {
 	const limit = 1000
 	event := func(text string) string {
 		return fmt.Sprintf(`data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text) + "\n\n"
@@ -169,22 +175,22 @@ func TestF139_EveryWayOutSettles(t *testing.T) {
 		used   int64
 	}
 	ways := []way{
-		{name: "faults/139 whole", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "application/json", whole, "Connection: close")}, used: 4},
-		{name: "faults/139 whole, without usage", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "application/json", unusaged, "Connection: close")}, used: 5},
-		{name: "faults/139 stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello") + finish + usage + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 42},
-		{name: "faults/139 stream, without usage", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello") + finish + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 5},
-		{name: "faults/139 stream that breaks", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Close()}, used: 5},
-		{name: "faults/139 stream that is reset", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Reset()}, used: 5},
-		{name: "faults/139 provider fails", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(500, "application/json", `{}`, "Connection: close")}, used: 0},
-		{name: "faults/139 provider refuses", body: streamed, answer: []upstreamtest.Step{upstreamtest.Answer(400, "application/json", `{"error":{"message":"no"}}`, "Connection: close")}, used: 0},
-		{name: "faults/139 provider hangs up", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Close()}, used: 0},
-		{name: "faults/139 provider talks nonsense", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>", "Connection: close")}, used: 0},
-		{name: "faults/139 client leaves before the answer", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, left: true, used: 2},
-		{name: "faults/139 client leaves before the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, left: true, used: 2},
-		{name: "faults/139 client leaves within the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.AwaitClose()}, left: true, leave: "Hello, Hello", used: 5},
-		{name: "faults/139 a request that is not let in", body: asking(`"nobody"`), used: 0},
-		{name: "faults/139 a request that cannot be read", body: "x", used: 0},
-		{name: "faults/139 a provider that is not there", body: strings.Replace(hello, "demo", "claude", 1), used: 0},
+		{name: "whole", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "application/json", whole, "Connection: close")}, used: 4},
+		{name: "whole, without usage", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "application/json", unusaged, "Connection: close")}, used: 5},
+		{name: "stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello") + finish + usage + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 42},
+		{name: "stream, without usage", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello") + finish + end), upstreamtest.LastChunk(), upstreamtest.Close()}, used: 5},
+		{name: "stream that breaks", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Close()}, used: 5},
+		{name: "stream that is reset", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.Reset()}, used: 5},
+		{name: "provider fails", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(500, "application/json", `{}`, "Connection: close")}, used: 0},
+		{name: "provider refuses", body: streamed, answer: []upstreamtest.Step{upstreamtest.Answer(400, "application/json", `{"error":{"message":"no"}}`, "Connection: close")}, used: 0},
+		{name: "provider hangs up", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Close()}, used: 0},
+		{name: "provider talks nonsense", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>", "Connection: close")}, used: 0},
+		{name: "client leaves before the answer", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, left: true, used: 2},
+		{name: "client leaves before the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, left: true, used: 2},
+		{name: "client leaves within the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.AwaitClose()}, left: true, leave: "Hello, Hello", used: 5},
+		{name: "a request that is not let in", body: asking(`"nobody"`), used: 0},
+		{name: "a request that cannot be read", body: "x", used: 0},
+		{name: "a provider that is not there", body: strings.Replace(hello, "demo", "claude", 1), used: 0},
 	}
 	// Each has a key of its own, and a connection where it comes to the provider.
 	var scripts []upstreamtest.Script

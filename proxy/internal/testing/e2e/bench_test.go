@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// BenchmarkWholeAnswer and BenchmarkStream compare the gateway with a bare fasthttp reverse proxy, which neither
+// BenchmarkNonStreaming and BenchmarkStream compare the gateway with a bare fasthttp reverse proxy, which neither
 // authenticates nor reads anything, in one process with the client and the provider: the ratio of the differences to
 // "direct" is what counts. cpu-µs/op is the process's own time, which says more than wall time on a shared machine.
-func BenchmarkWholeAnswer(b *testing.B) {
+func BenchmarkNonStreaming(b *testing.B) {
 	openai := `{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"gpt","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		strings.Repeat("An answer of some words. ", 20) + `","refusal":null},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":50,"completion_tokens":120,"total_tokens":170}}`
 	anthropic := `{"id":"msg_1","type":"message","role":"assistant","model":"claude","content":[{"type":"text","text":"` +
@@ -30,7 +30,7 @@ func BenchmarkWholeAnswer(b *testing.B) {
 	}
 }
 
-// BenchmarkStream is a stream of 200 events that come as fast as they can.
+// BenchmarkStream sends streams of 200 events as fast as possible.
 func BenchmarkStream(b *testing.B) {
 	const events = 200
 	var openai, anthropic strings.Builder

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-func TestCheapestGoesByThePricesOfTargets(t *testing.T) {
+func TestCheapestUsesTargetPrices(t *testing.T) {
 	g := proxytest.Start(t, proxytest.Keys+`
 [providers.one]
 plugin = "demo"

@@ -25,9 +25,11 @@ func jumped(t *testing.T, at time.Time, by time.Duration) time.Time {
 	return set
 }
 
-// TestF87_TheClockJumps sets the clock ten years ahead, and twenty back, in the middle of a stream. What takes time goes by
-// the clock that cannot be set; what has a date goes by the one that was.
-func TestF87_TheClockJumps(t *testing.T) {
+// TestClockJumps moves the clock ten years forward, then twenty back, during a stream. Durations use the monotonic
+// clock; dates use the wall clock.
+//
+// covers: F87
+func TestClockJumps(t *testing.T) {
 	const years = 365 * 24 * time.Hour
 	var by atomic.Int64
 	jumps := make([]chan struct{}, 3)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestSilenceBeforeTheFirstEvent is about streams whose head left for the client while the provider had sent nothing of
-// the body yet: what comes then is read like any other answer, and what goes wrong ends in an error frame.
-func TestSilenceBeforeTheFirstEvent(t *testing.T) {
+// TestSilenceBeforeFirstEvent covers streams whose head was sent to the client before the provider had sent any of the
+// body: what follows is read like any other response, and failures end in an error frame.
+func TestSilenceBeforeFirstEvent(t *testing.T) {
 	const whole = `{"id":"up-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"late"},"finish_reason":"stop"}]}`
 	const events = "Content-Type: text/event-stream"
 	cases := []struct {
@@ -24,12 +24,14 @@ func TestSilenceBeforeTheFirstEvent(t *testing.T) {
 		{"a whole answer in the place of events", events, []upstreamtest.Step{upstreamtest.Chunk(whole), upstreamtest.LastChunk()}, "late", ""},
 		{"HTML", "Content-Type: text/html", []upstreamtest.Step{upstreamtest.Chunk("<html>"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
 		{"nothing", events, []upstreamtest.Step{upstreamtest.LastChunk()}, "", "upstream_empty"},
-		{"S10 faults/36 FIN", events, nil, "", "upstream_stream_truncated"},
-		{"S10 faults/37 RST", events, []upstreamtest.Step{upstreamtest.Reset()}, "", "upstream_stream_truncated"},
-		{"S14 faults/59 an error first", events, []upstreamtest.Step{upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n"), upstreamtest.LastChunk()}, "", "upstream_stream_error"},
-		{"faults/45 garbage", events, []upstreamtest.Step{upstreamtest.Chunk("data: <html>\n\n")}, "", "upstream_bad_answer"},
-		{"S10 a clean end amid nothing", events, []upstreamtest.Step{upstreamtest.Chunk(": hello\n\n"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
-		{"faults/35 silence", events, []upstreamtest.Step{upstreamtest.AwaitClose()}, "", "upstream_timeout"},
+		{"FIN", events, nil, "", "upstream_stream_truncated"},                                       // covers: S10 F36
+		{"RST", events, []upstreamtest.Step{upstreamtest.Reset()}, "", "upstream_stream_truncated"}, // covers: S10 F37
+		// covers: S14 F59
+		{"an error first", events, []upstreamtest.Step{upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n"), upstreamtest.LastChunk()}, "", "upstream_stream_error"},
+		{"garbage", events, []upstreamtest.Step{upstreamtest.Chunk("data: <html>\n\n")}, "", "upstream_bad_answer"}, // covers: F45
+		// covers: S10
+		{"a clean end amid nothing", events, []upstreamtest.Step{upstreamtest.Chunk(": hello\n\n"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
+		{"silence", events, []upstreamtest.Step{upstreamtest.AwaitClose()}, "", "upstream_timeout"}, // covers: F35
 	}
 	begun := make([]chan struct{}, len(cases))
 	scripts := make([]upstreamtest.Script, len(cases))
@@ -70,9 +72,9 @@ func TestSilenceBeforeTheFirstEvent(t *testing.T) {
 	}
 }
 
-// TestSilenceKeepsAnswersApart has a stream leave bytes behind its end, and the next one begin in silence: nothing of
-// the one may come to light in the other.
-func TestSilenceKeepsAnswersApart(t *testing.T) {
+// TestNothingLeaksIntoNextStream has one stream leave bytes after its end and the next one begin in silence: none of
+// them may appear in the second one.
+func TestNothingLeaksIntoNextStream(t *testing.T) {
 	begun := make(chan struct{})
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("mine") + finish + "data: [DONE]\n\n" + text("left-over"))},

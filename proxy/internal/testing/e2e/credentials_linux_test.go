@@ -58,10 +58,10 @@ func guestMemory(t *testing.T, texts ...string) (found map[string]int, size int)
 	return found, size
 }
 
-// TestI10_NoBundledPluginHoldsACredential has each plugin that ships talk to a provider that reflects all that it is sent,
-// and then searches the memories of all guests from outside. What the client said is there, and so is what a plugin keeps
-// on purpose: the search finds what there is to be found.
-func TestI10_NoBundledPluginHoldsACredential(t *testing.T) {
+// TestBundledPluginsHoldNoCredential has each plugin that ships talk to a provider that reflects everything it
+// receives, then searches the memories of all guests from outside. The client's words, and what a plugin keeps on
+// purpose, are there, which shows that the search works.
+func TestBundledPluginsHoldNoCredential(t *testing.T) {
 	const said = "~pr0mpt-4711"
 	kinds := credentials(t)
 	toml := quietServer + guest(t, "thief", "shared")

@@ -123,10 +123,10 @@ func reflecting(status int) upstreamtest.Step {
 	}
 }
 
-// TestI10_NoGuestHoldsACredential configures every kind of credential, and a plugin that reads all it can, keeps it, and
-// searches the whole of its memory in every call. The provider answers once, and once refuses with all that it was sent.
-// Neither the plugin, nor the client, nor the log ever sees a part of a credential; the provider does.
-func TestI10_NoGuestHoldsACredential(t *testing.T) {
+// TestGuestsHoldNoCredential configures every kind of credential, and a plugin that reads and keeps everything it can
+// and searches its whole memory in every call. The provider answers once, and once rejects the request with everything
+// it was sent. Neither the plugin, nor the client, nor the log ever sees a part of a credential; the provider does.
+func TestGuestsHoldNoCredential(t *testing.T) {
 	kinds := credentials(t)
 	needle := masked(secret)
 	prompt := strings.Repeat("and so on ", 800)
@@ -178,9 +178,9 @@ func TestI10_NoGuestHoldsACredential(t *testing.T) {
 	}
 }
 
-// TestCredentialThatCannotBeObtained: the client is told that the gateway's credential is at fault, at once, and nothing
-// of what the token endpoint said; nothing is sent to the provider, and the next target answers.
-func TestCredentialThatCannotBeObtained(t *testing.T) {
+// TestCredentialUnavailable checks that the client immediately learns that the gateway's credential is at fault, and
+// nothing of what the token endpoint sent; nothing is sent to the provider, and the next target is tried.
+func TestCredentialUnavailable(t *testing.T) {
 	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"error":"invalid_grant","error_description":"`+secret+`"}`, http.StatusBadRequest)
 	}))
@@ -213,8 +213,8 @@ targets = [{ provider = "p", model = "m" }, { provider = "demo", model = "demo",
 	}
 }
 
-// TestProviderWithoutItsCredentialIsOff: a gateway starts all the same.
-func TestProviderWithoutItsCredentialIsOff(t *testing.T) {
+// TestProviderWithoutCredentialIsDisabled checks that the gateway starts all the same.
+func TestProviderWithoutCredentialIsDisabled(t *testing.T) {
 	toml := quietServer + demoProvider + `
 [providers.p]
 plugin   = "openai"

@@ -13,12 +13,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestF18_DepartureWhileConnecting has clients leave while their request waits for a connection that does not come: it is
-// given up long before the attempt to connect would be.
-func TestF18_DepartureWhileConnecting(t *testing.T) {
+// TestClientDisconnectWhileConnecting has clients disconnect while their request waits for a connection that is not
+// established: the request ends long before the connect timeout.
+//
+// covers: F18
+func TestClientDisconnectWhileConnecting(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {
-			t.Run(map[bool]string{false: "faults/18 FIN", true: "faults/18 RST"}[reset], func(t *testing.T) {
+			t.Run(map[bool]string{false: "FIN", true: "RST"}[reset], func(t *testing.T) {
 				g := proxytest.Start(t, strings.Replace(configuration("http://"+blackhole(t), ""), `connect = "2s"`, `connect = "10m"`, 1)+table)
 				admin := g.Admin(t)
 				client := dial(t, g)

@@ -57,10 +57,12 @@ func wantDeparture(t *testing.T, g *proxytest.Gateway, id string, want map[strin
 	}
 }
 
-// TestS15_S16_F18_F19_F20_DepartureCancelsTheProvider has clients leave in every phase in which there is a provider, with a FIN and
-// with a reset, streamed and not: each time the provider's connection is closed, nothing stays taken, and what was used
-// until then is accounted as incomplete.
-func TestS15_S16_F18_F19_F20_DepartureCancelsTheProvider(t *testing.T) {
+// TestClientDisconnectCancelsUpstream has clients disconnect in every phase of an upstream request, with a FIN and with
+// a reset, streaming and not: each time the provider's connection is closed, everything is released, and the usage up
+// to then is recorded as incomplete.
+//
+// covers: S15 S16 F18 F19 F20
+func TestClientDisconnectCancelsUpstream(t *testing.T) {
 	never := make(chan struct{})
 	const half = `"lo"},"finish_reason":null}]}`
 	stream := []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), text("lo"))}
@@ -72,19 +74,25 @@ func TestS15_S16_F18_F19_F20_DepartureCancelsTheProvider(t *testing.T) {
 		reset      bool
 		accounted  map[string]string
 	}{
-		{"faults/18 streamed, before the head, FIN", askStream, nil, "", false, prompt},
-		{"faults/18 streamed, before the head, RST", askStream, nil, "", true, prompt},
-		{"faults/18 whole, before the head, FIN", ask, nil, "", false, prompt},
-		{"faults/18 whole, before the head, RST", ask, nil, "", true, prompt},
-		{"faults/19 streamed, before the first event, FIN", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", false, prompt},
-		{"faults/20 streamed, before the first event, RST", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", true, prompt},
-		{"faults/19 streamed, amid the stream, FIN", askStream, stream, half, false, said},
-		{"faults/20 streamed, amid the stream, RST", askStream, stream, half, true, said},
-		{"faults/19 whole, amid a document, FIN", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", false, prompt},
-		{"faults/20 whole, amid a document, RST", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", true, prompt},
-		{"faults/19 whole, amid a stream, FIN", ask, stream, "", false, said},
-		{"faults/20 whole, amid a stream, RST", ask, stream, "", true, said},
-		{"faults/19 whole, amid an error, FIN", ask, []upstreamtest.Step{upstreamtest.Head(500, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"error":`)}, "", false, prompt},
+		// covers: F18
+		{"streamed, before the head, FIN", askStream, nil, "", false, prompt},
+		{"streamed, before the head, RST", askStream, nil, "", true, prompt},
+		{"whole, before the head, FIN", ask, nil, "", false, prompt},
+		{"whole, before the head, RST", ask, nil, "", true, prompt},
+		// covers: F19
+		{"streamed, before the first event, FIN", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", false, prompt},
+		// covers: F20
+		{"streamed, before the first event, RST", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", true, prompt},
+		{"streamed, amid the stream, FIN", askStream, stream, half, false, said}, // covers: F19
+		{"streamed, amid the stream, RST", askStream, stream, half, true, said},  // covers: F20
+		// covers: F19
+		{"whole, amid a document, FIN", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", false, prompt},
+		// covers: F20
+		{"whole, amid a document, RST", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", true, prompt},
+		{"whole, amid a stream, FIN", ask, stream, "", false, said}, // covers: F19
+		{"whole, amid a stream, RST", ask, stream, "", true, said},  // covers: F20
+		// covers: F19
+		{"whole, amid an error, FIN", ask, []upstreamtest.Step{upstreamtest.Head(500, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"error":`)}, "", false, prompt},
 	}
 	overBoth(t, func(t *testing.T, table string) {
 		begun := make([]chan struct{}, len(cases))
@@ -117,13 +125,15 @@ func TestS15_S16_F18_F19_F20_DepartureCancelsTheProvider(t *testing.T) {
 	})
 }
 
-// TestF18_DepartureBeforeThereIsAProvider has clients leave while they send their request, and while it waits for a plugin:
-// no provider is sent anything, and nothing stays taken.
-func TestF18_DepartureBeforeThereIsAProvider(t *testing.T) {
+// TestClientDisconnectBeforeUpstream has clients disconnect while they send their request and while it waits for a
+// plugin: nothing is sent to a provider, and everything is released.
+//
+// covers: F18
+func TestClientDisconnectBeforeUpstream(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {
 			how := map[bool]string{false: "FIN", true: "RST"}[reset]
-			t.Run("faults/18 amid the request, "+how, func(t *testing.T) {
+			t.Run("amid the request, "+how, func(t *testing.T) {
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 				g := proxytest.Start(t, configuration(provider.URL(), "")+table)
 				admin := g.Admin(t)
@@ -143,7 +153,7 @@ func TestF18_DepartureBeforeThereIsAProvider(t *testing.T) {
 					t.Errorf("%d connections to the provider", n)
 				}
 			})
-			t.Run("faults/18 waiting for a plugin, "+how, func(t *testing.T) {
+			t.Run("waiting for a plugin, "+how, func(t *testing.T) {
 				// One call with a body at a time, each nearly as long as it may be.
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
@@ -169,9 +179,11 @@ func TestF18_DepartureBeforeThereIsAProvider(t *testing.T) {
 	})
 }
 
-// TestF17_F19_DepartureFromAWholeAnswer has clients leave, or read nothing, while a large answer is being written to them:
-// then it is not a complete one.
-func TestF17_F19_DepartureFromAWholeAnswer(t *testing.T) {
+// TestClientDisconnectDuringLargeResponse has clients disconnect, or stop reading, while a large response is written to
+// them: it is not recorded as complete.
+//
+// covers: F17 F19
+func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 	large := `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("long ", 4<<20) +
 		`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`
 	overBoth(t, func(t *testing.T, table string) {
@@ -180,9 +192,9 @@ func TestF17_F19_DepartureFromAWholeAnswer(t *testing.T) {
 		admin := g.Admin(t)
 		counted := map[string]string{"prompt_tokens": "3", "completion_tokens": "5"}
 		for name, leave := range map[string]func(*rawClient){
-			"faults/17 reads nothing": func(*rawClient) {},
-			"faults/19 FIN":           func(c *rawClient) { c.leave(false) },
-			"faults/20 RST":           func(c *rawClient) { c.leave(true) },
+			"reads nothing": func(*rawClient) {},                   // covers: F17
+			"FIN":           func(c *rawClient) { c.leave(false) }, // covers: F19
+			"RST":           func(c *rawClient) { c.leave(true) },  // covers: F20
 		} {
 			t.Run(name, func(t *testing.T) {
 				client := dial(t, g)
@@ -197,7 +209,8 @@ func TestF17_F19_DepartureFromAWholeAnswer(t *testing.T) {
 				awaitNothingHeld(t, admin)
 			})
 		}
-		t.Run("faults/25 behind the last byte", func(t *testing.T) {
+		// covers: F25
+		t.Run("behind the last byte", func(t *testing.T) {
 			r := g.Do(t, "POST", "/v1/chat/completions", ask, "X-Request-Id: reads-all")
 			if r.Status != 200 || len(r.Body) < 20<<20 {
 				t.Fatalf("%d, %d bytes", r.Status, len(r.Body))
@@ -209,9 +222,11 @@ func TestF17_F19_DepartureFromAWholeAnswer(t *testing.T) {
 	})
 }
 
-// TestF17_ASlowReaderHoldsTheProviderBack: what a client does not read the gateway does not take from the provider. It is
-// cut when it has read nothing for the write timeout, and not before.
-func TestF17_ASlowReaderHoldsTheProviderBack(t *testing.T) {
+// TestSlowReaderAppliesBackpressure checks that the gateway does not read from the provider what a client does not
+// read. The client is disconnected once it has read nothing for the write timeout, and not before.
+//
+// covers: F17
+func TestSlowReaderAppliesBackpressure(t *testing.T) {
 	event := text(strings.Repeat("x", 32<<10))
 	const far = 64 << 20 // beyond what all buffers on the way take
 	overBoth(t, func(t *testing.T, table string) {
@@ -245,16 +260,18 @@ func TestF17_ASlowReaderHoldsTheProviderBack(t *testing.T) {
 	})
 }
 
-// TestF25_AClientThatHasEverythingIsNoDeparture closes its connection with the last byte of a stream.
-func TestF25_AClientThatHasEverythingIsNoDeparture(t *testing.T) {
+// TestDisconnectAfterLastByteIsComplete closes the connection with the last byte of a stream.
+//
+// covers: F25
+func TestDisconnectAfterLastByteIsComplete(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		for _, last := range []struct {
 			name   string
 			script upstreamtest.Step
 		}{
 			// The provider's connection stays as it is: whoever waits for its end would find the client gone.
-			{"faults/25 the provider goes on", upstreamtest.AwaitClose()},
-			{"faults/25 the provider has ended", upstreamtest.LastChunk()},
+			{"the provider goes on", upstreamtest.AwaitClose()},
+			{"the provider has ended", upstreamtest.LastChunk()},
 		} {
 			t.Run(last.name, func(t *testing.T) {
 				provider := upstreamtest.New(t, upstreamtest.Script{

@@ -16,9 +16,9 @@ const (
 	demoLast  = `  { provider = "demo", model = "demo", fallback = true },`
 )
 
-// TestWhatAFailedAttemptLeavesBehind is nothing: neither the provider's name of the request nor the time to its first
-// event is told of another one.
-func TestWhatAFailedAttemptLeavesBehind(t *testing.T) {
+// TestFailedAttemptLeavesNothing checks that neither the provider's request ID nor the time to the first event of a
+// failed attempt is reported for another.
+func TestFailedAttemptLeavesNothing(t *testing.T) {
 	failing := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"error":{"message":"no","type":"server_error","code":null}}`, "X-Request-Id: up-1", "Connection: close")}
 	provider := upstreamtest.New(t, failing)
 	t.Run("another answers", func(t *testing.T) {
@@ -39,8 +39,7 @@ func TestWhatAFailedAttemptLeavesBehind(t *testing.T) {
 	})
 }
 
-// TestUnsupportedRequestsDoNotMakeATargetUnhealthy, since they say nothing of it.
-func TestUnsupportedRequestsDoNotMakeATargetUnhealthy(t *testing.T) {
+func TestUnsupportedRequestsKeepTargetHealthy(t *testing.T) {
 	const message = `{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", message, "Connection: close")})
 	config := strings.Replace(configuration("", anthropic.URL()), `  { provider = "openai", model = "gpt-upstream", priority = 1 },`, "", 1)
@@ -55,9 +54,9 @@ func TestUnsupportedRequestsDoNotMakeATargetUnhealthy(t *testing.T) {
 	}
 }
 
-// TestUnsupportedIsToldWhereNothingElseIs: a client that is told so does not try again, though another target of the
-// model could have answered in a moment.
-func TestUnsupportedIsToldWhereNothingElseIs(t *testing.T) {
+// TestUnsupportedIsReportedLast checks that an unsupported error from one target does not mask another target's error,
+// after which a client may retry.
+func TestUnsupportedIsReportedLast(t *testing.T) {
 	busy := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x","code":null}}`, "Connection: close")})
 	for _, c := range []struct {
 		name, openai string
@@ -79,8 +78,10 @@ func TestUnsupportedIsToldWhereNothingElseIs(t *testing.T) {
 	}
 }
 
-// TestS19_IdleConnectionsHoldNoBodies sends large bodies on connections that stay open.
-func TestS19_IdleConnectionsHoldNoBodies(t *testing.T) {
+// TestIdleConnectionsHoldNoBodies sends large bodies on connections that stay open.
+//
+// covers: S19
+func TestIdleConnectionsHoldNoBodies(t *testing.T) {
 	const clients, size = 48, 1 << 20
 	g := proxytest.Start(t, configuration("", ""))
 	body := strings.Repeat(" ", size)
@@ -104,8 +105,8 @@ func TestS19_IdleConnectionsHoldNoBodies(t *testing.T) {
 	}
 }
 
-// TestWarningsFitIntoAHead, of which some clients take no more than 8 KiB.
-func TestWarningsFitIntoAHead(t *testing.T) {
+// TestWarningsFitIntoHeader checks the size: some clients accept no more than 8 KiB of headers.
+func TestWarningsFitIntoHeader(t *testing.T) {
 	const message = `{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", message)})
 	g := proxytest.Start(t, configuration("", anthropic.URL()))

@@ -140,8 +140,10 @@ func runFaults(t *testing.T, faults []fault) {
 	}
 }
 
-// TestF34_F42_SilentAndCutAnswers is about answers that stop coming, come late, or come in pieces.
-func TestF34_F42_SilentAndCutAnswers(t *testing.T) {
+// TestSlowAndTruncatedResponses covers responses that stop, come late or come in pieces.
+//
+// covers: F34 F42
+func TestSlowAndTruncatedResponses(t *testing.T) {
 	const late, silent = `first_byte = "150ms"`, `idle = "1s"`
 	opening := func(w *wire) []string { return []string{w.opening("Hal")} }
 	promised := func(w *wire) upstreamtest.Step {
@@ -151,34 +153,40 @@ func TestF34_F42_SilentAndCutAnswers(t *testing.T) {
 		return func(w *wire) []upstreamtest.Step { return append([]upstreamtest.Step{promised(w)}, end...) }
 	}
 	runFaults(t, []fault{
-		{name: "faults/34 accept, then silence", stream: steps(upstreamtest.AwaitClose()), streamed: fails(seenTooLate), timeout: late},
+		// covers: F34
+		{name: "accept, then silence", stream: steps(upstreamtest.AwaitClose()), streamed: fails(seenTooLate), timeout: late},
+		// covers: F35
 		{
-			name: "faults/35 a head, then silence", stream: steps(upstreamtest.EventStream(), upstreamtest.AwaitClose()),
+			name: "a head, then silence", stream: steps(upstreamtest.EventStream(), upstreamtest.AwaitClose()),
 			streamed: fails(seenTooLate), timeout: silent, silent: true,
 		},
 		{
-			name: "faults/35 silence behind an event", stream: chunks(opening, upstreamtest.AwaitClose()), whole: cut(upstreamtest.AwaitClose()),
+			name: "silence behind an event", stream: chunks(opening, upstreamtest.AwaitClose()), whole: cut(upstreamtest.AwaitClose()),
 			streamed: fails(seenTooLate, "Hal"), wholly: fails(seenTooLate), timeout: silent,
 		},
-		{name: "faults/36 FIN", stream: chunks(opening, upstreamtest.Close()), whole: cut(upstreamtest.Close()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
+		// covers: F36
+		{name: "FIN", stream: chunks(opening, upstreamtest.Close()), whole: cut(upstreamtest.Close()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
 		{
-			name: "faults/36 FIN in a chunk", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			name: "FIN in a chunk", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
 			stream: chunks(opening, upstreamtest.Write("100\r\ndata: {"), upstreamtest.Close()),
 			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")[:30]} }, upstreamtest.Close()),
 		},
 		{
-			name: "faults/36 FIN behind the finish", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			name: "FIN behind the finish", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
 			stream: chunks(func(w *wire) []string { return []string{w.opening("Hal") + w.finish} }, upstreamtest.Close()),
 			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")} }, upstreamtest.Close()),
 		},
-		{name: "faults/36 FIN before the head", stream: steps(upstreamtest.Close()), streamed: fails(seenUnreachable)},
-		{name: "faults/36 FIN in the head", stream: steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nX-"), upstreamtest.Close()), streamed: fails(seenTruncated)},
-		{name: "faults/37 RST", stream: chunks(opening, upstreamtest.Reset()), whole: cut(upstreamtest.Reset()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
+		{name: "FIN before the head", stream: steps(upstreamtest.Close()), streamed: fails(seenUnreachable)},
+		{name: "FIN in the head", stream: steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nX-"), upstreamtest.Close()), streamed: fails(seenTruncated)},
+		// covers: F37
+		{name: "RST", stream: chunks(opening, upstreamtest.Reset()), whole: cut(upstreamtest.Reset()), streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated)},
 	})
 }
 
-// TestF38_F46_StreamsThatAreOdd is about streams that end oddly, come in odd pieces, or are none.
-func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
+// TestUnusualStreams covers streams with an unusual end or unusual pieces, and responses that are no stream.
+//
+// covers: F38 F46
+func TestUnusualStreams(t *testing.T) {
 	whole := func(w *wire) string { return w.stream("Hal", "lo") }
 	body := func(edit func(string) string) func(*wire) []upstreamtest.Step {
 		return ended(func(w *wire) string { return edit(whole(w)) })
@@ -187,43 +195,45 @@ func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
 		return func(s string) string { return strings.ReplaceAll(s, "\n", end) }
 	}
 	faults := []fault{
+		// covers: F38
 		{
-			name:     "faults/38 a clean end without a finish",
+			name:     "a clean end without a finish",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") }),
 			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
 		},
 		{
-			name:     "faults/38 a clean end behind the finish",
+			name:     "a clean end behind the finish",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.finish }),
 			streamed: complete("Hal"), conn: kept, claude: true,
 		},
 		{
-			name: "faults/38 the end of the connection is that of the body",
+			name: "the end of the connection is that of the body",
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+whole(w)), upstreamtest.Close())(w)
 			},
 			streamed: complete("Hal", "lo"),
 		},
+		// covers: F39
 		{
-			name:     "faults/39 events behind the end",
+			name:     "events behind the end",
 			stream:   chunks(func(w *wire) []string { return []string{whole(w), w.says("more"), w.says("and more")} }, upstreamtest.AwaitClose()),
 			streamed: complete("Hal", "lo"),
 		},
 		{
 			// More than fits into the connection's buffer: the end of the body has to be fetched.
-			name:     "faults/39 a long farewell",
+			name:     "a long farewell",
 			stream:   ended(func(w *wire) string { return whole(w) + strings.Repeat(": it was a pleasure\n\n", 400) }),
 			streamed: complete("Hal", "lo"), conn: kept,
 		},
 		{
-			name: "faults/39 bytes behind the body",
+			name: "bytes behind the body",
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s%s", len(whole(w)), whole(w), "HTTP/1.1 200 OK\r\n")), upstreamtest.AwaitClose())(w)
 			},
 			streamed: complete("Hal", "lo"),
 		},
 		{
-			name: "faults/40 a body shorter than its length",
+			name: "a body shorter than its length", // covers: F40
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 10000\r\n\r\n%s", w.opening("Hal"))), upstreamtest.Close())(w)
 			},
@@ -233,7 +243,7 @@ func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
 			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
 		},
 		{
-			name: "faults/42 byte by byte",
+			name: "byte by byte", // covers: F42
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Bytes(strings.TrimSuffix(eventsHead, "\r\n\r\n") + "\r\nConnection: close\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(whole(w)), whole(w))))(w)
 			},
@@ -243,36 +253,40 @@ func TestF38_F46_StreamsThatAreOdd(t *testing.T) {
 			},
 			streamed: complete("Hal", "lo"),
 		},
-		{name: "faults/43 CRLF", stream: body(lines("\r\n")), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/43 CR", stream: body(lines("\r")), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/43 mixed line ends and a byte order mark", stream: body(func(s string) string {
+		// covers: F43
+		{name: "CRLF", stream: body(lines("\r\n")), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "CR", stream: body(lines("\r")), streamed: complete("Hal", "lo"), conn: kept},
+		{name: "mixed line ends and a byte order mark", stream: body(func(s string) string {
 			return "\ufeff" + strings.Replace(strings.Replace(s, "\n\n", "\r\n\n", 1), "\n\n", "\r\r", 2)
 		}), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/44 every field, and events without data", stream: body(func(s string) string {
+		// covers: F44
+		{name: "every field, and events without data", stream: body(func(s string) string {
 			return "retry: 10\n\n: hello\n\nevent: ping\n\nid: 1\n\n" + strings.ReplaceAll(s, "data: ", ": comment\nid: 7\nretry: 1\nunknown: x\ndata:") + ": bye\n\n"
 		}), streamed: complete("Hal", "lo"), conn: kept},
-		{name: "faults/44 data of several lines", stream: body(func(s string) string {
+		{name: "data of several lines", stream: body(func(s string) string {
 			return strings.ReplaceAll(strings.ReplaceAll(s, "{\"id\":\"up-1\",", "{\"id\":\"up-1\",\ndata: "), "{\"type\":", "{\ndata: \"type\":")
 		}), streamed: complete("Hal", "lo"), conn: kept},
+		// covers: F45
 		{
-			name:     "faults/45 HTML behind an event",
+			name:     "HTML behind an event",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") + "<html>\n<body>" + canary + "</body>\n\n" }),
 			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
 		},
 		{
-			name:     "faults/45 data that is no JSON",
+			name:     "data that is no JSON",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") + "data: <html>" + canary + "\n\n" }),
 			streamed: fails(seenNotJSON, "Hal"), wholly: fails(seenNotJSON), conn: either,
 		},
-		{name: "faults/45 binary", stream: ended(func(*wire) string { return "\x00\x01\xff\xfe\n\n\x00" }), streamed: fails(seenNothing), conn: kept},
-		{name: "faults/45 lines without a colon", stream: ended(func(*wire) string { return "hello\n\n" + canary + "\n\n" }), streamed: fails(seenNothing), conn: kept},
-		{name: "faults/45 HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), streamed: fails(seenNeither), conn: either},
+		{name: "binary", stream: ended(func(*wire) string { return "\x00\x01\xff\xfe\n\n\x00" }), streamed: fails(seenNothing), conn: kept},
+		{name: "lines without a colon", stream: ended(func(*wire) string { return "hello\n\n" + canary + "\n\n" }), streamed: fails(seenNothing), conn: kept},
+		{name: "HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), streamed: fails(seenNeither), conn: either},
+		// covers: F59
 		{
-			name:     "faults/59 an error behind an event",
+			name:     "an error behind an event",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.failed }),
 			streamed: fails(seenBusy, "Hal"), wholly: fails(seenBusy), conn: either,
 		},
-		{name: "faults/59 an error first", stream: ended(func(w *wire) string { return w.failed }), streamed: fails(seenBusy), conn: either},
+		{name: "an error first", stream: ended(func(w *wire) string { return w.failed }), streamed: fails(seenBusy), conn: either},
 	}
 	runFaults(t, faults)
 }

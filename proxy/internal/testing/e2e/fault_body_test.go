@@ -41,8 +41,10 @@ func flood(s string, most int64, taken *atomic.Int64) upstreamtest.Step {
 	}
 }
 
-// TestF46_F60_AnswersThatCannotBeRead is about heads and bodies that are no answer, or could be two.
-func TestF46_F60_AnswersThatCannotBeRead(t *testing.T) {
+// TestUnreadableResponses covers heads and bodies that are invalid or ambiguous.
+//
+// covers: F46 F60
+func TestUnreadableResponses(t *testing.T) {
 	const mega = 1 << 20
 	var line, head atomic.Int64
 	inside := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
@@ -61,63 +63,73 @@ func TestF46_F60_AnswersThatCannotBeRead(t *testing.T) {
 
 	runFaults(t, []fault{
 		{
-			name: "faults/46 a giant event", streamed: fails(seenUnreadable, "Hal"), wholly: fails(seenUnreadable),
+			name: "a giant event", streamed: fails(seenUnreadable, "Hal"), wholly: fails(seenUnreadable), // covers: F46
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+w.opening("Hal")+"data: "), flood(strings.Repeat(canary, mega/len(canary)), 64*mega, &line))(w)
 			},
 		},
-		{name: "faults/47 an endless header", stream: steps(upstreamtest.Write(okHead+"X-Endless: "), flood(strings.Repeat("x", mega), 64*mega, &head)), streamed: fails(seenUnreadable)},
-		{name: "faults/47 10,000 headers", stream: raw(okHead + strings.Repeat("X-Header: value\r\n", 10_000) + "Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		// covers: F47
+		{name: "an endless header", stream: steps(upstreamtest.Write(okHead+"X-Endless: "), flood(strings.Repeat("x", mega), 64*mega, &head)), streamed: fails(seenUnreadable)},
+		{name: "10,000 headers", stream: raw(okHead + strings.Repeat("X-Header: value\r\n", 10_000) + "Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		// covers: F48
 		{
-			name: "faults/48 100 and 103", streamed: complete("Hal"), conn: kept,
+			name: "100 and 103", streamed: complete("Hal"), conn: kept,
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"), upstreamtest.Answer(200, "application/json", w.answer("Hal")))(w)
 			},
 		},
-		{name: "faults/48 102 two hundred times", stream: raw(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 200) + okHead + "Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "faults/49 101", stream: raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), streamed: fails(seenUnreadable)},
-		{name: "faults/50 204", stream: raw("HTTP/1.1 204 No Content\r\n\r\n"), streamed: fails(seenEmptyAnswer), conn: kept},
+		{name: "102 two hundred times", stream: raw(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 200) + okHead + "Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		// covers: F49
+		{name: "101", stream: raw("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"), streamed: fails(seenUnreadable)},
+		// covers: F50
+		{name: "204", stream: raw("HTTP/1.1 204 No Content\r\n\r\n"), streamed: fails(seenEmptyAnswer), conn: kept},
 		{
-			name: "faults/50 304", stream: raw("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n"), conn: kept,
+			name: "304", stream: raw("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n"), conn: kept,
 			streamed: fails(`{"error":{"message":"The provider's answer is empty.","type":"server_error","param":null,"code":"upstream_empty","provider":"NAME","upstream_status":304}}`),
 		},
-		{name: "faults/50 nothing", stream: json(""), streamed: fails(seenEmptyAnswer), conn: kept},
-		{name: "faults/50 nothing in chunks", stream: ended(func(*wire) string { return "" }), streamed: fails(seenEmptyAnswer), conn: kept},
-		{name: "faults/50 spaces", stream: json(" \r\n\t"), streamed: fails(seenEmptyAnswer), conn: kept},
+		{name: "nothing", stream: json(""), streamed: fails(seenEmptyAnswer), conn: kept},
+		{name: "nothing in chunks", stream: ended(func(*wire) string { return "" }), streamed: fails(seenEmptyAnswer), conn: kept},
+		{name: "spaces", stream: json(" \r\n\t"), streamed: fails(seenEmptyAnswer), conn: kept},
+		// covers: F51
 		{
-			name: "faults/51 a redirect to the inside", stream: raw("HTTP/1.1 302 Found\r\nLocation: " + inside.URL() + "/?key=" + canary + "\r\nContent-Length: 0\r\n\r\n"), conn: kept,
+			name: "a redirect to the inside", stream: raw("HTTP/1.1 302 Found\r\nLocation: " + inside.URL() + "/?key=" + canary + "\r\nContent-Length: 0\r\n\r\n"), conn: kept,
 			streamed: fails(seenRedirect),
 		},
-		{name: "faults/52 a whole answer in the place of events", stream: with("application/json", wholeAnswer), streamed: complete("Hal"), conn: kept},
-		{name: "faults/52 a whole answer that is called events", stream: with("text/event-stream", wholeAnswer), streamed: complete("Hal"), conn: kept},
-		{name: "faults/52 a whole answer that is called text", stream: with("text/plain; charset=utf-8", wholeAnswer), streamed: complete("Hal"), conn: kept},
-		{name: "faults/52 events that are called JSON", stream: with("application/json", events), streamed: complete("Hal"), conn: kept},
-		{name: "faults/52 events of no type", stream: with("application/octet-stream", events), streamed: complete("Hal"), conn: kept},
-		{name: "faults/52 a page", stream: with("text/html", func(*wire) string { return "<!doctype html>" + canary }), streamed: fails(seenNeither), conn: either},
-		{name: "faults/52 text", stream: with("text/plain", func(*wire) string { return "no healthy upstream " + canary }), streamed: fails(seenNeither), conn: either},
-		{name: "faults/53 a bomb", stream: raw(okHead + fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(bomb), bomb)), streamed: fails(seenUnreadable)},
+		// covers: F52
+		{name: "a whole answer in the place of events", stream: with("application/json", wholeAnswer), streamed: complete("Hal"), conn: kept},
+		{name: "a whole answer that is called events", stream: with("text/event-stream", wholeAnswer), streamed: complete("Hal"), conn: kept},
+		{name: "a whole answer that is called text", stream: with("text/plain; charset=utf-8", wholeAnswer), streamed: complete("Hal"), conn: kept},
+		{name: "events that are called JSON", stream: with("application/json", events), streamed: complete("Hal"), conn: kept},
+		{name: "events of no type", stream: with("application/octet-stream", events), streamed: complete("Hal"), conn: kept},
+		{name: "a page", stream: with("text/html", func(*wire) string { return "<!doctype html>" + canary }), streamed: fails(seenNeither), conn: either},
+		{name: "text", stream: with("text/plain", func(*wire) string { return "no healthy upstream " + canary }), streamed: fails(seenNeither), conn: either},
+		// covers: F53
+		{name: "a bomb", stream: raw(okHead + fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(bomb), bomb)), streamed: fails(seenUnreadable)},
 		{
-			name:     "faults/53 a bomb of events",
+			name:     "a bomb of events",
 			stream:   raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(eventBomb), eventBomb)),
 			streamed: fails(seenUnreadable),
 		},
 		{
-			name: "faults/53 gzip as it should be", streamed: complete("Hal"), conn: kept,
+			name: "gzip as it should be", streamed: complete("Hal"), conn: kept,
 			stream: func(w *wire) []upstreamtest.Step {
 				z := zipped(t, w.stream("Hal"))
 				return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(z), z))(w)
 			},
 		},
-		{name: "faults/54 gzip that is none", stream: raw(okHead + "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n{\"choices\":[{}]}    "), streamed: fails(seenUnreadable)},
-		{name: "faults/54 another coding", stream: raw(okHead + "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "faults/55 JSON that breaks off", stream: json(`{"choices":[{"index":0`), streamed: fails(seenNotJSON), conn: kept},
-		{name: "faults/55 no JSON", stream: json(`{choices: ` + canary + `}`), streamed: fails(seenNotJSON), conn: kept},
-		{name: "faults/55 two documents", stream: with("application/json", func(w *wire) string { return w.answer("Hal") + w.answer("lo") }), streamed: fails(seenNotJSON), conn: kept},
-		{name: "faults/55 an array", stream: json(`[]`), streamed: fails(seenUnreadable), conn: kept},
-		{name: "faults/60 length and chunks", stream: raw(okHead + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "faults/60 two lengths", stream: raw(okHead + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "faults/60 an unknown coding", stream: raw(okHead + "Transfer-Encoding: x\r\n\r\n{}"), streamed: fails(seenUnreadable)},
-		{name: "faults/60 a folded line", stream: raw(okHead + "X: y\r\n Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		// covers: F54
+		{name: "gzip that is none", stream: raw(okHead + "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n{\"choices\":[{}]}    "), streamed: fails(seenUnreadable)},
+		{name: "another coding", stream: raw(okHead + "Content-Encoding: br\r\nContent-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		// covers: F55
+		{name: "JSON that breaks off", stream: json(`{"choices":[{"index":0`), streamed: fails(seenNotJSON), conn: kept},
+		{name: "no JSON", stream: json(`{choices: ` + canary + `}`), streamed: fails(seenNotJSON), conn: kept},
+		{name: "two documents", stream: with("application/json", func(w *wire) string { return w.answer("Hal") + w.answer("lo") }), streamed: fails(seenNotJSON), conn: kept},
+		{name: "an array", stream: json(`[]`), streamed: fails(seenUnreadable), conn: kept},
+		// covers: F60
+		{name: "length and chunks", stream: raw(okHead + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		{name: "two lengths", stream: raw(okHead + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		{name: "an unknown coding", stream: raw(okHead + "Transfer-Encoding: x\r\n\r\n{}"), streamed: fails(seenUnreadable)},
+		{name: "a folded line", stream: raw(okHead + "X: y\r\n Content-Length: 2\r\n\r\n{}"), streamed: fails(seenUnreadable)},
 	})
 	if n := inside.Connections(); n != 0 {
 		t.Errorf("the redirect was followed %d times", n)
@@ -128,10 +140,13 @@ func TestF46_F60_AnswersThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestF55_AmbiguousArguments: the plugin passes an object on as the provider wrote it, and is not to blame for it.
-func TestF55_AmbiguousArguments(t *testing.T) {
+// TestAmbiguousArguments checks that the provider is blamed for an object that the plugin passes on as the provider
+// wrote it.
+//
+// covers: F55
+func TestAmbiguousArguments(t *testing.T) {
 	for name, input := range map[string]string{
-		"faults/55 a member twice": `{"a":1,"a":2}`, "faults/55 a number that no float64 holds": `{"a":1e999}`,
+		"a member twice": `{"a":1,"a":2}`, "a number that no float64 holds": `{"a":1e999}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			const message = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"tool_use","id":"c","name":"f","input":%s}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`

@@ -42,9 +42,11 @@ func refusing(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// TestF27_F33_ProvidersThatCannotBeReached: a client gets the error of the table, or the answer of another provider where
-// the model has one, and the log says why.
-func TestF27_F33_ProvidersThatCannotBeReached(t *testing.T) {
+// TestUnreachableProviders checks that a client gets the documented error, or the response of another provider if the
+// model has one, and that the log has the cause.
+//
+// covers: F27 F33
+func TestUnreachableProviders(t *testing.T) {
 	silent := upstreamtest.Script{upstreamtest.AwaitClose()}
 	unasked := upstreamtest.New(t, silent)
 	secure := func(o upstreamtest.TLS) *upstreamtest.Server { return upstreamtest.NewTLS(t, o, silent) }
@@ -53,17 +55,20 @@ func TestF27_F33_ProvidersThatCannotBeReached(t *testing.T) {
 		name, url, timeout string
 		failure, cause     string
 	}{
-		{"faults/27 refused", "http://" + refusing(t), "", seenUnreachable, "connection refused"},
-		{"faults/28 accepted and swallowed", "http://" + swallowing(t, unasked), `first_byte = "100ms"`, seenTooLate, "first byte timeout of 100ms"},
-		{"faults/32 an unknown authority", stranger.URL(), "", seenUnreachable, "certificate signed by unknown authority"},
-		{"faults/32 expired", expired.URL(), "", seenUnreachable, "certificate has expired"},
-		{"faults/32 TLS 1.0", old.URL(), "", seenUnreachable, "protocol version not supported"},
-		{"faults/32 no TLS at all", "https://" + upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n")}).Addr(), "", seenUnreachable, "TLS handshake failed"},
-		{"faults/33 the handshake stalls", "https://" + swallowing(t, secure(upstreamtest.TLS{})), `tls = "100ms"`, seenTooLate, "TLS handshake timeout"},
+		{"refused", "http://" + refusing(t), "", seenUnreachable, "connection refused"}, // covers: F27
+		// covers: F28
+		{"accepted and swallowed", "http://" + swallowing(t, unasked), `first_byte = "100ms"`, seenTooLate, "first byte timeout of 100ms"},
+		// covers: F32
+		{"an unknown authority", stranger.URL(), "", seenUnreachable, "certificate signed by unknown authority"},
+		{"expired", expired.URL(), "", seenUnreachable, "certificate has expired"},
+		{"TLS 1.0", old.URL(), "", seenUnreachable, "protocol version not supported"},
+		{"no TLS at all", "https://" + upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("HTTP/1.1 400 Bad Request\r\n\r\n")}).Addr(), "", seenUnreachable, "TLS handshake failed"},
+		// covers: F33
+		{"the handshake stalls", "https://" + swallowing(t, secure(upstreamtest.TLS{})), `tls = "100ms"`, seenTooLate, "TLS handshake timeout"},
 	}
 	if hole := upstreamtest.Blackhole(t, "127.0.0.1", 0); hole != "" {
 		cases = append(cases, struct{ name, url, timeout, failure, cause string }{
-			"faults/28 connecting is swallowed", "http://" + hole, `connect = "100ms"`, seenTooLate, "connect timeout",
+			"connecting is swallowed", "http://" + hole, `connect = "100ms"`, seenTooLate, "connect timeout", // covers: F28
 		})
 	}
 	config := quietServer + demoProvider
@@ -108,8 +113,10 @@ func TestF27_F33_ProvidersThatCannotBeReached(t *testing.T) {
 	}
 }
 
-// TestF29_F31_Names is about providers that are reached by a name. The name server is the test's own.
-func TestF29_F31_Names(t *testing.T) {
+// TestNameResolution covers providers that are reached by a name. The name server is the test's own.
+//
+// covers: F29 F31
+func TestNameResolution(t *testing.T) {
 	w := wires[0]
 	provider := upstreamtest.New(t, upstreamtest.Script{w.good()})
 	_, port, err := net.SplitHostPort(provider.Addr())
@@ -133,9 +140,10 @@ func TestF29_F31_Names(t *testing.T) {
 		code        int
 		cause       string
 	}{
-		{"faults/29 NXDOMAIN", "absent", upstreamtest.NXDomain, "no such host"},
-		{"faults/29 SERVFAIL", "failing", upstreamtest.ServFail, "lookup failing.test"},
-		{"faults/29 timeout", "silent", upstreamtest.Silence, "lookup silent.test: no answer in time"},
+		// covers: F29
+		{"NXDOMAIN", "absent", upstreamtest.NXDomain, "no such host"},
+		{"SERVFAIL", "failing", upstreamtest.ServFail, "lookup failing.test"},
+		{"timeout", "silent", upstreamtest.Silence, "lookup silent.test: no answer in time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n.Fail(c.code)
@@ -159,7 +167,8 @@ func TestF29_F31_Names(t *testing.T) {
 			t.Error("it was connected to")
 		}
 	})
-	t.Run("faults/31 IPv6 is broken", func(t *testing.T) {
+	// covers: F31
+	t.Run("IPv6 is broken", func(t *testing.T) {
 		p, err := net.LookupPort("tcp", port)
 		if err != nil {
 			t.Fatal(err)
@@ -172,11 +181,13 @@ func TestF29_F31_Names(t *testing.T) {
 	})
 }
 
-// TestF07_AllConnectionsInUse: a request beyond max_conns waits for a moment, and then is told to come again.
-func TestF07_AllConnectionsInUse(t *testing.T) {
+// TestAllConnectionsInUse checks that a request above max_conns waits for a moment and is then told to come again.
+//
+// covers: F7
+func TestAllConnectionsInUse(t *testing.T) {
 	const all = `{"error":{"message":"All connections to the provider are in use.","type":"service_unavailable_error","param":null,"code":"gateway_overloaded"}}`
 	for _, w := range wires {
-		t.Run("faults/7 "+w.plugin, func(t *testing.T) {
+		t.Run(w.plugin, func(t *testing.T) {
 			proceed := make(chan struct{})
 			held := upstreamtest.Script{
 				upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("Hal")), upstreamtest.Wait(proceed),

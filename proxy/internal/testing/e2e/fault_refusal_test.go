@@ -9,9 +9,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestF56_Refusals has providers refuse a request with every status of the table of errors, in their own forms. What
-// they say of the request, the client reads; what they say of the gateway's account it does not.
-func TestF56_Refusals(t *testing.T) {
+// TestProviderErrorStatuses has providers send every status of the table of errors, each in its own format. The client
+// reads what they say about the request, and nothing that they say about the gateway's account.
+//
+// covers: F56
+func TestProviderErrorStatuses(t *testing.T) {
 	const (
 		said = "no " + canary
 		page = "<html>" + canary + "</html>"
@@ -65,7 +67,7 @@ func TestF56_Refusals(t *testing.T) {
 	g := proxytest.Start(t, config)
 	for i, c := range cases {
 		name := fmt.Sprint("p", i)
-		t.Run(fmt.Sprintf("faults/56 %s %d %s", c.plugin, c.upstream, c.typ), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s %d %s", c.plugin, c.upstream, c.typ), func(t *testing.T) {
 			body := fmt.Sprintf(`{"error":{"message":%q,"type":%q,"param":%s,"code":%s,"provider":%q,"upstream_status":%d}}`, c.message, c.typ, c.param, c.code, name, c.upstream)
 			for _, stream := range []bool{false, true} {
 				r := g.Chat(t, askOf(name, stream))

@@ -20,11 +20,13 @@ func one(w *wire, url, more string) string {
 	return fmt.Sprintf("[providers.%s]\nplugin = %[1]q\nbase_url = %q\n%s\n[[models]]\nid = %[1]q\nmax_tokens = 1000\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", w.plugin, url, more)
 }
 
-// TestF41_SlowDrip: bytes that come one by one are no events. The client gets an event when it is whole, and a limit for
-// events is one however steadily their bytes come.
-func TestF41_SlowDrip(t *testing.T) {
+// TestSlowDrip sends an event byte by byte: the client gets it when it is complete, and the event timeout applies
+// however steadily the bytes come.
+//
+// covers: F41
+func TestSlowDrip(t *testing.T) {
 	for _, w := range wires {
-		t.Run("faults/41 an event is handed on whole/"+w.plugin, func(t *testing.T) {
+		t.Run("an event is handed on whole/"+w.plugin, func(t *testing.T) {
 			drop := make(chan struct{})
 			begun, second := w.opening("Hal"), w.says("lo")
 			// The last byte of the second event, which would end its line, comes when the client has been looked at.
@@ -47,7 +49,7 @@ func TestF41_SlowDrip(t *testing.T) {
 				t.Errorf("got %q", rest)
 			}
 		})
-		t.Run("faults/41 a limit for events/"+w.plugin, func(t *testing.T) {
+		t.Run("a limit for events/"+w.plugin, func(t *testing.T) {
 			// A comment line is no event, and neither is a line that never ends; both keep the idle limit away for ever.
 			for name, drip := range map[string]string{"comments": ": still there\n\n", "a line": "data: x"} {
 				var taken atomic.Int64
@@ -72,8 +74,10 @@ func TestF41_SlowDrip(t *testing.T) {
 	}
 }
 
-// TestF41_EventsKeepTheirLimitAway: the limit is one for the time between two events, and not for all of a stream.
-func TestF41_EventsKeepTheirLimitAway(t *testing.T) {
+// TestEventTimeoutIsPerEvent checks that the timeout is between two events and not for a whole stream.
+//
+// covers: F41
+func TestEventTimeoutIsPerEvent(t *testing.T) {
 	next := make(chan struct{})
 	steps := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream()}
 	const events = 6
@@ -116,16 +120,18 @@ func steadily(s string, taken *atomic.Int64) upstreamtest.Step {
 	}
 }
 
-// TestF61_AnswerBeforeTheRequestIsComplete: a provider refuses a large request before it has read it.
-func TestF61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
+// TestResponseBeforeRequestIsComplete has a provider reject a large request before it has read it.
+//
+// covers: F61
+func TestResponseBeforeRequestIsComplete(t *testing.T) {
 	refuse := upstreamtest.Answer(413, "application/json", `{"error":{"message":"too large","type":"invalid_request_error","param":null,"code":null}}`)
 	for _, c := range []struct {
 		name string
 		end  []upstreamtest.Step
 	}{
-		{"faults/61 and reads no more", []upstreamtest.Step{upstreamtest.Wait(nil)}},
-		{"faults/61 and ends its side", []upstreamtest.Step{upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
-		{"faults/61 and reads on", []upstreamtest.Step{upstreamtest.DropBody(), wires[0].good()}},
+		{"and reads no more", []upstreamtest.Step{upstreamtest.Wait(nil)}},
+		{"and ends its side", []upstreamtest.Step{upstreamtest.HalfClose(), upstreamtest.Wait(nil)}},
+		{"and reads on", []upstreamtest.Step{upstreamtest.DropBody(), wires[0].good()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -138,19 +144,21 @@ func TestF61_AnswerBeforeTheRequestIsComplete(t *testing.T) {
 				t.Errorf("%d %s", r.Status, r.Body)
 			}
 			complete("good").check(t, g, g.Chat(t, askOf("openai", false)), false, false)
-			if n := up.Connections(); n != 2 && c.name != "faults/61 and reads on" {
+			if n := up.Connections(); n != 2 && c.name != "and reads on" {
 				t.Errorf("%d connections: the first one has half a request on it", n)
 			}
 		})
 	}
 }
 
-// TestF62_StaleConnections: a provider that closes idle connections whenever it likes costs no client an error.
-func TestF62_StaleConnections(t *testing.T) {
+// TestStaleConnections checks that a provider that closes idle connections at any time causes no errors for clients.
+//
+// covers: F62
+func TestStaleConnections(t *testing.T) {
 	for _, w := range wires {
 		good := upstreamtest.Answer(200, "application/json", w.answer("good"))
 		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
-			t.Run("faults/62 closed while it was idle/"+name+"/"+w.plugin, func(t *testing.T) {
+			t.Run("closed while it was idle/"+name+"/"+w.plugin, func(t *testing.T) {
 				closing, closed := make(chan struct{}), make(chan struct{})
 				up := upstreamtest.New(t,
 					upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.Wait(closing), end, upstreamtest.Signal(closed)},
@@ -164,7 +172,7 @@ func TestF62_StaleConnections(t *testing.T) {
 					t.Errorf("%d requests came", n)
 				}
 			})
-			t.Run("faults/62 closed with the request on it/"+name+"/"+w.plugin, func(t *testing.T) {
+			t.Run("closed with the request on it/"+name+"/"+w.plugin, func(t *testing.T) {
 				up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), good, upstreamtest.ReadRequest(), end}, upstreamtest.Script{w.good()})
 				g := proxytest.Start(t, quietServer+one(w, up.URL(), ""))
 				for range 2 {
@@ -182,11 +190,13 @@ func TestF62_StaleConnections(t *testing.T) {
 	}
 }
 
-// TestF63_AbandonedStreams: a hundred clients leave in the middle, and after that a thousand requests over the same pool
-// each get their own answer.
-func TestF63_AbandonedStreams(t *testing.T) {
+// TestAbandonedStreams has a hundred clients disconnect during a stream; after that, a thousand requests over the same
+// pool each get their own response.
+//
+// covers: F63
+func TestAbandonedStreams(t *testing.T) {
 	for _, w := range wires {
-		t.Run("faults/63 "+w.plugin, func(t *testing.T) {
+		t.Run(w.plugin, func(t *testing.T) {
 			const abandoned, requests, clients = 100, 1000, 8
 			// Who asks for a stream gets one that does not end; else the answer repeats what the request says.
 			answer := func(c *upstreamtest.Conn) error {

@@ -57,9 +57,11 @@ func model(id string, targets ...string) string {
 	return fmt.Sprintf("[[models]]\nid = %q\ntargets = [%s]\n", id, strings.Join(list, ", "))
 }
 
-// TestF57_StormOf503 has a provider answer nothing but 503, to a model that could be tried twice with it.
-func TestF57_StormOf503(t *testing.T) {
-	t.Run("faults/57 the budget bounds what comes back", func(t *testing.T) {
+// TestProviderReturnsOnly503 has a provider return only 503 to a model that can be tried twice on it.
+//
+// covers: F57
+func TestProviderReturnsOnly503(t *testing.T) {
+	t.Run("the budget bounds what comes back", func(t *testing.T) {
 		const requests = 400
 		var seen atomic.Int64
 		up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(503) }))
@@ -75,7 +77,7 @@ func TestF57_StormOf503(t *testing.T) {
 		}
 	})
 
-	t.Run("faults/57 the breaker opens", func(t *testing.T) {
+	t.Run("the breaker opens", func(t *testing.T) {
 		const requests = 200
 		var seen atomic.Int64
 		up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(503) }))
@@ -106,7 +108,7 @@ func TestF57_StormOf503(t *testing.T) {
 		}
 	})
 
-	t.Run("faults/57 one probe finds out that it is over", func(t *testing.T) {
+	t.Run("one probe finds out that it is over", func(t *testing.T) {
 		w := wires[0]
 		var seen atomic.Int64
 		probing, answer, proceed := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -176,9 +178,11 @@ func TestF57_StormOf503(t *testing.T) {
 	})
 }
 
-// TestF58_ProviderThatFailsHalfOfTheTime: its requests are made good by another provider, all of them; by another model of
-// the same provider as far as the budget goes.
-func TestF58_ProviderThatFailsHalfOfTheTime(t *testing.T) {
+// TestProviderFailsHalfOfRequests checks that another provider makes up for all failures, and another model of the same
+// provider as far as the retry budget allows.
+//
+// covers: F58
+func TestProviderFailsHalfOfRequests(t *testing.T) {
 	const requests = 300
 	w := wires[0]
 	var flapping, steady atomic.Int64
@@ -193,7 +197,7 @@ func TestF58_ProviderThatFailsHalfOfTheTime(t *testing.T) {
 	}))
 	g := proxytest.Start(t, quietServer+provider("flapping", up.URL(), "")+provider("steady", other.URL(), "")+
 		model("two", "flapping/one", "steady/one")+model("same", "flapping/one", "flapping/two"))
-	t.Run("faults/58 another provider", func(t *testing.T) {
+	t.Run("another provider", func(t *testing.T) {
 		for range requests {
 			complete("good").check(t, g, g.Chat(t, askOf("two", false)), false, false)
 		}
@@ -201,7 +205,7 @@ func TestF58_ProviderThatFailsHalfOfTheTime(t *testing.T) {
 			t.Errorf("%d requests are %d to one provider and %d to the other", requests, a, b)
 		}
 	})
-	t.Run("faults/58 the same provider", func(t *testing.T) {
+	t.Run("the same provider", func(t *testing.T) {
 		flapping.Store(0)
 		good := 0
 		for range requests {
@@ -216,9 +220,11 @@ func TestF58_ProviderThatFailsHalfOfTheTime(t *testing.T) {
 	})
 }
 
-// TestF56_RetryAfterIsObeyed: a provider that says for how long it wants no requests gets none for so long from a model
-// that has another, and after five in a row from nobody.
-func TestF56_RetryAfterIsObeyed(t *testing.T) {
+// TestRetryAfterIsObeyed checks that a provider that sends Retry-After gets no requests for that time from a model that
+// has another target, and after five in a row none at all.
+//
+// covers: F56
+func TestRetryAfterIsObeyed(t *testing.T) {
 	var seen atomic.Int64
 	up := upstreamtest.New(t, counted(&seen, func(int64) upstreamtest.Step { return refusal(429, "Retry-After: 30") }))
 	failing := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), refusal(503))})
@@ -250,8 +256,10 @@ func TestF56_RetryAfterIsObeyed(t *testing.T) {
 	}
 }
 
-// TestF56_RetryAfterHasALimit, whether a header says it or a plugin.
-func TestF56_RetryAfterHasALimit(t *testing.T) {
+// TestRetryAfterIsCapped covers a header and a plugin's value.
+//
+// covers: F56
+func TestRetryAfterIsCapped(t *testing.T) {
 	const details = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"no","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"86400s"}]}}`
 	header := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), refusal(429, "Retry-After: 86400"))})
 	said := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(429, "application/json", details))})

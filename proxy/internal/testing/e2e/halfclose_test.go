@@ -9,9 +9,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestF21_AHalfClosedClientGetsItsAnswer: closing one's sending side behind a request is no departure. It looks like one
-// until the gateway has written something, which it does as a probe.
-func TestF21_AHalfClosedClientGetsItsAnswer(t *testing.T) {
+// TestHalfClosedClientGetsResponse checks that closing the sending side after a request is not a disconnect. It looks
+// like one until the gateway has written something, which it does as a probe.
+//
+// covers: F21
+func TestHalfClosedClientGetsResponse(t *testing.T) {
 	for name, body := range map[string]string{"whole, before the answer": ask, "streamed, before the answer": askStream} {
 		t.Run(name, func(t *testing.T) {
 			probed := make(chan struct{})

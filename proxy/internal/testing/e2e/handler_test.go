@@ -50,7 +50,7 @@ func wantError(t *testing.T, r *proxytest.Reply, status int, typ, code, param st
 
 const hello = `{"model":"demo","messages":[{"role":"user","content":"Hello"}]}`
 
-func TestErrorsBeforeAnyProvider(t *testing.T) {
+func TestErrorsBeforeUpstream(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	const invalid = "invalid_request_error"
 	for _, c := range []struct {
@@ -60,29 +60,44 @@ func TestErrorsBeforeAnyProvider(t *testing.T) {
 		code, param              string
 		wantHeader               string // "Name: value"
 	}{
-		{"V9/no key", "POST", "/v1/chat/completions", hello, []string{"Authorization:"}, 401, "missing_api_key", "", "Www-Authenticate: Bearer"},
-		{"V9/unknown key", "POST", "/v1/chat/completions", hello, []string{"Authorization: Bearer sk-nobody"}, 401, "invalid_api_key", "", "Www-Authenticate: Bearer"},
-		{"faults/129 basic", "POST", "/v1/chat/completions", hello, []string{"Authorization: Basic abc"}, 401, "invalid_api_key", "", ""},
-		{"faults/133 expired", "GET", "/v1/models", "", []string{"Authorization: Bearer sk-expired-0123456789"}, 401, "invalid_api_key", "", ""},
-		{"faults/133 disabled", "GET", "/v1/models", "", []string{"Authorization: Bearer sk-disabled-0123456789"}, 401, "invalid_api_key", "", ""},
-		{"faults/132 key in query", "POST", "/v1/chat/completions?api_key=" + proxytest.Key, hello, []string{"Authorization:"}, 401, "missing_api_key", "", ""},
-		{"faults/132 other header", "POST", "/v1/chat/completions", hello, []string{"Authorization:", "x-api-key: " + proxytest.Key}, 401, "missing_api_key", "", ""},
-		{"V11/method", "GET", "/v1/chat/completions", "", nil, 405, "method_not_allowed", "", "Allow: POST"},
-		{"V11/method of models", "POST", "/v1/models", hello, nil, 405, "method_not_allowed", "", "Allow: GET, HEAD"},
-		{"V11/path", "GET", "/v1/nothing", "", nil, 404, "unknown_url", "", ""},
-		{"faults/110 double slash", "POST", "//v1/chat/completions", hello, nil, 404, "unknown_url", "", ""},
-		{"faults/110 dots", "POST", "/v1/../v1/chat/completions", hello, nil, 404, "unknown_url", "", ""},
-		{"V1/not JSON", "POST", "/v1/chat/completions", "hello", nil, 400, "", "", ""},
-		{"V2/no model", "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`, nil, 400, "missing_required_parameter", "model", ""},
-		{"V3/unknown model", "POST", "/v1/chat/completions", `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`, nil, 404, "model_not_found", "", ""},
-		{"V4/model of others", "POST", "/v1/chat/completions", `{"model":"gpt","messages":[{"role":"user","content":"x"}]}`, []string{"Authorization: Bearer sk-narrow-0123456789"}, 404, "model_not_found", "", ""},
-		{"V5/role", "POST", "/v1/chat/completions", `{"model":"demo","messages":[{"role":"king","content":"x"}]}`, nil, 400, "invalid_value", "messages[0].role", ""},
-		{"V8/temperature", "POST", "/v1/chat/completions", `{"model":"demo","messages":[{"role":"user","content":"x"}],"temperature":2.5}`, nil, 400, "decimal_above_max_value", "temperature", ""},
+		// covers: V9
+		{"no key", "POST", "/v1/chat/completions", hello, []string{"Authorization:"}, 401, "missing_api_key", "", "Www-Authenticate: Bearer"},
+		{"unknown key", "POST", "/v1/chat/completions", hello, []string{"Authorization: Bearer sk-nobody"}, 401, "invalid_api_key", "", "Www-Authenticate: Bearer"},
+		// covers: F129
+		{"basic", "POST", "/v1/chat/completions", hello, []string{"Authorization: Basic abc"}, 401, "invalid_api_key", "", ""},
+		// covers: F133
+		{"expired", "GET", "/v1/models", "", []string{"Authorization: Bearer sk-expired-0123456789"}, 401, "invalid_api_key", "", ""},
+		{"disabled", "GET", "/v1/models", "", []string{"Authorization: Bearer sk-disabled-0123456789"}, 401, "invalid_api_key", "", ""},
+		// covers: F132
+		{"key in query", "POST", "/v1/chat/completions?api_key=" + proxytest.Key, hello, []string{"Authorization:"}, 401, "missing_api_key", "", ""},
+		{"other header", "POST", "/v1/chat/completions", hello, []string{"Authorization:", "x-api-key: " + proxytest.Key}, 401, "missing_api_key", "", ""},
+		// covers: V11
+		{"method", "GET", "/v1/chat/completions", "", nil, 405, "method_not_allowed", "", "Allow: POST"},
+		{"method of models", "POST", "/v1/models", hello, nil, 405, "method_not_allowed", "", "Allow: GET, HEAD"},
+		{"path", "GET", "/v1/nothing", "", nil, 404, "unknown_url", "", ""},
+		// covers: F110
+		{"double slash", "POST", "//v1/chat/completions", hello, nil, 404, "unknown_url", "", ""},
+		{"dots", "POST", "/v1/../v1/chat/completions", hello, nil, 404, "unknown_url", "", ""},
+		{"not JSON", "POST", "/v1/chat/completions", "hello", nil, 400, "", "", ""}, // covers: V1
+		// covers: V2
+		{"no model", "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`, nil, 400, "missing_required_parameter", "model", ""},
+		// covers: V3
+		{"unknown model", "POST", "/v1/chat/completions", `{"model":"nobody","messages":[{"role":"user","content":"x"}]}`, nil, 404, "model_not_found", "", ""},
+		// covers: V4
+		{"model of others", "POST", "/v1/chat/completions", `{"model":"gpt","messages":[{"role":"user","content":"x"}]}`, []string{"Authorization: Bearer sk-narrow-0123456789"}, 404, "model_not_found", "", ""},
+		// covers: V5
+		{"role", "POST", "/v1/chat/completions", `{"model":"demo","messages":[{"role":"king","content":"x"}]}`, nil, 400, "invalid_value", "messages[0].role", ""},
+		// covers: V8
+		{"temperature", "POST", "/v1/chat/completions", `{"model":"demo","messages":[{"role":"user","content":"x"}],"temperature":2.5}`, nil, 400, "decimal_above_max_value", "temperature", ""},
 		{"max_tokens of the model", "POST", "/v1/chat/completions", `{"model":"gpt","messages":[{"role":"user","content":"x"}],"max_tokens":5000}`, nil, 400, "integer_above_max_value", "max_tokens", ""},
-		{"V10/body too large", "POST", "/v1/chat/completions", `{"model":"` + strings.Repeat("x", 2<<20) + `"}`, nil, 413, "request_too_large", "", "Connection: close"},
-		{"V12/content type", "POST", "/v1/chat/completions", hello, []string{"Content-Type: text/plain"}, 415, "unsupported_media_type", "", ""},
-		{"faults/122 charset", "POST", "/v1/chat/completions", hello, []string{"Content-Type: application/json; charset=utf-16"}, 415, "unsupported_media_type", "", ""},
-		{"faults/123 compressed", "POST", "/v1/chat/completions", hello, []string{"Content-Encoding: gzip"}, 415, "unsupported_media_type", "", ""},
+		// covers: V10
+		{"body too large", "POST", "/v1/chat/completions", `{"model":"` + strings.Repeat("x", 2<<20) + `"}`, nil, 413, "request_too_large", "", "Connection: close"},
+		// covers: V12
+		{"content type", "POST", "/v1/chat/completions", hello, []string{"Content-Type: text/plain"}, 415, "unsupported_media_type", "", ""},
+		// covers: F122
+		{"charset", "POST", "/v1/chat/completions", hello, []string{"Content-Type: application/json; charset=utf-16"}, 415, "unsupported_media_type", "", ""},
+		// covers: F123
+		{"compressed", "POST", "/v1/chat/completions", hello, []string{"Content-Encoding: gzip"}, 415, "unsupported_media_type", "", ""},
 		{"no such model", "GET", "/v1/models/nobody", "", nil, 404, "model_not_found", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,7 +117,8 @@ func TestErrorsBeforeAnyProvider(t *testing.T) {
 	}
 }
 
-func TestV3_V4_TheSameWordsForUnknownAndForbidden(t *testing.T) {
+// covers: V3 V4
+func TestSameErrorForUnknownAndForbiddenModel(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	body := func(model string) string {
 		return `{"model":"` + model + `","messages":[{"role":"user","content":"x"}]}`

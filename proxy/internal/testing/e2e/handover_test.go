@@ -11,8 +11,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestF24_WhatComesBehindAStream is read by the same rules as the first request of a connection.
-func TestF24_WhatComesBehindAStream(t *testing.T) {
+// TestRequestAfterStream checks that it is parsed by the same rules as a connection's first request.
+//
+// covers: F24
+func TestRequestAfterStream(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, configuration("", "")+table)
 		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
@@ -48,8 +50,10 @@ func TestF24_WhatComesBehindAStream(t *testing.T) {
 // longHead is the head of a request, of about n bytes.
 func longHead(n int) string { return postHead + "X-Padding: " + strings.Repeat("x", n) + "\r\n" }
 
-// TestF24_SilenceBehindAStream ends the connection, without an answer to a request that never came.
-func TestF24_SilenceBehindAStream(t *testing.T) {
+// TestSilenceAfterStream checks that the connection ends without a response to a request that never came.
+//
+// covers: F24
+func TestSilenceAfterStream(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, strings.Replace(configuration("", "")+table, "[server]\n", "[server]\nidle_timeout = \"50ms\"\n", 1))
 		for _, closing := range []string{"by the gateway", "by the client"} {
@@ -71,10 +75,11 @@ func TestF24_SilenceBehindAStream(t *testing.T) {
 	})
 }
 
-// TestF3_ASilentStreamHoldsLittle: what a request was read with has been given back by the time its stream is silent, so
-// that all that is held for it, on both of the gateway's sides and by the client and the provider of this test, is less than
-// the buffer for a request's head alone.
-func TestF3_ASilentStreamHoldsLittle(t *testing.T) {
+// TestSilentStreamMemory checks that the buffers of a request are released by the time its stream is silent: both sides
+// of the gateway, the client and the provider of this test together hold less than the buffer for a request's head.
+//
+// covers: F3
+func TestSilentStreamMemory(t *testing.T) {
 	const streams = 64
 	end := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{

@@ -15,9 +15,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestF138_NothingOfTheAdminListenerOnTheDataListener asks for its addresses where clients are served, in every spelling,
-// with a key and without.
-func TestF138_NothingOfTheAdminListenerOnTheDataListener(t *testing.T) {
+// TestAdminRoutesAreNotOnClientListener requests the admin paths where clients are served, in every spelling, with a
+// key and without.
+//
+// covers: F138
+func TestAdminRoutesAreNotOnClientListener(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	g.Admin(t)
 	var paths []string
@@ -52,10 +54,12 @@ func TestF138_NothingOfTheAdminListenerOnTheDataListener(t *testing.T) {
 	}
 }
 
-// TestF137_CanariesAppearNowhere puts marks into every place that can hold a credential, a prompt or an answer, has all of
-// it go well and go wrong, and looks for the marks in everything that the gateway says to operators, and for the
-// credentials in everything that it says at all.
-func TestF137_CanariesAppearNowhere(t *testing.T) {
+// TestCanariesAppearNowhere puts marks into every place that can hold a credential, a prompt or a response, lets
+// requests succeed and fail, and searches for the marks in everything that operators see, and for the credentials in
+// all output.
+//
+// covers: F137
+func TestCanariesAppearNowhere(t *testing.T) {
 	const (
 		secret = "sk-canary-secret-" // of the gateway: client keys and providers' credentials
 		said   = "canary-said-"      // by clients and providers
@@ -154,7 +158,7 @@ func operators(t *testing.T, g *proxytest.Gateway, at string, marks ...string) {
 	}
 }
 
-func TestReadinessFollowsTheGateway(t *testing.T) {
+func TestReadinessFollowsState(t *testing.T) {
 	cfg, err := config.Parse("gateway.toml", []byte(quietServer+demoProvider), config.Options{Bundled: plugins.Names()})
 	if err != nil {
 		t.Fatal(err)
@@ -228,8 +232,10 @@ func TestReadinessFollowsTheGateway(t *testing.T) {
 	}
 }
 
-// TestF77_NotReadyFromTheBeginningOfAShutdown holds a stream: whoever looks while it finishes must not send more.
-func TestF77_NotReadyFromTheBeginningOfAShutdown(t *testing.T) {
+// TestNotReadyDuringShutdown holds a stream: a load balancer must not send more requests while it finishes.
+//
+// covers: F77
+func TestNotReadyDuringShutdown(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
@@ -259,9 +265,10 @@ func TestF77_NotReadyFromTheBeginningOfAShutdown(t *testing.T) {
 	}
 }
 
-// TestF80_F81_ReloadsAreTold changes the configuration for a good one, for one whose plugin refuses it, and for one that
-// cannot be read.
-func TestF80_F81_ReloadsAreTold(t *testing.T) {
+// TestReloadMetrics reloads a valid configuration, one that a plugin rejects, and one that cannot be read.
+//
+// covers: F80 F81
+func TestReloadMetrics(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	at := g.Admin(t)
 	want := func(generation, succeeded, failed float64, words string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestI21_AGatewayThatIsItsOwnProvider answers, after some rounds, and asks nobody twice.
-func TestI21_AGatewayThatIsItsOwnProvider(t *testing.T) {
+// TestGatewayAsItsOwnProvider checks that it responds after a few rounds and calls itself only once per round.
+func TestGatewayAsItsOwnProvider(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -50,8 +50,10 @@ targets = [{ provider = "self", model = "gpt" }, { provider = "self", model = "g
 	}
 }
 
-// TestI21_F136_HopsOfAClient: what a client says of them can only make an end come sooner.
-func TestI21_F136_HopsOfAClient(t *testing.T) {
+// TestHopsHeaderOfAClient checks that a client can only lower the remaining number of hops.
+//
+// covers: F136
+func TestHopsHeaderOfAClient(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`))})
 	g := proxytest.Start(t, configuration(provider.URL(), ""))

@@ -88,7 +88,7 @@ func TestListedModels(t *testing.T) {
 	}
 }
 
-func TestListThatFailsDoesNotTakeTheOthersDown(t *testing.T) {
+func TestFailingModelListKeepsOthers(t *testing.T) {
 	openai := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(401, "application/json",
 		`{"error":{"message":"Incorrect API key provided: sk-upstream-openai-canary","type":"invalid_request_error"}}`)})
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
@@ -107,7 +107,7 @@ func TestListThatFailsDoesNotTakeTheOthersDown(t *testing.T) {
 	}
 }
 
-func TestWarningsNameWhatWasDropped(t *testing.T) {
+func TestWarningsNameDroppedParameters(t *testing.T) {
 	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)})
 	g := proxytest.Start(t, configuration("", anthropic.URL()))

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestLogHoldsNoWordsOfProviders has a provider repeat the prompt in its complaint, wherever it can complain. The log
-// says what went wrong, and with which target, without the provider's words.
-func TestLogHoldsNoWordsOfProviders(t *testing.T) {
+// TestLogOmitsProviderMessages has a provider quote the prompt in its error, wherever it can. The log has what failed
+// and for which target, but not the provider's words.
+func TestLogOmitsProviderMessages(t *testing.T) {
 	const (
 		mark      = "PROMPT-MARK"
 		complaint = `{"error":{"message":"cannot say ` + mark + `","type":"server_error","code":null}}`
@@ -49,8 +49,8 @@ func TestLogHoldsNoWordsOfProviders(t *testing.T) {
 	}
 }
 
-// TestLogSaysWhyThereIsNoModel has the causes of the error that is the same for clients whatever its cause.
-func TestLogSaysWhyThereIsNoModel(t *testing.T) {
+// TestLogSaysWhyModelIsUnavailable checks the logged causes of an error that looks the same to clients.
+func TestLogSaysWhyModelIsUnavailable(t *testing.T) {
 	g := proxytest.Start(t, configuration("", "")+`
 [providers.idle]
 plugin   = "openai"

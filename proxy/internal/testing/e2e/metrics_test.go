@@ -26,9 +26,9 @@ func statusOf(t *testing.T, at string) admin.Status {
 	return s
 }
 
-// TestCountsOutliveTheirConfiguration: a sum that went down with a reload would look like a restart to Prometheus, and one
-// that then went on from zero like requests that never were.
-func TestCountsOutliveTheirConfiguration(t *testing.T) {
+// TestCountersSurviveReload reloads the configuration: a counter that decreased would look like a restart to
+// Prometheus, and one that went on from zero like additional requests.
+func TestCountersSurviveReload(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}`))})
 	g := proxytest.Start(t, configuration(provider.URL(), ""))
@@ -64,9 +64,9 @@ func TestCountsOutliveTheirConfiguration(t *testing.T) {
 	}
 }
 
-// TestI22_GaugesAreZeroBehindAStorm has many clients at once get answers, errors and cut streams, and leave in every phase.
-// Each request is counted once, and nothing is left.
-func TestI22_GaugesAreZeroBehindAStorm(t *testing.T) {
+// TestGaugesReturnToZero has many concurrent clients get responses, errors and truncated streams, and disconnect in
+// every phase. Each request is counted once, and all gauges return to zero.
+func TestGaugesReturnToZero(t *testing.T) {
 	hold := make(chan struct{})
 	scripts := []upstreamtest.Script{
 		{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("one"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()},
@@ -142,7 +142,6 @@ func TestI22_GaugesAreZeroBehindAStorm(t *testing.T) {
 	}
 }
 
-// TestStreamsAreInFlightUntilTheyEnd holds a stream and looks.
 func TestStreamsAreInFlightUntilTheyEnd(t *testing.T) {
 	hold := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
@@ -177,8 +176,8 @@ func TestStreamsAreInFlightUntilTheyEnd(t *testing.T) {
 	}
 }
 
-// TestI23_UnknownModelsMakeNoSeries has a client ask for what is not there, through the whole gateway.
-func TestI23_UnknownModelsMakeNoSeries(t *testing.T) {
+// TestUnknownModelsMakeNoSeries requests unknown models through the whole gateway.
+func TestUnknownModelsMakeNoSeries(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	at := g.Admin(t)
 	g.Chat(t, askOf("nobody-0", false))
@@ -206,8 +205,8 @@ func TestI23_UnknownModelsMakeNoSeries(t *testing.T) {
 	}
 }
 
-// TestRefusalsAndSheddingAreCountedByReason has one of each that a single gateway can be brought to.
-func TestRefusalsAndSheddingAreCountedByReason(t *testing.T) {
+// TestRejectionsAreCountedByReason triggers one rejection of each kind that a single gateway can produce.
+func TestRejectionsAreCountedByReason(t *testing.T) {
 	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]\n", "[server]\nmax_conns = 2\n", 1))
 	at := g.Admin(t)
 	for key, reason := range map[string]string{
@@ -239,8 +238,8 @@ func TestRefusalsAndSheddingAreCountedByReason(t *testing.T) {
 	}
 }
 
-// TestTargetsAndPluginsAreTold brings a target to its knees and looks at what is said of it.
-func TestTargetsAndPluginsAreTold(t *testing.T) {
+// TestTargetAndPluginMetrics opens a target's circuit breaker and checks the metrics.
+func TestTargetAndPluginMetrics(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(500, "application/json", `{"error":{"message":"no"}}`, "Connection: close")})
 	g := proxytest.Start(t, strings.ReplaceAll(configuration(provider.URL(), ""), "enabled = false }", "failures = 3, pause = \"1h\", max_pause = \"1h\" }"))
 	at := g.Admin(t)
@@ -271,8 +270,8 @@ func TestTargetsAndPluginsAreTold(t *testing.T) {
 	}
 }
 
-// TestAdminAnswersWhileEverythingIsTaken asks with every connection of clients in use.
-func TestAdminAnswersWhileEverythingIsTaken(t *testing.T) {
+// TestAdminRespondsUnderFullLoad sends requests while all client connections are in use.
+func TestAdminRespondsUnderFullLoad(t *testing.T) {
 	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]\n", "[server]\nmax_conns = 1\n", 1))
 	at := g.Admin(t)
 	c, err := net.Dial("tcp", g.Addr)
@@ -286,8 +285,8 @@ func TestAdminAnswersWhileEverythingIsTaken(t *testing.T) {
 	}
 }
 
-// TestListedModelsAreOthers has a provider list two models, which a client uses beside a configured one.
-func TestListedModelsAreOthers(t *testing.T) {
+// TestListedModelsShareOneSeries has a provider list two models, which a client uses besides a configured one.
+func TestListedModelsShareOneSeries(t *testing.T) {
 	answer := upstreamtest.Answer(200, "application/json", `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`)
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", `{"object":"list","data":[{"id":"gpt-b","object":"model"},{"id":"gpt-c","object":"model"}]}`, "Connection: close")},

@@ -27,7 +27,7 @@ func question(model, text string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
 }
 
-func TestOfficialClientWhole(t *testing.T) {
+func TestOfficialClientNonStreaming(t *testing.T) {
 	c := official(t, proxytest.Start(t, configuration("", "")))
 	answer, err := c.Chat.Completions.New(t.Context(), question("demo", "Hello"))
 	if err != nil {
@@ -80,7 +80,7 @@ var weather = openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
 	},
 })
 
-func TestOfficialClientToolsInTwoTurns(t *testing.T) {
+func TestOfficialClientTools(t *testing.T) {
 	c := official(t, proxytest.Start(t, configuration("", "")))
 	for _, streamed := range []bool{false, true} {
 		q := question("demo", "What is the weather in Florence?")
@@ -143,8 +143,7 @@ func TestOfficialClientModels(t *testing.T) {
 	}
 }
 
-// TestOfficialClientErrors has the client meet every class of error that it knows, from the gateway and from a provider
-// behind it.
+// TestOfficialClientErrors checks every error class of the client, from the gateway and from a provider.
 func TestOfficialClientErrors(t *testing.T) {
 	providerSays := func(status int, body string, headers ...string) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", body, headers...)}
@@ -223,8 +222,8 @@ func TestOfficialClientErrors(t *testing.T) {
 	}
 }
 
-// TestOfficialClientSeesBrokenStreams is about the frame that ends a stream which was never complete.
-func TestOfficialClientSeesBrokenStreams(t *testing.T) {
+// TestOfficialClientSeesTruncatedStreams checks the error frame that ends an incomplete stream.
+func TestOfficialClientSeesTruncatedStreams(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(),
 		upstreamtest.Chunk("data: {\"id\":\"x\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Hal\"}}]}\n\n"),

@@ -28,9 +28,11 @@ func wantOverloaded(t *testing.T, answer string) {
 	}
 }
 
-// TestF6_ConnectionsBeyondTheLimit are told so and closed, a hundred of them as one, whatever they say meanwhile; those
-// within the limit are not disturbed.
-func TestF6_ConnectionsBeyondTheLimit(t *testing.T) {
+// TestConnectionsAboveLimit checks that a hundred connections above the limit get an error and are closed, whatever
+// they send, and that those within the limit are not affected.
+//
+// covers: F6
+func TestConnectionsAboveLimit(t *testing.T) {
 	const limit, beyond = 5, 100
 	overBoth(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", fmt.Sprintf("[server]\nmax_conns = %d", limit), 1)+table)
@@ -89,8 +91,11 @@ func TestF6_ConnectionsBeyondTheLimit(t *testing.T) {
 	})
 }
 
-// TestF8_RequestsBeyondTheCeiling get a 503 before their body is read, and the connection that said so takes the next one.
-func TestF8_RequestsBeyondTheCeiling(t *testing.T) {
+// TestRequestsAboveLimit checks that requests above the limit get 503 before their body is read, and that the
+// connection serves the next one.
+//
+// covers: F8
+func TestRequestsAboveLimit(t *testing.T) {
 	proceed := make(chan struct{})
 	held := upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
@@ -154,9 +159,11 @@ func padded(n int) string {
 	return head + strings.Repeat("x", n-len(head)-len(tail)) + tail
 }
 
-// TestF8_BodiesBeyondTheCeiling has large requests, in one piece and in chunks, and large whole answers meet the ceiling of
-// what is held of them: small ones are not disturbed, and what is given back is there for the next one.
-func TestF8_BodiesBeyondTheCeiling(t *testing.T) {
+// TestBodyMemoryLimit has large requests, with a length and chunked, and large non-streaming responses reach the limit
+// on memory for bodies: small ones are not affected, and released memory is available to the next one.
+//
+// covers: F8
+func TestBodyMemoryLimit(t *testing.T) {
 	const limit = 1 << 20
 	proceed := make(chan struct{})
 	whole := func(n int) upstreamtest.Step {
@@ -179,9 +186,9 @@ func TestF8_BodiesBeyondTheCeiling(t *testing.T) {
 	})
 
 	for name, send := range map[string]string{
-		"faults/8 the length says it":     fmt.Sprintf("Content-Length: %d\r\n\r\n", 900_000),
-		"faults/8 the client asks before": fmt.Sprintf("Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", 900_000),
-		"faults/8 chunks grow too large":  "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", 600_000, padded(600_000)),
+		"the length says it":     fmt.Sprintf("Content-Length: %d\r\n\r\n", 900_000),
+		"the client asks before": fmt.Sprintf("Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", 900_000),
+		"chunks grow too large":  "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", 600_000, padded(600_000)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, g)
@@ -212,7 +219,7 @@ func TestF8_BodiesBeyondTheCeiling(t *testing.T) {
 	if r := g.Chat(t, padded(900_000)); r.Status != 200 {
 		t.Errorf("a large request when there was room: %d %s", r.Status, r.Body)
 	}
-	for _, how := range []string{"faults/8 a large document", "faults/8 a stream that is gathered"} {
+	for _, how := range []string{"a large document", "a stream that is gathered"} {
 		t.Run(how, func(t *testing.T) {
 			r := g.Chat(t, ask)
 			wantError(t, r, 503, "service_unavailable_error", "gateway_overloaded", "")
@@ -229,9 +236,11 @@ func TestF8_BodiesBeyondTheCeiling(t *testing.T) {
 	}
 }
 
-// TestF11_BigPromptsAtOnce sends fifty prompts of 4 MiB at once through a gateway as it is without any settings: all are
-// answered, and the memory comes back. Only their patience with each other is longer, for the race detector's sake.
-func TestF11_BigPromptsAtOnce(t *testing.T) {
+// TestManyLargePrompts sends fifty prompts of 4 MiB at once through a gateway with default settings: all are answered,
+// and the memory is released. Only the time limits are longer, for the race detector.
+//
+// covers: F11
+func TestManyLargePrompts(t *testing.T) {
 	const clients, size = 50, 4 << 20
 	together := make(chan struct{}) // closed when all of them have arrived, or have failed
 	var arrived sync.WaitGroup
@@ -288,22 +297,26 @@ func TestF11_BigPromptsAtOnce(t *testing.T) {
 	}
 }
 
-// TestF15_F16_SlowClients: one that sends its head or its body slowly is told when its time is over, and costs no provider
-// anything.
-func TestF15_F16_SlowClients(t *testing.T) {
+// TestSlowClients checks that a client that sends its head or body too slowly gets an error at the deadline, and that
+// no provider is involved.
+//
+// covers: F15 F16
+func TestSlowClients(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), "[server]", "[server]\nread_timeout = \"500ms\"", 1)+table)
 		admin := g.Admin(t)
 		for name, send := range map[string]string{
-			"faults/15 half a head":             "POST /v1/chat/completions HTTP/1.1\r\nHost: gate",
-			"faults/15 a header without end":    postHead + "X-Slow: ",
-			"faults/16 no body":                 postHead + "Content-Length: 100\r\n\r\n",
-			"faults/16 half a body":             postHead + "Content-Length: 100\r\n\r\n" + ask[:30],
-			"faults/16 half a large body":       postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat(" ", 50_000),
-			"faults/16 chunks without an end":   postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\n" + ask[:5] + "\r\n",
-			"faults/16 half a chunk":            postHead + "Transfer-Encoding: chunked\r\n\r\n50\r\n" + ask[:5],
-			"faults/16 amid the chunk's length": postHead + "Transfer-Encoding: chunked\r\n\r\n5",
+			// covers: F15
+			"half a head":          "POST /v1/chat/completions HTTP/1.1\r\nHost: gate",
+			"a header without end": postHead + "X-Slow: ",
+			// covers: F16
+			"no body":                 postHead + "Content-Length: 100\r\n\r\n",
+			"half a body":             postHead + "Content-Length: 100\r\n\r\n" + ask[:30],
+			"half a large body":       postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat(" ", 50_000),
+			"chunks without an end":   postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\n" + ask[:5] + "\r\n",
+			"half a chunk":            postHead + "Transfer-Encoding: chunked\r\n\r\n50\r\n" + ask[:5],
+			"amid the chunk's length": postHead + "Transfer-Encoding: chunked\r\n\r\n5",
 		} {
 			t.Run(name, func(t *testing.T) {
 				c := dial(t, g)

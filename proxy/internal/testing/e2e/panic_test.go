@@ -54,10 +54,10 @@ func calledBy(function string) bool {
 	}
 }
 
-// TestPanicsEndOneRequest has the gateway panic in each part that a request passes, with another request in flight: the one
-// gets an error where there is still something to be told, the other its answer; the panic is counted, its words are
-// nowhere, and nothing stays taken.
-func TestPanicsEndOneRequest(t *testing.T) {
+// TestPanicEndsOneRequest panics in each step of a request while another request is in flight: the first gets an error
+// if one can still be sent, the other its response; the panic is counted, its message is not shown, and everything is
+// released.
+func TestPanicEndsOneRequest(t *testing.T) {
 	proceed := make(chan struct{})
 	bystander := upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
@@ -132,8 +132,8 @@ func TestPanicsEndOneRequest(t *testing.T) {
 	}
 }
 
-// TestAPanicInAWait ends the wait for a provider that says nothing, before its answer and amid it.
-func TestAPanicInAWait(t *testing.T) {
+// TestPanicWhileWaitingForProvider panics while a provider is silent, before its response and during it.
+func TestPanicWhileWaitingForProvider(t *testing.T) {
 	provider := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.AwaitClose()},
@@ -159,8 +159,8 @@ func TestAPanicInAWait(t *testing.T) {
 	}
 }
 
-// TestAPanicInTheLog ends the request that is being accounted, whatever is written, and nothing stays taken.
-func TestAPanicInTheLog(t *testing.T) {
+// TestPanicInLog panics while the request is logged: everything is released.
+func TestPanicInLog(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.EventStream(),
 		upstreamtest.Chunk(text("Hello"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk())})
 	log := &brittle{}

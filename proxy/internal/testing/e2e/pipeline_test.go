@@ -10,9 +10,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestF23_PipelinedRequests are answered in their order, and a later one that is slow does not hold up the answer to
-// an earlier one.
-func TestF23_PipelinedRequests(t *testing.T) {
+// TestPipelinedRequests checks that they are answered in order, and that a slow one does not delay the response to an
+// earlier one.
+//
+// covers: F23
+func TestPipelinedRequests(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.Wait(proceed), upstreamtest.EventStream(), upstreamtest.Chunk(text("second"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk(),
@@ -54,8 +56,10 @@ func chunksOf(body string) string {
 	return "5\r\n" + body[:5] + "\r\n" + string([]byte{hex[n>>4&15], hex[n&15]}) + ";x=y\r\n" + body[5:] + "\r\n"
 }
 
-// TestF23_TwoRequestsInOneSegment over TLS too: answered in their order, and a stream among them keeps to its place.
-func TestF23_TwoRequestsInOneSegment(t *testing.T) {
+// TestTwoRequestsInOneSegment checks, with TLS too, that they are answered in order, streams included.
+//
+// covers: F23
+func TestTwoRequestsInOneSegment(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, configuration("", "")+table)
 		stream := strings.Replace(hello, "}]}", `}],"stream":true}`, 1)
@@ -73,8 +77,10 @@ func TestF23_TwoRequestsInOneSegment(t *testing.T) {
 	})
 }
 
-// TestF24_ARequestBehindAStream uses one connection for streams, whole answers and refusals, one behind the other.
-func TestF24_ARequestBehindAStream(t *testing.T) {
+// TestConnectionReuse uses one connection for streams, non-streaming responses and errors.
+//
+// covers: F24
+func TestConnectionReuse(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		g := proxytest.Start(t, configuration("", "")+table)
 		c := dial(t, g)

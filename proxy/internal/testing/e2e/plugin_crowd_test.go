@@ -124,10 +124,12 @@ func crowdClient(tb testing.TB) *http.Client {
 	return client
 }
 
-// TestF90_F98_OneTrapsAmongAThousand has a thousand clients hold their streams open and read them, while one asks for a
-// stream that makes the same plugin trap, as fast as it can: as another client key, and as the same. The thousand get
-// every byte of theirs, and of nobody else's.
-func TestF90_F98_OneTrapsAmongAThousand(t *testing.T) {
+// TestTrapsAmongAThousandStreams has a thousand clients read streams while another one requests streams that make the
+// same plugin trap, as fast as it can: with another client key, and with the same. The thousand get exactly their own
+// bytes.
+//
+// covers: F90 F98
+func TestTrapsAmongAThousandStreams(t *testing.T) {
 	// At most so many events are on their way at a time, or a slow machine would truly be overloaded.
 	const streams, events, atOnce = 1000, 10, 40
 	for _, c := range []struct{ name, key, isolation string }{
@@ -241,9 +243,9 @@ func crowdStream(i, events int) string {
 	return s + head + `{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 }
 
-// BenchmarkTrappingNeighbour is an event of a thousand paced streams, alone and beside a client that asks a hundred times
-// a second for a stream which makes their plugin trap. It prints the time from the provider's write to the client's read,
-// and the process's own time for an event, client and provider included.
+// BenchmarkTrappingNeighbour measures an event of a thousand paced streams, alone and together with a client that
+// requests, a hundred times per second, a stream that makes their plugin trap. It prints the time from the provider's
+// write to the client's read, and the process's own time per event, client and provider included.
 func BenchmarkTrappingNeighbour(b *testing.B) {
 	const streams, pace = 1000, 500 * time.Millisecond
 	for _, c := range []struct{ name, key string }{{"calm", ""}, {"another key traps", "one"}, {"the same key traps", "many"}} {

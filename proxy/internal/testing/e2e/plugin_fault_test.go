@@ -95,9 +95,9 @@ var misdeeds = []struct{ row, how, code string }{
 	{"abi_5", "choice", "plugin_protocol"},
 }
 
-// TestHostilePlugins has a plugin do everything that it must not, while streams of others, and one of its own, are open:
-// each time the one request gets its named error, the plugin's next request its answer, and all others exactly what they
-// would have got.
+// TestHostilePlugins has a plugin break every rule while streams of other plugins, and one of its own, are open: each
+// time only the one request fails, with the documented error, the plugin's next request succeeds, and all others get
+// exactly the response they would have got.
 func TestHostilePlugins(t *testing.T) {
 	never, proceed := make(chan struct{}), make(chan struct{})
 	held := upstreamtest.New(t, upstreamtest.Script{

@@ -20,8 +20,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestRefusedHeadersAreNotSent has a plugin ignore what the host refuses: the request goes out with what is allowed.
-func TestRefusedHeadersAreNotSent(t *testing.T) {
+// TestRejectedHeadersAreNotSent has a plugin ignore that the host rejected a header: the request is sent with the
+// others.
+func TestRejectedHeadersAreNotSent(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: one\n\ndata: end\n\n"), upstreamtest.LastChunk(),
 	})
@@ -40,8 +41,10 @@ func TestRefusedHeadersAreNotSent(t *testing.T) {
 	}
 }
 
-// TestFaults95_BytesThatAreNoTextAreMended: clients get valid UTF-8 whatever a provider or its plugin says.
-func TestFaults95_BytesThatAreNoTextAreMended(t *testing.T) {
+// TestInvalidUTF8IsReplaced checks that clients get valid UTF-8 whatever a provider or its plugin produces.
+//
+// covers: F95
+func TestInvalidUTF8IsReplaced(t *testing.T) {
 	for _, how := range []string{"bytes", "escaped-bytes"} {
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: "+how+"\n\n", "data: end\n\n"), upstreamtest.LastChunk(),
@@ -56,8 +59,9 @@ func TestFaults95_BytesThatAreNoTextAreMended(t *testing.T) {
 	}
 }
 
-// TestFallbackAfterAPluginFailure: a plugin that fails before the first byte costs an attempt, not the answer.
-func TestFallbackAfterAPluginFailure(t *testing.T) {
+// TestFallbackAfterPluginFailure checks that a plugin that fails before the first byte costs an attempt, not the
+// response.
+func TestFallbackAfterPluginFailure(t *testing.T) {
 	for _, how := range []string{"panic", "loop", "output", "half", "path-above"} {
 		t.Run(how, func(t *testing.T) {
 			nobody := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
@@ -86,8 +90,7 @@ targets = [
 	}
 }
 
-// TestARouterThatFailsCostsNothing but its opinion: the configured order holds.
-func TestARouterThatFailsCostsNothing(t *testing.T) {
+func TestFailingRouterKeepsConfiguredOrder(t *testing.T) {
 	for name, choose := range map[string]w.Op{
 		"trap": w.Unreachable, "loop": w.Code(w.Loop(w.Void, w.Br(0)), w.I32Const(0)), "status": w.I32Const(7),
 	} {
@@ -125,9 +128,9 @@ func export(m *w.Module, name string, params int, body w.Op) {
 	m.ExportFunc(name, w.Types([]byte{w.I32, w.I32}[:params]...), w.Types(w.I32), nil, body)
 }
 
-// TestAbi16_AKeeperOfSecretsTellsNobodyElse has a plugin keep all that it hears and tell it to everybody: how far it
-// gets is what its isolation says.
-func TestAbi16_AKeeperOfSecretsTellsNobodyElse(t *testing.T) {
+// TestIsolationSeparatesKeys has a plugin keep everything it receives and reveal it in every response: who sees it
+// depends on the plugin's isolation.
+func TestIsolationSeparatesKeys(t *testing.T) {
 	const keys = `
 [server]
 heartbeat = "0s"
@@ -188,9 +191,9 @@ secret = "sk-bob-0123456789"
 	})
 }
 
-// TestPluginsThatAreRefusedAtStart: nothing serves before every plugin in use is what the configuration says, and each
-// that is not is named.
-func TestPluginsThatAreRefusedAtStart(t *testing.T) {
+// TestStartRejectsInvalidPlugins checks that the gateway does not serve before every plugin in use has been loaded, and
+// that each failing one is named.
+func TestStartRejectsInvalidPlugins(t *testing.T) {
 	honest := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
 	other := smallest("sluice_abi_v2")
 	export(other, abi.ExportRequest, 2, w.I32Const(0))

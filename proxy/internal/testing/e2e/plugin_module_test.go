@@ -17,8 +17,9 @@ func pairProvider(plugin string) string {
 	return fmt.Sprintf("[providers.%[1]s]\nplugin = %[1]q\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n", plugin)
 }
 
-// TestPluginsOfOneFile: a table is the plugin of its name, and the plugins of a file come and go by themselves.
-func TestPluginsOfOneFile(t *testing.T) {
+// TestPluginsOfOneModule checks that each table selects the plugin of its name, and that the plugins of a file are
+// loaded and removed independently.
+func TestPluginsOfOneModule(t *testing.T) {
 	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
 	left, right, middle := guestFile(t, "left", "shared", pair), guestFile(t, "right", "shared", pair), guestFile(t, "middle", "shared", pair)
 	both := quietServer + left + right + middle + pairProvider("left") + pairProvider("right") +
@@ -45,8 +46,8 @@ func TestPluginsOfOneFile(t *testing.T) {
 	ask("left", "five", "left heard five")
 }
 
-// TestWhatAPluginIsUsedFor: the configuration is refused where a provider is asked to route, or a router to provide.
-func TestWhatAPluginIsUsedFor(t *testing.T) {
+// TestPluginKindMustMatchUse expects an error if a provider is configured as a router, or a router as a provider.
+func TestPluginKindMustMatchUse(t *testing.T) {
 	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
 	use := func(name string) string { return guestFile(t, name, "key", pair) }
 	for _, c := range []struct{ name, text, reason string }{

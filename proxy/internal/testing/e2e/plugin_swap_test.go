@@ -18,10 +18,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestF99_APluginIsReplacedDuringStreams puts another version of a plugin's file in the place of the one that serves. The
-// streams that run are read by the old one to their end, though its instances trap and have to be made anew; what comes
-// later is read by the new one; and then the old one is closed.
-func TestF99_APluginIsReplacedDuringStreams(t *testing.T) {
+// TestReplacePluginDuringStreams replaces a plugin's file while it serves. Open streams are read by the old version to
+// their end, even if its instances trap and have to be replaced; later requests use the new version; in the end the old
+// one is closed.
+//
+// covers: F99
+func TestReplacePluginDuringStreams(t *testing.T) {
 	const streams = 30
 	first := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/hostile")
 	second := bytes.ReplaceAll(first, []byte("version-one"), []byte("version-two"))
@@ -98,9 +100,11 @@ func TestF99_APluginIsReplacedDuringStreams(t *testing.T) {
 	}
 }
 
-// TestF81_F97_APluginThatIsRefusedReplacesNothing reloads a configuration whose plugin is broken in one way or another:
-// the error names it and what is wrong, and the one that serves goes on.
-func TestF81_F97_APluginThatIsRefusedReplacesNothing(t *testing.T) {
+// TestReloadOfInvalidPlugin reloads configurations with invalid plugins: the error names the plugin and the cause, and
+// the loaded one keeps serving.
+//
+// covers: F81 F97
+func TestReloadOfInvalidPlugin(t *testing.T) {
 	good := plugintest.Build(t, "./proxy/internal/testing/e2e/testdata/guests/keeper")
 	config := func(wasm []byte) string {
 		return quietServer + guestFile(t, "keeper", "key", wasm) + "[providers.p]\nplugin = \"keeper\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\", model = \"m\" }]\n"

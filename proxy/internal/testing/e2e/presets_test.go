@@ -11,8 +11,8 @@ import (
 
 const wholeAnswer = `{"id":"a","object":"chat.completion","created":1,"model":"there","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 
-// TestPresetsOnTheWire sends a request to upstreams that are known by a preset, and looks at what reaches them: the
-// path behind the base URL, the header of the credential and no other, and the members by the upstream's own names.
+// TestPresetsOnTheWire sends a request to upstreams known by a preset and checks what they receive: the path, the
+// credential's header and no other, and the members by the upstream's own names.
 func TestPresetsOnTheWire(t *testing.T) {
 	for name, want := range map[string]struct{ base, line, credential, body string }{
 		"azure":      {"", "POST /openai/deployments/my-gpt/chat/completions?api-version=2024-10-21 HTTP/1.1", "api-key: sk-canary", `"seed":7`},
@@ -54,7 +54,8 @@ targets = [{ provider = "up", model = "my-gpt" }]
 	}
 }
 
-func TestV15_AStreamIsAStreamWhateverIsAccepted(t *testing.T) {
+// covers: V15
+func TestAcceptDoesNotDisableStreaming(t *testing.T) {
 	g := proxytest.Start(t, configuration("https://unused.example", ""))
 	got := g.Do(t, "POST", "/v1/chat/completions", `{"model":"demo","messages":[{"role":"user","content":"Hi"}],"stream":true}`, "Accept: application/json")
 	if got.Status != 200 || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/event-stream") || !strings.HasSuffix(got.Body, "data: [DONE]\n\n") {
@@ -62,7 +63,8 @@ func TestV15_AStreamIsAStreamWhateverIsAccepted(t *testing.T) {
 	}
 }
 
-func TestS17_HeadersOfAStream(t *testing.T) {
+// covers: S17
+func TestStreamHeaders(t *testing.T) {
 	g := proxytest.Start(t, configuration("https://unused.example", ""))
 	got := g.Chat(t, `{"model":"demo","messages":[{"role":"user","content":"Hi"}],"stream":true}`)
 	for name, want := range map[string]string{

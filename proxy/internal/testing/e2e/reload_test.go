@@ -22,7 +22,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-func TestF80_F134_ReloadChangesWhatNewRequestsGet(t *testing.T) {
+// covers: F80 F134
+func TestReloadAppliesToNewRequests(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
@@ -51,7 +52,8 @@ func TestF80_F134_ReloadChangesWhatNewRequestsGet(t *testing.T) {
 	}
 }
 
-func TestF81_BrokenConfigurationLeavesTheOldOne(t *testing.T) {
+// covers: F81
+func TestFailedReloadKeepsConfiguration(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	err := g.Reload(t, strings.Replace(configuration("", ""), `strategy = "priority"`, `strategy = "by whim"`, 1))
 	var build *proxy.BuildError
@@ -124,10 +126,12 @@ func newPaced(t *testing.T) *paced {
 // own are the parts of a chunk that no two answers have in common.
 var own = regexp.MustCompile(`"id":"chatcmpl-[0-9a-f]+"|"created":[0-9]+`)
 
-// TestF80_F83_ReloadsUnderLoad reloads as fast as it goes while short streams come and go, and others go on from the first
-// configuration to the last. Each stream has the same bytes as one without a reload; and what the configurations held is
-// gone in the end.
-func TestF80_F83_ReloadsUnderLoad(t *testing.T) {
+// TestReloadsUnderLoad reloads as fast as possible while short streams come and go, and others run from the first
+// configuration to the last. Each stream has the same bytes as one without a reload, and in the end everything that the
+// configurations held is released.
+//
+// covers: F80 F83
+func TestReloadsUnderLoad(t *testing.T) {
 	provider := newPaced(t)
 	// A heartbeat comes when it comes.
 	toml := strings.Replace(configuration(provider.URL, provider.URL), `heartbeat = "40ms"`, `heartbeat = "1h"`, 1)
@@ -242,8 +246,11 @@ func openDescriptors(t *testing.T) int {
 	return len(open)
 }
 
-// TestF80_AReplacedConfigurationIsSmall: streams may hold it for long, and need its plugins now and then or not at all.
-func TestF80_AReplacedConfigurationIsSmall(t *testing.T) {
+// TestReplacedConfigurationHoldsNoInstances checks that a replaced configuration, which streams may keep alive for
+// long, gives its plugin instances back.
+//
+// covers: F80
+func TestReplacedConfigurationHoldsNoInstances(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.AwaitClose(),
 	})
@@ -266,8 +273,10 @@ func TestF80_AReplacedConfigurationIsSmall(t *testing.T) {
 	c.Close()
 }
 
-// TestF80_LimitsOfTheServerChange: those of connections that are open, too.
-func TestF80_LimitsOfTheServerChange(t *testing.T) {
+// TestReloadChangesServerLimits covers connections that are already open as well.
+//
+// covers: F80
+func TestReloadChangesServerLimits(t *testing.T) {
 	toml := configuration("", "")
 	g := proxytest.Start(t, toml)
 	set := func(members string) {
@@ -311,8 +320,8 @@ func TestF80_LimitsOfTheServerChange(t *testing.T) {
 	}
 }
 
-// TestF81_TheLogNamesWhatTakesARestart, and only that.
-func TestF81_TheLogNamesWhatTakesARestart(t *testing.T) {
+// covers: F81
+func TestLogNamesChangesThatNeedRestart(t *testing.T) {
 	toml := configuration("", "")
 	g := proxytest.Start(t, toml)
 	next := strings.Replace(toml, "[server]\n", "[server]\nlisten = \"127.0.0.1:9\"\nread_timeout = \"9s\"\n", 1)

@@ -117,10 +117,12 @@ func compact(t *testing.T, s string) string {
 	return b.String()
 }
 
-// TestS9_RecordedAnswersCutAnywhere replays every recorded answer of a compatible provider through the whole gateway,
-// over real sockets and the compiled plugin, to clients that stream and that do not: whole, byte by byte, and cut at
-// random places. The client gets the same bytes each time, those that were read by a person beside the recording.
-func TestS9_RecordedAnswersCutAnywhere(t *testing.T) {
+// TestRecordedResponsesInPieces replays every recorded response of a compatible provider through the whole gateway,
+// with real sockets and the compiled plugin, to streaming and non-streaming clients: at once, byte by byte, and split
+// at random places. The client gets the same bytes each time, which are those of the reviewed golden files.
+//
+// covers: S9
+func TestRecordedResponsesInPieces(t *testing.T) {
 	const seed = 20261121
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	all := compatibleRecordings(t)

@@ -59,7 +59,7 @@ func awaitRefusal(t *testing.T, g *proxytest.Gateway) {
 	}
 }
 
-func TestShutdownCutsStreamsAtItsDeadline(t *testing.T) {
+func TestShutdownDeadlineEndsStreams(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.AwaitClose(),
 	})

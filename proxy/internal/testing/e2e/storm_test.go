@@ -68,9 +68,11 @@ func (p *tide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	say(finish + "data: [DONE]\n\n")
 }
 
-// TestF26_AStormOfDeparturesIsAccountedRight has a thousand clients leave at any moment, or stay: what is accounted is what
-// the provider has sent, but for the event that was on its way, each request is accounted once, and nothing stays taken.
-func TestF26_AStormOfDeparturesIsAccountedRight(t *testing.T) {
+// TestManyClientDisconnects has a thousand clients disconnect at any moment, or stay: the recorded usage is what the
+// provider has sent, except for the event in flight, each request is recorded once, and everything is released.
+//
+// covers: F26
+func TestManyClientDisconnects(t *testing.T) {
 	const clients, atOnce = 1000, 100
 	provider := &tide{events: 12}
 	up := httptest.NewServer(provider)

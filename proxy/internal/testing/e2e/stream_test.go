@@ -107,7 +107,8 @@ func awaitEnd(t *testing.T, s *upstreamtest.Server) {
 	}
 }
 
-func TestS12_HeartbeatWhileTheProviderIsSilent(t *testing.T) {
+// covers: S12
+func TestHeartbeatWhileProviderIsSilent(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Wait(proceed),
@@ -133,8 +134,10 @@ func TestS12_HeartbeatWhileTheProviderIsSilent(t *testing.T) {
 	}
 }
 
-// TestS10_BrokenStreamsAreNeverReportedComplete is about every way in which a provider's stream can end too early.
-func TestS10_BrokenStreamsAreNeverReportedComplete(t *testing.T) {
+// TestTruncatedStreamsAreNeverComplete covers every way in which a provider's stream can end too early.
+//
+// covers: S10
+func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
 	cases := []struct {
 		name   string
 		steps  []upstreamtest.Step
@@ -179,7 +182,8 @@ func TestS10_BrokenStreamsAreNeverReportedComplete(t *testing.T) {
 	}
 }
 
-func TestS11_FinishWithoutDoneIsComplete(t *testing.T) {
+// covers: S11
+func TestFinishWithoutDoneIsComplete(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hello"), finish), upstreamtest.LastChunk(),
 	})
@@ -193,9 +197,10 @@ func TestS11_FinishWithoutDoneIsComplete(t *testing.T) {
 	}
 }
 
-// TestS14_ErrorsBeforeTheFirstByteAreRealAnswers is about what a provider does wrong before the client has been sent
-// anything.
-func TestS14_ErrorsBeforeTheFirstByteAreRealAnswers(t *testing.T) {
+// TestErrorsBeforeFirstByteHaveStatus covers provider failures before the client has been sent anything.
+//
+// covers: S14
+func TestErrorsBeforeFirstByteHaveStatus(t *testing.T) {
 	cases := []struct {
 		name   string
 		steps  []upstreamtest.Step
@@ -209,7 +214,8 @@ func TestS14_ErrorsBeforeTheFirstByteAreRealAnswers(t *testing.T) {
 		{"faults_51/redirect", []upstreamtest.Step{upstreamtest.Answer(302, "text/plain", "", "Location: http://127.0.0.1:1/")}, 502, ""},
 		{"faults_55/bad JSON", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"choices":`)}, 502, "upstream_bad_answer"},
 		{"faults_59/error first in the stream", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n")}, 502, "upstream_stream_error"},
-		{"O13/error with status 200", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"error":{"message":"slow","type":"requests","code":"rate_limit_exceeded"}}`)}, 429, "rate_limit_exceeded"},
+		// covers: O13
+		{"error with status 200", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"error":{"message":"slow","type":"requests","code":"rate_limit_exceeded"}}`)}, 429, "rate_limit_exceeded"},
 		{"faults_60/two lengths", []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 2", "Content-Length: 3"), upstreamtest.Write("{}")}, 502, "upstream_bad_answer"},
 	}
 	var scripts []upstreamtest.Script
@@ -234,7 +240,7 @@ func TestS14_ErrorsBeforeTheFirstByteAreRealAnswers(t *testing.T) {
 	}
 }
 
-func TestFallbackBeforeTheFirstByte(t *testing.T) {
+func TestFallbackBeforeFirstByte(t *testing.T) {
 	const both = `{"model":"both","messages":[{"role":"user","content":"x"}]}`
 	fails := func(status int) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", `{"error":{"message":"no","type":"x","code":null}}`)}
@@ -270,7 +276,7 @@ func TestFallbackBeforeTheFirstByte(t *testing.T) {
 	})
 }
 
-func TestStreamToHTTP10IsRefused(t *testing.T) {
+func TestRejectsStreamOverHTTP10(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for body, want := range map[string]string{hello: "HTTP/1.1 200", strings.Replace(hello, "}]}", `}],"stream":true}`, 1): `"code":"http_version"`} {
 		c := dial(t, g)
@@ -282,8 +288,7 @@ func TestStreamToHTTP10IsRefused(t *testing.T) {
 	}
 }
 
-// TestD8_NothingOfTheClientReachesTheProvider but what the plugin made of its body.
-func TestD8_NothingOfTheClientReachesTheProvider(t *testing.T) {
+func TestOnlyPluginOutputReachesProvider(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 		`{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`,
 		"Set-Cookie: a=b", "OpenAI-Organization: org", "X-Request-Id: up-7", "X-Ratelimit-Remaining-Requests: 3")})
@@ -312,7 +317,8 @@ func TestD8_NothingOfTheClientReachesTheProvider(t *testing.T) {
 	}
 }
 
-func TestFaults111_ExpectationsAreAnsweredBeforeTheBody(t *testing.T) {
+// covers: F111
+func TestRejectsExpectationBeforeBody(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	request := func(key string, length int) string {
 		return fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", key, length)

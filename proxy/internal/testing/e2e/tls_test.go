@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestTLSOnTheListener is what clients find: a certificate, HTTP/1.1, nothing older than TLS 1.2, and sessions that go on.
-func TestTLSOnTheListener(t *testing.T) {
+// TestTLSListener checks what clients get: the certificate, HTTP/1.1, at least TLS 1.2, and session resumption.
+func TestTLSListener(t *testing.T) {
 	pair := proxytest.GoodPair(t)
 	g := proxytest.Start(t, configuration("", "")+pair.Table(t, t.TempDir()))
 	for _, body := range []string{hello, strings.Replace(hello, "}]}", `}],"stream":true}`, 1)} {
@@ -65,8 +65,9 @@ func dialWith(t *testing.T, g *proxytest.Gateway, settings *tls.Config) *tlsClie
 	return &tlsClient{c, conn}
 }
 
-// TestTheCertificateIsRenewedByAReload while a stream goes on with the old one; a pair that is no good leaves the old one.
-func TestTheCertificateIsRenewedByAReload(t *testing.T) {
+// TestReloadRenewsCertificate checks that a stream continues with the old certificate, and that an invalid pair keeps
+// the old one.
+func TestReloadRenewsCertificate(t *testing.T) {
 	proceed := make(chan struct{})
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(proceed),
@@ -118,11 +119,13 @@ func TestTheCertificateIsRenewedByAReload(t *testing.T) {
 	}
 }
 
-// TestF108_TheOtherProtocol: HTTP where HTTPS is spoken is told so, TLS where HTTP is spoken is closed, and neither makes
-// noise; both are counted.
-func TestF108_TheOtherProtocol(t *testing.T) {
+// TestTLSMismatch checks that plain HTTP on a TLS port gets an error, that TLS on a plain port is closed, and that both
+// are counted without filling the log.
+//
+// covers: F108
+func TestTLSMismatch(t *testing.T) {
 	pair := proxytest.GoodPair(t)
-	t.Run("faults/108 TLS on the plain port", func(t *testing.T) {
+	t.Run("TLS on the plain port", func(t *testing.T) {
 		g := proxytest.Start(t, configuration("", ""))
 		admin := g.Admin(t)
 		lines := len(g.Log.Lines())
@@ -143,7 +146,7 @@ func TestF108_TheOtherProtocol(t *testing.T) {
 			t.Errorf("it is logged: %v", now[lines:])
 		}
 	})
-	t.Run("faults/108 HTTP on the TLS port", func(t *testing.T) {
+	t.Run("HTTP on the TLS port", func(t *testing.T) {
 		g := proxytest.Start(t, configuration("", "")+pair.Table(t, t.TempDir()))
 		admin := g.Admin(t)
 		plain := dial(t, &proxytest.Gateway{Addr: g.Addr})
@@ -153,7 +156,7 @@ func TestF108_TheOtherProtocol(t *testing.T) {
 			!strings.Contains(string(answer), `"code":"https_required"`) || !strings.Contains(string(answer), "\r\nConnection: close\r\n") {
 			t.Errorf("%v: %s", err, answer)
 		}
-		for name, send := range map[string]string{"faults/108 garbage": "\x00\x01\x02\x03\x04\x05", "faults/108 half a greeting": "\x16\x03\x01"} {
+		for name, send := range map[string]string{"garbage": "\x00\x01\x02\x03\x04\x05", "half a greeting": "\x16\x03\x01"} {
 			c := dial(t, &proxytest.Gateway{Addr: g.Addr})
 			c.send(send)
 			if err := c.CloseWrite(); err != nil {
@@ -178,8 +181,10 @@ func TestF108_TheOtherProtocol(t *testing.T) {
 	})
 }
 
-// TestF15_AHandshakeThatStallsIsEnded when the time for it is over, and nobody waits for it meanwhile.
-func TestF15_AHandshakeThatStallsIsEnded(t *testing.T) {
+// TestStalledHandshakeTimesOut checks that the handshake ends at its deadline and does not delay other connections.
+//
+// covers: F15
+func TestStalledHandshakeTimesOut(t *testing.T) {
 	pair := proxytest.GoodPair(t)
 	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", "[server]\nread_timeout = \"1s\"", 1)+pair.Table(t, t.TempDir()))
 	var stalled []net.Conn
@@ -207,8 +212,8 @@ func TestF15_AHandshakeThatStallsIsEnded(t *testing.T) {
 	}
 }
 
-// TestTLSIsDecidedAtTheStart: a reload can neither begin nor end it, and says so.
-func TestTLSIsDecidedAtTheStart(t *testing.T) {
+// TestReloadCannotToggleTLS checks that a reload neither enables nor disables TLS, and reports that.
+func TestReloadCannotToggleTLS(t *testing.T) {
 	table := proxytest.GoodPair(t).Table(t, t.TempDir())
 	for name, c := range map[string]struct{ before, after string }{"begins": {"", table}, "ends": {table, ""}} {
 		t.Run(name, func(t *testing.T) {

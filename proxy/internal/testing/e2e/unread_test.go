@@ -14,9 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestF17_NothingIsKeptForAClientThatDoesNotRead has a client stop reading an answer that is larger than all buffers, and
-// read on when it has been cut: the connection has been reset, and what was written to it is not there any more.
-func TestF17_NothingIsKeptForAClientThatDoesNotRead(t *testing.T) {
+// TestUnreadResponseIsDropped has a client stop reading a response larger than all buffers and resume once it has been
+// disconnected: the connection was reset, and what was queued on it is gone.
+//
+// covers: F17
+func TestUnreadResponseIsDropped(t *testing.T) {
 	event := fmt.Sprintf(`data: {"id":"up","model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`+"\n\n", strings.Repeat("x", 64<<10))
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Loop(upstreamtest.Chunk(event)),
@@ -50,9 +52,11 @@ targets = [{ provider = "up", model = "m" }]
 	}
 }
 
-// TestF17_ASlowClientIsNotOneThatHasVanished has a client with a small window take an answer, bit by bit, for several times
-// the write timeout: it gets all of it.
-func TestF17_ASlowClientIsNotOneThatHasVanished(t *testing.T) {
+// TestSlowClientGetsWholeResponse has a client with a small window read a response bit by bit for several times the
+// write timeout.
+//
+// covers: F17
+func TestSlowClientGetsWholeResponse(t *testing.T) {
 	const parts = 40
 	event := text(strings.Repeat("x", 2<<10))
 	var chunks []string

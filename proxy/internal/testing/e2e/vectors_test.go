@@ -99,9 +99,9 @@ func section(want, name string) (status int, body, retryAfter string) {
 // estimated counts depend on who estimates.
 var estimate = regexp.MustCompile(`"prompt_tokens":\d+,("completion_tokens":\d+),"total_tokens":\d+(,"estimated":true)`)
 
-// TestVectorsOfPluginsThroughTheGateway replays the provider's answer of every vector of every translating plugin over
-// real sockets: at once, byte by byte and cut at random places, to a client that streams and to one that does not.
-func TestVectorsOfPluginsThroughTheGateway(t *testing.T) {
+// TestPluginVectorsThroughGateway replays the provider's response of every vector of every translating plugin over real
+// sockets: at once, byte by byte and split at random places, to a streaming and a non-streaming client.
+func TestPluginVectorsThroughGateway(t *testing.T) {
 	for name, credential := range translated {
 		t.Run(name, func(t *testing.T) { vectorsOf(t, name, credential) })
 	}

@@ -12,27 +12,35 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// TestI11_RefusedHeadersStayOutOfTheLog sends heads that cannot be read, with a credential in the place that is wrong:
-// what is said of them to the client and in the log quotes nothing.
-func TestI11_RefusedHeadersStayOutOfTheLog(t *testing.T) {
+// TestInvalidHeadersAreNotLogged sends heads that cannot be read, with a credential where the error is: neither the
+// response nor the log quotes it.
+func TestInvalidHeadersAreNotLogged(t *testing.T) {
 	const secret = "sk-canary-5120"
 	g := proxytest.Start(t, configuration("", ""))
 	for name, request := range map[string]string{
-		"faults/104 control in a value":  "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\x01\r\n\r\n",
-		"faults/104 control in a name":   "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + "\x01: x\r\n\r\n",
-		"faults/104 space before colon":  "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + " : x\r\n\r\n",
-		"faults/104 no colon":            "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + "\r\n\r\n",
-		"faults/104 obs-fold":            "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer\r\n " + secret + "\r\n\r\n",
-		"faults/105 host":                "POST /v1/chat/completions HTTP/1.1\r\nHost: " + secret + "/?\r\n\r\n",
-		"faults/105 port":                "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway:" + secret + "\r\n\r\n",
-		"faults/106 version":             "POST /v1/chat/completions?key=" + secret + " " + secret + "\r\nHost: gateway\r\n\r\n",
-		"faults/106 no version":          "POST " + secret + "\r\nHost: gateway\r\n\r\n",
-		"faults/101 transfer encoding":   "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: " + secret + "\r\n\r\n",
-		"faults/102 length":              "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Length: " + secret + "\r\n\r\n",
-		"faults/103 chunk size":          "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n" + secret + "\r\n\r\n",
-		"faults/103 trailer":             "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + secret + "\x01\r\n\r\n",
-		"faults/107 head of 64 KiB":      "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: " + strings.Repeat(secret, 5000) + "\r\n\r\n",
-		"faults/111 expectation refused": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n",
+		// covers: F104
+		"control in a value": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\x01\r\n\r\n",
+		"control in a name":  "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + "\x01: x\r\n\r\n",
+		"space before colon": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + " : x\r\n\r\n",
+		"no colon":           "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n" + secret + "\r\n\r\n",
+		"obs-fold":           "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer\r\n " + secret + "\r\n\r\n",
+		// covers: F105
+		"host": "POST /v1/chat/completions HTTP/1.1\r\nHost: " + secret + "/?\r\n\r\n",
+		"port": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway:" + secret + "\r\n\r\n",
+		// covers: F106
+		"version":    "POST /v1/chat/completions?key=" + secret + " " + secret + "\r\nHost: gateway\r\n\r\n",
+		"no version": "POST " + secret + "\r\nHost: gateway\r\n\r\n",
+		// covers: F101
+		"transfer encoding": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: " + secret + "\r\n\r\n",
+		// covers: F102
+		"length": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Length: " + secret + "\r\n\r\n",
+		// covers: F103
+		"chunk size": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n" + secret + "\r\n\r\n",
+		"trailer":    "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + secret + "\x01\r\n\r\n",
+		// covers: F107
+		"head of 64 KiB": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: " + strings.Repeat(secret, 5000) + "\r\n\r\n",
+		// covers: F111
+		"expectation refused": "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + secret + "\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, g)
@@ -54,8 +62,10 @@ func TestI11_RefusedHeadersStayOutOfTheLog(t *testing.T) {
 	}
 }
 
-// TestFaults101_FramingThatCanBeReadInTwoWaysIsRefused and nothing of it is taken for another request.
-func TestFaults101_FramingThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
+// TestRejectsAmbiguousFraming checks that nothing of such a request is taken for another one.
+//
+// covers: F101
+func TestRejectsAmbiguousFraming(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\nContent-Type: application/json\r\n"
 	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hello), hello)
@@ -89,8 +99,8 @@ func TestFaults101_FramingThatCanBeReadInTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
-// TestFaults111_UnknownExpectation is refused rather than passed over.
-func TestFaults111_UnknownExpectation(t *testing.T) {
+// covers: F111
+func TestRejectsUnknownExpectation(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	c := dial(t, g)
 	c.post("expects", hello, "Expect: the-unexpected")
@@ -116,7 +126,8 @@ func (l *poor) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestF86_AcceptingGoesOnAfterTheDescriptorsRanOut(t *testing.T) {
+// covers: F86
+func TestAcceptResumesAfterDescriptorsRanOut(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -138,7 +149,8 @@ func TestF86_AcceptingGoesOnAfterTheDescriptorsRanOut(t *testing.T) {
 	}
 }
 
-func TestF86_ShutdownWhileTheDescriptorsAreOut(t *testing.T) {
+// covers: F86
+func TestShutdownWhileOutOfDescriptors(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -39,8 +39,8 @@ func network(t *testing.T, o linktest.Options) *linktest.Network {
 	return n
 }
 
-// TestLinksDoWhatTheyAreTold sends a megabyte from the client to the gateway, and looks at what arrives.
-func TestLinksDoWhatTheyAreTold(t *testing.T) {
+// TestLinkConditions sends a megabyte from the client to the gateway under each condition and checks what arrives.
+func TestLinkConditions(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		is     linktest.Conditions
@@ -102,8 +102,8 @@ func TestLinksDoWhatTheyAreTold(t *testing.T) {
 	}
 }
 
-// TestALinkThatIsDown passes nothing on, and nobody is told.
-func TestALinkThatIsDown(t *testing.T) {
+// TestLinkDown checks that a link that is down drops everything silently.
+func TestLinkDown(t *testing.T) {
 	n := network(t, linktest.Options{})
 	if n == nil {
 		return

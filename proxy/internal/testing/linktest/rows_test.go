@@ -145,9 +145,11 @@ const (
 	late     = 6 * time.Second
 )
 
-// TestF22_AClientThatVanishes has the client's link swallow everything in each phase of a request. No phase lasts longer
-// than the write timeout, and the provider is left.
-func TestF22_AClientThatVanishes(t *testing.T) {
+// TestClientVanishes drops everything on the client's link in each phase of a request. No phase lasts longer than the
+// write timeout, and the upstream request is cancelled.
+//
+// covers: F22
+func TestClientVanishes(t *testing.T) {
 	endless := func(e *loadtest.Exchange) error {
 		if _, err := io.WriteString(e, loadtest.StreamHead+loadtest.Event("0")); err != nil {
 			return err
@@ -202,9 +204,11 @@ func TestF22_AClientThatVanishes(t *testing.T) {
 	}
 }
 
-// TestF64_TheLinkToTheProviderGoesDown swallows everything on the provider's link in each phase: the request ends at the
-// deadline for that phase, the client is told, and nothing waits for the provider any more.
-func TestF64_TheLinkToTheProviderGoesDown(t *testing.T) {
+// TestProviderLinkDown drops everything on the provider's link in each phase: the request ends at the deadline of that
+// phase, the client gets an error, and nothing keeps waiting for the provider.
+//
+// covers: F64
+func TestProviderLinkDown(t *testing.T) {
 	const timeout = `connect = "1s", first_byte = "1500ms", idle = "1500ms"`
 	t.Run("in a stream", func(t *testing.T) {
 		t.Parallel()
@@ -371,8 +375,10 @@ func (s *site) listeners(n int, prompt string) {
 	}
 }
 
-// TestF65_LossAndJitter answers through links that lose 2 % and take 100 ms, more or less, with all times at their defaults.
-func TestF65_LossAndJitter(t *testing.T) {
+// TestLossAndJitter uses links with 2 % loss and about 100 ms of delay, with all timeouts at their defaults.
+//
+// covers: F65
+func TestLossAndJitter(t *testing.T) {
 	s := build(t, linktest.Options{}, "", "", storyteller)
 	if s == nil {
 		return
@@ -383,9 +389,11 @@ func TestF65_LossAndJitter(t *testing.T) {
 	s.listeners(20, "on a bad line")
 }
 
-// TestF66_AThinLink has a client of 64 kbit/s ask for an answer without end: the provider is held back, the memory stays as
-// it is, and what arrives is right.
-func TestF66_AThinLink(t *testing.T) {
+// TestLowBandwidth has a client at 64 kbit/s request an endless response: backpressure reaches the provider, memory
+// stays constant, and what arrives is correct.
+//
+// covers: F66
+func TestLowBandwidth(t *testing.T) {
 	var written atomic.Int64
 	s := build(t, linktest.Options{}, "", "", func(e *loadtest.Exchange) error {
 		if _, err := io.WriteString(e, loadtest.StreamHead); err != nil {
@@ -434,9 +442,11 @@ func TestF66_AThinLink(t *testing.T) {
 	}
 }
 
-// TestF67_SmallPackets has links that carry 576 bytes. Where hosts know that, everything works; where nobody says so, it works
-// or ends in time.
-func TestF67_SmallPackets(t *testing.T) {
+// TestSmallMTU uses links that carry 576 bytes. If hosts learn that, everything works; if not, requests succeed or end
+// in time.
+//
+// covers: F67
+func TestSmallMTU(t *testing.T) {
 	const small = 576
 	long := strings.Repeat("A long story. ", 100<<10/14)
 	t.Run("that hosts know of", func(t *testing.T) {
@@ -488,8 +498,10 @@ func TestF67_SmallPackets(t *testing.T) {
 	})
 }
 
-// TestF68_OutOfOrderAndTwice answers through links that change the order of packets and repeat some.
-func TestF68_OutOfOrderAndTwice(t *testing.T) {
+// TestReorderingAndDuplication uses links that reorder packets and repeat some.
+//
+// covers: F68
+func TestReorderingAndDuplication(t *testing.T) {
 	s := build(t, linktest.Options{}, "", "", storyteller)
 	if s == nil {
 		return

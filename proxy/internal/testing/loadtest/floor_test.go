@@ -56,9 +56,11 @@ func sameWhole() answered {
 	}
 }
 
-// TestF1_WholeAnswersOneBehindTheOther keeps connections busy with and without the gateway: none fails, all answers are
-// the same.
-func TestF1_WholeAnswersOneBehindTheOther(t *testing.T) {
+// TestSequentialRequests keeps connections busy with and without the gateway: none fails, and all responses are the
+// same.
+//
+// covers: F1
+func TestSequentialRequests(t *testing.T) {
 	provider, g := serve(t, loadtest.NewHolder().Answer, binarytest.Options{})
 	warm(t, g)
 	before := usage(t, g.PID)
@@ -71,9 +73,11 @@ func TestF1_WholeAnswersOneBehindTheOther(t *testing.T) {
 	expectCalm(t, g, before)
 }
 
-// TestF2_ConnectionsComeAndGo has a new connection for each request: none fails, those to the provider are used again, and
-// nothing is left of them.
-func TestF2_ConnectionsComeAndGo(t *testing.T) {
+// TestShortConnections opens a new connection per request: none fails, upstream connections are reused, and nothing is
+// left of the others.
+//
+// covers: F2
+func TestShortConnections(t *testing.T) {
 	provider, g := serve(t, loadtest.NewHolder().Answer, binarytest.Options{})
 	warm(t, g)
 	before, dialled := usage(t, g.PID), provider.Accepted()
@@ -116,8 +120,10 @@ func pacer(events int) func(e *loadtest.Exchange) error {
 	}
 }
 
-// TestF4_FastStreams has many streams with many events: each arrives, once, in order and unchanged.
-func TestF4_FastStreams(t *testing.T) {
+// TestFastStreams reads many streams with many events: each arrives once, in order and unchanged.
+//
+// covers: F4
+func TestFastStreams(t *testing.T) {
 	events := int(phase.Seconds() * 2 * fastEvents)
 	provider, g := serve(t, pacer(events), binarytest.Options{})
 	before := usage(t, g.PID)
@@ -166,9 +172,11 @@ func follow(addr string, events int, l *loadtest.Latencies) error {
 	return nil
 }
 
-// TestF9_OneProcessor gives the gateway one processor, and twice as many requests at once as keep it busy, beside streams
-// in which nothing happens: answers take longer, none fails, and the streams are kept alive.
-func TestF9_OneProcessor(t *testing.T) {
+// TestOneProcessor gives the gateway one processor and twice as many concurrent requests as it can handle, besides idle
+// streams: responses take longer, none fails, and the streams are kept alive.
+//
+// covers: F9
+func TestOneProcessor(t *testing.T) {
 	const silentStreams, beats = 50, 3
 	never := make(chan struct{})
 	provider, g := serve(t, func(e *loadtest.Exchange) error {

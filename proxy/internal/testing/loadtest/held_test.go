@@ -37,9 +37,11 @@ func fitting(t *testing.T, n int) int {
 	return n
 }
 
-// TestF3_F5_HeldStreams holds many streams open: none is lost, each gets every event, once and in order, and other
-// requests are answered meanwhile.
-func TestF3_F5_HeldStreams(t *testing.T) {
+// TestHeldStreams holds many streams open: none is lost, each gets every event once and in order, and other requests
+// are answered meanwhile.
+//
+// covers: F3 F5
+func TestHeldStreams(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		n      int

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/loadtest"
 )
 
-// TestLatencies compares the classes with the durations themselves: they are never below, and a sixteenth above at most.
+// TestLatencies compares the histogram's classes with the durations themselves: they are never below, and at most a
+// sixteenth above.
 func TestLatencies(t *testing.T) {
 	var l loadtest.Latencies
 	r := rand.New(rand.NewPCG(1, 2))

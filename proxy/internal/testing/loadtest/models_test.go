@@ -118,9 +118,11 @@ func crowd(t *testing.T, addr string, each func(n int) error, during func()) *lo
 	return l
 }
 
-// TestF12_ALongListOfModelsUnderLoad asks for a list of 5,000 models all the time while it expires again and again: each
-// answer has all of them, and the provider is asked by one at a time.
-func TestF12_ALongListOfModelsUnderLoad(t *testing.T) {
+// TestLongModelListUnderLoad requests a list of 5,000 models all the time while it expires again and again: each
+// response is complete, and the provider is asked by one request at a time.
+//
+// covers: F12
+func TestLongModelListUnderLoad(t *testing.T) {
 	l := &lister{}
 	g := listing(t, l)
 	before := usage(t, g.PID)
@@ -142,9 +144,11 @@ func TestF12_ALongListOfModelsUnderLoad(t *testing.T) {
 	}
 }
 
-// TestF13_AnExpiredListUnderLoad has a list expire whose provider does not answer: everybody gets the old one, and the
-// provider is asked once. When it answers, the new one is there.
-func TestF13_AnExpiredListUnderLoad(t *testing.T) {
+// TestExpiredModelListUnderLoad lets a list expire while its provider does not respond: every client gets the old one,
+// and the provider is asked once. When it responds, the new list is served.
+//
+// covers: F13
+func TestExpiredModelListUnderLoad(t *testing.T) {
 	l := &lister{hold: make(chan struct{})}
 	g := listing(t, l)
 	var first atomic.Int64
@@ -182,9 +186,10 @@ func TestF13_AnExpiredListUnderLoad(t *testing.T) {
 // manyKeys is how many client keys a configuration has in the test of row 14.
 const manyKeys = 100_000
 
-// TestF14_ManyKeys starts a gateway with 100,000 client keys, and compares what a request takes with one that has a single
-// one.
-func TestF14_ManyKeys(t *testing.T) {
+// TestManyKeys starts a gateway with 100,000 client keys and compares the time of a request with that of one key.
+//
+// covers: F14
+func TestManyKeys(t *testing.T) {
 	provider, err := loadtest.Listen(loadtest.NewHolder().Answer)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func TestF10_Soak(t *testing.T) {
+// covers: F10
+func TestSoak(t *testing.T) {
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
