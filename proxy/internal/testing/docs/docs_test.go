@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of the documents")
 
-// TestMain runs the tests in the root of the repository.
+// TestMain runs the tests in the examples folder.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../../../.."); err != nil {
 		panic(err)
