@@ -27,7 +27,8 @@ build: plugins ## build bin/sluice with the plugins in it
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w -X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
 
 plugins: ## build the bundled plugins into plugins/bundle
-	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/all.wasm ./plugins/all
+	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/go.wasm ./plugins/all
+	$(GO) run -trimpath ./cmd/wasmopt bin/go.wasm bin/all.wasm
 	@gzip -dc plugins/bundle/all.wasm.gz 2>/dev/null | cmp -s - bin/all.wasm || gzip -9nc bin/all.wasm >plugins/bundle/all.wasm.gz
 	@find plugins/bundle -name '*.wasm*' ! -name all.wasm.gz -delete
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/goopt"
 )
 
 var builds struct {
@@ -19,7 +21,7 @@ var builds struct {
 	done map[string]func() ([]byte, error)
 }
 
-// Build builds a plugin and returns the module, which must not be changed. pkg is the folder of its package main,
+// Build builds a plugin, optimises it as the plugins that ship are, and returns the module, which must not be changed. pkg is the folder of its package main,
 // relative to the folder of the go.mod above the test: "." or "./plugins/openai".
 func Build(tb testing.TB, pkg string) []byte {
 	tb.Helper()
@@ -95,7 +97,12 @@ func build(root, dir string) ([]byte, error) {
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return nil, errors.New("go build in " + dir + ": " + err.Error() + "\n" + string(output))
 	}
-	return os.ReadFile(file)
+	module, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	optimized, _, err := goopt.Optimize(module)
+	return optimized, err
 }
 
 func guestEnviron() []string {

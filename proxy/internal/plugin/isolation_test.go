@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
-	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

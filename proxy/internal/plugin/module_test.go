@@ -1,7 +1,7 @@
 package plugin_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

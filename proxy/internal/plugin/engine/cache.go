@@ -42,7 +42,7 @@ const (
 )
 
 // entryMagic begins the file "module", in this version of its format.
-var entryMagic = []byte("sluice module 2\n")
+var entryMagic = []byte("sluice module 3\n")
 
 // openDiskCache makes the directory if it must, and makes sure that it is private.
 func openDiskCache(dir string, limit int64) (*diskCache, error) {
@@ -191,8 +191,8 @@ func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
 
 // entry is what the file "module" keeps: what package fuel made of a module, without its code.
 type entry struct {
-	info   fuel.Info
-	hollow []byte
+	info fuel.Info
+	stub []byte
 
 	stats map[string]fs.FileInfo // of the files beside it, when it was read
 }
@@ -227,7 +227,7 @@ func stats(dir string) (map[string]fs.FileInfo, error) {
 	return m, nil
 }
 
-// entryHeader lies before the hollow module, as JSON. The file begins with entryMagic, the digest of all that follows,
+// entryHeader lies before the stub module, as JSON. The file begins with entryMagic, the digest of all that follows,
 // and the header's size in four bytes, little end first.
 type entryHeader struct {
 	Info  fuel.Info
@@ -249,7 +249,7 @@ func writeEntry(dir string, e *entry) error {
 		return err
 	}
 	size := binary.LittleEndian.AppendUint32(nil, uint32(len(header)))
-	rest := slices.Concat(size, header, e.hollow)
+	rest := slices.Concat(size, header, e.stub)
 	sum := sha256.Sum256(rest)
 	return os.WriteFile(filepath.Join(dir, entryFile), slices.Concat(entryMagic, sum[:], rest), 0o600)
 }
@@ -290,7 +290,7 @@ func readEntry(dir string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{info: header.Info, hollow: rest[size:], stats: before}, nil
+	return &entry{info: header.Info, stub: rest[size:], stats: before}, nil
 }
 
 // sweep removes what was left unfinished long ago, and the modules that were not used for the longest time until the

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
-	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 // answering is a guest whose function "run" returns n.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
 const (
@@ -20,18 +21,18 @@ func check(info *fuel.Info, provided map[string]map[string]Signature, memoryPage
 			return err
 		}
 	}
-	if info.MemoryMin > memoryPages {
-		return fmt.Errorf("memory of %d pages, more than the limit of %d", info.MemoryMin, memoryPages)
+	if info.Memory.Min > memoryPages {
+		return fmt.Errorf("memory of %d pages, more than the limit of %d", info.Memory.Min, memoryPages)
 	}
-	exports := make(map[string]fuel.Export, len(info.Exports))
+	exports := make(map[string]wasm.Export, len(info.Exports))
 	for _, x := range info.Exports {
 		exports[x.Name] = x
 	}
-	if x, ok := exports[exportMemory]; !ok || x.Kind != fuel.ExternMemory {
+	if x, ok := exports[exportMemory]; !ok || x.Kind != wasm.ExternMemory {
 		return fmt.Errorf("does not export its memory as %q", exportMemory)
 	}
 	x, ok := exports[exportInitialize]
-	if ok && (x.Kind != fuel.ExternFunc || len(x.Type.Params)+len(x.Type.Results) > 0) {
+	if ok && (x.Kind != wasm.ExternFunc || len(x.Type.Params)+len(x.Type.Results) > 0) {
 		return fmt.Errorf("export %q is a %v of type %v, want a function of type %v",
 			exportInitialize, x.Kind, signatureOf(x.Type), Signature{})
 	}
@@ -41,7 +42,7 @@ func check(info *fuel.Info, provided map[string]map[string]Signature, memoryPage
 	return nil
 }
 
-func checkImport(im fuel.Import, provided map[string]map[string]Signature) error {
+func checkImport(im wasm.Import, provided map[string]map[string]Signature) error {
 	functions, ok := provided[im.Module]
 	if !ok {
 		return fmt.Errorf("import %q %q: there is no module %q", im.Module, im.Name, im.Module)
@@ -57,7 +58,7 @@ func checkImport(im fuel.Import, provided map[string]map[string]Signature) error
 }
 
 // signatureOf converts a function type of package fuel.
-func signatureOf(t fuel.FuncType) Signature {
+func signatureOf(t wasm.FuncType) Signature {
 	return Signature{Params: valueTypes(t.Params), Results: valueTypes(t.Results)}
 }
 

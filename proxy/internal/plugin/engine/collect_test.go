@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
-	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 // loopFuel keeps a guest busy for some hundred milliseconds.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/cpu"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
 // digest is a SHA-256.
@@ -86,7 +87,7 @@ type program struct {
 }
 
 // formatVersion is part of the key of everything that is derived from a module's bytes here.
-const formatVersion = "2"
+const formatVersion = "3"
 
 // programKey is the key of a source's program. What the processor can do is a part of it: wazero uses all of that.
 func programKey(source [sha256.Size]byte, names bool) digest {
@@ -204,11 +205,11 @@ func (p *program) admit(e *Engine, info *fuel.Info) error {
 	if err := check(info, e.provided, e.options.MemoryPages); err != nil {
 		return err
 	}
-	p.starts, p.memoryMin = info.Start, info.MemoryMin
+	p.starts, p.memoryMin = info.Start, info.Memory.Min
 	p.restorable, p.globals = info.Restorable, info.Globals
 	p.exports = make(map[string]Signature)
 	for _, x := range info.Exports {
-		if x.Kind != fuel.ExternFunc {
+		if x.Kind != wasm.ExternFunc {
 			continue
 		}
 		s := signatureOf(x.Type)
@@ -245,12 +246,12 @@ func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
 	if err := p.admit(e, &entry.info); err != nil {
 		return false, err
 	}
-	if p.compile(ctx, e, dir, entry.hollow) != nil {
+	if p.compile(ctx, e, dir, entry.stub) != nil {
 		e.disk.abandon(dir)
 		return false, nil
 	}
 	if !entry.untouched(dir) {
-		// wazero did not take the machine code that lay there, and what it has made of the hollow module is of no use.
+		// wazero did not take the machine code that lay there, and what it has made of the stub module is useless.
 		e.disk.abandon(dir)
 		err := p.close()
 		p.runtime, p.compiled = nil, nil
@@ -259,8 +260,8 @@ func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
 	return true, nil
 }
 
-// store compiles the program and leaves it in the cache: its machine code, and a hollow module that says what else there
-// is to it. wazero finds the machine code by the module's bytes. So it compiles both, and then the file of the hollow
+// store compiles the program and leaves it in the cache: its machine code, and a stub module that says what else there
+// is to it. wazero finds the machine code by the module's bytes. So it compiles both, and then the file of the stub
 // module's code becomes that of the whole one's. What wazero reads later is a tenth of the module, without any code to
 // check: 15 ms of the 35 that a Go guest took, and 2 MB of memory.
 //
@@ -278,12 +279,12 @@ func (p *program) store(ctx context.Context, e *Engine, info *fuel.Info, rewritt
 	if err != nil {
 		return err
 	}
-	hollow, err := fuel.Hollow(rewritten)
+	stub, err := wasm.Stub(rewritten)
 	if err != nil {
 		return err
 	}
 	var h program
-	if err := h.compile(ctx, e, dir, hollow); err != nil {
+	if err := h.compile(ctx, e, dir, stub); err != nil {
 		return err
 	}
 	if err := h.close(); err != nil {
@@ -302,7 +303,7 @@ func (p *program) store(ctx context.Context, e *Engine, info *fuel.Info, rewritt
 	if err := os.Rename(whole[0], both[0]); err != nil {
 		return err
 	}
-	if err := e.disk.publish(dir, p.key, &entry{info: *info, hollow: hollow}); err != nil {
+	if err := e.disk.publish(dir, p.key, &entry{info: *info, stub: stub}); err != nil {
 		return err
 	}
 	cached := &program{key: p.key}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
-	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 func TestModulesThatAreRefused(t *testing.T) {

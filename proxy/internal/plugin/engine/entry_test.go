@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
-	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 // FuzzEntry: whatever the file of a cached module holds, only what was written is read from it.
 func FuzzEntry(f *testing.F) {
 	dir := f.TempDir()
-	written := &entry{info: fuel.Info{Functions: 3, Globals: []string{"g"}}, hollow: []byte("hollow module")}
+	written := &entry{info: fuel.Info{Start: true, Globals: []string{"g"}}, stub: []byte("stub module")}
 	if err := writeEntry(dir, written); err != nil {
 		f.Fatal(err)
 	}
@@ -42,14 +42,14 @@ func FuzzEntry(f *testing.F) {
 		case err != nil && bytes.Equal(p, whole):
 			t.Errorf("what was written cannot be read: %v", err)
 		case err == nil && bytes.Equal(p, whole):
-			if !bytes.Equal(e.hollow, written.hollow) || e.info.Functions != 3 {
+			if !bytes.Equal(e.stub, written.stub) || !e.info.Start {
 				t.Errorf("read %+v, wrote %+v", e, written)
 			}
 		}
 	})
 }
 
-// TestCodeThatWazeroRefuses: an entry that is whole by its checksums, and of no use to wazero, is made anew as well. What
+// TestCodeThatWazeroRefuses: an entry that is whole by its checksums, and useless to wazero, is made anew as well. What
 // wazero would make of it instead is a module without code.
 func TestCodeThatWazeroRefuses(t *testing.T) {
 	m := &w.Module{}

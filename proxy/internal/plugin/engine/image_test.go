@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
-	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 func snapshot(tb testing.TB, i *engine.Instance) *engine.Image {

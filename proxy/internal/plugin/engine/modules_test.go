@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"unicode/utf16"
 
-	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 // guest is a module with a memory of one page and the function "run".

@@ -8,26 +8,15 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
-	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/fueltest"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// module returns a module with a memory of one page and what build adds.
-func module(build func(m *Module)) []byte {
-	var m Module
-	m.ExportMemory(1, NoMax)
-	build(&m)
-	return m.Bytes()
-}
-
-// repeat is code n times.
-func repeat(n int, code ...Op) Op {
-	var out Op
-	one := Code(code...)
-	for range n {
-		out = append(out, one...)
-	}
-	return out
-}
+var (
+	i32  = Types(I32)
+	i64  = Types(I64)
+	none = Types()
+)
 
 func TestCostIsAsDocumented(t *testing.T) {
 	plain := Code(I32Const(1), Drop) // weight 1
@@ -41,29 +30,29 @@ func TestCostIsAsDocumented(t *testing.T) {
 		want int64
 	}{
 		{"empty function", nil, 0, 1},
-		{"64 weights", repeat(64, plain), 0, 1},
-		{"65 weights", repeat(65, plain), 0, 2},
-		{"640 weights", repeat(640, plain), 0, 10},
-		{"641 weights", repeat(641, plain), 0, 11},
-		{"nothing for structure", repeat(1000, Nop, Block(Void)), 0, 1},
+		{"64 weights", Repeat(64, plain), 0, 1},
+		{"65 weights", Repeat(65, plain), 0, 2},
+		{"640 weights", Repeat(640, plain), 0, 10},
+		{"641 weights", Repeat(641, plain), 0, 11},
+		{"nothing for structure", Repeat(1000, Nop, Block(Void)), 0, 1},
 		{"loop at the entry", countdown(), 100, 100},
-		{"loop soon after the entry", Code(repeat(16, plain), countdown()), 100, 100},
-		{"loop later", Code(repeat(17, plain), countdown()), 100, 101},
+		{"loop soon after the entry", Code(Repeat(16, plain), countdown()), 100, 100},
+		{"loop later", Code(Repeat(17, plain), countdown()), 100, 101},
 		{"loop in a block at the entry", Block(Void, countdown()), 100, 100},
 		{"loop behind a block", Code(Block(Void), countdown()), 100, 101},
 		{"nested loops", countdown(Loop(Void)), 10, 20},
-		{"long loop", countdown(repeat(64, plain)), 10, 20},
-		{"a head pays anew", Code(repeat(60, plain), Loop(Void, repeat(60, plain))), 0, 2},
+		{"long loop", countdown(Repeat(64, plain)), 10, 20},
+		{"a head pays anew", Code(Repeat(60, plain), Loop(Void, Repeat(60, plain))), 0, 2},
 		{"so does a bulk instruction", Code(
-			repeat(50, plain), I32Const(0), I32Const(0), I32Const(0), MemoryFill, repeat(60, plain)), 0, 1 + fuel.BulkBase},
+			Repeat(50, plain), I32Const(0), I32Const(0), I32Const(0), MemoryFill, Repeat(60, plain)), 0, 1 + fuel.BulkBase},
 		{"charge is jumped over with the code", Code(
-			Block(Void, LocalGet(0), BrIf(0), repeat(640, plain))), 1, 1},
+			Block(Void, LocalGet(0), BrIf(0), Repeat(640, plain))), 1, 1},
 		{"and paid with it", Code(
-			Block(Void, LocalGet(0), BrIf(0), repeat(640, plain))), 0, 11},
-		{"both arms of an if", Code(LocalGet(0), If(Void, repeat(60, plain), Else, repeat(60, plain)), repeat(2, plain)), 0, 1},
-		{"the longer arm decides where", Code(LocalGet(0), If(Void, repeat(60, plain), Else, repeat(10, plain)), repeat(3, plain)), 0, 2},
-		{"32 loads", repeat(32, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 2},
-		{"8 divisions", repeat(8, Code(I32Const(1), I32Const(1), I32DivS, Drop)), 0, 2},
+			Block(Void, LocalGet(0), BrIf(0), Repeat(640, plain))), 0, 11},
+		{"both arms of an if", Code(LocalGet(0), If(Void, Repeat(60, plain), Else, Repeat(60, plain)), Repeat(2, plain)), 0, 1},
+		{"the longer arm decides where", Code(LocalGet(0), If(Void, Repeat(60, plain), Else, Repeat(10, plain)), Repeat(3, plain)), 0, 2},
+		{"32 loads", Repeat(32, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 2},
+		{"8 divisions", Repeat(8, Code(I32Const(1), I32Const(1), I32DivS, Drop)), 0, 2},
 		{"memory.fill", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryFill), 6400, 1 + fuel.BulkBase + 100},
 		{"memory.copy", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryCopy), 640, 1 + fuel.BulkBase + 10},
 		{"memory.copy of nothing", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryCopy), 0, 1 + fuel.BulkBase},
@@ -75,53 +64,53 @@ func TestCostIsAsDocumented(t *testing.T) {
 		{"table.init", Code(I32Const(0), I32Const(0), LocalGet(0), TableInit(0, 0)), 2, 1 + fuel.BulkBase},
 		{"table.grow", Code(RefNull(FuncRef), LocalGet(0), TableGrow(0), Drop), 800, 1 + fuel.BulkBase + 100},
 	}
-	rt := newRuntime(t)
+	rt := NewRuntime(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			wasm := module(func(m *Module) {
+			wasm := Page(func(m *Module) {
 				m.Table(FuncRef, 100, NoMax)
 				m.PassiveData(make([]byte, 128))
 				f := m.ExportFunc("f", i32, none, none, tt.code)
 				m.PassiveElem(f, f)
 			})
-			i := instantiate(t, rt, rewrite(t, wasm))
-			o := i.call(t, bigBudget, "f", tt.arg)
-			if o.err != nil {
-				t.Fatal(o.err)
+			i := Instantiate(t, rt, Meter(t, wasm))
+			o := i.Call(t, BigBudget, "f", tt.arg)
+			if o.Err != nil {
+				t.Fatal(o.Err)
 			}
-			if o.used != tt.want {
-				t.Errorf("used %d units, want %d", o.used, tt.want)
+			if o.Used != tt.want {
+				t.Errorf("used %d units, want %d", o.Used, tt.want)
 			}
 		})
 	}
 }
 
 func TestCostOfCallsIsOneAnEntry(t *testing.T) {
-	wasm := module(func(m *Module) {
+	wasm := Page(func(m *Module) {
 		leaf := m.Func(none, none, none)
 		middle := m.Func(none, none, none, Call(leaf), Call(leaf))
 		m.ExportFunc("f", none, none, none, Call(middle), Call(middle), Call(leaf))
 	})
-	o := instantiate(t, newRuntime(t), rewrite(t, wasm)).call(t, bigBudget, "f")
-	if o.err != nil || o.used != 8 {
-		t.Errorf("used %d units, error %v; want 8", o.used, o.err)
+	o := Instantiate(t, NewRuntime(t), Meter(t, wasm)).Call(t, BigBudget, "f")
+	if o.Err != nil || o.Used != 8 {
+		t.Errorf("used %d units, error %v; want 8", o.Used, o.Err)
 	}
 }
 
 func TestUsedDependsOnThePathAlone(t *testing.T) {
-	rt := newRuntime(t)
-	for _, p := range programs {
-		t.Run(p.name, func(t *testing.T) {
-			wasm := p.module()
-			args := p.args[len(p.args)-1]
-			want := instantiate(t, rt, rewrite(t, wasm)).call(t, bigBudget, "f", args...)
+	rt := NewRuntime(t)
+	for _, p := range Programs {
+		t.Run(p.Name, func(t *testing.T) {
+			wasm := p.Module()
+			args := p.Args[len(p.Args)-1]
+			want := Instantiate(t, rt, Meter(t, wasm)).Call(t, BigBudget, "f", args...)
 			for _, slice := range []int64{1, 7, 1 << 40} {
 				out, _, err := fuel.Rewrite(wasm, fuel.Options{SliceUnits: slice})
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := instantiate(t, rt, out).call(t, bigBudget, "f", args...); got.used != want.used {
-					t.Errorf("slice %d: used %d units, want %d", slice, got.used, want.used)
+				if got := Instantiate(t, rt, out).Call(t, BigBudget, "f", args...); got.Used != want.Used {
+					t.Errorf("slice %d: used %d units, want %d", slice, got.Used, want.Used)
 				}
 			}
 		})
@@ -178,7 +167,7 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 				Loop(Void, I32Const(0), I32Const(1), I32Const(48<<20), MemoryFill, Br(0)))
 		}},
 		{"memory.copy without a loop", func(m *Module) {
-			m.ExportFunc("f", none, none, none, repeat(2_100, I32Const(0), I32Const(1), I32Const(65_000), MemoryCopy))
+			m.ExportFunc("f", none, none, none, Repeat(2_100, I32Const(0), I32Const(1), I32Const(65_000), MemoryCopy))
 		}},
 		{"growing by nothing in a loop", func(m *Module) {
 			m.ExportFunc("f", none, none, none, Loop(Void, I32Const(0), MemoryGrow, Drop, Br(0)))
@@ -188,39 +177,39 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 			m.ExportFunc("f", none, none, none, Loop(Void, I64Const(1), Call(double), Drop, Br(0)))
 		}},
 		{"long straight code, again and again", func(m *Module) {
-			long := m.Func(none, none, none, repeat(20_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
-			m.ExportFunc("f", none, none, none, repeat(1_000, Call(long)))
+			long := m.Func(none, none, none, Repeat(20_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
+			m.ExportFunc("f", none, none, none, Repeat(1_000, Call(long)))
 		}},
 	}
 	const budget = 2_000_000
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rt := newRuntime(t)
-			i := instantiate(t, rt, rewrite(t, module(tt.build)))
-			o := i.call(t, budget, "f")
-			if o.err == nil || !o.exhausted || o.tooDeep {
-				t.Fatalf("error %v, exhausted %v, too deep %v; want a trap out of fuel", o.err, o.exhausted, o.tooDeep)
+			rt := NewRuntime(t)
+			i := Instantiate(t, rt, Meter(t, Page(tt.build)))
+			o := i.Call(t, budget, "f")
+			if o.Err == nil || !o.Exhausted || o.TooDeep {
+				t.Fatalf("error %v, exhausted %v, too deep %v; want a trap out of fuel", o.Err, o.Exhausted, o.TooDeep)
 			}
 			// The last bulk instruction is charged whole before the trap, and a
 			// stretch between two checks too.
-			if over := o.used - budget; over <= 0 || over > 1_000_000 {
-				t.Errorf("used %d of %d", o.used, budget)
+			if over := o.Used - budget; over <= 0 || over > 1_000_000 {
+				t.Errorf("used %d of %d", o.Used, budget)
 			}
 		})
 	}
 }
 
 func TestTrapOfTheGuestIsNotTakenForOurs(t *testing.T) {
-	wasm := module(func(m *Module) {
+	wasm := Page(func(m *Module) {
 		m.ExportFunc("unreachable", none, none, none, Unreachable)
 		m.ExportFunc("divide", none, none, none, I32Const(1), I32Const(0), I32DivS, Drop)
 		m.ExportFunc("load", none, none, none, I32Const(-1), I32Load, Drop)
 		m.ExportFunc("deeper", none, none, none, Call(0))
 	})
-	i := instantiate(t, newRuntime(t), rewrite(t, wasm))
+	i := Instantiate(t, NewRuntime(t), Meter(t, wasm))
 	for _, name := range []string{"unreachable", "divide", "load", "deeper"} {
-		if o := i.call(t, 1000, name); o.err == nil || o.exhausted || o.tooDeep {
-			t.Errorf("%s: error %v, exhausted %v, too deep %v", name, o.err, o.exhausted, o.tooDeep)
+		if o := i.Call(t, 1000, name); o.Err == nil || o.Exhausted || o.TooDeep {
+			t.Errorf("%s: error %v, exhausted %v, too deep %v", name, o.Err, o.Exhausted, o.TooDeep)
 		}
 	}
 }
@@ -259,13 +248,13 @@ func TestDepth(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			i := instantiate(t, newRuntime(t), rewrite(t, module(tt.build)))
-			o := i.call(t, bigBudget, "f", tt.arg)
-			if (o.err != nil) != tt.tooDeep || o.tooDeep != tt.tooDeep || o.exhausted {
-				t.Errorf("error %v, too deep %v, exhausted %v", o.err, o.tooDeep, o.exhausted)
+			i := Instantiate(t, NewRuntime(t), Meter(t, Page(tt.build)))
+			o := i.Call(t, BigBudget, "f", tt.arg)
+			if (o.Err != nil) != tt.tooDeep || o.TooDeep != tt.tooDeep || o.Exhausted {
+				t.Errorf("error %v, too deep %v, exhausted %v", o.Err, o.TooDeep, o.Exhausted)
 			}
-			if o.err == nil && o.depth != fuel.DefaultInitialDepth {
-				t.Errorf("depth %d after a return", o.depth)
+			if o.Err == nil && o.Depth != fuel.DefaultInitialDepth {
+				t.Errorf("depth %d after a return", o.Depth)
 			}
 		})
 	}
@@ -294,31 +283,31 @@ func TestDepthIsChargedForValuesThatCallsYield(t *testing.T) {
 			for i := range types {
 				types[i] = I32
 			}
-			drops := repeat(results, Drop)
-			wide := m.Func(none, types, none, repeat(results, I32Const(1)))
+			drops := Repeat(results, Drop)
+			wide := m.Func(none, types, none, Repeat(results, I32Const(1)))
 			body := Code(Call(wide), Call(1), drops)
 			f := m.Func(none, none, none, body)
 			m.Export("f", KindFunc, f)
 		}
 	}
-	narrow := instantiate(t, newRuntime(t), rewrite(t, module(build(1)))).call(t, bigBudget, "f")
-	wide := instantiate(t, newRuntime(t), rewrite(t, module(build(500)))).call(t, bigBudget, "f")
-	if !narrow.tooDeep || !wide.tooDeep {
-		t.Fatalf("too deep: %v, %v", narrow.tooDeep, wide.tooDeep)
+	narrow := Instantiate(t, NewRuntime(t), Meter(t, Page(build(1)))).Call(t, BigBudget, "f")
+	wide := Instantiate(t, NewRuntime(t), Meter(t, Page(build(500)))).Call(t, BigBudget, "f")
+	if !narrow.TooDeep || !wide.TooDeep {
+		t.Fatalf("too deep: %v, %v", narrow.TooDeep, wide.TooDeep)
 	}
 	// Each frame costs two units, one for each function.
-	if narrow.used < 25*wide.used {
-		t.Errorf("%d units until the bound with one value, %d with 500", narrow.used, wide.used)
+	if narrow.Used < 25*wide.Used {
+		t.Errorf("%d units until the bound with one value, %d with 500", narrow.Used, wide.Used)
 	}
 }
 
 func TestStartFunctionRunsOnTheInitialBudget(t *testing.T) {
-	wasm := module(func(m *Module) {
+	wasm := Page(func(m *Module) {
 		m.Start(m.Func(none, none, none, Loop(Void, Br(0))))
 	})
-	rt := newRuntime(t)
+	rt := NewRuntime(t)
 	ctx := context.Background()
-	c, err := rt.CompileModule(ctx, rewrite(t, wasm))
+	c, err := rt.CompileModule(ctx, Meter(t, wasm))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,19 +317,19 @@ func TestStartFunctionRunsOnTheInitialBudget(t *testing.T) {
 }
 
 func TestTablesDoNotGrowWithoutBound(t *testing.T) {
-	wasm := module(func(m *Module) {
+	wasm := Page(func(m *Module) {
 		m.Table(FuncRef, 1, NoMax)
 		m.Table(ExternRef, 0, 1<<30)
 		m.ExportFunc("f", i32, i32, none,
 			RefNull(FuncRef), LocalGet(0), TableGrow(0),
 			RefNull(ExternRef), LocalGet(0), TableGrow(1), I32Add)
 	})
-	i := instantiate(t, newRuntime(t), rewrite(t, wasm))
-	if o := i.call(t, bigBudget, "f", 1000); o.err != nil || o.results[0] != 1 {
-		t.Errorf("small growth: %v, %v", o.results, o.err)
+	i := Instantiate(t, NewRuntime(t), Meter(t, wasm))
+	if o := i.Call(t, BigBudget, "f", 1000); o.Err != nil || o.Results[0] != 1 {
+		t.Errorf("small growth: %v, %v", o.Results, o.Err)
 	}
-	if o := i.call(t, bigBudget, "f", fuel.DefaultTableElements); o.err != nil || int32(o.results[0]) != -2 {
-		t.Errorf("large growth: %v, %v; want -1 and -1", o.results, o.err)
+	if o := i.Call(t, BigBudget, "f", fuel.DefaultTableElements); o.Err != nil || int32(o.Results[0]) != -2 {
+		t.Errorf("large growth: %v, %v; want -1 and -1", o.Results, o.Err)
 	}
 }
 
@@ -348,27 +337,27 @@ func TestTablesDoNotGrowWithoutBound(t *testing.T) {
 // that is set after a garbage collection. Without scheduling points neither
 // would ever end.
 func TestCollectionDoesNotWaitForTheGuest(t *testing.T) {
-	wasm := module(func(m *Module) {
+	wasm := Page(func(m *Module) {
 		started := m.Import("test", "started", none, none)
 		m.ExportFunc("f", none, none, none, Call(started), Loop(Void, I32Const(0), I32Load, I32Eqz, BrIf(0)))
 	})
-	rt := newRuntime(t)
+	rt := NewRuntime(t)
 	started := make(chan struct{})
 	_, err := rt.NewHostModuleBuilder("test").NewFunctionBuilder().
 		WithFunc(func() { close(started) }).Export("started").Instantiate(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := instantiate(t, rt, rewrite(t, wasm))
-	done := make(chan outcome)
-	go func() { done <- i.call(t, 1<<60, "f") }()
+	i := Instantiate(t, rt, Meter(t, wasm))
+	done := make(chan Outcome)
+	go func() { done <- i.Call(t, 1<<60, "f") }()
 	<-started
 	for range 3 {
 		runtime.GC()
 	}
 	i.Memory().WriteUint32Le(0, 1)
-	if o := <-done; o.err != nil {
-		t.Error(o.err)
+	if o := <-done; o.Err != nil {
+		t.Error(o.Err)
 	}
 }
 

@@ -1,117 +1,40 @@
 package fuel
 
-// rewriteCode writes every function with its charges, refill behind them, and
-// the copies behind that; see plan.
-func (m *rewriter) rewriteCode(r *reader) {
-	n := 0
-	at := r.pos
-	if r.present {
-		n = r.count(maxFuncs, 3)
-	}
-	if r.err == nil && n != m.info.Functions {
-		r.failAt(at, Malformed, "number of bodies disagrees with the function section")
-	}
-	if r.err != nil {
-		return
-	}
-	m.body.m = m
-	first := *r
-	copies := m.plan(r, n)
-	if r.err != nil {
-		return
-	}
-	*r = first
-	m.locals, m.work = 0, 0
-	section := m.begin(secCode)
-	m.out = appendU32(m.out, uint32(n+1+len(copies)))
-	for i := range n {
-		if m.function(r, m.imported+i); r.err != nil {
-			r.err.Function = m.imported + i
-			return
+import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+
+// The runtime's compiler takes time with the square of a function's basic
+// blocks, some 25 ns each. A large Go guest (net/http, 11 MB) has 2,100 in
+// one function, and 8e7 as the sum of the squares.
+const (
+	maxBlocks = 1 << 14
+	maxWork   = 1 << 30
+)
+
+// writeCode writes every function with its charges, and refill behind them.
+func (r *rewriter) writeCode() error {
+	r.scan.d = r.m.Decoder()
+	at := r.w.BeginSection(wasm.SecCode)
+	r.w.U32(uint32(len(r.m.Bodies) + 1))
+	for i := range r.m.Bodies {
+		b := &r.m.Bodies[i]
+		if err := r.scan.run(b); err != nil {
+			return err
 		}
-	}
-	m.appendRefill()
-	for _, c := range copies {
-		m.body.copy, m.body.back = true, c.back
-		again := reader{buf: r.buf, pos: c.at, end: r.end, section: r.section}
-		if m.function(&again, c.function); again.err != nil {
-			r.err = again.err
-			r.err.Function = c.function
-			return
+		s := &r.scan
+		if r.work += s.blocks * s.blocks; s.blocks > maxBlocks || r.work > maxWork {
+			return &wasm.Error{Reason: wasm.Limit, Section: "code", Function: b.Function, Offset: b.Entry, Detail: "blocks"}
 		}
+		r.hidden = r.hidden || s.hidden
+		r.writeFunction(b)
 	}
-	m.end(section)
-	m.info.Copies = len(copies)
-	m.rewriteFunctionTypes(copies)
+	r.writeRefill()
+	r.w.EndSized(at)
+	return nil
 }
 
-// codeEntry is a function as it stands in the code section.
-type codeEntry struct {
-	size      int // of the entry without its length
-	groups    int // of locals
-	groupsAt  int
-	locals    int
-	code, end int
-}
-
-// read reads one entry of the code section, and scans its code.
-func (m *rewriter) read(r *reader, index int) (f codeEntry) {
-	at := r.pos
-	size := r.u32()
-	switch {
-	case r.err != nil:
-		return f
-	case size > maxBody:
-		r.failAt(at, Limit, "function size")
-		return f
-	case int64(size) > int64(r.left()):
-		r.failAt(at, Malformed, "function beyond the section")
-		return f
-	}
-	sig := &m.types[m.funcs[index]]
-	f.size, f.end = int(size), r.pos+int(size)
-
-	head := reader{buf: r.buf, pos: r.pos, end: f.end, section: r.section}
-	f.groups = head.count(maxLocals, 2)
-	f.groupsAt = head.pos
-	for range f.groups {
-		count := head.u32()
-		head.valueType()
-		if head.err == nil && count > maxLocals-uint32(f.locals) {
-			head.failAt(f.groupsAt, Limit, "locals")
-		}
-		if head.err != nil {
-			break
-		}
-		f.locals += int(count)
-	}
-	if m.locals += f.locals; head.err == nil && m.locals > maxAllLocal {
-		head.failAt(f.groupsAt, Limit, "locals of all functions")
-	}
-	if head.err != nil {
-		r.err = head.err
-		return f
-	}
-	f.code = head.pos
-
-	s := &m.body
-	s.params = uint32(len(sig.params))
-	s.locals = s.params + uint32(f.locals)
-	if at, reason, detail := s.scan(f.code, f.end); reason != 0 {
-		r.failAt(at, reason, detail)
-		return f
-	}
-	if m.work += s.blocks * s.blocks; s.blocks > maxBlocks || m.work > maxWork {
-		r.failAt(at, Limit, "blocks")
-		return f
-	}
-	r.pos = f.end
-	return f
-}
-
-// function reads one entry of the code section and writes its bounded form:
+// writeFunction writes the metered form of the function that was scanned:
 //
-//	local t: i64                            and others behind the original locals
+//	local t: i64                            behind the original locals
 //	slice -= 1; if slice < 0 { refill }     unless a loop at the start does it
 //	block                                   this and the next only in a function
 //	  depth -= w; if depth < 0 { br 0 }     that calls others
@@ -124,67 +47,69 @@ func (m *rewriter) read(r *reader, index int) (f codeEntry) {
 //	unreachable
 //
 // The inner block takes the place of the function's own label, so branches to the
-// outermost label need no change. The trap stands behind all else, where it is
-// in nobody's way.
-func (m *rewriter) function(r *reader, index int) {
-	f := m.read(r, index)
-	if r.err != nil {
+// outermost label need no change. The trap stands at the end, out of the way of
+// the code that runs.
+func (r *rewriter) writeFunction(b *wasm.Body) {
+	typ := r.m.FuncType(b.Function)
+	s := &r.scan
+	size := r.w.Reserve()
+	r.w.U32(uint32(b.Groups + 1))
+	r.w.Append(r.m.Bytes[b.GroupsAt:b.Code]...)
+	r.w.Append(1, wasm.I64)
+	t := uint32(len(typ.Params)) + b.Locals
+	if !s.freeEntry {
+		r.writeHead(t)
+	}
+	if !s.calls {
+		r.writeBody(t, b)
+		r.w.Append(wasm.OpEnd)
+		r.w.EndSized(size)
 		return
 	}
-	sig := &m.types[m.funcs[index]]
-	s := &m.body
-	s.join()
-	hole := m.hole()
-	groups := f.groups + 1
-	if s.addresses.extra > 0 {
-		groups++
+	weight := int64(4 + len(typ.Params) + len(typ.Results) + int(b.Locals) + (b.End-b.Entry)/8 + s.extra)
+	r.w.Append(wasm.OpBlock, wasm.BlockVoid)
+	r.writeEnter(t, weight)
+	r.w.Append(wasm.OpBlock)
+	switch len(typ.Results) {
+	case 0:
+		r.w.Append(wasm.BlockVoid)
+	case 1:
+		r.w.Append(typ.Results[0])
+	default:
+		r.w.Signed(int64(r.wraps[r.m.Functions[b.Function]]))
 	}
-	m.out = appendU32(m.out, uint32(groups))
-	m.out = append(m.out, r.buf[f.groupsAt:f.code]...)
-	m.out = append(m.out, 1, typeI64)
-	if s.addresses.extra > 0 {
-		m.out = append(appendU32(m.out, s.addresses.extra), typeI32)
-	}
-	t := appendU32(m.scratch[:0], s.locals)
-	m.scratch = t
-	if !s.freeEntry {
-		m.appendHead(t)
-	}
-	weight := int64(4 + len(sig.params) + len(sig.results) + f.locals + f.size/8 + s.extra)
-	if s.calls {
-		m.out = append(m.out, opBlock, blockVoid)
-		m.appendEnter(t, weight)
-		m.out = append(m.out, opBlock)
-		switch len(sig.results) {
-		case 0:
-			m.out = append(m.out, blockVoid)
-		case 1:
-			m.out = append(m.out, sig.results[0])
-		default:
-			m.out = appendSigned(m.out, int64(sig.wrap))
+	r.writeBody(t, b)
+	r.w.Append(wasm.OpEnd)
+	r.writeLeave(weight)
+	r.w.Append(wasm.OpReturn, wasm.OpEnd, wasm.OpUnreachable, wasm.OpEnd)
+	r.w.EndSized(size)
+}
+
+// writeBody copies the code without its last end, and makes the changes.
+func (r *rewriter) writeBody(t uint32, b *wasm.Body) {
+	from := b.Code
+	for _, e := range r.scan.edits {
+		if e.kind == editReturn && !r.scan.calls {
+			continue
+		}
+		r.w.Append(r.m.Bytes[from:e.at]...)
+		from = max(int(e.at), int(e.to))
+		switch e.kind {
+		case editHead:
+			r.writeHead(t)
+		case editCharge:
+			r.writeCharge()
+		case editReturn:
+			r.w.Indexed(wasm.OpBr, e.label)
+		case editBytes:
+			r.writeChargeByLength(t, wasm.OpI64ShrU, bulkBytesShift)
+		case editElems:
+			r.writeChargeByLength(t, wasm.OpI64ShrU, bulkElemsShift)
+		case editPages:
+			r.writeChargeByLength(t, wasm.OpI64Shl, bulkPagesShift)
 		}
 	}
-	m.appendBody(t, f.code, f.end-1)
-	if s.calls {
-		m.out = append(m.out, opEnd)
-		m.appendLeave(weight)
-		m.out = append(m.out, opReturn, opEnd, opUnreachable)
-	}
-	m.out = append(m.out, opEnd)
-	m.end(hole)
-}
-
-// appendReach checks that so many bytes behind the address on the stack, which it
-// takes, lie in memory.
-func (m *rewriter) appendReach(bytes uint32) {
-	m.out = append(m.out, opI32Load8U, 0)
-	m.out = appendU32(m.out, bytes-1)
-	m.out = append(m.out, opDrop)
-}
-
-// indexed writes an instruction with the index of a local or a function, or a label.
-func (m *rewriter) indexed(opcode byte, index uint32) {
-	m.out = appendU32(append(m.out, opcode), index)
+	r.w.Append(r.m.Bytes[from : b.End-1]...)
 }
 
 // Units by length: one for 64 bytes, one for 8 elements, 64 for a page.
@@ -194,68 +119,68 @@ const (
 	bulkPagesShift = 6
 )
 
-// appendHead writes: slice -= 1; if slice < 0 { refill() }.
-func (m *rewriter) appendHead(t []byte) {
-	m.global(opGlobalGet, m.slice)
-	m.out = append(m.out, opI64Const, 1, opI64Sub, opLocalTee)
-	m.out = append(m.out, t...)
-	m.global(opGlobalSet, m.slice)
-	m.local(opLocalGet, t)
-	m.appendRefillIfNegative()
+// writeHead writes: slice -= 1; if slice < 0 { refill() }.
+func (r *rewriter) writeHead(t uint32) {
+	r.w.Indexed(wasm.OpGlobalGet, r.slice)
+	r.w.Append(wasm.OpI64Const, 1, wasm.OpI64Sub)
+	r.w.Indexed(wasm.OpLocalTee, t)
+	r.w.Indexed(wasm.OpGlobalSet, r.slice)
+	r.w.Indexed(wasm.OpLocalGet, t)
+	r.writeRefillIfNegative()
 }
 
-// appendRefillIfNegative takes an i64 from the stack.
-func (m *rewriter) appendRefillIfNegative() {
-	m.out = append(m.out, opI64Const, 0, opI64LtS, opIf, blockVoid, opCall)
-	m.out = append(m.out, m.refill...)
-	m.out = append(m.out, opEnd)
+// writeRefillIfNegative takes an i64 from the stack.
+func (r *rewriter) writeRefillIfNegative() {
+	r.w.Append(wasm.OpI64Const, 0, wasm.OpI64LtS, wasm.OpIf, wasm.BlockVoid)
+	r.w.Indexed(wasm.OpCall, r.refill)
+	r.w.Append(wasm.OpEnd)
 }
 
-// appendCharge writes: slice -= 1.
-func (m *rewriter) appendCharge() {
-	m.global(opGlobalGet, m.slice)
-	m.out = append(m.out, opI64Const, 1, opI64Sub)
-	m.global(opGlobalSet, m.slice)
+// writeCharge writes: slice -= 1.
+func (r *rewriter) writeCharge() {
+	r.w.Indexed(wasm.OpGlobalGet, r.slice)
+	r.w.Append(wasm.OpI64Const, 1, wasm.OpI64Sub)
+	r.w.Indexed(wasm.OpGlobalSet, r.slice)
 }
 
-// appendByLength charges BulkBase and the length on top of the stack, shifted,
+// writeChargeByLength charges BulkBase and the length on top of the stack, shifted,
 // and leaves the length there. The length goes by way of t, which takes any i32.
-func (m *rewriter) appendByLength(t []byte, shift, by byte) {
-	m.out = append(m.out, opI64ExtendU)
-	m.local(opLocalSet, t)
-	m.global(opGlobalGet, m.slice)
-	m.out = append(m.out, opI64Const, BulkBase, opI64Sub)
-	m.local(opLocalGet, t)
-	m.out = append(m.out, opI64Const, by, shift, opI64Sub)
-	m.global(opGlobalSet, m.slice)
-	m.local(opLocalGet, t)
-	m.out = append(m.out, opI32WrapI64)
-	m.global(opGlobalGet, m.slice)
-	m.appendRefillIfNegative()
+func (r *rewriter) writeChargeByLength(t uint32, shift, by byte) {
+	r.w.Append(wasm.OpI64ExtendU)
+	r.w.Indexed(wasm.OpLocalSet, t)
+	r.w.Indexed(wasm.OpGlobalGet, r.slice)
+	r.w.Append(wasm.OpI64Const, BulkBase, wasm.OpI64Sub)
+	r.w.Indexed(wasm.OpLocalGet, t)
+	r.w.Append(wasm.OpI64Const, by, shift, wasm.OpI64Sub)
+	r.w.Indexed(wasm.OpGlobalSet, r.slice)
+	r.w.Indexed(wasm.OpLocalGet, t)
+	r.w.Append(wasm.OpI32WrapI64)
+	r.w.Indexed(wasm.OpGlobalGet, r.slice)
+	r.writeRefillIfNegative()
 }
 
-// appendEnter writes: depth -= weight; if depth < 0 { br 0 }.
-func (m *rewriter) appendEnter(t []byte, weight int64) {
-	m.global(opGlobalGet, m.depth)
-	m.out = append(m.out, opI64Const)
-	m.out = appendSigned(m.out, weight)
-	m.out = append(m.out, opI64Sub)
-	m.local(opLocalTee, t)
-	m.global(opGlobalSet, m.depth)
-	m.local(opLocalGet, t)
-	m.out = append(m.out, opI64Const, 0, opI64LtS, opBrIf, 0)
+// writeEnter writes: depth -= weight; if depth < 0 { br 0 }.
+func (r *rewriter) writeEnter(t uint32, weight int64) {
+	r.w.Indexed(wasm.OpGlobalGet, r.depth)
+	r.w.Append(wasm.OpI64Const)
+	r.w.Signed(weight)
+	r.w.Append(wasm.OpI64Sub)
+	r.w.Indexed(wasm.OpLocalTee, t)
+	r.w.Indexed(wasm.OpGlobalSet, r.depth)
+	r.w.Indexed(wasm.OpLocalGet, t)
+	r.w.Append(wasm.OpI64Const, 0, wasm.OpI64LtS, wasm.OpBrIf, 0)
 }
 
-// appendLeave writes: depth += weight.
-func (m *rewriter) appendLeave(weight int64) {
-	m.global(opGlobalGet, m.depth)
-	m.out = append(m.out, opI64Const)
-	m.out = appendSigned(m.out, weight)
-	m.out = append(m.out, opI64Add)
-	m.global(opGlobalSet, m.depth)
+// writeLeave writes: depth += weight.
+func (r *rewriter) writeLeave(weight int64) {
+	r.w.Indexed(wasm.OpGlobalGet, r.depth)
+	r.w.Append(wasm.OpI64Const)
+	r.w.Signed(weight)
+	r.w.Append(wasm.OpI64Add)
+	r.w.Indexed(wasm.OpGlobalSet, r.depth)
 }
 
-// appendRefill writes the function that a check calls with the slice below zero:
+// writeRefill writes the function that a check calls with the slice below zero:
 //
 //	take = SliceUnits - slice
 //	if take > rest { take = rest }
@@ -263,42 +188,35 @@ func (m *rewriter) appendLeave(weight int64) {
 //	if slice < 0 { trap }
 //	memory.grow 0
 //
-// After its trap the rest is 0 and the slice below, which is what Exhausted sees.
-func (m *rewriter) appendRefill() {
-	take := []byte{0}
-	at := m.hole()
-	m.out = append(m.out, 1, 1, typeI64)
+// After its trap the rest is 0 and the slice below, which is what Exhausted checks.
+func (r *rewriter) writeRefill() {
+	const take = 0 // a local
+	at := r.w.Reserve()
+	r.w.Append(1, 1, wasm.I64)
 
-	m.out = append(m.out, opI64Const)
-	m.out = appendSigned(m.out, m.o.SliceUnits)
-	m.global(opGlobalGet, m.slice)
-	m.out = append(m.out, opI64Sub)
-	m.local(opLocalTee, take)
-	m.global(opGlobalGet, m.rest)
-	m.out = append(m.out, opI64GtS, opIf, blockVoid)
-	m.global(opGlobalGet, m.rest)
-	m.local(opLocalSet, take)
-	m.out = append(m.out, opEnd)
+	r.w.Append(wasm.OpI64Const)
+	r.w.Signed(r.o.SliceUnits)
+	r.w.Indexed(wasm.OpGlobalGet, r.slice)
+	r.w.Append(wasm.OpI64Sub)
+	r.w.Indexed(wasm.OpLocalTee, take)
+	r.w.Indexed(wasm.OpGlobalGet, r.rest)
+	r.w.Append(wasm.OpI64GtS, wasm.OpIf, wasm.BlockVoid)
+	r.w.Indexed(wasm.OpGlobalGet, r.rest)
+	r.w.Indexed(wasm.OpLocalSet, take)
+	r.w.Append(wasm.OpEnd)
 
-	m.global(opGlobalGet, m.rest)
-	m.local(opLocalGet, take)
-	m.out = append(m.out, opI64Sub)
-	m.global(opGlobalSet, m.rest)
-	m.global(opGlobalGet, m.slice)
-	m.local(opLocalGet, take)
-	m.out = append(m.out, opI64Add)
-	m.local(opLocalTee, take)
-	m.global(opGlobalSet, m.slice)
+	r.w.Indexed(wasm.OpGlobalGet, r.rest)
+	r.w.Indexed(wasm.OpLocalGet, take)
+	r.w.Append(wasm.OpI64Sub)
+	r.w.Indexed(wasm.OpGlobalSet, r.rest)
+	r.w.Indexed(wasm.OpGlobalGet, r.slice)
+	r.w.Indexed(wasm.OpLocalGet, take)
+	r.w.Append(wasm.OpI64Add)
+	r.w.Indexed(wasm.OpLocalTee, take)
+	r.w.Indexed(wasm.OpGlobalSet, r.slice)
 
-	m.local(opLocalGet, take)
-	m.out = append(m.out, opI64Const, 0, opI64LtS, opIf, blockVoid, opUnreachable, opEnd)
-	m.out = append(m.out, opI32Const, 0, opMemoryGrow, 0, opDrop, opEnd)
-	m.end(at)
+	r.w.Indexed(wasm.OpLocalGet, take)
+	r.w.Append(wasm.OpI64Const, 0, wasm.OpI64LtS, wasm.OpIf, wasm.BlockVoid, wasm.OpUnreachable, wasm.OpEnd)
+	r.w.Append(wasm.OpI32Const, 0, wasm.OpMemoryGrow, 0, wasm.OpDrop, wasm.OpEnd)
+	r.w.EndSized(at)
 }
-
-func (m *rewriter) global(opcode byte, index []byte) {
-	m.out = append(m.out, opcode)
-	m.out = append(m.out, index...)
-}
-
-func (m *rewriter) local(opcode byte, index []byte) { m.global(opcode, index) }

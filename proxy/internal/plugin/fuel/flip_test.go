@@ -10,23 +10,26 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental/table"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
-	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/fueltest"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 // thin cuts a real guest down: of every function but each n-th only
 // "unreachable" is left, and all data goes, so that ten thousand variants of
 // real code can be rewritten and many of them compiled in a test.
-func thin(t testing.TB, wasm []byte, n int) []byte {
+func thin(t testing.TB, module []byte, n int) []byte {
 	t.Helper()
-	out := slices.Clone(wasm[:8])
-	for p := 8; p < len(wasm); {
+	out := slices.Clone(module[:8])
+	for p := 8; p < len(module); {
 		start := p
-		id := wasm[p]
-		size, w := binary.Uvarint(wasm[p+1:])
-		content := wasm[p+1+w:][:size]
+		id := module[p]
+		size, w := binary.Uvarint(module[p+1:])
+		content := module[p+1+w:][:size]
 		p += 1 + w + int(size)
 		switch id {
 		case SecData, SecDataCount, SecCustom:
@@ -44,37 +47,36 @@ func thin(t testing.TB, wasm []byte, n int) []byte {
 			}
 			out = append(out, Section(SecCode, code)...)
 		default:
-			out = append(out, wasm[start:p]...)
+			out = append(out, module[start:p]...)
 		}
 	}
 	return out
-}
-
-// newJudge returns a runtime that compiles fast.
-func newJudge(t testing.TB) wazero.Runtime {
-	return newRuntimeWith(t, wazero.NewRuntimeConfigInterpreter())
 }
 
 // TestF100_FlippedBitsNeverBreakTheRewriter flips bits of a real guest. The rewriter
 // must return, and what it lets through must be refused by the runtime or be
 // bounded: everything that can be called ends, and pays.
 func TestF100_FlippedBitsNeverBreakTheRewriter(t *testing.T) {
-	wasm := thin(t, buildGoGuest(t), 29)
-	if _, _, err := fuel.Rewrite(wasm, fuel.Options{}); err != nil {
+	module := thin(t, GoGuest(t), 29)
+	if _, _, err := fuel.Rewrite(module, fuel.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(2, 10_000))
-	rt := newJudge(t)
+	rt := NewInterpreter(t)
 	var refused, invalid, ran int
-	variant := make([]byte, len(wasm))
-	for n := range 10_000 {
-		copy(variant, wasm)
+	variant := make([]byte, len(module))
+	variants := 10_000
+	if testing.Short() {
+		variants = 1_500
+	}
+	for n := range variants {
+		copy(variant, module)
 		for range 1 + r.IntN(3) {
-			variant[8+r.IntN(len(wasm)-8)] ^= 1 << r.IntN(8)
+			variant[8+r.IntN(len(module)-8)] ^= 1 << r.IntN(8)
 		}
 		out, _, err := fuel.Rewrite(variant, fuel.Options{})
 		if err != nil {
-			if e := (*fuel.Error)(nil); !errors.As(err, &e) {
+			if e := (*wasm.Error)(nil); !errors.As(err, &e) {
 				t.Fatalf("error is a %T", err)
 			}
 			refused++
@@ -89,7 +91,7 @@ func TestF100_FlippedBitsNeverBreakTheRewriter(t *testing.T) {
 			invalid++
 		}
 	}
-	t.Logf("%d bytes; refused %d; of a sample invalid %d, run %d", len(wasm), refused, invalid, ran)
+	t.Logf("%d bytes; refused %d; of a sample invalid %d, run %d", len(module), refused, invalid, ran)
 	if refused < 100 || ran < 10 {
 		t.Errorf("refused %d, ran %d: the variants test nothing", refused, ran)
 	}
@@ -100,10 +102,10 @@ const smallBudget = 20_000
 
 // runAll calls every function of a rewritten module on a small budget, exported
 // ones and those in its tables. It reports whether the module could be compiled.
-func runAll(t testing.TB, rt wazero.Runtime, wasm []byte) bool {
+func runAll(t testing.TB, rt wazero.Runtime, module []byte) bool {
 	t.Helper()
 	ctx := context.Background()
-	c, err := rt.CompileModule(ctx, wasm)
+	c, err := rt.CompileModule(ctx, module)
 	if err != nil {
 		return false
 	}
@@ -118,12 +120,12 @@ func runAll(t testing.TB, rt wazero.Runtime, wasm []byte) bool {
 		return true
 	}
 	defer m.Close(ctx)
-	i := instanceOf(m)
+	i := InstanceOf(m)
 	for name, def := range c.ExportedFunctions() {
 		if _, _, imported := def.Import(); imported {
 			continue
 		}
-		o := i.call(t, smallBudget, name, make([]uint64, len(def.ParamTypes()))...)
+		o := i.Call(t, smallBudget, name, make([]uint64, len(def.ParamTypes()))...)
 		checkBounded(t, name, o)
 	}
 	for f := range uint32(200) {
@@ -131,18 +133,18 @@ func runAll(t testing.TB, rt wazero.Runtime, wasm []byte) bool {
 			// The look-up panics for null and for another type.
 			defer func() { _ = recover() }()
 			fn := table.LookupFunction(m, 0, f, []byte{I32}, []byte{I32})
-			i.setBudget(smallBudget)
+			i.SetBudget(smallBudget)
 			_, err := fn.Call(ctx, 0)
-			checkBounded(t, "table element", i.account(smallBudget, err))
+			checkBounded(t, "table element", i.Account(smallBudget, err))
 		}()
 	}
 	return true
 }
 
-func checkBounded(t testing.TB, name string, o outcome) {
+func checkBounded(t testing.TB, name string, o Outcome) {
 	t.Helper()
-	if o.err == nil && (o.used < 1 || o.used > smallBudget+1000) {
-		t.Errorf("%s used %d units of %d and returned", name, o.used, smallBudget)
+	if o.Err == nil && (o.Used < 1 || o.Used > smallBudget+1000) {
+		t.Errorf("%s used %d units of %d and returned", name, o.Used, smallBudget)
 	}
 }
 
@@ -152,7 +154,7 @@ func provide(rt wazero.Runtime, c wazero.CompiledModule, module string) {
 	for _, imp := range c.ImportedFunctions() {
 		if mod, name, _ := imp.Import(); mod == module {
 			b = b.NewFunctionBuilder().
-				WithGoFunction(zeros(len(imp.ResultTypes())), imp.ParamTypes(), imp.ResultTypes()).Export(name)
+				WithGoFunction(returnZeros(len(imp.ResultTypes())), imp.ParamTypes(), imp.ResultTypes()).Export(name)
 		}
 	}
 	// A flipped name may clash with another; then instantiation fails, and that is fine.
@@ -160,13 +162,13 @@ func provide(rt wazero.Runtime, c wazero.CompiledModule, module string) {
 }
 
 func TestF100_FlippedBitsOfAWholeGuest(t *testing.T) {
-	wasm := buildGoGuest(t)
+	module := GoGuest(t)
 	r := rand.New(rand.NewPCG(4, 5))
-	variant := make([]byte, len(wasm))
+	variant := make([]byte, len(module))
 	refused := 0
 	for range 100 {
-		copy(variant, wasm)
-		variant[r.IntN(len(wasm))] ^= 1 << r.IntN(8)
+		copy(variant, module)
+		variant[r.IntN(len(module))] ^= 1 << r.IntN(8)
 		out, _, err := fuel.Rewrite(variant, fuel.Options{})
 		if (err == nil) == (out == nil) {
 			t.Fatalf("output of %d bytes, error %v", len(out), err)
@@ -181,14 +183,19 @@ func TestF100_FlippedBitsOfAWholeGuest(t *testing.T) {
 }
 
 func TestF100_EveryPrefixOfAModuleIsHandled(t *testing.T) {
-	for _, p := range programs {
-		wasm := p.module()
-		for n := range wasm {
-			out, _, err := fuel.Rewrite(wasm[:n:n], fuel.Options{})
+	for _, p := range Programs {
+		module := p.Module()
+		for n := range module {
+			out, _, err := fuel.Rewrite(module[:n:n], fuel.Options{})
 			// A cut between sections can be a module of its own, but not before the memory.
 			if err == nil && !bytes.Contains(out, []byte(fuel.ExportSlice)) {
-				t.Fatalf("%s: %d bytes were accepted without charges", p.name, n)
+				t.Fatalf("%s: %d bytes were accepted without charges", p.Name, n)
 			}
 		}
 	}
+}
+
+// returnZeros is a host function.
+func returnZeros(results int) api.GoFunc {
+	return func(_ context.Context, stack []uint64) { clear(stack[:results]) }
 }

@@ -4,11 +4,12 @@
 //
 // It owns the rewriting and the meaning of the globals that it adds. It does
 // not run anything, does not validate types (the runtime that compiles the
-// result does), and decides no budget.
+// result does), does not optimise, and decides no budget. Its functions may be
+// called from any goroutine.
 //
-// Beyond the budget of a call it keeps load and instances in bounds: counts, sizes,
-// locals and blocks of functions (the compiler's time grows with their square) and
-// the growth of tables have limits.
+// Besides the budget of a call it bounds the cost of loading and of instances: basic
+// blocks of functions (the compiler's time grows with their square) and the growth of
+// tables have limits, as have the counts and sizes that package wasm checks.
 //
 // # What is added
 //
@@ -16,37 +17,24 @@
 // use, and one function:
 //
 //   - the slice: units left until the next scheduling point;
-//   - the rest: units left in the budget behind the slice;
+//   - the rest: units left in the budget after the slice;
 //   - the depth: units of call depth left;
 //   - refill, called where a check finds the slice below zero. It moves the next
 //     slice out of the rest and executes memory.grow 0, which wazero serves in
 //     Go, so that a garbage collection is not kept waiting. With nothing left to
 //     move it traps.
 //
-// The module's own mutable globals are exported as well, for a host that puts an
-// instance back to an earlier state; Info says whether that is all there is to it.
+// All of them are appended, and package wasm guarantees that no index in the module
+// reaches beyond the module, so the guest can neither read nor write them.
 //
-// Before a call the host writes Split(budget) to slice and rest and its bound to
-// depth. Afterwards Used tells what the call cost, whatever its end, and after
+// The module's own mutable globals are exported as well, for a host that restores an
+// instance to an earlier state; Info says whether they and the memory are all of the state.
+//
+// Before a call the host writes Split(budget) to slice and rest and its limit to
+// depth. Afterwards Used tells what the call cost, however it ended, and after
 // a trap Exhausted and TooDeep tell the traps of this package from the guest's own.
 //
-// # What is changed
-//
-// What Go's compiler makes is shortened. It is the same computation, with fewer
-// steps, and with fewer checks by the compiler that comes next:
-//
-//   - a jump forward that goes through a loop's head and a branch table becomes a
-//     branch to where it leads; see jumps;
-//   - functions are copied for the calls that begin at their beginning, without
-//     the ways into them that only a goroutine which goes on needs; see functionCopy;
-//   - accesses to memory that lie together share an address; see addresses;
-//   - what is behind a call from which nothing comes back is left out; see exits.
-//
-// The second and the last hold for any module, and so does the third, but for
-// the frames of functions that have Go's shape: there a stack pointer that does
-// not lead to a stack is a trap.
-//
-// # What costs
+// # What it costs
 //
 //   - 1 unit at the head of a loop, for each pass, and at the entry of a function;
 //     a function that runs straight into a loop, as each of Go's does, pays only there;
@@ -68,9 +56,11 @@
 // first that its calls and blocks yield. Functions that call nothing cost no depth.
 package fuel
 
+import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+
 // Version names the rewriting. It changes whenever the output for some module
-// changes, so it belongs into the key of every cache of outputs.
-const Version = "8"
+// changes, so it belongs in the key of every cache of outputs.
+const Version = "9"
 
 // ReservedPrefix begins the names of all exports that this package adds. A
 // module that already exports such a name is refused.
@@ -84,7 +74,7 @@ const (
 )
 
 // ExportGlobal and an index make the name under which a mutable global of the
-// module's own is exported, so that the host can put it back to an earlier value.
+// module's own is exported, so that the host can restore it to an earlier value.
 const ExportGlobal = ReservedPrefix + "global."
 
 // MaxGlobals bounds how many mutable globals are exported. A module with more of
@@ -94,7 +84,7 @@ const MaxGlobals = 256
 // StretchWeight is the weight of instructions that one unit pays for.
 const StretchWeight = 64
 
-// Units of bulk instructions beside those by length.
+// BulkBase is what a bulk instruction costs in addition to its length.
 const BulkBase = 4
 
 // Defaults of Options.
@@ -167,60 +157,12 @@ func Exhausted(slice, rest int64) bool { return slice+rest < 0 }
 // the call depth was the reason.
 func TooDeep(depth int64) bool { return depth < 0 }
 
-// FuncType is a function's signature. Value types are the bytes of the binary
-// format, which wazero's api.ValueType uses as well.
-type FuncType struct {
-	Params, Results []byte
-}
-
-// Extern is the kind of an import or export.
-type Extern byte
-
-// The kinds, with the numbers of the binary format.
-const (
-	ExternFunc Extern = iota
-	ExternTable
-	ExternMemory
-	ExternGlobal
-)
-
-func (e Extern) String() string {
-	switch e {
-	case ExternFunc:
-		return "function"
-	case ExternTable:
-		return "table"
-	case ExternMemory:
-		return "memory"
-	case ExternGlobal:
-		return "global"
-	}
-	return "unknown"
-}
-
-// Import is an imported function; nothing else may be imported.
-type Import struct {
-	Module, Name string
-	Type         FuncType
-}
-
-// Export is something that the module exports. Type is set for functions.
-type Export struct {
-	Name string
-	Kind Extern
-	Type FuncType
-}
-
 // Info describes a module as it was before rewriting. It shares no memory with
 // the module.
 type Info struct {
-	Imports   []Import
-	Exports   []Export
-	Functions int // defined ones
-
-	MemoryMin    uint32 // pages
-	MemoryMax    uint32 // pages; only with MemoryHasMax
-	MemoryHasMax bool
+	Imports []wasm.Import
+	Exports []wasm.Export
+	Memory  wasm.Limits // pages
 
 	// Start says that a function runs at instantiation, on the initial budget.
 	Start bool
@@ -231,30 +173,21 @@ type Info struct {
 	// global holds a reference or is missing among Globals.
 	Globals    []string
 	Restorable bool
-
-	Copies int // functions that were copied
-	Shared int // accesses to memory that have the address of another one
-
-	Segments       int // data segments before
-	SegmentsMerged int // and after rewriting
-
-	Size          int // bytes before
-	SizeRewritten int // and after rewriting
-
-	CustomDropped int // custom sections left out
-	CustomKept    int
 }
 
-// Rewrite returns the bounded form of a module of WebAssembly core 2.0 without
-// SIMD. The module must have one memory of its own and import nothing but functions.
+// Rewrite returns the metered form of a module that package wasm accepts.
 //
-// It reads wasm only until it returns, never writes to it, and the output
-// shares no memory with it. An error is always an *Error. A module that is
+// It reads module only until it returns, never writes to it, and the output
+// shares no memory with it. An error is always a *wasm.Error. A module that is
 // rewritten may still be invalid; no invalid module becomes a valid one.
-func Rewrite(wasm []byte, o Options) ([]byte, Info, error) {
-	m := rewriter{in: wasm, o: o.withDefaults()}
-	if err := m.rewrite(); err != nil {
+func Rewrite(module []byte, o Options) ([]byte, Info, error) {
+	m, err := wasm.Parse(module)
+	if err != nil {
 		return nil, Info{}, err
 	}
-	return m.out, m.info, nil
+	r := rewriter{m: m, o: o.withDefaults()}
+	if err := r.rewrite(); err != nil {
+		return nil, Info{}, err
+	}
+	return r.w.Out, r.info, nil
 }

@@ -3,56 +3,53 @@ package fuel_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
-	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/fueltest"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 // FuzzRewrite has wazero's validator as the judge: a module that is rewritten
 // is valid before if and only if it is valid afterwards, its functions end on a
 // small budget, and the output is refused as input.
 func FuzzRewrite(f *testing.F) {
-	for _, p := range programs {
-		f.Add(p.module())
+	for _, p := range Programs {
+		f.Add(p.Module())
 	}
-	f.Add(module(func(m *Module) {
+	f.Add(Page(func(m *Module) {
 		m.Data(0, []byte("ab"))
 		m.Data(9, []byte("cd"))
 		m.CountData()
 		m.Custom("name", []byte{0, 1, 0})
 	}))
-	f.Add(module(func(m *Module) { m.Custom("name", []byte{0, 0x86, 0}) }))
+	f.Add(Page(func(m *Module) { m.Custom("name", []byte{0, 0x86, 0}) }))
 	for seed := range uint64(8) {
-		g := &gopher{Rand: rand.New(rand.NewPCG(seed, 31)), functions: 2, panics: 2}
-		f.Add(g.goModule(3))
+		f.Add(RandomGoModule(seed, 2, 3).Wasm)
 	}
-	f.Add(module(func(m *Module) {
+	f.Add(Page(func(m *Module) {
 		m.Global(I32, false, I32Const(-5))
 		m.ExportFunc("f", none, none, none, Loop(Void, I32Const(1), BrIf(0)), I64Const(1), GlobalSet(1))
 	}))
 	ctx := context.Background()
-	f.Fuzz(func(t *testing.T, wasm []byte) {
-		if len(wasm) > 1<<16 {
+	f.Fuzz(func(t *testing.T, module []byte) {
+		if len(module) > 1<<16 {
 			return
 		}
-		out, info, err := fuel.Rewrite(wasm, fuel.Options{})
+		out, info, err := fuel.Rewrite(module, fuel.Options{})
 		if err != nil {
-			if e := (*fuel.Error)(nil); !errors.As(err, &e) || e.Error() == "" || out != nil {
+			if e := (*wasm.Error)(nil); !errors.As(err, &e) || e.Error() == "" || out != nil {
 				t.Fatalf("error %v of type %T, output of %d bytes", err, err, len(out))
 			}
 			return
 		}
-		if info.Size != len(wasm) || info.SizeRewritten != len(out) {
-			t.Fatalf("sizes in %+v", info)
-		}
 		if _, _, err := fuel.Rewrite(out, fuel.Options{}); err == nil {
 			t.Fatal("the output is accepted as input")
 		}
-		rt := newJudge(t)
-		before, errBefore := rt.CompileModule(ctx, wasm)
+		rt := NewInterpreter(t)
+		before, errBefore := rt.CompileModule(ctx, module)
 		after, errAfter := rt.CompileModule(ctx, out)
 		if errBefore == nil {
 			before.Close(ctx)

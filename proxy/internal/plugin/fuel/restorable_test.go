@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
-	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 func TestWhatACallCanChangeIsWithinReach(t *testing.T) {

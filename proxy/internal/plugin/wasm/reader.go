@@ -1,14 +1,13 @@
-package fuel
+package wasm
 
 import "unicode/utf8"
 
 // reader reads a section. The first error sticks: after it every method
-// returns zero and moves no further, so that a loop needs one look at err a turn.
+// returns zero and moves no further, so that a loop needs one check of err.
 type reader struct {
 	buf     []byte // the whole module, so that positions are offsets for errors
 	pos     int
 	end     int // of the section
-	present bool
 	section string
 	err     *Error
 }
@@ -27,7 +26,7 @@ func (r *reader) left() int { return r.end - r.pos }
 
 func (r *reader) byte() byte {
 	if r.err != nil || r.pos >= r.end {
-		r.fail(Malformed, "cut")
+		r.fail(Malformed, "truncated")
 		return 0
 	}
 	b := r.buf[r.pos]
@@ -37,7 +36,7 @@ func (r *reader) byte() byte {
 
 func (r *reader) bytes(n uint32) []byte {
 	if r.err != nil || int64(n) > int64(r.left()) {
-		r.fail(Malformed, "cut")
+		r.fail(Malformed, "truncated")
 		return nil
 	}
 	b := r.buf[r.pos : r.pos+int(n)]
@@ -84,23 +83,18 @@ func (r *reader) count(limit uint32, size int) int {
 		return 0
 	}
 	if int64(n)*int64(size) > int64(r.left()) {
-		r.failAt(at, Malformed, "count beyond the section")
+		r.failAt(at, Malformed, "count exceeds the section")
 		return 0
 	}
 	return int(n)
 }
 
-// index reads an index that must lie below n. reserved says that indexes from n
-// on belong to this package in the output.
-func (r *reader) index(n int, reserved bool, what string) uint32 {
+// index reads an index below n.
+func (r *reader) index(n int, what string) uint32 {
 	at := r.pos
 	i := r.u32()
 	if r.err == nil && int64(i) >= int64(n) {
-		if reserved {
-			r.failAt(at, Reserved, what+" index")
-		} else {
-			r.failAt(at, Malformed, what+" index")
-		}
+		r.failAt(at, IndexRange, what)
 		return 0
 	}
 	return i
@@ -113,6 +107,62 @@ func (r *reader) name() []byte {
 		r.failAt(at, Malformed, "name is not UTF-8")
 	}
 	return b
+}
+
+// valueTypes reads a vector of value types.
+func (r *reader) valueTypes() []byte {
+	n := r.count(maxValues, 1)
+	list := r.bytes(uint32(n))
+	for i, t := range list {
+		if reason := checkValueType(t); reason != 0 {
+			r.failAt(r.pos-n+i, reason, "value type")
+			return nil
+		}
+	}
+	return list
+}
+
+func (r *reader) valueType() byte {
+	t := r.byte()
+	if reason := checkValueType(t); r.err == nil && reason != 0 {
+		r.failAt(r.pos-1, reason, "value type")
+	}
+	return t
+}
+
+func (r *reader) refType() byte {
+	t := r.valueType()
+	if r.err == nil && t != FuncRef && t != ExternRef {
+		r.failAt(r.pos-1, Malformed, "reference type")
+	}
+	return t
+}
+
+// limits reads the sizes of a memory or table.
+func (r *reader) limits() (l Limits) {
+	at := r.pos
+	switch flag := r.byte(); {
+	case r.err != nil:
+		return l
+	case flag > 7:
+		r.failAt(at, Malformed, "limits")
+		return l
+	case flag > 3:
+		r.failAt(at, Memory64, "")
+		return l
+	case flag > 1:
+		r.failAt(at, Threads, "shared memory")
+		return l
+	case flag == 1:
+		l.HasMax = true
+	}
+	l.Min = r.u32()
+	if l.HasMax {
+		if l.Max = r.u32(); r.err == nil && l.Max < l.Min {
+			r.failAt(at, Malformed, "maximum below minimum")
+		}
+	}
+	return l
 }
 
 // readU32 decodes an unsigned number at p; next is 0 if there is none.

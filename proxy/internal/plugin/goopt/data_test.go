@@ -1,4 +1,4 @@
-package fuel_test
+package goopt_test
 
 import (
 	"bytes"
@@ -9,8 +9,9 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
-	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/fueltest"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/goopt"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 func TestNeighbouringSegmentsAreMerged(t *testing.T) {
@@ -83,7 +84,7 @@ func TestNeighbouringSegmentsAreMerged(t *testing.T) {
 			m.DataRaw([]byte{2, 0, 0x41, 2, 0x0b, 1, 'c'})
 		}, 1},
 	}
-	rt := newRuntime(t)
+	rt := NewRuntime(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var m Module
@@ -92,19 +93,19 @@ func TestNeighbouringSegmentsAreMerged(t *testing.T) {
 			m.Custom("padding", make([]byte, 4096))
 			tt.build(&m)
 			wasm := m.Bytes()
-			out, info, err := fuel.Rewrite(wasm, fuel.Options{})
+			out, stats, err := goopt.Optimize(wasm)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if info.SegmentsMerged != tt.want {
-				t.Errorf("%d segments of %d, want %d", info.SegmentsMerged, info.Segments, tt.want)
+			if stats.SegmentsMerged != tt.want {
+				t.Errorf("%d segments of %d, want %d", stats.SegmentsMerged, stats.Segments, tt.want)
 			}
-			before, after := instantiate(t, rt, wasm), instantiate(t, rt, out)
+			before, after := Instantiate(t, rt, wasm), Instantiate(t, rt, out)
 			if before.ExportedFunction("f") != nil {
-				before.call(t, 0, "f")
-				after.call(t, bigBudget, "f")
+				before.Call(t, 0, "f")
+				after.Call(t, 0, "f")
 			}
-			if !bytes.Equal(memoryOf(t, before), memoryOf(t, after)) {
+			if !bytes.Equal(Memory(t, before), Memory(t, after)) {
 				t.Error("memory differs")
 			}
 		})
@@ -114,11 +115,11 @@ func TestNeighbouringSegmentsAreMerged(t *testing.T) {
 // TestAnyOrderOfSegmentsGivesTheSameMemory lays segments at random, so that they
 // overlap, touch and leave gaps in every way.
 func TestAnyOrderOfSegmentsGivesTheSameMemory(t *testing.T) {
-	rt := newRuntime(t)
+	rt := NewRuntime(t)
 	merged := 0
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		wasm := module(func(m *Module) {
+		wasm := Page(func(m *Module) {
 			m.Custom("padding", make([]byte, 4096))
 			at := uint32(0)
 			for range 2 + r.IntN(30) {
@@ -130,12 +131,12 @@ func TestAnyOrderOfSegmentsGivesTheSameMemory(t *testing.T) {
 				at += uint32(len(data)) + r.Uint32N(80)
 			}
 		})
-		out, info, err := fuel.Rewrite(wasm, fuel.Options{})
+		out, stats, err := goopt.Optimize(wasm)
 		if err != nil {
 			t.Fatal(err)
 		}
-		merged += info.Segments - info.SegmentsMerged
-		if !bytes.Equal(memoryOf(t, instantiate(t, rt, wasm)), memoryOf(t, instantiate(t, rt, out))) {
+		merged += stats.Segments - stats.SegmentsMerged
+		if !bytes.Equal(Memory(t, Instantiate(t, rt, wasm)), Memory(t, Instantiate(t, rt, out))) {
 			t.Errorf("seed %d: memory differs", seed)
 		}
 	}
@@ -147,7 +148,7 @@ func TestAnyOrderOfSegmentsGivesTheSameMemory(t *testing.T) {
 // TestGapIsNotFilledOverForgottenSegments has more separate segments than are
 // remembered, and the last of them in a gap.
 func TestGapIsNotFilledOverForgottenSegments(t *testing.T) {
-	wasm := module(func(m *Module) {
+	wasm := Page(func(m *Module) {
 		m.Custom("padding", make([]byte, 4096))
 		for i := range uint32(300) {
 			m.Data(60_000-i*100, []byte("first"))
@@ -156,8 +157,8 @@ func TestGapIsNotFilledOverForgottenSegments(t *testing.T) {
 		m.Data(0, []byte("ab"))
 		m.Data(20, []byte("cd"))
 	})
-	rt := newRuntime(t)
-	if !bytes.Equal(memoryOf(t, instantiate(t, rt, wasm)), memoryOf(t, instantiate(t, rt, rewrite(t, wasm)))) {
+	rt := NewRuntime(t)
+	if !bytes.Equal(Memory(t, Instantiate(t, rt, wasm)), Memory(t, Instantiate(t, rt, optimize(t, wasm)))) {
 		t.Error("memory differs")
 	}
 }
@@ -169,15 +170,15 @@ func TestSegmentBeyondMemoryStillFails(t *testing.T) {
 	}{
 		{65_536, "x"}, {65_535, "xy"}, {65_537, ""}, {1<<32 - 1, "xy"}, {1<<32 - 4, ""},
 	}
-	rt := newRuntime(t)
+	rt := NewRuntime(t)
 	ctx := context.Background()
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt), func(t *testing.T) {
-			wasm := module(func(m *Module) {
+			wasm := Page(func(m *Module) {
 				m.Data(65_500, []byte("abc"))
 				m.Data(tt.offset, []byte(tt.data))
 			})
-			for _, b := range [][]byte{wasm, rewrite(t, wasm)} {
+			for _, b := range [][]byte{wasm, optimize(t, wasm)} {
 				c, err := rt.CompileModule(ctx, b)
 				if err != nil {
 					t.Fatal(err)
@@ -191,17 +192,17 @@ func TestSegmentBeyondMemoryStillFails(t *testing.T) {
 }
 
 func TestGapsDoNotInflateAModule(t *testing.T) {
-	wasm := module(func(m *Module) {
+	wasm := Page(func(m *Module) {
 		for i := range uint32(1000) {
 			m.Data(i*65, []byte{1})
 		}
 	})
-	_, info, err := fuel.Rewrite(wasm, fuel.Options{})
+	out, _, err := goopt.Optimize(wasm)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The space that headers take in the output is at most doubled.
-	if info.SizeRewritten > 2*info.Size+1000 {
-		t.Errorf("%d bytes became %d", info.Size, info.SizeRewritten)
+	if len(out) > 2*len(wasm)+1000 {
+		t.Errorf("%d bytes became %d", len(wasm), len(out))
 	}
 }

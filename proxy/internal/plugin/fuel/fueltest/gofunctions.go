@@ -1,12 +1,9 @@
-package fuel_test
+package fueltest
 
 import (
-	"bytes"
-	"fmt"
 	"math/rand/v2"
-	"testing"
 
-	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/wasmtest"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
 // Globals and locals of functions as Go's compiler makes them.
@@ -180,10 +177,21 @@ func (g *gopher) function(n int) Op {
 	return Code(GlobalGet(spGlobal), LocalSet(spLocal), Block(Void, Loop(Void, code)), I32Const(1))
 }
 
-// goModule is a module of such functions; "f" calls one of them as others do, "resume" by the table and in a basic block
-// of its own.
-func (g *gopher) goModule(blocks int) []byte {
-	return module(func(m *Module) {
+// GoModule is a random module of functions of the shape that Go's compiler makes. "f" calls one of them from its beginning, as others
+// do, "resume" the one that the first argument says through the table, from the basic block that the second says.
+type GoModule struct {
+	Wasm              []byte
+	Functions, Blocks int
+}
+
+// RandomGoModule returns a module with so many functions of so many basic blocks.
+func RandomGoModule(seed uint64, functions, blocks int) GoModule {
+	g := &gopher{Rand: rand.New(rand.NewPCG(seed, 29)), functions: functions, panics: functions, edge: seed%5 == 0, wild: seed%7 == 0}
+	return GoModule{g.module(blocks), functions, blocks}
+}
+
+func (g *gopher) module(blocks int) []byte {
+	return Page(func(m *Module) {
 		m.Global(I32, true, I32Const(stackTop))
 		m.Global(I64, true, I64Const(g.Int64N(1000)))
 		m.Global(I32, true, I32Const(60))
@@ -207,60 +215,4 @@ func (g *gopher) goModule(blocks int) []byte {
 		m.ExportFunc("f", none, i32, none, I32Const(0), Call(all[0]))
 		m.ExportFunc("resume", Types(I32, I32), i32, none, LocalGet(1), LocalGet(0), CallIndirect(m.Type(i32, i32), 0))
 	})
-}
-
-// TestGoFunctionsDoTheSame runs random functions of the shape that Go's compiler makes, from their beginnings and from
-// wherever they may be gone on with. What they leave in memory and globals is the same, and where one traps the other does.
-func TestGoFunctionsDoTheSame(t *testing.T) {
-	rt := newRuntime(t)
-	trapped, returned := 0, 0
-	for seed := range uint64(500) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			g := &gopher{Rand: rand.New(rand.NewPCG(seed, 29)), functions: 1 + int(seed%6), edge: seed%5 == 0, wild: seed%7 == 0}
-			g.panics = g.functions
-			blocks := 2 + int(seed%7)
-			wasm := g.goModule(blocks)
-			before, after := instantiate(t, rt, wasm), instantiate(t, rt, rewrite(t, wasm))
-			same := func(name string, args ...uint64) {
-				t.Helper()
-				for _, i := range []instance{before, after} {
-					global(i, "sp").Set(stackTop)
-					global(i, "left").Set(60)
-				}
-				want, got := before.call(t, 0, name, args...), after.call(t, bigBudget, name, args...)
-				if (want.err == nil) != (got.err == nil) {
-					t.Fatalf("%s%v: error %v, rewritten: %v", name, args, want.err, got.err)
-				}
-				if want.err != nil {
-					// What a call did before it trapped is nobody's business.
-					trapped++
-					before, after = instantiate(t, rt, wasm), instantiate(t, rt, rewrite(t, wasm))
-					return
-				}
-				returned++
-				if want.results[0] != got.results[0] {
-					t.Fatalf("%s%v: %d, rewritten: %d", name, args, want.results[0], got.results[0])
-				}
-				for _, n := range []string{"sp", "hash", "left"} {
-					if b, a := global(before, n).Get(), global(after, n).Get(); b != a {
-						t.Fatalf("%s%v: %s is %d, rewritten: %d", name, args, n, b, a)
-					}
-				}
-				if !bytes.Equal(memoryOf(t, before), memoryOf(t, after)) {
-					t.Fatalf("%s%v: memory differs", name, args)
-				}
-			}
-			for range 3 {
-				same("f")
-			}
-			for f := range uint64(g.functions) {
-				for b := range uint64(blocks + 1) {
-					same("resume", f, b)
-				}
-			}
-		})
-	}
-	if trapped == 0 || returned == 0 {
-		t.Errorf("%d calls trapped and %d returned: there must be both", trapped, returned)
-	}
 }

@@ -1,0 +1,231 @@
+package fuel
+
+import (
+	"math"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+)
+
+// entryWeight is the most that may run before the first charge, in a function
+// whose entry is paid for by the loop that it begins with.
+const entryWeight = 16
+
+// unreachable is the weight at a place that cannot be reached. It is far enough below
+// zero that no body's instructions bring it back.
+const unreachable = math.MinInt64 / 2
+
+const (
+	weightMemory   = 2
+	weightDivision = 8
+	weightCall     = 4
+	weightExit     = StretchWeight // leaves machine code for Go
+)
+
+// weights is what an opcode weighs, in units of a plain instruction; it is no
+// measurement, only the right order of magnitude.
+var weights = func() (t [256]int64) {
+	for op := range t {
+		t[op] = 1
+	}
+	set := func(weight int64, opcodes ...byte) {
+		for _, op := range opcodes {
+			t[op] = weight
+		}
+	}
+	set(0, 0x01, 0x02, 0x03, 0x05, 0x0b, 0x1a) // nop, block, loop, else, end, drop
+	set(2, 0x0e)                               // br_table
+	set(weightCall, 0x10)
+	set(2*weightCall, 0x11)
+	set(weightMemory, 0x23, 0x24)   // global.get, global.set
+	set(2*weightMemory, 0x25, 0x26) // table.get, table.set
+	for op := 0x28; op <= 0x3f; op++ {
+		t[op] = weightMemory // loads, stores, memory.size
+	}
+	set(weightDivision, 0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82) // integers: div, rem
+	set(weightDivision, 0x91, 0x95, 0x9f, 0xa3)                         // floats: sqrt, div
+	set(weightExit, 0xd2)                                               // ref.func
+	set(weightMemory, 0xfc)
+	return t
+}()
+
+// edit is a change of the code at an offset in the module. What lies between at and to is replaced.
+type edit struct {
+	at, to int32
+	kind   editKind
+	label  uint32
+}
+
+type editKind uint8
+
+const (
+	editHead   editKind = iota // checked charge, behind the block type of a loop
+	editCharge                 // unchecked charge, before an instruction
+	editReturn                 // instead of return: branch to the label
+	editBytes                  // charge for the length in bytes on the stack
+	editElems                  // the same for elements
+	editPages                  // the same for pages
+)
+
+// frame is an open block, loop or if.
+type frame struct {
+	opcode byte
+	weight int64 // greatest weight with which a branch arrives at the end
+	skip   int64 // of an if without else so far: weight at the if
+}
+
+// scan reads the code of one function and notes what must be changed. It
+// is reused from function to function.
+//
+// It keeps, for the place it has reached, the greatest weight that any path
+// from the last charge can have run up. Code between loop heads only goes
+// forward, so one pass suffices: a branch leaves its weight at the label, and
+// at the label the greatest one goes on. Where it would exceed StretchWeight a
+// charge is inserted and it starts again. Thus no path runs further than that
+// without a charge, while a short path through many blocks pays little more
+// than a straight one.
+type scan struct {
+	d      *wasm.Decoder
+	frames []frame
+
+	edits []edit // in order
+	calls bool
+	// freeEntry says that the entry needs no charge, see entryWeight.
+	freeEntry bool
+	// extra is the number of values beyond the first that calls and blocks yield.
+	extra int
+	// blocks is about the number of basic blocks in the output, see maxBlocks.
+	blocks int
+	// hidden says that the code changes what the host cannot restore.
+	hidden bool
+}
+
+func (s *scan) run(b *wasm.Body) error {
+	s.frames = append(s.frames[:0], frame{opcode: wasm.OpBlock, weight: unreachable})
+	s.edits = s.edits[:0]
+	s.calls, s.freeEntry, s.hidden = false, false, false
+	s.extra, s.blocks = 0, 0
+	var (
+		d      = s.d
+		w      int64  // weight since the last charge, see above
+		simple = true // only blocks and plain instructions so far
+	)
+	d.Reset(b)
+	for d.Next() {
+		weight := weights[d.Opcode]
+		if w += weight; w > StretchWeight {
+			s.insert(editCharge)
+			w = weight
+		}
+		switch d.Class {
+		case wasm.ClassBlock:
+			if d.Type != nil {
+				s.extra += len(d.Type.Params) + len(d.Type.Results)
+			}
+			s.frames = append(s.frames, frame{opcode: d.Opcode, weight: unreachable, skip: w})
+			if d.Opcode == wasm.OpLoop {
+				s.freeEntry = s.freeEntry || simple && w <= entryWeight && len(s.edits) == 0
+				s.edits = append(s.edits, edit{at: int32(d.End), kind: editHead})
+				w = min(w, 0)
+			}
+			simple = simple && d.Opcode == wasm.OpBlock
+			s.blocks += blocksPerFrame[d.Opcode-wasm.OpBlock]
+
+		case wasm.ClassElse:
+			f := &s.frames[len(s.frames)-1]
+			if f.opcode != wasm.OpIf {
+				return d.Refuse(wasm.Malformed, "else without if")
+			}
+			f.opcode = wasm.OpElse
+			f.weight = max(f.weight, w)
+			w = f.skip
+
+		case wasm.ClassEnd:
+			f := s.frames[len(s.frames)-1]
+			s.frames = s.frames[:len(s.frames)-1]
+			if f.opcode == wasm.OpIf {
+				f.weight = max(f.weight, f.skip)
+			}
+			w = max(w, f.weight)
+			simple = false
+
+		case wasm.ClassBr, wasm.ClassBrIf:
+			s.branch(d.Index, w)
+			simple = false
+			s.blocks++
+			if d.Class == wasm.ClassBr {
+				w = unreachable
+			}
+
+		case wasm.ClassBrTable:
+			for _, label := range d.Labels {
+				s.branch(label, w)
+			}
+			simple = false
+			s.blocks++
+			w = unreachable
+
+		case wasm.ClassReturn:
+			s.edits = append(s.edits, edit{at: int32(d.At), to: int32(d.End), kind: editReturn, label: uint32(len(s.frames) - 1)})
+			simple = false
+			w = unreachable
+
+		case wasm.ClassUnreachable:
+			w = unreachable
+
+		case wasm.ClassCall, wasm.ClassCallIndirect:
+			s.calls = true
+			s.extra += max(len(d.Type.Results)-1, 0)
+			simple = false
+
+		case wasm.ClassTable:
+			s.hidden = s.hidden || d.Opcode == wasm.OpTableSet
+
+		case wasm.ClassMemoryGrow:
+			s.chargeByLength(editPages)
+			w = min(w, 0)
+
+		case wasm.ClassMisc:
+			if s.misc() {
+				w = min(w, 0)
+			}
+		}
+	}
+	return d.Err()
+}
+
+// insert notes a change before the instruction.
+func (s *scan) insert(kind editKind) {
+	s.edits = append(s.edits, edit{at: int32(s.d.At), kind: kind})
+}
+
+func (s *scan) chargeByLength(kind editKind) {
+	s.insert(kind)
+	s.blocks += 2
+}
+
+// misc handles an instruction with the prefix 0xfc, and reports whether it is charged by length.
+func (s *scan) misc() (charged bool) {
+	switch s.d.Sub {
+	case wasm.MiscMemoryInit, wasm.MiscMemoryCopy, wasm.MiscMemoryFill:
+		s.chargeByLength(editBytes)
+		return true
+	case wasm.MiscTableInit, wasm.MiscTableCopy, wasm.MiscTableGrow, wasm.MiscTableFill:
+		s.hidden = true
+		s.chargeByLength(editElems)
+		return true
+	case wasm.MiscDataDrop, wasm.MiscElemDrop:
+		s.hidden = true
+	}
+	return false
+}
+
+// blocksPerFrame is how many basic blocks a block, a loop and an if make.
+var blocksPerFrame = [...]int{1, 3, 2}
+
+// branch notes that a path of weight w goes to a label. A loop's head charges
+// by itself, so what arrives there is forgotten.
+func (s *scan) branch(label uint32, w int64) {
+	if f := &s.frames[len(s.frames)-1-int(label)]; f.opcode != wasm.OpLoop {
+		f.weight = max(f.weight, w)
+	}
+}

@@ -1,0 +1,209 @@
+// Package goopt shortens the WebAssembly modules that Go's compiler makes. A module
+// goes in and a module comes out that does the same in fewer steps, with fewer checks
+// by the compiler that translates it to machine code.
+//
+// It runs when a plugin is built, never when one is loaded: the gateway meters modules
+// as they are, optimised or not, and does not need this package. Modules that were not
+// made by Go's compiler go through unharmed, and gain little.
+//
+//   - A jump forward that goes through a loop's head and a branch table becomes a
+//     branch to where it leads; see jumps.
+//   - Functions are copied for the calls that begin at their beginning, without
+//     the entries that only a resumed goroutine needs; see functionCopy.
+//   - Accesses to memory that lie together share an address; see addresses.
+//   - Neighbouring data segments become one; see mergeData.
+//
+// Every call returns the same results and leaves the same memory and globals as before,
+// or traps as before. Only what a call had done up to a trap can differ, as two accesses that
+// share an address are checked together, before the first of them.
+//
+// The functions of the package may be called from any goroutine.
+package goopt
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+)
+
+// Marker is the name of the custom section that an optimised module carries. A module
+// that has it is left as it is.
+const Marker = "sluice.goopt"
+
+// Stats says what was found in a module.
+type Stats struct {
+	Copies         int // functions that were copied
+	Shared         int // accesses to memory that share the address of another one
+	Segments       int // data segments before
+	SegmentsMerged int // and after
+}
+
+// Optimize returns the optimised form of a module that package wasm accepts. Its
+// error is a *wasm.Error. The output shares no memory with the module.
+//
+// Custom sections are kept, but for debug information, which speaks of offsets in the
+// code. The functions keep their indexes, so names stay right; copies have none.
+func Optimize(module []byte) ([]byte, Stats, error) {
+	m, err := wasm.Parse(module)
+	if err != nil {
+		return nil, Stats{}, err
+	}
+	for _, s := range m.Sections {
+		if s.ID == wasm.SecCustom && string(s.Name) == Marker {
+			return bytes.Clone(module), Stats{}, nil
+		}
+	}
+	o := optimizer{m: m}
+	if err := o.optimize(); err != nil {
+		return nil, Stats{}, err
+	}
+	return o.w.Out, o.stats, nil
+}
+
+// optimizer is one run of Optimize.
+type optimizer struct {
+	m     *wasm.Module
+	w     wasm.Writer
+	stats Stats
+	scan  scan
+
+	dataByNumber bool // code names data segments by their numbers
+}
+
+func (o *optimizer) optimize() error {
+	o.scan.d = o.m.Decoder()
+	copies, err := o.plan()
+	if err != nil {
+		return err
+	}
+	data := o.mergeData()
+	o.w.Out = make([]byte, 0, len(o.m.Bytes)+len(o.m.Bytes)/2)
+	o.w.Append(o.m.Bytes[:wasm.HeaderSize]...)
+	for _, s := range o.m.Sections {
+		switch {
+		case s.ID == wasm.SecFunction:
+			at := o.w.BeginSection(s.ID)
+			o.w.U32(uint32(len(o.m.Bodies) + len(copies)))
+			o.w.Append(o.m.Bytes[s.Items:s.End]...)
+			for _, c := range copies {
+				o.w.U32(o.m.Functions[c.body.Function])
+			}
+			o.w.EndSized(at)
+		case s.ID == wasm.SecCode:
+			if err := o.writeCode(copies); err != nil {
+				return err
+			}
+		case s.ID == wasm.SecDataCount:
+			at := o.w.BeginSection(s.ID)
+			o.w.U32(uint32(o.stats.SegmentsMerged))
+			o.w.EndSized(at)
+		case s.ID == wasm.SecData:
+			at := o.w.BeginSection(s.ID)
+			o.w.U32(uint32(o.stats.SegmentsMerged))
+			o.w.Append(data...)
+			o.w.EndSized(at)
+		case s.ID == wasm.SecCustom && bytes.HasPrefix(s.Name, []byte(".debug_")):
+		default:
+			o.w.Append(o.m.Bytes[s.Start:s.End]...)
+		}
+	}
+	at := o.w.BeginSection(wasm.SecCustom)
+	o.w.Name(Marker)
+	o.w.Append(1) // version; wazero wants a custom section to have content
+	o.w.EndSized(at)
+	return nil
+}
+
+// writeCode writes every function, and the copies behind them.
+func (o *optimizer) writeCode(copies []functionCopy) error {
+	at := o.w.BeginSection(wasm.SecCode)
+	o.w.U32(uint32(len(o.m.Bodies) + len(copies)))
+	for i := range o.m.Bodies {
+		if err := o.writeFunction(&o.m.Bodies[i], nil); err != nil {
+			return err
+		}
+	}
+	for i := range copies {
+		if err := o.writeFunction(copies[i].body, &copies[i]); err != nil {
+			return err
+		}
+	}
+	o.w.EndSized(at)
+	return nil
+}
+
+// writeFunction writes a function, or the copy of one.
+func (o *optimizer) writeFunction(b *wasm.Body, c *functionCopy) error {
+	if err := o.scan.run(b, c); err != nil {
+		return err
+	}
+	edits := o.scan.allEdits()
+	size := o.w.Reserve()
+	if extra := o.scan.addresses.extra; extra > 0 {
+		o.w.U32(uint32(b.Groups + 1))
+		o.w.Append(o.m.Bytes[b.GroupsAt:b.Code]...)
+		o.w.U32(extra)
+		o.w.Append(wasm.I32)
+	} else {
+		o.w.U32(uint32(b.Groups))
+		o.w.Append(o.m.Bytes[b.GroupsAt:b.Code]...)
+	}
+	from := b.Code
+	for _, e := range edits {
+		o.w.Append(o.m.Bytes[from:e.at]...)
+		from = max(int(e.at), int(e.to))
+		switch e.kind {
+		case editBranch:
+			o.w.Indexed(wasm.OpBr, e.index)
+		case editCall:
+			o.w.Indexed(wasm.OpCall, e.index)
+		case editDispatch:
+			o.writeDispatch()
+		case editKeep:
+			o.w.Indexed(wasm.OpLocalTee, e.index)
+			if e.reach > 0 {
+				// The byte is dropped: the runtime's compiler leaves nothing of it but the check.
+				o.w.Append(wasm.OpI32Load8U, 0)
+				o.w.U32(e.reach - 1)
+				o.w.Append(wasm.OpDrop)
+				o.w.Indexed(wasm.OpLocalGet, e.index)
+			}
+		case editBase:
+			o.stats.Shared++
+			o.w.Indexed(wasm.OpLocalGet, e.index)
+		}
+	}
+	o.w.Append(o.m.Bytes[from:b.End]...)
+	o.w.EndSized(size)
+	return nil
+}
+
+// plan scans all functions and decides which of them are copied.
+func (o *optimizer) plan() ([]functionCopy, error) {
+	s := &o.scan
+	s.copies, s.called = make([]uint32, len(o.m.Functions)), make([]bool, len(o.m.Functions))
+	entry := 0 // where the runtime of the guest's language begins
+	for _, e := range o.m.Exports {
+		if e.Kind == wasm.ExternFunc && (e.Name == "_initialize" || e.Name == "_start") {
+			entry = int(e.Index)
+		}
+	}
+	var copies []functionCopy
+	for i := range o.m.Bodies {
+		b := &o.m.Bodies[i]
+		if err := s.run(b, nil); err != nil {
+			return nil, err
+		}
+		o.dataByNumber = o.dataByNumber || s.dataByNumber
+		if b.Function > entry && len(o.m.FuncType(b.Function).Params) == 1 && s.jumps.copyable() {
+			copies = append(copies, functionCopy{b, slices.Clone(s.jumps.back)})
+		}
+	}
+	copies = slices.DeleteFunc(copies, func(c functionCopy) bool { return !s.called[c.body.Function] })
+	for i, c := range copies {
+		s.copies[c.body.Function] = uint32(len(o.m.Functions) + i)
+	}
+	o.stats.Copies = len(copies)
+	return copies, nil
+}
