@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheStartMessageLeadsToTheStatusPage requests the admin address that the banner shows.
-func TestTheStartMessageLeadsToTheStatusPage(t *testing.T) {
+// TestStartMessageNamesStatusPage follows the address in the start message.
+func TestStartMessageNamesStatusPage(t *testing.T) {
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig("", testKey)))
 	line := p.await("Health, metrics and status: http://")
 	_, url, _ := strings.Cut(line, "status: ")
@@ -25,9 +25,11 @@ func TestTheStartMessageLeadsToTheStatusPage(t *testing.T) {
 	}
 }
 
-// TestF88_TheDefaultAddressOfHealthIsInUse: the default admin address in use is a warning, since nobody configured it. The test listens on
-// it, unless another process already does.
-func TestF88_TheDefaultAddressOfHealthIsInUse(t *testing.T) {
+// TestDefaultAdminAddressInUse expects a warning, since no configuration asked for that address. The test occupies it,
+// unless another process has it already.
+//
+// covers: F88
+func TestDefaultAdminAddressInUse(t *testing.T) {
 	if ln, err := net.Listen("tcp", "127.0.0.1:8081"); err == nil {
 		defer ln.Close()
 	}

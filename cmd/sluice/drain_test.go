@@ -75,8 +75,10 @@ func cut(rest string) bool {
 	return strings.Contains(rest, `"code":"gateway_shutdown"`) && !strings.Contains(rest, "[DONE]") && !strings.Contains(rest, `"finish_reason":"`)
 }
 
-// TestF77_TheDelayOfADrain checks a gateway during its drain_delay.
-func TestF77_TheDelayOfADrain(t *testing.T) {
+// TestDrainDelay observes a gateway during a long drain delay.
+//
+// covers: F77
+func TestDrainDelay(t *testing.T) {
 	p, base, admin, streams := manyStreams(t, "drain_delay = \"1h\"\nshutdown_timeout = \"1h\"", nil)
 	// An idle connection, as load balancers keep them.
 	kept := newClient(t)
@@ -116,7 +118,8 @@ func TestF77_TheDelayOfADrain(t *testing.T) {
 	}
 }
 
-func TestF77_ManyStreamsFinish(t *testing.T) {
+// covers: F77
+func TestDrainFinishesManyStreams(t *testing.T) {
 	proceed := make(chan struct{})
 	p, base, admin, streams := manyStreams(t, "drain_delay = \"10ms\"\nshutdown_timeout = \"1h\"", proceed)
 	p.signal(syscall.SIGTERM)
@@ -138,7 +141,8 @@ func TestF77_ManyStreamsFinish(t *testing.T) {
 	}
 }
 
-func TestF77_ManyStreamsPastTheDeadline(t *testing.T) {
+// covers: F77
+func TestDrainDeadlineWithManyStreams(t *testing.T) {
 	p, _, _, streams := manyStreams(t, "drain_delay = \"10ms\"\nshutdown_timeout = \"100ms\"", nil)
 	p.signal(syscall.SIGTERM)
 	readAllStreams(t, streams, cut)
@@ -148,8 +152,10 @@ func TestF77_ManyStreamsPastTheDeadline(t *testing.T) {
 	}
 }
 
-// TestF77_IdleConnectionsAreClosed: shutdown waits neither for idle connections nor for those that never carried a request.
-func TestF77_IdleConnectionsAreClosed(t *testing.T) {
+// TestDrainClosesIdleConnections covers connections that served a request and connections that never sent one.
+//
+// covers: F77
+func TestDrainClosesIdleConnections(t *testing.T) {
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig(`shutdown_timeout = "1h"`, testKey)))
 	base := p.ready()
 	client := newClient(t)
@@ -170,8 +176,10 @@ func TestF77_IdleConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// TestF78_ASecondSignalWithNothingToLose succeeds: no request was cut off.
-func TestF78_ASecondSignalWithNothingToLose(t *testing.T) {
+// TestSecondSignalWithoutRequests expects exit status 0, since no request was cut off.
+//
+// covers: F78
+func TestSecondSignalWithoutRequests(t *testing.T) {
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig(`drain_delay = "1h"`, testKey)))
 	p.ready()
 	p.signal(syscall.SIGTERM)
@@ -182,8 +190,10 @@ func TestF78_ASecondSignalWithNothingToLose(t *testing.T) {
 	}
 }
 
-// TestF88_TheAddressOfHealthIsInUse: an admin address that is configured and in use is an error.
-func TestF88_TheAddressOfHealthIsInUse(t *testing.T) {
+// TestConfiguredAdminAddressInUse expects an error, since the configuration names the address.
+//
+// covers: F88
+func TestConfiguredAdminAddressInUse(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

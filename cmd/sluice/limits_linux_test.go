@@ -45,9 +45,11 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestF86_OutOfDescriptors holds more connections than a gateway has descriptors for. It must neither exit nor spin: accepted connections
-// are served, and the others once descriptors are free again.
-func TestF86_OutOfDescriptors(t *testing.T) {
+// TestOutOfDescriptors opens more connections than the gateway has descriptors. It neither exits nor spins: open
+// connections are served, and the others once descriptors are free.
+//
+// covers: F86
+func TestOutOfDescriptors(t *testing.T) {
 	p := startShell(t, t.TempDir(), `ulimit -n 64; exec "$@"`, demoConfig("max_conns = 10000", testKey), nil)
 	base := p.ready()
 	early := newClient(t)
@@ -90,8 +92,10 @@ func TestF86_OutOfDescriptors(t *testing.T) {
 	}
 }
 
-// TestF84_NoRoomForTheLog serves with a log output on which every write fails.
-func TestF84_NoRoomForTheLog(t *testing.T) {
+// TestLogWriteFails writes the log to a full device.
+//
+// covers: F84
+func TestLogWriteFails(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -170,8 +174,11 @@ func listenAddresses(t *testing.T, pid int) (addresses []string) {
 	return addresses
 }
 
-// TestF84_AFullDisk puts log and cache on a disk of 1 MiB. The gateway must serve while it is full, and log again when it is not.
-func TestF84_AFullDisk(t *testing.T) {
+// TestFullDisk puts log and cache on a file system of 1 MiB. The gateway keeps serving when it is full and resumes
+// writing when there is space.
+//
+// covers: F84
+func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	// A namespace in which the process may mount.
 	attr := &syscall.SysProcAttr{
@@ -180,7 +187,7 @@ func TestF84_AFullDisk(t *testing.T) {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
 	if out, err := (&exec.Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", "mount -t tmpfs -o size=1m tmpfs " + dir}, SysProcAttr: attr}).CombinedOutput(); err != nil {
-		t.Logf("cannot mount a disk here (%v: %s); see TestF84_NoRoomForTheLog", err, out)
+		t.Logf("cannot mount a disk here (%v: %s); see TestLogWriteFails", err, out)
 		return
 	}
 	p := startShell(t, dir, `mount -t tmpfs -o size=1m tmpfs "$0" && mkdir "$0/cache" && echo mounted >&2 && exec "$@" 2>>"$0/log"`,

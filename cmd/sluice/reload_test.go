@@ -32,7 +32,8 @@ var triggers = []struct {
 	{"watched", nil, func(*process) {}},
 }
 
-func TestF80_F134_AChangedKey(t *testing.T) {
+// covers: F80 F134
+func TestReloadChangesKey(t *testing.T) {
 	for _, trigger := range triggers {
 		t.Run(trigger.name, func(t *testing.T) {
 			const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"
@@ -85,8 +86,11 @@ targets = [{ provider = "up", model = "m" }]
 	}
 }
 
-// TestF80_TheSameBytes: a file that is rewritten with the same bytes causes no reload; SIGHUP does.
-func TestF80_TheSameBytes(t *testing.T) {
+// TestRewrittenFileWithoutChanges rewrites the configuration with the same bytes: it is read but not reloaded, except
+// on SIGHUP.
+//
+// covers: F80
+func TestRewrittenFileWithoutChanges(t *testing.T) {
 	text := demoConfig("", testKey)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
@@ -102,9 +106,11 @@ func TestF80_TheSameBytes(t *testing.T) {
 	}
 }
 
-// TestF80_ARenewedCertificate: new connections get the renewed certificate, even while the configuration is invalid; open connections
-// continue.
-func TestF80_ARenewedCertificate(t *testing.T) {
+// TestReloadRenewsCertificate expects new connections to get the new certificate, even while the configuration is
+// invalid; open connections continue.
+//
+// covers: F80
+func TestReloadRenewsCertificate(t *testing.T) {
 	dir := t.TempDir()
 	old, next, last := proxytest.GoodPair(t), proxytest.GoodPair(t), proxytest.GoodPair(t)
 	cert, key := old.Write(t, dir)
@@ -231,9 +237,11 @@ func record(p *process, msg string) map[string]any {
 // checkOnly matches what check prints and the log does not.
 var checkOnly = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Load(ing|ed) plugins? .*\n`)
 
-// TestF81_F82_ABrokenConfiguration breaks a gateway's configuration in many ways. The gateway must serve on, log the errors of check byte for
-// byte, and accept the repaired configuration.
-func TestF81_F82_ABrokenConfiguration(t *testing.T) {
+// TestReloadOfInvalidConfiguration breaks a gateway's configuration in several ways. The gateway keeps serving, logs
+// exactly what check prints for the same files, and loads the repaired one.
+//
+// covers: F81 F82
+func TestReloadOfInvalidConfiguration(t *testing.T) {
 	for _, trigger := range triggers {
 		t.Run(trigger.name, func(t *testing.T) {
 			s := newInstallation(t)
@@ -286,9 +294,11 @@ func TestF81_F82_ABrokenConfiguration(t *testing.T) {
 	}
 }
 
-// TestF81_AnEmptyFile: a file is empty while it is being written. check warns about an empty file; a running gateway does not reload it, since
-// without keys it would accept everybody.
-func TestF81_AnEmptyFile(t *testing.T) {
+// TestReloadOfEmptyFile reloads an empty file, which a file is for a moment while it is written. check warns about it;
+// a running gateway does not load it, since it would admit everyone.
+//
+// covers: F81
+func TestReloadOfEmptyFile(t *testing.T) {
 	text := demoConfig("", testKey)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
@@ -304,8 +314,11 @@ func TestF81_AnEmptyFile(t *testing.T) {
 	p.await(`msg="configuration reloaded"`)
 }
 
-// TestF81_WhatTakesARestart: a reload keeps the listeners, even if the new address is in use, and applies the rest of the configuration.
-func TestF81_WhatTakesARestart(t *testing.T) {
+// TestChangesThatNeedRestart changes the listeners' addresses: they stay where they are, even if the new address is in
+// use, and the rest of the configuration is loaded.
+//
+// covers: F81
+func TestChangesThatNeedRestart(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -331,9 +344,11 @@ func TestF81_WhatTakesARestart(t *testing.T) {
 	}
 }
 
-// TestF81_AnotherAddressOpensNothing: without keys a gateway may only listen on loopback addresses. A reload must judge the address that it
-// listens on, not the one in the file.
-func TestF81_AnotherAddressOpensNothing(t *testing.T) {
+// TestReloadWithoutKeysStaysLocal reloads a configuration without keys but with a public address. Without keys a
+// gateway is open to this machine only, and the address takes effect only after a restart.
+//
+// covers: F81
+func TestReloadWithoutKeysStaysLocal(t *testing.T) {
 	text := strings.Replace(demoConfig("", testKey), "[server]\nlisten = \"127.0.0.1:0\"", "[server]\nlisten = \"0.0.0.0:0\"", 1)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
@@ -352,9 +367,11 @@ func TestF81_AnotherAddressOpensNothing(t *testing.T) {
 	}
 }
 
-// TestF83_AStormOfSignals sends a hundred SIGHUPs under load. Every response must be complete, and in the end there is one generation and no
-// additional descriptor.
-func TestF83_AStormOfSignals(t *testing.T) {
+// TestManyReloadSignals sends a hundred signals while streams and non-streaming responses run. All are complete, and in
+// the end there is one generation and no additional descriptor.
+//
+// covers: F83
+func TestManyReloadSignals(t *testing.T) {
 	text := demoConfig("", testKey)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--quiet", "--config", path)

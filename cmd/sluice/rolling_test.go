@@ -109,8 +109,11 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, err
 }
 
-// TestF89_RollingRestart replaces three gateways behind a balancer, one by one, under load: no request may fail.
-func TestF89_RollingRestart(t *testing.T) {
+// TestRollingRestart replaces three gateways behind a load balancer, one after the other, while clients send requests
+// all the time: none fails.
+//
+// covers: F89
+func TestRollingRestart(t *testing.T) {
 	path := writeConfig(t, demoConfig("drain_delay = \"1s\"", testKey))
 	type gateway struct {
 		*process

@@ -214,8 +214,10 @@ func TestQuietPrintsOnlyTheLog(t *testing.T) {
 	}
 }
 
-// TestF88_SecondStartOnAUsedPort checks that the error comes before any plugin is compiled.
-func TestF88_SecondStartOnAUsedPort(t *testing.T) {
+// TestPortInUse expects the error before anything is compiled.
+//
+// covers: F88
+func TestPortInUse(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -232,9 +234,12 @@ func TestF88_SecondStartOnAUsedPort(t *testing.T) {
 	}
 }
 
-// TestF79_KilledAndStartedAgain kills a process when it opens its cache, while it writes compiled plugins into it, and while it serves. It
-// must start again each time, even with truncated files, as after a crash of the machine.
-func TestF79_KilledAndStartedAgain(t *testing.T) {
+// TestRestartAfterKill kills a process when it opens its cache, while it writes compiled plugins to it, and while it
+// serves. Each time it starts again and leaves nothing incomplete behind, even if the machine went down as well and the
+// end of a file was lost.
+//
+// covers: F79
+func TestRestartAfterKill(t *testing.T) {
 	fresh := filepath.Join(t.TempDir(), "cache")
 	args := []string{"serve", "--config", writeConfig(t, demoConfig("", testKey)), "--cache", fresh}
 	for _, moment := range []string{fresh, filepath.Join(fresh, "new-*"), filepath.Join(fresh, "new-*", "*")} {
@@ -323,7 +328,8 @@ targets = [{ provider = "up", model = "m" }]
 	}
 }
 
-func TestF77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
+// covers: F77
+func TestFirstSignalLetsStreamsFinish(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		t.Run(sig.String(), func(t *testing.T) {
 			proceed := make(chan struct{})
@@ -342,7 +348,8 @@ func TestF77_TheFirstSignalLetsStreamsFinish(t *testing.T) {
 	}
 }
 
-func TestF77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
+// covers: F77
+func TestShutdownDeadlineEndsStreamsWithError(t *testing.T) {
 	p, stream := startWithStream(t, "50ms", nil)
 	p.signal(syscall.SIGTERM)
 	wantCut(t, stream)
@@ -351,7 +358,8 @@ func TestF77_StreamsPastTheDeadlineGetAnError(t *testing.T) {
 	}
 }
 
-func TestF78_TheSecondSignalCuts(t *testing.T) {
+// covers: F78
+func TestSecondSignalCutsStreams(t *testing.T) {
 	p, stream := startWithStream(t, "1h", nil)
 	p.signal(syscall.SIGTERM)
 	p.await(`msg="shutting down"`)
@@ -372,9 +380,11 @@ func wantCut(t *testing.T, stream *bufio.Reader) {
 	}
 }
 
-// TestF85_ALogThatNobodyReads has the reader of standard error stop reading, or close it: the gateway serves on and counts the lines that it
-// drops.
-func TestF85_ALogThatNobodyReads(t *testing.T) {
+// TestLogReaderStops has the reader of standard error stop, then go away: requests are still served and lost lines are
+// counted. Standard output is not used.
+//
+// covers: F85
+func TestLogReaderStops(t *testing.T) {
 	for name, leave := range map[string]bool{"stops": false, "goes away": true} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()

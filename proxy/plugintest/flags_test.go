@@ -2,7 +2,7 @@ package plugintest
 
 import "testing"
 
-func TestGuestsAreBuiltWithoutTheFlagsOfTheHost(t *testing.T) {
+func TestGuestsAreBuiltWithoutHostFlags(t *testing.T) {
 	for flags, want := range map[string]string{
 		"":                       "",
 		"-race":                  "",

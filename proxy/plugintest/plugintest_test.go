@@ -23,8 +23,9 @@ func said(text string) *plugintest.Vector {
 	}
 }
 
-// What Suite.Test relies on: an instance that has served others gives such a plugin away, a fresh one does not.
-func TestFormsTellAPluginThatRemembers(t *testing.T) {
+// TestFormsDetectStatefulPlugin covers what Suite.Test relies on: an instance that has served others reveals such a
+// plugin, a fresh one does not.
+func TestFormsDetectStatefulPlugin(t *testing.T) {
 	suite := plugintest.Suite{Package: "proxy/plugintest/testdata/leaky"}
 	h := plugintest.Host(t)
 	for form, want := range map[plugintest.Form]string{
@@ -39,8 +40,8 @@ func TestFormsTellAPluginThatRemembers(t *testing.T) {
 	}
 }
 
-// A module of several plugins is each of them, apart from the others.
-func TestPluginsOfAModule(t *testing.T) {
+// TestPluginsOfModule checks that a module of several plugins is each of them, independently.
+func TestPluginsOfModule(t *testing.T) {
 	h := plugintest.Host(t)
 	suite := func(name string) plugintest.Suite {
 		return plugintest.Suite{Package: "proxy/plugintest/testdata/pair", Plugin: name}
@@ -76,8 +77,8 @@ func TestPluginsOfAModule(t *testing.T) {
 	}
 }
 
-// The plugin of the contract's first page is what it says.
-func TestSmallestPluginOfTheContract(t *testing.T) {
+// TestMinimalPlugin runs the plugin of the contract's first page.
+func TestMinimalPlugin(t *testing.T) {
 	source, err := os.ReadFile("../../sdk/abi/testdata/smallest.wat")
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +112,7 @@ func TestSmallestPluginOfTheContract(t *testing.T) {
 	}
 }
 
-func TestBuildIsMadeOnce(t *testing.T) {
+func TestBuildRunsOnce(t *testing.T) {
 	first := plugintest.Build(t, "proxy/plugintest/testdata/leaky")
 	again := plugintest.Build(t, "./proxy/plugintest/testdata/leaky")
 	if len(first) == 0 || &first[0] != &again[0] {
@@ -135,7 +136,7 @@ func (s *stopped) Fatalf(format string, args ...any) {
 	panic(s)
 }
 
-func TestWhatStopsATest(t *testing.T) {
+func TestFatalErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(tb testing.TB)
 		want string
@@ -168,7 +169,7 @@ func TestWhatStopsATest(t *testing.T) {
 	}
 }
 
-func TestVectorsWithMistakesAreRefused(t *testing.T) {
+func TestRejectsInvalidVectors(t *testing.T) {
 	for name, test := range map[string]struct {
 		files map[string]string
 		want  string

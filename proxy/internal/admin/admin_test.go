@@ -103,7 +103,7 @@ func get(t *testing.T, address, path string) (*http.Response, string) {
 	return raw(t, address, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 }
 
-func TestAddresses(t *testing.T) {
+func TestRoutes(t *testing.T) {
 	address, _ := serve(t, &fake{metrics: "# TYPE x gauge\nx 1\n"}, Options{})
 	const text = "text/plain; charset=utf-8"
 	for _, c := range []struct {
@@ -158,8 +158,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestHosts has a page in a browser lead a name of its own here, which would make it of the same origin.
-func TestHosts(t *testing.T) {
+// TestRejectsForeignHosts sends requests as a browser would after DNS rebinding, which would give a foreign page the
+// same origin.
+func TestRejectsForeignHosts(t *testing.T) {
 	address, _ := serve(t, &fake{}, Options{Hosts: []string{"sluice.internal"}})
 	for host, known := range map[string]bool{
 		"127.0.0.1": true, "127.0.0.1:8081": true, "10.1.2.3:8081": true, "[::1]:8081": true, "[::1]": true, "[fe80::1%25eth0]:1": true,
@@ -200,7 +201,8 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// TestPanicsAndFailures: what goes wrong in one answer is said without its words, and the others are served.
+// TestPanicsAndFailures checks that a failure in one response is reported without its message, and that others are
+// served.
 func TestPanicsAndFailures(t *testing.T) {
 	var log bytes.Buffer
 	f := &fake{failed: errors.New("one of them"), status: func() Status { panic("sk-canary") }}
@@ -230,8 +232,9 @@ func TestPanicsAndFailures(t *testing.T) {
 	}
 }
 
-// TestCloseEndsEverything leaves a connection open that has said nothing, one in the middle of a request, and an idle one.
-func TestCloseEndsEverything(t *testing.T) {
+// TestCloseEndsConnections leaves a connection open that has sent nothing, one in the middle of a request, and an idle
+// one.
+func TestCloseEndsConnections(t *testing.T) {
 	f := &fake{}
 	s := New(Options{Gateway: f, Metrics: f})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -288,8 +291,8 @@ func errTimeout(err error) error {
 	return errors.New("no timeout")
 }
 
-// TestLargeRequestsAreRefused may see the connection reset before it has read the refusal.
-func TestLargeRequestsAreRefused(t *testing.T) {
+// TestRejectsLargeRequests may see the connection reset before it has read the response.
+func TestRejectsLargeRequests(t *testing.T) {
 	address, _ := serve(t, &fake{}, Options{})
 	for what, request := range map[string]string{
 		"a body of 2000 bytes": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("x", 2000),

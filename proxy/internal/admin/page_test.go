@@ -136,8 +136,8 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 	}
 }
 
-// TestPageShows has what a person looks for.
-func TestPageShows(t *testing.T) {
+// TestPageContent checks what an operator looks for.
+func TestPageContent(t *testing.T) {
 	s := Status{
 		Version: "v1.2.3", Reason: "the gateway is shutting down", Uptime: 90000, Now: time.Unix(1_700_000_000, 0),
 		Config:    Config{Generation: 7, ReloadError: "gateway.toml:3:1: server.lisen: unknown member"},
@@ -174,8 +174,8 @@ func TestPageShows(t *testing.T) {
 	}
 }
 
-// TestPolicyAllowsTheStyleAndNothingElse holds the header against the page that comes with it.
-func TestPolicyAllowsTheStyleAndNothingElse(t *testing.T) {
+// TestContentSecurityPolicy compares the header with the page.
+func TestContentSecurityPolicy(t *testing.T) {
 	address, _ := serve(t, &fake{}, Options{})
 	resp, body := get(t, address, "/")
 	_, rest, _ := strings.Cut(body, "<style>")
@@ -195,7 +195,7 @@ func TestPolicyAllowsTheStyleAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestStatusIsWhatTheGatewaySays(t *testing.T) {
+func TestStatusDocument(t *testing.T) {
 	want := filled()
 	address, _ := serve(t, &fake{status: func() Status { return want }}, Options{})
 	_, body := get(t, address, "/status")
@@ -241,8 +241,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestTheGatewayIsWatched waits for points that nobody has asked for.
-func TestTheGatewayIsWatched(t *testing.T) {
+// TestHistoryIsSampled waits for samples without any request.
+func TestHistoryIsSampled(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	f := &fake{status: func() Status {
 		select {
@@ -261,7 +261,7 @@ func TestTheGatewayIsWatched(t *testing.T) {
 	}
 }
 
-func TestNumbersForPeople(t *testing.T) {
+func TestNumberFormatting(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{number(0), "0"}, {number(999), "999"}, {number(1000), "1\u202f000"}, {number(-1234567), "-1\u202f234\u202f567"}, {number(-100), "-100"},
 		{scaled(0), "0"}, {scaled(999), "999"}, {scaled(1234), "1.23 k"}, {scaled(5e6), "5 M"}, {scaled(7.5e12), "7.5 T"},

@@ -48,7 +48,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-func TestCeilings(t *testing.T) {
+func TestDerivedLimits(t *testing.T) {
 	const body = 32 << 20
 	for _, c := range []struct {
 		name    string
@@ -70,7 +70,7 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-func TestDetectFindsTheLimitsOfThisProcess(t *testing.T) {
+func TestDetectFindsProcessLimits(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 20))
 	if m := Detect(); m.Memory != 1<<20 || m.From != "the Go memory limit" {
 		t.Errorf("memory %d from %q", m.Memory, m.From)

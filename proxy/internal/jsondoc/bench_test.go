@@ -64,8 +64,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkOthers are what Parse is measured against.
-func BenchmarkOthers(b *testing.B) {
+// BenchmarkOtherParsers is what Parse is compared with.
+func BenchmarkOtherParsers(b *testing.B) {
 	for _, judge := range []struct {
 		name  string
 		valid func([]byte) bool

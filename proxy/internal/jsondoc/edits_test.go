@@ -134,7 +134,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-func TestEditsOfTheRoot(t *testing.T) {
+func TestEditsOfRoot(t *testing.T) {
 	var e jsondoc.Edits
 	e.Reset(parse(t, ` {"a":1} `))
 	got := fmt.Sprint(e.Set([]byte("/a"), []byte("2")), e.Set(nil, []byte(" [ 1 ] ")), e.Delete(nil), e.Rename(nil, []byte("a")))
@@ -146,7 +146,7 @@ func TestEditsOfTheRoot(t *testing.T) {
 	}
 }
 
-func TestEditsKeepLimits(t *testing.T) {
+func TestEditsEnforceLimits(t *testing.T) {
 	d := parse(t, `{"m":[`+strings.Repeat(`{"a":1},`, 999)+`{"a":1}]}`)
 	path, one := []byte("/m/*/a"), []byte("1")
 	want := func(t *testing.T, got, want abi.Status) {

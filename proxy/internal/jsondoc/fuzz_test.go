@@ -95,7 +95,9 @@ func compare(t judged, body []byte) {
 	}
 }
 
-// FuzzParse compares the reader with others on any bytes (faults/127).
+// FuzzParse compares the parser with others on any bytes.
+//
+// covers: F127
 func FuzzParse(f *testing.F) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -131,9 +133,11 @@ func drawDocument(t *rapid.T, depth int) string {
 	return name.Draw(t, "text")
 }
 
-// TestF127_OneReadingOfADocument compares the reader with others on documents that are right, and on the same with pieces
-// put in, taken out and repeated at random.
-func TestF127_OneReadingOfADocument(t *testing.T) {
+// TestParsersAgree compares the parser with others on valid documents, and on the same with pieces inserted, removed
+// and repeated at random.
+//
+// covers: F127
+func TestParsersAgree(t *testing.T) {
 	for _, seed := range seeds {
 		compare(t, []byte(seed))
 		for cut := range seed {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-func TestLooseTakesHalvesOfCharacters(t *testing.T) {
+func TestLooseAcceptsSplitCharacters(t *testing.T) {
 	cases := []struct {
 		name, body, inside, text string
 	}{
@@ -42,7 +42,7 @@ func TestLooseTakesHalvesOfCharacters(t *testing.T) {
 	}
 }
 
-func TestLooseRefusesWhatIsNoString(t *testing.T) {
+func TestLooseRejectsNonStrings(t *testing.T) {
 	for _, body := range []string{`{"a":"\ud83`, `{"a":"\ud83"}`, `{"a":"\x"}`, "{\"a\":\"\n\"}", `{"a":"\uZZZZ"}`, `{"a":"\`} {
 		var d jsondoc.Doc
 		if err := d.Parse([]byte(body), jsondoc.Limits{Loose: true}); err == nil {

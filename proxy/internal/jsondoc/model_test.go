@@ -278,7 +278,7 @@ func (v *tree) edit(op, path, a, b string) abi.Status {
 	return status
 }
 
-// FuzzEdits compares Edits with the model. Each line of script is an edit: its name, a path and values.
+// FuzzEdits compares Edits with the model. Each line of the script is an edit: its name, a path and values.
 func FuzzEdits(f *testing.F) {
 	for _, doc := range seeds {
 		f.Add(doc, "set /a 1\ndelete /messages/0\nrename /model m\nreplace /messages/*/role \"developer\" \"system\"\nset /messages/*/content []\nset /z 1")

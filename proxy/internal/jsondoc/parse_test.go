@@ -27,20 +27,20 @@ func TestParseAccepts(t *testing.T) {
 		"true":                         ` true `,
 		"false":                        "\tfalse\n",
 		"zero":                         `0`,
-		"faults/118 minus zero":        `-0`,
+		"minus zero":                   `-0`, // covers: F118
 		"decimal":                      `-12.50`,
 		"exponents":                    `[1e5,1E+5,1e-5,0e0,0.0e-0]`,
 		"largest float64":              `1.7976931348623157e308`,
 		"rounds to the largest":        `1.7976931348623158e308`,
 		"underflow is zero":            `1e-9999`,
 		"zero with an exponent":        `0e9999`,
-		"V14 digits beyond 64 bits":    `123456789012345678901234567890`,
+		"digits beyond 64 bits":        `123456789012345678901234567890`, // covers: V14
 		"308 digits":                   strings.Repeat("9", 308),
 		"fraction of a million digits": "0." + strings.Repeat("3", 1<<20),
 		"empty containers":             `[{},[],""]`,
 		"white space everywhere":       " { \"a\" : [ 1 , 2 ] , \"b\" : { } } \r\n",
 		"escapes":                      `"\"\\\/\b\f\n\r\t\u00e9\u0000"`,
-		"V13 NUL as an escape":         `"a\u0000b"`,
+		"NUL as an escape":             `"a\u0000b"`, // covers: V13
 		"surrogate pair":               `"\ud83d\uDE00"`,
 		"UTF-8 of all lengths":         `"é€😀"`,
 		"first and last of each":       "\"\u0080\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff\"",
@@ -61,7 +61,7 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	const (
 		end    = "unexpected end of the document"
 		value  = "a value was expected"
@@ -84,24 +84,26 @@ func TestParseRefuses(t *testing.T) {
 		offset     int
 		reason     string
 	}{
-		{"faults/114 empty body", "", 0, "the document is empty"},
-		{"faults/114 only white space", " \n", 2, "the document is empty"},
-		{"faults/114 trailing garbage", `{} x`, 3, behind},
-		{"faults/114 two documents", "{}\n{}", 3, behind},
-		{"faults/114 NUL behind", "{}\x00", 2, behind},
+		// covers: F114
+		{"empty body", "", 0, "the document is empty"},
+		{"only white space", " \n", 2, "the document is empty"},
+		{"trailing garbage", `{} x`, 3, behind},
+		{"two documents", "{}\n{}", 3, behind},
+		{"NUL behind", "{}\x00", 2, behind},
 		{"byte order mark", "\xEF\xBB\xBF{}", 0, "the document begins with a byte order mark"},
 		{"bare word", `yes`, 0, value},
 		{"cut word", `tru`, 0, value},
 		{"cut false", `fals`, 0, value},
 		{"cut null", `[nul`, 1, value},
 		{"longer word", `nulls`, 4, behind},
-		{"faults/118 NaN", `NaN`, 0, value},
-		{"faults/118 Infinity", `[Infinity]`, 1, value},
-		{"faults/118 minus Infinity", `-Infinity`, 1, digit},
-		{"faults/118 1e999", `{"a":1e999}`, 5, large},
-		{"faults/118 minus 1e999", `-1e999`, 0, large},
+		// covers: F118
+		{"NaN", `NaN`, 0, value},
+		{"Infinity", `[Infinity]`, 1, value},
+		{"minus Infinity", `-Infinity`, 1, digit},
+		{"1e999", `{"a":1e999}`, 5, large},
+		{"minus 1e999", `-1e999`, 0, large},
 		{"first number that is infinite", `1.7976931348623159e308`, 0, large},
-		{"faults/118 digit string", `[` + strings.Repeat("9", 1<<20) + `]`, 1, large},
+		{"digit string", `[` + strings.Repeat("9", 1<<20) + `]`, 1, large}, // covers: F118
 		{"309 nines", strings.Repeat("9", 309), 0, large},
 		{"exponent beyond what readers count", `1e10000`, 0, "a number's exponent is too large"},
 		{"negative exponent beyond it", `1e-99999999999999999999`, 0, "a number's exponent is too large"},
@@ -137,34 +139,38 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown escape", `"\x41"`, 1, escape},
 		{"cut hexadecimal", `"\u12"`, 1, hex},
 		{"no hexadecimal", `"\u12g4"`, 1, hex},
-		{"V13 lone high surrogate", `"\ud83d"`, 1, high},
-		{"V13 lone low surrogate", `"\ude00"`, 1, low},
-		{"V13 high surrogate twice", `"\ud83d\ud83d"`, 1, high},
-		{"V13 high surrogate, text", `"\ud83dxxxxxxxx"`, 1, high},
-		{"V13 high surrogate, other escape", `"\ud83d\nxxxxxx"`, 1, high},
-		{"V13 lone surrogate in a name", `{"\udc00":1}`, 2, low},
-		{"faults/117 lone continuation", "\"\x80\"", 1, utf8},
-		{"faults/117 overlong of two", "\"\xC0\x80xx\"", 1, utf8},
-		{"faults/117 overlong slash", "\"\xC1\xBFxx\"", 1, utf8},
-		{"faults/117 overlong of three", "\"\xE0\x9F\xBFx\"", 1, utf8},
-		{"faults/117 overlong of four", "\"\xF0\x8F\xBF\xBF\"", 1, utf8},
-		{"faults/117 surrogate as UTF-8", "\"\xED\xA0\x80x\"", 1, utf8},
-		{"faults/117 beyond Unicode", "\"\xF4\x90\x80\x80\"", 1, utf8},
-		{"faults/117 impossible byte", "\"\xFFxxx\"", 1, utf8},
-		{"faults/117 cut sequence", "\"\xE2\x82\"", 1, utf8},
-		{"faults/117 cut at the end", "\"\xE2\x82", 1, utf8},
-		{"faults/117 sequence with a quote in it", "\"ok \xF0\x9F\"\x80\"", 4, utf8},
-		{"faults/117 outside of a string", "[\xC3\xA9]", 1, value},
-		{"faults/116 name twice", `{"model":"a","x":0,"model":"b"}`, 19, twice},
-		{"faults/116 name twice, once escaped", `{"model":"a","m\u006fdel":"b"}`, 13, twice},
-		{"faults/116 name twice, both escaped", `{"mod\u0065l":"a","m\u006fdel":"b"}`, 18, twice},
-		{"faults/116 name twice, other hexadecimal", `{"\u00e9":1,"\u00E9":1}`, 12, twice},
-		{"faults/116 name twice, escaped surrogates", `{"😀":1,"\ud83d\ude00":1}`, 10, twice},
-		{"faults/116 deep", `[{"a":[{"b":1,"c":{},"b":2}]}]`, 21, twice},
-		{"faults/116 empty name twice", `{"":1,"":1}`, 6, twice},
-		{"faults/115 129 levels", strings.Repeat("[", 129), 128, "the document is nested deeper than 128 levels"},
-		{"faults/115 10,000 levels", strings.Repeat(`{"a":`, 10_000), 640, "the document is nested deeper than 128 levels"},
-		{"faults/115 1,000,000 levels", strings.Repeat("[", 1_000_000), 128, "the document is nested deeper than 128 levels"},
+		// covers: V13
+		{"lone high surrogate", `"\ud83d"`, 1, high},
+		{"lone low surrogate", `"\ude00"`, 1, low},
+		{"high surrogate twice", `"\ud83d\ud83d"`, 1, high},
+		{"high surrogate, text", `"\ud83dxxxxxxxx"`, 1, high},
+		{"high surrogate, other escape", `"\ud83d\nxxxxxx"`, 1, high},
+		{"lone surrogate in a name", `{"\udc00":1}`, 2, low},
+		// covers: F117
+		{"lone continuation", "\"\x80\"", 1, utf8},
+		{"overlong of two", "\"\xC0\x80xx\"", 1, utf8},
+		{"overlong slash", "\"\xC1\xBFxx\"", 1, utf8},
+		{"overlong of three", "\"\xE0\x9F\xBFx\"", 1, utf8},
+		{"overlong of four", "\"\xF0\x8F\xBF\xBF\"", 1, utf8},
+		{"surrogate as UTF-8", "\"\xED\xA0\x80x\"", 1, utf8},
+		{"beyond Unicode", "\"\xF4\x90\x80\x80\"", 1, utf8},
+		{"impossible byte", "\"\xFFxxx\"", 1, utf8},
+		{"cut sequence", "\"\xE2\x82\"", 1, utf8},
+		{"cut at the end", "\"\xE2\x82", 1, utf8},
+		{"sequence with a quote in it", "\"ok \xF0\x9F\"\x80\"", 4, utf8},
+		{"outside of a string", "[\xC3\xA9]", 1, value},
+		// covers: F116
+		{"name twice", `{"model":"a","x":0,"model":"b"}`, 19, twice},
+		{"name twice, once escaped", `{"model":"a","m\u006fdel":"b"}`, 13, twice},
+		{"name twice, both escaped", `{"mod\u0065l":"a","m\u006fdel":"b"}`, 18, twice},
+		{"name twice, other hexadecimal", `{"\u00e9":1,"\u00E9":1}`, 12, twice},
+		{"name twice, escaped surrogates", `{"😀":1,"\ud83d\ude00":1}`, 10, twice},
+		{"deep", `[{"a":[{"b":1,"c":{},"b":2}]}]`, 21, twice},
+		{"empty name twice", `{"":1,"":1}`, 6, twice},
+		// covers: F115
+		{"129 levels", strings.Repeat("[", 129), 128, "the document is nested deeper than 128 levels"},
+		{"10,000 levels", strings.Repeat(`{"a":`, 10_000), 640, "the document is nested deeper than 128 levels"},
+		{"1,000,000 levels", strings.Repeat("[", 1_000_000), 128, "the document is nested deeper than 128 levels"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var d jsondoc.Doc
@@ -186,7 +192,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseKeepsLimits(t *testing.T) {
+func TestParseEnforcesLimits(t *testing.T) {
 	for _, test := range []struct {
 		body   string
 		limits jsondoc.Limits
@@ -210,8 +216,8 @@ func TestParseKeepsLimits(t *testing.T) {
 	}
 }
 
-// Every byte of a string is at some time the first, …, the last of an eight-byte step.
-func TestParseFindsTheEndOfStringsAtEveryOffset(t *testing.T) {
+// TestParseFindsEndOfString puts the end of a string at every offset within an eight-byte step.
+func TestParseFindsEndOfString(t *testing.T) {
 	for n := range 40 {
 		plain := strings.Repeat("x", n)
 		for _, test := range []struct {
@@ -230,8 +236,8 @@ func TestParseFindsTheEndOfStringsAtEveryOffset(t *testing.T) {
 	}
 }
 
-// The constant that a number is compared with when it is near the end of float64 is 2^1024 - 2^970.
-func TestParseKnowsTheFirstInfinity(t *testing.T) {
+// TestParseRejectsNumbersAboveFloat64 uses 2^1024 - 2^970, the smallest number that rounds to infinity.
+func TestParseRejectsNumbersAboveFloat64(t *testing.T) {
 	bit := func(n uint) *big.Int { return new(big.Int).Lsh(big.NewInt(1), n) }
 	limit := new(big.Int).Sub(bit(1024), bit(970))
 	below := new(big.Int).Sub(limit, big.NewInt(1)).String()
@@ -279,7 +285,7 @@ func manyMembers(n int, last string) string {
 	return b.String()
 }
 
-func TestParseFindsDuplicatesInObjectsOfEverySize(t *testing.T) {
+func TestParseFindsDuplicatesInObjectsOfAnySize(t *testing.T) {
 	for n := 1; n < 70; n++ {
 		for i := 0; i < n; i++ {
 			body := manyMembers(n, fmt.Sprintf("member %06d", i))
@@ -295,8 +301,8 @@ func TestParseFindsDuplicatesInObjectsOfEverySize(t *testing.T) {
 	}
 }
 
-// What would take minutes if it took time in the square of its size.
-func TestParseTakesTimeInProportion(t *testing.T) {
+// TestParseIsLinear parses documents that would take minutes in quadratic time.
+func TestParseIsLinear(t *testing.T) {
 	const tolerable = 10 * time.Second
 	for name, body := range map[string]string{
 		"100,000 members":             manyMembers(100_000, "last"),
@@ -316,7 +322,7 @@ func TestParseTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-func TestParseForgetsTheDocumentBefore(t *testing.T) {
+func TestParseReusesDocument(t *testing.T) {
 	var d jsondoc.Doc
 	for _, body := range []string{`{"a":[1,2,3]}`, `x`, `7`, `{"a":{"b":1}}`} {
 		err := d.Parse([]byte(body), jsondoc.Limits{})

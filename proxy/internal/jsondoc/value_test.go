@@ -55,7 +55,7 @@ func reference(tb judged, body []byte) (value any) {
 	return value
 }
 
-func TestValueWalksTheDocument(t *testing.T) {
+func TestValueIteration(t *testing.T) {
 	d := parse(t, sample)
 	if diff := cmp.Diff(reference(t, []byte(sample)), walk(d.Root())); diff != "" {
 		t.Error(diff)
@@ -80,7 +80,7 @@ func TestValueGet(t *testing.T) {
 	}
 }
 
-func TestValueKnowsItsPlace(t *testing.T) {
+func TestValuePosition(t *testing.T) {
 	d := parse(t, sample)
 	for path, want := range map[string]struct {
 		kind jsondoc.Kind
@@ -241,8 +241,9 @@ func TestPointer(t *testing.T) {
 	}
 }
 
-// A guest that asks for one message after the other must not walk the array each time.
-func TestPointerWalksAnArrayOnce(t *testing.T) {
+// TestPointerWalksArrayOnce checks that a guest that reads one message after the other does not walk the array each
+// time.
+func TestPointerWalksArrayOnce(t *testing.T) {
 	const n = 2000
 	d := parse(t, `{"messages":[`+strings.Repeat(`{"content":[{"text":1},{"text":2}]},`, n)+`0]}`)
 	for i := range n {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-func TestInto(t *testing.T) {
+func TestRecover(t *testing.T) {
 	run := func(f func() error) (err error) {
 		defer rescue.Into(&err)
 		return f()

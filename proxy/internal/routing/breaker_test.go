@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-func TestF57_BreakerOpensProbesAndRecovers(t *testing.T) {
+// covers: F57
+func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 	target := newTarget(routing.Target{Provider: "p"})
 	fail(t, &target, 4)
 	if s := target.Stats.Snapshot(now); !s.Healthy || s.Breaker != breaker.Closed {
@@ -87,7 +88,8 @@ func TestF57_BreakerOpensProbesAndRecovers(t *testing.T) {
 	}
 }
 
-func TestF58_BreakerLeavesWhatHalfWorks(t *testing.T) {
+// covers: F58
+func TestBreakerKeepsHalfWorkingTarget(t *testing.T) {
 	target := newTarget(routing.Target{})
 	for range 6 {
 		attempt(t, &target, routing.Succeeded, 0, now)
@@ -113,7 +115,8 @@ func TestF58_BreakerLeavesWhatHalfWorks(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
-	t.Run("faults/58 every other one fails", func(t *testing.T) {
+	// covers: F58
+	t.Run("every other one fails", func(t *testing.T) {
 		target := newTarget(routing.Target{})
 		for i := range 10_000 {
 			o := routing.Succeeded
@@ -125,7 +128,8 @@ func TestF58_BreakerLeavesWhatHalfWorks(t *testing.T) {
 	})
 }
 
-func TestF56_LimitsArePausesAndNoFailures(t *testing.T) {
+// covers: F56
+func TestRateLimitsPauseWithoutFailure(t *testing.T) {
 	target := newTarget(routing.Target{})
 	attempt(t, &target, routing.RateLimited, 10*time.Second, now)
 	s := target.Stats.Snapshot(now)
@@ -193,9 +197,11 @@ func TestBreakerDisabledByReload(t *testing.T) {
 	}
 }
 
-// TestF57_BreakerHoldsUnderConcurrency has many goroutines use a target that mostly fails: however they interleave, there is
-// never more than one trial, and each attempt is counted once.
-func TestF57_BreakerHoldsUnderConcurrency(t *testing.T) {
+// TestBreakerUnderConcurrency has many goroutines use a target that mostly fails: there are never two probes in flight,
+// and each attempt is counted once.
+//
+// covers: F57
+func TestBreakerUnderConcurrency(t *testing.T) {
 	target := newTarget(routing.Target{})
 	var clock atomic.Int64 // steps of the pause
 	at := func() time.Time { return now.Add(time.Duration(clock.Load()) * time.Second) }

@@ -8,9 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// TestF57_BudgetOfRepetitions: whatever comes in whatever order, a provider sees at most 1.2 times the requests, and 10
-// more; and where all of them fail, it sees no less than that.
-func TestF57_BudgetOfRepetitions(t *testing.T) {
+// TestRetryBudget checks that a provider sees at most 1.2 times the requests plus 10, in any order, and no less than
+// that if all fail.
+//
+// covers: F57
+func TestRetryBudget(t *testing.T) {
 	const share, purse = 0.2, 10
 	rapid.Check(t, func(t *rapid.T) {
 		target := newTarget(routing.Target{})

@@ -82,7 +82,7 @@ func (c chooser) Choose(_ context.Context, tenant string, input []byte, n int) (
 	return c(input, n)
 }
 
-func TestOrderAsksTheChooser(t *testing.T) {
+func TestOrderUsesChooser(t *testing.T) {
 	var failed error
 	refusal := errors.New("refused")
 	summary := func(dst []byte) []byte { return append(dst, `{"model":"x"}`...) }

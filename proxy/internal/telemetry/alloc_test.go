@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// TestCountingAllocatesNothing accounts requests of which the first of their kind has been counted.
-func TestCountingAllocatesNothing(t *testing.T) {
+// TestCountingDoesNotAllocate counts requests of a kind that has been counted before.
+func TestCountingDoesNotAllocate(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
@@ -35,8 +35,8 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLineAllocatesNothing writes lines that need no quotes, as most do, into a Writer that has seen as many before.
-func TestLineAllocatesNothing(t *testing.T) {
+// TestLogLineDoesNotAllocate writes lines without quotes, as most are, to a Writer that has been used before.
+func TestLogLineDoesNotAllocate(t *testing.T) {
 	w := telemetry.NewWriter(io.Discard)
 	defer w.Close(time.Minute)
 	for _, json := range []bool{false, true} {

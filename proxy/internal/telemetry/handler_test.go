@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// TestLineIsSlogs writes lines of requests both ways.
-func TestLineIsSlogs(t *testing.T) {
+// TestLineMatchesSlog writes request lines both ways.
+func TestLineMatchesSlog(t *testing.T) {
 	whole := known()
 	whole.UpstreamID, whole.Target = "req_1", "models/gemini-2.5/flash"
 	whole.Bytes, whole.CachedTokens, whole.ReasoningTokens, whole.UsageEstimated, whole.Dropped, whole.Fuel = 1, 2, 3, true, 4, 5
@@ -52,8 +52,9 @@ func TestLineIsSlogs(t *testing.T) {
 	}
 }
 
-// TestLineHasSlogsTime reads the time of a line as it is written, for slog has no other clock than that of the process.
-func TestLineHasSlogsTime(t *testing.T) {
+// TestLineTimeMatchesSlog parses the time of a line while it is written, since slog has no other clock than the
+// process's.
+func TestLineTimeMatchesSlog(t *testing.T) {
 	r := known()
 	for fraction, want := range map[time.Duration][2]string{
 		0:                          {"time=2026-01-02T03:04:05.000Z ", `{"time":"2026-01-02T03:04:05Z",`},
@@ -81,7 +82,7 @@ func TestLineHasSlogsTime(t *testing.T) {
 	}
 }
 
-func TestLoggerKeepsItsLevel(t *testing.T) {
+func TestLoggerLevel(t *testing.T) {
 	r := completion()
 	level := new(slog.LevelVar)
 	got := written(t, func(w *telemetry.Writer) {

@@ -98,8 +98,8 @@ func TestRequestsAreCounted(t *testing.T) {
 	}
 }
 
-// TestI23_NobodyMakesSeries asks for a thousand models that are not configured, with errors that a provider invents.
-func TestI23_NobodyMakesSeries(t *testing.T) {
+// TestUnknownNamesMakeNoSeries uses a thousand models that are not configured, and error codes that a provider invents.
+func TestUnknownNamesMakeNoSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)
@@ -122,9 +122,9 @@ func TestI23_NobodyMakesSeries(t *testing.T) {
 	}
 }
 
-// TestSeriesOfRemovedNamesGo changes what is configured: what has its name no more is not exposed any more, and requests
-// that end later are counted as others.
-func TestSeriesOfRemovedNamesGo(t *testing.T) {
+// TestRemovedNamesDropSeries changes the configured names: removed ones are no longer exposed, and requests that end
+// later are counted as other.
+func TestRemovedNamesDropSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	log := account(m)
 	for i := range 100 {
@@ -150,7 +150,7 @@ func TestSeriesOfRemovedNamesGo(t *testing.T) {
 	}
 }
 
-func TestReasonsAreThereFromTheStart(t *testing.T) {
+func TestReasonsAreExposedFromStart(t *testing.T) {
 	m := telemetry.NewMetrics()
 	first, _ := scrape(t, m)
 	m.Refuse(telemetry.RefusedExpired)
@@ -186,8 +186,8 @@ func TestReasonsAreThereFromTheStart(t *testing.T) {
 	}
 }
 
-// TestMetricsAreAsPrometheusWantsThem runs Prometheus' own linter over the names, the units and the help.
-func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
+// TestMetricsPassPrometheusLint runs Prometheus' own linter over names, units and help texts.
+func TestMetricsPassPrometheusLint(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames([]string{"m"}, []string{"p"})
 	m.Pull(func(s *telemetry.Sample) {
@@ -243,8 +243,7 @@ var pushed = map[string]bool{
 	"sluice_refusals_total": true, "sluice_shed_total": true, "sluice_heartbeats_total": true, "sluice_panics_total": true,
 }
 
-// TestAPoorLabelCostsItsSeriesOnly has a series that cannot be exposed.
-func TestAPoorLabelCostsItsSeriesOnly(t *testing.T) {
+func TestInvalidLabelDropsOnlyItsSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.Pull(func(s *telemetry.Sample) {
 		s.Add(telemetry.PluginCalls, 1, "\xff")
@@ -259,7 +258,7 @@ func TestAPoorLabelCostsItsSeriesOnly(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnErrorOfTheScrape(t *testing.T) {
+func TestScrapePanicIsAnError(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.Pull(func(s *telemetry.Sample) {
 		s.Add(telemetry.PluginCalls, 2, "good")
@@ -275,8 +274,8 @@ func TestAPanicIsAnErrorOfTheScrape(t *testing.T) {
 	}
 }
 
-// TestI22_InFlightIsZeroBehindAStorm counts from many goroutines while others read and the names change.
-func TestI22_InFlightIsZeroBehindAStorm(t *testing.T) {
+// TestInFlightReturnsToZero counts from many goroutines while others scrape and the names change.
+func TestInFlightReturnsToZero(t *testing.T) {
 	m := telemetry.NewMetrics()
 	m.SetNames([]string{"m"}, []string{"p"})
 	log := account(m)

@@ -105,8 +105,8 @@ func TestWriterKeepsOrderAndFlushesOnClose(t *testing.T) {
 	}
 }
 
-// TestFlushWaitsForNoOtherLine: time stands still unless everything waits for it.
-func TestFlushWaitsForNoOtherLine(t *testing.T) {
+// TestFlushDoesNotWaitForLaterLines uses a clock that stands still unless every goroutine waits.
+func TestFlushDoesNotWaitForLaterLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		w := telemetry.NewWriter(&out)
@@ -176,8 +176,11 @@ func (n *narrow) Write(p []byte) (m int, err error) {
 	return m, err
 }
 
-// TestF84_AFailingOutputCostsLines: those that it does not take are counted, and the next one begins on a line of its own.
-func TestF84_AFailingOutputCostsLines(t *testing.T) {
+// TestFailingOutputDropsLines checks that lines the output does not take are counted, and that the next one starts on a
+// new line.
+//
+// covers: F84
+func TestFailingOutputDropsLines(t *testing.T) {
 	out := &narrow{room: 6, wrote: make(chan struct{}, 16)}
 	w := telemetry.NewWriter(out)
 	write := func(lines string, room, writes int) {

@@ -11,8 +11,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 )
 
-// Reading a frame allocates what the SDK does for it and nothing more, however the body is cut.
-func TestReadingAllocatesWhatTheSDKDoes(t *testing.T) {
+// TestReadingAllocatesLikeSDK checks that reading a message allocates what the AWS SDK allocates for it and nothing
+// more, however the body is split.
+func TestReadingAllocatesLikeSDK(t *testing.T) {
 	body := recordings(t)["converse-stream-text-nova"]
 	var (
 		reader  bytes.Reader
@@ -52,8 +53,8 @@ func TestReadingAllocatesWhatTheSDKDoes(t *testing.T) {
 	}
 }
 
-// What a frame promises is not believed before it comes.
-func TestPromisedLengthIsNotAllocated(t *testing.T) {
+// TestAnnouncedLengthIsNotAllocated checks that no memory is allocated for a length before its bytes have arrived.
+func TestAnnouncedLengthIsNotAllocated(t *testing.T) {
 	head := raw(1<<20, 0, nil, nil)[:12]
 	var d eventstream.Decoder
 	n := testing.AllocsPerRun(100, func() {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 )
 
-// A recorded stream, as one piece and in pieces as a small connection buffer gives them.
+// BenchmarkRead reads a recorded stream, at once and in the pieces of a small connection buffer.
 func BenchmarkRead(b *testing.B) {
 	body := recordings(b)["converse-stream-thinking-claude"]
 	for _, bb := range []struct {

@@ -129,7 +129,8 @@ func raw(total, headersLen uint32, headers, payload []byte) []byte {
 	return binary.BigEndian.AppendUint32(p, crc32.ChecksumIEEE(p))
 }
 
-func TestB02_RecordedStreams(t *testing.T) {
+// covers: B2
+func TestRecordedStreams(t *testing.T) {
 	for name, body := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
 			want, err := judge(body)
@@ -155,7 +156,8 @@ const small = 1500
 
 func stride(body []byte) int { return 1 + len(body)/small*4 }
 
-func TestB02_CutAtEveryPlace(t *testing.T) {
+// covers: B2
+func TestSplitAtEveryByte(t *testing.T) {
 	for name, body := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
 			want, err := judge(body)
@@ -182,7 +184,8 @@ func TestB02_CutAtEveryPlace(t *testing.T) {
 	}
 }
 
-func TestB02_CutInManyPieces(t *testing.T) {
+// covers: B2
+func TestSplitInManyPieces(t *testing.T) {
 	all := recordings(t)
 	names := make([]string, 0, len(all))
 	for name := range all {
@@ -206,8 +209,10 @@ func TestB02_CutInManyPieces(t *testing.T) {
 	})
 }
 
-// A body that ends anywhere but between two frames is an error, after every event that is whole.
-func TestB02_TruncatedBody(t *testing.T) {
+// TestTruncatedBody checks that a body that ends within a message is an error, after every complete event.
+//
+// covers: B2
+func TestTruncatedBody(t *testing.T) {
 	for name, body := range recordings(t) {
 		t.Run(name, func(t *testing.T) {
 			whole, err := judge(body)
@@ -244,7 +249,8 @@ func TestB02_TruncatedBody(t *testing.T) {
 	}
 }
 
-func TestB02_EveryTypeOfHeaderValue(t *testing.T) {
+// covers: B2
+func TestHeaderValueTypes(t *testing.T) {
 	var m sdk.Message
 	for _, h := range []struct {
 		name  string
@@ -270,13 +276,15 @@ func TestMessageTypes(t *testing.T) {
 		want  event
 		err   error
 	}{
-		"event":                  {message(t, "{}", ":message-type", "event", ":event-type", "messageStop"), event{abi.EventPlain, "messageStop", "{}"}, nil},
-		"event without a type":   {message(t, "{}", ":message-type", "event"), event{abi.EventPlain, "", "{}"}, nil},
-		"event without payload":  {message(t, "", ":message-type", "event", ":event-type", "x"), event{abi.EventPlain, "x", ""}, nil},
-		"B3/exception":           {message(t, `{"message":"Slow down"}`, ":message-type", "exception", ":exception-type", "throttlingException", ":content-type", "application/json"), event{abi.EventException, "throttlingException", `{"message":"Slow down"}`}, nil},
-		"B4/error":               {message(t, "", ":message-type", "error", ":error-code", "InternalError", ":error-message", "It broke"), event{abi.EventError, "InternalError", "It broke"}, nil},
-		"B4/error with payload":  {message(t, "payload", ":error-message", "It broke", ":error-code", "E", ":message-type", "error"), event{abi.EventError, "E", "It broke"}, nil},
-		"B4/error with nothing":  {message(t, "", ":message-type", "error"), event{abi.EventError, "", ""}, nil},
+		"event":                 {message(t, "{}", ":message-type", "event", ":event-type", "messageStop"), event{abi.EventPlain, "messageStop", "{}"}, nil},
+		"event without a type":  {message(t, "{}", ":message-type", "event"), event{abi.EventPlain, "", "{}"}, nil},
+		"event without payload": {message(t, "", ":message-type", "event", ":event-type", "x"), event{abi.EventPlain, "x", ""}, nil},
+		// covers: B3
+		"exception": {message(t, `{"message":"Slow down"}`, ":message-type", "exception", ":exception-type", "throttlingException", ":content-type", "application/json"), event{abi.EventException, "throttlingException", `{"message":"Slow down"}`}, nil},
+		// covers: B4
+		"error":                  {message(t, "", ":message-type", "error", ":error-code", "InternalError", ":error-message", "It broke"), event{abi.EventError, "InternalError", "It broke"}, nil},
+		"error with payload":     {message(t, "payload", ":error-message", "It broke", ":error-code", "E", ":message-type", "error"), event{abi.EventError, "E", "It broke"}, nil},
+		"error with nothing":     {message(t, "", ":message-type", "error"), event{abi.EventError, "", ""}, nil},
 		"unknown type":           {message(t, "{}", ":message-type", "Event", ":event-type", "x"), event{}, eventstream.ErrMalformed},
 		"no type":                {message(t, "{}", ":event-type", "x"), event{}, eventstream.ErrMalformed},
 		"no headers":             {message(t, "{}"), event{}, eventstream.ErrMalformed},
@@ -294,8 +302,10 @@ func TestMessageTypes(t *testing.T) {
 	}
 }
 
-// Every bit of a frame is covered by a checksum.
-func TestB02_DamagedFrame(t *testing.T) {
+// TestCorruptMessage flips every bit of a message: each is covered by a checksum.
+//
+// covers: B2
+func TestCorruptMessage(t *testing.T) {
 	frame := message(t, `{"delta":{"text":"Hi"}}`, ":message-type", "event", ":event-type", "contentBlockDelta")
 	for bit := range len(frame) * 8 {
 		damaged := bytes.Clone(frame)
@@ -310,7 +320,7 @@ func TestB02_DamagedFrame(t *testing.T) {
 	}
 }
 
-func TestFramesThatAreRefused(t *testing.T) {
+func TestRejectsInvalidMessages(t *testing.T) {
 	const typed = "\x0d:message-type\x07\x00\x05event"
 	for name, test := range map[string]struct {
 		body []byte

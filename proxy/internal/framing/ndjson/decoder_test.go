@@ -43,7 +43,8 @@ func read(max int, pieces ...string) ([]string, error) {
 	}
 }
 
-func TestS8_Lines(t *testing.T) {
+// covers: S8
+func TestLines(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, body string
@@ -85,7 +86,7 @@ func TestS8_Lines(t *testing.T) {
 	}
 }
 
-func TestEventComesWithItsLineFeed(t *testing.T) {
+func TestEventIsReturnedAtLineFeed(t *testing.T) {
 	t.Parallel()
 	d := &ndjson.Decoder{}
 	const line = `{"a":1}`
@@ -101,7 +102,7 @@ func TestEventComesWithItsLineFeed(t *testing.T) {
 	}
 }
 
-func TestEventPointsIntoTheFeed(t *testing.T) {
+func TestEventAliasesInput(t *testing.T) {
 	t.Parallel()
 	p := []byte("\n{\"a\":1}\r\n")
 	d := &ndjson.Decoder{}
@@ -115,7 +116,7 @@ func TestEventPointsIntoTheFeed(t *testing.T) {
 	}
 }
 
-func TestFeedBeforeAllEventsAreTaken(t *testing.T) {
+func TestFeedBeforeEventsAreConsumed(t *testing.T) {
 	t.Parallel()
 	d := &ndjson.Decoder{}
 	d.Feed([]byte("1\n2\n3"))
@@ -139,7 +140,8 @@ func TestFeedBeforeAllEventsAreTaken(t *testing.T) {
 	}
 }
 
-func TestFaults46_GiantLine(t *testing.T) {
+// covers: F46
+func TestHugeLine(t *testing.T) {
 	t.Parallel()
 	const max = 8
 	for _, tt := range []struct {
@@ -154,7 +156,7 @@ func TestFaults46_GiantLine(t *testing.T) {
 		{"blank and over it", "1\n         \n2\n", []string{"1"}, true},
 		{"many lines", strings.Repeat("1234567\n", 3), []string{"1234567", "1234567", "1234567"}, false},
 	} {
-		t.Run("faults/46 "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for i := range len(tt.body) + 1 {
 				got, err := read(max, tt.body[:i], tt.body[i:])
@@ -168,7 +170,7 @@ func TestFaults46_GiantLine(t *testing.T) {
 		})
 	}
 
-	t.Run("faults/46 memory stays flat", func(t *testing.T) {
+	t.Run("memory stays flat", func(t *testing.T) {
 		t.Parallel()
 		d := &ndjson.Decoder{}
 		piece := []byte(strings.Repeat("x", 64<<10))
@@ -196,7 +198,7 @@ func TestFaults46_GiantLine(t *testing.T) {
 	})
 }
 
-func TestResetForgetsAPartialLine(t *testing.T) {
+func TestResetDropsPartialLine(t *testing.T) {
 	t.Parallel()
 	d := &ndjson.Decoder{MaxEvent: 4}
 	d.Feed([]byte("12"))
@@ -213,8 +215,10 @@ func TestResetForgetsAPartialLine(t *testing.T) {
 	}
 }
 
-// Any cut of a recorded body gives the lines that the uncut body has.
-func TestS9_AnyCutGivesTheSameEvents(t *testing.T) {
+// TestAnySplitGivesSameEvents splits recorded bodies at every place.
+//
+// covers: S9
+func TestAnySplitGivesSameEvents(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("testdata/ollama-plain.ndjson")
 	if err != nil {
@@ -235,8 +239,10 @@ func TestS9_AnyCutGivesTheSameEvents(t *testing.T) {
 	})
 }
 
-// Bodies of random lines and line ends, cut at random, read as the model reads them.
-func TestS9_RandomBodies(t *testing.T) {
+// TestRandomBodies compares bodies of random lines and line endings, split at random, with the model.
+//
+// covers: S9
+func TestRandomBodies(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		body := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"{}", "1", "abcdefg", " ", "\t", "\r", "\n", "\r\n"}), 0, 40).Draw(t, "parts"), "")
@@ -297,7 +303,7 @@ func cut(t *rapid.T, s string) []string {
 	return pieces
 }
 
-// A recorded stream, as one piece, in pieces as a small connection buffer gives them, and cut very fine.
+// BenchmarkRead reads a recorded stream, at once, in the pieces of a small connection buffer, and in tiny pieces.
 func BenchmarkRead(b *testing.B) {
 	body, err := os.ReadFile("testdata/ollama-plain.ndjson")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
 )
 
-// A recorded stream, as one piece, in pieces as a small connection buffer gives them, and cut very fine.
+// BenchmarkRead reads a recorded stream, at once, in the pieces of a small connection buffer, and in tiny pieces.
 func BenchmarkRead(b *testing.B) {
 	body, err := os.ReadFile("testdata/anthropic-plain.sse")
 	if err != nil {

@@ -54,7 +54,8 @@ func data(s ...string) []event {
 	return evs
 }
 
-func TestS8_Framing(t *testing.T) {
+// covers: S8
+func TestFraming(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, body string
@@ -62,28 +63,31 @@ func TestS8_Framing(t *testing.T) {
 	}{
 		{"nothing", "", nil},
 		{"LF", "data: a\n\ndata: b\n\n", data("a", "b")},
-		{"faults/43 CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", data("a", "b")},
-		{"faults/43 CR", "data: a\r\rdata: b\r\r", data("a", "b")},
-		{"faults/43 mixed line ends", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\rdata: e\r\n\r", data("a", "b", "c", "d", "e")},
-		{"faults/43 byte order mark", "\xEF\xBB\xBFdata: a\n\n", data("a")},
+		// covers: F43
+		{"CRLF", "data: a\r\n\r\ndata: b\r\n\r\n", data("a", "b")},
+		{"CR", "data: a\r\rdata: b\r\r", data("a", "b")},
+		{"mixed line ends", "data: a\r\n\ndata: b\n\r\ndata: c\r\r\ndata: d\n\rdata: e\r\n\r", data("a", "b", "c", "d", "e")},
+		{"byte order mark", "\xEF\xBB\xBFdata: a\n\n", data("a")},
 		{"byte order mark only at the start", "data: a\n\n\xEF\xBB\xBFdata: b\n\n", data("a")},
 		{"half a byte order mark", "\xEF\xBBdata: a\n\ndata: b\n\n", data("b")},
 		{"no space", "data:a\n\n", data("a")},
 		{"one space of two", "data:  a\n\n", data(" a")},
 		{"trailing spaces stay", "data: {}   \n\n", data("{}   ")},
 		{"tab stays", "data:\ta\n\n", data("\ta")},
-		{"faults/44 several data lines", "data: a\ndata:b\ndata\ndata: c\n\n", data("a\nb\n\nc")},
+		{"several data lines", "data: a\ndata:b\ndata\ndata: c\n\n", data("a\nb\n\nc")}, // covers: F44
 		{"empty data", "data\n\ndata:\n\ndata: \n\n", data("", "", "")},
 		{"two empty data lines", "data\ndata\n\n", data("\n")},
-		{"faults/44 comments", ": OPENROUTER PROCESSING\n\n:\n\ndata: a\n: x\ndata: b\n\n", data("a\nb")},
-		{"faults/44 event, id and retry", "event: x\nid: 1\nretry: 5\ndata: a\n\ndata: b\n\n", []event{{"x", "a"}, {"", "b"}}},
+		// covers: F44
+		{"comments", ": OPENROUTER PROCESSING\n\n:\n\ndata: a\n: x\ndata: b\n\n", data("a\nb")},
+		{"event, id and retry", "event: x\nid: 1\nretry: 5\ndata: a\n\ndata: b\n\n", []event{{"x", "a"}, {"", "b"}}},
 		{"last event name wins", "event: x\nevent: y\ndata: a\nevent\n\nevent: x\nevent: y\ndata: a\n\n", []event{{"", "a"}, {"y", "a"}}},
-		{"faults/44 event without data", "event: ping\n\nid: 7\n\nretry: 1\n\ndata: a\n\n", data("a")},
+		{"event without data", "event: ping\n\nid: 7\n\nretry: 1\n\ndata: a\n\n", data("a")}, // covers: F44
 		{"colons in the value", "data: a: b\n\nevent: x:y\ndata::\n\n", []event{{"", "a: b"}, {"x:y", ":"}}},
 		{"names are exact", "Data: a\n\n data: a\n\ndata : a\n\ndatax: a\n\ndata: b\n\n", data("b")},
 		{"empty lines", "\n\n\r\n\r\rdata: a\n\n\n\n", data("a")},
-		{"faults/45 HTML", "<html>\n<body style=\"color: red\">\n\n</body>\n\n", nil},
-		{"faults/45 binary", "\x00\x01\x02\xFF\xFE\n\x00\n\n", nil},
+		// covers: F45
+		{"HTML", "<html>\n<body style=\"color: red\">\n\n</body>\n\n", nil},
+		{"binary", "\x00\x01\x02\xFF\xFE\n\x00\n\n", nil},
 		{"NUL in data", "data: \x00\n\n", data("\x00")},
 		{"no empty line at the end", "data: a\n\ndata: b\n", data("a", "b")},
 		{"no line end at the end", "event: x\ndata: [DONE]", []event{{"x", "[DONE]"}}},
@@ -119,7 +123,7 @@ func TestS8_Framing(t *testing.T) {
 	}
 }
 
-func TestEventIsDispatchedByItsLastByte(t *testing.T) {
+func TestEventIsReturnedAtLastByte(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"data: a\n\n", "data: a\r\r", "data: a\r\n\r", "data: a\n\r", "data: a\r\n\n"} {
 		d := &sse.Decoder{}
@@ -142,7 +146,8 @@ func TestEventIsDispatchedByItsLastByte(t *testing.T) {
 	}
 }
 
-func TestFaults46_GiantEvent(t *testing.T) {
+// covers: F46
+func TestHugeEvent(t *testing.T) {
 	t.Parallel()
 	const max = 16
 	for _, tt := range []struct {
@@ -159,7 +164,7 @@ func TestFaults46_GiantEvent(t *testing.T) {
 		{"many comments", strings.Repeat(": 0123456789\n", 50) + "data: a\n\n", data("a"), false},
 		{"many events", strings.Repeat("data: 01234567\n\n", 3), data("01234567", "01234567", "01234567"), false},
 	} {
-		t.Run("faults/46 "+tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for i := range len(tt.body) + 1 {
 				got, err := read(max, tt.body[:i], tt.body[i:])
@@ -173,7 +178,7 @@ func TestFaults46_GiantEvent(t *testing.T) {
 		})
 	}
 
-	t.Run("faults/46 memory stays flat", func(t *testing.T) {
+	t.Run("memory stays flat", func(t *testing.T) {
 		d := &sse.Decoder{}
 		piece := []byte(strings.Repeat("x", 64<<10))
 		d.Feed([]byte("data: "))
@@ -201,7 +206,7 @@ func TestFaults46_GiantEvent(t *testing.T) {
 	})
 }
 
-func TestFeedBeforeAllEventsAreTaken(t *testing.T) {
+func TestFeedBeforeEventsAreConsumed(t *testing.T) {
 	t.Parallel()
 	d := &sse.Decoder{}
 	d.Feed([]byte("data: a\n\ndata: b\n\nda"))
@@ -225,7 +230,7 @@ func TestFeedBeforeAllEventsAreTaken(t *testing.T) {
 	}
 }
 
-func TestEndGivesWhatNextWasNotAskedFor(t *testing.T) {
+func TestEndReturnsRemainingEvents(t *testing.T) {
 	t.Parallel()
 	d := &sse.Decoder{}
 	d.Feed([]byte("data: a\n\ndata: b\n\ndata: c"))
@@ -245,7 +250,7 @@ func TestEndGivesWhatNextWasNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestEventPointsIntoTheFeed(t *testing.T) {
+func TestEventAliasesInput(t *testing.T) {
 	t.Parallel()
 	p := []byte("event: delta\ndata: hello\n\n")
 	d := &sse.Decoder{}
@@ -259,15 +264,17 @@ func TestEventPointsIntoTheFeed(t *testing.T) {
 	}
 }
 
-// Any cut of a recorded body gives the events that the uncut body gives.
-func TestS9_AnyCutGivesTheSameEvents(t *testing.T) {
+// TestAnySplitGivesSameEvents splits recorded bodies at every place.
+//
+// covers: S9 F42
+func TestAnySplitGivesSameEvents(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.sse")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("recorded bodies: %v, %v", files, err)
 	}
 	for _, f := range files {
-		t.Run("faults/42 "+filepath.Base(f), func(t *testing.T) {
+		t.Run(filepath.Base(f), func(t *testing.T) {
 			t.Parallel()
 			b, err := os.ReadFile(f)
 			if err != nil {
@@ -297,8 +304,10 @@ func TestS9_AnyCutGivesTheSameEvents(t *testing.T) {
 	}
 }
 
-// Bodies of random lines and line ends, cut at random, read as the model reads them.
-func TestS9_RandomBodies(t *testing.T) {
+// TestRandomBodies compares bodies of random lines and line endings, split at random, with the model.
+//
+// covers: S9
+func TestRandomBodies(t *testing.T) {
 	t.Parallel()
 	lines := []string{"", "", "data: a", "data:", "data", "data: bcdefgh", "event: x", "event", ":", ": c", "id: 1", "x", "\xEF\xBB\xBF"}
 	ends := []string{"\n", "\r", "\r\n", "\n\n", "\r\r", "\r\n\r\n"}

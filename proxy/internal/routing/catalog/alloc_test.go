@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 )
 
-func TestFaults12_ServingFromTheCacheDoesNotAllocate(t *testing.T) {
+// covers: F12
+func TestCachedListDoesNotAllocate(t *testing.T) {
 	c := many(t, 5000)
 	ctx := t.Context()
 	buf := catalog.AppendList(nil, c.List(ctx))

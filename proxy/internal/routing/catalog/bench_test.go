@@ -23,7 +23,7 @@ func many(tb testing.TB, n int) *catalog.Catalog {
 	return c
 }
 
-func BenchmarkFaults12_ListOf5000(b *testing.B) {
+func BenchmarkList5000(b *testing.B) {
 	c := many(b, 5000)
 	ctx := b.Context()
 	var buf []byte
@@ -34,7 +34,7 @@ func BenchmarkFaults12_ListOf5000(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-func BenchmarkFaults12_ModelOf5000(b *testing.B) {
+func BenchmarkModel5000(b *testing.B) {
 	c := many(b, 5000)
 	ctx := b.Context()
 	b.ReportAllocs()

@@ -190,7 +190,7 @@ func TestModelJSON(t *testing.T) {
 	}
 }
 
-func TestListedReadsTheJSONOfAPlugin(t *testing.T) {
+func TestListedParsesPluginJSON(t *testing.T) {
 	var got catalog.Listed
 	const in = `{"id":"m","display_name":"M","owned_by":"o","created":1,"max_tokens":2,"thinking":true,"pricing":{"input":1.5,"output":2}}`
 	if err := json.Unmarshal([]byte(in), &got); err != nil {

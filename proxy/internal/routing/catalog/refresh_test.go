@@ -26,7 +26,8 @@ const one = "[providers.up]\nplugin = \"openai\"\nbase_url = \"https://up.exampl
 // pass lets that time go by.
 func pass(d time.Duration) { <-time.After(d) }
 
-func TestFaults13_StaleListIsServedWhileOneRefreshRuns(t *testing.T) {
+// covers: F13
+func TestStaleListIsServedDuringRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
@@ -79,7 +80,8 @@ func TestFaults13_StaleListIsServedWhileOneRefreshRuns(t *testing.T) {
 	})
 }
 
-func TestFaults13_FirstListIsFetchedOnceForAllWhoWait(t *testing.T) {
+// covers: F13
+func TestFirstListIsFetchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: map[string]func(context.Context, int) ([]catalog.Listed, error){
 			"up": func(context.Context, int) ([]catalog.Listed, error) {
