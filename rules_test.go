@@ -122,10 +122,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"the leaves proxy/internal/jsondoc and proxy/internal/framing import no sibling",
+		"the leaves jsondoc, framing, breaker, glob and httpfield of proxy/internal import no sibling",
 		"the convention and the framings stand by themselves, and can be tested and read so",
 		func(p *pkg, i imported) bool {
-			for _, leaf := range []string{"proxy/internal/jsondoc", "proxy/internal/framing"} {
+			for _, leaf := range []string{"proxy/internal/jsondoc", "proxy/internal/framing", "proxy/internal/breaker", "proxy/internal/glob", "proxy/internal/httpfield"} {
 				if within(p.dir, leaf) && i.own && i.path != "sdk/abi" && !within(i.path, leaf) {
 					return true
 				}

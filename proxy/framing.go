@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/ndjson"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -86,19 +87,19 @@ var mediaTypes = [...]string{
 func framingOf(contentType, first []byte, declared abi.Framing) (framing abi.Framing, ok bool) {
 	media := mediaType(contentType)
 	switch {
-	case isName(media, mediaTypes[abi.FramingAWSEventStream]):
+	case httpfield.EqualFold(media, mediaTypes[abi.FramingAWSEventStream]):
 		return abi.FramingAWSEventStream, true
-	case isName(media, mediaTypes[abi.FramingNDJSON]), isName(media, "application/ndjson"), isName(media, "application/jsonl"):
+	case httpfield.EqualFold(media, mediaTypes[abi.FramingNDJSON]), httpfield.EqualFold(media, "application/ndjson"), httpfield.EqualFold(media, "application/jsonl"):
 		return abi.FramingNDJSON, true
 	}
 	first = bytes.TrimLeft(bytes.TrimPrefix(first, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
 	case len(first) > 0 && (first[0] == '{' || first[0] == '['):
-		if declared == abi.FramingNDJSON && !isName(media, mediaTypes[abi.FramingJSON]) {
+		if declared == abi.FramingNDJSON && !httpfield.EqualFold(media, mediaTypes[abi.FramingJSON]) {
 			return abi.FramingNDJSON, true
 		}
 		return abi.FramingJSON, true
-	case isName(media, mediaTypes[abi.FramingSSE]):
+	case httpfield.EqualFold(media, mediaTypes[abi.FramingSSE]):
 		return abi.FramingSSE, true
 	}
 	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {

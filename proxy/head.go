@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 
 	"bytes"
 	"strings"
@@ -116,7 +117,7 @@ func checkHead(h *fasthttp.RequestHeader) *apierror.Error {
 			break
 		}
 		name, value, colon := bytes.Cut(text, []byte{':'})
-		if lines++; !whole || !colon || !isToken(name) {
+		if lines++; !whole || !colon || !httpfield.ValidName(name) {
 			return ambiguous()
 		}
 		switch len(name) {
@@ -161,24 +162,6 @@ func refusedHead(e *apierror.Error, status int) *apierror.Error {
 func ambiguous() *apierror.Error {
 	return refusedHead(apierror.Invalid("bad_request", "", "The request's header can be read in more than one way."), fasthttp.StatusBadRequest)
 }
-
-// isToken tells whether name may be the name of a header.
-func isToken(name []byte) bool {
-	for _, c := range name {
-		if !ofTokens[c] {
-			return false
-		}
-	}
-	return len(name) > 0
-}
-
-// ofTokens are the characters that HTTP has names made of.
-var ofTokens = func() (is [256]bool) {
-	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
-		is[c] = true
-	}
-	return is
-}()
 
 // isHost tells whether a Host is a name or an address, with a port or without, and nothing that a URL has around it. It
 // is empty where HTTP/1.0 leaves it out.

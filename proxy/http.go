@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -341,29 +342,13 @@ func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 
 func isJSON(contentType []byte) bool {
 	m := mediaType(contentType)
-	return isName(m, mediaTypes[abi.FramingJSON]) || len(m) > 5 && isName(m[len(m)-5:], "+json")
+	return httpfield.EqualFold(m, mediaTypes[abi.FramingJSON]) || len(m) > 5 && httpfield.EqualFold(m[len(m)-5:], "+json")
 }
 
 // mediaType is a content type without its parameters.
 func mediaType(contentType []byte) []byte {
 	m, _, _ := bytes.Cut(contentType, []byte(";"))
 	return bytes.TrimSpace(m)
-}
-
-// isName tells whether p is name, which is in lower case, in any case of ASCII.
-func isName(p []byte, name string) bool {
-	if len(p) != len(name) {
-		return false
-	}
-	for i, c := range p {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != name[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func printable(s []byte) bool {

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 // auth reads the credential. Without the table none is sent; one that is empty, or cannot be found, switches the provider
@@ -110,7 +112,7 @@ func (l *loader) secretMember(t *table, name string) (Secret, *node) {
 
 func checkCredentialHeader(s string) error {
 	lower := strings.ToLower(s)
-	if !headerName(s) {
+	if !httpfield.ValidName(s) {
 		return rule("is no name of a header")
 	}
 	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(ownHeaders, lower) {

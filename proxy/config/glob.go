@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/glob"
+)
 
 // Glob is a pattern of model ids in which * stands for any run of characters, none included, and "/" is a character as
 // any other.
@@ -9,23 +13,8 @@ type Glob string
 // maxStars bounds the stars of a pattern.
 const maxStars = 8
 
-// Match tells whether the pattern covers the whole of id. Each part between two stars is taken at its first place,
-// which finds a match where there is one, so the time is linear in the length of id. It does not allocate.
-func (g Glob) Match(id string) bool {
-	head, rest, star := strings.Cut(string(g), "*")
-	if !star {
-		return head == id
-	}
-	id, ok := strings.CutPrefix(id, head)
-	for ok {
-		var part string
-		if part, rest, star = strings.Cut(rest, "*"); !star {
-			return strings.HasSuffix(id, part)
-		}
-		_, id, ok = strings.Cut(id, part)
-	}
-	return false
-}
+// Match reports whether the pattern covers the whole of id. It does not allocate.
+func (g Glob) Match(id string) bool { return glob.Match(string(g), id, 0) }
 
 func checkGlob(s string) error {
 	switch {

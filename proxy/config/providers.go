@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 func (l *loader) providerTables(t table) {
@@ -224,20 +226,11 @@ var ownHeaders = []string{
 func checkPluginHeader(s, credential string) error {
 	lower := strings.ToLower(s)
 	switch {
-	case !headerName(s):
+	case !httpfield.ValidName(s):
 		return rule("is no name of a header")
 	case slices.Contains(ownHeaders, lower), strings.HasPrefix(lower, "x-amz-"), strings.HasPrefix(lower, "x-forwarded-"),
 		credential != "" && strings.EqualFold(s, credential):
 		return rule("a plugin must not set this header")
 	}
 	return nil
-}
-
-func headerName(s string) bool {
-	for _, c := range []byte(s) {
-		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
 }

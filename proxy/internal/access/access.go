@@ -13,6 +13,7 @@ package access
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 
 	"bytes"
 	"crypto/sha256"
@@ -155,10 +156,7 @@ func bearer(header []byte) (key []byte, ok bool) {
 	if len(header) <= len(scheme) || !isSpace(header[len(scheme)]) {
 		return header, false
 	}
-	ok = true
-	for i := range len(scheme) {
-		ok = ok && header[i]|0x20 == scheme[i]
-	}
+	ok = httpfield.EqualFold(header[:len(scheme)], scheme)
 	key = trim(header[len(scheme):])
 	for _, c := range key {
 		ok = ok && c > ' ' && c < 0x7f

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
@@ -364,12 +365,12 @@ func (c *call) ResponseHeader(name, dst []byte) int32 {
 	if !c.enter(importResponseHeader) {
 		return int32(abi.StatusRefused)
 	}
-	if !isToken(name) || len(name) > abi.MaxName {
+	if !httpfield.ValidName(name) || len(name) > abi.MaxName {
 		c.stop(KindProtocol, "not the name of a header")
 		return int32(abi.StatusRefused)
 	}
 	var buf [abi.MaxName]byte
-	lower := lowered(buf[:0], name)
+	lower := httpfield.AppendLower(buf[:0], name)
 	if neverRead[string(lower)] {
 		return int32(abi.StatusRefused)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -110,15 +111,15 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	case len(name) > abi.MaxName || len(value) > maxHeaderValue:
 		c.refusedHeader = errHeaderLong
 		return abi.StatusTooLarge
-	case !isToken(name):
+	case !httpfield.ValidName(name):
 		c.stop(KindProtocol, "not the name of a header")
 		return abi.StatusRefused
-	case !isFieldValue(value):
+	case !httpfield.ValidValue(value) || !httpfield.ASCII(value):
 		c.stop(KindProtocol, "a value that cannot be sent in a header")
 		return abi.StatusRefused
 	}
 	var buf [abi.MaxName]byte
-	lower := c.known.text(lowered(buf[:0], name))
+	lower := c.known.text(httpfield.AppendLower(buf[:0], name))
 	if !c.binding.headers[lower] {
 		c.refusedHeader = errHeaderRule
 		return abi.StatusRefused

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -52,7 +53,7 @@ func allowList(names []string, credential string) (map[string]bool, error) {
 	for _, n := range names {
 		l := strings.ToLower(n)
 		switch {
-		case !isToken([]byte(l)):
+		case !httpfield.ValidName(l):
 			return nil, fmt.Errorf("header %q is not a header's name", n)
 		case mayNeverSet(l):
 			return nil, fmt.Errorf("header %q may not be set by a plugin", n)
@@ -62,17 +63,6 @@ func allowList(names []string, credential string) (map[string]bool, error) {
 		m[l] = true
 	}
 	return m, nil
-}
-
-// lowered appends a header's name in lower case.
-func lowered(dst, name []byte) []byte {
-	for _, b := range name {
-		if b >= 'A' && b <= 'Z' {
-			b += 'a' - 'A'
-		}
-		dst = append(dst, b)
-	}
-	return dst
 }
 
 // texts are short texts that a plugin says again and again, paths and headers, so that they are not allocated for each
@@ -93,27 +83,4 @@ func (t *texts) text(p []byte) string {
 		(*t)[s] = s
 	}
 	return s
-}
-
-// isToken reports whether s can be the name of a header (RFC 9110, 5.6.2).
-func isToken(s []byte) bool {
-	for _, c := range s {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	return len(s) > 0
-}
-
-// isFieldValue reports whether s can be the value of a header: visible ASCII, spaces and tabs.
-func isFieldValue(s []byte) bool {
-	for _, c := range s {
-		if c < ' ' && c != '\t' || c >= 0x7f {
-			return false
-		}
-	}
-	return true
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/time/rate"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -214,7 +216,7 @@ func (h *Host) settle(g *Set, err error) (*Set, error) {
 
 func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
-	p.log = guestLog{out: h.options.PluginLog, plugin: name}
+	p.log.out, p.log.plugin, p.log.rate = h.options.PluginLog, name, rate.NewLimiter(logPerSec, logBurst)
 	p.start = p.startWasm
 	p.breaker = breaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
 	p.pool = &pool{isolation: i, max: h.options.Instances, open: p.open, turns: turns{max: h.options.Queue}}

@@ -5,7 +5,10 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -24,47 +27,27 @@ type guestLog struct {
 	out    *slog.Logger // nil: off
 	plugin string
 
-	mu      sync.Mutex
-	tokens  float64
-	last    time.Time
-	dropped int
+	rate    *rate.Limiter
+	dropped atomic.Int64 // since the last line that passed
 }
 
 func (l *guestLog) enabled() bool { return l.out != nil }
 
 // write passes one line on. The line is copied.
 func (l *guestLog) write(now time.Time, binding string, level abi.LogLevel, line []byte) {
-	dropped, ok := l.take(now)
-	if !ok {
+	if !l.rate.AllowN(now, 1) {
+		l.dropped.Add(1)
 		return
 	}
+	dropped := l.dropped.Swap(0)
 	attrs := []slog.Attr{slog.String("plugin", l.plugin), slog.String("text", string(bytes.ToValidUTF8(line, []byte("?"))))}
 	if binding != "" {
 		attrs = append(attrs, slog.String("binding", binding))
 	}
 	if dropped > 0 {
-		attrs = append(attrs, slog.Int("dropped_before", dropped))
+		attrs = append(attrs, slog.Int64("dropped_before", dropped))
 	}
 	l.out.LogAttrs(context.Background(), slogLevel(level), "plugin log", attrs...)
-}
-
-// take asks for leave to write a line, and says how many were dropped before it.
-func (l *guestLog) take(now time.Time) (dropped int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last.IsZero() {
-		l.tokens = logBurst
-	} else if d := now.Sub(l.last); d > 0 {
-		l.tokens = min(logBurst, l.tokens+d.Seconds()*logPerSec)
-	}
-	l.last = now
-	if l.tokens < 1 {
-		l.dropped++
-		return 0, false
-	}
-	l.tokens--
-	dropped, l.dropped = l.dropped, 0
-	return dropped, true
 }
 
 func slogLevel(l abi.LogLevel) slog.Level {

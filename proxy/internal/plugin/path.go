@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/glob"
 )
 
 // maxPath is how long a request's path may be, with its query.
@@ -49,34 +51,12 @@ func (p pattern) match(path []byte) bool {
 	path = path[1:]
 	for i, seg := range p {
 		part, rest, more := bytes.Cut(path, []byte{'/'})
-		if more != (i < len(p)-1) || !matchSegment(seg, part) {
+		if more != (i < len(p)-1) || !glob.Match(seg, part, 1) {
 			return false
 		}
 		path = rest
 	}
 	return true
-}
-
-// matchSegment compares with one star remembered at a time, which is enough: a later star can take whatever an earlier
-// one would have.
-func matchSegment(pat string, s []byte) bool {
-	pi, si := 0, 0
-	star, from := -1, 0
-	for si < len(s) {
-		switch {
-		case pi < len(pat) && pat[pi] == '*':
-			star, from = pi, si+1
-			pi, si = pi+1, si+1
-		case pi < len(pat) && pat[pi] == s[si]:
-			pi, si = pi+1, si+1
-		case star >= 0:
-			from++
-			pi, si = star+1, from
-		default:
-			return false
-		}
-	}
-	return pi == len(pat)
 }
 
 var (

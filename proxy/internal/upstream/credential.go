@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 // Credential is what a provider knows the gateway by: a header with Prefix and Secret as its value, a member of the
@@ -75,7 +77,7 @@ func (c *Client) parseCredential() error {
 		return nil
 	case (k.Header == "") == (k.Query == ""):
 		return errors.New("the credential needs a header or a query member, and not both")
-	case k.Header != "" && (!isToken(k.Header) || !isText(k.Prefix) || !isText(k.Secret)):
+	case k.Header != "" && (!httpfield.ValidName(k.Header) || !httpfield.ValidValue(k.Prefix) || !httpfield.ValidValue(k.Secret)):
 		return errors.New("the credential cannot be sent in a header")
 	case k.Query != "":
 		c.credentialQuery = url.QueryEscape(k.Query) + "=" + url.QueryEscape(k.Secret)

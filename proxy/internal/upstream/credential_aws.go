@@ -22,6 +22,8 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 // AWS signs requests with Signature Version 4. The keys are those that are given here, or those of a profile of the
@@ -86,7 +88,7 @@ func newAWS(a AWS, cfg *Config) (*awsSigner, error) {
 		return nil, errors.New("the AWS credential needs the key's id and the key")
 	case a.AccessKeyID != "" && a.Profile != "":
 		return nil, errors.New("the AWS credential has keys and a profile")
-	case !isText(a.AccessKeyID) || !isText(a.SessionToken):
+	case !httpfield.ValidValue(a.AccessKeyID) || !httpfield.ValidValue(a.SessionToken):
 		return nil, errors.New("the AWS credential cannot be sent in a header")
 	}
 	s := &awsSigner{AWS: a, v4: v4.NewSigner(), now: cfg.Now, redactor: cfg.Redactor}

@@ -18,6 +18,8 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/google/externalaccount"
 	"golang.org/x/oauth2/jwt"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 // Google sends an OAuth 2.0 access token, which is obtained with a file of credentials or from the metadata server of the
@@ -85,7 +87,7 @@ func (s *googleSigner) sign(ctx context.Context, limit time.Time, _ outgoing) ([
 }
 
 // owns implements signer.
-func (s *googleSigner) owns(name string) bool { return equalFold(quotaHeader, name) }
+func (s *googleSigner) owns(name string) bool { return httpfield.EqualFold(quotaHeader, name) }
 
 // close implements signer.
 func (s *googleSigner) close() {
@@ -145,14 +147,14 @@ func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error
 	switch {
 	case err != nil:
 		return googleToken{}, time.Time{}, s.failed(f, err)
-	case token.AccessToken == "" || !isText(token.AccessToken):
+	case token.AccessToken == "" || !httpfield.ValidValue(token.AccessToken):
 		return googleToken{}, time.Time{}, &CredentialError{Source: s.name(), Reason: "there is no token in the answer"}
 	}
 	t := googleToken{
 		headers: []Header{{"Authorization", "Bearer " + token.AccessToken}},
 		secrets: []string{token.AccessToken, file.ClientSecret, file.RefreshToken},
 	}
-	if file.QuotaProject != "" && isText(file.QuotaProject) {
+	if file.QuotaProject != "" && httpfield.ValidValue(file.QuotaProject) {
 		t.headers = append(t.headers, Header{quotaHeader, file.QuotaProject})
 	}
 	return t, token.Expiry, nil

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 const (
@@ -72,7 +74,7 @@ func (s *headScan) scan(p []byte) (done bool, objection string) {
 
 // statusLine reads "HTTP/1.1 200 OK".
 func (s *headScan) statusLine(l []byte) string {
-	if len(l) < len("HTTP/1.1 200") || l[7] != '0' && l[7] != '1' || l[8] != ' ' || len(l) > 12 && l[12] != ' ' || !isText(l) {
+	if len(l) < len("HTTP/1.1 200") || l[7] != '0' && l[7] != '1' || l[8] != ' ' || len(l) > 12 && l[12] != ' ' || !httpfield.ValidValue(l) {
 		return "malformed status line"
 	}
 	s.old = l[7] == '0'
@@ -99,7 +101,7 @@ func (s *headScan) headerLine(l []byte, at int) string {
 		return "malformed header"
 	}
 	name, value := l[:colon], l[colon+1:]
-	if !isToken(name) || !isText(value) {
+	if !httpfield.ValidName(name) || !httpfield.ValidValue(value) {
 		return "malformed header"
 	}
 	begin, end := colon+1, len(l)
@@ -112,9 +114,9 @@ func (s *headScan) headerLine(l []byte, at int) string {
 	value = l[begin:end]
 	s.header.fields = append(s.header.fields, field{uint16(at), uint16(at + colon), uint16(at + begin), uint16(at + end)})
 	switch {
-	case equalFold(name, "connection"):
+	case httpfield.EqualFold(name, "connection"):
 		s.header.connection(value)
-	case equalFold(name, "content-length"):
+	case httpfield.EqualFold(name, "content-length"):
 		if s.framing != untilClose {
 			return "more than one length"
 		}
@@ -128,18 +130,18 @@ func (s *headScan) headerLine(l []byte, at int) string {
 			s.length = s.length*10 + int64(c-'0')
 		}
 		s.framing = sized
-	case equalFold(name, "transfer-encoding"):
+	case httpfield.EqualFold(name, "transfer-encoding"):
 		if s.framing != untilClose {
 			return "more than one length"
 		}
 		if s.old {
 			return "transfer-encoding in HTTP/1.0"
 		}
-		if !equalFold(value, "chunked") {
+		if !httpfield.EqualFold(value, "chunked") {
 			return "unknown transfer-encoding"
 		}
 		s.framing = chunked
-	case equalFold(name, "content-encoding"):
+	case httpfield.EqualFold(name, "content-encoding"):
 		if s.coded {
 			return "more than one content-encoding"
 		}
@@ -184,15 +186,15 @@ func (h *header) get(name string) []byte {
 
 // del removes all headers of a name, which is in lower case.
 func (h *header) del(name string) {
-	h.fields = slices.DeleteFunc(h.fields, func(f field) bool { return equalFold(h.text[f.name:f.nameEnd], name) })
+	h.fields = slices.DeleteFunc(h.fields, func(f field) bool { return httpfield.EqualFold(h.text[f.name:f.nameEnd], name) })
 }
 
 // connection reads the value of a Connection header.
 func (h *header) connection(value []byte) {
 	for option := range bytes.SplitSeq(value, []byte{','}) {
 		option = bytes.Trim(option, " \t")
-		h.closes = h.closes || equalFold(option, "close")
-		h.keeps = h.keeps || equalFold(option, "keep-alive")
+		h.closes = h.closes || httpfield.EqualFold(option, "close")
+		h.keeps = h.keeps || httpfield.EqualFold(option, "keep-alive")
 	}
 }
 
@@ -236,46 +238,3 @@ func (c *conn) readHead() (headScan, error) {
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
-
-func isText[T string | []byte](p T) bool {
-	for i := range len(p) {
-		if c := p[i]; c < ' ' && c != '\t' || c == 0x7F {
-			return false
-		}
-	}
-	return true
-}
-
-// token are the bytes that the name of a header is made of.
-var token = func() (t [256]bool) {
-	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
-		t[c] = true
-	}
-	return t
-}()
-
-func isToken[T string | []byte](p T) bool {
-	for i := range len(p) {
-		if !token[p[i]] {
-			return false
-		}
-	}
-	return len(p) > 0
-}
-
-// equalFold reports whether p is s, which is in lower case, in any case.
-func equalFold[T string | []byte](p T, s string) bool {
-	if len(p) != len(s) {
-		return false
-	}
-	for i := range len(p) {
-		c := p[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != s[i] {
-			return false
-		}
-	}
-	return true
-}

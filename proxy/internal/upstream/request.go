@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 // sendBuffer is how much of a request is gathered for one write, head and body. A longer body is written from the
@@ -58,7 +60,7 @@ var senders = sync.Pool{New: func() any { return &sender{buf: make([]byte, 0, se
 
 // check says in words that quote nothing why a request cannot be sent, "" if it can.
 func (c *Client) check(r *Request) string {
-	if !isToken(r.Method) {
+	if !httpfield.ValidName(r.Method) {
 		return "malformed method"
 	}
 	if len(r.Body) > 0 && (r.Method == fasthttp.MethodGet || r.Method == fasthttp.MethodHead) {
@@ -67,14 +69,14 @@ func (c *Client) check(r *Request) string {
 	if s := checkPath(r.Path, c.cfg.Credential.Query); s != "" {
 		return s
 	}
-	if !isText(r.ContentType) || !isText(r.Accept) {
+	if !httpfield.ValidValue(r.ContentType) || !httpfield.ValidValue(r.Accept) {
 		return "malformed header value"
 	}
 	for _, h := range r.Headers {
-		if !isToken(h.Name) {
+		if !httpfield.ValidName(h.Name) {
 			return "malformed header name"
 		}
-		if !isText(h.Value) {
+		if !httpfield.ValidValue(h.Value) {
 			return "malformed header value"
 		}
 		if isOurs(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.signer != nil && c.signer.owns(strings.ToLower(h.Name)) {
@@ -122,7 +124,7 @@ func isDots(seg string) bool {
 		switch {
 		case seg[0] == '.':
 			seg = seg[1:]
-		case len(seg) >= 3 && equalFold(seg[:3], "%2e"):
+		case len(seg) >= 3 && httpfield.EqualFold(seg[:3], "%2e"):
 			seg = seg[3:]
 		default:
 			return false

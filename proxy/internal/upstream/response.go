@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 // Response is an answer whose head has come. It must be closed. It belongs to one goroutine.
@@ -249,8 +251,8 @@ func (c *Client) newResponse(cn *conn, method string, h headScan) (*Response, er
 		return r, nil
 	}
 	switch enc := cn.header.get("content-encoding"); {
-	case len(enc) == 0, equalFold(enc, "identity"):
-	case equalFold(enc, "gzip"), equalFold(enc, "x-gzip"):
+	case len(enc) == 0, httpfield.EqualFold(enc, "identity"):
+	case httpfield.EqualFold(enc, "gzip"), httpfield.EqualFold(enc, "x-gzip"):
 		r.zip = newInflater()
 		// They were true of the bytes on the wire, and nobody sees those.
 		cn.header.del("content-encoding")

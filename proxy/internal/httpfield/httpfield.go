@@ -1,0 +1,69 @@
+// Package httpfield checks and compares the names and values of HTTP header fields. It applies the rules of
+// golang.org/x/net/http/httpguts to bytes, which httpguts itself takes only as strings.
+//
+// Concurrency: functions only.
+package httpfield
+
+import "golang.org/x/net/http/httpguts"
+
+// Text is a string or bytes.
+type Text interface{ ~string | ~[]byte }
+
+// ValidName reports whether name can be the name of a field: a token (RFC 9110, 5.6.2).
+func ValidName[T Text](name T) bool {
+	for i := range len(name) {
+		if !httpguts.IsTokenRune(rune(name[i])) {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// ValidValue reports whether value can be the value of a field: no control character but tab (RFC 9110, 5.5).
+func ValidValue[T Text](value T) bool {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// ASCII reports whether text has only ASCII characters.
+func ASCII[T Text](text T) bool {
+	for i := range len(text) {
+		if text[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// EqualFold reports whether text equals lower, which is in lower case, ignoring the case of ASCII letters. Unlike
+// bytes.EqualFold it does not fold other characters, such as the Kelvin sign to k.
+func EqualFold[T Text](text T, lower string) bool {
+	if len(text) != len(lower) {
+		return false
+	}
+	for i := range len(text) {
+		if toLower(text[i]) != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendLower appends name to dst with its ASCII letters in lower case.
+func AppendLower(dst, name []byte) []byte {
+	for _, c := range name {
+		dst = append(dst, toLower(c))
+	}
+	return dst
+}
+
+func toLower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
