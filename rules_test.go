@@ -134,6 +134,13 @@ var importRules = []struct {
 		},
 	},
 	{
+		"proxy/internal/downstream imports only proxy/internal/rescue and proxy/internal/tcpconn",
+		"the connection does not know a request: it is given limits, and tells a Request about delivery",
+		func(p *pkg, i imported) bool {
+			return within(p.dir, "proxy/internal/downstream") && i.own && !slices.Contains([]string{"proxy/internal/rescue", "proxy/internal/tcpconn"}, i.path)
+		},
+	},
+	{
 		"a command imports proxy, its config, with the watch of files, the plugins, and what is its own",
 		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it",
 		func(p *pkg, i imported) bool {
@@ -188,6 +195,7 @@ func TestTheImportRulesAreNotEmpty(t *testing.T) {
 		{"proxy/internal/routing", other("github.com/valyala/fasthttp"), other("time")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
+		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},
 		{"proxy/internal/upstream", own("proxy/proxytest/upstreamtest"), other("net")},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -108,7 +109,7 @@ func (x *completion) finish() {
 		return
 	}
 	x.finished = true
-	x.conn.exchange = nil
+	x.conn.FinishRequest()
 	defer x.giveBack()
 	x.ended = x.server.now()
 	failed := x.writer.Failed()
@@ -183,8 +184,14 @@ func (x *completion) giveBack() {
 	x.settle(routing.Inconclusive, 0) // where it is not
 }
 
-// conclude finishes an exchange outside of its handler, where nobody else is left to meet a panic.
+// Delivered finishes a completion whose response has been written whole, or cannot be. It implements downstream.Request.
+func (x *completion) Delivered(failed bool) {
+	x.departed = failed
+	x.conclude()
+}
+
+// conclude finishes a completion outside of its handler, where no one else would recover a panic.
 func (x *completion) conclude() {
-	defer x.server.survive(x.record.RequestID)
+	defer rescue.Recover(func(p *rescue.Error) { x.server.logPanic(x.record.RequestID, p) })
 	x.finish()
 }

@@ -77,12 +77,12 @@ func (x *completion) answer(ctx context.Context, targets []routing.Target) *apie
 
 // choose puts the targets into the order in which they are tried.
 func (x *completion) choose(ctx context.Context, targets []routing.Target, now time.Time) ([]int, error) {
-	x.vigil.begin()
+	x.watcher.Start()
 	order, explain, err := x.gen.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
 		_, refused := errors.AsType[*apierror.Error](err)
 		return refused
 	})
-	if gone := x.vigil.end(); gone != nil {
+	if gone := x.watcher.Finish(); gone != nil {
 		err = gone
 	}
 	x.order = order
@@ -167,9 +167,9 @@ func (x *completion) resetAttempt() {
 
 // send has the plugin build the provider's request and sends it. Where the plugin answered by itself there is none.
 func (x *completion) send(ctx context.Context) error {
-	x.vigil.begin()
+	x.watcher.Start()
 	err := x.provider.binding.Request(ctx, &x.attempt)
-	if gone := x.vigil.end(); gone != nil {
+	if gone := x.watcher.Finish(); gone != nil {
 		return gone
 	}
 	if err != nil {
@@ -203,11 +203,11 @@ func (x *completion) ask(ctx context.Context) error {
 		Accept: mediaTypes[x.attempt.Framing],
 	}
 	x.asked = append(x.asked, x.target.Budget)
-	x.vigil.begin()
+	x.watcher.Start()
 	response, err := x.provider.client.Do(ctx, &x.out, x)
 	clear(headers)
 	x.out = upstream.Request{Headers: headers}
-	gone := x.vigil.end()
+	gone := x.watcher.Finish()
 	x.response, x.sent = response, err == nil || reached(err)
 	if gone != nil {
 		return gone

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -41,7 +42,7 @@ type generation struct {
 	done chan struct{}   // closed when everything is
 	open *sync.WaitGroup // of all generations that are not
 
-	survive func(request string) // deferred where a panic would end the process
+	onPanic func(*rescue.Error)
 }
 
 // acquire pins the generation; it fails where the last reference has gone.
@@ -67,7 +68,7 @@ func (g *generation) release() {
 // close gives back each part, whatever becomes of the others.
 func (g *generation) close() {
 	part := func(close func()) {
-		defer g.survive("")
+		defer rescue.Recover(g.onPanic)
 		close()
 	}
 	if g.catalog != nil {
@@ -176,7 +177,7 @@ type provider struct {
 // nothing remains.
 func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
 	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]routing.Target{}, done: make(chan struct{}), open: &s.generations,
-		number: 1, made: s.now(), estate: &s.estate, survive: s.survive}
+		number: 1, made: s.now(), estate: &s.estate, onPanic: func(p *rescue.Error) { s.logPanic("", p) }}
 	if old != nil {
 		g.number = old.number + 1
 	}
@@ -244,7 +245,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 	}
 	options := catalog.Options{Fetched: func(provider string, models int, err error) {
 		if err != nil {
-			s.rescued("", err)
+			s.logPanicOf("", err)
 			s.log.Warn("list models", "provider", provider, "error", err)
 			return
 		}

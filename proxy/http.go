@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -16,9 +15,11 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -30,12 +31,12 @@ const maxRequestID = 128
 // handle serves one request. Its frame, and that of complete, lie below everything that a completion calls: what is large
 // is kept out of them, so that a goroutine's stack need not be doubled once more.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	defer s.rescue(ctx)
+	defer rescue.Recover(func(p *rescue.Error) { s.refuseUnrecorded(ctx, p) })
 	if s.Draining() {
 		ctx.SetConnectionClose()
 	}
 	// fasthttp holds an answer back while the client's next request is there to be read, and that one may take minutes.
-	// It does not where the handler has set a deadline; the deadlines that count are those of clientConn.
+	// It does not where the handler has set a deadline; the deadlines that count are those of downstream.Conn.
 	_ = ctx.SetWriteDeadline(time.Time{})
 	to, path, e := dispatch(&ctx.Request.Header)
 	if to == completions && e == nil {
@@ -53,19 +54,17 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, r *telemetry.Record, to addres
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 }
 
-// rescue is deferred where a request that panics has not begun to be accounted.
-func (s *Server) rescue(ctx *fasthttp.RequestCtx) {
-	if v := recover(); v != nil {
-		var r telemetry.Record
-		s.record(ctx, &r, nowhere)
-		s.failed(ctx, &r, v)
-		s.account.Request(&r)
-	}
+// refuseUnrecorded responds to a request that panicked before it began to be accounted.
+func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
+	var r telemetry.Record
+	s.record(ctx, &r, nowhere)
+	s.refusePanic(ctx, &r, p)
+	s.account.Request(&r)
 }
 
-// failed answers a request that panicked.
-func (s *Server) failed(ctx *fasthttp.RequestCtx, r *telemetry.Record, value any) {
-	s.panicked(r.RequestID, value, debug.Stack())
+// refusePanic responds to a request that panicked.
+func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *rescue.Error) {
+	s.logPanic(r.RequestID, p)
 	s.refuse(ctx, r, &apierror.Error{Status: 500, Type: apierror.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
 }
 
@@ -73,12 +72,10 @@ func (s *Server) failed(ctx *fasthttp.RequestCtx, r *telemetry.Record, value any
 func (s *Server) direct(ctx *fasthttp.RequestCtx, to address, path []byte, e *apierror.Error) {
 	var r telemetry.Record
 	s.record(ctx, &r, to)
-	defer func() {
-		if v := recover(); v != nil {
-			s.failed(ctx, &r, v)
-			s.account.Request(&r)
-		}
-	}()
+	defer rescue.Recover(func(p *rescue.Error) {
+		s.refusePanic(ctx, &r, p)
+		s.account.Request(&r)
+	})
 	switch {
 	case e != nil:
 		s.plain(ctx, &r, func() *apierror.Error { return e })
@@ -125,7 +122,7 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func
 // refuse writes an error as the response.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierror.Error) {
 	s.countShed(e)
-	s.rescued(r.RequestID, e.Cause)
+	s.logPanicOf(r.RequestID, e.Cause)
 	r.Status, r.Code = e.Status, e.Code
 	if r.Code == "" {
 		r.Code = e.Type
@@ -152,8 +149,8 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierr
 	}
 	if e.CloseClient {
 		ctx.SetConnectionClose()
-		if c, ok := ctx.Conn().(*clientConn); ok {
-			c.unread = true
+		if c, ok := ctx.Conn().(*downstream.Conn); ok {
+			c.LingerOnClose()
 		}
 	}
 	ctx.Response.SetBodyRaw(openai.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
@@ -191,7 +188,7 @@ func presented(h *fasthttp.RequestHeader) string {
 func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	// What the method is, cannot be known of a head that was not read to its end.
 	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remote(ctx), Cause: err}
-	defer s.survive(r.RequestID)
+	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 	s.refuse(ctx, &r, s.misread(err))
 	s.account.Request(&r)
@@ -277,22 +274,7 @@ func randomName(prefix string) string {
 
 // remote is the client's address without its port.
 func remote(ctx *fasthttp.RequestCtx) string {
-	c, ok := ctx.Conn().(*clientConn)
-	if !ok {
-		return hostOf(ctx.RemoteAddr())
-	}
-	if c.remote == "" {
-		c.remote = hostOf(ctx.RemoteAddr())
-	}
-	return c.remote
-}
-
-func hostOf(a net.Addr) string {
-	host, _, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	return host
+	return ctx.Conn().(*downstream.Conn).RemoteHost()
 }
 
 var methods = [...]string{"POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}

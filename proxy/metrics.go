@@ -15,12 +15,12 @@ import (
 func (s *Server) sample(m *telemetry.Sample) {
 	m.Add(telemetry.BuildInfo, 1, s.version, runtime.Version())
 	m.Add(telemetry.Ready, truth(s.Ready() == nil))
-	m.Add(telemetry.ClientConnections, float64(s.clients.count()))
-	limits, shaken := s.settings.Load(), &s.clients.handshakes
+	m.Add(telemetry.ClientConnections, float64(s.clients.Count()))
+	limits, handshakes := s.settings.Load(), s.clients.Handshakes()
 	m.Add(telemetry.ClientConnectionsMax, float64(limits.MaxConns))
-	m.Add(telemetry.ClientHandshakes, float64(shaken.failed.Load()), "failed")
-	m.Add(telemetry.ClientHandshakes, float64(shaken.tlsOnPlain.Load()), "tls_on_plain")
-	m.Add(telemetry.ClientHandshakes, float64(shaken.plainOnTLS.Load()), "plain_on_tls")
+	m.Add(telemetry.ClientHandshakes, float64(handshakes.Failed), "failed")
+	m.Add(telemetry.ClientHandshakes, float64(handshakes.TLSOnPlain), "tls_on_plain")
+	m.Add(telemetry.ClientHandshakes, float64(handshakes.PlainOnTLS), "plain_on_tls")
 	m.Add(telemetry.Completions, float64(s.admission.requests.Load()))
 	m.Add(telemetry.CompletionsMax, float64(limits.MaxRequests))
 	m.Add(telemetry.BodyMemory, float64(s.admission.bodies.Load()))
@@ -172,10 +172,4 @@ func (s *Server) name(g *generation) {
 		providers = append(providers, g.config.Providers[i].Name)
 	}
 	s.metrics.SetNames(models, providers)
-}
-
-func (o *connections) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.all)
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -31,7 +32,7 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	if err := s.stillGuarded(old.config, cfg); err != nil {
 		return &BuildError{err}
 	}
-	pair, err := s.secure.renewed(cfg.Server.TLS)
+	pair, err := s.newCertificate(cfg.Server.TLS)
 	if err != nil {
 		return &BuildError{err}
 	}
@@ -44,9 +45,11 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 		g.release()
 		return errClosed
 	}
-	s.settings.Store(sized(cfg.Server, capacity.Detect()))
+	limits := sized(cfg.Server, capacity.Detect())
+	s.settings.Store(limits)
+	s.clients.SetLimits(connLimits(limits))
 	if pair != nil {
-		s.secure.certificate.Store(pair)
+		s.clients.SetCertificate(pair)
 	}
 	s.name(g)
 	old.plugins.Retire()
@@ -70,11 +73,19 @@ func (s *Server) RenewCertificate() error {
 		return errClosed
 	}
 	defer g.release()
-	pair, err := s.secure.renewed(g.config.Server.TLS)
+	pair, err := s.newCertificate(g.config.Server.TLS)
 	if pair != nil {
-		s.secure.certificate.Store(pair)
+		s.clients.SetCertificate(pair)
 	}
 	return err
+}
+
+// newCertificate loads a certificate; nil for no change. Whether clients speak TLS at all is decided at the start.
+func (s *Server) newCertificate(files *config.TLS) (*tls.Certificate, error) {
+	if files == nil || s.started.Server.TLS == nil {
+		return nil, nil
+	}
+	return files.Load()
 }
 
 var errClosed = errors.New("the gateway is closed")

@@ -16,8 +16,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
@@ -32,7 +34,7 @@ import (
 type completion struct {
 	// What each event of a stream needs lies together: between two of them it has left the processor's caches.
 	server    *Server
-	conn      *clientConn
+	conn      *downstream.Conn
 	provider  *provider
 	response  *upstream.Response
 	writer    *response.Writer // from the server's pool until finish
@@ -61,8 +63,9 @@ type completion struct {
 	hops    int // gateways that the request has passed before this one
 	http11  bool
 
+	interim  bool // the one probe that can be sent before the head has been sent
 	bodyRead bool // the client's body has been read to its end
-	vigil    vigil
+	watcher  downstream.Watcher
 
 	// What the exchange is counted for, until leave.
 	entered                 bool
@@ -111,24 +114,26 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 	x := &completion{server: s, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64()}
 	s.record(ctx, &x.record, completions)
 	x.looked = x.record.Began
-	x.conn, _ = ctx.Conn().(*clientConn)
-	x.conn.begin()
-	x.conn.exchange, x.vigil.x = x, x
+	x.conn, _ = ctx.Conn().(*downstream.Conn)
+	x.conn.StartRequest(x)
+	x.watcher.Watch(x.conn, x)
 	x.writer, x.work = s.writer(), s.work()
 	under := false // somebody else finishes it: the answer is under way
 	defer func() {
-		if v := recover(); v != nil {
-			s.failed(ctx, &x.record, v)
-			under = false
-		}
 		x.releaseRequest(ctx)
 		switch {
 		case !under:
 			x.finish()
 		case x.stream:
-			x.handOver(ctx)
+			x.conn.TakeOver()
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(downstream.TakeBuffered)
 		}
 	}()
+	defer rescue.Recover(func(p *rescue.Error) {
+		s.refusePanic(ctx, &x.record, p)
+		under = false
+	})
 
 	if x.gen = s.acquire(); x.gen == nil {
 		s.refuse(ctx, &x.record, s.shutdownError())
@@ -136,7 +141,7 @@ func (s *Server) complete(ctx *fasthttp.RequestCtx) {
 	}
 	targets, e := x.accept(ctx)
 	if e == nil {
-		e = x.answer(&x.vigil, targets)
+		e = x.answer(&x.watcher, targets)
 	}
 	under = x.respond(ctx, e)
 }
@@ -226,7 +231,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 		switch {
 		case len(x.body) > limit:
 			return x.server.tooLarge()
-		case err == io.EOF && x.conn.ended:
+		case err == io.EOF && x.conn.InputEnded():
 			// fasthttp takes the end of the connection for the end of the chunks.
 			return x.arrived(io.ErrUnexpectedEOF)
 		case err == io.EOF:
@@ -243,8 +248,7 @@ func (x *completion) arrived(err error) *apierror.Error {
 		x.bodyRead = true
 		return nil
 	}
-	// Whoever has only closed the sending side reads what is said about that.
-	x.departed = x.conn.look() == gone || x.conn.ended && x.conn.tls != nil
+	x.departed = x.conn.Disconnected() // a client that has only closed its sending side reads the error
 	return x.server.misread(err)
 }
 

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"net"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 
 	"context"
@@ -12,7 +14,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,14 +101,13 @@ type Server struct {
 	admin  *admin.Server
 
 	admission admission
-	clients   connections
-	secure    *secure        // nil: clients speak plain HTTP
+	clients   *downstream.Conns
 	serving   sync.WaitGroup // listeners and connections
 	refuses   chan struct{}  // has room for one more connection to be told that there is none
 	cut       atomic.Bool    // the time to finish is over
 
 	mu        sync.Mutex
-	listeners []*listener
+	listeners []*downstream.Listener
 	stopping  bool // listeners are closed, and no other is served
 
 	closeOnce sync.Once
@@ -131,9 +131,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.settings.Store(limits)
 	s.refuses = make(chan struct{}, maxRefusals)
 	var err error
-	if s.secure, err = newSecure(cfg.Server.TLS, s.log); err != nil {
-		return nil, &BuildError{err}
+	var certificate *tls.Certificate
+	if cfg.Server.TLS != nil {
+		if certificate, err = cfg.Server.TLS.Load(); err != nil {
+			return nil, &BuildError{err}
+		}
 	}
+	s.clients = downstream.New(downstream.Options{
+		Limits: connLimits(limits), Certificate: certificate, Log: s.log, HTTPSRequired: httpsRequired,
+		Panicked: func(p *rescue.Error) { s.logPanic("", p) },
+	})
 	host, err := plugin.New(o.plugins())
 	if err != nil {
 		return nil, fmt.Errorf("plugin engine: %w", err)
@@ -158,7 +165,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		HeaderReceived:               s.early,
 		ExpectHandler:                s.expect,
 		Logger:                       quiet{s.log},
-		ConnState:                    s.track,
+		ConnState:                    trackConn,
 		Concurrency:                  math.MaxInt32, // the listener has the limit
 		ReadBufferSize:               readBuffer,
 		LazyRequestTime:              true, // nobody asks for it
@@ -205,26 +212,23 @@ func (s *Server) Models(ctx context.Context) []*catalog.Model {
 	return g.catalog.List(ctx)
 }
 
-// panicked counts a panic of the host. The stack goes to the log, never the panic's value, which may hold anything.
-func (s *Server) panicked(request string, value any, stack []byte) {
-	s.metrics.Panic()
-	s.log.Error("panic", "request", request, "type", fmt.Sprintf("%T", value), "stack", string(stack))
-}
-
-// rescued counts a panic that has come as an error, once.
-func (s *Server) rescued(request string, err error) {
-	if p, ok := errors.AsType[*rescue.Error](err); ok && p.First() {
+// logPanic logs and counts a panic, once. request is the request's ID, "" where it concerns none.
+func (s *Server) logPanic(request string, p *rescue.Error) {
+	if p.First() {
 		s.metrics.Panic()
 		s.log.Error("panic", "request", request, "type", p.Type, "stack", string(p.Stack))
 	}
 }
 
-// survive is deferred where a panic would end the process, and where nothing is left to be told to a client.
-func (s *Server) survive(request string) {
-	if v := recover(); v != nil {
-		s.panicked(request, v, debug.Stack())
+// logPanicOf logs and counts the panic that err is, if it is one.
+func (s *Server) logPanicOf(request string, err error) {
+	if p, ok := errors.AsType[*rescue.Error](err); ok {
+		s.logPanic(request, p)
 	}
 }
+
+// cutGrace is how long streams that were cut at the end of a shutdown get to write their error frames.
+const cutGrace = 2 * time.Second
 
 // maxRefusals is how many connections beyond the limit are told so at a time. Those beyond that are closed.
 const maxRefusals = 64
@@ -232,10 +236,7 @@ const maxRefusals = 64
 // Serve accepts connections from ln until Shutdown or Close, and closes it. It returns nil after either, also where
 // that came first. With TLS configured, clients speak it on ln, which must not do so itself.
 func (s *Server) Serve(ln net.Listener) error {
-	l := &listener{
-		Listener: ln, settings: &s.settings, open: &s.clients, secure: s.secure, log: s.log,
-		closed: make(chan struct{}), emptied: make(chan struct{}),
-	}
+	l := s.clients.Listen(ln)
 	s.mu.Lock()
 	if s.stopping {
 		s.mu.Unlock()
@@ -247,80 +248,82 @@ func (s *Server) Serve(ln net.Listener) error {
 	defer s.serving.Done()
 	s.health.serve()
 	for {
-		c, full, err := l.accept()
+		c, full, err := l.AcceptConn()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case err != nil:
 			return errors.Join(err, l.Close())
 		case !full:
-			s.serving.Go(func() { s.serve(c) })
+			s.serving.Go(func() { s.serveConn(c) })
 		default:
 			s.metrics.Shed(telemetry.ShedConnections)
 			select {
 			case s.refuses <- struct{}{}:
-				s.serving.Go(func() { s.turnAway(c) })
+				s.serving.Go(func() { s.refuseConn(c) })
 			default:
-				c.sever()
+				c.ForceClose()
 			}
 		}
 	}
 }
 
-// serve serves a connection to its end. A panic that got past everything else ends it, and nothing but it.
-func (s *Server) serve(c *clientConn) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked("", v, debug.Stack())
-			c.socket.failed.Store(true)
-			c.delivered()
-			s.clients.remove(c)
-			c.sever()
-		}
-	}()
-	for {
-		s.broke(s.http.ServeConn(c))
-		x := c.handedOver()
-		if x == nil {
-			return
-		}
-		err := x.pump.run()
-		c.taken.Wait()
-		s.broke(err)
-		if err != nil || x.pump.last {
-			// What is wrong with closing it, there is nobody to tell.
-			_ = c.Close()
-			return
-		}
-		s.track(c, fasthttp.StateIdle)
-	}
+// serveConn serves a connection to its end. A panic that got past everything else ends that connection only.
+func (s *Server) serveConn(c *downstream.Conn) {
+	defer rescue.Recover(func(p *rescue.Error) {
+		s.logPanic("", p)
+		c.Abort()
+	})
+	c.Serve(s.http.ServeConn, s.logConnError)
 }
 
-// broke says how a connection has ended, if it was not by itself.
-func (s *Server) broke(err error) {
+// logConnError logs an abnormal end of a connection.
+func (s *Server) logConnError(err error) {
 	if err != nil {
-		s.log.Debug("connection", "error", unquoted(err))
+		s.log.Debug("connection ended", "error", unquoted(err))
 	}
 }
 
-// turnAway tells a connection that there is no room for it.
-func (s *Server) turnAway(c *clientConn) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked("", v, debug.Stack())
-			c.sever()
-		}
-		<-s.refuses
-	}()
-	if c.tls == nil || c.shake() {
-		_, _ = c.Write(refusal(&apierror.Error{
-			Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
-			Message: "The gateway has all the connections that it takes.",
-		}))
-		c.unread = true
+// refuseConn tells a connection that there are too many.
+func (s *Server) refuseConn(c *downstream.Conn) {
+	defer func() { <-s.refuses }()
+	defer rescue.Recover(func(p *rescue.Error) {
+		s.logPanic("", p)
+		c.ForceClose()
+	})
+	c.Refuse(refusal(&apierror.Error{
+		Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
+		Message: "Too many connections.",
+	}))
+}
+
+// httpsRequired is the response to an HTTP request on a TLS port.
+func httpsRequired() []byte {
+	return refusal(&apierror.Error{
+		Status: 400, Type: apierror.TypeInvalidRequest, Code: "https_required",
+		Message: "HTTP was sent to an HTTPS port: the address begins with https://.",
+	})
+}
+
+// trackConn tells a connection how far fasthttp is with it.
+func trackConn(c net.Conn, state fasthttp.ConnState) {
+	conn, ok := c.(*downstream.Conn)
+	if !ok {
+		return
 	}
-	// It is closed whatever that says.
-	_ = c.Close()
+	switch state {
+	case fasthttp.StateActive:
+		conn.SetActive()
+	case fasthttp.StateIdle:
+		conn.SetIdle()
+	case fasthttp.StateClosed:
+		conn.SetClosed()
+	}
+}
+
+// connLimits are the limits of connections that the configuration sets.
+func connLimits(c *config.Server) downstream.Limits {
+	return downstream.Limits{Conns: c.MaxConns, ReadTimeout: c.ReadTimeout, IdleTimeout: c.IdleTimeout, WriteTimeout: c.WriteTimeout}
 }
 
 // refusal is an answer to a connection of which no request is read.
@@ -335,7 +338,7 @@ func refusal(e *apierror.Error) []byte {
 }
 
 // stop closes the listeners with close.
-func (s *Server) stop(close func(*listener) error) {
+func (s *Server) stop(close func(*downstream.Listener) error) {
 	s.mu.Lock()
 	s.stopping = true
 	listeners := s.listeners
@@ -357,12 +360,12 @@ func (s *Server) stop(close func(*listener) error) {
 func (s *Server) Shutdown(ctx context.Context) (err error) {
 	s.shut.Do(func() {
 		s.Drain()
-		s.stop((*listener).stop)
-		if err = s.clients.finish(ctx); err != nil {
+		s.stop((*downstream.Listener).Stop)
+		if err = s.clients.Finish(ctx); err != nil {
 			s.cut.Store(true)
 			grace, cancel := context.WithTimeout(context.Background(), cutGrace)
 			defer cancel()
-			s.clients.end(grace)
+			s.clients.End(grace)
 		}
 		s.Close()
 	})
@@ -373,8 +376,8 @@ func (s *Server) Shutdown(ctx context.Context) (err error) {
 // been shut down or never served.
 func (s *Server) Close() {
 	s.closeOnce.Do(func() {
-		s.stop((*listener).Close)
-		s.clients.sever()
+		s.stop((*downstream.Listener).Close)
+		s.clients.ForceClose()
 		s.serving.Wait()
 		s.admin.Close()
 		if g := s.current.Swap(nil); g != nil {

@@ -19,7 +19,7 @@ func (s *Server) Status() admin.Status {
 	now, limits := s.now(), s.settings.Load()
 	status := admin.Status{
 		Version: s.version, Now: now, Started: s.begun, Uptime: now.Sub(s.begun).Seconds(), Ready: true,
-		Clients: admin.Clients{Open: s.clients.count(), Max: limits.MaxConns},
+		Clients: admin.Clients{Open: s.clients.Count(), Max: limits.MaxConns},
 		Process: process(),
 	}
 	if err := s.Ready(); err != nil {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -44,25 +45,19 @@ func (p *pump) prepare(x *completion, ctx *fasthttp.RequestCtx) {
 	p.x = x
 }
 
-// run writes the stream to its end, and accounts it. With an error the body is not complete, and the connection of no use.
-func (p *pump) run() error {
-	err := p.stream()
-	if err != nil {
-		return err
+// WriteStream writes a streamed response to its end, and accounts it. With an error the body is not complete, and the
+// connection of no use. It implements downstream.Request.
+func (x *completion) WriteStream() (keepAlive bool, err error) {
+	if err := x.pump.stream(); err != nil {
+		return false, err
 	}
-	_, err = p.x.conn.Write(endOfChunks)
-	return err
+	_, err = x.conn.Write(endOfChunks)
+	return !x.pump.last, err
 }
 
 func (p *pump) stream() (err error) {
 	x := p.x
 	defer func() {
-		if r := recover(); r != nil {
-			x.server.panicked(x.record.RequestID, r, debug.Stack())
-			e := failedByItself(nil)
-			x.writer.Fail(e)
-			err = p.lastWords(e)
-		}
 		x.record.Bytes = p.n
 		if err != nil && x.departed {
 			// It has left: the access log says so, and there is nobody to tell.
@@ -70,6 +65,12 @@ func (p *pump) stream() (err error) {
 		}
 		x.conclude()
 	}()
+	defer rescue.Recover(func(panicked *rescue.Error) {
+		x.server.logPanic(x.record.RequestID, panicked)
+		e := failedByItself(nil)
+		x.writer.Fail(e)
+		err = p.lastWords(e)
+	})
 	x.committed = true
 	x.written = x.server.now()
 	for {
@@ -138,11 +139,7 @@ func (p *pump) write(data []byte) error {
 
 // lastWords tells the client of a panic. What the writer may have rendered before it is left out.
 func (p *pump) lastWords(e *apierror.Error) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errPanic
-		}
-	}()
+	defer rescue.Recover(func(*rescue.Error) { err = errPanic })
 	return p.write(p.x.writer.AppendError(nil, e))
 }
 
@@ -299,21 +296,17 @@ func (commitError) Error() string { return "silence before the first event" }
 
 func (commitError) Resumable() bool { return true }
 
-// lookEvery is how often a client's socket is looked at while the provider keeps talking. Where it is silent the
-// connection to it ticks at least as often.
-const lookEvery = 250 * time.Millisecond
-
 // Pace asks for an early tick where a probe is on its way, or heartbeats are more frequent than ticks.
 func (x *completion) Pace() time.Duration {
-	x.vigil.rest()
+	x.watcher.Stop()
 	return x.pace()
 }
 
 func (x *completion) pace() time.Duration {
-	if x.conn.probing {
-		return probeWait
+	if x.conn.Probing() {
+		return downstream.ProbeWait
 	}
-	if p := x.provider; p != nil && x.stream && p.heartbeat < lookEvery {
+	if p := x.provider; p != nil && x.stream && p.heartbeat < downstream.CheckInterval {
 		return p.heartbeat
 	}
 	return 0
@@ -324,12 +317,12 @@ func (x *completion) lookAfter() time.Duration {
 	if p := x.pace(); p > 0 {
 		return p
 	}
-	return lookEvery
+	return downstream.CheckInterval
 }
 
 // Tick is called by the connection to the provider while it waits, and by the exchange itself between events.
 func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
-	x.vigil.rest()
+	x.watcher.Stop()
 	now := x.server.now()
 	if err := x.look(now); err != nil {
 		return err
@@ -367,10 +360,13 @@ func (x *completion) overdue(now time.Time) error {
 	return upstreamError(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
 }
 
+// CheckClient checks the client while a plugin or a connection is waited for. It implements downstream.ClientChecker.
+func (x *completion) CheckClient() error { return x.look(x.server.now()) }
+
 // look looks whether the client is still there, and the gateway has time.
 func (x *completion) look(now time.Time) error {
 	x.looked = now
-	if x.conn.left(x.probe) {
+	if x.conn.CheckClient(x.probe) {
 		x.departed = true
 		return errDeparted
 	}
@@ -396,8 +392,8 @@ func (x *completion) probe() bool {
 		_, err := x.conn.Write(heartbeatChunk)
 		x.written = x.server.now()
 		return err == nil
-	case x.http11 && !x.conn.interim:
-		x.conn.interim = true
+	case x.http11 && !x.interim:
+		x.interim = true
 		_, err := x.conn.Write(interimHead)
 		return err == nil
 	}

@@ -23,10 +23,24 @@ func TestRecover(t *testing.T) {
 	}
 	err := fmt.Errorf("around it: %w", run(func() error { panic("a secret") }))
 	e, ok := errors.AsType[*rescue.Error](err)
-	if !ok || e.Type != "string" || !strings.Contains(string(e.Stack), "rescue_test.go") || err.Error() != "around it: panic of the type string" {
+	if !ok || e.Type != "string" || !strings.Contains(string(e.Stack), "rescue_test.go") || err.Error() != "around it: panic of type string" {
 		t.Errorf("a panic became %v, with\n%s", err, e.Stack)
 	}
 	if !e.First() || e.First() {
 		t.Error("it is not counted once")
+	}
+}
+
+func TestRecoverHandles(t *testing.T) {
+	run := func(f func()) (e *rescue.Error) {
+		defer rescue.Recover(func(p *rescue.Error) { e = p })
+		f()
+		return nil
+	}
+	if e := run(func() {}); e != nil {
+		t.Errorf("no panic became %v", e)
+	}
+	if e := run(func() { panic(1) }); e == nil || e.Type != "int" || !strings.Contains(string(e.Stack), "rescue_test.go") {
+		t.Errorf("a panic became %+v", e)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
 // attemptDelay is how long an address may keep the next one from being tried (RFC 8305, section 5).
@@ -45,20 +46,9 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	return c
 }
 
-// keepAlive has a peer that vanished without a word noticed within about a minute, also while it has nothing to send.
-//
-// Each connection has times of its own. The kernel lets timers of connections that were made in the same seconds run out
-// together, and of thousands of probes in one moment most find no room in the queues on their way: a few such moments,
-// and peers that are well would be taken for gone.
+// keepAlive makes the kernel end a connection whose peer is gone within about a minute, also while it has nothing to send.
 func keepAlive(c net.Conn) {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return
-	}
-	// Where it cannot be set the connection works, and the idle timeout notices.
-	_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{
-		Enable: true, Idle: 10*time.Second + rand.N(20*time.Second), Interval: 5*time.Second + rand.N(5*time.Second), Count: 4,
-	})
+	tcpconn.KeepAlive(c, 10*time.Second+rand.N(20*time.Second), 5*time.Second+rand.N(5*time.Second), 4)
 }
 
 // connect connects to the host.

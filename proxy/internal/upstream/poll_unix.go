@@ -9,16 +9,18 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
 // poller asks the kernel whether a connection has something to say, without waiting. The zero value never says so.
 type poller struct {
-	rc  syscall.RawConn
-	ask func(fd uintptr)      // made once, for a closure a call would be an allocation a call
-	sip func(fd uintptr) bool // the same of read; nil where somebody stands between the connection and the kernel
-	fds [1]unix.PollFd
-	n   int
-	err error
+	rc    syscall.RawConn
+	ask   func(fd uintptr)      // made once, for a closure a call would be an allocation a call
+	sip   func(fd uintptr) bool // the same of read; nil where somebody stands between the connection and the kernel
+	ready bool
+	n     int
+	err   error
 }
 
 func (p *poller) init(c net.Conn, t taker) {
@@ -31,15 +33,7 @@ func (p *poller) init(c net.Conn, t taker) {
 		return
 	}
 	p.rc = rc
-	p.ask = func(fd uintptr) {
-		for {
-			p.fds[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
-			var err error
-			if p.n, err = unix.Poll(p.fds[:], 0); err != unix.EINTR {
-				return
-			}
-		}
-	}
+	p.ask = func(fd uintptr) { p.ready = tcpconn.Poll(fd, unix.POLLIN) != 0 }
 	switch c.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		p.sip = func(fd uintptr) bool {
@@ -81,6 +75,6 @@ func (p *poller) readable() bool {
 	if p.rc == nil {
 		return false
 	}
-	p.n = 0
-	return p.rc.Control(p.ask) != nil || p.n != 0
+	p.ready = false
+	return p.rc.Control(p.ask) != nil || p.ready
 }

@@ -1,11 +1,10 @@
-package proxy
+package downstream
 
 import (
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
 // armed is a connection that remembers the deadlines of its writes.
@@ -23,10 +22,10 @@ func (a *armed) Write(p []byte) (int, error) { return len(p), nil }
 
 // TestWritesShareADeadline writes under timeouts that a Reload changes.
 func TestWritesShareADeadline(t *testing.T) {
-	var of settings
-	under := func(timeout time.Duration) { of.Store(&config.Server{WriteTimeout: timeout}) }
+	var limits atomic.Pointer[Limits]
+	under := func(timeout time.Duration) { limits.Store(&Limits{WriteTimeout: timeout}) }
 	c := new(armed)
-	s := socket{Conn: c, settings: &of}
+	s := socket{Conn: c, limits: &limits}
 	write := func() {
 		if n, err := s.Write([]byte("x")); n != 1 || err != nil {
 			t.Fatal(n, err)
@@ -51,7 +50,7 @@ func TestWritesShareADeadline(t *testing.T) {
 	write()
 	write()
 	expect(1, time.Hour, time.Hour*5/4)
-	s.armed = time.Now().Add(time.Hour - time.Second)
+	s.deadline = time.Now().Add(time.Hour - time.Second)
 	write()
 	expect(2, time.Hour, time.Hour*5/4)
 	under(time.Minute)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package proxy
+package downstream
 
 import (
 	"net"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
 // TestF22_TheKernelAsksWithinTheWriteTimeout asks the kernel how often it asks whether a silent client is there.
@@ -24,10 +22,8 @@ func TestF22_TheKernelAsksWithinTheWriteTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	s := &settings{}
-	s.Store(&config.Server{MaxConns: 1, WriteTimeout: 12 * time.Second})
-	l := &listener{Listener: ln, settings: s, open: &connections{}}
-	c, _, err := l.accept()
+	l := New(Options{Limits: Limits{Conns: 1, WriteTimeout: 12 * time.Second}}).Listen(ln)
+	c, _, err := l.AcceptConn()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,11 +62,11 @@ func TestF22_WhatIsTakenForVanished(t *testing.T) {
 		"it answers, and then it does not": {{0, true, 0, false}, {d, true, d / 2, false}, {d / 2, true, d, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var o owing
+			var u unacked
 			now := time.Now()
 			for i, l := range looks {
 				now = now.Add(l.after)
-				if got := o.vanished(l.waits, now, d, func() time.Duration { return l.heard }); got != l.want {
+				if got := u.peerDead(l.waits, now, d, func() time.Duration { return l.heard }); got != l.want {
 					t.Errorf("look %d: %t", i, got)
 				}
 			}

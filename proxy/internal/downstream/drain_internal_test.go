@@ -1,4 +1,4 @@
-package proxy
+package downstream
 
 import (
 	"errors"
@@ -9,26 +9,26 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
+func newConns() *Conns {
+	return New(Options{Limits: Limits{Conns: 10, ReadTimeout: time.Minute}, Log: slog.New(slog.DiscardHandler)})
+}
+
 // served makes a connection that is served, and the client's end of it.
-func served(t *testing.T, open *connections, phase int32) (*clientConn, net.Conn) {
+func served(t *testing.T, open *Conns, phase int32) (*Conn, net.Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s settings
-	s.Store(&config.Server{ReadTimeout: time.Minute, MaxConns: 10})
-	l := &listener{Listener: ln, settings: &s, open: open, log: slog.New(slog.DiscardHandler), closed: make(chan struct{}), emptied: make(chan struct{})}
+	l := open.Listen(ln)
 	defer l.Close()
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := l.accept()
+	c, _, err := l.AcceptConn()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func served(t *testing.T, open *connections, phase int32) (*clientConn, net.Conn
 }
 
 // waits has a connection read, and tells what that gave.
-func waits(c *clientConn) <-chan string {
+func waits(c *Conn) <-chan string {
 	got := make(chan string, 1)
 	go func() {
 		p := make([]byte, 100)
@@ -70,13 +70,13 @@ func TestWhatAnEndMakesOfAConnection(t *testing.T) {
 		{"a request is coming", phaseActive, "", "body", "body"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var open connections
-			conn, client := served(t, &open, c.phase)
+			open := newConns()
+			conn, client := served(t, open, c.phase)
 			if c.arrived != "" {
 				if _, err := io.WriteString(client, c.arrived); err != nil {
 					t.Fatal(err)
 				}
-				for deadline := time.Now().Add(20 * time.Second); !conn.readable(); {
+				for deadline := time.Now().Add(20 * time.Second); !readable(conn.raw); {
 					if time.Now().After(deadline) {
 						t.Log("this system does not tell what has arrived")
 						return
@@ -84,7 +84,7 @@ func TestWhatAnEndMakesOfAConnection(t *testing.T) {
 				}
 			}
 			open.finishing.Store(true)
-			if _, over := conn.over(); over != (c.phase == phaseIdle && c.arrived == "") {
+			if _, over := conn.shutdown(); over != (c.phase == phaseIdle && c.arrived == "") {
 				t.Errorf("closed at once: %t", over)
 			}
 			read := waits(conn)
@@ -102,8 +102,8 @@ func TestWhatAnEndMakesOfAConnection(t *testing.T) {
 
 // TestAReadThatIsWokenIsNoTimeout: a request of which a part has come is read to its end.
 func TestAReadThatIsWokenIsNoTimeout(t *testing.T) {
-	var open connections
-	conn, client := served(t, &open, phaseActive)
+	open := newConns()
+	conn, client := served(t, open, phaseActive)
 	read := waits(conn)
 	open.finishing.Store(true)
 	none := open.wake()
@@ -124,8 +124,8 @@ func TestAReadThatIsWokenIsNoTimeout(t *testing.T) {
 
 // TestTheEndOfPatience: past the deadline nobody's request counts any more.
 func TestTheEndOfPatience(t *testing.T) {
-	var open connections
-	conn, _ := served(t, &open, phaseActive)
+	open := newConns()
+	conn, _ := served(t, open, phaseActive)
 	read := waits(conn)
 	open.ending.Store(true)
 	open.wake()
@@ -160,10 +160,7 @@ func TestTheQueueIsEmptied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s settings
-	s.Store(&config.Server{ReadTimeout: time.Minute, MaxConns: 10})
-	l := &listener{Listener: &late{TCPListener: ln.(*net.TCPListener), stopped: make(chan struct{})}, settings: &s, open: &connections{},
-		log: slog.New(slog.DiscardHandler), closed: make(chan struct{}), emptied: make(chan struct{})}
+	l := newConns().Listen(&late{TCPListener: ln.(*net.TCPListener), stopped: make(chan struct{})})
 	client, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +170,7 @@ func TestTheQueueIsEmptied(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		for {
-			c, _, err := l.accept()
+			c, _, err := l.AcceptConn()
 			if err != nil {
 				ended <- err
 				return
@@ -181,7 +178,7 @@ func TestTheQueueIsEmptied(t *testing.T) {
 			taken <- c
 		}
 	}()
-	if err := l.stop(); err != nil {
+	if err := l.Stop(); err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {

@@ -1,4 +1,4 @@
-package proxy
+package downstream
 
 import (
 	"net"
@@ -8,11 +8,11 @@ import (
 // TestAConnectionAcceptedWhileTheLastOneEnds is about one that Accept had returned, and not yet counted, when a shutdown
 // found no connection open.
 func TestAConnectionAcceptedWhileTheLastOneEnds(t *testing.T) {
-	var open connections
-	open.end(t.Context())
+	open := New(Options{})
+	open.End(t.Context())
 	client, server := net.Pipe()
 	defer client.Close()
-	late := &clientConn{Conn: server, open: &open}
+	late := &Conn{Conn: server, conns: open}
 	if !open.add(late, 1) {
 		t.Fatal("no room for the only connection")
 	}

@@ -1,0 +1,42 @@
+package downstream
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
+)
+
+// peerState polls a client's socket once, without waiting. What the client sent is left unread.
+func peerState(raw syscall.RawConn, u *unacked, timeout time.Duration) clientState {
+	if raw == nil {
+		return clientPresent
+	}
+	state := clientPresent
+	err := raw.Control(func(fd uintptr) {
+		events := tcpconn.Poll(fd, unix.POLLRDHUP)
+		switch {
+		case events&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0:
+			state = clientGone
+		case u.peerDead(tcpconn.Unacked(fd), time.Now(), timeout, func() time.Duration { return tcpconn.SinceLastAck(fd) }):
+			state = clientGone
+		case events&unix.POLLRDHUP != 0:
+			state = clientSentFIN
+		}
+	})
+	if err != nil {
+		return clientGone
+	}
+	return state
+}
+
+// readable reports whether the client has sent something, or closed its sending side. A closed connection has nothing to
+// read.
+func readable(raw syscall.RawConn) (is bool) {
+	if raw != nil {
+		_ = raw.Control(func(fd uintptr) { is = tcpconn.Poll(fd, unix.POLLIN)&unix.POLLIN != 0 })
+	}
+	return is
+}

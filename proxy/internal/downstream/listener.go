@@ -1,0 +1,105 @@
+package downstream
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Listener accepts the connections of clients.
+type Listener struct {
+	net.Listener
+	conns    *Conns
+	once     sync.Once
+	closed   chan struct{}
+	stopping atomic.Bool   // only what waits in the queue is accepted
+	emptied  chan struct{} // closed when the queue is found empty
+}
+
+// Listen accepts connections from ln.
+func (g *Conns) Listen(ln net.Listener) *Listener {
+	return &Listener{Listener: ln, conns: g, closed: make(chan struct{}), emptied: make(chan struct{})}
+}
+
+// Stop accepts the connections that wait in the queue, and closes the listener.
+func (l *Listener) Stop() error {
+	d, ok := l.Listener.(interface{ SetDeadline(time.Time) error })
+	l.stopping.Store(true)
+	if ok && d.SetDeadline(time.Now().Add(queueGrace)) == nil {
+		t := time.NewTimer(acceptGrace)
+		defer t.Stop()
+		select {
+		case <-l.emptied:
+		case <-l.closed:
+		case <-t.C:
+		}
+	}
+	return l.Close()
+}
+
+// Close closes the listener.
+func (l *Listener) Close() (err error) {
+	l.once.Do(func() {
+		close(l.closed)
+		err = l.Listener.Close()
+	})
+	return err
+}
+
+// AcceptConn returns the next connection. full says that it is one more than may be open: it is not counted, and can only
+// be refused or closed.
+func (l *Listener) AcceptConn() (c *Conn, full bool, err error) {
+	nc, err := l.accept()
+	if err != nil {
+		return nil, false, err
+	}
+	limits := l.conns.limits.Load()
+	c = &Conn{conns: l.conns, accepted: time.Now()}
+	c.socket = socket{Conn: nc, limits: &l.conns.limits}
+	c.Conn = &c.socket
+	if sc, ok := nc.(syscall.Conn); ok {
+		// A connection in memory has no descriptor: its client is there until a write fails.
+		c.raw, _ = sc.SyscallConn()
+	}
+	keepAlive(nc, limits.WriteTimeout)
+	if l.conns.tls != nil {
+		c.startTLS(l.conns.tls)
+	}
+	if !l.conns.add(c, limits.Conns) {
+		return c, true, nil
+	}
+	c.setReadTimeout(limits.ReadTimeout)
+	return c, false, nil
+}
+
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// accept retries after errors that pass, such as a process being out of descriptors.
+func (l *Listener) accept() (net.Conn, error) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		c, err := l.Listener.Accept()
+		var temporary interface{ Temporary() bool }
+		if l.stopping.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+			close(l.emptied)
+			return nil, net.ErrClosed
+		}
+		if err == nil || !errors.As(err, &temporary) || !temporary.Temporary() {
+			return c, err
+		}
+		l.conns.options.Log.Warn("accept failed; retrying", "error", err, "pause", pause)
+		t := time.NewTimer(pause)
+		select {
+		case <-l.closed:
+			t.Stop()
+			return nil, net.ErrClosed
+		case <-t.C:
+		}
+	}
+}
