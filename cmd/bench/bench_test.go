@@ -24,7 +24,7 @@ import (
 // modules names the folder of the plugins for a gateway that is this test.
 const modules = "BENCH_TEST_MODULES"
 
-// TestMain makes the test binary what the comparison starts: a role of its own, or the gateway.
+// TestMain lets the test binary run as a role or as the gateway.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "role" || os.Args[1] == "serve") {
 		var err error
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveAsSluice is sluice serve, as far as the comparison needs it.
+// serveAsSluice does what bench needs of sluice serve.
 func serveAsSluice(args []string) error {
 	file := args[len(args)-1]
 	cfg, err := config.Load(file, config.Options{Bundled: []string{"openai", "anthropic", "router"}})
@@ -99,7 +99,7 @@ func TestComparisonReport(t *testing.T) {
 	if err := o.compare(t.Context(), &table, &progress); err != nil {
 		t.Fatalf("%v\n%s", err, &progress)
 	}
-	for _, want := range []string{"whole answer, prompt of 200 B", "paced stream", "first event, 1 connection, p99", "held streams, prompt of 200 B", "silent streams", "sluice anthropic"} {
+	for _, want := range []string{"non-streaming, prompt of 200 B", "paced stream", "first event, 1 connection, p99", "held streams, prompt of 200 B", "silent streams", "sluice anthropic"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("the table has no %q:\n%s", want, &table)
 		}
@@ -119,10 +119,10 @@ func TestCommandLine(t *testing.T) {
 		args []string
 		want string
 	}{
-		"an unknown role": {[]string{"role", "none"}, "no role"},
+		"an unknown role": {[]string{"role", "none"}, "unknown role"},
 		"no such case":    {[]string{"-run", "nothing like it"}, "no case matches"},
 		"no binary":       {[]string{"-sluice", "is/not/there"}, "make build"},
-		"an argument":     {[]string{"whole"}, "unexpected argument"},
+		"an argument":     {[]string{"streams"}, "unexpected argument"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := command(t.Context(), c.args); err == nil || !strings.Contains(err.Error(), c.want) {

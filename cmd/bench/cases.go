@@ -10,24 +10,24 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/report"
 )
 
-// aCase is something that is measured.
-type aCase struct {
+// benchCase is a measurement.
+type benchCase struct {
 	name    string
 	measure func(*stage) ([]report.Row, error)
 }
 
-// cases are all of them, in the order in which they are measured.
-func cases() []aCase {
-	var list []aCase
+// cases returns all cases in the order in which they run.
+func cases() []benchCase {
+	var list []benchCase
 	add := func(name string, measure func(*stage) ([]report.Row, error)) {
-		list = append(list, aCase{name, measure})
+		list = append(list, benchCase{name, measure})
 	}
 	for _, r := range []rate{
-		{name: "whole answer, prompt of 200 B", unit: "µs CPU a request", connections: 16, goals: goals{1.4, 2}},
-		{name: "whole answer, conversation of 100 KB", unit: "µs CPU a request", connections: 16, prompt: 100_000, goals: goals{2.5, 6}},
-		{name: "paced stream, 200 × 100 events/s", unit: "µs CPU an event", connections: 200, scenario: provider.Scenario{Stream: true, Every: 10 * time.Millisecond}, goals: goals{1.1, 1.2}},
-		{name: "unpaced stream, a write an event", unit: "µs CPU an event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500}, goals: goals{2, 3}},
-		{name: "unpaced stream, writes of 16 KiB", unit: "µs CPU an event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500, Block: 16 << 10}, goals: goals{2, 3}},
+		{name: "non-streaming, prompt of 200 B", unit: "µs CPU/request", connections: 16, goals: goals{1.4, 2}},
+		{name: "non-streaming, conversation of 100 KB", unit: "µs CPU/request", connections: 16, prompt: 100_000, goals: goals{2.5, 6}},
+		{name: "paced stream, 200 × 100 events/s", unit: "µs CPU/event", connections: 200, scenario: provider.Scenario{Stream: true, Every: 10 * time.Millisecond}, goals: goals{1.1, 1.2}},
+		{name: "unpaced stream, one write per event", unit: "µs CPU/event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500}, goals: goals{2, 3}},
+		{name: "unpaced stream, writes of 16 KiB", unit: "µs CPU/event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500, Block: 16 << 10}, goals: goals{2, 3}},
 	} {
 		add(r.name, r.measure)
 	}
@@ -37,14 +37,14 @@ func cases() []aCase {
 		return s.heldMemory("held streams, conversation of 100 KB", 100_000)
 	})
 	add("silent streams", silentStreams)
-	add("start, compiled plugins on disk", func(s *stage) ([]report.Row, error) { return s.started("start, compiled plugins on disk", true) })
-	add("start, nothing compiled", func(s *stage) ([]report.Row, error) { return s.started("start, nothing compiled", false) })
+	add("start, plugins cached", func(s *stage) ([]report.Row, error) { return s.measureStart("start, plugins cached", true) })
+	add("start, plugins not cached", func(s *stage) ([]report.Row, error) { return s.measureStart("start, plugins not cached", false) })
 	add("idle with three plugins", idleMemory)
 	add("binary, stripped", binarySize)
 	return list
 }
 
-// goals are those of the two plugins, as ratios to the bare proxy.
+// goals are the goals for the two plugins, as ratios to the bare proxy.
 type goals struct{ openai, anthropic float64 }
 
 func (g goals) of(dialect string) float64 {
@@ -54,7 +54,7 @@ func (g goals) of(dialect string) float64 {
 	return g.anthropic
 }
 
-// rate is a case that asks what CPU time one request, or one event, costs.
+// rate is a case that measures the CPU time of a request or an event.
 type rate struct {
 	name, unit  string
 	connections int
@@ -63,7 +63,7 @@ type rate struct {
 	goals       goals
 }
 
-// measure runs all subjects in turn, so that what else happens on the machine meets each of them.
+// measure runs all subjects in turn, so that other load on the machine affects them alike.
 func (r rate) measure(s *stage) (rows []report.Row, err error) {
 	for _, dialect := range s.dialects() {
 		per := map[string][]float64{}
@@ -88,7 +88,7 @@ func (r rate) measure(s *stage) (rows []report.Row, err error) {
 			}
 		}
 		row := report.Row{Case: r.name, Plugin: dialect, Unit: r.unit, Goal: r.goals.of(dialect)}
-		row.Compare(nil, per[bared], per[nginx], per[sluice])
+		row.Compare(nil, per[bareProxy], per[nginx], per[sluice])
 		rows = append(rows, row)
 		for _, name := range names {
 			u, n := total[name], float64(units[name])
@@ -97,106 +97,106 @@ func (r rate) measure(s *stage) (rows []report.Row, err error) {
 				CPU: float64(u.CPU.Nanoseconds()) / 1e3 / n, Reads: float64(u.Reads) / n, Writes: float64(u.Writes) / n,
 			})
 		}
-		s.say("    %-10s bare %.1f, sluice %.1f %s: %.2f ×", dialect, *row.Bare, *row.Sluice, r.unit, *row.Ratio)
+		s.logf("    %-10s bare %.1f, sluice %.1f %s: %.2f ×", dialect, *row.Bare, *row.Sluice, r.unit, *row.Ratio)
 	}
 	return rows, nil
 }
 
-// maxSlice is how long a subject may take for its first answer.
+// maxSlice is how long a subject may take for its first response.
 const maxSlice = 30 * time.Second
 
-// slice measures one subject for a while, and returns what it used for how many requests or events.
+// slice measures one subject for a while, and returns what it used and the number of requests or events.
 func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, err error) {
-	if err := s.begun(sub, r.scenario, load.Job{Connections: r.connections, Prompt: r.prompt}); err != nil {
+	if err := s.startJob(sub, r.scenario, load.Job{Connections: r.connections, Prompt: r.prompt}); err != nil {
 		return used, 0, err
 	}
 	if r.scenario.Every > 0 {
-		if err := s.open(r.connections); err != nil {
+		if err := s.awaitOpen(r.connections); err != nil {
 			return used, 0, err
 		}
 	}
 	if err := s.pause(s.warm); err != nil {
 		return used, 0, err
 	}
-	look := func() (u process.Usage, n int64, err error) {
-		c, err := s.ask(orderCount)
+	sample := func() (u process.Usage, n int64, err error) {
+		c, err := s.loadOrder(orderCount)
 		if err != nil {
 			return u, 0, err
 		}
-		if n = c.Answers; r.scenario.Stream {
+		if n = c.Responses; r.scenario.Stream {
 			n = c.Events
 		}
 		u, err = sub.process.Usage()
 		return u, n, err
 	}
-	before, from, err := look()
+	before, from, err := sample()
 	if err != nil {
 		return used, 0, err
 	}
 	var after process.Usage
 	var to int64
-	// On a machine that is busy enough a slice may pass before anything is answered. It then lasts until something is.
+	// On a very busy machine a slice may end before the first response: extend it.
 	for waited := time.Duration(0); to <= from && waited < maxSlice; waited += s.options.slice {
 		if err := s.pause(s.options.slice); err != nil {
 			return used, 0, err
 		}
-		if after, to, err = look(); err != nil {
+		if after, to, err = sample(); err != nil {
 			return used, 0, err
 		}
 	}
-	if _, err := s.ended(sub); err != nil {
+	if _, err := s.finishJob(sub); err != nil {
 		return used, 0, err
 	}
 	if to <= from {
-		return used, 0, fmt.Errorf("%s %s answered nothing in %s", sub.name, sub.dialect, maxSlice)
+		return used, 0, fmt.Errorf("%s %s: no response within %s", sub.name, sub.dialect, maxSlice)
 	}
 	return after.Sub(before), to - from, nil
 }
 
-// firstEvent measures when a stream's first event of text comes, on one connection. What the gateway adds is counted from
-// the bare proxy's time, which has the same four hops of the scheduler in it.
+// firstEvent measures the time to a stream's first text event on one connection. What the gateway adds is the difference to the bare proxy, which
+// needs as many context switches.
 func firstEvent(s *stage) (rows []report.Row, err error) {
 	names := append([]string{direct}, s.names()...)
 	for _, dialect := range s.dialects() {
-		half, most := map[string][]float64{}, map[string][]float64{}
+		p50, p99 := map[string][]float64{}, map[string][]float64{}
 		for round := range s.rounds {
 			for i := range names {
 				name := names[(i+round)%len(names)]
-				sub, err := s.timed(name, dialect)
+				sub, err := s.subjectOrProvider(name, dialect)
 				if err != nil {
 					return rows, err
 				}
-				if err := s.begun(sub, provider.Scenario{Stream: true, Events: 5}, load.Job{Connections: 1, Times: true}); err != nil {
+				if err := s.startJob(sub, provider.Scenario{Stream: true, Events: 5}, load.Job{Connections: 1, Times: true}); err != nil {
 					return rows, err
 				}
 				if err := s.pause(s.options.slice); err != nil {
 					return rows, err
 				}
-				c, err := s.ended(sub)
+				c, err := s.finishJob(sub)
 				if err != nil {
 					return rows, err
 				}
-				half[name] = append(half[name], report.Quantile(c.First, 0.50)/1e3)
-				most[name] = append(most[name], report.Quantile(c.First, 0.99)/1e3)
+				p50[name] = append(p50[name], report.Quantile(c.First, 0.50)/1e3)
+				p99[name] = append(p99[name], report.Quantile(c.First, 0.99)/1e3)
 			}
 		}
 		for _, q := range []struct {
 			name   string
 			times  map[string][]float64
 			target float64
-		}{{"p50", half, 80}, {"p99", most, 400}} {
+		}{{"p50", p50, 80}, {"p99", p99, 400}} {
 			row := report.Row{Case: "first event, 1 connection, " + q.name, Plugin: dialect, Unit: "µs", Goal: q.target}
-			row.Added(q.times[bared], q.times[nginx], q.times[sluice])
+			row.CompareDifference(q.times[bareProxy], q.times[nginx], q.times[sluice])
 			row.Direct = new(report.Median(q.times[direct]))
 			rows = append(rows, row)
-			s.say("    %-10s %s: direct %.0f, bare %.0f, sluice %.0f µs", dialect, q.name, *row.Direct, *row.Bare, *row.Sluice)
+			s.logf("    %-10s %s: direct %.0f, bare %.0f, sluice %.0f µs", dialect, q.name, *row.Direct, *row.Bare, *row.Sluice)
 		}
 	}
 	return rows, nil
 }
 
-// timed is a subject, or the provider itself.
-func (s *stage) timed(name, dialect string) (*subject, error) {
+// subjectOrProvider returns a subject, or the provider itself for direct.
+func (s *stage) subjectOrProvider(name, dialect string) (*subject, error) {
 	if name == direct {
 		return s.start(direct, dialect)
 	}

@@ -13,25 +13,25 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/report"
 )
 
-// hold opens silent streams on a subject that was just started, and returns what it kept for them.
-func (s *stage) hold(sub *subject, streams, prompt int) (before, after int64, err error) {
-	// Whatever is made once is made for the first requests.
-	if err := s.begun(sub, provider.Scenario{}, load.Job{Connections: 4}); err != nil {
+// holdStreams opens silent streams on a new subject, and returns its memory before and after.
+func (s *stage) holdStreams(sub *subject, streams, prompt int) (before, after int64, err error) {
+	// The first requests allocate what is allocated once.
+	if err := s.startJob(sub, provider.Scenario{}, load.Job{Connections: 4}); err != nil {
 		return 0, 0, err
 	}
 	if err := s.pause(s.warm); err != nil {
 		return 0, 0, err
 	}
-	if _, err := s.ended(sub); err != nil {
+	if _, err := s.finishJob(sub); err != nil {
 		return 0, 0, err
 	}
 	if before, err = sub.process.RSS(); err != nil {
 		return 0, 0, err
 	}
-	if err := s.begun(sub, provider.Scenario{Stream: true, Hold: true}, load.Job{Connections: streams, Prompt: prompt}); err != nil {
+	if err := s.startJob(sub, provider.Scenario{Stream: true, Hold: true}, load.Job{Connections: streams, Prompt: prompt}); err != nil {
 		return 0, 0, err
 	}
-	if err := s.open(streams); err != nil {
+	if err := s.awaitOpen(streams); err != nil {
 		return 0, 0, err
 	}
 	if err := s.pause(s.settle); err != nil {
@@ -41,38 +41,38 @@ func (s *stage) hold(sub *subject, streams, prompt int) (before, after int64, er
 	return before, after, err
 }
 
-// heldMemory measures the memory that an open stream takes.
+// heldMemory measures the memory of an open stream.
 func (s *stage) heldMemory(name string, prompt int) (rows []report.Row, err error) {
 	const dialect = "anthropic"
-	streams := s.most(s.held)
+	streams := s.maxStreams(s.held)
 	kept := map[string][]float64{}
 	for _, name := range s.names() {
 		sub, err := s.start(name, dialect)
 		if err != nil {
 			return nil, err
 		}
-		before, after, err := s.hold(sub, streams, prompt)
+		before, after, err := s.holdStreams(sub, streams, prompt)
 		if err == nil {
-			_, err = s.ended(sub)
+			_, err = s.finishJob(sub)
 		}
 		if err = errors.Join(err, sub.process.Stop()); err != nil {
 			return nil, err
 		}
 		kept[name] = append(kept[name], float64(after-before)/1e3/float64(streams))
-		s.say("    %-10s %.1f KB a stream", name, kept[name][0])
+		s.logf("    %-10s %.1f KB/stream", name, kept[name][0])
 	}
-	row := report.Row{Case: name, Plugin: dialect, Unit: "KB RSS a stream", Goal: 0.7, Note: fmt.Sprintf("%d streams", streams)}
-	row.Compare(nil, kept[bared], kept[nginx], kept[sluice])
+	row := report.Row{Case: name, Plugin: dialect, Unit: "KB RSS/stream", Goal: 0.7, Note: fmt.Sprintf("%d streams", streams)}
+	row.Compare(nil, kept[bareProxy], kept[nginx], kept[sluice])
 	return []report.Row{row}, nil
 }
 
-// most is as many streams as the limit of open files allows: each is two connections.
-func (s *stage) most(n int) int { return min(n, (s.files-400)/2) }
+// maxStreams limits n to what the limit of open files allows, with two connections per stream.
+func (s *stage) maxStreams(n int) int { return min(n, (s.files-400)/2) }
 
-// silentStreams measures the CPU time of streams in which nothing happens.
+// silentStreams measures the CPU time of silent streams.
 func silentStreams(s *stage) (rows []report.Row, err error) {
 	const dialect = "anthropic"
-	streams := s.most(s.silent)
+	streams := s.maxStreams(s.silent)
 	shares := map[string][]float64{}
 	for _, name := range s.names() {
 		sub, err := s.start(name, dialect)
@@ -84,15 +84,15 @@ func silentStreams(s *stage) (rows []report.Row, err error) {
 			return nil, err
 		}
 		shares[name] = []float64{share}
-		s.say("    %-10s %.1f %% of a core", name, share)
+		s.logf("    %-10s %.1f %% of a core", name, share)
 	}
 	row := report.Row{Case: "silent streams", Plugin: dialect, Unit: "% of a core", Goal: 15, Note: fmt.Sprintf("%d streams for %s", streams, s.silence)}
-	row.Figures(shares[bared], shares[nginx], shares[sluice])
+	row.SetFigures(shares[bareProxy], shares[nginx], shares[sluice])
 	return []report.Row{row}, nil
 }
 
 func (s *stage) silentShare(sub *subject, streams int) (float64, error) {
-	if _, _, err := s.hold(sub, streams, 0); err != nil {
+	if _, _, err := s.holdStreams(sub, streams, 0); err != nil {
 		return 0, err
 	}
 	if err := s.pause(s.settle); err != nil {
@@ -111,16 +111,16 @@ func (s *stage) silentShare(sub *subject, streams int) (float64, error) {
 		return 0, err
 	}
 	took := time.Since(began)
-	_, err = s.ended(sub)
+	_, err = s.finishJob(sub)
 	return 100 * float64(after.CPU-before.CPU) / float64(took), err
 }
 
-// started measures how long the binary takes to serve the configuration that ships, with all of its providers on.
-func (s *stage) started(name string, compiled bool) (rows []report.Row, err error) {
+// measureStart measures how long the binary takes to serve the default configuration with all providers on.
+func (s *stage) measureStart(name string, cached bool) (rows []report.Row, err error) {
 	var took, cpu []float64
 	cache := filepath.Join(s.dir, "start")
 	tries := s.rounds
-	if compiled {
+	if cached {
 		if _, _, err := s.startOnce(cache); err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ func (s *stage) started(name string, compiled bool) (rows []report.Row, err erro
 		tries = min(tries, 3)
 	}
 	for range tries {
-		if !compiled {
+		if !cached {
 			if err := os.RemoveAll(cache); err != nil {
 				return nil, err
 			}
@@ -140,15 +140,15 @@ func (s *stage) started(name string, compiled bool) (rows []report.Row, err erro
 		took, cpu = append(took, float64(t.Microseconds())/1e3), append(cpu, float64(c.Microseconds())/1e3)
 	}
 	row := report.Row{Case: name, Unit: "ms to ready", Goal: 150, Note: fmt.Sprintf("%.0f ms CPU", report.Median(cpu))}
-	if !compiled {
+	if !cached {
 		row.Goal = 2000
 	}
-	row.Figures(nil, nil, took)
-	s.say("    %.0f ms, %s", *row.Sluice, row.Note)
+	row.SetFigures(nil, nil, took)
+	s.logf("    %.0f ms, %s", *row.Sluice, row.Note)
 	return []report.Row{row}, nil
 }
 
-// startOnce starts the binary once and returns how long it took, and its CPU time, until it has answered.
+// startOnce starts the binary and returns wall and CPU time until its first response.
 func (s *stage) startOnce(cache string) (took, cpu time.Duration, err error) {
 	openai, anthropic := "http://"+s.providers["openai"].Addr, "http://"+s.providers["anthropic"].Addr
 	p, took, err := s.serve([]string{
@@ -172,19 +172,19 @@ func (s *stage) startOnce(cache string) (took, cpu time.Duration, err error) {
 	return took, used.CPU, errors.Join(err, resp.Body.Close(), p.Stop())
 }
 
-// newRequest asks for something that is not there, which the gateway says when it serves.
+// newRequest requests a path that does not exist, which any serving gateway responds to.
 func newRequest(url string) *http.Request {
 	r, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
-		panic(err) // an address that was listened at
+		panic(err) // the URL is valid
 	}
 	return r
 }
 
-// idleMemory measures the gateway with the plugins of the comparison, when nothing happens.
+// idleMemory measures the memory of an idle gateway with three plugins.
 func idleMemory(s *stage) ([]report.Row, error) {
 	var idle []float64
-	// The first start compiles, which is another case.
+	// The first start compiles the plugins and does not count.
 	for range 2 {
 		p, err := s.startSluice()
 		if err != nil {
@@ -195,22 +195,22 @@ func idleMemory(s *stage) ([]report.Row, error) {
 		if err := errors.Join(err, rssErr, p.Stop()); err != nil {
 			return nil, err
 		}
-		s.say("    %.1f MB", float64(n)/1e6)
+		s.logf("    %.1f MB", float64(n)/1e6)
 		idle = append(idle, float64(n)/1e6)
 	}
 	row := report.Row{Case: "idle with three plugins", Unit: "MB RSS", Goal: 60, Note: "openai, anthropic and router"}
-	row.Figures(nil, nil, idle[1:])
+	row.SetFigures(nil, nil, idle[1:])
 	return []report.Row{row}, nil
 }
 
-// binarySize is the size of the gateway's binary, all plugins in it.
+// binarySize measures the gateway's binary, which includes the plugins.
 func binarySize(s *stage) ([]report.Row, error) {
 	info, err := os.Stat(s.sluice)
 	if err != nil {
 		return nil, err
 	}
 	row := report.Row{Case: "binary, stripped", Unit: "MB", Goal: 30}
-	row.Figures(nil, nil, []float64{float64(info.Size()) / 1e6})
-	s.say("    %.1f MB", *row.Sluice)
+	row.SetFigures(nil, nil, []float64{float64(info.Size()) / 1e6})
+	s.logf("    %.1f MB", *row.Sluice)
 	return []report.Row{row}, nil
 }

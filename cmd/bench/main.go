@@ -1,10 +1,9 @@
-// Command bench compares what the gateway costs with what a bare reverse proxy on the same library costs, and with nginx
-// where it is installed. It needs no network: it starts a provider, a load generator, the bare proxy, nginx and the
-// gateway as processes of their own, and reads from the operating system what each has used.
+// Command bench compares the cost of the gateway with that of a bare reverse proxy on the same HTTP library, and of nginx if it is installed. It
+// needs no network: it starts a provider, a load generator, the bare proxy, nginx and the gateway as separate processes, and reads from
+// the operating system what each has used.
 //
-// CPU time is what counts, as a ratio to the bare proxy's in the same round: wall time on a shared machine says little.
-// The parts are in packages of their own: provider, load, bare and process, and report for the results. This package says
-// what is measured (cases) and with what (stage).
+// CPU time counts, as a ratio to the bare proxy's in the same round, since wall time on a shared machine means little. This package
+// defines what is measured (cases) and the processes (stage); the roles are in packages provider, load, bare and process, results in report.
 package main
 
 import (
@@ -44,9 +43,9 @@ type options struct {
 	quick      bool
 	list       bool
 	details    bool
-	warm       time.Duration // before a slice counts
-	settle     time.Duration // before memory is read
-	cache      string        // of compiled plugins; "" for one of its own
+	warm       time.Duration // before a slice is measured
+	settle     time.Duration // before memory is measured
+	cache      string        // for compiled plugins; "" for a temporary one
 }
 
 func main() {
@@ -68,44 +67,44 @@ func command(ctx context.Context, args []string) error {
 	}
 	o := &options{warm: 200 * time.Millisecond, settle: 3 * time.Second}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.StringVar(&o.run, "run", "", "measure only the cases whose name matches this `regexp`")
-	f.StringVar(&o.plugin, "plugin", "", "only with this plugin, where a case has more: openai or anthropic")
-	f.BoolVar(&o.list, "list", false, "list the cases and stop")
-	f.BoolVar(&o.quick, "quick", false, "a first look in a minute: fewer rounds, streams and seconds, where no other flag says how many")
-	f.IntVar(&o.rounds, "rounds", 7, "how often each case is measured, all subjects in turn")
-	f.DurationVar(&o.slice, "slice", time.Second, "how long a subject is measured in each round")
-	f.IntVar(&o.held, "held", 5000, "open streams when memory is measured")
-	f.IntVar(&o.silent, "silent", 10_000, "silent streams; fewer where the limit of open files is too low for that")
-	f.DurationVar(&o.silence, "silence", time.Minute, "how long the silent streams are watched")
-	f.StringVar(&o.sluice, "sluice", "bin/sluice", "the gateway's `binary`")
-	f.StringVar(&o.gateway, "gateway", "gateway.toml", "the `configuration` whose start is measured")
-	f.StringVar(&o.out, "o", "", "write the results as JSON to this `file`, and a picture beside it")
-	f.StringVar(&o.cpuProfile, "cpuprofile", "", "run the gateway inside this program, and write its CPU profile to this `file`")
-	f.StringVar(&o.memProfile, "memprofile", "", "the same with a profile of its memory, when it has served the case: use -run")
-	f.BoolVar(&o.details, "v", false, "say for every subject what a unit used, system calls too")
+	f.StringVar(&o.run, "run", "", "run only cases whose name matches `regexp`")
+	f.StringVar(&o.plugin, "plugin", "", "run only with this `plugin`, openai or anthropic, if a case has both")
+	f.BoolVar(&o.list, "list", false, "list the cases")
+	f.BoolVar(&o.quick, "quick", false, "a first look in about a minute: lower defaults for rounds, slice, held, silent and silence")
+	f.IntVar(&o.rounds, "rounds", 7, "how often each case is measured")
+	f.DurationVar(&o.slice, "slice", time.Second, "how long each subject is measured per round")
+	f.IntVar(&o.held, "held", 5000, "number of open streams for memory measurements")
+	f.IntVar(&o.silent, "silent", 10_000, "number of silent streams; fewer if the limit of open files is too low")
+	f.DurationVar(&o.silence, "silence", time.Minute, "how long silent streams are measured")
+	f.StringVar(&o.sluice, "sluice", "bin/sluice", "gateway `binary`")
+	f.StringVar(&o.gateway, "gateway", "gateway.toml", "`configuration` for start-up measurements")
+	f.StringVar(&o.out, "o", "", "write results as JSON to this `file`, and as SVG and Markdown next to it")
+	f.StringVar(&o.cpuProfile, "cpuprofile", "", "profile the gateway's CPU time to this `file` (runs the gateway inside bench)")
+	f.StringVar(&o.memProfile, "memprofile", "", "profile the gateway's memory to this `file` after the last case: use with -run")
+	f.BoolVar(&o.details, "v", false, "print details per subject, including system calls")
 	f.Usage = func() {
-		fmt.Fprint(f.Output(), "Compare the gateway's CPU time, memory and start with a bare fasthttp reverse proxy and with nginx.\n\n"+
+		fmt.Fprint(f.Output(), "Compare CPU time, memory and start-up of the gateway with a bare fasthttp reverse proxy and nginx.\n\n"+
 			"usage: bench [flags]\n\n"+
 			"  bench                                          everything, about ten minutes\n"+
 			"  bench -quick                                   a first look\n"+
-			"  bench -run 'whole' -rounds 15                  some cases, longer\n"+
-			"  bench -run 'unpaced' -cpuprofile cpu.prof      where the time goes: go tool pprof -top bin/bench cpu.prof\n\n")
+			"  bench -run non-streaming -rounds 15            some cases, longer\n"+
+			"  bench -run unpaced -cpuprofile cpu.prof        then: go tool pprof -top bin/bench cpu.prof\n\n")
 		f.PrintDefaults()
 	}
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if _, known := models[o.plugin]; o.plugin != "" && !known {
-		return fmt.Errorf("-plugin %q: openai or anthropic", o.plugin)
+		return fmt.Errorf("invalid -plugin %q: want openai or anthropic", o.plugin)
 	}
 	if f.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; see bench --help", f.Arg(0))
 	}
 	if o.quick {
-		said := map[string]bool{}
-		f.Visit(func(f *flag.Flag) { said[f.Name] = true })
+		set := map[string]bool{}
+		f.Visit(func(f *flag.Flag) { set[f.Name] = true })
 		for name, value := range map[string]string{"rounds": "3", "slice": "500ms", "held": "1000", "silent": "2000", "silence": "10s"} {
-			if !said[name] {
+			if !set[name] {
 				if err := f.Set(name, value); err != nil {
 					return err
 				}
@@ -115,7 +114,7 @@ func command(ctx context.Context, args []string) error {
 	return o.compare(ctx, os.Stdout, os.Stderr)
 }
 
-// compare measures the cases and shows the results.
+// compare runs the cases and shows the results.
 func (o *options) compare(ctx context.Context, out, progress io.Writer) error {
 	chosen, err := o.chosen()
 	if err != nil {
@@ -133,12 +132,12 @@ func (o *options) compare(ctx context.Context, out, progress io.Writer) error {
 	}
 	began := time.Now()
 	for i, c := range chosen {
-		if err = s.play(c, i+1, len(chosen)); err != nil {
+		if err = s.runCase(c, i+1, len(chosen)); err != nil {
 			err = fmt.Errorf("%s: %w", c.name, err)
 			break
 		}
 	}
-	// What was measured before something failed is shown.
+	// Results so far are shown even after a failure.
 	err = errors.Join(err, s.close())
 	fmt.Fprintf(progress, "%s\n\n", time.Since(began).Round(time.Second))
 	return errors.Join(err, o.show(&s.report, out))
@@ -173,7 +172,7 @@ func write(name string, content func(io.Writer) error) error {
 	return errors.Join(content(f), f.Close())
 }
 
-// dialects are those that the gateway is measured with: the one that it reads itself, and one that a plugin translates.
+// dialects returns the provider dialects: one that the gateway reads natively, and one that a plugin translates.
 func (o *options) dialects() []string {
 	if o.plugin != "" {
 		return []string{o.plugin}
@@ -181,8 +180,8 @@ func (o *options) dialects() []string {
 	return []string{"openai", "anthropic"}
 }
 
-// chosen are the cases that -run names.
-func (o *options) chosen() (list []aCase, err error) {
+// chosen returns the cases that -run selects.
+func (o *options) chosen() (list []benchCase, err error) {
 	pattern, err := regexp.Compile(o.run)
 	if err != nil {
 		return nil, fmt.Errorf("-run: %w", err)

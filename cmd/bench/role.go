@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// Orders of the provider and of the load.
+// Orders to the provider and the load.
 const (
 	orderPlay   = "play"
 	orderEnd    = "end"
@@ -31,30 +31,30 @@ const (
 	orderWait   = "wait"
 )
 
-// order is what a role is told.
+// order is an order to a role.
 type order struct {
 	Do       string
 	Scenario provider.Scenario `json:",omitzero"`
 	Job      load.Job          `json:",omitzero"`
 }
 
-// counted is what the provider has counted.
+// counted has the provider's counts.
 type counted struct{ Events, Refused int64 }
 
-// role runs this process as a part of the comparison, until its standard input ends.
+// role runs this process in a role until its standard input ends.
 func role(name string, args []string) error {
 	if _, err := process.Descriptors(); err != nil {
 		return err
 	}
 	switch {
 	case name == "load" && len(args) == 0:
-		return process.Serve(os.Stdin, os.Stdout, process.Ready{}, loading())
+		return process.Serve(os.Stdin, os.Stdout, process.Ready{}, loadHandler())
 	case name == "provider" && len(args) == 1:
 		s, err := provider.New(args[0])
 		if err != nil {
 			return err
 		}
-		return listening(s.Serve, func(line []byte) (any, error) {
+		return serveRole(s.Serve, func(line []byte) (any, error) {
 			var o order
 			if err := json.Unmarshal(line, &o); err != nil {
 				return nil, err
@@ -66,20 +66,20 @@ func role(name string, args []string) error {
 				s.EndStreams()
 			case orderCount:
 			default:
-				return nil, fmt.Errorf("no order %q", o.Do)
+				return nil, fmt.Errorf("unknown order %q", o.Do)
 			}
 			return counted{s.Events(), s.Refused()}, nil
 		})
 	case name == "bare" && len(args) == 1:
-		return listening(func(ln net.Listener) error { return bare.Serve(ln, args[0]) }, nil)
+		return serveRole(func(ln net.Listener) error { return bare.Serve(ln, args[0]) }, nil)
 	case name == "sluice" && len(args) == 3:
 		return gateway(args[0], args[1], args[2])
 	}
-	return fmt.Errorf("no role %q with %d arguments", name, len(args))
+	return fmt.Errorf("unknown role %q with %d arguments", name, len(args))
 }
 
-// listening runs a server while there are orders.
-func listening(serve func(net.Listener) error, handle func([]byte) (any, error)) error {
+// serveRole runs a server until the orders end.
+func serveRole(serve func(net.Listener) error, handle func([]byte) (any, error)) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -90,8 +90,8 @@ func listening(serve func(net.Listener) error, handle func([]byte) (any, error))
 	return errors.Join(err, ln.Close(), <-served)
 }
 
-// loading handles the orders of the load.
-func loading() func([]byte) (any, error) {
+// loadHandler returns the handler of the load's orders.
+func loadHandler() func([]byte) (any, error) {
 	var run *load.Run
 	return func(line []byte) (any, error) {
 		var o order
@@ -103,7 +103,7 @@ func loading() func([]byte) (any, error) {
 			return nil, nil
 		}
 		if run == nil {
-			return nil, errors.New("nothing was started")
+			return nil, errors.New("no job is running")
 		}
 		switch o.Do {
 		case orderCount:
@@ -112,13 +112,13 @@ func loading() func([]byte) (any, error) {
 		case orderWait:
 			return run.Wait(), nil
 		default:
-			return nil, fmt.Errorf("no order %q", o.Do)
+			return nil, fmt.Errorf("unknown order %q", o.Do)
 		}
 		return run.Count(), nil
 	}
 }
 
-// gateway serves a configuration from within this program, so that it can be profiled.
+// gateway serves a configuration in this process, so that it can be profiled.
 func gateway(file, cpu, mem string) error {
 	cfg, err := config.Load(file, config.Options{Env: os.LookupEnv, Bundled: plugins.Names()})
 	if err != nil {
@@ -158,7 +158,7 @@ func gateway(file, cpu, mem string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	// What is still open at the end belongs to a case that has failed, and has said so.
+	// Requests that are still open belong to a case that has failed already.
 	_ = s.Shutdown(ctx)
 	return errors.Join(err, <-served)
 }

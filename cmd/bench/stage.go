@@ -20,40 +20,40 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/report"
 )
 
-// models are the ids that the gateway answers for each dialect.
+// models are the model ids by dialect.
 var models = map[string]string{"openai": "gpt-4o-mini", "anthropic": "claude-haiku-4-5"}
 
-// The subjects of the comparison.
+// The subjects.
 const (
-	direct = "direct" // the provider itself
-	bared  = "bare"
-	nginx  = "nginx"
-	sluice = "sluice"
+	direct    = "direct" // the provider itself
+	bareProxy = "bare"
+	nginx     = "nginx"
+	sluice    = "sluice"
 )
 
-// stage holds the processes of the comparison. Those that serve for all cases are started when a case first needs them.
+// stage holds the processes of the benchmark. Those that several cases share are started when first needed.
 type stage struct {
 	*options
 	ctx      context.Context
 	progress io.Writer
-	dir      string // for configurations, and what the gateway compiles
+	dir      string // for configurations and compiled plugins
 	files    int    // the limit of open files
-	nginxBin string // "" where there is none
+	nginxBin string // "" if nginx is not installed
 	report   report.Report
 
 	load      *process.Process
 	providers map[string]*process.Process // by dialect
 	subjects  map[string]*subject         // by name and dialect
-	own       []*process.Process          // to be stopped at the end
+	own       []*process.Process          // stopped at the end
 }
 
-// subject is what a case is measured on.
+// subject is a server that a case measures.
 type subject struct {
-	name    string
-	dialect string // of its provider
-	addr    string
-	process *process.Process // what is accounted
-	answers string           // dialect of its answers
+	name      string
+	dialect   string // of its provider
+	addr      string
+	process   *process.Process // whose usage counts
+	responses string           // dialect of its responses
 }
 
 func newStage(ctx context.Context, o *options, progress io.Writer) (*stage, error) {
@@ -63,7 +63,7 @@ func newStage(ctx context.Context, o *options, progress io.Writer) (*stage, erro
 		return nil, err
 	}
 	if _, err := os.Stat(o.sluice); err != nil {
-		return nil, fmt.Errorf("the gateway's binary: %w; make build builds it", err)
+		return nil, fmt.Errorf("gateway binary: %w; run make build", err)
 	}
 	s.nginxBin, _ = exec.LookPath("nginx")
 	if s.dir, err = os.MkdirTemp("", "sluice-bench-"); err != nil {
@@ -90,7 +90,7 @@ func (s *stage) begin() error {
 	return os.WriteFile(s.configuration(), []byte(s.toml()), 0o600)
 }
 
-// role starts a role that lives as long as the stage.
+// role starts a role that runs until the stage is closed.
 func (s *stage) role(name string, args ...string) (*process.Process, error) {
 	p, err := process.Role(s.ctx, name, args...)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *stage) role(name string, args ...string) (*process.Process, error) {
 	return p, nil
 }
 
-// close ends all processes.
+// close stops all processes.
 func (s *stage) close() (err error) {
 	for _, p := range s.own {
 		err = errors.Join(err, p.Stop())
@@ -108,12 +108,12 @@ func (s *stage) close() (err error) {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// say tells a person what is going on.
-func (s *stage) say(format string, args ...any) { fmt.Fprintf(s.progress, format+"\n", args...) }
+// logf reports progress.
+func (s *stage) logf(format string, args ...any) { fmt.Fprintf(s.progress, format+"\n", args...) }
 
-// play measures a case.
-func (s *stage) play(c aCase, n, of int) error {
-	s.say("%d/%d %s", n, of, c.name)
+// runCase runs a case.
+func (s *stage) runCase(c benchCase, n, of int) error {
+	s.logf("%d/%d %s", n, of, c.name)
 	rows, err := c.measure(s)
 	s.report.Rows = append(s.report.Rows, rows...)
 	return err
@@ -133,8 +133,8 @@ func (s *stage) pause(d time.Duration) error {
 
 func (s *stage) configuration() string { return filepath.Join(s.dir, "bench.toml") }
 
-// toml is the gateway's configuration: the two dialects, the router, a key, and every default but those that end a stream
-// which is silent for a minute.
+// toml returns the gateway's configuration: two providers, the router, a key, and defaults except for the timeouts that would end a silent
+// stream.
 func (s *stage) toml() string {
 	cache := s.cache
 	if cache == "" {
@@ -152,15 +152,15 @@ func (s *stage) toml() string {
 	return b.String()
 }
 
-// names are the subjects that a case can be measured on.
+// names returns the subjects of most cases.
 func (s *stage) names() []string {
 	if s.nginxBin == "" {
-		return []string{bared, sluice}
+		return []string{bareProxy, sluice}
 	}
-	return []string{bared, nginx, sluice}
+	return []string{bareProxy, nginx, sluice}
 }
 
-// subject is one that lives as long as the stage.
+// subject returns a subject that runs until the stage is closed.
 func (s *stage) subject(name, dialect string) (*subject, error) {
 	if sub := s.subjects[name+dialect]; sub != nil {
 		return sub, nil
@@ -172,7 +172,7 @@ func (s *stage) subject(name, dialect string) (*subject, error) {
 	s.own = append(s.own, sub.process)
 	s.subjects[name+dialect] = sub
 	if name == sluice {
-		// One gateway speaks both dialects.
+		// One gateway serves both dialects.
 		for d := range models {
 			other := *sub
 			other.dialect = d
@@ -182,19 +182,19 @@ func (s *stage) subject(name, dialect string) (*subject, error) {
 	return s.subjects[name+dialect], nil
 }
 
-// start starts a subject anew.
+// start starts a new subject.
 func (s *stage) start(name, dialect string) (*subject, error) {
-	sub := &subject{name: name, dialect: dialect, answers: dialect}
+	sub := &subject{name: name, dialect: dialect, responses: dialect}
 	var err error
 	switch name {
 	case direct:
 		sub.process = s.providers[dialect]
-	case bared:
+	case bareProxy:
 		sub.process, err = process.Role(s.ctx, "bare", s.providers[dialect].Addr)
 	case nginx:
 		sub.process, err = s.startNginx(dialect)
 	case sluice:
-		sub.answers = "openai"
+		sub.responses = "openai"
 		sub.process, err = s.startSluice()
 	}
 	if err != nil {
@@ -204,7 +204,7 @@ func (s *stage) start(name, dialect string) (*subject, error) {
 	return sub, nil
 }
 
-// startSluice starts the gateway: the binary, or from within this program where it is to be profiled.
+// startSluice starts the gateway: the binary, or this program in a role if it is to be profiled.
 func (s *stage) startSluice() (*process.Process, error) {
 	if s.cpuProfile != "" || s.memProfile != "" {
 		return process.Role(s.ctx, "sluice", s.configuration(), s.cpuProfile, s.memProfile)
@@ -215,8 +215,7 @@ func (s *stage) startSluice() (*process.Process, error) {
 
 var listeningAt = regexp.MustCompile(`msg=listening address=(\S+)`)
 
-// serve starts the binary and waits until it says where it listens. took is how long that was from the start of the
-// process.
+// serve starts the binary and waits until it logs its address, took after the start of the process.
 func (s *stage) serve(env []string, args ...string) (p *process.Process, took time.Duration, err error) {
 	addr := make(chan string, 1)
 	began := time.Now()
@@ -235,13 +234,13 @@ func (s *stage) serve(env []string, args ...string) (p *process.Process, took ti
 	case p.Addr = <-addr:
 		return p, time.Since(began), nil
 	case <-p.Ended():
-		return nil, 0, fmt.Errorf("sluice did not start: %s", p.Said())
+		return nil, 0, fmt.Errorf("sluice did not start: %s", p.Stderr())
 	}
 }
 
-// startNginx starts nginx as one process, with the settings that a gateway for streams needs.
+// startNginx starts nginx as one process, configured for streams.
 func (s *stage) startNginx(dialect string) (*process.Process, error) {
-	addr, err := free()
+	addr, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -296,13 +295,13 @@ http {
 		select {
 		case <-t.C:
 		case <-p.Ended():
-			return nil, fmt.Errorf("nginx did not start: %s", p.Said())
+			return nil, fmt.Errorf("nginx did not start: %s", p.Stderr())
 		}
 	}
 }
 
-// free is an address that nobody listens at.
-func free() (string, error) {
+// freeAddress returns an unused address.
+func freeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -310,28 +309,28 @@ func free() (string, error) {
 	return ln.Addr().String(), ln.Close()
 }
 
-// ask gives the load an order.
-func (s *stage) ask(do string) (c load.Count, err error) {
+// loadOrder sends an order to the load.
+func (s *stage) loadOrder(do string) (c load.Count, err error) {
 	err = s.load.Call(order{Do: do}, &c)
 	return c, err
 }
 
-// begun starts a job on a subject: the scenario is in force, and requests are on their way.
-func (s *stage) begun(sub *subject, sc provider.Scenario, job load.Job) error {
+// startJob starts a scenario and a job on a subject.
+func (s *stage) startJob(sub *subject, sc provider.Scenario, job load.Job) error {
 	if err := s.providers[sub.dialect].Call(order{Do: orderPlay, Scenario: sc}, nil); err != nil {
 		return err
 	}
-	job.Addr, job.Dialect, job.Model = sub.addr, sub.answers, models[sub.dialect]
+	job.Addr, job.Dialect, job.Model = sub.addr, sub.responses, models[sub.dialect]
 	job.Stream, job.Hold, job.Events = sc.Stream, sc.Hold, sc.Events
 	return s.load.Call(order{Do: orderStart, Job: job}, nil)
 }
 
-// open waits until so many streams are open.
-func (s *stage) open(n int) error {
+// awaitOpen waits until n streams are open.
+func (s *stage) awaitOpen(n int) error {
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
 	for {
-		c, err := s.ask(orderCount)
+		c, err := s.loadOrder(orderCount)
 		if err != nil {
 			return err
 		}
@@ -349,22 +348,22 @@ func (s *stage) open(n int) error {
 	}
 }
 
-// ended ends the job and says what it did. Anything that was wrong with an answer is an error.
-func (s *stage) ended(sub *subject) (load.Count, error) {
-	if _, err := s.ask(orderFinish); err != nil {
+// finishJob ends the job and returns its counts. Any invalid response or request is an error.
+func (s *stage) finishJob(sub *subject) (load.Count, error) {
+	if _, err := s.loadOrder(orderFinish); err != nil {
 		return load.Count{}, err
 	}
 	var p counted
 	if err := s.providers[sub.dialect].Call(order{Do: orderEnd}, &p); err != nil {
 		return load.Count{}, err
 	}
-	c, err := s.ask(orderWait)
+	c, err := s.loadOrder(orderWait)
 	switch {
 	case err != nil:
 	case c.Failed > 0:
-		err = fmt.Errorf("%s %s: %d answers failed: %s%s", sub.name, sub.dialect, c.Failed, c.Failure, sub.process.Said())
+		err = fmt.Errorf("%s %s: %d responses failed: %s%s", sub.name, sub.dialect, c.Failed, c.Failure, sub.process.Stderr())
 	case p.Refused > 0:
-		err = fmt.Errorf("%s %s: the provider was sent %d requests that it does not take", sub.name, sub.dialect, p.Refused)
+		err = fmt.Errorf("%s %s: the provider received %d invalid requests", sub.name, sub.dialect, p.Refused)
 	}
 	return c, err
 }

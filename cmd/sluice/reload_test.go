@@ -379,7 +379,7 @@ func TestManyReloadSignals(t *testing.T) {
 	client := newClient(t)
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
-	var answers atomic.Int64
+	var responses atomic.Int64
 	load := func(body, end string) {
 		clients.Go(func() {
 			for {
@@ -392,7 +392,7 @@ func TestManyReloadSignals(t *testing.T) {
 					t.Errorf("%d %v %s", status, err, got)
 					return
 				}
-				answers.Add(1)
+				responses.Add(1)
 			}
 		})
 	}
@@ -401,7 +401,7 @@ func TestManyReloadSignals(t *testing.T) {
 		load(hello, "}")
 		load(streamed, "data: [DONE]")
 	}
-	eventually(t, "the clients are served", func() bool { return answers.Load() > 20 })
+	eventually(t, "the clients are served", func() bool { return responses.Load() > 20 })
 	before := descriptors(t, p.cmd.Process.Pid)
 	const signals = 100
 	for n := range signals {
@@ -413,8 +413,8 @@ func TestManyReloadSignals(t *testing.T) {
 			p.await(`msg="configuration reloaded"`)
 		}
 	}
-	seen := answers.Load()
-	eventually(t, "the clients are served on", func() bool { return answers.Load() > seen+20 })
+	seen := responses.Load()
+	eventually(t, "the clients are served on", func() bool { return responses.Load() > seen+20 })
 	close(stop)
 	clients.Wait()
 	client.CloseIdleConnections()
@@ -428,7 +428,7 @@ func TestManyReloadSignals(t *testing.T) {
 	if n := metric(t, admin, `sluice_config_reloads_total{result="failure"}`); n != 0 {
 		t.Errorf("%g reloads failed", n)
 	}
-	t.Logf("%d answers during %g reloads", answers.Load(), metric(t, admin, `sluice_config_reloads_total{result="success"}`))
+	t.Logf("%d responses during %g reloads", responses.Load(), metric(t, admin, `sluice_config_reloads_total{result="success"}`))
 	p.signal(syscall.SIGTERM)
 	if exit := p.wait(); exit != 0 {
 		t.Errorf("exit %d", exit)

@@ -160,9 +160,9 @@ targets = [{ provider = "demo", model = "demo" }]
 				}
 			}
 			resp := do(t, "POST", url, body, headers...)
-			answer := readAll(t, resp)
-			if resp.StatusCode != 200 || !strings.HasSuffix(answer, "data: [DONE]\n\n") || !strings.Contains(answer, `"content":`) {
-				t.Errorf("%s\nreturns %d %s", line, resp.StatusCode, answer)
+			text := readAll(t, resp)
+			if resp.StatusCode != 200 || !strings.HasSuffix(text, "data: [DONE]\n\n") || !strings.Contains(text, `"content":`) {
+				t.Errorf("%s\nreturns %d %s", line, resp.StatusCode, text)
 			}
 			base := p.ready()
 			if !strings.HasPrefix(url, base+"/v1/") {

@@ -1,7 +1,7 @@
-// Package bare is the reverse proxy that everything is compared with: fasthttp in and out, and nothing else. It knows no
-// keys, reads no body and changes no header; the provider's answer goes out through SetBodyStream as it comes.
+// Package bare is the reverse proxy that the gateway is compared with: fasthttp on both sides, and nothing else. It checks no keys, parses no
+// bodies and changes no headers; the provider's response is passed on through SetBodyStream as it arrives.
 //
-// It is the least that a gateway on the same library can cost.
+// It is the lower bound for a gateway on the same library.
 package bare
 
 import (
@@ -10,36 +10,36 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// maxBody is the largest request.
+// maxBody is the maximum size of a request, in bytes.
 const maxBody = 8 << 20
 
-// maxConns is the most connections, of clients and to the provider.
+// maxConns is the maximum number of connections, both of clients and to the provider.
 const maxConns = 20_000
 
-// Serve passes what comes in at ln on to the provider at addr, until ln is closed.
+// Serve forwards requests from ln to the provider at addr until ln is closed.
 func Serve(ln net.Listener, addr string) error {
 	client := &fasthttp.HostClient{Addr: addr, StreamResponseBody: true, MaxConns: maxConns}
 	s := &fasthttp.Server{MaxRequestBodySize: maxBody, Concurrency: maxConns, Handler: func(ctx *fasthttp.RequestCtx) {
-		answer := fasthttp.AcquireResponse()
-		if err := client.Do(&ctx.Request, answer); err != nil {
-			fasthttp.ReleaseResponse(answer)
+		resp := fasthttp.AcquireResponse()
+		if err := client.Do(&ctx.Request, resp); err != nil {
+			fasthttp.ReleaseResponse(resp)
 			ctx.Error(err.Error(), fasthttp.StatusBadGateway)
 			return
 		}
-		answer.Header.CopyTo(&ctx.Response.Header)
-		ctx.SetStatusCode(answer.StatusCode())
-		ctx.SetBodyStream(stream{answer}, answer.Header.ContentLength())
+		resp.Header.CopyTo(&ctx.Response.Header)
+		ctx.SetStatusCode(resp.StatusCode())
+		ctx.SetBodyStream(stream{resp}, resp.Header.ContentLength())
 	}}
 	return s.Serve(ln)
 }
 
-// stream is the body of the provider's answer. It gives the answer back at its end.
-type stream struct{ answer *fasthttp.Response }
+// stream is the body of the provider's response, which it releases when it is closed.
+type stream struct{ resp *fasthttp.Response }
 
-func (s stream) Read(p []byte) (int, error) { return s.answer.BodyStream().Read(p) }
+func (s stream) Read(p []byte) (int, error) { return s.resp.BodyStream().Read(p) }
 
 func (s stream) Close() error {
-	err := s.answer.CloseBodyStream()
-	fasthttp.ReleaseResponse(s.answer)
+	err := s.resp.CloseBodyStream()
+	fasthttp.ReleaseResponse(s.resp)
 	return err
 }

@@ -1,10 +1,10 @@
-// Package load is the client of the comparison: it keeps connections busy over plain sockets, and checks every answer
-// that it counts. An answer that is not whole, or not what the provider said, is a failure and counts for nothing.
+// Package load generates the load of the benchmark: it keeps connections busy over plain sockets, and checks every response that it
+// counts. A response that is incomplete, or not what the provider sent, is a failure.
 //
-// It is not fasthttp, so that what is measured and what measures do not share their habits, and it does little for an
-// answer, so that two cores are enough.
+// It does not use fasthttp, so that the load generator and its subjects have no code in common, and it does little work per response, so that two
+// cores are enough.
 //
-// Concurrency: one goroutine a connection. A Run's methods may be called from any goroutine.
+// Concurrency: one goroutine per connection. A Run's methods may be called from any goroutine.
 package load
 
 import (
@@ -18,41 +18,41 @@ import (
 	"time"
 )
 
-// Job is what a Run does.
+// Job describes a Run.
 type Job struct {
 	Addr        string
 	Connections int
-	Prompt      int    // bytes of the conversation, about
-	Model       string // that is asked for
+	Prompt      int    // approximate size of the conversation in bytes
+	Model       string // requested model
 	Stream      bool
-	Dialect     string // "openai" or "anthropic": of the answer
-	Events      int    // of text that each stream must have; 0: any number
-	Hold        bool   // the stream is silent behind its first event, until Stop closes it
-	Times       bool   // note the time to the first event of text
+	Dialect     string // of the response: "openai" or "anthropic"
+	Events      int    // text events that each stream must have; 0: any number
+	Hold        bool   // the stream is silent after its first event, until Finish closes it
+	Times       bool   // record the time to the first text event
 }
 
 // Count is what a Run has done so far.
 type Count struct {
-	Answers int64 // that were whole
-	Events  int64 // of text, in all streams
-	Open    int64 // streams that have had their first event and not ended
-	Failed  int64
-	Failure string // the first one
-	// First are the times to the first event, in order of length, where they were asked for.
+	Responses int64 // complete ones
+	Events    int64 // text events of all streams
+	Open      int64 // streams that have had their first event and not ended
+	Failed    int64
+	Failure   string // the first one
+	// First holds the times to the first event in ascending order, if Job.Times is set.
 	First []time.Duration
 }
 
-// opening is how many connections are dialled, and streams begun, at once.
-const opening = 64
+// maxOpening is how many connections are dialled, and first responses awaited, at once.
+const maxOpening = 64
 
-// Run is a Job that is under way.
+// Run is a Job in progress.
 type Run struct {
 	job     Job
 	request []byte
-	gate    chan struct{}
+	opening chan struct{} // semaphore
 
-	answers, events, open, failed atomic.Int64
-	finishing                     atomic.Bool
+	responses, events, open, failed atomic.Int64
+	finishing                       atomic.Bool
 
 	mu      sync.Mutex
 	failure error
@@ -62,9 +62,9 @@ type Run struct {
 	wait sync.WaitGroup
 }
 
-// Start begins a job.
+// Start starts a job.
 func Start(j Job) *Run {
-	r := &Run{job: j, request: Request(&j), gate: make(chan struct{}, opening)}
+	r := &Run{job: j, request: Request(&j), opening: make(chan struct{}, maxOpening)}
 	for range j.Connections {
 		r.wait.Go(func() {
 			if err := r.connection(); err != nil {
@@ -75,9 +75,9 @@ func Start(j Job) *Run {
 	return r
 }
 
-// Count is what has been done so far, without the times.
+// Count returns what has been done so far, without the times.
 func (r *Run) Count() Count {
-	c := Count{Answers: r.answers.Load(), Events: r.events.Load(), Open: r.open.Load(), Failed: r.failed.Load()}
+	c := Count{Responses: r.responses.Load(), Events: r.events.Load(), Open: r.open.Load(), Failed: r.failed.Load()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failure != nil {
@@ -86,7 +86,7 @@ func (r *Run) Count() Count {
 	return c
 }
 
-// Finish lets every connection end the answer that it waits for, and sends no further request. Held streams are closed.
+// Finish sends no further requests; responses in flight are read to their end, and held streams closed.
 func (r *Run) Finish() {
 	r.finishing.Store(true)
 	if !r.job.Hold {
@@ -99,7 +99,7 @@ func (r *Run) Finish() {
 	}
 }
 
-// Wait waits for the end of all connections and returns what was done.
+// Wait waits until all connections have ended and returns what was done.
 func (r *Run) Wait() Count {
 	r.wait.Wait()
 	c := r.Count()
@@ -118,11 +118,11 @@ func (r *Run) fail(err error) {
 	}
 }
 
-// connection sends one request after the other.
+// connection sends requests sequentially.
 func (r *Run) connection() error {
-	r.gate <- struct{}{}
-	through := sync.OnceFunc(func() { <-r.gate })
-	defer through()
+	r.opening <- struct{}{}
+	opened := sync.OnceFunc(func() { <-r.opening })
+	defer opened()
 	conn, err := net.Dial("tcp", r.job.Addr)
 	if err != nil {
 		return err
@@ -135,42 +135,42 @@ func (r *Run) connection() error {
 	if r.job.Hold {
 		size = 2 << 10
 	}
-	a := newAnswer(bufio.NewReaderSize(conn, size), &r.job)
-	begun := time.Time{}
+	a := newResponseReader(bufio.NewReaderSize(conn, size), &r.job)
+	sent := time.Time{}
 	a.event = func(n int) {
 		if n == 0 {
 			return
 		}
 		r.events.Add(int64(n))
-		if begun.IsZero() {
+		if sent.IsZero() {
 			return
 		}
 		r.open.Add(1)
 		if r.job.Times {
 			r.mu.Lock()
-			r.first = append(r.first, time.Since(begun))
+			r.first = append(r.first, time.Since(sent))
 			r.mu.Unlock()
 		}
-		begun = time.Time{}
-		through()
+		sent = time.Time{}
+		opened()
 	}
 	for !r.finishing.Load() {
-		begun = time.Now()
+		sent = time.Now()
 		if _, err := conn.Write(r.request); err != nil {
 			return err
 		}
 		err := a.read()
-		if r.job.Stream && begun.IsZero() {
+		if r.job.Stream && sent.IsZero() {
 			r.open.Add(-1)
 		}
 		if err != nil {
 			if r.job.Hold && r.finishing.Load() && errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			return fmt.Errorf("answer %d: %w", r.answers.Load(), err)
+			return fmt.Errorf("response %d: %w", r.responses.Load(), err)
 		}
-		r.answers.Add(1)
-		through()
+		r.responses.Add(1)
+		opened()
 	}
 	return nil
 }

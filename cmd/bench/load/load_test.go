@@ -40,8 +40,8 @@ func serve(t *testing.T, dialect string, sc provider.Scenario) (*provider.Server
 	return s, ln.Addr().String()
 }
 
-// until waits until the count is as it should be.
-func until(t *testing.T, r *load.Run, enough func(load.Count) bool) {
+// waitFor waits until a count satisfies a condition.
+func waitFor(t *testing.T, r *load.Run, enough func(load.Count) bool) {
 	t.Helper()
 	for end := time.Now().Add(proxytest.Patience); !enough(r.Count()); {
 		if time.Now().After(end) {
@@ -56,61 +56,61 @@ func TestCountsResponsesAndEvents(t *testing.T) {
 			scenario provider.Scenario
 			prompt   int
 		}{
-			"whole":              {provider.Scenario{}, 0},
-			"whole, 100 KB":      {provider.Scenario{}, 100_000},
-			"streams":            {provider.Scenario{Stream: true, Events: 70}, 0},
-			"streams cut askew":  {provider.Scenario{Stream: true, Events: 70, Block: 7}, 0},
-			"streams, in blocks": {provider.Scenario{Stream: true, Events: 400, Block: 16 << 10}, 0},
+			"non-streaming":         {provider.Scenario{}, 0},
+			"non-streaming, 100 KB": {provider.Scenario{}, 100_000},
+			"streams":               {provider.Scenario{Stream: true, Events: 70}, 0},
+			"small writes":          {provider.Scenario{Stream: true, Events: 70, Block: 7}, 0},
+			"large writes":          {provider.Scenario{Stream: true, Events: 400, Block: 16 << 10}, 0},
 		} {
 			t.Run(dialect+"/"+name, func(t *testing.T) {
 				s, addr := serve(t, dialect, c.scenario)
 				r := load.Start(load.Job{Addr: addr, Connections: 4, Prompt: c.prompt, Model: "m", Dialect: dialect, Stream: c.scenario.Stream, Events: c.scenario.Events, Times: c.scenario.Stream})
-				until(t, r, func(n load.Count) bool { return n.Answers >= 20 || n.Failed > 0 })
+				waitFor(t, r, func(n load.Count) bool { return n.Responses >= 20 || n.Failed > 0 })
 				r.Finish()
 				n := r.Wait()
 				if n.Failed > 0 || n.Open != 0 {
 					t.Fatalf("%+v", n)
 				}
-				if n.Events != s.Events() || n.Events != n.Answers*int64(c.scenario.Events) {
-					t.Errorf("%d answers and %d events; the provider wrote %d", n.Answers, n.Events, s.Events())
+				if n.Events != s.Events() || n.Events != n.Responses*int64(c.scenario.Events) {
+					t.Errorf("%d responses and %d events; the provider wrote %d", n.Responses, n.Events, s.Events())
 				}
-				if c.scenario.Stream && int64(len(n.First)) != n.Answers {
-					t.Errorf("%d times of %d answers", len(n.First), n.Answers)
+				if c.scenario.Stream && int64(len(n.First)) != n.Responses {
+					t.Errorf("%d times for %d responses", len(n.First), n.Responses)
 				}
 			})
 		}
 	}
 }
 
-func TestClosesHeldStreams(t *testing.T) {
+func TestHeldStreamsAreClosed(t *testing.T) {
 	_, addr := serve(t, "openai", provider.Scenario{Stream: true, Hold: true})
 	r := load.Start(load.Job{Addr: addr, Connections: 200, Model: "m", Dialect: "openai", Stream: true, Hold: true})
-	until(t, r, func(n load.Count) bool { return n.Open == 200 || n.Failed > 0 })
+	waitFor(t, r, func(n load.Count) bool { return n.Open == 200 || n.Failed > 0 })
 	r.Finish()
-	if n := r.Wait(); n.Failed > 0 || n.Open != 0 || n.Answers != 0 || n.Events != 200 {
+	if n := r.Wait(); n.Failed > 0 || n.Open != 0 || n.Responses != 0 || n.Events != 200 {
 		t.Errorf("%+v", n)
 	}
 }
 
-// TestRejectsInvalidResponse serves responses that a gateway must not send.
+// TestRejectsInvalidResponse: responses that a gateway must not send are failures.
 func TestRejectsInvalidResponse(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\n"
 	const chunked = head + "Transfer-Encoding: chunked\r\n\r\n"
 	for name, c := range map[string]struct {
-		answer, want string
-		stream       bool
+		response, want string
+		stream         bool
 	}{
-		"an error":               {"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}", "503", false},
-		"another text":           {head + "Content-Length: 2\r\n\r\n{}", "not whole", false},
-		"no JSON":                {head + "Content-Length: 26\r\n\r\n{" + provider.Closing, "not JSON", false},
-		"cut":                    {head + "Content-Length: 100\r\n\r\n{}", "EOF", false},
-		"no length":              {head + "\r\n{}", "without a length", false},
-		"whole, unasked":         {head + "Content-Length: 2\r\n\r\n{}", "a stream is due", true},
-		"without its last event": {chunked + "16\r\ndata: \"content\":\" a\"\n\n\r\n0\r\n\r\n", "last event", true},
-		"cut in a chunk":         {chunked + "15\r\ndata: ", "EOF", true},
-		"cut between chunks":     {chunked + "e\r\ndata: [DONE]\n\n\r\n", "EOF", true},
-		"an event too few":       {chunked + "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n", "0 events of text, where 1", true},
-		"no chunk":               {chunked + "what\r\n", "chunk", true},
+		"error status":             {"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}", "503", false},
+		"wrong text":               {head + "Content-Length: 2\r\n\r\n{}", "incomplete text", false},
+		"not JSON":                 {head + "Content-Length: 26\r\n\r\n{" + provider.Closing, "not JSON", false},
+		"truncated":                {head + "Content-Length: 100\r\n\r\n{}", "EOF", false},
+		"no length":                {head + "\r\n{}", "without a length", false},
+		"non-streaming":            {head + "Content-Length: 2\r\n\r\n{}", "instead of a stream", true},
+		"no last event":            {chunked + "16\r\ndata: \"content\":\" a\"\n\n\r\n0\r\n\r\n", "last event", true},
+		"truncated in a chunk":     {chunked + "15\r\ndata: ", "EOF", true},
+		"truncated between chunks": {chunked + "e\r\ndata: [DONE]\n\n\r\n", "EOF", true},
+		"missing event":            {chunked + "e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n", "got 0 text events, want 1", true},
+		"malformed chunk":          {chunked + "what\r\n", "chunk", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,19 +127,19 @@ func TestRejectsInvalidResponse(t *testing.T) {
 				}
 				defer conn.Close()
 				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
-					conn.Write([]byte(c.answer))
+					conn.Write([]byte(c.response))
 				}
 			}()
 			n := load.Start(load.Job{Addr: ln.Addr().String(), Connections: 1, Model: "m", Dialect: "openai", Stream: c.stream, Events: 1}).Wait()
 			<-done
-			if n.Failed != 1 || !strings.Contains(n.Failure, c.want) || n.Answers != 0 {
+			if n.Failed != 1 || !strings.Contains(n.Failure, c.want) || n.Responses != 0 {
 				t.Errorf("%+v", n)
 			}
 		})
 	}
 }
 
-// TestRequestSizes checks the prompt sizes that cases are named after.
+// TestRequestSizes checks the sizes that the cases are named after.
 func TestRequestSizes(t *testing.T) {
 	for _, c := range []struct{ prompt, least, most int }{{0, 190, 210}, {100_000, 99_000, 102_000}} {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(load.Request(&load.Job{Prompt: c.prompt, Model: "m", Stream: true})))))

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/provider"
 )
 
-// turn is some 1,600 bytes of a conversation: prose with quotes, line ends, and some letters that are not ASCII.
+// turn is a message of about 1,600 bytes: prose with quotes, newlines and a few non-ASCII letters.
 var turn = strings.Repeat("Describe how the bridge over the river was \"built\", and what it cost; the café at its end opened later.\n"+
 	"Then compare it with the older one – in two paragraphs, please – and say which stone was used where. ", 8)
 
@@ -16,7 +16,7 @@ var turn = strings.Repeat("Describe how the bridge over the river was \"built\",
 const small = "Write three sentences about the old stone bridge over the river: when it was built, how long it is, and why visitors " +
 	"like to cross it on foot in the evening. Name the valley, and do not mention the weather."
 
-// Request is the request of a job as it goes over the wire, with the headers of an official client.
+// Request returns the bytes of a job's request, with the headers of an official client.
 func Request(j *Job) []byte {
 	type message struct {
 		Role    string `json:"role"`
@@ -38,7 +38,7 @@ func Request(j *Job) []byte {
 	}
 	list, err := json.Marshal(messages)
 	if err != nil {
-		panic(err) // strings can be marshalled
+		panic(err) // strings can always be marshalled
 	}
 	stream := `"stream":false`
 	if j.Stream {

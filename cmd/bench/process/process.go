@@ -1,10 +1,9 @@
-// Package process runs the programs of the comparison and reads what the operating system accounts to each of them.
+// Package process runs the processes of the benchmark and reads what the operating system accounts to each of them.
 //
-// A program is this one again in another role, or a command. The roles take orders as lines of JSON on their standard
-// input and answer each with a line on their standard output; the end of the input ends them, so that none outlives
-// whoever started it. Package process knows nothing of what is measured.
+// A process is this program in another role, or a command. Roles read orders as lines of JSON from standard input and reply to each with a line
+// on standard output. A role ends with its input, so it never outlives its parent. The package does not know what is measured.
 //
-// Concurrency: a Process takes one order at a time; its figures can be read from any goroutine.
+// Concurrency: a Process accepts one order at a time; its usage can be read from any goroutine.
 package process
 
 import (
@@ -22,39 +21,39 @@ import (
 	"time"
 )
 
-// patience is how long a process gets to end by itself.
-const patience = 5 * time.Second
+// stopTimeout is how long a process may take to end by itself.
+const stopTimeout = 5 * time.Second
 
-// Usage is what a process has used since it began.
+// Usage is what a process has used since its start.
 type Usage struct {
 	CPU    time.Duration // user and system
 	Reads  int64         // read system calls
 	Writes int64         // write system calls
 }
 
-// Sub is what was used since an earlier look.
+// Sub returns what was used since an earlier reading.
 func (u Usage) Sub(before Usage) Usage {
 	return Usage{u.CPU - before.CPU, u.Reads - before.Reads, u.Writes - before.Writes}
 }
 
-// Process is a program that runs.
+// Process is a running process.
 type Process struct {
 	Name string
-	Addr string // where it listens, if it does
+	Addr string // listen address, if it has one
 
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	answer *bufio.Scanner
-	stderr *tail
-	reap   sync.Once // of a role
-	ended  chan struct{}
-	err    error
+	cmd     *exec.Cmd
+	stdin   io.WriteCloser
+	replies *bufio.Scanner
+	stderr  *tail
+	reap    sync.Once // of a role
+	ended   chan struct{}
+	err     error
 }
 
-// Ready is the first line of a role.
+// Ready is the first line that a role writes.
 type Ready struct{ Addr string }
 
-// Role starts this program again in a role, and waits until it is ready.
+// Role starts this program in a role, and waits until it is ready.
 func Role(ctx context.Context, name string, args ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -69,8 +68,8 @@ func Role(ctx context.Context, name string, args ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Name: name, cmd: cmd, stdin: stdin, answer: bufio.NewScanner(stdout), stderr: &tail{}}
-	p.answer.Buffer(nil, 64<<20)
+	p := &Process{Name: name, cmd: cmd, stdin: stdin, replies: bufio.NewScanner(stdout), stderr: &tail{}}
+	p.replies.Buffer(nil, 64<<20)
 	cmd.Stderr = p.stderr
 	if err := p.start(); err != nil {
 		return nil, err
@@ -83,8 +82,7 @@ func Role(ctx context.Context, name string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// Command starts a program that takes no orders. Each line of its standard error is shown to line until that returns
-// true; nil shows it to nobody.
+// Command starts a program that takes no orders. line, if not nil, is called with each line of its standard error until it returns true.
 func Command(ctx context.Context, name string, env []string, line func(string) bool, command string, args ...string) (*Process, error) {
 	cmd := exec.CommandContext(ctx, command, args...)
 	cmd.Env = append(os.Environ(), env...)
@@ -99,7 +97,7 @@ func (p *Process) start() error {
 	}
 	p.ended = make(chan struct{})
 	if p.stdin != nil {
-		// Wait closes the pipe that answers are read from: Stop calls it, behind the last one.
+		// Wait would close the pipe that replies are read from; Stop calls it after the last reply.
 		return nil
 	}
 	go p.wait()
@@ -111,8 +109,8 @@ func (p *Process) wait() {
 	close(p.ended)
 }
 
-// Call gives an order and waits for its answer.
-func (p *Process) Call(order, answer any) error {
+// Call sends an order and waits for the reply.
+func (p *Process) Call(order, value any) error {
 	line, err := json.Marshal(order)
 	if err != nil {
 		return err
@@ -120,45 +118,45 @@ func (p *Process) Call(order, answer any) error {
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("%s: %w%s", p.Name, err, p.stderr)
 	}
-	return p.receive(answer)
+	return p.receive(value)
 }
 
-// reply is a role's answer to an order.
+// reply is a role's reply to an order.
 type reply struct {
 	Error string          `json:",omitempty"`
 	Value json.RawMessage `json:",omitempty"`
 }
 
-func (p *Process) receive(answer any) error {
-	if !p.answer.Scan() {
-		// What it said last may still be on its way here. A process that lives on without an output has said enough.
+func (p *Process) receive(value any) error {
+	if !p.replies.Scan() {
+		// Wait for the end of standard error, which may still be in the pipe.
 		p.reap.Do(func() { go p.wait() })
-		t := time.NewTimer(patience)
+		t := time.NewTimer(stopTimeout)
 		defer t.Stop()
 		select {
 		case <-p.ended:
 		case <-t.C:
 		}
-		return fmt.Errorf("%s ended: %w%s", p.Name, errors.Join(io.ErrUnexpectedEOF, p.answer.Err()), p.stderr)
+		return fmt.Errorf("%s ended: %w%s", p.Name, errors.Join(io.ErrUnexpectedEOF, p.replies.Err()), p.stderr)
 	}
 	var r reply
-	if err := json.Unmarshal(p.answer.Bytes(), &r); err != nil {
+	if err := json.Unmarshal(p.replies.Bytes(), &r); err != nil {
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
 	if r.Error != "" {
 		return fmt.Errorf("%s: %s", p.Name, r.Error)
 	}
-	if answer == nil {
+	if value == nil {
 		return nil
 	}
-	return json.Unmarshal(r.Value, answer)
+	return json.Unmarshal(r.Value, value)
 }
 
-// Ended is closed when a command has ended.
+// Ended returns a channel that is closed when a command has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// Said is the end of what the process wrote to its standard error, for a message.
-func (p *Process) Said() string { return p.stderr.String() }
+// Stderr returns the end of what the process wrote to standard error, for error messages.
+func (p *Process) Stderr() string { return p.stderr.String() }
 
 // Stop ends the process and waits for it.
 func (p *Process) Stop() error {
@@ -170,7 +168,7 @@ func (p *Process) Stop() error {
 	} else if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	t := time.NewTimer(patience)
+	t := time.NewTimer(stopTimeout)
 	defer t.Stop()
 	select {
 	case <-p.ended:
@@ -182,7 +180,7 @@ func (p *Process) Stop() error {
 	}
 	var exit *exec.ExitError
 	if errors.As(p.err, &exit) && !exit.Exited() {
-		return nil // by the signal
+		return nil // ended by the signal
 	}
 	if p.err != nil {
 		return fmt.Errorf("%s: %w%s", p.Name, p.err, p.stderr)
@@ -190,10 +188,10 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Serve is what a role does: it says that it is ready, and answers orders until the input ends.
+// Serve runs a role: it reports that it is ready, and handles orders until the input ends.
 func Serve(in io.Reader, out io.Writer, ready Ready, handle func(order []byte) (any, error)) error {
 	w := json.NewEncoder(out)
-	answer := func(v any, err error) error {
+	respond := func(v any, err error) error {
 		if err != nil {
 			return w.Encode(reply{Error: err.Error()})
 		}
@@ -203,24 +201,24 @@ func Serve(in io.Reader, out io.Writer, ready Ready, handle func(order []byte) (
 		}
 		return w.Encode(reply{Value: value})
 	}
-	if err := answer(ready, nil); err != nil {
+	if err := respond(ready, nil); err != nil {
 		return err
 	}
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 64<<20)
 	for orders.Scan() {
-		if err := answer(handle(orders.Bytes())); err != nil {
+		if err := respond(handle(orders.Bytes())); err != nil {
 			return err
 		}
 	}
 	return orders.Err()
 }
 
-// tail keeps the end of what is written to it, and shows lines to whoever waits for one.
+// tail keeps the end of what is written to it, and passes lines to a function until that returns true.
 type tail struct {
 	mu   sync.Mutex
 	line func(string) bool
-	part []byte // of a line
+	part []byte // incomplete line
 	last []byte
 }
 

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func spent() time.Duration {
+func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
@@ -40,13 +40,13 @@ func spent() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// worker uses CPU time and memory as it is told, and says what it used.
+// worker uses CPU time or memory, as ordered.
 func worker(order []byte) (any, error) {
 	switch string(order) {
 	case `"spin"`:
-		for from := spent(); spent()-from < 60*time.Millisecond; {
+		for from := cpuTime(); cpuTime()-from < 60*time.Millisecond; {
 		}
-		return spent(), nil
+		return cpuTime(), nil
 	case `"grow"`:
 		kept = make([]byte, 64<<20)
 		for i := 0; i < len(kept); i += 4096 {
@@ -57,7 +57,7 @@ func worker(order []byte) (any, error) {
 		fmt.Fprintln(os.Stderr, "last words")
 		os.Exit(3)
 	}
-	return nil, errors.New("what is this")
+	return nil, errors.New("unknown order")
 }
 
 var kept []byte
@@ -69,20 +69,20 @@ func start(t *testing.T) *process.Process {
 		t.Fatal(err)
 	}
 	if p.Addr != "here" {
-		t.Errorf("it listens at %q", p.Addr)
+		t.Errorf("address %q", p.Addr)
 	}
 	return p
 }
 
-func TestUsageReportsProcessorTime(t *testing.T) {
+func TestUsage(t *testing.T) {
 	p := start(t)
 	before, err := p.Usage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := spent()
-	var said time.Duration
-	if err := p.Call("spin", &said); err != nil {
+	own := cpuTime()
+	var reported time.Duration
+	if err := p.Call("spin", &reported); err != nil {
 		t.Fatal(err)
 	}
 	after, err := p.Usage()
@@ -90,21 +90,21 @@ func TestUsageReportsProcessorTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := after.Sub(before)
-	if used.CPU < 55*time.Millisecond || after.CPU < said-5*time.Millisecond {
-		t.Errorf("%v, where the process knows of %v in all", used.CPU, said)
+	if used.CPU < 55*time.Millisecond || after.CPU < reported-5*time.Millisecond {
+		t.Errorf("used %v, the process reports %v since its start", used.CPU, reported)
 	}
-	if used.CPU <= spent()-own {
-		t.Errorf("%v of another process: this one used %v", used.CPU, spent()-own)
+	if used.CPU <= cpuTime()-own {
+		t.Errorf("used %v, no more than this process with %v", used.CPU, cpuTime()-own)
 	}
 	if used.Reads < 1 || used.Writes < 1 {
-		t.Errorf("%d reads and %d writes for an order and its answer", used.Reads, used.Writes)
+		t.Errorf("%d reads and %d writes for an order and its reply", used.Reads, used.Writes)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestRSSGrowsWithTouchedMemory(t *testing.T) {
+func TestRSS(t *testing.T) {
 	p := start(t)
 	before, err := p.RSS()
 	if err != nil {
@@ -117,7 +117,7 @@ func TestRSSGrowsWithTouchedMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The race detector remembers every word that was written, some times over.
+	// The race detector keeps several copies of every word.
 	if n := after - before; n < 60<<20 || n > 640<<20 {
 		t.Errorf("grew by %d", n)
 	}
@@ -126,9 +126,9 @@ func TestRSSGrowsWithTouchedMemory(t *testing.T) {
 	}
 }
 
-func TestRoleErrorsAreReported(t *testing.T) {
+func TestRoleErrors(t *testing.T) {
 	p := start(t)
-	if err := p.Call("unknown", nil); err == nil || !strings.Contains(err.Error(), "what is this") {
+	if err := p.Call("unknown", nil); err == nil || !strings.Contains(err.Error(), "unknown order") {
 		t.Error(err)
 	}
 	if err := p.Call("die", nil); err == nil || !strings.Contains(err.Error(), "last words") {
@@ -139,7 +139,7 @@ func TestRoleErrorsAreReported(t *testing.T) {
 	}
 }
 
-func TestCommandOutputIsForwarded(t *testing.T) {
+func TestCommandLines(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestCommandOutputIsForwarded(t *testing.T) {
 	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 7") {
 		t.Error(err)
 	}
-	if len(seen) != 2 || seen[1] != "ready at last" || !strings.Contains(p.Said(), "not this line") {
-		t.Errorf("%q, %q", seen, p.Said())
+	if len(seen) != 2 || seen[1] != "ready at last" || !strings.Contains(p.Stderr(), "not this line") {
+		t.Errorf("%q, %q", seen, p.Stderr())
 	}
 }

@@ -13,9 +13,9 @@ import (
 
 // Usage reads what the process has used.
 //
-// The CPU time is read from the process's own clock, in nanoseconds: /proc counts it in ticks of 10 ms.
+// CPU time comes from the process's CPU clock, in nanoseconds; /proc counts it in ticks of 10 ms.
 func (p *Process) Usage() (Usage, error) {
-	const scheduler = 2 // the clock that counts what the scheduler has given, on all threads, also those that ended
+	const scheduler = 2 // CPUCLOCK_SCHED: CPU time of all threads, including those that have ended
 	var at unix.Timespec
 	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid)<<3|scheduler, &at); err != nil {
 		return Usage{}, fmt.Errorf("CPU time of %s: %w%s", p.Name, err, p.stderr)
@@ -29,13 +29,13 @@ func (p *Process) Usage() (Usage, error) {
 	return u, err
 }
 
-// RSS is the memory of the process in bytes.
+// RSS returns the resident memory of the process in bytes.
 func (p *Process) RSS() (int64, error) {
 	n, err := p.figure("status", "VmRSS:")
 	return n << 10, err
 }
 
-// figure reads one line of a file that /proc keeps of the process.
+// figure reads a value from a file of the process in /proc.
 func (p *Process) figure(file, name string) (int64, error) {
 	f, err := os.Open("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/" + file)
 	if err != nil {
@@ -50,7 +50,7 @@ func (p *Process) figure(file, name string) (int64, error) {
 	return 0, fmt.Errorf("%s: %s has no %s", p.Name, f.Name(), name)
 }
 
-// Descriptors raises the limit of open files as far as it goes, and returns it.
+// Descriptors raises the limit of open files to its maximum and returns it.
 func Descriptors() (int, error) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

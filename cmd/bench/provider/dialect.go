@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// Closing ends the text of every whole answer: a client that finds it has the text.
+// Closing ends the text of every non-streaming response; a client that finds it has received the text.
 const Closing = " quod erat demonstrandum."
 
-// variety is how many different events there are. They repeat.
+// variety is the number of different events, which repeat.
 const variety = 64
 
-// dialect is all that is ever sent in one, ready to be written.
+// dialect has the bytes of all responses of a dialect.
 type dialect struct {
-	models, refusal, whole []byte   // answers
-	opening, closing       []byte   // of a stream: head and all up to the first event of text; what follows the last one
-	events                 [][]byte // of text, each a chunk
+	models, refusal, completion []byte   // non-streaming responses
+	opening, closing            []byte   // of a stream: everything up to and including the first text event, and after the last
+	events                      [][]byte // text events, each in a chunk
 }
 
 var dialects = map[string]*dialect{"openai": openai(), "anthropic": anthropic()}
 
-// words are the text of the events: with what JSON escapes, and with what is not ASCII, as models write.
+// words are the texts of events, with characters that JSON escapes and non-ASCII characters, as models write them.
 var words = strings.Split(" The| bridge| over| the| river| was| built| in| three| years|,| which| is| less| than| anyone| had| \\\"expected\\\"|.|"+
 	" It| has| \\n\\n|**|Two| arches|**| of| grey| stone|;| the| larger| one| spans| forty|-two| metres| –| about| a| third| of| the| valley|'s| width|."+
 	"| Visitors| cross| it| on| foot| from| the| café| to| the| old| mill| and| back| again| before| dusk| falls|.", "|")
 
-// word is the text of an event. It begins with a space, which is how a client tells it from an opening without any text.
+// word returns the text of an event. It begins with a space, which tells text events from those without text.
 func word(n int) string {
 	w := words[n%len(words)]
 	if !strings.HasPrefix(w, " ") {
@@ -34,19 +34,19 @@ func word(n int) string {
 	return w
 }
 
-// text is the text of a whole answer, some 700 bytes.
+// text returns the text of a non-streaming response, about 700 bytes.
 func text() string { return strings.Repeat(strings.Join(words, ""), 2) + Closing }
 
-// message is an HTTP answer with a length.
+// message returns an HTTP response with a Content-Length.
 func message(status, headers, body string) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nDate: Wed, 24 Jun 2026 17:25:02 GMT\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), headers, body)
 }
 
-// chunk is a chunk of a chunked body.
+// chunk returns a chunk of a chunked body.
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-// streamed fills the answer that is a stream.
-func (d *dialect) streamed(headers string, before []string, event func(n int) string, after []string) {
+// setStream sets the parts of the stream.
+func (d *dialect) setStream(headers string, before []string, event func(n int) string, after []string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 200 OK\r\nDate: Wed, 24 Jun 2026 17:25:02 GMT\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n%s\r\n", headers)
 	for _, s := range append(before, event(0)) {
@@ -72,7 +72,7 @@ func openai() *dialect {
 		`"service_tier":"default","system_fingerprint":"fp_bbc23ca3d7","choices":[`
 	const usage = `{"prompt_tokens":61,"completion_tokens":128,"total_tokens":189,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},` +
 		`"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`
-	// Every event has this member, of a length that hides the length of the text.
+	// OpenAI pads events with this member to hide the length of the text.
 	obfuscation := func(n int) string { return "aB3dE6gH9jK2mN5p"[:16-n%7] }
 	choice := func(delta, finish string, n int) string {
 		return "data: " + head + `{"index":0,"delta":` + delta + `,"logprobs":null,"finish_reason":` + finish + `}],"usage":null,"obfuscation":"` + obfuscation(n) + "\"}\n\n"
@@ -80,11 +80,11 @@ func openai() *dialect {
 	d := &dialect{
 		models:  message("200 OK", headers, `{"object":"list","data":[]}`),
 		refusal: message("400 Bad Request", headers, `{"error":{"message":"Not a request that the benchmark sends.","type":"invalid_request_error","param":null,"code":"bench"}}`),
-		whole: message("200 OK", headers, `{"id":"chatcmpl-DuLdOKeSvJ2ah93ut8DRAVP44PlmE","object":"chat.completion","created":1782321902,"model":"gpt-4o-mini-2024-07-18",`+
+		completion: message("200 OK", headers, `{"id":"chatcmpl-DuLdOKeSvJ2ah93ut8DRAVP44PlmE","object":"chat.completion","created":1782321902,"model":"gpt-4o-mini-2024-07-18",`+
 			`"choices":[{"index":0,"message":{"role":"assistant","content":"`+text()+`","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],`+
 			`"usage":`+usage+`,"service_tier":"default","system_fingerprint":"fp_bbc23ca3d7"}`),
 	}
-	d.streamed(headers, []string{choice(`{"role":"assistant","content":"","refusal":null}`, "null", 0)},
+	d.setStream(headers, []string{choice(`{"role":"assistant","content":"","refusal":null}`, "null", 0)},
 		func(n int) string { return choice(`{"content":"`+word(n)+`"}`, "null", n) },
 		[]string{choice(`{}`, `"stop"`, 3), "data: " + head + `],"usage":` + usage + `,"obfuscation":"` + obfuscation(1) + "\"}\n\n", "data: [DONE]\n\n"})
 	return d
@@ -96,17 +96,17 @@ func anthropic() *dialect {
 		"request-id: req_011CRtNbFVqKm2j8tXhTn5YV\r\nstrict-transport-security: max-age=31536000; includeSubDomains; preload\r\nanthropic-organization-id: bench\r\n" +
 		"x-envoy-upstream-service-time: 412\r\nServer: bench\r\nCF-RAY: 954d9e3a1bdc2b1f-FRA\r\n"
 	const usage = `"input_tokens":61,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0}`
-	// Every event is padded, so that its length does not tell the length of the text.
+	// Anthropic pads events with spaces to hide the length of the text.
 	event := func(name, data string, n int) string {
 		return "event: " + name + "\ndata: " + data + strings.Repeat(" ", n%14) + "}\n\n"
 	}
 	d := &dialect{
 		models:  message("200 OK", headers, `{"data":[],"has_more":false,"first_id":null,"last_id":null}`),
 		refusal: message("400 Bad Request", headers, `{"type":"error","error":{"type":"invalid_request_error","message":"Not a request that the benchmark sends."}}`),
-		whole: message("200 OK", headers, `{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBffuzxt8ttHq7iiZe7n","type":"message","role":"assistant",`+
+		completion: message("200 OK", headers, `{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBffuzxt8ttHq7iiZe7n","type":"message","role":"assistant",`+
 			`"content":[{"type":"text","text":"`+text()+`"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{`+usage+`,"output_tokens":128,"service_tier":"standard","inference_geo":"not_available"}}`),
 	}
-	d.streamed(headers, []string{
+	d.setStream(headers, []string{
 		event("message_start", `{"type":"message_start","message":{"model":"claude-haiku-4-5-20251001","id":"msg_01R8GdyyLQUhUfyjqSCMbnWg","type":"message","role":"assistant","content":[],"stop_reason":null,"stop_sequence":null,"usage":{`+usage+`,"output_tokens":5,"service_tier":"standard","inference_geo":"not_available"}}`, 3),
 		event("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}`, 12),
 		event("ping", `{"type": "ping"`, 0),

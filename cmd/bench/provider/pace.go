@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// slots is how many turns a period has. Streams are spread over them, so that their events come apart.
+// slots is how many ticks an interval has. Streams are spread over them, so that their events do not coincide.
 const slots = 10
 
-// pace writes the events of many streams at one rate, from one goroutine: a timer for each stream would cost more than
-// the writing. A turn that is late is left out, since an event that follows at once would travel with it.
+// pace writes the events of many streams at one rate from one goroutine: a timer per stream would cost more than the writes. Late ticks are
+// skipped, since two events in quick succession would travel together.
 type pace struct {
 	mu     sync.Mutex
-	turns  [slots][]*paced
+	slots  [slots][]*paced
 	next   int
 	ended  bool
 	events *atomic.Int64
 }
 
-// paced is a stream.
+// paced is a stream that pace writes.
 type paced struct {
 	conn   net.Conn
 	events [][]byte
@@ -33,10 +33,10 @@ func newPace(every time.Duration, events *atomic.Int64, end <-chan struct{}) *pa
 	go func() {
 		t := time.NewTicker(every / slots)
 		defer t.Stop()
-		for turn := 0; ; turn = (turn + 1) % slots {
+		for slot := 0; ; slot = (slot + 1) % slots {
 			select {
 			case <-t.C:
-				p.write(turn)
+				p.write(slot)
 			case <-end:
 				p.end()
 				return
@@ -46,7 +46,7 @@ func newPace(every time.Duration, events *atomic.Int64, end <-chan struct{}) *pa
 	return p
 }
 
-// run writes the events of a stream until all streams are ended.
+// run writes the events of a stream until all streams end.
 func (p *pace) run(c net.Conn, events [][]byte) error {
 	s := &paced{conn: c, events: events, done: make(chan error, 1)}
 	p.mu.Lock()
@@ -54,17 +54,17 @@ func (p *pace) run(c net.Conn, events [][]byte) error {
 		p.mu.Unlock()
 		return nil
 	}
-	p.turns[p.next] = append(p.turns[p.next], s)
+	p.slots[p.next] = append(p.slots[p.next], s)
 	p.next = (p.next + 1) % slots
 	p.mu.Unlock()
 	return <-s.done
 }
 
-func (p *pace) write(turn int) {
+func (p *pace) write(slot int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept := p.turns[turn][:0]
-	for _, s := range p.turns[turn] {
+	kept := p.slots[slot][:0]
+	for _, s := range p.slots[slot] {
 		s.n++
 		if _, err := s.conn.Write(s.events[s.n%len(s.events)]); err != nil {
 			s.done <- err
@@ -73,15 +73,15 @@ func (p *pace) write(turn int) {
 		p.events.Add(1)
 		kept = append(kept, s)
 	}
-	p.turns[turn] = kept
+	p.slots[slot] = kept
 }
 
 func (p *pace) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	for _, turn := range p.turns {
-		for _, s := range turn {
+	for _, streams := range p.slots {
+		for _, s := range streams {
 			s.done <- nil
 		}
 	}

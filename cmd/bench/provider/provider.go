@@ -1,10 +1,10 @@
-// Package provider is the provider of the comparison: an HTTP server that answers every completion alike, in the dialect
-// of OpenAI or of Anthropic, whole or as a stream of events in the shape of recorded ones.
+// Package provider is the fake provider of the benchmark: an HTTP server that returns the same completion to every request, in the dialect of
+// OpenAI or Anthropic, streaming or not, with events that look like recorded ones.
 //
-// It does as little as it can for an answer, so that two cores are enough for it, the gateway and the load. It looks at
-// requests only as far as a gateway must get them right: path, credential, and whether a stream is asked for.
+// It does little work per response, so that two cores are enough for it, the gateway and the load. Of a request it checks only path, credential and
+// whether a stream is requested.
 //
-// Concurrency: one goroutine a connection, and one that paces the events of all streams.
+// Concurrency: one goroutine per connection, and one that paces the events of all streams.
 package provider
 
 import (
@@ -19,32 +19,32 @@ import (
 	"time"
 )
 
-// Credential is what the provider expects of a gateway. A bare proxy passes its client's on: that is the same one.
+// Credential is the provider's API key. It is also the client key, which a bare proxy passes on.
 const Credential = "sk-bench-0123456789abcdef"
 
-// Scenario is how completions are answered.
+// Scenario describes the responses.
 type Scenario struct {
 	Stream bool
 	// Of a stream:
-	Events int           // events of text; 0: until EndStreams
-	Every  time.Duration // between two of them; 0: as fast as they can be written
-	Block  int           // bytes of a write, however events lie in it; 0: a write for each event
-	Hold   bool          // silence behind the first event, until EndStreams or the client leaves
+	Events int           // number of text events; 0: until EndStreams
+	Every  time.Duration // interval between them; 0: as fast as possible
+	Block  int           // bytes per write, regardless of event boundaries; 0: one write per event
+	Hold   bool          // silence after the first event, until EndStreams or a client disconnect
 }
 
-// Server answers in one dialect.
+// Server responds in one dialect.
 type Server struct {
 	dialect  *dialect
 	scenario atomic.Pointer[running]
-	events   atomic.Int64 // of text, written
-	refused  atomic.Int64 // requests that no gateway should send
+	events   atomic.Int64 // text events written
+	refused  atomic.Int64 // invalid requests
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	wait  sync.WaitGroup
 }
 
-// running is a scenario in force.
+// running is a scenario in progress.
 type running struct {
 	Scenario
 	end  chan struct{}
@@ -63,7 +63,7 @@ func New(name string) (*Server, error) {
 	return s, nil
 }
 
-// Play puts a scenario in force for requests to come. Streams of the last one are ended.
+// Play starts a scenario. Streams of the previous one are ended.
 func (s *Server) Play(next Scenario) {
 	r := &running{Scenario: next, end: make(chan struct{})}
 	if next.Stream && next.Every > 0 {
@@ -74,18 +74,18 @@ func (s *Server) Play(next Scenario) {
 	}
 }
 
-// EndStreams lets all open streams end as they should.
+// EndStreams completes all open streams.
 func (s *Server) EndStreams() { s.scenario.Load().stop() }
 
 func (r *running) stop() { r.once.Do(func() { close(r.end) }) }
 
-// Events is how many events of text have been written.
+// Events returns how many text events have been written.
 func (s *Server) Events() int64 { return s.events.Load() }
 
-// Refused is how many requests were none that a provider takes.
+// Refused returns how many invalid requests were received.
 func (s *Server) Refused() int64 { return s.refused.Load() }
 
-// Serve serves ln until it is closed, and then ends all connections.
+// Serve serves ln until it is closed, then closes all connections.
 func (s *Server) Serve(ln net.Listener) error {
 	defer func() {
 		s.EndStreams()
@@ -117,7 +117,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	}
 }
 
-// bodies is the memory that requests are read into. Held streams keep none.
+// bodies pools buffers for request bodies. Held streams do not keep one.
 var bodies = sync.Pool{New: func() any { return new(make([]byte, 0, 256<<10)) }}
 
 func (s *Server) serve(c net.Conn) {
@@ -130,35 +130,35 @@ func (s *Server) serve(c net.Conn) {
 			return
 		}
 		running := s.scenario.Load()
-		var answer []byte
+		var response []byte
 		switch {
 		case q.get:
-			answer = s.dialect.models
+			response = s.dialect.models
 		case !q.path || !q.credential || q.stream != running.Stream:
 			s.refused.Add(1)
-			answer = s.dialect.refusal
+			response = s.dialect.refusal
 		case !running.Stream:
-			answer = s.dialect.whole
+			response = s.dialect.completion
 		}
 		bodies.Put(buf)
-		if answer == nil {
+		if response == nil {
 			if !s.stream(c, running) {
 				return
 			}
 			continue
 		}
-		if _, err := c.Write(answer); err != nil {
+		if _, err := c.Write(response); err != nil {
 			return
 		}
 	}
 }
 
-// request is what the provider looks at in a request.
+// request is what the provider checks in a request.
 type request struct {
 	get, path, credential, stream bool
 }
 
-// readRequest reads a request whole.
+// readRequest reads a complete request.
 func readRequest(r *bufio.Reader, buf *[]byte) (request, error) {
 	var q request
 	length := 0
@@ -188,7 +188,7 @@ func readRequest(r *bufio.Reader, buf *[]byte) (request, error) {
 		case bytes.EqualFold(name, []byte("authorization")), bytes.EqualFold(name, []byte("x-api-key")):
 			q.credential = string(bytes.TrimPrefix(value, []byte("Bearer "))) == Credential
 		case bytes.EqualFold(name, []byte("transfer-encoding")):
-			return q, errors.New("a body without a length")
+			return q, errors.New("request body without a length")
 		}
 	}
 	if cap(*buf) < length {
@@ -202,9 +202,9 @@ func readRequest(r *bufio.Reader, buf *[]byte) (request, error) {
 	return q, nil
 }
 
-// stream writes a stream, and says whether the connection can serve another request.
+// stream writes a stream and reports whether the connection can serve another request.
 func (s *Server) stream(c net.Conn, r *running) bool {
-	// What leads up to the first event of text leaves with it.
+	// The events before the first text event are written together with it.
 	if _, err := c.Write(s.dialect.opening); err != nil {
 		return false
 	}
@@ -212,26 +212,26 @@ func (s *Server) stream(c net.Conn, r *running) bool {
 	var err error
 	switch {
 	case r.Hold:
-		left := make(chan struct{})
+		disconnected := make(chan struct{})
 		go func() {
-			// A client that waits for a stream says nothing more, so what ends this read is its departure, or the deadline.
+			// A client that reads a stream sends nothing, so only a disconnect or the deadline below ends this read.
 			_, _ = c.Read(make([]byte, 1))
-			close(left)
+			close(disconnected)
 		}()
 		select {
-		case <-left:
+		case <-disconnected:
 			return false
 		case <-r.end:
 		}
 		if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
 			return false
 		}
-		<-left
+		<-disconnected
 		err = c.SetReadDeadline(time.Time{})
 	case r.pace != nil:
 		err = r.pace.run(c, s.dialect.events)
 	default:
-		err = s.rush(c, r)
+		err = s.writeUnpaced(c, r)
 	}
 	if err != nil {
 		return false
@@ -240,8 +240,8 @@ func (s *Server) stream(c net.Conn, r *running) bool {
 	return err == nil
 }
 
-// rush writes events without a pause.
-func (s *Server) rush(c net.Conn, r *running) error {
+// writeUnpaced writes events without pauses.
+func (s *Server) writeUnpaced(c net.Conn, r *running) error {
 	var block []byte
 	for n := 1; n < r.Events; n++ {
 		e := s.dialect.events[n%len(s.dialect.events)]

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// What fasthttp leaves behind ends by itself, seconds later.
+	// These goroutines of fasthttp end by themselves, seconds later.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
@@ -48,8 +48,8 @@ func serve(t *testing.T, dialect string) (*provider.Server, string) {
 	return s, "http://" + ln.Addr().String()
 }
 
-// ask has the official client ask for a completion.
-func ask(t *testing.T, base, key, model string, stream bool) (*openai.ChatCompletionAccumulator, int) {
+// complete requests a completion with the official client.
+func complete(t *testing.T, base, key, model string, stream bool) (*openai.ChatCompletionAccumulator, int) {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -57,11 +57,11 @@ func ask(t *testing.T, base, key, model string, stream bool) (*openai.ChatComple
 	params := openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")}}
 	acc := &openai.ChatCompletionAccumulator{}
 	if !stream {
-		answer, err := client.Chat.Completions.New(t.Context(), params)
+		completion, err := client.Chat.Completions.New(t.Context(), params)
 		if err != nil {
 			t.Fatal(err)
 		}
-		acc.ChatCompletion = *answer
+		acc.ChatCompletion = *completion
 		return acc, 0
 	}
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
@@ -70,7 +70,7 @@ func ask(t *testing.T, base, key, model string, stream bool) (*openai.ChatComple
 	for chunks.Next() {
 		c := chunks.Current()
 		if !acc.AddChunk(c) {
-			t.Fatalf("the client does not take %s", c.RawJSON())
+			t.Fatalf("the client rejects %s", c.RawJSON())
 		}
 		if len(c.Choices) > 0 && c.Choices[0].Delta.Content != "" {
 			texts++
@@ -82,17 +82,17 @@ func ask(t *testing.T, base, key, model string, stream bool) (*openai.ChatComple
 	return acc, texts
 }
 
-// TestOfficialClientAcceptsResponses sends OpenAI requests to the provider itself, and Anthropic requests through the
-// gateway, whose plugin rejects everything that is not valid there.
-func TestOfficialClientAcceptsResponses(t *testing.T) {
+// TestOfficialClient requests completions from the provider in the OpenAI dialect directly, and in the Anthropic dialect through the gateway,
+// which rejects invalid responses.
+func TestOfficialClient(t *testing.T) {
 	direct, openaiURL := serve(t, "openai")
-	behind, anthropicURL := serve(t, "anthropic")
+	translated, anthropicURL := serve(t, "anthropic")
 	g := proxytest.Start(t, fmt.Sprintf("[[keys]]\nname = \"bench\"\nsecret = %q\n[providers.a]\nplugin = \"anthropic\"\nbase_url = %q\nauth = { secret = %q }\n"+
 		"[[models]]\nid = \"claude\"\ntargets = [{ provider = \"a\" }]\n", provider.Credential, anthropicURL, provider.Credential))
 	for _, c := range []struct {
 		name, url, model string
 		server           *provider.Server
-	}{{"openai", openaiURL, "gpt", direct}, {"anthropic", g.URL, "claude", behind}} {
+	}{{"openai", openaiURL, "gpt", direct}, {"anthropic", g.URL, "claude", translated}} {
 		check := func(t *testing.T, acc *openai.ChatCompletionAccumulator) {
 			t.Helper()
 			if len(acc.Choices) != 1 || acc.Choices[0].FinishReason != "stop" {
@@ -102,25 +102,25 @@ func TestOfficialClientAcceptsResponses(t *testing.T) {
 				t.Errorf("usage %+v", acc.Usage)
 			}
 		}
-		t.Run(c.name+"/whole", func(t *testing.T) {
+		t.Run(c.name+"/non-streaming", func(t *testing.T) {
 			c.server.Play(provider.Scenario{})
-			acc, _ := ask(t, c.url, provider.Credential, c.model, false)
+			acc, _ := complete(t, c.url, provider.Credential, c.model, false)
 			check(t, acc)
 			if text := acc.Choices[0].Message.Content; !strings.HasPrefix(text, " The bridge over the river") || !strings.HasSuffix(text, provider.Closing) {
 				t.Errorf("text %q", text)
 			}
 		})
 		for name, sc := range map[string]provider.Scenario{
-			"a write an event": {Stream: true, Events: 130},
-			"in blocks":        {Stream: true, Events: 130, Block: 1 << 10},
+			"write per event": {Stream: true, Events: 130},
+			"large writes":    {Stream: true, Events: 130, Block: 1 << 10},
 		} {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
 				c.server.Play(sc)
 				before := c.server.Events()
-				acc, texts := ask(t, c.url, provider.Credential, c.model, true)
+				acc, texts := complete(t, c.url, provider.Credential, c.model, true)
 				check(t, acc)
 				if texts != sc.Events || c.server.Events()-before != int64(sc.Events) {
-					t.Errorf("%d events of text came, %d were counted", texts, c.server.Events()-before)
+					t.Errorf("%d text events arrived, %d were counted", texts, c.server.Events()-before)
 				}
 				if text := acc.Choices[0].Message.Content; !strings.HasPrefix(text, " The bridge over the river") {
 					t.Errorf("text %q", text)
@@ -130,7 +130,7 @@ func TestOfficialClientAcceptsResponses(t *testing.T) {
 	}
 }
 
-// open sends a request of its own and reads as far as the first event of text.
+// open sends a request on a new connection and reads up to the first text event.
 func open(t *testing.T, url string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -155,7 +155,7 @@ func open(t *testing.T, url string) (net.Conn, *bufio.Reader) {
 	}
 }
 
-// rest reads on to the end of the body and returns how many events of text there are.
+// rest reads to the end of the body and returns the number of text events.
 func rest(t *testing.T, r *bufio.Reader) (texts int) {
 	t.Helper()
 	done := false
@@ -177,7 +177,7 @@ func rest(t *testing.T, r *bufio.Reader) (texts int) {
 	}
 }
 
-func TestHeldStreamsEndOnRelease(t *testing.T) {
+func TestHeldStreamsEnd(t *testing.T) {
 	s, url := serve(t, "openai")
 	s.Play(provider.Scenario{Stream: true, Hold: true})
 	conn, r := open(t, url)
@@ -187,12 +187,12 @@ func TestHeldStreamsEndOnRelease(t *testing.T) {
 	}
 	s.EndStreams()
 	if n := rest(t, r); n != 0 {
-		t.Errorf("%d events in silence", n)
+		t.Errorf("%d events in a held stream", n)
 	}
 	_ = conn
 }
 
-func TestPacedStreamsRunUntilReleased(t *testing.T) {
+func TestPacedStreams(t *testing.T) {
 	s, url := serve(t, "openai")
 	s.Play(provider.Scenario{Stream: true, Every: 10 * time.Millisecond})
 	var readers []*bufio.Reader
@@ -201,7 +201,7 @@ func TestPacedStreamsRunUntilReleased(t *testing.T) {
 		readers = append(readers, r)
 	}
 	for _, r := range readers {
-		// Five more of each: they go on.
+		// Every stream continues.
 		for n := 0; n < 5; {
 			line, err := r.ReadString('\n')
 			if err != nil {
@@ -218,19 +218,19 @@ func TestPacedStreamsRunUntilReleased(t *testing.T) {
 		got += int64(rest(t, r))
 	}
 	if s.Events() != got {
-		t.Errorf("%d events came, %d were counted", got, s.Events())
+		t.Errorf("%d events arrived, %d were counted", got, s.Events())
 	}
 }
 
-func TestRejectsInvalidRequests(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	for name, head := range map[string]string{
 		"no credential":     "POST /v1/chat/completions HTTP/1.1\r\n",
-		"another path":      "POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer " + provider.Credential + "\r\n",
-		"a stream, unasked": "POST /v1/messages HTTP/1.1\r\nX-Api-Key: " + provider.Credential + "\r\n",
+		"other path":        "POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer " + provider.Credential + "\r\n",
+		"unexpected stream": "POST /v1/messages HTTP/1.1\r\nX-Api-Key: " + provider.Credential + "\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, url := serve(t, "anthropic")
-			s.Play(provider.Scenario{Stream: name != "a stream, unasked"})
+			s.Play(provider.Scenario{Stream: name != "unexpected stream"})
 			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 			if err != nil {
 				t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The picture's measures, in pixels.
+// Dimensions in pixels.
 const (
 	margin   = 16
 	labels   = 330 // width of the names
@@ -16,8 +16,7 @@ const (
 	groupGap = 14
 )
 
-// Picture draws the rows that have a ratio as an SVG: a bar for each subject, as long as what it costs against the bare
-// proxy, and a line at the goal.
+// Picture draws the rows that have a ratio as an SVG: a bar per subject with its cost relative to the bare proxy, and a line at the goal.
 func (r *Report) Picture(w io.Writer) error {
 	type bar struct {
 		name, colour string
@@ -54,7 +53,7 @@ func (r *Report) Picture(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", width, height, width, height)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", width, height)
-	fmt.Fprintf(&b, `<text x="%d" y="%d" font-size="13" font-weight="bold" fill="#1f2933">Cost against a bare reverse proxy (shorter is better; the line is the goal)</text>`+"\n", margin, margin+8)
+	fmt.Fprintf(&b, `<text x="%d" y="%d" font-size="13" font-weight="bold" fill="#1f2933">Cost relative to a bare reverse proxy (lower is better; the line is the goal)</text>`+"\n", margin, margin+8)
 	y := margin + 30
 	for _, g := range groups {
 		top := y - 2

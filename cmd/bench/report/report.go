@@ -1,4 +1,4 @@
-// Package report holds the results of the comparison, and shows them as a table, as JSON and as a picture.
+// Package report holds the results of the benchmark, and writes them as text, Markdown, JSON and SVG.
 //
 // Concurrency: none; a Report belongs to one goroutine.
 package report
@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 )
 
-// Report is a run of the comparison.
+// Report has the results of a run.
 type Report struct {
 	System  string  `json:"system"`
 	CPUs    int     `json:"cpus"`
@@ -26,32 +26,32 @@ type Report struct {
 	Details []Usage `json:"details,omitempty"`
 }
 
-// Row is one measure of one case.
+// Row is one measurement of a case.
 type Row struct {
 	Case   string `json:"case"`
 	Plugin string `json:"plugin,omitempty"`
-	Unit   string `json:"unit"` // of the figures: "µs CPU a request"
+	Unit   string `json:"unit"` // of the figures: "µs CPU/request"
 
-	// Medians; nil where it was not measured.
-	Direct *float64 `json:"direct,omitempty"` // without anything between client and provider
+	// Medians; nil if not measured.
+	Direct *float64 `json:"direct,omitempty"` // client and provider without a proxy
 	Bare   *float64 `json:"bare,omitempty"`
 	Nginx  *float64 `json:"nginx,omitempty"`
 	Sluice *float64 `json:"sluice,omitempty"`
 
-	// Of Sluice to the bare proxy, round by round: the median, and between what it lay.
+	// Ratio of Sluice to the bare proxy per round: median, minimum, maximum.
 	Ratio   *float64 `json:"ratio,omitempty"`
 	Lowest  *float64 `json:"ratio_lowest,omitempty"`
 	Highest *float64 `json:"ratio_highest,omitempty"`
 
-	// Extra is what Sluice takes more than the bare proxy, where that is asked for and not the ratio.
+	// Extra is the difference to the bare proxy, for cases in which that is of interest instead of the ratio.
 	Extra *float64 `json:"extra,omitempty"`
 
-	// Goal is for Ratio or Extra where there is one of them, for Sluice where there is none; 0 for no goal.
+	// Goal is the upper bound for Ratio, else for Extra, else for Sluice; 0: no goal.
 	Goal float64 `json:"goal,omitempty"`
 	Note string  `json:"note,omitempty"`
 }
 
-// Usage is what one subject used for one unit of a case, in more detail.
+// Usage is what a subject used per unit of a case.
 type Usage struct {
 	Case    string  `json:"case"`
 	Subject string  `json:"subject"`
@@ -61,7 +61,7 @@ type Usage struct {
 	Writes  float64 `json:"writes"`
 }
 
-// Met says whether the goal is met; ok is false where there is nothing to say.
+// Met reports whether the goal is met; ok is false if there is no goal or no figure.
 func (r *Row) Met() (met, ok bool) {
 	v := r.Sluice
 	switch {
@@ -76,7 +76,7 @@ func (r *Row) Met() (met, ok bool) {
 	return *v <= r.Goal, true
 }
 
-// Median is the middle of the values, NaN of none.
+// Median returns the median of values, NaN if there are none.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -88,7 +88,7 @@ func Median(values []float64) float64 {
 	return v[len(v)/2]
 }
 
-// Quantile is the value below which a part of the sorted values lies, NaN of none.
+// Quantile returns a quantile of sorted values, NaN if there are none.
 func Quantile[T ~int64 | ~float64](sorted []T, part float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -96,7 +96,7 @@ func Quantile[T ~int64 | ~float64](sorted []T, part float64) float64 {
 	return float64(sorted[min(int(part*float64(len(sorted))), len(sorted)-1)])
 }
 
-// Compare fills the row with what the rounds gave. Values of one round stand at the same place of each list.
+// Compare sets the medians and the ratio. Each slice has one value per round.
 func (r *Row) Compare(direct, bare, nginx, sluice []float64) {
 	set := func(to **float64, values []float64) {
 		if len(values) > 0 {
@@ -119,9 +119,9 @@ func (r *Row) Compare(direct, bare, nginx, sluice []float64) {
 	}
 }
 
-// Added fills the row with what the gateway takes more than the bare proxy, round by round.
-func (r *Row) Added(bare, nginx, sluice []float64) {
-	r.Figures(bare, nginx, sluice)
+// CompareDifference sets the medians and Extra.
+func (r *Row) CompareDifference(bare, nginx, sluice []float64) {
+	r.SetFigures(bare, nginx, sluice)
 	more := make([]float64, min(len(bare), len(sluice)))
 	for i := range more {
 		more[i] = sluice[i] - bare[i]
@@ -129,8 +129,8 @@ func (r *Row) Added(bare, nginx, sluice []float64) {
 	r.Extra = new(Median(more))
 }
 
-// Figures fills the row with figures whose ratio nobody asks for.
-func (r *Row) Figures(bare, nginx, sluice []float64) {
+// SetFigures sets the medians only.
+func (r *Row) SetFigures(bare, nginx, sluice []float64) {
 	r.Compare(nil, bare, nginx, sluice)
 	r.Ratio, r.Lowest, r.Highest = nil, nil, nil
 }
@@ -147,7 +147,7 @@ func number(v *float64) string {
 	return fmt.Sprintf("%.2f", *v)
 }
 
-// cells are the columns of a row.
+// cells returns the columns of a row.
 func (r *Row) cells() []string {
 	against, goal, met := "–", "–", ""
 	switch {
@@ -171,9 +171,9 @@ func (r *Row) cells() []string {
 	return []string{r.Case, r.Plugin, r.Unit, number(r.Direct), number(r.Bare), number(r.Nginx), number(r.Sluice), against, goal, met}
 }
 
-var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "SLUICE", "AGAINST BARE", "GOAL", "MET"}
+var columns = []string{"CASE", "PLUGIN", "UNIT", "DIRECT", "BARE", "NGINX", "SLUICE", "VS. BARE", "GOAL", "MET"}
 
-// Table writes the rows for a person.
+// Table writes the rows as text.
 func (r *Report) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, strings.Join(columns, "\t"))
@@ -195,7 +195,7 @@ func (r *Report) Table(w io.Writer) error {
 	return nil
 }
 
-// Markdown writes the rows for a page.
+// Markdown writes the rows as a Markdown table.
 func (r *Report) Markdown(w io.Writer) error {
 	heads := make([]string, len(columns))
 	for i, c := range columns {
@@ -210,7 +210,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// JSON writes all of it for a program.
+// JSON writes the whole report as JSON.
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -26,11 +26,11 @@ func TestMedian(t *testing.T) {
 			t.Errorf("median of %v: %v", c.values, got)
 		}
 		if diff := cmp.Diff(before, c.values); diff != "" {
-			t.Errorf("the values were moved:\n%s", diff)
+			t.Errorf("the values were reordered:\n%s", diff)
 		}
 	}
 	if !math.IsNaN(report.Median(nil)) || !math.IsNaN(report.Quantile([]float64{}, 0.5)) {
-		t.Error("nothing has a median")
+		t.Error("want NaN without values")
 	}
 }
 
@@ -46,8 +46,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// TestRatioPerRound has a second round in which everything takes twice as long: the ratio is the same.
-func TestRatioPerRound(t *testing.T) {
+// TestCompare: in the second round everything is twice as slow, with the same ratio.
+func TestCompare(t *testing.T) {
 	row := report.Row{Goal: 1.5}
 	row.Compare(nil, []float64{10, 20, 10}, nil, []float64{15, 30, 20})
 	if *row.Bare != 10 || *row.Sluice != 20 || *row.Ratio != 1.5 || *row.Lowest != 1.5 || *row.Highest != 2 || row.Nginx != nil {
@@ -62,13 +62,13 @@ func TestRatioPerRound(t *testing.T) {
 	}
 	row.Goal = 0
 	if _, ok := row.Met(); ok {
-		t.Error("a goal that is none was met or not")
+		t.Error("ok without a goal")
 	}
 }
 
-func TestDifferencePerRound(t *testing.T) {
+func TestCompareDifference(t *testing.T) {
 	row := report.Row{Goal: 20}
-	row.Added([]float64{100, 120, 90}, nil, []float64{110, 145, 105})
+	row.CompareDifference([]float64{100, 120, 90}, nil, []float64{110, 145, 105})
 	if *row.Extra != 15 || row.Ratio != nil {
 		t.Errorf("%+v", row)
 	}
@@ -80,10 +80,10 @@ func TestDifferencePerRound(t *testing.T) {
 // sample is a report with a row of each kind.
 func sample() *report.Report {
 	r := &report.Report{Go: "go1.26"}
-	ratio := report.Row{Case: "whole <answer>", Plugin: "openai", Unit: "µs CPU a request", Goal: 1.4}
+	ratio := report.Row{Case: "a <case>", Plugin: "openai", Unit: "µs CPU/request", Goal: 1.4}
 	ratio.Compare(nil, []float64{20}, []float64{17}, []float64{30})
 	figure := report.Row{Case: "binary", Unit: "MB", Goal: 30, Note: "stripped"}
-	figure.Figures(nil, nil, []float64{29})
+	figure.SetFigures(nil, nil, []float64{29})
 	r.Rows = []report.Row{ratio, figure}
 	return r
 }
@@ -94,9 +94,9 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `
-CASE            PLUGIN  UNIT              DIRECT  BARE  NGINX  SLUICE  AGAINST BARE        GOAL     MET
-whole <answer>  openai  µs CPU a request  –       20.0  17.0   30.0    1.50 × (1.50–1.50)  ≤ 1.4 ×  NO
-binary                  MB                –       –     –      29.0    –                   ≤ 30     yes
+CASE      PLUGIN  UNIT            DIRECT  BARE  NGINX  SLUICE  VS. BARE            GOAL     MET
+a <case>  openai  µs CPU/request  –       20.0  17.0   30.0    1.50 × (1.50–1.50)  ≤ 1.4 ×  NO
+binary            MB              –       –     –      29.0    –                   ≤ 30     yes
 binary: stripped
 `
 	if diff := cmp.Diff(strings.TrimPrefix(want, "\n"), b.String()); diff != "" {
@@ -112,7 +112,7 @@ func TestMarkdown(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	for _, line := range lines {
 		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
-			t.Errorf("%q has other columns than %q", line, lines[0])
+			t.Errorf("%q and %q have different columns", line, lines[0])
 		}
 	}
 	if len(lines) != 4 {
@@ -134,7 +134,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestChartIsValidXML(t *testing.T) {
+func TestPictureIsXML(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().Picture(&b); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestChartIsValidXML(t *testing.T) {
 			bars++
 		}
 	}
-	if bars != 3 || !strings.Contains(text, "whole &lt;answer&gt;") {
+	if bars != 3 || !strings.Contains(text, "a &lt;case&gt;") {
 		t.Errorf("%d bars in\n%s", bars, text)
 	}
 }

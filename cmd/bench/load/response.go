@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-gateway/sluice/cmd/bench/provider"
 )
 
-// marks are what is looked for in the answers of a dialect.
+// marks are byte sequences that identify events of a dialect.
 type marks struct {
-	text []byte // stands once in each event of text
-	end  []byte // stands in the last event
+	text []byte // occurs once in each text event
+	end  []byte // occurs in the last event
 }
 
 var dialects = map[string]marks{
@@ -23,27 +23,27 @@ var dialects = map[string]marks{
 	"anthropic": {[]byte(`"text":" `), []byte(`{"type":"message_stop"`)},
 }
 
-// answer reads the answers of one connection.
-type answer struct {
+// responseReader reads the responses of one connection.
+type responseReader struct {
 	r     *bufio.Reader
 	job   *Job
-	event func(n int) // called with how many events of text have come
+	event func(n int) // called with the number of text events that arrived
 
-	text, end search
-	texts     int
-	body      []byte // of a whole answer
-	whole     int    // length of the first whole answer, which was looked at closely
+	text, end   search
+	texts       int
+	body        []byte // of a non-streaming response
+	firstLength int    // of the first non-streaming response, which is checked more closely
 }
 
-func newAnswer(r *bufio.Reader, j *Job) *answer {
+func newResponseReader(r *bufio.Reader, j *Job) *responseReader {
 	m := dialects[j.Dialect]
-	return &answer{r: r, job: j, text: search{mark: m.text}, end: search{mark: m.end}}
+	return &responseReader{r: r, job: j, text: search{mark: m.text}, end: search{mark: m.end}}
 }
 
-// search counts a mark in what comes in pieces, cut anywhere.
+// search counts occurrences of a mark in a stream that arrives in arbitrary pieces.
 type search struct {
 	mark []byte
-	kept []byte // the end of what came, in which a mark may begin
+	kept []byte // the end of the last piece, in which a mark may begin
 }
 
 func (s *search) reset() { s.kept = s.kept[:0] }
@@ -67,14 +67,14 @@ func (s *search) count(p []byte) int {
 	return n
 }
 
-// read reads an answer to its end and says what is wrong with it.
-func (a *answer) read() error {
+// read reads and checks a response.
+func (a *responseReader) read() error {
 	length, err := a.head()
 	if err != nil {
 		return err
 	}
 	if a.job.Stream != (length < 0) {
-		return errors.New("a whole answer where a stream is due, or the reverse")
+		return errors.New("got a non-streaming response instead of a stream, or the reverse")
 	}
 	if a.job.Stream {
 		return a.stream()
@@ -87,22 +87,22 @@ func (a *answer) read() error {
 		return err
 	}
 	if !bytes.Contains(a.body, []byte(provider.Closing)) {
-		return fmt.Errorf("the text is not whole: %.200s", a.body)
+		return fmt.Errorf("incomplete text: %.200s", a.body)
 	}
-	if a.whole == 0 {
+	if a.firstLength == 0 {
 		if !json.Valid(a.body) {
-			return errors.New("the answer is not JSON")
+			return errors.New("the response is not JSON")
 		}
-		a.whole = length
+		a.firstLength = length
 	}
-	if length != a.whole {
-		return fmt.Errorf("an answer of %d bytes, where the first had %d", length, a.whole)
+	if length != a.firstLength {
+		return fmt.Errorf("response has %d bytes, the first had %d", length, a.firstLength)
 	}
 	return nil
 }
 
-// head reads the head of an answer and returns the length of the body, -1 where it comes in chunks.
-func (a *answer) head() (length int, err error) {
+// head reads a response head and returns the length of the body, -1 if it is chunked.
+func (a *responseReader) head() (length int, err error) {
 	length = -2
 	for first := true; ; first = false {
 		line, err := a.r.ReadSlice('\n')
@@ -118,7 +118,7 @@ func (a *answer) head() (length int, err error) {
 			}
 		case len(line) == 0:
 			if length == -2 {
-				return 0, errors.New("an answer without a length")
+				return 0, errors.New("response without a length")
 			}
 			return length, nil
 		case bytes.EqualFold(name, []byte("content-length")):
@@ -131,7 +131,7 @@ func (a *answer) head() (length int, err error) {
 	}
 }
 
-// unexpected makes an end that comes too soon an error.
+// unexpected turns EOF into io.ErrUnexpectedEOF unless it is allowed.
 func unexpected(err error, allowed bool) error {
 	if err == io.EOF && !allowed {
 		return io.ErrUnexpectedEOF
@@ -139,8 +139,8 @@ func unexpected(err error, allowed bool) error {
 	return err
 }
 
-// stream reads a chunked body that is a stream of events.
-func (a *answer) stream() error {
+// stream reads a chunked stream of events.
+func (a *responseReader) stream() error {
 	a.text.reset()
 	a.end.reset()
 	a.texts = 0
@@ -152,7 +152,7 @@ func (a *answer) stream() error {
 		}
 		left, err := strconv.ParseInt(string(bytes.TrimRight(line, "\r\n")), 16, 32)
 		if err != nil {
-			return fmt.Errorf("a chunk's size: %w", err)
+			return fmt.Errorf("chunk size: %w", err)
 		}
 		last := left == 0
 		for left > 0 {
@@ -176,16 +176,16 @@ func (a *answer) stream() error {
 			return unexpected(err, false)
 		}
 		if string(end) != "\r\n" {
-			return fmt.Errorf("a chunk ends with %q", end)
+			return fmt.Errorf("chunk ends with %q", end)
 		}
 		if !last {
 			continue
 		}
 		if ended != 1 {
-			return fmt.Errorf("the stream ended without its last event, behind %d events of text", a.texts)
+			return fmt.Errorf("the stream ended after %d text events, without its last event", a.texts)
 		}
 		if a.job.Events > 0 && a.texts != a.job.Events {
-			return fmt.Errorf("%d events of text, where %d are due", a.texts, a.job.Events)
+			return fmt.Errorf("got %d text events, want %d", a.texts, a.job.Events)
 		}
 		return nil
 	}
