@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -154,7 +154,7 @@ func (x *completion) finish() {
 	x.writer = nil
 	x.attempt.Reset()
 	x.batch.Reset()
-	x.reader.Reset(openai.Options{})
+	x.reader.Reset(native.Options{})
 	x.framer.reset(abi.FramingSSE)
 	x.from = nil
 	x.server.works.Put(x.work)

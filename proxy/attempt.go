@@ -19,7 +19,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -294,7 +294,7 @@ func (x *completion) whole(ctx context.Context, first []byte) error {
 	x.bodyEnd = true
 	if x.native {
 		x.batch.Reset()
-		if err := x.reader.Answer(body, &x.batch); err != nil {
+		if err := x.reader.ReadResponse(body, &x.batch); err != nil {
 			return badAnswer(err)
 		}
 		if err := x.apply(); err != nil {
@@ -326,7 +326,7 @@ func (x *completion) refused(ctx context.Context, status int) error {
 	body = x.provider.redact(body)
 	var e *apierror.Error
 	if x.native {
-		e = openai.Failure(status, body)
+		e = native.Failure(status, body)
 	} else {
 		err := x.provider.binding.Response(ctx, &x.attempt, status, body)
 		if failed := x.writer.Failed(); err == nil && failed != nil {
@@ -334,7 +334,7 @@ func (x *completion) refused(ctx context.Context, status int) error {
 		}
 		if err == nil {
 			// A plugin that finds nothing wrong with an error answer leaves it to its status.
-			e = openai.Failure(status, nil)
+			e = native.Failure(status, nil)
 		} else if !errors.As(err, &e) {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -87,7 +88,7 @@ type completion struct {
 type work struct {
 	attempt plugin.Attempt
 	framer  framer
-	reader  openai.Reader
+	reader  native.Reader
 	batch   response.Batch
 	asked   []*routing.Budget // of the providers that have been sent the request
 	order   []int             // in which the targets are tried

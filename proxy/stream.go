@@ -233,7 +233,7 @@ func (x *completion) event(ctx context.Context, ev event) error {
 		return x.provider.binding.Event(ctx, &x.attempt, ev.kind, ev.name, ev.data)
 	}
 	x.batch.Reset()
-	if err := x.reader.Chunk(ev.data, &x.batch); err != nil {
+	if err := x.reader.ReadChunk(ev.data, &x.batch); err != nil {
 		return badAnswer(err)
 	}
 	return x.apply()

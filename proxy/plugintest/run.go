@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -49,7 +50,7 @@ type run struct {
 	b       *plugin.Binding
 	attempt plugin.Attempt
 	writer  *response.Writer
-	reader  openai.Reader
+	reader  native.Reader
 	batch   response.Batch
 	result  Result
 }
@@ -114,7 +115,7 @@ func (r *run) exchange() error {
 	before := a.Fuel
 	switch {
 	case r.v.Status >= 300 && a.Dialect == abi.DialectOpenAI:
-		err = openai.Failure(r.v.Status, r.v.Answer)
+		err = native.Failure(r.v.Status, r.v.Answer)
 	case r.v.Status >= 300:
 		err = r.whole()
 	default:
@@ -132,7 +133,7 @@ func (r *run) exchange() error {
 func (r *run) whole() error {
 	if r.attempt.Dialect == abi.DialectOpenAI {
 		r.batch.Reset()
-		if err := r.reader.Answer(r.v.Answer, &r.batch); err != nil {
+		if err := r.reader.ReadResponse(r.v.Answer, &r.batch); err != nil {
 			return err
 		}
 		if err := r.writer.Apply(&r.batch); err != nil {
@@ -187,7 +188,7 @@ func (r *run) event(ev event) error {
 		return r.b.Event(context.Background(), &r.attempt, ev.kind, ev.name, ev.data)
 	}
 	r.batch.Reset()
-	if err := r.reader.Chunk(ev.data, &r.batch); err != nil {
+	if err := r.reader.ReadChunk(ev.data, &r.batch); err != nil {
 		return err
 	}
 	return r.writer.Apply(&r.batch)

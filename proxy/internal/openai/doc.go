@@ -1,12 +1,8 @@
-// Package openai reads what providers of the chat completions convention answer, chunk by chunk or whole, into the
-// events of package chat.
+// Package openai is the OpenAI chat completions API as clients see it: requests are read and checked (Request), responses are
+// spelled (Renderer, for the writer of package response), and so are errors (AppendErrorBody).
 //
-// The convention is spoken with many accents: usage on the last chunk or in one of its own or in all of them, tool calls
-// without an index, reasoning under three names, content as a list of parts, errors inside of a stream that began well.
-// This package knows them all and nothing else does; what it emits is the same whoever the provider is. Members that it
-// does not know pass through, save for padding and what repeats the usage.
+// Files begin with the part that they belong to: request_… and render_…. Responses of providers that speak the same format
+// are read by the package native below. The package knows nothing of HTTP, providers, plugins or configuration.
 //
-// It does not split a body into events, write what a client receives, or decide what is tried next.
-//
-// Concurrency: a Reader belongs to one attempt and is for one goroutine at a time. Failure is safe for concurrent use.
+// Nothing here is safe for concurrent use, except for functions without a receiver.
 package openai

@@ -3,9 +3,9 @@
 package openai_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
 	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // Reading a request costs the copy of the model's name, and nothing else.

@@ -1,12 +1,12 @@
 package openai_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // conversationOf is a request of about size bytes, as a client with tools sends it.

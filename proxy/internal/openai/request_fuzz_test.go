@@ -1,10 +1,6 @@
 package openai_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -12,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // FuzzRequest reads any body. What is accepted must be JSON in the strictest reading, and must be for encoding/json what

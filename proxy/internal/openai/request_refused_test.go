@@ -1,13 +1,13 @@
 package openai_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // called is an assistant message that calls tools with the given ids.

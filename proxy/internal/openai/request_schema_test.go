@@ -1,15 +1,13 @@
 package openai_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

@@ -1,10 +1,6 @@
 package openai_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // asked is what a Request says of a body, apart from the body.

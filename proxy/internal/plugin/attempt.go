@@ -4,6 +4,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -28,7 +29,7 @@ type Attempt struct {
 	Out            OutRequest
 	Framing        abi.Framing
 	Dialect        abi.Dialect
-	DialectOptions openai.Options
+	DialectOptions native.Options
 	Answered       bool      // the plugin answered itself: nothing is sent, and the Writer has the response
 	Warnings       []Warning // what happened to members of the request, without repetition
 
@@ -79,7 +80,7 @@ func (a *Attempt) Reset() {
 		aliases:  a.aliases,
 		reader:   a.reader,
 	}
-	a.reader.reset(openai.Options{})
+	a.reader.reset(native.Options{})
 }
 
 // Release gives back what only the sending needs: call it once the upstream's answer has begun, so that an open stream

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -93,7 +93,7 @@ func (b *Binding) redact(p []byte) []byte {
 // begins the attempt: the state slot is empty.
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
-	a.reader.reset(openai.Options{})
+	a.reader.reset(native.Options{})
 	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{aKey, a.Tenant})
 }
 

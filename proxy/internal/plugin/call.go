@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -79,7 +79,7 @@ type call struct {
 	answerOn      bool
 	framing       abi.Framing
 	dialect       abi.Dialect
-	options       openai.Options
+	options       native.Options
 	warnings      []Warning
 
 	models  [][]byte
@@ -93,7 +93,7 @@ type call struct {
 	// Of the calls before: what is mostly the same from one request to the next.
 	known       texts
 	lastOptions []byte         // of answer
-	lastRead    openai.Options // what they say
+	lastRead    native.Options // what they say
 
 	choosing  bool   // sluice_plugin runs
 	complaint []byte // the last line that it or sluice_configure logged
@@ -140,7 +140,7 @@ func (c *call) begin(inv *invocation) {
 			c.own = borrowBody()
 		}
 		c.ownOn, c.copied = false, 0
-		c.answerOn, c.framing, c.dialect, c.options = false, 0, 0, openai.Options{}
+		c.answerOn, c.framing, c.dialect, c.options = false, 0, 0, native.Options{}
 	case exportList:
 		c.path, c.headers = c.path[:0], c.headers[:0]
 	case exportModels:

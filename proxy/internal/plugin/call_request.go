@@ -6,7 +6,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -213,7 +213,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	// The options are those of the OpenAI dialect, which a plugin that translates may use by openai_event. Mostly they are
 	// the same from one request to the next.
 	if !bytes.Equal(options, c.lastOptions) {
-		o, err := openai.ParseOptions(options)
+		o, err := native.ParseOptions(options)
 		if err != nil {
 			return abi.StatusRefused
 		}

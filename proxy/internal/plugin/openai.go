@@ -3,20 +3,20 @@ package plugin
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // openAIReader reads what a plugin hands over in the OpenAI dialect. What it remembers of an answer cannot be taken back,
 // so that a call which has used it is not tried twice.
 type openAIReader struct {
-	options openai.Options
-	reader  *openai.Reader // nil until it is needed
+	options native.Options
+	reader  *native.Reader // nil until it is needed
 	dirty   bool           // used by the call that runs, or by one that has failed
 }
 
 // reset makes the reader ready for another answer.
-func (r *openAIReader) reset(o openai.Options) {
+func (r *openAIReader) reset(o native.Options) {
 	r.options, r.dirty = o, false
 	if r.reader != nil {
 		r.reader.Reset(o)
@@ -31,13 +31,13 @@ func (c *call) OpenAIEvent(p []byte) abi.Status {
 	}
 	r := &c.attempt.reader
 	if r.reader == nil {
-		r.reader = new(openai.Reader)
+		r.reader = new(native.Reader)
 		r.reader.Reset(r.options)
 	}
 	r.dirty = true
 	c.charge(openAIPasses * len(p))
 	n, failure := len(c.batch.Events), c.batch.Failure()
-	if err := r.reader.Event(p, &c.batch); err != nil {
+	if err := r.reader.ReadChunk(p, &c.batch); err != nil {
 		c.batch.Events = c.batch.Events[:n]
 		c.batch.Fail(failure)
 		return abi.StatusRefused

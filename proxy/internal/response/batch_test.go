@@ -1,10 +1,9 @@
 package response_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

@@ -1,11 +1,10 @@
 package response_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

@@ -3,11 +3,10 @@
 package response_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

@@ -1,12 +1,11 @@
 package response_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

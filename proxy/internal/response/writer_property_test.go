@@ -1,11 +1,6 @@
 package response_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -14,6 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

@@ -1,13 +1,12 @@
 package response_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

@@ -1,13 +1,13 @@
 //go:build !race
 
-package openai_test
+package native_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
 func TestChunksDoNotAllocate(t *testing.T) {
@@ -20,15 +20,15 @@ func TestChunksDoNotAllocate(t *testing.T) {
 	}
 	for name, data := range cases {
 		t.Run(name, func(t *testing.T) {
-			var r openai.Reader
+			var r native.Reader
 			var b response.Batch
 			w := openai.NewWriter()
-			r.Reset(openai.Options{})
+			r.Reset(native.Options{})
 			w.Reset(options(true, true))
 			p := []byte(data)
 			once := func() {
 				b.Reset()
-				if err := r.Chunk(p, &b); err != nil {
+				if err := r.ReadChunk(p, &b); err != nil {
 					t.Fatal(err)
 				}
 				if err := w.Apply(&b); err != nil {
@@ -37,7 +37,7 @@ func TestChunksDoNotAllocate(t *testing.T) {
 				w.Take()
 			}
 			b.Reset()
-			if err := r.Chunk([]byte(delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]`)), &b); err != nil {
+			if err := r.ReadChunk([]byte(delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]`)), &b); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Apply(&b); err != nil {

@@ -1,24 +1,23 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"math"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // reasoning reads the reasoning of a delta or message. Hosts that give both the text and its details give the same text
 // twice, so the details win where they hold any.
-func (r *Reader) reasoning(b *response.Batch, ci int32, s *said) {
-	var text bool
+func (r *Reader) reasoning(b *response.Batch, ci int32, s *body) {
+	var some bool
 	if s.details.First().Exists() {
-		text = r.details(b, ci, s.details)
+		some = r.details(b, ci, s.details)
 	} else {
-		text = r.thinkingBlocks(b, ci, s.thinkingBlocks)
+		some = r.thinkingBlocks(b, ci, s.thinkingBlocks)
 	}
-	if text {
+	if some {
 		return
 	}
 	if s.reasoningContent.Kind() == jsondoc.String && len(s.reasoningContent.Inside()) > 0 {
@@ -28,7 +27,7 @@ func (r *Reader) reasoning(b *response.Batch, ci int32, s *said) {
 	r.think(b, ci, abi.ReasoningText, 0, s.reasoning)
 }
 
-// think emits a piece of reasoning; nothing if v is no string or empty.
+// think emits a piece of reasoning; nothing if v is not a string, or empty.
 func (r *Reader) think(b *response.Batch, ci int32, part abi.ReasoningPart, key int32, v jsondoc.Value) bool {
 	s := v.Inside()
 	if len(s) == 0 {
@@ -39,7 +38,7 @@ func (r *Reader) think(b *response.Batch, ci int32, part abi.ReasoningPart, key 
 	return true
 }
 
-// format says where the reasoning comes from, once.
+// format emits the format of the reasoning, once.
 func (r *Reader) format(b *response.Batch, format string) {
 	if !r.formatted && format != "" {
 		r.formatted = true
@@ -53,41 +52,41 @@ func (r *Reader) details(b *response.Batch, ci int32, v jsondoc.Value) (text boo
 		return false
 	}
 	for d := v.First(); d.Exists(); d = d.Next() {
-		key := keyOf(d)
-		r.format(b, r.short(d.Get("format")))
+		key := detailKey(d)
+		r.format(b, r.shortString(d.Get("format")))
 		switch kind := d.Get("type"); {
 		case kind.Is("reasoning.text"):
 			text = r.think(b, ci, abi.ReasoningText, key, d.Get("text")) || text
 			r.think(b, ci, abi.ReasoningSignature, key, d.Get("signature"))
 		case kind.Is("reasoning.summary"):
 			text = r.think(b, ci, abi.ReasoningSummary, key, d.Get("summary")) || text
-		case kind.Is("reasoning.encrypted") && r.short(d.Get("id")) == "":
+		case kind.Is("reasoning.encrypted") && r.shortString(d.Get("id")) == "":
 			r.think(b, ci, abi.ReasoningEncrypted, key, d.Get("data"))
 		}
 	}
 	return text
 }
 
-// toolReasoning reads the entries of reasoning_details that may belong to tool calls. It comes behind the tool calls, so
-// that theirs are known.
+// toolReasoning reads the entries of reasoning_details that may belong to tool calls. It is called after the tool calls
+// have been read, so that their IDs are known.
 func (r *Reader) toolReasoning(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	if v.Kind() != jsondoc.Array {
 		return
 	}
 	for d := v.First(); d.Exists(); d = d.Next() {
-		id := r.short(d.Get("id"))
+		id := r.shortString(d.Get("id"))
 		if id == "" || !d.Get("type").Is("reasoning.encrypted") {
 			continue
 		}
 		if key, ok := c.byID(id); ok {
 			r.think(b, ci, abi.ReasoningToolEncrypted, key, d.Get("data"))
 		} else {
-			r.think(b, ci, abi.ReasoningEncrypted, keyOf(d), d.Get("data"))
+			r.think(b, ci, abi.ReasoningEncrypted, detailKey(d), d.Get("data"))
 		}
 	}
 }
 
-// thinkingBlocks reads the form in which other gateways pass on the blocks of Anthropic. It reports whether there was any
+// thinkingBlocks reads the form in which other gateways pass on Anthropic's blocks. It reports whether there was any
 // text in it.
 func (r *Reader) thinkingBlocks(b *response.Batch, ci int32, v jsondoc.Value) (text bool) {
 	if v.Kind() != jsondoc.Array {
@@ -107,8 +106,8 @@ func (r *Reader) thinkingBlocks(b *response.Batch, ci int32, v jsondoc.Value) (t
 	return text
 }
 
-// keyOf is the index of an entry of reasoning_details, 0 where it has none.
-func keyOf(d jsondoc.Value) int32 {
+// detailKey returns the index of an entry of reasoning_details, 0 where it has none.
+func detailKey(d jsondoc.Value) int32 {
 	if n, ok := d.Get("index").Int(); ok && n >= 0 && n <= math.MaxInt32 {
 		return int32(n)
 	}

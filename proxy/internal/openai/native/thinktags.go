@@ -1,15 +1,14 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// tags is how far a choice's content has been searched for tags.
-type tags struct {
+// thinkTags is the state of the search for tags in a choice's content.
+type thinkTags struct {
 	state tagState
 	held  []byte // what may be the beginning of a tag
 }
@@ -18,10 +17,10 @@ type tagState uint8
 
 const (
 	tagsBefore tagState = iota // only white space so far
-	tagsOpened                 // directly behind <think>, where line ends belong to nothing
+	tagsOpened                 // directly after <think>, where line ends are dropped
 	tagsInside                 // among the reasoning
-	tagsAfter                  // behind </think>, where white space belongs to neither
-	tagsOver                   // the rest is content
+	tagsAfter                  // after </think>, where white space is dropped
+	tagsDone                   // the rest is content
 )
 
 var (
@@ -29,8 +28,8 @@ var (
 	closeTag = []byte("</think>")
 )
 
-// thinkTags emits a piece of content, in UTF-8, as reasoning or as text.
-func (r *Reader) thinkTags(b *response.Batch, c *choice, ci int32, s []byte) {
+// splitThinking emits a piece of content, in UTF-8, as reasoning or as text.
+func (r *Reader) splitThinking(b *response.Batch, c *choice, ci int32, s []byte) {
 	t := &c.tags
 	if len(t.held) > 0 {
 		s = append(t.held, s...)
@@ -52,7 +51,7 @@ func (r *Reader) thinkTags(b *response.Batch, c *choice, ci int32, s []byte) {
 			case t.state == tagsAfter:
 				s = rest
 			}
-			t.state = tagsOver
+			t.state = tagsDone
 		case tagsOpened:
 			if s = bytes.TrimLeft(s, "\r\n"); len(s) == 0 {
 				return
@@ -61,15 +60,15 @@ func (r *Reader) thinkTags(b *response.Batch, c *choice, ci int32, s []byte) {
 		case tagsInside:
 			at := bytes.Index(s, closeTag)
 			if at >= 0 {
-				r.tagged(b, ci, s[:at])
+				r.taggedReasoning(b, ci, s[:at])
 				t.state, s = tagsAfter, s[at+len(closeTag):]
 				continue
 			}
-			keep := tail(s, closeTag)
-			r.tagged(b, ci, s[:len(s)-keep])
+			keep := partialTag(s, closeTag)
+			r.taggedReasoning(b, ci, s[:len(s)-keep])
 			t.held = append(t.held, s[len(s)-keep:]...)
 			return
-		case tagsOver:
+		case tagsDone:
 			if len(s) > 0 {
 				b.Text(ci, abi.EncodingUTF8, s)
 			}
@@ -78,16 +77,16 @@ func (r *Reader) thinkTags(b *response.Batch, c *choice, ci int32, s []byte) {
 	}
 }
 
-// tagged emits reasoning that stood between tags.
-func (r *Reader) tagged(b *response.Batch, ci int32, s []byte) {
+// taggedReasoning emits reasoning that stood between tags.
+func (r *Reader) taggedReasoning(b *response.Batch, ci int32, s []byte) {
 	if len(s) > 0 {
 		r.format(b, r.o.ReasoningFormat)
 		b.Reasoning(ci, abi.ReasoningText, 0, abi.EncodingUTF8, s)
 	}
 }
 
-// tail is the length of the longest beginning of tag that s ends with.
-func tail(s, tag []byte) int {
+// partialTag returns the length of the longest beginning of tag that s ends with.
+func partialTag(s, tag []byte) int {
 	for n := min(len(s), len(tag)-1); n > 0; n-- {
 		if bytes.HasSuffix(s, tag[:n]) {
 			return n
@@ -100,19 +99,19 @@ func tail(s, tag []byte) int {
 func (r *Reader) endThinking(b *response.Batch) {
 	for i := range r.choices {
 		if c := &r.choices[i]; !c.finished {
-			r.endThinkingOf(b, c, int32(i))
+			r.endThinkingIn(b, c, int32(i))
 		}
 	}
 }
 
-func (r *Reader) endThinkingOf(b *response.Batch, c *choice, ci int32) {
+func (r *Reader) endThinkingIn(b *response.Batch, c *choice, ci int32) {
 	held := c.tags.held
 	if len(held) == 0 {
 		return
 	}
 	c.tags.held = nil
 	if c.tags.state == tagsInside {
-		r.tagged(b, ci, held)
+		r.taggedReasoning(b, ci, held)
 	} else {
 		b.Text(ci, abi.EncodingUTF8, held)
 	}

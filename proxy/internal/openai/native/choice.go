@@ -1,20 +1,18 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"errors"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-var errChoice = errors.New("a choice that is no object, or whose index is out of range")
+var errChoice = errors.New("a choice is not an object, or its index is out of range")
 
-// said is the members of a delta or message that have a meaning here.
-type said struct {
+// body is the members of a delta or message that have a meaning here.
+type body struct {
 	content, refusal            jsondoc.Value
 	reasoning, reasoningContent jsondoc.Value
 	details, thinkingBlocks     jsondoc.Value
@@ -25,7 +23,7 @@ type said struct {
 // choice reads one element of choices. position is its place in the list. whole is set where the choice turns out to
 // hold a message, and not a delta.
 func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whole *bool) error {
-	var body, message, finish, native, usage jsondoc.Value
+	var delta, message, finish, native, usage jsondoc.Value
 	index := position
 	failed, others := false, false
 	for m := v.First(); m.Exists() && v.Kind() == jsondoc.Object; m = m.Next() {
@@ -35,7 +33,7 @@ func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whol
 				index = n
 			}
 		case "delta":
-			body = m
+			delta = m
 		case "message":
 			message = m
 		case "finish_reason":
@@ -51,7 +49,7 @@ func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whol
 		}
 	}
 	if v.Kind() != jsondoc.Object || index < 0 || index >= abi.MaxChoices {
-		return badAnswer(errChoice)
+		return badResponse(errChoice)
 	}
 	if failed {
 		if e := failureIn(v, streamError); e != nil {
@@ -63,14 +61,14 @@ func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whol
 	c := r.at(ci)
 	if !c.seen {
 		c.seen = true
-		b.Text(ci, abi.EncodingUTF8, nil) // the choice is there, though it has not said anything
+		b.Text(ci, abi.EncodingUTF8, nil) // the choice begins, though it has no content yet
 	}
-	if body.Kind() != jsondoc.Object && message.Kind() == jsondoc.Object && (*whole || !c.spoken) {
-		// A host that does not stream sends its one event with a message. A message beside deltas repeats them.
-		body, *whole = message, true
+	if delta.Kind() != jsondoc.Object && message.Kind() == jsondoc.Object && (*whole || !c.hasContent) {
+		// A host that does not stream sends its one event with a message. A message besides deltas repeats them.
+		delta, *whole = message, true
 	}
-	if body.Kind() == jsondoc.Object {
-		if err := r.body(b, c, ci, body, *whole); err != nil {
+	if delta.Kind() == jsondoc.Object {
+		if err := r.body(b, c, ci, delta, *whole); err != nil {
 			return err
 		}
 	}
@@ -84,7 +82,7 @@ func (r *Reader) choice(b *response.Batch, v jsondoc.Value, position int64, whol
 
 // body reads a delta or a message.
 func (r *Reader) body(b *response.Batch, c *choice, ci int32, v jsondoc.Value, whole bool) error {
-	var s said
+	var s body
 	for m := v.First(); m.Exists(); m = m.Next() {
 		switch string(r.memberName(m)) {
 		case "role":
@@ -109,7 +107,7 @@ func (r *Reader) body(b *response.Batch, c *choice, ci int32, v jsondoc.Value, w
 	r.reasoning(b, ci, &s)
 	r.content(b, c, ci, s.content)
 	if s.refusal.Kind() == jsondoc.String && len(s.refusal.Inside()) > 0 {
-		c.spoken = true
+		c.hasContent = true
 		b.Refusal(ci, abi.EncodingEscaped, s.refusal.Inside())
 	}
 	if err := r.toolCalls(b, c, ci, s.tools, whole); err != nil {
@@ -126,13 +124,13 @@ func (r *Reader) body(b *response.Batch, c *choice, ci int32, v jsondoc.Value, w
 func (r *Reader) content(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	switch v.Kind() {
 	case jsondoc.String:
-		r.say(b, c, ci, v)
+		r.text(b, c, ci, v)
 	case jsondoc.Object:
 		r.part(b, c, ci, v)
 	case jsondoc.Array:
 		for p := v.First(); p.Exists(); p = p.Next() {
 			if p.Kind() == jsondoc.String {
-				r.say(b, c, ci, p)
+				r.text(b, c, ci, p)
 			} else {
 				r.part(b, c, ci, p)
 			}
@@ -146,7 +144,7 @@ func (r *Reader) part(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	case kind.Is("thinking"), kind.Is("reasoning"):
 		r.thinkingPart(b, ci, v.Get("thinking"))
 	case kind.Is("text"), kind.Is("output_text"), !kind.Exists():
-		r.say(b, c, ci, v.Get("text"))
+		r.text(b, c, ci, v.Get("text"))
 	}
 }
 
@@ -161,25 +159,25 @@ func (r *Reader) thinkingPart(b *response.Batch, ci int32, v jsondoc.Value) {
 	}
 }
 
-// say emits a piece of a choice's content.
-func (r *Reader) say(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
+// text emits a piece of a choice's content.
+func (r *Reader) text(b *response.Batch, c *choice, ci int32, v jsondoc.Value) {
 	s := v.Inside()
 	if len(s) == 0 {
 		return
 	}
-	c.spoken = true
-	if r.o.ThinkTags && c.tags.state != tagsOver {
-		r.text = v.AppendText(r.text[:0])
-		r.thinkTags(b, c, ci, r.text)
+	c.hasContent = true
+	if r.o.ThinkTags && c.tags.state != tagsDone {
+		r.unescaped = v.AppendText(r.unescaped[:0])
+		r.splitThinking(b, c, ci, r.unescaped)
 		return
 	}
-	r.said = v
+	r.lastText = v
 	b.Text(ci, abi.EncodingEscaped, s)
 }
 
 // finish reads why a choice ended, if it has.
-func (r *Reader) finish(b *response.Batch, c *choice, ci int32, reasonOf, nativeOf jsondoc.Value) {
-	reason := r.short(reasonOf)
+func (r *Reader) finish(b *response.Batch, c *choice, ci int32, reasonValue, nativeValue jsondoc.Value) {
+	reason := r.shortString(reasonValue)
 	if reason == "" || c.finished {
 		return
 	}
@@ -188,17 +186,17 @@ func (r *Reader) finish(b *response.Batch, c *choice, ci int32, reasonOf, native
 		b.Fail(failed)
 		return
 	}
-	r.endThinkingOf(b, c, ci)
+	r.endThinkingIn(b, c, ci)
 	c.finished = true
-	native := r.short(nativeOf)
-	if native == "" && !conventional(reason) {
+	native := r.shortString(nativeValue)
+	if native == "" && !standard(reason) {
 		native = reason
 	}
 	b.Finish(ci, code, []byte(native))
 }
 
-// conventional reports whether a reason is one of the convention's own.
-func conventional(reason string) bool {
+// standard reports whether a reason is one of the OpenAI API.
+func standard(reason string) bool {
 	switch reason {
 	case "stop", "length", "tool_calls", "content_filter", "function_call":
 		return true
@@ -206,12 +204,12 @@ func conventional(reason string) bool {
 	return false
 }
 
-// finishReason is the convention's word for a provider's, or the failure that the provider's word stands for.
+// finishReason translates a provider's reason, which may stand for a failure.
 func finishReason(reason string) (abi.FinishReason, *apierror.Error) {
 	switch reason {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS",
 		"model_context_window_exceeded", "insufficient_system_resource", "abort":
-		// The last two are answers that the host cut short: whoever takes them for whole would be wrong.
+		// With the last two the provider cut the response short: it must not pass for a complete one.
 		return abi.FinishLength, nil
 	case "tool_calls", "tool_call", "tool_use", "TOOL_CALL":
 		return abi.FinishToolCalls, nil
@@ -221,7 +219,7 @@ func finishReason(reason string) (abi.FinishReason, *apierror.Error) {
 	case "function_call":
 		return abi.FinishFunctionCall, nil
 	case "error", "network_error", "ERROR":
-		return 0, apierror.Fail(abi.FailServer, streamError, "", "The provider ended the answer with an error.")
+		return 0, apierror.Fail(abi.FailServer, streamError, "", "The provider ended the response with an error.")
 	}
 	return abi.FinishStop, nil
 }

@@ -1,10 +1,9 @@
 package openai
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"strings"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 

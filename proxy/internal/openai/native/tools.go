@@ -1,23 +1,22 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"errors"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 var errTools = errors.New("too many tool calls")
 
-// tool is a tool call that has been seen. Its key, for the machine, is its place in the list.
+// tool is a tool call that has been read. Its key, for the response writer, is its place in the list.
 type tool struct {
 	id, name []byte
 	index    int64  // the provider's number, or noIndex
 	chunk    uint32 // where the latest piece came
-	open     bool   // the machine knows of it
+	open     bool   // it has been emitted
 	whole    bool   // it came in one piece
 }
 
@@ -47,7 +46,7 @@ func (r *Reader) toolCalls(b *response.Batch, c *choice, ci int32, v jsondoc.Val
 		}
 		if at < 0 {
 			if len(c.tools) >= abi.MaxKeys {
-				return badAnswer(errTools)
+				return badResponse(errTools)
 			}
 			at = c.addTool(&p)
 		}
@@ -62,9 +61,9 @@ func (r *Reader) toolCalls(b *response.Batch, c *choice, ci int32, v jsondoc.Val
 
 		args := p.args.Kind() != jsondoc.Invalid && p.args.Kind() != jsondoc.Null && len(p.args.Raw()) > len(`""`)
 		if !t.open && (len(t.name) > 0 || args || whole) {
-			// A host may give the id first and the name later; the client must get them together.
+			// A provider may send the ID first and the name later; the client must get them together.
 			t.open = true
-			c.spoken = true
+			c.hasContent = true
 			b.ToolCall(ci, key, t.id, t.name)
 		}
 		if args {
@@ -80,7 +79,7 @@ func (r *Reader) toolCalls(b *response.Batch, c *choice, ci int32, v jsondoc.Val
 	return nil
 }
 
-// toolPiece reads an entry of tool_calls. A custom tool's input is taken for the arguments of a function.
+// toolPiece reads an entry of tool_calls. A custom tool's input is treated as a function's arguments.
 func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
 	p.index = noIndex
 	if n, ok := v.Get("index").Int(); ok && n >= 0 {
@@ -90,7 +89,7 @@ func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
 	if function.Kind() != jsondoc.Object && v.Get("custom").Kind() == jsondoc.Object {
 		function, args = v.Get("custom"), "input"
 	}
-	p.id = []byte(r.short(v.Get("id"))) // one that is too long is as good as none: the machine makes one up
+	p.id = []byte(r.shortString(v.Get("id"))) // one that is too long counts as none: the writer generates one
 	p.name = function.Get("name").AppendText(nil)
 	p.args = function.Get(args)
 	switch p.args.Kind() {
@@ -103,7 +102,7 @@ func (r *Reader) toolPiece(v jsondoc.Value) (p toolPiece) {
 	return p
 }
 
-// arguments emits a piece of a call's arguments: a text, or an object where a host does not know that it is a text.
+// arguments emits a piece of a call's arguments: a string, or an object from providers that do not encode it.
 func (r *Reader) arguments(b *response.Batch, ci, key int32, v jsondoc.Value) {
 	switch {
 	case v.Kind() == jsondoc.String:
@@ -130,8 +129,8 @@ func (c *choice) addTool(p *toolPiece) int {
 
 // match finds the call that a piece continues; -1 if it begins one.
 //
-// The convention numbers calls by index and names the id and the function once. Hosts leave the index out, give all calls
-// index 0, repeat the id, make up another id for every piece, or repeat the name.
+// The OpenAI API numbers calls by index and sends the ID and the name once. Providers leave the index out, give all calls
+// index 0, repeat the ID, generate another ID for every piece, or repeat the name.
 func (c *choice) match(p *toolPiece, chunk uint32) int {
 	last := len(c.tools) - 1
 	if len(p.id) > 0 {

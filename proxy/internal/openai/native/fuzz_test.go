@@ -1,10 +1,6 @@
-package openai_test
+package native_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -16,7 +12,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
 // FuzzReader reads what a provider might send, a line an event, and checks what a client must be able to rely on: frames
@@ -52,16 +51,16 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 		lines = bytes.Split(data, []byte("\n"))
 	}
 	play := func(stream bool) *response.Writer {
-		var r openai.Reader
+		var r native.Reader
 		var b response.Batch
 		w := openai.NewWriter()
-		r.Reset(openai.Options{ThinkTags: tags, ReasoningFormat: "f"})
+		r.Reset(native.Options{ThinkTags: tags, ReasoningFormat: "f"})
 		w.Reset(options(stream, stream))
 		for _, line := range lines {
 			b.Reset()
-			read := r.Chunk
+			read := r.ReadChunk
 			if answer {
-				read = r.Answer
+				read = r.ReadResponse
 			}
 			before := bytes.Clone(line)
 			err := read(line, &b)
@@ -199,7 +198,7 @@ func FuzzFailure(f *testing.F) {
 	f.Add(422, []byte(`{"detail":[{"msg":"x"}]}`))
 	f.Add(400, []byte(`[{"error":"x"}]`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		e := openai.Failure(status, body)
+		e := native.Failure(status, body)
 		if e.Status < 400 || e.Status > 599 || e.Type == "" || e.Message == "" || len(e.Message) > 500 {
 			t.Fatalf("got %+v", e)
 		}

@@ -1,23 +1,21 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"fmt"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Options says what cannot be seen from the answers of a provider. The zero value is right for most.
+// Options is what cannot be seen from the responses of a provider. The zero value is right for most.
 type Options struct {
 	// ReasoningFormat names the origin of the reasoning, where the provider does not name it itself.
 	ReasoningFormat string
 
-	// ThinkTags takes what stands between <think> and </think> at the beginning of a choice's content for reasoning.
+	// ThinkTags treats text between <think> and </think> at the beginning of a choice's content as reasoning.
 	ThinkTags bool
 }
 
@@ -37,63 +35,63 @@ func ParseOptions(json []byte) (o Options, err error) {
 	}
 	if v := root.Get("reasoning_format"); v.Exists() {
 		if v.Kind() != jsondoc.String || len(v.Text()) > abi.MaxName {
-			return o, fmt.Errorf("dialect options: reasoning_format is no string of at most %d bytes", abi.MaxName)
+			return o, fmt.Errorf("dialect options: reasoning_format is not a string of at most %d bytes", abi.MaxName)
 		}
 		o.ReasoningFormat = v.Text()
 	}
 	if v := root.Get("think_tags"); v.Exists() {
 		b, ok := v.Bool()
 		if !ok {
-			return o, fmt.Errorf("dialect options: think_tags is neither true nor false")
+			return o, fmt.Errorf("dialect options: think_tags is not a boolean")
 		}
 		o.ThinkTags = b
 	}
 	return o, nil
 }
 
-// Reader reads the answer of one attempt. It remembers what one chunk cannot tell: which tool call a piece belongs to,
-// and what has been said before. The zero value is ready for an answer without options.
+// Reader reads the response to one attempt. It remembers what one chunk does not show: which tool call a piece belongs to,
+// and what has been emitted before. The zero value is ready for a response without options.
 type Reader struct {
 	o Options
 
-	doc   jsondoc.Doc
-	loose bool   // doc holds what strict JSON does not allow
-	text  []byte // scratch: an unescaped string
-	name  []byte // scratch: an unescaped member name
+	doc       jsondoc.Doc
+	loose     bool   // doc holds what strict JSON does not allow
+	unescaped []byte // scratch: a string
+	name      []byte // scratch: a member's name
 
-	named     bool // id and model have been said
-	formatted bool // the format of the reasoning has been said
-	chunks    uint32
-	choices   []choice // by index
-	repeats   repeats
-	like      likeness
-	said      jsondoc.Value // of doc: the text that was emitted last
+	identified bool // id and model have been emitted
+	formatted  bool // so has the format of the reasoning
+	chunks     uint32
+	choices    []choice // by index
+	repeats    repeats
+	template   template
+	lastText   jsondoc.Value // of doc: the text that was emitted last
 }
 
 // choice is what is remembered of one choice.
 type choice struct {
-	seen     bool
-	spoken   bool // there was content
-	finished bool
-	tools    []tool
-	tags     tags
+	seen       bool
+	hasContent bool
+	finished   bool
+	tools      []tool
+	tags       thinkTags
 }
 
-// Reset prepares the reader for the answer of another attempt.
+// Reset prepares the reader for the response to another attempt.
 func (r *Reader) Reset(o Options) {
 	r.o = o
 	r.doc.Reset()
-	r.named, r.formatted, r.chunks = false, false, 0
+	r.identified, r.formatted, r.chunks = false, false, 0
 	r.choices = r.choices[:0]
 	r.repeats.reset()
-	r.like.reset()
+	r.template.reset()
 }
 
-// Chunk reads the data of one event of a stream, "[DONE]" included, and appends what it says to b. The error is a
-// *apierror.Error: the data cannot be understood, and the answer cannot be completed. data is not kept.
-func (r *Reader) Chunk(data []byte, b *response.Batch) error {
+// ReadChunk reads the data of one event of a stream, "[DONE]" included, and appends its events to b. The error is a
+// *apierror.Error: the data cannot be understood, and the response cannot be completed. data is not kept.
+func (r *Reader) ReadChunk(data []byte, b *response.Batch) error {
 	data = bytes.TrimSpace(data)
-	if r.alike(data, b) {
+	if r.readByTemplate(data, b) {
 		return nil
 	}
 	switch string(data) {
@@ -107,15 +105,10 @@ func (r *Reader) Chunk(data []byte, b *response.Batch) error {
 	return r.read(data, b, false)
 }
 
-// Answer reads a whole answer and appends what it says to b. The error is a *apierror.Error: the body cannot be understood.
-// An answer that is an error is read, and is the batch's failure. body is not kept.
-func (r *Reader) Answer(body []byte, b *response.Batch) error {
+// ReadResponse reads a non-streaming response and appends its events to b. The error is a *apierror.Error: the body cannot be
+// understood. A response that is an error is read, and becomes the batch's failure. body is not kept.
+func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
 	return r.read(body, b, true)
-}
-
-// Event reads what may be either, as a plugin passes it on.
-func (r *Reader) Event(p []byte, b *response.Batch) error {
-	return r.Chunk(p, b)
 }
 
 // maxDepth and maxNodes bound what a provider may send in one piece.
@@ -124,7 +117,7 @@ const (
 	maxNodes = 1 << 19
 )
 
-// parse reads a document, strictly if it can be.
+// parse reads a document, as strict JSON if possible.
 func (r *Reader) parse(p []byte) error {
 	r.loose = false
 	err := r.doc.Parse(p, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes})
@@ -135,28 +128,28 @@ func (r *Reader) parse(p []byte) error {
 	return r.doc.Parse(p, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true})
 }
 
-// streamError is the code of a failure inside of an answer that began well, of which nothing more is known.
+// streamError is the code of a failure inside of a response that began well, of which nothing more is known.
 const streamError = "upstream_stream_error"
 
-// badAnswer is the error of an answer that cannot be understood.
-func badAnswer(cause error) *apierror.Error {
+// badResponse is the error of a response that cannot be understood.
+func badResponse(cause error) *apierror.Error {
 	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
 	e.Cause = cause
 	return e
 }
 
-// read reads a chunk or a whole answer.
+// read reads a chunk or a non-streaming response.
 func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 	defer r.doc.Reset() // it must not hold on to p
 	before := len(b.Events)
-	r.said = jsondoc.Value{}
-	r.like.reset()
+	r.lastText = jsondoc.Value{}
+	r.template.reset()
 	if err := r.parse(p); err != nil {
-		return badAnswer(err)
+		return badResponse(err)
 	}
 	root := r.doc.Root()
 	if root.Kind() != jsondoc.Object {
-		return badAnswer(fmt.Errorf("%v instead of an object", root.Kind()))
+		return badResponse(fmt.Errorf("%v instead of an object", root.Kind()))
 	}
 	r.chunks++
 	var top struct{ id, model, choices, usage, padding jsondoc.Value }
@@ -206,7 +199,7 @@ func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 		}
 	}
 	if others {
-		r.answerExtras(b, root, whole)
+		r.responseExtras(b, root, whole)
 	}
 	if whole {
 		r.endThinking(b)
@@ -216,11 +209,11 @@ func (r *Reader) read(p []byte, b *response.Batch, whole bool) error {
 	if r.finished() {
 		b.Done(abi.DoneAtEnd)
 	}
-	r.learn(p, b, before, top.padding)
+	r.setTemplate(p, b, before, top.padding)
 	return nil
 }
 
-// finished reports whether every choice that was seen has ended.
+// finished reports whether every choice that has begun has ended.
 func (r *Reader) finished() bool {
 	some := false
 	for i := range r.choices {
@@ -233,38 +226,38 @@ func (r *Reader) finished() bool {
 	return some
 }
 
-// start says the answer's id and model, once both are there.
-func (r *Reader) start(b *response.Batch, idOf, modelOf jsondoc.Value) {
-	if r.named {
+// start emits the response's id and model, until both are known.
+func (r *Reader) start(b *response.Batch, idValue, modelValue jsondoc.Value) {
+	if r.identified {
 		return
 	}
-	id, model := r.short(idOf), r.short(modelOf)
+	id, model := r.shortString(idValue), r.shortString(modelValue)
 	if id == "" && model == "" {
 		return
 	}
-	r.named = id != "" && model != ""
+	r.identified = id != "" && model != ""
 	b.Start([]byte(id), []byte(model), nil)
 }
 
-// short is a string that fits the contract's limit for names, else "".
-func (r *Reader) short(v jsondoc.Value) string {
+// shortString returns a string that fits the contract's limit for names, else "".
+func (r *Reader) shortString(v jsondoc.Value) string {
 	if v.Kind() != jsondoc.String {
 		return ""
 	}
-	r.text = v.AppendText(r.text[:0])
-	if len(r.text) > abi.MaxName {
+	r.unescaped = v.AppendText(r.unescaped[:0])
+	if len(r.unescaped) > abi.MaxName {
 		return ""
 	}
-	return string(r.text)
+	return string(r.unescaped)
 }
 
-// at returns the memory of a choice.
+// at returns what is remembered of a choice.
 func (r *Reader) at(index int32) *choice {
 	for int(index) >= len(r.choices) {
 		if n := len(r.choices); n < cap(r.choices) {
 			r.choices = r.choices[:n+1]
 			c := &r.choices[n]
-			*c = choice{tools: c.tools[:0], tags: tags{held: c.tags.held[:0]}}
+			*c = choice{tools: c.tools[:0], tags: thinkTags{held: c.tags.held[:0]}}
 		} else {
 			r.choices = append(r.choices, choice{})
 		}

@@ -1,4 +1,4 @@
-package openai_test
+package native_test
 
 import (
 	"strconv"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 )
 
 // TestFailure proves the rows of the table of upstream errors that are the dialect's. Each answer is written as
@@ -75,7 +75,7 @@ func TestFailure(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			e := openai.Failure(c.status, []byte(c.body))
+			e := native.Failure(c.status, []byte(c.body))
 			word := func(s string) string {
 				if s == "" {
 					return "-"
@@ -105,8 +105,8 @@ func TestFailure(t *testing.T) {
 func TestO14_MessagesAreCut(t *testing.T) {
 	for _, s := range []string{strings.Repeat("é", 400), "x" + strings.Repeat("€", 400), strings.Repeat("a ", 600)} {
 		for _, e := range []string{
-			openai.Failure(500, []byte(s)).Message,
-			openai.Failure(400, []byte(`{"error":{"message":"`+s+`"}}`)).Message,
+			native.Failure(500, []byte(s)).Message,
+			native.Failure(400, []byte(`{"error":{"message":"`+s+`"}}`)).Message,
 		} {
 			if len(e) > 500 || len(e) < 490 || !utf8.ValidString(e) || !strings.HasPrefix(s, e) {
 				t.Errorf("%d bytes: %s", len(e), e)

@@ -1,12 +1,12 @@
-package openai_test
+package native_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
 // textChunk is a chunk as OpenAI sends it.
@@ -16,17 +16,17 @@ const textChunk = `{"id":"chatcmpl-DuLdOuviL2tiVxMim6HmX4YMnCorK","object":"chat
 // BenchmarkTextChunk is one chunk with text, from what the provider sent to what the client receives.
 func BenchmarkTextChunk(b *testing.B) {
 	run := func(b *testing.B, apply bool) {
-		var r openai.Reader
+		var r native.Reader
 		var batch response.Batch
 		w := openai.NewWriter()
-		r.Reset(openai.Options{})
+		r.Reset(native.Options{})
 		w.Reset(options(true, true))
 		data := []byte(textChunk)
 		b.ReportAllocs()
 		b.SetBytes(int64(len(data)))
 		for b.Loop() {
 			batch.Reset()
-			if err := r.Chunk(data, &batch); err != nil {
+			if err := r.ReadChunk(data, &batch); err != nil {
 				b.Fatal(err)
 			}
 			if !apply {
@@ -47,17 +47,17 @@ func BenchmarkWholeAnswer(b *testing.B) {
 	body := []byte(`{"id":"i","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		strings.Repeat(`A line of text, \"quoted\".\n`, 140) + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":20,"completion_tokens":1000,"total_tokens":1020,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0}}}`)
-	var r openai.Reader
+	var r native.Reader
 	var batch response.Batch
 	w := openai.NewWriter()
 	var dst []byte
 	b.ReportAllocs()
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		r.Reset(openai.Options{})
+		r.Reset(native.Options{})
 		w.Reset(options(false, false))
 		batch.Reset()
-		if err := r.Answer(body, &batch); err != nil {
+		if err := r.ReadResponse(body, &batch); err != nil {
 			b.Fatal(err)
 		}
 		if err := w.Apply(&batch); err != nil {

@@ -1,13 +1,13 @@
-package openai_test
+package native_test
 
 import (
-	gateway "github.com/sluice-gateway/sluice/proxy/internal/openai"
-
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
+
+	gateway "github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // TestTheOfficialClientAccumulates gives each recorded answer, as a client would receive it, to the accumulator of the

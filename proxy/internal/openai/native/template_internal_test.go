@@ -1,8 +1,6 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"fmt"
 	"math/rand/v2"
@@ -12,11 +10,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
 // sameAsRead reads lines, one a chunk, with what is remembered of the chunks before and without, which must not make a
 // difference. It returns how many were not read.
-func sameAsRead(t *testing.T, lines [][]byte, o Options) (alike int) {
+func sameAsRead(t *testing.T, lines [][]byte, o Options) (matched int) {
 	t.Helper()
 	var quick, slow Reader
 	var a, b response.Batch
@@ -25,22 +25,22 @@ func sameAsRead(t *testing.T, lines [][]byte, o Options) (alike int) {
 	for n, line := range lines {
 		a.Reset()
 		b.Reset()
-		slow.like.reset()
-		if len(quick.like.chunk) > 0 && quick.like.text(bytes.TrimSpace(line)) != nil {
-			alike++
+		slow.template.reset()
+		if len(quick.template.chunk) > 0 && quick.template.match(bytes.TrimSpace(line)) != nil {
+			matched++
 		}
-		errA, errB := quick.Chunk(line, &a), slow.Chunk(line, &b)
+		errA, errB := quick.ReadChunk(line, &a), slow.ReadChunk(line, &b)
 		if fmt.Sprint(errA) != fmt.Sprint(errB) || fmt.Sprint(a.Failure()) != fmt.Sprint(b.Failure()) {
 			t.Fatalf("chunk %d: %v, %v; read: %v, %v\n%s", n, errA, a.Failure(), errB, b.Failure(), line)
 		}
 		if diff := cmp.Diff(spoken(&b), spoken(&a)); diff != "" {
-			t.Fatalf("chunk %d, read (-), by likeness (+):\n%s\n%s", n, diff, line)
+			t.Fatalf("chunk %d, read (-), by template (+):\n%s\n%s", n, diff, line)
 		}
-		if quick.chunks != slow.chunks || quick.named != slow.named || quick.formatted != slow.formatted {
+		if quick.chunks != slow.chunks || quick.identified != slow.identified || quick.formatted != slow.formatted {
 			t.Fatalf("chunk %d leaves another reader behind: %s", n, line)
 		}
 	}
-	return alike
+	return matched
 }
 
 // spoken is a batch's events with their texts.
@@ -60,15 +60,15 @@ func TestLikeChunksAreNotRead(t *testing.T) {
 	}
 	// The first two are something new, and so is what follows one without a text.
 	if n := sameAsRead(t, lines, Options{}); n != 6 {
-		t.Errorf("%d chunks were taken for what they are like", n)
+		t.Errorf("%d chunks were read by template", n)
 	}
 	if n := sameAsRead(t, lines, Options{ThinkTags: true}); n != 0 {
-		t.Errorf("%d chunks were taken for what they are like, where a text may hold tags", n)
+		t.Errorf("%d chunks were read by template, where a text may hold tags", n)
 	}
 }
 
-// TestWhatIsNotAlike shows chunks that differ from the one before in more than their text, or in a text that is none.
-func TestWhatIsNotAlike(t *testing.T) {
+// TestTemplateMismatch shows chunks that differ from the one before in more than their text, or in a text that is invalid.
+func TestTemplateMismatch(t *testing.T) {
 	first := strings.Replace(fmt.Sprintf(likeChunk, "one", "pad"), "usage", "use", 1)
 	for name, c := range map[string]string{
 		"another finish":     strings.Replace(first, `"finish_reason":null`, `"finish_reason":"stop"`, 1),
@@ -90,20 +90,20 @@ func TestWhatIsNotAlike(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lines := [][]byte{[]byte(first), []byte(first), []byte(first), []byte(c), []byte(first)}
 			if n := sameAsRead(t, lines, Options{}); n < 1 || n > 2 {
-				t.Errorf("%d chunks were taken for what they are like", n)
+				t.Errorf("%d chunks were read by template", n)
 			}
 		})
 	}
 }
 
-// TestLikenessMakesNoDifference changes bytes of recorded streams, which mostly leaves a chunk that is like the one before
+// TestTemplateEqualsParsing changes bytes of recorded streams, which mostly leaves a chunk that fits the template
 // but for one byte.
-func TestLikenessMakesNoDifference(t *testing.T) {
+func TestTemplateEqualsParsing(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*/*")
 	if err != nil {
 		t.Fatal(err)
 	}
-	alike := 0
+	matched := 0
 	for _, path := range paths {
 		if !strings.HasSuffix(path, "sse") && !strings.HasSuffix(path, "chunks.txt") {
 			continue
@@ -120,7 +120,7 @@ func TestLikenessMakesNoDifference(t *testing.T) {
 			}
 		}
 		chunks = chunks[:min(len(chunks), 40)]
-		alike += sameAsRead(t, chunks, Options{})
+		matched += sameAsRead(t, chunks, Options{})
 		rnd := rand.New(rand.NewPCG(1, uint64(len(data))))
 		for range 10 {
 			changed := make([][]byte, 0, 2*len(chunks))
@@ -139,8 +139,8 @@ func TestLikenessMakesNoDifference(t *testing.T) {
 			sameAsRead(t, changed, Options{})
 		}
 	}
-	if alike < 25 {
-		t.Errorf("only %d recorded chunks are like the one before", alike)
+	if matched < 25 {
+		t.Errorf("only %d recorded chunks fit the template", matched)
 	}
 }
 

@@ -1,10 +1,6 @@
-package openai_test
+package native_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -16,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected files under testdata")
@@ -83,9 +82,9 @@ func options(stream, usage bool) response.Options {
 // replay reads a recording into a machine.
 func replay(t testing.TB, w *response.Writer, rec *recording, o response.Options) {
 	t.Helper()
-	var r openai.Reader
+	var r native.Reader
 	var b response.Batch
-	r.Reset(openai.Options{})
+	r.Reset(native.Options{})
 	w.Reset(o)
 	apply := func(err error) {
 		if err == nil {
@@ -99,12 +98,12 @@ func replay(t testing.TB, w *response.Writer, rec *recording, o response.Options
 		}
 	}
 	if rec.body != nil {
-		apply(r.Answer(rec.body, &b))
+		apply(r.ReadResponse(rec.body, &b))
 		return
 	}
 	for _, ev := range rec.events {
 		b.Reset()
-		apply(r.Chunk([]byte(ev), &b))
+		apply(r.ReadChunk([]byte(ev), &b))
 		if w.Complete() || w.Failed() != nil {
 			return
 		}
@@ -145,7 +144,7 @@ func TestRecordedAnswers(t *testing.T) {
 	for _, rec := range recordings(t) {
 		t.Run(rec.name, func(t *testing.T) {
 			if rec.status != 200 {
-				e := openai.Failure(rec.status, rec.body)
+				e := native.Failure(rec.status, rec.body)
 				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, openai.AppendErrorBody(nil, e)))
 				golden(t, rec.name+".error.json", out)
 				return

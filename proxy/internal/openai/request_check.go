@@ -1,13 +1,12 @@
 package openai
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"bytes"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 

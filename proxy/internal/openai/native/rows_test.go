@@ -1,10 +1,6 @@
-package openai_test
+package native_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,13 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
 // read reads chunks, or one whole answer, and returns the machine that took them.
-func read(t testing.TB, o openai.Options, mo response.Options, chunks ...string) *response.Writer {
+func read(t testing.TB, o native.Options, mo response.Options, chunks ...string) *response.Writer {
 	t.Helper()
-	var r openai.Reader
+	var r native.Reader
 	var b response.Batch
 	w := openai.NewWriter()
 	r.Reset(o)
@@ -27,9 +26,9 @@ func read(t testing.TB, o openai.Options, mo response.Options, chunks ...string)
 		b.Reset()
 		var err error
 		if strings.Contains(c, `"message"`) && len(chunks) == 1 {
-			err = r.Answer([]byte(c), &b)
+			err = r.ReadResponse([]byte(c), &b)
 		} else {
-			err = r.Chunk([]byte(c), &b)
+			err = r.ReadChunk([]byte(c), &b)
 		}
 		if err == nil {
 			err = w.Apply(&b)
@@ -46,7 +45,7 @@ func read(t testing.TB, o openai.Options, mo response.Options, chunks ...string)
 }
 
 // whole reads chunks for a client that does not stream, and returns what stands in choices and behind it.
-func whole(t testing.TB, o openai.Options, chunks ...string) string {
+func whole(t testing.TB, o native.Options, chunks ...string) string {
 	t.Helper()
 	w := read(t, o, options(false, false), chunks...)
 	if !w.Complete() {
@@ -83,25 +82,25 @@ func choice(message, finish string) string {
 func TestRows(t *testing.T) {
 	cases := []struct {
 		name   string
-		o      openai.Options
+		o      native.Options
 		chunks []string
 		want   string
 	}{
-		{"O1/prompt filter chunk", openai.Options{}, []string{
+		{"O1/prompt filter chunk", native.Options{}, []string{
 			`{"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[{"prompt_index":0}]}`, delta(`"content":"a"`), stop,
 		}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"O2/no choices", openai.Options{}, []string{
+		{"O2/no choices", native.Options{}, []string{
 			`{"id":"i","choices":null}`, `{"id":"i"}`, `{"id":"i","choices":{}}`, delta(`"content":"a"`), stop, `{"choices":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`,
 		}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`},
-		{"O3/usage in several places", openai.Options{}, []string{
+		{"O3/usage in several places", native.Options{}, []string{
 			delta(`"content":"a"`),
 			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":4,"completion_tokens":4}}],"usage":{"prompt_tokens":5,"completion_tokens":5}}`,
 			`{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":6}}`, `[DONE]`,
 		}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{"prompt_tokens":5,"completion_tokens":6,"total_tokens":11}}`},
-		{"O4/reasoning", openai.Options{ReasoningFormat: "here"}, []string{
+		{"O4/reasoning", native.Options{ReasoningFormat: "here"}, []string{
 			delta(`"reasoning":"a","content":null`), delta(`"reasoning_content":"b","reasoning":"b"`), delta(`"reasoning_content":"","reasoning":"c"`), stop,
 		}, choice(`"content":"","refusal":null,"reasoning_content":"abc","reasoning_details":[{"type":"reasoning.text","text":"abc","format":"here","index":0}]`, `"stop"`) + estimated},
-		{"O4/details beside the text", openai.Options{ReasoningFormat: "here"}, []string{
+		{"O4/details beside the text", native.Options{ReasoningFormat: "here"}, []string{
 			delta(`"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","format":"there","index":2}]`),
 			delta(`"reasoning":"b","reasoning_details":[{"type":"reasoning.summary","summary":"b","format":"there","index":3}]`),
 			delta(`"reasoning":"c","reasoning_details":[{"type":"reasoning.text","signature":"s","index":2},{"type":"reasoning.encrypted","data":"e","index":4},{"type":"reasoning.new","x":1}]`),
@@ -110,106 +109,106 @@ func TestRows(t *testing.T) {
 		}, choice(`"content":"","refusal":null,"reasoning_content":"abc","reasoning_details":[{"type":"reasoning.text","text":"a","signature":"s","format":"there","index":2},`+
 			`{"type":"reasoning.summary","summary":"b","format":"there","index":3},{"type":"reasoning.encrypted","data":"e","format":"there","index":4},`+
 			`{"type":"reasoning.text","text":"c","format":"there","index":0}]`, `"stop"`) + estimated},
-		{"O4/details of a tool call", openai.Options{}, []string{
+		{"O4/details of a tool call", native.Options{}, []string{
 			delta(`"reasoning_details":[{"type":"reasoning.encrypted","data":"e","id":"call_1","index":0},{"type":"reasoning.encrypted","data":"f","id":"call_9","index":5}],` +
 				`"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":"{}"}}]`),
 			stop,
 		}, choice(`"content":null,"refusal":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"e","id":"call_1","index":0},{"type":"reasoning.encrypted","data":"f","index":5}],`+
 			`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]`, `"tool_calls"`) + estimated},
-		{"O4/thinking blocks", openai.Options{}, []string{
+		{"O4/thinking blocks", native.Options{}, []string{
 			delta(`"reasoning_content":"a","thinking_blocks":[{"type":"thinking","thinking":"a","signature":"s"},{"type":"redacted_thinking","data":"d"}]`), stop,
 		}, choice(`"content":"","refusal":null,"reasoning_content":"a","reasoning_details":[{"type":"reasoning.text","text":"a","signature":"s","index":0},{"type":"reasoning.encrypted","data":"d","index":1}]`, `"stop"`) + estimated},
-		{"O4/tags are content unless configured", openai.Options{}, []string{delta(`"content":"<think>a</think>b"`), stop},
+		{"O4/tags are content unless configured", native.Options{}, []string{delta(`"content":"<think>a</think>b"`), stop},
 			choice(`"content":"<think>a</think>b","refusal":null`, `"stop"`) + estimated},
-		{"O5/no index", openai.Options{}, []string{
+		{"O5/no index", native.Options{}, []string{
 			delta(`"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"function":{"arguments":"}"}}]`),
 			delta(`"tool_calls":[{"id":"b","function":{"name":"g","arguments":"["}}]`), delta(`"tool_calls":[{"id":"a","function":{"arguments":" "}},{"id":"b","function":{"arguments":"]"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{} "}}`, `{"id":"b","type":"function","function":{"name":"g","arguments":"[]"}}`)},
-		{"O6/all index 0, different ids", openai.Options{}, []string{
+		{"O6/all index 0, different ids", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}},{"index":0,"id":"b","function":{"name":"f","arguments":"{\"x\":2}"}}]`),
 			delta(`"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`, `{"id":"b","type":"function","function":{"name":"f","arguments":"{\"x\":2}"}}`,
 			`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O6/the id repeated in each piece", openai.Options{}, []string{
+		{"O6/the id repeated in each piece", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O6/another id in each piece", openai.Options{}, []string{
+		{"O6/another id in each piece", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"index":0,"id":"zz","function":{"arguments":"}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O6/the name late", openai.Options{}, []string{
+		{"O6/the name late", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","type":"function"}]`), delta(`"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]`),
 			delta(`"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O7/stop though there were calls", openai.Options{}, []string{
+		{"O7/stop though there were calls", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O8/empty finish reason", openai.Options{}, []string{
+		{"O8/empty finish reason", native.Options{}, []string{
 			chunk(`"delta":{"content":"a"},"finish_reason":""`), chunk(`"delta":{"content":"b"},"finish_reason":null`), stop,
 		}, choice(`"content":"ab","refusal":null`, `"stop"`) + estimated},
-		{"O9/function_call", openai.Options{}, []string{
+		{"O9/function_call", native.Options{}, []string{
 			delta(`"content":null,"function_call":{"name":"f","arguments":""}`), delta(`"function_call":{"arguments":"{\"a\""}`), delta(`"function_call":{"arguments":":1}"}`),
 			chunk(`"delta":{},"finish_reason":"function_call"`),
 		}, choice(`"content":"","refusal":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}`, `"function_call"`) + estimated},
-		{"O9/eos", openai.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"eos"`)},
+		{"O9/eos", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"eos"`)},
 			choice(`"content":"a","refusal":null`, `"stop","native_finish_reason":"eos"`) + estimated},
-		{"O9/insufficient_system_resource", openai.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"insufficient_system_resource"`)},
+		{"O9/insufficient_system_resource", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"insufficient_system_resource"`)},
 			choice(`"content":"a","refusal":null`, `"length","native_finish_reason":"insufficient_system_resource"`) + estimated},
-		{"O9/native beside", openai.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"`)},
+		{"O9/native beside", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"`)},
 			choice(`"content":"a","refusal":null`, `"stop","native_finish_reason":"end_turn"`) + estimated},
-		{"O9/error", openai.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"error"`)},
-			"failed: 502 server_error upstream_stream_error: The provider ended the answer with an error."},
-		{"O12/error in a stream", openai.Options{}, []string{delta(`"content":"a"`), `{"error":{"message":"slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, `[DONE]`},
+		{"O9/error", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"error"`)},
+			"failed: 502 server_error upstream_stream_error: The provider ended the response with an error."},
+		{"O12/error in a stream", native.Options{}, []string{delta(`"content":"a"`), `{"error":{"message":"slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, `[DONE]`},
 			`failed: 429 rate_limit_error rate_limit_exceeded: The provider's rate limit is reached.: upstream status 0, type "rate_limit_error", code "rate_limit_exceeded"`},
-		{"O12/error behind the finish", openai.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
+		{"O12/error behind the finish", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
 			`failed: 502 server_error upstream_stream_error: gone: upstream status 502, type "", code ""`},
-		{"O12/error in a choice", openai.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{"content":""},"error":{"code":503,"message":"busy"}`)},
+		{"O12/error in a choice", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{"content":""},"error":{"code":503,"message":"busy"}`)},
 			`failed: 503 server_error overloaded: busy: upstream status 503, type "", code ""`},
-		{"O12/vLLM", openai.Options{}, []string{delta(`"content":"a"`), `{"object":"error","message":"no","type":"BadRequestError","param":null,"code":400}`},
+		{"O12/vLLM", native.Options{}, []string{delta(`"content":"a"`), `{"object":"error","message":"no","type":"BadRequestError","param":null,"code":400}`},
 			`failed: 400 invalid_request_error: no: upstream status 400, type "BadRequestError", code ""`},
-		{"O12/no error", openai.Options{}, []string{`{"error":null,"choices":[{"index":0,"delta":{"content":"a"},"error":null}]}`, `{"error":{},"choices":[]}`, stop},
+		{"O12/no error", native.Options{}, []string{`{"error":null,"choices":[{"index":0,"delta":{"content":"a"},"error":null}]}`, `{"error":{},"choices":[]}`, stop},
 			choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"O13/whole", openai.Options{}, []string{`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"},"message":1}`},
+		{"O13/whole", native.Options{}, []string{`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"},"message":1}`},
 			`failed: 404 invalid_request_error model_not_found: The provider does not know this model.: upstream status 0, type "invalid_request_error", code "model_not_found"`},
-		{"O13/unknown", openai.Options{}, []string{`{"error":"broken","message":1}`}, `failed: 502 server_error upstream_error: broken: upstream status 0, type "", code ""`},
-		{"O15/DeepSeek", openai.Options{}, []string{delta(`"content":"a"`), stop, `{"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}`},
+		{"O13/unknown", native.Options{}, []string{`{"error":"broken","message":1}`}, `failed: 502 server_error upstream_error: broken: upstream status 0, type "", code ""`},
+		{"O15/DeepSeek", native.Options{}, []string{delta(`"content":"a"`), stop, `{"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}`},
 			choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}}`},
-		{"O16/arguments as an object", openai.Options{}, []string{
+		{"O16/arguments as an object", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"b": 1.0, "a": "x y"}}},{"index":1,"id":"b","function":{"name":"g","arguments":null}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{\"b\":1.0,\"a\":\"x y\"}"}}`, `{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}`)},
-		{"O17/parts", openai.Options{}, []string{
+		{"O17/parts", native.Options{}, []string{
 			delta(`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"},"b",{"type":"image_url","image_url":{}},{"text":"c"}]`),
 			delta(`"content":{"type":"text","text":"d"}`), delta(`"content":[{"type":"thinking","thinking":"!"}]`), stop,
 		}, choice(`"content":"abcd","refusal":null,"reasoning_content":"hm!","reasoning_details":[{"type":"reasoning.text","text":"hm!","index":0}]`, `"stop"`) + estimated},
-		{"O18/unknown members", openai.Options{}, []string{
+		{"O18/unknown members", native.Options{}, []string{
 			`{"id":"i","system_fingerprint":"fp","service_tier":null,"obfuscation":"xx","p":"abc","x_groq":{"usage":{}},"kv":{},"choices":[{"index":0,"stop_reason":null,"token_ids":[1],"p":"x","delta":{"role":"assistant","content":"a","channel":"final","audio":null,"error":1}}]}`,
 			`{"id":"i","system_fingerprint":"fp","citations":["u","v"],"choices":[{"index":0,"token_ids":[2],"delta":{"annotations":[{"n":1}]}}]}`,
 			`{"id":"i","system_fingerprint":"fp","citations":["u","v","w"],"choices":[{"index":0,"delta":{"annotations":[{"n":2}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"cost":0.5,"nothing":null}}`,
 		}, `[{"index":0,"message":{"role":"assistant","content":"a","refusal":null,"channel":"final","annotations":[{"n":1},{"n":2}]},"logprobs":null,"token_ids":[2],"finish_reason":"stop"}],` +
 			`"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2,"cost":0.5},"system_fingerprint":"fp","citations":["u","v","w"]}`},
-		{"O18/logprobs", openai.Options{}, []string{
+		{"O18/logprobs", native.Options{}, []string{
 			chunk(`"delta":{"content":""},"logprobs":{"content":[],"refusal":null}`), chunk(`"delta":{"content":"a"},"logprobs":{"content":[{"token":"a"}],"refusal":null}`),
 			chunk(`"delta":{"content":"b"},"logprobs":{"content":[{"token":"b"}],"refusal":null}`), chunk(`"delta":{},"logprobs":null,"finish_reason":"stop"`),
 		}, `[{"index":0,"message":{"role":"assistant","content":"ab","refusal":null},"logprobs":{"content":[{"token":"a"},{"token":"b"}],"refusal":null},"finish_reason":"stop"}` + estimated},
-		{"O18/sound", openai.Options{}, []string{
+		{"O18/sound", native.Options{}, []string{
 			delta(`"role":"assistant","content":null,"audio":{"id":"s","transcript":"be"}`), delta(`"audio":{"data":"QQ"}`), delta(`"audio":{"data":"Ug","transcript":"ep"}`), delta(`"audio":{"expires_at":5}`), stop,
 		}, choice(`"content":null,"refusal":null,"audio":{"id":"s","transcript":"beep","data":"QQUg","expires_at":5}`, `"stop"`) + estimated},
-		{"S10/DONE without a finish is an end", openai.Options{}, []string{delta(`"content":"a"`), ` [DONE] `}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"S10/neither DONE nor a finish", openai.Options{}, []string{delta(`"content":"a"`)}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
-		{"S10/one of two choices", openai.Options{}, []string{stop, `{"choices":[{"index":1,"delta":{"content":"b"}}]}`}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
-		{"S11/finish without DONE", openai.Options{}, []string{delta(`"content":"a"`), stop}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"S13/no event", openai.Options{}, []string{``, `  `, delta(`"content":"a"`), `{"ping":1}`, stop}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{estimated},"ping":1}`},
-		{"S20/content behind the finish", openai.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"S21/a message in a stream", openai.Options{}, []string{`{"id":"i","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`, `[DONE]`},
+		{"S10/DONE without a finish is an end", native.Options{}, []string{delta(`"content":"a"`), ` [DONE] `}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"S10/neither DONE nor a finish", native.Options{}, []string{delta(`"content":"a"`)}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
+		{"S10/one of two choices", native.Options{}, []string{stop, `{"choices":[{"index":1,"delta":{"content":"b"}}]}`}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
+		{"S11/finish without DONE", native.Options{}, []string{delta(`"content":"a"`), stop}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"S13/no event", native.Options{}, []string{``, `  `, delta(`"content":"a"`), `{"ping":1}`, stop}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{estimated},"ping":1}`},
+		{"S20/content behind the finish", native.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"S21/a message in a stream", native.Options{}, []string{`{"id":"i","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`, `[DONE]`},
 			choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"a message beside deltas", openai.Options{}, []string{chunk(`"message":{"content":"ab"},"delta":{"content":"ab"}`), chunk(`"message":{"content":"abc"}`), stop},
+		{"a message beside deltas", native.Options{}, []string{chunk(`"message":{"content":"ab"},"delta":{"content":"ab"}`), chunk(`"message":{"content":"abc"}`), stop},
 			choice(`"content":"ab","refusal":null`, `"stop"`) + estimated},
-		{"not JSON", openai.Options{}, []string{delta(`"content":"a"`), `{"choices":[`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: json: unexpected end of the document at byte 12"},
-		{"no object", openai.Options{}, []string{`[1]`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: array instead of an object"},
-		{"a bad index", openai.Options{}, []string{`{"choices":[{"index":128,"delta":{}}]}`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: a choice that is no object, or whose index is out of range"},
-		{"a choice that is no object", openai.Options{}, []string{`{"choices":[null]}`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: a choice that is no object, or whose index is out of range"},
-		{"only DONE", openai.Options{}, []string{`[DONE]`}, "failed: 502 server_error upstream_bad_answer: The provider's response has no choices."},
-		{"choices without an index", openai.Options{}, []string{`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"finish_reason":"stop"}]}`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"a custom tool", openai.Options{}, []string{delta(`"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"f","input":"print(1)"}}]`), stop},
+		{"not JSON", native.Options{}, []string{delta(`"content":"a"`), `{"choices":[`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: json: unexpected end of the document at byte 12"},
+		{"no object", native.Options{}, []string{`[1]`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: array instead of an object"},
+		{"a bad index", native.Options{}, []string{`{"choices":[{"index":128,"delta":{}}]}`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: a choice is not an object, or its index is out of range"},
+		{"a choice that is no object", native.Options{}, []string{`{"choices":[null]}`}, "failed: 502 server_error upstream_bad_answer: The provider's answer could not be read.: a choice is not an object, or its index is out of range"},
+		{"only DONE", native.Options{}, []string{`[DONE]`}, "failed: 502 server_error upstream_bad_answer: The provider's response has no choices."},
+		{"choices without an index", native.Options{}, []string{`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"finish_reason":"stop"}]}`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"a custom tool", native.Options{}, []string{delta(`"tool_calls":[{"index":0,"id":"a","type":"custom","custom":{"name":"f","input":"print(1)"}}]`), stop},
 			toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"print(1)"}}`)},
 	}
 	for _, c := range cases {
@@ -236,7 +235,7 @@ func toolChoice(calls ...string) string {
 
 // TestO5_O6_ToolCallsInWholeAnswers: there, every entry is a call of its own.
 func TestO5_O6_ToolCallsInWholeAnswers(t *testing.T) {
-	got := whole(t, openai.Options{}, `{"choices":[{"index":0,"message":{"content":"","tool_calls":[{"id":"","index":0,"function":{"name":"f","arguments":""}},`+
+	got := whole(t, native.Options{}, `{"choices":[{"index":0,"message":{"content":"","tool_calls":[{"id":"","index":0,"function":{"name":"f","arguments":""}},`+
 		`{"id":"","index":0,"function":{"name":"f","arguments":"{}"}},{"id":"x","function":{"name":"f"},"extra_content":{"g":1}},7]},"finish_reason":"stop"}]}`)
 	ids := map[string]bool{}
 	var a []struct {
@@ -282,7 +281,7 @@ func TestUsageOfProviders(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := whole(t, openai.Options{}, delta(`"content":"a"`), stop, `{"choices":[],"usage":`+c.usage+`}`)
+			got := whole(t, native.Options{}, delta(`"content":"a"`), stop, `{"choices":[],"usage":`+c.usage+`}`)
 			if !strings.HasSuffix(got, `"usage":`+c.want+"}") {
 				t.Errorf(" got %s\nwant %s", got, c.want)
 			}
@@ -297,7 +296,7 @@ func TestFinishReasons(t *testing.T) {
 		"SAFETY": "content_filter", "sensitive": "content_filter", "tool_use": "tool_calls", "something new": "stop",
 	}
 	for word, finish := range want {
-		got := whole(t, openai.Options{}, delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"`+word+`"`))
+		got := whole(t, native.Options{}, delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"`+word+`"`))
 		tail := `"finish_reason":"` + finish + `"}`
 		if word != finish {
 			tail = `"finish_reason":"` + finish + `","native_finish_reason":"` + word + `"}`
@@ -322,7 +321,7 @@ func TestS9_CharactersCutBetweenChunks(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			want := choice(`"content":"`+c.want+`","refusal":null`, `"stop"`) + estimated
-			if got := blank(whole(t, openai.Options{}, delta(`"content":"`+c.first+`"`), delta(`"content":"`+c.second+`"`), stop)); got != want {
+			if got := blank(whole(t, native.Options{}, delta(`"content":"`+c.first+`"`), delta(`"content":"`+c.second+`"`), stop)); got != want {
 				t.Errorf("\n got %s\nwant %s", got, want)
 			}
 		})
@@ -331,7 +330,7 @@ func TestS9_CharactersCutBetweenChunks(t *testing.T) {
 
 // TestLooseJSON takes what strict JSON does not allow, as far as it can be understood.
 func TestLooseJSON(t *testing.T) {
-	got := whole(t, openai.Options{},
+	got := whole(t, native.Options{},
 		`{"id":"i","bad":"\ud83d","good":1,"choices":[{"index":0,"index":0,"delta":{"content":"a","tool_calls":[{"id":"c","function":{"name":"f","arguments":{"x":"\ud83d"}}}]}}]}`,
 		stop)
 	want := choice(`"content":"a","refusal":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"x\":\"\\ud83d\"}"}}]`, `"tool_calls"`)
@@ -341,7 +340,7 @@ func TestLooseJSON(t *testing.T) {
 }
 
 func TestTagsAreCutAnywhere(t *testing.T) {
-	o := openai.Options{ThinkTags: true, ReasoningFormat: "tags"}
+	o := native.Options{ThinkTags: true, ReasoningFormat: "tags"}
 	texts := []struct{ in, reasoning, content string }{
 		{"<think>hm <b> </thin ok</think>\n\nanswer <think>no</think>", "hm <b> </thin ok", "answer <think>no</think>"},
 		{"\n <think>\nhm", "hm", ""},
@@ -377,7 +376,7 @@ func TestTagsAreCutAnywhere(t *testing.T) {
 }
 
 func TestParseOptions(t *testing.T) {
-	good := map[string]openai.Options{
+	good := map[string]native.Options{
 		"":                            {},
 		" ":                           {},
 		`{}`:                          {},
@@ -385,31 +384,31 @@ func TestParseOptions(t *testing.T) {
 		`{"think_tags":true,"new":1}`: {ThinkTags: true},
 	}
 	for in, want := range good {
-		if got, err := openai.ParseOptions([]byte(in)); err != nil || got != want {
+		if got, err := native.ParseOptions([]byte(in)); err != nil || got != want {
 			t.Errorf("%q gives %+v, %v", in, got, err)
 		}
 	}
 	for _, in := range []string{`{`, `[]`, `{"think_tags":1}`, `{"reasoning_format":1}`, `{"reasoning_format":"` + strings.Repeat("x", 300) + `"}`} {
-		if got, err := openai.ParseOptions([]byte(in)); err == nil {
+		if got, err := native.ParseOptions([]byte(in)); err == nil {
 			t.Errorf("%q gives %+v", in, got)
 		}
 	}
 }
 
 func TestAReaderUsedAgainForgets(t *testing.T) {
-	var r openai.Reader
+	var r native.Reader
 	var b response.Batch
 	w := openai.NewWriter()
 	var first string
 	for range 2 {
-		r.Reset(openai.Options{ThinkTags: true, ReasoningFormat: "f"})
+		r.Reset(native.Options{ThinkTags: true, ReasoningFormat: "f"})
 		w.Reset(options(true, true))
 		for _, c := range []string{
 			`{"id":"i","model":"m","tier":"x","citations":["u"],"choices":[{"index":0,"delta":{"content":"<think>a</think>b"}},{"index":1,"delta":{"content":"<th"}}]}`,
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]`), stop, `[DONE]`,
 		} {
 			b.Reset()
-			if err := r.Chunk([]byte(c), &b); err != nil {
+			if err := r.ReadChunk([]byte(c), &b); err != nil {
 				t.Fatal(err)
 			}
 			if err := w.Apply(&b); err != nil {
@@ -429,11 +428,11 @@ func TestHugeAnswersAreRefused(t *testing.T) {
 	for i := range 1100 {
 		calls = append(calls, fmt.Sprintf(`{"index":%d,"id":"c%[1]d","function":{"name":"f"}}`, i))
 	}
-	if got := whole(t, openai.Options{}, delta(`"tool_calls":[`+strings.Join(calls, ",")+`]`)); !strings.Contains(got, "upstream_bad_answer") {
+	if got := whole(t, native.Options{}, delta(`"tool_calls":[`+strings.Join(calls, ",")+`]`)); !strings.Contains(got, "upstream_bad_answer") {
 		t.Errorf("got %.200s", got)
 	}
 	deep := strings.Repeat("[", 100) + strings.Repeat("]", 100)
-	if got := whole(t, openai.Options{}, delta(`"x":`+deep)); !strings.Contains(got, "upstream_bad_answer") {
+	if got := whole(t, native.Options{}, delta(`"x":`+deep)); !strings.Contains(got, "upstream_bad_answer") {
 		t.Errorf("got %.200s", got)
 	}
 }

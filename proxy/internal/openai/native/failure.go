@@ -1,8 +1,6 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"bytes"
 	"fmt"
 	"strconv"
@@ -10,11 +8,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Failure is the error that an answer with an error status stands for. body may be anything: JSON in one of the forms in
+// Failure is the error that a response with an error status stands for. body may be anything: JSON in one of the forms in
 // use, or the HTML page of a proxy. It is not kept.
 //
 // What the provider says of the request is passed on in its words. What it says of the operator's account (its key, its
@@ -26,35 +25,35 @@ func Failure(status int, body []byte) *apierror.Error {
 		if root.Kind() == jsondoc.Array { // some send a list of one
 			root = root.First()
 		}
-		if w := complaintIn(root); w != nil {
+		if w := findError(root); w != nil {
 			return w.failure(status, "upstream_error")
 		}
 		if root.Kind() == jsondoc.Object {
-			w := complaint{}
+			w := providerError{}
 			return w.failure(status, "upstream_error")
 		}
 	}
 	return proxyFailure(status, body)
 }
 
-// failureIn is the failure that a chunk, or an answer with a good status, holds; nil if it holds none. code is that of a
+// failureIn is the failure in a chunk, or in a response with a success status; nil if there is none. code is that of a
 // failure of which nothing more is known.
 func failureIn(root jsondoc.Value, code string) *apierror.Error {
-	if w := complaintIn(root); w != nil {
+	if w := findError(root); w != nil {
 		return w.failure(0, code)
 	}
 	return nil
 }
 
-// complaint is what a provider says when something is wrong.
-type complaint struct {
+// providerError is an error as a provider reports it.
+type providerError struct {
 	message, kind, code, param string
 	status                     int  // a status in the body
 	moderation                 bool // the prompt was flagged
 }
 
-// complaintIn finds what a provider says is wrong; nil if it says nothing of that sort.
-func complaintIn(root jsondoc.Value) *complaint {
+// findError finds a provider's error in a document; nil if there is none.
+func findError(root jsondoc.Value) *providerError {
 	if root.Kind() != jsondoc.Object {
 		return nil
 	}
@@ -64,27 +63,27 @@ func complaintIn(root jsondoc.Value) *complaint {
 		if !v.First().Exists() {
 			return nil
 		}
-		return complaintOf(v)
+		return readError(v)
 	case jsondoc.String:
 		if len(v.Inside()) > 0 {
-			return &complaint{message: v.Text()}
+			return &providerError{message: v.Text()}
 		}
 	}
 	if root.Get("object").Is("error") || !root.Get("choices").Exists() && (root.Get("message").Exists() || root.Get("detail").Exists()) {
-		return complaintOf(root)
+		return readError(root)
 	}
 	return nil
 }
 
-// complaintOf reads an error object.
-func complaintOf(v jsondoc.Value) *complaint {
-	w := &complaint{
-		message: words(v.Get("message")),
-		kind:    text(v.Get("type")),
-		param:   text(v.Get("param")),
+// readError reads an error object.
+func readError(v jsondoc.Value) *providerError {
+	w := &providerError{
+		message: messageText(v.Get("message")),
+		kind:    shortText(v.Get("type")),
+		param:   shortText(v.Get("param")),
 	}
 	if w.message == "" {
-		w.message = words(v.Get("detail"))
+		w.message = messageText(v.Get("detail"))
 	}
 	for _, name := range [...]string{"status_code", "status", "code"} {
 		m := v.Get(name)
@@ -95,24 +94,24 @@ func complaintOf(v jsondoc.Value) *complaint {
 		if err == nil && n >= 300 && n < 600 {
 			w.status = n
 		} else if name == "code" && err != nil {
-			w.code = text(m)
+			w.code = shortText(m)
 		}
 	}
 	w.moderation = v.Get("metadata").Get("reasons").Exists()
 	return w
 }
 
-// words is a message in one of its forms: a text, an object with a detail, or a list of findings.
-func words(v jsondoc.Value) string {
+// messageText reads a message in one of its forms: a string, an object with a detail, or a list of findings.
+func messageText(v jsondoc.Value) string {
 	switch v.Kind() {
 	case jsondoc.String:
 		return v.Text()
 	case jsondoc.Object:
-		return words(v.Get("detail"))
+		return messageText(v.Get("detail"))
 	case jsondoc.Array:
 		var all []string
 		for f := v.First(); f.Exists() && len(all) < 8; f = f.Next() {
-			if s := text(f.Get("msg")); s != "" {
+			if s := shortText(f.Get("msg")); s != "" {
 				all = append(all, s)
 			}
 		}
@@ -121,8 +120,8 @@ func words(v jsondoc.Value) string {
 	return ""
 }
 
-// text is a short string, else "".
-func text(v jsondoc.Value) string {
+// shortText returns a short string, else "".
+func shortText(v jsondoc.Value) string {
 	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
 		return ""
 	}
@@ -140,8 +139,8 @@ func (e *upstreamError) Error() string {
 	return fmt.Sprintf("upstream status %d, type %q, code %q", e.status, e.kind, e.code)
 }
 
-// failure is what the client sees of a complaint. status is that of the answer, 0 where it was a good one.
-func (w *complaint) failure(status int, fallback string) *apierror.Error {
+// failure is what the client sees of a provider's error. status is that of the response, 0 for a success status.
+func (w *providerError) failure(status int, fallback string) *apierror.Error {
 	class := status
 	if class == 0 {
 		class = w.status
@@ -154,10 +153,10 @@ func (w *complaint) failure(status int, fallback string) *apierror.Error {
 			e.Code = w.code
 		}
 		e.Param = w.param
-		e.Message = or(clean(w.message), e.Message)
+		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	case abi.FailContextLength, abi.FailUnsupported:
 		e.Param = w.param
-		e.Message = or(clean(w.message), e.Message)
+		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	case abi.FailQuota:
 		if quota(w.code) {
 			e.Code = w.code
@@ -166,25 +165,25 @@ func (w *complaint) failure(status int, fallback string) *apierror.Error {
 		}
 	case abi.FailServer:
 		e.Code = fallback
-		e.Message = or(clean(w.message), e.Message)
+		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	case abi.FailOverloaded, abi.FailTimeout:
 		e.Type = apierror.TypeServer
-		e.Message = or(clean(w.message), e.Message)
+		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	}
 	e.UpstreamStatus = status
 	e.Cause = &upstreamError{class, w.kind, w.code}
 	return e
 }
 
-func or(a, b string) string {
+func firstNonEmpty(a, b string) string {
 	if a != "" {
 		return a
 	}
 	return b
 }
 
-// classify is what went wrong. Where the code says more than the status, the code counts.
-func (w *complaint) classify(status int) abi.FailKind {
+// classify returns what went wrong. Where the code is more specific than the status, the code counts.
+func (w *providerError) classify(status int) abi.FailKind {
 	switch {
 	case quota(w.code), quota(w.kind):
 		return abi.FailQuota
@@ -195,7 +194,7 @@ func (w *complaint) classify(status int) abi.FailKind {
 	}
 	switch status {
 	case 0:
-		return w.classifyWords()
+		return w.classifyByCode()
 	case 400, 422:
 		switch {
 		case w.policy():
@@ -237,8 +236,8 @@ func (w *complaint) classify(status int) abi.FailKind {
 	return abi.FailServer
 }
 
-// classifyWords is classify where there is no status at all.
-func (w *complaint) classifyWords() abi.FailKind {
+// classifyByCode is classify where there is no status.
+func (w *providerError) classifyByCode() abi.FailKind {
 	has := func(parts ...string) bool {
 		for _, p := range parts {
 			if strings.Contains(w.code, p) || strings.Contains(w.kind, p) {
@@ -272,7 +271,7 @@ func (w *complaint) classifyWords() abi.FailKind {
 	return abi.FailServer
 }
 
-// quota reports whether a code or type says that no waiting helps.
+// quota reports whether a code or type means that waiting does not help.
 func quota(code string) bool {
 	switch code {
 	case "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
@@ -282,8 +281,8 @@ func quota(code string) bool {
 	return false
 }
 
-// badKey reports whether the operator's key is refused under a status that does not say so.
-func (w *complaint) badKey() bool {
+// badKey reports whether the operator's key is refused with a status that does not show it.
+func (w *providerError) badKey() bool {
 	switch w.code {
 	case "invalid_api_key", "API_KEY_INVALID":
 		return true
@@ -292,7 +291,7 @@ func (w *complaint) badKey() bool {
 }
 
 // policy reports whether the prompt was refused for what it is about.
-func (w *complaint) policy() bool {
+func (w *providerError) policy() bool {
 	switch w.code {
 	case "content_filter", "content_policy_violation", "moderation_blocked", "ResponsibleAIPolicyViolation", "data_inspection_failed":
 		return true
@@ -301,7 +300,7 @@ func (w *complaint) policy() bool {
 }
 
 // noModel reports whether the provider does not know the model.
-func (w *complaint) noModel() bool {
+func (w *providerError) noModel() bool {
 	switch w.code {
 	case "model_not_found", "model_not_exist", "ModelNotFound", "DeploymentNotFound":
 		return true
@@ -310,7 +309,7 @@ func (w *complaint) noModel() bool {
 }
 
 // tooLong reports whether the conversation is longer than the model's context.
-func (w *complaint) tooLong(status int) bool {
+func (w *providerError) tooLong(status int) bool {
 	switch status {
 	case 0, 400, 413, 422:
 	default:
@@ -332,19 +331,19 @@ func (w *complaint) tooLong(status int) bool {
 	return false
 }
 
-// proxyFailure is Failure for a body that no provider wrote, such as the page of a proxy in between.
+// proxyFailure is Failure for a body that is not the provider's, such as the page of a proxy in between.
 func proxyFailure(status int, body []byte) *apierror.Error {
-	w := complaint{}
+	w := providerError{}
 	kind := w.classify(status)
 	if status == 404 {
-		kind = abi.FailServer // the address is wrong, and not the model
+		kind = abi.FailServer // the address is wrong, not the model
 	}
 	e := apierror.Fail(kind, "", "", "")
 	switch kind {
 	case abi.FailAuth, abi.FailBilling, abi.FailRateLimit:
 	default:
 		e.Type = apierror.TypeUpstream
-		e.Message = or(clean(string(body[:min(len(body), maxMessage)])), e.Message)
+		e.Message = firstNonEmpty(clean(string(body[:min(len(body), maxMessage)])), e.Message)
 	}
 	if status >= 500 {
 		e.Status = 502
@@ -354,10 +353,10 @@ func proxyFailure(status int, body []byte) *apierror.Error {
 	return e
 }
 
-// maxMessage is how much of a provider's words is passed on, in bytes.
+// maxMessage is how many bytes of a provider's message are passed on.
 const maxMessage = 500
 
-// clean makes one line of plain text of a provider's words: without tags, scripts and control characters.
+// clean turns a provider's message into one line of plain text: without tags, scripts and control characters.
 func clean(s string) string {
 	b := make([]byte, 0, min(len(s), maxMessage))
 	space := false

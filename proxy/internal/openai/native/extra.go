@@ -1,12 +1,11 @@
-package openai
+package native
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"hash/maphash"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -20,8 +19,8 @@ func (r *Reader) memberName(v jsondoc.Value) []byte {
 	return r.name
 }
 
-// passes reports whether a member that this package does not know is passed on: not what belongs to the machine, not
-// padding, and nothing that says nothing.
+// passes reports whether a member that this package does not know is passed on: not reserved names, not
+// padding, and no empty values.
 func (r *Reader) passes(scope abi.Scope, name []byte, v jsondoc.Value) bool {
 	switch string(name) {
 	case "", "obfuscation", "p":
@@ -41,15 +40,15 @@ func (r *Reader) passes(scope abi.Scope, name []byte, v jsondoc.Value) bool {
 	return !r.loose || r.strict(v)
 }
 
-// strict reports whether a value of a document that is not strict JSON is so itself.
+// strict reports whether a value of a document that is not strict JSON is strict JSON itself.
 func (r *Reader) strict(v jsondoc.Value) bool {
 	_, err := jsondoc.AppendCompact(nil, v.Raw())
 	return err == nil
 }
 
-// answerExtras passes on the members of the answer. Many hosts repeat them in every chunk: they are passed on when they
-// change.
-func (r *Reader) answerExtras(b *response.Batch, root jsondoc.Value, whole bool) {
+// responseExtras passes on the members of the response. Many providers repeat them in every chunk: they are passed on when
+// they change.
+func (r *Reader) responseExtras(b *response.Batch, root jsondoc.Value, whole bool) {
 	for v := root.First(); v.Exists(); v = v.Next() {
 		name := r.memberName(v)
 		switch string(name) {
@@ -57,11 +56,11 @@ func (r *Reader) answerExtras(b *response.Batch, root jsondoc.Value, whole bool)
 			continue // the request's id, which is a header too, and the usage again, also for clients that asked for none
 		case "prompt_filter_results":
 			if !whole {
-				continue // Azure sends it in a chunk without choices, which clients take for the usage chunk
+				continue // Azure sends it in a chunk without choices, which clients mistake for the usage chunk
 			}
 		}
 		if r.passes(abi.ScopeAnswer, name, v) {
-			if value := r.repeats.news(name, v); value != nil {
+			if value := r.repeats.unsent(name, v); value != nil {
 				b.Extra(abi.ScopeAnswer, 0, 0, name, value)
 			}
 		}
@@ -87,7 +86,7 @@ func (r *Reader) messageExtras(b *response.Batch, ci int32, body jsondoc.Value) 
 		name := r.memberName(v)
 		switch string(name) {
 		case "reasoning", "thinking_blocks":
-			continue // they left under the convention's names
+			continue // emitted under the OpenAI API's names
 		}
 		if r.passes(abi.ScopeMessage, name, v) {
 			b.Extra(abi.ScopeMessage, ci, 0, name, v.Raw())
@@ -111,18 +110,18 @@ func (r *Reader) usageExtras(b *response.Batch, prefix string, object jsondoc.Va
 		name := r.memberName(v)
 		switch string(name) {
 		case "prompt_cache_hit_tokens", "prompt_cache_miss_tokens", "input_tokens", "output_tokens":
-			continue // said in the convention's words
+			continue // emitted as usage counts
 		case "cached_tokens", "reasoning_tokens", "cache_write_tokens":
 			continue
 		}
-		r.text = append(append(r.text[:0], prefix...), name...)
-		if r.passes(abi.ScopeUsage, r.text, v) {
-			b.Extra(abi.ScopeUsage, 0, 0, r.text, v.Raw())
+		r.unescaped = append(append(r.unescaped[:0], prefix...), name...)
+		if r.passes(abi.ScopeUsage, r.unescaped, v) {
+			b.Extra(abi.ScopeUsage, 0, 0, r.unescaped, v.Raw())
 		}
 	}
 }
 
-// repeats remembers the members of the answer that have been passed on.
+// repeats remembers the members of the response that have been passed on.
 type repeats struct{ list []repeat }
 
 type repeat struct {
@@ -137,8 +136,8 @@ const maxRepeats = 32
 
 func (m *repeats) reset() { m.list = m.list[:0] }
 
-// news is what is new in a member: all of it, nothing, or the rest of a list that has grown.
-func (m *repeats) news(name []byte, v jsondoc.Value) []byte {
+// unsent returns what is new in a member: all of it, nothing, or the rest of a list that has grown.
+func (m *repeats) unsent(name []byte, v jsondoc.Value) []byte {
 	raw := v.Raw()
 	n, sum := maphash.Bytes(repeatSeed, name), maphash.Bytes(repeatSeed, raw)
 	for i := range m.list {
@@ -171,7 +170,7 @@ func elements(v jsondoc.Value) int {
 	return v.Len()
 }
 
-// grown is what a list holds beyond what was passed on of it, if it begins with that.
+// grown returns what a list holds beyond what was passed on of it, if it begins with that.
 func grown(v jsondoc.Value, e *repeat) ([]byte, bool) {
 	raw, at := v.Raw(), 0
 	for element := v.First(); element.Exists(); element = element.Next() {
