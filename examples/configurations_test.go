@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// load does what `sluice check` does with an example's configuration. module is the plugin that stands beside it, as
-// file and package, with the variable that holds its digest; all three may be empty.
+// load does what `sluice check` does with an example's configuration. file and pkg are the plugin's file and package, and variable the environment
+// variable for its digest; all three may be empty.
 func load(t *testing.T, path, file, pkg, variable string, env map[string]string) (*config.Config, *proxy.Server) {
 	t.Helper()
 	toml, err := os.ReadFile(path)
@@ -62,7 +62,7 @@ func load(t *testing.T, path, file, pkg, variable string, env map[string]string)
 		t.Fatal(err)
 	}
 	for _, w := range cfg.Warnings {
-		t.Errorf("a warning: %v", w)
+		t.Errorf("warning: %v", w)
 	}
 	for _, p := range cfg.Providers {
 		if p.Off != "" {
@@ -135,7 +135,7 @@ func TestServiceMatchesConfiguration(t *testing.T) {
 		{"nginx takes what the gateway takes", "client_max_body_size 32m;", nginx},
 	} {
 		if !strings.Contains(want.in, want.text) {
-			t.Errorf("%s: %q is not there", want.name, want.text)
+			t.Errorf("%s: missing %q", want.name, want.text)
 		}
 	}
 	if got := cfg.Server.ShutdownTimeout.Seconds(); got >= 75 {

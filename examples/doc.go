@@ -1,5 +1,4 @@
-// Package examples holds what an outsider would write: plugins, clients and a deployment, each with a README of its own.
+// Package examples contains plugins, clients and a deployment as users would write them, each with a README.
 //
-// There is no code in this package itself. Its tests load every configuration of the examples as the gateway does, and
-// keep the README of the repository true: its plugin, its tables of members, commands, errors and headers.
+// The package itself has no code. Its tests load every configuration of the examples as the gateway does.
 package examples

@@ -1,5 +1,5 @@
-// Command go asks the gateway with OpenAI's own client: the models, a whole answer, a stream, and a tool in two turns.
-// Only the base address and the key differ from a program that asks OpenAI.
+// Command go uses the gateway through the official OpenAI client: it lists models, requests a completion and a stream, and lets the model call
+// a tool. Only base URL and key differ from a program that uses OpenAI.
 package main
 
 import (
@@ -20,7 +20,7 @@ func main() {
 	}
 }
 
-// ask writes what the model answers.
+// ask sends requests and writes the responses.
 func ask(ctx context.Context, w io.Writer, client openai.Client, model string) error {
 	models, err := client.Models.List(ctx)
 	if err != nil {
@@ -30,18 +30,18 @@ func ask(ctx context.Context, w io.Writer, client openai.Client, model string) e
 		fmt.Fprintln(w, "model:", m.ID)
 	}
 
-	question := openai.ChatCompletionNewParams{
+	params := openai.ChatCompletionNewParams{
 		Model:    model,
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Hello")},
 	}
-	answer, err := client.Chat.Completions.New(ctx, question)
+	completion, err := client.Chat.Completions.New(ctx, params)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "whole:", answer.Choices[0].Message.Content)
+	fmt.Fprintln(w, "completion:", completion.Choices[0].Message.Content)
 
 	fmt.Fprint(w, "stream: ")
-	stream := client.Chat.Completions.NewStreaming(ctx, question)
+	stream := client.Chat.Completions.NewStreaming(ctx, params)
 	for stream.Next() {
 		for _, choice := range stream.Current().Choices {
 			fmt.Fprint(w, choice.Delta.Content)
@@ -54,9 +54,9 @@ func ask(ctx context.Context, w io.Writer, client openai.Client, model string) e
 	return useTool(ctx, w, client, model)
 }
 
-// useTool lets the model call a function, and gives it the result.
+// useTool lets the model call a function and sends it the result.
 func useTool(ctx context.Context, w io.Writer, client openai.Client, model string) error {
-	question := openai.ChatCompletionNewParams{
+	params := openai.ChatCompletionNewParams{
 		Model:    model,
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("How warm is it in Florence?")},
 		Tools: []openai.ChatCompletionToolUnionParam{openai.ChatCompletionFunctionTool(openai.FunctionDefinitionParam{
@@ -68,20 +68,20 @@ func useTool(ctx context.Context, w io.Writer, client openai.Client, model strin
 			},
 		})},
 	}
-	answer, err := client.Chat.Completions.New(ctx, question)
+	completion, err := client.Chat.Completions.New(ctx, params)
 	if err != nil {
 		return err
 	}
-	message := answer.Choices[0].Message
-	question.Messages = append(question.Messages, message.ToParam())
+	message := completion.Choices[0].Message
+	params.Messages = append(params.Messages, message.ToParam())
 	for _, call := range message.ToolCalls {
 		fmt.Fprintln(w, "tool:", call.Function.Name, call.Function.Arguments)
-		question.Messages = append(question.Messages, openai.ToolMessage("31 °C", call.ID))
+		params.Messages = append(params.Messages, openai.ToolMessage("31 °C", call.ID))
 	}
-	answer, err = client.Chat.Completions.New(ctx, question)
+	completion, err = client.Chat.Completions.New(ctx, params)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w, "after the tool:", answer.Choices[0].Message.Content)
+	fmt.Fprintln(w, "after the tool:", completion.Choices[0].Message.Content)
 	return nil
 }

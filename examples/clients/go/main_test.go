@@ -36,7 +36,7 @@ func TestAskWritesEveryResponse(t *testing.T) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		got[name] = text
 	}
-	if got["model"] != "demo" || got["whole"] == "" || got["stream"] != got["whole"] ||
+	if got["model"] != "demo" || got["completion"] == "" || got["stream"] != got["completion"] ||
 		!strings.HasPrefix(got["tool"], `temperature {"place":`) || got["after the tool"] == "" {
 		t.Errorf("output:\n%s", &out)
 	}

@@ -1,5 +1,5 @@
-// Asks the gateway with OpenAI's own client: the models, a whole answer, a stream, and a tool in two turns.
-// Only the base address and the key differ from a program that asks OpenAI.
+// Uses the gateway through the official OpenAI client: lists models, requests a completion and a stream, and lets the model call a tool.
+// Only base URL and key differ from a program that uses OpenAI.
 import OpenAI from "openai";
 
 const client = new OpenAI({
@@ -11,15 +11,15 @@ const model = process.env.MODEL ?? "demo";
 for await (const m of client.models.list()) console.log("model:", m.id);
 
 const messages = [{ role: "user", content: "Hello" }];
-const whole = await client.chat.completions.create({ model, messages });
-console.log("whole:", whole.choices[0].message.content);
+const completion = await client.chat.completions.create({ model, messages });
+console.log("completion:", completion.choices[0].message.content);
 
 process.stdout.write("stream: ");
 const stream = await client.chat.completions.create({ model, messages, stream: true });
 for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? "");
 console.log();
 
-const question = {
+const params = {
   model,
   messages: [{ role: "user", content: "How warm is it in Florence?" }],
   tools: [
@@ -32,12 +32,12 @@ const question = {
     },
   ],
 };
-const first = await client.chat.completions.create(question);
+const first = await client.chat.completions.create(params);
 const { message } = first.choices[0];
-question.messages.push(message);
+params.messages.push(message);
 for (const call of message.tool_calls ?? []) {
   console.log("tool:", call.function.name, call.function.arguments);
-  question.messages.push({ role: "tool", tool_call_id: call.id, content: "31 °C" });
+  params.messages.push({ role: "tool", tool_call_id: call.id, content: "31 °C" });
 }
-const second = await client.chat.completions.create(question);
+const second = await client.chat.completions.create(params);
 console.log("after the tool:", second.choices[0].message.content);

@@ -1,6 +1,6 @@
-"""Asks the gateway with OpenAI's own client: the models, a whole answer, a stream, and a tool in two turns.
+"""Uses the gateway through the official OpenAI client: lists models, requests a completion and a stream, and lets the model call a tool.
 
-Only the base address and the key differ from a program that asks OpenAI.
+Only base URL and key differ from a program that uses OpenAI.
 """
 
 import os
@@ -17,8 +17,8 @@ for m in client.models.list():
     print("model:", m.id)
 
 messages = [{"role": "user", "content": "Hello"}]
-whole = client.chat.completions.create(model=model, messages=messages)
-print("whole:", whole.choices[0].message.content)
+completion = client.chat.completions.create(model=model, messages=messages)
+print("completion:", completion.choices[0].message.content)
 
 print("stream: ", end="")
 for chunk in client.chat.completions.create(model=model, messages=messages, stream=True):
