@@ -162,7 +162,7 @@ func (l *loader) router(t table) {
 	}
 	r.Pos = t.position()
 	r.Plugin = l.pluginOf(&t)
-	if _, ok := presets[r.Plugin]; ok {
+	if _, ok := presets().plugins[r.Plugin]; ok {
 		t.fail(t.look("plugin"), "plugin", "%q is a provider's plugin, not a router's", r.Plugin)
 	}
 	l.use(r.Plugin)

@@ -1,52 +1,99 @@
 package config
 
-// preset is what the gateway knows about a bundled provider plugin, or about an upstream that one speaks to: the
-// defaults of the providers that use it.
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+//go:embed presets.toml
+var presetsFile []byte
+
+// preset holds the defaults of providers that use a bundled plugin, or an upstream that such a plugin speaks to.
 type preset struct {
-	plugin  string // of an upstream's: the plugin that speaks to it
-	baseURL string // of an upstream that has one address for everybody
-	local   bool   // it answers by itself: no base_url, no credential
+	plugin  string // of an upstream: the plugin that speaks to it
+	baseURL string // of an upstream with the same address for everybody
+	local   bool   // the plugin needs no upstream: no base_url, no credential
 	auth    Auth
 	paths   []string
 	headers []string
 	options object
 }
 
-// presets are the bundled providers by the name of their plugin. A plugin without a row, bundled or not, is told
-// everything in its provider's table.
-var presets = map[string]preset{
-	"openai": {
-		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
-		paths: []string{"/chat/completions", "/models"},
-	},
-	"anthropic": {
-		auth: Auth{Header: "x-api-key"},
-		paths: []string{
-			"/v1/messages", "/v1/models",
-			"/v1/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
-			"/v1/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
-		},
-		headers: []string{"anthropic-version", "anthropic-beta"},
-	},
-	"gemini": {
-		auth: Auth{Header: "x-goog-api-key"},
-		paths: []string{
-			"/v1beta/models", "/v1beta/models/*:generateContent", "/v1beta/models/*:streamGenerateContent",
-			"/v1/projects/*/locations/*/publishers/*/models/*:generateContent",
-			"/v1/projects/*/locations/*/publishers/*/models/*:streamGenerateContent",
-		},
-	},
-	"bedrock": {
-		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
-		paths: []string{"/model/*/converse", "/model/*/converse-stream"},
-	},
-	"cohere": {
-		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
-		paths: []string{"/v2/chat", "/v1/models"},
-	},
-	"ollama": {
-		auth:  Auth{Header: "Authorization", Prefix: "Bearer "},
-		paths: []string{"/api/chat", "/api/tags"},
-	},
-	"demo": {local: true},
+// presetTables are the tables of presets.toml.
+type presetTables struct {
+	plugins    map[string]preset // bundled provider plugins
+	compatible map[string]preset // upstreams compatible with the OpenAI API
+}
+
+// presets reads presets.toml. That it has no errors is tested.
+var presets = sync.OnceValue(func() presetTables {
+	d := &document{file: "presets.toml", data: presetsFile, env: func(string) (string, bool) { return "", false }}
+	root := table{d: d, n: d.parse(), path: &keyPath{}}
+	all := presetTables{plugins: readPresets(root.table("plugins")), compatible: readPresets(root.table("presets"))}
+	root.finish()
+	if len(d.errs) > 0 {
+		panic(fmt.Sprintf("config: %v", d.errs))
+	}
+	return all
+})
+
+func readPresets(t table) map[string]preset {
+	all := make(map[string]preset)
+	for _, e := range t.entries() {
+		var p preset
+		p.plugin, _ = e.text("plugin")
+		p.baseURL, _ = e.text("base_url")
+		p.local = e.bool("local", false)
+		auth := e.table.table("auth")
+		p.auth.Header, _ = auth.text("header")
+		p.auth.Prefix, _ = auth.text("prefix")
+		auth.finish()
+		p.paths = e.texts("paths")
+		p.headers = e.texts("headers")
+		options := e.table.table("options")
+		p.options = options.free()
+		e.finish()
+		all[e.name] = p
+	}
+	return all
+}
+
+// presetOf reads the keys preset and plugin, and returns the provider's defaults. A preset implies its plugin, which may be
+// repeated.
+func (l *loader) presetOf(t *table) (plugin string, set preset, known bool) {
+	name, n := t.text("preset")
+	if n == nil {
+		if t.has("preset") {
+			t.look("plugin") // the preset is what is wrong
+			return "", preset{}, false
+		}
+		plugin = l.pluginOf(t)
+		set, known = presets().plugins[plugin]
+		return plugin, set, known
+	}
+	beside, b := t.text("plugin")
+	set, known = presets().compatible[name]
+	switch {
+	case !known:
+		names := slices.Sorted(maps.Keys(presets().compatible))
+		t.fail(n, "preset", "unknown preset %s%s", show(n), suggest(name, names))
+		return "", preset{}, false
+	case b != nil && beside != set.plugin:
+		t.fail(b, "plugin", "%s is not the plugin of the preset %q, which is %q", show(b), name, set.plugin)
+	}
+	standard := presets().plugins[set.plugin]
+	if set.auth.Header == "" {
+		set.auth = standard.auth
+	}
+	if set.paths == nil {
+		set.paths = standard.paths
+	}
+	if set.headers == nil {
+		set.headers = standard.headers
+	}
+	return l.pluginNamed(t, n, "preset", set.plugin, strconv.Quote(set.plugin)), set, true
 }

@@ -79,7 +79,7 @@ var reference = []Setting{
 
 	{"providers", TypeTable, "", "", "Upstream APIs by name, each with the plugin that speaks to it. A provider is off if its `base_url` or a part of its credential is empty."},
 	{"providers.NAME.plugin", TypeString, "", "", "Plugin that translates for this provider. Required, unless `preset` implies it."},
-	{"providers.NAME.preset", TypeString, "", "", "Preset for an upstream that is compatible with the OpenAI API; see the list of presets. It supplies `plugin`, `base_url`, the credential header, `paths` and `options`, all of which can be overridden."},
+	{"providers.NAME.preset", TypeString, `"azure", "azure-v1", "deepseek", "fireworks", "groq", "lmstudio", "mistral", "ollama", "openrouter", "perplexity", "together", "vllm", "xai" or "zai"`, "", "Preset for an upstream that is compatible with the OpenAI API. It supplies `plugin`, `base_url`, the credential header, `paths` and `options`, all of which can be overridden."},
 	{"providers.NAME.enabled", TypeBool, "", "true", "`false` turns the provider off."},
 	{"providers.NAME.base_url", TypeString, "", "", "URL that the plugin's paths are appended to. Required by plugins that call an upstream, unless the preset has one. Empty turns the provider off."},
 	{"providers.NAME.allow_private", TypeBool, "", "", "Allows upstream addresses in private and loopback networks. Default: `true` if the host in `base_url` is a private or loopback IP address or `localhost`, otherwise `false`."},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +136,19 @@ func ends(t *testing.T, typ Type, low, high string) (good, bad []string) {
 	}
 	t.Fatalf("range of a %s", typ)
 	return nil, nil
+}
+
+func TestReferenceHasEveryPreset(t *testing.T) {
+	for _, s := range Reference() {
+		if s.Path != "providers.NAME.preset" {
+			continue
+		}
+		for name := range presets().compatible {
+			if !strings.Contains(s.Values, strconv.Quote(name)) {
+				t.Errorf("%s is not in %s", name, s.Values)
+			}
+		}
+	}
 }
 
 // TestReferenceHasTheTypes gives each key a value of another type.

@@ -262,6 +262,16 @@ func (t *table) strings(name string) (elements []*node, there bool) {
 	return elements, true
 }
 
+// texts is strings without their places.
+func (t *table) texts(name string) []string {
+	var out []string
+	elements, _ := t.strings(name)
+	for _, e := range elements {
+		out = append(out, e.text)
+	}
+	return out
+}
+
 // globs reads an array of patterns of model ids.
 func (t *table) globs(name string) (globs []Glob, there bool) {
 	elements, there := t.strings(name)
