@@ -86,7 +86,7 @@ func (x *completion) describeLimits(h *fasthttp.ResponseHeader) {
 	if x.key == nil || !x.key.Limited() {
 		return
 	}
-	s, _ := x.key.Standing(x.server.now())
+	s, _ := x.key.Remaining(x.server.now())
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if l := s.Limits.RequestsPerMinute; l > 0 {
 		h.Set("x-ratelimit-limit-requests", number(l))
@@ -146,7 +146,7 @@ func (x *completion) finish() {
 	if x.departed {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
-	x.admission.Settle(x.spent(), x.ended)
+	x.admission.Release(x.spent(), x.ended)
 	r.Ended = x.ended
 	x.server.account.Request(r)
 	x.writer.Reset(response.Options{})

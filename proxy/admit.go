@@ -154,10 +154,10 @@ func (x *completion) drop(held *int64) {
 // authorize checks the client's key.
 func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry.Record) (*access.Key, *apierror.Error) {
 	if g.keys == nil {
-		return access.Anyone(), nil
+		return access.Anonymous(), nil
 	}
 	now := r.Began
-	key, e := g.keys.Check(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), now)
+	key, e := g.keys.Authenticate(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), now)
 	if e == nil {
 		r.Key = key.Name()
 		return key, nil
@@ -167,7 +167,7 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry
 	case e.Code == "missing_api_key" && misplacedKey(ctx):
 		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
 	case e.Code == "invalid_api_key" && perMinute > 0:
-		refused, tooMany := s.guesses.Wrong(peer(ctx), perMinute, now)
+		refused, tooMany := s.authLimiter.RecordInvalidKey(peer(ctx), perMinute, now)
 		if tooMany == nil {
 			break
 		}

@@ -241,7 +241,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 		}
 	}
 	if cfg.Server.Auth == config.AuthKeys {
-		g.keys = access.New(cfg.Keys, &s.ledger)
+		g.keys = access.New(cfg.Keys, &s.usage)
 	}
 	options := catalog.Options{Fetched: func(provider string, models int, err error) {
 		if err != nil {

@@ -312,7 +312,7 @@ func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 			if g.keys == nil {
 				return nil
 			}
-			_, e := g.keys.Check(h.PeekAll(fasthttp.HeaderAuthorization), s.now())
+			_, e := g.keys.Authenticate(h.PeekAll(fasthttp.HeaderAuthorization), s.now())
 			return e
 		})
 		if e != nil {

@@ -54,7 +54,7 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	s.name(g)
 	old.plugins.Retire()
 	old.release()
-	s.ledger.Keep(g.keys)
+	s.usage.Prune(g.keys)
 	s.board.Prune(func(provider, model string) bool { return g.sendsTo(provider) })
 	s.tell(cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {

@@ -94,8 +94,8 @@ type Server struct {
 	begun      time.Time
 	logDropped func() int64
 
-	ledger  access.Ledger
-	guesses access.Guesses
+	usage       access.Usage
+	authLimiter access.AuthLimiter
 
 	health health
 	admin  *admin.Server

@@ -1,20 +1,16 @@
-// Package access tells which client key a request carries and what that key may use.
+// Package access authenticates clients by their keys and enforces what a key may use.
 //
-// It owns the reading of the Authorization header, the look-up, the allow-list of models, what keys have used of their
-// limits, and how many wrong keys came from where. It does not own the writing of an answer or the counting of tokens, and
-// the configuration alone says which keys there are: none is made at run time. All that it remembers is in memory.
+// It owns parsing the Authorization header, looking up keys, their models, their usage of limits, and the limit of invalid keys
+// per address. It does not write responses or count tokens. Keys come from the configuration alone. All state is in memory.
 //
-// A presented key is hashed before anything else is done with it, and only the digest is looked up, so that neither the
-// look-up's time nor a log nor an error can give a part of it away.
+// A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals any part
+// of a key.
 //
-// Concurrency: Keys and Key do not change once they are made; these, Ledger and Guesses may be used from any goroutine. An
-// Admission belongs to its request.
+// Concurrency: Keys and Key are immutable; they, Usage and AuthLimiter are safe for concurrent use. An Admission belongs to its
+// request.
 package access
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
-
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -22,12 +18,14 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 // Keys is a set of client keys.
 type Keys struct {
 	byDigest map[config.Digest]*Key
-	nobody   *Key
+	unknown  *Key // compared with in place of a key that does not exist
 }
 
 // Key is one client key.
@@ -39,12 +37,12 @@ type Key struct {
 	expires   time.Time
 	disabled  bool
 	limits    config.KeyLimits
-	account   *account // nil: there are no limits
+	usage     *keyUsage // nil: the key has no limits
 }
 
-// New makes the set of the configured keys. What those with limits have used is in the ledger.
-func New(keys []config.Key, ledger *Ledger) *Keys {
-	k := &Keys{byDigest: make(map[config.Digest]*Key, len(keys)), nobody: &Key{disabled: true}}
+// New returns the set of the configured keys. The usage of those with limits is kept in usage.
+func New(keys []config.Key, usage *Usage) *Keys {
+	k := &Keys{byDigest: make(map[config.Digest]*Key, len(keys)), unknown: &Key{disabled: true}}
 	all := make([]Key, len(keys))
 	for i := range keys {
 		c := &keys[i]
@@ -52,23 +50,22 @@ func New(keys []config.Key, ledger *Ledger) *Keys {
 			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled, limits: c.Limits,
 		}
 		if c.Limits != (config.KeyLimits{}) {
-			all[i].account = ledger.account(c.Name)
+			all[i].usage = usage.key(c.Name)
 		}
 		k.byDigest[c.Digest] = &all[i]
 	}
 	return k
 }
 
-// anyone is the key of every request where none is asked for.
-var anyone = &Key{models: []config.Glob{"*"}}
+var anonymous = &Key{models: []config.Glob{"*"}}
 
-// Anyone returns the key that stands for every client of a gateway with auth = "none". Its name is "".
-func Anyone() *Key { return anyone }
+// Anonymous returns the key of every client if auth = "none". Its name is "".
+func Anonymous() *Key { return anonymous }
 
-// Name returns the key's name in the configuration, which may be logged.
+// Name returns the key's name in the configuration. It is not a secret.
 func (k *Key) Name() string { return k.name }
 
-// Allows tells whether the key may use a model. It does not allocate.
+// Allows reports whether the key may use a model. It does not allocate.
 func (k *Key) Allows(model string) bool {
 	for _, g := range k.models {
 		if g.Match(model) {
@@ -78,7 +75,7 @@ func (k *Key) Allows(model string) bool {
 	return false
 }
 
-// The causes of a refusal, for the log. The client sees the same words for all of them.
+// The causes of a rejected key, for the log. The client gets the same message for all of them.
 var (
 	ErrUnknown     = errors.New("unknown key")
 	ErrDisabled    = errors.New("disabled key")
@@ -87,56 +84,56 @@ var (
 	ErrMalformed   = errors.New("malformed authorization")
 )
 
-// refusal is the cause of a refused key that is known by name.
-type refusal struct {
-	name string
-	why  error
+// keyError is the cause of a rejected key that is known by name.
+type keyError struct {
+	name  string
+	cause error
 }
 
-func (r *refusal) Error() string { return "key " + r.name + ": " + r.why.Error() }
+func (e *keyError) Error() string { return "key " + e.name + ": " + e.cause.Error() }
 
-func (r *refusal) Unwrap() error { return r.why }
+func (e *keyError) Unwrap() error { return e.cause }
 
-// Check returns the key that the Authorization headers of a request carry. now decides about expiry. The values are
-// only read, and a request with a good key allocates nothing.
-func (k *Keys) Check(authorization [][]byte, now time.Time) (*Key, *apierror.Error) {
+// Authenticate returns the key in the Authorization headers of a request. The values are only read, and a valid key causes no
+// allocation.
+func (k *Keys) Authenticate(authorization [][]byte, now time.Time) (*Key, *apierror.Error) {
 	switch len(authorization) {
 	case 0:
 		return nil, missing()
 	case 1:
 	default:
-		return nil, twice()
+		return nil, duplicate()
 	}
 	header := trim(authorization[0])
 	switch {
 	case len(header) == 0:
 		return nil, missing()
 	case bytes.IndexByte(header, ',') >= 0:
-		// What an intermediary makes of two headers. No key has a comma.
-		return nil, twice()
+		// An intermediary may have joined two headers. No key has a comma.
+		return nil, duplicate()
 	}
 	presented, ok := bearer(header)
-	// What has not the form of a key takes the same way as one that is unknown: it is hashed, looked up and compared.
+	// A malformed key takes the same path as an unknown one: it is hashed, looked up and compared.
 	digest := config.Digest(sha256.Sum256(presented))
 	key, known := k.byDigest[digest]
 	if !known {
-		key = k.nobody
+		key = k.unknown
 	}
 	same := subtle.ConstantTimeCompare(key.digest[:], digest[:]) == 1
-	why := key.refused(now)
+	cause := key.validAt(now)
 	switch {
 	case !ok:
 		return nil, invalid(ErrMalformed)
 	case !known || !same:
 		return nil, invalid(ErrUnknown)
-	case why != nil:
-		return nil, invalid(&refusal{key.name, why})
+	case cause != nil:
+		return nil, invalid(&keyError{key.name, cause})
 	}
 	return key, nil
 }
 
-// refused tells why a key that is known is not good at the time.
-func (k *Key) refused(now time.Time) error {
+// validAt returns why the key is not valid at a time, nil if it is.
+func (k *Key) validAt(now time.Time) error {
 	switch {
 	case k.disabled:
 		return ErrDisabled
@@ -148,9 +145,8 @@ func (k *Key) refused(now time.Time) error {
 	return nil
 }
 
-// bearer returns the key in a trimmed Authorization header. The scheme is read without regard to case, and any number
-// of spaces and tabs may stand behind it. ok is false where the header has another form; what is returned then
-// is what stands in the key's place, so that it can take the same way.
+// bearer returns the key in a trimmed Authorization header. The scheme is case-insensitive, and followed by any number of spaces
+// and tabs. ok is false if the header has another form; key is then what stands in its place.
 func bearer(header []byte) (key []byte, ok bool) {
 	const scheme = "bearer"
 	if len(header) <= len(scheme) || !isSpace(header[len(scheme)]) {
@@ -190,6 +186,6 @@ func invalid(cause error) *apierror.Error {
 	}
 }
 
-func twice() *apierror.Error {
+func duplicate() *apierror.Error {
 	return apierror.Invalid("duplicate_authorization", "", "The request has more than one Authorization header.")
 }

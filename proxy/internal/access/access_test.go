@@ -39,7 +39,7 @@ func check(k *access.Keys, headers ...string) (*access.Key, *apierror.Error) {
 	for _, h := range headers {
 		values = append(values, []byte(h))
 	}
-	return k.Check(values, now)
+	return k.Authenticate(values, now)
 }
 
 // covers: V16 F129
@@ -174,7 +174,7 @@ func TestKeyModelRestriction(t *testing.T) {
 	if access.New([]config.Key{key("none", "x")}, nil) == nil || new(access.Key).Allows("demo") {
 		t.Error("a key without models may use one")
 	}
-	if a := access.Anyone(); !a.Allows("anything") || a.Name() != "" {
+	if a := access.Anonymous(); !a.Allows("anything") || a.Name() != "" {
 		t.Error("where no key is asked for, a model is refused")
 	}
 }
@@ -217,7 +217,7 @@ func TestManyKeys(t *testing.T) {
 	start := time.Now()
 	k, header := many(n)
 	t.Logf("%d keys in %s", n, time.Since(start))
-	found, e := k.Check(header, now)
+	found, e := k.Authenticate(header, now)
 	if e != nil || found.Name() != "client-50000" {
 		t.Errorf("key %v, error %v", found, e)
 	}
@@ -229,7 +229,7 @@ func BenchmarkCheckManyKeys(b *testing.B) {
 		b.Run(fmt.Sprint(n, "keys"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, e := k.Check(header, now); e != nil {
+				if _, e := k.Authenticate(header, now); e != nil {
 					b.Fatal(e)
 				}
 			}
@@ -238,7 +238,7 @@ func BenchmarkCheckManyKeys(b *testing.B) {
 		b.Run(fmt.Sprint(n, "keys/unknown"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, e := k.Check(wrong, now); e == nil {
+				if _, e := k.Authenticate(wrong, now); e == nil {
 					b.Fatal("found")
 				}
 			}

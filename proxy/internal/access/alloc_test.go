@@ -7,7 +7,7 @@ import "testing"
 func TestCheckDoesNotAllocate(t *testing.T) {
 	k, header := many(1000)
 	if n := testing.AllocsPerRun(1000, func() {
-		found, e := k.Check(header, now)
+		found, e := k.Authenticate(header, now)
 		if e != nil || !found.Allows("gpt-5.4") || found.Allows("claude") {
 			t.Fatal(e)
 		}

@@ -1,8 +1,8 @@
 package access
 
-// Addresses is how many addresses are remembered.
-func (g *Guesses) Addresses() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.by.Len()
+// Networks returns how many networks are remembered.
+func (l *AuthLimiter) Networks() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.networks.Len()
 }

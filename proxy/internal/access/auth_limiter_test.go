@@ -13,37 +13,37 @@ import (
 
 // covers: F135
 func TestInvalidKeysAreLimited(t *testing.T) {
-	g := new(access.Guesses)
+	g := new(access.AuthLimiter)
 	from := netip.MustParseAddr("192.0.2.7")
 	at := now
 	for i := range 20 {
-		if n, e := g.Wrong(from, 20, at); n != 0 || e != nil {
+		if n, e := g.RecordInvalidKey(from, 20, at); n != 0 || e != nil {
 			t.Fatalf("wrong key %d: %d, %v", i, n, e)
 		}
 	}
 	for i := range int64(1000) {
-		n, e := g.Wrong(from, 20, at)
+		n, e := g.RecordInvalidKey(from, 20, at)
 		if n != i+1 || e == nil || e.Status != 429 || e.Type != apierror.TypeRateLimit || e.Code != "too_many_wrong_keys" || e.RetryAfter != 3*time.Second || !e.NoRetry {
 			t.Fatalf("wrong key %d beyond: %d, %v", i, n, e)
 		}
 	}
-	if _, e := g.Wrong(netip.MustParseAddr("192.0.2.8"), 20, at); e != nil {
+	if _, e := g.RecordInvalidKey(netip.MustParseAddr("192.0.2.8"), 20, at); e != nil {
 		t.Errorf("the neighbour: %v", e)
 	}
 	// In 3 seconds one more is answered, and the count goes on; after a minute of rest all begins anew.
-	if n, e := g.Wrong(from, 20, at.Add(3*time.Second)); n != 0 || e != nil {
+	if n, e := g.RecordInvalidKey(from, 20, at.Add(3*time.Second)); n != 0 || e != nil {
 		t.Errorf("after 3 s: %d, %v", n, e)
 	}
-	if n, e := g.Wrong(from, 20, at.Add(3*time.Second)); n != 1001 || e == nil {
+	if n, e := g.RecordInvalidKey(from, 20, at.Add(3*time.Second)); n != 1001 || e == nil {
 		t.Errorf("and the next: %d, %v", n, e)
 	}
 	at = at.Add(2 * time.Minute)
 	for range 20 {
-		if _, e := g.Wrong(from, 20, at); e != nil {
+		if _, e := g.RecordInvalidKey(from, 20, at); e != nil {
 			t.Fatal(e)
 		}
 	}
-	if n, _ := g.Wrong(from, 20, at); n != 1 {
+	if n, _ := g.RecordInvalidKey(from, 20, at); n != 1 {
 		t.Errorf("after a rest: %d", n)
 	}
 }
@@ -66,12 +66,12 @@ func TestAddressGrouping(t *testing.T) {
 		{"", "", true},
 		{"", "192.0.2.7", false},
 	} {
-		g := new(access.Guesses)
+		g := new(access.AuthLimiter)
 		parsed := func(s string) netip.Addr { a, _ := netip.ParseAddr(s); return a }
-		if _, e := g.Wrong(parsed(c.a), 1, now); e != nil {
+		if _, e := g.RecordInvalidKey(parsed(c.a), 1, now); e != nil {
 			t.Fatal(e)
 		}
-		if _, e := g.Wrong(parsed(c.b), 1, now); (e != nil) != c.same {
+		if _, e := g.RecordInvalidKey(parsed(c.b), 1, now); (e != nil) != c.same {
 			t.Errorf("%s and %s: %v", c.a, c.b, e)
 		}
 	}
@@ -81,21 +81,21 @@ func TestAddressGrouping(t *testing.T) {
 //
 // covers: F135
 func TestLimiterMemoryIsBounded(t *testing.T) {
-	g := new(access.Guesses)
+	g := new(access.AuthLimiter)
 	address := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}) }
 	const n = 100_000
 	for i := range n {
-		if _, e := g.Wrong(address(i), 1, now); e != nil {
+		if _, e := g.RecordInvalidKey(address(i), 1, now); e != nil {
 			t.Fatal(e)
 		}
 	}
-	if _, e := g.Wrong(address(n-1), 1, now); e == nil {
+	if _, e := g.RecordInvalidKey(address(n-1), 1, now); e == nil {
 		t.Error("the last one is forgotten")
 	}
-	if _, e := g.Wrong(address(0), 1, now); e != nil {
+	if _, e := g.RecordInvalidKey(address(0), 1, now); e != nil {
 		t.Error("the first one is remembered")
 	}
-	if got := g.Addresses(); got > 1<<14 {
+	if got := g.Networks(); got > 1<<14 {
 		t.Errorf("%d addresses", got)
 	}
 }
@@ -103,11 +103,11 @@ func TestLimiterMemoryIsBounded(t *testing.T) {
 func BenchmarkInvalidKey(b *testing.B) {
 	for _, addresses := range []int{1, 100_000} {
 		b.Run(fmt.Sprint(addresses), func(b *testing.B) {
-			g := new(access.Guesses)
+			g := new(access.AuthLimiter)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				n := i % addresses
-				g.Wrong(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 20, now)
+				g.RecordInvalidKey(netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)}), 20, now)
 			}
 		})
 	}

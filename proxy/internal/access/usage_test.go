@@ -15,11 +15,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 )
 
-// limited is a key with these limits, whose account is in the ledger.
-func limited(tb interface{ Fatal(...any) }, ledger *access.Ledger, l config.KeyLimits) *access.Key {
+// limited is a key with these limits, whose account is in the usage.
+func limited(tb interface{ Fatal(...any) }, usage *access.Usage, l config.KeyLimits) *access.Key {
 	c := key("limited", "sk-limited", "*")
 	c.Limits = l
-	k, e := check(access.New([]config.Key{c}, ledger), "Bearer sk-limited")
+	k, e := check(access.New([]config.Key{c}, usage), "Bearer sk-limited")
 	if e != nil {
 		tb.Fatal(e)
 	}
@@ -28,7 +28,7 @@ func limited(tb interface{ Fatal(...any) }, ledger *access.Ledger, l config.KeyL
 
 // covers: F139
 func TestRequestsPerMinute(t *testing.T) {
-	k := limited(t, new(access.Ledger), config.KeyLimits{RequestsPerMinute: 60})
+	k := limited(t, new(access.Usage), config.KeyLimits{RequestsPerMinute: 60})
 	for i := range 60 {
 		if _, e := k.Admit(10, 10, now); e != nil {
 			t.Fatalf("request %d: %v", i, e)
@@ -38,8 +38,8 @@ func TestRequestsPerMinute(t *testing.T) {
 	if e == nil || e.Status != 429 || e.Type != apierror.TypeRateLimit || e.Code != "rate_limit_exceeded" || e.RetryAfter != time.Second || e.NoRetry {
 		t.Fatalf("the 61st: %+v", e)
 	}
-	if s, ok := k.Standing(now); !ok || s.Requests != 0 || s.RequestsReset != time.Minute {
-		t.Errorf("standing %+v", s)
+	if s, ok := k.Remaining(now); !ok || s.Requests != 0 || s.RequestsReset != time.Minute {
+		t.Errorf("remaining %+v", s)
 	}
 	// One more fits in with each second.
 	for _, after := range []time.Duration{time.Second - time.Microsecond, time.Second, 2*time.Second - time.Microsecond, 2 * time.Second} {
@@ -48,14 +48,14 @@ func TestRequestsPerMinute(t *testing.T) {
 			t.Errorf("after %s: %v", after, e)
 		}
 	}
-	if s, _ := k.Standing(now.Add(2 * time.Minute)); s.Requests != 60 || s.RequestsReset != 0 {
+	if s, _ := k.Remaining(now.Add(2 * time.Minute)); s.Requests != 60 || s.RequestsReset != 0 {
 		t.Errorf("after a rest: %+v", s)
 	}
 }
 
 // covers: F139
 func TestConcurrentRequestLimit(t *testing.T) {
-	k := limited(t, new(access.Ledger), config.KeyLimits{Concurrent: 2})
+	k := limited(t, new(access.Usage), config.KeyLimits{Concurrent: 2})
 	first, e := k.Admit(1, 1, now)
 	if e != nil {
 		t.Fatal(e)
@@ -63,12 +63,12 @@ func TestConcurrentRequestLimit(t *testing.T) {
 	if _, e := k.Admit(1, 1, now); e != nil {
 		t.Fatal(e)
 	}
-	if _, e := k.Admit(1, 1, now.Add(time.Hour)); e == nil || e.RetryAfter != time.Second || !strings.Contains(e.Message, "2 requests at a time") {
+	if _, e := k.Admit(1, 1, now.Add(time.Hour)); e == nil || e.RetryAfter != time.Second || !strings.Contains(e.Message, "2 concurrent requests") {
 		t.Fatalf("the third: %v", e)
 	}
-	first.Settle(5, now)
+	first.Release(5, now)
 	// The end of a request counts once.
-	first.Settle(5, now)
+	first.Release(5, now)
 	if _, e := k.Admit(1, 1, now); e != nil {
 		t.Fatal(e)
 	}
@@ -79,13 +79,13 @@ func TestConcurrentRequestLimit(t *testing.T) {
 
 // covers: F139
 func TestTokensPerMinute(t *testing.T) {
-	k := limited(t, new(access.Ledger), config.KeyLimits{TokensPerMinute: 6000})
+	k := limited(t, new(access.Usage), config.KeyLimits{TokensPerMinute: 6000})
 	a, e := k.Admit(1000, 4000, now)
 	if e != nil {
 		t.Fatal(e)
 	}
 	// What a request in flight may need cannot be used by another.
-	if _, e := k.Admit(1000, 1, now); e == nil || !strings.Contains(e.Message, "of which 1000 are left, and the request may need 1001") {
+	if _, e := k.Admit(1000, 1, now); e == nil || !strings.Contains(e.Message, "1000 remain, and the request may need 1001") {
 		t.Fatalf("beyond what is left: %v", e)
 	}
 	b, e := k.Admit(900, 100, now)
@@ -93,14 +93,14 @@ func TestTokensPerMinute(t *testing.T) {
 		t.Fatal(e)
 	}
 	// What it did not need, the next one can have.
-	a.Settle(1500, now)
-	if s, _ := k.Standing(now); s.Tokens != 3500 || s.TokensReset != 15*time.Second {
-		t.Errorf("standing %+v", s)
+	a.Release(1500, now)
+	if s, _ := k.Remaining(now); s.Tokens != 3500 || s.TokensReset != 15*time.Second {
+		t.Errorf("remaining %+v", s)
 	}
 	// What it needed beyond that has to run out first: there is no way to spend more than the limit for long.
-	b.Settle(14_500, now)
-	if s, _ := k.Standing(now); s.Tokens != 0 || s.TokensReset != 160*time.Second {
-		t.Errorf("standing %+v", s)
+	b.Release(14_500, now)
+	if s, _ := k.Remaining(now); s.Tokens != 0 || s.TokensReset != 160*time.Second {
+		t.Errorf("remaining %+v", s)
 	}
 	if _, e := k.Admit(1, 0, now.Add(100*time.Second)); e == nil || e.RetryAfter != 10*time.Millisecond {
 		t.Errorf("in debt: %v", e)
@@ -109,7 +109,7 @@ func TestTokensPerMinute(t *testing.T) {
 	if e != nil {
 		t.Errorf("out of debt: %v", e)
 	}
-	d.Settle(0, now.Add(101*time.Second))
+	d.Release(0, now.Add(101*time.Second))
 	// A prompt that never fits in is refused for good, and an answer that may be longer than the limit waits for all of it.
 	if _, e := k.Admit(6001, 0, now.Add(time.Hour)); e == nil || !e.NoRetry || e.RetryAfter != 0 {
 		t.Errorf("a prompt beyond the limit: %v", e)
@@ -121,30 +121,30 @@ func TestTokensPerMinute(t *testing.T) {
 	if _, e := k.Admit(1, 0, now.Add(2*time.Hour)); e == nil || e.RetryAfter < time.Second {
 		t.Errorf("beside it: %v", e)
 	}
-	c.Settle(1<<60, now.Add(2*time.Hour))
-	if s, _ := k.Standing(now.Add(2 * time.Hour)); s.Tokens != 0 || s.TokensReset <= 0 {
+	c.Release(1<<60, now.Add(2*time.Hour))
+	if s, _ := k.Remaining(now.Add(2 * time.Hour)); s.Tokens != 0 || s.TokensReset <= 0 {
 		t.Errorf("a count beyond measure: %+v", s)
 	}
 }
 
 // covers: F139
 func TestRejectedRequestUsesNothing(t *testing.T) {
-	k := limited(t, new(access.Ledger), config.KeyLimits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
+	k := limited(t, new(access.Usage), config.KeyLimits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
 	a, e := k.Admit(900, 0, now)
 	if e != nil {
 		t.Fatal(e)
 	}
-	before, _ := k.Standing(now)
+	before, _ := k.Remaining(now)
 	for range 100 {
 		if _, e := k.Admit(200, 0, now); e == nil {
 			t.Fatal("more tokens than there are")
 		}
 	}
-	if after, _ := k.Standing(now); after != before {
+	if after, _ := k.Remaining(now); after != before {
 		t.Errorf("%+v, before %+v", after, before)
 	}
-	a.Settle(0, now)
-	if s, _ := k.Standing(now); s.Tokens != 1000 || s.Requests != 9 {
+	a.Release(0, now)
+	if s, _ := k.Remaining(now); s.Tokens != 1000 || s.Requests != 9 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -153,16 +153,16 @@ func TestRejectedRequestUsesNothing(t *testing.T) {
 //
 // covers: F139
 func TestUsageSurvivesReload(t *testing.T) {
-	var ledger access.Ledger
-	before := limited(t, &ledger, config.KeyLimits{RequestsPerMinute: 2, Concurrent: 1})
+	var usage access.Usage
+	before := limited(t, &usage, config.KeyLimits{RequestsPerMinute: 2, Concurrent: 1})
 	a, e := before.Admit(1, 1, now)
 	if e != nil {
 		t.Fatal(e)
 	}
 	c := key("limited", "sk-rotated", "*")
 	c.Limits = config.KeyLimits{RequestsPerMinute: 3, Concurrent: 1}
-	keys := access.New([]config.Key{c}, &ledger)
-	ledger.Keep(keys)
+	keys := access.New([]config.Key{c}, &usage)
+	usage.Prune(keys)
 	after, e := check(keys, "Bearer sk-rotated")
 	if e != nil {
 		t.Fatal(e)
@@ -170,18 +170,18 @@ func TestUsageSurvivesReload(t *testing.T) {
 	if _, e := after.Admit(1, 1, now); e == nil {
 		t.Error("the request in flight is forgotten")
 	}
-	a.Settle(1, now)
+	a.Release(1, now)
 	for i := range 3 {
 		a, e := after.Admit(1, 1, now)
 		if (e == nil) != (i < 2) {
 			t.Errorf("request %d of the new limit: %v", i+2, e)
 		}
-		a.Settle(1, now)
+		a.Release(1, now)
 	}
 	// A key that is gone is forgotten.
-	ledger.Keep(access.New(nil, &ledger))
-	again := limited(t, &ledger, config.KeyLimits{RequestsPerMinute: 2})
-	if s, _ := again.Standing(now); s.Requests != 2 {
+	usage.Prune(access.New(nil, &usage))
+	again := limited(t, &usage, config.KeyLimits{RequestsPerMinute: 2})
+	if s, _ := again.Remaining(now); s.Requests != 2 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -192,12 +192,12 @@ func TestUnsetLimitsAreUnlimited(t *testing.T) {
 	if e != nil {
 		t.Fatal(e)
 	}
-	for _, k := range []*access.Key{k, access.Anyone()} {
+	for _, k := range []*access.Key{k, access.Anonymous()} {
 		a, e := k.Admit(1<<40, 1<<40, now)
-		if _, is := k.Standing(now); e != nil || is || a != (access.Admission{}) {
+		if _, is := k.Remaining(now); e != nil || is || a != (access.Admission{}) {
 			t.Errorf("%v, %v, limited %t", a, e, is)
 		}
-		a.Settle(5, now)
+		a.Release(5, now)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 		"concurrent": {config.KeyLimits{Concurrent: 500}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := limited(t, new(access.Ledger), c.limits)
+			k := limited(t, new(access.Usage), c.limits)
 			var admitted atomic.Int64
 			var all sync.WaitGroup
 			for range 8 {
@@ -244,7 +244,7 @@ func TestLimitHoldsInEveryWindow(t *testing.T) {
 			RequestsPerMinute: rapid.SampledFrom([]int64{1, 3, 60, 61, 1_000_000_000}).Draw(t, "requests a minute"),
 			TokensPerMinute:   rapid.SampledFrom([]int64{1, 7, 1000, 999_999_937}).Draw(t, "tokens a minute"),
 		}
-		k := limited(t, new(access.Ledger), limits)
+		k := limited(t, new(access.Usage), limits)
 		type use struct {
 			at time.Time
 			n  int64
@@ -262,7 +262,7 @@ func TestLimitHoldsInEveryWindow(t *testing.T) {
 				i := rapid.IntRange(0, len(inflight)-1).Draw(t, "which")
 				f := inflight[i]
 				used := rapid.Int64Range(0, f.reserved).Draw(t, "used")
-				f.a.Settle(used, at)
+				f.a.Release(used, at)
 				tokens = append(tokens, use{at, used})
 				inflight = append(inflight[:i], inflight[i+1:]...)
 				continue
