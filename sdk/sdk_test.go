@@ -1,8 +1,6 @@
 package sdk_test
 
 import (
-	"fmt"
-	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"reflect"
 	"testing"
 
@@ -40,25 +38,6 @@ func TestSummaryWithMissingMembers(t *testing.T) {
 		if got, err := read(doc); err != nil || !reflect.DeepEqual(got, sdk.Summary{}) {
 			t.Errorf("%s: read %+v, %v", doc, got, err)
 		}
-	}
-}
-
-// TestFlagsMatchGateway checks that every flag of the gateway has the same name here, and the reverse.
-func TestFlagsMatchGateway(t *testing.T) {
-	known := 0
-	for bit := range 32 {
-		names := plugintest.Flags(1 << bit).Names()
-		if len(names) == 0 {
-			continue
-		}
-		known++
-		got, err := read(fmt.Sprintf(`{"flags":[%q]}`, names[0]))
-		if err != nil || got.Flags != 1<<bit {
-			t.Errorf("%s is %b, want %b (%v)", names[0], got.Flags, 1<<bit, err)
-		}
-	}
-	if last := sdk.FlagCacheControl; 1<<(known-1) != last {
-		t.Errorf("the gateway has %d flags, the last one here is %b", known, last)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -12,10 +11,9 @@ import (
 // TestHoldsAllPlugins checks that every plugin that ships is in the program, natively and as a module, and has the kind
 // its name says.
 func TestHoldsAllPlugins(t *testing.T) {
-	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		for _, name := range plugins.Names() {
-			p := plugintest.Suite{Package: "plugins/all", Plugin: name}.Load(t, h, form)
+			p := plugintest.Suite{Package: "plugins/all", Plugin: name}.Load(t, form)
 			if router := name == "router"; p.Router() != router || p.Provider() == router {
 				t.Errorf("%v: %s is a provider %t, a router %t", form, name, p.Provider(), p.Router())
 			}
@@ -24,8 +22,7 @@ func TestHoldsAllPlugins(t *testing.T) {
 }
 
 func TestRejectsUnknownPlugin(t *testing.T) {
-	wasm := plugintest.Build(t, "plugins/all")
-	_, err := plugintest.Host(t).Load(context.Background(), []plugintest.Spec{{Name: "openapi", Wasm: wasm}})
+	err := plugintest.Suite{Package: "plugins/all", Plugin: "openapi"}.TryLoad(t)
 	if want := "the module holds " + strings.Join(plugins.Names(), ", "); err == nil || !strings.Contains(err.Error(), "plugin openapi: ") || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want it to say %q", err, want)
 	}

@@ -1,16 +1,16 @@
 package anthropic
 
 import (
-	"context"
-	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
+
+const streamed = `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`
 
 // TestUnknownInputIsCounted expects unknown input to be skipped and counted, and the stream to continue.
 func TestUnknownInputIsCounted(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
+	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for name, test := range map[string]struct {
 			data string
 			want int
@@ -29,12 +29,12 @@ func TestUnknownInputIsCounted(t *testing.T) {
 			"no type": {`{"news":1}`, 1},
 		} {
 			t.Run(name, func(t *testing.T) {
-				a := attempt(t, b)
-				if err := b.Event(context.Background(), a, abi.EventPlain, []byte("news"), []byte(test.data)); err != nil {
+				a := b.Attempt(t, streamed)
+				if err := a.Event("news", test.data); err != nil {
 					t.Fatal(err)
 				}
-				if a.Unknown != test.want || len(a.Writer.Output()) != 0 {
-					t.Errorf("%d unknown things, output %s", a.Unknown, a.Writer.Output())
+				if a.Unknown() != test.want || len(a.Output()) != 0 {
+					t.Errorf("%d unknown things, output %s", a.Unknown(), a.Output())
 				}
 			})
 		}
@@ -43,19 +43,19 @@ func TestUnknownInputIsCounted(t *testing.T) {
 
 // TestEventTypeFromSSELine sends events without a type, which is then the SSE event field.
 func TestEventTypeFromSSELine(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
-		a := attempt(t, b)
+	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
+		a := b.Attempt(t, streamed)
 		for _, e := range [][2]string{
 			{"content_block_delta", `{"index":0,"delta":{"type":"text_delta","text":"Hi"}}`},
 			{"message_delta", `{"delta":{"stop_reason":"end_turn"}}`},
 			{"message_stop", `{}`},
 		} {
-			if err := b.Event(context.Background(), a, abi.EventPlain, []byte(e[0]), []byte(e[1])); err != nil {
+			if err := a.Event(e[0], e[1]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if !a.Writer.Complete() || a.Unknown != 0 {
-			t.Errorf("the answer is not complete: %s", a.Writer.Output())
+		if !a.Complete() || a.Unknown() != 0 {
+			t.Errorf("the answer is not complete: %s", a.Output())
 		}
 	})
 }

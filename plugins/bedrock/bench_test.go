@@ -1,114 +1,34 @@
 package bedrock
 
 import (
-	"context"
-	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
-	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // Events as the provider sends them, with the padding that it puts behind them.
-var (
-	textEvent     = []byte(`{"contentBlockIndex":1,"delta":{"text":" How can I help"},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`)
-	toolStart     = []byte(`{"contentBlockIndex":2,"p":"abcdefghijklmnopqr","start":{"toolUse":{"name":"weather","toolUseId":"tooluse_hsyz7O0QqkhdTHrpQhVYXj"}}}`)
-	toolEvent     = []byte(`{"contentBlockIndex":2,"delta":{"toolUse":{"input":"{\"latitude\":\"52.5200\""}},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY"}`)
-	thinkingEvent = []byte(`{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":" a friendly and wel"}},"p":"abcdefghijklmnopqrstuvwxyzAB"}`)
+const (
+	textEvent     = `{"contentBlockIndex":1,"delta":{"text":" How can I help"},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`
+	toolEvent     = `{"contentBlockIndex":2,"delta":{"toolUse":{"input":"{\"latitude\":\"52.5200\""}},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY"}`
+	thinkingEvent = `{"contentBlockIndex":0,"delta":{"reasoningContent":{"text":" a friendly and wel"}},"p":"abcdefghijklmnopqrstuvwxyzAB"}`
+
+	// spacedEvent is a text event that is not written as the provider writes it.
+	spacedEvent = `{"delta": {"text": " How can I help"}, "contentBlockIndex": 1, "p": "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`
 )
 
-// spacedEvent is a text event that is not written as the provider writes it.
-var spacedEvent = []byte(`{"delta": {"text": " How can I help"}, "contentBlockIndex": 1, "p": "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`)
-
-// attempt is one whose request has been sent.
-func attempt(tb testing.TB, b *plugintest.Binding) *plugintest.Attempt {
-	tb.Helper()
-	a := &plugintest.Attempt{Request: new(plugintest.Request), Writer: plugintest.NewWriter()}
-	if err := a.Request.Parse([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`), plugintest.Limits{}); err != nil {
-		tb.Fatal(err)
-	}
-	a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
-	a.Summary.Describe(a.Request)
-	a.Writer.Reset(plugintest.WriterOptions{Stream: true, ID: "chatcmpl-bench", Model: "m", Created: 1700000000, Aliases: a.Alias})
-	if err := b.Request(context.Background(), a); err != nil {
-		tb.Fatal(err)
-	}
-	a.Fuel = 0
-	return a
+// streamEvents are events after the beginning of a tool call.
+var streamEvents = plugintest.Events{
+	Opening: []plugintest.Event{
+		{Name: "contentBlockStart", Data: `{"contentBlockIndex":2,"p":"abcdefghijklmnopqr","start":{"toolUse":{"name":"weather","toolUseId":"tooluse_hsyz7O0QqkhdTHrpQhVYXj"}}}`},
+	},
+	Measured: map[string]plugintest.Event{
+		"text":                  {Name: "contentBlockDelta", Data: textEvent},
+		"tool":                  {Name: "contentBlockDelta", Data: toolEvent},
+		"thinking":              {Name: "contentBlockDelta", Data: thinkingEvent},
+		"text in another order": {Name: "contentBlockDelta", Data: spacedEvent},
+	},
 }
 
-var names = map[string][]byte{"contentBlockStart": []byte("contentBlockStart"), "contentBlockDelta": []byte("contentBlockDelta")}
+func BenchmarkEvent(b *testing.B) { suite.BenchmarkEvents(b, streamEvents) }
 
-func send(tb testing.TB, b *plugintest.Binding, a *plugintest.Attempt, name string, data []byte) {
-	if err := b.Event(context.Background(), a, abi.EventPlain, names[name], data); err != nil {
-		tb.Fatal(err)
-	}
-	a.Writer.Take()
-}
-
-// BenchmarkEvent measures one event of a stream, from the plugin's input to the chunk for the client.
-func BenchmarkEvent(b *testing.B) {
-	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
-	for _, kind := range []struct {
-		name string
-		data []byte
-	}{{"text", textEvent}, {"tool", toolEvent}, {"thinking", thinkingEvent}, {"text in another order", spacedEvent}} {
-		b.Run(kind.name, func(b *testing.B) {
-			a := attempt(b, binding)
-			send(b, binding, a, "contentBlockStart", toolStart)
-			a.Fuel = 0
-			b.ReportAllocs()
-			for b.Loop() {
-				send(b, binding, a, "contentBlockDelta", kind.data)
-			}
-			b.ReportMetric(float64(a.Fuel)/float64(b.N), "fuel/op")
-		})
-	}
-}
-
-// longRequest is a request of about n bytes.
-func longRequest(n int) []byte {
-	const turns = `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?"},` +
-		`{"role":"assistant","content":"It jumps back.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"}}]},` +
-		`{"role":"tool","tool_call_id":"call_1","content":"It has jumped over the dog once more."},`
-	return []byte(`{"model":"m","stream":true,"messages":[{"role":"system","content":"You tell stories."},` + strings.Repeat(turns, max(n/len(turns), 1)) +
-		`{"role":"user","content":"Go on"}],"tools":[{"type":"function","function":{"name":"jump","parameters":{"type":"object","properties":{"over":{"type":"string"}}}}}]}`)
-}
-
-// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
-func BenchmarkRequest(b *testing.B) {
-	binding := suite.Bind(b, plugintest.Host(b), plugintest.Module)
-	image := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("iVBORw0K", 1<<17) + `"}}]}]}`
-	text := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("The quick brown fox. ", 5000) + `"}]}`
-	for _, request := range []struct {
-		name string
-		body []byte
-	}{
-		{"1KB", longRequest(1 << 10)}, {"100KB", longRequest(100 << 10)}, {"100KB of text", []byte(text)}, {"1MB of an image", []byte(image)},
-	} {
-		b.Run(request.name, func(b *testing.B) {
-			var (
-				r      plugintest.Request
-				writer = plugintest.NewWriter()
-				a      plugintest.Attempt
-			)
-			if err := r.Parse(request.body, plugintest.Limits{}); err != nil {
-				b.Fatal(err)
-			}
-			b.SetBytes(int64(len(request.body)))
-			b.ReportAllocs()
-			var fuel int64
-			for b.Loop() {
-				a.Reset()
-				a.Request, a.Writer = &r, writer
-				a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"}
-				a.Summary.Describe(&r)
-				if err := binding.Request(context.Background(), &a); err != nil {
-					b.Fatal(err)
-				}
-				fuel = a.Fuel
-			}
-			b.ReportMetric(float64(fuel), "fuel/op")
-		})
-	}
-}
+func BenchmarkRequest(b *testing.B) { suite.BenchmarkRequests(b, nil) }

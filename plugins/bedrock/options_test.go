@@ -1,7 +1,6 @@
 package bedrock
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -9,64 +8,48 @@ import (
 )
 
 func TestConfigureRejectsInvalidOptions(t *testing.T) {
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		p := suite.Load(t, h, form)
-		for name, settings := range map[string]string{
-			"unknown":           `{"region":"us-east-1"}`,
-			"family":            `{"family":"llama"}`,
-			"adaptive_thinking": `{"adaptive_thinking":"yes"}`,
-			"always_thinking":   `{"always_thinking":1}`,
-			"highest_effort":    `{"highest_effort":"low"}`,
-			"effort":            `{"highest_effort":"extreme"}`,
-			"json_schema":       `{"json_schema":true}`,
-			"sampling":          `{"sampling":"neither"}`,
-			"prompt_cache":      `{"prompt_cache":"yes"}`,
-			"tool_choice":       `{"tool_choice":"required"}`,
-			"out_of_range":      `{"out_of_range":"ignore"}`,
-			"unknown members":   `{"unknown":"pass"}`,
-			"guardrail":         `{"guardrail":"x"}`,
-			"latency":           `{"latency":""}`,
-			"fields":            `{"fields":["a"]}`,
-		} {
-			t.Run(form.String()+"/"+name, func(t *testing.T) {
-				_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)})
-				if err == nil || !strings.Contains(err.Error(), "option") {
-					t.Errorf("error %v, want one that names the option", err)
-				}
-			})
-		}
-		t.Run(form.String()+"/every option", func(t *testing.T) {
-			const settings = `{"family":"claude","adaptive_thinking":true,"always_thinking":false,"highest_effort":"max","json_schema":"tool",` +
-				`"sampling":"one","prompt_cache":false,"tool_choice":"tool","out_of_range":"clamp","unknown":"drop",` +
-				`"guardrail":{"guardrailIdentifier":"g","guardrailVersion":"1"},"latency":"standard","fields":{}}`
-			if _, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	suite.TestSettings(t, map[string]string{
+		`{"family":"claude","adaptive_thinking":true,"always_thinking":false,"highest_effort":"max","json_schema":"tool",` +
+			`"sampling":"one","prompt_cache":false,"tool_choice":"tool","out_of_range":"clamp","unknown":"drop",` +
+			`"guardrail":{"guardrailIdentifier":"g","guardrailVersion":"1"},"latency":"standard","fields":{}}`: "", // every option
+		`{"region":"us-east-1"}`:       "option",
+		`{"family":"llama"}`:           "option",
+		`{"adaptive_thinking":"yes"}`:  "option",
+		`{"always_thinking":1}`:        "option",
+		`{"highest_effort":"low"}`:     "option",
+		`{"highest_effort":"extreme"}`: "option",
+		`{"json_schema":true}`:         "option",
+		`{"sampling":"neither"}`:       "option",
+		`{"prompt_cache":"yes"}`:       "option",
+		`{"tool_choice":"required"}`:   "option",
+		`{"out_of_range":"ignore"}`:    "option",
+		`{"unknown":"pass"}`:           "option",
+		`{"guardrail":"x"}`:            "option",
+		`{"latency":""}`:               "option",
+		`{"fields":["a"]}`:             "option",
+	})
 }
 
 func TestTargetOptionsOverrideProvider(t *testing.T) {
 	s := suite
 	s.Use.Settings = `{"latency":"optimized","json_schema":"native"}`
-	b := s.Bind(t, plugintest.Host(t), plugintest.Native)
+	b := s.Bind(t, plugintest.Native)
 	v := plugintest.Vector{
 		Target: "us.anthropic.claude", Status: 200, Options: []byte(`{"json_schema":"tool"}`),
 		Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],` +
 			`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object"}}}}`),
 	}
-	body := sent(t, v.Run(b, false))
+	body := v.Run(b, false).RequestBody(t)
 	if body["performanceConfig"] == nil || body["outputConfig"] != nil || body["toolConfig"] == nil {
 		t.Errorf("the request is %v", body)
 	}
 }
 
 func TestInvalidTargetOptionsFailRequest(t *testing.T) {
-	forms(t, func(t *testing.T, b *plugintest.Binding) {
+	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"sampling":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
-		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
-			t.Errorf("%s%s", r.Request, r.Answer)
+		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Response, "502\n") {
+			t.Errorf("%s%s", r.Request, r.Response)
 		}
 	})
 }

@@ -12,95 +12,25 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// fuzzedModels are models and options under which requests are fuzzed.
-var fuzzedModels = []struct{ target, options string }{
-	{"us.anthropic.claude-sonnet-4-5-20250929-v1:0", `{}`},
-	{"us.anthropic.claude-opus-4-7", `{"adaptive_thinking":true,"json_schema":"native","highest_effort":"max"}`},
-	{"arn:aws:bedrock:us-east-1:1:application-inference-profile/x", `{"family":"claude","always_thinking":true,"adaptive_thinking":true,"sampling":"both","out_of_range":"refuse","unknown":"refuse"}`},
-	{"amazon.nova-2-lite-v1:0", `{}`},
-	{"openai.gpt-oss-120b-1:0", `{"prompt_cache":true,"fields":{"a":1,"reasoning_effort":"low"}}`},
-	{"meta.llama3-1-70b-instruct-v1:0", `{"tool_choice":"auto"}`},
+// requestUses are models and options under which requests are fuzzed.
+var requestUses = []plugintest.FuzzUse{
+	{Target: "us.anthropic.claude-sonnet-4-5-20250929-v1:0"},
+	{Target: "us.anthropic.claude-opus-4-7", Options: `{"adaptive_thinking":true,"json_schema":"native","highest_effort":"max"}`},
+	{Target: "arn:aws:bedrock:us-east-1:1:application-inference-profile/x", Options: `{"family":"claude","always_thinking":true,"adaptive_thinking":true,"sampling":"both","out_of_range":"refuse","unknown":"refuse"}`},
+	{Target: "amazon.nova-2-lite-v1:0"},
+	{Target: "openai.gpt-oss-120b-1:0", Options: `{"prompt_cache":true,"fields":{"a":1,"reasoning_effort":"low"}}`},
+	{Target: "meta.llama3-1-70b-instruct-v1:0", Options: `{"tool_choice":"auto"}`},
 }
 
-// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
-// that follows the API's rules.
-func FuzzRequest(f *testing.F) {
-	for _, v := range vectorsNamed(f) {
-		for i := range fuzzedModels {
-			f.Add(v.Request, i)
-		}
-	}
-	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
-	f.Fuzz(func(t *testing.T, body []byte, model int) { checkTranslation(t, b, body, model) })
-}
+func FuzzRequest(f *testing.F) { suite.FuzzRequests(f, checkRequest, requestUses...) }
 
-// FuzzConversation builds conversations from the messages of the vectors and adds members of other vectors. Each byte
-// is a turn: a message by itself, or one with the results of its tool calls.
-func FuzzConversation(f *testing.F) {
-	type request map[string]json.RawMessage
-	var turns []string
-	var others []request
-	for _, v := range sortedVectors(f, func(*plugintest.Vector) bool { return true }) {
-		var r request
-		var messages []json.RawMessage
-		if json.Unmarshal(v.Request, &r) != nil || json.Unmarshal(r["messages"], &messages) != nil {
-			f.Fatalf("%s is no request", v.Name)
-		}
-		for _, m := range messages {
-			if strings.Contains(string(m), `"role":"tool"`) {
-				turns[len(turns)-1] += "," + string(m)
-			} else {
-				turns = append(turns, string(m))
-			}
-		}
-		delete(r, "messages")
-		others = append(others, r)
-	}
-	for i := range turns {
-		f.Add([]byte{byte(i), byte(i / 2), byte(i / 3)}, i, 3*i, i%len(fuzzedModels))
-	}
-	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
-	f.Fuzz(func(t *testing.T, script []byte, one, two, model int) {
-		if len(script) == 0 || len(script) > 32 || one < 0 || two < 0 {
-			return
-		}
-		members := make(request)
-		for _, i := range []int{one, two} {
-			for name, value := range others[i%len(others)] {
-				members[name] = value
-			}
-		}
-		var messages []string
-		for _, c := range script {
-			messages = append(messages, turns[int(c)%len(turns)])
-		}
-		members["messages"] = json.RawMessage("[" + strings.Join(messages, ",") + "]")
-		body, err := json.Marshal(members)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkTranslation(t, b, body, model)
-	})
-}
+func FuzzConversation(f *testing.F) { suite.FuzzConversations(f, checkRequest, requestUses...) }
 
-// checkTranslation checks that a request is refused as the client's mistake, or becomes one that the API takes.
-func checkTranslation(t *testing.T, b *plugintest.Binding, body []byte, model int) {
+// checkRequest checks that the API would take a request.
+func checkRequest(t *testing.T, use int, sent string) {
 	t.Helper()
-	var request plugintest.Request
-	if request.Parse(body, plugintest.Limits{}) != nil || model < 0 || model >= len(fuzzedModels) {
-		return
-	}
-	v := plugintest.Vector{Target: fuzzedModels[model].target, Request: body, Status: 200, Options: []byte(fuzzedModels[model].options)}
-	r := v.Run(b, false)
-	if r.Request == "" {
-		checkWhole(t, r.Answer)
-		if !strings.HasPrefix(r.Answer, "400\n") {
-			t.Errorf("a client's mistake is answered with %s", r.Answer)
-		}
-		return
-	}
-	if err := refused(r.Request, model); err != nil {
-		t.Errorf("%v: %s\nfor %s", err, r.Request, body)
+	if err := refused(sent, use); err != nil {
+		t.Errorf("%v: %s", err, sent)
 	}
 }
 
@@ -164,8 +94,7 @@ type converse struct {
 }
 
 // refused says why the API would refuse a request (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html).
-func refused(request string, model int) error {
-	_, sent, _ := strings.Cut(request, "\n\n")
+func refused(sent string, model int) error {
 	var body converse
 	if err := json.Unmarshal([]byte(sent), &body); err != nil {
 		return err

@@ -15,14 +15,3 @@ var suite = plugintest.Suite{
 func TestVectors(t *testing.T) { suite.Test(t) }
 
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
-
-// forms calls f with the plugin in every form.
-func forms(t *testing.T, settings string, f func(t *testing.T, b *plugintest.Binding)) {
-	s := suite
-	s.Use.Settings = settings
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		b := s.Bind(t, h, form)
-		t.Run(form.String(), func(t *testing.T) { f(t, b) })
-	}
-}

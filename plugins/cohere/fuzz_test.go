@@ -8,145 +8,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// FuzzResponse feeds mutated recordings to the plugin. Whatever a provider sends, the plugin does not fail and the
-// client gets exactly one end of the response.
-func FuzzResponse(f *testing.F) {
-	for _, v := range vectorsNamed(f) {
-		if v.Answer != nil {
-			f.Add(v.Answer, v.Status, v.ContentType == "text/event-stream")
-		}
-	}
-	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
-	f.Fuzz(func(t *testing.T, answer []byte, status int, events bool) {
-		if answer == nil || status < 200 || status > 599 {
-			return
-		}
-		v := plugintest.Vector{
-			Target: "m", Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`),
-			Answer: answer, Status: status, ContentType: "application/json",
-		}
-		if events {
-			v.ContentType = "text/event-stream"
-		}
-		checkWhole(t, v.Run(b, false).Answer)
-		checkStream(t, v.Run(b, true).Answer)
-	})
-}
+func FuzzResponse(f *testing.F) { suite.FuzzResponses(f, "text/event-stream", plugintest.FuzzUse{}) }
 
-// checkWhole checks that an answer is one document: a completion, or an error.
-func checkWhole(t *testing.T, answer string) {
-	t.Helper()
-	status, body, _ := strings.Cut(answer, "\n")
-	var document struct {
-		Object  string
-		Choices []struct {
-			FinishReason string `json:"finish_reason"`
-		}
-		Usage struct {
-			Prompt     int64 `json:"prompt_tokens"`
-			Completion int64 `json:"completion_tokens"`
-			Total      int64 `json:"total_tokens"`
-		}
-		Error *struct{ Message, Type string }
-	}
-	switch err := json.Unmarshal([]byte(body), &document); {
-	case len(status) != 3:
-		t.Errorf("the plugin failed: %s", answer)
-	case err != nil:
-		t.Errorf("%v: %s", err, answer)
-	case (status == "200") != (document.Error == nil):
-		t.Errorf("status %s and body %s", status, body)
-	case document.Error != nil:
-		if document.Error.Message == "" || document.Error.Type == "" {
-			t.Errorf("an error that says nothing: %s", body)
-		}
-	case document.Object != "chat.completion" || len(document.Choices) != 1 || document.Choices[0].FinishReason == "":
-		t.Errorf("not a completion: %s", body)
-	case document.Usage.Total != document.Usage.Prompt+document.Usage.Completion:
-		t.Errorf("the usage does not add up: %s", body)
-	}
-}
-
-// checkStream checks that a stream is chunks and one ending: a finish reason, the usage and [DONE], or else an error.
-func checkStream(t *testing.T, answer string) {
-	t.Helper()
-	status, body, _ := strings.Cut(answer, "\n")
-	if status != "200" {
-		checkWhole(t, answer)
-		return
-	}
-	finishes, usages, endings := 0, 0, 0
-	for frame := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
-		data, ok := strings.CutPrefix(frame, "data: ")
-		if !ok || strings.Contains(data, "\n") {
-			t.Fatalf("not a frame: %q", frame)
-		}
-		if endings > 0 {
-			t.Fatalf("something follows the ending: %s", frame)
-		}
-		if data == "[DONE]" {
-			if endings++; finishes != 1 || usages != 1 {
-				t.Fatalf("%d finish reasons and %d usages before the end: %s", finishes, usages, body)
-			}
-			continue
-		}
-		var chunk struct {
-			Choices []struct {
-				FinishReason *string `json:"finish_reason"`
-			}
-			Usage json.RawMessage
-			Error json.RawMessage
-		}
-		if err := json.Unmarshal([]byte(data), &chunk); err != nil {
-			t.Fatalf("%v: %s", err, frame)
-		}
-		for _, c := range chunk.Choices {
-			if c.FinishReason != nil {
-				finishes++
-			}
-		}
-		if chunk.Usage != nil && string(chunk.Usage) != "null" {
-			usages++
-		}
-		if chunk.Error != nil {
-			if endings++; finishes > 0 {
-				t.Fatalf("an error behind a finish reason: %s", body)
-			}
-		}
-	}
-	if endings != 1 {
-		t.Fatalf("%d endings: %s", endings, body)
-	}
-}
-
-// fuzzedOptions are options under which requests are fuzzed.
-var fuzzedOptions = []string{`{}`, `{"out_of_range":"refuse","unknown":"refuse"}`, `{"replay_thinking":false}`}
-
-// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
-// that follows the API's rules.
 func FuzzRequest(f *testing.F) {
-	for _, v := range vectorsNamed(f) {
-		for i := range fuzzedOptions {
-			f.Add(v.Request, i)
-		}
-	}
-	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
-	f.Fuzz(func(t *testing.T, body []byte, options int) {
-		var request plugintest.Request
-		if options < 0 || options >= len(fuzzedOptions) || request.Parse(body, plugintest.Limits{}) != nil {
-			return
-		}
-		v := plugintest.Vector{Target: "m", Request: body, Status: 200, Options: []byte(fuzzedOptions[options])}
-		r := v.Run(b, false)
-		if r.Request == "" {
-			checkWhole(t, r.Answer)
-			if !strings.HasPrefix(r.Answer, "400\n") {
-				t.Errorf("a client's mistake is answered with %s", r.Answer)
-			}
-			return
-		}
-		checkRequest(t, r.Request)
-	})
+	suite.FuzzRequests(f, checkRequest,
+		plugintest.FuzzUse{},
+		plugintest.FuzzUse{Options: `{"out_of_range":"refuse","unknown":"refuse"}`},
+		plugintest.FuzzUse{Options: `{"replay_thinking":false}`},
+	)
 }
 
 type sentPart struct {
@@ -165,9 +34,8 @@ type sentMessage struct {
 }
 
 // checkRequest checks the rules of the API (https://docs.cohere.com/reference/chat) that a wrong translation breaks.
-func checkRequest(t *testing.T, request string) {
+func checkRequest(t *testing.T, _ int, sent string) {
 	t.Helper()
-	_, sent, _ := strings.Cut(request, "\n\n")
 	var body struct {
 		Model       string
 		Stream      *bool

@@ -28,12 +28,12 @@ func request(n int) []byte {
 }
 
 func TestSchemaOfAnySize(t *testing.T) {
-	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
+	b := suite.Bind(t, plugintest.Module)
 	for _, n := range []int{10, 1000, 10000} {
 		v := plugintest.Vector{Target: "demo", Request: request(n), Status: 200}
 		r := v.Run(b, true)
-		if !strings.HasPrefix(r.Answer, "200\n") || !strings.HasSuffix(r.Answer, "data: [DONE]\n\n") {
-			t.Errorf("%d properties: %.300s", n, r.Answer)
+		if !strings.HasPrefix(r.Response, "200\n") || !strings.HasSuffix(r.Response, "data: [DONE]\n\n") {
+			t.Errorf("%d properties: %.300s", n, r.Response)
 		}
 		t.Logf("%d properties, %d bytes: fuel %d", n, len(v.Request), r.Cost.Request)
 	}
@@ -41,24 +41,19 @@ func TestSchemaOfAnySize(t *testing.T) {
 
 // FuzzRequest feeds every request that the gateway accepts to the plugin.
 func FuzzRequest(f *testing.F) {
-	vectors, err := plugintest.Load("testdata/vectors")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, v := range vectors {
+	for _, v := range suite.Vectors(f) {
 		f.Add(v.Request)
 	}
-	b := suite.Bind(f, plugintest.Host(f), plugintest.Native)
+	b := suite.Bind(f, plugintest.Native)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var request plugintest.Request
-		if request.Parse(body, plugintest.Limits{}) != nil {
+		if !plugintest.Accepted(body) {
 			return
 		}
 		v := plugintest.Vector{Target: "demo", Request: body, Status: 200}
 		for _, stream := range []bool{true, false} {
 			r := v.Run(b, stream)
-			if !strings.HasPrefix(r.Answer, "200\n") && !strings.HasPrefix(r.Answer, "400\n") {
-				t.Fatalf("stream %v: %s", stream, r.Answer)
+			if !strings.HasPrefix(r.Response, "200\n") && !strings.HasPrefix(r.Response, "400\n") {
+				t.Fatalf("stream %v: %s", stream, r.Response)
 			}
 		}
 	})

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -9,47 +8,31 @@ import (
 )
 
 func TestConfigureRejectsInvalidOptions(t *testing.T) {
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		p := suite.Load(t, h, form)
-		for settings, want := range map[string]string{
-			`{"temperature":1}`:                         "unknown option temperature",
-			`{"api":"studio"}`:                          "option api",
-			`{"api":"vertex"}`:                          "needs the options project and location",
-			`{"api":"vertex","project":"p"}`:            "needs the options project and location",
-			`{"project":""}`:                            "option project",
-			`{"location":1}`:                            "option location",
-			`{"publisher":""}`:                          "option publisher",
-			`{"thinking":"effort"}`:                     "option thinking",
-			`{"levels":[]}`:                             "option levels",
-			`{"levels":["low","extreme"]}`:              "option levels",
-			`{"levels":"low"}`:                          "option levels",
-			`{"always_thinking":"yes"}`:                 "option always_thinking",
-			`{"schema":"native"}`:                       "option schema",
-			`{"signatures":true}`:                       "option signatures",
-			`{"allow_file_uri":1}`:                      "option allow_file_uri",
-			`{"stream_arguments":"on"}`:                 "option stream_arguments",
-			`{"safety_settings":{"HARM_CATEGORY":"x"}}`: "option safety_settings",
-		} {
-			t.Run(form.String()+"/"+settings, func(t *testing.T) {
-				_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)})
-				if err == nil || !strings.Contains(err.Error(), want) {
-					t.Errorf("error %v, want one that says %s", err, want)
-				}
-			})
-		}
-		t.Run(form.String()+"/every option", func(t *testing.T) {
-			const settings = `{"api":"vertex","project":"p","location":"global","publisher":"google","thinking":"level","levels":["low","high"],` +
-				`"always_thinking":false,"schema":"openapi","signatures":"optional","allow_file_uri":true,"stream_arguments":true,"safety_settings":[]}`
-			if _, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "p", Settings: []byte(settings)}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	suite.TestSettings(t, map[string]string{
+		`{"api":"vertex","project":"p","location":"global","publisher":"google","thinking":"level","levels":["low","high"],` +
+			`"always_thinking":false,"schema":"openapi","signatures":"optional","allow_file_uri":true,"stream_arguments":true,"safety_settings":[]}`: "", // every option
+		`{"temperature":1}`:                         "unknown option temperature",
+		`{"api":"studio"}`:                          "option api",
+		`{"api":"vertex"}`:                          "needs the options project and location",
+		`{"api":"vertex","project":"p"}`:            "needs the options project and location",
+		`{"project":""}`:                            "option project",
+		`{"location":1}`:                            "option location",
+		`{"publisher":""}`:                          "option publisher",
+		`{"thinking":"effort"}`:                     "option thinking",
+		`{"levels":[]}`:                             "option levels",
+		`{"levels":["low","extreme"]}`:              "option levels",
+		`{"levels":"low"}`:                          "option levels",
+		`{"always_thinking":"yes"}`:                 "option always_thinking",
+		`{"schema":"native"}`:                       "option schema",
+		`{"signatures":true}`:                       "option signatures",
+		`{"allow_file_uri":1}`:                      "option allow_file_uri",
+		`{"stream_arguments":"on"}`:                 "option stream_arguments",
+		`{"safety_settings":{"HARM_CATEGORY":"x"}}`: "option safety_settings",
+	})
 }
 
 func TestTargetOptionsOverrideProvider(t *testing.T) {
-	forms(t, `{"thinking":"level","levels":["low"]}`, func(t *testing.T, b *plugintest.Binding) {
+	suite.EachForm(t, `{"thinking":"level","levels":["low"]}`, func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Options: []byte(`{"levels":["high"]}`),
 			Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}],"reasoning_effort":"low"}`),
@@ -61,10 +44,10 @@ func TestTargetOptionsOverrideProvider(t *testing.T) {
 }
 
 func TestInvalidTargetOptionsFailRequest(t *testing.T) {
-	forms(t, "", func(t *testing.T, b *plugintest.Binding) {
+	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		v := plugintest.Vector{Target: "m", Status: 200, Options: []byte(`{"schema":3}`), Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`)}
-		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Answer, "502\n") {
-			t.Errorf("%s%s", r.Request, r.Answer)
+		if r := v.Run(b, false); r.Request != "" || !strings.Contains(r.Response, "502\n") {
+			t.Errorf("%s%s", r.Request, r.Response)
 		}
 	})
 }

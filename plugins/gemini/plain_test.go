@@ -37,7 +37,7 @@ func TestRecordedEventsTakeFastPath(t *testing.T) {
 }
 
 func TestUnusualEventsTakeSlowPath(t *testing.T) {
-	plain := string(streamEvents["text"])
+	plain := streamEvents.Measured["text"].Data
 	var r json.Reader
 	if _, ok := readPlain(&r, []byte(plain)); !ok {
 		t.Fatal("the event itself is not plain")

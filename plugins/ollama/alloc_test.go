@@ -2,23 +2,6 @@
 
 package ollama
 
-import (
-	"testing"
+import "testing"
 
-	"github.com/sluice-gateway/sluice/proxy/plugintest"
-)
-
-func TestEventDoesNotAllocate(t *testing.T) {
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		b := suite.Bind(t, h, form)
-		for name, data := range streamEvents {
-			t.Run(form.String()+"/"+name, func(t *testing.T) {
-				a := attempt(t, b)
-				if n := testing.AllocsPerRun(1000, func() { send(t, b, a, data) }); n != 0 {
-					t.Errorf("%v allocations an event", n)
-				}
-			})
-		}
-	}
-}
+func TestEventDoesNotAllocate(t *testing.T) { suite.TestEventsDoNotAllocate(t, streamEvents) }

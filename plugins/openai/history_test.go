@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -33,7 +32,7 @@ func messagesOf(tb testing.TB, r plugintest.Result) []sentMessage {
 	tb.Helper()
 	_, body, ok := strings.Cut(r.Request, "\n\n")
 	if !ok {
-		tb.Fatalf("there is no request: %s", r.Answer)
+		tb.Fatalf("there is no request: %s", r.Response)
 	}
 	var request struct{ Messages []sentMessage }
 	unmarshal(tb, []byte(body), &request)
@@ -46,11 +45,10 @@ func TestLongConversations(t *testing.T) {
 	const n = 1000
 	s := suite
 	s.Use = preset(t, "mistral")
-	h := plugintest.Host(t)
 	v := plugintest.Vector{Target: "mistral-small", Request: turns(n), Options: []byte(s.Use.Settings), Status: 200}
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		t.Run(form.String(), func(t *testing.T) {
-			messages := messagesOf(t, v.Run(s.Bind(t, h, form), false))
+			messages := messagesOf(t, v.Run(s.Bind(t, form), false))
 			if len(messages) != 1+2*n {
 				t.Fatalf("%d messages", len(messages))
 			}
@@ -75,9 +73,9 @@ func TestRejectsTooLongConversation(t *testing.T) {
 	s := suite
 	s.Use = preset(t, "mistral")
 	v := plugintest.Vector{Target: "mistral-small", Request: turns(4000), Options: []byte(s.Use.Settings), Status: 200}
-	r := v.Run(s.Bind(t, plugintest.Host(t), plugintest.Native), false)
-	if r.Request != "" || !strings.Contains(r.Answer, `"param":"messages"`) {
-		t.Errorf("request of %d bytes, answer %s", len(r.Request), r.Answer)
+	r := v.Run(s.Bind(t, plugintest.Native), false)
+	if r.Request != "" || !strings.Contains(r.Response, `"param":"messages"`) {
+		t.Errorf("request of %d bytes, answer %s", len(r.Request), r.Response)
 	}
 }
 
@@ -117,24 +115,18 @@ func TestToolIDs(t *testing.T) {
 // FuzzHistory feeds every request that the gateway accepts to the plugin, with every form of reasoning: the upstream
 // request is JSON and has the same pairs of tool calls and results.
 func FuzzHistory(f *testing.F) {
-	vectors, err := plugintest.Load("testdata/vectors")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, v := range vectors {
+	for _, v := range suite.Vectors(f) {
 		f.Add(v.Request)
 	}
 	f.Add(turns(3))
-	h := plugintest.Host(f)
 	bindings := make(map[string]*plugintest.Binding)
 	for _, name := range []string{"mistral", "deepseek", "openrouter", "vllm", "zai"} {
 		s := suite
 		s.Use = preset(f, name)
-		bindings[s.Use.Settings] = s.Bind(f, h, plugintest.Native)
+		bindings[s.Use.Settings] = s.Bind(f, plugintest.Native)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var request plugintest.Request
-		if request.Parse(body, plugintest.Limits{}) != nil {
+		if !plugintest.Accepted(body) {
 			return
 		}
 		var before struct{ Messages []sentMessage }
@@ -143,8 +135,8 @@ func FuzzHistory(f *testing.F) {
 			v := plugintest.Vector{Target: "m", Request: body, Options: []byte(settings), Status: 200}
 			r := v.Run(b, false)
 			if r.Request == "" {
-				if !strings.HasPrefix(r.Answer, "400\n") {
-					t.Fatalf("no request: %s", r.Answer)
+				if !strings.HasPrefix(r.Response, "400\n") {
+					t.Fatalf("no request: %s", r.Response)
 				}
 				continue
 			}
@@ -173,26 +165,5 @@ func FuzzHistory(f *testing.F) {
 func BenchmarkHistory(b *testing.B) {
 	s := suite
 	s.Use = preset(b, "mistral")
-	binding := s.Bind(b, plugintest.Host(b), plugintest.Module)
-	var (
-		request plugintest.Request
-		writer  = plugintest.NewWriter()
-		a       plugintest.Attempt
-	)
-	if err := request.Parse(turns(100), plugintest.Limits{}); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	var fuel int64
-	for b.Loop() {
-		a.Reset()
-		a.Request, a.Writer = &request, writer
-		a.Summary = plugintest.Summary{RequestID: "req_bench", Attempt: 1, Target: "m", Options: []byte(s.Use.Settings)}
-		a.Summary.Describe(&request)
-		if err := binding.Request(context.Background(), &a); err != nil {
-			b.Fatal(err)
-		}
-		fuel = a.Fuel
-	}
-	b.ReportMetric(float64(fuel), "fuel/op")
+	s.BenchmarkRequests(b, map[string][]byte{"100 turns": turns(100)})
 }

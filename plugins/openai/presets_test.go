@@ -35,7 +35,6 @@ func preset(tb testing.TB, name string) plugintest.Use {
 // TestPresets sends the same requests to every compatible upstream. One file per upstream has what it receives and the
 // warnings for the client.
 func TestPresets(t *testing.T) {
-	h := plugintest.Host(t)
 	files, err := filepath.Glob("testdata/presets/requests/*.json")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d requests, %v", len(files), err)
@@ -44,7 +43,7 @@ func TestPresets(t *testing.T) {
 		s := suite
 		s.Use = preset(t, name)
 		for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-			b := s.Bind(t, h, form)
+			b := s.Bind(t, form)
 			t.Run(name+"/"+form.String(), func(t *testing.T) {
 				var all strings.Builder
 				for _, file := range files {
@@ -56,7 +55,7 @@ func TestPresets(t *testing.T) {
 					r := v.Run(b, false)
 					fmt.Fprintf(&all, "== %s\n%s%s", strings.TrimSuffix(filepath.Base(file), ".json"), strings.TrimPrefix(r.Request, "POST "), r.Warnings)
 					if r.Request == "" {
-						all.WriteString(r.Answer)
+						all.WriteString(r.Response)
 					}
 					all.WriteString("\n")
 				}

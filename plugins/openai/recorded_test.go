@@ -2,15 +2,10 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
@@ -86,7 +81,6 @@ func TestRecordedSecondTurns(t *testing.T) {
 	if err != nil || len(files) != len(secondTurns) {
 		t.Fatalf("%d recorded requests, %d in the table, %v", len(files), len(secondTurns), err)
 	}
-	h := plugintest.Host(t)
 	for name, turn := range secondTurns {
 		t.Run(name, func(t *testing.T) {
 			var request, answer map[string]any
@@ -106,19 +100,15 @@ func TestRecordedSecondTurns(t *testing.T) {
 				s.Use = preset(t, turn.preset)
 			}
 			v := plugintest.Vector{Target: turn.target, Request: second, Options: []byte(s.Use.Settings), Status: 200}
-			result := v.Run(s.Bind(t, h, plugintest.Native), false)
+			result := v.Run(s.Bind(t, plugintest.Native), false)
 			_, body, _ := strings.Cut(result.Request, "\n\n")
 			if body == "" || result.Warnings != "" {
-				t.Fatalf("warnings %q, answer %s", result.Warnings, result.Answer)
+				t.Fatalf("warnings %q, answer %s", result.Warnings, result.Response)
 			}
 			var built, recorded map[string]any
 			unmarshal(t, []byte(body), &built)
 			unmarshal(t, read(t, "testdata/requests/"+name+"-t2.json"), &recorded)
-			found := make(map[string]string)
-			differences("", built, recorded, found)
-			if !maps.Equal(found, turn.differs) {
-				t.Errorf("built and recorded differ otherwise than the table says (-want +got):\n%s", cmp.Diff(turn.differs, found))
-			}
+			plugintest.CheckDifferences(t, built, recorded, turn.differs)
 		})
 	}
 }
@@ -137,50 +127,4 @@ func unmarshal(tb testing.TB, p []byte, v any) {
 	if err := json.Unmarshal(p, v); err != nil {
 		tb.Fatalf("%v: %s", err, p)
 	}
-}
-
-// differences lists the paths at which two values differ, with what was built and what was recorded.
-func differences(path string, built, recorded any, found map[string]string) {
-	switch b := built.(type) {
-	case map[string]any:
-		if r, ok := recorded.(map[string]any); ok {
-			members := maps.Clone(b)
-			maps.Copy(members, r)
-			for _, name := range slices.Sorted(maps.Keys(members)) {
-				differences(strings.TrimPrefix(path+"."+name, "."), member(b, name), member(r, name), found)
-			}
-			return
-		}
-	case []any:
-		if r, ok := recorded.([]any); ok && len(r) == len(b) {
-			for i := range b {
-				differences(fmt.Sprintf("%s[%d]", path, i), b[i], r[i], found)
-			}
-			return
-		}
-	}
-	if !cmp.Equal(built, recorded) {
-		found[path] = show(built) + " for " + show(recorded)
-	}
-}
-
-// absent stands for a member that is not there.
-type absent struct{}
-
-func member(object map[string]any, name string) any {
-	if v, ok := object[name]; ok {
-		return v
-	}
-	return absent{}
-}
-
-func show(v any) string {
-	if v == (absent{}) {
-		return "absent"
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
-	}
-	return string(b)
 }

@@ -1,7 +1,6 @@
 package router
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -50,14 +49,14 @@ func input(random uint64, targets []target) []byte {
 
 var suite = plugintest.Suite{Package: "plugins/all", Plugin: "router"}
 
-// bind binds the router with a strategy, "" for none said.
+// bind binds the router with a strategy; "" leaves it to the default.
 func bind(tb testing.TB, p *plugintest.Plugin, strategy string) *plugintest.Binding {
 	tb.Helper()
 	settings := ""
 	if strategy != "" {
 		settings = fmt.Sprintf(`{"strategy":%q}`, strategy)
 	}
-	b, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
+	b, err := p.Bind(settings)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -66,7 +65,7 @@ func bind(tb testing.TB, p *plugintest.Plugin, strategy string) *plugintest.Bind
 
 func choices(t *testing.T, b *plugintest.Binding, in []byte, n int) (order, explain string) {
 	t.Helper()
-	o, explain, err := b.Choose(context.Background(), in, n)
+	o, explain, err := b.Choose(in, n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,9 +100,8 @@ func TestOrder(t *testing.T) {
 			[]target{{Provider: "a", Model: "v"}, {Provider: "b", Model: "w", Priority: 1}, {Provider: "c", Model: "x", Priority: 2}, {Provider: "d", Priority: 3}, {Provider: "e", Priority: 4}},
 			"0 1 2 3 4", "priority: a v, then b w, then c x, then 2 more"},
 	}
-	h := plugintest.Host(t)
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		p := suite.Load(t, h, form)
+		p := suite.Load(t, form)
 		t.Run(form.String(), func(t *testing.T) {
 			for _, test := range tests {
 				t.Run(test.name, func(t *testing.T) {
@@ -124,7 +122,7 @@ func TestOrder(t *testing.T) {
 func TestWeightedDistribution(t *testing.T) {
 	const draws = 20000
 	targets := []target{{Weight: 9}, {Weight: 1}, {Weight: 0}, {Weight: 90, Fallback: true}}
-	p := suite.Load(t, plugintest.Host(t), plugintest.Native)
+	p := suite.Load(t, plugintest.Native)
 	for _, strategy := range []string{"weighted", "priority"} {
 		t.Run(strategy, func(t *testing.T) {
 			b := bind(t, p, strategy)
@@ -151,8 +149,7 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 	for i := range targets {
 		targets[i] = target{Provider: "p", Model: fmt.Sprint(i), Weight: i % 7, Priority: i % 3, Fallback: i%5 == 0}
 	}
-	h := plugintest.Host(t)
-	code, wasm := suite.Load(t, h, plugintest.Native), suite.Load(t, h, plugintest.Module)
+	code, wasm := suite.Load(t, plugintest.Native), suite.Load(t, plugintest.Module)
 	for _, strategy := range names {
 		t.Run(strategy, func(t *testing.T) {
 			native, module := bind(t, code, strategy), bind(t, wasm, strategy)
@@ -171,48 +168,32 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 	}
 }
 
-func TestRejectsUnknownStrategy(t *testing.T) {
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		p := suite.Load(t, h, form)
-		for _, settings := range []string{`{"strategy":"random"}`, `{"strategy":7}`} {
-			_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
-			if err == nil || !strings.Contains(err.Error(), "strategy is none of weighted, priority, least-latency, cheapest") {
-				t.Errorf("%v, %s: error %v", form, settings, err)
-			}
-		}
-	}
-}
-
-func TestRejectsUnknownMember(t *testing.T) {
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		p := suite.Load(t, h, form)
-		for settings, ok := range map[string]bool{
-			`{}`: true, `{"strategy":"cheapest"}`: true, `{"stratgy":"cheapest"}`: false, `{"strategy":"cheapest","weights":{}}`: false,
-		} {
-			_, err := p.Bind(context.Background(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
-			if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "a member is unknown; the only one is strategy") {
-				t.Errorf("%v, %s: error %v", form, settings, err)
-			}
-		}
-	}
+func TestSettings(t *testing.T) {
+	const unknown, member = "strategy is none of weighted, priority, least-latency, cheapest", "a member is unknown; the only one is strategy"
+	suite.TestSettings(t, map[string]string{
+		`{}`:                                   "",
+		`{"strategy":"cheapest"}`:              "",
+		`{"strategy":"random"}`:                unknown,
+		`{"strategy":7}`:                       unknown,
+		`{"stratgy":"cheapest"}`:               member,
+		`{"strategy":"cheapest","weights":{}}`: member,
+	})
 }
 
 func BenchmarkChoose(b *testing.B) {
-	p := suite.Load(b, plugintest.Host(b), plugintest.Module)
+	p := suite.Load(b, plugintest.Module)
 	for _, n := range []int{2, 10} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			binding := bind(b, p, "weighted")
 			in := input(7, make([]target, n))
-			before := p.Stats().Fuel
+			before := p.Fuel()
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := binding.Choose(context.Background(), in, n); err != nil {
+				if _, _, err := binding.Choose(in, n); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(p.Stats().Fuel-before)/float64(b.N), "fuel/op")
+			b.ReportMetric(float64(p.Fuel()-before)/float64(b.N), "fuel/op")
 		})
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/sdk"
 )
 
 // oldModule is a module of sdk/abi/testdata, which was built for an earlier minor version of the ABI.
@@ -59,34 +61,35 @@ func TestOldModulesKeepWorking(t *testing.T) {
 func testOldKit(t *testing.T, wasm []byte) {
 	suite := plugintest.Suite{
 		Wasm: wasm,
+		Dir:  "../../sdk/internal/kit/testdata/vectors",
 		Use:  plugintest.Use{Paths: []string{"/kit", "/models"}, Headers: []string{"x-kit"}},
 	}
-	for _, vectors := range []string{"request", "answer"} {
-		suite.Dir = "../../sdk/internal/kit/testdata/vectors/" + vectors
-		suite.Test(t)
+	suite.Test(t)
+	p := suite.Load(t, plugintest.Module)
+	b, err := p.Bind("")
+	if err != nil {
+		t.Fatal(err)
 	}
-	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
-	out, err := b.List(t.Context(), []byte("c1"))
+	out, err := b.List("c1")
 	if err != nil || out.Path != "/models?after=c1" || len(out.Headers) != 1 || out.Headers[0].Name != "x-kit" {
 		t.Errorf("list: %+v, %v", out, err)
 	}
-	page, err := b.Models(t.Context(), 200, nil, []byte(`{"models":[["m1","Name","o",1700000000,4096,true,0.5,2]],"next":"p2"}`))
+	models, next, err := b.Models(200, nil, `{"models":[["m1","Name","o",1700000000,4096,true,0.5,2]],"next":"p2"}`)
 	want := `{"id":"m1","display_name":"Name","owned_by":"o","created":1700000000,"max_tokens":4096,"thinking":true,"pricing":{"input":0.5,"output":2}}`
-	if err != nil || page.Next != "p2" || len(page.Models) != 1 || string(page.Models[0]) != want {
-		t.Errorf("models: %s, %q, %v", page.Models, page.Next, err)
+	if err != nil || next != "p2" || models != want {
+		t.Errorf("models: %s, %q, %v", models, next, err)
 	}
-	_, err = suite.Load(t, plugintest.Host(t), plugintest.Module).Bind(t.Context(), plugintest.BindingConfig{Name: "kit", Settings: []byte(`{"refuse":true}`)})
-	if err == nil || !strings.Contains(err.Error(), "the settings are refused") {
+	if _, err = p.Bind(`{"refuse":true}`); err == nil || !strings.Contains(err.Error(), "the settings are refused") {
 		t.Errorf("refused settings: %v", err)
 	}
 }
 
 func testOldRouter(t *testing.T, wasm []byte) {
 	suite := plugintest.Suite{Wasm: wasm, Use: plugintest.Use{Settings: `{"long":1000}`}}
-	b := suite.Bind(t, plugintest.Host(t), plugintest.Module)
+	b := suite.Bind(t, plugintest.Module)
 	for size, want := range map[int]string{999: "[1 2 0] short", 1000: "[2 1 0] long"} {
 		input := fmt.Appendf(nil, `{"summary":{"body":%d},"targets":[{"healthy":false},{"healthy":true},{"healthy":true}]}`, size)
-		order, why, err := b.Choose(t.Context(), input, 3)
+		order, why, err := b.Choose(input, 3)
 		if got := fmt.Sprint(order, " ", why); err != nil || got != want {
 			t.Errorf("%d bytes: %s, %v; want %s", size, got, err, want)
 		}
@@ -95,15 +98,33 @@ func testOldRouter(t *testing.T, wasm []byte) {
 
 // The pair holds the providers left and right and the router middle.
 func testOldPair(t *testing.T, wasm []byte) {
-	h := plugintest.Host(t)
 	for name, want := range map[string]string{"left": `"left heard hello"`, "right": `"right heard hello"`} {
-		b := plugintest.Suite{Wasm: wasm, Plugin: name}.Bind(t, h, plugintest.Module)
-		if got := said("hello").Run(b, false).Answer; !strings.Contains(got, want) {
+		b := plugintest.Suite{Wasm: wasm, Plugin: name}.Bind(t, plugintest.Module)
+		if got := said("hello").Run(b, false).Response; !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
-	b := plugintest.Suite{Wasm: wasm, Plugin: "middle"}.Bind(t, h, plugintest.Module)
-	if order, _, err := b.Choose(t.Context(), []byte(`{"targets":[{},{},{}]}`), 3); err != nil || fmt.Sprint(order) != "[2]" {
+	b := plugintest.Suite{Wasm: wasm, Plugin: "middle"}.Bind(t, plugintest.Module)
+	if order, _, err := b.Choose([]byte(`{"targets":[{},{},{}]}`), 3); err != nil || fmt.Sprint(order) != "[2]" {
 		t.Errorf("middle: %v, %v", order, err)
+	}
+}
+
+// Every flag that the gateway can set is known to the SDK by the same name, and the other way round.
+func TestSDKKnowsTheFlagsOfTheGateway(t *testing.T) {
+	known := 0
+	for bit := range 32 {
+		names := openai.Flags(1 << bit).Names()
+		if len(names) == 0 {
+			continue
+		}
+		known++
+		var s sdk.Summary
+		if err := s.Parse(fmt.Appendf(nil, `{"flags":[%q]}`, names[0])); err != nil || s.Flags != 1<<bit {
+			t.Errorf("%s is %b, want %b (%v)", names[0], s.Flags, 1<<bit, err)
+		}
+	}
+	if last := sdk.FlagCacheControl; 1<<(known-1) != last {
+		t.Errorf("the gateway has %d flags, the SDK's last one is %b", known, last)
 	}
 }

@@ -9,60 +9,76 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// event is one event of an answer. Its slices are valid until the decoder is used again.
-type event struct {
-	kind       abi.EventKind
-	name, data []byte
+// Event is one event of an upstream's stream.
+type Event struct {
+	Kind       abi.EventKind // of an AWS event stream
+	Name, Data string
 }
 
-// decoder cuts an answer into events: one of the gateway's own decoders.
+// decoder cuts a body into events: one of the gateway's own decoders.
 type decoder struct {
 	feed      func(p []byte)
-	next, end func() (event, bool, error)
+	next, end func() (Event, bool, error)
 }
 
-// answerForms are the files that hold an answer, and the content type that each stands for.
-var answerForms = [...]struct{ file, contentType string }{
+// responseFiles are the files that hold a response, and the content type that each stands for.
+var responseFiles = [...]struct{ file, contentType string }{
 	{"answer.json", "application/json"},
 	{"answer.sse", "text/event-stream"},
 	{"answer.ndjson", "application/x-ndjson"},
 	{"answer.eventstream", "application/vnd.amazon.eventstream"},
 }
 
-// decoderOf is a decoder for a content type; ok is false for one document.
-func decoderOf(contentType string) (d decoder, ok bool) {
+// newDecoder makes the decoder for a content type; ok is false for one document.
+func newDecoder(contentType string) (d decoder, ok bool) {
 	media, _, _ := strings.Cut(contentType, ";")
 	switch strings.TrimSpace(media) {
 	case "text/event-stream":
 		d := new(sse.Decoder)
-		plain := func(e sse.Event, ok bool, err error) (event, bool, error) {
-			return event{name: e.Name, data: e.Data}, ok, err
+		plain := func(e sse.Event, ok bool, err error) (Event, bool, error) {
+			return Event{Name: string(e.Name), Data: string(e.Data)}, ok, err
 		}
 		return decoder{
 			feed: d.Feed,
-			next: func() (event, bool, error) { return plain(d.Next()) },
-			end:  func() (event, bool, error) { return plain(d.End()) },
+			next: func() (Event, bool, error) { return plain(d.Next()) },
+			end:  func() (Event, bool, error) { return plain(d.End()) },
 		}, true
 	case "application/x-ndjson":
 		d := new(ndjson.Decoder)
-		plain := func(e ndjson.Event, ok bool, err error) (event, bool, error) {
-			return event{name: e.Name, data: e.Data}, ok, err
+		plain := func(e ndjson.Event, ok bool, err error) (Event, bool, error) {
+			return Event{Name: string(e.Name), Data: string(e.Data)}, ok, err
 		}
 		return decoder{
 			feed: d.Feed,
-			next: func() (event, bool, error) { return plain(d.Next()) },
-			end:  func() (event, bool, error) { return plain(d.End()) },
+			next: func() (Event, bool, error) { return plain(d.Next()) },
+			end:  func() (Event, bool, error) { return plain(d.End()) },
 		}, true
 	case "application/vnd.amazon.eventstream":
 		d := new(eventstream.Decoder)
-		typed := func(e eventstream.Event, ok bool, err error) (event, bool, error) {
-			return event{e.Kind, e.Name, e.Data}, ok, err
+		typed := func(e eventstream.Event, ok bool, err error) (Event, bool, error) {
+			return Event{e.Kind, string(e.Name), string(e.Data)}, ok, err
 		}
 		return decoder{
 			feed: d.Feed,
-			next: func() (event, bool, error) { return typed(d.Next()) },
-			end:  func() (event, bool, error) { return typed(d.End()) },
+			next: func() (Event, bool, error) { return typed(d.Next()) },
+			end:  func() (Event, bool, error) { return typed(d.End()) },
 		}, true
 	}
 	return decoder{}, false
+}
+
+// SplitEvents is the events of a stream, as far as it can be read.
+func SplitEvents(contentType string, body []byte) (events []Event) {
+	d, ok := newDecoder(contentType)
+	if !ok {
+		return nil
+	}
+	d.feed(body)
+	for {
+		e, ok, err := d.next()
+		if err != nil || !ok {
+			return events
+		}
+		events = append(events, e)
+	}
 }

@@ -2,7 +2,6 @@ package plugintest_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
@@ -27,14 +25,13 @@ func said(text string) *plugintest.Vector {
 // plugin, a fresh one does not.
 func TestFormsDetectStatefulPlugin(t *testing.T) {
 	suite := plugintest.Suite{Package: "proxy/plugintest/testdata/leaky"}
-	h := plugintest.Host(t)
 	for form, want := range map[plugintest.Form]string{
 		plugintest.Fresh:  `"content":"."`,
 		plugintest.Module: `"content":"I heard a secret."`,
 	} {
-		b := suite.Bind(t, h, form)
+		b := suite.Bind(t, form)
 		said("a secret").Run(b, false)
-		if got := said("hello").Run(b, false).Answer; !strings.Contains(got, want) {
+		if got := said("hello").Run(b, false).Response; !strings.Contains(got, want) {
 			t.Errorf("%v: answer %s, want %s", form, got, want)
 		}
 	}
@@ -42,24 +39,23 @@ func TestFormsDetectStatefulPlugin(t *testing.T) {
 
 // TestPluginsOfModule checks that a module of several plugins is each of them, independently.
 func TestPluginsOfModule(t *testing.T) {
-	h := plugintest.Host(t)
 	suite := func(name string) plugintest.Suite {
 		return plugintest.Suite{Package: "proxy/plugintest/testdata/pair", Plugin: name}
 	}
-	left, right := suite("left").Bind(t, h, plugintest.Module), suite("right").Bind(t, h, plugintest.Module)
+	left, right := suite("left").Bind(t, plugintest.Module), suite("right").Bind(t, plugintest.Module)
 	for _, c := range []struct {
-		b           *plugin.Binding
+		b           *plugintest.Binding
 		say, answer string
 	}{{left, "one", "left heard one"}, {right, "two", "right heard two"}, {left, "three", "left heard one"}} {
-		if got := said(c.say).Run(c.b, false).Answer; !strings.Contains(got, `"content":"`+c.answer+`"`) {
+		if got := said(c.say).Run(c.b, false).Response; !strings.Contains(got, `"content":"`+c.answer+`"`) {
 			t.Errorf("to %q it answers %s, want %q", c.say, got, c.answer)
 		}
 	}
-	middle := suite("middle").Load(t, h, plugintest.Module)
-	if left.Plugin().Router() || !left.Plugin().Provider() || middle.Provider() || !middle.Router() {
+	leftPlugin, middle := suite("left").Load(t, plugintest.Module), suite("middle").Load(t, plugintest.Module)
+	if leftPlugin.Router() || !leftPlugin.Provider() || middle.Provider() || !middle.Router() {
 		t.Error("providers and routers are taken for each other")
 	}
-	order, _, err := suite("middle").Bind(t, h, plugintest.Module).Choose(t.Context(), []byte(`{"targets":[{},{},{}]}`), 3)
+	order, _, err := suite("middle").Bind(t, plugintest.Module).Choose([]byte(`{"targets":[{},{},{}]}`), 3)
 	if err != nil || len(order) != 1 || order[0] != 2 {
 		t.Errorf("the router chooses %v, %v", order, err)
 	}
@@ -70,7 +66,7 @@ func TestPluginsOfModule(t *testing.T) {
 				panic(v)
 			}
 		}()
-		suite("up").Load(s, h, plugintest.Module)
+		suite("up").Load(s, plugintest.Module)
 	}()
 	if want := "plugin up: start: failed: its module has no plugin of that name: \"the module holds left, middle, right\""; !strings.Contains(s.why, want) {
 		t.Errorf("a plugin that the module does not have: %q, want %q", s.why, want)
@@ -94,19 +90,11 @@ func TestMinimalPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := plugintest.Host(t).Load(context.Background(), []plugin.Spec{{Name: "smallest", Wasm: wasm}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	b, err := g.Plugin("smallest").Bind(context.Background(), plugin.BindingConfig{Name: "smallest"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := said("hi").Run(b, false).Answer; !strings.Contains(got, `"content":"Hello from a plugin."`) {
+	b := plugintest.Suite{Wasm: wasm}.Bind(t, plugintest.Module)
+	if got := said("hi").Run(b, false).Response; !strings.Contains(got, `"content":"Hello from a plugin."`) {
 		t.Errorf("answer %s", got)
 	}
-	stream := said("hi").Run(b, true).Answer
+	stream := said("hi").Run(b, true).Response
 	if !strings.Contains(stream, `"delta":{"content":"Hello from a plugin."}`) || !strings.HasSuffix(stream, "data: [DONE]\n\n") {
 		t.Errorf("stream %s", stream)
 	}

@@ -1,46 +1,44 @@
 package plugintest
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Result is what came of a vector. Where the plugin itself failed, Answer begins with a line that says in which call
-// and how, and goes on with what the client would be told.
+// Result is the outcome of a vector. Where the plugin itself failed, Response begins with a line that says in which call
+// and how, and goes on with what the client would receive.
 type Result struct {
 	Request  string // method, path, headers and body of the upstream's request; empty if the plugin answered itself
 	Warnings string // a line each
-	Answer   string // a line with the HTTP status, and the body that the client receives
+	Response string // a line with the HTTP status, and the body that the client receives
 	Cost     Cost
-	Err      error // what ended the exchange, nil if nothing did
+	Err      error // what ended the attempt, nil if it succeeded
 }
 
 // Cost is the fuel that a vector's calls took; 0 for a native plugin.
 type Cost struct {
 	Request int64 // of provider_request
-	Reading int64 // of all calls that read the answer
+	Reading int64 // of all calls that read the response
 	Reads   int   // how many they were
 }
 
-// What every run is told, so that it gives the same bytes each time.
+// Fixed values, so that every run gives the same bytes.
 const (
 	testID      = "chatcmpl-test"
 	testCreated = 1700000000
 	testRandom  = 0x9f86d081884c7d65
 
-	// Events are fed in pieces of this many bytes, which fit nothing.
+	// A body arrives in pieces of this size, which matches no boundary within it.
 	pieceBytes = 61
 )
 
@@ -55,14 +53,14 @@ type run struct {
 	result  Result
 }
 
-// Run runs the vector for a client that wants a stream, with its usage, or a whole answer. What the client's body says of
-// that does not matter to it; what the plugin is told follows from the body.
-func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
+// Run runs the vector for a client that wants a stream with its usage, or a non-streaming response, whatever the request
+// asks for. What the plugin learns of the request follows from its body.
+func (v *Vector) Run(b *Binding, stream bool) Result {
 	var request openai.Request
 	if err := request.Parse(v.Request, openai.Limits{}); err != nil {
-		return Result{Answer: "request.json is refused: " + err.Error()}
+		return Result{Response: "request.json is refused: " + err.Error()}
 	}
-	r := run{v: v, b: b, writer: openai.NewWriter()}
+	r := run{v: v, b: b.binding, writer: openai.NewWriter()}
 	a := &r.attempt
 	a.Request, a.Writer, a.Tenant = &request, r.writer, "plugintest"
 	a.ResponseHeader = func(name []byte) []byte {
@@ -80,13 +78,13 @@ func (v *Vector) Run(b *plugin.Binding, stream bool) Result {
 		Stream: stream, IncludeUsage: true, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
 		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
 	})
-	r.result.Err = r.exchange()
+	r.result.Err = r.calls()
 	r.finish(stream, r.result.Err)
 	return r.result
 }
 
-// exchange makes the calls of an attempt.
-func (r *run) exchange() error {
+// calls makes the plugin calls of an attempt.
+func (r *run) calls() error {
 	a := &r.attempt
 	err := r.b.Request(context.Background(), a)
 	r.result.Cost.Request = a.Fuel
@@ -108,18 +106,18 @@ func (r *run) exchange() error {
 	}
 	fmt.Fprintf(&out, "\n%s\n", a.Out.Body)
 	r.result.Request = out.String()
-	if r.v.Answer == nil {
+	if r.v.Response == nil {
 		return nil
 	}
 	r.reader.Reset(a.DialectOptions)
 	before := a.Fuel
 	switch {
 	case r.v.Status >= 300 && a.Dialect == abi.DialectOpenAI:
-		err = native.Failure(r.v.Status, r.v.Answer)
+		err = native.Failure(r.v.Status, r.v.Response)
 	case r.v.Status >= 300:
 		err = r.whole()
 	default:
-		if d, ok := decoderOf(r.v.ContentType); ok {
+		if d, ok := newDecoder(r.v.ContentType); ok {
 			err = r.events(d)
 		} else {
 			err = r.whole()
@@ -129,11 +127,11 @@ func (r *run) exchange() error {
 	return err
 }
 
-// whole reads an answer that is one document.
+// whole reads a response that is one document.
 func (r *run) whole() error {
 	if r.attempt.Dialect == abi.DialectOpenAI {
 		r.batch.Reset()
-		if err := r.reader.ReadResponse(r.v.Answer, &r.batch); err != nil {
+		if err := r.reader.ReadResponse(r.v.Response, &r.batch); err != nil {
 			return err
 		}
 		if err := r.writer.Apply(&r.batch); err != nil {
@@ -141,16 +139,16 @@ func (r *run) whole() error {
 		}
 	} else {
 		r.result.Cost.Reads++
-		if err := r.b.Response(context.Background(), &r.attempt, r.v.Status, r.v.Answer); err != nil {
+		if err := r.b.Response(context.Background(), &r.attempt, r.v.Status, r.v.Response); err != nil {
 			return err
 		}
 	}
 	return r.writer.End()
 }
 
-// events reads an answer event by event, until it is complete or its body ends.
+// events reads a response event by event, until it is complete or its body ends.
 func (r *run) events(d decoder) error {
-	for body := r.v.Answer; len(body) > 0; {
+	for body := r.v.Response; len(body) > 0; {
 		n := min(pieceBytes, len(body))
 		d.feed(body[:n])
 		body = body[n:]
@@ -182,13 +180,13 @@ func (r *run) events(d decoder) error {
 	return r.writer.End()
 }
 
-func (r *run) event(ev event) error {
+func (r *run) event(ev Event) error {
 	if r.attempt.Dialect == abi.DialectTranslated {
 		r.result.Cost.Reads++
-		return r.b.Event(context.Background(), &r.attempt, ev.kind, ev.name, ev.data)
+		return r.b.Event(context.Background(), &r.attempt, ev.Kind, []byte(ev.Name), []byte(ev.Data))
 	}
 	r.batch.Reset()
-	if err := r.reader.ReadChunk(ev.data, &r.batch); err != nil {
+	if err := r.reader.ReadChunk([]byte(ev.Data), &r.batch); err != nil {
 		return err
 	}
 	return r.writer.Apply(&r.batch)
@@ -197,7 +195,7 @@ func (r *run) event(ev event) error {
 // finish renders what the client receives.
 func (r *run) finish(stream bool, err error) {
 	m := r.writer
-	out := &r.result.Answer
+	out := &r.result.Response
 	if err != nil {
 		var (
 			failure *apierror.Error

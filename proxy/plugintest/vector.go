@@ -10,16 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
 
 // Vector is a client's request and an upstream's answer to it. The members with a name in JSON come from vector.json.
 type Vector struct {
-	Name    string `json:"-"` // the folder's path below that of all vectors
-	Request []byte `json:"-"` // the client's body
-	Answer  []byte `json:"-"` // the upstream's body, nil if there is none
-	dir     string
+	Name     string `json:"-"` // the folder's path below that of all vectors
+	Request  []byte `json:"-"` // the client's body
+	Response []byte `json:"-"` // the upstream's body, nil if there is none
+	dir      string
 
 	Target   string          `json:"target"`   // the upstream's name of the model; empty is "target-model"
 	Settings json.RawMessage `json:"settings"` // in place of the suite's
@@ -71,7 +69,7 @@ func load(base, dir string) (*Vector, error) {
 			return nil, fmt.Errorf("vector.json: %w", err)
 		}
 	}
-	for _, form := range answerForms {
+	for _, form := range responseFiles {
 		body, err := optional(dir, form.file)
 		if err != nil {
 			return nil, err
@@ -79,10 +77,10 @@ func load(base, dir string) (*Vector, error) {
 		if body == nil {
 			continue
 		}
-		if v.Answer != nil {
+		if v.Response != nil {
 			return nil, errors.New("two answers")
 		}
-		v.Answer = body
+		v.Response = body
 		if v.ContentType == "" {
 			v.ContentType = form.contentType
 		}
@@ -117,7 +115,7 @@ func (v *Vector) settings(u Use) string {
 }
 
 // check runs the vector, whole and streamed, and compares what comes of it with want.txt.
-func (v *Vector) check(t *testing.T, b *plugin.Binding) {
+func (v *Vector) check(t *testing.T, b *Binding) {
 	t.Helper()
 	whole, stream := v.Run(b, false), v.Run(b, true)
 	if whole.Request != stream.Request || whole.Warnings != stream.Warnings {
@@ -131,8 +129,8 @@ func (v *Vector) check(t *testing.T, b *plugin.Binding) {
 	}
 	section("request", whole.Request)
 	section("warnings", whole.Warnings)
-	section("whole", whole.Answer)
-	section("stream", stream.Answer)
+	section("whole", whole.Response)
+	section("stream", stream.Response)
 	file := filepath.Join(v.dir, "want.txt")
 	if *update {
 		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {

@@ -13,15 +13,15 @@ var guest = plugintest.Suite{Package: "sdk/json/testdata/guest"}
 // measure runs the guest and returns the fuel of one reading of a document.
 func measure(tb testing.TB, document, how string) func(times int) (fuel int64) {
 	tb.Helper()
-	b := guest.Bind(tb, plugintest.Host(tb), plugintest.Module)
+	b := guest.Bind(tb, plugintest.Module)
 	return func(times int) int64 {
 		v := plugintest.Vector{
 			Target: "m", Status: 200, Request: []byte(`{"model":"m","messages":[{"role":"user","content":"Hi"}]}`),
 			Options: fmt.Appendf(nil, `{"times":%d,%q:true,"document":%s}`, times, how, document),
 		}
 		r := v.Run(b, false)
-		if !strings.HasPrefix(r.Answer, "200\n") {
-			tb.Fatal(r.Answer)
+		if !strings.HasPrefix(r.Response, "200\n") {
+			tb.Fatal(r.Response)
 		}
 		return r.Cost.Request
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,13 +21,7 @@ func input(bytes int, targets string) []byte {
 }
 
 func TestOrder(t *testing.T) {
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		p := suite.Load(t, h, form)
-		b, err := p.Bind(t.Context(), plugintest.BindingConfig{Name: "router", Settings: []byte(`{"long":1000}`)})
-		if err != nil {
-			t.Fatal(err)
-		}
+	suite.EachForm(t, `{"long":1000}`, func(t *testing.T, b *plugintest.Binding) {
 		for _, test := range []struct {
 			bytes         int
 			targets, want string
@@ -40,23 +33,17 @@ func TestOrder(t *testing.T) {
 			{10, "uu", "[0 1] short"},
 			{10, "h", "[0] short"},
 		} {
-			order, why, err := b.Choose(context.Background(), input(test.bytes, test.targets), len(test.targets))
+			order, why, err := b.Choose(input(test.bytes, test.targets), len(test.targets))
 			if got := fmt.Sprint(order, " ", why); err != nil || got != test.want {
-				t.Errorf("%v: %d bytes, targets %s: %s, %v; want %s", form, test.bytes, test.targets, got, err, test.want)
+				t.Errorf("%d bytes, targets %s: %s, %v; want %s", test.bytes, test.targets, got, err, test.want)
 			}
 		}
-	}
+	})
 }
 
-func TestRejectsInvalidSettings(t *testing.T) {
-	h := plugintest.Host(t)
-	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
-		p := suite.Load(t, h, form)
-		for _, settings := range []string{`{}`, `{"long":"1000"}`, `{"long":0}`, `{"long":1.5}`} {
-			_, err := p.Bind(t.Context(), plugintest.BindingConfig{Name: "router", Settings: []byte(settings)})
-			if err == nil || !strings.Contains(err.Error(), "long is missing") {
-				t.Errorf("%v: settings %s: %v", form, settings, err)
-			}
-		}
-	}
+func TestSettings(t *testing.T) {
+	const missing = "long is missing"
+	suite.TestSettings(t, map[string]string{
+		`{"long":1}`: "", `{}`: missing, `{"long":"1000"}`: missing, `{"long":0}`: missing, `{"long":1.5}`: missing,
+	})
 }

@@ -144,7 +144,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 	var scripts []upstreamtest.Script
 	var models strings.Builder
 	for i, v := range all {
-		if len(bytes.TrimSpace(v.Answer)) == 0 || v.Settings != nil {
+		if len(bytes.TrimSpace(v.Response)) == 0 || v.Settings != nil {
 			continue // an empty answer is the host's to refuse: no plugin sees it
 		}
 		want, err := os.ReadFile(filepath.Join(dir, v.Name, "want.txt"))
@@ -166,7 +166,7 @@ func vectorsOf(t *testing.T, name, credential string) {
 		if v.Limits.DefaultMaxTokens > 0 {
 			fmt.Fprintf(&models, "default_max_tokens = %d\n", v.Limits.DefaultMaxTokens)
 		}
-		rec := recording{name: v.Name, status: v.Status, contentType: v.ContentType, body: string(v.Answer)}
+		rec := recording{name: v.Name, status: v.Status, contentType: v.ContentType, body: string(v.Response)}
 		for _, name := range slices.Sorted(maps.Keys(v.Headers)) {
 			rec.headers += name + ": " + v.Headers[name] + "\r\n"
 		}

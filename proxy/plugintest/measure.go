@@ -1,0 +1,242 @@
+package plugintest
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Events are the events of a stream whose cost is measured.
+type Events struct {
+	Opening  []Event          // sent before any of them
+	Measured map[string]Event // by their name in subtests; each may be repeated
+}
+
+// Attempt is an attempt at a request whose upstream request has been built. Its upstream's response is handed over piece
+// by piece. It belongs to one goroutine.
+type Attempt struct {
+	binding *Binding
+	request openai.Request
+	writer  *response.Writer
+	attempt plugin.Attempt
+	name    []byte
+	data    []byte
+}
+
+// Attempt has the plugin build the upstream request for a client's request, whose member stream says how the response is
+// written.
+func (b *Binding) Attempt(tb testing.TB, request string) *Attempt {
+	tb.Helper()
+	a := &Attempt{binding: b, writer: openai.NewWriter()}
+	if err := a.request.Parse([]byte(request), openai.Limits{}); err != nil {
+		tb.Fatalf("plugintest: %v", err)
+	}
+	a.Restart()
+	if err := a.Request(); err != nil {
+		tb.Fatalf("plugintest: %v", err)
+	}
+	return a
+}
+
+// Restart begins a new response to the same request.
+func (a *Attempt) Restart() {
+	a.writer.Reset(response.Options{
+		Stream: a.request.Stream, ID: testID, Model: a.binding.suite.target(), Created: testCreated, Choices: a.request.N,
+		Aliases: a.attempt.Alias,
+	})
+}
+
+// Request builds the upstream request once more.
+func (a *Attempt) Request() error {
+	at := &a.attempt
+	at.Reset()
+	at.Request, at.Writer = &a.request, a.writer
+	at.Summary = plugin.Summary{
+		RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(testCreated, 0), Attempt: 1, Target: a.binding.suite.target(),
+		Options: []byte(a.binding.suite.Use.Settings),
+	}
+	at.Summary.Describe(&a.request)
+	return a.binding.binding.Request(context.Background(), at)
+}
+
+// Event hands over an event.
+func (a *Attempt) Event(name, data string) error {
+	a.name, a.data = append(a.name[:0], name...), append(a.data[:0], data...)
+	return a.binding.binding.Event(context.Background(), &a.attempt, abi.EventPlain, a.name, a.data)
+}
+
+// Response hands over a whole body.
+func (a *Attempt) Response(status int, body []byte) error {
+	return a.binding.binding.Response(context.Background(), &a.attempt, status, body)
+}
+
+// Output is what the client is sent, from the last Take on.
+func (a *Attempt) Output() []byte { return a.writer.Output() }
+
+// Take forgets the output, as the gateway does when it has sent it.
+func (a *Attempt) Take() { a.writer.Take() }
+
+// Complete tells whether the response is complete.
+func (a *Attempt) Complete() bool { return a.writer.Complete() }
+
+// Unknown is how many things the plugin has skipped because it does not know them.
+func (a *Attempt) Unknown() int { return a.attempt.Unknown }
+
+// Fuel is the fuel that the calls of f take; 0 for a native plugin.
+func (a *Attempt) Fuel(f func()) int64 {
+	before := a.attempt.Fuel
+	f()
+	return a.attempt.Fuel - before
+}
+
+// open begins a stream whose opening events have been sent.
+func (e Events) open(tb testing.TB, b *Binding) *Attempt {
+	tb.Helper()
+	a := b.Attempt(tb, `{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
+	for _, event := range e.Opening {
+		a.send(tb, event)
+	}
+	return a
+}
+
+// send hands over an event and takes its chunk.
+func (a *Attempt) send(tb testing.TB, e Event) {
+	if err := a.Event(e.Name, e.Data); err != nil {
+		tb.Fatalf("plugintest: %v", err)
+	}
+	a.Take()
+}
+
+// RequestFuel is the fuel of building the upstream request for a client's request.
+func (b *Binding) RequestFuel(tb testing.TB, request []byte) (fuel int64) {
+	tb.Helper()
+	a := b.Attempt(tb, string(request))
+	for range 2 { // the first call makes memory
+		a.Request()
+		fuel = a.attempt.Fuel
+	}
+	return fuel
+}
+
+// EventFuel is the fuel of each of the measured events.
+func (b *Binding) EventFuel(tb testing.TB, events Events) map[string]int64 {
+	tb.Helper()
+	fuel := make(map[string]int64)
+	for name, event := range events.Measured {
+		a := events.open(tb, b)
+		fuel[name] = a.Fuel(func() { a.send(tb, event) })
+	}
+	return fuel
+}
+
+// TestEventsDoNotAllocate checks that none of the measured events makes the gateway or a native plugin allocate.
+func (s Suite) TestEventsDoNotAllocate(t *testing.T, events Events) {
+	t.Helper()
+	for _, form := range s.forms() {
+		b := s.Bind(t, form)
+		for name, event := range events.Measured {
+			t.Run(form.String()+"/"+name, func(t *testing.T) {
+				a := events.open(t, b)
+				if n := testing.AllocsPerRun(1000, func() { a.send(t, event) }); n != 0 {
+					t.Errorf("%v allocations for an event", n)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkEvents measures single events, from the plugin's input to the chunk for the client.
+func (s Suite) BenchmarkEvents(b *testing.B, events Events) {
+	binding := s.Bind(b, Module)
+	for _, name := range slices.Sorted(maps.Keys(events.Measured)) {
+		b.Run(name, func(b *testing.B) {
+			a := events.open(b, binding)
+			b.ReportAllocs()
+			fuel := a.Fuel(func() {
+				for b.Loop() {
+					a.send(b, events.Measured[name])
+				}
+			})
+			b.ReportMetric(float64(fuel)/float64(b.N), "fuel/op")
+		})
+	}
+}
+
+// Conversation is a client's request of about n bytes with tool calls and their results.
+func Conversation(n int) []byte {
+	const turns = `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?"},` +
+		`{"role":"assistant","content":"It jumps back.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"}}]},` +
+		`{"role":"tool","tool_call_id":"call_1","content":"It has jumped over the dog once more."},`
+	return []byte(`{"model":"m","stream":true,"messages":[{"role":"system","content":"You tell stories."},` + strings.Repeat(turns, max(n/len(turns), 1)) +
+		`{"role":"user","content":"Go on"}],"tools":[{"type":"function","function":{"name":"jump","parameters":{"type":"object","properties":{"over":{"type":"string"}}}}}]}`)
+}
+
+// BenchmarkRequests measures provider_request alone: the client's body is read and checked beforehand. It measures
+// conversations, a long text and an image besides the requests given.
+func (s Suite) BenchmarkRequests(b *testing.B, more map[string][]byte) {
+	binding := s.Bind(b, Module)
+	requests := map[string][]byte{
+		"1KB":   Conversation(1 << 10),
+		"100KB": Conversation(100 << 10),
+		"100KB of text": []byte(`{"model":"m","messages":[{"role":"user","content":"` +
+			strings.Repeat("The quick brown fox. ", 5000) + `"}]}`),
+		"1MB of an image": []byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+			strings.Repeat("iVBORw0K", 1<<17) + `"}}]}]}`),
+	}
+	maps.Copy(requests, more)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		b.Run(name, func(b *testing.B) {
+			a := binding.Attempt(b, string(requests[name]))
+			b.SetBytes(int64(len(requests[name])))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := a.Request(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(a.attempt.Fuel), "fuel/op")
+		})
+	}
+}
+
+// Benchmark runs every vector as a module and reports what it costs: the fuel of provider_request, and of one event or
+// whole body where the plugin reads the response. The time is that of both calls and all that the host does around them.
+// Before the vectors it reports the size of the module and how long it takes to load a compiled one.
+func (s Suite) Benchmark(b *testing.B) {
+	vectors := s.Vectors(b)
+	h := hostFor(b)
+	p := s.Load(b, Module)
+	b.Run("load", func(b *testing.B) {
+		spec := plugin.Spec{Name: s.name(), Wasm: s.module(b)}
+		for b.Loop() {
+			g, err := h.Load(context.Background(), []plugin.Spec{spec})
+			if err != nil {
+				b.Fatal(err)
+			}
+			g.Close()
+		}
+		b.ReportMetric(float64(len(spec.Wasm)), "B/module")
+	})
+	for _, v := range vectors {
+		b.Run(v.Name, func(b *testing.B) {
+			binding := p.mustBind(b, v.settings(s.Use))
+			var cost Cost
+			b.ReportAllocs()
+			for b.Loop() {
+				cost = v.Run(binding, false).Cost
+			}
+			b.ReportMetric(float64(cost.Request), "fuel/request")
+			if cost.Reads > 0 {
+				b.ReportMetric(float64(cost.Reading)/float64(cost.Reads), "fuel/event")
+			}
+		})
+	}
+}
