@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fairqueue"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -94,7 +95,7 @@ func (b *Binding) redact(p []byte) []byte {
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
 	a.reader.reset(native.Options{})
-	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{aKey, a.Tenant})
+	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{tenantKey, a.Tenant})
 }
 
 // Response gives the provider a whole answer: an error, or an answer whose body is one JSON document.
@@ -103,7 +104,7 @@ func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []b
 		body = b.redact(body)
 	}
 	inv := invocation{export: exportResponse, number: int32(status), first: body, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
-	return b.call(ctx, &inv, tenant{aKey, a.Tenant})
+	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})
 }
 
 // Event gives the provider one event of a streamed answer.
@@ -112,7 +113,7 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 		data = b.redact(data)
 	}
 	inv := invocation{export: exportEvent, number: int32(kind), first: name, second: data, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
-	return b.call(ctx, &inv, tenant{aKey, a.Tenant})
+	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})
 }
 
 // End tells the provider that the body of a streamed answer has ended cleanly. Whether the answer is complete with that
@@ -121,7 +122,7 @@ func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil
 	}
-	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{aKey, a.Tenant})
+	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{tenantKey, a.Tenant})
 }
 
 // List asks the provider for the request for a page of its model list; an empty cursor is the first page. A provider
@@ -151,12 +152,12 @@ func (b *Binding) Models(ctx context.Context, status int, header func(name []byt
 // For whom it asks is not known here: where instances are not shared it runs on one that nobody else has used or will
 // use. ChooseFor spares that.
 func (b *Binding) Choose(ctx context.Context, input []byte, n int) (order []int, explain string, err error) {
-	return b.choose(ctx, tenant{kind: nobody}, input, n)
+	return b.choose(ctx, tenant{kind: tenantUnknown}, input, n)
 }
 
 // ChooseFor is Choose for a request of the gateway key with this name.
 func (b *Binding) ChooseFor(ctx context.Context, key string, input []byte, n int) (order []int, explain string, err error) {
-	return b.choose(ctx, tenant{aKey, key}, input, n)
+	return b.choose(ctx, tenant{tenantKey, key}, input, n)
 }
 
 func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (order []int, explain string, err error) {
@@ -191,14 +192,14 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	}
 	var used int64
 	if whole {
-		waited, err := p.host.gate.enter(ctx, p.name, t, limit)
+		waited, err := p.host.whole.Acquire(ctx, flow{Group: p.name, Member: t}, limit)
 		if waited {
 			p.counts.waits.Add(1)
 		}
 		if err != nil {
 			return b.unserved(inv.export, err)
 		}
-		defer func() { p.host.gate.leave(p.name, t, used) }()
+		defer func() { p.host.whole.Release(flow{Group: p.name, Member: t}, used) }()
 	}
 	in, waited, err := p.pool.acquire(ctx, t, whole, limit)
 	if waited {
@@ -269,7 +270,7 @@ func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t ten
 
 // unserved is the error of a call that was not made.
 func (b *Binding) unserved(e export, err error) error {
-	if errors.Is(err, errBusy) {
+	if errors.Is(err, fairqueue.ErrBusy) {
 		b.plugin.counts.fail(KindBusy)
 		return &CallError{Plugin: b.plugin.name, Binding: b.name, Call: e.String(), Kind: KindBusy}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fairqueue"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -78,7 +79,7 @@ func (o Options) withDefaults() Options {
 type Host struct {
 	options Options
 	engine  *engine.Engine
-	gate    *gate
+	whole   *fairqueue.Semaphore[tenant] // whole-body calls
 
 	ticks  atomic.Int64  // sweeps so far: the clock of idle instances
 	loaded atomic.Int64  // plugins so far
@@ -102,7 +103,7 @@ func New(o Options) (*Host, error) {
 		plugins: make(map[*Plugin]struct{}),
 		past:    make(map[string]*Stats),
 	}
-	h.gate = newGate(h.options.WholeCalls, h.options.Queue)
+	h.whole = fairqueue.NewSemaphore[tenant](h.options.WholeCalls, queueOptions(h.options.Queue))
 	eo := h.options.Engine
 	if eo.Log == nil {
 		eo.Log = h.options.Log

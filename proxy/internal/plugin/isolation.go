@@ -24,7 +24,7 @@ func ParseIsolation(s string) (Isolation, error) {
 			return Isolation(i), nil
 		}
 	}
-	return Shared, fmt.Errorf("isolation %q is none of shared, key, call", s)
+	return Shared, fmt.Errorf("invalid isolation %q: want shared, key or call", s)
 }
 
 var isolationNames = [...]string{Shared: "shared", PerKey: "key", PerCall: "call"}
@@ -40,22 +40,22 @@ func (i Isolation) String() string {
 // tenant is who a call is made for.
 type tenant struct {
 	kind tenantKind
-	key  string // the gateway key's name, where the kind is aKey
+	key  string // the gateway key's name, where the kind is tenantKey
 }
 
 type tenantKind uint8
 
 const (
-	// theGateway itself is a tenant like any gateway key: a model list must not carry what a key's requests left in an
+	// tenantInternal itself is a tenant like any gateway key: a model list must not carry what a key's requests left in an
 	// instance.
-	theGateway tenantKind = iota
-	aKey
-	// nobody is the tenant of a call whose key is not known. Its calls share an instance with no other call unless
+	tenantInternal tenantKind = iota
+	tenantKey
+	// tenantUnknown is the tenant of a call whose key is not known. Its calls share an instance with no other call unless
 	// instances are shared.
-	nobody
+	tenantUnknown
 )
 
 // may reports whether an instance that has served last may serve t as it is.
 func (i Isolation) may(last, t tenant) bool {
-	return i == Shared || i == PerKey && last == t && t.kind != nobody
+	return i == Shared || i == PerKey && last == t && t.kind != tenantUnknown
 }

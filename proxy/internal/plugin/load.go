@@ -219,6 +219,6 @@ func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p.log.out, p.log.plugin, p.log.rate = h.options.PluginLog, name, rate.NewLimiter(logPerSec, logBurst)
 	p.start = p.startWasm
 	p.breaker = breaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
-	p.pool = &pool{isolation: i, max: h.options.Instances, open: p.open, turns: turns{max: h.options.Queue}}
+	p.pool = newPool(i, h.options.Instances, h.options.Queue, p.open)
 	return p
 }

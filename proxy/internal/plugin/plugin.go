@@ -55,10 +55,10 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	p.bindings++
 	p.mu.Unlock()
 
-	if _, err := p.host.gate.enter(ctx, p.name, tenant{}, p.host.options.Wait); err != nil {
+	if _, err := p.host.whole.Acquire(ctx, flow{Group: p.name}, p.host.options.Wait); err != nil {
 		return nil, b.unserved(exportConfigure, err)
 	}
-	defer p.host.gate.leave(p.name, tenant{}, 0)
+	defer p.host.whole.Release(flow{Group: p.name}, 0)
 	in, _, err := p.pool.acquire(ctx, tenant{}, true, p.host.options.Wait)
 	if err != nil {
 		return nil, b.unserved(exportConfigure, err)

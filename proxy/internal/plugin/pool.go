@@ -2,77 +2,68 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fairqueue"
 )
 
-// errBusy: no instance became free, or no room at the gate, in the time that a caller may wait.
-var errBusy = errors.New("no free instance")
+// flow is who waits for an instance, or for a whole-body call: a plugin, and within it a tenant.
+type flow = fairqueue.Flow[tenant]
 
 // pool is the instances of one plugin. It makes them when they are asked for, up to max at a time, hands out the one
-// that was used last, and drops those that nobody has used for a while.
+// that was used last, and drops those that have not been used for a while. It is the resource of its queue: a unit is an
+// idle instance, or nil for room to make one.
 //
 // Invariants, under the lock: live counts the instances that are idle, in use or being made; live <= max; where calls wait
-// while there are idle instances or room for new ones, as many of them have been told to look.
+// while there are idle instances or room for new ones, as many of them have been woken.
 type pool struct {
 	isolation Isolation
 	max       int
 	open      func(ctx context.Context) (*instance, error)
+	queue     *fairqueue.Queue[tenant, *instance]
 
-	sync.Mutex             // a leaf: making and closing an instance happens outside of it
+	sync.Mutex             // nothing is locked while it is held: making and closing an instance happens outside of it
 	idle       []*instance // the one used last is at the end
 	live       int
-	turns      turns
 	closed     bool
 }
 
-// acquire returns an instance for a call of t, the one that needs least to be made ready for it. The caller makes it
-// ready. acquire waits while all instances are in use, no longer than limit, and says whether it did; a call
-// that holds the gate is urgent: others wait there for it, so here it goes first. The instance must be given back with
-// release, discard or renew.
-func (p *pool) acquire(ctx context.Context, t tenant, urgent bool, limit time.Duration) (in *instance, waited bool, err error) {
-	p.Lock()
-	if p.closed {
-		p.Unlock()
-		return nil, false, ErrClosed
-	}
-	if urgent || p.turns.waiting() == 0 || !p.turns.ahead("", t) {
-		if in, room := p.pick(t); in != nil || room {
-			p.Unlock()
-			if room {
-				in, err = p.fill(ctx)
-			}
-			return in, false, err
-		}
-	}
-	w := newWaiter(t)
-	defer w.release()
-	if urgent {
-		p.turns.pushFront(w)
-	} else {
-		p.turns.push("", t, w)
-	}
-	if err := p.turns.await(ctx, p, w, limit); err != nil {
-		return nil, true, err
-	}
-	if w.room {
-		in, err = p.fill(ctx)
-		return in, true, err
-	}
-	return w.in, true, nil
+func newPool(i Isolation, max, queue int, open func(ctx context.Context) (*instance, error)) *pool {
+	p := &pool{isolation: i, max: max, open: open}
+	p.queue = fairqueue.New(p, queueOptions(queue))
+	return p
 }
 
-// pick takes an instance for a call of t, or room to make one, if there is any.
-func (p *pool) pick(t tenant) (in *instance, room bool) {
-	i := p.choose(t)
+// queueOptions measures costs in units of fuel: a flow is in deficit 3 ms ahead of the others.
+func queueOptions(maxWaiting int) fairqueue.Options {
+	return fairqueue.Options{MaxWaiting: maxWaiting, MinCost: 1000, Deficit: 1_000_000}
+}
+
+// acquire returns an instance for a call of t, the one that needs least to be made ready for it. The caller makes it
+// ready. acquire waits while all instances are in use, no longer than limit, and says whether it did; a whole-body call
+// is urgent, as others wait for it to end. The instance must be given back with release, discard or renew.
+func (p *pool) acquire(ctx context.Context, t tenant, urgent bool, limit time.Duration) (in *instance, waited bool, err error) {
+	in, waited, err = p.queue.Acquire(ctx, flow{Member: t}, urgent, limit)
+	if err == nil && in == nil {
+		in, err = p.fill(ctx)
+	}
+	return in, waited, err
+}
+
+// Available implements fairqueue.Resource.
+func (p *pool) Available() int { return len(p.idle) + p.max - p.live }
+
+// Take implements fairqueue.Resource.
+func (p *pool) Take(f flow) (in *instance, ok bool) {
+	i := p.choose(f.Member)
 	if i < 0 && p.live < p.max {
 		p.live++
 		return nil, true
 	}
 	if i < 0 {
-		// All idle ones have served somebody else. The one unused for longest has to forget.
+		// All idle ones have served another tenant. The one unused for longest has to forget.
 		i = 0
 	}
 	if i >= len(p.idle) {
@@ -80,34 +71,21 @@ func (p *pool) pick(t tenant) (in *instance, room bool) {
 	}
 	in = p.idle[i]
 	p.idle = slices.Delete(p.idle, i, i+1)
-	return in, false
+	return in, true
 }
 
-func (p *pool) available() int { return len(p.idle) + p.max - p.live }
-
-func (p *pool) take(w *waiter) bool {
-	if p.closed {
-		w.err = ErrClosed
-		return true
-	}
-	w.in, w.room = p.pick(w.who)
-	return w.in != nil || w.room
-}
-
-func (p *pool) untake(w *waiter) {
+// PutBack implements fairqueue.Resource.
+func (p *pool) PutBack(in *instance) {
 	switch {
-	case w.room:
+	case in == nil:
 		p.live--
-	case w.in == nil:
 	case p.closed:
 		p.live--
-		w.in.close()
+		in.close()
 	default:
-		p.idle = append(p.idle, w.in)
+		p.idle = append(p.idle, in)
 	}
 }
-
-var _ scarce = (*pool)(nil)
 
 // choose returns the index of the idle instance to take for a call of t, -1 if a new one is better. The caller holds the lock.
 func (p *pool) choose(t tenant) int {
@@ -158,15 +136,15 @@ func (p *pool) release(in *instance, tick int64) {
 	}
 	p.charge(in)
 	p.idle = append(p.idle, in)
-	p.offer()
+	p.dispatch()
 	p.Unlock()
 }
 
-// offer calls those who wait for what has become free. The caller holds the lock.
-func (p *pool) offer() {
-	p.turns.offer(p)
-	if p.live == len(p.idle) && p.turns.waiting() == 0 {
-		p.turns.settle() // nobody uses anything: there is nothing to share
+// dispatch wakes the callers that wait for what has become free. The caller holds the lock.
+func (p *pool) dispatch() {
+	p.queue.Dispatch()
+	if p.live == len(p.idle) && p.queue.Waiting() == 0 {
+		p.queue.ForgetDeficits()
 	}
 }
 
@@ -207,20 +185,20 @@ func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
 func (p *pool) spare() bool {
 	p.Lock()
 	defer p.Unlock()
-	return p.closed || len(p.idle) > 0 && p.turns.waiting() == 0
+	return p.closed || len(p.idle) > 0 && p.queue.Waiting() == 0
 }
 
 // vacate gives up the place of an instance that is gone.
 func (p *pool) vacate() {
 	p.Lock()
 	p.live--
-	p.offer()
+	p.dispatch()
 	p.Unlock()
 }
 
 // charge counts what the instance's calls have used since it was acquired. The caller holds the lock.
 func (p *pool) charge(in *instance) {
-	p.turns.charge("", in.last, in.spent)
+	p.queue.Charge(flow{Member: in.last}, in.spent)
 	in.spent = 0
 }
 
@@ -257,7 +235,7 @@ func (p *pool) takeIdle(wants func(*instance) bool) *instance {
 func (p *pool) measure(s *Stats) {
 	p.Lock()
 	defer p.Unlock()
-	s.Instances, s.Idle, s.Waiting = p.live, len(p.idle), p.turns.waiting()
+	s.Instances, s.Idle, s.Waiting = p.live, len(p.idle), p.queue.Waiting()
 	for _, in := range p.idle {
 		s.Memory += int64(in.guest.memory())
 	}
@@ -270,7 +248,7 @@ func (p *pool) close() {
 	idle := p.idle
 	p.idle = nil
 	p.live -= len(idle)
-	p.turns.drain(ErrClosed)
+	p.queue.Close(ErrClosed)
 	p.Unlock()
 	for _, in := range idle {
 		in.close()

@@ -129,7 +129,7 @@ func (s *Stats) add(o *Stats) {
 // ever goes down.
 func (h *Host) Stats() HostStats {
 	var s HostStats
-	s.WholeCalls, s.Waiting = h.gate.load()
+	s.WholeCalls, s.Waiting = h.whole.Load()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	byName := make(map[string]*Stats)

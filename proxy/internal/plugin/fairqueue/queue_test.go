@@ -1,0 +1,329 @@
+package fairqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fairqueue"
+)
+
+type flow = fairqueue.Flow[string]
+
+func newFlow(group, member string) flow { return flow{Group: group, Member: member} }
+
+// patience is how long a test waits for something that must happen.
+const patience = 20 * time.Second
+
+var options = fairqueue.Options{MaxWaiting: 100, MinCost: 1, Deficit: 1000}
+
+// line is callers that wait in line for one unit.
+type line struct {
+	t     *testing.T
+	s     *fairqueue.Semaphore[string]
+	calls sync.WaitGroup
+	start chan struct{} // closed to let the first caller release the unit
+
+	mu     sync.Mutex
+	served []string
+}
+
+// newLine has a caller of a flow hold the only unit, for a cost.
+func newLine(t *testing.T, s *fairqueue.Semaphore[string], f flow, cost int64) *line {
+	l := &line{t: t, s: s, start: make(chan struct{})}
+	if _, err := s.Acquire(t.Context(), f, patience); err != nil {
+		t.Fatal(err)
+	}
+	l.calls.Go(func() {
+		<-l.start
+		s.Release(f, cost)
+	})
+	return l
+}
+
+func (l *line) record(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.served = append(l.served, name)
+}
+
+// begin has a caller of a flow use the unit when it is its turn, for a cost.
+func (l *line) begin(f flow, cost int64) {
+	l.calls.Go(func() {
+		name := f.Group + "/" + f.Member
+		if _, err := l.s.Acquire(context.Background(), f, patience); err != nil {
+			l.record(name + ": " + err.Error())
+			return
+		}
+		l.record(name)
+		l.s.Release(f, cost)
+	})
+}
+
+// add has n callers of a flow wait, one behind the other.
+func (l *line) add(n int, f flow, cost int64) {
+	l.t.Helper()
+	for range n {
+		_, before := l.s.Load()
+		l.begin(f, cost)
+		await(l.t, "the caller waits", func() bool { _, waiting := l.s.Load(); return waiting == before+1 })
+	}
+}
+
+// order lets the callers go, and returns who was served, in order and how many times in a row.
+func (l *line) order() string {
+	l.t.Helper()
+	// Then units are handed over, and the callers are served one by one in the order of the queue.
+	time.Sleep(fairqueue.HandOverAfter + 5*time.Millisecond)
+	close(l.start)
+	l.calls.Wait()
+	var runs []string
+	for i := 0; i < len(l.served); {
+		n := i
+		for n < len(l.served) && l.served[n] == l.served[i] {
+			n++
+		}
+		runs = append(runs, fmt.Sprintf("%d %s", n-i, l.served[i]))
+		i = n
+	}
+	return strings.Join(runs, ", ")
+}
+
+func await(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !happened(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	ax, ay, bx, first := newFlow("a", "x"), newFlow("a", "y"), newFlow("b", "x"), newFlow("first", "")
+	for _, tt := range []struct {
+		name  string
+		first flow
+		cost  int64
+		add   func(l *line)
+		want  string
+	}{
+		{"first come, first served", ax, 1, func(l *line) { l.add(3, ax, 1) }, "3 a/x"},
+		{"groups alternate", first, 1, func(l *line) { l.add(2, ax, 1); l.add(2, bx, 1) }, "1 a/x, 1 b/x, 1 a/x, 1 b/x"},
+		{"members alternate", first, 1, func(l *line) { l.add(2, ax, 1); l.add(2, ay, 1) }, "1 a/x, 1 a/y, 1 a/x, 1 a/y"},
+		{"a group shares as one", first, 1, func(l *line) {
+			l.add(1, ax, 1)
+			l.add(1, ay, 1)
+			l.add(2, bx, 1)
+		}, "1 a/x, 1 b/x, 1 a/y, 1 b/x"},
+		{"an expensive flow delays others by one use", first, 1, func(l *line) {
+			l.add(3, ax, 5000)
+			l.add(10, bx, 1)
+		}, "1 a/x, 10 b/x, 2 a/x"},
+		{"a deficit from before counts", ax, 5000, func(l *line) {
+			l.add(2, ax, 5000)
+			l.add(10, bx, 1)
+		}, "10 b/x, 2 a/x"},
+		{"an expensive member delays others by one use", first, 1, func(l *line) {
+			l.add(3, ax, 5000)
+			l.add(10, ay, 1)
+		}, "1 a/x, 10 a/y, 2 a/x"},
+		{"two expensive flows alternate", first, 1, func(l *line) {
+			l.add(3, ax, 5000)
+			l.add(3, bx, 5000)
+		}, "1 a/x, 1 b/x, 1 a/x, 1 b/x, 1 a/x, 1 b/x"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLine(t, fairqueue.NewSemaphore[string](1, options), tt.first, tt.cost)
+			tt.add(l)
+			if got := l.order(); got != tt.want {
+				t.Errorf("served %s\nwant   %s", got, tt.want)
+			}
+			if held, waiting := l.s.Load(); held != 0 || waiting != 0 {
+				t.Errorf("%d hold the semaphore and %d wait afterwards", held, waiting)
+			}
+		})
+	}
+}
+
+// TestIdleFlowAccumulatesNoCredit: a flow that comes late is served in turn with the others, and not for as long as they were.
+func TestIdleFlowAccumulatesNoCredit(t *testing.T) {
+	s := fairqueue.NewSemaphore[string](1, options)
+	early, late := newFlow("early", ""), newFlow("late", "")
+	l := newLine(t, s, newFlow("first", ""), 1)
+	l.add(4, early, 500)
+	got := l.order()
+	l = newLine(t, s, newFlow("first", ""), 1)
+	l.add(3, early, 500)
+	l.add(3, late, 500)
+	got += "; " + l.order()
+	if want := "4 early/; 1 early/, 1 late/, 1 early/, 1 late/, 1 early/, 1 late/"; got != want {
+		t.Errorf("served %s\nwant   %s", got, want)
+	}
+}
+
+func TestFullQueueRejectsFromTheLongestFlow(t *testing.T) {
+	o := options
+	o.MaxWaiting = 4
+	many, few := newFlow("many", ""), newFlow("few", "")
+	l := newLine(t, fairqueue.NewSemaphore[string](1, o), newFlow("first", ""), 1)
+	l.add(4, many, 1)
+	if _, err := l.s.Acquire(t.Context(), many, patience); !errors.Is(err, fairqueue.ErrBusy) {
+		t.Errorf("a fifth caller of the longest flow: %v", err)
+	}
+	l.begin(few, 1)
+	await(t, "the last of the many is rejected", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.served) == 1
+	})
+	if got, want := l.order(), "1 many/: "+fairqueue.ErrBusy.Error()+", 1 many/, 1 few/, 2 many/"; got != want {
+		t.Errorf("served %s\nwant   %s", got, want)
+	}
+}
+
+func TestCallersThatGiveUp(t *testing.T) {
+	s := fairqueue.NewSemaphore[string](1, options)
+	if waited, err := s.Acquire(t.Context(), flow{}, 0); waited || err != nil {
+		t.Fatalf("waited %v, error %v", waited, err)
+	}
+	if waited, err := s.Acquire(t.Context(), flow{}, time.Millisecond); !waited || !errors.Is(err, fairqueue.ErrBusy) {
+		t.Errorf("after the limit: waited %v, error %v", waited, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if waited, err := s.Acquire(ctx, flow{}, patience); !waited || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: waited %v, error %v", waited, err)
+	}
+	s.Release(flow{}, 1)
+	if held, waiting := s.Load(); held != 0 || waiting != 0 {
+		t.Errorf("%d hold the semaphore and %d wait", held, waiting)
+	}
+}
+
+// TestUnitsAreNeverLost has many callers come and give up at random: no more hold a unit than there are, and all come back.
+func TestUnitsAreNeverLost(t *testing.T) {
+	const units = 3
+	s := fairqueue.NewSemaphore[string](units, fairqueue.Options{MaxWaiting: 20, MinCost: 1, Deficit: 50})
+	var callers sync.WaitGroup
+	for n := range 16 {
+		r := rand.New(rand.NewPCG(uint64(n), 1))
+		f := newFlow(fmt.Sprint(n%3), fmt.Sprint(n%5))
+		callers.Go(func() {
+			for range 100 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(3000))*time.Microsecond)
+				if _, err := s.Acquire(ctx, f, time.Duration(r.IntN(3000))*time.Microsecond); err == nil {
+					if held, _ := s.Load(); held < 1 || held > units {
+						t.Errorf("%d hold the semaphore", held)
+					}
+					if r.IntN(2) == 0 {
+						runtime.Gosched()
+					} else {
+						time.Sleep(time.Duration(r.IntN(200)) * time.Microsecond)
+					}
+					s.Release(f, r.Int64N(100))
+				}
+				cancel()
+			}
+		})
+	}
+	callers.Wait()
+	if held, waiting := s.Load(); held != 0 || waiting != 0 {
+		t.Errorf("%d hold the semaphore and %d wait", held, waiting)
+	}
+}
+
+// tokens is a resource of numbered units.
+type tokens struct {
+	sync.Mutex
+	free []int
+}
+
+func (r *tokens) Available() int { return len(r.free) }
+
+func (r *tokens) Take(flow) (n int, ok bool) {
+	if len(r.free) == 0 {
+		return 0, false
+	}
+	n, r.free = r.free[0], r.free[1:]
+	return n, true
+}
+
+func (r *tokens) PutBack(n int) { r.free = append(r.free, n) }
+
+func waiting(r *tokens, q *fairqueue.Queue[string, int]) int {
+	r.Lock()
+	defer r.Unlock()
+	return q.Waiting()
+}
+
+func TestUrgentCallersGoFirst(t *testing.T) {
+	r := &tokens{}
+	q := fairqueue.New(r, options)
+	putBack := func(n int) {
+		r.Lock()
+		r.PutBack(n)
+		q.Dispatch()
+		r.Unlock()
+	}
+	var callers sync.WaitGroup
+	served := make(chan string, 3)
+	for i, name := range []string{"one", "two", "urgent"} {
+		callers.Go(func() {
+			n, waited, err := q.Acquire(context.Background(), newFlow("", name), name == "urgent", patience)
+			if err != nil || !waited || n != 7 {
+				t.Errorf("%s got %d, waited %v, error %v", name, n, waited, err)
+			}
+			served <- name
+			putBack(n)
+		})
+		await(t, "the caller waits", func() bool { return waiting(r, q) == i+1 })
+	}
+	time.Sleep(fairqueue.HandOverAfter + 5*time.Millisecond)
+	putBack(7)
+	callers.Wait()
+	if first, second := <-served, <-served; first != "urgent" || second != "one" {
+		t.Errorf("served %s, %s", first, second)
+	}
+}
+
+func TestClose(t *testing.T) {
+	r := &tokens{}
+	q := fairqueue.New(r, options)
+	closed := errors.New("closed")
+	result := make(chan error)
+	go func() {
+		_, _, err := q.Acquire(context.Background(), flow{}, false, patience)
+		result <- err
+	}()
+	await(t, "the caller waits", func() bool { return waiting(r, q) == 1 })
+	r.Lock()
+	q.Close(closed)
+	r.PutBack(1)
+	r.Unlock()
+	if err := <-result; err != closed {
+		t.Errorf("a caller that waits gets %v", err)
+	}
+	if _, _, err := q.Acquire(context.Background(), flow{}, false, patience); err != closed {
+		t.Errorf("a caller that comes later gets %v", err)
+	}
+}
+
+func TestAcquireDoesNotAllocate(t *testing.T) {
+	s := fairqueue.NewSemaphore[string](1, options)
+	f := newFlow("group", "member")
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := s.Acquire(ctx, f, patience); err != nil {
+			t.Fatal(err)
+		}
+		s.Release(f, 1)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
