@@ -192,6 +192,9 @@ func (b *Breaker) Counts(c *Config, now time.Time) (successes, failures int) {
 	return b.window.Counts(c.Window, now)
 }
 
+// ForgetCounts empties the window.
+func (b *Breaker) ForgetCounts() { b.window = Window{} }
+
 // thresholdMet reports whether failures warrant opening. Consecutive alone would cut off a resource that answers half of its
 // requests as soon as luck runs out; Share alone one that is seldom used, for a single error.
 func (b *Breaker) thresholdMet(c *Config, now time.Time) bool {

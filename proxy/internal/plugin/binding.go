@@ -215,7 +215,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 		if kept {
 			p.giveBack(in)
 			if inv.ticket != nil {
-				p.breaker.passed(inv.ticket, t, inv.proof())
+				p.breaker.recordSuccess(inv.ticket, t, inv.proof())
 			}
 			return result
 		}
@@ -226,7 +226,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 		p.counts.fail(failed.Kind)
 		if !again || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
 			if inv.ticket != nil {
-				p.breaker.failed(inv.ticket, t)
+				p.breaker.recordFailure(inv.ticket, t)
 			}
 			p.replace(ctx, in, b, failed)
 			return failed

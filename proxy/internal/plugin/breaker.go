@@ -4,80 +4,62 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 )
 
-// breaker keeps new attempts away from a plugin that fails again and again, for a pause, after which one attempt may try
-// it. It belongs to the plugin of one generation, so that a reload begins anew.
+// pluginBreaker keeps new attempts away from a plugin that keeps failing. It belongs to the plugin of one generation, so
+// that a reload starts with a closed one.
 //
-// What makes a plugin fail is mostly what it is given, and that comes from clients. So it judges the attempts of each
-// tenant by themselves: one whose attempts mostly fail is kept away, and no other. For all it opens only where most
-// tenants fare so, at least three of them: each has one vote, however much it sends.
+// What makes a plugin fail is mostly its input, and that comes from clients. So each tenant has a circuit breaker of its
+// own, and there is one for all that opens only where most tenants, and at least three, see mostly failures: each has one
+// vote, however much it sends.
 //
 // Attempts are counted, not calls: a stream of a thousand events that fails at the last has failed. One that goes on well
-// counts for its tenant in each window in which any of its calls did, so that few failures among many long streams are
-// seen to be few.
+// counts for its tenant once in each breakerInterval, so that few failures among many long streams are seen to be few.
 //
 // As long as nothing fails it costs an attempt one load. It is safe for concurrent use.
-type breaker struct {
+type pluginBreaker struct {
 	now    func() time.Time
-	opened *atomic.Int64 // times that it opened, for all or for one
-	// changed is told when it opens or closes, for all or for one tenant. It must not use the breaker.
+	opened *atomic.Int64 // times that a breaker opened, for all or for one tenant
+	// changed is called when a breaker opens or closes, for all or for one tenant. It must not use the breaker.
 	changed func(open, all bool, t tenant, pause time.Duration)
 
-	armed  atomic.Bool  // something has failed lately
-	window atomic.Int64 // number of the window
+	armed    atomic.Bool  // something has failed lately
+	interval atomic.Int64 // number of the interval
 
-	mu      sync.Mutex // a leaf but for changed
-	began   time.Time  // the window
-	since   time.Time  // when the first of the failures came
-	all     trip
-	tallies map[tenant]*tally
+	mu      sync.Mutex // nothing but changed is called while it is held
+	began   time.Time  // the interval
+	since   time.Time  // first failure since it was armed
+	all     breaker.Breaker
+	tenants map[tenant]*breaker.Breaker
 }
 
 const (
-	// breakerWindow is how long attempts are counted together. The window before counts as well.
-	breakerWindow = 10 * time.Second
-	// breakerPatience is for how long things must have gone wrong: until then it is not known how many went well.
-	breakerPatience = time.Second
-	// breakerFailures is how many failures are more than an accident.
-	breakerFailures = 5
-	// breakerTenants is how many tenants must fare badly for the plugin to be what is bad.
+	breakerInterval = 10 * time.Second
+	// breakerTenants is how many tenants must see mostly failures for the plugin to be at fault.
 	breakerTenants = 3
-
-	// An open breaker lets one attempt try after the least pause, and doubles it each time that fails.
-	leastPause = time.Second
-	mostPause  = 30 * time.Second
-
-	// maxTallies bounds the tenants that are judged. Those beyond are let through.
-	maxTallies = 4096
+	// maxTenantBreakers bounds the tenants that have a breaker. Others are let through.
+	maxTenantBreakers = 4096
 )
 
-// trip is a breaker for somebody.
-type trip struct {
-	pause time.Duration // 0: closed
-	next  time.Time     // when the next attempt may try
+// breakerPolicy is that of a tenant's breaker. A trial is an attempt, which can take as long as a stream does, so the next
+// one does not wait for its end.
+var breakerPolicy = breaker.Config{
+	Failures: 5, Share: 0.5, Window: 2 * breakerInterval, Grace: time.Second,
+	Pause: time.Second, MaxPause: 30 * time.Second, LeaseTrials: true,
 }
 
-// tally counts a tenant's attempts in two windows.
-type tally struct {
-	trip
-	good, goodBefore, failed, failedBefore int
-}
-
-func (t *tally) failures() int { return t.failed + t.failedBefore }
-func (t *tally) active() bool  { return t.failures()+t.good+t.goodBefore > 0 }
-
-// bad reports whether most attempts fail.
-func (t *tally) bad() bool { return t.failures() > 0 && t.failures() >= t.good+t.goodBefore }
-
-// ticket is what a breaker knows of one attempt. The zero value is one that it has not seen.
+// ticket is what a breaker knows of one attempt. The zero value is one that began while nothing failed.
 type ticket struct {
-	window int64 // the last one in which the attempt counted as going well
-	probe  bool  // it tries a plugin that others are kept away from
+	own, all breaker.Ticket
+	interval int64 // the last one in which the attempt was counted as going well
 }
+
+func (k *ticket) trial() bool { return k.own.Trial() || k.all.Trial() }
 
 // admit lets an attempt pass, or says for how long it must not.
-func (b *breaker) admit(k *ticket, t tenant) (wait time.Duration) {
+func (b *pluginBreaker) admit(k *ticket, t tenant) (wait time.Duration) {
 	*k = ticket{}
 	if !b.armed.Load() {
 		return 0
@@ -85,192 +67,167 @@ func (b *breaker) admit(k *ticket, t tenant) (wait time.Duration) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.roll(now)
-	own := b.tallies[t]
-	wait = b.all.wait(now)
-	if own != nil {
-		wait = max(wait, own.wait(now))
+	b.advance(now)
+	own := b.tenants[t]
+	if own == nil {
+		own = new(breaker.Breaker)
+	}
+	for _, c := range [...]*breaker.Breaker{&b.all, own} {
+		if !c.Ready(now) {
+			d, _ := c.Wait(now)
+			wait = max(wait, d)
+		}
 	}
 	if wait > 0 {
 		return wait
 	}
-	k.probe = b.all.try(now)
-	if own != nil && own.try(now) {
-		k.probe = true
-	}
+	k.all, _ = b.all.Allow(&breakerPolicy, now)
+	k.own, _ = own.Allow(&breakerPolicy, now)
 	return 0
 }
 
-// wait is how long nobody may try, 0 where somebody may or the breaker is closed.
-func (t *trip) wait(now time.Time) time.Duration {
-	if t.pause == 0 {
-		return 0
-	}
-	return max(0, t.next.Sub(now))
-}
-
-// try takes the one attempt that an open breaker allows, and reports whether it is one.
-func (t *trip) try(now time.Time) bool {
-	if t.pause == 0 {
-		return false
-	}
-	t.next = now.Add(t.pause)
-	return true
-}
-
-// expire closes a breaker that nobody has come to in a long time.
-func (t *trip) expire(now time.Time) {
-	if t.pause > 0 && now.Sub(t.next) >= mostPause {
-		*t = trip{}
-	}
-}
-
-func (t *trip) open(now time.Time) {
-	t.pause = min(max(2*t.pause, leastPause), mostPause)
-	t.next = now.Add(t.pause)
-}
-
-// passed notes a call of an attempt that did what it should. proof says that the plugin has done so with what a provider
-// says, or has answered: that closes an open breaker, where the attempt tries it.
-func (b *breaker) passed(k *ticket, t tenant, proof bool) {
-	if !b.armed.Load() || k.window == b.window.Load() && !(k.probe && proof) {
+// recordSuccess notes a call that did what it should. proof says that the plugin has done so with a provider's response,
+// or has responded itself: that closes the breakers, where the attempt is a trial.
+func (b *pluginBreaker) recordSuccess(k *ticket, t tenant, proof bool) {
+	if !b.armed.Load() || k.interval == b.interval.Load() && !(k.trial() && proof) {
 		return
 	}
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.roll(now) {
+	if !b.advance(now) {
 		return
 	}
-	own := b.tally(t)
-	if w := b.window.Load(); own != nil && k.window != w {
-		k.window = w
-		own.good++
+	own := b.tenantBreaker(t)
+	if n := b.interval.Load(); own != nil && k.interval != n {
+		k.interval = n
+		own.Count(&breakerPolicy, now, 1, 0)
 	}
-	if !k.probe || !proof {
+	if !k.trial() || !proof {
 		return
 	}
-	k.probe = false
-	if own != nil && own.pause > 0 {
-		*own = tally{}
+	k.own, k.all = breaker.Ticket{}, breaker.Ticket{}
+	if own != nil && own.State() != breaker.Closed {
+		*own = breaker.Breaker{}
 		b.changed(false, false, t, 0)
 	}
-	if b.all.pause > 0 {
-		b.all = trip{}
-		for _, o := range b.tallies {
-			*o = tally{trip: o.trip}
+	if b.all.State() != breaker.Closed {
+		b.all = breaker.Breaker{}
+		for _, c := range b.tenants {
+			c.ForgetCounts()
 		}
 		b.changed(false, true, tenant{}, 0)
 	}
 }
 
-// failed notes the plugin's own failure in a call, which ends the attempt.
-func (b *breaker) failed(k *ticket, t tenant) {
+// recordFailure notes the plugin's own failure in a call, which ends the attempt.
+func (b *pluginBreaker) recordFailure(k *ticket, t tenant) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.roll(now) {
+	if !b.advance(now) {
 		b.armed.Store(true)
 		b.began, b.since = now, now
-		b.window.Add(1)
+		b.interval.Add(1)
 	}
-	own := b.tally(t)
-	if own != nil {
-		own.failed++
-		if k.window == b.window.Load() {
-			own.good = max(0, own.good-1)
+	if own := b.tenantBreaker(t); own != nil {
+		if k.interval == b.interval.Load() {
+			own.Count(&breakerPolicy, now, -1, 0)
+		}
+		if own.Failure(&breakerPolicy, k.own, now, 0, false) == breaker.Opened {
+			b.opened.Add(1)
+			b.changed(true, false, t, own.Pause())
 		}
 	}
-	probe := k.probe
+	reopened := k.all.Trial() && b.all.Failure(&breakerPolicy, k.all, now, 0, false) == breaker.Opened
 	*k = ticket{}
-	if now.Sub(b.since) < breakerPatience {
+	if !reopened && (b.all.State() != breaker.Closed || !b.failsForMost(now)) {
 		return
 	}
-	if own != nil && (own.pause > 0 && probe || own.pause == 0 && own.bad() && own.failures() >= breakerFailures) {
-		own.open(now)
-		b.opened.Add(1)
-		b.changed(true, false, t, own.pause)
+	if !reopened {
+		b.all.Trip(&breakerPolicy, now)
 	}
-	if b.all.pause > 0 && probe || b.all.pause == 0 && b.allBad() {
-		b.all.open(now)
-		b.opened.Add(1)
-		b.changed(true, true, tenant{}, b.all.pause)
-	}
+	b.opened.Add(1)
+	b.changed(true, true, tenant{}, b.all.Pause())
 }
 
-// allBad reports whether most tenants fare badly.
-func (b *breaker) allBad() bool {
+// failsForMost reports whether most tenants see mostly failures.
+func (b *pluginBreaker) failsForMost(now time.Time) bool {
 	failures, active, bad := 0, 0, 0
-	for _, t := range b.tallies {
-		failures += t.failures()
-		if t.active() {
+	for _, c := range b.tenants {
+		good, failed := c.Counts(&breakerPolicy, now)
+		failures += failed
+		if good+failed > 0 {
 			active++
 		}
-		if t.bad() {
+		if failed > 0 && failed >= good {
 			bad++
 		}
 	}
-	return failures >= breakerFailures && bad >= breakerTenants && 2*bad >= active
+	return now.Sub(b.since) >= breakerPolicy.Grace && failures >= breakerPolicy.Failures && bad >= breakerTenants && 2*bad >= active
 }
 
-// tally returns a tenant's, nil where there is no room for another one.
-func (b *breaker) tally(t tenant) *tally {
-	own := b.tallies[t]
-	if own == nil && len(b.tallies) < maxTallies {
-		if b.tallies == nil {
-			b.tallies = make(map[tenant]*tally)
+// tenantBreaker returns a tenant's breaker, nil where there are too many.
+func (b *pluginBreaker) tenantBreaker(t tenant) *breaker.Breaker {
+	own := b.tenants[t]
+	if own == nil && len(b.tenants) < maxTenantBreakers {
+		if b.tenants == nil {
+			b.tenants = make(map[tenant]*breaker.Breaker)
 		}
-		own = new(tally)
-		b.tallies[t] = own
+		own = new(breaker.Breaker)
+		b.tenants[t] = own
 	}
 	return own
 }
 
-// roll begins a new window where the last one is over, and disarms the breaker where nothing has failed in two of them
-// and nobody is kept away. It reports whether the breaker is armed.
-func (b *breaker) roll(now time.Time) bool {
+// advance begins a new interval where the last one is over, and disarms where nothing has failed within the policy's window
+// and every breaker is closed. It reports whether the breaker is armed.
+func (b *pluginBreaker) advance(now time.Time) bool {
 	if !b.armed.Load() {
 		return false
 	}
-	windows := now.Sub(b.began) / breakerWindow
-	if windows < 1 {
+	intervals := now.Sub(b.began) / breakerInterval
+	if intervals < 1 {
 		return true
 	}
-	b.began = b.began.Add(windows * breakerWindow)
-	b.window.Add(1)
-	b.all.expire(now)
-	needed := b.all.pause > 0
-	for name, t := range b.tallies {
-		t.expire(now)
-		t.goodBefore, t.good = t.good, 0
-		t.failedBefore, t.failed = t.failed, 0
-		if windows > 1 {
-			t.goodBefore, t.failedBefore = 0, 0
+	b.began = b.began.Add(intervals * breakerInterval)
+	b.interval.Add(1)
+	closeUnused(&b.all, now)
+	needed := b.all.State() != breaker.Closed
+	for t, c := range b.tenants {
+		closeUnused(c, now)
+		good, failed := c.Counts(&breakerPolicy, now)
+		if c.State() == breaker.Closed && good+failed == 0 {
+			delete(b.tenants, t)
 		}
-		if t.pause == 0 && !t.active() {
-			delete(b.tallies, name)
-		}
-		needed = needed || t.failures() > 0 || t.pause > 0
+		needed = needed || failed > 0 || c.State() != breaker.Closed
 	}
 	if !needed {
 		b.armed.Store(false)
-		clear(b.tallies)
+		clear(b.tenants)
 	}
 	return needed
 }
 
-// state says who is kept away.
-func (b *breaker) state() BreakerState {
+// closeUnused closes a breaker that no attempt has come to in a long time.
+func closeUnused(c *breaker.Breaker, now time.Time) {
+	if c.State() != breaker.Closed && now.Sub(c.Until()) >= breakerPolicy.MaxPause {
+		*c = breaker.Breaker{}
+	}
+}
+
+// state says for whom the breaker is open.
+func (b *pluginBreaker) state() BreakerState {
 	if !b.armed.Load() {
 		return BreakerClosed
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.all.pause > 0 {
+	if b.all.State() != breaker.Closed {
 		return BreakerOpen
 	}
-	for _, t := range b.tallies {
-		if t.pause > 0 {
+	for _, c := range b.tenants {
+		if c.State() != breaker.Closed {
 			return BreakerSome
 		}
 	}

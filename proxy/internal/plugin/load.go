@@ -218,7 +218,7 @@ func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
 	p.log.out, p.log.plugin, p.log.rate = h.options.PluginLog, name, rate.NewLimiter(logPerSec, logBurst)
 	p.start = p.startWasm
-	p.breaker = breaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
+	p.breaker = pluginBreaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
 	p.pool = newPool(i, h.options.Instances, h.options.Queue, p.open)
 	return p
 }

@@ -23,7 +23,7 @@ type Plugin struct {
 	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
 	images  images
 	log     guestLog
-	breaker breaker
+	breaker pluginBreaker
 
 	number int64 // rises from one plugin to the next that is loaded
 
