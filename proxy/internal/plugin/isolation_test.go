@@ -171,7 +171,7 @@ func TestParseIsolation(t *testing.T) {
 			t.Errorf("%s: %v, %v", i, got, err)
 		}
 	}
-	if _, err := plugin.ParseIsolation("tenant"); err == nil || !strings.Contains(err.Error(), "shared, key, call") {
+	if _, err := plugin.ParseIsolation("tenant"); err == nil || !strings.Contains(err.Error(), "want shared, key or call") {
 		t.Errorf("error %v", err)
 	}
 }
