@@ -155,7 +155,8 @@ func (x *completion) finish() {
 	x.attempt.Reset()
 	x.batch.Reset()
 	x.reader.Reset(native.Options{})
-	x.framer.reset(abi.FramingSSE)
+	x.decoders.Reset()
+	x.decoder = nil
 	x.from = nil
 	x.server.works.Put(x.work)
 	x.work = nil

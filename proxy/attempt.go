@@ -1,25 +1,24 @@
 package proxy
 
 import (
-	"log/slog"
-	"math"
-	"slices"
-
-	"github.com/valyala/fasthttp"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -200,7 +199,7 @@ func (x *completion) ask(ctx context.Context) error {
 	headers = append(headers, upstream.Header{Name: hopsHeader, Value: hopTexts[x.hops+1]})
 	x.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
-		Accept: mediaTypes[x.attempt.Framing],
+		Accept: framing.ContentType(x.attempt.Framing),
 	}
 	x.asked = append(x.asked, x.target.Budget)
 	x.watcher.Start()
@@ -265,17 +264,17 @@ func (x *completion) begin(ctx context.Context) error {
 	}
 	x.record.FirstEvent = x.server.now().Sub(x.began)
 	x.target.RecordFirstEvent(x.ticket)
-	framing, ok := framingOf(x.response.Header("content-type"), first, x.attempt.Framing)
+	framed, ok := framing.Detect(x.response.Header("content-type"), first, x.attempt.Framing)
 	switch {
 	case !ok:
 		e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's answer is neither JSON nor a stream of events.")
-		e.Cause = fmt.Errorf("content type %.64q", mediaType(x.response.Header("content-type")))
+		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(x.response.Header("content-type")))
 		return e
-	case framing == abi.FramingJSON:
+	case framed == abi.FramingJSON:
 		return x.whole(ctx, first)
 	}
-	x.framer.reset(framing)
-	x.framer.feed(first)
+	x.decoder = x.decoders.Open(framed)
+	x.decoder.Feed(first)
 	x.framed, x.progress = true, x.server.now()
 	return x.advance(ctx)
 }

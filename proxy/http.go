@@ -16,13 +16,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
-	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
-	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // maxRequestID is how long a client's own x-request-id may be.
@@ -320,17 +318,6 @@ func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 		}
 	}
 	return s.ofRequest()
-}
-
-func isJSON(contentType []byte) bool {
-	m := mediaType(contentType)
-	return httpfield.EqualFold(m, mediaTypes[abi.FramingJSON]) || len(m) > 5 && httpfield.EqualFold(m[len(m)-5:], "+json")
-}
-
-// mediaType is a content type without its parameters.
-func mediaType(contentType []byte) []byte {
-	m, _, _ := bytes.Cut(contentType, []byte(";"))
-	return bytes.TrimSpace(m)
 }
 
 func printable(s []byte) bool {

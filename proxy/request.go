@@ -17,6 +17,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -43,7 +45,7 @@ type completion struct {
 	pump      pump
 	stream    bool
 	native    bool // the host reads the answer
-	framed    bool // the answer's first bytes have come, and the framer knows how they are framed
+	framed    bool // the answer's first bytes have come, and decoder is the one for its framing
 	bodyEnd   bool // the answer's body has ended cleanly
 	committed bool // the head of a streamed answer has been sent
 	departed  bool
@@ -86,14 +88,15 @@ type completion struct {
 
 // work is what attempts are made with. Its memory outlives an exchange: the server keeps it for another one.
 type work struct {
-	attempt plugin.Attempt
-	framer  framer
-	reader  native.Reader
-	batch   response.Batch
-	asked   []*routing.Budget // of the providers that have been sent the request
-	order   []int             // in which the targets are tried
-	out     upstream.Request
-	from    *upstream.Response // whose headers the plugin may read
+	attempt  plugin.Attempt
+	decoders decoders.Set
+	decoder  framing.Decoder // of the response's framing, once framed
+	reader   native.Reader
+	batch    response.Batch
+	asked    []*routing.Budget // of the providers that have been sent the request
+	order    []int             // in which the targets are tried
+	out      upstream.Request
+	from     *upstream.Response // whose headers the plugin may read
 
 	// Methods of what is above, made once.
 	alias  func(name []byte) []byte
@@ -307,7 +310,7 @@ func checkContent(h *fasthttp.RequestHeader) *apierror.Error {
 	if len(declared) == 0 {
 		return nil
 	}
-	if !isJSON(declared) {
+	if !framing.IsJSON(declared) {
 		return refuse("The request's Content-Type must be application/json.")
 	}
 	_, parameters, more := bytes.Cut(declared, []byte(";"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
@@ -155,7 +156,7 @@ func (x *completion) read(ctx context.Context) error {
 // has failed. An error is one that the writer does not know yet.
 func (x *completion) advance(ctx context.Context) error {
 	for events := false; ; {
-		ev, ok, err := x.framer.next()
+		ev, ok, err := x.decoder.Next()
 		if err != nil {
 			return badAnswer(err)
 		}
@@ -195,7 +196,7 @@ func (x *completion) advance(ctx context.Context) error {
 			if x.record.FirstEvent == 0 {
 				x.record.FirstEvent = x.server.now().Sub(x.began)
 			}
-			x.framer.feed(p)
+			x.decoder.Feed(p)
 		case err == io.EOF: // itself: a body that was cut off has it for its cause
 			if err := x.end(ctx); err != nil {
 				return err
@@ -211,7 +212,7 @@ func (x *completion) advance(ctx context.Context) error {
 func (x *completion) end(ctx context.Context) error {
 	x.bodyEnd = true
 	for {
-		ev, ok, err := x.framer.end()
+		ev, ok, err := x.decoder.End()
 		if err != nil {
 			return badAnswer(err)
 		}
@@ -228,12 +229,12 @@ func (x *completion) end(ctx context.Context) error {
 	return x.provider.binding.End(ctx, &x.attempt)
 }
 
-func (x *completion) event(ctx context.Context, ev event) error {
+func (x *completion) event(ctx context.Context, ev framing.Event) error {
 	if !x.native {
-		return x.provider.binding.Event(ctx, &x.attempt, ev.kind, ev.name, ev.data)
+		return x.provider.binding.Event(ctx, &x.attempt, ev.Kind, ev.Name, ev.Data)
 	}
 	x.batch.Reset()
-	if err := x.reader.ReadChunk(ev.data, &x.batch); err != nil {
+	if err := x.reader.ReadChunk(ev.Data, &x.batch); err != nil {
 		return badAnswer(err)
 	}
 	return x.apply()

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -332,11 +333,11 @@ func TestRejectsInvalidMessages(t *testing.T) {
 		"length of nothing":           {raw(0, 0, nil, nil), 0, eventstream.ErrMalformed},
 		"shorter than a frame":        {raw(15, 0, nil, nil), 0, eventstream.ErrMalformed},
 		"shorter than its headers":    {raw(100, 90, make([]byte, 84), nil), 0, eventstream.ErrMalformed},
-		"over the default":            {raw(1<<20+1, 0, nil, nil), 0, eventstream.ErrTooLarge},
-		"over the limit":              {raw(1001, 0, nil, nil), 1000, eventstream.ErrTooLarge},
-		"as long as can be":           {raw(1<<32-1, 0, nil, nil), 1 << 62, eventstream.ErrTooLarge},
-		"more headers than can be":    {raw(1<<20, eventstream.MaxHeaders+1, nil, nil), 0, eventstream.ErrTooLarge},
-		"headers longer than a frame": {raw(100, 1<<32-1, nil, nil), 0, eventstream.ErrTooLarge},
+		"over the default":            {raw(1<<20+1, 0, nil, nil), 0, framing.ErrTooLarge},
+		"over the limit":              {raw(1001, 0, nil, nil), 1000, framing.ErrTooLarge},
+		"as long as can be":           {raw(1<<32-1, 0, nil, nil), 1 << 62, framing.ErrTooLarge},
+		"more headers than can be":    {raw(1<<20, eventstream.MaxHeaders+1, nil, nil), 0, framing.ErrTooLarge},
+		"headers longer than a frame": {raw(100, 1<<32-1, nil, nil), 0, framing.ErrTooLarge},
 		"header cut in its value":     {raw(16+18, 18, []byte(typed[:18]), nil), 0, io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -369,7 +370,7 @@ func TestRejectsInvalidMessages(t *testing.T) {
 			t.Errorf("%+v, %v", got, err)
 		}
 		d = eventstream.Decoder{MaxEvent: len(frame) - 1}
-		if _, err := read(&d, frame); !errors.Is(err, eventstream.ErrTooLarge) {
+		if _, err := read(&d, frame); !errors.Is(err, framing.ErrTooLarge) {
 			t.Error(err)
 		}
 	})
@@ -388,7 +389,7 @@ func FuzzDecoder(f *testing.F) {
 		cut = min(max(cut, 0), len(body))
 		for _, pieces := range [][][]byte{{body}, {body[:cut], body[cut:]}} {
 			got, err := read(new(eventstream.Decoder), pieces...)
-			if errors.Is(err, eventstream.ErrTooLarge) {
+			if errors.Is(err, framing.ErrTooLarge) {
 				// The SDK has no limit. What came before must still be the same.
 				want, wantErr = want[:min(len(want), len(got))], err
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/ndjson"
 )
 
@@ -160,7 +161,7 @@ func TestHugeLine(t *testing.T) {
 			t.Parallel()
 			for i := range len(tt.body) + 1 {
 				got, err := read(max, tt.body[:i], tt.body[i:])
-				if errors.Is(err, ndjson.ErrTooLarge) != tt.fails {
+				if errors.Is(err, framing.ErrTooLarge) != tt.fails {
 					t.Errorf("cut at %d: %v", i, err)
 				}
 				if d := cmp.Diff(tt.want, got); d != "" {
@@ -180,14 +181,14 @@ func TestHugeLine(t *testing.T) {
 			fed += len(piece)
 			_, _, err = d.Next()
 		}
-		if !errors.Is(err, ndjson.ErrTooLarge) || fed > ndjson.DefaultMaxEvent+len(piece) {
+		if !errors.Is(err, framing.ErrTooLarge) || fed > framing.DefaultMaxEvent+len(piece) {
 			t.Errorf("after %d bytes: %v", fed, err)
 		}
 		d.Feed([]byte("1\n"))
-		if _, _, err := d.Next(); !errors.Is(err, ndjson.ErrTooLarge) {
+		if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
 			t.Errorf("the error did not stay: %v", err)
 		}
-		if _, _, err := d.End(); !errors.Is(err, ndjson.ErrTooLarge) {
+		if _, _, err := d.End(); !errors.Is(err, framing.ErrTooLarge) {
 			t.Errorf("End after the error: %v", err)
 		}
 		d.Reset()
@@ -210,7 +211,7 @@ func TestResetDropsPartialLine(t *testing.T) {
 	if ev, ok, err := d.Next(); !ok || err != nil || string(ev.Data) != "3456" {
 		t.Errorf("Next = %q, %v, %v", ev.Data, ok, err)
 	}
-	if _, _, err := d.Next(); !errors.Is(err, ndjson.ErrTooLarge) {
+	if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
 		t.Errorf("the limit did not stay: %v", err)
 	}
 }
@@ -224,7 +225,7 @@ func TestAnySplitGivesSameEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _ := model(string(b), ndjson.DefaultMaxEvent)
+	want, _ := model(string(b), framing.DefaultMaxEvent)
 	if len(want) < 3 {
 		t.Fatalf("%d lines", len(want))
 	}
@@ -272,7 +273,7 @@ func FuzzDecoder(f *testing.F) {
 		}
 		want, tooLarge := model(string(body), max)
 		got, err := read(max, pieces...)
-		if errors.Is(err, ndjson.ErrTooLarge) != tooLarge || !tooLarge && err != nil {
+		if errors.Is(err, framing.ErrTooLarge) != tooLarge || !tooLarge && err != nil {
 			t.Fatalf("error %v, want one: %v", err, tooLarge)
 		}
 		if d := cmp.Diff(want, got); d != "" {

@@ -2,49 +2,23 @@ package sse
 
 import (
 	"bytes"
-	"errors"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 )
 
-// DefaultMaxEvent is the largest event that a Decoder accepts unless it is told otherwise, in bytes.
-const DefaultMaxEvent = 1 << 20
-
-// ErrTooLarge says that a line, or the joined data of an event, is longer than Decoder.MaxEvent. No event comes after
-// it until Reset.
-var ErrTooLarge = errors.New("server-sent event exceeds the size limit")
-
-// keep is the most memory that a Decoder holds on to between events, for each of its buffers.
-const keep = 2 << 10
-
-// Event is one dispatched event. Both slices are valid until the next call of any method of the Decoder.
-type Event struct {
-	Name []byte // the field event, empty where it is absent
-	Data []byte // the data lines, joined by LF
-}
-
-// Decoder is a push parser: Feed gives it bytes, Next takes events until there is none.
-//
-//	d.Feed(p)
-//	for {
-//		ev, ok, err := d.Next()
-//		if err != nil || !ok {
-//			break
-//		}
-//		// use ev; p must not change yet
-//	}
+// Decoder implements framing.Decoder.
 //
 // Lines end with LF, CRLF or CR. An event is dispatched as soon as the empty line behind it is known to be empty: a CR
 // ends its line at once, and where it was the first half of a CRLF the LF is dropped when it comes, perhaps with the
-// next Feed. So an event that ends with CR CR never waits for a byte that a lone CR does not promise.
+// next Feed. So an event that ends with CR CR does not wait for another byte.
 //
-// An event whose one data line lies whole in the bytes that were fed is not copied: Event points into them. Everything
-// else is gathered in memory of the Decoder's own, of at most MaxEvent for each of a partial line, the data and the
-// name, and that memory is given up again once it is not needed and larger than a few kilobytes.
-//
-// Where an event ends up does not depend on how the body was cut, and neither do its errors.
+// An event whose one data line lies whole in the bytes that were fed is not copied. Everything else is collected in buffers
+// of the Decoder, of at most MaxEvent for each of a partial line, the data and the name, which are freed after use if they
+// are larger than a few kilobytes.
 //
 // The zero value is ready.
 type Decoder struct {
-	// MaxEvent bounds the length of a line and of the joined data of an event; 0 is DefaultMaxEvent.
+	// MaxEvent bounds the length of a line and of the joined data of an event; 0 is framing.DefaultMaxEvent.
 	MaxEvent int
 
 	in []byte // what is left of the last Feed; the caller's memory
@@ -64,13 +38,12 @@ type Decoder struct {
 
 const bom = "\xEF\xBB\xBF"
 
-// Reset makes the Decoder ready for another body. MaxEvent stays.
+// Reset implements framing.Decoder.
 func (d *Decoder) Reset() {
-	*d = Decoder{MaxEvent: d.MaxEvent, line: small(d.line), dataBuf: small(d.dataBuf), nameBuf: small(d.nameBuf)}
+	*d = Decoder{MaxEvent: d.MaxEvent, line: framing.Reuse(d.line), dataBuf: framing.Reuse(d.dataBuf), nameBuf: framing.Reuse(d.nameBuf)}
 }
 
-// Feed adds bytes. The Decoder uses p itself until Next has returned no event; then everything that is still needed
-// has been copied. Bytes of an earlier Feed that Next was not asked for are kept as well, at the price of a copy.
+// Feed implements framing.Decoder.
 func (d *Decoder) Feed(p []byte) {
 	if d.err != nil {
 		return
@@ -81,10 +54,10 @@ func (d *Decoder) Feed(p []byte) {
 	d.in, d.lfKnown = p, false
 }
 
-// Next returns the next complete event. ok is false when more bytes are needed. An error is final.
-func (d *Decoder) Next() (ev Event, ok bool, err error) {
+// Next implements framing.Decoder.
+func (d *Decoder) Next() (ev framing.Event, ok bool, err error) {
 	if d.err != nil {
-		return Event{}, false, d.err
+		return framing.Event{}, false, d.err
 	}
 	if d.bom < int8(len(bom)) {
 		d.readBOM()
@@ -97,12 +70,12 @@ func (d *Decoder) Next() (ev Event, ok bool, err error) {
 			}
 		}
 		n, found := d.lineEnd()
-		if len(d.line)+n > d.max() {
-			return Event{}, false, d.fail()
+		if len(d.line)+n > framing.Limit(d.MaxEvent) {
+			return framing.Event{}, false, d.fail()
 		}
 		if !found {
 			d.carry()
-			return Event{}, false, nil
+			return framing.Event{}, false, nil
 		}
 		line, own := d.in[:n], false
 		if len(d.line) > 0 {
@@ -118,41 +91,33 @@ func (d *Decoder) Next() (ev Event, ok bool, err error) {
 			continue
 		}
 		if !d.apply(line, own) {
-			return Event{}, false, d.fail()
+			return framing.Event{}, false, d.fail()
 		}
 		if own {
-			d.line = small(d.line)
+			d.line = framing.Reuse(d.line)
 		}
 	}
 }
 
-// End says that the body has come to its clean end. It returns what Next would return, and then the event that lacks
-// only its empty line, if there is one: some providers omit it, and whether such an event is whole is for its data to
-// say. Call End until ok is false.
-func (d *Decoder) End() (ev Event, ok bool, err error) {
+// End implements framing.Decoder. An event that lacks only its empty line counts: some providers omit it, and whether such an
+// event is complete shows in its data.
+func (d *Decoder) End() (ev framing.Event, ok bool, err error) {
 	if ev, ok, err = d.Next(); ok || err != nil {
 		return ev, ok, err
 	}
 	if len(d.line) > 0 {
 		if !d.apply(d.line, true) {
-			return Event{}, false, d.fail()
+			return framing.Event{}, false, d.fail()
 		}
-		d.line = small(d.line)
+		d.line = framing.Reuse(d.line)
 	}
 	ev, ok = d.dispatch()
 	return ev, ok, nil
 }
 
-func (d *Decoder) max() int {
-	if d.MaxEvent > 0 {
-		return d.MaxEvent
-	}
-	return DefaultMaxEvent
-}
-
 func (d *Decoder) fail() error {
 	max := d.MaxEvent
-	*d = Decoder{MaxEvent: max, bom: int8(len(bom)), err: ErrTooLarge}
+	*d = Decoder{MaxEvent: max, bom: int8(len(bom)), err: framing.ErrTooLarge}
 	return d.err
 }
 
@@ -198,7 +163,7 @@ func (d *Decoder) apply(line []byte, own bool) bool {
 			}
 			return true
 		}
-		if len(d.data)+1+len(value) > d.max() {
+		if len(d.data)+1+len(value) > framing.Limit(d.MaxEvent) {
 			return false
 		}
 		d.ownDataBuf()
@@ -214,12 +179,10 @@ func (d *Decoder) apply(line []byte, own bool) bool {
 }
 
 // dispatch ends the current event and reports whether it is one: an event without a data line is not.
-func (d *Decoder) dispatch() (Event, bool) {
-	ev, ok := Event{Name: d.name, Data: d.data}, d.hasData
+func (d *Decoder) dispatch() (framing.Event, bool) {
+	ev, ok := framing.Event{Name: d.name, Data: d.data}, d.hasData
 	d.data, d.name, d.hasData, d.ownData, d.ownName = nil, nil, false, false, false
-	// The event may lie in these buffers, which is no matter: its slices keep a large one alive that is dropped here,
-	// and a small one is written to again by a later call only.
-	d.dataBuf, d.nameBuf = small(d.dataBuf), small(d.nameBuf)
+	d.dataBuf, d.nameBuf = framing.Reuse(d.dataBuf), framing.Reuse(d.nameBuf)
 	return ev, ok
 }
 
@@ -260,11 +223,4 @@ func (d *Decoder) readBOM() {
 		d.bom++
 		d.in = d.in[1:]
 	}
-}
-
-func small(b []byte) []byte {
-	if cap(b) > keep {
-		return nil
-	}
-	return b[:0]
 }

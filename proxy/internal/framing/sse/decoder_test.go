@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
 )
 
@@ -168,7 +169,7 @@ func TestHugeEvent(t *testing.T) {
 			t.Parallel()
 			for i := range len(tt.body) + 1 {
 				got, err := read(max, tt.body[:i], tt.body[i:])
-				if errors.Is(err, sse.ErrTooLarge) != tt.fails {
+				if errors.Is(err, framing.ErrTooLarge) != tt.fails {
 					t.Errorf("cut at %d: %v", i, err)
 				}
 				if d := cmp.Diff(tt.want, got); d != "" {
@@ -188,14 +189,14 @@ func TestHugeEvent(t *testing.T) {
 			d.Feed(piece)
 			fed += len(piece)
 		}
-		if !errors.Is(err, sse.ErrTooLarge) || fed > sse.DefaultMaxEvent+2*len(piece) {
+		if !errors.Is(err, framing.ErrTooLarge) || fed > framing.DefaultMaxEvent+2*len(piece) {
 			t.Errorf("after %d bytes: %v", fed, err)
 		}
 		d.Feed(piece)
-		if _, _, err := d.Next(); !errors.Is(err, sse.ErrTooLarge) {
+		if _, _, err := d.Next(); !errors.Is(err, framing.ErrTooLarge) {
 			t.Errorf("the error did not stay: %v", err)
 		}
-		if _, _, err := d.End(); !errors.Is(err, sse.ErrTooLarge) {
+		if _, _, err := d.End(); !errors.Is(err, framing.ErrTooLarge) {
 			t.Errorf("End after the error: %v", err)
 		}
 		d.Reset()
@@ -280,7 +281,7 @@ func TestAnySplitGivesSameEvents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := model(b, sse.DefaultMaxEvent).events
+			want := model(b, framing.DefaultMaxEvent).events
 			if len(want) < 3 {
 				t.Fatalf("%d events", len(want))
 			}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 )
 
 type modelled struct {
@@ -77,7 +77,7 @@ func FuzzDecoder(f *testing.F) {
 		}
 		want := model(body, int(max))
 		got, err := read(int(max), pieces...)
-		if (err != nil) != want.tooLarge || err != nil && !errors.Is(err, sse.ErrTooLarge) {
+		if (err != nil) != want.tooLarge || err != nil && !errors.Is(err, framing.ErrTooLarge) {
 			t.Fatalf("error %v, want one: %v", err, want.tooLarge)
 		}
 		if d := cmp.Diff(want.events, got); d != "" {

@@ -1,8 +1,9 @@
-package proxy
+package framing_test
 
 import (
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -32,9 +33,9 @@ func TestFaults52_TheFirstByteSaysWhatAnAnswerIs(t *testing.T) {
 		{"application/vnd.amazon.eventstream", "\x00\x00", abi.FramingAWSEventStream, abi.FramingAWSEventStream, true},
 		{"application/json", `{"message"`, abi.FramingAWSEventStream, abi.FramingJSON, true},
 	} {
-		framing, ok := framingOf([]byte(c.contentType), []byte(c.first), c.declared)
-		if ok != c.ok || ok && framing != c.framing {
-			t.Errorf("%s, %q, declared %d: got %d %v, want %d %v", c.contentType, c.first, c.declared, framing, ok, c.framing, c.ok)
+		got, ok := framing.Detect([]byte(c.contentType), []byte(c.first), c.declared)
+		if ok != c.ok || ok && got != c.framing {
+			t.Errorf("%s, %q, declared %d: got %d %v, want %d %v", c.contentType, c.first, c.declared, got, ok, c.framing, c.ok)
 		}
 	}
 }

@@ -1,0 +1,62 @@
+package framing
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// contentTypes are the media types of the framings.
+var contentTypes = [...]string{
+	abi.FramingJSON:           "application/json",
+	abi.FramingSSE:            "text/event-stream",
+	abi.FramingNDJSON:         "application/x-ndjson",
+	abi.FramingAWSEventStream: "application/vnd.amazon.eventstream",
+}
+
+// ContentType returns the media type of a framing, as an Accept header names it.
+func ContentType(f abi.Framing) string { return contentTypes[f] }
+
+// Detect returns the framing of a body that begins with first, which must not be empty; ok is false if it is none of those
+// that can be read.
+//
+// The first byte counts for more than the content type: providers send a JSON error in response to a streaming request, and
+// events to one that asked for none. declared is what the plugin expects.
+func Detect(contentType, first []byte, declared abi.Framing) (f abi.Framing, ok bool) {
+	media := MediaType(contentType)
+	switch {
+	case httpfield.EqualFold(media, contentTypes[abi.FramingAWSEventStream]):
+		return abi.FramingAWSEventStream, true
+	case httpfield.EqualFold(media, contentTypes[abi.FramingNDJSON]), httpfield.EqualFold(media, "application/ndjson"), httpfield.EqualFold(media, "application/jsonl"):
+		return abi.FramingNDJSON, true
+	}
+	first = bytes.TrimLeft(bytes.TrimPrefix(first, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case len(first) > 0 && (first[0] == '{' || first[0] == '['):
+		if declared == abi.FramingNDJSON && !httpfield.EqualFold(media, contentTypes[abi.FramingJSON]) {
+			return abi.FramingNDJSON, true
+		}
+		return abi.FramingJSON, true
+	case httpfield.EqualFold(media, contentTypes[abi.FramingSSE]):
+		return abi.FramingSSE, true
+	}
+	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {
+		if len(first) > 0 && bytes.HasPrefix(first, []byte(field)[:min(len(field), len(first))]) {
+			return abi.FramingSSE, true
+		}
+	}
+	return abi.FramingJSON, IsJSON(contentType)
+}
+
+// IsJSON reports whether a content type is that of JSON, or of a format based on it.
+func IsJSON(contentType []byte) bool {
+	m := MediaType(contentType)
+	return httpfield.EqualFold(m, contentTypes[abi.FramingJSON]) || len(m) > 5 && httpfield.EqualFold(m[len(m)-5:], "+json")
+}
+
+// MediaType returns a content type without its parameters.
+func MediaType(contentType []byte) []byte {
+	m, _, _ := bytes.Cut(contentType, []byte(";"))
+	return bytes.TrimSpace(m)
+}
