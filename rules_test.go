@@ -23,14 +23,14 @@ const module = "github.com/sluice-gateway/sluice/"
 
 // pkg is a package of the repository without its tests. All files count, whatever system they are for.
 type pkg struct {
-	dir     string // from the root, "proxy/internal/chat"
+	dir     string // from the root, "proxy/internal/openai"
 	name    string
 	comment string
 	files   []*ast.File
 	fset    *token.FileSet
 }
 
-// imported is one import of a package. Path is without the module's own prefix: "proxy/internal/chat".
+// imported is one import of a package. Path is without the module's own prefix: "proxy/internal/openai".
 type imported struct {
 	path string
 	own  bool // of this module
@@ -122,15 +122,31 @@ var importRules = []struct {
 		},
 	},
 	{
-		"the leaves jsondoc, framing, breaker, glob and httpfield of proxy/internal import no sibling",
-		"the convention and the framings stand by themselves, and can be tested and read so",
+		"the leaves jsondoc, apierror, framing, breaker, glob and httpfield of proxy/internal import no sibling, but framing httpfield",
+		"JSON, errors, framings and the like stand by themselves, and can be tested and read so",
 		func(p *pkg, i imported) bool {
-			for _, leaf := range []string{"proxy/internal/jsondoc", "proxy/internal/framing", "proxy/internal/breaker", "proxy/internal/glob", "proxy/internal/httpfield"} {
-				if within(p.dir, leaf) && i.own && i.path != "sdk/abi" && !within(i.path, leaf) {
+			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "glob", "httpfield"} {
+				dir := "proxy/internal/" + leaf
+				if within(p.dir, dir) && i.own && i.path != "sdk/abi" && !within(i.path, dir) && !(leaf == "framing" && i.path == "proxy/internal/httpfield") {
 					return true
 				}
 			}
 			return false
+		},
+	},
+	{
+		"proxy/internal/response imports only jsondoc and apierror, proxy/internal/openai these and response",
+		"the writer knows no client API, so that each is one more renderer; and an API knows no provider, plugin or connection",
+		func(p *pkg, i imported) bool {
+			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror"}
+			switch {
+			case within(p.dir, "proxy/internal/response"):
+			case within(p.dir, "proxy/internal/openai"):
+				allowed = append(allowed, "proxy/internal/response")
+			default:
+				return false
+			}
+			return i.own && !slices.Contains(allowed, i.path)
 		},
 	},
 	{
@@ -190,11 +206,12 @@ func TestTheImportRulesAreNotEmpty(t *testing.T) {
 		bad, good imported
 	}{
 		{"plugins/openai", other("encoding/json"), other("errors")},
-		{"proxy/internal/chat", own("sdk/json"), own("sdk/abi")},
+		{"proxy/internal/openai", own("sdk/json"), own("sdk/abi")},
 		{"proxy/internal/plugin", other("github.com/tetratelabs/wazero/api"), own("proxy/internal/plugin/engine")},
 		{"proxy/internal/routing", other("github.com/valyala/fasthttp"), other("time")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
+		{"proxy/internal/response", own("proxy/internal/openai"), own("proxy/internal/jsondoc")},
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},

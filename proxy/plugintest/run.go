@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -117,7 +118,7 @@ func (r *run) calls() error {
 	case r.v.Status >= 300:
 		err = r.whole()
 	default:
-		if d, ok := newDecoder(r.v.ContentType); ok {
+		if d := newDecoder(r.v.ContentType); d != nil {
 			err = r.events(d)
 		} else {
 			err = r.whole()
@@ -147,13 +148,13 @@ func (r *run) whole() error {
 }
 
 // events reads a response event by event, until it is complete or its body ends.
-func (r *run) events(d decoder) error {
+func (r *run) events(d framing.Decoder) error {
 	for body := r.v.Response; len(body) > 0; {
 		n := min(pieceBytes, len(body))
-		d.feed(body[:n])
+		d.Feed(body[:n])
 		body = body[n:]
 		for {
-			ev, ok, err := d.next()
+			ev, ok, err := d.Next()
 			if err != nil {
 				return err
 			}
@@ -165,7 +166,7 @@ func (r *run) events(d decoder) error {
 			}
 		}
 	}
-	if ev, ok, err := d.end(); err != nil {
+	if ev, ok, err := d.End(); err != nil {
 		return err
 	} else if ok {
 		if err := r.event(ev); err != nil || r.writer.Complete() {
@@ -180,13 +181,13 @@ func (r *run) events(d decoder) error {
 	return r.writer.End()
 }
 
-func (r *run) event(ev Event) error {
+func (r *run) event(ev framing.Event) error {
 	if r.attempt.Dialect == abi.DialectTranslated {
 		r.result.Cost.Reads++
-		return r.b.Event(context.Background(), &r.attempt, ev.Kind, []byte(ev.Name), []byte(ev.Data))
+		return r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
 	}
 	r.batch.Reset()
-	if err := r.reader.ReadChunk([]byte(ev.Data), &r.batch); err != nil {
+	if err := r.reader.ReadChunk(ev.Data, &r.batch); err != nil {
 		return err
 	}
 	return r.writer.Apply(&r.batch)
