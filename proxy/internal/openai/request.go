@@ -19,7 +19,8 @@ type Limits struct {
 	Nodes     int // values and member names; default 1,048,576
 }
 
-func (l Limits) orDefaults() Limits {
+// WithDefaults returns l with defaults in place of zeros.
+func (l Limits) WithDefaults() Limits {
 	for _, m := range [...]struct {
 		limit    *int
 		standard int
@@ -122,7 +123,7 @@ func (r *Request) Reset() {
 // the convention does not know are not looked at.
 func (r *Request) Parse(body []byte, l Limits) *apierror.Error {
 	r.Reset()
-	l = l.orDefaults()
+	l = l.WithDefaults()
 	r.Body = body
 	if err := r.Doc.Parse(body, jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes}); err != nil {
 		return unreadable(err)

@@ -96,7 +96,7 @@ func TestLinks(t *testing.T) {
 			if target != "" {
 				path = filepath.Join(filepath.Dir(page), target)
 			}
-			if slices.Contains([]string{"docs/errors.md", "docs/architecture.md", "docs/limits.md"}, path) {
+			if slices.Contains([]string{"docs/architecture.md"}, path) {
 				continue
 			}
 			if _, err := os.Stat(path); err != nil {
