@@ -96,9 +96,6 @@ func TestLinks(t *testing.T) {
 			if target != "" {
 				path = filepath.Join(filepath.Dir(page), target)
 			}
-			if slices.Contains([]string{"docs/architecture.md"}, path) {
-				continue
-			}
 			if _, err := os.Stat(path); err != nil {
 				t.Errorf("%s: %v", page, err)
 				continue

@@ -2,7 +2,11 @@ package docs_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"go/build"
+	"io/fs"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,4 +134,36 @@ func TestGeneratedErrors(t *testing.T) {
 		fmt.Fprintf(&b, "| %d | `%s` | %s | %s | %s |\n", c.Status, c.Name, c.Next, cell(c.Meaning), cell(c.Action))
 	}
 	checkGenerated(t, "docs/errors.md", b.String())
+}
+
+// TestGeneratedPackages generates the last section of docs/architecture.md: every package below proxy, with the first sentence of its comment.
+func TestGeneratedPackages(t *testing.T) {
+	const path, heading = "docs/architecture.md", "## Packages\n\n"
+	text, _, found := strings.Cut(read(t, path), heading)
+	if !found {
+		t.Fatalf("%s has no heading %q", path, heading)
+	}
+	var b strings.Builder
+	b.WriteString(text + heading + generatedNote + "| package | |\n| --- | --- |\n")
+	err := filepath.WalkDir("proxy", func(dir string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if d.Name() == "testdata" {
+			return fs.SkipDir
+		}
+		pkg, err := build.ImportDir(dir, build.ImportComment)
+		if _, empty := errors.AsType[*build.NoGoError](err); empty {
+			return nil
+		}
+		if err == nil && pkg.Doc != "" {
+			_, summary, _ := strings.Cut(pkg.Doc, "Package "+pkg.Name+" ")
+			fmt.Fprintf(&b, "| [%s](../%s) | %s |\n", dir, dir, cell(strings.TrimSuffix(summary, ".")))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkGenerated(t, path, b.String())
 }
