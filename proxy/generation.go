@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
 // generation is a configuration with everything that was built from it: keys, models, connections to providers, and
@@ -258,7 +259,7 @@ func (s *Server) fill(ctx context.Context, g, old *generation) error {
 	return nil
 }
 
-func (g *generation) bindRouter(ctx context.Context, r config.Router, redact *upstream.Redactor) (*plugin.Binding, error) {
+func (g *generation) bindRouter(ctx context.Context, r config.Router, redact *credential.Redactor) (*plugin.Binding, error) {
 	used := g.plugins.Plugin(r.Plugin)
 	if !used.Router() {
 		return nil, fmt.Errorf("plugin %s is a provider, and no router", r.Plugin)
@@ -266,7 +267,7 @@ func (g *generation) bindRouter(ctx context.Context, r config.Router, redact *up
 	return used.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact.Redact})
 }
 
-func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider, redact *upstream.Redactor) (*provider, error) {
+func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider, redact *credential.Redactor) (*provider, error) {
 	used := g.plugins.Plugin(p.Plugin)
 	if !used.Provider() {
 		return nil, fmt.Errorf("plugin %s is a router, and no provider", p.Plugin)
@@ -288,7 +289,7 @@ func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider
 	built.client, err = upstream.New(upstream.Config{
 		Name:         p.Name,
 		BaseURL:      p.BaseURL,
-		Credential:   credential(&p.Auth),
+		Credential:   upstreamCredential(&p.Auth),
 		Redactor:     redact,
 		MaxConns:     p.MaxConns,
 		AllowPrivate: p.AllowPrivate,
@@ -301,22 +302,22 @@ func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider
 }
 
 // credential is what a provider's requests are authorised with.
-func credential(a *config.Auth) upstream.Credential {
-	c := upstream.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query, Secret: string(a.Secret)}
+func upstreamCredential(a *config.Auth) credential.Credential {
+	c := credential.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query, Secret: string(a.Secret)}
 	if a.AWS != nil {
-		c.AWS = &upstream.AWS{
+		c.AWS = &credential.AWS{
 			Region: a.AWS.Region, Service: a.AWS.Service, Profile: a.AWS.Profile, AccessKeyID: string(a.AWS.AccessKeyID),
 			SecretAccessKey: string(a.AWS.SecretAccessKey), SessionToken: string(a.AWS.SessionToken),
 		}
 	}
 	if a.Google != nil {
-		c.Google = &upstream.Google{File: a.Google.File, Metadata: a.Google.Metadata, Scopes: a.Google.Scopes}
+		c.Google = &credential.Google{File: a.Google.File, Metadata: a.Google.Metadata, Scopes: a.Google.Scopes}
 	}
 	return c
 }
 
 // redactor replaces every configured credential by value, and every one that is obtained while the generation serves.
-func redactor(cfg *config.Config) *upstream.Redactor {
+func redactor(cfg *config.Config) *credential.Redactor {
 	var secrets []string
 	for i := range cfg.Providers {
 		a := &cfg.Providers[i].Auth
@@ -328,7 +329,7 @@ func redactor(cfg *config.Config) *upstream.Redactor {
 	for i := range cfg.Keys {
 		secrets = append(secrets, string(cfg.Keys[i].Secret))
 	}
-	return upstream.NewRedactor(secrets...)
+	return credential.NewRedactor(secrets...)
 }
 
 // estate is what the generations that are not closed have, and what those that are have left behind: their counts, so

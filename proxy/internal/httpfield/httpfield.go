@@ -54,9 +54,9 @@ func EqualFold[T Text](text T, lower string) bool {
 }
 
 // AppendLower appends name to dst with its ASCII letters in lower case.
-func AppendLower(dst, name []byte) []byte {
-	for _, c := range name {
-		dst = append(dst, toLower(c))
+func AppendLower[T Text](dst []byte, name T) []byte {
+	for i := range len(name) {
+		dst = append(dst, toLower(name[i]))
 	}
 	return dst
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -38,7 +39,7 @@ func TestRequestAllocations(t *testing.T) {
 func TestRequestAllocationsWithToken(t *testing.T) {
 	u, _ := tokenServer(t, nil)
 	s := newFastServer(t, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 11\r\n\r\n{\"ok\":true}")
-	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String(), Credential: upstream.Credential{Google: &upstream.Google{File: accountFile(t, u)}}})
+	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String(), Credential: credential.Credential{Google: &credential.Google{File: accountFile(t, u)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

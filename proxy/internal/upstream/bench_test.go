@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -80,7 +81,7 @@ func (s *fastServer) serve(c net.Conn) {
 
 func fastClient(tb testing.TB, s *fastServer) *upstream.Client {
 	tb.Helper()
-	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String() + "/v1", Credential: upstream.Credential{Header: "Authorization", Prefix: "Bearer ", Secret: "sk-0123456789"}})
+	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String() + "/v1", Credential: credential.Credential{Header: "Authorization", Prefix: "Bearer ", Secret: "sk-0123456789"}})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func BenchmarkSigned(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			c, err := upstream.New(upstream.Config{
 				BaseURL:    "http://" + newFastServer(b, smallAnswer).ln.Addr().String(),
-				Credential: upstream.Credential{AWS: &upstream.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}},
+				Credential: credential.Credential{AWS: &credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}},
 			})
 			if err != nil {
 				b.Fatal(err)

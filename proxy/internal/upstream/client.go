@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
 // Timeouts bound every wait for a provider. A zero value is the one named with it; none can be switched off but Total.
@@ -26,7 +28,7 @@ type Timeouts struct {
 type Config struct {
 	Name       string // for errors
 	BaseURL    string // http or https, host, perhaps a port and a path; nothing else
-	Credential Credential
+	Credential credential.Credential
 	Timeouts   Timeouts
 	Ticks      Ticks
 
@@ -44,7 +46,7 @@ type Config struct {
 	AllowPrivate bool        // names may lead to loopback, private and link-local addresses
 
 	// Redactor learns the secrets that are obtained while the Client runs; nil: nobody does.
-	Redactor *Redactor
+	Redactor *credential.Redactor
 	// Now is the clock that signatures, the ends of tokens and the age of addresses are read by; nil is time.Now.
 	Now func() time.Time
 
@@ -56,18 +58,16 @@ type Config struct {
 
 // Client talks to one provider. It is safe for concurrent use.
 type Client struct {
-	cfg              Config
-	base             string // scheme, host and path, for errors
-	scheme           string
-	host             string // of the Host header
-	path             string // of the base URL, without a slash at its end
-	credentialHeader string
-	credentialQuery  string
-	signer           signer      // nil for a credential that is the same for all requests
-	tls              *tls.Config // nil for http
-	connector        *connector
-	pool             pool
-	memory           *sync.Pool // of buffers
+	cfg        Config
+	base       string // scheme, host and path, for errors
+	scheme     string
+	host       string // of the Host header
+	path       string // of the base URL, without a slash at its end
+	credential credential.Prepared
+	tls        *tls.Config // nil for http
+	connector  *connector
+	pool       pool
+	memory     *sync.Pool // of buffers
 }
 
 // New checks a configuration. It does not connect.
@@ -81,7 +81,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.parseCredential(); err != nil {
+	if c.credential, err = c.cfg.Credential.Prepare(c.cfg.Now, c.cfg.Redactor); err != nil {
 		return nil, err
 	}
 	if c.tls != nil {
@@ -172,8 +172,8 @@ func (c *Client) parseBase() (host, port string, err error) {
 func (c *Client) Close() {
 	c.pool.close()
 	c.connector.close()
-	if c.signer != nil {
-		c.signer.close()
+	if c.credential.Signer != nil {
+		c.credential.Signer.Close()
 	}
 }
 
@@ -195,7 +195,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 		deadline = now.Add(c.cfg.Timeouts.Total)
 	}
 	var authorization []Header
-	if c.signer != nil {
+	if c.credential.Signer != nil {
 		var err error
 		if authorization, err = c.authorize(ctx, r, w, deadline); err != nil {
 			return nil, c.failed(err, r)
@@ -242,6 +242,27 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 func lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == Unreachable
+}
+
+// authorize returns the headers of the signer for a request. The time that it takes counts as connecting.
+func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline time.Time) ([]Header, error) {
+	start := time.Now()
+	limit := start.Add(c.cfg.Timeouts.Connect + c.cfg.Timeouts.TLS)
+	if !deadline.IsZero() && deadline.Before(limit) {
+		limit = deadline
+	}
+	headers, err := c.credential.Signer.Sign(ctx, limit, credential.Request{
+		Method: r.Method, Scheme: c.scheme, Host: c.host, Base: c.path, Path: r.Path, ContentType: r.ContentType, Headers: r.Headers, Body: r.Body,
+	})
+	switch {
+	case err == nil:
+		return headers, c.waited(w, start)
+	case ctx.Err() != nil:
+		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &Error{Kind: NoCredential, Phase: PhaseConnect, Reason: "timed out"}
+	}
+	return nil, &Error{Kind: NoCredential, Phase: PhaseConnect, Cause: err}
 }
 
 // connect makes a connection, and asks the Watcher once if that took long: what is dear about a request begins when it

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -39,10 +40,10 @@ func TestRejectsInvalidConfiguration(t *testing.T) {
 		{"port", upstream.Config{BaseURL: "https://a:canary"}, "cannot be read"},
 		{"dot segment", upstream.Config{BaseURL: "https://a/v1/%2e./canary"}, "dot segment"},
 		{"empty segment", upstream.Config{BaseURL: "https://a//canary"}, "empty segment"},
-		{"credential nowhere", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Secret: canary}}, "needs a header or a query"},
-		{"credential in both", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Header: "a", Query: "b", Secret: canary}}, "needs a header or a query"},
-		{"credential with LF", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Header: "a", Secret: canary + "\n"}}, "cannot be sent"},
-		{"credential's header with a space", upstream.Config{BaseURL: "https://a", Credential: upstream.Credential{Header: "a b", Secret: canary}}, "cannot be sent"},
+		{"credential nowhere", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Secret: canary}}, "needs a header or a query"},
+		{"credential in both", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a", Query: "b", Secret: canary}}, "needs a header or a query"},
+		{"credential with LF", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a", Secret: canary + "\n"}}, "cannot be sent"},
+		{"credential's header with a space", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a b", Secret: canary}}, "cannot be sent"},
 		{"TLS unverified", upstream.Config{BaseURL: "https://a", TLS: &tls.Config{InsecureSkipVerify: true}}, "without verification"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,13 +61,13 @@ func TestRejectsInvalidConfiguration(t *testing.T) {
 
 func TestCredentialIsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	for _, c := range []upstream.Credential{{Header: "Authorization", Prefix: "Bearer ", Secret: canary}, {Query: "key", Secret: canary}} {
+	for _, c := range []credential.Credential{{Header: "Authorization", Prefix: "Bearer ", Secret: canary}, {Query: "key", Secret: canary}} {
 		j, err := json.Marshal(map[string]any{"c": c, "p": &c})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
-		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "c", c, "p", &c, "s", struct{ C upstream.Credential }{c})
+		slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "c", c, "p", &c, "s", struct{ C credential.Credential }{c})
 		for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%v %+v %#v %s %q", c, c, c, c, c), fmt.Sprintf("%v %+v %#v", &c, &c, &c), string(j), log.String()} {
 			if strings.Contains(s, "canary") {
 				t.Errorf("printed: %s", s)
@@ -78,7 +79,7 @@ func TestCredentialIsNeverPrinted(t *testing.T) {
 func TestErrorsOmitQueryAndCredential(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX-Canary: sk-canary\x00\r\n\r\n"), upstreamtest.AwaitClose()})
-	for _, cred := range []upstream.Credential{{Header: "x-api-key", Secret: "sk-canary"}, {Query: "key", Secret: "sk-canary"}} {
+	for _, cred := range []credential.Credential{{Header: "x-api-key", Secret: "sk-canary"}, {Query: "key", Secret: "sk-canary"}} {
 		c := newClient(t, s, func(c *upstream.Config) { c.Credential = cred })
 		r := post(`{"prompt":"canary"}`)
 		r.Path = "/x?q=canary"
@@ -91,7 +92,7 @@ func TestErrorsOmitQueryAndCredential(t *testing.T) {
 
 func TestRedactor(t *testing.T) {
 	t.Parallel()
-	r := upstream.NewRedactor(canary, "short", "", "another-secret")
+	r := credential.NewRedactor(canary, "short", "", "another-secret")
 	inJSON, err := json.Marshal(canary)
 	if err != nil {
 		t.Fatal(err)
@@ -111,10 +112,10 @@ func TestRedactor(t *testing.T) {
 	if got := r.Redact(plain); &got[0] != &plain[0] || string(got) != "nothing to hide, in short" {
 		t.Errorf("%q", got)
 	}
-	if got := upstream.NewRedactor().Redact(plain); &got[0] != &plain[0] {
+	if got := credential.NewRedactor().Redact(plain); &got[0] != &plain[0] {
 		t.Error("a redactor of nothing copied")
 	}
-	if got := (upstream.Credential{Secret: "sk-0123456789"}).Redactor().Redact([]byte("Incorrect API key: sk-0123456789")); string(got) != "Incorrect API key: [redacted]" {
+	if got := (credential.Credential{Secret: "sk-0123456789"}).Redactor().Redact([]byte("Incorrect API key: sk-0123456789")); string(got) != "Incorrect API key: [redacted]" {
 		t.Errorf("%q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -35,13 +36,13 @@ func TestRequestBytes(t *testing.T) {
 		{
 			"headers as given, no body",
 			nil,
-			upstream.Request{Method: "GET", Path: "/models?limit=5&after=a%2Fb", Headers: []upstream.Header{{"anthropic-version", "2023-06-01"}, {"X-a", "1"}, {"x-A", ""}}},
+			upstream.Request{Method: "GET", Path: "/models?limit=5&after=a%2Fb", Headers: []upstream.Header{{Name: "anthropic-version", Value: "2023-06-01"}, {Name: "X-a", Value: "1"}, {Name: "x-A"}}},
 			"GET /v1/models?limit=5&after=a%%2Fb HTTP/1.1\r\nUser-Agent: sluice\r\nHost: %s\r\nAccept-Encoding: identity\r\n" +
 				"anthropic-version: 2023-06-01\r\nX-a: 1\r\nx-A: \r\nAuthorization: Bearer sk-canary-0123456789",
 		},
 		{
 			"credential in the query",
-			func(c *upstream.Config) { c.Credential = upstream.Credential{Query: "key", Secret: "a b&c=d"} },
+			func(c *upstream.Config) { c.Credential = credential.Credential{Query: "key", Secret: "a b&c=d"} },
 			upstream.Request{Method: "POST", Path: "/x:generate"},
 			"POST /v1/x:generate?key=a+b%%26c%%3Dd HTTP/1.1\r\nUser-Agent: sluice\r\nHost: %s\r\nContent-Length: 0\r\nAccept-Encoding: identity",
 		},
@@ -49,13 +50,13 @@ func TestRequestBytes(t *testing.T) {
 			"credential behind a query, base URL without a path",
 			func(c *upstream.Config) {
 				c.BaseURL = strings.TrimSuffix(c.BaseURL, "/v1") + "/"
-				c.Credential = upstream.Credential{Query: "key", Secret: "secret"}
+				c.Credential = credential.Credential{Query: "key", Secret: "secret"}
 			},
 			upstream.Request{Method: "POST", Path: "/x?alt=sse"},
 			"POST /x?alt=sse&key=secret HTTP/1.1\r\nUser-Agent: sluice\r\nHost: %s\r\nContent-Length: 0\r\nAccept-Encoding: identity",
 		},
 		{
-			"no credential", func(c *upstream.Config) { c.Credential = upstream.Credential{Header: "Authorization"} },
+			"no credential", func(c *upstream.Config) { c.Credential = credential.Credential{Header: "Authorization"} },
 			upstream.Request{Method: "GET", Path: "/"},
 			"GET /v1/ HTTP/1.1\r\nUser-Agent: sluice\r\nHost: %s\r\nAccept-Encoding: identity",
 		},
@@ -111,7 +112,7 @@ func TestRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)
 	header := newClient(t, s, nil)
-	query := newClient(t, s, func(c *upstream.Config) { c.Credential = upstream.Credential{Query: "key", Secret: "secret-canary"} })
+	query := newClient(t, s, func(c *upstream.Config) { c.Credential = credential.Credential{Query: "key", Secret: "secret-canary"} })
 	with := func(f func(*upstream.Request)) *upstream.Request {
 		r := post("{}")
 		f(r)

@@ -49,13 +49,6 @@ func TestPanicsInBackgroundGoroutines(t *testing.T) {
 		}
 		conn.Close()
 	})
-	t.Run("obtaining a credential", func(t *testing.T) {
-		r := newRenewed(time.Now, func(context.Context) (int, time.Time, error) { panic("library") })
-		defer r.close()
-		if _, err := r.get(t.Context(), time.Now().Add(time.Minute)); !rescued(err) {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 // frantic is a Watcher that panics.

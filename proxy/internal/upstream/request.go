@@ -7,14 +7,15 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
 // sendBuffer is how much of a request is gathered for one write, head and body. A longer body is written from the
 // caller's memory: with the head in one system call, or over TLS behind as much as fits here.
 const sendBuffer = 16 << 10
 
-// Header is one header of a request. Its bytes are sent as they are.
-type Header struct{ Name, Value string }
+// Header is a header line of a request. Its bytes are sent as they are.
+type Header = credential.Header
 
 // Request is what is asked of a provider. Host, Content-Length, Accept-Encoding, User-Agent and the credential are added
 // to it. Nothing of it is kept once Do has returned.
@@ -40,14 +41,7 @@ func isOurs(name string) bool {
 	if len(name) > len(lower) {
 		return false
 	}
-	for i := range len(name) {
-		c := name[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
-	}
-	return ours[string(lower[:len(name)])]
+	return ours[string(httpfield.AppendLower(lower[:0], name))]
 }
 
 // sender is memory for the head of a request and for its first write.
@@ -79,7 +73,7 @@ func (c *Client) check(r *Request) string {
 		if !httpfield.ValidValue(h.Value) {
 			return "malformed header value"
 		}
-		if isOurs(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.signer != nil && c.signer.owns(strings.ToLower(h.Name)) {
+		if isOurs(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.credential.Signer != nil && c.credential.Signer.Owns(strings.ToLower(h.Name)) {
 			return "a header that only the gateway sets"
 		}
 	}
@@ -151,7 +145,7 @@ func (c *Client) build(s *sender, r *Request, authorization []Header, secure boo
 	}
 	// The target is put together in the buffer that the head is written to next; fasthttp copies it in between.
 	t := append(append(s.buf[:0], c.path...), r.Path...)
-	if q := c.credentialQuery; q != "" {
+	if q := c.credential.Query; q != "" {
 		sep := byte('?')
 		if strings.IndexByte(r.Path, '?') >= 0 {
 			sep = '&'
@@ -166,8 +160,8 @@ func (c *Client) build(s *sender, r *Request, authorization []Header, secure boo
 	for _, kv := range r.Headers {
 		h.Add(kv.Name, kv.Value)
 	}
-	if c.credentialHeader != "" {
-		h.Add(c.cfg.Credential.Header, c.credentialHeader)
+	if c.credential.Header.Value != "" {
+		h.Add(c.credential.Header.Name, c.credential.Header.Value)
 	}
 	for _, kv := range authorization {
 		h.Add(kv.Name, kv.Value)

@@ -1,4 +1,4 @@
-package upstream_test
+package credential_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
 // TestRedactsManySecrets compares a Redactor of a thousand secrets with replacing them one after the other, the longest
@@ -25,7 +25,7 @@ func TestRedactsManySecrets(t *testing.T) {
 	for range 1000 {
 		secrets = append(secrets, word(8+r.IntN(3)))
 	}
-	many := upstream.NewRedactor(secrets...)
+	many := credential.NewRedactor(secrets...)
 	inOrder := slices.Clone(secrets)
 	slices.SortStableFunc(inOrder, func(a, b string) int { return len(b) - len(a) })
 	found := 0
@@ -76,7 +76,7 @@ func BenchmarkRedactManyKeys(b *testing.B) {
 		for i := range keys {
 			secrets = append(secrets, fmt.Sprintf("sk-one-of-many-%08d", i))
 		}
-		r := upstream.NewRedactor(secrets...)
+		r := credential.NewRedactor(secrets...)
 		for _, size := range []int{36, 64 << 10} {
 			text := []byte(strings.Repeat("req_0123456789abcdef-0123456789abcdef", size/36+1)[:size])
 			b.Run(fmt.Sprintf("keys=%d/bytes=%d", keys, size), func(b *testing.B) {

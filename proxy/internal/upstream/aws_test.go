@@ -25,6 +25,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -41,9 +42,9 @@ func agreeing(t *testing.T) *upstreamtest.Server {
 }
 
 // newSigning makes a client of a server that signs; the server is reached under any name.
-func newSigning(t *testing.T, s *upstreamtest.Server, base string, a upstream.AWS, change func(*upstream.Config)) *upstream.Client {
+func newSigning(t *testing.T, s *upstreamtest.Server, base string, a credential.AWS, change func(*upstream.Config)) *upstream.Client {
 	return newClient(t, s, func(c *upstream.Config) {
-		c.BaseURL, c.Credential, c.Now = base, upstream.Credential{AWS: &a}, suiteTime
+		c.BaseURL, c.Credential, c.Now = base, credential.Credential{AWS: &a}, suiteTime
 		c.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, network, s.Addr())
@@ -65,7 +66,7 @@ func TestSigV4Suite(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := agreeing(t)
-			c := newSigning(t, s, "http://example.amazonaws.com:80", upstream.AWS{Region: "us-east-1", Service: "service", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
+			c := newSigning(t, s, "http://example.amazonaws.com:80", credential.AWS{Region: "us-east-1", Service: "service", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
 			if status, _, err := whole(t, c, &upstream.Request{Method: tt.method, Path: tt.path, Accept: "application/json"}); err != nil || status != 200 {
 				t.Fatal(status, err)
 			}
@@ -192,7 +193,7 @@ func TestSignedPathMatchesSentPath(t *testing.T) {
 		"/model/m/converse?b=2&a=1&a=0&c=%2F~%20x",
 	} {
 		for _, base := range []string{host, host + ":80/some%3Aprefix"} {
-			c := newSigning(t, s, base, upstream.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret, SessionToken: "tok"}, nil)
+			c := newSigning(t, s, base, credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret, SessionToken: "tok"}, nil)
 			r := post(fmt.Sprintf(`{"n":%d}`, i))
 			r.Path = path
 			r.Headers = []upstream.Header{{Name: "X-Amzn-Bedrock-GuardrailIdentifier", Value: "a  b "}}
@@ -217,7 +218,7 @@ func TestRetryHasSameSignature(t *testing.T) {
 	s := upstreamtest.New(t,
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}"), upstreamtest.ReadRequest(), upstreamtest.Close()},
 		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", "{}")})
-	c := newSigning(t, s, "http://a.example", upstream.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
+	c := newSigning(t, s, "http://a.example", credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
 	for range 2 {
 		if status, _, err := whole(t, c, post(strings.Repeat("x", 100_000))); err != nil || status != 200 {
 			t.Fatal(status, err)
@@ -234,14 +235,14 @@ func TestRetryHasSameSignature(t *testing.T) {
 
 func TestInvalidSigningConfiguration(t *testing.T) {
 	t.Parallel()
-	for want, c := range map[string]upstream.Credential{
-		"no region":              {AWS: &upstream.AWS{}},
-		"no name of one":         {AWS: &upstream.AWS{Region: "eu central"}},
-		"the key's id and":       {AWS: &upstream.AWS{Region: "eu-central-1", SecretAccessKey: "canary"}},
-		"keys and a profile":     {AWS: &upstream.AWS{Region: "eu-central-1", AccessKeyID: "canary", SecretAccessKey: "canary", Profile: "p"}},
-		"be sent in a header":    {AWS: &upstream.AWS{Region: "eu-central-1", AccessKeyID: "canary\n", SecretAccessKey: "canary"}},
-		"more than one":          {AWS: &upstream.AWS{Region: "eu-central-1"}, Google: &upstream.Google{}},
-		"more than one credenti": {Google: &upstream.Google{}, Header: "x", Secret: "canary"},
+	for want, c := range map[string]credential.Credential{
+		"no region":                 {AWS: &credential.AWS{}},
+		"invalid region or service": {AWS: &credential.AWS{Region: "eu central"}},
+		"needs both":                {AWS: &credential.AWS{Region: "eu-central-1", SecretAccessKey: "canary"}},
+		"keys and a profile":        {AWS: &credential.AWS{Region: "eu-central-1", AccessKeyID: "canary", SecretAccessKey: "canary", Profile: "p"}},
+		"be sent in a header":       {AWS: &credential.AWS{Region: "eu-central-1", AccessKeyID: "canary\n", SecretAccessKey: "canary"}},
+		"more than one":             {AWS: &credential.AWS{Region: "eu-central-1"}, Google: &credential.Google{}},
+		"more than one credenti":    {Google: &credential.Google{}, Header: "x", Secret: "canary"},
 	} {
 		if _, err := upstream.New(upstream.Config{BaseURL: "https://a.example", Credential: c}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%v, want %q", err, want)
@@ -252,7 +253,7 @@ func TestInvalidSigningConfiguration(t *testing.T) {
 func TestRejectsSignatureHeaders(t *testing.T) {
 	t.Parallel()
 	s := agreeing(t)
-	c := newSigning(t, s, "http://a.example", upstream.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
+	c := newSigning(t, s, "http://a.example", credential.AWS{Region: "eu-central-1", AccessKeyID: suiteID, SecretAccessKey: suiteSecret}, nil)
 	for _, name := range []string{"X-Amz-Date", "x-amz-security-token", "x-AMZ-target", "Authorization"} {
 		r := post("{}")
 		r.Headers = []upstream.Header{{Name: name, Value: "x"}}
@@ -371,8 +372,8 @@ func TestAWSCredentialSources(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.prepare(t, bareEnvironment(t))
 			s := agreeing(t)
-			redactor := upstream.NewRedactor()
-			c := newSigning(t, s, "http://bedrock.example", upstream.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) { c.Redactor = redactor })
+			redactor := credential.NewRedactor()
+			c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) { c.Redactor = redactor })
 			for range 3 {
 				if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
 					t.Fatal(status, err)
@@ -402,7 +403,7 @@ func TestAWSCredentialsAreRenewedOnce(t *testing.T) {
 	u, asked := serveKeys(t, func(n int32) time.Time { return suiteTime().Add(time.Duration(n) * time.Hour) })
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", u)
 	s := agreeing(t)
-	c := newSigning(t, s, "http://bedrock.example", upstream.AWS{Region: "eu-central-1"}, func(c *upstream.Config) { c.Now = now })
+	c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1"}, func(c *upstream.Config) { c.Now = now })
 	for round := range int32(3) {
 		ahead.Store(int64(time.Duration(round)*time.Hour + time.Second))
 		var wg sync.WaitGroup
@@ -441,16 +442,16 @@ func TestAWSCredentialsMissing(t *testing.T) {
 		prepare       func(t *testing.T, dir string)
 		want          string
 	}{
-		{"no profile", "gone", func(*testing.T, string) {}, "AWS, profile gone: there is no profile gone in the shared files"},
-		{"nothing", "", func(*testing.T, string) {}, "AWS, the default credentials: nothing is found, and the instance has no role"},
-		{"refused", "", answers(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: refused"},
-		{"nonsense", "", answers(200, `canary`), "AWS, the default credentials: the answer cannot be used"},
+		{"no profile", "gone", func(*testing.T, string) {}, "AWS, profile gone: profile gone does not exist in the shared files"},
+		{"nothing", "", func(*testing.T, string) {}, "AWS, the default credentials: no credentials found, and the instance has no role"},
+		{"refused", "", answers(403, `{"code":"AccessDenied","message":"canary"}`), "AWS, the default credentials: rejected"},
+		{"nonsense", "", answers(200, `canary`), "AWS, the default credentials: invalid response"},
 		{"a program that prints nonsense", "work", func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "config"), "[profile work]\ncredential_process = echo canary\n")
-		}, "AWS, profile work: the program failed, or printed no keys"},
+		}, "AWS, profile work: the credential process failed, or printed no keys"},
 		{"a program that fails", "work", func(t *testing.T, dir string) {
 			writeFile(t, filepath.Join(dir, "config"), "[profile work]\ncredential_process = sh -c 'exit 3'\n")
-		}, "AWS, profile work: the program failed, or printed no keys"},
+		}, "AWS, profile work: the credential process failed, or printed no keys"},
 		{"web identity refused", "", func(t *testing.T, dir string) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(400)
@@ -460,7 +461,7 @@ func TestAWSCredentialsMissing(t *testing.T) {
 			t.Setenv("AWS_WEB_IDENTITY_TOKEN_FILE", writeFile(t, filepath.Join(dir, "identity"), "canary"))
 			t.Setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/canary")
 			t.Setenv("AWS_ENDPOINT_URL_STS", s.URL)
-		}, "AWS, the default credentials: STS AssumeRoleWithWebIdentity: answered 400 ExpiredTokenException"},
+		}, "AWS, the default credentials: STS AssumeRoleWithWebIdentity: status 400 ExpiredTokenException"},
 		{"nobody answers", "", func(t *testing.T, dir string) {
 			s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				select {
@@ -470,13 +471,13 @@ func TestAWSCredentialsMissing(t *testing.T) {
 			}))
 			t.Cleanup(s.Close)
 			t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", s.URL)
-		}, "no credential while connecting: it took too long to obtain"},
+		}, "no credential while connecting: timed out"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.prepare(t, bareEnvironment(t))
 			s := agreeing(t)
-			c := newSigning(t, s, "http://bedrock.example", upstream.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) {
+			c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) {
 				if strings.Contains(tt.want, "took too long") {
 					c.Timeouts.Connect, c.Timeouts.TLS = 30*time.Millisecond, 30*time.Millisecond
 				}

@@ -1,4 +1,4 @@
-package upstream
+package credential
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
 // source gives out numbers that are good for life each, once it is allowed to.
@@ -33,15 +35,15 @@ func (s *source) fetch(ctx context.Context) (int, time.Time, error) {
 	return n, time.Now().Add(s.life), nil
 }
 
-func newSource(t *testing.T, life time.Duration) (*source, *renewed[int]) {
+func newSource(t *testing.T, life time.Duration) (*source, *refresher[int]) {
 	s := &source{life: life, gate: make(chan error)}
-	r := newRenewed(time.Now, s.fetch)
+	r := newRefresher(time.Now, s.fetch)
 	t.Cleanup(r.close)
 	return s, r
 }
 
 // all has n goroutines get the value; it returns the function that waits for them and says what they got.
-func all(r *renewed[int], n int) func() map[string]int {
+func all(r *refresher[int], n int) func() map[string]int {
 	results := make(chan string, n)
 	for range n {
 		go func() {
@@ -77,7 +79,7 @@ func TestExpiredValueIsFetchedOnce(t *testing.T) {
 }
 
 func TestValueIsRenewedBeforeExpiry(t *testing.T) {
-	for life, early := range map[time.Duration]time.Duration{time.Hour: maxSpare, 100 * time.Second: 20 * time.Second} {
+	for life, early := range map[time.Duration]time.Duration{time.Hour: maxRefreshLead, 100 * time.Second: 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s, r := newSource(t, life)
 			wait := all(r, 1)
@@ -111,7 +113,7 @@ func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 		wait := all(r, 1)
 		s.gate <- nil
 		wait()
-		pass(time.Hour - maxSpare)
+		pass(time.Hour - maxRefreshLead)
 		bad := errors.New("bad")
 		all(r, 1)()
 		s.gate <- bad
@@ -119,14 +121,14 @@ func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 		if got := all(r, 10)(); got["1 <nil>"] != 10 || s.asked.Load() != 2 {
 			t.Fatalf("after a failure: %v, %d attempts", got, s.asked.Load())
 		}
-		pass(rest) // it is tried again, not at once
+		pass(retryDelay) // it is tried again, not at once
 		all(r, 1)()
 		s.gate <- bad
 		synctest.Wait()
 		if s.asked.Load() != 3 {
 			t.Fatalf("%d attempts", s.asked.Load())
 		}
-		pass(maxSpare - margin - rest)
+		pass(maxRefreshLead - expiryMargin - retryDelay)
 		wait = all(r, 10)
 		synctest.Wait()
 		s.gate <- bad
@@ -136,7 +138,7 @@ func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 		if got := all(r, 10)(); got["0 bad"] != 10 || s.asked.Load() != 4 {
 			t.Fatalf("a moment later: %v, %d attempts", got, s.asked.Load())
 		}
-		pass(rest)
+		pass(retryDelay)
 		wait = all(r, 10)
 		s.gate <- nil
 		if got := wait(); got["5 <nil>"] != 10 {
@@ -146,10 +148,10 @@ func TestFailedRenewalKeepsValueUntilExpiry(t *testing.T) {
 }
 
 func TestValueWithoutExpiry(t *testing.T) {
-	for _, reread := range []time.Duration{0, time.Minute} {
+	for _, refreshEvery := range []time.Duration{0, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			s, r := newSource(t, 0)
-			r.reread = reread
+			r.refreshEvery = refreshEvery
 			wait := all(r, 1)
 			s.gate <- nil
 			wait()
@@ -159,7 +161,7 @@ func TestValueWithoutExpiry(t *testing.T) {
 			}
 			synctest.Wait()
 			want := int32(1)
-			if reread > 0 {
+			if refreshEvery > 0 {
 				want = 2
 				s.gate <- nil
 				synctest.Wait()
@@ -215,3 +217,12 @@ func TestFetchTimeout(t *testing.T) {
 
 // pass lets time pass on the bubble's clock, which moves when everybody waits.
 func pass(d time.Duration) { <-time.After(d) }
+
+func TestFetchPanics(t *testing.T) {
+	r := newRefresher(time.Now, func(context.Context) (int, time.Time, error) { panic("library") })
+	defer r.close()
+	_, err := r.get(t.Context(), time.Now().Add(time.Minute))
+	if _, ok := errors.AsType[*rescue.Error](err); !ok {
+		t.Errorf("got %v", err)
+	}
+}

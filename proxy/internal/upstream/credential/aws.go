@@ -1,6 +1,7 @@
-package upstream
+package credential
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,29 +27,29 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// AWS signs requests with Signature Version 4. The keys are those that are given here, or those of a profile of the
-// shared files, or what the SDK's default chain finds: the environment, web identity, the default profile (single
-// sign-on and assumed roles included), the container's and the instance's role.
+// AWS signs requests with Signature Version 4. The keys are configured here, or those of a profile in the shared files, or found
+// by the SDK's default chain: the environment, web identity, the default profile (including single sign-on and assumed roles), the
+// role of the container or the instance.
 type AWS struct {
 	Region  string // "eu-central-1"
-	Service string // the name to sign for; "" is "bedrock"
+	Service string // in the signature; "" is "bedrock"
 	Profile string
 
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
 
-// String says what is signed for and where the keys come from, and never what they are.
+// String describes the signature and the source of the keys, without secrets.
 func (a AWS) String() string {
-	return "AWS signature for " + orText(a.Service, defaultService) + " in " + a.Region + " with " + a.source()
+	return "AWS signature for " + cmp.Or(a.Service, defaultService) + " in " + a.Region + " with " + a.source()
 }
 
-// Format is String for every verb: under one that does not fit a string, fmt would print the parts.
+// Format writes String for every verb: for one that does not fit strings, fmt would print the fields.
 func (a AWS) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
 
-// MarshalText is String.
+// MarshalText returns String.
 func (a AWS) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// LogValue is String.
+// LogValue returns String.
 func (a AWS) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
 func (a AWS) source() string {
@@ -64,41 +65,41 @@ func (a AWS) source() string {
 const (
 	defaultService = "bedrock"
 
-	// rereadKeys is how old keys that say nothing of their end may be. Other programs put new ones into the shared files.
-	rereadKeys = 5 * time.Minute
+	// refreshKeysEvery is the refresh interval of keys without an expiry time: other programs update the shared files.
+	refreshKeysEvery = 5 * time.Minute
 )
 
 // awsSigner signs for one provider.
 type awsSigner struct {
 	AWS
-	keys     *renewed[aws.Credentials]
+	keys     *refresher[aws.Credentials]
 	v4       *v4.Signer
 	now      func() time.Time
 	redactor *Redactor
 }
 
-func newAWS(a AWS, cfg *Config) (*awsSigner, error) {
-	a.Service = orText(a.Service, defaultService)
+func newAWS(a AWS, now func() time.Time, redactor *Redactor) (*awsSigner, error) {
+	a.Service = cmp.Or(a.Service, defaultService)
 	switch {
 	case a.Region == "":
 		return nil, errors.New("the AWS credential has no region")
 	case strings.Trim(a.Region+a.Service, "abcdefghijklmnopqrstuvwxyz0123456789-") != "":
-		return nil, errors.New("the AWS credential's region or service is no name of one")
+		return nil, errors.New("the AWS credential has an invalid region or service")
 	case (a.AccessKeyID == "") != (a.SecretAccessKey == ""):
-		return nil, errors.New("the AWS credential needs the key's id and the key")
+		return nil, errors.New("the AWS credential needs both access key ID and secret access key")
 	case a.AccessKeyID != "" && a.Profile != "":
-		return nil, errors.New("the AWS credential has keys and a profile")
+		return nil, errors.New("the AWS credential has both keys and a profile")
 	case !httpfield.ValidValue(a.AccessKeyID) || !httpfield.ValidValue(a.SessionToken):
 		return nil, errors.New("the AWS credential cannot be sent in a header")
 	}
-	s := &awsSigner{AWS: a, v4: v4.NewSigner(), now: cfg.Now, redactor: cfg.Redactor}
-	s.keys = newRenewed(s.now, s.fetch)
-	s.keys.reread = rereadKeys
-	s.keys.obtained = s.learn
+	s := &awsSigner{AWS: a, v4: v4.NewSigner(), now: now, redactor: redactor}
+	s.keys = newRefresher(s.now, s.fetch)
+	s.keys.refreshEvery = refreshKeysEvery
+	s.keys.refreshed = s.learn
 	if a.AccessKeyID != "" {
 		keys := aws.Credentials{AccessKeyID: a.AccessKeyID, SecretAccessKey: a.SecretAccessKey, SessionToken: a.SessionToken}
-		s.keys.reread = 0
-		s.keys.hold(keys, time.Time{})
+		s.keys.refreshEvery = 0
+		s.keys.store(keys, time.Time{})
 		s.learn(keys)
 	}
 	return s, nil
@@ -108,17 +109,17 @@ func (s *awsSigner) learn(k aws.Credentials) {
 	s.redactor.learn(s, k.AccessKeyID, k.SecretAccessKey, k.SessionToken)
 }
 
-// fetch has the SDK obtain the keys. Its configuration is loaded anew each time, so that changed files count. The SDK
-// reads the environment itself: which of its many variables matter is decided there.
+// fetch obtains the keys through the SDK. The SDK's configuration is loaded each time, so that changed files take effect. The SDK
+// reads the environment itself, where it decides which of its many variables matter.
 func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, error) {
 	f := &fetcher{ctx: ctx}
 	options := []func(*awsconfig.LoadOptions) error{
 		awsconfig.WithRegion(s.Region),
-		awsconfig.WithHTTPClient(f.client()),
+		awsconfig.WithHTTPClient(f.httpClient()),
 		awsconfig.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
-		// These two have a client and a patience of their own, unless they are told.
+		// These two have their own client and timeouts by default.
 		awsconfig.WithEndpointCredentialOptions(func(o *endpointcreds.Options) {
-			o.HTTPClient, o.Retryer = f.client(), aws.NopRetryer{}
+			o.HTTPClient, o.Retryer = f.httpClient(), aws.NopRetryer{}
 		}),
 		awsconfig.WithProcessCredentialOptions(func(o *processcreds.Options) { o.Timeout = fetchTimeout }),
 		awsconfig.WithLogger(logging.Nop{}),
@@ -140,9 +141,9 @@ func (s *awsSigner) fetch(ctx context.Context) (aws.Credentials, time.Time, erro
 	return keys, keys.Expires, nil
 }
 
-// failed makes a CredentialError of one of the SDK's, whose texts quote answers and the output of other programs.
+// failed turns an error of the SDK, whose text may quote responses and the output of other programs, into an Error.
 func (s *awsSigner) failed(f *fetcher, err error) error {
-	e := &CredentialError{Source: "AWS, " + s.source()}
+	e := &Error{Source: "AWS, " + s.source()}
 	var (
 		api     smithy.APIError
 		op      *smithy.OperationError
@@ -152,44 +153,44 @@ func (s *awsSigner) failed(f *fetcher, err error) error {
 	)
 	switch {
 	case errors.As(err, &profile):
-		e.Reason = "there is no profile " + profile.Profile + " in the shared files"
+		e.Reason = "profile " + profile.Profile + " does not exist in the shared files"
 	case errors.As(err, &status):
 		word := ""
 		if errors.As(err, &api) {
 			word = api.ErrorCode()
 		}
-		e.Reason = refusal(status.HTTPStatusCode(), word)
+		e.Reason = rejection(status.HTTPStatusCode(), word)
 	case errors.As(err, &api):
-		e.Reason = refusal(0, api.ErrorCode())
+		e.Reason = rejection(0, api.ErrorCode())
 	case errors.As(err, &program):
-		e.Reason = "the program failed, or printed no keys"
+		e.Reason = "the credential process failed, or printed no keys"
 	default:
 		e.Reason = f.reason(err)
 	}
 	if errors.As(err, &op) && op.ServiceID == imds.ServiceID {
-		e.Reason = "nothing is found, and the instance has no role: " + e.Reason
+		e.Reason = "no credentials found, and the instance has no role: " + e.Reason
 	} else if op != nil {
-		e.Reason = code(op.ServiceID) + " " + code(op.OperationName) + ": " + e.Reason
+		e.Reason = errorCode(op.ServiceID) + " " + errorCode(op.OperationName) + ": " + e.Reason
 	}
 	return e
 }
 
-// sign implements signer. What is signed is what a request says: host, path, query, content type, length, body, and the
-// plugin's headers. Accept and the like are left out, so that a proxy between may change them.
+// Sign implements Signer. It signs the host, path, query, content type, length, body, and the plugin's headers. Accept and the like
+// are not signed, so that a proxy in between may change them.
 //
-// The path is signed as it is sent. SigV4 escapes what is sent once more before it hashes it, for every service but S3,
-// and AWS does the same with what it receives: "%3A" on the wire is "%253A" in the hash on both sides.
-func (s *awsSigner) sign(ctx context.Context, limit time.Time, out outgoing) ([]Header, error) {
-	keys, err := s.keys.get(ctx, limit)
+// The path is signed as it is sent. SigV4 escapes it once more before hashing, for every service but S3, and AWS does the same
+// with what it receives: "%3A" on the wire is "%253A" in the hash on both sides.
+func (s *awsSigner) Sign(ctx context.Context, deadline time.Time, out Request) ([]Header, error) {
+	keys, err := s.keys.get(ctx, deadline)
 	if err != nil {
 		return nil, err
 	}
-	path, query, _ := strings.Cut(out.base+out.Path, "?")
+	path, query, _ := strings.Cut(out.Base+out.Path, "?")
 	r := &http.Request{
 		Method: out.Method,
-		// Opaque keeps the path as it is; a URL's own Path would be escaped by other rules than the sender's.
-		URL:           &url.URL{Scheme: out.scheme, Host: out.host, Opaque: "//" + out.host + path, RawQuery: query},
-		Host:          out.host,
+		// Opaque keeps the path as it is; URL.Path would be escaped by other rules.
+		URL:           &url.URL{Scheme: out.Scheme, Host: out.Host, Opaque: "//" + out.Host + path, RawQuery: query},
+		Host:          out.Host,
 		Header:        make(http.Header, len(out.Headers)+4),
 		ContentLength: int64(len(out.Body)),
 	}
@@ -201,7 +202,7 @@ func (s *awsSigner) sign(ctx context.Context, limit time.Time, out outgoing) ([]
 	}
 	hash := sha256.Sum256(out.Body)
 	if err := s.v4.SignHTTP(ctx, keys, r, hex.EncodeToString(hash[:]), s.Service, s.Region, s.now()); err != nil {
-		return nil, &CredentialError{Source: "AWS, " + s.source(), Reason: "the request cannot be signed"}
+		return nil, &Error{Source: "AWS, " + s.source(), Reason: "signing failed"}
 	}
 	headers := make([]Header, 0, 3)
 	for _, name := range []string{"X-Amz-Date", "X-Amz-Security-Token", "Authorization"} {
@@ -212,18 +213,11 @@ func (s *awsSigner) sign(ctx context.Context, limit time.Time, out outgoing) ([]
 	return headers, nil
 }
 
-// owns implements signer.
-func (s *awsSigner) owns(name string) bool { return strings.HasPrefix(name, "x-amz-") }
+// Owns implements Signer.
+func (s *awsSigner) Owns(name string) bool { return strings.HasPrefix(name, "x-amz-") }
 
-// close implements signer.
-func (s *awsSigner) close() {
+// Close implements Signer.
+func (s *awsSigner) Close() {
 	s.keys.close()
 	s.redactor.forget(s)
-}
-
-func orText(s, def string) string {
-	if s != "" {
-		return s
-	}
-	return def
 }

@@ -1,29 +1,28 @@
-package upstream
+package credential
 
 import (
 	"bytes"
 	"slices"
 )
 
-// patterns are texts of one length to be found in another one. A few are looked for one after the other, which is what a
-// processor does best; a gateway with a hundred thousand client keys has too many for that, and a text is then read once,
-// with a rolling hash (Rabin and Karp).
+// patterns are strings of one length to search for. A few are searched one after the other, which is fastest. A gateway with a
+// hundred thousand client keys has too many for that: text is then scanned once with a rolling hash (Rabin-Karp).
 type patterns struct {
 	length int
 	few    [][]byte
 	many   map[string]struct{}
-	sieve  sieve // of the hashes of many
+	filter filter // of the hashes of many
 	first  uint64
 }
 
-// maxFew is how many are looked for one after the other.
+// maxFew is how many are searched one after the other.
 const maxFew = 16
 
-// base is that of the hash, a polynomial modulo 2^64.
+// base is the base of the hash, a polynomial modulo 2^64.
 const base = 0x9E3779B97F4A7C15
 
-// patternsOf groups texts by their length, the longest first. There is no text without a byte.
-func patternsOf(texts [][]byte) []patterns {
+// groupPatterns groups texts, none of which is empty, by length, the longest first.
+func groupPatterns(texts [][]byte) []patterns {
 	byLength := map[int][][]byte{}
 	for _, t := range texts {
 		byLength[len(t)] = append(byLength[len(t)], t)
@@ -43,7 +42,7 @@ func patternsOf(texts [][]byte) []patterns {
 }
 
 func (p *patterns) index(texts [][]byte) {
-	p.many, p.sieve = make(map[string]struct{}, len(texts)), newSieve(len(texts))
+	p.many, p.filter = make(map[string]struct{}, len(texts)), newFilter(len(texts))
 	p.first = 1
 	for range p.length - 1 {
 		p.first *= base
@@ -54,11 +53,11 @@ func (p *patterns) index(texts [][]byte) {
 		for _, c := range t {
 			h = h*base + uint64(c)
 		}
-		p.sieve.add(h)
+		p.filter.add(h)
 	}
 }
 
-// replace returns text with all patterns redacted: text itself where it has none, else a new slice.
+// replace returns text with all patterns redacted: text itself if it has none, otherwise a new slice.
 func (p *patterns) replace(text []byte) []byte {
 	for _, f := range p.few {
 		if bytes.Contains(text, f) {
@@ -70,7 +69,7 @@ func (p *patterns) replace(text []byte) []byte {
 	}
 	var out []byte
 	var h uint64
-	from, hashed := 0, 0 // text[:from] is done with; h is of the last hashed bytes
+	from, hashed := 0, 0 // text[:from] is copied to out; h covers the last hashed bytes
 	for i, c := range text {
 		if hashed == p.length {
 			h -= uint64(text[i-p.length]) * p.first
@@ -78,7 +77,7 @@ func (p *patterns) replace(text []byte) []byte {
 		}
 		h = h*base + uint64(c)
 		hashed++
-		if hashed < p.length || !p.sieve.has(h) {
+		if hashed < p.length || !p.filter.has(h) {
 			continue
 		}
 		at := i + 1 - p.length
@@ -93,30 +92,30 @@ func (p *patterns) replace(text []byte) []byte {
 	return append(out, text[from:]...)
 }
 
-// sieve knows of most hashes that they are not among some. Its size is a power of two.
-type sieve []uint64
+// filter is a Bloom filter with one hash function. Its size is a power of two.
+type filter []uint64
 
-// newSieve makes a sieve for n hashes, of which one in 16 passes that should not.
-func newSieve(n int) sieve {
+// newFilter returns a filter for n hashes with a false positive rate of 1/16.
+func newFilter(n int) filter {
 	bits := 64
 	for bits < 16*n {
 		bits *= 2
 	}
-	return make(sieve, bits/64)
+	return make(filter, bits/64)
 }
 
-func (s sieve) place(h uint64) (word int, bit uint64) {
+func (s filter) place(h uint64) (word int, bit uint64) {
 	// The high bits of the hash depend on all bytes.
 	h ^= h >> 32
 	return int(h>>6) & (len(s) - 1), 1 << (h & 63)
 }
 
-func (s sieve) add(h uint64) {
+func (s filter) add(h uint64) {
 	word, bit := s.place(h)
 	s[word] |= bit
 }
 
-func (s sieve) has(h uint64) bool {
+func (s filter) has(h uint64) bool {
 	word, bit := s.place(h)
 	return s[word]&bit != 0
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -118,9 +119,9 @@ func tokenServer(t *testing.T, before func(n int32)) (url string, asked *atomic.
 	return s.URL, asked
 }
 
-func newGoogle(t *testing.T, s *upstreamtest.Server, g upstream.Google, change func(*upstream.Config)) *upstream.Client {
+func newGoogle(t *testing.T, s *upstreamtest.Server, g credential.Google, change func(*upstream.Config)) *upstream.Client {
 	return newClient(t, s, func(c *upstream.Config) {
-		c.Credential = upstream.Credential{Google: &g}
+		c.Credential = credential.Credential{Google: &g}
 		if change != nil {
 			change(c)
 		}
@@ -131,8 +132,8 @@ func TestServiceAccountToken(t *testing.T) {
 	t.Parallel()
 	u, asked := tokenServer(t, nil)
 	s := agreeing(t)
-	redactor := upstream.NewRedactor()
-	c := newGoogle(t, s, upstream.Google{File: accountFile(t, u)}, func(c *upstream.Config) { c.Redactor = redactor })
+	redactor := credential.NewRedactor()
+	c := newGoogle(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) { c.Redactor = redactor })
 	for range 3 {
 		if status, _, err := whole(t, c, post("{}")); err != nil || status != 200 {
 			t.Fatal(status, err)
@@ -158,9 +159,9 @@ func TestTokenIsRenewedOnce(t *testing.T) {
 	var arrived sync.WaitGroup
 	u, asked := tokenServer(t, func(int32) { arrived.Wait() }) // answers when all requests are under way
 	var ahead atomic.Int64
-	redactor := upstream.NewRedactor()
+	redactor := credential.NewRedactor()
 	s := agreeing(t)
-	c := newGoogle(t, s, upstream.Google{File: accountFile(t, u)}, func(c *upstream.Config) {
+	c := newGoogle(t, s, credential.Google{File: accountFile(t, u)}, func(c *upstream.Config) {
 		c.Redactor = redactor
 		// The library reads the end of a token from the real clock.
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -236,17 +237,17 @@ func TestTokenSources(t *testing.T) {
 	subject := writeFile(t, filepath.Join(t.TempDir(), "subject"), "canary-subject")
 	for _, tt := range []struct {
 		name, want, quota string
-		from              upstream.Google
+		from              credential.Google
 	}{
-		{"user", "canary-user", "project-7", upstream.Google{File: credentialsFile(t, user)}},
-		{"federated workload", "canary-federated", "", upstream.Google{File: credentialsFile(t, map[string]any{
+		{"user", "canary-user", "project-7", credential.Google{File: credentialsFile(t, user)}},
+		{"federated workload", "canary-federated", "", credential.Google{File: credentialsFile(t, map[string]any{
 			"type": "external_account", "audience": "//iam/x", "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
 			"token_url": g.URL + "/exchange", "credential_source": map[string]any{"file": subject},
 		})}},
-		{"impersonated account", "canary-impersonated", "", upstream.Google{File: credentialsFile(t, map[string]any{
+		{"impersonated account", "canary-impersonated", "", credential.Google{File: credentialsFile(t, map[string]any{
 			"type": "impersonated_service_account", "service_account_impersonation_url": g.URL + "/impersonate", "source_credentials": user,
 		})}},
-		{"machine", "canary-machine", "", upstream.Google{Metadata: strings.TrimPrefix(g.URL, "http://")}},
+		{"machine", "canary-machine", "", credential.Google{Metadata: strings.TrimPrefix(g.URL, "http://")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := agreeing(t)
@@ -271,8 +272,8 @@ func TestTokenErrors(t *testing.T) {
 	t.Parallel()
 	silent := make(chan struct{})
 	t.Cleanup(func() { close(silent) })
-	at := func(status int, body string, headers ...string) func(t *testing.T) upstream.Google {
-		return func(t *testing.T) upstream.Google {
+	at := func(status int, body string, headers ...string) func(t *testing.T) credential.Google {
+		return func(t *testing.T) credential.Google {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				for _, h := range headers {
 					name, value, _ := strings.Cut(h, ": ")
@@ -290,38 +291,38 @@ func TestTokenErrors(t *testing.T) {
 				fmt.Fprint(w, body)
 			}))
 			t.Cleanup(s.Close)
-			return upstream.Google{File: accountFile(t, s.URL+"/canary?canary=canary")}
+			return credential.Google{File: accountFile(t, s.URL+"/canary?canary=canary")}
 		}
 	}
-	file := func(text string) func(t *testing.T) upstream.Google {
-		return func(t *testing.T) upstream.Google {
-			return upstream.Google{File: writeFile(t, filepath.Join(t.TempDir(), "google.json"), text)}
+	file := func(text string) func(t *testing.T) credential.Google {
+		return func(t *testing.T) credential.Google {
+			return credential.Google{File: writeFile(t, filepath.Join(t.TempDir(), "google.json"), text)}
 		}
 	}
 	for _, tt := range []struct {
 		name string
-		from func(t *testing.T) upstream.Google
+		from func(t *testing.T) credential.Google
 		want string
 	}{
-		{"refused", at(400, `{"error":"invalid_grant","error_description":"canary"}`), "answered 400 invalid_grant"},
-		{"refused with a code that is none", at(401, `{"error":"canary canary"}`), "answered 401"},
-		{"broken", at(500, `canary`), "answered 500"},
-		{"redirected", at(307, `canary`, "Location: https://canary.example/"), "answered 307"},
-		{"nonsense", at(200, `canary`), "the answer cannot be used"},
-		{"no token", at(200, `{"canary":1}`), "there is no token in the answer"},
-		{"a token that is none", at(200, `{"access_token":"canary\r\nX: y","expires_in":1}`), "there is no token in the answer"},
-		{"silent", at(0, ""), "it took too long to obtain"},
-		{"nobody there", func(t *testing.T) upstream.Google {
-			return upstream.Google{File: accountFile(t, "http://127.0.0.1:1/canary")}
+		{"refused", at(400, `{"error":"invalid_grant","error_description":"canary"}`), "status 400 invalid_grant"},
+		{"refused with a code that is none", at(401, `{"error":"canary canary"}`), "status 401"},
+		{"broken", at(500, `canary`), "status 500"},
+		{"redirected", at(307, `canary`, "Location: https://canary.example/"), "status 307"},
+		{"nonsense", at(200, `canary`), "invalid response"},
+		{"no token", at(200, `{"canary":1}`), "the response has no token"},
+		{"a token that is none", at(200, `{"access_token":"canary\r\nX: y","expires_in":1}`), "the response has no token"},
+		{"silent", at(0, ""), "timed out"},
+		{"nobody there", func(t *testing.T) credential.Google {
+			return credential.Google{File: accountFile(t, "http://127.0.0.1:1/canary")}
 		}, "dial 127.0.0.1:1: connect: connection refused"},
-		{"no machine", func(t *testing.T) upstream.Google { return upstream.Google{Metadata: "127.0.0.1:1"} }, "Google, the metadata server: dial 127.0.0.1:1"},
-		{"no file", func(t *testing.T) upstream.Google { return upstream.Google{File: "/nowhere/google.json"} }, "open /nowhere/google.json: no such file"},
-		{"no JSON", file("canary"), "the file is no JSON of credentials"},
+		{"no machine", func(t *testing.T) credential.Google { return credential.Google{Metadata: "127.0.0.1:1"} }, "Google, the metadata server: dial 127.0.0.1:1"},
+		{"no file", func(t *testing.T) credential.Google { return credential.Google{File: "/nowhere/google.json"} }, "open /nowhere/google.json: no such file"},
+		{"no JSON", file("canary"), "the file is not a JSON credential"},
 		{"no type", file("{}"), "the file has no type"},
 		{"another type", file(`{"type":"canary"}`), "credentials of this type are not supported"},
 		{"no key", file(`{"type":"service_account","client_email":"canary"}`), "client_email or private_key is missing"},
-		{"not a key", file(`{"type":"service_account","client_email":"a","private_key":"canary"}`), "private_key is no key in PEM"},
-		{"half a federation", file(`{"type":"external_account","audience":"canary"}`), "the description of the federated workload is not complete"},
+		{"not a key", file(`{"type":"service_account","client_email":"a","private_key":"canary"}`), "private_key is not a PEM key"},
+		{"half a federation", file(`{"type":"external_account","audience":"canary"}`), "the external account is incomplete"},
 		{"half an impersonation", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary"}`), "source_credentials or service_account_impersonation_url is missing"},
 		{"itself", file(`{"type":"impersonated_service_account","service_account_impersonation_url":"canary","source_credentials":{"type":"impersonated_service_account"}}`), "is missing"},
 	} {
@@ -339,7 +340,7 @@ func TestTokenErrors(t *testing.T) {
 				if kindOf(t, err) != upstream.NoCredential || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "canary") {
 					t.Errorf("error %v, want %q", err, tt.want)
 				}
-				var cause *upstream.CredentialError
+				var cause *credential.Error
 				if tt.name != "silent" && (!errors.As(err, &cause) || !strings.HasPrefix(cause.Source, "Google, ")) {
 					t.Errorf("cause of %v: %+v", err, cause)
 				}
@@ -363,7 +364,7 @@ func TestTokenWaitIsCancelled(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(token.Close)
-	c := newGoogle(t, agreeing(t), upstream.Google{File: accountFile(t, token.URL)}, nil)
+	c := newGoogle(t, agreeing(t), credential.Google{File: accountFile(t, token.URL)}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	send := func(ctx context.Context) {

@@ -1,7 +1,8 @@
-package upstream
+package credential
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/pem"
@@ -22,21 +23,20 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// Google sends an OAuth 2.0 access token, which is obtained with a file of credentials or from the metadata server of the
-// machine.
+// Google sends an OAuth 2.0 access token obtained with a credentials file or from the machine's metadata server.
 type Google struct {
-	// File is what Google makes for a service account, a user (gcloud auth application-default login), a federated
-	// workload, or an account that one of them impersonates. It is read anew for each token. "" is the metadata server.
+	// File is a Google credentials file of a service account, a user (gcloud auth application-default login), a federated
+	// workload, or an account that one of them impersonates. It is read for each token. "" is the metadata server.
 	File string
 	// Metadata is the host of the metadata server; "" is 169.254.169.254.
 	Metadata string
-	Scopes   []string // none: cloud-platform
+	Scopes   []string // empty: cloud-platform
 }
 
-// String says where the token comes from.
-func (g Google) String() string { return "token of Google from " + g.source() }
+// String describes where the token comes from.
+func (g Google) String() string { return "Google token from " + g.source() }
 
-// LogValue is String.
+// LogValue returns String.
 func (g Google) LogValue() slog.Value { return slog.StringValue(g.String()) }
 
 func (g Google) source() string {
@@ -47,55 +47,55 @@ func (g Google) source() string {
 }
 
 const (
-	cloudPlatform   = "https://www.googleapis.com/auth/cloud-platform"
-	googleTokenURL  = "https://oauth2.googleapis.com/token"
-	googleMetadata  = "169.254.169.254"
-	quotaHeader     = "X-Goog-User-Project"
-	maxGoogleFile   = 1 << 20
-	maxGoogleAnswer = 1 << 20
+	cloudPlatform     = "https://www.googleapis.com/auth/cloud-platform"
+	googleTokenURL    = "https://oauth2.googleapis.com/token"
+	googleMetadata    = "169.254.169.254"
+	quotaHeader       = "X-Goog-User-Project"
+	maxGoogleFile     = 1 << 20
+	maxGoogleResponse = 1 << 20
 )
 
-// googleSigner has the token of one provider.
+// googleSigner adds the token of one provider.
 type googleSigner struct {
 	Google
-	token    *renewed[googleToken]
+	token    *refresher[googleToken]
 	now      func() time.Time
 	redactor *Redactor
 }
 
-// googleToken is a token as it is sent, made once, and the secrets that it was obtained with.
+// googleToken is a token as it is sent, and the secrets that it was obtained with.
 type googleToken struct {
 	headers []Header
 	secrets []string
 }
 
-func newGoogle(g Google, cfg *Config) *googleSigner {
-	g.Metadata = orText(g.Metadata, googleMetadata)
+func newGoogle(g Google, now func() time.Time, redactor *Redactor) *googleSigner {
+	g.Metadata = cmp.Or(g.Metadata, googleMetadata)
 	if len(g.Scopes) == 0 {
 		g.Scopes = []string{cloudPlatform}
 	}
-	s := &googleSigner{Google: g, now: cfg.Now, redactor: cfg.Redactor}
-	s.token = newRenewed(s.now, s.fetch)
-	s.token.obtained = func(t googleToken) { s.redactor.learn(s, t.secrets...) }
+	s := &googleSigner{Google: g, now: now, redactor: redactor}
+	s.token = newRefresher(s.now, s.fetch)
+	s.token.refreshed = func(t googleToken) { s.redactor.learn(s, t.secrets...) }
 	return s
 }
 
-// sign implements signer. It does not allocate.
-func (s *googleSigner) sign(ctx context.Context, limit time.Time, _ outgoing) ([]Header, error) {
-	t, err := s.token.get(ctx, limit)
+// Sign implements Signer. It does not allocate.
+func (s *googleSigner) Sign(ctx context.Context, deadline time.Time, _ Request) ([]Header, error) {
+	t, err := s.token.get(ctx, deadline)
 	return t.headers, err
 }
 
-// owns implements signer.
-func (s *googleSigner) owns(name string) bool { return httpfield.EqualFold(quotaHeader, name) }
+// Owns implements Signer.
+func (s *googleSigner) Owns(name string) bool { return httpfield.EqualFold(quotaHeader, name) }
 
-// close implements signer.
-func (s *googleSigner) close() {
+// Close implements Signer.
+func (s *googleSigner) Close() {
 	s.token.close()
 	s.redactor.forget(s)
 }
 
-// googleFile is a file of credentials.
+// googleFile is a credentials file.
 type googleFile struct {
 	Type string `json:"type"`
 
@@ -129,11 +129,11 @@ type googleFile struct {
 	QuotaProject string `json:"quota_project_id"`
 }
 
-// fetch obtains a token. The packages that do it here are those below oauth2/google: that one's own functions ask the
-// metadata server with a client of its own, which cannot be given a deadline, and read the environment.
+// fetch obtains a token. It uses the packages below oauth2/google, since oauth2/google itself reads the environment and asks the
+// metadata server with a client that takes no deadline.
 func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error) {
 	f := &fetcher{ctx: ctx}
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, f.client())
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, f.httpClient())
 	var (
 		file  googleFile
 		token *oauth2.Token
@@ -148,7 +148,7 @@ func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error
 	case err != nil:
 		return googleToken{}, time.Time{}, s.failed(f, err)
 	case token.AccessToken == "" || !httpfield.ValidValue(token.AccessToken):
-		return googleToken{}, time.Time{}, &CredentialError{Source: s.name(), Reason: "there is no token in the answer"}
+		return googleToken{}, time.Time{}, &Error{Source: s.name(), Reason: "the response has no token"}
 	}
 	t := googleToken{
 		headers: []Header{{"Authorization", "Bearer " + token.AccessToken}},
@@ -162,7 +162,7 @@ func (s *googleSigner) fetch(ctx context.Context) (googleToken, time.Time, error
 
 func (s *googleSigner) name() string { return "Google, " + s.source() }
 
-// fileError says what is wrong with a file of credentials, in words that quote nothing of it.
+// fileError describes what is wrong with a credentials file, without quoting it.
 type fileError string
 
 func (e fileError) Error() string { return string(e) }
@@ -180,7 +180,7 @@ func readGoogleFile(name string, file *googleFile) error {
 	case len(data) > maxGoogleFile:
 		return fileError("the file is too large")
 	case json.Unmarshal(data, file) != nil:
-		return fileError("the file is no JSON of credentials")
+		return fileError("the file is not a JSON credential")
 	}
 	return nil
 }
@@ -192,16 +192,16 @@ func (s *googleSigner) fromFile(ctx context.Context, f *googleFile) (*oauth2.Tok
 			return nil, fileError("client_email or private_key is missing")
 		}
 		if block, _ := pem.Decode([]byte(f.PrivateKey)); block == nil {
-			return nil, fileError("private_key is no key in PEM")
+			return nil, fileError("private_key is not a PEM key")
 		}
 		return (&jwt.Config{
 			Email: f.ClientEmail, PrivateKey: []byte(f.PrivateKey), PrivateKeyID: f.PrivateKeyID, Scopes: s.Scopes,
-			TokenURL: orText(f.TokenURI, googleTokenURL),
+			TokenURL: cmp.Or(f.TokenURI, googleTokenURL),
 		}).TokenSource(ctx).Token()
 	case "authorized_user":
 		return (&oauth2.Config{
 			ClientID: f.ClientID, ClientSecret: f.ClientSecret,
-			Endpoint: oauth2.Endpoint{TokenURL: orText(f.TokenURI, googleTokenURL), AuthStyle: oauth2.AuthStyleInParams},
+			Endpoint: oauth2.Endpoint{TokenURL: cmp.Or(f.TokenURI, googleTokenURL), AuthStyle: oauth2.AuthStyleInParams},
 		}).TokenSource(ctx, &oauth2.Token{RefreshToken: f.RefreshToken}).Token()
 	case "external_account":
 		source, err := externalaccount.NewTokenSource(ctx, externalaccount.Config{
@@ -211,7 +211,7 @@ func (s *googleSigner) fromFile(ctx context.Context, f *googleFile) (*oauth2.Tok
 			Scopes: s.Scopes, WorkforcePoolUserProject: f.WorkforceProject,
 		})
 		if err != nil {
-			return nil, fileError("the description of the federated workload is not complete")
+			return nil, fileError("the external account is incomplete")
 		}
 		return source.Token()
 	case "impersonated_service_account":
@@ -237,18 +237,18 @@ func (s *googleSigner) impersonate(ctx context.Context, f *googleFile, token *oa
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, f.ImpersonationURL, bytes.NewReader(body))
 	if err != nil {
-		return nil, fileError("service_account_impersonation_url is no URL")
+		return nil, fileError("service_account_impersonation_url is not a valid URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	token.SetAuthHeader(r)
-	var answer struct {
+	var response struct {
 		AccessToken string    `json:"accessToken"`
 		ExpireTime  time.Time `json:"expireTime"`
 	}
-	if err := ask(ctx, r, &answer); err != nil {
+	if err := fetchJSON(ctx, r, &response); err != nil {
 		return nil, err
 	}
-	return &oauth2.Token{AccessToken: answer.AccessToken, Expiry: answer.ExpireTime}, nil
+	return &oauth2.Token{AccessToken: response.AccessToken, Expiry: response.ExpireTime}, nil
 }
 
 // fromMetadata asks the metadata server for the token of the machine's account.
@@ -259,26 +259,26 @@ func (s *googleSigner) fromMetadata(ctx context.Context) (*oauth2.Token, error) 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, fileError("the metadata server's address is none")
+		return nil, fileError("the metadata server's address is invalid")
 	}
 	r.Header.Set("Metadata-Flavor", "Google")
-	var answer struct {
+	var response struct {
 		AccessToken string `json:"access_token"`
 		ExpiresIn   int64  `json:"expires_in"`
 	}
-	if err := ask(ctx, r, &answer); err != nil {
+	if err := fetchJSON(ctx, r, &response); err != nil {
 		return nil, err
 	}
-	return &oauth2.Token{AccessToken: answer.AccessToken, Expiry: time.Now().Add(time.Duration(answer.ExpiresIn) * time.Second)}, nil
+	return &oauth2.Token{AccessToken: response.AccessToken, Expiry: time.Now().Add(time.Duration(response.ExpiresIn) * time.Second)}, nil
 }
 
-// statusError is the status of an answer that is not the one wanted.
+// statusError is an unexpected status.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("status %d", int(e)) }
 
-// ask sends a request with the context's client and reads a JSON answer.
-func ask(ctx context.Context, r *http.Request, answer any) error {
+// fetchJSON sends a request with the context's client and decodes the JSON response.
+func fetchJSON(ctx context.Context, r *http.Request, response any) error {
 	resp, err := oauth2.NewClient(ctx, nil).Do(r)
 	if err != nil {
 		return err
@@ -287,12 +287,12 @@ func ask(ctx context.Context, r *http.Request, answer any) error {
 	if resp.StatusCode != http.StatusOK {
 		return statusError(resp.StatusCode)
 	}
-	return json.NewDecoder(io.LimitReader(resp.Body, maxGoogleAnswer)).Decode(answer)
+	return json.NewDecoder(io.LimitReader(resp.Body, maxGoogleResponse)).Decode(response)
 }
 
-// failed makes a CredentialError of an error whose text may quote an answer.
+// failed makes a Error of an error whose text may quote an response.
 func (s *googleSigner) failed(f *fetcher, err error) error {
-	e := &CredentialError{Source: s.name()}
+	e := &Error{Source: s.name()}
 	var (
 		refused *oauth2.RetrieveError
 		status  statusError
@@ -300,18 +300,18 @@ func (s *googleSigner) failed(f *fetcher, err error) error {
 	)
 	switch {
 	case errors.As(err, &refused):
-		var said struct {
+		var body struct {
 			Error string `json:"error"`
 		}
-		// An answer that is no JSON has no code.
-		_ = json.Unmarshal(refused.Body, &said)
+		// A response that is not JSON has no code.
+		_ = json.Unmarshal(refused.Body, &body)
 		number := 0
 		if refused.Response != nil {
 			number = refused.Response.StatusCode
 		}
-		e.Reason = refusal(number, orText(refused.ErrorCode, said.Error))
+		e.Reason = rejection(number, cmp.Or(refused.ErrorCode, body.Error))
 	case errors.As(err, &status):
-		e.Reason = refusal(int(status), "")
+		e.Reason = rejection(int(status), "")
 	case errors.As(err, &file):
 		e.Reason = file.Error()
 	default:
