@@ -32,7 +32,7 @@ plugins: ## build the bundled plugins
 	@gzip -dc plugins/bundle/all.wasm.gz 2>/dev/null | cmp -s - bin/all.wasm || gzip -9nc bin/all.wasm >plugins/bundle/all.wasm.gz
 	@find plugins/bundle -name '*.wasm*' ! -name all.wasm.gz -delete
 
-generate: plugins ## regenerate the reference pages in docs
+generate: ## regenerate the reference pages in docs
 	$(GO) generate ./...
 
 test: plugins ## run all tests, with the race detector if there is a C compiler

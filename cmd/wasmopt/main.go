@@ -1,4 +1,4 @@
-// Command wasmopt optimises the WebAssembly module of a plugin that was built by Go's compiler:
+// Command wasmopt optimises a plugin's WebAssembly module that was built by Go:
 //
 //	wasmopt IN OUT
 package main
@@ -12,8 +12,8 @@ import (
 
 const usage = `Usage: wasmopt IN OUT
 
-Reads the WebAssembly module IN, as Go's compiler makes it for a plugin, and writes
-to OUT a module that does the same with less fuel and processor time.
+Optimises IN, a plugin's WebAssembly module built by Go, and writes it to OUT.
+The result does the same with less fuel and CPU time.
 `
 
 func main() {
