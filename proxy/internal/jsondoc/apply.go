@@ -9,14 +9,14 @@ import (
 
 var errStale = errors.New("json: the document has changed since its edits were recorded")
 
-// Apply appends the edited document. It copies what stays in the largest pieces possible; white space, digits and
+// Apply appends the edited document. It copies what is unchanged in the largest pieces possible; white space, digits and
 // escapes that no edit touches stay as they are. dst must not overlap the document.
 func (e *Edits) Apply(dst []byte) ([]byte, error) {
 	if e.d == nil || e.parses != e.d.parses {
 		return dst, errStale
 	}
 	e.applied = true
-	// A value comes in front of all that it holds, so an outer edit is met before those that it hides.
+	// A value comes before all that it holds, so an outer edit comes before the inner ones that it makes void.
 	slices.SortFunc(e.targets, func(a, b target) int {
 		if a.at != b.at {
 			return cmp.Compare(a.at, b.at)
@@ -30,7 +30,7 @@ func (e *Edits) Apply(dst []byte) ([]byte, error) {
 			n++
 		}
 		if group := rest[:n]; int(group[0].at) < w.pos {
-			// Inside of a value that is gone.
+			// Inside a value that has been replaced or removed.
 		} else if group[0].op == opAppend {
 			w.append(group)
 		} else {
@@ -41,7 +41,7 @@ func (e *Edits) Apply(dst []byte) ([]byte, error) {
 	return append(w.dst, w.body[w.pos:]...), nil
 }
 
-// writer is the pass of Apply over a document: body[:pos] is dealt with.
+// writer is the pass of Apply over a document: body[:pos] is done.
 type writer struct {
 	e    *Edits
 	body []byte
@@ -49,7 +49,7 @@ type writer struct {
 	pos  int
 }
 
-// copyTo copies the document up to end, and goes on at next.
+// copyTo copies the document up to end, and continues at next.
 func (w *writer) copyTo(end, next int) {
 	w.dst = append(w.dst, w.body[w.pos:end]...)
 	w.pos = next
@@ -90,7 +90,7 @@ func (w *writer) edit(group []target) {
 	}
 }
 
-// remove leaves out a member or an element, and one comma beside it: the one in front, or, if there is none or it has
+// remove leaves out a member or an element, and one comma next to it: the one in front, or, if there is none or it has
 // gone with the one before, the one behind.
 func (w *writer) remove(start, end int) {
 	before := start - 1
@@ -114,7 +114,7 @@ func (w *writer) append(group []target) {
 	object := Value{w.e.d, group[0].node}.Kind() == Object
 	for i, t := range group {
 		x := &w.e.edits[t.edit]
-		if object && w.again(group[i+1:], x) {
+		if object && w.addedLater(group[i+1:], x) {
 			continue
 		}
 		if last := bytes.TrimRight(w.dst, " \t\r\n"); last[len(last)-1] != '{' && last[len(last)-1] != '[' {
@@ -128,8 +128,8 @@ func (w *writer) append(group []target) {
 	}
 }
 
-// again says whether one of the later targets adds the member that x adds.
-func (w *writer) again(later []target, x *edit) bool {
+// addedLater reports whether one of the later targets adds the member that x adds.
+func (w *writer) addedLater(later []target, x *edit) bool {
 	for _, t := range later {
 		if bytes.Equal(w.e.bytes(w.e.edits[t.edit].name), w.e.bytes(x.name)) {
 			return true

@@ -14,15 +14,15 @@ func (d *Doc) AppendCompact(dst []byte) []byte {
 		if n.kind != String {
 			continue
 		}
-		dst = appendSolid(dst, d.body[at:n.start])
+		dst = appendWithoutSpace(dst, d.body[at:n.start])
 		dst = append(dst, d.body[n.start:n.end]...)
 		at = int(n.end)
 	}
-	return appendSolid(dst, d.body[at:])
+	return appendWithoutSpace(dst, d.body[at:])
 }
 
-// appendSolid appends what lies between two strings, without white space.
-func appendSolid(dst, s []byte) []byte {
+// appendWithoutSpace appends the bytes between two strings, without white space.
+func appendWithoutSpace(dst, s []byte) []byte {
 	for _, c := range s {
 		if c > ' ' {
 			dst = append(dst, c)

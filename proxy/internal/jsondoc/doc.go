@@ -1,13 +1,13 @@
-// Package jsondoc reads a JSON document once, strictly, and keeps where its values stand.
+// Package jsondoc parses a JSON document once, strictly, into a flat index of its values (the tape).
 //
-// It exists because what routes a request and what is forwarded must never be two readings of the same bytes. A document
-// is accepted only if every reader takes it for the same value: UTF-8 throughout, no lone surrogates, no member name
-// twice in one object (also not when one of them is written with escapes), nothing behind the value, no number that
-// overflows a float64, bounded depth and size. (Limits.Loose forgives some of this to providers, whose documents are
-// only read and never forwarded.) What is accepted can be navigated (Value), edited in one pass (Edits) and
-// compacted, without building a tree and without changing a digit.
+// What routes a request and what is forwarded must never be two readings of the same bytes. So a document is accepted only if
+// every parser reads the same value from it: UTF-8 throughout, no unpaired surrogates, no member name twice in one object
+// (also not when one of them is written with escapes), nothing after the value, no number that overflows a float64, bounded
+// depth and size. (Limits.Loose relaxes some of this for providers, whose documents are only read and never forwarded.) An
+// accepted document can be navigated (Value), edited in one pass (Edits) and compacted, without building a tree and without
+// changing a digit.
 //
-// It does not know what the members mean; package chat does. It reads and writes no file and no connection.
+// The package does not know what the members mean, and does no input or output.
 //
 // Concurrency: a Doc and the Values and Edits that belong to it are for one goroutine at a time, reads included, since
 // some reads use scratch memory of the Doc. The functions are safe for concurrent use.
@@ -18,7 +18,7 @@ import (
 	"math"
 )
 
-// Kind is what a value is. The zero Kind is a value that is not there.
+// Kind is the type of a value. The zero Kind is that of an absent value.
 type Kind uint8
 
 // The kinds of values.
@@ -48,23 +48,22 @@ type Limits struct {
 	Depth int // levels of arrays and objects; 0 is DefaultDepth
 	Nodes int // values and member names; 0 is DefaultNodes
 
-	// Loose is for what providers send, where the document only has to be understood: strings may hold what is not
-	// UTF-8 and lone surrogates, since a character may be cut between two documents, and of two members with one name
-	// Get finds the first.
+	// Loose is for documents of providers, which are only read: strings may hold invalid UTF-8 and unpaired surrogates,
+	// since a character may be cut between two documents, and of two members with one name Get finds the first.
 	Loose bool
 }
 
-// What Limits' zero values stand for. DefaultDepth is 128: deeper than any schema seen in requests, and far from where
-// a recursive reader behind the gateway would fall over. DefaultNodes keeps the tape of one document at 16 MiB.
+// What Limits' zero values stand for. DefaultDepth is 128: deeper than any schema seen in requests, and far from what
+// overflows the stack of a recursive parser after the gateway. DefaultNodes keeps the tape of one document at 16 MiB.
 const (
 	DefaultDepth = 128
 	DefaultNodes = 1 << 20
 )
 
-// SyntaxError says where and why a document was refused.
+// SyntaxError is where and why a document was rejected.
 type SyntaxError struct {
-	Offset int    // bytes in front of the place
-	Reason string // in words; it never holds bytes of the document
+	Offset int    // in bytes
+	Reason string // never holds bytes of the document
 }
 
 // Error is the reason and the offset.
@@ -76,7 +75,7 @@ func (e *SyntaxError) Error() string {
 // members, name and value in turn, an array's node by its elements, each with all that it holds.
 type node struct {
 	start, end uint32 // the bytes, quotes and brackets included
-	next       uint32 // the node behind all that belongs to this one; while a container is open, its parent
+	next       uint32 // the node after this one and all that it holds; while a container is open, its parent
 	kind       Kind
 	flags      uint8
 }
@@ -100,14 +99,14 @@ type Doc struct {
 	body    []byte
 	nodes   []node
 	spaces  int      // bytes of white space between the tokens
-	parses  uint64   // how often Parse was called: Edits check that they belong to this document
+	parses  uint64   // number of calls of Parse: Edits check that they belong to this document
 	visited uint64   // see Visited
 	names   []uint64 // hash table of member names, see unique.go
 	scratch []byte   // unescaped names and pointer tokens
 	arrays  [cachedArrays]arrayCursor
 }
 
-// Reset forgets the document and lets go of its body. Memory that only a very large document needs is given back.
+// Reset drops the document and releases its body. Memory that only a very large document needs is freed.
 func (d *Doc) Reset() {
 	const keepNodes, keepNames, keepScratch = 64 << 10, 16 << 10, 64 << 10
 	d.body = nil
@@ -126,7 +125,7 @@ func trim[E any](s []E, keep int) []E {
 	return s[:0]
 }
 
-// Root is the document's value; it is absent if there is no document, or if Parse refused it.
+// Root is the document's value; it is absent if there is no document, or if Parse rejected it.
 func (d *Doc) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}
@@ -137,6 +136,6 @@ func (d *Doc) Root() Value {
 // Size is the number of bytes of the document.
 func (d *Doc) Size() int { return len(d.body) }
 
-// Visited counts the values that Get, Pointer and Edits have passed since Parse. A host that looks things up for a guest
-// charges it for them: one look-up in a large object costs as much as the object has members.
+// Visited counts the values that Get, Pointer and Edits have walked over since Parse. A host that looks up values for a guest
+// charges it for them: one look-up in a large object costs time in proportion to its members.
 func (d *Doc) Visited() uint64 { return d.visited }

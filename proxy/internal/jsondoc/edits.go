@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Limits of one set of edits. Beyond them an edit is not recorded and answers abi.StatusTooLarge.
+// Limits of one set of edits. Beyond them an edit is not recorded and returns abi.StatusTooLarge.
 const (
 	MaxEdits     = 1 << 13  // edits
 	MaxTargets   = 1 << 18  // places that all edits together touch
@@ -19,28 +19,29 @@ const (
 // A path is an RFC 6901 JSON pointer in which the token "*", where it meets an array, stands for every element. Every
 // path refers to the document as it was parsed: edits do not see each other. So
 //
-//   - of two edits that set, replace or delete the same value the later one counts, and a rename goes with either;
+//   - of two edits that set, replace or delete the same value the later one wins, and a rename combines with either;
 //   - an edit within a value that another edit sets, replaces or deletes has no effect, whichever was recorded first;
 //   - two edits that would give two members of one object the same name are refused, the later one of them.
 //
-// An edit answers abi.StatusOK if it found something to do, abi.StatusAbsent if the path leads nowhere,
-// abi.StatusRefused if it cannot be done, and abi.StatusTooLarge over a limit. With "*" it is done wherever it can be,
-// and the answer is OK if there is one such place. What does not answer OK changes nothing.
+// An edit returns abi.StatusOK if it found something to change, abi.StatusAbsent if nothing is at the path,
+// abi.StatusRefused if it cannot be done, and abi.StatusTooLarge over a limit. With "*" it is done wherever it can be, and
+// the status is OK if there is one such place. An edit that does not return OK changes nothing.
 //
-// The zero value must be Reset before use, and nothing is recorded after Apply until the next Reset. Edits keep their memory, unless it has grown past what is usual.
+// The zero value must be Reset before use, and nothing is recorded after Apply until the next Reset. Edits keep their memory
+// for reuse, unless it has grown past what is usual.
 type Edits struct {
 	d       *Doc
 	parses  uint64 // d's count of parses when e was reset
 	edits   []edit
 	targets []target
-	arena   []byte // what the edits put into the document: values, and names in quotes
+	arena   []byte // what the edits insert into the document: values, and names in quotes
 	added   int    // bytes of the arena, each counted once for each of its targets
 	applied bool   // the targets are no longer in the order of their edits
-	old     Doc    // the value that Replace looks for,
-	oldText []byte // and its text, if it is a string
+	old     Doc    // the value that Replace looks for
+	oldText []byte // its text, if it is a string
 }
 
-// edit is what several targets have in common.
+// edit is one recorded edit. It may have many targets.
 type edit struct {
 	op       editOp
 	value    span // opSet
@@ -71,7 +72,7 @@ type target struct {
 	op     editOp
 }
 
-// Reset drops all edits and makes e ready for edits of d. A nil d only lets go of the document.
+// Reset drops all edits and makes e ready for edits of d. A nil d only releases the document.
 func (e *Edits) Reset(d *Doc) {
 	const keepEdits, keepTargets, keepArena = 128, 8 << 10, 256 << 10
 	e.d, e.parses = d, 0
@@ -86,11 +87,11 @@ func (e *Edits) Reset(d *Doc) {
 	e.old.Reset()
 }
 
-// Len is the number of edits that answered abi.StatusOK.
+// Len is the number of edits that returned abi.StatusOK.
 func (e *Edits) Len() int { return len(e.edits) }
 
-// Set replaces the value at path by json. If only the last token leads nowhere, then Set adds that member, as the last
-// one of its object; the token "-" adds a last element to an array. An index beyond the end of an array is absent.
+// Set replaces the value at path by json. If only the last token is absent, then Set adds that member, as the last one
+// of its object; the token "-" adds a last element to an array. An index beyond the end of an array is absent.
 func (e *Edits) Set(path, json []byte) abi.Status {
 	return e.record(path, edit{op: opSet}, json, Value{})
 }
@@ -107,7 +108,7 @@ func (e *Edits) Rename(path, name []byte) abi.Status {
 }
 
 // Replace replaces the value at path by json if it equals old, which must be a string, a number, true, false or null.
-// Strings are compared as texts, numbers as values. Where nothing equals old, Replace answers abi.StatusAbsent.
+// Strings are compared as texts, numbers as values. If nothing equals old, Replace returns abi.StatusAbsent.
 func (e *Edits) Replace(path, old, json []byte) abi.Status {
 	if len(old) > MaxEditBytes {
 		return abi.StatusTooLarge
@@ -119,7 +120,7 @@ func (e *Edits) Replace(path, old, json []byte) abi.Status {
 	return e.record(path, edit{op: opSet}, json, e.old.Root())
 }
 
-// record records one edit, if it has a target. new is its value or name. If old exists, only what equals it counts.
+// record records one edit, if it has a target. new is its value or name. If old exists, only values that equal it are targets.
 func (e *Edits) record(path []byte, x edit, new []byte, old Value) abi.Status {
 	if e.d == nil || !e.d.Root().Exists() || e.parses != e.d.parses || e.applied {
 		return abi.StatusRefused
@@ -144,7 +145,7 @@ func (e *Edits) record(path []byte, x edit, new []byte, old Value) abi.Status {
 	return abi.StatusOK
 }
 
-// prepare checks an edit's path, and what it puts into the document, which it copies to the arena.
+// prepare checks an edit's path, and what it inserts into the document, which it copies to the arena.
 func (e *Edits) prepare(path []byte, x *edit, new []byte) abi.Status {
 	var last []byte
 	for rest := path; len(rest) > 0; {
@@ -162,15 +163,15 @@ func (e *Edits) prepare(path []byte, x *edit, new []byte) abi.Status {
 		}
 		x.value = span{uint32(from), uint32(len(e.arena))}
 		e.d.scratch = appendToken(e.d.scratch[:0], last)
-		return e.putName(x, e.d.scratch)
+		return e.addName(x, e.d.scratch)
 	case opRename:
-		return e.putName(x, new)
+		return e.addName(x, new)
 	}
 	return abi.StatusOK
 }
 
-// putName copies a member's name to the arena, in quotes.
-func (e *Edits) putName(x *edit, name []byte) abi.Status {
+// addName copies a member's name to the arena, in quotes.
+func (e *Edits) addName(x *edit, name []byte) abi.Status {
 	if len(name) > abi.MaxName {
 		return abi.StatusTooLarge
 	}

@@ -48,8 +48,8 @@ func numbersAgree(body []byte) bool {
 
 // stricter are the reasons for which a document is refused that encoding/json takes.
 var stricter = map[string]bool{
-	"a member name stands twice in one object": true, "invalid UTF-8": true, "a low surrogate stands alone": true,
-	"a high surrogate stands alone": true, "a number is too large": true, "a number's exponent is too large": true,
+	"a member name appears twice in one object": true, "invalid UTF-8": true, "an unpaired low surrogate": true,
+	"an unpaired high surrogate": true, "a number is too large": true, "a number's exponent is too large": true,
 }
 
 // judged is what a comparison with other readers fails.

@@ -26,7 +26,7 @@ type tree struct {
 	set     *string
 	rename  *string
 	renames []string // all new names, also those that a later rename replaced
-	added   []member // behind the kids
+	added   []member // after the kids
 }
 
 type member struct{ name, value string }
@@ -170,7 +170,7 @@ func (v *tree) places(parent *tree, tokens []string) (found []place) {
 	return nil
 }
 
-// gives says whether an edit before has given name to a member of v other than value.
+// gives reports whether an edit before has given name to a member of v other than value.
 func (v *tree) gives(value *tree, name string) bool {
 	for _, kid := range v.kids {
 		for _, n := range kid.renames {

@@ -1,17 +1,17 @@
 package jsondoc
 
 // maxExponent is the largest exponent, of either sign, that a number may be written with. A larger one overflows unless
-// thousands of digits make up for it, and readers stop counting exponents at different places.
+// thousands of digits compensate for it, and parsers differ in where they give up.
 const maxExponent = 9999
 
 // infinity is the first number that a float64 cannot hold: 2^1024 - 2^970, which rounds up to 2^1024. It has 309 digits
-// in front of the point.
+// before the point.
 const infinity = "179769313486231580793728971405303415079934132710037826936173778980444968292764750946649017" +
 	"977587207096330286416692887910946555547851940402630657488671505820681908902000708383676273" +
 	"854845817711531764475730270069855571366959622842914819860834936475292719074168444365510704" +
 	"342711559699508093042880177904174497792"
 
-// scanNumber reads the number at i. It returns the index behind it, or where and why it is refused.
+// scanNumber reads the number at i. It returns the index after it, or where and why it is rejected.
 func scanNumber(b []byte, i int) (end int, reason string) {
 	start := i
 	if b[i] == '-' {
@@ -23,14 +23,14 @@ func scanNumber(b []byte, i int) (end int, reason string) {
 		i++
 	default:
 		if i = skipDigits(b, i); i == whole {
-			return i, "a digit was expected"
+			return i, "expected a digit"
 		}
 	}
 	far := i-whole > 308
 	if i < len(b) && b[i] == '.' {
 		fraction := i + 1
 		if i = skipDigits(b, fraction); i == fraction {
-			return i, "a digit was expected"
+			return i, "expected a digit"
 		}
 	}
 	mantissa, exponent := i, 0
@@ -49,7 +49,7 @@ func scanNumber(b []byte, i int) (end int, reason string) {
 			i++
 		}
 		if i == digits {
-			return i, "a digit was expected"
+			return i, "expected a digit"
 		}
 		if exponent > maxExponent {
 			return start, "a number's exponent is too large"
@@ -72,7 +72,7 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// overflows says whether mantissa, which is digits with at most one point, times ten to the exponent is infinity or
+// overflows reports whether mantissa, which is digits with at most one point, times ten to the exponent is infinity or
 // more. It looks at every digit at most twice.
 func overflows(mantissa []byte, exponent int) bool {
 	// Written as 0.d… with d not zero, the value has the exponent magnitude.

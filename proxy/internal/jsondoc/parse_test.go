@@ -64,20 +64,20 @@ func TestParseAccepts(t *testing.T) {
 func TestParseRejects(t *testing.T) {
 	const (
 		end    = "unexpected end of the document"
-		value  = "a value was expected"
-		name   = "a member name in quotes was expected"
-		more   = "a comma or the end of the array or object was expected"
-		behind = "there is something behind the document"
+		value  = "expected a value"
+		name   = "expected a member name in quotes"
+		more   = "expected a comma or the end of the array or object"
+		behind = "there is data after the document"
 		utf8   = "invalid UTF-8"
-		ctl    = "a control character stands in a string"
-		twice  = "a member name stands twice in one object"
-		digit  = "a digit was expected"
+		ctl    = "an unescaped control character in a string"
+		twice  = "a member name appears twice in one object"
+		digit  = "expected a digit"
 		large  = "a number is too large"
 		escape = "unknown escape sequence"
-		hex    = `four hexadecimal digits were expected after \u`
-		low    = "a low surrogate stands alone"
-		high   = "a high surrogate stands alone"
-		colon  = "a colon was expected"
+		hex    = `expected four hexadecimal digits after \u`
+		low    = "an unpaired low surrogate"
+		high   = "an unpaired high surrogate"
+		colon  = "expected a colon"
 	)
 	for _, test := range []struct {
 		name, body string

@@ -2,17 +2,17 @@ package jsondoc
 
 import "bytes"
 
-// cachedArrays is for how many arrays, by their depth in a pointer, the last element found is remembered: a guest that
+// cachedArrays is the number of arrays, by their depth in a pointer, of which the last element found is remembered: a guest that
 // asks for "/messages/0/role", "/messages/1/role" and so on walks the array once, not once for each.
 const cachedArrays = 4
 
-// arrayCursor remembers an element of an array, by their nodes. element 0 is none: node 0 is the root.
+// arrayCursor remembers an element of an array, by their nodes. element 0 means none: node 0 is the root.
 type arrayCursor struct {
 	array, index, element uint32
 }
 
-// Pointer is the value that an RFC 6901 JSON pointer names, "" being the root. It is absent if there is none, or if path
-// is no pointer.
+// Pointer returns the value at an RFC 6901 JSON pointer, "" being the root. It is absent if there is none, or if path is not
+// a pointer.
 func (d *Doc) Pointer(path []byte) Value {
 	v := d.Root()
 	for level := 0; len(path) > 0; level++ {
@@ -37,8 +37,8 @@ func (d *Doc) Pointer(path []byte) Value {
 	return v
 }
 
-// cutToken cuts the first reference token off a pointer. The token is still escaped, and checked: each tilde stands in
-// front of 0 or 1.
+// cutToken splits off the first reference token of a pointer. The token is still escaped, and checked: each tilde is followed
+// by 0 or 1.
 func cutToken(path []byte) (token, rest []byte, ok bool) {
 	if path[0] != '/' {
 		return nil, nil, false
@@ -100,7 +100,7 @@ func (d *Doc) member(object Value, token []byte) Value {
 	return Value{}
 }
 
-// element is an element of array. level says which cursor to use.
+// element is an element of array. level selects the cursor.
 func (d *Doc) element(array Value, index uint32, level int) Value {
 	c, at := array.First(), uint32(0)
 	var cursor *arrayCursor

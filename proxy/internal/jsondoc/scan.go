@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Strings are read eight bytes at a time. special sets a byte's high bit where a plain run of a string's inside ends:
-// at a quote, a backslash, a control character, and anything beyond ASCII. Behind the first of them it may flag bytes
+// Strings are read eight bytes at a time. special sets a byte's high bit where a plain run of a string ends: at a
+// quote, a backslash, a control character, and anything beyond ASCII. Behind the first of them it may flag bytes
 // falsely (a subtraction has borrowed), so only the lowest flag counts.
 const (
 	ones  = 0x0101010101010101
@@ -19,7 +19,7 @@ func special(x uint64) uint64 {
 	return ((x ^ 0x02*ones) - 0x21*ones) | ((x ^ '\\'*ones) - ones) | x
 }
 
-// shortString returns the index of the closing quote if the inside from i on is plain and ends within eight bytes, as
+// shortString returns the index of the closing quote if the content from i on is plain and ends within eight bytes, as
 // most names and many values do, else 0. It is small enough to be inlined.
 func shortString(b []byte, i int) int {
 	if i+8 > len(b) {
@@ -33,8 +33,8 @@ func shortString(b []byte, i int) int {
 	return end
 }
 
-// StringEnd returns the index of the quote that ends the string whose inside begins at i; ok is false where the inside is
-// not strict JSON, or has no end.
+// StringEnd returns the index of the closing quote of the string whose content begins at i; ok is false if it is not a strict
+// JSON string, or has no end.
 func StringEnd(b []byte, i int) (end int, ok bool) {
 	if end = shortString(b, i); end > 0 {
 		return end, true
@@ -43,8 +43,8 @@ func StringEnd(b []byte, i int) (end int, ok bool) {
 	return end, reason == ""
 }
 
-// scanString reads the inside of a string from i on. It returns the index of the closing quote and the string's flags,
-// or where and why the string is refused. See Limits for loose.
+// scanString scans the content of a string from i on. It returns the index of the closing quote and the string's flags, or
+// where and why the string is rejected. See Limits for loose.
 func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason string) {
 	for {
 		for i+8 <= len(b) {
@@ -64,14 +64,14 @@ func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason strin
 			flags |= flagEscaped
 			end, why := scanEscape(b, i)
 			if why != "" {
-				if !loose || !loneSurrogate(b, i) {
+				if !loose || !unpairedSurrogate(b, i) {
 					return end, 0, why
 				}
 				end = i + 6
 			}
 			i = end
 		case c < ' ':
-			return i, 0, "a control character stands in a string"
+			return i, 0, "an unescaped control character in a string"
 		case c >= 0x80:
 			n, ok := scanUTF8(b, i)
 			if !ok {
@@ -88,7 +88,7 @@ func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason strin
 	}
 }
 
-// scanEscape reads the escape sequence at i, both halves of a surrogate pair together.
+// scanEscape scans the escape sequence at i, a surrogate pair as one.
 func scanEscape(b []byte, i int) (end int, reason string) {
 	if i+1 >= len(b) {
 		return len(b), reasonEnd
@@ -100,24 +100,24 @@ func scanEscape(b []byte, i int) (end int, reason string) {
 		u, ok := hex4(b, i+2)
 		switch {
 		case !ok:
-			return i, "four hexadecimal digits were expected after \\u"
+			return i, "expected four hexadecimal digits after \\u"
 		case u < surrogateMin || u > surrogateMax:
 			return i + 6, ""
 		case u >= surrogateLow:
-			return i, "a low surrogate stands alone"
+			return i, "an unpaired low surrogate"
 		}
 		if i+7 < len(b) && b[i+6] == '\\' && b[i+7] == 'u' {
 			if low, ok := hex4(b, i+8); ok && low >= surrogateLow && low <= surrogateMax {
 				return i + 12, ""
 			}
 		}
-		return i, "a high surrogate stands alone"
+		return i, "an unpaired high surrogate"
 	}
 	return i, "unknown escape sequence"
 }
 
-// loneSurrogate says whether a surrogate is written at i, where no pair is.
-func loneSurrogate(b []byte, i int) bool {
+// unpairedSurrogate reports whether a surrogate is written at i, where no pair is.
+func unpairedSurrogate(b []byte, i int) bool {
 	if i+1 >= len(b) || b[i+1] != 'u' {
 		return false
 	}
@@ -153,7 +153,7 @@ func hex4(b []byte, i int) (u rune, ok bool) {
 	return u, true
 }
 
-// scanUTF8 reads the run of characters beyond ASCII at i. It returns the index behind the run, or that of the first
+// scanUTF8 reads the run of characters beyond ASCII at i. It returns the index after the run, or that of the first
 // sequence that is not UTF-8: cut, overlong, a surrogate, beyond U+10FFFF, or a stray continuation byte.
 func scanUTF8(b []byte, i int) (end int, ok bool) {
 	for i < len(b) && b[i] >= 0x80 {
@@ -171,7 +171,7 @@ func scanUTF8(b []byte, i int) (end int, ok bool) {
 				continue
 			}
 		}
-		n := sequence(b[i:])
+		n := utf8Len(b[i:])
 		if n == 0 {
 			return i, false
 		}
@@ -180,8 +180,8 @@ func scanUTF8(b []byte, i int) (end int, ok bool) {
 	return i, true
 }
 
-// sequence is the length of the UTF-8 sequence of at least two bytes at the beginning of b, 0 if there is none.
-func sequence(b []byte) int {
+// utf8Len is the length of the UTF-8 sequence of at least two bytes at the beginning of b, 0 if there is none.
+func utf8Len(b []byte) int {
 	if len(b) < 2 {
 		return 0
 	}

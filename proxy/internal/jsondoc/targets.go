@@ -9,22 +9,21 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// finder looks for the targets of one edit.
+// finder finds the targets of one edit.
 type finder struct {
 	e      *Edits
 	x      *edit
 	old    Value      // what Replace looks for
-	status abi.Status // absent until there is a target, or a reason why there is none
+	status abi.Status // absent until there is a target, or a reason for having none
 }
 
-// find records the targets that path leads to from v, a child of the container parent. Its depth is that of the
-// document.
+// find records the targets at path, from v on, which is a child of the container parent. It recurses as deep as the document.
 func (f *finder) find(v Value, parent uint32, path []byte) {
 	if f.status == abi.StatusTooLarge {
 		return
 	}
 	if len(path) == 0 {
-		f.hit(v, parent)
+		f.addValue(v, parent)
 		return
 	}
 	d := f.e.d
@@ -34,7 +33,7 @@ func (f *finder) find(v Value, parent uint32, path []byte) {
 		if c := d.member(v, token); c.Exists() {
 			f.find(c, v.i, rest)
 		} else if len(rest) == 0 {
-			f.miss(v)
+			f.addAppend(v)
 		}
 	case Array:
 		switch {
@@ -44,7 +43,7 @@ func (f *finder) find(v Value, parent uint32, path []byte) {
 				f.find(c, v.i, rest)
 			}
 		case string(token) == "-" && len(rest) == 0:
-			f.miss(v)
+			f.addAppend(v)
 		default:
 			if index, ok := arrayIndex(token); ok {
 				if c := d.element(v, index, cachedArrays); c.Exists() {
@@ -55,8 +54,8 @@ func (f *finder) find(v Value, parent uint32, path []byte) {
 	}
 }
 
-// hit records the edit of an existing value.
-func (f *finder) hit(v Value, parent uint32) {
+// addValue records the edit of an existing value.
+func (f *finder) addValue(v Value, parent uint32) {
 	t := target{at: v.node().start, node: v.i, object: parent, op: f.x.op}
 	switch {
 	case f.old.Exists():
@@ -75,8 +74,8 @@ func (f *finder) hit(v Value, parent uint32) {
 	f.add(t)
 }
 
-// miss records what Set does at the end of an object that has no such member, or of an array.
-func (f *finder) miss(container Value) {
+// addAppend records what Set adds at the end of an object that has no such member, or of an array.
+func (f *finder) addAppend(container Value) {
 	if f.x.op != opSet || f.old.Exists() {
 		return
 	}
@@ -112,7 +111,7 @@ func (f *finder) add(t target) {
 	f.status = abi.StatusOK
 }
 
-// nameTaken says whether another member of v's object has the new name, by itself or by another edit.
+// nameTaken reports whether another member of v's object has the new name, by itself or by another edit.
 func (f *finder) nameTaken(v Value, object uint32) bool {
 	e := f.e
 	quoted := e.bytes(f.x.name)
@@ -125,7 +124,7 @@ func (f *finder) nameTaken(v Value, object uint32) bool {
 	return f.nameGiven(object, v.i)
 }
 
-// nameGiven says whether an earlier edit gives the edit's name to a member of object. An edit of the same node with the
+// nameGiven reports whether an earlier edit gives the edit's name to a member of object. An edit of the same node with the
 // same intent does not count.
 func (f *finder) nameGiven(object, node uint32) bool {
 	e := f.e
@@ -144,7 +143,7 @@ func (f *finder) nameGiven(object, node uint32) bool {
 	return false
 }
 
-// sameInside says whether name's text is that of inside, an escaped string as AppendEscaped writes it.
+// sameInside reports whether name's text is that of inside, an escaped string as AppendEscaped writes it.
 func sameInside(name Value, inside []byte) bool {
 	if !name.Escaped() {
 		return bytes.Equal(name.Inside(), inside)
@@ -153,7 +152,7 @@ func sameInside(name Value, inside []byte) bool {
 	return equalText(name.Inside(), appendText(room[:0], inside))
 }
 
-// equalScalar says whether v equals old, whose text is oldText if it is a string.
+// equalScalar reports whether v equals old, whose text is oldText if it is a string.
 func equalScalar(v, old Value, oldText []byte) bool {
 	if v.Kind() != old.Kind() {
 		return false

@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// appendText appends the text of a string's inside, which has been checked before.
+// appendText appends the text of an escaped string, which has been checked before.
 func appendText(dst, inside []byte) []byte {
 	for {
-		n := plain(inside)
+		n := plainLen(inside)
 		dst = append(dst, inside[:n]...)
 		if n == len(inside) {
 			return dst
 		}
-		r, size := escape(inside[n:])
+		r, size := decodeEscape(inside[n:])
 		dst = utf8.AppendRune(dst, r)
 		inside = inside[n+size:]
 	}
 }
 
-// equalText says whether a string's inside, which has been checked before, stands for text.
+// equalText reports whether an escaped string, which has been checked before, has this text.
 func equalText[T []byte | string](inside []byte, text T) bool {
 	for {
-		n := plain(inside)
+		n := plainLen(inside)
 		if n > len(text) || string(inside[:n]) != string(text[:n]) {
 			return false
 		}
@@ -31,7 +31,7 @@ func equalText[T []byte | string](inside []byte, text T) bool {
 		if len(inside) == 0 {
 			return len(text) == 0
 		}
-		r, size := escape(inside)
+		r, size := decodeEscape(inside)
 		var buf [utf8.UTFMax]byte
 		n = utf8.EncodeRune(buf[:], r)
 		if n > len(text) || string(buf[:n]) != string(text[:n]) {
@@ -41,8 +41,8 @@ func equalText[T []byte | string](inside []byte, text T) bool {
 	}
 }
 
-// plain is the number of bytes in front of the first backslash.
-func plain(inside []byte) int {
+// plainLen is the number of bytes before the first backslash.
+func plainLen(inside []byte) int {
 	i := 0
 	for ; i+8 <= len(inside); i += 8 {
 		x := binary.LittleEndian.Uint64(inside[i:]) ^ '\\'*ones
@@ -56,9 +56,9 @@ func plain(inside []byte) int {
 	return i
 }
 
-// escape reads the valid escape sequence at the beginning of s: its character, and its length in bytes. A surrogate
-// that stands alone is U+FFFD.
-func escape(s []byte) (r rune, size int) {
+// decodeEscape decodes the valid escape sequence at the beginning of s. size is its length in bytes. An unpaired surrogate is
+// U+FFFD.
+func decodeEscape(s []byte) (r rune, size int) {
 	switch s[1] {
 	case 'b':
 		return '\b', 2
@@ -77,17 +77,17 @@ func escape(s []byte) (r rune, size int) {
 		}
 		low, ok := hex4(s, 8)
 		if r >= surrogateLow || !ok || s[6] != '\\' || s[7] != 'u' || low < surrogateLow || low > surrogateMax {
-			return utf8.RuneError, 6 // only Limits.Loose lets it in
+			return utf8.RuneError, 6 // only accepted with Limits.Loose
 		}
 		return (r-surrogateMin)<<10 | (low - surrogateLow) + 0x10000, 12
 	}
 	return rune(s[1]), 2
 }
 
-// AppendEscaped appends text as the inside of a JSON string. What is not UTF-8 becomes U+FFFD.
+// AppendEscaped appends text as it is written inside a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendEscaped(dst, text []byte) []byte {
 	for len(text) > 0 {
-		// A run that may stay as it is: everything but what must be escaped, and characters beyond ASCII only if valid.
+		// A run that needs no change: everything but what must be escaped, and characters beyond ASCII only if valid.
 		n := 0
 		for n < len(text) {
 			if n+8 <= len(text) {
@@ -122,7 +122,7 @@ func AppendEscaped(dst, text []byte) []byte {
 	return dst
 }
 
-// appendEscape appends what stands for a byte that cannot stand in a string itself.
+// appendEscape appends the escape sequence, or the replacement, of a byte that must not be in a string unescaped.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch {
@@ -148,8 +148,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', c)
 }
 
-// CheckEscaped says whether s is the inside of a JSON string, as received from somewhere: no bare quote, no control
-// character, whole and known escape sequences, no lone surrogate, UTF-8. A sequence that is cut at the end is refused.
+// CheckEscaped reports whether s is valid inside a JSON string as it is: no bare quote, no control character, complete and
+// known escape sequences, no unpaired surrogate, UTF-8. A sequence that is cut at the end is invalid.
 func CheckEscaped(s []byte) bool {
 	for i := 0; i < len(s); {
 		if i+8 <= len(s) {

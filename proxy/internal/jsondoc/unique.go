@@ -6,15 +6,15 @@ import (
 	"hash/maphash"
 )
 
-// fewMembers is up to how many members the names of an object are compared with each other. Larger objects, and all
+// fewMembers is the number of members up to which the names of an object are compared with each other. Larger objects, and all
 // with escaped names, go through a hash table, so that an object of any size costs time in proportion to it.
 const fewMembers = 16
 
-// seed makes the hash of a name unknown to whoever writes documents.
+// seed makes the hashes of names unpredictable for a client.
 var seed = maphash.MakeSeed()
 
-// duplicate looks at the names of an object whose members are the end of the tape. It returns the node of a name that
-// stands there for the second time, or 0, which can be no name.
+// duplicate checks the names of an object whose members are the end of the tape. It returns the node of a name that appears
+// for the second time, or 0, which is never a name.
 func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
 	var signatures [fewMembers]uint32
 	var seen uint64 // a bit for each signature
@@ -51,8 +51,7 @@ func (d *Doc) duplicate(nodes []node, object uint32) uint32 {
 	return 0
 }
 
-// signature is a number that equal names share, and that few others do: it is made of a name's first bytes and its
-// length.
+// signature is a cheap hash of a name, from its first bytes and its length.
 func signature(body []byte, name *node) uint32 {
 	length := name.end - name.start
 	var x uint64
@@ -69,8 +68,8 @@ func signature(body []byte, name *node) uint32 {
 	return uint32((x ^ uint64(length)<<56) * 0x9E3779B97F4A7C15 >> 32)
 }
 
-// duplicateMany is duplicate for any number of members and for escaped names. The table holds, for each name, half of
-// its hash and its node; no name is node 0, so 0 is a free place.
+// duplicateMany is duplicate for any number of members and for escaped names. The table holds, for each name, the
+// upper half of its hash and its node; no name is node 0, so 0 is a free slot.
 func (d *Doc) duplicateMany(nodes []node, object uint32) uint32 {
 	n := 0
 	for i := object + 1; i < uint32(len(nodes)); i = nodes[i+1].next {
@@ -104,7 +103,7 @@ func (d *Doc) duplicateMany(nodes []node, object uint32) uint32 {
 	return 0
 }
 
-// name is a name's text. If it is escaped it lies in scratch, until the next call.
+// name is a name's text. If it is escaped it is in scratch, until the next call.
 func (d *Doc) name(n *node) []byte {
 	inside := d.body[n.start+1 : n.end-1]
 	if n.flags&flagEscaped == 0 {

@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// Value is a value of a Doc, or the absence of one, which is the zero Value: all methods may be called on it and give
-// nothing. A Value and the byte slices that it returns are valid until its Doc is parsed again or reset, and must not be
+// Value is a value of a Doc. The zero Value is an absent one: all methods may be called on it and return nothing. A Value and the byte slices that it returns are valid until its Doc is parsed again or reset, and must not be
 // written to.
 type Value struct {
 	d *Doc
@@ -23,10 +22,10 @@ func (v Value) Kind() Kind {
 	return v.node().kind
 }
 
-// Exists says whether the value is there.
+// Exists reports whether the value is not absent.
 func (v Value) Exists() bool { return v.d != nil }
 
-// Raw is the value as it stands in the document.
+// Raw is the value as it is written in the document.
 func (v Value) Raw() []byte {
 	if v.d == nil {
 		return nil
@@ -67,7 +66,7 @@ func (v Value) First() Value {
 	return Value{v.d, v.i + 1}
 }
 
-// Next is the element or the value of the member behind this one.
+// Next is the element or the value of the member after this one.
 func (v Value) Next() Value {
 	if v.d == nil {
 		return Value{}
@@ -104,7 +103,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Inside is a string without its quotes, still escaped.
+// Inside is a string as it is written, without its quotes: still escaped.
 func (v Value) Inside() []byte {
 	if v.Kind() != String {
 		return nil
@@ -113,12 +112,12 @@ func (v Value) Inside() []byte {
 	return v.d.body[n.start+1 : n.end-1 : n.end-1]
 }
 
-// Escaped says whether a string holds an escape sequence, so that Inside is not its text.
+// Escaped reports whether a string holds an escape sequence, so that Inside is not its text.
 func (v Value) Escaped() bool {
 	return v.d != nil && v.node().flags&flagEscaped != 0
 }
 
-// Is says whether the value is a string with this text.
+// Is reports whether the value is a string with this text.
 func (v Value) Is(s string) bool {
 	if v.Kind() != String {
 		return false
@@ -183,13 +182,13 @@ func (v Value) Float() (f float64, ok bool) {
 	return f, err == nil
 }
 
-// Bool is the value of true and false; ok says whether it is one of them.
+// Bool is the value of true and false; ok reports whether it is one of them.
 func (v Value) Bool() (value, ok bool) {
 	k := v.Kind()
 	return k == True, k == True || k == False
 }
 
-// SameText says whether both values are strings, and with the same text.
+// SameText reports whether both values are strings with the same text.
 func (v Value) SameText(o Value) bool {
 	if v.Kind() != String || o.Kind() != String {
 		return false

@@ -16,7 +16,7 @@ import (
 const (
 	overloaded  = `{"error":{"message":"no %s","type":"server_error","code":null}}`
 	unavailable = `{"error":{"message":"The provider of this model has failed repeatedly and is left alone for a while.","type":"service_unavailable_error","param":null,"code":"upstream_unavailable"}}`
-	rateLimited = `{"error":{"message":"The provider's rate limit is reached.","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
+	rateLimited = `{"error":{"message":"The provider's rate limit has been reached.","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
 )
 
 // counted counts the requests that a provider reads, and answers each by its number, from 0.
