@@ -60,7 +60,7 @@ func newServeCommand(o *options) *cobra.Command {
 }
 
 func (s *serveOptions) run(stderr io.Writer) error {
-	// SIGHUP must not end the process from the start: systemd may send it while plugins are compiled.
+	// From the start, SIGHUP must not end the process: systemd may send it while plugins are compiled.
 	hangup := newHangup()
 	files, watchErr := s.watchFiles()
 	defer files.Close()
