@@ -202,7 +202,7 @@ var breakages = []struct {
 	error  string
 }{
 	{"syntax", func(t *testing.T, s *installation) { s.edit(t, "secret = ", "secret == ") }, "gateway.toml:10:9: "},
-	{"unknown member", func(t *testing.T, s *installation) { s.edit(t, "[admin]", "max_con = 1\n[admin]") }, `gateway.toml:5:1: server.max_con: unknown member, did you mean "max_conns"?`},
+	{"unknown key", func(t *testing.T, s *installation) { s.edit(t, "[admin]", "max_con = 1\n[admin]") }, `gateway.toml:5:1: server.max_con: unknown key, did you mean "max_conns"?`},
 	{"two errors", func(t *testing.T, s *installation) {
 		s.edit(t, "[admin]", "max_con = 1\nheartbeat = \"soon\"\n[admin]")
 	}, "gateway.toml:6:13: server.heartbeat: "},

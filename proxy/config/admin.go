@@ -47,14 +47,14 @@ func (l *loader) admin(t table) {
 	case a.Listen == "":
 	case !overlap(a.Listen, l.cfg.Server.Listen):
 		if !loopback(a.Listen) {
-			t.warn(at, "listen", "%s can be reached from outside: whoever can reach it reads the metrics and the status", show(at))
+			t.warn(at, "listen", "%s is reachable from other machines: anyone who can connect can read metrics and status", show(at))
 		}
 	case !a.Default:
-		t.fail(at, "listen", "%s is the address of [server]: health, metrics and status have one of their own", show(at))
+		t.fail(at, "listen", "%s is the address of [server]; use another one for [admin]", show(at))
 	default:
 		*a = Admin{Hosts: a.Hosts}
 		l.d.warnings = append(l.d.warnings, Error{File: l.d.file, Key: "admin.listen", Text: fmt.Sprintf(
-			"server.listen is %q, where health, metrics and status are by default; they are off: choose another address", l.cfg.Server.Listen)})
+			"server.listen is %q, the default address of [admin], which is disabled; choose another one", l.cfg.Server.Listen)})
 	}
 }
 

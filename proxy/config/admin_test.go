@@ -13,8 +13,8 @@ func TestAdmin(t *testing.T) {
 	const (
 		usual = "127.0.0.1:8081"
 		demo  = "[providers.demo]\nplugin = \"demo\"\n"
-		own   = " is the address of [server]: health, metrics and status have one of their own"
-		open  = " can be reached from outside: whoever can reach it reads the metrics and the status"
+		own   = " is the address of [server]; use another one for [admin]"
+		open  = " is reachable from other machines: anyone who can connect can read metrics and status"
 	)
 	for _, c := range []struct {
 		name, text string
@@ -30,9 +30,9 @@ func TestAdmin(t *testing.T) {
 		{"a port of its own choice", "[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n", config.Admin{Listen: "127.0.0.1:0"}, ""},
 		{"names", "[admin]\nhosts = [\"Sluice.Internal\", \"metrics\"]\n", config.Admin{Listen: usual, Default: true, Hosts: []string{"sluice.internal", "metrics"}}, ""},
 
-		{"no address", "[admin]\nlisten = \"8081\"\n", config.Admin{}, `f:2:10: admin.listen: "8081": write it as host:port, such as "127.0.0.1:8080" or ":8080"`},
+		{"no address", "[admin]\nlisten = \"8081\"\n", config.Admin{}, `f:2:10: admin.listen: "8081": want host:port, such as "127.0.0.1:8080" or ":8080"`},
 		{"a name that is none", "[admin]\nhosts = [\"a\", \"b:80\", \"http://c\"]\n", config.Admin{}, "f:2:15: admin.hosts: \"b:80\": must be a name without a port\nf:2:23: admin.hosts: \"http://c\": must be a name without a port"},
-		{"an unknown member", "[admin]\nlissten = \"\"\n", config.Admin{}, `f:2:1: admin.lissten: unknown member, did you mean "listen"?`},
+		{"an unknown key", "[admin]\nlissten = \"\"\n", config.Admin{}, `f:2:1: admin.lissten: unknown key, did you mean "listen"?`},
 		{"another kind", "[admin]\nlisten = 8081\nhosts = \"a\"\n", config.Admin{}, "f:2:10: admin.listen: must be a string, not an integer\nf:3:9: admin.hosts: must be an array, not a string"},
 
 		{"reachable", "[admin]\nlisten = \"0.0.0.0:9000\"\n", config.Admin{Listen: "0.0.0.0:9000"}, `f:2:10: admin.listen: "0.0.0.0:9000"` + open},
@@ -46,7 +46,7 @@ func TestAdmin(t *testing.T) {
 		{"the server's address by its name", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"localhost:9000\"\n", config.Admin{}, `f:4:10: admin.listen: "localhost:9000"` + own},
 		{"the same port of another address", "[server]\nlisten = \"127.0.0.1:9000\"\n[admin]\nlisten = \"[::1]:9000\"\n", config.Admin{Listen: "[::1]:9000"}, ""},
 		{"the server has the default", "[server]\nlisten = \"127.0.0.1:8081\"\n[admin]\nhosts = [\"a\"]\n", config.Admin{Hosts: []string{"a"}},
-			`f: admin.listen: server.listen is "127.0.0.1:8081", where health, metrics and status are by default; they are off: choose another address`},
+			`f: admin.listen: server.listen is "127.0.0.1:8081", the default address of [admin], which is disabled; choose another one`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Parse("f", []byte(c.text+demo), config.Options{Bundled: bundled, Now: today})

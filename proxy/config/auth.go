@@ -20,7 +20,7 @@ func (l *loader) auth(t *table, p *Provider, standard Auth) {
 		switch n := a.look(name); {
 		case n == nil:
 		case cloud != "":
-			a.fail(n, name, "write %s or %s, not both", cloud, name)
+			a.fail(n, name, "set %s or %s, not both", cloud, name)
 		default:
 			cloud = name
 		}
@@ -38,7 +38,7 @@ func (l *loader) auth(t *table, p *Provider, standard Auth) {
 		for _, name := range []string{"header", "prefix", "query", "secret"} {
 			if n := a.look(name); n != nil {
 				l.credential(n)
-				a.fail(n, name, "has no place beside %s", cloud)
+				a.fail(n, name, "cannot be combined with %s", cloud)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
 	prefix, x := a.text("prefix")
 	switch {
 	case h != nil && q != nil:
-		a.fail(q, "query", "write header or query, not both")
+		a.fail(q, "query", "set header or query, not both")
 	case h != nil:
 		if err := checkCredentialHeader(header); err != nil {
 			a.fail(h, "header", "%s: %v", show(h), err)
@@ -66,7 +66,7 @@ func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
 		}
 	case q != nil:
 		if query == "" || url.QueryEscape(query) != query {
-			a.fail(q, "query", "%s is no name of a query member", show(q))
+			a.fail(q, "query", "%s is not a valid query parameter name", show(q))
 		}
 		p.Auth.Query = query
 	case standard.Header != "":
@@ -76,11 +76,11 @@ func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
 	}
 	if x != nil {
 		if q != nil {
-			a.fail(x, "prefix", "belongs to a header, not to a query member")
+			a.fail(x, "prefix", "applies to a header, not to a query parameter")
 		}
 		for _, c := range []byte(prefix) {
 			if c < ' ' || c >= 0x7f {
-				a.fail(x, "prefix", "must have printable ASCII characters only")
+				a.fail(x, "prefix", "must have only printable ASCII characters")
 				break
 			}
 		}
@@ -89,7 +89,7 @@ func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
 	secret, n := l.secretMember(a, "secret")
 	switch {
 	case n == nil && !a.has("secret"):
-		a.fail(nil, "secret", `is missing; leave auth out where no credential is needed`)
+		a.fail(nil, "secret", `is missing; omit auth if no credential is needed`)
 	case n != nil && secret == "":
 		off = n.unset("auth.secret")
 	}
@@ -113,7 +113,7 @@ func (l *loader) secretMember(t *table, name string) (Secret, *node) {
 func checkCredentialHeader(s string) error {
 	lower := strings.ToLower(s)
 	if !httpfield.ValidName(s) {
-		return rule("is no name of a header")
+		return rule("is not a valid header name")
 	}
 	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(ownHeaders, lower) {
 		return rule("a credential cannot be sent in this header")

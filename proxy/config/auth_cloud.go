@@ -20,12 +20,12 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 	c := &AWS{}
 	region, at := t.text("region")
 	if at != nil && region != "" && !cloudName(region) {
-		t.fail(at, "region", "%s is no name of a region", show(at))
+		t.fail(at, "region", "%s is not a valid region", show(at))
 	}
 	service, n := t.text("service")
 	if c.Service = "bedrock"; n != nil {
 		if c.Service = service; !cloudName(service) {
-			t.fail(n, "service", "%s is no name of a service", show(n))
+			t.fail(n, "service", "%s is not a valid service name", show(n))
 		}
 	}
 	var profile *node
@@ -43,7 +43,7 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 			continue
 		}
 		if keys = true; profile != nil {
-			t.fail(profile, "profile", "write keys or a profile, not both")
+			t.fail(profile, "profile", "set keys or a profile, not both")
 			return ""
 		}
 	}
@@ -71,7 +71,7 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 		c.Region = l.awsRegion(c.Profile)
 	}
 	if off == "" && c.Region == "" {
-		off = "no AWS region: auth.aws.region is not written, and AWS_REGION is not set"
+		off = "no AWS region: neither auth.aws.region nor AWS_REGION is set"
 	}
 	return off
 }
@@ -93,7 +93,7 @@ func (l *loader) awsRegion(profile string) string {
 func (l *loader) findAWS(profile string) string {
 	if profile != "" {
 		if l.awsProfile(profile) == nil {
-			return "there is no AWS profile " + profile + " in the shared files"
+			return "AWS profile " + profile + " does not exist in the shared files"
 		}
 		return ""
 	}
@@ -108,7 +108,7 @@ func (l *loader) findAWS(profile string) string {
 	if l.awsProfile(l.profileName("")) != nil || l.machineIs("Amazon EC2") {
 		return ""
 	}
-	return "no AWS credential is found: not in the environment, not in the shared files, and this is no EC2 instance"
+	return "no AWS credentials found in the environment or the shared files, and this is not an EC2 instance"
 }
 
 func (l *loader) profileName(written string) string {
@@ -165,7 +165,7 @@ func (l *loader) google(a *table, p *Provider) (off string) {
 	p.Auth.Google = c
 	if n := a.look("google"); n.kind == kindString {
 		if n.text != applicationDefault {
-			a.fail(n, "google", "%s is not %q%s; a file is named with { credentials_file = %q }", show(n), applicationDefault, suggest(n.text, []string{applicationDefault}), "FILE")
+			a.fail(n, "google", "%s is not %q%s; name a file with { credentials_file = %q }", show(n), applicationDefault, suggest(n.text, []string{applicationDefault}), "FILE")
 		}
 		return l.findGoogle(c)
 	}
@@ -174,7 +174,7 @@ func (l *loader) google(a *table, p *Provider) (off string) {
 	scopes, _ := t.strings("scopes")
 	for _, s := range scopes {
 		if !strings.HasPrefix(s.text, "https://") || checkPrintable(s.text) != nil {
-			t.fail(s, "scopes", "%s is no scope, which begins with https://", show(s))
+			t.fail(s, "scopes", "%s is not a scope: want one that starts with https://", show(s))
 		}
 		c.Scopes = append(c.Scopes, s.text)
 	}
@@ -212,20 +212,20 @@ func (l *loader) findGoogle(c *Google) (off string) {
 	if c.Metadata != "" || l.variable("K_SERVICE") != "" || l.variable("CLOUD_RUN_JOB") != "" || l.machineIs("Google") {
 		return ""
 	}
-	return "no Google credential is found: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has none, and this is no machine of Google's"
+	return "no Google credential found: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has none, and this is not a Google machine"
 }
 
 // checkGoogleFile says why a file holds no credential, in words that quote nothing of it.
 func (l *loader) checkGoogleFile(name string) (off string) {
 	data, err := l.o.ReadFile(name)
 	if err != nil {
-		return "the Google credential cannot be read: " + err.Error()
+		return "cannot read the Google credential: " + err.Error()
 	}
 	var file struct {
 		Type string `json:"type"`
 	}
 	if json.Unmarshal(data, &file) != nil || file.Type == "" {
-		return name + " holds no Google credential"
+		return name + " is not a Google credential"
 	}
 	return ""
 }

@@ -70,11 +70,11 @@ func TestCloudCredentials(t *testing.T) {
 		{"aws/default region of the environment", `{ aws = { access_key_id = "AKIA", secret_access_key = "abc" } }`, nil,
 			[]string{"AWS_DEFAULT_REGION=us-east-1"}, aws(config.AWS{Region: "us-east-1", AccessKeyID: "AKIA", SecretAccessKey: "abc"}), ""},
 		{"aws/no region", `{ aws = { access_key_id = "AKIA", secret_access_key = "abc" } }`, nil,
-			nil, aws(config.AWS{AccessKeyID: "AKIA", SecretAccessKey: "abc"}), "no AWS region: auth.aws.region is not written, and AWS_REGION is not set"},
+			nil, aws(config.AWS{AccessKeyID: "AKIA", SecretAccessKey: "abc"}), "no AWS region: neither auth.aws.region nor AWS_REGION is set"},
 		{"aws/profile", `{ aws = { profile = "work" } }`, shared, []string{"HOME=/home/me"}, aws(config.AWS{Region: "ap-south-1", Profile: "work"}), ""},
 		{"aws/profile of the config file alone", `{ aws = { profile = "work" } }`, map[string]string{"/c": sharedConfig}, []string{"AWS_CONFIG_FILE=/c"}, aws(config.AWS{Region: "ap-south-1", Profile: "work"}), ""},
 		{"aws/profile that is not there", `{ aws = { region = "eu-central-1", profile = "other" } }`, shared, []string{"HOME=/home/me"},
-			aws(config.AWS{Region: "eu-central-1", Profile: "other"}), "there is no AWS profile other in the shared files"},
+			aws(config.AWS{Region: "eu-central-1", Profile: "other"}), "AWS profile other does not exist in the shared files"},
 		{"aws/profile that is empty", `{ aws = { region = "eu-central-1", profile = "${P:-}" } }`, shared, []string{"HOME=/home/me"},
 			aws(config.AWS{Region: "eu-central-1"}), "P is not set"},
 		{"aws/default chain, environment", `{ aws = { region = "eu-central-1" } }`, nil, []string{"AWS_ACCESS_KEY_ID=AKIA"}, aws(config.AWS{Region: "eu-central-1"}), ""},
@@ -84,19 +84,19 @@ func TestCloudCredentials(t *testing.T) {
 		{"aws/default chain, profile of the environment", `{ aws = { } }`, shared, []string{"HOME=/home/me", "AWS_PROFILE=work"}, aws(config.AWS{Region: "ap-south-1"}), ""},
 		{"aws/default chain, instance", `{ aws = { region = "eu-central-1" } }`, map[string]string{"/sys/class/dmi/id/sys_vendor": "Amazon EC2\n"}, nil, aws(config.AWS{Region: "eu-central-1"}), ""},
 		{"aws/default chain, nothing", `{ aws = { region = "eu-central-1" } }`, nil, nil, aws(config.AWS{Region: "eu-central-1"}),
-			"no AWS credential is found: not in the environment, not in the shared files, and this is no EC2 instance"},
+			"no AWS credentials found in the environment or the shared files, and this is not an EC2 instance"},
 
 		{"google/file", `{ google = { credentials_file = "sa.json" } }`, map[string]string{"/etc/sluice/sa.json": serviceAccount}, nil, google(config.Google{File: "/etc/sluice/sa.json"}), ""},
 		{"google/file and scopes", `{ google = { credentials_file = "/sa.json", scopes = ["https://a.example/b"] } }`, map[string]string{"/sa.json": serviceAccount}, nil,
 			google(config.Google{File: "/sa.json", Scopes: []string{"https://a.example/b"}}), ""},
 		{"google/no file", `{ google = { credentials_file = "${FILE:-}" } }`, nil, nil, google(config.Google{}), "FILE is not set"},
 		{"google/file that is not there", `{ google = { credentials_file = "/sa.json" } }`, nil, nil, google(config.Google{File: "/sa.json"}),
-			"the Google credential cannot be read: open /sa.json: file does not exist"},
+			"cannot read the Google credential: open /sa.json: file does not exist"},
 		{"google/file that is none", `{ google = { credentials_file = "/sa.json" } }`, map[string]string{"/sa.json": "canary"}, nil, google(config.Google{File: "/sa.json"}),
-			"/sa.json holds no Google credential"},
+			"/sa.json is not a Google credential"},
 		{"google/adc, environment", `{ google = "adc" }`, map[string]string{"/env.json": serviceAccount}, []string{"GOOGLE_APPLICATION_CREDENTIALS=/env.json"}, google(config.Google{File: "/env.json"}), ""},
 		{"google/adc, environment names no file", `{ google = "adc" }`, nil, []string{"GOOGLE_APPLICATION_CREDENTIALS=/env.json"}, google(config.Google{File: "/env.json"}),
-			"the Google credential cannot be read: open /env.json: file does not exist"},
+			"cannot read the Google credential: open /env.json: file does not exist"},
 		{"google/adc, gcloud", `{ google = "adc" }`, map[string]string{"/home/me/.config/gcloud/application_default_credentials.json": serviceAccount}, []string{"HOME=/home/me"},
 			google(config.Google{File: "/home/me/.config/gcloud/application_default_credentials.json"}), ""},
 		{"google/adc with scopes, gcloud", `{ google = { scopes = ["https://a.example/b"] } }`, map[string]string{"/g/application_default_credentials.json": serviceAccount}, []string{"CLOUDSDK_CONFIG=/g"},
@@ -105,7 +105,7 @@ func TestCloudCredentials(t *testing.T) {
 		{"google/adc, metadata server elsewhere", `{ google = "adc" }`, nil, []string{"GCE_METADATA_HOST=127.0.0.1:1"}, google(config.Google{Metadata: "127.0.0.1:1"}), ""},
 		{"google/adc, machine", `{ google = "adc" }`, map[string]string{"/sys/class/dmi/id/product_name": "Google Compute Engine\n"}, nil, google(config.Google{}), ""},
 		{"google/adc, nothing", `{ google = "adc" }`, nil, nil, google(config.Google{}),
-			"no Google credential is found: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has none, and this is no machine of Google's"},
+			"no Google credential found: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has none, and this is not a Google machine"},
 		{"azure", `{ header = "api-key", secret = "k" }`, nil, nil, config.Auth{Header: "api-key", Secret: "k"}, ""},
 	}
 	for _, tt := range tests {
@@ -130,32 +130,32 @@ func TestInvalidCloudCredentials(t *testing.T) {
 		want       []string
 	}{
 		{"a near name", `{ asw = { region = "eu-central-1" } }`, []string{
-			"4:8: providers.p.auth.secret: is missing; leave auth out where no credential is needed",
-			`4:10: providers.p.auth.asw: unknown member, did you mean "aws"?`,
+			"4:8: providers.p.auth.secret: is missing; omit auth if no credential is needed",
+			`4:10: providers.p.auth.asw: unknown key, did you mean "aws"?`,
 		}},
 		{"near names within", `{ aws = { regoin = "eu-central-1", acces_key_id = "AKIA", secret_access_key = "x" } }`, []string{
 			"4:16: providers.p.auth.aws.access_key_id: is missing",
-			`4:18: providers.p.auth.aws.regoin: unknown member, did you mean "region"?`,
-			`4:43: providers.p.auth.aws.acces_key_id: unknown member, did you mean "access_key_id"?`,
+			`4:18: providers.p.auth.aws.regoin: unknown key, did you mean "region"?`,
+			`4:43: providers.p.auth.aws.acces_key_id: unknown key, did you mean "access_key_id"?`,
 		}},
 		{"a near name of a file", `{ google = { credential_file = "x" } }`, []string{
-			`4:21: providers.p.auth.google.credential_file: unknown member, did you mean "credentials_file"?`,
+			`4:21: providers.p.auth.google.credential_file: unknown key, did you mean "credentials_file"?`,
 		}},
-		{"both clouds", `{ aws = { region = "eu-central-1" }, google = "adc" }`, []string{"4:54: providers.p.auth.google: write aws or google, not both"}},
+		{"both clouds", `{ aws = { region = "eu-central-1" }, google = "adc" }`, []string{"4:54: providers.p.auth.google: set aws or google, not both"}},
 		{"a secret beside it", `{ google = "adc", secret = "s", header = "x-key" }`, []string{
-			"4:35: providers.p.auth.secret: has no place beside google",
-			"4:49: providers.p.auth.header: has no place beside google",
+			"4:35: providers.p.auth.secret: cannot be combined with google",
+			"4:49: providers.p.auth.header: cannot be combined with google",
 		}},
-		{"keys and a profile", `{ aws = { profile = "work", access_key_id = "AKIA" } }`, []string{"4:28: providers.p.auth.aws.profile: write keys or a profile, not both"}},
+		{"keys and a profile", `{ aws = { profile = "work", access_key_id = "AKIA" } }`, []string{"4:28: providers.p.auth.aws.profile: set keys or a profile, not both"}},
 		{"wrong kinds", `{ aws = "adc" }`, []string{"4:16: providers.p.auth.aws: must be a table, not a string"}},
 		{"another wrong kind", `{ google = 1 }`, []string{"4:19: providers.p.auth.google: must be a table, not an integer"}},
 		{"no region", `{ aws = { region = "Frankfurt!", service = "", access_key_id = "AKIA", secret_access_key = "a b" } }`, []string{
-			`4:27: providers.p.auth.aws.region: "Frankfurt!" is no name of a region`,
-			`4:51: providers.p.auth.aws.service: "" is no name of a service`,
-			"4:99: providers.p.auth.aws.secret_access_key: has a space, a line end or another character that no key has",
+			`4:27: providers.p.auth.aws.region: "Frankfurt!" is not a valid region`,
+			`4:51: providers.p.auth.aws.service: "" is not a valid service name`,
+			"4:99: providers.p.auth.aws.secret_access_key: has a space, a line break or another character that is not allowed in keys",
 		}},
-		{"no way", `{ google = "acd" }`, []string{`4:19: providers.p.auth.google: "acd" is not "adc", did you mean "adc"?; a file is named with { credentials_file = "FILE" }`}},
-		{"no scope", `{ google = { scopes = ["cloud-platform"] } }`, []string{`4:31: providers.p.auth.google.scopes: "cloud-platform" is no scope, which begins with https://`}},
+		{"no way", `{ google = "acd" }`, []string{`4:19: providers.p.auth.google: "acd" is not "adc", did you mean "adc"?; name a file with { credentials_file = "FILE" }`}},
+		{"no scope", `{ google = { scopes = ["cloud-platform"] } }`, []string{`4:31: providers.p.auth.google.scopes: "cloud-platform" is not a scope: want one that starts with https://`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestCloudCredentialsStaySecret(t *testing.T) {
 	}
 	for _, secret := range []string{"AKIA-canary-1", "canary-22222", "canary-33333"} {
 		_, err := parseFiles(withAuth(auth)+"options = { a = \"x "+secret+"\" }\n", nil)
-		if err == nil || !strings.Contains(err.Error(), "providers.p.options.a: holds a configured credential") || strings.Contains(err.Error(), secret) {
+		if err == nil || !strings.Contains(err.Error(), "providers.p.options.a: contains a configured credential") || strings.Contains(err.Error(), secret) {
 			t.Errorf("in the options: %v", err)
 		}
 	}

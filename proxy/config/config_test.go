@@ -304,7 +304,7 @@ func TestRejectsOpenGatewayUnlessExplicit(t *testing.T) {
 		{"loopback without keys", ``, "none", ""},
 		{"localhost without keys", "[server]\nlisten = \"localhost:1\"", "none", ""},
 		{"loopback IPv6 without keys", "[server]\nlisten = \"[::1]:1\"", "none", ""},
-		{"everywhere without keys", "[server]\nlisten = \":8080\"", "", `2:10: server.auth: ":8080" can be reached`},
+		{"everywhere without keys", "[server]\nlisten = \":8080\"", "", `2:10: server.auth: ":8080" is reachable`},
 		{"an address without keys", "[server]\nlisten = \"10.0.0.1:8080\"", "", "2:10: server.auth: "},
 		{"mapped loopback", "[server]\nlisten = \"[::ffff:127.0.0.1]:8080\"", "none", ""},
 		{"a name without keys", "[server]\nlisten = \"gw.example:80\"", "", "2:10: server.auth: "},
@@ -344,7 +344,7 @@ func TestPrivateAddressesMustBeExplicit(t *testing.T) {
 		{"http://llm.internal", "allow_private = true", true, ""},
 		{"http://127.0.0.1:9", "allow_private = false", false, "4:17: providers.p.allow_private: is false"},
 		{"http://169.254.169.254", "", false, "3:12: providers.p.base_url: \"http://169.254.169.254\": the address is link-local"},
-		{"http://0.0.0.0", "", false, "link-local or the like"},
+		{"http://0.0.0.0", "", false, "link-local, multicast or"},
 		{"http://169.254.169.254", "allow_private = true", true, ""},
 	}
 	for _, tt := range tests {

@@ -49,14 +49,14 @@ func (l *loader) searchCredentials() {
 	var walk func(n *node, where keyPath)
 	walk = func(n *node, where keyPath) {
 		if n.kind == kindString && (holds(n.text) || slices.ContainsFunc(n.vars, func(v variable) bool { return vars[v.name] })) {
-			l.d.fail(n.offset, where.String(), "holds a configured credential, which a plugin must not see")
+			l.d.fail(n.offset, where.String(), "contains a configured credential, which plugins must not see")
 		}
 		for i, e := range n.items {
 			walk(e, where.element(i))
 		}
 		for _, m := range n.names {
 			if holds(m.name) {
-				l.d.fail(m.offset, where.String(), "has a configured credential as the name of a member, which a plugin must not see")
+				l.d.fail(m.offset, where.String(), "uses a configured credential as a key, which plugins must not see")
 			}
 			walk(m.value, where.child(m.name))
 		}

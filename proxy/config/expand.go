@@ -43,7 +43,7 @@ func (d *document) expand(n *node, raw []byte, where keyPath) {
 				fail("$"+after, "${ without a closing }; write $$ for a dollar sign")
 				return
 			case !variableName(name):
-				fail("${"+inner, "the name of a variable has letters, digits and _ only; write $$ for a dollar sign")
+				fail("${"+inner, "a variable name has only letters, digits and _; write $$ for a dollar sign")
 			case strings.Contains(fallback, "${"):
 				fail("${"+inner, "a default cannot hold another variable")
 			default:
@@ -54,7 +54,7 @@ func (d *document) expand(n *node, raw []byte, where keyPath) {
 				case optional && !set:
 					value = strings.ReplaceAll(fallback, "$$", "$")
 				case !ok:
-					fail("${"+inner, "%s is not set; write ${%s:-} where it may be missing", name, name)
+					fail("${"+inner, "%s is not set; write ${%s:-} if it is optional", name, name)
 				}
 				out.WriteString(value)
 			}

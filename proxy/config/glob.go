@@ -23,9 +23,9 @@ func checkGlob(s string) error {
 	case len(s) > maxID:
 		return rule("a pattern has at most %d bytes", maxID)
 	case strings.ContainsAny(s, `?[]{}\!`):
-		return rule("a pattern knows * only, not ? [ ] { } ! or \\")
+		return rule("a pattern supports only *, not ? [ ] { } ! or \\")
 	case strings.Contains(s, "**"):
-		return rule("one * covers everything, / included")
+		return rule("one * matches everything, including /")
 	case strings.Count(s, "*") > maxStars:
 		return rule("a pattern has at most %d stars", maxStars)
 	}
@@ -36,7 +36,7 @@ func checkGlob(s string) error {
 func checkPrintable(s string) error {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f {
-			return rule("must have printable ASCII characters only, and no space")
+			return rule("must have only printable ASCII characters and no spaces")
 		}
 	}
 	return nil

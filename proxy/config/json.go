@@ -85,7 +85,7 @@ func (d *document) appendJSON(b []byte, n *node, where keyPath) []byte {
 		return strconv.AppendInt(b, n.number, 10)
 	case kindFloat:
 		if math.IsInf(n.float, 0) || math.IsNaN(n.float) {
-			d.fail(n.offset, where.String(), "%s has no form in JSON, which is how a plugin gets its settings", n.text)
+			d.fail(n.offset, where.String(), "%s cannot be represented in JSON, in which plugins get their settings", n.text)
 			return append(b, "null"...)
 		}
 		return appendFloat(b, n.float)

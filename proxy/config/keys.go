@@ -27,14 +27,14 @@ func (l *loader) keys(tables []table) {
 			if err := checkName(name); err != nil {
 				t.fail(n, "name", "%s: %v", show(n), err)
 			} else if first, twice := names[name]; twice {
-				t.fail(n, "name", "%s is the name of keys[%d] already", show(n), first)
+				t.fail(n, "name", "%s is already the name of keys[%d]", show(n), first)
 			}
 			names[name] = i
 			k.Name = name
 		}
 		if l.secret(t, &k) {
 			if first, twice := digests[k.Digest]; twice {
-				t.fail(nil, "", "has the secret of keys[%d]", first)
+				t.fail(nil, "", "has the same secret as keys[%d]", first)
 			}
 			digests[k.Digest] = i
 		}
@@ -69,9 +69,9 @@ func (l *loader) secret(t *table, k *Key) bool {
 	digest, d := t.text("digest")
 	switch {
 	case t.has("secret") && t.has("digest"):
-		t.fail(d, "digest", "write secret or digest, not both")
+		t.fail(d, "digest", "set secret or digest, not both")
 	case !t.has("secret") && !t.has("digest"):
-		t.fail(nil, "", "secret or digest is missing; `sluice keys new` makes both")
+		t.fail(nil, "", "secret or digest is missing; `sluice keys new` generates both")
 	case s != nil:
 		if secret == "" {
 			t.fail(s, "secret", "%s", s.unset("the secret"))
@@ -82,7 +82,7 @@ func (l *loader) secret(t *table, k *Key) bool {
 			return false
 		}
 		if strings.Contains(secret, ",") {
-			t.fail(s, "secret", "has a comma, by which headers are joined on their way")
+			t.fail(s, "secret", "has a comma, which would be taken for two joined headers")
 			return false
 		}
 		l.credential(s)
@@ -107,7 +107,7 @@ func checkSecret(s string) error {
 		return rule("has more than %d bytes", maxSecret)
 	}
 	if err := checkPrintable(s); err != nil {
-		return rule("has a space, a line end or another character that no key has")
+		return rule("has a space, a line break or another character that is not allowed in keys")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (l *loader) useless() {
 		if len(k.Models) > 0 && !slices.ContainsFunc(k.Models, fits) {
 			l.d.warnings = append(l.d.warnings, Error{
 				File: l.d.file, Position: k.Pos, Key: keyPath{}.child("keys").element(i).child("models").String(),
-				Text: "there is no model that the key may use",
+				Text: "no model matches",
 			})
 		}
 	}

@@ -12,7 +12,7 @@ func TestListenOverridesFile(t *testing.T) {
 		inside  = "[server]\nlisten = \"127.0.0.1:8080\"\n"
 		outside = "[server]\nlisten = \"0.0.0.0:8080\"\n"
 		key     = "[[keys]]\nname = \"a\"\nsecret = \"short\"\n"
-		open    = " can be reached from outside and no [[keys]] are configured; add a key, or write auth = \"none\" if everybody may use the gateway"
+		open    = " is reachable from other machines, but no [[keys]] are configured; add a key, or set auth = \"none\" to allow anyone"
 	)
 	for _, c := range []struct {
 		name, text, listen string
@@ -28,8 +28,8 @@ func TestListenOverridesFile(t *testing.T) {
 		{"the file's own address to the outside", outside, "", `f:2:10: server.auth: "0.0.0.0:8080"` + open, 0},
 		{"to the outside with a weak key", inside + key, ":8080", ":8080", 1},
 		{"inside with a weak key", outside + key, "127.0.0.1:8080", "127.0.0.1:8080", 0},
-		{"no address", inside, "8080", `f: server.listen: "8080": write it as host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
-		{"the file's address is checked all the same", "[server]\nlisten = \"x\"\n", ":0", `f:2:10: server.listen: "x": write it as host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
+		{"no address", inside, "8080", `f: server.listen: "8080": want host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
+		{"the file's address is checked all the same", "[server]\nlisten = \"x\"\n", ":0", `f:2:10: server.listen: "x": want host:port, such as "127.0.0.1:8080" or ":8080"`, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Parse("f", []byte(c.text), config.Options{Bundled: bundled, Now: today, Listen: c.listen})

@@ -24,7 +24,7 @@ func (l *loader) models(tables []table) {
 			if err := checkID(id); err != nil {
 				t.fail(n, "id", "%s: %v", show(n), err)
 			} else if first, twice := ids[id]; twice {
-				t.fail(n, "id", "%s is the id of models[%d] already", show(n), first)
+				t.fail(n, "id", "%s is already the id of models[%d]", show(n), first)
 			}
 			ids[id] = i
 			m.ID = id
@@ -44,7 +44,7 @@ func (l *loader) models(tables []table) {
 		m.MaxTokens = t.integer("max_tokens", 0, 1, maxTokens)
 		m.DefaultMaxTokens = t.integer("default_max_tokens", 0, 1, maxTokens)
 		if m.MaxTokens > 0 && m.DefaultMaxTokens > m.MaxTokens {
-			t.fail(t.look("default_max_tokens"), "default_max_tokens", "is more than max_tokens")
+			t.fail(t.look("default_max_tokens"), "default_max_tokens", "must not be greater than max_tokens")
 		}
 		m.Thinking = t.bool("thinking", false)
 		t.finish()
@@ -163,7 +163,7 @@ func (l *loader) router(t table) {
 	r.Pos = t.position()
 	r.Plugin = l.pluginOf(&t)
 	if _, ok := presets().plugins[r.Plugin]; ok {
-		t.fail(t.look("plugin"), "plugin", "%q is a provider's plugin, not a router's", r.Plugin)
+		t.fail(t.look("plugin"), "plugin", "%q is a provider, not a router", r.Plugin)
 	}
 	l.use(r.Plugin)
 	r.Settings = l.pluginOptions[r.Plugin].over(t.free("plugin")).raw()

@@ -17,7 +17,7 @@ func (l *loader) pluginTables(t table) {
 		}
 		switch {
 		case bundled && t.has("file"):
-			t.fail(t.look("file"), "file", "%q is the name of a bundled plugin; give the file another name", e.name)
+			t.fail(t.look("file"), "file", "%q is the name of a bundled plugin; choose another name for the file", e.name)
 			t.look("sha256")
 		case bundled:
 		default:
@@ -74,7 +74,7 @@ func (l *loader) pluginNamed(t *table, n *node, member, name, shown string) stri
 			for _, p := range l.cfg.Plugins {
 				known = append(known, p.Name)
 			}
-			t.fail(n, member, "unknown plugin %s%s; a file is declared in [plugins.NAME]", shown, suggest(name, known))
+			t.fail(n, member, "unknown plugin %s%s; declare files in [plugins.NAME]", shown, suggest(name, known))
 			return ""
 		}
 		l.addPlugin(Plugin{Name: name, Isolation: IsolationShared})

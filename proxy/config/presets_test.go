@@ -102,8 +102,8 @@ func TestInvalidPresets(t *testing.T) {
 		"nothing like it":  {"[providers.p]\npreset = \"something-else\"\nplugin = \"openai\"\n", `2:10: providers.p.preset: unknown preset "something-else"`},
 		"wrong kind":       {"[providers.p]\npreset = 1\n", `2:10: providers.p.preset: must be a string, not an integer`},
 		"another's plugin": {"[providers.p]\nplugin = \"anthropic\"\npreset = \"groq\"\n", `2:10: providers.p.plugin: "anthropic" is not the plugin of the preset "groq", which is "openai"`},
-		"misspelt member":  {"[providers.p]\npreest = \"groq\"\nplugin = \"demo\"\n", `2:1: providers.p.preest: unknown member, did you mean "preset"?`},
-		"public only":      {"[providers.p]\npreset = \"vllm\"\nallow_private = false\n", `3:17: providers.p.allow_private: is false, and base_url has a private address`},
+		"misspelt member":  {"[providers.p]\npreest = \"groq\"\nplugin = \"demo\"\n", `2:1: providers.p.preest: unknown key, did you mean "preset"?`},
+		"public only":      {"[providers.p]\npreset = \"vllm\"\nallow_private = false\n", `3:17: providers.p.allow_private: is false, but base_url has a private address`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(test.text)
@@ -113,7 +113,7 @@ func TestInvalidPresets(t *testing.T) {
 		})
 	}
 	_, err := config.Parse("f", []byte("[providers.p]\npreset = \"groq\"\n"), config.Options{Bundled: []string{"demo"}, Now: today})
-	if err == nil || err.Error() != `f:2:10: providers.p.preset: unknown plugin "openai"; a file is declared in [plugins.NAME]` {
+	if err == nil || err.Error() != `f:2:10: providers.p.preset: unknown plugin "openai"; declare files in [plugins.NAME]` {
 		t.Errorf("without the plugin: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func (l *loader) provider(name string, t *table) {
 	p.Plugin = plugin
 	for _, m := range []string{"file", "sha256"} {
 		if t.has(m) {
-			t.fail(t.look(m), m, "a file is declared in [plugins.NAME], and named here with plugin = %q", "NAME")
+			t.fail(t.look(m), m, "declare the file in [plugins.NAME], and refer to it with plugin = %q", "NAME")
 		}
 	}
 	if !t.bool("enabled", true) {
@@ -48,7 +48,7 @@ func (l *loader) provider(name string, t *table) {
 		}
 	}
 	if p.BaseURL != "" && p.Plugin != "" && len(p.Paths) == 0 {
-		t.fail(nil, "paths", "is missing: the plugin %q may ask for no path of the upstream", p.Plugin)
+		t.fail(nil, "paths", "is missing: the plugin %q needs at least one path", p.Plugin)
 	}
 	p.Headers = slices.Clone(set.headers)
 	if elements, there := t.strings("headers"); there {
@@ -102,9 +102,9 @@ func (l *loader) baseURL(t *table, p *Provider, standard string, needed bool) {
 		private, closed = privateHost(u.Hostname())
 		switch {
 		case closed && given == nil:
-			t.fail(n, "base_url", "%s: the address is link-local or the like; write allow_private = true if it is meant", show(n))
+			t.fail(n, "base_url", "%s: the address is link-local, multicast or unspecified; set allow_private = true if that is intended", show(n))
 		case (private || closed) && given != nil && !given.bool:
-			t.fail(given, "allow_private", "is false, and base_url has a private address")
+			t.fail(given, "allow_private", "is false, but base_url has a private address")
 		}
 		if u.Scheme == "http" && !private && t.has("auth") {
 			t.warn(n, "base_url", "the credential is sent without encryption")
@@ -122,17 +122,17 @@ func checkBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case !strings.Contains(s, "://"):
-		return nil, rule("must begin with https:// or http://")
+		return nil, rule("must start with https:// or http://")
 	case err != nil || checkPrintable(s) != nil || strings.Contains(s, `\`):
-		return nil, rule("is no URL")
+		return nil, rule("is not a valid URL")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, rule("must begin with https:// or http://")
+		return nil, rule("must start with https:// or http://")
 	case u.User != nil:
-		return nil, rule("must not hold a user or a password; the credential belongs into auth")
+		return nil, rule("must not contain a user or password; put the credential in auth")
 	case !hostName(u.Hostname()) && !isIP(u.Hostname()):
-		return nil, rule("has no valid host")
+		return nil, rule("has an invalid host")
 	case strings.HasSuffix(u.Host, ":") || u.Port() != "" && !validPort(u.Port()):
-		return nil, rule("has no valid port")
+		return nil, rule("has an invalid port")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s, "#"):
 		return nil, rule("must not have a query or a fragment")
 	case u.Path != "" && path.Clean(u.Path) != strings.TrimRight(u.Path, "/") && u.Path != "/":
@@ -207,11 +207,11 @@ func (l *loader) listModels(t *table, p *Provider) {
 func checkPath(s string) error {
 	switch {
 	case !strings.HasPrefix(s, "/"):
-		return rule("a path begins with /")
+		return rule("a path must start with /")
 	case path.Clean(s) != s:
-		return rule("a path has no empty, . or .. segment, and no / at its end")
+		return rule("a path must not have an empty, . or .. segment, or end with /")
 	case strings.ContainsAny(s, `\?#%`):
-		return rule(`a path has no \, ?, # or %%`)
+		return rule(`a path must not contain \, ?, # or %%`)
 	}
 	return checkPrintable(s)
 }
@@ -227,7 +227,7 @@ func checkPluginHeader(s, credential string) error {
 	lower := strings.ToLower(s)
 	switch {
 	case !httpfield.ValidName(s):
-		return rule("is no name of a header")
+		return rule("is not a valid header name")
 	case slices.Contains(ownHeaders, lower), strings.HasPrefix(lower, "x-amz-"), strings.HasPrefix(lower, "x-forwarded-"),
 		credential != "" && strings.EqualFold(s, credential):
 		return rule("a plugin must not set this header")

@@ -81,7 +81,7 @@ func (l *loader) access() {
 	case s.Auth == "" && reachable:
 		if len(l.d.errs) == 0 {
 			e := Error{File: l.d.file, Position: l.d.position(l.listenAt), Key: "server.auth", Text: fmt.Sprintf(
-				`%q can be reached from outside and no [[keys]] are configured; add a key, or write auth = "none" if everybody may use the gateway`, s.Listen)}
+				`%q is reachable from other machines, but no [[keys]] are configured; add a key, or set auth = "none" to allow anyone`, s.Listen)}
 			if l.o.Listen != "" {
 				e.Position = Position{} // no place of the file says that address
 			}
@@ -90,9 +90,9 @@ func (l *loader) access() {
 	case s.Auth == "":
 		s.Auth = AuthNone
 	case s.Auth == AuthKeys && len(l.cfg.Keys) == 0:
-		l.d.fail(l.listenAt, "server.auth", `auth is "keys" and no [[keys]] are configured`)
+		l.d.fail(l.listenAt, "server.auth", `auth is "keys", but no [[keys]] are configured`)
 	case s.Auth == AuthNone && len(l.cfg.Keys) > 0:
-		l.d.warn(l.listenAt, "server.auth", `auth is "none": the configured keys are not asked for`)
+		l.d.warn(l.listenAt, "server.auth", `auth is "none": the configured keys are ignored`)
 	}
 	if s.Auth != AuthKeys || !reachable {
 		return
@@ -101,7 +101,7 @@ func (l *loader) access() {
 		if k := &l.cfg.Keys[i]; k.Secret != "" && len(k.Secret) < weakSecret {
 			l.d.warnings = append(l.d.warnings, Error{
 				File: l.d.file, Position: k.Pos, Key: keyPath{}.child("keys").element(i).child("secret").String(),
-				Text: "the secret is short enough to be guessed, and the gateway can be reached from outside; `sluice keys new` makes a good one",
+				Text: "the secret is short enough to guess, and the gateway is reachable from other machines; `sluice keys new` generates a strong one",
 			})
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Server) Reachable() bool { return !loopback(s.Listen) }
 func CheckListen(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return rule(`write it as host:port, such as "127.0.0.1:8080" or ":8080"`)
+		return rule(`want host:port, such as "127.0.0.1:8080" or ":8080"`)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return rule("the port must be a number from 0 to 65535")

@@ -122,10 +122,19 @@ func (t *table) choice(name string, values ...string) string {
 		return values[0]
 	}
 	if !slices.Contains(values, s) {
-		t.fail(n, name, "%s is none of %s%s", show(n), strings.Join(values, ", "), suggest(s, values))
+		t.fail(n, name, "%s is invalid: want %s%s", show(n), alternatives(values), suggest(s, values))
 		return values[0]
 	}
 	return s
+}
+
+// alternatives returns "a, b or c".
+func alternatives(values []string) string {
+	last := len(values) - 1
+	if last == 0 {
+		return values[0]
+	}
+	return strings.Join(values[:last], ", ") + " or " + values[last]
 }
 
 func (t *table) bool(name string, standard bool) bool {
@@ -192,7 +201,7 @@ func (t *table) duration(name string, standard, least, most time.Duration) time.
 	v, err := time.ParseDuration(n.text)
 	switch {
 	case err != nil:
-		t.fail(n, name, `%s is no duration; write one such as "60s", "1m30s" or "500ms"`, show(n))
+		t.fail(n, name, `%s is not a duration; write one such as "60s", "1m30s" or "500ms"`, show(n))
 	case v < least || v > most:
 		t.fail(n, name, "must be from %s to %s", least, most)
 	default:
@@ -219,7 +228,7 @@ func (t *table) size(name string, standard, least, most int64) int64 {
 	case n.kind == kindString:
 		var ok bool
 		if v, ok = parseSize(n.text); !ok {
-			t.fail(n, name, `%s is no size; write one such as "32MiB"`, show(n))
+			t.fail(n, name, `%s is not a size; write one such as "32MiB"`, show(n))
 			return standard
 		}
 	default:
@@ -345,7 +354,7 @@ func (t *table) finish() {
 	}
 	for _, m := range t.n.names {
 		if !slices.Contains(t.known, m.name) {
-			t.d.fail(m.offset, t.path.child(m.name).String(), "unknown member%s", suggest(m.name, t.known))
+			t.d.fail(m.offset, t.path.child(m.name).String(), "unknown key%s", suggest(m.name, t.known))
 		}
 	}
 }
@@ -358,7 +367,7 @@ func checkName(s string) error {
 		ok = ok && (letter || i > 0 && (c == '.' || c == '_' || c == '-'))
 	}
 	if !ok {
-		return rule("a name has 1 to 64 letters, digits, '.', '_' and '-', and begins with a letter or digit")
+		return rule("a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit")
 	}
 	return nil
 }

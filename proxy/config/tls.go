@@ -69,7 +69,7 @@ func checkCertificate(file []byte) error {
 			return err
 		}
 	}
-	return errors.New("there is no certificate in PEM in it")
+	return errors.New("contains no PEM certificate")
 }
 
 // withoutPath is an error about a file without its name, and without the prefix of the TLS package.
@@ -107,9 +107,9 @@ func (l *loader) tls(t table) {
 	}
 	switch leaf := c.Leaf; {
 	case l.o.Now.After(leaf.NotAfter):
-		t.warn(certAt, "cert", "the certificate has expired on %s: clients will refuse it", leaf.NotAfter.UTC().Format(dateForm))
+		t.warn(certAt, "cert", "the certificate expired on %s: clients will reject it", leaf.NotAfter.UTC().Format(dateForm))
 	case l.o.Now.Before(leaf.NotBefore):
-		t.warn(certAt, "cert", "the certificate is not valid before %s: clients will refuse it until then", leaf.NotBefore.UTC().Format(dateForm))
+		t.warn(certAt, "cert", "the certificate is not valid before %s: clients will reject it until then", leaf.NotBefore.UTC().Format(dateForm))
 	case leaf.NotAfter.Sub(l.o.Now) < expiresSoon:
 		t.warn(certAt, "cert", "the certificate expires on %s", leaf.NotAfter.UTC().Format(dateForm))
 	}

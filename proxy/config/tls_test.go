@@ -27,15 +27,15 @@ func TestTLS(t *testing.T) {
 	}{
 		{"good", table, files(good.Cert, good.Key), ""},
 		{"expires soon", table, files(soon.Cert, soon.Key), "2:8: server.tls.cert: the certificate expires on 2026-06-04 12:00 UTC"},
-		{"has expired", table, files(past.Cert, past.Key), "2:8: server.tls.cert: the certificate has expired on 2026-05-01 12:00 UTC"},
+		{"has expired", table, files(past.Cert, past.Key), "2:8: server.tls.cert: the certificate expired on 2026-05-01 12:00 UTC"},
 		{"is not valid yet", table, files(future.Cert, future.Key), "2:8: server.tls.cert: the certificate is not valid before 2026-07-01 12:00 UTC"},
-		{"no certificate", table, files(nil, good.Key), `2:8: server.tls.cert: "cert.pem": there is no certificate in PEM in it`},
+		{"no certificate", table, files(nil, good.Key), `2:8: server.tls.cert: "cert.pem": contains no PEM certificate`},
 		{"a broken certificate", table, files([]byte(strings.Replace(string(good.Cert), "\nMII", "\nMIJ", 1)), good.Key), `2:8: server.tls.cert: "cert.pem": `},
 		{"no key", table, files(good.Cert, good.Cert), `3:7: server.tls.key: "/keys/key.pem": found a certificate rather than a key`},
 		{"another key", table, files(good.Cert, other.Key), `3:7: server.tls.key: "/keys/key.pem": private key does not match public key`},
 		{"no file", table, nil, `2:8: server.tls.cert: "cert.pem": file does not exist`},
 		{"half a table", "[server.tls]\ncert = \"cert.pem\"\n", nil, "1:9: server.tls.key: is missing"},
-		{"a misspelt member", "[server.tls]\ncertificate = \"x\"\n", nil, "2:1: server.tls.certificate: unknown member"},
+		{"a misspelt member", "[server.tls]\ncertificate = \"x\"\n", nil, "2:1: server.tls.certificate: unknown key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Parse("/etc/sluice/gateway.toml", []byte(c.text), config.Options{Bundled: bundled, Now: today, ReadFile: func(name string) ([]byte, error) {

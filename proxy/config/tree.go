@@ -260,7 +260,7 @@ func (d *document) open(at *node, m *member, where keyPath, offset int, array bo
 }
 
 func (d *document) twice(offset int, where keyPath, first *member) {
-	d.fail(offset, where.String(), "is already defined in line %d", d.position(first.offset).Line)
+	d.fail(offset, where.String(), "is already defined on line %d", d.position(first.offset).Line)
 }
 
 // keyValue adds "a.b = value" to a table. depth is that of the table.
@@ -354,7 +354,7 @@ func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
 	}
 	if err != nil {
 		n.kind = kindBroken
-		d.fail(n.offset, where.String(), "%q is no %s", n.text, what)
+		d.fail(n.offset, where.String(), "%q is not a valid %s", n.text, what)
 	}
 }
 

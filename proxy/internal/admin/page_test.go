@@ -140,7 +140,7 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 func TestPageContent(t *testing.T) {
 	s := Status{
 		Version: "v1.2.3", Reason: "the gateway is shutting down", Uptime: 90000, Now: time.Unix(1_700_000_000, 0),
-		Config:    Config{Generation: 7, ReloadError: "gateway.toml:3:1: server.lisen: unknown member"},
+		Config:    Config{Generation: 7, ReloadError: "gateway.toml:3:1: server.lisen: unknown key"},
 		Requests:  Requests{Total: 1234567, ServerErrors: 12, Shed: map[string]int64{"plugins": 4}},
 		Models:    []Model{{ID: "fast", Targets: []Target{{Provider: "openai", Model: "gpt", Healthy: false}}}},
 		Providers: []Provider{{Name: "openai", Plugin: "openai", Max: 10, Used: 3, Targets: []Target{{Model: "gpt", Breaker: "open", ErrorRate: 0.5, Failed: 41}}}, {Name: "gemini", Off: "GEMINI_API_KEY is not set"}},
@@ -150,7 +150,7 @@ func TestPageContent(t *testing.T) {
 	page := string(appendPage(nil, &s, figures{requests: []float64{2}, failed: []float64{1}}, true))
 	all, text := elements(t, page)
 	for _, want := range []string{
-		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "was not taken over", "gateway.toml:3:1: server.lisen: unknown member",
+		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "was not taken over", "gateway.toml:3:1: server.lisen: unknown key",
 		"1\u202f234\u202f567", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "✕ gpt", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 turned away: plugins",
 	} {
 		if !strings.Contains(text, want) {

@@ -303,8 +303,8 @@ func TestReloadMetrics(t *testing.T) {
 		t.Fatal("a plugin that is not there is taken")
 	}
 	want(2, 1, 1, "plugin bad")
-	g.Server.ReloadFailed(errors.New("gateway.toml:3:1: server.lisen: unknown member"))
-	want(2, 1, 2, "gateway.toml:3:1: server.lisen: unknown member")
+	g.Server.ReloadFailed(errors.New("gateway.toml:3:1: server.lisen: unknown key"))
+	want(2, 1, 2, "gateway.toml:3:1: server.lisen: unknown key")
 	if err := g.Reload(t, configuration("", "")); err != nil {
 		t.Fatal(err)
 	}
