@@ -57,7 +57,7 @@ func (f full) Error() string {
 
 // overloaded is what a request gets that there is no room for.
 func overloaded(of telemetry.Shed) *apierror.Error {
-	e := &apierror.Error{Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: full(of)}
+	e := &apierror.Error{Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: full(of)}
 	e.Message = "The gateway has all the requests that it takes."
 	if of == telemetry.ShedBodies {
 		e.Message = "The gateway has no room for more large requests and answers."

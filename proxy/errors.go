@@ -33,7 +33,7 @@ func clientError(err error) *apierror.Error {
 		return call.ClientError()
 	}
 	if errors.Is(err, errDeparted) {
-		return &apierror.Error{Status: 499, Type: apierror.TypeInvalidRequest, Code: "client_closed_request", Message: "The client closed the connection.", Cause: err}
+		return &apierror.Error{Status: 499, Kind: apierror.KindInvalidRequest, Code: "client_closed_request", Message: "The client closed the connection.", Cause: err}
 	}
 	var up *upstream.Error
 	if errors.As(err, &up) {
@@ -44,7 +44,7 @@ func clientError(err error) *apierror.Error {
 
 // failedByItself is for a defect of the gateway.
 func failedByItself(err error) *apierror.Error {
-	return &apierror.Error{Status: 500, Type: apierror.TypeServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
+	return &apierror.Error{Status: 500, Kind: apierror.KindServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
 }
 
 // upstreamError is for what went wrong on the way to a provider and back.
@@ -59,7 +59,7 @@ func upstreamError(err *upstream.Error) *apierror.Error {
 		e = apierror.Fail(abi.FailBadAnswer, "", "", "")
 	case upstream.Busy:
 		e = &apierror.Error{
-			Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", TryNext: true, RetryAfter: time.Second,
+			Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", TryNext: true, RetryAfter: time.Second,
 			Message: "All connections to the provider are in use.",
 		}
 	case upstream.NoCredential:
@@ -67,7 +67,7 @@ func upstreamError(err *upstream.Error) *apierror.Error {
 	case upstream.BadRequest:
 		e = apierror.Fail(abi.FailServer, "plugin_protocol", "", "The plugin for this provider gave a result that cannot be used.")
 	default:
-		e = &apierror.Error{Status: 502, Type: apierror.TypeUpstream, Code: "upstream_unreachable", TryNext: true, Message: "The provider could not be reached."}
+		e = &apierror.Error{Status: 502, Kind: apierror.KindUpstream, Code: "upstream_unreachable", TryNext: true, Message: "The provider could not be reached."}
 	}
 	e.Cause = err
 	return e

@@ -63,7 +63,7 @@ func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
 // refusePanic responds to a request that panicked.
 func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *rescue.Error) {
 	s.logPanic(r.RequestID, p)
-	s.refuse(ctx, r, &apierror.Error{Status: 500, Type: apierror.TypeServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
+	s.refuse(ctx, r, &apierror.Error{Status: 500, Kind: apierror.KindServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
 }
 
 // direct serves everything but completions: e is not nil where a request is refused for its head.
@@ -123,7 +123,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierr
 	s.logPanicOf(r.RequestID, e.Cause)
 	r.Status, r.Code = e.Status, e.Code
 	if r.Code == "" {
-		r.Code = e.Type
+		r.Code = string(e.Kind)
 	}
 	if e.Cause != nil {
 		r.Cause = e.Cause

@@ -292,7 +292,7 @@ func (s *Server) refuseConn(c *downstream.Conn) {
 		c.ForceClose()
 	})
 	c.Refuse(refusal(&apierror.Error{
-		Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
+		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second,
 		Message: "Too many connections.",
 	}))
 }
@@ -300,7 +300,7 @@ func (s *Server) refuseConn(c *downstream.Conn) {
 // httpsRequired is the response to an HTTP request on a TLS port.
 func httpsRequired() []byte {
 	return refusal(&apierror.Error{
-		Status: 400, Type: apierror.TypeInvalidRequest, Code: "https_required",
+		Status: 400, Kind: apierror.KindInvalidRequest, Code: "https_required",
 		Message: "HTTP was sent to an HTTPS port: the address begins with https://.",
 	})
 }
@@ -394,7 +394,7 @@ func (s *Server) Close() {
 // shutdownError is what a request gets that the end of a shutdown overtook.
 func (s *Server) shutdownError() *apierror.Error {
 	return &apierror.Error{
-		Status: 503, Type: apierror.TypeServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
+		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_shutdown", Message: "The gateway is shutting down.",
 		RetryAfter: time.Second,
 	}
 }

@@ -174,14 +174,14 @@ func trim(b []byte) []byte {
 
 func missing() *apierror.Error {
 	return &apierror.Error{
-		Status: 401, Type: apierror.TypeInvalidRequest, Code: "missing_api_key", Authenticate: true,
+		Status: 401, Kind: apierror.KindInvalidRequest, Code: "missing_api_key", Authenticate: true,
 		Message: "No API key was given. Send it in the header Authorization: Bearer YOUR_KEY.",
 	}
 }
 
 func invalid(cause error) *apierror.Error {
 	return &apierror.Error{
-		Status: 401, Type: apierror.TypeInvalidRequest, Code: "invalid_api_key", Authenticate: true, Cause: cause,
+		Status: 401, Kind: apierror.KindInvalidRequest, Code: "invalid_api_key", Authenticate: true, Cause: cause,
 		Message: "The API key is not valid.",
 	}
 }

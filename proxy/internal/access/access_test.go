@@ -116,7 +116,7 @@ func TestRejectsInvalidCredentials(t *testing.T) {
 			if e == nil || k != nil {
 				t.Fatalf("key %v, error %v", k, e)
 			}
-			if e.Status != tt.status || e.Code != tt.code || e.Type != apierror.TypeInvalidRequest || e.Param != "" {
+			if e.Status != tt.status || e.Code != tt.code || e.Kind != apierror.KindInvalidRequest || e.Param != "" {
 				t.Errorf("error %v", e)
 			}
 			if e.Authenticate != (tt.status == 401) {
@@ -126,7 +126,7 @@ func TestRejectsInvalidCredentials(t *testing.T) {
 				t.Errorf("cause %v, want %v", e.Cause, tt.cause)
 			}
 			// The client cannot tell one refused key from another.
-			if tt.code == invalid && (e.Message != unknown.Message || e.Status != unknown.Status || e.Code != unknown.Code || e.Type != unknown.Type) {
+			if tt.code == invalid && (e.Message != unknown.Message || e.Status != unknown.Status || e.Code != unknown.Code || e.Kind != unknown.Kind) {
 				t.Errorf("body differs from that of an unknown key: %v", e)
 			}
 			for _, h := range tt.headers {

@@ -54,7 +54,7 @@ func (l *AuthLimiter) RecordInvalidKey(from netip.Addr, perMinute int64, now tim
 	}
 	n.limited++
 	return n.limited, &apierror.Error{
-		Status: 429, Type: apierror.TypeRateLimit, Code: "too_many_wrong_keys", RetryAfter: wait, NoRetry: true,
+		Status: 429, Kind: apierror.KindRateLimit, Code: "too_many_wrong_keys", RetryAfter: wait, NoRetry: true,
 		Message: "Too many invalid API keys from this address.",
 	}
 }

@@ -23,7 +23,7 @@ func TestInvalidKeysAreLimited(t *testing.T) {
 	}
 	for i := range int64(1000) {
 		n, e := g.RecordInvalidKey(from, 20, at)
-		if n != i+1 || e == nil || e.Status != 429 || e.Type != apierror.TypeRateLimit || e.Code != "too_many_wrong_keys" || e.RetryAfter != 3*time.Second || !e.NoRetry {
+		if n != i+1 || e == nil || e.Status != 429 || e.Kind != apierror.KindRateLimit || e.Code != "too_many_wrong_keys" || e.RetryAfter != 3*time.Second || !e.NoRetry {
 			t.Fatalf("wrong key %d beyond: %d, %v", i, n, e)
 		}
 	}

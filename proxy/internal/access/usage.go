@@ -172,6 +172,6 @@ func (k *Key) Remaining(now time.Time) (r Remaining, limited bool) {
 
 func rateLimited(wait time.Duration, format string, args ...any) *apierror.Error {
 	e := apierror.Invalid("rate_limit_exceeded", "", format, args...)
-	e.Status, e.Type, e.RetryAfter = 429, apierror.TypeRateLimit, wait
+	e.Status, e.Kind, e.RetryAfter = 429, apierror.KindRateLimit, wait
 	return e
 }

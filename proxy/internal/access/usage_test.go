@@ -35,7 +35,7 @@ func TestRequestsPerMinute(t *testing.T) {
 		}
 	}
 	_, e := k.Admit(10, 10, now)
-	if e == nil || e.Status != 429 || e.Type != apierror.TypeRateLimit || e.Code != "rate_limit_exceeded" || e.RetryAfter != time.Second || e.NoRetry {
+	if e == nil || e.Status != 429 || e.Kind != apierror.KindRateLimit || e.Code != "rate_limit_exceeded" || e.RetryAfter != time.Second || e.NoRetry {
 		t.Fatalf("the 61st: %+v", e)
 	}
 	if s, ok := k.Remaining(now); !ok || s.Requests != 0 || s.RequestsReset != time.Minute {

@@ -26,10 +26,10 @@ func Codes() []Code { return codes }
 // IsCode reports whether name is one of Codes.
 func IsCode(name string) bool { return codeNames[name] }
 
-// IsType reports whether name is one of the error types.
-func IsType(name string) bool {
-	switch name {
-	case TypeInvalidRequest, TypeRateLimit, TypeInsufficientQuota, TypeServer, TypeServiceUnavailable, TypeTimeout, TypeUpstream:
+// IsKind reports whether name is one of the kinds of failures.
+func IsKind(name string) bool {
+	switch Kind(name) {
+	case KindInvalidRequest, KindRateLimit, KindInsufficientQuota, KindServer, KindServiceUnavailable, KindTimeout, KindUpstream:
 		return true
 	}
 	return false

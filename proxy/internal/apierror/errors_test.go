@@ -37,7 +37,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 	for kind := abi.FailKind(-1); kind <= abi.FailKinds; kind++ {
 		e := apierror.Fail(kind, "", "", "")
-		got := strings.Join([]string{strconv.Itoa(e.Status), e.Type, e.Code}, " ")
+		got := strings.Join([]string{strconv.Itoa(e.Status), string(e.Kind), e.Code}, " ")
 		if e.TryNext {
 			got += " next"
 		}
@@ -59,7 +59,7 @@ func TestErrorKinds(t *testing.T) {
 
 func TestErrorTextForTheLog(t *testing.T) {
 	cause := errors.New("the cause")
-	e := &apierror.Error{Status: 502, Type: "server_error", Code: "x", Param: "p", Message: "m", Cause: cause}
+	e := &apierror.Error{Status: 502, Kind: "server_error", Code: "x", Param: "p", Message: "m", Cause: cause}
 	if got := e.Error(); got != "502 server_error x (p): m: the cause" {
 		t.Errorf("got %s", got)
 	}

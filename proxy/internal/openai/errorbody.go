@@ -10,7 +10,7 @@ import (
 // AppendErrorBody appends the body of an error response.
 func AppendErrorBody(dst []byte, e *apierror.Error) []byte {
 	dst = appendErrorMember(append(dst, `{"error":{`...), "message", e.Message, false)
-	dst = appendErrorMember(append(dst, ','), "type", e.Type, false)
+	dst = appendErrorMember(append(dst, ','), "type", string(e.Kind), false)
 	dst = appendErrorMember(append(dst, ','), "param", e.Param, true)
 	dst = appendErrorMember(append(dst, ','), "code", e.Code, true)
 	if e.Provider != "" {

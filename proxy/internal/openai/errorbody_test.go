@@ -17,10 +17,10 @@ func TestErrorBody(t *testing.T) {
 		e    apierror.Error
 		want string
 	}{
-		{apierror.Error{Status: 400, Type: "t"}, `{"error":{"message":"","type":"t","param":null,"code":null}}`},
+		{apierror.Error{Status: 400, Kind: "t"}, `{"error":{"message":"","type":"t","param":null,"code":null}}`},
 		{*apierror.Invalid("invalid_value", "messages[0].role", "%q is no role", "x\n"),
 			`{"error":{"message":"\"x\\n\" is no role","type":"invalid_request_error","param":"messages[0].role","code":"invalid_value"}}`},
-		{apierror.Error{Type: "t", Message: "m\xff\x01", Code: "c", Provider: "p\"", UpstreamStatus: 529, UpstreamRequestID: "r", Cause: errors.New("secret")},
+		{apierror.Error{Kind: "t", Message: "m\xff\x01", Code: "c", Provider: "p\"", UpstreamStatus: 529, UpstreamRequestID: "r", Cause: errors.New("secret")},
 			`{"error":{"message":"m` + "\uFFFD" + `\u0001","type":"t","param":null,"code":"c","provider":"p\"","upstream_status":529,"upstream_request_id":"r"}}`},
 	}
 	for _, c := range cases {

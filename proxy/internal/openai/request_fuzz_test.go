@@ -41,7 +41,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		if e != nil {
 			text := openai.AppendErrorBody(nil, e)
-			if e.Status != 400 || e.Type != apierror.TypeInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
+			if e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
 				t.Fatalf("refused with %s", text)
 			}
 			return

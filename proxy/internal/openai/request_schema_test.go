@@ -227,7 +227,7 @@ func TestF119_EveryMemberHasItsTypes(t *testing.T) {
 				}
 				continue
 			}
-			if e == nil || e.Status != 400 || e.Type != apierror.TypeInvalidRequest || e.Code != "invalid_type" || e.Param != param {
+			if e == nil || e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Code != "invalid_type" || e.Param != param {
 				t.Errorf("faults/119 %s: %s gives %v", param, w.value, e)
 				continue
 			}

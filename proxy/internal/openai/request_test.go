@@ -159,7 +159,7 @@ func TestParseRefusesWhatIsNoRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r openai.Request
 			e := r.Parse([]byte(test.body), openai.Limits{})
-			if e == nil || e.Status != 400 || e.Type != apierror.TypeInvalidRequest || e.Param != "" || e.Code != test.code || e.Message != test.message {
+			if e == nil || e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Param != "" || e.Code != test.code || e.Message != test.message {
 				t.Fatalf("got %v, want code %q and %q", e, test.code, test.message)
 			}
 			var syntax *jsondoc.SyntaxError

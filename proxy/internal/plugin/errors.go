@@ -110,10 +110,10 @@ const busyRetry = time.Second
 // ClientError is the failure as a client sees it. Another target may answer, except where the gateway itself is short
 // of instances: trying further targets would only add to its load.
 func (e *CallError) ClientError() *apierror.Error {
-	c := &apierror.Error{Status: 502, Type: apierror.TypeServer, TryNext: true, Cause: e}
+	c := &apierror.Error{Status: 502, Kind: apierror.KindServer, TryNext: true, Cause: e}
 	switch e.Kind {
 	case KindBusy:
-		c.Status, c.Type, c.Code = 503, apierror.TypeServiceUnavailable, "gateway_overloaded"
+		c.Status, c.Kind, c.Code = 503, apierror.KindServiceUnavailable, "gateway_overloaded"
 		c.Message = "The gateway is overloaded."
 		c.RetryAfter, c.TryNext = busyRetry, false
 	case KindHost:

@@ -83,7 +83,7 @@ func TestHostileCalls(t *testing.T) {
 				t.Errorf("error %q quotes the input", e)
 			}
 			c := e.ClientError()
-			if c.Status != 502 || c.Type != "server_error" || c.Code != tt.code2 || !c.TryNext {
+			if c.Status != 502 || c.Kind != "server_error" || c.Code != tt.code2 || !c.TryNext {
 				t.Errorf("the client sees %v, want %s", c, tt.code2)
 			}
 			if output(a) != "" {

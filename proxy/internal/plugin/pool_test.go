@@ -83,7 +83,7 @@ func TestWaitForAnInstanceIsBounded(t *testing.T) {
 	<-bl.begun
 
 	e := wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, nil), plugin.KindBusy)
-	if c := e.ClientError(); c.Status != 503 || c.Code != "gateway_overloaded" || c.Type != "service_unavailable_error" || c.RetryAfter <= 0 || c.TryNext {
+	if c := e.ClientError(); c.Status != 503 || c.Code != "gateway_overloaded" || c.Kind != "service_unavailable_error" || c.RetryAfter <= 0 || c.TryNext {
 		t.Errorf("the client sees %+v", c)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -186,7 +186,7 @@ func (w *Writer) End() error {
 func Truncated() *apierror.Error {
 	return &apierror.Error{
 		Status:  502,
-		Type:    apierror.TypeServer,
+		Kind:    apierror.KindServer,
 		Code:    "upstream_stream_truncated",
 		Message: "Upstream closed the stream before it was complete",
 		TryNext: true,

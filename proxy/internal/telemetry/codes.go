@@ -6,7 +6,7 @@ import "github.com/sluice-gateway/sluice/proxy/internal/apierror"
 // reaches the client, but as a label it would let others create series at will. The type of an error stands in for a code
 // that is null.
 func Code(code string) string {
-	if code == "" || apierror.IsCode(code) || apierror.IsType(code) {
+	if code == "" || apierror.IsCode(code) || apierror.IsKind(code) {
 		return code
 	}
 	return Other

@@ -167,7 +167,7 @@ func (w *providerError) failure(status int, fallback string) *apierror.Error {
 		e.Code = fallback
 		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	case abi.FailOverloaded, abi.FailTimeout:
-		e.Type = apierror.TypeServer
+		e.Kind = apierror.KindServer
 		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	}
 	e.UpstreamStatus = status
@@ -342,7 +342,7 @@ func proxyFailure(status int, body []byte) *apierror.Error {
 	switch kind {
 	case abi.FailAuth, abi.FailBilling, abi.FailRateLimit:
 	default:
-		e.Type = apierror.TypeUpstream
+		e.Kind = apierror.KindUpstream
 		e.Message = firstNonEmpty(clean(string(body[:min(len(body), maxMessage)])), e.Message)
 	}
 	if status >= 500 {

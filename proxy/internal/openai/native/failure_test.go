@@ -82,7 +82,7 @@ func TestFailure(t *testing.T) {
 				}
 				return s
 			}
-			got := strings.Join([]string{strconv.Itoa(e.Status), e.Type, word(e.Code), word(e.Param), e.Message}, " ")
+			got := strings.Join([]string{strconv.Itoa(e.Status), string(e.Kind), word(e.Code), word(e.Param), e.Message}, " ")
 			if e.TryNext {
 				got += " next"
 			}

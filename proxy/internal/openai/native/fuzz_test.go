@@ -199,7 +199,7 @@ func FuzzFailure(f *testing.F) {
 	f.Add(400, []byte(`[{"error":"x"}]`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		e := native.Failure(status, body)
-		if e.Status < 400 || e.Status > 599 || e.Type == "" || e.Message == "" || len(e.Message) > 500 {
+		if e.Status < 400 || e.Status > 599 || e.Kind == "" || e.Message == "" || len(e.Message) > 500 {
 			t.Fatalf("got %+v", e)
 		}
 		if p := openai.NewWriter().AppendError(nil, e); !json.Valid(bytes.TrimPrefix(p, []byte("data: "))) || bytes.ContainsAny(bytes.TrimSuffix(p, []byte("\n\n")), "\r\n") {
