@@ -1,8 +1,6 @@
 package plugin_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"bytes"
 	"errors"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -57,21 +56,21 @@ func TestAnswerBreaksTheContract(t *testing.T) {
 		kind   plugin.CallErrorKind
 		reason string
 	}{
-		{"choice", func(h abi.Host) { h.Text(abi.MaxChoices, 0, b("x")) }, plugin.KindProtocol, "text: a choice outside"},
-		{"negative choice", func(h abi.Host) { h.Finish(-1, 0, nil) }, plugin.KindProtocol, "finish: a choice outside"},
+		{"choice", func(h abi.Host) { h.Text(abi.MaxChoices, 0, b("x")) }, plugin.KindProtocol, "text: choice out of range"},
+		{"negative choice", func(h abi.Host) { h.Finish(-1, 0, nil) }, plugin.KindProtocol, "finish: choice out of range"},
 		{"encoding", func(h abi.Host) { h.Text(0, 3, b("x")) }, plugin.KindProtocol, "text: unknown encoding"},
 		{"encoding bits", func(h abi.Host) { h.Refusal(0, 16, b("x")) }, plugin.KindProtocol, "refusal: unknown encoding"},
 		{"negative encoding", func(h abi.Host) { h.Text(0, -8, b("x")) }, plugin.KindProtocol, "text: unknown encoding"},
 		{"part", func(h abi.Host) { h.Reasoning(0, abi.ReasoningParts, 0, 0, b("x")) }, plugin.KindProtocol, "reasoning: unknown part"},
 		{"usage kind", func(h abi.Host) { h.Usage(abi.UsageKinds, 1) }, plugin.KindProtocol, "usage: unknown kind"},
-		{"negative usage", func(h abi.Host) { h.Usage(abi.UsagePrompt, -1) }, plugin.KindProtocol, "usage: a token count"},
-		{"absurd usage", func(h abi.Host) { h.Usage(abi.UsagePrompt, 1<<62) }, plugin.KindProtocol, "usage: a token count"},
+		{"negative usage", func(h abi.Host) { h.Usage(abi.UsagePrompt, -1) }, plugin.KindProtocol, "usage: token count out of range"},
+		{"absurd usage", func(h abi.Host) { h.Usage(abi.UsagePrompt, 1<<62) }, plugin.KindProtocol, "usage: token count out of range"},
 		{"finish reason", func(h abi.Host) { h.Finish(0, abi.FinishReasons, nil) }, plugin.KindProtocol, "finish: unknown finish"},
-		{"done", func(h abi.Host) { h.Done(2) }, plugin.KindProtocol, "done: neither 0 nor 1"},
+		{"done", func(h abi.Host) { h.Done(2) }, plugin.KindProtocol, "done: argument is neither 0 nor 1"},
 		{"fail kind", func(h abi.Host) { h.Fail(-1, nil, nil, nil, -1) }, plugin.KindProtocol, "fail: unknown kind"},
-		{"faults/95 id with a line feed", func(h abi.Host) { h.Start(b("a\nb"), nil, nil) }, plugin.KindProtocol, "start: the id holds a control"},
+		{"faults/95 id with a line feed", func(h abi.Host) { h.Start(b("a\nb"), nil, nil) }, plugin.KindProtocol, "start: the id contains a control"},
 		{"faults/95 model that is not UTF-8", func(h abi.Host) { h.Start(nil, b("\xc3"), nil) }, plugin.KindProtocol, "start: the model is not UTF-8"},
-		{"faults/95 tool name with NUL", func(h abi.Host) { h.ToolCall(0, 0, nil, b("a\x00")) }, plugin.KindProtocol, "tool_call: the tool's name holds"},
+		{"faults/95 tool name with NUL", func(h abi.Host) { h.ToolCall(0, 0, nil, b("a\x00")) }, plugin.KindProtocol, "tool_call: the tool's name contains"},
 		{"long id", func(h abi.Host) { h.ToolCall(0, 0, make([]byte, 257), b("a")) }, plugin.KindProtocol, "tool_call: the id is longer"},
 		{"text that breaks the frame", func(h abi.Host) { h.Text(0, abi.EncodingEscaped, b("a\"b")) }, plugin.KindProtocol, "not the inside of a JSON string"},
 		{"too many keys", func(h abi.Host) {
@@ -83,14 +82,14 @@ func TestAnswerBreaksTheContract(t *testing.T) {
 			for range 200 {
 				h.Text(0, 0, make([]byte, 1<<10))
 			}
-		}, plugin.KindOutput, "text: over the limit"},
+		}, plugin.KindOutput, "text: output limit exceeded"},
 		{"faults/93 empty events without end", func(h abi.Host) {
 			for range 1 << 20 {
 				h.ToolEnd(0, 0)
 			}
-		}, plugin.KindOutput, "tool_end: over the limit"},
+		}, plugin.KindOutput, "tool_end: output limit exceeded"},
 		{"import of the request phase", func(h abi.Host) { h.RequestPath(b("/v1")) }, plugin.KindProtocol, "request_path: not allowed"},
-		{"the first error counts", func(h abi.Host) { h.Done(7); h.Text(-1, 0, nil) }, plugin.KindProtocol, "done: neither"},
+		{"the first error counts", func(h abi.Host) { h.Done(7); h.Text(-1, 0, nil) }, plugin.KindProtocol, "done: argument is neither"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

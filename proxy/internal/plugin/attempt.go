@@ -1,15 +1,14 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Attempt is one try at answering a client's request through one target. Its state slot, tool aliases and warnings live
-// as long as it does: from Binding.Request to the end of the answer. Nothing in it changes in a call that fails.
+// Attempt is one try at serving a client's request from one target. Its state slot, tool aliases and warnings live
+// as long as it does: from Binding.Request to the end of the response. A call that fails changes nothing in it.
 //
 // The zero value is ready once the first group of members is set. After Reset it may be used for another attempt and
 // keeps its memory. It belongs to one goroutine at a time.
@@ -18,11 +17,11 @@ type Attempt struct {
 	// has been sent.
 	Request *openai.Request
 	Summary Summary
-	Writer  *response.Writer // takes what the plugin says; its options should have Alias of this attempt as Aliases
+	Writer  *response.Writer // takes the plugin's events; its options should have Alias of this attempt as Aliases
 	Tenant  string           // the name of the gateway key, for isolation
 
-	// ResponseHeader returns a header of the upstream's answer, nil if it is not there. Set by the caller before the
-	// first call that reads an answer; nil stands for no headers. The bytes are read during the call only.
+	// ResponseHeader returns a header of the upstream response, nil if there is none. Set by the caller before the
+	// first call that reads a response; nil stands for no headers. The bytes are read during the call only.
 	ResponseHeader func(name []byte) []byte
 
 	// Set by Binding.Request where it returns nil.
@@ -30,12 +29,12 @@ type Attempt struct {
 	Framing        abi.Framing
 	Dialect        abi.Dialect
 	DialectOptions native.Options
-	Answered       bool      // the plugin answered itself: nothing is sent, and the Writer has the response
+	Answered       bool      // the plugin responded itself: nothing is sent, and the Writer has the response
 	Warnings       []Warning // what happened to members of the request, without repetition
 
 	// Sums over the attempt's calls.
 	Fuel    int64 // used, also by calls that failed
-	Unknown int   // things that the plugin skipped because it does not know them
+	Unknown int   // elements that the plugin skipped as unknown
 
 	ticket  ticket
 	state   []byte
@@ -44,7 +43,7 @@ type Attempt struct {
 	reader  openAIReader
 }
 
-// OutRequest is the request that a plugin wants to be sent. The host adds the credential, and the method: POST for a
+// OutRequest is the upstream request of a plugin. The host adds the credential, and the method: POST for a
 // chat completion, GET for a list.
 type OutRequest struct {
 	Path    string // with its query, checked against the binding's rules, to be sent byte for byte
@@ -64,10 +63,10 @@ type Warning struct {
 // Page is one page of a provider's model list.
 type Page struct {
 	Models [][]byte // each a compact JSON object
-	Next   string   // the cursor of the page behind it, "" where this is the last one
+	Next   string   // the cursor of the next page, "" on the last one
 }
 
-// Reset forgets the attempt. What it holds of small things is kept.
+// Reset clears the attempt, and keeps its small allocations.
 func (a *Attempt) Reset() {
 	a.Release()
 	clear(a.aliases)
@@ -83,8 +82,8 @@ func (a *Attempt) Reset() {
 	a.reader.reset(native.Options{})
 }
 
-// Release gives back what only the sending needs: call it once the upstream's answer has begun, so that an open stream
-// holds nothing of its request. No further try with Out is possible then.
+// Release frees what only sending needs: call it once the upstream response has started, so that an open stream
+// keeps nothing of its request. Out cannot be sent again then.
 func (a *Attempt) Release() {
 	a.Request = nil
 	a.Out.Body = nil
@@ -92,8 +91,8 @@ func (a *Attempt) Release() {
 	a.own = nil
 }
 
-// Alias returns the name that the client knows a tool by: response.Options.Aliases. A name that the plugin gave no
-// alias for stands for itself.
+// Alias returns the name that the client knows a tool by: response.Options.Aliases. A name without alias stands for
+// itself.
 func (a *Attempt) Alias(name []byte) []byte {
 	if real, ok := a.aliases[string(name)]; ok {
 		return real
@@ -101,5 +100,5 @@ func (a *Attempt) Alias(name []byte) []byte {
 	return name
 }
 
-// State is a copy of the attempt's state slot, for tests and diagnosis.
+// State returns a copy of the attempt's state slot, for tests and diagnosis.
 func (a *Attempt) State() []byte { return append([]byte(nil), a.state...) }

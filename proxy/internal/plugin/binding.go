@@ -26,8 +26,8 @@ type BindingConfig struct {
 	CredentialQuery  string
 
 	// Redact takes configured credentials out of a text, by their values. It may return its argument, and keeps
-	// nothing. It sees error bodies and response headers before the plugin does, and the plugin's own failures,
-	// warnings, log lines, explanations and finish reasons before anybody else does. nil: there is nothing to hide.
+	// nothing. It is applied to error bodies and response headers before the plugin gets them, and to the plugin's own
+	// failures, warnings, log lines, explanations and finish reasons before anything else does. nil: nothing is redacted.
 	Redact func([]byte) []byte
 }
 
@@ -35,9 +35,9 @@ type BindingConfig struct {
 //
 // The calls of an attempt are made one after the other, Request first. Each returns nil, or
 //
-//   - a *chat.Error: the plugin has said that the request cannot be answered, or the answer has grown too large;
-//   - a *CallError: the plugin has failed in this call, of which nothing has taken effect;
-//   - another error: the call was not made, because ctx ended in a wait or the generation is closed.
+//   - a *apierror.Error: the plugin has rejected the request, or the response has grown too large;
+//   - a *CallError: the plugin has failed in this call, which has no effect;
+//   - another error: the call was not made, because ctx ended in a wait or the Set is closed.
 type Binding struct {
 	plugin          *Plugin
 	index           int32
@@ -71,16 +71,16 @@ func newBinding(p *Plugin, c BindingConfig) (*Binding, error) {
 		b.paths = append(b.paths, p)
 	}
 	var err error
-	if b.headers, err = allowList(c.Headers, c.CredentialHeader); err != nil {
+	if b.headers, err = parseAllowedHeaders(c.Headers, c.CredentialHeader); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-// Name is the name that the binding was made with.
+// Name returns the name that the binding was made with.
 func (b *Binding) Name() string { return b.name }
 
-// Plugin is the plugin that the binding uses.
+// Plugin returns the plugin that the binding uses.
 func (b *Binding) Plugin() *Plugin { return b.plugin }
 
 func (b *Binding) redact(p []byte) []byte {
@@ -90,8 +90,8 @@ func (b *Binding) redact(p []byte) []byte {
 	return b.redactor(p)
 }
 
-// Request asks the provider for the upstream request of an attempt, or for its answer where it has one of its own. It
-// begins the attempt: the state slot is empty.
+// Request asks the plugin for the upstream request of an attempt, or for its response if it responds itself. It
+// starts the attempt: the state slot is empty.
 func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	a.state = a.state[:0]
 	a.reader.reset(native.Options{})
@@ -168,10 +168,10 @@ func (b *Binding) choose(ctx context.Context, t tenant, input []byte, n int) (or
 
 // call makes one call on an instance of the pool.
 //
-// A trap is tried once more, on a fresh instance, where the first one had served before: then its past may be what it
-// died of, a heap run full or a corrupted one. Rule 17 makes the second try worthwhile and safe: from a fresh instance
-// the same input gives the same answer, and nothing of the first try has taken effect. On an instance that was fresh
-// itself the second try would die of the same. So would every try of a call that ran out of fuel, nested too deep, said
+// A trap is retried once, on a fresh instance, if the first one had served before: then earlier calls may be the cause, by
+// a full or corrupted heap. Rule 17 makes the retry worthwhile and safe: on a fresh instance
+// the same input gives the same result, and nothing of the first try has taken effect. On an instance that was fresh
+// itself the retry would trap again. So would every retry of a call that ran out of fuel, nested too deep, wrote
 // too much or broke the contract, as far as the input is the reason; and an endless loop must not cost twice.
 func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	p := b.plugin
@@ -181,14 +181,14 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	}
 	if exports[inv.export].begins {
 		if wait := p.breaker.admit(inv.ticket, t); wait > 0 {
-			p.counts.fail(KindOpen)
+			p.counts.recordFailure(KindOpen)
 			return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindOpen, Wait: wait}
 		}
 	}
 	whole := exports[inv.export].whole
 	limit := p.host.options.Wait
 	if exports[inv.export].phase == abi.PhaseAnswer {
-		limit *= answerPatience
+		limit *= responseWaitFactor
 	}
 	var used int64
 	if whole {
@@ -197,7 +197,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 			p.counts.waits.Add(1)
 		}
 		if err != nil {
-			return b.unserved(inv.export, err)
+			return b.notCalled(inv.export, err)
 		}
 		defer func() { p.host.whole.Release(flow{Group: p.name, Member: t}, used) }()
 	}
@@ -207,23 +207,23 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	}
 	for fresh := false; ; fresh = true {
 		if err != nil {
-			return b.unserved(inv.export, err)
+			return b.notCalled(inv.export, err)
 		}
 		again := !fresh && in.served > 0
 		kept, failed, result := p.serve(ctx, in, inv, t, fresh)
 		used += in.spent
 		if kept {
-			p.giveBack(in)
+			p.release(in)
 			if inv.ticket != nil {
-				p.breaker.recordSuccess(inv.ticket, t, inv.proof())
+				p.breaker.recordSuccess(inv.ticket, t, inv.provesHealth())
 			}
 			return result
 		}
 		if failed == nil {
 			p.pool.discard(in)
-			return b.unserved(inv.export, result)
+			return b.notCalled(inv.export, result)
 		}
-		p.counts.fail(failed.Kind)
+		p.counts.recordFailure(failed.Kind)
 		if !again || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
 			if inv.ticket != nil {
 				p.breaker.recordFailure(inv.ticket, t)
@@ -236,19 +236,19 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	}
 }
 
-// answerPatience is how much longer than another call one waits that reads an answer: it has been paid for, and its client
-// may have a part of it. Thousands of streams can have their events in the same moment.
-const answerPatience = 10
+// responseWaitFactor is how much longer calls wait that read a response: it has been paid for, and its client
+// may have a part of it. Thousands of streams can have events at the same moment.
+const responseWaitFactor = 10
 
-// proof reports whether the call, which has gone well, shows that the plugin can do its work: a request alone does not,
-// unless there is nothing more for the plugin to do.
-func (inv *invocation) proof() bool {
+// provesHealth reports whether the call, which has succeeded, shows that the plugin works: a request alone does not, unless
+// there is nothing more for the plugin to do.
+func (inv *invocation) provesHealth() bool {
 	return inv.export != exportRequest || inv.attempt.Answered || inv.attempt.Dialect == abi.DialectOpenAI
 }
 
-// serve makes a call on an instance that the caller has acquired. The instance is kept where all went well, be the result
-// an error or not. Otherwise it must not serve again, and either the plugin has failed, or, with the result as the error,
-// the call could not be made. A panic of the gateway is the call's failure, and nobody else's.
+// serve makes a call on an instance that the caller has acquired. The instance is kept if the call succeeded, whether its
+// result is an error or not. Otherwise it must not serve again, and either the plugin has failed, or, with the result as
+// the error, the call could not be made. A panic of the gateway fails this call only.
 func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t tenant, fresh bool) (kept bool, failed *CallError, result error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -256,7 +256,7 @@ func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t ten
 			failed.Binding = inv.binding.name
 		}
 	}()
-	if err := in.ready(ctx, inv.binding, t, fresh); err != nil {
+	if err := in.prepare(ctx, inv.binding, t, fresh); err != nil {
 		e, ok := errors.AsType[*CallError](err)
 		if !ok {
 			return false, nil, err
@@ -268,10 +268,10 @@ func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t ten
 	return failed == nil, failed, result
 }
 
-// unserved is the error of a call that was not made.
-func (b *Binding) unserved(e export, err error) error {
+// notCalled returns the error of a call that was not made.
+func (b *Binding) notCalled(e export, err error) error {
 	if errors.Is(err, fairqueue.ErrBusy) {
-		b.plugin.counts.fail(KindBusy)
+		b.plugin.counts.recordFailure(KindBusy)
 		return &CallError{Plugin: b.plugin.name, Binding: b.name, Call: e.String(), Kind: KindBusy}
 	}
 	var failed *CallError

@@ -1,22 +1,20 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"runtime/debug"
 	"time"
 	"unicode/utf8"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// invocation is what one call of a guest is made with. Its byte slices belong to the caller and outlive the call.
+// invocation is the input of one call of a guest. Its byte slices belong to the caller and outlive the call.
 type invocation struct {
 	export  export
 	binding *Binding
@@ -24,14 +22,14 @@ type invocation struct {
 	first   []byte // the event's name; else the whole input
 	second  []byte // the event's data
 
-	attempt    *Attempt                 // request and answer phases
-	header     func(name []byte) []byte // answer and models phases; may be nil
+	attempt    *Attempt                 // request and response phases
+	header     func(name []byte) []byte // response and models phases; may be nil
 	candidates int                      // router phase
 	result     *result                  // list, models and router phases
-	ticket     *ticket                  // of the attempt that the call is of, nil for lists
+	ticket     *ticket                  // of the call's attempt, nil for lists
 }
 
-// result takes what a call without an Attempt said.
+// result is the output of a call without an Attempt.
 type result struct {
 	out     OutRequest
 	page    Page
@@ -40,27 +38,27 @@ type result struct {
 	ticket  ticket
 }
 
-// call is the host's side of one call of a guest: the functions of package abi's Host, which a guest calls directly when
-// it is native and through the table in imports.go when it is Wasm.
+// call is the host's side of one call of a guest: it implements abi.Host, which a native guest calls directly, and a Wasm
+// guest through the table in imports.go.
 //
-// What the guest says is kept here and goes into the Attempt in commit, which runs only where the call has returned 0
-// and nothing went wrong. Nothing in here panics on what a guest does: the first error is recorded, takes away the
-// guest's fuel, and makes all later imports do nothing; it wins over whatever the call returns.
+// The guest's output is collected here and goes into the Attempt in commit, which runs only if the call has returned 0
+// without an error. Nothing that a guest does makes the host panic: the first error is recorded, takes away the
+// guest's fuel, and makes all later imports do nothing; it takes precedence over the call's status.
 //
-// A call belongs to its instance and is used again for the next call of it.
+// A call belongs to its instance and is reused for the instance's next call.
 type call struct {
 	invocation
 	plugin  *Plugin
 	meter   meter // nil for a native guest
 	phase   abi.Phase
-	running int // the import that runs, by its index in abi.Imports; -1 for none
+	running int // index in abi.Imports of the import that runs; -1 for none
 	err     *CallError
 
-	output, limit int64 // bytes so far, and at most
+	output, limit int64 // bytes so far, and maximum
 
 	batch   response.Batch
 	failure *apierror.Error
-	done    bool // done(0) was said
+	done    bool // done(0) was called
 	state   []byte
 	stateOn bool // state_set was called
 	tools   []toolKey
@@ -69,11 +67,11 @@ type call struct {
 
 	edits         jsondoc.Edits
 	path          []byte
-	refused       error // why request_path was refused last
-	refusedHeader error // why request_header was
+	refused       error // why the last request_path was refused
+	refusedHeader error // why the last request_header was
 	headers       []Header
 	own           []byte
-	ownOn         bool // the plugin writes a body of its own
+	ownOn         bool // the plugin writes its own body
 	copied        int64
 	aliases       []alias
 	answerOn      bool
@@ -90,10 +88,10 @@ type call struct {
 	extra   []byte // scratch: the value of an extra member
 	summary []byte
 
-	// Of the calls before: what is mostly the same from one request to the next.
-	known       texts
-	lastOptions []byte         // of answer
-	lastRead    native.Options // what they say
+	// Kept between calls: what is mostly the same from one request to the next.
+	known       interned
+	lastOptions []byte         // of the import answer
+	lastRead    native.Options // parsed
 
 	choosing  bool   // sluice_plugin runs
 	complaint []byte // the last line that it or sluice_configure logged
@@ -112,13 +110,14 @@ type meter interface {
 
 var _ abi.Host = (*call)(nil)
 
-// Prices, in bytes of output: what an event or an entry of a list costs beside its text, so that empty ones have an end.
+// entryCost is what an event or an entry of a list counts in bytes of output besides its text, so that empty ones are
+// bounded, too.
 const entryCost = 32
 
 // begin prepares for one call. limit follows rule 14: 8 × input + 64 KiB. For provider_request the input is the summary
-// and the client's body, read or not, so that a body of the plugin's own can repeat the client's in another dialect; the
-// events of a plugin that answers itself are bounded by the same figure. Ranges copied natively do not count as output,
-// for they never pass through the guest: request_copy has a bound of its own.
+// and the client's body, read or not, so that the plugin's own body can repeat the client's in another dialect; the
+// events of a plugin that responds itself have the same limit. Ranges copied by the host do not count as output,
+// as they never pass through the guest: request_copy has its own limit.
 func (c *call) begin(inv *invocation) {
 	c.invocation = *inv
 	c.phase = exports[inv.export].phase
@@ -153,7 +152,7 @@ func (c *call) begin(inv *invocation) {
 	c.limit = abi.MaxOutputFactor*int64(c.inputSize()) + abi.MaxOutputBase
 }
 
-// inputSize is how many bytes the call is about: its input, and of a request the client's body.
+// inputSize returns the bytes of the call's input, and for a request of the client's body.
 func (c *call) inputSize() int {
 	n := len(c.first) + len(c.second)
 	if c.export == exportRequest {
@@ -162,13 +161,13 @@ func (c *call) inputSize() int {
 	return n
 }
 
-// commit puts what the call said where its caller finds it. It is called once, after status 0.
+// commit makes the call's output take effect. It is called once, after status 0.
 func (c *call) commit() error {
 	switch c.export {
 	case exportRequest:
 		return c.commitRequest()
 	case exportResponse, exportEvent, exportEnd:
-		return c.commitAnswer()
+		return c.commitResponse()
 	case exportList:
 		return c.commitList()
 	case exportModels:
@@ -179,7 +178,7 @@ func (c *call) commit() error {
 	return nil
 }
 
-// end drops everything that belongs to the call's caller.
+// end drops all references to what belongs to the caller.
 func (c *call) end() {
 	if c.attempt != nil && c.export == exportRequest {
 		c.edits.Reset(nil)
@@ -193,8 +192,8 @@ func (c *call) end() {
 	c.phase = 0
 }
 
-// stop ends the call with an error, unless one was recorded before. reason never holds anything that the guest said.
-func (c *call) stop(kind CallErrorKind, reason string) {
+// abort ends the call with an error, unless one was recorded before. reason never contains the guest's words.
+func (c *call) abort(kind CallErrorKind, reason string) {
 	if c.err != nil {
 		return
 	}
@@ -207,8 +206,8 @@ func (c *call) stop(kind CallErrorKind, reason string) {
 	}
 }
 
-// guard makes a panic of the gateway in an import the failure of the call. It is deferred.
-func (c *call) guard() {
+// recoverPanic turns a panic of the gateway in an import into the failure of the call. It is deferred.
+func (c *call) recoverPanic() {
 	v := recover()
 	if v == nil {
 		return
@@ -221,45 +220,45 @@ func (c *call) guard() {
 	c.meter.Exhaust()
 }
 
-// enter begins an import: false where it must do nothing, because the call has failed or the import is not of its phase.
-func (c *call) enter(imp int) bool {
+// beginImport begins an import. It is false if the import must do nothing, as the call has failed or is in another phase.
+func (c *call) beginImport(imp int) bool {
 	if c.err != nil {
 		return false
 	}
 	c.running = imp
 	if abi.Imports[imp].Phases&c.phase == 0 {
-		c.stop(KindProtocol, "not allowed in this call")
+		c.abort(KindProtocol, "not allowed in this call")
 		return false
 	}
 	return true
 }
 
-// emit counts n bytes of output.
-func (c *call) emit(n int) bool {
+// countOutput counts n bytes of output.
+func (c *call) countOutput(n int) bool {
 	c.output += int64(n)
 	if c.output > c.limit {
-		c.stop(KindOutput, "over the limit of a call's output")
+		c.abort(KindOutput, "output limit exceeded")
 		return false
 	}
 	return true
 }
 
-// charge takes fuel for n bytes that the host looks at beside those that the guest passed.
-func (c *call) charge(n int) {
+// chargeBytes charges fuel for n bytes that the host reads or writes besides those that the guest passed.
+func (c *call) chargeBytes(n int) {
 	if c.meter != nil {
 		c.meter.Charge(int64(n) / fuelBytes)
 	}
 }
 
-// name checks an id, a name or another short text of one line.
-func (c *call) name(p []byte, what string) bool {
+// checkName checks an id, a name or another short text of one line.
+func (c *call) checkName(p []byte, what string) bool {
 	switch {
 	case len(p) > abi.MaxName:
-		c.stop(KindProtocol, what+" is longer than the contract allows")
+		c.abort(KindProtocol, what+" is longer than the contract allows")
 	case !utf8.Valid(p):
-		c.stop(KindProtocol, what+" is not UTF-8")
+		c.abort(KindProtocol, what+" is not UTF-8")
 	case hasControl(p):
-		c.stop(KindProtocol, what+" holds a control character")
+		c.abort(KindProtocol, what+" contains a control character")
 	default:
 		return true
 	}
@@ -275,15 +274,15 @@ func hasControl(p []byte) bool {
 	return false
 }
 
-// redact takes configured credentials out of a text. The result may be the text itself.
+// redact removes configured credentials from a text. The result may be the text itself.
 func (c *call) redact(p []byte) []byte { return c.binding.redact(p) }
 
-// maxRedacted is how much of a text is looked at of which only the beginning is kept: far more than that beginning, for
-// what is cut before it is redacted may end in half a credential.
+// maxRedacted is how much is redacted of a text of which only the beginning is used: far more than that beginning, as
+// truncating first could leave half a credential.
 const maxRedacted = 16 << 10
 
-// words makes a text of a plugin fit for an error or a log: redacted, valid UTF-8, at most n bytes.
-func (c *call) words(p []byte, n int) []byte {
+// sanitize prepares a plugin's text for an error or a log: redacted, valid UTF-8, at most n bytes.
+func (c *call) sanitize(p []byte, n int) []byte {
 	p = c.redact(p)
 	if len(p) > n {
 		p = p[:n]
@@ -297,8 +296,8 @@ func (c *call) words(p []byte, n int) []byte {
 	return bytes.ToValidUTF8(p, []byte("\uFFFD"))
 }
 
-// plain makes a text fit for a header or a log field: printable ASCII, at most n bytes.
-func plain(p []byte, n int) string {
+// printable makes a text fit for a header or a log field: printable ASCII, at most n bytes.
+func printable(p []byte, n int) string {
 	out := make([]byte, 0, min(len(p), n))
 	for _, b := range p[:min(len(p), n)] {
 		if b < ' ' || b >= 0x7f {
@@ -311,24 +310,24 @@ func plain(p []byte, n int) string {
 
 // Log implements abi.Host.
 func (c *call) Log(level abi.LogLevel, message []byte) {
-	if !c.enter(importLog) {
+	if !c.beginImport(importLog) {
 		return
 	}
 	if level < abi.LogDebug || level > abi.LogError {
-		c.stop(KindProtocol, "unknown level")
+		c.abort(KindProtocol, "unknown level")
 		return
 	}
-	heeded := c.choosing || c.export == exportConfigure && c.binding != nil
-	if !heeded && !c.plugin.log.enabled() {
+	complaint := c.choosing || c.export == exportConfigure && c.binding != nil
+	if !complaint && !c.plugin.log.enabled() {
 		return
 	}
 	name := ""
 	message = message[:min(len(message), maxRedacted)]
 	if c.binding != nil {
-		message, name = c.words(message, abi.MaxLogLine), c.binding.name
+		message, name = c.sanitize(message, abi.MaxLogLine), c.binding.name
 	}
 	message = message[:min(len(message), abi.MaxLogLine)]
-	if heeded && level >= abi.LogWarn {
+	if complaint && level >= abi.LogWarn {
 		c.complaint = append(c.complaint[:0], message...)
 	}
 	if c.plugin.log.enabled() {
@@ -336,23 +335,23 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 	}
 }
 
-// maxRetryAfter caps what a plugin may tell clients to wait, as what a provider may tell them is capped.
+// maxRetryAfter caps the Retry-After of a plugin, as that of a provider is capped.
 const maxRetryAfter = time.Hour
 
-// maxFailMessage bounds a failure's message in bytes; provider messages are cut there.
+// maxFailMessage is the maximum length of a failure's message in bytes; longer ones are truncated.
 const maxFailMessage = 2 << 10
 
-// Fail implements abi.Host. Texts are cut and repaired rather than refused: they are a provider's, and the failure
-// matters more than its words.
+// Fail implements abi.Host. Texts are truncated and repaired rather than refused: they come from a provider, and the
+// failure matters more than its wording.
 func (c *call) Fail(kind abi.FailKind, code, param, message []byte, retryAfterMs int32) {
-	if !c.enter(importFail) || !c.emit(len(code)+len(param)+len(message)+entryCost) {
+	if !c.beginImport(importFail) || !c.countOutput(len(code)+len(param)+len(message)+entryCost) {
 		return
 	}
 	if kind < 0 {
-		c.stop(KindProtocol, "unknown kind of failure")
+		c.abort(KindProtocol, "unknown kind of failure")
 		return
 	}
-	e := apierror.Fail(kind, string(c.words(code, abi.MaxName)), string(c.words(param, abi.MaxName)), string(c.words(message, maxFailMessage)))
+	e := apierror.Fail(kind, string(c.sanitize(code, abi.MaxName)), string(c.sanitize(param, abi.MaxName)), string(c.sanitize(message, maxFailMessage)))
 	if retryAfterMs > 0 {
 		e.RetryAfter = min(time.Duration(retryAfterMs)*time.Millisecond, maxRetryAfter)
 	}
@@ -362,11 +361,11 @@ func (c *call) Fail(kind abi.FailKind, code, param, message []byte, retryAfterMs
 
 // ResponseHeader implements abi.Host.
 func (c *call) ResponseHeader(name, dst []byte) int32 {
-	if !c.enter(importResponseHeader) {
+	if !c.beginImport(importResponseHeader) {
 		return int32(abi.StatusRefused)
 	}
 	if !httpfield.ValidName(name) || len(name) > abi.MaxName {
-		c.stop(KindProtocol, "not the name of a header")
+		c.abort(KindProtocol, "invalid header name")
 		return int32(abi.StatusRefused)
 	}
 	var buf [abi.MaxName]byte
@@ -381,7 +380,7 @@ func (c *call) ResponseHeader(name, dst []byte) int32 {
 	if value == nil {
 		return int32(abi.StatusAbsent)
 	}
-	c.charge(len(value))
+	c.chargeBytes(len(value))
 	value = c.redact(value)
 	copy(dst, value)
 	return int32(len(value))
@@ -389,21 +388,21 @@ func (c *call) ResponseHeader(name, dst []byte) int32 {
 
 // StateGet implements abi.Host. A call sees what it has set itself.
 func (c *call) StateGet(dst []byte) int32 {
-	if !c.enter(importStateGet) {
+	if !c.beginImport(importStateGet) {
 		return 0
 	}
 	state := c.attempt.state
 	if c.stateOn {
 		state = c.state
 	}
-	c.charge(min(len(state), len(dst)))
+	c.chargeBytes(min(len(state), len(dst)))
 	copy(dst, state)
 	return int32(len(state))
 }
 
 // StateSet implements abi.Host.
 func (c *call) StateSet(state []byte) abi.Status {
-	if !c.enter(importStateSet) {
+	if !c.beginImport(importStateSet) {
 		return abi.StatusRefused
 	}
 	if len(state) > abi.MaxState {
@@ -416,10 +415,10 @@ func (c *call) StateSet(state []byte) abi.Status {
 // Unknown implements abi.Host.
 func (c *call) Unknown(what []byte) {
 	const keep, length = 16, 64
-	if !c.enter(importUnknown) || !c.emit(entryCost) {
+	if !c.beginImport(importUnknown) || !c.countOutput(entryCost) {
 		return
 	}
 	if len(c.unknown) < keep {
-		c.unknown = append(c.unknown, plain(c.redact(what[:min(len(what), maxRedacted)]), length))
+		c.unknown = append(c.unknown, printable(c.redact(what[:min(len(what), maxRedacted)]), length))
 	}
 }

@@ -1,33 +1,31 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"errors"
 	"unicode/utf8"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// event begins an event of a choice with n bytes of text.
-func (c *call) event(imp int, choice int32, n int) bool {
-	if !c.enter(imp) {
+// beginEvent begins an event of a choice with n bytes of text.
+func (c *call) beginEvent(imp int, choice int32, n int) bool {
+	if !c.beginImport(imp) {
 		return false
 	}
 	if choice < 0 || choice >= abi.MaxChoices {
-		c.stop(KindProtocol, "a choice outside of the contract")
+		c.abort(KindProtocol, "choice out of range")
 		return false
 	}
-	return c.emit(n + entryCost)
+	return c.countOutput(n + entryCost)
 }
 
-// encoded checks an encoding's number. The text itself is checked once, where it enters the answer.
-func (c *call) encoded(e abi.Encoding) bool {
+// checkEncoding checks an encoding's number. The text itself is checked once, by the response writer.
+func (c *call) checkEncoding(e abi.Encoding) bool {
 	if e&^(abi.EncodingMask|abi.EncodingDefault) != 0 || e&abi.EncodingMask > abi.EncodingJSON {
-		c.stop(KindProtocol, "unknown encoding")
+		c.abort(KindProtocol, "unknown encoding")
 		return false
 	}
 	return true
@@ -35,35 +33,35 @@ func (c *call) encoded(e abi.Encoding) bool {
 
 // Start implements abi.Host.
 func (c *call) Start(id, model, reasoningFormat []byte) {
-	if !c.enter(importStart) || !c.emit(len(id)+len(model)+len(reasoningFormat)+entryCost) {
+	if !c.beginImport(importStart) || !c.countOutput(len(id)+len(model)+len(reasoningFormat)+entryCost) {
 		return
 	}
-	if c.name(id, "the id") && c.name(model, "the model") && c.name(reasoningFormat, "the reasoning format") {
+	if c.checkName(id, "the id") && c.checkName(model, "the model") && c.checkName(reasoningFormat, "the reasoning format") {
 		c.batch.Start(id, model, reasoningFormat)
 	}
 }
 
 // Text implements abi.Host.
 func (c *call) Text(choice int32, e abi.Encoding, s []byte) {
-	if c.event(importText, choice, len(s)) && c.encoded(e) {
+	if c.beginEvent(importText, choice, len(s)) && c.checkEncoding(e) {
 		c.batch.Text(choice, e, s)
 	}
 }
 
 // Refusal implements abi.Host.
 func (c *call) Refusal(choice int32, e abi.Encoding, s []byte) {
-	if c.event(importRefusal, choice, len(s)) && c.encoded(e) {
+	if c.beginEvent(importRefusal, choice, len(s)) && c.checkEncoding(e) {
 		c.batch.Refusal(choice, e, s)
 	}
 }
 
 // Reasoning implements abi.Host.
 func (c *call) Reasoning(choice int32, part abi.ReasoningPart, key int32, e abi.Encoding, s []byte) {
-	if !c.event(importReasoning, choice, len(s)) || !c.encoded(e) {
+	if !c.beginEvent(importReasoning, choice, len(s)) || !c.checkEncoding(e) {
 		return
 	}
 	if part < 0 || part >= abi.ReasoningParts {
-		c.stop(KindProtocol, "unknown part of reasoning")
+		c.abort(KindProtocol, "unknown part of reasoning")
 		return
 	}
 	c.batch.Reasoning(choice, part, key, e, s)
@@ -71,14 +69,14 @@ func (c *call) Reasoning(choice int32, part abi.ReasoningPart, key int32, e abi.
 
 // ToolCall implements abi.Host.
 func (c *call) ToolCall(choice, key int32, id, name []byte) {
-	if !c.event(importToolCall, choice, len(id)+len(name)) || !c.name(id, "the id") || !c.name(name, "the tool's name") {
+	if !c.beginEvent(importToolCall, choice, len(id)+len(name)) || !c.checkName(id, "the id") || !c.checkName(name, "the tool's name") {
 		return
 	}
 	c.tools = append(c.tools, toolKey{choice, key})
 	c.batch.ToolCall(choice, key, id, name)
 }
 
-// hasTool reports whether a tool call is open in the answer or in what this call has said.
+// hasTool reports whether a tool call is open in the response or in this call's events.
 func (c *call) hasTool(choice, key int32) bool {
 	for i := len(c.tools) - 1; i >= 0; i-- {
 		if c.tools[i] == (toolKey{choice, key}) {
@@ -90,7 +88,7 @@ func (c *call) hasTool(choice, key int32) bool {
 
 // ToolArguments implements abi.Host.
 func (c *call) ToolArguments(choice, key int32, e abi.Encoding, s []byte) abi.Status {
-	if !c.event(importToolArguments, choice, len(s)) || !c.encoded(e) {
+	if !c.beginEvent(importToolArguments, choice, len(s)) || !c.checkEncoding(e) {
 		return abi.StatusRefused
 	}
 	if !c.hasTool(choice, key) {
@@ -102,7 +100,7 @@ func (c *call) ToolArguments(choice, key int32, e abi.Encoding, s []byte) abi.St
 
 // ToolEnd implements abi.Host.
 func (c *call) ToolEnd(choice, key int32) {
-	if c.event(importToolEnd, choice, 0) {
+	if c.beginEvent(importToolEnd, choice, 0) {
 		c.batch.ToolEnd(choice, key)
 	}
 }
@@ -113,7 +111,7 @@ func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) ab
 	if scope == abi.ScopeAnswer || scope == abi.ScopeUsage {
 		choice = 0
 	}
-	if !c.event(importExtra, choice, len(member)+len(json)) {
+	if !c.beginEvent(importExtra, choice, len(member)+len(json)) {
 		return abi.StatusRefused
 	}
 	switch {
@@ -121,7 +119,7 @@ func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) ab
 		return abi.StatusUnknown
 	case len(member) > abi.MaxName:
 		return abi.StatusTooLarge
-	case !c.name(member, "the member's name"):
+	case !c.checkName(member, "the member's name"):
 		return abi.StatusRefused
 	}
 	var err error
@@ -134,7 +132,7 @@ func (c *call) Extra(scope abi.Scope, choice, key int32, member, json []byte) ab
 
 // TextLength implements abi.Host.
 func (c *call) TextLength(choice int32) int64 {
-	if !c.event(importTextLength, choice, 0) {
+	if !c.beginEvent(importTextLength, choice, 0) {
 		return 0
 	}
 	return c.attempt.Writer.TextLength(choice) + c.texts.pending(&c.batch, choice)
@@ -142,14 +140,14 @@ func (c *call) TextLength(choice int32) int64 {
 
 // Usage implements abi.Host.
 func (c *call) Usage(kind abi.UsageKind, value int64) {
-	if !c.enter(importUsage) || !c.emit(entryCost) {
+	if !c.beginImport(importUsage) || !c.countOutput(entryCost) {
 		return
 	}
 	switch {
 	case kind < 0 || kind >= abi.UsageKinds:
-		c.stop(KindProtocol, "unknown kind of usage")
+		c.abort(KindProtocol, "unknown kind of usage")
 	case value < 0 || value > maxTokens:
-		c.stop(KindProtocol, "a token count outside of the contract")
+		c.abort(KindProtocol, "token count out of range")
 	default:
 		c.batch.Usage(kind, value)
 	}
@@ -160,21 +158,21 @@ const maxTokens = 1 << 48
 
 // Finish implements abi.Host.
 func (c *call) Finish(choice int32, reason abi.FinishReason, native []byte) {
-	if !c.event(importFinish, choice, len(native)) {
+	if !c.beginEvent(importFinish, choice, len(native)) {
 		return
 	}
 	if reason < 0 || reason >= abi.FinishReasons {
-		c.stop(KindProtocol, "unknown finish reason")
+		c.abort(KindProtocol, "unknown finish reason")
 		return
 	}
-	if native = c.redact(native); c.name(native, "the provider's reason") {
+	if native = c.redact(native); c.checkName(native, "the provider's reason") {
 		c.batch.Finish(choice, reason, native)
 	}
 }
 
 // Done implements abi.Host.
 func (c *call) Done(more int32) {
-	if !c.enter(importDone) || !c.emit(entryCost) {
+	if !c.beginImport(importDone) || !c.countOutput(entryCost) {
 		return
 	}
 	switch more {
@@ -182,7 +180,7 @@ func (c *call) Done(more int32) {
 		c.done = true
 	case abi.DoneAtEnd:
 	default:
-		c.stop(KindProtocol, "neither 0 nor 1")
+		c.abort(KindProtocol, "argument is neither 0 nor 1")
 		return
 	}
 	c.batch.Done(more)
@@ -191,16 +189,16 @@ func (c *call) Done(more int32) {
 // Model implements abi.Host.
 func (c *call) Model(json []byte) {
 	const most = 10_000
-	if !c.enter(importModel) || !c.emit(len(json)+entryCost) {
+	if !c.beginImport(importModel) || !c.countOutput(len(json)+entryCost) {
 		return
 	}
 	if len(c.models) >= most {
-		c.stop(KindOutput, "too many models on a page")
+		c.abort(KindOutput, "too many models on a page")
 		return
 	}
 	m, err := compactObject(json)
 	if err != nil {
-		c.stop(KindProtocol, "not a JSON object")
+		c.abort(KindProtocol, "not a JSON object")
 		return
 	}
 	c.models = append(c.models, m)
@@ -209,11 +207,11 @@ func (c *call) Model(json []byte) {
 // More implements abi.Host.
 func (c *call) More(cursor []byte) {
 	const longest = 4 << 10
-	if !c.enter(importMore) || !c.emit(len(cursor)) {
+	if !c.beginImport(importMore) || !c.countOutput(len(cursor)) {
 		return
 	}
 	if len(cursor) > longest || !utf8.Valid(cursor) {
-		c.stop(KindProtocol, "a cursor that is too long or not UTF-8")
+		c.abort(KindProtocol, "cursor is too long or not UTF-8")
 		return
 	}
 	c.next = append(c.next[:0], cursor...)
@@ -221,26 +219,26 @@ func (c *call) More(cursor []byte) {
 
 // Candidate implements abi.Host.
 func (c *call) Candidate(index int32) {
-	if !c.enter(importCandidate) {
+	if !c.beginImport(importCandidate) {
 		return
 	}
 	if index < 0 || int(index) >= c.candidates {
-		c.stop(KindProtocol, "there is no such target")
+		c.abort(KindProtocol, "no such target")
 		return
 	}
 	for _, i := range c.order {
 		if i == int(index) {
-			c.stop(KindProtocol, "a target twice")
+			c.abort(KindProtocol, "target named twice")
 			return
 		}
 	}
 	c.order = append(c.order, int(index))
 }
 
-// Explain implements abi.Host. The last text counts.
+// Explain implements abi.Host. The last text is used.
 func (c *call) Explain(text []byte) {
-	if c.enter(importExplain) {
-		c.explain = append(c.explain[:0], c.words(text, abi.MaxLogLine)...)
+	if c.beginImport(importExplain) {
+		c.explain = append(c.explain[:0], c.sanitize(text, abi.MaxLogLine)...)
 	}
 }
 
@@ -255,9 +253,9 @@ func compactObject(json []byte) ([]byte, error) {
 
 var errNoObject = errors.New("not a JSON object")
 
-// apply gives the events to the attempt's writer. A response that has grown too large is the provider's failure, not the
+// applyBatch gives the events to the attempt's writer. A response that has grown too large is the provider's failure, not the
 // plugin's.
-func (c *call) apply() error {
+func (c *call) applyBatch() error {
 	err := c.attempt.Writer.Apply(&c.batch)
 	if err == nil {
 		return nil
@@ -266,11 +264,11 @@ func (c *call) apply() error {
 	if errors.As(err, &large) {
 		return large
 	}
-	return c.protocol(err)
+	return c.newProtocolError(err)
 }
 
-// keep commits what every call of an attempt may leave.
-func (c *call) keep() {
+// commitState commits the state slot and the counts.
+func (c *call) commitState() {
 	if c.stateOn {
 		c.attempt.state = append(c.attempt.state[:0], c.state...)
 	}
@@ -279,19 +277,19 @@ func (c *call) keep() {
 	c.plugin.noteUnknown(c.binding, c.unknown)
 }
 
-// commitAnswer puts what a call of the answer phases said into the attempt.
-func (c *call) commitAnswer() error {
-	if err := c.apply(); err != nil {
+// commitResponse writes the events of a call of the response phases to the attempt's response.
+func (c *call) commitResponse() error {
+	if err := c.applyBatch(); err != nil {
 		return err
 	}
-	c.keep()
+	c.commitState()
 	if c.failure != nil {
 		return c.failure
 	}
 	return nil
 }
 
-// commitModels puts what provider_models said into the result.
+// commitModels sets the result of provider_models.
 func (c *call) commitModels() error {
 	c.plugin.noteUnknown(c.binding, c.unknown)
 	if c.failure != nil {
@@ -301,7 +299,7 @@ func (c *call) commitModels() error {
 	return nil
 }
 
-// commitChoose puts what router_choose said into the result.
+// commitChoose sets the result of router_choose.
 func (c *call) commitChoose() error {
 	if c.failure != nil {
 		return c.failure
@@ -311,5 +309,7 @@ func (c *call) commitChoose() error {
 	return nil
 }
 
-// protocol is the failure of a call that returned 0 and still cannot be used.
-func (c *call) protocol(err error) *CallError { return &CallError{Kind: KindProtocol, Err: err} }
+// newProtocolError returns the failure of a call that returned 0 with an invalid result.
+func (c *call) newProtocolError(err error) *CallError {
+	return &CallError{Kind: KindProtocol, Err: err}
+}

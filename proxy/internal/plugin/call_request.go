@@ -10,28 +10,28 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Bounds of what one call may record for a request.
+// Limits of what one call may record for a request.
 const (
 	maxAliases  = 1024
 	maxWarnings = 64
 	maxOptions  = 4 << 10
 
-	// maxCopies is how many times the client's body may be copied into a body of the plugin's own, in sum. Dialects
+	// maxCopies is how many times the length of the client's body may be copied into the plugin's own body. Dialects
 	// copy a range once; the second time is for those that repeat a part of it.
 	maxCopies = 2
 )
 
-// passed charges for the values of the client's body that a look-up has gone past: one for a late member of a large
-// object costs the host as much as the object has members.
-func (c *call) passed(before uint64) {
+// chargeVisits charges for the values of the client's body that a look-up has passed: finding a late member of a large
+// object takes the host as long as the object has members.
+func (c *call) chargeVisits(before uint64) {
 	if c.meter != nil {
 		c.meter.Charge(int64(c.attempt.Request.Doc.Visited() - before))
 	}
 }
 
-// BodyGet implements abi.Host. The bytes are the client's own, a string with its quotes and escapes.
+// BodyGet implements abi.Host. The bytes are the client's own; a string keeps its quotes and escapes.
 func (c *call) BodyGet(path, dst []byte) int32 {
-	if !c.enter(importBodyGet) {
+	if !c.beginImport(importBodyGet) {
 		return int32(abi.StatusRefused)
 	}
 	value := c.attempt.Request.Body
@@ -39,29 +39,29 @@ func (c *call) BodyGet(path, dst []byte) int32 {
 		doc := &c.attempt.Request.Doc
 		before := doc.Visited()
 		v := doc.Pointer(path)
-		c.passed(before)
+		c.chargeVisits(before)
 		if !v.Exists() {
 			return int32(abi.StatusAbsent)
 		}
 		value = v.Raw()
 	}
-	c.charge(min(len(value), len(dst)))
+	c.chargeBytes(min(len(value), len(dst)))
 	copy(dst, value)
 	return int32(len(value))
 }
 
-// edit records one of the four edits, with n bytes beside its path.
+// edit records one of the four edits, with n bytes besides its path.
 func (c *call) edit(imp int, path []byte, n int, record func(*jsondoc.Edits) abi.Status) abi.Status {
-	if !c.enter(imp) || !c.emit(len(path)+n+entryCost) {
+	if !c.beginImport(imp) || !c.countOutput(len(path)+n+entryCost) {
 		return abi.StatusRefused
 	}
 	if c.ownOn {
-		c.stop(KindProtocol, "an edit beside a body of the plugin's own")
+		c.abort(KindProtocol, "body both edited and written")
 		return abi.StatusRefused
 	}
 	before := c.attempt.Request.Doc.Visited()
 	s := record(&c.edits)
-	c.passed(before)
+	c.chargeVisits(before)
 	return s
 }
 
@@ -85,9 +85,9 @@ func (c *call) BodyReplace(path, old, new []byte) abi.Status {
 	return c.edit(importBodyReplace, path, len(old)+len(new), func(e *jsondoc.Edits) abi.Status { return e.Replace(path, old, new) })
 }
 
-// RequestPath implements abi.Host. The last path that was not refused counts.
+// RequestPath implements abi.Host. The last path that was not refused is used.
 func (c *call) RequestPath(path []byte) abi.Status {
-	if !c.enter(importRequestPath) {
+	if !c.beginImport(importRequestPath) {
 		return abi.StatusRefused
 	}
 	if len(path) > maxPath {
@@ -102,9 +102,9 @@ func (c *call) RequestPath(path []byte) abi.Status {
 	return abi.StatusOK
 }
 
-// RequestHeader implements abi.Host. A name said twice has its last value.
+// RequestHeader implements abi.Host. A name set twice has its last value.
 func (c *call) RequestHeader(name, value []byte) abi.Status {
-	if !c.enter(importRequestHeader) {
+	if !c.beginImport(importRequestHeader) {
 		return abi.StatusRefused
 	}
 	switch {
@@ -112,38 +112,38 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 		c.refusedHeader = errHeaderLong
 		return abi.StatusTooLarge
 	case !httpfield.ValidName(name):
-		c.stop(KindProtocol, "not the name of a header")
+		c.abort(KindProtocol, "invalid header name")
 		return abi.StatusRefused
 	case !httpfield.ValidValue(value) || !httpfield.ASCII(value):
-		c.stop(KindProtocol, "a value that cannot be sent in a header")
+		c.abort(KindProtocol, "invalid header value")
 		return abi.StatusRefused
 	}
 	var buf [abi.MaxName]byte
-	lower := c.known.text(httpfield.AppendLower(buf[:0], name))
+	lower := c.known.intern(httpfield.AppendLower(buf[:0], name))
 	if !c.binding.headers[lower] {
 		c.refusedHeader = errHeaderRule
 		return abi.StatusRefused
 	}
 	for i := range c.headers {
 		if c.headers[i].Name == lower {
-			c.headers[i].Value = c.known.text(value)
+			c.headers[i].Value = c.known.intern(value)
 			return abi.StatusOK
 		}
 	}
 	if len(c.headers) >= maxHeaders {
 		return abi.StatusTooLarge
 	}
-	c.headers = append(c.headers, Header{Name: lower, Value: c.known.text(value)})
+	c.headers = append(c.headers, Header{Name: lower, Value: c.known.intern(value)})
 	return abi.StatusOK
 }
 
-// write begins a piece of a body of the plugin's own.
-func (c *call) write(imp int) bool {
-	if !c.enter(imp) {
+// beginWrite begins a piece of the plugin's own body.
+func (c *call) beginWrite(imp int) bool {
+	if !c.beginImport(imp) {
 		return false
 	}
 	if c.edits.Len() > 0 {
-		c.stop(KindProtocol, "a body of the plugin's own beside an edit")
+		c.abort(KindProtocol, "body both edited and written")
 		return false
 	}
 	c.ownOn = true
@@ -152,42 +152,42 @@ func (c *call) write(imp int) bool {
 
 // RequestWrite implements abi.Host.
 func (c *call) RequestWrite(p []byte) {
-	if c.write(importRequestWrite) && c.emit(len(p)) {
+	if c.beginWrite(importRequestWrite) && c.countOutput(len(p)) {
 		c.own = append(c.own, p...)
 	}
 }
 
 // RequestCopy implements abi.Host.
 func (c *call) RequestCopy(offset, length int32) {
-	if !c.write(importRequestCopy) {
+	if !c.beginWrite(importRequestCopy) {
 		return
 	}
 	body := c.attempt.Request.Body
 	if offset < 0 || length < 0 || int64(offset)+int64(length) > int64(len(body)) {
-		c.stop(KindProtocol, "a range outside of the client's body")
+		c.abort(KindProtocol, "range outside of the client's body")
 		return
 	}
 	if c.copied += int64(length); c.copied > maxCopies*int64(len(body)) {
-		c.stop(KindOutput, "the client's body is copied too often")
+		c.abort(KindOutput, "client's body copied too often")
 		return
 	}
-	c.charge(int(length))
+	c.chargeBytes(int(length))
 	c.own = append(c.own, body[offset:offset+length]...)
 }
 
 // ToolAlias implements abi.Host.
 func (c *call) ToolAlias(from, to []byte) abi.Status {
-	if !c.enter(importToolAlias) || !c.emit(len(from)+len(to)+entryCost) {
+	if !c.beginImport(importToolAlias) || !c.countOutput(len(from)+len(to)+entryCost) {
 		return abi.StatusRefused
 	}
 	if len(from) > abi.MaxName || len(to) > abi.MaxName || len(c.aliases) >= maxAliases {
 		return abi.StatusTooLarge
 	}
-	if !c.name(from, "the alias") || !c.name(to, "the tool's name") {
+	if !c.checkName(from, "the alias") || !c.checkName(to, "the tool's name") {
 		return abi.StatusRefused
 	}
 	if len(from) == 0 || len(to) == 0 {
-		c.stop(KindProtocol, "an empty name")
+		c.abort(KindProtocol, "empty name")
 		return abi.StatusRefused
 	}
 	c.aliases = append(c.aliases, alias{bytes.Clone(from), bytes.Clone(to)})
@@ -196,7 +196,7 @@ func (c *call) ToolAlias(from, to []byte) abi.Status {
 
 // Answer implements abi.Host.
 func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.Status {
-	if !c.enter(importAnswer) {
+	if !c.beginImport(importAnswer) {
 		return abi.StatusRefused
 	}
 	switch framing {
@@ -210,8 +210,8 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	if d != abi.DialectTranslated && d != abi.DialectOpenAI {
 		return abi.StatusUnknown
 	}
-	// The options are those of the OpenAI dialect, which a plugin that translates may use by openai_event. Mostly they are
-	// the same from one request to the next.
+	// The options are those of the OpenAI dialect, which a plugin that translates may use through openai_event. Mostly they
+	// are the same from one request to the next.
 	if !bytes.Equal(options, c.lastOptions) {
 		o, err := native.ParseOptions(options)
 		if err != nil {
@@ -226,16 +226,16 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	return abi.StatusOK
 }
 
-// Warn implements abi.Host. Members are the client's words, so they are made fit for a header rather than refused.
+// Warn implements abi.Host. Members come from the client, so they are made fit for a header rather than refused.
 func (c *call) Warn(kind abi.WarnKind, member []byte) {
-	if !c.enter(importWarn) {
+	if !c.beginImport(importWarn) {
 		return
 	}
 	if kind < 0 || kind >= abi.WarnKinds {
-		c.stop(KindProtocol, "unknown kind of warning")
+		c.abort(KindProtocol, "unknown kind of warning")
 		return
 	}
-	w := Warning{Kind: kind, Member: plain(c.redact(member), abi.MaxName)}
+	w := Warning{Kind: kind, Member: printable(c.redact(member), abi.MaxName)}
 	for _, o := range c.warnings {
 		if o == w {
 			return
@@ -247,14 +247,14 @@ func (c *call) Warn(kind abi.WarnKind, member []byte) {
 }
 
 var (
-	errNoRequest  = errors.New("neither a request nor an answer")
-	errHeaderRule = errors.New("the header is not one of the provider's headers")
-	errHeaderLong = errors.New("the header is too long")
-	errTwoAnswers = errors.New("both a request and an answer")
-	errNoDone     = errors.New("an answer without done(0)")
+	errNoRequest  = errors.New("neither a request nor a response")
+	errHeaderRule = errors.New("header not allowed for this provider")
+	errHeaderLong = errors.New("header too long")
+	errTwoAnswers = errors.New("both a request and a response")
+	errNoDone     = errors.New("a response without done(0)")
 )
 
-// commitRequest puts what provider_request said into the attempt.
+// commitRequest sets the upstream request of the attempt, or writes the plugin's own response.
 func (c *call) commitRequest() error {
 	a := c.attempt
 	answered := len(c.batch.Events) > 0
@@ -263,26 +263,26 @@ func (c *call) commitRequest() error {
 	case c.failure != nil && !answered:
 		return c.failure
 	case answered && wants:
-		return c.protocol(errTwoAnswers)
+		return c.newProtocolError(errTwoAnswers)
 	case answered && !c.done && c.failure == nil:
-		return c.protocol(errNoDone)
+		return c.newProtocolError(errNoDone)
 	case answered:
-		if err := c.apply(); err != nil {
+		if err := c.applyBatch(); err != nil {
 			return err
 		}
-		c.keep()
+		c.commitState()
 		a.Answered = true
 	case len(c.path) == 0 && c.refused != nil:
-		return c.protocol(c.refused)
+		return c.newProtocolError(c.refused)
 	case len(c.path) == 0:
-		return c.protocol(errNoRequest)
+		return c.newProtocolError(errNoRequest)
 	default:
 		body, err := c.body()
 		if err != nil {
-			return c.protocol(err)
+			return c.newProtocolError(err)
 		}
-		c.keep()
-		a.Out.Path = c.known.text(c.path)
+		c.commitState()
+		a.Out.Path = c.known.intern(c.path)
 		a.Out.Headers = append(a.Out.Headers[:0], c.headers...)
 		a.Out.Body = body
 		a.Answered = false
@@ -303,8 +303,8 @@ func (c *call) commitRequest() error {
 	return nil
 }
 
-// body is the body of the upstream request: the plugin's own, the client's with the edits applied, or the client's as it
-// is.
+// body returns the body of the upstream request: the plugin's own, the client's with the edits applied, or the client's
+// unchanged.
 func (c *call) body() ([]byte, error) {
 	r := c.attempt.Request
 	switch {
@@ -318,11 +318,11 @@ func (c *call) body() ([]byte, error) {
 	return r.Body, nil
 }
 
-// commitList puts what provider_list said into the result. A plugin that names no path has no list.
+// commitList sets the result of provider_list. A plugin that sets no path has no list.
 func (c *call) commitList() error {
 	if len(c.path) == 0 {
 		if c.refused != nil {
-			return c.protocol(c.refused)
+			return c.newProtocolError(c.refused)
 		}
 		c.result.out = OutRequest{}
 		return nil

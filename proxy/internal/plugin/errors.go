@@ -1,14 +1,14 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"errors"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 )
 
-// ErrClosed is returned for a use of a Host, Generation or Plugin that has been closed.
-var ErrClosed = errors.New("plugin generation is closed")
+// ErrClosed is returned for a use of a Host, Set or Plugin that has been closed.
+var ErrClosed = errors.New("plugin set is closed")
 
 // CallErrorKind says how a call of a plugin failed.
 type CallErrorKind uint8
@@ -24,7 +24,7 @@ const (
 	KindStatus                             // a status other than 0
 	KindBusy                               // no instance became free in time
 	KindHost                               // the gateway itself panicked in the call
-	KindOpen                               // the plugin has failed too often, and is left alone for a while
+	KindOpen                               // not called: the circuit is open after repeated failures
 
 	callErrorKinds = iota + 1
 )
@@ -39,7 +39,7 @@ var kindNames = [...]string{
 	KindStatus:    "failed",
 	KindBusy:      "no free instance",
 	KindHost:      "panic in the gateway",
-	KindOpen:      "left alone after repeated failures",
+	KindOpen:      "circuit open after repeated failures",
 }
 
 // String returns the kind in words.
@@ -64,19 +64,19 @@ func (k CallErrorKind) Label() string {
 	return "unknown"
 }
 
-// made reports whether a call that failed so was made at all.
-func (k CallErrorKind) made() bool { return k != KindBusy && k != KindOpen }
+// called reports whether the guest was called at all.
+func (k CallErrorKind) called() bool { return k != KindBusy && k != KindOpen }
 
-// CallError is a plugin's own failure in one call. Its text never holds anything that the guest was given or said.
+// CallError is a plugin's own failure in one call. Its text never contains the guest's input or output.
 type CallError struct {
 	Plugin  string
-	Binding string // "" where the failure is of no binding
+	Binding string // "" if the failure concerns no binding
 	Call    string // the export, by its name in package abi
 	Kind    CallErrorKind
-	Reason  string // what exactly, "" where the kind or Err says it all
-	Err     error  // what lies beneath, may be nil; of a trap the guest's stack can be had from it
+	Reason  string // details, "" where the kind or Err says it all
+	Err     error  // the cause, may be nil; of a trap it has the guest's stack
 
-	// Wait is for how long the plugin is left alone, where the Kind is KindOpen.
+	// Wait is for how long the circuit stays open, with KindOpen.
 	Wait time.Duration
 }
 
@@ -94,21 +94,21 @@ func (e *CallError) Error() string {
 	case e.Reason != "":
 		s += ": " + e.Reason
 	case e.Kind == KindOutOfFuel || e.Kind == KindDepth || e.Kind == KindMemory:
-		// The kind says it all; what lies beneath says it again.
+		// The kind says it all; the cause repeats it.
 	case e.Err != nil:
 		s += ": " + e.Err.Error()
 	}
 	return s
 }
 
-// Unwrap returns what lies beneath.
+// Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// busyRetry is what a client is told to wait where no instance became free.
+// busyRetry is the Retry-After of a client when no instance became free.
 const busyRetry = time.Second
 
-// ClientError is the failure as a client sees it. Another target may answer, except where the gateway itself is short
-// of instances: trying further targets would only add to its load.
+// ClientError is the failure as a client sees it. Another target may serve the request, except where the gateway itself is
+// short of instances: trying further targets would only add to its load.
 func (e *CallError) ClientError() *apierror.Error {
 	c := &apierror.Error{Status: 502, Kind: apierror.KindServer, TryNext: true, Cause: e}
 	switch e.Kind {

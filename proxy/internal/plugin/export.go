@@ -25,8 +25,8 @@ const (
 	exportCount
 )
 
-// exports says of each its name, the phase that it runs in, whether it may take long (see gate), and whether it is the
-// first of an attempt (see breaker).
+// exports has the name of each, its number of parameters, the phase that it runs in, whether it gets a whole body (see
+// Host.whole), and whether it is the first of an attempt (see pluginBreaker).
 var exports = [exportCount]struct {
 	name   string
 	params int
@@ -46,8 +46,8 @@ var exports = [exportCount]struct {
 
 func (e export) String() string { return exports[e].name }
 
-// signature is one of n parameters of type i32 and a result of the same.
-func signature(params int) engine.Signature {
+// signatureI32 has parameters and a result of type i32.
+func signatureI32(params int) engine.Signature {
 	return engine.Signature{Params: slices.Repeat([]engine.ValueType{engine.I32}, params), Results: []engine.ValueType{engine.I32}}
 }
 
@@ -57,16 +57,16 @@ type exportSet [exportCount]bool
 func (s exportSet) provider() bool { return s[exportRequest] }
 func (s exportSet) router() bool   { return s[exportChoose] }
 
-// of is what of a module's exports belongs to a plugin of that kind.
-func (s exportSet) of(kind abi.PluginKind) (exportSet, error) {
+// restrict returns those of a module's exports that belong to a plugin of a kind.
+func (s exportSet) restrict(kind abi.PluginKind) (exportSet, error) {
 	provider, router := kind&abi.PluginProvider != 0, kind&abi.PluginRouter != 0
 	switch {
 	case kind&^(abi.PluginProvider|abi.PluginRouter) != 0:
-		return s, fmt.Errorf("%s answers %d, which is no kind of plugin", abi.ExportPlugin, kind)
+		return s, fmt.Errorf("%s returned %d, not a valid kind of plugin", abi.ExportPlugin, kind)
 	case provider && !s.provider():
-		return s, fmt.Errorf("%s says that it is a provider, and the module does not export %s", abi.ExportPlugin, abi.ExportRequest)
+		return s, fmt.Errorf("%s declares a provider, but the module does not export %s", abi.ExportPlugin, abi.ExportRequest)
 	case router && !s.router():
-		return s, fmt.Errorf("%s says that it is a router, and the module does not export %s", abi.ExportPlugin, abi.ExportChoose)
+		return s, fmt.Errorf("%s declares a router, but the module does not export %s", abi.ExportPlugin, abi.ExportChoose)
 	}
 	for e := range s {
 		if export(e) != exportConfigure {
@@ -76,7 +76,7 @@ func (s exportSet) of(kind abi.PluginKind) (exportSet, error) {
 	return s, nil
 }
 
-// check refuses what is neither a provider nor a router.
+// check returns an error for a plugin that is neither a provider nor a router.
 func (s exportSet) check() error {
 	if !s.provider() && !s.router() {
 		return fmt.Errorf("neither a provider nor a router: it exports neither %s nor %s", abi.ExportRequest, abi.ExportChoose)
@@ -84,33 +84,33 @@ func (s exportSet) check() error {
 	return nil
 }
 
-// versionPrefix is the name of the version's export without the major version.
+// versionPrefix is the name of the version's export without the number.
 var versionPrefix = strings.TrimSuffix(abi.ExportVersion, fmt.Sprint(abi.Major))
 
-// checkExports finds out what a module is, or says what of the contract is missing or mistyped, all of it.
+// checkExports returns the exports that a module has, or an error that lists everything missing or mistyped.
 func checkExports(have map[string]engine.Signature) (set exportSet, err error) {
 	var wrong []string
 	has := func(name string, want engine.Signature, required bool) bool {
 		s, ok := have[name]
 		switch {
 		case !ok && required:
-			wrong = append(wrong, fmt.Sprintf("it does not export %s %v", name, want))
+			wrong = append(wrong, fmt.Sprintf("missing export %s %v", name, want))
 		case ok && !s.Equal(want):
-			wrong = append(wrong, fmt.Sprintf("its export %s is %v, it should be %v", name, s, want))
+			wrong = append(wrong, fmt.Sprintf("export %s is %v, want %v", name, s, want))
 		}
 		return ok
 	}
 	if _, ok := have[abi.ExportVersion]; !ok {
 		if other := otherVersion(have); other != "" {
-			return set, fmt.Errorf("it speaks %s, and this gateway %s", strings.TrimPrefix(other, "sluice_"), strings.TrimPrefix(abi.ExportVersion, "sluice_"))
+			return set, fmt.Errorf("built for %s, but this gateway supports %s", strings.TrimPrefix(other, "sluice_"), strings.TrimPrefix(abi.ExportVersion, "sluice_"))
 		}
 	}
-	has(abi.ExportVersion, signature(0), true)
-	has(abi.ExportBuffer, signature(1), true)
-	has(abi.ExportPlugin, signature(1), false)
+	has(abi.ExportVersion, signatureI32(0), true)
+	has(abi.ExportBuffer, signatureI32(1), true)
+	has(abi.ExportPlugin, signatureI32(1), false)
 	has(abi.ExportCollect, engine.Signature{}, false)
 	for e := range exports {
-		set[e] = has(exports[e].name, signature(exports[e].params), export(e) == exportConfigure)
+		set[e] = has(exports[e].name, signatureI32(exports[e].params), export(e) == exportConfigure)
 	}
 	if err := set.check(); err != nil {
 		wrong = append(wrong, err.Error())
@@ -121,7 +121,7 @@ func checkExports(have map[string]engine.Signature) (set exportSet, err error) {
 	return set, nil
 }
 
-// otherVersion returns the version's export of a plugin that speaks another major version, "" if there is none.
+// otherVersion returns the name of the version's export of a plugin for another major version, "" if there is none.
 func otherVersion(have map[string]engine.Signature) string {
 	other := ""
 	for name := range have {

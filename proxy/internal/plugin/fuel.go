@@ -1,14 +1,14 @@
 package plugin
 
-// What calls may use and what imports cost, in units of fuel. A unit is about 3 ns of guest code on a small server:
+// Budgets of calls and costs of imports, in units of fuel. A unit is about 3 ns of guest code on a small server:
 // an event through a hand-written Go guest takes some 300 units, and a Go guest's collector up to 30,000 in one call.
 const (
 	// DefaultEventFuel is the base of a call for one event, for the end of a body, or for a router's choice: about 9 ms.
-	// These are the calls that do not pass the gate.
+	// These are the calls that do not need the semaphore of whole-body calls.
 	DefaultEventFuel = 3_000_000
 	// DefaultCallFuel is the base of every other call: about 60 ms.
 	DefaultCallFuel = 20_000_000
-	// DefaultStartFuel bounds an instance's start, with everything that its language does before the first call.
+	// DefaultStartFuel bounds the start of an instance, with the initialisation of its language's runtime.
 	DefaultStartFuel = 200_000_000
 	// DefaultFuelPerByte is added for each byte of a call's input. A general JSON package needs about 20.
 	DefaultFuelPerByte = 64
@@ -18,11 +18,11 @@ const (
 	fuelBytes  = 16
 )
 
-// Fuel is what calls may use. Zero members stand for the defaults.
+// Fuel has the budgets of calls. Zero members stand for the defaults.
 //
-// Of provider_request the client's body counts as input, although it is read piece by piece and perhaps not at all: the
-// budget is fixed before the call begins, so that it is the same for every try, and so that reading the same bytes again
-// and again earns nothing.
+// For provider_request the client's body counts as input, although it is read piece by piece and perhaps not at all: the
+// budget is fixed before the call begins, so that it is the same for every try, and reading the same bytes repeatedly
+// does not increase it.
 type Fuel struct {
 	Event   int64
 	Call    int64
@@ -43,7 +43,7 @@ func (f Fuel) withDefaults() Fuel {
 	return f
 }
 
-// budget is the fuel of one call with n bytes of input.
+// budget returns the fuel of one call with n bytes of input.
 func (f Fuel) budget(e export, n int) int64 {
 	base := f.Call
 	if !exports[e].whole {

@@ -6,7 +6,7 @@ import "github.com/sluice-gateway/sluice/sdk/abi"
 // plugin's Go code under the host's rules without building it for wasip1. Its methods are the guest's exports and
 // return their status. Byte slices belong to the host and are valid during the call only.
 //
-// An export that Has denies is never called. A panic ends the call as a trap does.
+// An export that the guest does not have is never called. A panic ends the call as a trap does.
 type Guest interface {
 	// Has reports whether the guest has an export, by its name in package abi.
 	Has(export string) bool

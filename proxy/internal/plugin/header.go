@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// Bounds of the headers that a plugin may set on a request.
+// Limits of the headers that a plugin may set on a request.
 const (
 	maxHeaders     = 32
 	maxHeaderValue = 4 << 10
 )
 
-// neverSet are headers that no configuration lets a plugin set: they carry credentials, frame the message, are of one
-// hop only, or say who asked. Names with a prefix of neverSetPrefix belong to them.
+// neverSet are headers that no configuration lets a plugin set: they carry credentials, frame the message, are
+// hop-by-hop, or identify the client. So do those with a prefix in neverSetPrefix.
 var neverSet = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "proxy-authenticate": true, "proxy-connection": true,
 	"host": true, "cookie": true, "set-cookie": true, "cookie2": true,
@@ -27,7 +27,7 @@ var neverSet = map[string]bool{
 
 var neverSetPrefix = [...]string{"x-amz-", "x-forwarded-", "proxy-"}
 
-// neverRead are headers of an answer that no plugin may read.
+// neverRead are response headers that no plugin may read.
 var neverRead = map[string]bool{
 	"set-cookie": true, "set-cookie2": true, "location": true, "content-location": true, "refresh": true,
 	"www-authenticate": true, "proxy-authenticate": true, "authentication-info": true, "proxy-authentication-info": true,
@@ -46,39 +46,39 @@ func mayNeverSet(lower string) bool {
 	return false
 }
 
-// allowList makes the set of headers that a binding's plugin may set. A name that may never be set is an error of the
-// configuration, so that nobody believes it works.
-func allowList(names []string, credential string) (map[string]bool, error) {
+// parseAllowedHeaders makes the set of headers that a binding's plugin may set. A name that may never be set is an error of
+// the configuration, rather than ignored.
+func parseAllowedHeaders(names []string, credential string) (map[string]bool, error) {
 	m := make(map[string]bool, len(names))
 	for _, n := range names {
 		l := strings.ToLower(n)
 		switch {
 		case !httpfield.ValidName(l):
-			return nil, fmt.Errorf("header %q is not a header's name", n)
+			return nil, fmt.Errorf("header %q: invalid name", n)
 		case mayNeverSet(l):
 			return nil, fmt.Errorf("header %q may not be set by a plugin", n)
 		case credential != "" && l == strings.ToLower(credential):
-			return nil, fmt.Errorf("header %q is the credential's", n)
+			return nil, fmt.Errorf("header %q carries the credential", n)
 		}
 		m[l] = true
 	}
 	return m, nil
 }
 
-// texts are short texts that a plugin says again and again, paths and headers, so that they are not allocated for each
-// request. They belong to an instance, and go with what it knows of a tenant.
-type texts map[string]string
+// interned are the short texts that a plugin repeats, paths and headers, so that they are not allocated for each
+// request. They belong to an instance, and are cleared when it is reset for another tenant.
+type interned map[string]string
 
-const maxTexts = 64
+const maxInterned = 64
 
-func (t *texts) text(p []byte) string {
+func (t *interned) intern(p []byte) string {
 	if s, ok := (*t)[string(p)]; ok {
 		return s
 	}
 	s := string(p)
-	if len(p) <= abi.MaxName && len(*t) < maxTexts {
+	if len(p) <= abi.MaxName && len(*t) < maxInterned {
 		if *t == nil {
-			*t = make(texts)
+			*t = make(interned)
 		}
 		(*t)[s] = s
 	}

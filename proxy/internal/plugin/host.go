@@ -23,10 +23,10 @@ type Options struct {
 	Instances int
 	// WholeCalls bounds the whole-body calls that run at once in the process. 0: GOMAXPROCS - 1, at least 1.
 	WholeCalls int
-	// Wait bounds how long a call waits for an instance, and a whole-body call before that for its turn; calls that read an
-	// answer wait ten times as long. 0: one second.
+	// Wait bounds how long a call waits for an instance, and a whole-body call before that for the semaphore; calls that read
+	// a response wait ten times as long. 0: one second.
 	Wait time.Duration
-	// Queue bounds how many calls wait, for the instances of one plugin or for their turn. 0: 16,384.
+	// Queue bounds how many calls wait for the instances of one plugin, and how many for the semaphore. 0: 16,384.
 	Queue int
 	// IdleAge is after how long an unused instance is closed. 0: one minute.
 	IdleAge time.Duration
@@ -37,13 +37,13 @@ type Options struct {
 
 	// Now is the clock of what is counted and paused after failures. nil: time.Now.
 	Now func() time.Time
-	// Loading is called when a module begins to be loaded, with the names of the plugins that are made from it, and what it
-	// returns when that has ended, well or not. Modules are loaded in parallel. nil: nobody is told.
+	// Loading is called when loading of a module starts, with the names of the plugins that are made from it; the function
+	// that it returns is called when that has ended, in success or failure. Modules are loaded in parallel. May be nil.
 	Loading func(plugins []string) (ended func())
-	// Log gets the Host's own few lines. nil: they are dropped.
+	// Log receives the Host's own few lines. nil: they are dropped.
 	Log *slog.Logger
-	// PluginLog gets what plugins log and what they write to their standard output, at a bounded rate. It may hold
-	// prompts and answers. nil: it is dropped.
+	// PluginLog receives what plugins log and write to their standard output, at a bounded rate. It may contain
+	// prompts and responses. nil: it is dropped.
 	PluginLog *slog.Logger
 }
 
@@ -74,8 +74,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Host is what all plugins of the process share: the engine, the host functions, the gate for whole-body calls, and the
-// one goroutine that closes idle instances. It is safe for concurrent use.
+// Host is what all plugins of the process share: the engine, the host functions, the semaphore for whole-body calls, and
+// the one goroutine that closes idle instances. It is safe for concurrent use.
 type Host struct {
 	options Options
 	engine  *engine.Engine
@@ -83,13 +83,13 @@ type Host struct {
 
 	ticks  atomic.Int64  // sweeps so far: the clock of idle instances
 	loaded atomic.Int64  // plugins so far
-	freed  chan struct{} // something large was given up
+	freed  chan struct{} // something large was released
 	stop   chan struct{}
 	done   chan struct{}
 
 	mu      sync.Mutex
 	plugins map[*Plugin]struct{} // those of open Sets
-	past    map[string]*Stats    // of the closed ones, by the plugin's name
+	archive map[string]*Stats    // of the closed ones, by the plugin's name
 	closed  bool
 }
 
@@ -101,7 +101,7 @@ func New(o Options) (*Host, error) {
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
 		plugins: make(map[*Plugin]struct{}),
-		past:    make(map[string]*Stats),
+		archive: make(map[string]*Stats),
 	}
 	h.whole = fairqueue.NewSemaphore[tenant](h.options.WholeCalls, queueOptions(h.options.Queue))
 	eo := h.options.Engine
@@ -139,8 +139,8 @@ func (h *Host) Close() error {
 	return h.engine.Close()
 }
 
-// sweep closes idle instances, runs the housekeeping of the others, and gives memory back to the system after something
-// large was given up. It is the only goroutine of the package.
+// sweep closes idle instances, runs the housekeeping of the others, and returns memory to the system after something
+// large was released. It is the only goroutine of the package.
 func (h *Host) sweep() {
 	defer close(h.done)
 	t := time.NewTicker(max(h.options.IdleAge/sweepsPerAge, time.Millisecond))
@@ -177,7 +177,7 @@ func (h *Host) sweepOnce() {
 	}
 }
 
-// free asks for memory to be given back soon.
+// free asks for memory to be returned to the system soon.
 func (h *Host) free() {
 	select {
 	case h.freed <- struct{}{}:
@@ -191,7 +191,7 @@ func (h *Host) forget(plugins map[string]*Plugin) {
 	for _, p := range plugins {
 		if _, open := h.plugins[p]; open {
 			delete(h.plugins, p)
-			h.bury(p)
+			h.archiveStats(p)
 		}
 	}
 	h.mu.Unlock()
@@ -209,7 +209,7 @@ func guestOutput(i *engine.Instance, fd int32, p []byte) {
 		level = abi.LogError
 	}
 	if b := in.call.binding; b != nil {
-		p, name = in.call.words(p, abi.MaxLogLine), b.name
+		p, name = in.call.sanitize(p, abi.MaxLogLine), b.name
 	}
 	in.plugin.log.write(time.Now(), name, level, p[:min(len(p), abi.MaxLogLine)])
 }

@@ -1,8 +1,6 @@
 package plugin_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -10,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )

@@ -49,7 +49,7 @@ func TestHostileCalls(t *testing.T) {
 		{"faults/92 exponential recursion without a loop", func(m *module) w.Op { return m.call("chain") }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"faults/92 deep recursion", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, plugin.KindDepth, "call stack too deep", "plugin_crashed"},
 		{"faults/92 memory.fill in a loop", ops(i32(900), w.MemoryGrow, w.Drop, forever(i32(0), i32(0), i32(50<<20), w.MemoryFill)), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
-		{"faults/93 output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: over the limit", "plugin_protocol"},
+		{"faults/93 output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: output limit exceeded", "plugin_protocol"},
 		{"faults/94 address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
 		{"faults/94 end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
 		{"faults/94 address and length overflow", textAt(-1, -1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
@@ -61,9 +61,9 @@ func TestHostileCalls(t *testing.T) {
 		{"faults/96 flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"import of another phase", func(m *module) w.Op { return w.Code(i32(0), i32(1), m.call("request_path"), w.Drop) }, plugin.KindProtocol, "request_path: not allowed in this call", "plugin_protocol"},
 		{"status", ops(i32(5), w.Return), plugin.KindStatus, "failed: status 5", "plugin_crashed"},
-		{"a loop behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), forever()) }, plugin.KindProtocol, "done: neither 0 nor 1", "plugin_protocol"},
-		{"success behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), i32(0), w.Return) }, plugin.KindProtocol, "done: neither 0 nor 1", "plugin_protocol"},
-		{"imports behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), m.text(i32(-1), i32(-1))) }, plugin.KindProtocol, "done: neither 0 nor 1", "plugin_protocol"},
+		{"a loop behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), forever()) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
+		{"success behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), i32(0), w.Return) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
+		{"imports behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), m.text(i32(-1), i32(-1))) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
 	}
 	h := newHost(t, plugin.Options{})
 	for _, tt := range tests {
@@ -123,7 +123,7 @@ func TestHostileInputBuffers(t *testing.T) {
 		reason string
 	}{
 		{"refuses", func(*module) w.Op { return i32(0) }, plugin.KindMemory, "sluice_buffer refused the input"},
-		{"outside of the memory", func(*module) w.Op { return i32(-64) }, plugin.KindTrap, "sluice_buffer gave an address outside"},
+		{"outside of the memory", func(*module) w.Op { return i32(-64) }, plugin.KindTrap, "sluice_buffer returned an address outside"},
 		{"traps", func(*module) w.Op { return w.Unreachable }, plugin.KindTrap, "sluice_buffer: unreachable"},
 		{"loops", func(*module) w.Op { return w.Code(forever(), i32(0)) }, plugin.KindOutOfFuel, "sluice_buffer: out of fuel"},
 		{"emits", func(m *module) w.Op { return w.Code(m.text(i32(0), i32(1)), i32(inputAt)) }, plugin.KindProtocol, "text: not allowed in this call"},
@@ -186,16 +186,16 @@ func TestLoadRefuses(t *testing.T) {
 		wasm   func() []byte
 		reason string
 	}{
-		{"faults/97 no version", without(abi.ExportVersion), "does not export sluice_abi_v1 () -> i32"},
-		{"faults/97 no buffer", without(abi.ExportBuffer), "does not export sluice_buffer (i32) -> i32"},
-		{"faults/97 no configure", without(abi.ExportConfigure), "does not export sluice_configure (i32, i32) -> i32"},
+		{"faults/97 no version", without(abi.ExportVersion), "missing export sluice_abi_v1 () -> i32"},
+		{"faults/97 no buffer", without(abi.ExportBuffer), "missing export sluice_buffer (i32) -> i32"},
+		{"faults/97 no configure", without(abi.ExportConfigure), "missing export sluice_configure (i32, i32) -> i32"},
 		{"faults/97 neither provider nor router", without(abi.ExportRequest), "neither a provider nor a router: it exports neither provider_request nor router_choose"},
 		{"faults/97 another major version", func() []byte {
 			m := newModule()
 			m.ExportMemory(16, w.NoMax)
 			m.export("sluice_abi_v2", "", i32(0))
 			return m.provider(i32(0)).Bytes()
-		}, "it speaks abi_v2, and this gateway abi_v1"},
+		}, "built for abi_v2, but this gateway supports abi_v1"},
 		{"faults/97 negative minor version", func() []byte {
 			m := newModule()
 			m.ExportMemory(16, w.NoMax)
@@ -203,15 +203,15 @@ func TestLoadRefuses(t *testing.T) {
 			m.export(abi.ExportBuffer, "i", i32(0))
 			m.export(abi.ExportConfigure, "ii", i32(0))
 			return m.provider(i32(0)).Bytes()
-		}, "sluice_abi_v1 answers -1"},
+		}, "sluice_abi_v1 returned -1"},
 		{"faults/97 mistyped export", build(func(m *module) {
 			m.export(abi.ExportRequest, "ii", i32(0))
 			m.export(abi.ExportEvent, "iiI", i32(0))
-		}), "its export provider_event is (i32, i32, i64) -> i32, it should be (i32, i32, i32, i32) -> i32"},
+		}), "export provider_event is (i32, i32, i64) -> i32, want (i32, i32, i32, i32) -> i32"},
 		{"faults/97 mistyped optional export", build(func(m *module) {
 			m.provider(i32(0))
 			m.export(abi.ExportCollect, "", i32(0))
-		}), "its export sluice_collect is () -> i32, it should be () -> ()"},
+		}), "export sluice_collect is () -> i32, want () -> ()"},
 		{"faults/97 export that is no function", build(func(m *module) {
 			m.Export(abi.ExportRequest, w.KindGlobal, m.Global(w.I32, false, i32(0)))
 		}), "neither a provider nor a router"},
@@ -261,7 +261,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 	t.Run("the same name twice", func(t *testing.T) {
 		_, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}, {Name: "a", Wasm: echoModule().Bytes()}})
-		if err == nil || !strings.Contains(err.Error(), "plugin a: loaded twice") {
+		if err == nil || !strings.Contains(err.Error(), "plugin a: listed twice") {
 			t.Errorf("error %v", err)
 		}
 	})

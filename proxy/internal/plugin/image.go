@@ -12,18 +12,18 @@ type image struct {
 	addr, size uint32 // the input buffer
 }
 
-// images are those of a plugin, one for each binding. They are made on the way, by the first instance that is configured
-// for a binding and nothing else: where instances are not shared, and where a call has failed, for then others may. Going
-// back to one takes microseconds, where a new instance takes a millisecond.
+// images are those of a plugin, one for each binding, saved by the first instance that is configured for the binding and
+// nothing else: if instances are not shared, or once a call has failed, as others may. Restoring one takes microseconds,
+// a new instance a millisecond.
 //
 // It is safe for concurrent use. The lock is held while an image is used, so that close cannot pull it away.
 type images struct {
 	mu     sync.RWMutex
-	m      map[*Binding]*image // a nil image: there is none to be had
+	m      map[*Binding]*image // nil: the guest cannot be saved
 	closed bool
 }
 
-// save keeps the guest as the binding's image, if nobody has tried that before. After an error the guest may be dead, and
+// save saves the guest as the binding's image, if that has not been tried before. After an error the guest may be dead, and
 // there will be no image.
 func (s *images) save(b *Binding, g runner) error {
 	s.mu.Lock()
@@ -39,7 +39,7 @@ func (s *images) save(b *Binding, g runner) error {
 	return err
 }
 
-// has reports whether an image of the binding is there, or has been tried for in vain.
+// has reports whether an image of the binding was saved, or cannot be.
 func (s *images) has(b *Binding) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -47,8 +47,8 @@ func (s *images) has(b *Binding) bool {
 	return tried
 }
 
-// restore puts a guest back to the binding's image. It is false where there is none, or where that has failed: then the
-// guest may be dead.
+// restore restores a guest to the binding's image. It is false if there is none, or if that has failed: then the guest
+// may be dead.
 func (s *images) restore(b *Binding, g runner) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

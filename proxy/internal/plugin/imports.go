@@ -55,13 +55,13 @@ func importIndex(name string) int {
 	panic("plugin: the contract has no import " + name)
 }
 
-// decoders read each import's parameters off the guest's stack, in their order, and call the host's side. What is wrong
-// with an address is recorded in the call, which then does nothing.
+// decoders read each import's parameters off the guest's stack, in their order, and call the host's side. An invalid
+// address is recorded in the call, which then does nothing.
 var decoders = map[string]func(a *args){
 	"log":  func(a *args) { a.call.Log(abi.LogLevel(a.i32()), a.bytes()) },
 	"fail": func(a *args) { a.call.Fail(abi.FailKind(a.i32()), a.bytes(), a.bytes(), a.bytes(), a.i32()) },
 
-	"body_get":       func(a *args) { a.answer(a.call.BodyGet(a.bytes(), a.room())) },
+	"body_get":       func(a *args) { a.length(a.call.BodyGet(a.bytes(), a.buffer())) },
 	"body_set":       func(a *args) { a.status(a.call.BodySet(a.bytes(), a.bytes())) },
 	"body_delete":    func(a *args) { a.status(a.call.BodyDelete(a.bytes())) },
 	"body_rename":    func(a *args) { a.status(a.call.BodyRename(a.bytes(), a.bytes())) },
@@ -74,8 +74,8 @@ var decoders = map[string]func(a *args){
 	"answer":         func(a *args) { a.status(a.call.Answer(abi.Framing(a.i32()), abi.Dialect(a.i32()), a.bytes())) },
 	"warn":           func(a *args) { a.call.Warn(abi.WarnKind(a.i32()), a.bytes()) },
 
-	"response_header": func(a *args) { a.answer(a.call.ResponseHeader(a.bytes(), a.room())) },
-	"state_get":       func(a *args) { a.answer(a.call.StateGet(a.room())) },
+	"response_header": func(a *args) { a.length(a.call.ResponseHeader(a.bytes(), a.buffer())) },
+	"state_get":       func(a *args) { a.length(a.call.StateGet(a.buffer())) },
 	"state_set":       func(a *args) { a.status(a.call.StateSet(a.bytes())) },
 
 	"start":   func(a *args) { a.call.Start(a.bytes(), a.bytes(), a.bytes()) },
@@ -103,8 +103,8 @@ var decoders = map[string]func(a *args){
 	"explain":   func(a *args) { a.call.Explain(a.bytes()) },
 }
 
-// args is the stack of one import's call. It lives in the instance, since what is handed through a function value would
-// otherwise be allocated anew for each import.
+// args is the stack of one import's call. It lives in the instance, as an argument of a function value would be
+// allocated for each import.
 type args struct {
 	call  *call
 	guest *engine.Instance
@@ -122,15 +122,15 @@ func (a *args) i32() int32 { return int32(uint32(a.cell())) }
 func (a *args) i64() int64 { return int64(a.cell()) }
 
 // bytes reads an address and a length, and charges for the bytes. They are the guest's memory: valid until the import
-// returns. Nothing at all has no address: guests of some languages have none for an empty string.
+// returns. The address of an empty string is ignored: some languages have none.
 func (a *args) bytes() []byte {
 	p := a.memory()
 	a.guest.Charge(int64(len(p)) / fuelBytes)
 	return p
 }
 
-// room reads an address and a capacity to write to. What is written is charged by who writes it.
-func (a *args) room() []byte { return a.memory() }
+// buffer reads an address and a capacity to write to. The import charges for what it writes.
+func (a *args) buffer() []byte { return a.memory() }
 
 func (a *args) memory() []byte {
 	addr, n := uint32(a.cell()), uint32(a.cell())
@@ -139,16 +139,16 @@ func (a *args) memory() []byte {
 	}
 	p, ok := a.guest.Read(addr, n)
 	if !ok {
-		a.call.stop(KindTrap, "an address outside of the guest's memory")
+		a.call.abort(KindTrap, "an address outside of the guest's memory")
 	}
 	return p
 }
 
-func (a *args) answer(n int32)      { a.stack[0] = uint64(uint32(n)) }
+func (a *args) length(n int32)      { a.stack[0] = uint64(uint32(n)) }
 func (a *args) status(s abi.Status) { a.stack[0] = uint64(uint32(s)) }
 func (a *args) wide(n int64)        { a.stack[0] = uint64(n) }
 
-// hostImports is the module of package abi as the engine wants it.
+// hostImports returns the imports of package abi for the engine.
 func hostImports() ([]engine.Import, error) {
 	list := make([]engine.Import, 0, len(abi.Imports))
 	for i := range abi.Imports {
@@ -167,12 +167,12 @@ func hostImports() ([]engine.Import, error) {
 	return list, nil
 }
 
-// hostImport is what a guest's call of one import runs.
+// hostImport returns the function of one import.
 func hostImport(index int, decode func(*args)) engine.HostFunc {
 	return func(i *engine.Instance, stack []uint64) {
 		in := i.User().(*instance)
 		c := &in.call
-		defer c.guard()
+		defer c.recoverPanic()
 		if c.meter == nil {
 			c.meter = i // the instance's own start is calling
 		}

@@ -15,30 +15,30 @@ type instance struct {
 	call   call
 	args   args
 
-	configured []bool   // by the index of the binding
-	owner      *Binding // of an instance that is not shared: the only binding it is configured for, nil for none yet
-	served     uint64   // calls other than sluice_configure
-	last       tenant   // whom the last of them was for
-	untidy     bool     // it has served since the guest's housekeeping ran
-	spent      int64    // fuel used since it was acquired
-	idleSince  int64    // the Host's count of sweeps when it was given back
+	configured  []bool   // by the index of the binding
+	owner       *Binding // of an instance that is not shared: the only binding it is configured for, nil for none yet
+	served      uint64   // calls other than sluice_configure
+	last        tenant   // of the last of them
+	uncollected bool     // it has served since the guest's housekeeping ran
+	spent       int64    // fuel used since it was acquired
+	idleSince   int64    // the Host's count of sweeps when it was released
 }
 
 func (in *instance) close() { in.guest.close() }
 
-// ready brings the instance to where it may serve t through b: configured, and with nothing in it that t must not see.
-// fresh: with nothing of any call. On an error the instance must be discarded.
-func (in *instance) ready(ctx context.Context, b *Binding, t tenant, fresh bool) error {
+// prepare makes the instance ready to serve t through b: configured, and without data that t must not see.
+// fresh: without data of any call. On an error the instance must be discarded.
+func (in *instance) prepare(ctx context.Context, b *Binding, t tenant, fresh bool) error {
 	isolation := in.plugin.pool.isolation
-	kept := in.served == 0 || !fresh && isolation.may(in.last, t)
+	kept := in.served == 0 || !fresh && isolation.allows(in.last, t)
 	if kept && (isolation == Shared || in.owner == nil || in.owner == b) {
 		return in.configure(ctx, b)
 	}
-	return in.forget(ctx, b)
+	return in.reset(ctx, b)
 }
 
-// configure gives the instance a binding's settings, once. The first instance that is configured for a binding and not
-// shared leaves an image, to which every instance of the plugin can go back.
+// configure passes a binding's settings to the instance, once. The first instance that is configured for a binding and not
+// shared saves an image, to which every instance of the plugin can be restored.
 func (in *instance) configure(ctx context.Context, b *Binding) error {
 	if int(b.index) < len(in.configured) && in.configured[b.index] {
 		return nil
@@ -48,23 +48,23 @@ func (in *instance) configure(ctx context.Context, b *Binding) error {
 	in.call.end()
 	if err != nil {
 		if err.Kind == KindStatus && len(complaint) > 0 {
-			// The operator who wrote the settings reads this, and the plugin has said what is wrong with them.
+			// The operator who wrote the settings reads this, and the plugin has logged what is wrong with them.
 			err.Reason += fmt.Sprintf(": %q", complaint)
 		}
 		return err
 	}
-	in.settle(b)
+	in.markConfigured(b)
 	if in.plugin.pool.isolation == Shared {
 		return nil
 	}
-	if !in.plugin.keep(in, b) {
-		return in.forget(ctx, b)
+	if !in.plugin.saveImage(in, b) {
+		return in.reset(ctx, b)
 	}
 	return nil
 }
 
-// settle writes down that the instance is configured for a binding.
-func (in *instance) settle(b *Binding) {
+// markConfigured records that the instance is configured for a binding.
+func (in *instance) markConfigured(b *Binding) {
 	for int(b.index) >= len(in.configured) {
 		in.configured = append(in.configured, false)
 	}
@@ -74,13 +74,13 @@ func (in *instance) settle(b *Binding) {
 	}
 }
 
-// forget makes the instance as if it had only been configured for b: by the binding's image, or with a new guest.
-func (in *instance) forget(ctx context.Context, b *Binding) error {
-	in.served, in.untidy, in.owner = 0, false, nil
+// reset returns the instance to where it had only been configured for b: by the binding's image, or with a new guest.
+func (in *instance) reset(ctx context.Context, b *Binding) error {
+	in.served, in.uncollected, in.owner = 0, false, nil
 	clear(in.configured)
 	clear(in.call.known)
 	if in.plugin.images.restore(b, in.guest) {
-		in.settle(b)
+		in.markConfigured(b)
 		return nil
 	}
 	in.guest.close()
@@ -90,36 +90,36 @@ func (in *instance) forget(ctx context.Context, b *Binding) error {
 	return in.configure(ctx, b)
 }
 
-// revive makes the instance as if it had only been configured for b, after a call of it has failed. It is false where that
-// cannot be done: then the instance must be discarded.
+// revive is reset after a failed call, by the binding's image only. It is false where there is none: then the instance
+// must be discarded.
 func (in *instance) revive(b *Binding) bool {
 	if !in.plugin.images.revive(b, in.guest) {
 		return false
 	}
-	in.served, in.untidy, in.owner, in.last = 0, false, nil, tenant{}
+	in.served, in.uncollected, in.owner, in.last = 0, false, nil, tenant{}
 	clear(in.configured)
 	clear(in.call.known)
-	in.settle(b)
+	in.markConfigured(b)
 	return true
 }
 
-// serve makes one call on an instance that is ready, and commits what it said. An error that is not a *CallError is the call's own result: the
-// instance has done what it should. The caller gives the instance back, or discards it after a *CallError.
+// serve makes one call on an instance that is ready, and commits its output. An error that is not a *CallError is the
+// call's own result. The caller releases the instance, or discards it after a *CallError.
 func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result error) {
 	defer in.call.end()
 	in.served++
-	in.last, in.untidy = t, true
+	in.last, in.uncollected = t, true
 	if err := in.run(inv); err != nil {
 		return err, nil
 	}
 	err := in.call.commit()
 	if e, ok := err.(*CallError); ok {
-		return in.name(e), nil
+		return in.addNames(e), nil
 	}
 	return nil, err
 }
 
-// run makes one call, to the point where it has returned and nothing of it is committed.
+// run makes one call. Nothing of it is committed.
 func (in *instance) run(inv *invocation) *CallError {
 	c := &in.call
 	c.begin(inv)
@@ -134,26 +134,26 @@ func (in *instance) run(inv *invocation) *CallError {
 	c.phase = 0
 	switch {
 	case c.err != nil:
-		// The first thing that went wrong explains whatever came after it.
-		return in.name(c.err)
+		// The first error explains whatever came after it.
+		return in.addNames(c.err)
 	case err != nil:
-		return in.name(failure(inv.export.String(), err))
+		return in.addNames(newFailure(inv.export.String(), err))
 	case status != 0:
 		e := &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
-		// A plugin gives up where the host refuses it what the contract does not allow. Why, only the host can say.
+		// A plugin gives up when the host rejects something. Only the host knows why.
 		switch {
 		case c.refused != nil && len(c.path) == 0:
 			e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refused.Error()
 		case c.refusedHeader != nil:
 			e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refusedHeader.Error()
 		}
-		return in.name(e)
+		return in.addNames(e)
 	}
 	return nil
 }
 
-// name completes an error with whose it is.
-func (in *instance) name(e *CallError) *CallError {
+// addNames adds the plugin, binding and call to an error.
+func (in *instance) addNames(e *CallError) *CallError {
 	e.Plugin = in.plugin.name
 	if b := in.call.binding; b != nil {
 		e.Binding, e.Call = b.name, in.call.export.String()
@@ -163,7 +163,7 @@ func (in *instance) name(e *CallError) *CallError {
 
 // collect runs the guest's housekeeping. On an error the instance must be discarded.
 func (in *instance) collect() error {
-	in.untidy = false
+	in.uncollected = false
 	in.call.err, in.call.running, in.call.phase = nil, -1, abi.PhaseConfigure
 	err := in.guest.collect(in.plugin.host.options.Fuel.Call)
 	in.call.phase = 0

@@ -2,18 +2,17 @@ package plugin
 
 import "fmt"
 
-// Isolation says what an instance may have served before it serves a call. A guest sees the content of whoever is
-// routed to it and could keep it; isolation bounds to whom it could hand it on.
+// Isolation says what an instance may have served before it serves a call. A guest reads the content of every request
+// that is routed to it and could keep it; isolation limits whom it could pass it on to.
 type Isolation uint8
 
 const (
-	// Shared instances serve everyone: for plugins that ship with the gateway.
+	// Shared instances serve all tenants: for plugins that ship with the gateway.
 	Shared Isolation = iota
-	// PerKey instances serve one gateway key, and one binding. Before another is served, the instance is put back to
-	// what it was when it had just been configured, or replaced by a new one where that cannot be done. It is the
-	// default of a plugin that comes from a file.
+	// PerKey instances serve one gateway key, and one binding. Before they serve another, they are restored to their state
+	// after configuration, or replaced if that is not possible. It is the default of a plugin loaded from a file.
 	PerKey
-	// PerCall instances serve one call, and are then put back likewise.
+	// PerCall instances serve one call, and are then restored likewise.
 	PerCall
 )
 
@@ -37,7 +36,7 @@ func (i Isolation) String() string {
 	return "unknown"
 }
 
-// tenant is who a call is made for.
+// tenant is on whose behalf a call is made.
 type tenant struct {
 	kind tenantKind
 	key  string // the gateway key's name, where the kind is tenantKey
@@ -55,7 +54,7 @@ const (
 	tenantUnknown
 )
 
-// may reports whether an instance that has served last may serve t as it is.
-func (i Isolation) may(last, t tenant) bool {
+// allows reports whether an instance whose last call was for last may serve t as it is.
+func (i Isolation) allows(last, t tenant) bool {
 	return i == Shared || i == PerKey && last == t && t.kind != tenantUnknown
 }

@@ -19,9 +19,9 @@ import (
 
 // Spec is a plugin to load. Specs of the same module share what is compiled and nothing else.
 type Spec struct {
-	Name      string        // in a module of several plugins it is also which of them
+	Name      string        // in a module of several plugins it also says which of them
 	Wasm      []byte        // not used after Load has returned
-	Source    engine.Source // in its place: read only where the plugin is not in the cache
+	Source    engine.Source // instead of Wasm: read only if the plugin is not in the cache
 	Isolation Isolation
 	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
 	MemoryPages uint32
@@ -35,15 +35,15 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
 	names := make(map[string]bool, len(specs))
 	for _, s := range specs {
 		if names[s.Name] {
-			return nil, fmt.Errorf("plugin %s: loaded twice", s.Name)
+			return nil, fmt.Errorf("plugin %s: listed twice", s.Name)
 		}
 		names[s.Name] = true
 	}
-	modules := sourcesOf(specs)
+	modules := groupByModule(specs)
 	plugins := make([][]*Plugin, len(modules))
 	errs := make([]error, len(modules))
 	var wg sync.WaitGroup
-	cores := make(turnstile, runtime.GOMAXPROCS(0))
+	cores := make(limiter, runtime.GOMAXPROCS(0))
 	for i := range modules {
 		wg.Go(func() { plugins[i], errs[i] = h.loadModule(ctx, &modules[i], cores) })
 	}
@@ -54,16 +54,16 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
 		}
 	}
 	h.free() // what compiling took
-	return h.settle(g, errors.Join(errs...))
+	return h.register(g, errors.Join(errs...))
 }
 
-// turnstile lets so many do something at a time.
-type turnstile chan struct{}
+// limiter bounds how many functions run at a time.
+type limiter chan struct{}
 
-// pass does it, and makes a panic an error.
-func (t turnstile) pass(do func() error) (err error) {
-	t <- struct{}{}
-	defer func() { <-t }()
+// run runs do when there is room, and turns a panic into an error.
+func (l limiter) run(do func() error) (err error) {
+	l <- struct{}{}
+	defer func() { <-l }()
 	defer rescue.Into(&err)
 	return do()
 }
@@ -74,8 +74,8 @@ type source struct {
 	specs []*Spec
 }
 
-// sourcesOf puts specs of the same module together.
-func sourcesOf(specs []Spec) (sources []source) {
+// groupByModule groups the specs of the same module.
+func groupByModule(specs []Spec) (sources []source) {
 	at := make(map[[sha256.Size]byte]int, len(specs))
 	for i := range specs {
 		s := &specs[i]
@@ -93,9 +93,9 @@ func sourcesOf(specs []Spec) (sources []source) {
 	return sources
 }
 
-// loadModule compiles a module and makes its plugins: those that are as they should be, with an error of all others. Each
-// step is one on the cores.
-func (h *Host) loadModule(ctx context.Context, from *source, cores turnstile) (plugins []*Plugin, err error) {
+// loadModule compiles a module and makes its plugins. It returns those that are valid, and an error for all others. Each
+// step takes a core.
+func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plugins []*Plugin, err error) {
 	names := make([]string, len(from.specs))
 	for i, s := range from.specs {
 		names[i] = s.Name
@@ -104,7 +104,7 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores turnstile) (p
 	ended := func() {}
 	defer func() { ended() }()
 	var m *engine.Module
-	err = cores.pass(func() (err error) {
+	err = cores.run(func() (err error) {
 		if h.options.Loading != nil {
 			ended = h.options.Loading(names)
 		}
@@ -124,7 +124,7 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores turnstile) (p
 	var wg sync.WaitGroup
 	for i, s := range from.specs {
 		wg.Go(func() {
-			errs[i] = cores.pass(func() (err error) {
+			errs[i] = cores.run(func() (err error) {
 				plugins[i], err = h.load(ctx, s, from.Source)
 				return err
 			})
@@ -142,7 +142,7 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
 	}
 	p.module = m
-	in, err := p.first(ctx, s)
+	in, err := p.openFirst(ctx, s)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -151,8 +151,8 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 	return p, nil
 }
 
-// first checks a plugin's module and makes the first instance, which says what it is.
-func (p *Plugin) first(ctx context.Context, s *Spec) (in *instance, err error) {
+// openFirst checks a plugin's module and makes the first instance, which knows what kind of plugin it is.
+func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err error) {
 	if s.MemoryPages > 0 {
 		err = p.module.LimitMemory(s.MemoryPages)
 	}
@@ -166,7 +166,7 @@ func (p *Plugin) first(ctx context.Context, s *Spec) (in *instance, err error) {
 		return nil, err
 	}
 	if kind := in.guest.(*wasmGuest).kind; kind != 0 {
-		if p.exports, err = p.exports.of(kind); err != nil {
+		if p.exports, err = p.exports.restrict(kind); err != nil {
 			in.close()
 			return nil, fmt.Errorf("plugin %s: %w", p.name, err)
 		}
@@ -192,11 +192,11 @@ func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Set, err
 	}
 	p.pool.adopt(in)
 	g.plugins[name] = p
-	return h.settle(g, nil)
+	return h.register(g, nil)
 }
 
-// settle makes a Set known to the Host, or gives it up where something is wrong with it.
-func (h *Host) settle(g *Set, err error) (*Set, error) {
+// register adds the plugins of a Set to the Host, or closes it on an error.
+func (h *Host) register(g *Set, err error) (*Set, error) {
 	h.mu.Lock()
 	if h.closed && err == nil {
 		err = ErrClosed
@@ -218,7 +218,7 @@ func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
 	p.log.out, p.log.plugin, p.log.rate = h.options.PluginLog, name, rate.NewLimiter(logPerSec, logBurst)
 	p.start = p.startWasm
-	p.breaker = pluginBreaker{now: h.options.Now, opened: &p.counts.opened, changed: p.breakerChanged}
+	p.breaker = pluginBreaker{now: h.options.Now, opened: &p.counts.opened, changed: p.logBreakerChange}
 	p.pool = newPool(i, h.options.Instances, h.options.Queue, p.open)
 	return p
 }

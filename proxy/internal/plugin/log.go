@@ -19,8 +19,8 @@ const (
 	logPerSec = 5
 )
 
-// guestLog passes on the log lines of one plugin, if they were asked for, at a bounded rate. A line may hold what a
-// plugin was given, which is why lines are off unless an operator asks for them.
+// guestLog forwards the log lines of one plugin, if enabled, at a bounded rate. A line may contain prompts and responses,
+// which is why plugin logs are off by default.
 //
 // It is safe for concurrent use.
 type guestLog struct {
@@ -33,7 +33,7 @@ type guestLog struct {
 
 func (l *guestLog) enabled() bool { return l.out != nil }
 
-// write passes one line on. The line is copied.
+// write forwards one line. The line is copied.
 func (l *guestLog) write(now time.Time, binding string, level abi.LogLevel, line []byte) {
 	if !l.rate.AllowN(now, 1) {
 		l.dropped.Add(1)
@@ -62,10 +62,10 @@ func slogLevel(l abi.LogLevel) slog.Level {
 	return slog.LevelError
 }
 
-// maxUnknown is how many different things a plugin may report as unknown before further ones are only counted.
+// maxUnknown is how many different elements a plugin may report as unknown before further ones are only counted.
 const maxUnknown = 64
 
-// unknownSet counts what a plugin skipped because it does not know it, and logs each thing once.
+// unknownSet counts the elements that a plugin skipped as unknown, and remembers which were logged.
 type unknownSet struct {
 	mu    sync.Mutex
 	seen  map[string]bool

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// nativeGuest is a guest that runs as a part of this program. It has no fuel and no memory of its own; all other rules
-// hold for it.
+// nativeGuest is a guest that is part of this program. It has no fuel and no memory of its own; all other rules
+// apply.
 type nativeGuest struct{ guest Guest }
 
-// panicError is what a native guest panicked with, and where. Native guests are a plugin author's own, in tests, so
-// that the text may hold anything.
+// panicError is a panic of a native guest. Native guests are a plugin author's own, in tests, so its text may contain
+// anything.
 type panicError struct {
 	value any
 	stack []byte
@@ -56,7 +56,7 @@ func (g nativeGuest) collect(int64) error       { return nil }
 func (g nativeGuest) memory() int               { return 0 }
 func (g nativeGuest) close()                    {}
 
-// nativeExports asks a native guest what it has.
+// nativeExports returns the exports of a native guest.
 func nativeExports(g Guest) (set exportSet, err error) {
 	for e := range exports {
 		set[e] = g.Has(exports[e].name)

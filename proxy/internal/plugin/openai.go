@@ -1,21 +1,20 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// openAIReader reads what a plugin hands over in the OpenAI dialect. What it remembers of an answer cannot be taken back,
-// so that a call which has used it is not tried twice.
+// openAIReader reads the chunks that a plugin passes in the OpenAI dialect. Its state cannot be rolled back, so a call
+// that has used it is not retried.
 type openAIReader struct {
 	options native.Options
 	reader  *native.Reader // nil until it is needed
-	dirty   bool           // used by the call that runs, or by one that has failed
+	dirty   bool           // used by the current call, or by one that has failed
 }
 
-// reset makes the reader ready for another answer.
+// reset makes the reader ready for another response.
 func (r *openAIReader) reset(o native.Options) {
 	r.options, r.dirty = o, false
 	if r.reader != nil {
@@ -23,10 +22,10 @@ func (r *openAIReader) reset(o native.Options) {
 	}
 }
 
-// OpenAIEvent implements abi.Host. What cannot be read is refused and adds nothing, so that the plugin can say what it
-// makes of it.
+// OpenAIEvent implements abi.Host. A chunk that cannot be read is refused and adds nothing, so that the plugin can decide
+// what to do about it.
 func (c *call) OpenAIEvent(p []byte) abi.Status {
-	if !c.enter(importOpenAIEvent) || !c.emit(len(p)+entryCost) {
+	if !c.beginImport(importOpenAIEvent) || !c.countOutput(len(p)+entryCost) {
 		return abi.StatusRefused
 	}
 	r := &c.attempt.reader
@@ -35,7 +34,7 @@ func (c *call) OpenAIEvent(p []byte) abi.Status {
 		r.reader.Reset(r.options)
 	}
 	r.dirty = true
-	c.charge(openAIPasses * len(p))
+	c.chargeBytes(openAIPasses * len(p))
 	n, failure := len(c.batch.Events), c.batch.Failure()
 	if err := r.reader.ReadChunk(p, &c.batch); err != nil {
 		c.batch.Events = c.batch.Events[:n]
@@ -51,13 +50,13 @@ func (c *call) OpenAIEvent(p []byte) abi.Status {
 		}
 	}
 	if e := c.batch.Failure(); e != failure {
-		e.Code = string(c.words([]byte(e.Code), abi.MaxName))
-		e.Param = string(c.words([]byte(e.Param), abi.MaxName))
-		e.Message = string(c.words([]byte(e.Message), maxFailMessage))
+		e.Code = string(c.sanitize([]byte(e.Code), abi.MaxName))
+		e.Param = string(c.sanitize([]byte(e.Param), abi.MaxName))
+		e.Message = string(c.sanitize([]byte(e.Message), maxFailMessage))
 		c.failure = e
 	}
 	return abi.StatusOK
 }
 
-// openAIPasses is what reading a chunk costs beside moving it, in passes over its bytes.
+// openAIPasses is what reading a chunk costs in addition to copying it, in passes over its bytes.
 const openAIPasses = 4

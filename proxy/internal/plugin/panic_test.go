@@ -1,8 +1,6 @@
 package plugin_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"bytes"
 	"strings"
 	"testing"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

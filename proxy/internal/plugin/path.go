@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/glob"
 )
 
-// maxPath is how long a request's path may be, with its query.
+// maxPath is the maximum length of a request's path with its query.
 const maxPath = 4 << 10
 
-// shortPath is how much of a path is decoded on the stack. That of a goroutine grows by doubling and shrinks late, so
-// what is rare must not make every open stream keep a large one.
+// shortPath is how much of a path is decoded on the stack. A goroutine's stack grows by doubling and shrinks late, so
+// the rare long path must not make every open stream keep a large one.
 const shortPath = 128
 
-// pattern is one of a provider's allowed paths, cut into segments. In a segment `*` stands for one or more bytes; it
-// never reaches over a slash, so a pattern fixes how many segments a path has:
+// pattern is one of a provider's allowed paths, split into segments. In a segment `*` stands for any number of bytes; it
+// never matches a slash, so a pattern fixes how many segments a path has:
 //
 //	/v1/messages
 //	/v1beta/models/*:generateContent
@@ -33,15 +33,15 @@ func parsePattern(s string) (pattern, error) {
 	for i := range len(s) {
 		switch {
 		case s[i] == '?':
-			return nil, fmt.Errorf("path %q holds a query: patterns are compared without it", s)
+			return nil, fmt.Errorf("path %q contains a query: patterns match paths only", s)
 		case !inURI(s[i]):
-			return nil, fmt.Errorf("path %q holds %q, which must be percent-encoded", s, s[i])
+			return nil, fmt.Errorf("path %q contains %q, which must be percent-encoded", s, s[i])
 		}
 	}
 	p := pattern(strings.Split(s[1:], "/"))
 	for _, seg := range p {
 		if seg == "" || seg == "." || seg == ".." {
-			return nil, fmt.Errorf("path %q holds an empty or dotted segment", s)
+			return nil, fmt.Errorf("path %q contains an empty or dot segment", s)
 		}
 	}
 	return p, nil
@@ -60,14 +60,14 @@ func (p pattern) match(path []byte) bool {
 }
 
 var (
-	errPathLong  = errors.New("the path is too long")
-	errPathForm  = errors.New("the path is not well formed")
-	errPathRules = errors.New("the path is not one of the provider's paths")
-	errPathQuery = errors.New("the query holds the credential's member")
+	errPathLong  = errors.New("path too long")
+	errPathForm  = errors.New("malformed path")
+	errPathRules = errors.New("path not allowed for this provider")
+	errPathQuery = errors.New("query sets the credential's parameter")
 )
 
-// checkPath says why a plugin's path is refused, nil where it is not. Decoding is only looked through, never applied:
-// what passes is sent as it stands.
+// checkPath returns why a plugin's path is refused. The path is decoded for the check only: one that passes is sent
+// unchanged.
 func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 	p, query, _ := bytes.Cut(path, []byte{'?'})
 	if len(p) < 2 || p[0] != '/' {
@@ -83,8 +83,8 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 	if !ok {
 		return errPathForm
 	}
-	// Segments are looked at in the decoded form, where an encoded slash cuts too: "..%2f" must not climb anywhere
-	// that decodes it.
+	// Segments are checked in the decoded form, where an encoded slash separates, too: "..%2f" must not climb in a
+	// server that decodes it.
 	for {
 		seg, rest, more := bytes.Cut(plain, []byte{'/'})
 		if len(seg) == 0 || string(seg) == "." || string(seg) == ".." {
@@ -111,8 +111,8 @@ func checkPath(path []byte, allowed []pattern, credentialQuery string) error {
 	return errPathRules
 }
 
-// inURI reports whether a byte may stand in a path or query as it is (RFC 3986, 3.3 and 3.4). All others must be
-// percent-encoded: what servers make of them differs.
+// inURI reports whether a byte is allowed unescaped in a path or query (RFC 3986, 3.3 and 3.4). All others must be
+// percent-encoded: servers differ in how they read them.
 func inURI(c byte) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
@@ -121,7 +121,7 @@ func inURI(c byte) bool {
 	return strings.IndexByte("/?%-._~!$&'()*+,;=:@", c) >= 0
 }
 
-// checkQuery refuses the member that the credential is sent in, under every spelling that a server might read as it.
+// checkQuery refuses the parameter that carries the credential, in every spelling that a server might accept.
 func checkQuery(query []byte, credential string) error {
 	var buf [shortPath]byte
 	for len(query) > 0 {
@@ -146,7 +146,7 @@ func checkQuery(query []byte, credential string) error {
 	return nil
 }
 
-// unescape appends s to dst with its percent-encoding decoded once. It is false where a % has no two digits behind it.
+// unescape appends s to dst with its percent-encoding decoded once. It is false if a % is not followed by two digits.
 func unescape(dst, s []byte) ([]byte, bool) {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

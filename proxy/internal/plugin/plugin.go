@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// Plugin is a loaded plugin with the one pool of its instances, however many bindings use it. It belongs to a Generation
-// and is closed with it. It is safe for concurrent use.
+// Plugin is a loaded plugin with the one pool of its instances, however many bindings use it. It belongs to a Set and is
+// closed with it. It is safe for concurrent use.
 type Plugin struct {
 	host    *Host
 	name    string
 	exports exportSet
 	pool    *pool
 	module  *engine.Module                                // nil for a native plugin
-	start   func(ctx context.Context, in *instance) error // gives an instance a new guest
+	start   func(ctx context.Context, in *instance) error // sets an instance's guest to a new one
 	images  images
 	log     guestLog
 	breaker pluginBreaker
 
-	number int64 // rises from one plugin to the next that is loaded
+	number int64 // in the order in which plugins are loaded
 
 	mu       sync.Mutex
 	bindings int32
@@ -34,7 +34,7 @@ type Plugin struct {
 	unknown unknownSet
 }
 
-// Name is the name that the plugin was loaded by.
+// Name returns the name that the plugin was loaded by.
 func (p *Plugin) Name() string { return p.name }
 
 // Provider reports whether the plugin can translate for a provider.
@@ -43,7 +43,7 @@ func (p *Plugin) Provider() bool { return p.exports.provider() }
 // Router reports whether the plugin can order targets.
 func (p *Plugin) Router() bool { return p.exports.router() }
 
-// Bind makes a use of the plugin, and has the plugin look at its settings: settings that it refuses are an error here
+// Bind makes a use of the plugin, and has the plugin validate its settings: settings that it rejects are an error here
 // and not at the first request.
 func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	b, err := newBinding(p, c)
@@ -56,29 +56,29 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 	p.mu.Unlock()
 
 	if _, err := p.host.whole.Acquire(ctx, flow{Group: p.name}, p.host.options.Wait); err != nil {
-		return nil, b.unserved(exportConfigure, err)
+		return nil, b.notCalled(exportConfigure, err)
 	}
 	defer p.host.whole.Release(flow{Group: p.name}, 0)
 	in, _, err := p.pool.acquire(ctx, tenant{}, true, p.host.options.Wait)
 	if err != nil {
-		return nil, b.unserved(exportConfigure, err)
+		return nil, b.notCalled(exportConfigure, err)
 	}
 	if err := p.prepare(ctx, in, b, tenant{}, false); err != nil {
 		p.pool.discard(in)
-		return nil, b.unserved(exportConfigure, err)
+		return nil, b.notCalled(exportConfigure, err)
 	}
-	p.giveBack(in)
+	p.release(in)
 	return b, nil
 }
 
-// prepare makes an instance ready for a call; see instance.ready. A panic of the gateway in it is an error like any other.
+// prepare makes an instance ready for a call; see instance.prepare. A panic of the gateway in it is an error like any other.
 func (p *Plugin) prepare(ctx context.Context, in *instance, b *Binding, t tenant, fresh bool) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = p.panicked(exportConfigure, v, debug.Stack())
 		}
 	}()
-	return in.ready(ctx, b, t, fresh)
+	return in.prepare(ctx, b, t, fresh)
 }
 
 // panicked is the failure of a call in which the gateway itself panicked. The stack goes to the log, never the panic's
@@ -90,8 +90,7 @@ func (p *Plugin) panicked(e export, v any, stack []byte) *CallError {
 	return &CallError{Plugin: p.name, Call: e.String(), Kind: KindHost}
 }
 
-// renew gives a new instance for one that has failed, in its place. The new one is the old one where there is an image of
-// it as it was before its first call.
+// renew returns a fresh instance in the place of one that has failed: the same one, restored, if it has an image.
 func (p *Plugin) renew(ctx context.Context, in *instance, b *Binding, e *CallError) (*instance, error) {
 	if p.revive(in, b, e) {
 		return in, nil
@@ -99,9 +98,9 @@ func (p *Plugin) renew(ctx context.Context, in *instance, b *Binding, e *CallErr
 	return p.pool.renew(ctx, in)
 }
 
-// revive puts an instance that has failed with e back to what it was before its first call, where that can be done.
+// revive restores an instance that has failed with e to its image. It is false if that is not possible.
 func (p *Plugin) revive(in *instance, b *Binding, e *CallError) bool {
-	p.pool.bill(in)
+	p.pool.chargeSpent(in)
 	if e.Kind == KindHost || !in.revive(b) {
 		return false
 	}
@@ -109,40 +108,40 @@ func (p *Plugin) revive(in *instance, b *Binding, e *CallError) bool {
 	return true
 }
 
-// replace puts a new instance in the place of one that has failed with e, unless there is an idle one for the next call: it
-// is the call that broke it which pays, and not the next one, which may be anybody's. It leaves an image, so that the next
-// failure costs less.
+// replace makes a new instance in the place of one that has failed with e, unless there is an idle one for the next call:
+// the call that broke it pays for that, and not the next one, which may be another tenant's. It saves an image, so that
+// the next failure costs less.
 func (p *Plugin) replace(ctx context.Context, in *instance, b *Binding, e *CallError) {
 	if p.revive(in, b, e) {
 		p.pool.release(in, p.host.ticks.Load())
 		return
 	}
-	if p.pool.spare() && p.images.has(b) {
+	if p.pool.hasSpare() && p.images.has(b) {
 		p.pool.discard(in)
 		return
 	}
 	in, err := p.pool.renew(ctx, in)
 	if err != nil {
-		return // the next call will meet it, and say so
+		return // the next call will fail with it
 	}
-	if p.prepare(ctx, in, b, tenant{}, true) != nil || !p.keep(in, b) {
+	if p.prepare(ctx, in, b, tenant{}, true) != nil || !p.saveImage(in, b) {
 		p.pool.discard(in)
 		return
 	}
 	p.pool.release(in, p.host.ticks.Load())
 }
 
-// keep saves the image of an instance that has only been configured for b. It is false where that has broken it.
-func (p *Plugin) keep(in *instance, b *Binding) bool {
+// saveImage saves the image of an instance that has only been configured for b. It is false where that has broken it.
+func (p *Plugin) saveImage(in *instance, b *Binding) bool {
 	err := p.images.save(b, in.guest)
 	if err != nil && !errors.Is(err, engine.ErrNoImage) {
-		p.warn("no image of a plugin's instances: they are replaced where they would be put back", err)
+		p.warn("no snapshot of a plugin's instances: replacing them instead of restoring", err)
 		return false
 	}
 	return true
 }
 
-func (p *Plugin) breakerChanged(open, all bool, t tenant, pause time.Duration) {
+func (p *Plugin) logBreakerChange(open, all bool, t tenant, pause time.Duration) {
 	log := p.host.options.Log
 	if log == nil {
 		return
@@ -152,14 +151,14 @@ func (p *Plugin) breakerChanged(open, all bool, t tenant, pause time.Duration) {
 		who = t.key
 	}
 	if open {
-		log.Warn("plugin fails, new requests are kept from it", "plugin", p.name, "key", who, "pause", pause)
+		log.Warn("plugin circuit opened", "plugin", p.name, "key", who, "pause", pause)
 		return
 	}
-	log.Info("plugin works again", "plugin", p.name, "key", who)
+	log.Info("plugin circuit closed", "plugin", p.name, "key", who)
 }
 
-// giveBack returns an instance to the pool, unless a large call has made its memory grow past what is worth keeping.
-func (p *Plugin) giveBack(in *instance) {
+// release returns an instance to the pool, unless a large call has made its memory grow past what is worth keeping.
+func (p *Plugin) release(in *instance) {
 	if in.guest.memory() > p.host.options.KeepMemory {
 		p.pool.discard(in)
 		return
@@ -183,7 +182,7 @@ func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 	in.call.meter, in.call.err = nil, nil
 	g, err := openWasm(ctx, p.module, in, p.host.options.Fuel.Start)
 	if err != nil {
-		e := failure("", err)
+		e := newFailure("", err)
 		e.Plugin, e.Call = p.name, "start"
 		return e
 	}
@@ -191,18 +190,18 @@ func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 	return nil
 }
 
-// sweep closes the instances that were given back before a tick, and tidies the others.
+// sweep closes the instances that were released before a tick, and runs the housekeeping of the others.
 func (p *Plugin) sweep(before int64) (err error) {
 	defer rescue.Into(&err)
 	p.pool.sweep(before)
-	p.tidy()
+	p.collectIdle()
 	return nil
 }
 
-// tidy runs the housekeeping of guests that want it and have served since the last time.
-func (p *Plugin) tidy() {
+// collectIdle runs the housekeeping of idle guests that have served since the last time.
+func (p *Plugin) collectIdle() {
 	for {
-		in := p.pool.takeIdle(func(in *instance) bool { return in.untidy })
+		in := p.pool.takeIdle(func(in *instance) bool { return in.uncollected })
 		if in == nil {
 			return
 		}
@@ -214,11 +213,11 @@ func (p *Plugin) tidy() {
 	}
 }
 
-// noteUnknown counts what a committed call reported as unknown, and logs each thing once.
+// noteUnknown counts the elements that a committed call reported as unknown, and logs each of them once.
 func (p *Plugin) noteUnknown(b *Binding, names []string) {
 	for _, n := range names {
 		if p.unknown.add(n) && p.host.options.Log != nil {
-			p.host.options.Log.Warn("plugin skipped what it does not know", "plugin", p.name, "binding", b.name, "what", n)
+			p.host.options.Log.Warn("plugin skipped an unknown element", "plugin", p.name, "binding", b.name, "what", n)
 		}
 	}
 }

@@ -1,10 +1,6 @@
 package plugin_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,7 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 

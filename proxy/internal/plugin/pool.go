@@ -97,7 +97,7 @@ func (p *pool) choose(t tenant) int {
 			if unused < 0 {
 				unused = i
 			}
-		case p.isolation.may(in.last, t):
+		case p.isolation.allows(in.last, t):
 			return i
 		}
 	}
@@ -125,7 +125,7 @@ func (p *pool) adopt(in *instance) {
 	p.Unlock()
 }
 
-// release gives a healthy instance back. tick is the Host's count of sweeps.
+// release takes back a healthy instance. tick is the Host's count of sweeps.
 func (p *pool) release(in *instance, tick int64) {
 	in.idleSince = tick
 	p.Lock()
@@ -148,27 +148,27 @@ func (p *pool) dispatch() {
 	}
 }
 
-// discard closes an instance that nobody may use again.
+// discard closes an instance that must not be used again.
 func (p *pool) discard(in *instance) {
-	// The place comes back even if closing what is left of the instance panics.
+	// The place is vacated even if closing what is left of the instance panics.
 	defer p.vacate()
 	p.retire(in)
 }
 
-// retire closes an instance whose place is somebody's to give up or to fill.
+// retire closes an instance. The caller vacates or fills its place.
 func (p *pool) retire(in *instance) {
-	p.bill(in)
+	p.chargeSpent(in)
 	in.close()
 }
 
-// bill counts what the instance's calls have used so far for whom the last of them was.
-func (p *pool) bill(in *instance) {
+// chargeSpent charges the tenant of the instance's last call for what its calls have used so far.
+func (p *pool) chargeSpent(in *instance) {
 	p.Lock()
 	p.charge(in)
 	p.Unlock()
 }
 
-// renew closes an instance that has failed and makes a new one in its place. On an error the place is given up.
+// renew closes an instance that has failed and makes a new one in its place. On an error the place is vacated.
 func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
 	closed := false
 	defer func() {
@@ -181,14 +181,14 @@ func (p *pool) renew(ctx context.Context, in *instance) (*instance, error) {
 	return p.fill(ctx)
 }
 
-// spare reports whether nobody waits and the next call finds an idle instance.
-func (p *pool) spare() bool {
+// hasSpare reports whether no call waits and the next one finds an idle instance.
+func (p *pool) hasSpare() bool {
 	p.Lock()
 	defer p.Unlock()
 	return p.closed || len(p.idle) > 0 && p.queue.Waiting() == 0
 }
 
-// vacate gives up the place of an instance that is gone.
+// vacate frees the place of an instance that is gone.
 func (p *pool) vacate() {
 	p.Lock()
 	p.live--
@@ -202,7 +202,7 @@ func (p *pool) charge(in *instance) {
 	in.spent = 0
 }
 
-// sweep closes the instances that were given back before a tick.
+// sweep closes the instances that were released before a tick.
 func (p *pool) sweep(before int64) {
 	p.Lock()
 	n := 0
@@ -218,7 +218,7 @@ func (p *pool) sweep(before int64) {
 	}
 }
 
-// takeIdle takes the idle instance that wants, nil if there is none. It goes back with release or discard.
+// takeIdle takes an idle instance that matches, nil if there is none. The caller releases or discards it.
 func (p *pool) takeIdle(wants func(*instance) bool) *instance {
 	p.Lock()
 	defer p.Unlock()
@@ -231,8 +231,8 @@ func (p *pool) takeIdle(wants func(*instance) bool) *instance {
 	return nil
 }
 
-// measure writes down what the pool has in use.
-func (p *pool) measure(s *Stats) {
+// addStats sets what the pool has in use.
+func (p *pool) addStats(s *Stats) {
 	p.Lock()
 	defer p.Unlock()
 	s.Instances, s.Idle, s.Waiting = p.live, len(p.idle), p.queue.Waiting()
@@ -241,7 +241,7 @@ func (p *pool) measure(s *Stats) {
 	}
 }
 
-// close closes the idle instances and turns everyone away. An instance in use is closed when it comes back.
+// close closes the idle instances and rejects waiting calls. An instance in use is closed when it is released.
 func (p *pool) close() {
 	p.Lock()
 	p.closed = true

@@ -1,8 +1,6 @@
 package plugin_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"bytes"
 	"errors"
 	"slices"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -100,16 +99,16 @@ func TestRequestBreaksTheContract(t *testing.T) {
 		kind    plugin.CallErrorKind
 		reason  string
 	}{
-		{"neither request nor answer", func(abi.Host) {}, plugin.KindProtocol, "neither a request nor an answer"},
-		{"refused path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "not one of the provider's paths"},
+		{"neither request nor answer", func(abi.Host) {}, plugin.KindProtocol, "neither a request nor a response"},
+		{"refused path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "path not allowed for this provider"},
 		{"both", func(h abi.Host) {
 			h.RequestPath(b("/v1"))
 			h.Text(0, abi.EncodingUTF8, b("x"))
 			h.Done(abi.DoneNow)
-		}, plugin.KindProtocol, "both a request and an answer"},
+		}, plugin.KindProtocol, "both a request and a response"},
 		{"answer without done", func(h abi.Host) { h.Text(0, abi.EncodingUTF8, b("x")) }, plugin.KindProtocol, "without done"},
-		{"write after edit", func(h abi.Host) { h.BodyDelete(b("/model")); h.RequestWrite(b("x")) }, plugin.KindProtocol, "request_write: a body of the plugin's own beside an edit"},
-		{"edit after write", func(h abi.Host) { h.RequestCopy(0, 1); h.BodyDelete(b("/model")) }, plugin.KindProtocol, "body_delete: an edit beside"},
+		{"write after edit", func(h abi.Host) { h.BodyDelete(b("/model")); h.RequestWrite(b("x")) }, plugin.KindProtocol, "request_write: body both edited and written"},
+		{"edit after write", func(h abi.Host) { h.RequestCopy(0, 1); h.BodyDelete(b("/model")) }, plugin.KindProtocol, "body_delete: body both edited and written"},
 		{"copy beyond the end", func(h abi.Host) { h.RequestCopy(1, int32(len(body))) }, plugin.KindProtocol, "outside of the client's body"},
 		{"copy before the start", func(h abi.Host) { h.RequestCopy(-1, 1) }, plugin.KindProtocol, "outside of the client's body"},
 		{"copy of a negative length", func(h abi.Host) { h.RequestCopy(1, -1) }, plugin.KindProtocol, "outside of the client's body"},
@@ -123,12 +122,12 @@ func TestRequestBreaksTheContract(t *testing.T) {
 			for range 1000 {
 				h.RequestWrite(make([]byte, 1<<10))
 			}
-		}, plugin.KindOutput, "request_write: over the limit"},
-		{"faults/95 line feed in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\r\nhost: b")) }, plugin.KindProtocol, "cannot be sent in a header"},
-		{"faults/95 NUL in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\x00")) }, plugin.KindProtocol, "cannot be sent in a header"},
-		{"faults/95 a header's name", func(h abi.Host) { h.RequestHeader(b("x-ok: y\r\nz"), b("a")) }, plugin.KindProtocol, "not the name of a header"},
+		}, plugin.KindOutput, "request_write: output limit exceeded"},
+		{"faults/95 line feed in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\r\nhost: b")) }, plugin.KindProtocol, "invalid header value"},
+		{"faults/95 NUL in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\x00")) }, plugin.KindProtocol, "invalid header value"},
+		{"faults/95 a header's name", func(h abi.Host) { h.RequestHeader(b("x-ok: y\r\nz"), b("a")) }, plugin.KindProtocol, "invalid header name"},
 		{"faults/95 a tool's name", func(h abi.Host) { h.ToolAlias(b("a"), b("\xff")) }, plugin.KindProtocol, "not UTF-8"},
-		{"an empty alias", func(h abi.Host) { h.ToolAlias(nil, b("x")) }, plugin.KindProtocol, "an empty name"},
+		{"an empty alias", func(h abi.Host) { h.ToolAlias(nil, b("x")) }, plugin.KindProtocol, "empty name"},
 		{"unknown warning", func(h abi.Host) { h.Warn(abi.WarnKinds, b("x")) }, plugin.KindProtocol, "warn: unknown kind"},
 		{"unknown log level", func(h abi.Host) { h.Log(4, b("x")) }, plugin.KindProtocol, "log: unknown level"},
 		{"import of another phase", func(h abi.Host) { h.Candidate(0) }, plugin.KindProtocol, "candidate: not allowed in this call"},
@@ -166,8 +165,8 @@ func TestGivingUpAfterARefusal(t *testing.T) {
 		kind    plugin.CallErrorKind
 		text    string
 	}{
-		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "protocol error: status 1: the path is not one of the provider's paths"},
-		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, plugin.KindProtocol, "protocol error: status 1: the header is not one of the provider's headers"},
+		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "protocol error: status 1: path not allowed for this provider"},
+		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, plugin.KindProtocol, "protocol error: status 1: header not allowed for this provider"},
 		{"a path, and then another one", func(h abi.Host) { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")) }, plugin.KindStatus, "failed: status 1"},
 		{"nothing", func(abi.Host) {}, plugin.KindStatus, "failed: status 1"},
 	}

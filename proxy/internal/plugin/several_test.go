@@ -200,7 +200,7 @@ func TestOneOfAModuleIsNotLoadedWithoutTheOthers(t *testing.T) {
 	if err == nil {
 		t.Fatal("a module is loaded for a plugin that it does not have")
 	}
-	for _, want := range []string{"plugin mine: start: failed: its module has no plugin of that name: \"there are a, b and r\"", "plugin yours: "} {
+	for _, want := range []string{"plugin mine: start: failed: the module has no plugin of that name: \"there are a, b and r\"", "plugin yours: "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %q, want it to say %q", err, want)
 		}
@@ -227,12 +227,12 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 		{"faults/96 floods the log", func(m *module) w.Op {
 			return w.Code(forever(i32(3), i32(0), i32(16), m.call("log")), i32(1))
 		}, "out of fuel"},
-		{"faults/97 answers nothing that there is", answers(4), "sluice_plugin answers 4, which is no kind of plugin"},
-		{"faults/97 answers more than there is", answers(7), "sluice_plugin answers 7, which is no kind of plugin"},
-		{"faults/97 answers less than nothing", answers(-1), "sluice_plugin answers -1, which is no kind of plugin"},
-		{"faults/97 has no such plugin and says nothing", answers(0), "start: failed: its module has no plugin of that name"},
-		{"faults/97 is a router without its export", answers(2), "sluice_plugin says that it is a router, and the module does not export router_choose"},
-		{"faults/97 is both without one export", answers(3), "sluice_plugin says that it is a router, and the module does not export router_choose"},
+		{"faults/97 answers nothing that there is", answers(4), "sluice_plugin returned 4, not a valid kind of plugin"},
+		{"faults/97 answers more than there is", answers(7), "sluice_plugin returned 7, not a valid kind of plugin"},
+		{"faults/97 answers less than nothing", answers(-1), "sluice_plugin returned -1, not a valid kind of plugin"},
+		{"faults/97 has no such plugin and says nothing", answers(0), "start: failed: the module has no plugin of that name"},
+		{"faults/97 is a router without its export", answers(2), "sluice_plugin declares a router, but the module does not export router_choose"},
+		{"faults/97 is both without one export", answers(3), "sluice_plugin declares a router, but the module does not export router_choose"},
 	}
 	h := newHost(t, plugin.Options{})
 	load := func(t *testing.T, m *module) string {
@@ -269,7 +269,7 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 		m := newModule("text").base()
 		m.export(abi.ExportPlugin, "ii", i32(1))
 		m.provider(m.echo())
-		if said := load(t, m); !strings.Contains(said, "its export sluice_plugin is (i32, i32) -> i32, it should be (i32) -> i32") {
+		if said := load(t, m); !strings.Contains(said, "export sluice_plugin is (i32, i32) -> i32, want (i32) -> i32") {
 			t.Errorf("error %q", said)
 		}
 	})
@@ -281,7 +281,7 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 		m.export(abi.ExportConfigure, "ii", i32(0))
 		m.export(abi.ExportPlugin, "i", i32(1))
 		m.provider(m.echo())
-		if said := load(t, m); !strings.Contains(said, "sluice_buffer gave an address outside") {
+		if said := load(t, m); !strings.Contains(said, "sluice_buffer returned an address outside") {
 			t.Errorf("error %q", said)
 		}
 	})

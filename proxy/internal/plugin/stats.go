@@ -7,51 +7,51 @@ import (
 	"sync/atomic"
 )
 
-// Stats are a plugin's counts since it was loaded, or of all generations that the Host has had of a name, and what is in
-// use at the moment.
+// Stats are a plugin's counts since it was loaded, or of all Sets that the Host has had a plugin of that name in, and its
+// current use of resources.
 type Stats struct {
 	Plugin string // the name that it was loaded by
 
 	Calls    int64 // of all exports
-	Failures int64 // calls that ended in a *CallError, tried again or not
-	Retries  int64 // of them, tried again on a fresh instance
+	Failures int64 // calls that ended in a *CallError, retried or not
+	Retries  int64 // of them, retried on a fresh instance
 	Fuel     int64 // units used
-	Unknown  int64 // things that the plugin reported as unknown to it
+	Unknown  int64 // elements of provider responses that the plugin did not know
 
-	// Failed says of the Failures, and of the calls that were not made for want of an instance or by the breaker, how
-	// many there were of each kind. Kinds without any are not in it.
+	// Failed counts by kind the Failures, and the calls that were not made because no instance became free or the
+	// breaker was open. Kinds without any are not in it.
 	Failed map[CallErrorKind]int64
 
-	Waits   int64 // calls that waited for an instance, or at the gate for whole-body calls
-	Waiting int   // that wait now
+	Waits   int64 // calls that waited for an instance, or for the semaphore of whole-body calls
+	Waiting int   // calls waiting for an instance
 
 	Made      int64 // instances made
-	Revived   int64 // instances put back to what they were before their first call, after a failure
+	Revived   int64 // instances restored after a failure
 	Instances int   // idle and in use
 	Idle      int
 	Memory    int64 // bytes of the idle instances' memories
 
 	Generations int // that are open and have the plugin; 1 in the Stats of one
 
-	Breaker BreakerState // of the generation that was loaded last
-	Opened  int64        // times that the breaker opened, for all keys or for one
+	Breaker BreakerState // of the plugin that was loaded last
+	Opened  int64        // times that the circuit opened, for all keys or for one
 }
 
 // HostStats are what all plugins of a Host do and have done.
 type HostStats struct {
-	Plugins    []Stats // by name, with those that are not loaded any more
-	WholeCalls int     // whole-body calls that run now
-	Waiting    int     // whole-body calls that wait at the gate now
+	Plugins    []Stats // by name, including those no longer loaded
+	WholeCalls int     // whole-body calls in progress
+	Waiting    int     // whole-body calls waiting for the semaphore
 }
 
-// BreakerState is whether new attempts may use a plugin.
+// BreakerState says which new attempts may use a plugin.
 type BreakerState uint8
 
 // The states of a breaker.
 const (
 	BreakerClosed BreakerState = iota // all may
 	BreakerSome                       // all but those of some gateway keys may
-	BreakerOpen                       // none may, but one now and then to try it
+	BreakerOpen                       // none may, apart from trials
 	breakerStates = iota
 )
 
@@ -65,17 +65,17 @@ func (s BreakerState) String() string {
 	return "unknown"
 }
 
-// counts are what a plugin has done.
+// counts are a plugin's totals.
 type counts struct {
 	calls, retries, fuel, waits, made, revived, opened atomic.Int64
 	failed                                             [callErrorKinds]atomic.Int64
 }
 
-// fail counts a call that was not made or failed.
-func (c *counts) fail(k CallErrorKind) { c.failed[k].Add(1) }
+// recordFailure counts a call that was not made or failed.
+func (c *counts) recordFailure(k CallErrorKind) { c.failed[k].Add(1) }
 
-// read is a Stats of the counts.
-func (c *counts) read() Stats {
+// snapshot returns the counts as Stats.
+func (c *counts) snapshot() Stats {
 	s := Stats{
 		Calls: c.calls.Load(), Retries: c.retries.Load(), Fuel: c.fuel.Load(), Waits: c.waits.Load(), Made: c.made.Load(), Revived: c.revived.Load(), Opened: c.opened.Load(),
 		Failed: make(map[CallErrorKind]int64),
@@ -87,24 +87,24 @@ func (c *counts) read() Stats {
 			continue
 		}
 		s.Failed[kind] = n
-		if kind.made() {
+		if kind.called() {
 			s.Failures += n
 		}
 	}
 	return s
 }
 
-// Stats returns the counts of the plugin in this generation.
+// Stats returns the counts of the plugin in its Set.
 func (p *Plugin) Stats() Stats {
-	s := p.counts.read()
+	s := p.counts.snapshot()
 	s.Plugin, s.Generations = p.name, 1
 	s.Unknown = p.unknown.count()
 	s.Breaker = p.breaker.state()
-	p.pool.measure(&s)
+	p.pool.addStats(&s)
 	return s
 }
 
-// add adds the counts of another generation, and what it has in use.
+// add adds the Stats of another plugin of the name.
 func (s *Stats) add(o *Stats) {
 	s.Calls += o.Calls
 	s.Failures += o.Failures
@@ -125,8 +125,7 @@ func (s *Stats) add(o *Stats) {
 	s.Generations += o.Generations
 }
 
-// Stats returns the counts of all plugins, by name and over all generations, those that are closed among them: no count
-// ever goes down.
+// Stats returns the counts of all plugins, by name and over all Sets, closed ones included: counts never decrease.
 func (h *Host) Stats() HostStats {
 	var s HostStats
 	s.WholeCalls, s.Waiting = h.whole.Load()
@@ -134,7 +133,7 @@ func (h *Host) Stats() HostStats {
 	defer h.mu.Unlock()
 	byName := make(map[string]*Stats)
 	newest := make(map[string]int64)
-	take := func(o *Stats) {
+	addTo := func(o *Stats) {
 		sum := byName[o.Plugin]
 		if sum == nil {
 			sum = &Stats{Plugin: o.Plugin, Failed: make(map[CallErrorKind]int64)}
@@ -142,12 +141,12 @@ func (h *Host) Stats() HostStats {
 		}
 		sum.add(o)
 	}
-	for _, past := range h.past {
-		take(past)
+	for _, closed := range h.archive {
+		addTo(closed)
 	}
 	for p := range h.plugins {
 		o := p.Stats()
-		take(&o)
+		addTo(&o)
 		if p.number > newest[p.name] {
 			newest[p.name] = p.number
 			byName[p.name].Breaker = o.Breaker
@@ -159,14 +158,14 @@ func (h *Host) Stats() HostStats {
 	return s
 }
 
-// bury keeps the counts of a plugin that is closed. The caller holds h.mu.
-func (h *Host) bury(p *Plugin) {
+// archiveStats keeps the counts of a plugin that is closed. The caller holds h.mu.
+func (h *Host) archiveStats(p *Plugin) {
 	o := p.Stats()
 	o.Generations, o.Instances, o.Idle, o.Memory, o.Waiting, o.Breaker = 0, 0, 0, 0, 0, BreakerClosed
-	past := h.past[p.name]
-	if past == nil {
-		past = &Stats{Plugin: p.name, Failed: make(map[CallErrorKind]int64)}
-		h.past[p.name] = past
+	total := h.archive[p.name]
+	if total == nil {
+		total = &Stats{Plugin: p.name, Failed: make(map[CallErrorKind]int64)}
+		h.archive[p.name] = total
 	}
-	past.add(&o)
+	total.add(&o)
 }

@@ -1,23 +1,22 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-
 	"strconv"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// Summary is what a plugin is told of a request: the input of provider_request, and a part of router_choose's. The
-// client's body is not in it. sdk/abi/README.md has the schema.
+// Summary describes a request to a plugin: the input of provider_request, and a part of router_choose's. It does not
+// contain the client's body. sdk/abi/README.md has the schema.
 type Summary struct {
 	RequestID string
 	Time      time.Time
 	Attempt   int    // 1 for the first target that is tried
-	Random    uint64 // for a plugin that draws lots; says nothing of the request
+	Random    uint64 // for plugins that choose at random; unrelated to the request
 
-	// What the client asked for: Describe sets these.
+	// The client's request: set by Describe.
 	Stream       bool
 	IncludeUsage bool
 	Model        string // as the client wrote it
@@ -26,17 +25,17 @@ type Summary struct {
 
 	Target           string // the provider's name of the model
 	MaxTokens        int64  // the model's maximum, 0 where none is configured
-	DefaultMaxTokens int64  // for a provider that needs one and a client that said none; 0 where none is configured
+	DefaultMaxTokens int64  // for a provider that requires one and a client that set none; 0 where none is configured
 	Options          []byte // JSON object: the target's options over the provider's; nil for none
 }
 
-// Describe sets what the client asked for.
+// Describe sets the members that describe the client's request.
 func (s *Summary) Describe(r *openai.Request) {
 	s.Stream, s.IncludeUsage = r.Stream, r.IncludeUsage
 	s.Model, s.Flags, s.Body = r.Model, r.Flags, len(r.Body)
 }
 
-// Append appends the summary as a JSON object. Every member is always there.
+// Append appends the summary as a JSON object that always has every member.
 func (s *Summary) Append(dst []byte) []byte {
 	dst = appendString(append(dst, `{"request_id":`...), s.RequestID)
 	dst = strconv.AppendInt(append(dst, `,"time":`...), s.Time.UnixMilli(), 10)

@@ -1,18 +1,17 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
-
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// textCount counts the code points of the texts in a batch, choice by choice, for text_length. It remembers how far it
-// has come, so that asking after every piece costs no more than asking once.
+// textCount counts the code points of the texts in a batch, choice by choice, for text_length. It resumes where it
+// stopped, so that asking after every piece costs no more than asking once.
 //
-// A character that is cut in two counts where it begins. The writer counts it where it ends, so the sum of both may be
+// A character that is split counts where it begins. The writer counts it where it ends, so the sum of both may be
 // one too small between the two halves, where no index can point.
 type textCount struct {
 	seen   int // events
@@ -22,7 +21,7 @@ type textCount struct {
 
 func (t *textCount) reset() { t.seen, t.points = 0, t.points[:0] }
 
-// pending returns how many code points of a choice's content wait in the batch.
+// pending returns how many code points of a choice's content are in the batch.
 func (t *textCount) pending(b *response.Batch, choice int32) int64 {
 	for ; t.seen < len(b.Events); t.seen++ {
 		ev := &b.Events[t.seen]
@@ -45,7 +44,7 @@ func (t *textCount) count(e abi.Encoding, s []byte) int64 {
 	case abi.EncodingEscaped:
 		return escapedPoints(s)
 	case abi.EncodingJSON:
-		// What is not JSON counts nothing here and is refused when the call returns.
+		// Invalid JSON counts as empty here and is refused when the call returns.
 		t.text, _ = jsondoc.AppendCompact(t.text[:0], s)
 		s = t.text
 	}

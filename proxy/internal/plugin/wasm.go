@@ -13,8 +13,8 @@ import (
 type runner interface {
 	// run makes the call that in.call was prepared for, under the given fuel.
 	run(in *instance, fuel int64) (status int32, used int64, err error)
-	// snapshot makes an image of the guest as it is, restore puts it back to one. engine.ErrNoImage says that it cannot
-	// be done with this guest, which stays as it is; after any other error it is dead.
+	// snapshot makes an image of the guest, restore restores it to one. After engine.ErrNoImage, which means that this
+	// guest cannot be saved, it is unchanged; after any other error it is dead.
 	snapshot() (*image, error)
 	restore(*image) error
 	// revive is restore for a guest whose last call may have failed.
@@ -27,26 +27,27 @@ type runner interface {
 }
 
 const (
-	// smallBuffer is the least that a guest is asked to keep for its input: room for any ordinary event.
-	smallBuffer = 16 << 10
-	// largeBuffer is what a guest may keep of it: it is asked anew where less will do, and can give memory back.
+	// minBuffer is the least that a guest is asked to reserve for its input: enough for any ordinary event.
+	minBuffer = 16 << 10
+	// largeBuffer is the size up to which a buffer is kept: above it the guest is asked again for a smaller one, and can
+	// free memory.
 	largeBuffer = 1 << 20
 )
 
 // wasmGuest is a guest in WebAssembly.
 type wasmGuest struct {
-	instance *engine.Instance
-	funcs    [exportCount]*engine.Func // nil where the guest does not have it
-	buffer   *engine.Func
-	tidy     *engine.Func   // sluice_collect, or nil
-	kind     abi.PluginKind // what a module of several plugins has become; 0 of a module that is one plugin
+	instance  *engine.Instance
+	funcs     [exportCount]*engine.Func // nil if the guest does not export it
+	buffer    *engine.Func
+	collector *engine.Func   // sluice_collect, or nil
+	kind      abi.PluginKind // what a module of several plugins has become; 0 of a module that is one plugin
 
-	// The input buffer, as the guest said last.
+	// The input buffer that the guest returned last.
 	addr, size uint32
 }
 
-// openWasm makes an instance's guest, starts it, asks for its version of the contract and has it become the instance's
-// plugin.
+// openWasm makes an instance's guest, starts it, checks its version of the contract and selects the instance's plugin in
+// it.
 func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (*wasmGuest, error) {
 	in.call.phase, in.call.running = abi.PhaseConfigure, -1
 	i, err := m.Instantiate(ctx, in, fuel)
@@ -63,14 +64,14 @@ func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (
 		g.funcs[e], _ = i.Func(exports[e].name)
 	}
 	g.buffer, _ = i.Func(abi.ExportBuffer)
-	g.tidy, _ = i.Func(abi.ExportCollect)
+	g.collector, _ = i.Func(abi.ExportCollect)
 	version, _ := i.Func(abi.ExportVersion)
 	minor, err := i.Call(version, fuel)
 	if err == nil && int32(minor) < 0 {
-		err = fmt.Errorf("%s answers %d, which is no version", abi.ExportVersion, int32(minor))
+		err = fmt.Errorf("%s returned %d, not a valid version", abi.ExportVersion, int32(minor))
 	}
 	if err == nil {
-		err = g.become(in)
+		err = g.selectPlugin(in)
 	}
 	if err != nil {
 		i.Close()
@@ -80,9 +81,9 @@ func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (
 	return g, nil
 }
 
-// become has a guest of several plugins become the one that has the instance's name. While it does that, it may do nothing
-// else but log.
-func (g *wasmGuest) become(in *instance) error {
+// selectPlugin selects, in a module of several plugins, the one with the instance's name. Meanwhile the guest may do nothing
+// but log.
+func (g *wasmGuest) selectPlugin(in *instance) error {
 	f, ok := g.instance.Func(abi.ExportPlugin)
 	if !ok {
 		return nil
@@ -92,7 +93,7 @@ func (g *wasmGuest) become(in *instance) error {
 	defer func() { c.choosing = false }()
 	name := []byte(in.plugin.name)
 	var kind uint64
-	_, err := g.put(c, name, nil, fuel)
+	_, err := g.writeInput(c, name, nil, fuel)
 	if err == nil && c.err == nil {
 		kind, err = g.instance.Call(f, fuel, uint64(len(name)))
 	}
@@ -102,13 +103,13 @@ func (g *wasmGuest) become(in *instance) error {
 	case err != nil:
 		return err
 	}
-	g.wipe(uint32(len(name)))
+	g.clearInput(uint32(len(name)))
 	if g.kind = abi.PluginKind(int32(kind)); g.kind != abi.PluginUnknown {
 		return nil
 	}
-	e := &CallError{Kind: KindStatus, Reason: "its module has no plugin of that name"}
+	e := &CallError{Kind: KindStatus, Reason: "the module has no plugin of that name"}
 	if len(c.complaint) > 0 {
-		// It has been given nothing else than the name.
+		// Its input was nothing but the name.
 		e.Reason += fmt.Sprintf(": %q", c.complaint)
 	}
 	return e
@@ -116,23 +117,23 @@ func (g *wasmGuest) become(in *instance) error {
 
 func (g *wasmGuest) run(in *instance, fuel int64) (status int32, used int64, err error) {
 	c := &in.call
-	used, err = g.put(c, c.first, c.second, fuel)
+	used, err = g.writeInput(c, c.first, c.second, fuel)
 	if err != nil || c.err != nil {
 		return 0, used, err
 	}
 	result, err := g.call(c, fuel)
 	used += g.instance.Used()
 	if err == nil {
-		g.wipe(uint32(len(c.first) + len(c.second)))
+		g.clearInput(uint32(len(c.first) + len(c.second)))
 	}
 	return int32(uint32(result)), used, err
 }
 
-// put writes an input into the guest's buffer.
-func (g *wasmGuest) put(c *call, first, second []byte, fuel int64) (used int64, err error) {
+// writeInput copies an input into the guest's buffer.
+func (g *wasmGuest) writeInput(c *call, first, second []byte, fuel int64) (used int64, err error) {
 	n := uint32(len(first) + len(second))
 	if uint64(len(first))+uint64(len(second)) > maxInput {
-		c.stop(KindMemory, "the input is larger than any guest's memory")
+		c.abort(KindMemory, "the input is larger than any guest's memory")
 		return 0, nil
 	}
 	used, err = g.reserve(c, n, fuel)
@@ -141,15 +142,15 @@ func (g *wasmGuest) put(c *call, first, second []byte, fuel int64) (used int64, 
 	}
 	p, ok := g.instance.Read(g.addr, n)
 	if !ok {
-		c.stop(KindTrap, abi.ExportBuffer+" gave an address outside of the guest's memory")
+		c.abort(KindTrap, abi.ExportBuffer+" returned an address outside of the guest's memory")
 		return used, nil
 	}
 	copy(p[copy(p, first):], second)
 	return used, nil
 }
 
-// wipe clears what was put. A guest that failed is thrown away with all that it has.
-func (g *wasmGuest) wipe(n uint32) {
+// clearInput clears the input of n bytes. A guest that failed is discarded with its memory.
+func (g *wasmGuest) clearInput(n uint32) {
 	if n == 0 {
 		return
 	}
@@ -159,31 +160,31 @@ func (g *wasmGuest) wipe(n uint32) {
 	}
 }
 
-// maxInput is the longest input that an address space of 32 bits could hold beside a guest.
+// maxInput is the longest input that a 32-bit address space could hold besides a guest.
 const maxInput = 1 << 31
 
-// reserve makes the input buffer large enough for n bytes. While the guest does that, it may do nothing else but log.
+// reserve makes the input buffer large enough for n bytes. Meanwhile the guest may do nothing but log.
 func (g *wasmGuest) reserve(c *call, n uint32, fuel int64) (used int64, err error) {
 	if n == 0 || n <= g.size && (g.size <= largeBuffer || n > largeBuffer) {
 		return 0, nil
 	}
 	phase := c.phase
 	c.phase = abi.PhaseConfigure
-	size := max(n, smallBuffer)
+	size := max(n, minBuffer)
 	addr, err := g.instance.Call(g.buffer, fuel, uint64(size))
 	c.phase, c.running = phase, -1
 	if err != nil {
 		return g.instance.Used(), fmt.Errorf("%s: %w", abi.ExportBuffer, err)
 	}
 	if uint32(addr) == 0 {
-		c.stop(KindMemory, abi.ExportBuffer+" refused the input")
+		c.abort(KindMemory, abi.ExportBuffer+" refused the input")
 		return g.instance.Used(), nil
 	}
 	g.addr, g.size = uint32(addr), size
 	return g.instance.Used(), nil
 }
 
-// call calls the export. The lengths stand in the place of the input.
+// call calls the export, with the lengths of its input.
 func (g *wasmGuest) call(c *call, fuel int64) (uint64, error) {
 	f := g.funcs[c.export]
 	b, number := uint64(uint32(c.binding.index)), uint64(uint32(c.number))
@@ -224,10 +225,10 @@ func (g *wasmGuest) revive(i *image) error {
 }
 
 func (g *wasmGuest) collect(fuel int64) error {
-	if g.tidy == nil {
+	if g.collector == nil {
 		return nil
 	}
-	_, err := g.instance.Call(g.tidy, fuel)
+	_, err := g.instance.Call(g.collector, fuel)
 	return err
 }
 
@@ -235,15 +236,15 @@ func (g *wasmGuest) memory() int { return int(g.instance.Memory()) }
 
 func (g *wasmGuest) close() { g.instance.Close() }
 
-// trapKinds says what a trap of the engine is to a caller.
+// trapKinds maps traps of the engine.
 var trapKinds = map[engine.Kind]CallErrorKind{
 	engine.OutOfFuel:   KindOutOfFuel,
 	engine.Depth:       KindDepth,
 	engine.MemoryLimit: KindMemory,
 }
 
-// failure turns what ended a call of an export into a CallError.
-func failure(call string, err error) *CallError {
+// newFailure turns the error that ended a call of an export into a CallError.
+func newFailure(call string, err error) *CallError {
 	var e *CallError
 	if errors.As(err, &e) {
 		return e

@@ -247,7 +247,7 @@ func TestCacheChecksImportsAgain(t *testing.T) {
 	host := engine.Import{Name: "host", Func: func(*engine.Instance, []uint64) {}}
 	compile(t, newEngine(t, engine.Options{CacheDir: dir}, host), m.Bytes())
 	_, err := newEngine(t, engine.Options{CacheDir: dir}).Compile(context.Background(), "guest", m.Bytes())
-	if err == nil || !strings.Contains(err.Error(), "there is no such function") {
+	if err == nil || !strings.Contains(err.Error(), "no such function") {
 		t.Errorf("error %v from a cached module whose import is gone", err)
 	}
 }

@@ -37,7 +37,7 @@ func check(info *fuel.Info, provided map[string]map[string]Signature, memoryPage
 			exportInitialize, x.Kind, signatureOf(x.Type), Signature{})
 	}
 	if _, command := exports[exportStart]; command && !ok {
-		return fmt.Errorf("exports %q and not %q: it is a program, build it as a library (a reactor; of Go, with -buildmode=c-shared)", exportStart, exportInitialize)
+		return fmt.Errorf("exports %q but not %q: build it as a library (a reactor), with Go by -buildmode=c-shared", exportStart, exportInitialize)
 	}
 	return nil
 }
@@ -45,11 +45,11 @@ func check(info *fuel.Info, provided map[string]map[string]Signature, memoryPage
 func checkImport(im wasm.Import, provided map[string]map[string]Signature) error {
 	functions, ok := provided[im.Module]
 	if !ok {
-		return fmt.Errorf("import %q %q: there is no module %q", im.Module, im.Name, im.Module)
+		return fmt.Errorf("import %q %q: no such module", im.Module, im.Name)
 	}
 	want, ok := functions[im.Name]
 	if !ok {
-		return fmt.Errorf("import %q %q: there is no such function", im.Module, im.Name)
+		return fmt.Errorf("import %q %q: no such function", im.Module, im.Name)
 	}
 	if have := signatureOf(im.Type); !have.Equal(want) {
 		return fmt.Errorf("import %q %q is %v, want %v", im.Module, im.Name, have, want)

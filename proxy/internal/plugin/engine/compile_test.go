@@ -34,8 +34,8 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"empty file", nil, "malformed"},
 		{"faults/100 not a module", []byte("#!/bin/sh\necho hello\n"), "malformed"},
 		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), "malformed"},
-		{"faults/97 unknown module", importing("sock", "open", nil, nil), `import "sock" "open": there is no module "sock"`},
-		{"faults/97 unknown function", importing("test", "steal", nil, nil), `import "test" "steal": there is no such function`},
+		{"faults/97 unknown module", importing("sock", "open", nil, nil), `import "sock" "open": no such module`},
+		{"faults/97 unknown function", importing("test", "steal", nil, nil), `import "test" "steal": no such function`},
 		{"WASI function with power", importing("wasi_snapshot_preview1", "path_open", nil, nil), `import "wasi_snapshot_preview1" "path_open"`},
 		{"faults/97 wrong signature", importing("test", "note", i32, i32), `import "test" "note" is (i32) -> i32, want (i32, i32) -> i32`},
 		{"wrong signature of WASI", importing("wasi_snapshot_preview1", "proc_exit", w.Types(w.I64), nil), "is (i64) -> (), want (i32) -> ()"},
@@ -68,7 +68,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"a program", with(func(m *w.Module) {
 			m.ExportMemory(1, w.NoMax)
 			m.ExportFunc("_start", nil, nil, nil)
-		}), "it is a program, build it as a library"},
+		}), "build it as a library (a reactor)"},
 		{"reserved export", with(func(m *w.Module) {
 			m.ExportMemory(1, w.NoMax)
 			m.ExportFunc(fuel.ExportSlice, nil, nil, nil)

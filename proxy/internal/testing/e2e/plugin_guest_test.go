@@ -210,7 +210,7 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 	cases := []struct{ row, name, table, reason string }{
 		{"faults_81", "changed", changed, "the SHA-256 of"},
 		{"faults_81", "absent", fmt.Sprintf("[plugins.absent]\nfile = %q\nsha256 = %q\n", filepath.Join(t.TempDir(), "absent.wasm"), strings.Repeat("0", 64)), "no such file"},
-		{"faults_97", "newer", table("newer", other.Bytes()), "it speaks abi_v2, and this gateway abi_v1"},
+		{"faults_97", "newer", table("newer", other.Bytes()), "built for abi_v2, but this gateway supports abi_v1"},
 		{"faults_97", "useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},
 		{"faults_97", "traps", table("traps", traps.Bytes()), "unreachable"},
 		{"faults_97", "reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},

@@ -116,10 +116,10 @@ func TestReloadOfInvalidPlugin(t *testing.T) {
 	starts.Start(starts.Func(nil, nil, nil, w.Unreachable))
 	g := proxytest.Start(t, config(good))
 	for reason, wasm := range map[string][]byte{
-		"it speaks abi_v2, and this gateway abi_v1": newer.Bytes(),
-		"neither a provider nor a router":           smallest("sluice_abi_v1").Bytes(),
-		"unreachable":                               starts.Bytes(),
-		"malformed":                                 good[:len(good)/2],
+		"built for abi_v2, but this gateway supports abi_v1": newer.Bytes(),
+		"neither a provider nor a router":                    smallest("sluice_abi_v1").Bytes(),
+		"unreachable":                                        starts.Bytes(),
+		"malformed":                                          good[:len(good)/2],
 	} {
 		err := g.Reload(t, config(wasm))
 		if _, ok := errors.AsType[*proxy.BuildError](err); !ok || !strings.Contains(err.Error(), "plugin keeper: ") || !strings.Contains(err.Error(), reason) {
