@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// load does what `sluice check` does with an example's configuration. file and pkg are the plugin's file and package, and variable the environment
-// variable for its digest; all three may be empty.
+// load does what `sluice check` does with an example's configuration. file and pkg are the plugin's file and package, and
+// variable the environment variable for its digest; all three may be empty.
 func load(t *testing.T, path, file, pkg, variable string, env map[string]string) (*config.Config, *proxy.Server) {
 	t.Helper()
 	toml, err := os.ReadFile(path)

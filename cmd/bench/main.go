@@ -1,9 +1,10 @@
-// Command bench compares the cost of the gateway with that of a bare reverse proxy on the same HTTP library, and of nginx if it is installed. It
-// needs no network: it starts a provider, a load generator, the bare proxy, nginx and the gateway as separate processes, and reads from
-// the operating system what each has used.
+// Command bench compares the cost of the gateway with that of a bare reverse proxy on the same HTTP library, and of nginx if
+// it is installed. It needs no network: it starts a provider, a load generator, the bare proxy, nginx and the gateway as
+// separate processes, and reads from the operating system what each has used.
 //
-// CPU time counts, as a ratio to the bare proxy's in the same round, since wall time on a shared machine means little. This package
-// defines what is measured (cases) and the processes (stage); the roles are in packages provider, load, bare and process, results in report.
+// CPU time counts, as a ratio to the bare proxy's in the same round, since wall time on a shared machine means little. This
+// package defines what is measured (cases) and the processes (stage); the roles are in packages provider, load, bare and
+// process, results in report.
 package main
 
 import (

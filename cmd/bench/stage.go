@@ -133,8 +133,8 @@ func (s *stage) pause(d time.Duration) error {
 
 func (s *stage) configuration() string { return filepath.Join(s.dir, "bench.toml") }
 
-// toml returns the gateway's configuration: two providers, the router, a key, and defaults except for the timeouts that would end a silent
-// stream.
+// toml returns the gateway's configuration: two providers, the router, a key, and defaults except for the timeouts that
+// would end a silent stream.
 func (s *stage) toml() string {
 	cache := s.cache
 	if cache == "" {

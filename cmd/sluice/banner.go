@@ -88,7 +88,8 @@ func offProviders(cfg *config.Config) []*config.Provider {
 	return off
 }
 
-// curlAuthorization returns curl's option for a key that may use the model, and a note about it. No secret is printed except localKey.
+// curlAuthorization returns curl's option for a key that may use the model, and a note about it. No secret is printed except
+// localKey.
 func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 	if cfg.Server.Auth == config.AuthNone {
 		return "", ""

@@ -40,8 +40,8 @@ func openTerminal(t *testing.T) (emulator, program *os.File) {
 	return emulator, program
 }
 
-// TestTerminalHangup: SIGHUP reloads a gateway while its terminal is open, and the hangup of the terminal ends it, unless it was started with
-// nohup.
+// TestTerminalHangup: SIGHUP reloads a gateway while its terminal is open, and the hangup of the terminal ends it, unless it
+// was started with nohup.
 func TestTerminalHangup(t *testing.T) {
 	for name, setup := range map[string]string{"exits": "", "survives with nohup": "trap '' HUP; "} {
 		t.Run(name, func(t *testing.T) {

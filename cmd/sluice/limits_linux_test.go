@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// startShell starts a gateway from a shell script, in which $0 is dir. The script sets up its environment and ends with `exec "$@"`, which
-// runs serve with the configuration.
+// startShell starts a gateway from a shell script, in which $0 is dir. The script sets up its environment and ends with
+// `exec "$@"`, which runs serve with the configuration.
 func startShell(t *testing.T, dir, setup, config string, attr *syscall.SysProcAttr, args ...string) *process {
 	t.Helper()
 	shell := append([]string{"-c", setup, dir, buildSluice(t, true), "serve", "--quiet", "--config", writeConfig(t, config)}, args...)

@@ -27,8 +27,8 @@ func (o *options) load(listen string) (*config.Config, error) {
 	return nil, readError{err}
 }
 
-// errEmpty is about a configuration without providers and models. A running gateway does not accept one: most likely the file is just
-// being written.
+// errEmpty is about a configuration without providers and models. A running gateway does not accept one: most likely the
+// file is just being written.
 var errEmpty = errors.New("no providers and no models are configured")
 
 // warnings returns the configuration's warnings, and one if it is empty.

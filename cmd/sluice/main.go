@@ -1,7 +1,7 @@
 // Command sluice serves a gateway, checks its configuration, and helps to write it.
 //
-// It contains flags, wiring and what is printed for people; package proxy is the gateway. Results go to standard output; errors, and
-// everything that serve prints, to standard error.
+// It contains flags, wiring and what is printed for people; package proxy is the gateway. Results go to standard output;
+// errors, and everything that serve prints, to standard error.
 package main
 
 import (

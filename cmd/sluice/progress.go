@@ -11,8 +11,8 @@ import (
 // progressDelay is how long loading a plugin may take before a message is printed. From the cache it takes a tenth of that.
 const progressDelay = 300 * time.Millisecond
 
-// progress reports plugins that take long to load: those that are not in the cache are compiled first, for seconds. It is safe for
-// concurrent use.
+// progress reports plugins that take long to load: those that are not in the cache are compiled first, for seconds. It is
+// safe for concurrent use.
 type progress struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -47,8 +47,8 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration and serves it. If it is invalid, the previous one stays, and the errors are logged in the words of
-// `sluice check`.
+// reload reads the configuration and serves it. If it is invalid, the previous one stays, and the errors are logged in the
+// words of `sluice check`.
 func (r *reloader) reload(ctx context.Context) {
 	cfg, err := r.load(r.listen)
 	if err == nil && cfg.Empty() {
@@ -78,7 +78,8 @@ func (r *reloader) reload(ctx context.Context) {
 	r.current.Store(cfg)
 }
 
-// watchFiles returns a watcher without files, or nil if files are not to be watched or cannot be. failed receives at most one error.
+// watchFiles returns a watcher without files, or nil if files are not to be watched or cannot be. failed receives at most
+// one error.
 func (s *serveOptions) watchFiles() (files *watch.Watcher, failed <-chan error) {
 	errs := make(chan error, 1)
 	if !s.watch {

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// balancer is a load balancer: it polls the readiness of gateways, sends requests to those that are ready, and tries another gateway only
-// if it cannot connect.
+// balancer is a load balancer: it polls the readiness of gateways, sends requests to those that are ready, and tries another
+// gateway only if it cannot connect.
 type balancer struct {
 	transport *http.Transport
 	next      atomic.Int64

@@ -144,7 +144,8 @@ func logWarnings(log *slog.Logger, cfg *config.Config) {
 	}
 }
 
-// closeLog writes what is left of the log, and how many lines were dropped. If the output blocks, it takes up to twice logCloseTimeout.
+// closeLog writes what is left of the log, and how many lines were dropped. If the output blocks, it takes up to twice
+// logCloseTimeout.
 func closeLog(out *proxy.LogWriter, stderr io.Writer, level *slog.LevelVar, server config.Server) {
 	written := out.Close(logCloseTimeout)
 	if n := out.Dropped(); n > 0 && written {
@@ -162,8 +163,8 @@ func listen(address string) (net.Listener, error) {
 	return ln, err
 }
 
-// listenAdmin listens at the admin address. ln is nil if the configuration disables it, or if the default address is in use: an address
-// that nobody configured must not keep the gateway from starting.
+// listenAdmin listens at the admin address. ln is nil if the configuration disables it, or if the default address is in use:
+// an address that nobody configured must not keep the gateway from starting.
 func listenAdmin(cfg config.Admin) (ln net.Listener, inUse bool, err error) {
 	if cfg.Listen == "" {
 		return nil, false, nil

@@ -291,8 +291,8 @@ func awaitPath(t *testing.T, p *process, pattern string) {
 	})
 }
 
-// startWithStream starts a gateway whose provider sends one event and then waits for proceed, and opens a stream that has received that
-// event.
+// startWithStream starts a gateway whose provider sends one event and then waits for proceed, and opens a stream that has
+// received that event.
 func startWithStream(t *testing.T, shutdownTimeout string, proceed <-chan struct{}) (p *process, stream *bufio.Reader) {
 	t.Helper()
 	const event = "data: {\"id\":\"up\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s}]}\n\n"

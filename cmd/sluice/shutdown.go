@@ -48,8 +48,8 @@ func (r *reloader) shutdown(sig os.Signal, signals chan os.Signal) error {
 	return nil
 }
 
-// hangup tells the two meanings of SIGHUP apart. By convention it asks a service to reload its configuration; the kernel also sends it
-// to the processes of a terminal that was closed.
+// hangup tells the two meanings of SIGHUP apart. By convention it asks a service to reload its configuration; the kernel
+// also sends it to the processes of a terminal that was closed.
 type hangup struct {
 	signals  chan os.Signal
 	terminal bool // the process started with a terminal, and ends with it

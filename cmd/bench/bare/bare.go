@@ -1,5 +1,6 @@
-// Package bare is the reverse proxy that the gateway is compared with: fasthttp on both sides, and nothing else. It checks no keys, parses no
-// bodies and changes no headers; the provider's response is passed on through SetBodyStream as it arrives.
+// Package bare is the reverse proxy that the gateway is compared with: fasthttp on both sides, and nothing else. It checks
+// no keys, parses no bodies and changes no headers; the provider's response is passed on through SetBodyStream as it
+// arrives.
 //
 // It is the lower bound for a gateway on the same library.
 package bare

@@ -1,8 +1,8 @@
-// Package load generates the load of the benchmark: it keeps connections busy over plain sockets, and checks every response that it
-// counts. A response that is incomplete, or not what the provider sent, is a failure.
+// Package load generates the load of the benchmark: it keeps connections busy over plain sockets, and checks every response
+// that it counts. A response that is incomplete, or not what the provider sent, is a failure.
 //
-// It does not use fasthttp, so that the load generator and its subjects have no code in common, and it does little work per response, so that two
-// cores are enough.
+// It does not use fasthttp, so that the load generator and its subjects have no code in common, and it does little work per
+// response, so that two cores are enough.
 //
 // Concurrency: one goroutine per connection. A Run's methods may be called from any goroutine.
 package load

@@ -10,8 +10,8 @@ import (
 // slots is how many ticks an interval has. Streams are spread over them, so that their events do not coincide.
 const slots = 10
 
-// pace writes the events of many streams at one rate from one goroutine: a timer per stream would cost more than the writes. Late ticks are
-// skipped, since two events in quick succession would travel together.
+// pace writes the events of many streams at one rate from one goroutine: a timer per stream would cost more than the writes.
+// Late ticks are skipped, since two events in quick succession would travel together.
 type pace struct {
 	mu     sync.Mutex
 	slots  [slots][]*paced

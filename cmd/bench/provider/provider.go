@@ -1,8 +1,8 @@
-// Package provider is the fake provider of the benchmark: an HTTP server that returns the same completion to every request, in the dialect of
-// OpenAI or Anthropic, streaming or not, with events that look like recorded ones.
+// Package provider is the fake provider of the benchmark: an HTTP server that returns the same completion to every request,
+// in the dialect of OpenAI or Anthropic, streaming or not, with events that look like recorded ones.
 //
-// It does little work per response, so that two cores are enough for it, the gateway and the load. Of a request it checks only path, credential and
-// whether a stream is requested.
+// It does little work per response, so that two cores are enough for it, the gateway and the load. Of a request it checks
+// only path, credential and whether a stream is requested.
 //
 // Concurrency: one goroutine per connection, and one that paces the events of all streams.
 package provider

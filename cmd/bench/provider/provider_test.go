@@ -82,8 +82,8 @@ func complete(t *testing.T, base, key, model string, stream bool) (*openai.ChatC
 	return acc, texts
 }
 
-// TestOfficialClient requests completions from the provider in the OpenAI dialect directly, and in the Anthropic dialect through the gateway,
-// which rejects invalid responses.
+// TestOfficialClient requests completions from the provider in the OpenAI dialect directly, and in the Anthropic dialect
+// through the gateway, which rejects invalid responses.
 func TestOfficialClient(t *testing.T) {
 	direct, openaiURL := serve(t, "openai")
 	translated, anthropicURL := serve(t, "anthropic")

@@ -1,5 +1,5 @@
-// Package docs_test keeps the documents true: it generates the reference pages below docs, and checks links, names, paths and sizes in
-// the others. `go generate` in this package writes what is generated.
+// Package docs_test keeps the documents true: it generates the reference pages below docs, and checks links, names, paths
+// and sizes in the others. `go generate` in this package writes what is generated.
 package docs_test
 
 import (

@@ -136,7 +136,8 @@ func TestGeneratedErrors(t *testing.T) {
 	checkGenerated(t, "docs/errors.md", b.String())
 }
 
-// TestGeneratedPackages generates the last section of docs/architecture.md: every package below proxy, with the first sentence of its comment.
+// TestGeneratedPackages generates the last section of docs/architecture.md: every package below proxy, with the first
+// sentence of its comment.
 func TestGeneratedPackages(t *testing.T) {
 	const path, heading = "docs/architecture.md", "## Packages\n\n"
 	text, _, found := strings.Cut(read(t, path), heading)
