@@ -30,7 +30,7 @@ func (s *Server) Status() admin.Status {
 	}
 	t := s.metrics.Totals()
 	status.Requests = admin.Requests{
-		Total: t.Requests, ClientErrors: t.ClientErrors, ServerErrors: t.ServerErrors, Departed: t.Disconnects,
+		Total: t.Requests, ClientErrors: t.ClientErrors, ServerErrors: t.ServerErrors, Disconnects: t.Disconnects,
 		InFlight: t.InFlight, Streams: t.Streams, PromptTokens: t.PromptTokens, CompletionTokens: t.CompletionTokens,
 		FirstEvents: t.FirstEvents, FirstEventSeconds: t.FirstEventSum.Seconds(),
 		Completions: s.admission.requests.Load(), CompletionsMax: int64(limits.MaxRequests),

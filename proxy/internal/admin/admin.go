@@ -1,11 +1,9 @@
-// Package admin serves what an operator asks of a gateway: health, readiness, metrics and status.
+// Package admin serves the admin listener: health, readiness, metrics, status, and the status page.
 //
-// It owns the addresses, the forms of the answers and the page for a browser. It does not know what a gateway is: a
-// Gateway tells it. It only reads, it has no key, and it is served on a listener of its own; nothing that it is given
-// may hold a credential, a prompt or an answer.
+// It owns the routes, the formats and the page. What it shows comes from the Gateway interface. It is read-only, requires no key and
+// has its own listener; nothing that it shows may contain a credential, a prompt or a response.
 //
-// Concurrency: a Server is safe for concurrent use. It has one goroutine of its own, which looks at the Gateway now and
-// then, from the first Serve to Close.
+// Concurrency: a Server is safe for concurrent use. One goroutine samples the Gateway from the first Serve to Close.
 package admin
 
 import (
@@ -26,7 +24,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A request here has a head and nothing else, and an answer is made in memory: whatever takes longer is not meant well.
+// Requests have no body and responses are built in memory, so short timeouts suffice.
 const (
 	readTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
@@ -34,40 +32,40 @@ const (
 	maxBody      = 1 << 10
 	maxConns     = 64
 
-	// closeGrace is how long answers that are under way get at the end.
+	// closeGrace is how long Close waits for responses in flight.
 	closeGrace = time.Second
 )
 
-// Gateway is what is told of.
+// Gateway is the gateway whose state is served.
 type Gateway interface {
-	// Ready is nil where requests should come, else why not.
+	// Ready returns nil if the gateway is ready for requests, otherwise why not.
 	Ready() error
 	Status() Status
 }
 
-// Metrics are what the gateway counts.
+// Metrics are the gateway's metrics.
 type Metrics interface {
-	// Write writes all of them, in the text format of Prometheus.
+	// Write writes all metrics in the Prometheus text format.
 	Write(w io.Writer) error
 }
 
-// Options are what a Server is made of.
+// Options configure a Server.
 type Options struct {
 	Gateway Gateway
 	Metrics Metrics
-	Hosts   []string      // what a request's Host may be besides an IP address and localhost, lower case
-	Log     *slog.Logger  // nil: nothing is logged
-	Every   time.Duration // between two points of the page's pictures; 0: five seconds
+	Hosts   []string      // allowed Host headers besides IP addresses and localhost, lower case
+	Log     *slog.Logger  // nil: no logging
+	Every   time.Duration // interval of the charts' samples; 0: 5 s
 }
 
-// Server serves the addresses. Make it with New; Serve serves a listener until Close.
+// Server serves the admin routes. Create it with New.
 type Server struct {
 	o       Options
 	http    fasthttp.Server
 	history history
 
 	stop    chan struct{} // closed by Close
-	watched chan struct{} // closed when the goroutine that watches has ended
+	sampled chan struct{} // closed when the sampling goroutine has ended
 
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -75,7 +73,7 @@ type Server struct {
 	closed    bool
 }
 
-// New makes a Server.
+// New returns a Server.
 func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -83,10 +81,10 @@ func New(o Options) *Server {
 	if o.Every <= 0 {
 		o.Every = sampleEvery
 	}
-	s := &Server{o: o, conns: map[net.Conn]struct{}{}, stop: make(chan struct{}), watched: make(chan struct{})}
+	s := &Server{o: o, conns: map[net.Conn]struct{}{}, stop: make(chan struct{}), sampled: make(chan struct{})}
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
-		Logger:                       quiet{},
+		Logger:                       discardLogger{},
 		ConnState:                    s.track,
 		Concurrency:                  maxConns,
 		ReadTimeout:                  readTimeout,
@@ -102,7 +100,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve accepts connections from ln until Close, and closes it. It returns nil after Close, also where that came first.
+// Serve accepts connections from ln until Close, and closes it. It returns nil after Close, even if that came first.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	if s.closed {
@@ -110,13 +108,13 @@ func (s *Server) Serve(ln net.Listener) error {
 		return ln.Close()
 	}
 	if s.listeners = append(s.listeners, ln); len(s.listeners) == 1 {
-		go s.watch()
+		go s.sampleLoop()
 	}
 	s.mu.Unlock()
 	return s.http.Serve(ln)
 }
 
-// Close stops serving. Answers that are under way get a moment.
+// Close stops serving, after waiting briefly for responses in flight.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if s.closed {
@@ -127,7 +125,7 @@ func (s *Server) Close() {
 	close(s.stop)
 	watching := len(s.listeners) > 0
 	for _, ln := range s.listeners {
-		// fasthttp closes it again, which is an error that says nothing.
+		// fasthttp closes it again; the error is irrelevant.
 		_ = ln.Close()
 	}
 	s.mu.Unlock()
@@ -135,7 +133,7 @@ func (s *Server) Close() {
 	defer cancel()
 	_ = s.http.ShutdownWithContext(ctx)
 	if watching {
-		<-s.watched
+		<-s.sampled
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,14 +153,14 @@ func (s *Server) track(c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// address is what is served at a path.
-type address struct {
+// route is what is served at a path.
+type route struct {
 	write func(s *Server, ctx *fasthttp.RequestCtx)
-	// anyHost: it says nothing that is worth reading through somebody's browser, and probes name a host as they like.
+	// anyHost disables the check of the Host header: the response is harmless, and probes send arbitrary hosts.
 	anyHost bool
 }
 
-var addresses = map[string]address{
+var routes = map[string]route{
 	"/healthz": {(*Server).health, true},
 	"/readyz":  {(*Server).readiness, true},
 	"/metrics": {(*Server).metrics, false},
@@ -173,38 +171,37 @@ var addresses = map[string]address{
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer func() {
 		if v := recover(); v != nil {
-			s.panicked(v)
+			s.logPanic(v)
 			ctx.Response.Reset()
-			say(ctx, fasthttp.StatusInternalServerError, "The gateway failed.")
+			respondText(ctx, fasthttp.StatusInternalServerError, "The gateway failed.")
 		}
 	}()
 	h := &ctx.Response.Header
 	h.Set("cache-control", "no-store")
 	h.Set("x-content-type-options", "nosniff")
 	path, _, _ := strings.Cut(string(ctx.Request.Header.RequestURI()), "?")
-	a, ok := addresses[path]
+	a, ok := routes[path]
 	switch {
 	case !ok:
-		say(ctx, fasthttp.StatusNotFound, "There is nothing here.")
+		respondText(ctx, fasthttp.StatusNotFound, "Not found.")
 	case !ctx.IsGet() && !ctx.IsHead():
 		h.Set("allow", "GET, HEAD")
-		say(ctx, fasthttp.StatusMethodNotAllowed, "This address takes GET and HEAD.")
-	case !a.anyHost && !s.known(string(ctx.Request.Header.Host())):
-		say(ctx, fasthttp.StatusMisdirectedRequest, "This name is not one of the gateway's. Use its IP address, or add the name to hosts in [admin].")
+		respondText(ctx, fasthttp.StatusMethodNotAllowed, "Only GET and HEAD are allowed.")
+	case !a.anyHost && !s.allowedHost(string(ctx.Request.Header.Host())):
+		respondText(ctx, fasthttp.StatusMisdirectedRequest, "Unknown host name. Use the IP address, or add the name to hosts in [admin].")
 	default:
 		a.write(s, ctx)
 	}
 }
 
-// panicked says so without the panic's value, which may hold anything.
-func (s *Server) panicked(v any) {
+// logPanic logs a panic without its value, which may contain anything.
+func (s *Server) logPanic(v any) {
 	s.o.Log.Error("panic", "listener", "admin", "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
 }
 
-// known tells whether a request means this gateway, and is not one that a page in a browser makes with a name of its own
-// that it has led here. Such a page cannot ask by an IP address or by localhost without being of another origin, which
-// may not read the answer. Whoever sends no Host is no browser.
-func (s *Server) known(host string) bool {
+// allowedHost protects against DNS rebinding: a web page could make its own host name resolve to this address, and then read
+// responses as of the same origin. A page cannot do that with an IP address or localhost, and browsers always send a Host.
+func (s *Server) allowedHost(host string) bool {
 	if host == "" {
 		return true
 	}
@@ -218,22 +215,22 @@ func (s *Server) known(host string) bool {
 	return host == "localhost" || slices.Contains(s.o.Hosts, host)
 }
 
-func (s *Server) health(ctx *fasthttp.RequestCtx) { say(ctx, fasthttp.StatusOK, "ok") }
+func (s *Server) health(ctx *fasthttp.RequestCtx) { respondText(ctx, fasthttp.StatusOK, "ok") }
 
 func (s *Server) readiness(ctx *fasthttp.RequestCtx) {
 	if err := s.o.Gateway.Ready(); err != nil {
-		say(ctx, fasthttp.StatusServiceUnavailable, "not ready: "+err.Error())
+		respondText(ctx, fasthttp.StatusServiceUnavailable, "not ready: "+err.Error())
 		return
 	}
-	say(ctx, fasthttp.StatusOK, "ready")
+	respondText(ctx, fasthttp.StatusOK, "ready")
 }
 
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	var body bytes.Buffer
 	if err := s.o.Metrics.Write(&body); err != nil {
-		s.o.Log.Error("gather metrics", "error", err)
+		s.o.Log.Error("collecting metrics failed", "error", err)
 		if body.Len() == 0 {
-			say(ctx, fasthttp.StatusInternalServerError, "The metrics could not be gathered.")
+			respondText(ctx, fasthttp.StatusInternalServerError, "Collecting metrics failed.")
 			return
 		}
 	}
@@ -244,8 +241,8 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 func (s *Server) status(ctx *fasthttp.RequestCtx) {
 	body, err := json.MarshalIndent(s.o.Gateway.Status(), "", "  ")
 	if err != nil {
-		s.o.Log.Error("write status", "error", err)
-		say(ctx, fasthttp.StatusInternalServerError, "The status could not be written.")
+		s.o.Log.Error("encoding status failed", "error", err)
+		respondText(ctx, fasthttp.StatusInternalServerError, "Encoding the status failed.")
 		return
 	}
 	ctx.SetContentType("application/json")
@@ -255,14 +252,14 @@ func (s *Server) status(ctx *fasthttp.RequestCtx) {
 // textFormat is the content type of Prometheus' text format.
 const textFormat = "text/plain; version=0.0.4; charset=utf-8"
 
-// say answers with a line of text.
-func say(ctx *fasthttp.RequestCtx, status int, text string) {
+// respondText responds with a line of text.
+func respondText(ctx *fasthttp.RequestCtx, status int, text string) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("text/plain; charset=utf-8")
 	ctx.SetBodyString(text + "\n")
 }
 
-// quiet is fasthttp's logger: what it has to say of a connection helps nobody.
-type quiet struct{}
+// discardLogger discards fasthttp's messages about single connections.
+type discardLogger struct{}
 
-func (quiet) Printf(string, ...any) {}
+func (discardLogger) Printf(string, ...any) {}

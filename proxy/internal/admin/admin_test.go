@@ -122,13 +122,13 @@ func TestRoutes(t *testing.T) {
 		{"GET /status HTTP/1.1", 200, "application/json", "…"},
 		{"GET / HTTP/1.1", 200, "text/html; charset=utf-8", "…"},
 
-		{"POST /healthz HTTP/1.1", 405, text, "This address takes GET and HEAD.\n"},
+		{"POST /healthz HTTP/1.1", 405, text, "Only GET and HEAD are allowed.\n"},
 		{"PUT /metrics HTTP/1.1", 405, text, "…"},
 		{"OPTIONS /status HTTP/1.1", 405, text, "…"},
 		{"DELETE / HTTP/1.1", 405, text, "…"},
 		{"POST /nothing HTTP/1.1", 404, text, "…"},
 
-		{"GET /nothing HTTP/1.1", 404, text, "There is nothing here.\n"},
+		{"GET /nothing HTTP/1.1", 404, text, "Not found.\n"},
 		{"GET /healthz/ HTTP/1.1", 404, text, "…"},
 		{"GET //healthz HTTP/1.1", 404, text, "…"},
 		{"GET /Healthz HTTP/1.1", 404, text, "…"},

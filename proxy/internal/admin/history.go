@@ -6,63 +6,63 @@ import (
 )
 
 const (
-	// sampleEvery and keepSamples make ten minutes: what somebody wants to see who was called because of something.
+	// sampleEvery and keepSamples cover ten minutes: what an operator who has just been alerted wants to see.
 	sampleEvery = 5 * time.Second
 	keepSamples = 120
 )
 
-// point is what the pictures of the page need of one moment.
-type point struct {
+// sample is the input of the page's charts at one time.
+type sample struct {
 	at                          time.Time
 	total, failed, first        int64
 	firstSeconds                float64
 	streams, inflight, resident int64
 }
 
-// history is the last points, the newest at the end. It is safe for concurrent use.
+// history keeps the last samples, newest last. It is safe for concurrent use.
 type history struct {
-	mu     sync.Mutex
-	points []point
+	mu      sync.Mutex
+	samples []sample
 }
 
 func (h *history) add(s *Status) {
-	p := point{
+	p := sample{
 		at: s.Now, total: s.Requests.Total, failed: s.Requests.ServerErrors, first: s.Requests.FirstEvents,
 		firstSeconds: s.Requests.FirstEventSeconds, streams: s.Requests.Streams, inflight: s.Requests.InFlight, resident: s.Process.Memory,
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.points) > keepSamples {
-		copy(h.points, h.points[1:])
-		h.points = h.points[:keepSamples]
+	if len(h.samples) > keepSamples {
+		copy(h.samples, h.samples[1:])
+		h.samples = h.samples[:keepSamples]
 	}
-	h.points = append(h.points, p)
+	h.samples = append(h.samples, p)
 }
 
-// figures are what a picture shows: the newest at the end, at most keepSamples.
+// figures are the series of the charts, newest last, at most keepSamples each.
 type figures struct {
-	requests []float64 // a second
-	failed   []float64 // of them
-	first    []float64 // seconds to the first event, on average; 0 where there was none
+	requests []float64 // per second
+	failed   []float64 // per second
+	first    []float64 // average seconds to the first event; 0 if there was none
 	streams  []float64
 	memory   []float64 // bytes
 }
 
-// figures turns sums into what happened between two points.
+// figures turns cumulative counts into the changes between samples.
 func (h *history) figures() figures {
 	h.mu.Lock()
-	points := append([]point(nil), h.points...)
+	samples := append([]sample(nil), h.samples...)
 	h.mu.Unlock()
 	var f figures
-	for i := 1; i < len(points); i++ {
-		a, b := &points[i-1], &points[i]
-		took := b.at.Sub(a.at).Seconds()
-		if took <= 0 {
+	for i := 1; i < len(samples); i++ {
+		a, b := &samples[i-1], &samples[i]
+		elapsed := b.at.Sub(a.at).Seconds()
+		if elapsed <= 0 {
 			continue
 		}
-		// A change of the configuration takes the counts of removed names away.
-		f.requests = append(f.requests, max(0, float64(b.total-a.total)/took))
-		f.failed = append(f.failed, max(0, float64(b.failed-a.failed)/took))
+		// A reload drops the counts of removed names, so differences can be negative.
+		f.requests = append(f.requests, max(0, float64(b.total-a.total)/elapsed))
+		f.failed = append(f.failed, max(0, float64(b.failed-a.failed)/elapsed))
 		first := 0.0
 		if n := b.first - a.first; n > 0 {
 			first = max(0, (b.firstSeconds-a.firstSeconds)/float64(n))
@@ -74,24 +74,24 @@ func (h *history) figures() figures {
 	return f
 }
 
-// look adds a point.
-func (s *Server) look() {
+// takeSample adds a sample.
+func (s *Server) takeSample() {
 	defer func() {
 		if v := recover(); v != nil {
-			s.panicked(v)
+			s.logPanic(v)
 		}
 	}()
 	status := s.o.Gateway.Status()
 	s.history.add(&status)
 }
 
-// watch adds a point now and then until stop is closed.
-func (s *Server) watch() {
-	defer close(s.watched)
+// sampleLoop adds samples until stop is closed.
+func (s *Server) sampleLoop() {
+	defer close(s.sampled)
 	t := time.NewTicker(s.o.Every)
 	defer t.Stop()
 	for {
-		s.look()
+		s.takeSample()
 		select {
 		case <-t.C:
 		case <-s.stop:

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// markup is a page that is being written. The package html/template would make the binary 6 MB larger: it keeps
-// every method of every type.
+// markup is a page under construction. Package html/template would make the binary 6 MB larger: it keeps every method of every
+// type.
 type markup struct{ b []byte }
 
-// put appends form, in which each $ is replaced by the next of args, escaped for text and for attributes in double quotes.
+// put appends form with each $ replaced by the next of args, escaped for text and double-quoted attributes.
 func (m *markup) put(form string, args ...any) {
 	n := 0
 	for i, part := range strings.Split(form, "$") {
@@ -28,7 +28,7 @@ func (m *markup) put(form string, args ...any) {
 	}
 }
 
-// number writes a count with a space between thousands.
+// number formats a count with spaces between thousands.
 func number(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -37,7 +37,7 @@ func number(n int64) string {
 	return s
 }
 
-// scaled writes a number in three digits with a letter for what it is multiplied by.
+// scaled formats a number with three digits and a unit prefix.
 func scaled(v float64) string {
 	for _, step := range []struct {
 		by   float64
@@ -50,7 +50,7 @@ func scaled(v float64) string {
 	return digits(v)
 }
 
-// digits writes a number of less than a thousand with as many digits as say something.
+// digits formats a number below a thousand with three significant digits.
 func digits(v float64) string {
 	precision := 0
 	switch {
@@ -67,7 +67,7 @@ func digits(v float64) string {
 	return s
 }
 
-// size writes a number of bytes.
+// size formats a number of bytes.
 func size(n int64) string {
 	v := float64(n)
 	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
@@ -79,7 +79,7 @@ func size(n int64) string {
 	return digits(v) + " TiB"
 }
 
-// period writes seconds as a person would say them.
+// period formats seconds for people.
 func period(seconds float64) string {
 	switch {
 	case seconds <= 0:
@@ -100,9 +100,9 @@ func period(seconds float64) string {
 	return fmt.Sprintf("%d min", minutes)
 }
 
-// The pictures. A chart has a width of one for each point and a height of 40; what is between the points is stretched.
+// Charts have a width of one unit per sample and a height of 40, and are stretched to fit.
 
-// bars draws one bar for each value, and the failed part of it on top.
+// bars draws a bar for each value, with the failed part on top.
 func (m *markup) bars(title string, values, failed []float64) {
 	top := cmp.Or(peak(values), 1)
 	m.put(`<svg class="chart" viewBox="0 0 $ 40" preserveAspectRatio="none" role="img"><title>$</title>`, keepSamples, title)
@@ -136,7 +136,7 @@ func (m *markup) curve(title string, values []float64) {
 	m.put(`<line class="ground" x1="0" y1="40" x2="$" y2="40"/></svg>`, keepSamples)
 }
 
-// peak is the greatest of values, 0 where there is none.
+// peak returns the greatest of values, 0 if there are none.
 func peak(values []float64) float64 {
 	most := 0.0
 	for _, v := range values {
@@ -147,7 +147,7 @@ func peak(values []float64) float64 {
 
 func places(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// gauge draws how much of a track is taken, 0 to 1.
+// gauge draws a fraction, 0 to 1, of a track.
 func (m *markup) gauge(title string, part float64, class string) {
 	const width = 72
 	part = min(max(part, 0), 1)
@@ -158,10 +158,10 @@ func (m *markup) gauge(title string, part float64, class string) {
 	m.put(`</svg>`)
 }
 
-// maxDots is how many instances are drawn one by one.
+// maxDots bounds the instances that are drawn one by one.
 const maxDots = 24
 
-// dots draws one dot for each instance, full ones for those in use.
+// dots draws a dot for each instance, filled if it is in use.
 func (m *markup) dots(title string, used, idle int) {
 	n := min(used+idle, maxDots)
 	m.put(`<svg class="inline" width="$" height="12" role="img"><title>$</title>`, max(n, 1)*14, title)
@@ -175,7 +175,7 @@ func (m *markup) dots(title string, used, idle int) {
 	m.put(`</svg>`)
 }
 
-// mark draws a full dot for good and a cross for bad: nobody has to tell the colours apart.
+// mark draws a dot for good and a cross for bad, so that color is not the only difference.
 func (m *markup) mark(good bool) {
 	if good {
 		m.put(`<span class="good">●</span> `)

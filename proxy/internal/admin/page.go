@@ -16,16 +16,16 @@ import (
 //go:embed page.css
 var css string
 
-// policy lets the page have its own style and nothing else: no script, no picture from elsewhere, no frame around it. A name
-// that found its way onto the page could do no more than be read.
+// policy allows the page its own style sheet and nothing else: no scripts, no external images, no framing. Text injected into the
+// page could do nothing.
 var policy = func() string {
 	sum := sha256.Sum256([]byte(css))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
-// still is the query of the page as it is at one moment, for somebody who reads.
-const still = "still"
+// paused is the query of the page without automatic refresh.
+const paused = "still"
 
 func (s *Server) page(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
@@ -34,32 +34,32 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) {
 	h.Set("cross-origin-resource-policy", "same-origin")
 	ctx.SetContentType("text/html; charset=utf-8")
 	status := s.o.Gateway.Status()
-	moving := string(ctx.URI().QueryString()) != still
-	ctx.Response.SetBodyRaw(appendPage(nil, &status, s.history.figures(), moving))
+	refresh := string(ctx.URI().QueryString()) != paused
+	ctx.Response.SetBodyRaw(appendPage(nil, &status, s.history.figures(), refresh))
 }
 
-// appendPage writes the page. moving has it fetched again and again.
-func appendPage(dst []byte, s *Status, f figures, moving bool) []byte {
+// appendPage appends the page. With refresh the browser reloads it periodically.
+func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	m := &markup{dst}
 	m.put(`<!doctype html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>`)
-	if moving {
+	if refresh {
 		m.put(`<meta http-equiv="refresh" content="$"/>`, int(sampleEvery.Seconds()))
 	}
 	m.put(`<title>Sluice: $</title><link rel="icon" href="data:,"/><style>`, state(s))
 	m.b = append(m.b, css...)
 	m.put(`</style></head><body>`)
-	m.header(s, moving)
+	m.header(s, refresh)
 	m.put(`<main>`)
 	if s.Config.ReloadError != "" {
-		m.put(`<div class="note" role="alert"><b class="bad">The last change of the configuration was not taken over.</b> <span class="soft">$; the one before it is served.</span><pre>$</pre></div>`,
+		m.put(`<div class="note" role="alert"><b class="bad">The last configuration reload failed.</b> <span class="soft">$; keeping the previous configuration.</span><pre>$</pre></div>`,
 			clock(s.Config.LastReload), s.Config.ReloadError)
 	}
 	m.tiles(s, f)
 	m.providers(s)
 	m.models(s)
 	m.plugins(s)
-	m.troubles(s)
-	m.put(`</main><footer>Pictures are of the last $ minutes. <a href="/status">/status</a> has all of this as JSON, <a href="/metrics">/metrics</a> for Prometheus.</footer></body></html>`,
+	m.problems(s)
+	m.put(`</main><footer>Charts cover the last $ minutes. <a href="/status">/status</a> is all of this as JSON, <a href="/metrics">/metrics</a> for Prometheus.</footer></body></html>`,
 		int((keepSamples * sampleEvery).Minutes()))
 	return m.b
 }
@@ -73,7 +73,7 @@ func state(s *Status) string {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 
-func (m *markup) header(s *Status, moving bool) {
+func (m *markup) header(s *Status, refresh bool) {
 	class := "good"
 	if !s.Ready {
 		class = "bad"
@@ -87,31 +87,31 @@ func (m *markup) header(s *Status, moving bool) {
 	if s.Config.Open > 1 {
 		m.put(`<span>$ older in use</span>`, s.Config.Open-1)
 	}
-	if moving {
-		m.put(`<span class="right">$ · <a href="/?$">stop</a></span></header>`, clock(s.Now), still)
+	if refresh {
+		m.put(`<span class="right">$ · <a href="/?$">pause</a></span></header>`, clock(s.Now), paused)
 	} else {
-		m.put(`<span class="right">$ · <a href="/">go on</a></span></header>`, clock(s.Now))
+		m.put(`<span class="right">$ · <a href="/">resume</a></span></header>`, clock(s.Now))
 	}
 }
 
 func (m *markup) tiles(s *Status, f figures) {
 	r := &s.Requests
 	m.put(`<div class="tiles">`)
-	m.put(`<div class="card tile"><span class="top"><span>Requests</span><span>up to $</span></span><b>$ <small>a second</small></b>`, digits(peak(f.requests)), digits(newest(f.requests)))
-	m.bars("Requests a second; those that failed are red", f.requests, f.failed)
-	m.put(`<span class="soft">$ in all, `, number(r.Total))
+	m.put(`<div class="card tile"><span class="top"><span>Requests</span><span>peak $</span></span><b>$ <small>per second</small></b>`, digits(peak(f.requests)), digits(newest(f.requests)))
+	m.bars("Requests per second, failed ones in red", f.requests, f.failed)
+	m.put(`<span class="soft">$ in total, `, number(r.Total))
 	m.put(`<span class="$">$ failed</span></span></div>`, map[bool]string{true: "bad", false: "soft"}[r.ServerErrors > 0], number(r.ServerErrors))
 
-	m.put(`<div class="card tile"><span class="top"><span>First event after</span><span>up to $</span></span><b>$ <small>on average</small></b>`, period(peak(f.first)), period(newest(f.first)))
-	m.curve("Seconds to the first event of an answer, on average", f.first)
-	m.put(`<span class="soft">$ answers, $ tokens in, $ out</span></div>`, number(r.FirstEvents), scaled(float64(r.PromptTokens)), scaled(float64(r.CompletionTokens)))
+	m.put(`<div class="card tile"><span class="top"><span>Time to first event</span><span>peak $</span></span><b>$ <small>average</small></b>`, period(peak(f.first)), period(newest(f.first)))
+	m.curve("Average time to the first event of a response", f.first)
+	m.put(`<span class="soft">$ responses, $ tokens in, $ out</span></div>`, number(r.FirstEvents), scaled(float64(r.PromptTokens)), scaled(float64(r.CompletionTokens)))
 
-	m.put(`<div class="card tile"><span class="top"><span>Streams</span><span>up to $</span></span><b>$ <small>open</small></b>`, digits(peak(f.streams)), number(r.Streams))
-	m.curve("Streams that are open", f.streams)
+	m.put(`<div class="card tile"><span class="top"><span>Streams</span><span>peak $</span></span><b>$ <small>open</small></b>`, digits(peak(f.streams)), number(r.Streams))
+	m.curve("Open streams", f.streams)
 	m.put(`<span class="soft">$ of $ completions, $ of $ connections</span></div>`,
 		number(r.Completions), number(r.CompletionsMax), number(int64(s.Clients.Open)), number(int64(s.Clients.Max)))
 
-	m.put(`<div class="card tile"><span class="top"><span>Memory</span><span>up to $</span></span><b>$`, size(int64(peak(f.memory))), size(s.Process.Memory))
+	m.put(`<div class="card tile"><span class="top"><span>Memory</span><span>peak $</span></span><b>$`, size(int64(peak(f.memory))), size(s.Process.Memory))
 	if s.Process.Limit > 0 {
 		m.put(` <small>of $</small>`, size(s.Process.Limit))
 	}
@@ -134,7 +134,7 @@ func (m *markup) providers(s *Status) {
 			slowest = max(slowest, t.Latency)
 		}
 	}
-	m.put(`<h2>Providers</h2><div class="card table"><table><thead><tr><th>Provider</th><th>Target</th><th>First event</th><th>Failures</th><th class="n">Answered</th><th class="n">Failed</th><th class="n">In flight</th><th>Connections</th></tr></thead><tbody>`)
+	m.put(`<h2>Providers</h2><div class="card table"><table><thead><tr><th>Provider</th><th>Target</th><th>First event</th><th>Failures</th><th class="n">Succeeded</th><th class="n">Failed</th><th class="n">In flight</th><th>Connections</th></tr></thead><tbody>`)
 	for i := range s.Providers {
 		p := &s.Providers[i]
 		if p.Off != "" {
@@ -144,7 +144,7 @@ func (m *markup) providers(s *Status) {
 		rows := max(len(p.Targets), 1)
 		m.put(`<tr><th rowspan="$">$<br/><span class="soft">$</span></th>`, rows, p.Name, p.Plugin)
 		if len(p.Targets) == 0 {
-			m.put(`<td colspan="6" class="soft">what it lists</td>`)
+			m.put(`<td colspan="6" class="soft">listed models only</td>`)
 			m.connections(p, rows)
 			continue
 		}
@@ -157,7 +157,7 @@ func (m *markup) providers(s *Status) {
 			m.mark(t.Healthy)
 			m.put(`$`, t.Model)
 			if !t.Healthy {
-				m.put(` <span class="bad">breaker $</span>`, t.Breaker)
+				m.put(` <span class="bad">circuit $</span>`, t.Breaker)
 			}
 			m.put(`</td><td>`)
 			if t.Latency > 0 {
@@ -179,16 +179,16 @@ func (m *markup) providers(s *Status) {
 	m.put(`</tbody></table></div>`)
 }
 
-// connections ends the first row of a provider.
+// connections writes the last cell of a provider's first row.
 func (m *markup) connections(p *Provider, rows int) {
 	m.put(`<td rowspan="$">`, rows)
 	if p.Max == 0 {
-		m.put(`<span class="soft">answers by itself</span></td></tr>`)
+		m.put(`<span class="soft">no upstream</span></td></tr>`)
 		return
 	}
 	m.put(`$ used, $ idle`, number(int64(p.Used)), number(int64(p.Idle)))
 	if p.Waiting > 0 {
-		m.put(`, <span class="warn">$ wait</span>`, p.Waiting)
+		m.put(`, <span class="warn">$ waiting</span>`, p.Waiting)
 	}
 	if total := p.Dialled + p.Reused; total > 0 {
 		m.put(`<br/><span class="soft">$ % reused</span>`, digits(100*float64(p.Reused)/float64(total)))
@@ -224,7 +224,7 @@ func (m *markup) models(s *Status) {
 }
 
 func (m *markup) plugins(s *Status) {
-	m.put(`<h2>Plugins</h2><div class="card table"><table><thead><tr><th>Plugin</th><th>Instances</th><th class="n">Calls</th><th class="n">Failed</th><th class="n">Fuel a call</th><th class="n">Wait</th><th></th></tr></thead><tbody>`)
+	m.put(`<h2>Plugins</h2><div class="card table"><table><thead><tr><th>Plugin</th><th>Instances</th><th class="n">Calls</th><th class="n">Failed</th><th class="n">Fuel per call</th><th class="n">Wait</th><th></th></tr></thead><tbody>`)
 	for i := range s.Plugins {
 		p := &s.Plugins[i]
 		class := ""
@@ -256,21 +256,21 @@ func (m *markup) plugins(s *Status) {
 	m.put(`</tbody></table></div>`)
 }
 
-// troubles lists what has gone wrong since the start, as far as it has.
-func (m *markup) troubles(s *Status) {
+// problems lists what went wrong since the start.
+func (m *markup) problems(s *Status) {
 	type row struct {
 		what string
 		n    int64
 	}
 	rows := []row{
-		{"requests that failed", s.Requests.ServerErrors}, {"requests with an error of the client's", s.Requests.ClientErrors},
-		{"clients that left", s.Requests.Departed}, {"panics", s.Requests.Panics}, {"lines of the log that were lost", s.Process.LogDropped},
+		{"failed requests", s.Requests.ServerErrors}, {"client errors", s.Requests.ClientErrors},
+		{"client disconnects", s.Requests.Disconnects}, {"panics", s.Requests.Panics}, {"dropped log lines", s.Process.LogDropped},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Requests.Refused)) {
-		rows = append(rows, row{"refused: " + reason, s.Requests.Refused[reason]})
+		rows = append(rows, row{"rejected keys: " + reason, s.Requests.Refused[reason]})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(s.Requests.Shed)) {
-		rows = append(rows, row{"turned away: " + reason, s.Requests.Shed[reason]})
+		rows = append(rows, row{"overloaded: " + reason, s.Requests.Shed[reason]})
 	}
 	rows = slices.DeleteFunc(rows, func(r row) bool { return r.n == 0 })
 	if len(rows) == 0 {

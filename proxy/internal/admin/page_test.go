@@ -119,7 +119,7 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 					switch {
 					case attr == "style" || strings.HasPrefix(attr, "on"):
 						t.Errorf("%s: <%s %s=%q>", name, e.name, attr, value)
-					case attr == "href" && !slices.Contains([]string{"data:,", "/", "/?" + still, "/status", "/metrics"}, value):
+					case attr == "href" && !slices.Contains([]string{"data:,", "/", "/?" + paused, "/status", "/metrics"}, value):
 						t.Errorf("%s: the page leads to %q", name, value)
 					case attr == "src" || attr == "action" || attr == "data":
 						t.Errorf("%s: the page fetches %q", name, value)
@@ -150,8 +150,8 @@ func TestPageContent(t *testing.T) {
 	page := string(appendPage(nil, &s, figures{requests: []float64{2}, failed: []float64{1}}, true))
 	all, text := elements(t, page)
 	for _, want := range []string{
-		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "was not taken over", "gateway.toml:3:1: server.lisen: unknown key",
-		"1\u202f234\u202f567", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "✕ gpt", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 turned away: plugins",
+		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "configuration reload failed", "gateway.toml:3:1: server.lisen: unknown key",
+		"1\u202f234\u202f567", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "✕ gpt", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)

@@ -2,14 +2,14 @@ package admin
 
 import "time"
 
-// Status is what is told of a gateway as a whole, at one moment. It is the document at /status.
+// Status is the state of the gateway at one time, and the document at /status.
 type Status struct {
 	Version string    `json:"version"`
 	Now     time.Time `json:"now"`
 	Started time.Time `json:"started"`
 	Uptime  float64   `json:"uptime_seconds"`
 	Ready   bool      `json:"ready"`
-	Reason  string    `json:"reason,omitempty"` // why it is not
+	Reason  string    `json:"reason,omitempty"` // why it is not ready
 
 	Config    Config     `json:"config"`
 	Requests  Requests   `json:"requests"`
@@ -20,47 +20,47 @@ type Status struct {
 	Process   Process    `json:"process"`
 }
 
-// Config is the configuration that is served, and how the last change of it went.
+// Config is the current configuration and the result of the last reload.
 type Config struct {
 	File        string    `json:"file"`
-	Generation  int64     `json:"generation"` // begins with 1
+	Generation  int64     `json:"generation"` // starts at 1
 	Loaded      time.Time `json:"loaded"`
-	Open        int       `json:"generations_open"` // with the older ones that requests in flight still use
+	Open        int       `json:"generations_open"` // including older ones that requests in flight still use
 	Reloads     int64     `json:"reloads"`
 	Failed      int64     `json:"reloads_failed"`
 	LastReload  time.Time `json:"last_reload"`            // or the start
 	ReloadError string    `json:"reload_error,omitempty"` // of the last one
 }
 
-// Requests are sums since the start, and what is in flight.
+// Requests are totals since the start, and gauges.
 type Requests struct {
 	Total        int64 `json:"total"`
 	ClientErrors int64 `json:"client_errors"`
-	ServerErrors int64 `json:"server_errors"` // answered so, or broken off
-	Departed     int64 `json:"departed"`      // the client left
+	ServerErrors int64 `json:"server_errors"` // error responses, and streams that failed
+	Disconnects  int64 `json:"departed"`      // client disconnects
 
 	InFlight int64 `json:"in_flight"`
 	Streams  int64 `json:"streams"`
 
-	Completions    int64 `json:"completions"` // in flight, streams among them
+	Completions    int64 `json:"completions"` // in flight, including streams
 	CompletionsMax int64 `json:"completions_max"`
-	Bodies         int64 `json:"body_memory_bytes"` // of large requests and answers
+	Bodies         int64 `json:"body_memory_bytes"` // held by large requests and non-streaming responses
 	BodiesMax      int64 `json:"body_memory_max_bytes"`
 
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 
-	FirstEvents       int64   `json:"first_events"` // answers that have begun
+	FirstEvents       int64   `json:"first_events"` // responses with a first event
 	FirstEventSeconds float64 `json:"first_event_seconds"`
 
-	Refused map[string]int64 `json:"refused"` // by what was wrong with the key
-	Shed    map[string]int64 `json:"shed"`    // by what there was too much of
+	Refused map[string]int64 `json:"refused"` // rejected keys, by reason
+	Shed    map[string]int64 `json:"shed"`    // by exhausted resource
 
 	Heartbeats int64 `json:"heartbeats"`
 	Panics     int64 `json:"panics"`
 }
 
-// Clients are the connections of clients.
+// Clients are the client connections.
 type Clients struct {
 	Open int `json:"open"`
 	Max  int `json:"max"`
@@ -77,12 +77,12 @@ type Model struct {
 type Target struct {
 	Provider  string  `json:"provider"`
 	Model     string  `json:"model"`
-	Off       bool    `json:"off,omitempty"` // the provider is
+	Off       bool    `json:"off,omitempty"` // the provider is off
 	Fallback  bool    `json:"fallback,omitempty"`
 	Healthy   bool    `json:"healthy"`
 	Breaker   string  `json:"breaker"`
 	InFlight  int64   `json:"in_flight"`
-	Latency   float64 `json:"first_event_seconds"` // moving average, 0: nothing known
+	Latency   float64 `json:"first_event_seconds"` // moving average; 0: unknown
 	ErrorRate float64 `json:"error_ratio"`         // moving average, 0 to 1
 	Answered  int64   `json:"answered"`
 	Failed    int64   `json:"failed"`
@@ -93,7 +93,7 @@ type Provider struct {
 	Name    string   `json:"name"`
 	Plugin  string   `json:"plugin"`
 	Off     string   `json:"off,omitempty"` // why
-	Targets []Target `json:"targets"`       // every model of it that the configuration names, once
+	Targets []Target `json:"targets"`       // each configured model once
 
 	Used    int    `json:"connections_used"`
 	Idle    int    `json:"connections_idle"`
@@ -105,7 +105,7 @@ type Provider struct {
 	Retried uint64 `json:"retries"`
 }
 
-// Plugin is a plugin, with all generations of it.
+// Plugin is a plugin, including older generations.
 type Plugin struct {
 	Name        string           `json:"name"`
 	Calls       int64            `json:"calls"`
@@ -115,7 +115,7 @@ type Plugin struct {
 	Fuel        int64            `json:"fuel"`
 	Unknown     int64            `json:"unknown"`
 	Breaker     string           `json:"breaker"`
-	Open        bool             `json:"breaker_open"` // for all, or for some
+	Open        bool             `json:"breaker_open"` // for all client keys, or for some
 	Opened      int64            `json:"breaker_opened"`
 	Used        int              `json:"instances_used"`
 	Idle        int              `json:"instances_idle"`
@@ -124,11 +124,11 @@ type Plugin struct {
 	Generations int              `json:"generations"`
 }
 
-// Process is what the process takes.
+// Process is the resource usage of the process.
 type Process struct {
 	Memory     int64 `json:"memory_bytes"`       // resident
-	Heap       int64 `json:"heap_bytes"`         // of it, Go's live and dead objects
-	Limit      int64 `json:"memory_limit_bytes"` // Go's; 0: none
+	Heap       int64 `json:"heap_bytes"`         // live and dead Go objects
+	Limit      int64 `json:"memory_limit_bytes"` // of the Go runtime; 0: none
 	Goroutines int64 `json:"goroutines"`
 	LogDropped int64 `json:"log_lines_dropped"`
 }

@@ -290,7 +290,7 @@ func TestReloadMetrics(t *testing.T) {
 		if s.Config.Generation != int64(generation) || !strings.Contains(s.Config.ReloadError, words) || (words == "") != (s.Config.ReloadError == "") {
 			t.Errorf("the status says %+v", s.Config)
 		}
-		if _, page := proxytest.Get(t, at+"/"); strings.Contains(page, "was not taken over") != (words != "") {
+		if _, page := proxytest.Get(t, at+"/"); strings.Contains(page, "configuration reload failed") != (words != "") {
 			t.Error("the page does not show it")
 		}
 	}

@@ -137,7 +137,7 @@ func TestGaugesReturnToZero(t *testing.T) {
 	if departed == 0 || broken == 0 || m.Sum("sluice_requests_total", "code", "") == 0 {
 		t.Errorf("the storm was none: %v departures, %v failures", departed, broken)
 	}
-	if s := statusOf(t, at); s.Requests.Total != int64(lines) || s.Requests.Departed != int64(departed) || s.Requests.InFlight != 0 || s.Requests.Streams != 0 {
+	if s := statusOf(t, at); s.Requests.Total != int64(lines) || s.Requests.Disconnects != int64(departed) || s.Requests.InFlight != 0 || s.Requests.Streams != 0 {
 		t.Errorf("the status says %+v", s.Requests)
 	}
 }
