@@ -3,14 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,15 +20,15 @@ import (
 // waitTimeout bounds every wait for an event. It is long because it only passes when a test fails.
 const waitTimeout = 2 * time.Minute
 
-// buildDir contains the binaries and the plugin cache that they share.
-var buildDir string
+// homeDir is the home directory of all processes.
+var homeDir string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "sluice-")
 	if err != nil {
 		panic(err)
 	}
-	buildDir = dir
+	homeDir = dir
 	code := m.Run()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -44,56 +40,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-var builds = struct {
-	sync.Mutex
-	done map[bool]string
-}{done: map[bool]string{}}
-
-// buildSluice builds the binary once, with or without bundled plugins. An overlay hides whatever plugins/bundle contains.
+// buildSluice builds the binary once, with or without bundled plugins.
 func buildSluice(t *testing.T, withPlugins bool) string {
 	t.Helper()
-	builds.Lock()
-	defer builds.Unlock()
-	if path := builds.done[withPlugins]; path != "" {
-		return path
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	replace := map[string]string{}
-	bundle := filepath.Join(root, "plugins", "bundle")
-	modules, err := filepath.Glob(filepath.Join(bundle, "*.wasm*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range modules {
-		replace[m] = "" // hidden
-	}
-	name := "bare"
-	if withPlugins {
-		name = "sluice"
-		wasm, err := fs.ReadFile(proxytest.Bundled(t), proxytest.Module)
-		if err != nil {
-			t.Fatal(err)
-		}
-		file := filepath.Join(buildDir, proxytest.Module)
-		write(t, file, wasm)
-		replace[filepath.Join(bundle, proxytest.Module)] = file
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(buildDir, name+".json"), overlay)
-	path := filepath.Join(buildDir, name)
-	cmd := exec.Command("go", "build", "-overlay", path+".json", "-ldflags", "-X main.version=v1.2.3", "-o", path, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	builds.done[withPlugins] = path
-	return path
+	return proxytest.Binary(t, proxytest.BinaryOptions{Bare: !withPlugins})
 }
 
 func write(t *testing.T, path string, data []byte) {
@@ -103,12 +53,12 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// cacheDir is shared by all processes, so that each plugin is compiled once.
-func cacheDir() string { return filepath.Join(buildDir, "cache") }
+// cacheDir is shared by all processes, also of later tests, so that each plugin is compiled once.
+func cacheDir() string { return proxytest.CacheDir() }
 
 // environment returns the whole environment of a process.
 func environment(vars ...string) []string {
-	return append([]string{"SLUICE_CACHE=" + cacheDir(), "HOME=" + filepath.Join(buildDir, "home")}, vars...)
+	return append([]string{"SLUICE_CACHE=" + cacheDir(), "HOME=" + homeDir}, vars...)
 }
 
 // result is how a process ended.

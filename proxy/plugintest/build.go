@@ -1,12 +1,7 @@
 package plugintest
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/goopt"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 )
 
 var builds struct {
@@ -25,7 +21,7 @@ var builds struct {
 // relative to the folder of the go.mod above the test: "." or "./plugins/openai".
 func Build(tb testing.TB, pkg string) []byte {
 	tb.Helper()
-	root, err := moduleRoot()
+	root, err := buildtest.ModuleRoot(".")
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
@@ -47,66 +43,25 @@ func Build(tb testing.TB, pkg string) []byte {
 	return wasm
 }
 
-// moduleRoot is the folder of the go.mod above the working folder, which is that of the package under test.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the working folder")
-		}
-		dir = parent
-	}
-}
-
-// cacheDir makes a folder below the user's cache folder that nobody else can write.
-func cacheDir(name string) (string, error) {
-	base, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(base, "sluice-plugintest", name)
-	return dir, os.MkdirAll(dir, 0o700)
-}
-
-// build runs go build under a lock that other test processes respect. The lock keeps two of them from linking the same
-// module at once; a module that is up to date is not linked again.
+// build builds the module and optimises it, unless the module of an earlier test process is up to date.
 func build(root, dir string) ([]byte, error) {
-	if err := watch(dir); err != nil {
-		return nil, err
+	job := buildtest.Job{
+		Dir: dir, Name: "plugin.wasm",
+		Args:      []string{"-trimpath", "-buildmode=c-shared", "-ldflags=-s -w"},
+		Env:       []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=" + guestFlags(os.Getenv("GOFLAGS"))},
+		Inputs:    []string{filepath.Join(root, "proxy/internal/plugin/goopt"), filepath.Join(root, "proxy/internal/plugin/wasm")},
+		Transform: optimize,
 	}
-	sum := sha256.Sum256([]byte(dir))
-	out, err := cacheDir(filepath.Join("modules", hex.EncodeToString(sum[:8])))
+	file, err := job.Run()
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lock(filepath.Join(out, "lock"))
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	file := filepath.Join(out, "plugin.wasm")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, ".")
-	cmd.Dir, cmd.Env = dir, guestEnviron()
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return nil, errors.New("go build in " + dir + ": " + err.Error() + "\n" + string(output))
-	}
-	module, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+	return os.ReadFile(file)
+}
+
+func optimize(module []byte) ([]byte, error) {
 	optimized, _, err := goopt.Optimize(module)
 	return optimized, err
-}
-
-func guestEnviron() []string {
-	return append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS="+guestFlags(os.Getenv("GOFLAGS")))
 }
 
 // guestFlags drops the flags that the tests of the host are run with and that no guest can be built with.
@@ -116,35 +71,4 @@ func guestFlags(flags string) string {
 		return name == "race" || name == "msan" || name == "asan" || strings.HasPrefix(name, "cover") || name == "buildmode"
 	})
 	return strings.Join(fields, " ")
-}
-
-// watch looks at the sources of a guest, so that the go command, which sees what a test looks at, does not take a cached
-// result for current after one of them has changed.
-func watch(dir string) error {
-	cmd := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.Dir}}{{end}}")
-	cmd.Dir, cmd.Env = dir, guestEnviron()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	folders, err := cmd.Output()
-	if err != nil {
-		return errors.New("go list in " + dir + ": " + err.Error() + "\n" + stderr.String())
-	}
-	for folder := range strings.Lines(string(folders)) {
-		if folder = strings.TrimSpace(folder); folder == "" {
-			continue // of the standard library
-		}
-		files, err := os.ReadDir(folder)
-		if err != nil {
-			return err
-		}
-		for _, f := range files {
-			if !strings.HasSuffix(f.Name(), ".go") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(folder, f.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/native"
 )
@@ -75,7 +76,7 @@ func hostFor(tb testing.TB) *plugin.Host {
 	if h, ok := hosts.Load(tb); ok {
 		return h.(*plugin.Host)
 	}
-	dir, err := cacheDir("compiled")
+	dir, err := buildtest.CacheDir("compiled")
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
@@ -222,7 +223,7 @@ func (s Suite) pkg(tb testing.TB) string {
 	if s.Package != "" && s.Package != "." {
 		return s.Package
 	}
-	root, err := moduleRoot()
+	root, err := buildtest.ModuleRoot(".")
 	if err == nil {
 		var dir, rel string
 		if dir, err = os.Getwd(); err == nil {

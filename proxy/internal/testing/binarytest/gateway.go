@@ -86,9 +86,9 @@ func Start(tb testing.TB, o Options) *Gateway {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:0"
 	}
-	g.cmd = exec.Command(Build(tb, o.Race), "serve", "--quiet", "--config", g.Config, "--listen", o.Listen)
+	g.cmd = exec.Command(proxytest.Binary(tb, proxytest.BinaryOptions{Race: o.Race}), "serve", "--quiet", "--config", g.Config, "--listen", o.Listen)
 	g.cmd.Dir = dir
-	g.cmd.Env = append([]string{"SLUICE_CACHE=" + cacheDir(), "HOME=" + dir}, o.Env...)
+	g.cmd.Env = append([]string{"SLUICE_CACHE=" + proxytest.CacheDir(), "HOME=" + dir}, o.Env...)
 	stderr, err := g.cmd.StderrPipe()
 	if err != nil {
 		tb.Fatal(err)

@@ -10,22 +10,17 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/testing/binarytest"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/linktest"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		binarytest.Remove()
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(m)
 }
 
 // network is a network, nil where the machine allows none, which the test says.

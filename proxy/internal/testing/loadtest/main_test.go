@@ -30,7 +30,6 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	binarytest.Remove()
 	os.Exit(code)
 }
 

@@ -35,7 +35,6 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
-	binarytest.Remove()
 	os.Exit(code)
 }
 
