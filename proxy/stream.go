@@ -79,7 +79,7 @@ func (p *pump) stream() (err error) {
 			if err := p.write(out); err != nil {
 				return err
 			}
-			x.writer.Take()
+			x.writer.Consume()
 			x.written = x.server.now()
 			x.progress = x.written
 		}

@@ -82,7 +82,7 @@ func (a *Attempt) Response(status int, body []byte) error {
 func (a *Attempt) Output() []byte { return a.writer.Output() }
 
 // Take forgets the output, as the gateway does when it has sent it.
-func (a *Attempt) Take() { a.writer.Take() }
+func (a *Attempt) Take() { a.writer.Consume() }
 
 // Complete tells whether the response is complete.
 func (a *Attempt) Complete() bool { return a.writer.Complete() }

@@ -224,7 +224,7 @@ func (r *Renderer) add(to *members, value []byte) bool {
 }
 
 // addToResponse adds an extra member of the response, whose name is in r.escaped. In a stream a short scalar holds for all of
-// the response, such as the fingerprint of the system, and stands in every chunk from then on; anything else in one.
+// the response, such as the system's fingerprint, and is in every chunk from then on; anything else is in one.
 func (r *Renderer) addToResponse(value []byte) bool {
 	if !r.stream || !scalar(value) || len(value) > maxSticky {
 		if n, ok := r.sticky.remove(r.escaped); ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// Limits bounds a request beyond what the convention itself says. A zero member is its default. Each limit is above what
-// any provider takes, and is there so that no request costs more than its bytes justify.
+// Limits bounds a request beyond what the OpenAI API itself specifies. A zero member is its default. Each limit is above what
+// any provider accepts, and is there so that no request costs more than its bytes justify.
 type Limits struct {
 	Messages  int // messages; default 100,000
 	Tools     int // tools, and legacy functions; default 1,024
@@ -44,7 +44,7 @@ func (l Limits) WithDefaults() Limits {
 // 32-bit integers.
 const maxTokensCeiling = 1<<31 - 1
 
-// ThinkingMode is what a request says of extended thinking.
+// ThinkingMode is whether a request asks for extended thinking.
 type ThinkingMode uint8
 
 // The modes: the type of the member thinking.
@@ -58,10 +58,10 @@ const (
 // Thinking is the member thinking.
 type Thinking struct {
 	Mode         ThinkingMode
-	BudgetTokens int64 // 0 if not said
+	BudgetTokens int64 // 0 if unset
 }
 
-// Asked says whether the request asks for extended thinking.
+// Asked reports whether the request asks for extended thinking.
 func (t Thinking) Asked() bool { return t.Mode == ThinkingEnabled || t.Mode == ThinkingAdaptive }
 
 // Request is a chat completion request that has been read and checked once. Doc is that one reading: what a plugin looks
@@ -76,7 +76,7 @@ type Request struct {
 	Model        string // a copy: it may be kept
 	Stream       bool
 	IncludeUsage bool // stream_options.include_usage
-	N            int  // choices asked for, 1 if not said
+	N            int  // choices asked for, 1 if unset
 	MaxTokens    int64
 	Thinking     Thinking
 	Flags        Flags
@@ -92,7 +92,7 @@ type Request struct {
 	maxTokensMember string     // the member that MaxTokens comes from
 	calls           []openCall // tool calls of the last assistant message
 	unanswered      int        // how many of calls have no tool message yet
-	nextCall        int        // the call that the next tool message most likely answers
+	nextCall        int        // the call that the next tool message most likely responds to
 	toolNames       []toolName // of tools and functions
 	scratch         []byte     // the text of a short escaped string
 }
@@ -109,7 +109,7 @@ type openCall struct {
 	answered bool
 }
 
-// Reset drops the request, and lets go of its body. Memory that only a very large request needs is given back.
+// Reset drops the request and releases its body. Memory that only a very large request needs is freed.
 func (r *Request) Reset() {
 	r.Doc.Reset()
 	*r = Request{Doc: r.Doc, N: 1, calls: r.calls[:0], toolNames: r.toolNames[:0], scratch: r.scratch[:0]}
@@ -118,9 +118,8 @@ func (r *Request) Reset() {
 // Parse reads and checks a request's body. It keeps body, without a copy, until Reset. The error is a 400 whose Param is
 // the path of the offending member, "messages[2].role"; the Request must be Reset or parsed again after one.
 //
-// Where the convention leaves a choice: null counts as absent for every member that may be absent; an integer must be
-// written as one, 5 and not 5.0 or 5e0; a member name that stands twice is refused, however it is written; members that
-// the convention does not know are not looked at.
+// Where the OpenAI API leaves it open: null counts as absent for every member that may be absent; an integer must be written
+// as one, 5 and not 5.0 or 5e0; a duplicate member name is rejected, however it is written; unknown members are ignored.
 func (r *Request) Parse(body []byte, l Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
@@ -135,7 +134,7 @@ func (r *Request) Parse(body []byte, l Limits) *apierror.Error {
 	return r.readRequest(root, &l)
 }
 
-// unreadable is the error for a body that is no JSON document, or none that the gateway takes.
+// unreadable is the error for a body that is not a JSON document, or not one that the gateway accepts.
 func unreadable(err error) *apierror.Error {
 	var syntax *jsondoc.SyntaxError
 	errors.As(err, &syntax)
@@ -144,12 +143,12 @@ func unreadable(err error) *apierror.Error {
 	return e
 }
 
-// CheckModel checks the request against what is known of the model that it names: maxTokens is the largest number of
-// tokens of an answer, 0 if that is not known; thinking says whether the model can think.
+// CheckModel checks the request against what is known of its model: maxTokens is the largest number of tokens that it can
+// generate, 0 if unknown; thinking is whether it supports extended thinking.
 func (r *Request) CheckModel(maxTokens int64, thinking bool) *apierror.Error {
 	if maxTokens > 0 && r.MaxTokens > maxTokens {
 		return apierror.Invalid(codeIntegerAbove, r.maxTokensMember,
-			"'%s' is %d, but the model writes at most %d tokens.", r.maxTokensMember, r.MaxTokens, maxTokens)
+			"'%s' is %d, but the model generates at most %d tokens.", r.maxTokensMember, r.MaxTokens, maxTokens)
 	}
 	if !thinking && r.Thinking.Asked() {
 		return apierror.Invalid(codeUnsupportedParameter, "thinking", "'thinking' is not supported by this model.")

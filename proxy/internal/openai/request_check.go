@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// The codes of requests that are refused, as clients of the convention know them.
+// The codes of invalid requests, as clients of the OpenAI API know them.
 const (
 	codeInvalidType          = "invalid_type"
 	codeInvalidValue         = "invalid_value"
@@ -50,8 +50,8 @@ func describe(v jsondoc.Value) string {
 	return "absent"
 }
 
-// path is where a value stands in the request: "messages[2].content[0].type". It is looked for only when something is
-// wrong with the value, so reading a request keeps no track of where it is.
+// path is the place of a value in the request: "messages[2].content[0].type". It is computed only for an error, so reading a
+// request need not keep track of it.
 func (r *Request) path(v jsondoc.Value) string {
 	var b strings.Builder
 	at := r.Doc.Root()
@@ -120,10 +120,15 @@ func Quotable(s string) string {
 	return q
 }
 
+// invalid is the error for a value. The path of the value is the first argument of format.
+func (r *Request) invalid(v jsondoc.Value, code, format string, args ...any) *apierror.Error {
+	path := r.path(v)
+	return apierror.Invalid(code, path, format, append([]any{path}, args...)...)
+}
+
 // wrongType is the error for a value that is not what it must be, "an integer".
 func (r *Request) wrongType(v jsondoc.Value, expected string) *apierror.Error {
-	path := r.path(v)
-	return apierror.Invalid(codeInvalidType, path, "'%s' must be %s, not %s.", path, expected, describe(v))
+	return r.invalid(v, codeInvalidType, "'%s' must be %s, not %s.", expected, describe(v))
 }
 
 // missing is the error for a member that must be there.
@@ -132,7 +137,7 @@ func (r *Request) missing(parent jsondoc.Value, member string) *apierror.Error {
 	return apierror.Invalid(codeMissing, path, "The required parameter '%s' is missing.", path)
 }
 
-// notOneOf is the error for a string that is none of those that the convention knows here.
+// notOneOf is the error for a string that is not one of those that the OpenAI API allows.
 func (r *Request) notOneOf(v jsondoc.Value, known ...string) *apierror.Error {
 	path, oneOf := r.path(v), "one of "
 	if len(known) == 1 {
@@ -151,12 +156,12 @@ func (r *Request) tooMany(v jsondoc.Value, limit int) *apierror.Error {
 	return apierror.Invalid(code, path, "'%s' has %d %s, but at most %d are allowed.", path, v.Len(), what, limit)
 }
 
-// given says whether an optional member is there. null is as good as absent.
+// given reports whether an optional member is there. null counts as absent.
 func given(v jsondoc.Value) bool { return v.Kind() > jsondoc.Null }
 
-// word is the text of a string that is compared with words of the convention. It is valid until the next call. A string
-// that is too long for any of them comes back as it is written.
-func (r *Request) word(v jsondoc.Value) []byte {
+// keyword is the text of a string that is compared with keywords of the OpenAI API. It is valid until the next call. A string
+// that is too long for any of them is returned as it is written.
+func (r *Request) keyword(v jsondoc.Value) []byte {
 	inside := v.Inside()
 	const longest = 64
 	if !v.Escaped() || len(inside) > longest*len(`\u0000`) {
@@ -216,11 +221,9 @@ func (r *Request) needName(v, parent jsondoc.Value, member string) *apierror.Err
 	const longest = 256
 	switch n := len(v.Inside()); {
 	case n == 0:
-		path := r.path(v)
-		return apierror.Invalid(codeEmptyString, path, "'%s' must not be empty.", path)
+		return r.invalid(v, codeEmptyString, "'%s' must not be empty.")
 	case n > longest && len(v.Text()) > longest:
-		path := r.path(v)
-		return apierror.Invalid(codeStringAbove, path, "'%s' has %d bytes, but at most %d are allowed.", path, len(v.Text()), longest)
+		return r.invalid(v, codeStringAbove, "'%s' has %d bytes, but at most %d are allowed.", len(v.Text()), longest)
 	}
 	return nil
 }
@@ -282,6 +285,5 @@ func (r *Request) checkDecimal(v jsondoc.Value, low, high int64) *apierror.Error
 
 // outside is the error for a number out of its range.
 func (r *Request) outside(v jsondoc.Value, code, side string, limit int64) *apierror.Error {
-	path := r.path(v)
-	return apierror.Invalid(code, path, "'%s' is %s, %s, which is %d.", path, Quotable(string(v.Raw())), side, limit)
+	return r.invalid(v, code, "'%s' is %s, %s, which is %d.", Quotable(string(v.Raw())), side, limit)
 }

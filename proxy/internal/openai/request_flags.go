@@ -2,7 +2,7 @@ package openai
 
 import "math/bits"
 
-// Flags says what a request asks for, as far as a plugin, a router or an account may decide by it without reading the
+// Flags is what a request asks for, as far as a plugin, a router or an account can decide by it without reading the
 // body.
 type Flags uint32
 
@@ -18,7 +18,7 @@ const (
 	FlagAudio                              // "audio": a message holds audio, or audio is asked for
 	FlagResponseFormat                     // "response_format": another form than text is asked for
 	FlagLogprobs                           // "logprobs": they are asked for
-	FlagParallelTools                      // "parallel_tools": parallel_tool_calls is said, true or false
+	FlagParallelTools                      // "parallel_tools": parallel_tool_calls is set, to true or false
 	FlagCacheControl                       // "cache_control": a message, a part or a tool has one
 )
 
@@ -27,7 +27,7 @@ var flagNames = [...]string{
 	"response_format", "logprobs", "parallel_tools", "cache_control",
 }
 
-// Has says whether all of want are set.
+// Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
 // Names are the names of the flags that are set, in their order; nil if there are none.

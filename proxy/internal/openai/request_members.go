@@ -16,7 +16,7 @@ type topLevel struct {
 	logprobs, topLogprobs                  jsondoc.Value
 }
 
-// readRequest reads a request's members. Those that stand for themselves are checked in the order of the document.
+// readRequest reads a request's members. Those that can be checked on their own are, in the order of the document.
 func (r *Request) readRequest(root jsondoc.Value, l *Limits) *apierror.Error {
 	var t topLevel
 	for v := root.First(); v.Exists(); v = v.Next() {
@@ -44,7 +44,7 @@ func (r *Request) readRequest(root jsondoc.Value, l *Limits) *apierror.Error {
 
 // readMember checks one member of the request, or keeps it for later.
 func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *Limits) (e *apierror.Error) {
-	switch string(r.word(v.Name())) {
+	switch string(r.keyword(v.Name())) {
 	case "model":
 		t.model = v
 	case "messages":
@@ -121,7 +121,7 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *Limits) (e *apierr
 	return nil
 }
 
-// readModel copies the model's name. It is looked up in the catalogue later; only what no name can be is refused here.
+// readModel copies the model's name. It is looked up in the catalogue later; only what cannot be a name is rejected here.
 func (r *Request) readModel(v, root jsondoc.Value) *apierror.Error {
 	if e := r.needString(v, root, "model"); e != nil {
 		return e
@@ -151,7 +151,7 @@ func (r *Request) readStream(t *topLevel) (e *apierror.Error) {
 		return apierror.Invalid(codeInvalidValue, "stream_options", "'stream_options' is only allowed when 'stream' is true.")
 	}
 	for v := o.First(); v.Exists(); v = v.Next() {
-		switch string(r.word(v.Name())) {
+		switch string(r.keyword(v.Name())) {
 		case "include_usage":
 			r.IncludeUsage, e = r.checkBool(v)
 		case "include_obfuscation":
@@ -194,7 +194,7 @@ func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	if e := r.needString(typ, v, "type"); e != nil {
 		return e
 	}
-	switch string(r.word(typ)) {
+	switch string(r.keyword(typ)) {
 	case "enabled":
 		r.Thinking.Mode = ThinkingEnabled
 	case "disabled":
@@ -218,7 +218,7 @@ func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	if e := r.checkString(v); e != nil {
 		return e
 	}
-	switch string(r.word(v)) {
+	switch string(r.keyword(v)) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
 		r.Flags |= FlagReasoning
 		return nil
@@ -237,7 +237,7 @@ func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	if e := r.needString(typ, v, "type"); e != nil {
 		return e
 	}
-	switch string(r.word(typ)) {
+	switch string(r.keyword(typ)) {
 	case "text":
 		return nil
 	case "json_object":

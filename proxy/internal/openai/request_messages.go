@@ -51,12 +51,12 @@ type message struct {
 	reasoning, details, thinkBlock jsondoc.Value
 }
 
-// readMessage reads one message: the members that stand for themselves, then those that its role decides about.
+// readMessage reads one message: the members that can be checked on their own, then those that depend on its role.
 func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
 	m := message{self: v}
 	for c := v.First(); c.Exists(); c = c.Next() {
 		var e *apierror.Error
-		switch string(r.word(c.Name())) {
+		switch string(r.keyword(c.Name())) {
 		case "role":
 			m.role = c
 		case "content":
@@ -98,8 +98,7 @@ func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
 	if author != roleAssistant {
 		for _, c := range [...]jsondoc.Value{m.toolCalls, m.functionCall} {
 			if given(c) {
-				path := r.path(c)
-				return apierror.Invalid(codeUnknownParameter, path, "'%s' is only allowed in messages with the role 'assistant'.", path)
+				return r.invalid(c, codeUnknownParameter, "'%s' is only allowed in messages with the role 'assistant'.")
 			}
 		}
 	}
@@ -111,7 +110,7 @@ func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
 	case roleAssistant:
 		return r.readAssistant(&m, l)
 	case roleTool:
-		if e := r.answerCall(&m); e != nil {
+		if e := r.resolveCall(&m); e != nil {
 			return e
 		}
 		return r.needContent(&m, partText|partImage|partFile)
@@ -124,7 +123,7 @@ func (r *Request) readRole(v, message jsondoc.Value) (role, *apierror.Error) {
 	if e := r.needString(v, message, "role"); e != nil {
 		return roleUnknown, e
 	}
-	switch string(r.word(v)) {
+	switch string(r.keyword(v)) {
 	case "system":
 		return roleSystem, nil
 	case "developer":
@@ -154,7 +153,7 @@ func (r *Request) checkObjects(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readAssistant reads what a model has said before. Its content may be null or absent if it has said something else.
+// readAssistant reads an earlier message of a model. Its content may be null or absent if the message has something else.
 func (r *Request) readAssistant(m *message, l *Limits) *apierror.Error {
 	silent := true
 	for _, c := range [...]jsondoc.Value{m.reasoning, m.details, m.thinkBlock} {
@@ -224,8 +223,7 @@ func (r *Request) readToolCalls(list jsondoc.Value, l *Limits) *apierror.Error {
 		}
 		for i := range r.calls {
 			if r.calls[i].id.SameText(id) {
-				path := r.path(id)
-				return apierror.Invalid(codeInvalidValue, path, "'%s' is '%s', which is the id of another tool call of the same message.", path, Quotable(id.Text()))
+				return r.invalid(id, codeInvalidValue, "'%s' is '%s', which is the id of another tool call of the same message.", Quotable(id.Text()))
 			}
 		}
 		r.calls = append(r.calls, openCall{id: id})
@@ -238,7 +236,7 @@ func (r *Request) readToolCalls(list jsondoc.Value, l *Limits) *apierror.Error {
 func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.Error) {
 	var typ, function, custom jsondoc.Value
 	for c := v.First(); c.Exists(); c = c.Next() {
-		switch string(r.word(c.Name())) {
+		switch string(r.keyword(c.Name())) {
 		case "id":
 			id = c
 		case "type":
@@ -250,8 +248,7 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 		}
 	}
 	if e = r.needString(id, v, "id"); e == nil && len(id.Inside()) == 0 {
-		path := r.path(id)
-		e = apierror.Invalid(codeEmptyString, path, "'%s' must not be empty.", path)
+		e = r.invalid(id, codeEmptyString, "'%s' must not be empty.")
 	}
 	if e == nil {
 		e = r.needString(typ, v, "type")
@@ -259,7 +256,7 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 	if e != nil {
 		return id, e
 	}
-	switch string(r.word(typ)) {
+	switch string(r.keyword(typ)) {
 	case toolFunction:
 		if e := r.needObject(function, v, "function"); e != nil {
 			return id, e
@@ -280,12 +277,12 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 	return id, r.notOneOf(typ, toolFunction, toolCustom)
 }
 
-// readCallee reads {name, arguments}. The arguments are a string, in which a model may have written anything: what it
-// must be is for the plugin to say. No arguments are as good as empty ones.
+// readCallee reads {name, arguments}. The arguments are a string, in which a model may have written anything: the
+// plugin decides what it must be. Missing arguments count as empty.
 func (r *Request) readCallee(f jsondoc.Value) *apierror.Error {
 	var name jsondoc.Value
 	for v := f.First(); v.Exists(); v = v.Next() {
-		switch string(r.word(v.Name())) {
+		switch string(r.keyword(v.Name())) {
 		case "name":
 			name = v
 		case "arguments":
@@ -299,14 +296,14 @@ func (r *Request) readCallee(f jsondoc.Value) *apierror.Error {
 	return r.needName(name, f, "name")
 }
 
-// answerCall finds the call that a tool message answers.
-func (r *Request) answerCall(m *message) *apierror.Error {
+// resolveCall finds the call that a tool message is the result of.
+func (r *Request) resolveCall(m *message) *apierror.Error {
 	r.Flags |= FlagToolHistory
 	id := m.toolCallID
 	if e := r.needString(id, m.self, "tool_call_id"); e != nil {
 		return e
 	}
-	// Answers mostly come in the order of the calls.
+	// Results mostly come in the order of the calls.
 	for i := range r.calls {
 		at := (r.nextCall + i) % len(r.calls)
 		c := &r.calls[at]
@@ -314,21 +311,18 @@ func (r *Request) answerCall(m *message) *apierror.Error {
 			continue
 		}
 		if c.answered {
-			path := r.path(id)
-			return apierror.Invalid(codeInvalidValue, path, "'%s' is '%s', a tool call that an earlier message has answered.", path, Quotable(id.Text()))
+			return r.invalid(id, codeInvalidValue, "'%s' is '%s', a tool call that an earlier message has answered.", Quotable(id.Text()))
 		}
 		c.answered = true
 		r.unanswered--
 		r.nextCall = (at + 1) % len(r.calls)
 		return nil
 	}
-	path := r.path(id)
-	return apierror.Invalid(codeInvalidValue, path,
-		"'%s' is '%s', but the assistant message before it has no tool call with this id.", path, Quotable(id.Text()))
+	return r.invalid(id, codeInvalidValue, "'%s' is '%s', but the assistant message before it has no tool call with this id.", Quotable(id.Text()))
 }
 
-// checkAnswered checks that nothing but tool messages stands between an assistant's calls and the last answer to them,
-// and closes the calls.
+// checkAnswered checks that only tool messages come between an assistant's calls and the last of their results, and closes the
+// calls.
 func (r *Request) checkAnswered() *apierror.Error {
 	if r.unanswered > 0 {
 		for _, c := range r.calls {

@@ -16,20 +16,20 @@ const (
 	partRefusal
 )
 
-// partTypes are the words for contentParts, by bit.
+// partTypes are the names of contentParts, by bit.
 var partTypes = [...]string{"text", "image_url", "input_audio", "file", "refusal"}
 
-func (s contentParts) words() (words []string) {
-	for i, word := range partTypes {
+func (s contentParts) names() (names []string) {
+	for i, name := range partTypes {
 		if s&(1<<i) != 0 {
-			words = append(words, word)
+			names = append(names, name)
 		}
 	}
-	return words
+	return names
 }
 
-// needContent reads a message's content, a string or an array of parts of the types in may.
-func (r *Request) needContent(m *message, may contentParts) *apierror.Error {
+// needContent reads a message's content, a string or an array of parts of the allowed types.
+func (r *Request) needContent(m *message, allowed contentParts) *apierror.Error {
 	c := m.content
 	switch c.Kind() {
 	case jsondoc.String:
@@ -48,7 +48,7 @@ func (r *Request) needContent(m *message, may contentParts) *apierror.Error {
 		if p.Kind() != jsondoc.Object {
 			return r.wrongType(p, "an object")
 		}
-		if e := r.readPart(p, may); e != nil {
+		if e := r.readPart(p, allowed); e != nil {
 			return e
 		}
 	}
@@ -56,11 +56,11 @@ func (r *Request) needContent(m *message, may contentParts) *apierror.Error {
 }
 
 // readPart reads a content part: {type, [type]: …}.
-func (r *Request) readPart(p jsondoc.Value, may contentParts) *apierror.Error {
+func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Error {
 	var typ jsondoc.Value
 	var values [len(partTypes)]jsondoc.Value
 	for c := p.First(); c.Exists(); c = c.Next() {
-		switch string(r.word(c.Name())) {
+		switch string(r.keyword(c.Name())) {
 		case "type":
 			typ = c
 		case "text":
@@ -82,15 +82,15 @@ func (r *Request) readPart(p jsondoc.Value, may contentParts) *apierror.Error {
 	if e := r.needString(typ, p, "type"); e != nil {
 		return e
 	}
-	for i, word := range partTypes {
-		if may&(1<<i) == 0 || !typ.Is(word) {
+	for i, name := range partTypes {
+		if allowed&(1<<i) == 0 || !typ.Is(name) {
 			continue
 		}
 		v := values[i]
 		switch contentParts(1 << i) {
 		case partText, partRefusal:
 			r.TextBytes += len(v.Inside())
-			return r.needString(v, p, word)
+			return r.needString(v, p, name)
 		case partImage:
 			r.Flags |= FlagImages
 			return r.readImage(v, p)
@@ -102,7 +102,7 @@ func (r *Request) readPart(p jsondoc.Value, may contentParts) *apierror.Error {
 			return r.readFile(v, p)
 		}
 	}
-	return r.notOneOf(typ, may.words()...)
+	return r.notOneOf(typ, allowed.names()...)
 }
 
 // readImage reads {url, detail}. The address is for the provider: the gateway fetches nothing.

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// readTools reads the tools, what the model shall do with them, and the two older members that they have replaced.
+// readTools reads tools and tool_choice, and the two older members that they have replaced.
 func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
 	for _, list := range [...]jsondoc.Value{t.tools, t.functions} {
 		if !given(list) {
@@ -46,8 +46,7 @@ func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
 }
 
 func (r *Request) emptyArray(v jsondoc.Value) *apierror.Error {
-	path := r.path(v)
-	return apierror.Invalid(codeEmptyArray, path, "'%s' must have at least one element.", path)
+	return r.invalid(v, codeEmptyArray, "'%s' must have at least one element.")
 }
 
 // The types of tools and tool calls.
@@ -65,7 +64,7 @@ func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
 	if e := r.needString(typ, v, "type"); e != nil {
 		return e
 	}
-	switch string(r.word(typ)) {
+	switch string(r.keyword(typ)) {
 	case toolFunction:
 		f := v.Get("function")
 		if e := r.needObject(f, v, "function"); e != nil {
@@ -95,7 +94,7 @@ func (r *Request) readFunction(f jsondoc.Value, kind string) *apierror.Error {
 	var name jsondoc.Value
 	for v := f.First(); v.Exists(); v = v.Next() {
 		var e *apierror.Error
-		switch string(r.word(v.Name())) {
+		switch string(r.keyword(v.Name())) {
 		case "name":
 			name = v
 		case "description":
@@ -113,7 +112,7 @@ func (r *Request) readFunction(f jsondoc.Value, kind string) *apierror.Error {
 	return r.needName(name, f, "name")
 }
 
-// readToolChoice reads tool_choice: a word, or an object that names one of the tools or some of them.
+// readToolChoice reads tool_choice: a keyword, or an object that names one or some of the tools.
 func (r *Request) readToolChoice(v jsondoc.Value, tools bool) *apierror.Error {
 	if !given(v) {
 		return nil
@@ -125,7 +124,7 @@ func (r *Request) readToolChoice(v jsondoc.Value, tools bool) *apierror.Error {
 		return apierror.Invalid(codeInvalidValue, "tool_choice", "'tool_choice' is only allowed when there are 'tools'.")
 	}
 	if v.Kind() == jsondoc.String {
-		switch string(r.word(v)) {
+		switch string(r.keyword(v)) {
 		case "none", "auto", "required":
 			return nil
 		}
@@ -135,7 +134,7 @@ func (r *Request) readToolChoice(v jsondoc.Value, tools bool) *apierror.Error {
 	if e := r.needString(typ, v, "type"); e != nil {
 		return e
 	}
-	switch string(r.word(typ)) {
+	switch string(r.keyword(typ)) {
 	case toolFunction:
 		return r.readChosen(v, toolFunction)
 	case toolCustom:
@@ -166,8 +165,7 @@ func (r *Request) checkChosen(name jsondoc.Value, kind string) *apierror.Error {
 			return nil
 		}
 	}
-	path := r.path(name)
-	return apierror.Invalid(codeInvalidValue, path, "'%s' is '%s', but no tool has this name.", path, Quotable(name.Text()))
+	return r.invalid(name, codeInvalidValue, "'%s' is '%s', but no tool has this name.", Quotable(name.Text()))
 }
 
 // readAllowed reads {type, allowed_tools: {mode, tools}}.
@@ -180,7 +178,7 @@ func (r *Request) readAllowed(v jsondoc.Value) *apierror.Error {
 	if e := r.needString(mode, allowed, "mode"); e != nil {
 		return e
 	}
-	if w := string(r.word(mode)); w != "auto" && w != "required" {
+	if w := string(r.keyword(mode)); w != "auto" && w != "required" {
 		return r.notOneOf(mode, "auto", "required")
 	}
 	if !list.Exists() {
@@ -226,7 +224,7 @@ func (r *Request) readFunctionCall(v jsondoc.Value, functions bool) *apierror.Er
 		return apierror.Invalid(codeInvalidValue, "function_call", "'function_call' is only allowed when there are 'functions'.")
 	}
 	if v.Kind() == jsondoc.String {
-		switch string(r.word(v)) {
+		switch string(r.keyword(v)) {
 		case "none", "auto":
 			return nil
 		}
@@ -239,7 +237,7 @@ func (r *Request) readFunctionCall(v jsondoc.Value, functions bool) *apierror.Er
 	return r.checkChosen(name, "")
 }
 
-// readCacheControl reads the mark of a message, part or tool up to which a provider shall cache.
+// readCacheControl reads the mark of a message, part or tool up to which a provider should cache.
 func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
 	if given(v) {
 		r.Flags |= FlagCacheControl

@@ -25,7 +25,7 @@ func TestAnEventDoesNotAllocate(t *testing.T) {
 				if err := bound.Event(t.Context(), a, abi.EventPlain, event, text); err != nil {
 					t.Fatal(err)
 				}
-				a.Writer.Take()
+				a.Writer.Consume()
 			})
 			if n != 0 {
 				t.Errorf("%v allocations an event", n)

@@ -47,7 +47,7 @@ func BenchmarkEvent(b *testing.B) {
 				if err := bound.Event(b.Context(), a, abi.EventPlain, event, text); err != nil {
 					b.Fatal(err)
 				}
-				a.Writer.Take()
+				a.Writer.Consume()
 			}
 			report()
 			b.ReportMetric(float64(a.Fuel)/float64(b.N), "fuel/op")
@@ -67,7 +67,7 @@ func BenchmarkEventParallel(b *testing.B) {
 			if err := bound.Event(b.Context(), a, abi.EventPlain, nil, text); err != nil {
 				b.Error(err)
 			}
-			a.Writer.Take()
+			a.Writer.Consume()
 		}
 	})
 	report()
@@ -88,7 +88,7 @@ func BenchmarkIsolatedEvent(b *testing.B) {
 				if err := bound.Event(b.Context(), a, abi.EventPlain, nil, text); err != nil {
 					b.Fatal(err)
 				}
-				a.Writer.Take()
+				a.Writer.Consume()
 			}
 		})
 	}

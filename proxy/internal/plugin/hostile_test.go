@@ -103,7 +103,7 @@ func echo(t testing.TB, bound *plugin.Binding, a *plugin.Attempt, text string) {
 	if !strings.Contains(output(a), `"content":"`+text+`"`) {
 		t.Fatalf("a neighbour's output: %s", output(a))
 	}
-	a.Writer.Take()
+	a.Writer.Consume()
 }
 
 func TestF94_NothingHasNoAddress(t *testing.T) {

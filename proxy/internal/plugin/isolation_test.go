@@ -198,6 +198,6 @@ func TestInputBufferIsAskedForWhenItMustBe(t *testing.T) {
 		if !strings.Contains(output(a), `"content":"`+s.asked+`"`) {
 			t.Errorf("%d bytes: want the buffer asked for %s times: %s", s.size, s.asked, output(a))
 		}
-		a.Writer.Take()
+		a.Writer.Consume()
 	}
 }

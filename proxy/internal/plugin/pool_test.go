@@ -248,7 +248,7 @@ func TestHousekeepingRunsWhileIdle(t *testing.T) {
 		if !strings.Contains(output(a), `"content":"`+collected+`"`) {
 			t.Errorf("want %s collections: %s", collected, output(a))
 		}
-		a.Writer.Take()
+		a.Writer.Consume()
 		h.Sweep() // collects
 		h.Sweep() // nothing has been served since
 	}

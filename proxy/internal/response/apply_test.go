@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
+func TestApplyIsAtomic(t *testing.T) {
 	cases := []struct {
 		name string
 		bad  func(b *response.Batch)
@@ -81,7 +81,7 @@ func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
 				})
 				all := string(r.w.Output())
 				if all == "" {
-					all = r.answer()
+					all = r.response()
 				}
 				if !strings.Contains(all, "€") || strings.Contains(all, "never") || strings.Contains(all, "other") || strings.Contains(all, `"index":1`) {
 					t.Errorf("got %s", all)
@@ -91,7 +91,7 @@ func TestABatchIsAppliedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
+func TestApplyRejectsOversizedResponse(t *testing.T) {
 	r := newRun(t, response.Options{MaxHeld: 1000})
 	r.apply(text(strings.Repeat("x", 900)))
 	err := r.refuse(text(strings.Repeat("y", 200)))
@@ -103,7 +103,7 @@ func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
 	r = newRun(t, response.Options{Stream: true, MaxHeld: 1000})
 	for range 100 {
 		r.apply(text(strings.Repeat("x", 900)))
-		r.w.Take()
+		r.w.Consume()
 	}
 	// But what waits for a chunk is held.
 	big := []byte(`["` + strings.Repeat("x", 600) + `"]`)
@@ -114,7 +114,7 @@ func TestAnAnswerThatOutgrowsItsBound(t *testing.T) {
 	}
 }
 
-func TestResetForgetsEverything(t *testing.T) {
+func TestResetClearsState(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	fill := func(b *response.Batch) {
 		b.Start([]byte("id"), []byte("m"), []byte("f"))
@@ -153,7 +153,7 @@ func TestResetForgetsEverything(t *testing.T) {
 			t.Errorf("used again it streams\n%s\nfresh\n%s", got, want)
 		}
 		if got, want := string(r.w.AppendResponse(nil)), string(fresh.w.AppendResponse(nil)); got != want {
-			t.Errorf("used again it answers\n%s\nfresh\n%s", got, want)
+			t.Errorf("reused it has\n%s\nfresh\n%s", got, want)
 		}
 	}
 }

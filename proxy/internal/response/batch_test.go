@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestABatchCopiesWhatItIsGiven(t *testing.T) {
+func TestBatchCopiesArguments(t *testing.T) {
 	var b response.Batch
 	p := []byte("text")
 	b.Text(3, abi.EncodingEscaped, p)
@@ -29,7 +29,7 @@ func TestABatchCopiesWhatItIsGiven(t *testing.T) {
 	}
 }
 
-func TestResetEmptiesABatch(t *testing.T) {
+func TestBatchReset(t *testing.T) {
 	var b response.Batch
 	b.Text(0, 0, make([]byte, 1<<20))
 	b.Fail(response.Truncated())

@@ -44,7 +44,7 @@ func TestS19_UsageArithmetic(t *testing.T) {
 				})
 				got := string(r.w.Output())
 				if !stream {
-					got = r.answer()
+					got = r.response()
 				}
 				if !strings.Contains(got, `"usage":`+c.want+"}") {
 					t.Errorf("%s is not in %s", c.want, got)

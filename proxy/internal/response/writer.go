@@ -221,11 +221,11 @@ func (w *Writer) Failed() *apierror.Error { return w.failed }
 // It stays false for a non-streaming response.
 func (w *Writer) Started() bool { return w.sent || len(w.out.Buf) > 0 }
 
-// Output is what has been written and not sent. It is valid until the next call of Take, Apply, End, Fail or Reset.
+// Output is what has been written and not sent. It is valid until the next call of Consume, Apply, End, Fail or Reset.
 func (w *Writer) Output() []byte { return w.out.Buf }
 
-// Take marks Output as sent, and empties it.
-func (w *Writer) Take() {
+// Consume marks Output as sent, and empties it.
+func (w *Writer) Consume() {
 	if len(w.out.Buf) > 0 {
 		w.sent = true
 	}

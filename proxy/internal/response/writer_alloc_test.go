@@ -10,14 +10,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestHotEventsDoNotAllocate(t *testing.T) {
+func TestEventsDoNotAllocate(t *testing.T) {
 	cases := []struct {
 		name string
 		fill func(b *response.Batch)
 	}{
 		{"text in UTF-8", func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte("some \"text\" é")) }},
 		{"text as received", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`some \"text\" \u00e9 é`)) }},
-		{"text in halves", func(b *response.Batch) {
+		{"text cut within a character", func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("a\xe2\x82"))
 			b.Text(0, abi.EncodingUTF8, []byte("\xac"))
 		}},
@@ -44,7 +44,7 @@ func TestHotEventsDoNotAllocate(t *testing.T) {
 				if err := r.w.Apply(&r.b); err != nil {
 					t.Fatal(err)
 				}
-				r.w.Take()
+				r.w.Consume()
 			}
 			once()
 			if n := testing.AllocsPerRun(200, once); n != 0 {
@@ -54,8 +54,8 @@ func TestHotEventsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// TestAMachineUsedAgainDoesNotAllocate plays a whole answer with all kinds of events again and again.
-func TestAMachineUsedAgainDoesNotAllocate(t *testing.T) {
+// TestReusedWriterDoesNotAllocate plays a response with all kinds of events again and again.
+func TestReusedWriterDoesNotAllocate(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		w := openai.NewWriter()
 		var b response.Batch
@@ -77,7 +77,7 @@ func TestAMachineUsedAgainDoesNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 			dst = w.AppendResponse(dst[:0])
-			w.Take()
+			w.Consume()
 		}
 		once()
 		if n := testing.AllocsPerRun(200, once); n != 0 {

@@ -30,7 +30,7 @@ func BenchmarkWriterTextChunk(b *testing.B) {
 				if err := r.w.Apply(&r.b); err != nil {
 					b.Fatal(err)
 				}
-				r.w.Take()
+				r.w.Consume()
 			}
 		})
 	}
@@ -48,12 +48,12 @@ func BenchmarkWriterArgumentsChunk(b *testing.B) {
 		if err := r.w.Apply(&r.b); err != nil {
 			b.Fatal(err)
 		}
-		r.w.Take()
+		r.w.Consume()
 	}
 }
 
-// BenchmarkWriterWholeAnswer is an answer of 4 KB, collected and written.
-func BenchmarkWriterWholeAnswer(b *testing.B) {
+// BenchmarkWriterResponse is a non-streaming response of 4 KB.
+func BenchmarkWriterResponse(b *testing.B) {
 	w := openai.NewWriter()
 	var batch response.Batch
 	s := []byte(strings.Repeat(`A line of text, \"quoted\".\n`, 140))

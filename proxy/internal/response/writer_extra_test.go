@@ -67,7 +67,7 @@ func TestExtraWithoutAnEventBeforeIt(t *testing.T) {
 	)
 }
 
-func TestExtraOfTheAnswer(t *testing.T) {
+func TestExtraOfResponse(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	const head = `{"id":"chatcmpl-own","object":"chat.completion.chunk","created":1700000000,"model":"asked",`
 	r.apply(func(b *response.Batch) {
@@ -100,7 +100,7 @@ func TestExtraOfTheAnswer(t *testing.T) {
 	}
 }
 
-func TestExtraThatIsAScalarOnceAndAListThen(t *testing.T) {
+func TestExtraChangesFromScalarToList(t *testing.T) {
 	for name, written := range map[string]string{"x": `"x":`, "x\"\n": `"x\"\n":`} {
 		r := newRun(t, response.Options{Stream: true})
 		for _, v := range []string{`"a"`, `["b"]`, `"c"`} {
@@ -117,7 +117,7 @@ func TestExtraThatIsAScalarOnceAndAListThen(t *testing.T) {
 	}
 }
 
-func TestExtrasAreCollectedForAWholeAnswer(t *testing.T) {
+func TestExtrasInNonStreamingResponse(t *testing.T) {
 	r := newRun(t, response.Options{})
 	r.apply(func(b *response.Batch) {
 		b.ToolCall(0, 2, []byte("c"), []byte("f"))
@@ -159,7 +159,7 @@ func TestExtrasAreCollectedForAWholeAnswer(t *testing.T) {
 		`"usage":{"prompt_tokens":5,"completion_tokens":6,"total_tokens":11,"prompt_tokens_details":{"image_tokens":3},` +
 		`"completion_tokens_details":{"reasoning_tokens":1,"text_tokens":4},"cost":2},` +
 		`"citations":["u","v"],"service_tier":"default"}`
-	if got := r.answer(); got != want {
+	if got := r.response(); got != want {
 		t.Errorf(" got %s\nwant %s", got, want)
 	}
 }
@@ -192,7 +192,7 @@ func TestReservedMembersAreRefused(t *testing.T) {
 		})
 		got := string(r.w.Output())
 		if got == "" {
-			got = r.answer()
+			got = r.response()
 		} else {
 			r.frames()
 		}
@@ -202,7 +202,7 @@ func TestReservedMembersAreRefused(t *testing.T) {
 	})
 }
 
-func TestExtrasWithoutEndAreBounded(t *testing.T) {
+func TestExtrasAreBounded(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(func(b *response.Batch) {
 			b.Text(0, 0, []byte("a"))
@@ -213,7 +213,7 @@ func TestExtrasWithoutEndAreBounded(t *testing.T) {
 		})
 		got := string(r.w.Output())
 		if got == "" {
-			got = r.answer()
+			got = r.response()
 		}
 		if n := strings.Count(got, `"n`); n > 200 || r.w.Dropped() == 0 {
 			t.Errorf("%d members, %d dropped", n, r.w.Dropped())

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// FuzzMachineText gives any bytes as a text, in one piece and in two, and checks that both are taken or both refused, that
-// the content is the same, and that what a JSON library reads is as many code points as the machine has counted.
-func FuzzMachineText(f *testing.F) {
+// FuzzWriterText gives any bytes as a text, in one piece and in two, and checks that both are accepted or both rejected, that
+// the content is the same, and that what a JSON library reads is as many code points as the writer has counted.
+func FuzzWriterText(f *testing.F) {
 	for _, s := range []string{"plain", `a\"b\\\n\u00e9\ud83d\ude00`, "é€😀\xff\xe2\x82", `\ud83d\ud83d\udeZ0`, `{"a": [1.50, "\u00e9"]}`, "\x00\n\""} {
 		for enc := range byte(3) {
 			f.Add([]byte(s), enc, uint16(len(s)/2))
@@ -58,7 +58,7 @@ func FuzzMachineText(f *testing.F) {
 			t.Fatalf("whole %q, cut at %d %q", content, at, again)
 		}
 		if n := int64(utf8.RuneCountInString(content)); err == nil && (points > n || n > points+4) {
-			t.Fatalf("%d code points, counted %d", n, points) // a half at the end is not counted before the end
+			t.Fatalf("%d code points, counted %d", n, points) // a partial character at the end is not counted before the end
 		}
 	})
 }

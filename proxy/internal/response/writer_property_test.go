@@ -15,37 +15,37 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// said is what an answer says, as a client understands it.
-type said struct {
+// completion is a response, as a client understands it.
+type completion struct {
 	ID, Model string
-	Choices   map[int]*saidChoice
+	Choices   map[int]*choice
 	Usage     map[string]any
 }
 
-type saidChoice struct {
+type choice struct {
 	Content, Refusal, Reasoning string
-	Details                     []saidDetail
-	Tools                       []saidTool
+	Details                     []detail
+	Tools                       []toolCall
 	Finish, Native              string
 	Logprobs                    []any
 	Annotations                 []any
 }
 
-type saidDetail struct {
+type detail struct {
 	Type, Format, ID               string
 	Index                          int
 	Text, Summary, Signature, Data string
 }
 
-type saidTool struct{ ID, Name, Arguments string }
+type toolCall struct{ ID, Name, Arguments string }
 
 // part is a delta or a message on the wire.
 type part struct {
 	Role             string
 	Content          *string
 	Refusal          *string
-	ReasoningContent string       `json:"reasoning_content"`
-	ReasoningDetails []saidDetail `json:"reasoning_details"`
+	ReasoningContent string   `json:"reasoning_content"`
+	ReasoningDetails []detail `json:"reasoning_details"`
 	ToolCalls        []struct {
 		Index    int
 		ID, Type string
@@ -68,7 +68,7 @@ type wire struct {
 	Error map[string]any
 }
 
-func (c *saidChoice) add(p *part, whole bool) {
+func (c *choice) add(p *part, whole bool) {
 	if p.Content != nil {
 		c.Content += *p.Content
 	}
@@ -99,7 +99,7 @@ func (c *saidChoice) add(p *part, whole bool) {
 			index = i
 		}
 		for index >= len(c.Tools) {
-			c.Tools = append(c.Tools, saidTool{})
+			c.Tools = append(c.Tools, toolCall{})
 		}
 		c.Tools[index].ID += t.ID
 		c.Tools[index].Name += t.Function.Name
@@ -108,14 +108,14 @@ func (c *saidChoice) add(p *part, whole bool) {
 	c.Annotations = append(c.Annotations, p.Annotations...)
 }
 
-// take adds a chunk or a whole answer, and returns what is wrong with it.
-func (s *said) take(data string, whole bool) error {
+// add adds a chunk or a non-streaming response, and returns what is wrong with it.
+func (s *completion) add(data string, whole bool) error {
 	var w wire
 	if err := json.Unmarshal([]byte(data), &w); err != nil {
 		return err
 	}
 	if s.Choices == nil {
-		s.ID, s.Model, s.Choices = w.ID, w.Model, map[int]*saidChoice{}
+		s.ID, s.Model, s.Choices = w.ID, w.Model, map[int]*choice{}
 	}
 	if w.ID != s.ID || w.Model != s.Model || w.Created != 1700000000 {
 		return fmt.Errorf("another identity")
@@ -130,7 +130,7 @@ func (s *said) take(data string, whole bool) error {
 			if p.Role != "assistant" {
 				return fmt.Errorf("the choice does not begin with a role")
 			}
-			sc = &saidChoice{}
+			sc = &choice{}
 			s.Choices[c.Index] = sc
 		} else if p.Role != "" {
 			return fmt.Errorf("the role comes twice")
@@ -152,7 +152,7 @@ func (s *said) take(data string, whole bool) error {
 	return nil
 }
 
-// event is one event of a random answer, in a form that can be put into a batch more than once.
+// event is one event of a random response, in a form that can be added to a batch more than once.
 type event func(b *response.Batch)
 
 // drawText draws a text in some encoding.
@@ -167,7 +167,7 @@ func drawText(t *rapid.T) (abi.Encoding, string) {
 	return abi.EncodingUTF8, string(rapid.SliceOfN(rapid.SampledFrom([]byte("ab\"\\\n\x00\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 8).Draw(t, "utf8"))
 }
 
-// drawEvents draws an answer. Every text is one event; cuts are made elsewhere.
+// drawEvents draws a response. Every text is one event; cuts are made elsewhere.
 func drawEvents(t *rapid.T) []event {
 	var all []event
 	add := func(e event) { all = append(all, e) }
@@ -218,7 +218,7 @@ func drawEvents(t *rapid.T) []event {
 	return all
 }
 
-// play puts events into a machine, in batches of random sizes.
+// play applies events to a writer, in batches of random sizes.
 func play(t *rapid.T, w *response.Writer, events []event, name string) {
 	var b response.Batch
 	for len(events) > 0 {
@@ -238,8 +238,8 @@ func propertyOptions(stream bool) response.Options {
 	return response.Options{Stream: stream, IncludeUsage: true, ID: "own", Model: "asked", Created: 1700000000, PromptEstimate: 3}
 }
 
-// TestStreamedAndCollectedSayTheSame plays random answers to both kinds of clients, cut into batches in two ways.
-func TestStreamedAndCollectedSayTheSame(t *testing.T) {
+// TestStreamEqualsNonStreamingResponse plays random responses to both kinds of clients, cut into batches in two ways.
+func TestStreamEqualsNonStreamingResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
 		events = append(events, func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, nil); b.Done(abi.DoneNow) })
@@ -253,7 +253,7 @@ func TestStreamedAndCollectedSayTheSame(t *testing.T) {
 			t.Fatalf("streamed: complete %v, failed %v; collected: complete %v, failed %v", s.Complete(), s.Failed(), w.Complete(), w.Failed())
 		}
 
-		var streamed, collected said
+		var streamed, collected completion
 		frames := strings.Split(strings.TrimSuffix(string(s.Output()), "\n\n"), "\n\n")
 		for i, f := range frames {
 			data, ok := strings.CutPrefix(f, "data: ")
@@ -265,12 +265,12 @@ func TestStreamedAndCollectedSayTheSame(t *testing.T) {
 			} else if last {
 				break
 			}
-			if err := streamed.take(data, false); err != nil {
+			if err := streamed.add(data, false); err != nil {
 				t.Fatalf("%v: %s", err, data)
 			}
 		}
 		answer := string(w.AppendResponse(nil))
-		if err := collected.take(answer, true); err != nil {
+		if err := collected.add(answer, true); err != nil {
 			t.Fatalf("%v: %s", err, answer)
 		}
 		for i, c := range streamed.Choices {
@@ -295,7 +295,7 @@ func dump(v any) string {
 	return string(p)
 }
 
-// TestExactlyOneEnding ends random answers in every way there is, and goes on behind the end.
+// TestExactlyOneEnding ends random responses in every way there is, and continues after the end.
 func TestExactlyOneEnding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
@@ -338,13 +338,13 @@ func TestExactlyOneEnding(t *testing.T) {
 		w.Fail(response.Truncated())
 		_ = w.End()
 		if got := string(w.Output()); got != ended {
-			t.Fatalf("behind the end there is %s", got[len(ended):])
+			t.Fatalf("after the end there is %s", got[len(ended):])
 		}
 	})
 }
 
-// TestRefusedBatchesLeaveNothing mixes refused batches into random answers.
-func TestRefusedBatchesLeaveNothing(t *testing.T) {
+// TestRejectedBatchesHaveNoEffect mixes rejected batches into random responses.
+func TestRejectedBatchesHaveNoEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
 		stream := rapid.Bool().Draw(t, "stream")

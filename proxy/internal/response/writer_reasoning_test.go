@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// thinking is an answer with every part of reasoning, interleaved with a tool call.
+// thinking is a response with every part of reasoning, interleaved with a tool call.
 func thinking(b *response.Batch) {
 	b.Start(nil, nil, []byte("anthropic-claude-v1"))
 	b.Reasoning(0, abi.ReasoningText, 0, abi.EncodingEscaped, []byte(`one\n`))
@@ -70,7 +70,7 @@ func TestT14_SignatureWithoutTextSaysNoContent(t *testing.T) {
 	r.want(role, delta(`"reasoning_details":[{"type":"reasoning.text","signature":"s","index":0}]`), finish("stop"), done)
 }
 
-func TestReasoningOfAToolCallThatIsNotThere(t *testing.T) {
+func TestReasoningOfUnknownToolCall(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(func(b *response.Batch) {
 			b.Reasoning(0, abi.ReasoningToolEncrypted, 8, 0, []byte("d"))

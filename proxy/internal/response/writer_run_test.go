@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// run is one answer through a machine.
+// run is one response through a writer.
 type run struct {
 	t testing.TB
 	w *response.Writer
@@ -112,11 +112,11 @@ func (r *run) want(want ...string) {
 	}
 }
 
-// answer returns the whole answer.
-func (r *run) answer() string {
+// response returns the non-streaming response.
+func (r *run) response() string {
 	r.t.Helper()
 	if !r.w.Complete() {
-		r.t.Fatalf("the answer is not complete; failed: %v", r.w.Failed())
+		r.t.Fatalf("the response is not complete; failed: %v", r.w.Failed())
 	}
 	p := r.w.AppendResponse(nil)
 	if !json.Valid(p) {
@@ -125,10 +125,10 @@ func (r *run) answer() string {
 	return string(p)
 }
 
-// message returns the message of the first choice of the whole answer.
+// message returns the message of the first choice of the non-streaming response.
 func (r *run) message() string {
 	r.t.Helper()
-	a := r.answer()
+	a := r.response()
 	_, rest, _ := strings.Cut(a, `"message":`)
 	message, _, ok := strings.Cut(rest, `,"logprobs":`)
 	if !ok {
@@ -154,7 +154,7 @@ func finish(s string) string { return `[{"index":0,"delta":{},"finish_reason":"`
 // both runs a test for a client that streams and for one that does not.
 func both(t *testing.T, f func(t *testing.T, r *run)) {
 	t.Run("streamed", func(t *testing.T) { f(t, newRun(t, response.Options{Stream: true})) })
-	t.Run("whole", func(t *testing.T) { f(t, newRun(t, response.Options{})) })
+	t.Run("non-streaming", func(t *testing.T) { f(t, newRun(t, response.Options{})) })
 }
 
 func text(s string) func(*response.Batch) {

@@ -81,7 +81,7 @@ func TestS2_MissingStartIsMadeUp(t *testing.T) {
 		r.apply(stop)
 		got := string(r.w.Output())
 		if got == "" {
-			got = r.answer()
+			got = r.response()
 		}
 		if !strings.Contains(got, `"id":"chatcmpl-own"`) || !strings.Contains(got, `"model":"asked"`) {
 			t.Errorf("got %s", got)
@@ -212,7 +212,7 @@ func TestS10_TruncatedBeforeTheFirstByte(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutAnyEventIsBad(t *testing.T) {
+func TestRejectsEmptyResponse(t *testing.T) {
 	for _, fill := range []func(*response.Batch){nil, func(b *response.Batch) { b.Usage(abi.UsagePrompt, 1); b.Done(abi.DoneNow) }} {
 		r := newRun(t, response.Options{Stream: true})
 		if fill != nil {
@@ -272,14 +272,14 @@ func TestS14_FailureBeforeTheFirstByte(t *testing.T) {
 	})
 }
 
-func TestErrorFrameEndsAStreamThatHasBegun(t *testing.T) {
+func TestErrorFrameEndsStartedStream(t *testing.T) {
 	for _, taken := range []bool{true, false} {
 		r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 		r.apply(text("a"))
 		if taken {
-			r.w.Take()
+			r.w.Consume()
 			if len(r.w.Output()) != 0 || !r.w.Started() {
-				t.Error("Take does not take")
+				t.Error("Consume does not empty Output")
 			}
 		}
 		r.apply(func(b *response.Batch) {

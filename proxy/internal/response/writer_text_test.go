@@ -81,7 +81,7 @@ func TestTextsAreDecodedFromTheirEncoding(t *testing.T) {
 	}
 }
 
-func TestHalvesWaitThroughOtherEncodingsAndTexts(t *testing.T) {
+func TestPartialCharactersWaitForTheirText(t *testing.T) {
 	cases := []struct {
 		name string
 		fill func(b *response.Batch)
@@ -164,7 +164,7 @@ func TestS9_AnyCutGivesTheSameText(t *testing.T) {
 	}
 }
 
-func TestDefaultTextsAreUsedIfNothingElseComes(t *testing.T) {
+func TestDefaultTexts(t *testing.T) {
 	const def = abi.EncodingDefault
 	both(t, func(t *testing.T, r *run) {
 		r.apply(func(b *response.Batch) {
@@ -186,7 +186,7 @@ func TestDefaultTextsAreUsedIfNothingElseComes(t *testing.T) {
 				`[{"index":1,"delta":{},"finish_reason":"stop"}]`, done)
 			return
 		}
-		a := r.answer()
+		a := r.response()
 		for _, want := range []string{
 			`{"index":0,"message":{"role":"assistant","content":"said","refusal":null}`,
 			`{"index":1,"message":{"role":"assistant","content":"de\nfault` + "\uFFFD" + `","refusal":"{}","reasoning_content":"why",`,
@@ -235,7 +235,7 @@ func TestContentIsNullOrEmpty(t *testing.T) {
 	}
 }
 
-func TestTextLengthCountsCodePointsThatWereApplied(t *testing.T) {
+func TestTextLength(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		steps := []struct {
 			enc  abi.Encoding
@@ -266,7 +266,7 @@ func TestTextLengthCountsCodePointsThatWereApplied(t *testing.T) {
 	})
 }
 
-func TestEveryByteInEveryEncodingGivesAFrame(t *testing.T) {
+func TestEveryByteInEveryEncoding(t *testing.T) {
 	for enc := range abi.Encoding(3) {
 		for c := range 256 {
 			for _, s := range [][]byte{{byte(c)}, {'"', byte(c), '"'}, {'\\', byte(c)}, {byte(c), '\\', 'u', byte(c)}} {

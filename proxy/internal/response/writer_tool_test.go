@@ -136,7 +136,7 @@ func TestO7_StopIsToolCallsWhereThereWasOne(t *testing.T) {
 			})
 			got := string(r.w.Output())
 			if got == "" {
-				got = r.answer()
+				got = r.response()
 			}
 			if !strings.Contains(got, c.want+"}") || !strings.Contains(got, `"finish_reason":"stop"}`) {
 				t.Errorf("%s is not in %s", c.want, got)
@@ -158,7 +158,7 @@ func TestG19_InventedIDsAreStableAndDifferent(t *testing.T) {
 		})
 		all := string(r.w.Output())
 		if !stream {
-			all = r.answer()
+			all = r.response()
 		}
 		return regexp.MustCompile(`call_[a-z2-7]{24}`).FindAllString(all, -1)
 	}
@@ -175,7 +175,7 @@ func TestG19_InventedIDsAreStableAndDifferent(t *testing.T) {
 	}
 }
 
-func TestAliasesAreTurnedBack(t *testing.T) {
+func TestAliases(t *testing.T) {
 	aliases := func(name []byte) []byte {
 		if string(name) == "f_1" {
 			return []byte("f.1")
@@ -191,7 +191,7 @@ func TestAliasesAreTurnedBack(t *testing.T) {
 		})
 		got := string(r.w.Output())
 		if !stream {
-			got = r.answer()
+			got = r.response()
 		}
 		if !strings.Contains(got, `"name":"f.1"`) || !strings.Contains(got, `"name":"f_2"`) {
 			t.Errorf("got %s", got)
@@ -223,7 +223,7 @@ func TestArgumentsWithoutACallAreDropped(t *testing.T) {
 		r.apply(stop)
 		got := string(r.w.Output())
 		if got == "" {
-			got = r.answer()
+			got = r.response()
 		}
 		if strings.Contains(got, "late") || strings.Contains(got, "again") || strings.Count(got, `"name":"f"`) != 1 {
 			t.Errorf("got %s", got)

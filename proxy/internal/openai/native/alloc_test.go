@@ -34,7 +34,7 @@ func TestChunksDoNotAllocate(t *testing.T) {
 				if err := w.Apply(&b); err != nil {
 					t.Fatal(err)
 				}
-				w.Take()
+				w.Consume()
 			}
 			b.Reset()
 			if err := r.ReadChunk([]byte(delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]`)), &b); err != nil {

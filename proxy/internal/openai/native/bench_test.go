@@ -35,7 +35,7 @@ func BenchmarkTextChunk(b *testing.B) {
 			if err := w.Apply(&batch); err != nil {
 				b.Fatal(err)
 			}
-			w.Take()
+			w.Consume()
 		}
 	}
 	b.Run("read", func(b *testing.B) { run(b, false) })

@@ -32,7 +32,7 @@ type recording struct {
 // compatibleRecordings are those of package dialect, with the expectations that were read there.
 func compatibleRecordings(t *testing.T) (all []recording) {
 	t.Helper()
-	paths, err := filepath.Glob("chat/dialect/testdata/*/*")
+	paths, err := filepath.Glob("../../openai/native/testdata/*/*")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestPluginVectorsThroughGateway(t *testing.T) {
 }
 
 func vectorsOf(t *testing.T, name, credential string) {
-	dir := filepath.Join("..", "plugins", name, "testdata", "vectors")
+	dir := filepath.Join("..", "..", "..", "..", "plugins", name, "testdata", "vectors")
 	all, err := plugintest.Load(dir)
 	if err != nil {
 		t.Fatal(err)
