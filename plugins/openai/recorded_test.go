@@ -11,7 +11,7 @@ import (
 )
 
 // answers are the whole answers that clients get for the recorded ones of compatible providers.
-const answers = "../../proxy/internal/openai/testdata/"
+const answers = "../../proxy/internal/openai/native/testdata/"
 
 // secondTurn is a conversation whose second request was recorded.
 type secondTurn struct {

@@ -17,8 +17,8 @@ var builds struct {
 	done map[string]func() ([]byte, error)
 }
 
-// Build builds a plugin, optimises it as the plugins that ship are, and returns the module, which must not be changed. pkg is the folder of its package main,
-// relative to the folder of the go.mod above the test: "." or "./plugins/openai".
+// Build builds a plugin, optimises it as the plugins that ship are, and returns the module, which must not be changed. pkg
+// is the folder of its package main, relative to the folder of the go.mod above the test: "." or "./plugins/openai".
 func Build(tb testing.TB, pkg string) []byte {
 	tb.Helper()
 	root, err := buildtest.ModuleRoot(".")

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
-	"github.com/sluice-gateway/sluice/sdk"
 )
 
 // oldModule is a module of sdk/abi/testdata, which was built for an earlier minor version of the ABI.
@@ -107,24 +105,5 @@ func testOldPair(t *testing.T, wasm []byte) {
 	b := plugintest.Suite{Wasm: wasm, Plugin: "middle"}.Bind(t, plugintest.Module)
 	if order, _, err := b.Choose([]byte(`{"targets":[{},{},{}]}`), 3); err != nil || fmt.Sprint(order) != "[2]" {
 		t.Errorf("middle: %v, %v", order, err)
-	}
-}
-
-// Every flag that the gateway can set is known to the SDK by the same name, and the other way round.
-func TestSDKKnowsTheFlagsOfTheGateway(t *testing.T) {
-	known := 0
-	for bit := range 32 {
-		names := openai.Flags(1 << bit).Names()
-		if len(names) == 0 {
-			continue
-		}
-		known++
-		var s sdk.Summary
-		if err := s.Parse(fmt.Appendf(nil, `{"flags":[%q]}`, names[0])); err != nil || s.Flags != 1<<bit {
-			t.Errorf("%s is %b, want %b (%v)", names[0], s.Flags, 1<<bit, err)
-		}
-	}
-	if last := sdk.FlagCacheControl; 1<<(known-1) != last {
-		t.Errorf("the gateway has %d flags, the SDK's last one is %b", known, last)
 	}
 }

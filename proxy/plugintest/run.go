@@ -225,3 +225,11 @@ func (r *run) finish(stream bool, err error) {
 		*out += fmt.Sprintf("200\n%s\n", m.AppendResponse(nil))
 	}
 }
+
+// FlagNames are the names of the flags in a summary, in the order of their bits in package sdk.
+func FlagNames() (names []string) {
+	for bit := range 32 {
+		names = append(names, openai.Flags(1<<bit).Names()...)
+	}
+	return names
+}

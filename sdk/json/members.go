@@ -102,10 +102,21 @@ func (m *Members) Text(k int) []byte {
 }
 
 // Int is a whole number; see Reader.Int.
-func (m *Members) Int(k int) (n int64, ok bool) { return parseInt(m.Raw(k)) }
+func (m *Members) Int(k int) (n int64, ok bool) {
+	if m.seen>>uint(k)&1 == 0 {
+		return 0, false
+	}
+	f := &m.fields[k]
+	return parseIntAt(m.data[:cap(m.data)], int(f.start), int(f.end))
+}
 
 // Bool is true or false.
-func (m *Members) Bool(k int) (value, ok bool) { return parseBool(m.Raw(k)) }
+func (m *Members) Bool(k int) (value, ok bool) {
+	if m.seen>>uint(k)&1 == 0 || m.fields[k].kind != Bool {
+		return false, false
+	}
+	return m.data[m.fields[k].start] == 't', true
+}
 
 // Unknown is how many members have a name that the shape does not have, and a value other than null.
 func (m *Members) Unknown() int { return len(m.unknown) }
@@ -150,10 +161,24 @@ func (r *Reader) Members(m *Members, s *Shape) bool {
 	for {
 		at, sl := m.quick(s, data, i)
 		i = m.at
-		if at == atBehind && s.parent == nil && uint(i) < uint(len(data)) && data[i] == '}' {
-			r.value, r.pos, r.state = start, i+1, atNext
-			r.depth = depth - 1
-			return true
+		// The usual beginnings and ends of objects, without calls.
+		if at == atBehind && uint(i) < uint(len(data)) && data[i] == '}' {
+			depth--
+			i++
+			if s.parent == nil {
+				r.value, r.pos, r.depth, r.state = start, i, depth, atNext
+				return true
+			}
+			m.last = s.id
+			s = s.parent
+			if uint(i) < uint(len(data)) && data[i] == ',' {
+				i++
+				continue
+			}
+		}
+		if at == atMemberValue && sl.inner != nil && uint(i+1) < uint(len(data)) && data[i] == '{' && data[i+1] == '"' && depth < MaxDepth {
+			s, i, m.last, depth = sl.inner, i+1, sl.id+1, depth+1
+			continue
 		}
 		if at == atMember {
 			if sl, i = r.memberName(m, s, i); sl == nil {
@@ -211,9 +236,14 @@ const (
 // In WebAssembly each jump that is taken goes to the function's beginning and from there to its target, and behind a
 // call every variable is loaded anew. Therefore there are no calls in here, and whatever is rare leaves the loop, which
 // makes the compiler put the rest in one line.
-func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
+//
+// It loads bytes behind the document's end, where there is memory, but whatever it takes for a part of a member lies
+// before the end: else it stops in front of that member.
+func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
+	data, n := document[:cap(document)], len(document)
 	last, seen := m.last, m.seen
-	for i+48 <= len(data) {
+	for i+48 <= len(data) && i < n {
+		start := i
 		head := load8(data, i)
 		sl = &s.slots[m.next[uint(last)%maxIDs]]
 		if head&sl.member.headMask != sl.member.head || load8(data, i+sl.member.tailAt&31)&sl.member.tailMask != sl.member.tail {
@@ -221,19 +251,19 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 			if head&0xff != '"' {
 				break
 			}
-			n, tail := 0, uint64(0)
+			size, tail := 0, uint64(0)
 			head = load8(data, i+1)
 			if w := special(head); w != 0 {
-				n = bits.TrailingZeros64(w) >> 3
+				size = bits.TrailingZeros64(w) >> 3
 				head &= (w&-w)>>7 - 1
 			} else {
 				w = special(load8(data, i+9))
-				n = 8 + bits.TrailingZeros64(w)>>3&7
-				tail = load8(data, i+1+n-8)
+				size = 8 + bits.TrailingZeros64(w)>>3&7
+				tail = load8(data, i+1+size-8)
 			}
 			h := (head + tail) * s.factor >> s.shift
 			sl = &s.slots[h]
-			if sl.head != head || sl.tail != tail || sl.size != n || data[i+n+1] != '"' || data[i+n+2] != ':' {
+			if sl.head != head || sl.tail != tail || sl.size != size || data[i+size+1] != '"' || data[i+size+2] != ':' {
 				break
 			}
 			m.next[uint(last)%maxIDs] = uint8(h)
@@ -245,24 +275,44 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 		i += sl.member.size
 		i += int(oneSpace[data[i]])
 		if data[i] != '"' {
-			// Of what is no string, null and short whole numbers are done here where another member follows.
+			// Of other values, those that need no search for their end are read here if another member follows.
 			begin, kind := i, Number
-			for uint(i) < uint(len(data)) && data[i]-'0' <= 9 {
-				i++
+			w := uint64(0)
+			for ; w == 0 && i+8 <= len(data); i += bits.TrailingZeros64(w) >> 3 {
+				w = notDigits(load8(data, i))
 			}
-			if i == begin && load4(data, i) == literalNull {
-				i, kind = i+4, Null
+			if i == begin {
+				switch word := load4(data, i); {
+				case word == literalNull:
+					i, kind = i+4, Null
+				case word == literalTrue:
+					i, kind = i+4, Bool
+				case word == literalFals && data[i+4] == 'e':
+					i, kind = i+5, Bool
+				case word&0xffff == emptyArray:
+					i, kind = i+2, Array
+				case word&0xffff == emptyObject && sl.inner == nil:
+					i, kind = i+2, Object
+				}
 			}
-			if i == begin || uint(i+1) >= uint(len(data)) || data[i] != ',' || data[begin] == '0' && i > begin+1 {
+			if i >= n {
+				i = start
+				break
+			}
+			if i == begin || uint(i+1) >= uint(len(data)) || data[i] != ',' && data[i] != '}' || data[begin] == '0' && i > begin+1 {
 				m.at, m.within, m.last, m.seen = begin, 0, last, seen
 				return atMemberValue, sl
 			}
-			if k := uint(sl.field); k < MaxMembers && kind == Number {
+			if k := uint(sl.field); k < MaxMembers && kind != Null {
 				f := &m.fields[k]
-				f.start, f.end, f.kind, f.escaped = uint32(begin), uint32(i), Number, false
+				f.start, f.end, f.kind, f.escaped = uint32(begin), uint32(i), kind, false
 				seen |= 1 << k
 			}
 			last = sl.id
+			if data[i] != ',' {
+				m.at, m.last, m.seen = i, last, seen
+				return atBehind, nil
+			}
 			i += 1 + int(oneSpace[data[i+1]])
 			continue
 		}
@@ -290,6 +340,10 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 			}
 		}
 		end += bits.TrailingZeros64(w) >> 3 & 7
+		if end >= n {
+			i = start
+			break
+		}
 		if w == 0 || data[end] != '"' {
 			m.at, m.within, m.last, m.seen = i, end, last, seen
 			return atMemberValue, sl
@@ -301,7 +355,7 @@ func (m *Members) quick(s *Shape, data []byte, i int) (at int, sl *slot) {
 			seen |= 1 << k
 		}
 		i, last = end, sl.id
-		if uint(i+1) >= uint(len(data)) || data[i] != ',' {
+		if i >= n || uint(i+1) >= uint(len(data)) || data[i] != ',' {
 			m.at, m.last, m.seen = i, last, seen
 			return atBehind, nil
 		}
@@ -443,6 +497,10 @@ const (
 	literalTrue = 'e'<<24 | 'u'<<16 | 'r'<<8 | 't'
 	literalFals = 's'<<24 | 'l'<<16 | 'a'<<8 | 'f'
 	literalNull = 'l'<<24 | 'l'<<16 | 'u'<<8 | 'n'
+
+	// Two bytes.
+	emptyArray  = ']'<<8 | '['
+	emptyObject = '}'<<8 | '{'
 )
 
 // otherEnd returns the index behind the value at i, which is no string, at a depth; -1 if it is broken. Whole numbers and

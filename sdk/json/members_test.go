@@ -44,8 +44,16 @@ func slow(r *json.Reader, prefix string, found map[int]string, unknown *[]string
 	}
 }
 
-// check compares Members with loops over the same document.
+// check compares Members with loops over the same document, whatever the memory behind the document holds.
 func check(t *testing.T, doc string) {
+	t.Helper()
+	for _, behind := range []string{"", "\x00", `"`, `1`, `,"id":2}`, `":1}`} {
+		memory := append([]byte(doc), strings.Repeat(behind, 64)...)
+		checkMembers(t, doc, memory[:len(doc)])
+	}
+}
+
+func checkMembers(t *testing.T, doc string, document []byte) {
 	t.Helper()
 	var r json.Reader
 	r.Reset([]byte(doc))
@@ -57,7 +65,7 @@ func check(t *testing.T, doc string) {
 	want := r.End()
 
 	var m json.Members
-	r.Reset([]byte(doc))
+	r.Reset(document)
 	object := r.Kind() == json.Object
 	ok := r.Members(&m, shape)
 	got := r.End()
@@ -66,7 +74,7 @@ func check(t *testing.T, doc string) {
 	}
 	if want != nil {
 		// Taken for JSON all the same, it is read to some end.
-		r.ResetChecked([]byte(doc))
+		r.ResetChecked(document)
 		r.Members(&m, shape)
 		return
 	}

@@ -36,6 +36,43 @@ func parseInt(b []byte) (n int64, ok bool) {
 	return 0, false
 }
 
+// parseIntAt is parseInt for data[start:end]. It reads up to 16 digits without a loop, where as many bytes can be loaded.
+func parseIntAt(data []byte, start, end int) (n int64, ok bool) {
+	size := uint(end - start)
+	if size-1 >= 16 || start+16 > len(data) {
+		return parseInt(data[start:end])
+	}
+	head := load8(data, start) ^ zeros
+	if size <= 8 {
+		if head <<= 64 - 8*size; notDigits(head^zeros) != 0 {
+			return parseInt(data[start:end])
+		}
+		return eightDigits(head), true
+	}
+	tail := (load8(data, start+8) ^ zeros) << (128 - 8*size)
+	if notDigits(head^zeros)|notDigits(tail^zeros) != 0 {
+		return parseInt(data[start:end])
+	}
+	return eightDigits(head)*powers[size-8] + eightDigits(tail), true
+}
+
+const zeros = '0' * lanes
+
+var powers = [9]int64{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
+
+// notDigits marks the high bit of every lane that holds no decimal digit.
+func notDigits(w uint64) uint64 {
+	w ^= zeros
+	return (w&^highBits + (0x80-10)*lanes | w) & highBits
+}
+
+// eightDigits is the number of eight decimal digits, the values of which are given with the first one in the lowest lane.
+func eightDigits(w uint64) int64 {
+	w = (w*10 + w>>8) & 0x00ff00ff00ff00ff
+	w = (w*100 + w>>16) & 0x0000ffff0000ffff
+	return int64((w*10000 + w>>32) & 0xffffffff)
+}
+
 func parseBool(b []byte) (value, ok bool) {
 	switch string(b) {
 	case "true":

@@ -3,6 +3,7 @@ package provider
 import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
+	"github.com/sluice-gateway/sluice/sdk/internal/summary"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -40,6 +41,7 @@ type instance struct {
 	newProvider func() Provider
 	bindings    []binding
 
+	summary summary.Reader
 	request Request
 	answer  Answer
 	event   Event
@@ -82,14 +84,14 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 }
 
 // Request is the export provider_request.
-func (i *instance) Request(n int32, summary []byte) int32 {
+func (i *instance) Request(n int32, document []byte) int32 {
 	b := i.binding(n)
 	if b.provider == nil {
 		return guest.Failed
 	}
 	r := &i.request
 	r.reset()
-	if err := r.Summary.Parse(summary); err != nil {
+	if err := i.summary.Parse(&r.Summary, document); err != nil {
 		return guest.Settle(err, false)
 	}
 	return guest.Settle(r.finish(b.provider.Request(r)), false)

@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
 	"github.com/sluice-gateway/sluice/sdk/internal/host"
+	"github.com/sluice-gateway/sluice/sdk/internal/summary"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -79,6 +80,7 @@ type instance struct {
 	check    func(settings json.Value) error
 	settings []json.Value // of each binding; nil if it was not configured
 	choice   Choice
+	summary  summary.Reader
 }
 
 var _ guest.Router = (*instance)(nil)
@@ -110,18 +112,19 @@ func (i *instance) Choose(n int32, input []byte) int32 {
 	c.Summary, c.Settings, c.Targets = sdk.Summary{}, i.settings[n], c.Targets[:0]
 	var r json.Reader
 	r.Reset(input)
-	c.read(&r)
+	i.read(&r)
 	if err := r.End(); err != nil {
 		return guest.Settle(err, false)
 	}
 	return guest.Settle(i.choose(c), false)
 }
 
-func (c *Choice) read(r *json.Reader) {
+func (i *instance) read(r *json.Reader) {
+	c := &i.choice
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "summary":
-			c.Summary.Read(r)
+			i.summary.Read(&c.Summary, r)
 		case "targets":
 			for a := r.Array(); a.Next(); {
 				c.Targets = append(c.Targets, Target{})

@@ -1,0 +1,94 @@
+// Package summary reads the summary of a request, which is the input of provider_request and a part of what a router is
+// shown. It knows the names in that document; package sdk has the type that plugins see.
+package summary
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// Reader reads summaries. The zero value is ready. It holds memory that makes the next summary cheaper: gateways write
+// the members in the same order each time. It serves one call at a time.
+type Reader struct {
+	document json.Reader
+	flags    json.Reader
+	members  json.Members
+}
+
+// The members of a summary.
+const (
+	requestID = iota
+	time
+	attempt
+	random
+	stream
+	includeUsage
+	model
+	target
+	maxTokens
+	defaultMaxTokens
+	flags
+	body
+	options
+)
+
+var shape = json.NewShape("request_id", "time", "attempt", "random", "stream", "include_usage", "model", "target",
+	"limits.max_tokens", "limits.default_max_tokens", "flags", "body", "options")
+
+// flagNames are the names of the flags, in the order of their bits.
+var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
+	"response_format", "logprobs", "parallel_tools", "cache_control")
+
+// Parse reads a document that is a summary.
+func (r *Reader) Parse(s *sdk.Summary, document []byte) error {
+	r.document.ResetChecked(document)
+	r.Read(s, &r.document)
+	return r.document.End()
+}
+
+// Read reads the summary that in stands at. Unknown members are skipped; whether the document is valid is known from in.
+// The summary's slices are ranges of the document.
+func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
+	m := &r.members
+	in.Members(m, shape)
+	s.RequestID, s.Model, s.Target = m.Text(requestID), m.Text(model), m.Text(target)
+	s.Time, _ = m.Int(time)
+	s.Attempt, _ = m.Int(attempt)
+	s.Random = parseHex(m.Inside(random))
+	s.Stream, _ = m.Bool(stream)
+	s.IncludeUsage, _ = m.Bool(includeUsage)
+	s.MaxTokens, _ = m.Int(maxTokens)
+	s.DefaultMaxTokens, _ = m.Int(defaultMaxTokens)
+	s.BodySize, _ = m.Int(body)
+	s.Options = m.Raw(options)
+	s.Flags = 0
+	if names := m.Raw(flags); len(names) > len("[]") {
+		r.flags.Reset(names)
+		for a := r.flags.Array(); a.Next(); {
+			if i := flagNames.Find(r.flags.Text()); i >= 0 {
+				s.Flags |= 1 << i
+			}
+		}
+	}
+}
+
+// parseHex reads sixteen hexadecimal digits in lower case.
+func parseHex(digits []byte) uint64 {
+	if len(digits) != 16 {
+		return 0
+	}
+	return parseHex8(digits)<<32 | parseHex8(digits[8:])
+}
+
+// parseHex8 is the number of eight hexadecimal digits: it adds neighbours up, in lanes of 8, 16 and 32 bits. Of a letter
+// the lower four bits count from 1, and bit 6 is set.
+func parseHex8(b []byte) uint64 {
+	const lanes = 0x0101010101010101
+	b = b[:8]
+	w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+	w = w&(0x0f*lanes) + (w>>6&lanes)*9
+	w = (w<<4 | w>>8) & 0x00ff00ff00ff00ff
+	w = (w<<8 | w>>16) & 0x0000ffff0000ffff
+	return (w<<16 | w>>32) & 0xffffffff
+}
