@@ -55,7 +55,7 @@ func upstreamError(err *upstream.Error) *apierror.Error {
 		e = apierror.Fail(abi.FailTimeout, "", "", "")
 	case upstream.Truncated:
 		e = response.Truncated()
-	case upstream.BadAnswer, upstream.TooLarge:
+	case upstream.InvalidResponse, upstream.TooLarge:
 		e = apierror.Fail(abi.FailBadAnswer, "", "", "")
 	case upstream.Busy:
 		e = &apierror.Error{

@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// refused are the ranges that a name may not lead to besides those that netip.Addr names itself. A cloud's metadata
-// services live in some of them.
-var refused = []struct {
+// forbidden are the ranges that a name must not resolve to, besides those that netip.Addr classifies. Cloud metadata services are in
+// some of them.
+var forbidden = []struct {
 	netip.Prefix
 	class string
 }{
@@ -22,7 +22,7 @@ var refused = []struct {
 	{netip.MustParsePrefix("fec0::/10"), "site-local"},
 }
 
-// embedded are the IPv6 ranges whose addresses carry an IPv4 address, and where in them it begins.
+// embedded are the IPv6 ranges whose addresses embed an IPv4 address, and its offset.
 var embedded = []struct {
 	netip.Prefix
 	at int
@@ -33,7 +33,7 @@ var embedded = []struct {
 	{netip.MustParsePrefix("2002::/16"), 2},
 }
 
-// addressClass names what is wrong with dialling an address that only a name led to, "" if nothing is.
+// addressClass returns why a resolved address must not be connected to, "" if it may be.
 func addressClass(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	switch {
@@ -50,7 +50,7 @@ func addressClass(a netip.Addr) string {
 	case a.IsMulticast():
 		return "multicast"
 	}
-	for _, r := range refused {
+	for _, r := range forbidden {
 		if r.Contains(a) {
 			return r.class
 		}
@@ -64,8 +64,8 @@ func addressClass(a netip.Addr) string {
 	return ""
 }
 
-// controlAddress is a net.Dialer.ControlContext: it sees the address that a name was resolved to just before it is
-// connected to, so that no second answer of the name server can come between.
+// controlAddress is a net.Dialer.ControlContext. It checks the address right before connecting, so that a second DNS response cannot
+// get around the check.
 func controlAddress(_ context.Context, _, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -7,11 +7,11 @@ const (
 	maxTrailer   = 8 << 10 // bytes of trailers, all lines together
 )
 
-// body finds the end of a body and takes its framing off. It can stop behind any byte.
+// body decodes the framing of a body and finds its end. It can stop after any byte.
 type body struct {
 	framing framing
 	done    bool
-	left    int64 // bytes of the body, or of the chunk, that are still to come
+	left    int64 // remaining bytes of the body or the chunk
 	state   chunkState
 	digits  int // of the chunk's size
 	extra   int // bytes of the chunk's extension, or of the trailers
@@ -21,13 +21,13 @@ type chunkState uint8
 
 const (
 	chunkSize  chunkState = iota
-	chunkSpace            // between the size and what may follow
+	chunkSpace            // after the size
 	chunkExtension
 	chunkSizeLF
 	chunkData
 	chunkDataCR
 	chunkDataLF
-	chunkTrailer // at the beginning of a line
+	chunkTrailer // at the start of a line
 	chunkTrailerLine
 	chunkTrailerLF
 	chunkEndLF
@@ -44,8 +44,8 @@ func newBody(f framing, length int64) body {
 	return b
 }
 
-// decode moves the body's bytes that are in p to the beginning of p: they are p[:n] then. used is how much of p the body
-// took; that is less than all of it only at the body's end and with an objection. The objection's words quote nothing.
+// decode decodes p in place: p[:n] are the decoded bytes, and used is how much of p was consumed, which is less than all of it only
+// at the end of the body or with an objection. Objections quote nothing.
 func (b *body) decode(p []byte) (n, used int, objection string) {
 	switch {
 	case b.done:
@@ -76,7 +76,7 @@ func (b *body) decode(p []byte) (n, used int, objection string) {
 	return n, used, ""
 }
 
-// step takes one byte of a chunked body's framing.
+// step consumes one byte of chunked framing.
 func (b *body) step(c byte) string {
 	switch b.state {
 	case chunkSize, chunkSpace:
@@ -95,7 +95,7 @@ func (b *body) step(c byte) string {
 			b.state = chunkExtension
 		case c == ' ' || c == '\t':
 			b.state = chunkSpace
-			return b.longer()
+			return b.countExtension()
 		default:
 			return "malformed chunk size"
 		}
@@ -104,7 +104,7 @@ func (b *body) step(c byte) string {
 			b.state = chunkSizeLF
 			return ""
 		}
-		if s := b.longer(); s != "" {
+		if s := b.countExtension(); s != "" {
 			return s
 		}
 		if c < ' ' && c != '\t' || c == 0x7F {
@@ -160,15 +160,15 @@ func (b *body) step(c byte) string {
 	return ""
 }
 
-// longer counts a byte of a chunk's extension.
-func (b *body) longer() string {
+// countExtension counts a byte of a chunk's extension.
+func (b *body) countExtension() string {
 	if b.extra++; b.extra > maxExtension {
 		return "chunk extension too long"
 	}
 	return ""
 }
 
-// plain is how many bytes to come are the body's own, as they are: they may be read past decode, and are then told to
+// plain returns how many of the next bytes are body without framing: they may be read without decode, and are then passed to
 // consume.
 func (b *body) plain() int64 {
 	switch {

@@ -14,55 +14,53 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// Timeouts bound every wait for a provider. A zero value is the one named with it; none can be switched off but Total.
+// Timeouts bound every wait for a provider. Zero is the default given with each; only Total can be disabled.
 type Timeouts struct {
-	Connect   time.Duration // one connection, names included; 3 s
-	TLS       time.Duration // the handshake; 5 s
-	Write     time.Duration // the provider takes nothing of the request; 30 s
-	FirstByte time.Duration // from the request's last byte to the end of the answer's head; 60 s
-	Idle      time.Duration // nothing comes of the body; 60 s
-	Total     time.Duration // Do and the whole body; below zero is none; 15 min
+	Connect   time.Duration // connecting, including name resolution; 3 s
+	TLS       time.Duration // the TLS handshake; 5 s
+	Write     time.Duration // without progress in sending; 30 s
+	FirstByte time.Duration // from the request's last byte to the end of the response header; 60 s
+	Idle      time.Duration // without progress in the body; 60 s
+	Total     time.Duration // Do and the whole body; negative is none; 15 min
 }
 
-// Config is one provider. New copies it.
+// Config configures a Client. New copies it.
 type Config struct {
 	Name       string // for errors
-	BaseURL    string // http or https, host, perhaps a port and a path; nothing else
+	BaseURL    string // http or https, host, optional port and path
 	Credential credential.Credential
 	Timeouts   Timeouts
 	Ticks      Ticks
 
-	MaxConns int           // connections at a time; 0 is 4096
-	MaxIdle  int           // of them idle; 0 is 64
-	IdleAge  time.Duration // an idle one is closed after it; 0 is 50 s, below the 60 s that many providers keep
-	MaxAge   time.Duration // one that is older carries no other request; 0 is 5 min. A tenth less for some, by lot
-	ConnWait time.Duration // wait for a free one when there are MaxConns; 0 is 100 ms
+	MaxConns int           // 0 is 4096
+	MaxIdle  int           // idle ones; 0 is 64
+	IdleAge  time.Duration // idle connections are closed after it; 0 is 50 s, below the 60 s of many providers
+	MaxAge   time.Duration // older connections are not reused; 0 is 5 min. Up to a tenth less, at random
+	ConnWait time.Duration // wait for a free connection when MaxConns are in use; 0 is 100 ms
 
-	// ReadBuffer is the size of the buffers that answers are read through; 0 is 4 KiB. A longer head is read through a
-	// larger one.
+	// ReadBuffer is the size of read buffers; 0 is 4 KiB. A longer response header is read through a larger one.
 	ReadBuffer int
 
-	TLS          *tls.Config // roots, client certificates; versions, name, session cache and protocols are filled in
-	AllowPrivate bool        // names may lead to loopback, private and link-local addresses
+	TLS          *tls.Config // roots, client certificates; versions, server name, session cache and protocols are filled in
+	AllowPrivate bool        // names may resolve to loopback, private and link-local addresses
 
-	// Redactor learns the secrets that are obtained while the Client runs; nil: nobody does.
+	// Redactor learns the secrets that are obtained while the Client runs; may be nil.
 	Redactor *credential.Redactor
-	// Now is the clock that signatures, the ends of tokens and the age of addresses are read by; nil is time.Now.
+	// Now is the clock for signatures, the expiry of tokens and the age of connections and addresses; nil is time.Now.
 	Now func() time.Time
 
-	// Resolver and Dial replace how names are resolved, and how connections are made. Dial is then trusted with the
-	// address.
+	// Resolver and Dial replace how names are resolved and connections are established. Dial is responsible for checking addresses.
 	Resolver *net.Resolver
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client talks to one provider. It is safe for concurrent use.
+// Client sends requests to one provider. It is safe for concurrent use.
 type Client struct {
 	cfg        Config
 	base       string // scheme, host and path, for errors
 	scheme     string
 	host       string // of the Host header
-	path       string // of the base URL, without a slash at its end
+	path       string // of the base URL, without a trailing slash
 	credential credential.Prepared
 	tls        *tls.Config // nil for http
 	connector  *connector
@@ -70,7 +68,7 @@ type Client struct {
 	memory     *sync.Pool // of buffers
 }
 
-// New checks a configuration. It does not connect.
+// New returns a Client. It does not connect.
 func New(cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg}
 	c.pool.now = cfg.Now
@@ -89,13 +87,13 @@ func New(cfg Config) (*Client, error) {
 			return nil, err
 		}
 	}
-	c.fillIn()
+	c.setDefaults()
 	_, notLiteral := netip.ParseAddr(host)
 	c.connector = newConnector(&c.cfg, host, port, notLiteral == nil)
 	return c, nil
 }
 
-func (c *Client) fillIn() {
+func (c *Client) setDefaults() {
 	t := &c.cfg.Timeouts
 	t.Connect = orDefault(t.Connect, 3*time.Second)
 	t.TLS = orDefault(t.TLS, 5*time.Second)
@@ -123,13 +121,12 @@ func (c *Client) fillIn() {
 	c.pool.wait = orDefault(c.cfg.ConnWait, 100*time.Millisecond)
 }
 
-// parseBase reads the base URL and returns its host and its port. Its errors do not quote it: somebody may have put a
-// password there.
+// parseBase parses the base URL and returns its host and port. Its errors do not quote it: it may contain a password.
 func (c *Client) parseBase() (host, port string, err error) {
 	u, err := url.Parse(c.cfg.BaseURL)
 	switch {
 	case err != nil:
-		return "", "", errors.New("base URL cannot be read")
+		return "", "", errors.New("base URL is malformed")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", "", errors.New("base URL is neither http nor https")
 	case u.User != nil:
@@ -157,7 +154,7 @@ func (c *Client) parseBase() (host, port string, err error) {
 	}
 	c.scheme, c.host = u.Scheme, strings.TrimSuffix(u.Host, ":")
 	if port == usual {
-		// Signatures are made and checked without it.
+		// Signatures do not include it.
 		c.host = strings.TrimSuffix(c.host, ":"+usual)
 	}
 	c.base = u.Scheme + "://" + c.host + c.path
@@ -167,8 +164,8 @@ func (c *Client) parseBase() (host, port string, err error) {
 	return host, port, nil
 }
 
-// Close closes the idle connections. Requests that are under way go on, and their connections are closed behind them;
-// new ones fail. What is being obtained for a credential, or found out of a name, is given up.
+// Close closes idle connections. Requests in flight continue, and their connections are closed after them; new ones fail. Obtaining
+// a credential and resolving a name are canceled.
 func (c *Client) Close() {
 	c.pool.close()
 	c.connector.close()
@@ -180,11 +177,10 @@ func (c *Client) Close() {
 // Stats returns the client's gauges and counters.
 func (c *Client) Stats() Stats { return c.pool.snapshot() }
 
-// Do sends a request and waits for the head of the answer, of whatever status. w may be nil. Every error is an *Error.
+// Do sends a request and waits for the response header, whatever its status. w may be nil. Every error is an *Error.
 //
-// A request that was sent on a connection that had been idle is sent once more, on a new one, where it failed before any
-// byte of an answer came: then the connection had been closed in the meantime, most probably before the request was
-// read. Nothing else is tried twice.
+// A request that was sent on a reused connection and failed before the first byte of the response is sent once more on a new
+// connection: the peer had closed the old one, most probably before it read the request. Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
 	if s := c.check(r); s != "" {
 		return nil, c.failed(&Error{Kind: BadRequest, Reason: s}, r)
@@ -207,7 +203,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	}
 	answered := false
 	defer func() {
-		// Also where the Watcher panics: its caller lives on.
+		// Also if the Watcher panics: its caller may recover.
 		if !answered {
 			c.pool.discard()
 		}
@@ -221,7 +217,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 				return nil, c.failed(err, r)
 			}
 		}
-		resp, err := c.exchange(ctx, cn, r, authorization, w, deadline)
+		resp, err := c.roundTrip(ctx, cn, r, authorization, w, deadline)
 		if err == nil {
 			answered = true
 			return resp, nil
@@ -238,7 +234,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	}
 }
 
-// lost reports that a connection was lost, and not given up.
+// lost reports whether the connection was lost, rather than closed by a timeout or the caller.
 func lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == Unreachable
@@ -265,8 +261,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline 
 	return nil, &Error{Kind: NoCredential, Phase: PhaseConnect, Cause: err}
 }
 
-// connect makes a connection, and asks the Watcher once if that took long: what is dear about a request begins when it
-// is sent.
+// connect establishes a connection, and calls the Watcher once if that took long: the costly part of a request starts when it is sent.
 func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*conn, error) {
 	start := time.Now()
 	cn, err := c.dial(ctx, deadline)
@@ -281,7 +276,7 @@ func (c *Client) connect(ctx context.Context, w Watcher, deadline time.Time) (*c
 	return cn, nil
 }
 
-// waited asks the Watcher once after a wait that does not tick, if that was long.
+// waited calls the Watcher once after a long wait that did not tick.
 func (c *Client) waited(w Watcher, start time.Time) error {
 	if d := time.Since(start); w != nil && d >= c.cfg.Ticks.First {
 		if err := w.Tick(PhaseConnect, d); err != nil {
@@ -291,8 +286,8 @@ func (c *Client) waited(w Watcher, start time.Time) error {
 	return nil
 }
 
-// exchange sends a request on a connection and reads the answer's head. With an error the connection is still open.
-func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, authorization []Header, w Watcher, deadline time.Time) (*Response, error) {
+// roundTrip sends a request on a connection and reads the response header. With an error the connection is still open.
+func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, authorization []Header, w Watcher, deadline time.Time) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
 	}
@@ -302,10 +297,10 @@ func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, authorizati
 	if e, ok := errors.AsType[*Error](sent); ok {
 		return nil, e
 	}
-	// A provider that refuses a request before it has read all of it may close the connection behind its answer. Writing
-	// fails then, and the answer is there all the same.
+	// A provider that rejects a request before reading all of it may close the connection after its response. Writing fails then,
+	// but the response can be read.
 	cn.enter(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
-	cn.spoilt = sent != nil
+	cn.unusable = sent != nil
 	h, err := cn.readHead()
 	if err == nil {
 		cn.enter(PhaseBody, c.cfg.Timeouts.Idle, "idle")
@@ -315,7 +310,7 @@ func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, authorizati
 		return nil, e
 	}
 	if _, ok := errors.AsType[tls.AlertError](err); ok {
-		// With TLS 1.3 a provider refuses a client certificate only now.
+		// With TLS 1.3 a provider rejects a client certificate only now.
 		return nil, &Error{Kind: TLS, Phase: PhaseHead, Cause: err}
 	}
 	switch {
@@ -327,7 +322,7 @@ func (c *Client) exchange(ctx context.Context, cn *conn, r *Request, authorizati
 	return nil, &Error{Kind: Unreachable, Phase: PhaseHead, Cause: err}
 }
 
-// failed makes err, which is an *Error, complete with what it was about.
+// failed completes err, which is an *Error, with the request's details.
 func (c *Client) failed(err error, r *Request) *Error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -342,7 +337,7 @@ func (c *Client) failed(err error, r *Request) *Error {
 	return e
 }
 
-// describe makes an error of a body complete.
+// describe completes an error of a body.
 func (c *Client) describe(e *Error, cn *conn) *Error {
 	e.Upstream, e.Target, e.Answered = c.cfg.Name, c.base, cn == nil || cn.answered
 	return e

@@ -8,36 +8,34 @@ import (
 	"time"
 )
 
-// maxHead is the longest head of an answer, interim ones apart. Some providers send more than 4 KiB of headers.
+// maxHead bounds the header of a response. Some providers send more than 4 KiB.
 const maxHead = 32 << 10
 
-// taker has memory to read into.
-type taker interface {
-	take() []byte
-	giveBack()
+// bufferOwner acquires and releases the buffer to read into.
+type bufferOwner interface {
+	acquireBuffer() []byte
+	releaseBuffer()
 }
 
-// conn is one connection. It belongs to the pool while it is idle, and otherwise to the call of Do, and then to the
-// Response, that has it.
+// conn is one connection. It belongs to the pool while idle, otherwise to a call of Do, and then to its Response.
 type conn struct {
 	line
-	rw net.Conn // what requests are written to and answers read from: the conn itself, or TLS on its line
+	rw net.Conn // for requests and responses: the conn itself, or TLS on its line
 
 	memory *sync.Pool // of small buffers, *[]byte; the client's
-	small  *[]byte    // buf, where that is a small one
-	buf    []byte     // nil: nothing has been read that has not been used
-	r, w   int        // buf[r:w] has been read and not been used
+	small  *[]byte    // buf, if it is a small one
+	buf    []byte     // nil: no unread data
+	r, w   int        // buf[r:w] is unread data
 
-	header header    // of the answer on it
-	idle   time.Time // since when it is idle
-	retire time.Time // from then on it carries no other request
-	reused bool      // it has carried a request before
-	spoilt bool      // it cannot carry another request
-	closed bool
+	header   header    // of the current response
+	idle     time.Time // start of being idle
+	retire   time.Time // not reused after
+	reused   bool      // it has carried an earlier request
+	unusable bool      // it cannot be reused
+	closed   bool
 }
 
-// large are the buffers for heads that do not fit into a small one. Memory alone is pooled here, so that it does
-// not matter what becomes of it.
+// large are the buffers for headers that do not fit a small one.
 var large = sync.Pool{New: func() any { return new([maxHead]byte) }}
 
 func newConn(raw net.Conn, ticks Ticks, memory *sync.Pool) *conn {
@@ -47,7 +45,7 @@ func newConn(raw net.Conn, ticks Ticks, memory *sync.Pool) *conn {
 	return c
 }
 
-// newMemory makes what buffers of a size come from.
+// newMemory returns a pool of buffers.
 func newMemory(size int) *sync.Pool {
 	return &sync.Pool{New: func() any {
 		p := make([]byte, size)
@@ -55,22 +53,20 @@ func newMemory(size int) *sync.Pool {
 	}}
 }
 
-// fill reads more into buf, behind what is there. As long as nothing comes the connection has no buffer: there may be many
-// that wait, and for long.
+// fill reads more data into buf. While it waits the connection has no buffer: many connections may wait, and for long.
 func (c *conn) fill() error {
 	if c.r == c.w {
-		c.giveBack()
+		c.releaseBuffer()
 	}
 	if c.buf == nil && (c.tls || !c.poll.reads()) {
-		c.take()
+		c.acquireBuffer()
 	}
 	n, err := c.read(c.rw, c.buf[c.w:])
 	c.w += n
 	return err
 }
 
-// Read reads where there is no TLS in between. Without p it reads into buf, which it takes when there is something to be
-// read.
+// Read reads without TLS. With an empty p it reads into buf, which it acquires once there is data.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(p) > 0 {
 		return c.line.Read(p)
@@ -78,15 +74,15 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.poll.read()
 }
 
-// take takes a buffer.
-func (c *conn) take() []byte {
+// acquireBuffer acquires a buffer.
+func (c *conn) acquireBuffer() []byte {
 	c.small = c.memory.Get().(*[]byte)
 	c.buf = *c.small
 	return c.buf
 }
 
-// giveBack gives the buffer back. Nothing may be left in it.
-func (c *conn) giveBack() {
+// releaseBuffer releases the buffer, which must be empty.
+func (c *conn) releaseBuffer() {
 	switch {
 	case c.small != nil:
 		c.memory.Put(c.small)
@@ -96,8 +92,8 @@ func (c *conn) giveBack() {
 	c.small, c.buf, c.r, c.w = nil, nil, 0, 0
 }
 
-// room makes buf[w:] not empty, and reports whether it could: it cannot where maxHead bytes wait to be used.
-func (c *conn) room() bool {
+// makeRoom makes buf[w:] non-empty, and returns false if maxHead bytes are unread.
+func (c *conn) makeRoom() bool {
 	switch {
 	case c.w < len(c.buf) || c.buf == nil:
 		return true
@@ -110,13 +106,12 @@ func (c *conn) room() bool {
 	}
 	to := large.Get().(*[maxHead]byte)[:]
 	n := copy(to, c.buf)
-	c.giveBack()
+	c.releaseBuffer()
 	c.buf, c.w = to, n
 	return true
 }
 
-// stale reports that an idle connection cannot be used: the peer has closed it, or it has sent something that nobody
-// asked for.
+// stale reports that an idle connection cannot be used: the peer has closed it, or has sent unsolicited data.
 func (c *conn) stale() bool {
 	if c.poll.readable() {
 		return true
@@ -124,19 +119,19 @@ func (c *conn) stale() bool {
 	if !c.tls {
 		return false
 	}
-	// Bytes behind the last answer may have been decrypted with it. A read whose deadline has passed returns those, and
-	// touches the network no more.
+	// Data after the last response may have been decrypted with it. A read with an expired deadline returns that data without
+	// touching the network.
 	if c.rw.SetReadDeadline(time.Unix(1, 0)) != nil {
 		return true
 	}
-	c.armed = time.Time{}
+	c.readDeadline = time.Time{}
 	var b [1]byte
 	_, err := c.rw.Read(b[:])
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// close closes the connection, without TLS's farewell: that would be one more write that can wait, and no answer's
-// completeness depends on what we say last. What was read stays readable. It may be called again.
+// close closes the connection without sending close_notify, a write that could block and that no response depends on. Unread data
+// stays readable. It may be called again.
 func (c *conn) close() {
 	if !c.closed {
 		c.closed = true

@@ -12,17 +12,17 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
-// attemptDelay is how long an address may keep the next one from being tried (RFC 8305, section 5).
+// attemptDelay is how long an attempt may take before the next address is tried (RFC 8305, section 5).
 const attemptDelay = 250 * time.Millisecond
 
-// connector makes connections to one host and port. It knows of no proxy.
+// connector connects to one host and port. It ignores proxy settings.
 type connector struct {
 	host, port string
-	names      *names // nil: the host is not looked up here
+	names      *names // nil: the host is not resolved here
 	dial       func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// newConnector makes the one of a configuration. literal says that the host stands in the configuration as an address.
+// newConnector returns the connector of a configuration. literal says that the host is an IP address.
 func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	c := &connector{host: host, port: port, dial: cfg.Dial}
 	if cfg.Dial != nil {
@@ -37,8 +37,8 @@ func newConnector(cfg *Config, host, port string, literal bool) *connector {
 	if literal {
 		return c
 	}
-	// An address that stands in the configuration is meant, and so is localhost. What another name leads to is for a
-	// name server to say, and that may be somebody else's.
+	// An address in the configuration is intended, and so is localhost. What another name resolves to is decided by a name server,
+	// which may not be trusted.
 	if !cfg.AllowPrivate && !strings.EqualFold(host, "localhost") {
 		d.ControlContext = controlAddress
 	}
@@ -66,8 +66,8 @@ func (c *connector) connect(ctx context.Context) (net.Conn, error) {
 	return c.race(ctx, interleave(addrs))
 }
 
-// race tries the addresses in their order, the next one whenever one has failed, or has taken longer than attemptDelay
-// (RFC 8305). The first connection is the one; the others are given up. The error is that of the first address.
+// race tries the addresses in order, the next one when one has failed or taken longer than attemptDelay (RFC 8305). It returns the
+// first connection and closes the others. The error is that of the first address.
 func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, error) {
 	type result struct {
 		conn net.Conn
@@ -78,7 +78,7 @@ func (c *connector) race(ctx context.Context, addrs []netip.Addr) (net.Conn, err
 	results := make(chan result)
 	started, ended := 0, 0
 	defer func() {
-		// Those that were beaten end at once.
+		// The other attempts end at once.
 		cancel()
 		for range started - ended {
 			if r := <-results; r.conn != nil {
@@ -122,8 +122,8 @@ func (c *connector) attempt(ctx context.Context, addr netip.Addr) (conn net.Conn
 	return c.dial(ctx, "tcp", net.JoinHostPort(addr.String(), c.port))
 }
 
-// interleave puts the addresses of both families by turns, and keeps the order within each: the first one says which
-// family is preferred (RFC 8305, section 4).
+// interleave alternates the addresses of both families, keeping the order within each. The first address determines the preferred
+// family (RFC 8305, section 4).
 func interleave(addrs []netip.Addr) []netip.Addr {
 	var families [2][]netip.Addr
 	for _, a := range addrs {

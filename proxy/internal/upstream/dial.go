@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// newTLS makes the settings for a host from those of the configuration.
+// newTLS returns the TLS settings for a host.
 func newTLS(t *tls.Config, host string) (*tls.Config, error) {
 	if t == nil {
 		t = &tls.Config{}
 	}
 	if t.InsecureSkipVerify {
-		return nil, errors.New("TLS without verification is not supported")
+		return nil, errors.New("InsecureSkipVerify is not supported")
 	}
 	t = t.Clone()
 	t.MinVersion = max(t.MinVersion, tls.VersionTLS12)
@@ -29,7 +29,7 @@ func newTLS(t *tls.Config, host string) (*tls.Config, error) {
 	return t, nil
 }
 
-// dial connects and shakes hands, each within its own time and both within the request's.
+// dial connects and performs the TLS handshake, each within its own timeout and both within the request's.
 func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 	if !deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -43,12 +43,12 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 		return nil, dialError(ctx, dctx, err, Unreachable, "connect")
 	}
 	cn := newConn(raw, c.cfg.Ticks, c.memory)
-	// Connections that were made together should not end together.
+	// Connections established together should not retire together.
 	cn.retire = c.cfg.Now().Add(c.cfg.MaxAge - rand.N(c.cfg.MaxAge/10+1))
 	if c.tls == nil {
 		return cn, nil
 	}
-	// The handshake ends before anything ticks.
+	// The handshake does not tick.
 	hctx, cancel := context.WithTimeout(ctx, c.cfg.Timeouts.TLS)
 	defer cancel()
 	t := tls.Client(&cn.line, c.tls)
@@ -60,8 +60,7 @@ func (c *Client) dial(ctx context.Context, deadline time.Time) (*conn, error) {
 	return cn, nil
 }
 
-// dialError tells a caller that has gone, a deadline and a failure apart. ctx is the request's, step the one of the step
-// that failed.
+// dialError distinguishes cancellation, timeouts and failures. ctx is the request's context, step that of the step that failed.
 func dialError(ctx, step context.Context, err error, kind ErrorKind, what string) error {
 	e := &Error{Kind: kind, Phase: PhaseConnect, Cause: err}
 	ne, ok := errors.AsType[net.Error](err)
@@ -72,7 +71,7 @@ func dialError(ctx, step context.Context, err error, kind ErrorKind, what string
 	case ctx.Err() != nil:
 		e.Kind, e.Reason = Timeout, "total timeout"
 	case noName:
-		// Also where the name server is silent: that says nothing of the provider's own time.
+		// Even if the name server timed out: the provider did not.
 	case errors.Is(step.Err(), context.DeadlineExceeded), ok && ne.Timeout():
 		e.Kind, e.Reason = Timeout, what+" timeout"
 	}

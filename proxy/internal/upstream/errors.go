@@ -5,32 +5,32 @@ import (
 	"net/netip"
 )
 
-// ErrorKind says what went wrong with a provider.
+// ErrorKind classifies errors.
 type ErrorKind uint8
 
 // The kinds of errors.
 const (
-	Unreachable  ErrorKind = iota + 1 // no connection, or it was lost before a byte of the answer
-	TLS                               // the handshake failed: certificate, version, no TLS at all
-	Timeout                           // a deadline passed; Phase and Reason say which
-	Truncated                         // the answer broke off
-	BadAnswer                         // what came is not an answer that can be read in one way
-	TooLarge                          // a whole answer is longer than the caller takes
-	Busy                              // every connection is in use
-	Cancelled                         // the context or the Watcher ended the wait
-	Paused                            // the Watcher ended the wait, and Next may be called again
-	BadRequest                        // the request cannot be sent as it was given
-	Closed                            // the Client or the Response had been closed
-	NoCredential                      // what authorises the request could not be obtained; nothing was sent
+	Unreachable     ErrorKind = iota + 1 // no connection, or it was lost before the first byte of the response
+	TLS                                  // the handshake failed: certificate, version, no TLS at all
+	Timeout                              // a deadline passed; Phase and Reason say which
+	Truncated                            // the response ended early
+	InvalidResponse                      // the response is malformed or ambiguous
+	TooLarge                             // a non-streaming response is larger than the caller's limit
+	Busy                                 // every connection is in use
+	Cancelled                            // the context or the Watcher ended the request
+	Paused                               // the Watcher interrupted the wait; Next may be called again
+	BadRequest                           // the request is invalid; nothing was sent
+	Closed                               // the Client or the Response had been closed
+	NoCredential                         // the credential could not be obtained; nothing was sent
 )
 
 var kindNames = [...]string{
-	Unreachable: "unreachable", TLS: "TLS handshake failed", Timeout: "timeout", Truncated: "answer broke off", BadAnswer: "bad answer",
-	TooLarge: "answer too large", Busy: "no free connection", Cancelled: "cancelled", Paused: "paused", BadRequest: "bad request", Closed: "closed",
+	Unreachable: "unreachable", TLS: "TLS handshake failed", Timeout: "timeout", Truncated: "response truncated", InvalidResponse: "invalid response",
+	TooLarge: "response too large", Busy: "no free connection", Cancelled: "cancelled", Paused: "paused", BadRequest: "bad request", Closed: "closed",
 	NoCredential: "no credential",
 }
 
-// String is the kind in words.
+// String returns the kind in words.
 func (k ErrorKind) String() string {
 	if int(k) < len(kindNames) && kindNames[k] != "" {
 		return kindNames[k]
@@ -38,20 +38,20 @@ func (k ErrorKind) String() string {
 	return fmt.Sprintf("error kind %d", uint8(k))
 }
 
-// Phase is what a request is waiting in.
+// Phase is the phase of a request.
 type Phase uint8
 
 // The phases of a request.
 const (
 	PhaseConnect Phase = iota + 1 // a free connection, dial, TLS handshake
 	PhaseSend                     // writing the request
-	PhaseHead                     // waiting for the head of the answer
+	PhaseHead                     // waiting for the response header
 	PhaseBody                     // reading the body
 )
 
-var phaseNames = [...]string{PhaseConnect: "connecting", PhaseSend: "sending", PhaseHead: "waiting for the answer", PhaseBody: "reading the body"}
+var phaseNames = [...]string{PhaseConnect: "connecting", PhaseSend: "sending", PhaseHead: "waiting for the response", PhaseBody: "reading the body"}
 
-// String is the phase in words.
+// String returns the phase in words.
 func (p Phase) String() string {
 	if int(p) < len(phaseNames) && phaseNames[p] != "" {
 		return phaseNames[p]
@@ -59,19 +59,19 @@ func (p Phase) String() string {
 	return fmt.Sprintf("phase %d", uint8(p))
 }
 
-// Error is every error of this package. Its text is for the log: it names the provider, the method and the address
-// without its query, and never a header, a body or the credential.
+// Error is the type of all errors of this package. Its text is for the log: it names the provider, the method and the URL without
+// its query, and never contains a header, a body or the credential.
 type Error struct {
 	Kind     ErrorKind
 	Phase    Phase
 	Upstream string // Config.Name
 	Target   string // method and URL without the query
-	Reason   string // in words, may be empty
-	Answered bool   // at least one byte of an answer had come
+	Reason   string // may be empty
+	Answered bool   // at least one byte of the response had arrived
 	Cause    error
 }
 
-// Error is the text for the log.
+// Error returns the text for the log.
 func (e *Error) Error() string {
 	s := "upstream"
 	if e.Upstream != "" {
@@ -96,13 +96,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// AddressError says that a host name led to an address that may not be dialled (Config.AllowPrivate).
+// AddressError says that a host name resolved to an address that must not be connected to (Config.AllowPrivate).
 type AddressError struct {
 	Addr  netip.Addr
 	Class string // "loopback", "private", …
 }
 
-// Error is the text for the log.
+// Error returns the text for the log.
 func (e *AddressError) Error() string {
-	return fmt.Sprintf("address %s is refused: %s", e.Addr, e.Class)
+	return fmt.Sprintf("address %s is not allowed: %s", e.Addr, e.Class)
 }

@@ -176,7 +176,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 			c := newClient(t, s, nil)
 			_, _, err := whole(t, c, post(""))
 			var e *upstream.Error
-			if !errors.As(err, &e) || e.Kind != upstream.BadAnswer || !e.Answered {
+			if !errors.As(err, &e) || e.Kind != upstream.InvalidResponse || !e.Answered {
 				t.Fatalf("%v", err)
 			}
 			ended(t, s)

@@ -52,15 +52,15 @@ func TestGzipIsDecoded(t *testing.T) {
 		{"nothing at all", "Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n", "", 0, ""},
 		{"identity", "Content-Encoding: identity\r\nContent-Length: 5\r\n\r\n", "hello", 0, "hello"},
 		// covers: F54
-		{"not gzip", "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n", `{"choices":[{}]}    `, upstream.BadAnswer, ""},
-		{"broken in the middle", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.BadAnswer, ""},
+		{"not gzip", "Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n", `{"choices":[{}]}    `, upstream.InvalidResponse, ""},
+		{"broken in the middle", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:30]+"xxxxxxxxxxx") + "0\r\n\r\n", upstream.InvalidResponse, ""},
 		{"cut off in clean chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
 		// covers: F40
 		{"cut off", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
-		{"garbage behind it", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.BadAnswer, text},
-		{"another coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
-		{"two codings", "Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
-		{"two headers", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.BadAnswer, ""},
+		{"garbage behind it", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.InvalidResponse, text},
+		{"another coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
+		{"two codings", "Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
+		{"two headers", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 	} {
 		t.Run("S22/"+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +176,7 @@ func TestGzipBomb(t *testing.T) {
 			p, err = resp.Next()
 			n += len(p)
 		}
-		if kindOf(t, err) != upstream.BadAnswer || n > 2<<20 {
+		if kindOf(t, err) != upstream.InvalidResponse || n > 2<<20 {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 	})

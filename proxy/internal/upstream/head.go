@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	maxHeaders = 256 // header lines in one head
-	maxInterim = 100 // interim answers before the real one
+	maxHeaders = 256 // header lines
+	maxInterim = 100 // 1xx responses before the final one
 )
 
 // framing is how a body ends.
@@ -20,14 +20,13 @@ const (
 	untilClose framing = iota
 	sized
 	chunked
-	empty // of an answer that has no body whatever its headers say
+	empty // a response without a body, whatever its headers say
 )
 
-// headScan reads a head line by line as it comes, and refuses what another parser might read differently. What passes
-// it has one meaning. It takes up where it stopped when more bytes have come.
+// headScan parses a response header incrementally, line by line, and rejects what another parser might parse differently.
 type headScan struct {
-	at      int // where the next line begins
-	seen    int // up to where an LF was looked for
+	at      int // start of the next line
+	seen    int // searched for LF up to here
 	headers int
 	old     bool // HTTP/1.0
 	coded   bool // there is a Content-Encoding
@@ -37,8 +36,8 @@ type headScan struct {
 	header  *header // gets the lines
 }
 
-// scan is given the head from its beginning, and more of it each time. done means that p[:s.at] is the whole head. What
-// it objects to is told in words that quote nothing.
+// scan is called with the header from its start, and more of it each time. done means that p[:s.at] is the whole header. Objections
+// quote nothing.
 func (s *headScan) scan(p []byte) (done bool, objection string) {
 	const version = "HTTP/1."
 	if s.at == 0 && !strings.HasPrefix(version, string(p[:min(len(p), len(version))])) {
@@ -91,7 +90,7 @@ func (s *headScan) statusLine(l []byte) string {
 	return ""
 }
 
-// headerLine reads the line l, which is the head's at index at.
+// headerLine parses the line l, which starts at index at.
 func (s *headScan) headerLine(l []byte, at int) string {
 	if s.headers++; s.headers > maxHeaders {
 		return "too many headers"
@@ -150,7 +149,7 @@ func (s *headScan) headerLine(l []byte, at int) string {
 	return ""
 }
 
-// header is the header of an answer: its lines, and where in them the names and values stand. All of it passed the scan.
+// header is the header of a response: its text, and the ranges of names and values in it. All of it passed the scan.
 type header struct {
 	text   []byte
 	fields []field
@@ -158,23 +157,23 @@ type header struct {
 	old, closes, keeps bool // HTTP/1.0; what Connection says
 }
 
-// last reports that the connection ends with the answer.
+// last reports whether the connection ends with the response.
 func (h *header) last() bool { return h.closes || h.old && !h.keeps }
 
-// field is a range of the head for a name and one for its value, in bytes. Both fit: a head is no longer than maxHead.
+// field is the ranges of a name and its value, in bytes. uint16 suffices: a header is at most maxHead long.
 type field struct{ name, nameEnd, value, valueEnd uint16 }
 
 func (h *header) reset() { *h = header{text: h.text[:0], fields: h.fields[:0]} }
 
-// keep copies the head that the fields are ranges of. What one long head needed is not kept for the next.
-func (h *header) keep(head []byte) {
+// copyText copies the header that the fields are ranges of. The memory of a long one is not kept for the next.
+func (h *header) copyText(head []byte) {
 	if cap(h.text) > 4<<10 && len(head) <= 4<<10 {
 		h.text = nil
 	}
 	h.text = append(h.text[:0], head...)
 }
 
-// get returns the value of the first header of a name, in any case; nil if there is none.
+// get returns the value of the first header with a name, ignoring case; nil if there is none.
 func (h *header) get(name string) []byte {
 	for _, f := range h.fields {
 		if len(name) == int(f.nameEnd-f.name) && bytes.EqualFold(h.text[f.name:f.nameEnd], []byte(name)) {
@@ -184,12 +183,12 @@ func (h *header) get(name string) []byte {
 	return nil
 }
 
-// del removes all headers of a name, which is in lower case.
+// del removes all headers with a name in lower case.
 func (h *header) del(name string) {
 	h.fields = slices.DeleteFunc(h.fields, func(f field) bool { return httpfield.EqualFold(h.text[f.name:f.nameEnd], name) })
 }
 
-// connection reads the value of a Connection header.
+// connection parses the value of a Connection header.
 func (h *header) connection(value []byte) {
 	for option := range bytes.SplitSeq(value, []byte{','}) {
 		option = bytes.Trim(option, " \t")
@@ -198,10 +197,10 @@ func (h *header) connection(value []byte) {
 	}
 }
 
-// readHead reads up to the end of the final head and leaves the header in c.header.
+// readHead reads the header of the final response into c.header.
 func (c *conn) readHead() (headScan, error) {
 	bad := func(objection string) (headScan, error) {
-		return headScan{}, &Error{Kind: BadAnswer, Phase: PhaseHead, Reason: objection}
+		return headScan{}, &Error{Kind: InvalidResponse, Phase: PhaseHead, Reason: objection}
 	}
 	for range maxInterim + 1 {
 		c.header.reset()
@@ -214,7 +213,7 @@ func (c *conn) readHead() (headScan, error) {
 			if done {
 				break
 			}
-			if !c.room() {
+			if !c.makeRoom() {
 				return bad("head too long")
 			}
 			if err := c.fill(); err != nil {
@@ -224,17 +223,17 @@ func (c *conn) readHead() (headScan, error) {
 		head := c.buf[c.r : c.r+s.at]
 		c.r += s.at
 		if s.status == 101 {
-			return bad("the protocol was switched unasked")
+			return bad("unsolicited protocol switch")
 		}
 		if s.status < 200 {
 			continue
 		}
-		c.header.keep(head)
-		// Where a redirect leads is nobody's business: it is not followed, and some addresses hold a credential.
+		c.header.copyText(head)
+		// Redirects are not followed, and the target may contain a credential.
 		c.header.del("location")
 		return s, nil
 	}
-	return bad("too many interim answers")
+	return bad("too many interim responses")
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }

@@ -7,26 +7,26 @@ import (
 	"iter"
 )
 
-// A gzip body that has grown past inflateFree may be at most inflateRatio times as long as what it came from. Deflate
-// reaches 1032; the text of an answer stays far below 100.
+// A gzip body larger than inflateFree may be at most inflateRatio times as long as its compressed form. Deflate reaches 1032; text
+// stays far below 100.
 const (
 	inflateFree  = 1 << 20
 	inflateRatio = 200
 )
 
-var errInflateRatio = errors.New("gzip expands too far")
+var errInflateRatio = errors.New("gzip compression ratio too high")
 
-// inflater decodes a gzip body that is pushed into it. The standard decoder pulls, and it cannot be resumed after an
-// error of its source, a pause for one. So it runs as a coroutine that stops wherever it needs bytes: no scheduler and
-// no channel is involved, and nothing is allocated a piece. Providers are asked not to compress, so this is rare.
+// inflater decodes a gzip body that is pushed into it. The standard decoder pulls, and cannot resume after an error of its source
+// such as a pause. So it runs as a coroutine that stops whenever it needs input, without scheduler, channels or allocations.
+// Providers are asked not to compress, so this is rare.
 type inflater struct {
 	next func() ([]byte, bool)
 	stop func()
 
-	in  []byte // not yet decoded; the connection's memory
-	eof bool   // in is the last of it
+	in  []byte // input; the connection's memory
+	eof bool   // no input after in
 	fed int64
-	err error // how the decoder ended: io.EOF, or what was wrong
+	err error // of the decoder; io.EOF at its end
 }
 
 func newInflater() *inflater {
@@ -35,7 +35,7 @@ func newInflater() *inflater {
 	return f
 }
 
-// decode yields pieces of the decoded body, and nil wherever it needs more bytes.
+// decode yields pieces of the decoded body, and nil when it needs input.
 func (f *inflater) decode(yield func([]byte) bool) {
 	src := &inflateSource{f: f, yield: yield}
 	z, err := gzip.NewReader(src)
@@ -60,8 +60,7 @@ func (f *inflater) decode(yield func([]byte) bool) {
 	}
 }
 
-// inflateSource is what the decoder reads from. It is an io.ByteReader so that the decoder reads no further than it
-// needs to for the next decoded byte.
+// inflateSource is the decoder's input. It is an io.ByteReader so that the decoder reads no more than it needs.
 type inflateSource struct {
 	f     *inflater
 	yield func([]byte) bool
@@ -97,8 +96,8 @@ func (s *inflateSource) ReadByte() (byte, error) {
 	return b, nil
 }
 
-// take returns decoded bytes, valid until the next call. It returns none where feed must be called, or eof be set, first, and an
-// error when the decoder has ended.
+// take returns decoded bytes, valid until the next call. It returns none if feed must be called or eof be set first, and an error
+// when the decoder has ended.
 func (f *inflater) take() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err

@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// namesFresh is how long the addresses of a name are used, and namesFailed how long a failure to find any is: the
-	// resolver does not tell what the name server said about that.
+	// namesFresh is how long resolved addresses are used, and namesFailed how long a failure is: the resolver does not return
+	// the TTL.
 	namesFresh  = 30 * time.Second
 	namesFailed = 5 * time.Second
 
-	// namesStale is how long old addresses serve in the place of new ones that cannot be had, and namesPatience how long
-	// a connection waits for new ones where there are old ones.
-	namesStale    = 10 * time.Minute
-	namesPatience = time.Second
+	// namesStale is how long old addresses are used while new ones cannot be resolved, and namesWait how long a connection
+	// waits for new ones if there are old ones.
+	namesStale = 10 * time.Minute
+	namesWait  = time.Second
 
-	// namesTimeout bounds a query. It is longer than a connection may take, so that the second name server gets its turn
-	// where the first is silent, if not for this connection then for the next.
+	// namesTimeout bounds a query. It is longer than connecting may take, so that the second name server gets its turn if the
+	// first is silent, if not for this connection then for the next.
 	namesTimeout = 15 * time.Second
 )
 
-// names knows the addresses of one host. However many connections need them, one query is under way at a time, on a
-// goroutine of its own: nobody who gives up takes it away from the others. It is safe for concurrent use.
+// names resolves and caches the addresses of one host. At most one query is in flight, on its own goroutine, so that a caller that is
+// canceled does not cancel it for others. It is safe for concurrent use.
 type names struct {
 	host    string
 	resolve func(ctx context.Context, network, host string) ([]netip.Addr, error)
@@ -39,11 +39,11 @@ type names struct {
 	wg     sync.WaitGroup
 
 	mu     sync.Mutex
-	addrs  []netip.Addr  // the last that were found; not changed once they are here
-	found  time.Time     // when they were
-	err    error         // why there are none, where the last query found none
-	failed time.Time     // when it ended
-	query  chan struct{} // closed when the query under way ends; nil: there is none
+	addrs  []netip.Addr  // last resolved; immutable
+	found  time.Time     // time of that
+	err    error         // of the last query, nil if it succeeded
+	failed time.Time     // time of that error
+	query  chan struct{} // closed when the query in flight ends; nil if there is none
 }
 
 func newNames(host string, r *net.Resolver, now func() time.Time) *names {
@@ -55,13 +55,13 @@ func newNames(host string, r *net.Resolver, now func() time.Time) *names {
 	return n
 }
 
-// nameError says that a host has no address, as far as could be found out.
+// nameError says that a host could not be resolved.
 type nameError struct{ err error }
 
 func (e *nameError) Error() string { return e.err.Error() }
 func (e *nameError) Unwrap() error { return e.err }
 
-// lookup returns the addresses of the host, at least one. Where ctx ends first the error is a *nameError, too.
+// lookup returns the addresses of the host, at least one. Its errors are *nameErrors, also if ctx ends first.
 func (n *names) lookup(ctx context.Context) ([]netip.Addr, error) {
 	n.mu.Lock()
 	if n.ctx.Err() != nil {
@@ -86,14 +86,14 @@ func (n *names) lookup(ctx context.Context) ([]netip.Addr, error) {
 		return nil, err
 	case n.query == nil:
 		n.query = make(chan struct{})
-		n.wg.Go(n.ask)
+		n.wg.Go(n.runQuery)
 	}
 	query := n.query
 	n.mu.Unlock()
 
 	if old != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, namesPatience)
+		ctx, cancel = context.WithTimeout(ctx, namesWait)
 		defer cancel()
 	}
 	select {
@@ -102,7 +102,7 @@ func (n *names) lookup(ctx context.Context) ([]netip.Addr, error) {
 		if old != nil {
 			return old, nil
 		}
-		return nil, &nameError{&net.DNSError{Err: "no answer in time", Name: n.host, IsTimeout: true}}
+		return nil, &nameError{&net.DNSError{Err: "timed out", Name: n.host, IsTimeout: true}}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,16 +112,16 @@ func (n *names) lookup(ctx context.Context) ([]netip.Addr, error) {
 	return nil, n.err
 }
 
-// lookUp asks the resolver.
-func (n *names) lookUp(ctx context.Context) (addrs []netip.Addr, err error) {
+// callResolver calls the resolver, and turns a panic into an error.
+func (n *names) callResolver(ctx context.Context) (addrs []netip.Addr, err error) {
 	defer rescue.Into(&err)
 	return n.resolve(ctx, "ip", n.host)
 }
 
-// ask asks the name server, and tells everybody who waits for it.
-func (n *names) ask() {
+// runQuery resolves the host and wakes the callers that wait for it.
+func (n *names) runQuery() {
 	ctx, cancel := context.WithTimeout(n.ctx, namesTimeout)
-	addrs, err := n.lookUp(ctx)
+	addrs, err := n.callResolver(ctx)
 	cancel()
 	for i, a := range addrs {
 		addrs[i] = a.Unmap()
@@ -136,7 +136,7 @@ func (n *names) ask() {
 	} else {
 		n.err, n.failed = &nameError{err}, n.now()
 		if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
-			// The name server knows that there is none: that is no failure to be bridged.
+			// A definite negative response: old addresses are no longer valid.
 			n.addrs = nil
 		}
 	}
@@ -144,10 +144,10 @@ func (n *names) ask() {
 	n.query = nil
 }
 
-// close gives up the query under way and waits for its end.
+// close cancels the query in flight and waits for its end.
 func (n *names) close() {
 	n.mu.Lock()
-	n.cancel() // from here on nobody begins another one
+	n.cancel() // no query starts after this
 	n.mu.Unlock()
 	n.wg.Wait()
 }

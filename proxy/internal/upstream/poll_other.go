@@ -8,7 +8,7 @@ import "net"
 // noticed when its next request fails, and that is sent again.
 type poller struct{}
 
-func (*poller) init(net.Conn, taker) {}
+func (*poller) init(net.Conn, bufferOwner) {}
 
 func (*poller) readable() bool { return false }
 

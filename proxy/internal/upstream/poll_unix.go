@@ -23,7 +23,7 @@ type poller struct {
 	err   error
 }
 
-func (p *poller) init(c net.Conn, t taker) {
+func (p *poller) init(c net.Conn, t bufferOwner) {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return
@@ -37,7 +37,7 @@ func (p *poller) init(c net.Conn, t taker) {
 	switch c.(type) {
 	case *net.TCPConn, *net.UnixConn:
 		p.sip = func(fd uintptr) bool {
-			buf := t.take()
+			buf := t.acquireBuffer()
 			for {
 				p.n, p.err = unix.Read(int(fd), buf)
 				if p.err != unix.EINTR {
@@ -45,7 +45,7 @@ func (p *poller) init(c net.Conn, t taker) {
 				}
 			}
 			if p.n <= 0 {
-				t.giveBack()
+				t.releaseBuffer()
 			}
 			return p.err != unix.EAGAIN
 		}

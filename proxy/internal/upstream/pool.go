@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Stats are a Client's connections and what became of them.
+// Stats are statistics of a Client's connections.
 type Stats struct {
-	Open    int // idle, in use, or being dialled
+	Open    int // idle, in use, or connecting
 	Idle    int
-	InUse   int // in use or being dialled
-	Waiting int // requests that wait for one
+	InUse   int // in use or connecting
+	Waiting int // requests waiting for a connection
 
-	Dialled uint64 // connections that were made
-	Reused  uint64 // requests that went out on a connection that had carried one
-	Stale   uint64 // idle connections found dead
-	Retried uint64 // requests that were sent again, for their connection was dead and nobody had noticed
+	Dialled uint64 // connections established
+	Reused  uint64 // requests sent on a reused connection
+	Stale   uint64 // idle connections found closed by the peer
+	Retried uint64 // requests resent because their reused connection turned out to be closed
 }
 
-// pool holds the idle connections and counts all of them. The one used last is taken first, so that the others grow old
-// and are closed.
+// pool holds the idle connections and counts all of them. The most recently used one is taken first, so that surplus ones age and
+// are closed.
 //
-// A connection that is not idle, or the right to make one, is a slot. Whoever holds a slot gives it back: with release, as
-// an idle connection, or with discard.
+// A slot is a connection in use, or the right to establish one. Its holder returns it with release, as an idle connection, or with
+// discard.
 type pool struct {
 	max, maxIdle int
 	age, wait    time.Duration
-	now          func() time.Time // what connections grow old by; nil: the time
+	now          func() time.Time // clock for the age of connections; nil: time.Now
 
 	mu      sync.Mutex
-	idle    []*conn // the one used last at the end
+	idle    []*conn // most recently used last
 	open    int     // slots taken and idle connections
 	waiting []chan grant
 	closed  bool
@@ -39,36 +39,36 @@ type pool struct {
 	stats   Stats
 }
 
-// grant is a slot that is handed over to a waiting request, with a connection or without.
+// grant is a slot handed over to a waiting request, with a connection or without.
 type grant struct{ conn *conn }
 
-// acquire takes a slot. The connection is nil where one must be dialled. now is the time before the wait for a slot, in
-// which nothing grows idle.
+// acquire takes a slot. The connection is nil if one must be established. now is the time before waiting for a slot.
 func (p *pool) acquire(ctx context.Context, now time.Time) (*conn, error) {
 	c, err := p.slot(ctx)
 	for c != nil {
-		old := p.old(c, now)
+		old := p.tooOld(c, now)
 		if !old && now.Sub(c.idle) < p.age && !c.stale() {
 			p.count(func(s *Stats) { s.Reused++ })
 			return c, nil
 		}
 		c.close()
-		c = p.instead(old)
+		c = p.replacement(old)
 	}
 	return nil, err
 }
 
-// old reports that a connection has lived for long enough. One that is always in use would otherwise keep to an address
-// that the name has long left.
-func (p *pool) old(c *conn, now time.Time) bool {
+// tooOld reports whether a connection has reached its maximum age. A connection that is always in use would otherwise stay with an
+// address that the name no longer resolves to.
+func (p *pool) tooOld(c *conn, now time.Time) bool {
 	if p.now != nil {
 		now = p.now()
 	}
 	return !now.Before(c.retire)
 }
 
-// instead gives another idle connection for one that was old, or found dead, nil if there is none. The slot stays.
-func (p *pool) instead(old bool) *conn {
+// replacement returns another idle connection for one that was too old or closed by the peer, nil if there is none. The slot is
+// kept.
+func (p *pool) replacement(old bool) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !old {
@@ -81,7 +81,7 @@ func (p *pool) instead(old bool) *conn {
 	return c
 }
 
-// pop takes the idle connection that was used last. p.mu is held.
+// pop takes the most recently used idle connection. p.mu is held.
 func (p *pool) pop() *conn {
 	n := len(p.idle) - 1
 	if n < 0 {
@@ -133,7 +133,7 @@ func (p *pool) slot(ctx context.Context) (*conn, error) {
 	}
 	p.mu.Unlock()
 	if i < 0 {
-		// A slot was handed over, or the pool closed, while the wait ended.
+		// A slot was handed over, or the pool was closed, when the wait ended.
 		if g, ok := <-ch; ok {
 			return g.conn, nil
 		}
@@ -141,10 +141,10 @@ func (p *pool) slot(ctx context.Context) (*conn, error) {
 	return nil, err
 }
 
-// release gives a slot back with its connection, which can carry another request.
+// release returns a slot with its connection, which can be reused.
 func (p *pool) release(c *conn) {
 	now := time.Now()
-	if p.old(c, now) {
+	if p.tooOld(c, now) {
 		c.close()
 		p.discard()
 		return
@@ -157,7 +157,7 @@ func (p *pool) release(c *conn) {
 		c.close()
 		return
 	}
-	if p.hand(grant{c}) {
+	if p.handOver(grant{c}) {
 		p.mu.Unlock()
 		return
 	}
@@ -177,17 +177,17 @@ func (p *pool) release(c *conn) {
 	}
 }
 
-// discard gives a slot back without a connection.
+// discard returns a slot without a connection.
 func (p *pool) discard() {
 	p.mu.Lock()
-	if p.closed || !p.hand(grant{}) {
+	if p.closed || !p.handOver(grant{}) {
 		p.open--
 	}
 	p.mu.Unlock()
 }
 
-// hand gives a slot to the request that has waited longest. p.mu is held.
-func (p *pool) hand(g grant) bool {
+// handOver gives a slot to the request that has waited longest. p.mu is held.
+func (p *pool) handOver(g grant) bool {
 	if len(p.waiting) == 0 {
 		return false
 	}
@@ -196,7 +196,7 @@ func (p *pool) hand(g grant) bool {
 	return true
 }
 
-// sweep closes the connections that have been idle for too long.
+// sweep closes connections that have been idle for too long.
 func (p *pool) sweep() {
 	now := time.Now()
 	p.mu.Lock()
@@ -217,7 +217,7 @@ func (p *pool) sweep() {
 	}
 }
 
-// close closes what is idle, and lets what is in use be closed when it is given back.
+// close closes idle connections; those in use are closed when they are returned.
 func (p *pool) close() {
 	p.mu.Lock()
 	idle, waiting := p.idle, p.waiting
@@ -250,7 +250,7 @@ func (p *pool) snapshot() Stats {
 	return s
 }
 
-// Plus returns the sums of two Clients' figures.
+// Plus returns the sum of two Clients' statistics.
 func (s Stats) Plus(o Stats) Stats {
 	return Stats{
 		Open: s.Open + o.Open, Idle: s.Idle + o.Idle, InUse: s.InUse + o.InUse, Waiting: s.Waiting + o.Waiting,
@@ -258,7 +258,7 @@ func (s Stats) Plus(o Stats) Stats {
 	}
 }
 
-// Counts returns s without what is there at the moment.
+// Counts returns s without its gauges.
 func (s Stats) Counts() Stats {
 	s.Open, s.Idle, s.InUse, s.Waiting = 0, 0, 0, 0
 	return s

@@ -10,41 +10,41 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
-// sendBuffer is how much of a request is gathered for one write, head and body. A longer body is written from the
-// caller's memory: with the head in one system call, or over TLS behind as much as fits here.
+// sendBuffer is how much of a request, header and body, is gathered for one write. A longer body is written from the caller's memory:
+// with the header in one system call, or under TLS after as much as fits here.
 const sendBuffer = 16 << 10
 
 // Header is a header line of a request. Its bytes are sent as they are.
 type Header = credential.Header
 
-// Request is what is asked of a provider. Host, Content-Length, Accept-Encoding, User-Agent and the credential are added
-// to it. Nothing of it is kept once Do has returned.
+// Request is a request to a provider. Host, Content-Length, Accept-Encoding, User-Agent and the credential are added to it. It is not
+// retained after Do has returned.
 type Request struct {
 	Method      string
-	Path        string // with its query; stands behind the path of Config.BaseURL, byte for byte
+	Path        string // with its query; appended to the path of Config.BaseURL byte for byte
 	Headers     []Header
 	Body        []byte
 	ContentType string
 	Accept      string
 }
 
-// ours are the headers that a Request may not bring: those of framing and of the hop, and those that it has members for
-// or that are added here.
-var ours = map[string]bool{
+// reserved are the headers that Request.Headers must not contain: framing and hop-by-hop headers, and those that Request has fields
+// for or that are added here.
+var reserved = map[string]bool{
 	"host": true, "content-length": true, "transfer-encoding": true, "connection": true, "keep-alive": true, "proxy-connection": true,
 	"proxy-authorization": true, "te": true, "trailer": true, "upgrade": true, "expect": true, "cookie": true, "authorization": true,
 	"content-type": true, "accept": true, "accept-encoding": true, "user-agent": true, "http2-settings": true,
 }
 
-func isOurs(name string) bool {
+func isReserved(name string) bool {
 	var lower [24]byte
 	if len(name) > len(lower) {
 		return false
 	}
-	return ours[string(httpfield.AppendLower(lower[:0], name))]
+	return reserved[string(httpfield.AppendLower(lower[:0], name))]
 }
 
-// sender is memory for the head of a request and for its first write.
+// sender is the memory for the header of a request and its first write.
 type sender struct {
 	header fasthttp.RequestHeader
 	buf    []byte
@@ -52,7 +52,7 @@ type sender struct {
 
 var senders = sync.Pool{New: func() any { return &sender{buf: make([]byte, 0, sendBuffer)} }}
 
-// check says in words that quote nothing why a request cannot be sent, "" if it can.
+// check returns why a request cannot be sent, without quoting it, "" if it can.
 func (c *Client) check(r *Request) string {
 	if !httpfield.ValidName(r.Method) {
 		return "malformed method"
@@ -73,21 +73,21 @@ func (c *Client) check(r *Request) string {
 		if !httpfield.ValidValue(h.Value) {
 			return "malformed header value"
 		}
-		if isOurs(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.credential.Signer != nil && c.credential.Signer.Owns(strings.ToLower(h.Name)) {
+		if isReserved(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.credential.Signer != nil && c.credential.Signer.Owns(strings.ToLower(h.Name)) {
 			return "a header that only the gateway sets"
 		}
 	}
 	return ""
 }
 
-// checkPath refuses what could be read as another path or another host, or get in the way of the credential.
+// checkPath rejects what could be parsed as another path or host, or interfere with the credential.
 func checkPath(target, credential string) string {
 	if !strings.HasPrefix(target, "/") {
-		return "the path does not begin with a slash"
+		return "the path does not start with a slash"
 	}
 	for i := range len(target) {
 		if c := target[i]; c <= ' ' || c >= 0x7F || c == '#' || c == '\\' {
-			return "the path has a byte that it must escape"
+			return "the path has a byte that must be escaped"
 		}
 	}
 	path, query, _ := strings.Cut(target, "?")

@@ -9,21 +9,21 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// Response is an answer whose head has come. It must be closed. It belongs to one goroutine.
+// Response is a response whose header has arrived. It must be closed, and belongs to one goroutine at a time.
 type Response struct {
 	client *Client
 	conn   *conn // nil once closed
 	status int
 	body   body
 	zip    *inflater // nil for a body that is not compressed
-	end    error     // what Next returns when nothing is left to hand out; nil while the body goes on
+	end    error     // returned by Next at the end of the body; nil until then
 }
 
-// Status is the HTTP status. Redirects are not followed: they are a status like others.
+// Status returns the HTTP status. Redirects are not followed.
 func (r *Response) Status() int { return r.status }
 
-// Header returns the value of the first header of a name, in any case; nil if there is none. It is valid until Close. Location cannot
-// be read.
+// Header returns the value of the first header with a name, ignoring case; nil if there is none. It is valid until Close. Location
+// is not available.
 func (r *Response) Header(name string) []byte {
 	if r.conn == nil {
 		return nil
@@ -31,19 +31,18 @@ func (r *Response) Header(name string) []byte {
 	return r.conn.header.get(name)
 }
 
-// SetWatcher makes w watch what is waited for from here on; nil is nobody.
+// SetWatcher replaces the Watcher; nil is none.
 func (r *Response) SetWatcher(w Watcher) {
 	if r.conn != nil {
 		r.conn.watch(w)
 	}
 }
 
-// Buffered reports, between two calls of Next, that the next one returns without waiting: what it returns can leave with
-// what this one returned.
+// Buffered reports whether the next call of Next returns without waiting, so that its result can be sent together with the last.
 func (r *Response) Buffered() bool { return r.end != nil || r.conn == nil || r.body.done }
 
-// Await waits until Next has something to say. Whoever waits here and not in Next has less on its stack meanwhile. The error
-// is of kind Paused; what else happens, Next says.
+// Await waits until Next returns without waiting. It needs less stack than Next. Its errors are of kind Paused; others are returned
+// by Next.
 func (r *Response) Await() error {
 	if r.conn == nil || r.end != nil || r.zip != nil || r.body.done || r.conn.r < r.conn.w {
 		return nil
@@ -56,9 +55,9 @@ func (r *Response) Await() error {
 	return nil
 }
 
-// Next returns the next bytes of the body, decoded, as soon as there are any. They lie in the connection's buffer, are
-// valid until the next call, and may be changed by the caller. At the clean end of the body the error is io.EOF. Every
-// other error is an *Error; all but those of kind Paused have closed the connection, and stay.
+// Next returns the next decoded bytes of the body as soon as there are any. They are in the connection's buffer, are valid until the
+// next call, and may be changed by the caller. At the end of a complete body the error is io.EOF. All others are *Errors; except
+// for those of kind Paused they have closed the connection, and are returned again.
 func (r *Response) Next() ([]byte, error) {
 	if r.zip == nil || r.conn == nil {
 		return r.raw()
@@ -82,7 +81,7 @@ func (r *Response) Next() ([]byte, error) {
 	}
 }
 
-// zipEnd says what the end of the decoder means for the body. It ends well only behind the clean end of what it read.
+// zipEnd maps the end of the decoder to the end of the body, which is complete only if the compressed body is.
 func (r *Response) zipEnd(err error) error {
 	if err == io.EOF {
 		return err
@@ -90,14 +89,14 @@ func (r *Response) zipEnd(err error) error {
 	if e, ok := r.end.(*Error); ok {
 		return e
 	}
-	kind := BadAnswer
+	kind := InvalidResponse
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		kind = Truncated
 	}
 	return r.fail(&Error{Kind: kind, Phase: PhaseBody, Reason: "gzip", Cause: err})
 }
 
-// raw returns the next bytes of the body with its framing off and its content coding on.
+// raw returns the next bytes of the body without framing, but with content coding.
 func (r *Response) raw() ([]byte, error) {
 	for {
 		if r.conn == nil && (r.end == nil || r.end == io.EOF) {
@@ -120,7 +119,7 @@ func (r *Response) raw() ([]byte, error) {
 		p := c.buf[c.r : c.r+n : c.r+n]
 		c.r += used
 		if objection != "" {
-			r.fail(&Error{Kind: BadAnswer, Phase: PhaseBody, Reason: objection})
+			r.fail(&Error{Kind: InvalidResponse, Phase: PhaseBody, Reason: objection})
 		}
 		if n > 0 {
 			return p, nil
@@ -128,19 +127,17 @@ func (r *Response) raw() ([]byte, error) {
 	}
 }
 
-// ReadAll reads the rest of the body behind dst, which may be nil, and returns it all. More than limit bytes, dst's
-// included, are an error of kind TooLarge. With any error it returns what had come until then; after one of kind Paused
-// ReadAll may be called again with that.
+// ReadAll appends the rest of the body to dst, which may be nil. More than limit bytes, including dst, are an error of kind TooLarge.
+// With an error it returns what has been read; after one of kind Paused, ReadAll may be called again with it.
 func (r *Response) ReadAll(dst []byte, limit int) ([]byte, error) {
 	return r.ReadAllWithin(dst, limit, nil)
 }
 
-// ReadAllWithin is ReadAll where there may be no room for a body that is within the limit: room is told how many bytes
-// there are, again and again, and an error of it comes back as it is.
-func (r *Response) ReadAllWithin(dst []byte, limit int, room func(bytes int) error) ([]byte, error) {
+// ReadAllWithin is ReadAll under a memory budget: reserve is called with the growing number of bytes, and its error is returned.
+func (r *Response) ReadAllWithin(dst []byte, limit int, reserve func(bytes int) error) ([]byte, error) {
 	for {
-		if room != nil {
-			if err := room(len(dst)); err != nil {
+		if reserve != nil {
+			if err := reserve(len(dst)); err != nil {
 				return dst, err
 			}
 		}
@@ -166,15 +163,15 @@ func (r *Response) ReadAllWithin(dst []byte, limit int, room func(bytes int) err
 	}
 }
 
-// readInto reads bytes that need no decoding straight into dst's free room. It grows dst by what has come, not by what a
-// header promises.
+// readInto reads bytes that need no decoding into dst's free capacity. It grows dst by what has arrived, not by what a header
+// promises.
 func (r *Response) readInto(dst *[]byte, limit int) (int, error) {
 	plain := r.body.plain()
 	room := limit - len(*dst)
 	if r.body.framing != untilClose && plain > int64(room) {
 		return 0, r.tooLarge()
 	}
-	// One byte more than fits tells a body that is too long from one that ends just there.
+	// One byte more than allowed distinguishes a body that is too long from one that just fits.
 	want := int(min(plain, int64(room)+1))
 	if cap(*dst)-len(*dst) < min(want, 1<<10) {
 		*dst = slices.Grow(*dst, min(want, max(4<<10, len(*dst))))
@@ -198,7 +195,7 @@ func (r *Response) tooLarge() error {
 	return r.fail(&Error{Kind: TooLarge, Phase: PhaseBody})
 }
 
-// readFailed says what an error of the connection means for the body, and returns it as Next does.
+// readFailed maps an error of the connection to one of the body, as returned by Next.
 func (r *Response) readFailed(err error) error {
 	e, known := errors.AsType[*Error](err)
 	switch {
@@ -207,7 +204,7 @@ func (r *Response) readFailed(err error) error {
 	case known:
 	case err == io.EOF && r.body.framing == untilClose && !(r.conn.tls && r.conn.cut):
 		r.body.done, r.end = true, io.EOF
-		r.conn.spoilt = true
+		r.conn.unusable = true
 		return io.EOF
 	default:
 		e = &Error{Kind: Truncated, Phase: PhaseBody, Cause: err}
@@ -215,15 +212,15 @@ func (r *Response) readFailed(err error) error {
 	return r.fail(e)
 }
 
-// fail ends the answer with an error, and the connection.
+// fail ends the response with an error and closes the connection.
 func (r *Response) fail(e *Error) error {
 	r.end = r.client.describe(e, r.conn)
 	r.conn.close()
 	return r.end
 }
 
-// Close ends the answer, wherever it is; until then its connection counts as in use. The connection is kept for another request only if the body has been read to
-// its end and nothing came behind it. It may be called again, and Next then returns an error.
+// Close ends the response; until then its connection counts as in use. The connection is kept for reuse only if the body has been
+// read to its end and no data followed it. Close may be called again; Next then returns an error.
 func (r *Response) Close() {
 	c := r.conn
 	if c == nil {
@@ -233,17 +230,17 @@ func (r *Response) Close() {
 	if r.zip != nil {
 		r.zip.stop()
 	}
-	if c.closed || c.spoilt || !r.body.done || c.r != c.w || c.header.last() {
+	if c.closed || c.unusable || !r.body.done || c.r != c.w || c.header.last() {
 		c.close()
 		r.client.pool.discard()
 		return
 	}
 	c.end()
-	c.giveBack()
+	c.releaseBuffer()
 	r.client.pool.release(c)
 }
 
-// newResponse makes the response for a head that was read.
+// newResponse returns the response of a header that was read.
 func (c *Client) newResponse(cn *conn, method string, h headScan) (*Response, error) {
 	r := &Response{client: c, conn: cn, status: h.status, body: newBody(h.framing, h.length)}
 	if method == http.MethodHead || h.status == http.StatusNoContent || h.status == http.StatusNotModified {
@@ -254,11 +251,11 @@ func (c *Client) newResponse(cn *conn, method string, h headScan) (*Response, er
 	case len(enc) == 0, httpfield.EqualFold(enc, "identity"):
 	case httpfield.EqualFold(enc, "gzip"), httpfield.EqualFold(enc, "x-gzip"):
 		r.zip = newInflater()
-		// They were true of the bytes on the wire, and nobody sees those.
+		// They describe the compressed body.
 		cn.header.del("content-encoding")
 		cn.header.del("content-length")
 	default:
-		return nil, &Error{Kind: BadAnswer, Phase: PhaseHead, Reason: "unknown content-encoding"}
+		return nil, &Error{Kind: InvalidResponse, Phase: PhaseHead, Reason: "unknown content-encoding"}
 	}
 	return r, nil
 }

@@ -9,27 +9,26 @@ import (
 	"time"
 )
 
-// Watcher is asked at every tick of a wait. It runs on the waiting goroutine, so it must not wait for long itself.
+// Watcher is called at every tick of a wait, on the waiting goroutine, and must not block for long.
 //
-// silent is for how long nothing has come, or while sending, nothing has been taken. An error ends the wait: the
-// connection is closed, and the error comes back as the cause of an Error of kind Cancelled. Where it has a method
-// Resumable() bool that says true, and the phase is PhaseBody, everything stays as it is instead: the kind is Paused, and
-// Next and ReadAll may be called again.
+// silent is how long nothing has been received, or while sending, nothing has been accepted. An error ends the wait: the
+// connection is closed, and the error is returned as the cause of an Error of kind Cancelled. If the error has a method
+// Resumable() bool that returns true, and the phase is PhaseBody, the connection stays open instead: the kind is Paused, and Next
+// and ReadAll may be called again.
 type Watcher interface {
 	Tick(p Phase, silent time.Duration) error
 }
 
-// Pacer may be implemented by a Watcher that wants its next tick sooner or later than Ticks say. Pace is asked before
-// each wait; 0 leaves it to Ticks. Deadlines are kept whatever it says.
+// Pacer may be implemented by a Watcher that wants its next tick earlier or later than Ticks. Pace is called before each wait; 0
+// means Ticks. It does not affect deadlines.
 type Pacer interface {
 	Pace() time.Duration
 }
 
-// Ticks are the lengths of a tick. A silent stream costs some 10 µs of CPU a tick, so there are fewer of them once the
-// silence has lasted.
+// Ticks are the tick intervals. A silent stream costs about 10 µs of CPU per tick, so they get fewer as the silence lasts.
 type Ticks struct {
 	First     time.Duration // 0 is 250 ms
-	Slow      time.Duration // after SlowAfter; 0 is 800 ms, so that a departed client is noticed within a second
+	Slow      time.Duration // after SlowAfter; 0 is 800 ms, so that a client disconnect is noticed within a second
 	SlowAfter time.Duration // 0 is 5 s
 }
 
@@ -47,40 +46,39 @@ func orDefault(d, def time.Duration) time.Duration {
 	return def
 }
 
-// resumable is what an error of a Watcher may be.
+// resumable may be implemented by an error of a Watcher.
 type resumable interface {
 	error
 	Resumable() bool
 }
 
-// line is a raw connection together with the waiting on it. It is the net.Conn that TLS runs on: reads tick above TLS,
-// whose reads survive a deadline, and writes tick here below it, for a TLS connection is broken by one write that ran
-// into its deadline.
+// line is a network connection with ticking waits. It is the net.Conn that TLS runs on: reads tick above TLS, whose reads can
+// continue after a deadline, while writes tick below it, since a deadline during a write breaks a TLS connection.
 type line struct {
 	net.Conn
 	poll  poller
 	ticks Ticks
 	tls   bool
 
-	// Of the request on it:
-	ctx      context.Context // nil between requests and in the handshake: then nothing ticks
-	watcher  Watcher
-	pacer    Pacer
-	phase    Phase
-	limit    time.Duration // longest silence, of the phase; 0 is none
-	limitIs  string
-	deadline time.Time // of the whole request; zero is none
-	since    time.Time // the silence's beginning; zero: the next wait's beginning
-	armed    time.Time // read deadline that is set; zero: none that can be relied on
-	due      time.Time // the same of writes
-	answered bool      // a byte has been read
-	vec      net.Buffers
-	vecs     [2][]byte // the memory of vec, while something is written
-	cut      bool      // the peer's FIN has been read: under TLS, without the closing message that belongs before it
+	// For the current request:
+	ctx           context.Context // nil between requests and in the handshake, when nothing ticks
+	watcher       Watcher
+	pacer         Pacer
+	phase         Phase
+	limit         time.Duration // maximum silence in this phase; 0 is none
+	limitName     string
+	deadline      time.Time // of the whole request; zero is none
+	since         time.Time // start of the silence; zero: the start of the next wait
+	readDeadline  time.Time // as set on the connection; zero: unknown
+	writeDeadline time.Time // as set on the connection; zero: unknown
+	answered      bool      // a byte has been read
+	vec           net.Buffers
+	vecs          [2][]byte // the memory of vec, while something is written
+	cut           bool      // EOF was read; under TLS, possibly without close_notify
 }
 
-// errEarly ends the sending of a request because an answer is there before all of it was taken.
-var errEarly = errors.New("the answer came before the whole request was sent")
+// errEarly stops sending a request whose response has already arrived.
+var errEarly = errors.New("the response arrived before the whole request was sent")
 
 func (l *line) begin(ctx context.Context, w Watcher, deadline time.Time) {
 	l.ctx, l.deadline, l.answered = ctx, deadline, false
@@ -92,20 +90,20 @@ func (l *line) watch(w Watcher) {
 	l.pacer, _ = w.(Pacer)
 }
 
-// enter begins a phase and its silence.
+// enter starts a phase.
 func (l *line) enter(p Phase, limit time.Duration, is string) {
-	l.phase, l.limit, l.limitIs, l.since = p, limit, is, time.Time{}
+	l.phase, l.limit, l.limitName, l.since = p, limit, is, time.Time{}
 }
 
-// end forgets the request.
+// end clears the request.
 func (l *line) end() {
 	l.ctx, l.watcher, l.pacer, l.deadline, l.since = nil, nil, nil, time.Time{}, time.Time{}
 }
 
-// expired looks at the deadlines.
+// expired returns an error if a deadline has passed.
 func (l *line) expired(now time.Time) error {
 	if l.limit > 0 && now.Sub(l.since) >= l.limit {
-		return &Error{Kind: Timeout, Phase: l.phase, Reason: l.limitIs + " timeout of " + l.limit.String()}
+		return &Error{Kind: Timeout, Phase: l.phase, Reason: l.limitName + " timeout of " + l.limit.String()}
 	}
 	if !l.deadline.IsZero() && !now.Before(l.deadline) {
 		return &Error{Kind: Timeout, Phase: l.phase, Reason: "total timeout"}
@@ -113,7 +111,7 @@ func (l *line) expired(now time.Time) error {
 	return nil
 }
 
-// tick is called when a deadline that was armed has passed.
+// tick is called when a read or write deadline has passed.
 func (l *line) tick() error {
 	now := time.Now()
 	if err := l.expired(now); err != nil {
@@ -136,7 +134,7 @@ func (l *line) tick() error {
 	return &Error{Kind: kind, Phase: l.phase, Cause: err}
 }
 
-// wake returns when the wait must look up next, and the latest moment at which a deadline armed earlier is near enough.
+// wake returns when the wait must tick next, and the latest time up to which a deadline set earlier still serves.
 func (l *line) wake(now time.Time) (wake, latest time.Time) {
 	d := l.ticks.First
 	if now.Sub(l.since) >= l.ticks.SlowAfter {
@@ -157,7 +155,7 @@ func (l *line) wake(now time.Time) (wake, latest time.Time) {
 	return wake, now.Add(d / 2)
 }
 
-// Read is what TLS reads from.
+// Read implements net.Conn for TLS.
 func (l *line) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	l.cut = l.cut || err == io.EOF
@@ -174,13 +172,13 @@ func (l *line) read(rw net.Conn, p []byte) (int, error) {
 		if err := l.expired(now); err != nil {
 			return 0, err
 		}
-		// Arming a deadline costs about as much as the bookkeeping of an event, so one that was armed for an earlier read
-		// serves until half of it is over.
-		if wake, latest := l.wake(now); l.armed.After(wake) || l.armed.Before(latest) {
+		// Setting a deadline costs about as much as handling an event, so one that was set for an earlier read serves for half
+		// its time.
+		if wake, latest := l.wake(now); l.readDeadline.After(wake) || l.readDeadline.Before(latest) {
 			if err := rw.SetReadDeadline(wake); err != nil {
 				return 0, err
 			}
-			l.armed = wake
+			l.readDeadline = wake
 		}
 		n, err := rw.Read(p)
 		if n > 0 {
@@ -196,14 +194,14 @@ func (l *line) read(rw net.Conn, p []byte) (int, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return 0, err
 		}
-		l.armed = time.Time{}
+		l.readDeadline = time.Time{}
 		if err := l.tick(); err != nil {
 			return 0, err
 		}
 	}
 }
 
-// Write is what TLS writes to.
+// Write implements net.Conn for TLS.
 func (l *line) Write(p []byte) (int, error) {
 	if l.ctx == nil {
 		return l.Conn.Write(p)
@@ -211,8 +209,7 @@ func (l *line) Write(p []byte) (int, error) {
 	return l.write(p, nil)
 }
 
-// write writes all of p and q, with one system call where the kernel takes it all, and ticks while the peer takes
-// nothing.
+// write writes p and q, with one system call if the kernel accepts all of it, and ticks while the peer accepts nothing.
 func (l *line) write(p, q []byte) (done int, err error) {
 	l.vec = append(l.vecs[:0], p)
 	if len(q) > 0 {
@@ -227,11 +224,11 @@ func (l *line) write(p, q []byte) (done int, err error) {
 		if err := l.expired(now); err != nil {
 			return done, err
 		}
-		if wake, latest := l.wake(now); l.due.After(wake) || l.due.Before(latest) {
+		if wake, latest := l.wake(now); l.writeDeadline.After(wake) || l.writeDeadline.Before(latest) {
 			if err := l.Conn.SetWriteDeadline(wake); err != nil {
 				return done, err
 			}
-			l.due = wake
+			l.writeDeadline = wake
 		}
 		n, err := l.writeOnce()
 		done += n
@@ -245,19 +242,19 @@ func (l *line) write(p, q []byte) (done int, err error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return done, err
 		}
-		l.due = time.Time{}
+		l.writeDeadline = time.Time{}
 		if err := l.tick(); err != nil {
 			return done, err
 		}
-		// A provider that has refused a large request may answer and not read the rest of it. With TLS, what is there to
-		// be read may be a session ticket, so there only a write that fails shows it.
+		// A provider that rejects a large request may respond without reading the rest. Under TLS, readable data may be a session
+		// ticket, so that only a failed write shows it.
 		if l.phase == PhaseSend && !l.tls && l.poll.readable() {
 			return done, errEarly
 		}
 	}
 }
 
-// writeOnce writes what is left of vec, up to the deadline.
+// writeOnce writes the rest of vec, up to the deadline.
 func (l *line) writeOnce() (int, error) {
 	if len(l.vec) > 1 {
 		n, err := l.vec.WriteTo(l.Conn)

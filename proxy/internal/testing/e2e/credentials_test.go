@@ -205,7 +205,7 @@ targets = [{ provider = "p", model = "m" }, { provider = "demo", model = "demo",
 	if r := g.Chat(t, askOf("with-another", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	if log := fmt.Sprint(g.Log.Lines()); strings.Contains(log, secret) || !strings.Contains(log, "answered 400 invalid_grant") {
+	if log := fmt.Sprint(g.Log.Lines()); strings.Contains(log, secret) || !strings.Contains(log, "status 400 invalid_grant") {
 		t.Errorf("log: %s", log)
 	}
 	if n := provider.Connections(); n != 0 {
