@@ -15,14 +15,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// respond writes the answer or e, and tells whether the answer is under way: somebody else finishes it then.
-func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under bool) {
+// respond writes the response, the head of a streamed one, or e. responding is false for e: else delivery finishes the
+// completion.
+func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (responding bool) {
 	s := x.server
-	x.describeRoute(&ctx.Response.Header)
-	x.describeLimits(&ctx.Response.Header)
+	x.setRouteHeaders(&ctx.Response.Header)
+	x.setRateLimitHeaders(&ctx.Response.Header)
 	if e != nil {
-		if x.departed || x.abandoned(ctx) {
-			// Nobody reads the answer, or the rest of the request.
+		if x.disconnected || x.leavesBodyUnread(ctx) {
+			// The response, or the rest of the request, is not going to be read.
 			closing := *e
 			closing.CloseClient, e = true, &closing
 		}
@@ -41,18 +42,18 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (under
 	h.SetContentType("text/event-stream; charset=utf-8")
 	h.Set("cache-control", "no-cache")
 	h.Set("x-accel-buffering", "no")
-	x.pump.prepare(x, ctx)
+	x.chunks.start(x.conn, &s.buffers, ctx)
 	s.metrics.StartStream()
 	return true
 }
 
-// maxWarnings is how long x-gateway-warning may be about: some clients take no more than 8 KiB of headers.
+// maxWarnings is how long x-gateway-warning may be, about: some clients take no more than 8 KiB of headers.
 const maxWarnings = 1 << 10
 
-// describeRoute says in the response's head what was chosen and what became of the request on its way.
-func (x *completion) describeRoute(h *fasthttp.ResponseHeader) {
+// setRouteHeaders describes in the response's head which target responded, and what the plugin had to change.
+func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	set := func(name, value string) {
-		if value != "" && printable([]byte(strings.ReplaceAll(value, " ", ""))) {
+		if value != "" && isVisibleASCII([]byte(strings.ReplaceAll(value, " ", ""))) {
 			h.Set(name, value)
 		}
 	}
@@ -81,8 +82,8 @@ func (x *completion) describeRoute(h *fasthttp.ResponseHeader) {
 
 var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnClamped: "clamped", abi.WarnChanged: "changed"}
 
-// describeLimits says in the answer's head what the key has left of its limits.
-func (x *completion) describeLimits(h *fasthttp.ResponseHeader) {
+// setRateLimitHeaders describes in the response's head what the key has left of its limits.
+func (x *completion) setRateLimitHeaders(h *fasthttp.ResponseHeader) {
 	if x.key == nil || !x.key.Limited() {
 		return
 	}
@@ -91,51 +92,51 @@ func (x *completion) describeLimits(h *fasthttp.ResponseHeader) {
 	if l := s.Limits.RequestsPerMinute; l > 0 {
 		h.Set("x-ratelimit-limit-requests", number(l))
 		h.Set("x-ratelimit-remaining-requests", number(s.Requests))
-		h.Set("x-ratelimit-reset-requests", span(s.RequestsReset))
+		h.Set("x-ratelimit-reset-requests", formatDuration(s.RequestsReset))
 	}
 	if l := s.Limits.TokensPerMinute; l > 0 {
 		h.Set("x-ratelimit-limit-tokens", number(l))
 		h.Set("x-ratelimit-remaining-tokens", number(s.Tokens))
-		h.Set("x-ratelimit-reset-tokens", span(s.TokensReset))
+		h.Set("x-ratelimit-reset-tokens", formatDuration(s.TokensReset))
 	}
 }
 
-// span is a duration as the convention writes it: 6m0s, 1.5s, 20ms, and 0s for none.
-func span(d time.Duration) string { return d.Round(time.Millisecond).String() }
+// formatDuration formats a duration as the OpenAI API does: 6m0s, 1.5s, 20ms, and 0s for none.
+func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
-// finish accounts the exchange, once, on every way out, and gives back what it holds.
+// finish accounts the completion, once, on every way out, and gives back what it holds.
 func (x *completion) finish() {
 	if x.finished {
 		return
 	}
 	x.finished = true
 	x.conn.FinishRequest()
-	defer x.giveBack()
-	x.ended = x.server.now()
+	defer x.releaseAll()
+	x.finishedAt = x.server.now()
 	failed := x.writer.Failed()
-	if failed != nil && x.committed && !x.departed {
+	if failed != nil && x.committed && !x.disconnected {
 		x.record.Code, x.record.Cause = failed.Code, failed.Cause
 		if failed.Cause == nil && x.provider != nil {
-			x.record.Cause = x.said()
+			x.record.Cause = x.responseCause()
 		}
 	}
-	x.hangUp()
+	x.closeUpstream()
 	switch {
 	case x.target == nil:
-	case x.departed:
-		x.settle(routing.Inconclusive, 0)
+	case x.disconnected:
+		x.recordOutcome(routing.Inconclusive, 0)
 	case failed != nil:
-		x.settle(outcome(failed))
+		x.recordOutcome(errorOutcome(failed))
 	case x.writer.Complete():
-		x.settle(routing.Succeeded, 0)
+		x.recordOutcome(routing.Succeeded, 0)
 	default:
-		// Only a panic ends an answer in any other way.
-		x.settle(routing.Inconclusive, 0)
+		// Only a panic ends a response in any other way.
+		x.recordOutcome(routing.Inconclusive, 0)
 	}
 	r := &x.record
-	r.Complete = x.writer.Complete() && !x.departed
-	if x.writer.Started() || x.writer.Complete() || x.departed && x.sent {
-		// What a client left behind it has cost the prompt and what there was of the answer, whole or streamed.
+	r.Complete = x.writer.Complete() && !x.disconnected
+	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
+		// A response that its client did not wait for has cost the prompt and what there was of it.
 		u := x.writer.Usage()
 		r.PromptTokens, r.CompletionTokens = u.Prompt, u.Completion
 		r.CachedTokens, r.ReasoningTokens = u.Cached, u.Reasoning
@@ -143,56 +144,56 @@ func (x *completion) finish() {
 	}
 	r.Dropped = x.writer.Dropped()
 	r.Fuel += x.attempt.Fuel
-	if x.departed {
+	if x.disconnected {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
-	x.admission.Release(x.spent(), x.ended)
-	r.Ended = x.ended
+	x.usage.Release(x.tokensUsed(), x.finishedAt)
+	r.Ended = x.finishedAt
 	x.server.account.Request(r)
 	x.writer.Reset(response.Options{})
-	x.server.writers.Put(x.writer)
+	x.server.pools.writers.Put(x.writer)
 	x.writer = nil
 	x.attempt.Reset()
 	x.batch.Reset()
 	x.reader.Reset(native.Options{})
 	x.decoders.Reset()
 	x.decoder = nil
-	x.from = nil
-	x.server.works.Put(x.work)
+	x.headerSource = nil
+	x.server.pools.works.Put(x.work)
 	x.work = nil
 }
 
-// spent is how many tokens the request has used, as far as anybody knows. What a provider was sent counts for its prompt at
-// least, also where the client did not wait for the answer.
-func (x *completion) spent() int64 {
-	if x.writer.Started() || x.writer.Complete() || x.departed && x.sent {
+// tokensUsed is how many tokens the request has used, as far as is known. What a provider was sent counts at least for its
+// prompt, also where the client did not wait for the response.
+func (x *completion) tokensUsed() int64 {
+	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
 		return x.writer.Usage().Total
 	}
 	return 0
 }
 
-// giveBack gives back what others wait for, also where accounting the exchange has failed.
-func (x *completion) giveBack() {
+// releaseAll gives back what others wait for, also where accounting the completion has panicked.
+func (x *completion) releaseAll() {
 	x.server.metrics.AbandonRequest(&x.record)
-	if x.pump.x != nil {
+	if x.chunks.conn != nil {
 		x.server.metrics.EndStream()
 	}
-	x.leave()
-	if x.gen != nil {
-		defer x.gen.release()
+	x.room.release()
+	if x.generation != nil {
+		defer x.generation.release()
 	}
-	x.hangUp()
-	x.settle(routing.Inconclusive, 0) // where it is not
+	x.closeUpstream()
+	x.recordOutcome(routing.Inconclusive, 0) // unless it has been
 }
 
 // Delivered finishes a completion whose response has been written whole, or cannot be. It implements downstream.Request.
 func (x *completion) Delivered(failed bool) {
-	x.departed = failed
-	x.conclude()
+	x.disconnected = failed
+	x.finishAsync()
 }
 
-// conclude finishes a completion outside of its handler, where no one else would recover a panic.
-func (x *completion) conclude() {
+// finishAsync finishes a completion outside of its handler, where no one else would recover a panic.
+func (x *completion) finishAsync() {
 	defer rescue.Recover(func(p *rescue.Error) { x.server.logPanic(x.record.RequestID, p) })
 	x.finish()
 }

@@ -1,7 +1,11 @@
 package proxy
 
 import (
+	"bytes"
+	"errors"
+	"log/slog"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -11,22 +15,319 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// admission counts what chat completions in flight take, so that what there is no room for is refused before it is taken
-// on. Its limits are those of the settings.
+// admission decides which requests may come in, and counts what those take that are in.
 type admission struct {
-	requests atomic.Int64
-	bodies   atomic.Int64 // bytes, beyond what every request may take
+	limits      atomic.Pointer[config.Server] // replaced by Reload; counts from the next request on
+	requests    atomic.Int64                  // completions in flight
+	bodies      atomic.Int64                  // bytes of bodies, beyond uncountedBody for each request
+	authLimiter access.AuthLimiter
+	metrics     *telemetry.Metrics
+	log         *slog.Logger
 }
 
-// ownBody is what a request and its answer may take without being counted byte by byte: each request is counted as a
-// whole, and most are smaller.
-const ownBody = 64 << 10
+// arrival is a request whose head has been read, and that matches an endpoint.
+type arrival struct {
+	generation *generation
+	endpoint   endpoint
+	head       *fasthttp.RequestHeader
+	now        time.Time
 
-// sized fills in the limits that the configuration leaves to the machine.
-func sized(s config.Server, m capacity.Machine) *config.Server {
+	// What the request is answered with and accounted by. nil: it is only judged, and nobody is told.
+	ctx    *fasthttp.RequestCtx
+	record *telemetry.Record
+
+	// Takes the room for a completion. nil: admit only checks whether there is any.
+	room *reservation
+}
+
+// admit decides by a request's head whether it may come in: the client's key, then the body's type and size, then whether
+// there is room. The last step, the key's rate limits, counts tokens, and so needs the body: admitTokens.
+//
+// It is called three times, as fasthttp asks: about large bodies once the head has been read (headReceived), before the
+// client is told to send its body (expectContinue), and by the handler. So a request that is refused for its head is
+// refused before its body is read. The key is nil where it is what is wrong.
+func (a *admission) admit(r *arrival) (*access.Key, *apierror.Error) {
+	key, e := a.authenticate(r)
+	if e != nil {
+		return nil, e
+	}
+	size := r.head.ContentLength()
+	if int64(size) > a.limits.Load().MaxBody {
+		return key, a.tooLarge()
+	}
+	if r.endpoint != completions {
+		return key, nil
+	}
+	if e := checkContent(r.head); e != nil {
+		return key, e
+	}
+	if hops := parseHops(r.head); hops >= maxHops {
+		return key, loopDetected(hops)
+	}
+	if r.room != nil {
+		return key, a.reserve(r.room)
+	}
+	return key, a.checkRoom(size)
+}
+
+// admitTokens lets a completion in under its key's rate limits, or says which one it exceeds. The counts are estimates,
+// of the prompt and of the most that the completion may take.
+func (a *admission) admitTokens(key *access.Key, prompt, completion int64, now time.Time) (access.Admission, *apierror.Error) {
+	return key.Admit(prompt, completion, now)
+}
+
+// authenticate checks the client's key.
+func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
+	if r.generation.keys == nil {
+		return access.Anonymous(), nil
+	}
+	key, e := r.generation.keys.Authenticate(r.head.PeekAll(fasthttp.HeaderAuthorization), r.now)
+	switch {
+	case e != nil && r.ctx != nil:
+		return nil, a.recordWrongKey(r, e)
+	case e != nil:
+		return nil, e
+	case r.record != nil:
+		r.record.Key = key.Name()
+	}
+	return key, nil
+}
+
+// recordWrongKey counts a refused key, and returns the error for its client: another one where too many wrong keys have
+// come from its address.
+func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Error {
+	a.metrics.Refuse(refusalReason(e))
+	perMinute := a.limits.Load().MaxWrongKeys
+	switch {
+	case e.Code == "missing_api_key" && hasMisplacedKey(r.ctx):
+		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
+	case e.Code == "invalid_api_key" && perMinute > 0:
+		refused, tooMany := a.authLimiter.RecordInvalidKey(peerAddress(r.ctx), perMinute, r.now)
+		if tooMany == nil {
+			break
+		}
+		// A line for each would be a way to fill the log.
+		r.record.Unlogged = true
+		if isPowerOfTen(refused) {
+			a.log.Warn("invalid API keys rejected", "remote", r.record.Remote, "refused", refused)
+		}
+		return tooMany
+	}
+	return e
+}
+
+// refusalReason is why a key was refused, as metrics have it.
+func refusalReason(e *apierror.Error) telemetry.Refusal {
+	switch {
+	case e.Code == "missing_api_key":
+		return telemetry.RefusedMissing
+	case e.Code == "duplicate_authorization":
+		return telemetry.RefusedTwice
+	case errors.Is(e.Cause, access.ErrMalformed):
+		return telemetry.RefusedMalformed
+	case errors.Is(e.Cause, access.ErrDisabled):
+		return telemetry.RefusedDisabled
+	case errors.Is(e.Cause, access.ErrExpired):
+		return telemetry.RefusedExpired
+	case errors.Is(e.Cause, access.ErrNotYetValid):
+		return telemetry.RefusedNotYetValid
+	}
+	return telemetry.RefusedUnknown
+}
+
+// hasMisplacedKey reports whether there is a key where other APIs have theirs.
+func hasMisplacedKey(ctx *fasthttp.RequestCtx) bool {
+	for _, name := range []string{"x-api-key", "api-key", "x-goog-api-key"} {
+		if len(ctx.Request.Header.Peek(name)) > 0 {
+			return true
+		}
+	}
+	query := ctx.QueryArgs()
+	return query.Has("api_key") || query.Has("api-key") || query.Has("key")
+}
+
+// isPowerOfTen reports whether n is 1, 10, 100, ….
+func isPowerOfTen(n int64) bool {
+	for ; n >= 10 && n%10 == 0; n /= 10 {
+	}
+	return n == 1
+}
+
+// peerAddress is the address at the other end of the connection. It may be that of a proxy: the gateway trusts no header
+// about it.
+func peerAddress(ctx *fasthttp.RequestCtx) netip.Addr {
+	at, _ := netip.ParseAddrPort(ctx.RemoteAddr().String())
+	return at.Addr()
+}
+
+// checkContent refuses what is not a JSON document as it stands. A missing content type is taken for JSON: the body
+// shows whether it is.
+func checkContent(h *fasthttp.RequestHeader) *apierror.Error {
+	refuse := func(message string) *apierror.Error {
+		e := apierror.Invalid("unsupported_media_type", "", "%s", message)
+		e.Status = fasthttp.StatusUnsupportedMediaType
+		return e
+	}
+	for _, e := range h.PeekAll(fasthttp.HeaderContentEncoding) {
+		if len(e) > 0 && !httpfield.EqualFold(e, "identity") {
+			return refuse("The request's body must not be compressed.")
+		}
+	}
+	if hasSeveralTypes(h) {
+		return refuse("The request has more than one Content-Type.")
+	}
+	declared := h.ContentType()
+	if len(declared) == 0 {
+		return nil
+	}
+	if !framing.IsJSON(declared) {
+		return refuse("The request's Content-Type must be application/json.")
+	}
+	_, parameters, _ := bytes.Cut(declared, []byte(";"))
+	for p := range bytes.SplitSeq(bytes.ToLower(parameters), []byte(";")) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(p), []byte("="))
+		if string(name) == "charset" && !bytes.Equal(bytes.Trim(value, `"`), []byte("utf-8")) {
+			return refuse("The request's body must be UTF-8.")
+		}
+	}
+	return nil
+}
+
+// A gateway may by mistake be configured as its own provider, and each request would make another one without end. So
+// each gateway counts in this header how many gateways a request has passed.
+const (
+	hopsHeader = "x-sluice-hops"
+	maxHops    = 5
+)
+
+var hopTexts = [maxHops + 1]string{"0", "1", "2", "3", "4", "5"}
+
+// parseHops returns how many gateways a request says it has passed. A client that invents a number can only be refused
+// sooner.
+func parseHops(h *fasthttp.RequestHeader) int {
+	hops := 0
+	for _, v := range h.PeekAll(hopsHeader) {
+		if n, err := strconv.ParseUint(string(v), 10, 16); err == nil {
+			hops = max(hops, int(n))
+		}
+	}
+	return hops
+}
+
+// loopDetected is for a request that has passed too many gateways. None of them should retry it.
+func loopDetected(hops int) *apierror.Error {
+	e := apierror.Invalid("loop_detected", "", "The request has passed %d gateways: one of them is its own provider.", hops)
+	e.NoRetry = true
+	return e
+}
+
+func (a *admission) tooLarge() *apierror.Error {
+	e := apierror.Invalid("request_too_large", "", "The request's body is larger than %d bytes.", a.limits.Load().MaxBody)
+	e.Status, e.CloseClient = fasthttp.StatusRequestEntityTooLarge, true
+	return e
+}
+
+// shedError is which resource a request was rejected for.
+type shedError telemetry.Shed
+
+func (s shedError) Error() string {
+	if telemetry.Shed(s) == telemetry.ShedBodies {
+		return "too much memory held by large bodies"
+	}
+	return "too many completions in flight"
+}
+
+// overloaded is the error of a request for which there is no room.
+func overloaded(of telemetry.Shed) *apierror.Error {
+	e := &apierror.Error{Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: shedError(of)}
+	e.Message = "Too many concurrent requests."
+	if of == telemetry.ShedBodies {
+		e.Message = "Too many large requests and responses in flight."
+	}
+	return e
+}
+
+// reservation is what one completion takes of the gateway's room. The zero value holds nothing.
+type reservation struct {
+	admission         *admission // nil: it is not counted
+	request, response int64      // bytes that are counted for its bodies
+}
+
+// uncountedBody is how large a body may be without being counted byte by byte: each completion is counted as a whole, and
+// most bodies are smaller.
+const uncountedBody = 64 << 10
+
+// checkRoom reports whether there is room for another completion with a body of n bytes, without taking it.
+func (a *admission) checkRoom(n int) *apierror.Error {
+	limits := a.limits.Load()
+	switch {
+	case a.requests.Load() >= int64(limits.MaxRequests):
+		return overloaded(telemetry.ShedRequests)
+	case n > uncountedBody && a.bodies.Load()+int64(n)-uncountedBody > limits.MaxBodyMemory:
+		return overloaded(telemetry.ShedBodies)
+	}
+	return nil
+}
+
+// reserve counts a completion among those in flight, until r is released.
+func (a *admission) reserve(r *reservation) *apierror.Error {
+	if a.requests.Add(1) > int64(a.limits.Load().MaxRequests) {
+		a.requests.Add(-1)
+		return overloaded(telemetry.ShedRequests)
+	}
+	r.admission = a
+	return nil
+}
+
+// release gives back all of the room.
+func (r *reservation) release() {
+	if r.admission != nil {
+		r.shrink(&r.request)
+		r.shrink(&r.response)
+		r.admission.requests.Add(-1)
+		r.admission = nil
+	}
+}
+
+// growStep is by how much at a time a body's count grows: what grows in small pieces is not counted with each of them.
+const growStep = 64 << 10
+
+// grow makes a body's count, which is one of r's, reach n bytes in all, or fails and leaves it as it is.
+func (r *reservation) grow(body *int64, n int) *apierror.Error {
+	more := int64(n) - uncountedBody - *body
+	if more <= 0 {
+		return nil
+	}
+	a := r.admission
+	limit := a.limits.Load().MaxBodyMemory
+	step := (more + growStep - 1) / growStep * growStep
+	if a.bodies.Add(step) > limit {
+		// The last step need not be a whole one.
+		if a.bodies.Add(more-step) > limit {
+			a.bodies.Add(-more)
+			return overloaded(telemetry.ShedBodies)
+		}
+		step = more
+	}
+	*body += step
+	return nil
+}
+
+// shrink gives back a body's count.
+func (r *reservation) shrink(body *int64) {
+	if *body > 0 {
+		r.admission.bodies.Add(-*body)
+		*body = 0
+	}
+}
+
+// withCapacity fills in the limits that the configuration leaves to the machine.
+func withCapacity(s config.Server, m capacity.Machine) *config.Server {
 	c := m.Ceilings(s.MaxBody)
 	if s.MaxConns == 0 {
 		s.MaxConns = c.Conns
@@ -38,170 +339,4 @@ func sized(s config.Server, m capacity.Machine) *config.Server {
 		s.MaxBodyMemory = c.BodyMemory
 	}
 	return &s
-}
-
-// LimitMemory has the Go runtime keep within the memory of the process's control group, where nothing else has set it a
-// limit (GOMEMLIMIT). It is for the start of a process. It returns the limit, and false where it set none.
-func LimitMemory() (bytes int64, set bool) { return capacity.LimitGo() }
-
-// full is why there is no room for a request.
-type full telemetry.Shed
-
-// Error says it for the log.
-func (f full) Error() string {
-	if telemetry.Shed(f) == telemetry.ShedBodies {
-		return "no room for more large bodies"
-	}
-	return "no room for more requests"
-}
-
-// overloaded is what a request gets that there is no room for.
-func overloaded(of telemetry.Shed) *apierror.Error {
-	e := &apierror.Error{Status: 503, Kind: apierror.KindServiceUnavailable, Code: "gateway_overloaded", RetryAfter: time.Second, Cause: full(of)}
-	e.Message = "The gateway has all the requests that it takes."
-	if of == telemetry.ShedBodies {
-		e.Message = "The gateway has no room for more large requests and answers."
-	}
-	return e
-}
-
-// judge tells whether a request is refused for its head. authorize says whether its key is good.
-func (s *Server) judge(h *fasthttp.RequestHeader, authorize func(*generation) *apierror.Error) (address, *apierror.Error) {
-	to, _, e := dispatch(h)
-	switch {
-	case e != nil:
-		return to, e
-	case int64(h.ContentLength()) > s.settings.Load().MaxBody:
-		return to, s.tooLarge()
-	}
-	g := s.acquire()
-	if g == nil {
-		return to, s.shutdownError()
-	}
-	defer g.release()
-	if e := authorize(g); e != nil || to != completions {
-		return to, e
-	}
-	return to, s.room(h.ContentLength())
-}
-
-// room tells whether there is any for another request with a body of n bytes, without taking it.
-func (s *Server) room(n int) *apierror.Error {
-	limits := s.settings.Load()
-	switch {
-	case s.admission.requests.Load() >= int64(limits.MaxRequests):
-		return overloaded(telemetry.ShedRequests)
-	case n > ownBody && s.admission.bodies.Load()+int64(n)-ownBody > limits.MaxBodyMemory:
-		return overloaded(telemetry.ShedBodies)
-	}
-	return nil
-}
-
-// enter counts the exchange among the requests in flight, until leave, or says that there are too many.
-func (x *completion) enter() *apierror.Error {
-	s := x.server
-	if s.admission.requests.Add(1) > int64(s.settings.Load().MaxRequests) {
-		s.admission.requests.Add(-1)
-		return overloaded(telemetry.ShedRequests)
-	}
-	x.entered = true
-	return nil
-}
-
-// leave gives back all that the exchange was counted for.
-func (x *completion) leave() {
-	if x.entered {
-		x.entered = false
-		x.server.admission.requests.Add(-1)
-	}
-	x.drop(&x.heldRequest)
-	x.drop(&x.heldAnswer)
-}
-
-// heldStep is by how much at a time more is counted: what grows in small pieces is not counted with each of them.
-const heldStep = 64 << 10
-
-// hold makes what is counted in held for a body reach n bytes of it in all, or says that so much is not to be had. What
-// it holds already stays.
-func (x *completion) hold(held *int64, n int) *apierror.Error {
-	more := int64(n) - ownBody - *held
-	if more <= 0 {
-		return nil
-	}
-	s := x.server
-	limit := s.settings.Load().MaxBodyMemory
-	step := (more + heldStep - 1) / heldStep * heldStep
-	if s.admission.bodies.Add(step) > limit {
-		// The last step need not be a whole one.
-		if s.admission.bodies.Add(more-step) > limit {
-			s.admission.bodies.Add(-more)
-			return overloaded(telemetry.ShedBodies)
-		}
-		step = more
-	}
-	*held += step
-	return nil
-}
-
-// drop gives back what is counted in held.
-func (x *completion) drop(held *int64) {
-	if *held > 0 {
-		x.server.admission.bodies.Add(-*held)
-		*held = 0
-	}
-}
-
-// authorize checks the client's key.
-func (s *Server) authorize(ctx *fasthttp.RequestCtx, g *generation, r *telemetry.Record) (*access.Key, *apierror.Error) {
-	if g.keys == nil {
-		return access.Anonymous(), nil
-	}
-	now := r.Began
-	key, e := g.keys.Authenticate(ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization), now)
-	if e == nil {
-		r.Key = key.Name()
-		return key, nil
-	}
-	s.countRefusal(e)
-	switch perMinute := s.settings.Load().MaxWrongKeys; {
-	case e.Code == "missing_api_key" && misplacedKey(ctx):
-		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
-	case e.Code == "invalid_api_key" && perMinute > 0:
-		refused, tooMany := s.authLimiter.RecordInvalidKey(peer(ctx), perMinute, now)
-		if tooMany == nil {
-			break
-		}
-		// A line for each would be a way to fill the log.
-		r.Unlogged = true
-		if isPowerOfTen(refused) {
-			s.log.Warn("wrong keys", "remote", r.Remote, "refused", refused)
-		}
-		return nil, tooMany
-	}
-	return nil, e
-}
-
-// misplacedKey tells whether there is a key where other APIs have theirs.
-func misplacedKey(ctx *fasthttp.RequestCtx) bool {
-	for _, name := range []string{"x-api-key", "api-key", "x-goog-api-key"} {
-		if len(ctx.Request.Header.Peek(name)) > 0 {
-			return true
-		}
-	}
-	query := ctx.QueryArgs()
-	return query.Has("api_key") || query.Has("api-key") || query.Has("key")
-}
-
-// isPowerOfTen tells whether n is 1, 10, 100, ….
-func isPowerOfTen(n int64) bool {
-	for ; n >= 10 && n%10 == 0; n /= 10 {
-	}
-	return n == 1
-}
-
-// peer is the address at the other end of the connection. It may be that of a proxy: there is no header that the gateway
-// believes about it.
-func peer(ctx *fasthttp.RequestCtx) netip.Addr {
-	at, _ := netip.ParseAddrPort(ctx.RemoteAddr().String())
-	return at.Addr()
 }

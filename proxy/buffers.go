@@ -7,29 +7,36 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-func (s *Server) writer() *response.Writer {
-	if w, ok := s.writers.Get().(*response.Writer); ok {
+// pools keep what completions are made with for the next ones. What is put back has been reset.
+type pools struct {
+	writers  sync.Pool // *response.Writer
+	requests sync.Pool // *openai.Request
+	works    sync.Pool // *work
+}
+
+func (p *pools) getWriter() *response.Writer {
+	if w, ok := p.writers.Get().(*response.Writer); ok {
 		return w
 	}
 	return openai.NewWriter()
 }
 
-func (s *Server) work() *work {
-	if w, ok := s.works.Get().(*work); ok {
+func (p *pools) getWork() *work {
+	if w, ok := p.works.Get().(*work); ok {
 		return w
 	}
 	return newWork()
 }
 
-func (s *Server) request() *openai.Request {
-	if r, ok := s.requests.Get().(*openai.Request); ok {
+func (p *pools) getRequest() *openai.Request {
+	if r, ok := p.requests.Get().(*openai.Request); ok {
 		return r
 	}
 	return new(openai.Request)
 }
 
-// buffers keeps the memory of requests' bodies and of whole answers. The large ones are kept apart, or most of them would
-// be lent to requests of a line.
+// buffers keeps the memory of bodies of requests and responses. The large ones are kept apart, or most of them would
+// be used for requests of a line.
 type buffers struct{ small, large, handles sync.Pool } // of *[]byte; those of handles are empty
 
 const (
@@ -40,7 +47,7 @@ const (
 	largeBuffer = 32 << 10
 )
 
-func (b *buffers) of(size int) *sync.Pool {
+func (b *buffers) pool(size int) *sync.Pool {
 	if size < largeBuffer {
 		return &b.small
 	}
@@ -49,7 +56,7 @@ func (b *buffers) of(size int) *sync.Pool {
 
 // get returns an empty buffer with room for a body of about size bytes.
 func (b *buffers) get(size int) []byte {
-	h, ok := b.of(size).Get().(*[]byte)
+	h, ok := b.pool(size).Get().(*[]byte)
 	if !ok {
 		return make([]byte, 0, max(size, smallBuffer))
 	}
@@ -68,5 +75,5 @@ func (b *buffers) put(p []byte) {
 		h = new([]byte)
 	}
 	*h = p
-	b.of(cap(p)).Put(h)
+	b.pool(cap(p)).Put(h)
 }

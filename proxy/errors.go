@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// maxRetryAfter caps what a provider may tell clients to wait.
+// maxRetryAfter caps how long a provider may make clients wait.
 const maxRetryAfter = time.Hour
 
-// clientError says what a client sees of an error. What it is made of stays with it for the log.
+// clientError is what a client sees of an error, which stays its cause for the log.
 func clientError(err error) *apierror.Error {
 	if _, ok := errors.AsType[*rescue.Error](err); ok {
-		return failedByItself(err)
+		return internalError(err)
 	}
 	var e *apierror.Error
 	if errors.As(err, &e) {
@@ -32,22 +32,22 @@ func clientError(err error) *apierror.Error {
 	if errors.As(err, &call) {
 		return call.ClientError()
 	}
-	if errors.Is(err, errDeparted) {
+	if errors.Is(err, errDisconnected) {
 		return &apierror.Error{Status: 499, Kind: apierror.KindInvalidRequest, Code: "client_closed_request", Message: "The client closed the connection.", Cause: err}
 	}
 	var up *upstream.Error
 	if errors.As(err, &up) {
 		return upstreamError(up)
 	}
-	return failedByItself(err)
+	return internalError(err)
 }
 
-// failedByItself is for a defect of the gateway.
-func failedByItself(err error) *apierror.Error {
+// internalError is for a defect of the gateway.
+func internalError(err error) *apierror.Error {
 	return &apierror.Error{Status: 500, Kind: apierror.KindServer, Code: "internal_error", Message: "The gateway failed.", Cause: err}
 }
 
-// upstreamError is for what went wrong on the way to a provider and back.
+// upstreamError is for a failure on the way to a provider and back.
 func upstreamError(err *upstream.Error) *apierror.Error {
 	var e *apierror.Error
 	switch err.Kind {
@@ -73,8 +73,8 @@ func upstreamError(err *upstream.Error) *apierror.Error {
 	return e
 }
 
-// badAnswer is for an answer of a provider that cannot be read.
-func badAnswer(err error) error {
+// badResponse is for a provider's response that cannot be read.
+func badResponse(err error) error {
 	if e, ok := errors.AsType[*apierror.Error](err); ok {
 		return e
 	}
@@ -83,14 +83,14 @@ func badAnswer(err error) error {
 	return e
 }
 
-// emptyAnswer is for an answer without a body, which cannot be one.
-func emptyAnswer() *apierror.Error {
-	return apierror.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's answer is empty.")
+// emptyResponse is for a response without a body.
+func emptyResponse() *apierror.Error {
+	return apierror.Fail(abi.FailBadAnswer, "upstream_empty", "", "The provider's response is empty.")
 }
 
-// retryAfter reads how long a provider wants to be left alone: retry-after-ms, else retry-after in seconds or as a
-// date (RFC 9110, section 10.2.3). 0 where it does not say, or says nonsense.
-func retryAfter(header func(name string) []byte, now time.Time) time.Duration {
+// parseRetryAfter returns how long a provider wants no requests: retry-after-ms, else retry-after in seconds or as a date
+// (RFC 9110, section 10.2.3). 0: it does not say, or not in a valid way.
+func parseRetryAfter(header func(name string) []byte, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if v := string(header("retry-after-ms")); v != "" {
 		if ms, err := strconv.ParseFloat(v, 64); err == nil && ms > 0 {
@@ -109,7 +109,7 @@ func retryAfter(header func(name string) []byte, now time.Time) time.Duration {
 	return max(0, min(wait, maxRetryAfter))
 }
 
-// BuildError says that a configuration is valid but cannot be served: a plugin is missing, is not one, or refuses its
+// BuildError is for a configuration that is valid but cannot be served: a plugin is missing, is not one, or rejects its
 // settings.
 type BuildError struct{ Err error }
 
@@ -118,7 +118,7 @@ func (e *BuildError) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e *BuildError) Unwrap() error { return e.Err }
 
-// NoPluginError says that a bundled plugin was not built into the binary.
+// NoPluginError is for a bundled plugin that was not built into the binary.
 type NoPluginError struct{ Plugin string }
 
 // Error says what to do about it.
@@ -126,7 +126,7 @@ func (e *NoPluginError) Error() string {
 	return fmt.Sprintf("plugin %s is not built into this binary: run `make build`, which builds the plugins before it embeds them", e.Plugin)
 }
 
-// placed says where the configuration asks for what has gone wrong.
-func placed(cfg *config.Config, at config.Position, key string, err error) error {
+// configError is an error at a position of the configuration.
+func configError(cfg *config.Config, at config.Position, key string, err error) error {
 	return config.Error{File: cfg.Path, Position: at, Key: key, Text: err.Error()}
 }

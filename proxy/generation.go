@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,12 +18,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
 // generation is a configuration with everything that was built from it: keys, models, connections to providers, and
-// loaded plugins. It does not change once it serves. A request pins the generation that it began with; the last one to
-// leave closes it.
+// loaded plugins. It does not change once it serves. A request holds the generation that it began with; releasing the
+// last reference closes it.
 type generation struct {
 	config    *config.Config
 	keys      *access.Keys // nil: anyone may use everything
@@ -34,19 +32,30 @@ type generation struct {
 	targets   map[string][]routing.Target // by configured model
 	router    routing.Router
 
-	number int64 // 1, and one more with each that takes the place of another
-	made   time.Time
-	estate *estate
+	number  int64 // 1, and one more with each Reload
+	made    time.Time
+	builder *builder
 
-	// refs counts the requests in flight, and one for being current.
-	refs atomic.Int64
-	done chan struct{}   // closed when everything is
-	open *sync.WaitGroup // of all generations that are not
-
-	onPanic func(*rescue.Error)
+	refs   atomic.Int64  // requests in flight, and one for being current
+	closed chan struct{} // closed when all of it is
 }
 
-// acquire pins the generation; it fails where the last reference has gone.
+// provider is what sends to one configured provider.
+type provider struct {
+	name    string
+	binding *plugin.Binding
+	client  *upstream.Client // nil: the plugin responds by itself
+
+	// redact replaces credentials in what a provider sent, before anything else reads it.
+	redact func([]byte) []byte
+
+	heartbeat    time.Duration // silence after which a stream is kept alive; 0: never
+	eventTimeout time.Duration // the longest time between two whole events of a stream; 0: none
+	breaker      breaker.Config
+	retryShare   float64
+}
+
+// acquire takes a reference; it fails once the last one has been released.
 func (g *generation) acquire() bool {
 	for {
 		n := g.refs.Load()
@@ -59,6 +68,7 @@ func (g *generation) acquire() bool {
 	}
 }
 
+// release gives a reference back.
 func (g *generation) release() {
 	if g.refs.Add(-1) == 0 {
 		// The last reference is mostly a request's: its goroutine has a client to serve.
@@ -66,10 +76,10 @@ func (g *generation) release() {
 	}
 }
 
-// close gives back each part, whatever becomes of the others.
+// close closes each part, even if closing another one panics.
 func (g *generation) close() {
 	part := func(close func()) {
-		defer rescue.Recover(g.onPanic)
+		defer rescue.Recover(g.builder.panicked)
 		close()
 	}
 	if g.catalog != nil {
@@ -80,18 +90,18 @@ func (g *generation) close() {
 			part(p.client.Close)
 		}
 	}
-	part(func() { g.estate.remove(g) })
+	part(func() { g.builder.open.remove(g) })
 	if g.plugins != nil {
 		part(g.plugins.Close)
 	}
-	close(g.done)
-	g.open.Done()
+	close(g.closed)
+	g.builder.open.unclosed.Done()
 }
 
-// without says for the log why a client gets no model of this id: there is one that its key may not use, or none that
-// could be used. An id that only the client knows is not repeated.
-func (g *generation) without(id string, there bool) error {
-	if there {
+// missingModelCause is, for the log, why a client gets no model of this id: its key may not use it, or it cannot be used.
+// An id that only the client knows is not repeated.
+func (g *generation) missingModelCause(id string, exists bool) error {
+	if exists {
 		return errors.New("the key may not use the model")
 	}
 	for i := range g.config.Models {
@@ -102,273 +112,96 @@ func (g *generation) without(id string, there bool) error {
 	return errors.New("no such model")
 }
 
-// sendsTo tells whether the generation has a provider of that name that is on.
-func (g *generation) sendsTo(provider string) bool { return g.providers[provider] != nil }
+// hasProvider reports whether there is a provider of that name that is on.
+func (g *generation) hasProvider(name string) bool { return g.providers[name] != nil }
 
-// targetsOf returns the targets of a model that can be used. A model that a provider lists has that one.
-func (g *generation) targetsOf(m *catalog.Model, board *routing.Registry) []routing.Target {
+// usableTargets returns the targets of a model whose providers are on. A model that a provider lists has one.
+func (g *generation) usableTargets(m *catalog.Model) []routing.Target {
 	if targets, ok := g.targets[m.ID]; ok {
 		return targets
 	}
+	return g.bindTargets(m.Targets, m.Pricing)
+}
+
+// bindTargets returns configured targets with their statistics; price is the model's.
+func (g *generation) bindTargets(configured []config.Target, price config.Pricing) []routing.Target {
 	var targets []routing.Target
-	for _, t := range m.Targets {
-		if g.providers[t.Provider] == nil {
+	for i := range configured {
+		t := &configured[i]
+		p := g.providers[t.Provider]
+		if p == nil {
 			continue
 		}
-		targets = append(targets, g.target(&t, m.Pricing, board))
+		pricing, registry := price, g.builder.registry
+		if t.Pricing.Known {
+			pricing = t.Pricing
+		}
+		targets = append(targets, routing.Target{
+			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
+			InputPrice: pricing.Input, OutputPrice: pricing.Output, Options: t.Options,
+			Stats: registry.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: registry.Budget(t.Provider), RetryShare: p.retryShare,
+		})
 	}
 	return targets
 }
 
-// target is a configured target with what is known of it; price is the model's.
-func (g *generation) target(t *config.Target, price config.Pricing, board *routing.Registry) routing.Target {
-	if t.Pricing.Known {
-		price = t.Pricing
-	}
-	p := g.providers[t.Provider]
-	return routing.Target{
-		Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-		InputPrice: price.Input, OutputPrice: price.Output, Options: t.Options,
-		Stats: board.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: board.Budget(t.Provider), RetryShare: p.repeats,
-	}
-}
+// targetName is a provider's model.
+type targetName struct{ provider, model string }
 
-// configured are the endpoints of the configured models, those of providers that are on, in the order of the file.
-func (g *generation) configured() []endpoint {
-	var all []endpoint
-	seen := make(map[endpoint]bool)
+// targetNames are the targets of the configured models whose providers are on, in the order of the file.
+func (g *generation) targetNames() []targetName {
+	var all []targetName
+	seen := make(map[targetName]bool)
 	for i := range g.config.Models {
 		for _, t := range g.config.Models[i].Targets {
-			e := endpoint{t.Provider, t.Model}
-			if g.sendsTo(t.Provider) && !seen[e] {
-				seen[e] = true
-				all = append(all, e)
+			name := targetName{t.Provider, t.Model}
+			if g.hasProvider(t.Provider) && !seen[name] {
+				seen[name] = true
+				all = append(all, name)
 			}
 		}
 	}
 	return all
 }
 
-// endpoint is a provider's model.
-type endpoint struct{ provider, model string }
+// openGenerations are the generations that are not closed, and the counts of those that are, so that no sum decreases.
+type openGenerations struct {
+	unclosed sync.WaitGroup // a Reload adds to it while it holds a generation
 
-// chooser is a router plugin.
-type chooser struct{ binding *plugin.Binding }
-
-func (c chooser) Choose(ctx context.Context, tenant string, input []byte, n int) ([]int, string, error) {
-	return c.binding.ChooseFor(ctx, tenant, input, n)
-}
-
-// provider is what sends to one configured provider.
-type provider struct {
-	name    string
-	binding *plugin.Binding
-	client  *upstream.Client // nil: the plugin answers by itself
-
-	// redact replaces credentials in what a provider said, before anything else reads it.
-	redact func([]byte) []byte
-
-	heartbeat time.Duration // silence after which a stream is kept alive; 0: never
-	event     time.Duration // the longest time between two whole events of a stream; 0: none
-	breaker   breaker.Config
-	repeats   float64
-}
-
-// build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
-// nothing remains.
-func (s *Server) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
-	g := &generation{config: cfg, providers: map[string]*provider{}, targets: map[string][]routing.Target{}, done: make(chan struct{}), open: &s.generations,
-		number: 1, made: s.now(), estate: &s.estate, onPanic: func(p *rescue.Error) { s.logPanic("", p) }}
-	if old != nil {
-		g.number = old.number + 1
-	}
-	g.open.Add(1)
-	g.refs.Store(1)
-	if err := s.fill(ctx, g, old); err != nil {
-		g.close()
-		return nil, &BuildError{err}
-	}
-	s.estate.add(g)
-	return g, nil
-}
-
-func (s *Server) fill(ctx context.Context, g, old *generation) error {
-	cfg := g.config
-	specs, err := readPlugins(cfg, s.bundled)
-	if err != nil {
-		return err
-	}
-	if g.plugins, err = s.plugins.Load(ctx, specs); err != nil {
-		return err
-	}
-	redact := redactor(cfg)
-	var errs []error
-	for i := range cfg.Providers {
-		p := &cfg.Providers[i]
-		if p.Off != "" {
-			continue
-		}
-		built, err := s.provider(ctx, g, p, redact)
-		if err != nil {
-			errs = append(errs, placed(cfg, p.Pos, "providers."+p.Name, err))
-			continue
-		}
-		g.providers[p.Name] = built
-	}
-	if r := cfg.Router; r.Plugin != "" {
-		b, err := g.bindRouter(ctx, r, redact)
-		if err != nil {
-			errs = append(errs, placed(cfg, r.Pos, "router", err))
-		} else {
-			g.router.Chooser = chooser{b}
-		}
-		g.router.Failed = func(err error) {
-			// That it is left alone was said when that began.
-			if e, ok := errors.AsType[*plugin.CallError](err); !ok || e.Kind != plugin.KindOpen {
-				s.log.Warn("router failed, the configured order is used", "error", err)
-			}
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for i := range cfg.Models {
-		m := &cfg.Models[i]
-		for _, t := range m.Targets {
-			if g.providers[t.Provider] == nil {
-				continue
-			}
-			g.targets[m.ID] = append(g.targets[m.ID], g.target(&t, m.Pricing, &s.board))
-		}
-	}
-	if cfg.Server.Auth == config.AuthKeys {
-		g.keys = access.New(cfg.Keys, &s.usage)
-	}
-	options := catalog.Options{Fetched: func(provider string, models int, err error) {
-		if err != nil {
-			s.logPanicOf("", err)
-			s.log.Warn("list models", "provider", provider, "error", err)
-			return
-		}
-		s.log.Debug("list models", "provider", provider, "models", models)
-	}}
-	if old != nil {
-		options.Previous = old.catalog
-	}
-	g.catalog = catalog.New(cfg, &lister{gen: g}, options)
-	return nil
-}
-
-func (g *generation) bindRouter(ctx context.Context, r config.Router, redact *credential.Redactor) (*plugin.Binding, error) {
-	used := g.plugins.Plugin(r.Plugin)
-	if !used.Router() {
-		return nil, fmt.Errorf("plugin %s is a provider, and no router", r.Plugin)
-	}
-	return used.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redact.Redact})
-}
-
-func (s *Server) provider(ctx context.Context, g *generation, p *config.Provider, redact *credential.Redactor) (*provider, error) {
-	used := g.plugins.Plugin(p.Plugin)
-	if !used.Provider() {
-		return nil, fmt.Errorf("plugin %s is a router, and no provider", p.Plugin)
-	}
-	b, err := used.Bind(ctx, plugin.BindingConfig{
-		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redact.Redact,
-		CredentialHeader: p.Auth.Header, CredentialQuery: p.Auth.Query,
-	})
-	if err != nil {
-		return nil, err
-	}
-	built := &provider{
-		name: p.Name, binding: b, redact: redact.Redact,
-		heartbeat: p.Heartbeat, event: p.Timeout.Event, breaker: breakerConfig(&p.Breaker), repeats: p.RetryBudget,
-	}
-	if p.BaseURL == "" {
-		return built, nil
-	}
-	built.client, err = upstream.New(upstream.Config{
-		Name:         p.Name,
-		BaseURL:      p.BaseURL,
-		Credential:   upstreamCredential(&p.Auth),
-		Redactor:     redact,
-		MaxConns:     p.MaxConns,
-		AllowPrivate: p.AllowPrivate,
-		Timeouts: upstream.Timeouts{
-			Connect: p.Timeout.Connect, TLS: p.Timeout.TLS, FirstByte: p.Timeout.FirstByte,
-			Idle: p.Timeout.Idle, Total: p.Timeout.Total, Write: p.Timeout.Write,
-		},
-	})
-	return built, err
-}
-
-// credential is what a provider's requests are authorised with.
-func upstreamCredential(a *config.Auth) credential.Credential {
-	c := credential.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query, Secret: string(a.Secret)}
-	if a.AWS != nil {
-		c.AWS = &credential.AWS{
-			Region: a.AWS.Region, Service: a.AWS.Service, Profile: a.AWS.Profile, AccessKeyID: string(a.AWS.AccessKeyID),
-			SecretAccessKey: string(a.AWS.SecretAccessKey), SessionToken: string(a.AWS.SessionToken),
-		}
-	}
-	if a.Google != nil {
-		c.Google = &credential.Google{File: a.Google.File, Metadata: a.Google.Metadata, Scopes: a.Google.Scopes}
-	}
-	return c
-}
-
-// redactor replaces every configured credential by value, and every one that is obtained while the generation serves.
-func redactor(cfg *config.Config) *credential.Redactor {
-	var secrets []string
-	for i := range cfg.Providers {
-		a := &cfg.Providers[i].Auth
-		secrets = append(secrets, string(a.Secret))
-		if a.AWS != nil {
-			secrets = append(secrets, string(a.AWS.AccessKeyID), string(a.AWS.SecretAccessKey), string(a.AWS.SessionToken))
-		}
-	}
-	for i := range cfg.Keys {
-		secrets = append(secrets, string(cfg.Keys[i].Secret))
-	}
-	return credential.NewRedactor(secrets...)
-}
-
-// estate is what the generations that are not closed have, and what those that are have left behind: their counts, so
-// that no sum ever goes down.
-type estate struct {
 	mu   sync.Mutex
 	open map[*generation]struct{}
-	past map[string]upstream.Stats // by provider
+	past map[string]upstream.Stats // of closed generations, by provider
 }
 
-func (e *estate) add(g *generation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.open == nil {
-		e.open = make(map[*generation]struct{})
-		e.past = make(map[string]upstream.Stats)
+func (o *openGenerations) add(g *generation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open == nil {
+		o.open = make(map[*generation]struct{})
+		o.past = make(map[string]upstream.Stats)
 	}
-	e.open[g] = struct{}{}
+	o.open[g] = struct{}{}
 }
 
-// remove takes over the counts of a generation that is closed.
-func (e *estate) remove(g *generation) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, open := e.open[g]; !open {
-		return // it was never whole
+// remove keeps the counts of a generation that is closed.
+func (o *openGenerations) remove(g *generation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, open := o.open[g]; !open {
+		return // it was never completed
 	}
-	delete(e.open, g)
+	delete(o.open, g)
 	for _, p := range g.providers {
 		if p.client != nil {
-			e.past[p.name] = e.past[p.name].Plus(p.client.Stats().Counts())
+			o.past[p.name] = o.past[p.name].Plus(p.client.Stats().Counts())
 		}
 	}
 }
 
-func (e *estate) generations() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.open)
+func (o *openGenerations) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.open)
 }
 
 // upstreamStats are a provider's connections, of all generations.
@@ -377,26 +210,22 @@ type upstreamStats struct {
 	upstream.Stats
 }
 
-// upstreams returns the sums by provider, sorted by its name.
-func (e *estate) upstreams() []upstreamStats {
-	e.mu.Lock()
-	sums := maps.Clone(e.past)
-	for g := range e.open {
+// upstreams returns the sums by provider, sorted by name.
+func (o *openGenerations) upstreams() []upstreamStats {
+	o.mu.Lock()
+	sums := maps.Clone(o.past)
+	for g := range o.open {
 		for _, p := range g.providers {
 			if p.client != nil {
 				sums[p.name] = sums[p.name].Plus(p.client.Stats())
 			}
 		}
 	}
-	e.mu.Unlock()
+	o.mu.Unlock()
 	all := make([]upstreamStats, 0, len(sums))
 	for name, stats := range sums {
 		all = append(all, upstreamStats{name, stats})
 	}
 	slices.SortFunc(all, func(a, b upstreamStats) int { return cmp.Compare(a.provider, b.provider) })
 	return all
-}
-
-func breakerConfig(c *config.Breaker) breaker.Config {
-	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
 }

@@ -1,13 +1,17 @@
 package proxy
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
-
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 const (
@@ -15,16 +19,16 @@ const (
 	maxHeaders = 100
 	// maxURI is how long a request's target may be.
 	maxURI = 8 << 10
-	// smallBody may come whatever becomes of its request, so that the connection can be used again after a refusal. The head
-	// of a request with a larger body is judged first.
+	// smallBody is how large a body is read even if its request is refused, so that the connection can be used again. The
+	// head of a request with a larger body is judged first.
 	smallBody = 64 << 10
 )
 
-// address is what a request is for.
-type address uint8
+// endpoint is what a request is for.
+type endpoint uint8
 
 const (
-	nowhere address = iota
+	unknownEndpoint endpoint = iota
 	completions
 	modelList
 	oneModel
@@ -35,16 +39,16 @@ const (
 	pathModels      = "/v1/models"
 )
 
-// addresses says of each where it is, as the log names it, and which methods it takes.
-var addresses = [...]struct{ path, allow string }{
-	nowhere:     {},
-	completions: {pathCompletions, "POST"},
-	modelList:   {pathModels, "GET, HEAD"},
-	oneModel:    {pathModels + "/{id}", "GET, HEAD"},
+// endpoints are each endpoint's path, as the log names it, and the methods it takes.
+var endpoints = [...]struct{ path, allow string }{
+	unknownEndpoint: {},
+	completions:     {pathCompletions, "POST"},
+	modelList:       {pathModels, "GET, HEAD"},
+	oneModel:        {pathModels + "/{id}", "GET, HEAD"},
 }
 
-// addressOf compares a path as it came, byte for byte: what a normaliser would make of it is another path.
-func addressOf(path []byte) address {
+// matchPath compares a path as it came, byte for byte: what a normaliser would make of it is another path.
+func matchPath(path []byte) endpoint {
 	switch {
 	case string(path) == pathCompletions:
 		return completions
@@ -53,28 +57,29 @@ func addressOf(path []byte) address {
 	case bytes.HasPrefix(path, []byte(pathModels+"/")):
 		return oneModel
 	}
-	return nowhere
+	return unknownEndpoint
 }
 
-// dispatch finds out what a request is for by its head alone. The path is without its query; it is the header's.
-func dispatch(h *fasthttp.RequestHeader) (to address, path []byte, e *apierror.Error) {
+// matchEndpoint checks a request's head, and finds what the request is for. The path is without its query; it is the
+// header's.
+func matchEndpoint(h *fasthttp.RequestHeader) (to endpoint, path []byte, e *apierror.Error) {
 	if e := checkHead(h); e != nil {
-		return nowhere, nil, e
+		return unknownEndpoint, nil, e
 	}
-	path = pathOf(h)
-	to = addressOf(path)
+	path = requestPath(h)
+	to = matchPath(path)
 	switch {
-	case to == nowhere:
-		return to, path, notFound(h, path)
+	case to == unknownEndpoint:
+		return to, path, unknownURL(h, path)
 	case to == completions && h.IsPost(), to != completions && (h.IsGet() || h.IsHead()):
 		return to, path, nil
 	}
-	return to, path, wrongMethod(h, addresses[to].allow)
+	return to, path, methodNotAllowed(h, endpoints[to].allow)
 }
 
-// pathOf is the path of a request's target. The target may be a whole URL, which names the same host as the header Host:
-// checkHead has seen to that.
-func pathOf(h *fasthttp.RequestHeader) []byte {
+// requestPath is the path of a request's target. The target may be a whole URL; checkHead has verified that it names the
+// same host as the header Host.
+func requestPath(h *fasthttp.RequestHeader) []byte {
 	uri, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
 	if authority, path, whole := splitURL(uri); whole && authority != nil {
 		return path
@@ -82,14 +87,14 @@ func pathOf(h *fasthttp.RequestHeader) []byte {
 	return uri
 }
 
-// splitURL takes a URL apart; whole is false for a target that is only a path. authority is nil where the scheme is not
-// one of HTTP.
+// splitURL splits a whole URL; whole is false for a target that is only a path. authority is nil unless the scheme is
+// http or https.
 func splitURL(uri []byte) (authority, path []byte, whole bool) {
 	if len(uri) == 0 || uri[0] == '/' {
 		return nil, nil, false
 	}
 	scheme, rest, whole := bytes.Cut(uri, []byte("://"))
-	if !whole || !bytes.EqualFold(scheme, []byte("http")) && !bytes.EqualFold(scheme, []byte("https")) {
+	if !whole || !httpfield.EqualFold(scheme, "http") && !httpfield.EqualFold(scheme, "https") {
 		return nil, nil, whole
 	}
 	n := bytes.IndexAny(rest, "/?")
@@ -99,8 +104,8 @@ func splitURL(uri []byte) (authority, path []byte, whole bool) {
 	return rest[:n:n], rest[n:], true
 }
 
-// checkHead refuses what fasthttp lets pass: whatever somebody in between may have read otherwise, versions that nobody
-// here speaks, expectations that nobody here can meet, and heads beyond measure.
+// checkHead refuses what fasthttp lets pass: what an intermediary may have read in another way, other versions of HTTP,
+// unknown expectations, and oversized heads.
 func checkHead(h *fasthttp.RequestHeader) *apierror.Error {
 	if !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0" {
 		e := apierror.Invalid("http_version_not_supported", "", "The gateway speaks HTTP/1.1 and HTTP/1.0.")
@@ -110,7 +115,7 @@ func checkHead(h *fasthttp.RequestHeader) *apierror.Error {
 		e := apierror.Invalid("uri_too_long", "", "The request's address is longer than %d KiB.", maxURI>>10)
 		return refusedHead(e, fasthttp.StatusRequestURITooLong)
 	}
-	lines, coded, sized := 0, false, false
+	lines, hasEncoding, hasLength := 0, false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
 		text, whole := bytes.CutSuffix(line, []byte("\r\n"))
 		if whole && len(text) == 0 {
@@ -122,17 +127,17 @@ func checkHead(h *fasthttp.RequestHeader) *apierror.Error {
 		}
 		switch len(name) {
 		case len("transfer-encoding"):
-			if bytes.EqualFold(name, []byte("transfer-encoding")) {
-				coded = true
-				if !bytes.EqualFold(bytes.Trim(value, " \t"), []byte("chunked")) {
+			if httpfield.EqualFold(name, "transfer-encoding") {
+				hasEncoding = true
+				if !httpfield.EqualFold(bytes.Trim(value, " \t"), "chunked") {
 					return ambiguous()
 				}
 			}
 		case len("content-length"):
-			sized = sized || bytes.EqualFold(name, []byte("content-length"))
+			hasLength = hasLength || httpfield.EqualFold(name, "content-length")
 		case len("expect"):
 			value = bytes.Trim(value, " \t")
-			if bytes.EqualFold(name, []byte("expect")) && len(value) > 0 && !bytes.EqualFold(value, []byte("100-continue")) {
+			if httpfield.EqualFold(name, "expect") && len(value) > 0 && !httpfield.EqualFold(value, "100-continue") {
 				e := apierror.Invalid("expectation_failed", "", "The request's Expect can only be 100-continue.")
 				return refusedHead(e, fasthttp.StatusExpectationFailed)
 			}
@@ -142,7 +147,7 @@ func checkHead(h *fasthttp.RequestHeader) *apierror.Error {
 	case lines > maxHeaders:
 		e := apierror.Invalid("request_header_too_large", "", "The request has more than %d header lines.", maxHeaders)
 		return refusedHead(e, fasthttp.StatusRequestHeaderFieldsTooLarge)
-	case coded && sized, !isHost(h.Host()):
+	case hasEncoding && hasLength, !isHost(h.Host()):
 		return ambiguous()
 	}
 	if authority, _, whole := splitURL(h.RequestURI()); whole && (len(authority) == 0 || !bytes.EqualFold(authority, h.Host())) {
@@ -156,15 +161,15 @@ func refusedHead(e *apierror.Error, status int) *apierror.Error {
 	return e
 }
 
-// ambiguous is the answer to a head that is not what HTTP allows, or allows more than one reading: a line that goes on in
-// the next one or ends without CR LF, a length that is said twice or in another way than by a number or by chunks, a host
-// that is none or another one than in the target.
+// ambiguous is for a head that HTTP does not allow, or that can be read in more than one way: a folded line or one without
+// CR LF, both Content-Length and Transfer-Encoding, an encoding other than chunked, an invalid Host or one that differs
+// from the target's.
 func ambiguous() *apierror.Error {
 	return refusedHead(apierror.Invalid("bad_request", "", "The request's header can be read in more than one way."), fasthttp.StatusBadRequest)
 }
 
-// isHost tells whether a Host is a name or an address, with a port or without, and nothing that a URL has around it. It
-// is empty where HTTP/1.0 leaves it out.
+// isHost reports whether a Host is a name or an address, with or without a port, and nothing else of a URL. It is empty
+// where HTTP/1.0 leaves it out.
 func isHost(host []byte) bool {
 	for _, c := range host {
 		if !(c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte(".-_:[]", c) >= 0) {
@@ -185,20 +190,20 @@ func isHost(host []byte) bool {
 	return port < 1<<16
 }
 
-// severalTypes tells whether a request has more than one Content-Type, of which fasthttp keeps the last.
-func severalTypes(h *fasthttp.RequestHeader) bool {
+// hasSeveralTypes reports whether a request has more than one Content-Type, of which fasthttp keeps the last.
+func hasSeveralTypes(h *fasthttp.RequestHeader) bool {
 	n := 0
 	for line := range bytes.Lines(h.RawHeaders()) {
-		if name, _, _ := bytes.Cut(line, []byte{':'}); bytes.EqualFold(name, []byte("content-type")) {
+		if name, _, _ := bytes.Cut(line, []byte{':'}); httpfield.EqualFold(name, "content-type") {
 			n++
 		}
 	}
 	return n > 1
 }
 
-// words are the segments of the paths that clients ask for by mistake, and of our own. What else a path holds may be
-// anything, a key among it, and is shown to nobody.
-var words = map[string]bool{
+// knownSegments are those of our own paths and of paths that clients request by mistake. What else a path holds may be
+// anything, a key among it, and is not shown.
+var knownSegments = map[string]bool{
 	"admin": true, "api": true, "assistants": true, "audio": true, "batches": true, "chat": true, "completion": true,
 	"completions": true, "deployments": true, "embeddings": true, "engines": true, "favicon.ico": true, "files": true,
 	"generate": true, "health": true, "healthz": true, "images": true, "messages": true, "metrics": true, "model": true,
@@ -209,8 +214,8 @@ var words = map[string]bool{
 // maxSegments is how many segments of a path are shown.
 const maxSegments = 8
 
-// legible is a path as it may be shown and logged: of its segments the words, and a star for any other.
-func legible(path []byte) string {
+// sanitizePath returns a path as it may be shown and logged, with a star for each unknown segment.
+func sanitizePath(path []byte) string {
 	var b strings.Builder
 	segments := 0
 	for segment := range bytes.SplitSeq(bytes.TrimPrefix(path, []byte{'/'}), []byte{'/'}) {
@@ -220,11 +225,86 @@ func legible(path []byte) string {
 		}
 		b.WriteByte('/')
 		switch {
-		case words[string(segment)]:
+		case knownSegments[string(segment)]:
 			b.Write(segment)
 		case len(segment) > 0:
 			b.WriteByte('*')
 		}
 	}
 	return b.String()
+}
+
+func methodNotAllowed(h *fasthttp.RequestHeader, allowed string) *apierror.Error {
+	e := apierror.Invalid("method_not_allowed", "", "This address takes %s, not %s.", allowed, knownMethod(h))
+	e.Status, e.Allow = fasthttp.StatusMethodNotAllowed, allowed
+	return e
+}
+
+func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
+	shown := sanitizePath(path)
+	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and GET %s.",
+		knownMethod(h), shown, pathCompletions, pathModels, endpoints[oneModel].path)
+	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+shown)
+	return e
+}
+
+var methods = [...]string{"POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+
+// knownMethod is a request's method; "other" keeps what a client invents out of the log.
+func knownMethod(h *fasthttp.RequestHeader) string {
+	for _, known := range methods {
+		if string(h.Method()) == known {
+			return known
+		}
+	}
+	return "other"
+}
+
+// isVisibleASCII reports whether s can be a token in a header and in the log.
+func isVisibleASCII(s []byte) bool {
+	for _, c := range s {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// maxRequestID is how long a client's own x-request-id may be.
+const maxRequestID = 128
+
+// requestID is the client's own id where it is usable, else a new one.
+func requestID(h *fasthttp.RequestHeader) string {
+	ids := h.PeekAll("x-request-id")
+	if len(ids) != 1 || len(ids[0]) == 0 || len(ids[0]) > maxRequestID || !isVisibleASCII(ids[0]) {
+		return newRequestID()
+	}
+	id := string(ids[0])
+	if key := presentedKey(h); key != "" && strings.Contains(id, key) {
+		return newRequestID() // the key would be logged
+	}
+	return id
+}
+
+func newRequestID() string { return randomID("req_") }
+
+// randomID is 128 random bits after a prefix. They need not be secret: they only must not repeat.
+func randomID(prefix string) string {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	var id [48]byte
+	return string(hex.AppendEncode(append(id[:0], prefix...), b[:]))
+}
+
+// minKey is how long the shortest text is that may be a key: a shorter one is a word like any other.
+const minKey = 6
+
+// presentedKey is the last word of a request's Authorization, "" where that is too short to be a key.
+func presentedKey(h *fasthttp.RequestHeader) string {
+	words := bytes.Fields(h.Peek(fasthttp.HeaderAuthorization))
+	if len(words) == 0 || len(words[len(words)-1]) < minKey {
+		return ""
+	}
+	return string(words[len(words)-1])
 }

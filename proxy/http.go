@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"math/rand/v2"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -13,7 +10,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
@@ -23,31 +19,72 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// maxRequestID is how long a client's own x-request-id may be.
-const maxRequestID = 128
+// headReceived is called with a request's head before its body is read. If admit would refuse it whatever the body holds,
+// the request is made one that waits for permission to send its body: fasthttp calls expectContinue about it, which
+// responds.
+func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	const chunked = -1
+	if n := h.ContentLength(); n > smallBody || n == chunked || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
+		if _, e := s.admitHead(&arrival{head: h, now: s.now()}); e != nil {
+			h.Set(fasthttp.HeaderExpect, "100-continue")
+		}
+	}
+	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.admission.limits.Load().MaxBody)}
+}
 
-// handle serves one request. Its frame, and that of complete, lie below everything that a completion calls: what is large
-// is kept out of them, so that a goroutine's stack need not be doubled once more.
+// expectContinue responds to a client that waits for permission to send its body, or is made to.
+func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
+	h := &ctx.Request.Header
+	r := telemetry.Record{Began: s.now(), RequestID: requestID(h), Remote: remoteHost(ctx), Method: knownMethod(h)}
+	to, e := s.admitHead(&arrival{head: h, now: r.Began, ctx: ctx, record: &r})
+	if e == nil {
+		return fasthttp.StatusContinue
+	}
+	e.CloseClient = true
+	r.Path = endpoints[to].path
+	ctx.Response.Header.Set("x-request-id", r.RequestID)
+	s.refuse(ctx, &r, e)
+	s.account.Request(&r)
+	return e.Status
+}
+
+// admitHead judges a request by its head alone.
+func (s *Server) admitHead(r *arrival) (to endpoint, e *apierror.Error) {
+	if to, _, e = matchEndpoint(r.head); e != nil {
+		return to, e
+	}
+	g := s.acquire()
+	if g == nil {
+		return to, shutdownError()
+	}
+	defer g.release()
+	r.endpoint, r.generation = to, g
+	_, e = s.admission.admit(r)
+	return to, e
+}
+
+// handle serves one request. Its frame, and that of serveCompletion, lie below everything that a completion calls: what is
+// large is kept out of them, so that a goroutine's stack need not be doubled once more.
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer rescue.Recover(func(p *rescue.Error) { s.refuseUnrecorded(ctx, p) })
 	if s.Draining() {
 		ctx.SetConnectionClose()
 	}
-	// fasthttp holds an answer back while the client's next request is there to be read, and that one may take minutes.
-	// It does not where the handler has set a deadline; the deadlines that count are those of downstream.Conn.
+	// fasthttp delays a response while the client's next request can be read, and reading that may take minutes. It does
+	// not where the handler has set a deadline; the deadlines that count are those of downstream.Conn.
 	_ = ctx.SetWriteDeadline(time.Time{})
-	to, path, e := dispatch(&ctx.Request.Header)
+	to, path, e := matchEndpoint(&ctx.Request.Header)
 	if to == completions && e == nil {
-		s.complete(ctx)
+		serveCompletion(s, ctx)
 		return
 	}
-	s.direct(ctx, to, path, e)
+	s.serveDirect(ctx, to, path, e)
 }
 
-// record begins to account a request.
-func (s *Server) record(ctx *fasthttp.RequestCtx, r *telemetry.Record, to address) {
+// startRecord begins to account a request.
+func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint) {
 	h := &ctx.Request.Header
-	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h), remote(ctx), method(h), addresses[to].path
+	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h), remoteHost(ctx), knownMethod(h), endpoints[to].path
 	s.metrics.StartRequest(r)
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 }
@@ -55,7 +92,7 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, r *telemetry.Record, to addres
 // refuseUnrecorded responds to a request that panicked before it began to be accounted.
 func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
 	var r telemetry.Record
-	s.record(ctx, &r, nowhere)
+	s.startRecord(ctx, &r, unknownEndpoint)
 	s.refusePanic(ctx, &r, p)
 	s.account.Request(&r)
 }
@@ -63,53 +100,45 @@ func (s *Server) refuseUnrecorded(ctx *fasthttp.RequestCtx, p *rescue.Error) {
 // refusePanic responds to a request that panicked.
 func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *rescue.Error) {
 	s.logPanic(r.RequestID, p)
-	s.refuse(ctx, r, &apierror.Error{Status: 500, Kind: apierror.KindServer, Code: "internal_error", Message: "The gateway failed.", CloseClient: true})
+	e := internalError(nil)
+	e.CloseClient = true
+	s.refuse(ctx, r, e)
 }
 
-// direct serves everything but completions: e is not nil where a request is refused for its head.
-func (s *Server) direct(ctx *fasthttp.RequestCtx, to address, path []byte, e *apierror.Error) {
+// serveDirect serves everything but completions: e is not nil where a request is refused for its head.
+func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint, path []byte, e *apierror.Error) {
 	var r telemetry.Record
-	s.record(ctx, &r, to)
+	s.startRecord(ctx, &r, to)
 	defer rescue.Recover(func(p *rescue.Error) {
 		s.refusePanic(ctx, &r, p)
 		s.account.Request(&r)
 	})
-	switch {
-	case e != nil:
-		s.plain(ctx, &r, func() *apierror.Error { return e })
-	case to == modelList:
-		s.plain(ctx, &r, func() *apierror.Error { return s.read(ctx, &r, models) })
-	default:
-		id := path[len(pathModels)+1:]
-		s.plain(ctx, &r, func() *apierror.Error {
-			return s.read(ctx, &r, func(g *generation, key *access.Key) ([]byte, *apierror.Error) { return model(g, key, id) })
-		})
-	}
-}
-
-// plain runs a handler that answers at once, and accounts its request.
-func (s *Server) plain(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func() *apierror.Error) {
 	r.Status = fasthttp.StatusOK
-	if e := answer(); e != nil {
-		s.refuse(ctx, r, e)
+	if e == nil {
+		e = s.serveModels(ctx, &r, to, path)
+	}
+	if e != nil {
+		s.refuse(ctx, &r, e)
 	}
 	r.Bytes = int64(len(ctx.Response.Body()))
-	s.account.Request(r)
+	s.account.Request(&r)
 }
 
-// read serves a GET or a HEAD: answer is called with the generation and the client's key.
-func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func(*generation, *access.Key) ([]byte, *apierror.Error)) *apierror.Error {
+// serveModels responds with the list of models, or with one.
+func (s *Server) serveModels(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint, path []byte) *apierror.Error {
 	g := s.acquire()
 	if g == nil {
-		return s.shutdownError()
+		return shutdownError()
 	}
 	defer g.release()
-	key, e := s.authorize(ctx, g, r)
+	key, e := s.admission.admit(&arrival{generation: g, endpoint: to, head: &ctx.Request.Header, now: r.Began, ctx: ctx, record: r})
 	if e != nil {
 		return e
 	}
-	body, e := answer(g, key)
-	if e != nil {
+	var body []byte
+	if to == modelList {
+		body = listModels(g, key)
+	} else if body, e = describeModel(g, key, path[len(pathModels)+1:]); e != nil {
 		return e
 	}
 	ctx.SetContentType("application/json")
@@ -119,7 +148,7 @@ func (s *Server) read(ctx *fasthttp.RequestCtx, r *telemetry.Record, answer func
 
 // refuse writes an error as the response.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierror.Error) {
-	s.countShed(e)
+	countShed(s.metrics, e)
 	s.logPanicOf(r.RequestID, e.Cause)
 	r.Status, r.Code = e.Status, e.Code
 	if r.Code == "" {
@@ -151,13 +180,32 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierr
 			c.LingerOnClose()
 		}
 	}
-	ctx.Response.SetBodyRaw(openai.AppendErrorBody(nil, withoutKey(&ctx.Request.Header, e)))
+	ctx.Response.SetBodyRaw(openai.AppendErrorBody(nil, redactKey(&ctx.Request.Header, e)))
 }
 
-// withoutKey is an error that does not repeat the request's key, wherever in the request it stands as well: programs log
-// the errors that they get.
-func withoutKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
-	key := presented(h)
+// countShed counts a request that was rejected because a resource that it needed was used up.
+func countShed(m *telemetry.Metrics, e *apierror.Error) {
+	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
+	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
+	shed, ofRoom := errors.AsType[shedError](e.Cause)
+	switch {
+	case ofRoom:
+		m.Shed(telemetry.Shed(shed))
+	case e.Code == "gateway_shutdown":
+		m.Shed(telemetry.ShedDraining)
+	case ofPlugin && call.Kind == plugin.KindBusy:
+		m.Shed(telemetry.ShedPlugins)
+	case ofUpstream && conn.Kind == upstream.Busy:
+		m.Shed(telemetry.ShedUpstream)
+	}
+}
+
+const redacted = "[redacted]"
+
+// redactKey returns the error without the request's key, wherever in the request it stood: programs log the errors that
+// they get.
+func redactKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
+	key := presentedKey(h)
 	if key == "" || !strings.Contains(e.Message, key) && !strings.Contains(e.Param, key) {
 		return e
 	}
@@ -167,43 +215,28 @@ func withoutKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
 	return &hidden
 }
 
-const (
-	redacted = "[redacted]"
-	// minCredential is how long the shortest text is that may be a key: a shorter one is a word like any other.
-	minCredential = 6
-)
-
-// presented is the last word of a request's Authorization, "" where that is too short to be a key.
-func presented(h *fasthttp.RequestHeader) string {
-	words := bytes.Fields(h.Peek(fasthttp.HeaderAuthorization))
-	if len(words) == 0 || len(words[len(words)-1]) < minCredential {
-		return ""
-	}
-	return string(words[len(words)-1])
-}
-
-// unreadable answers what is not an HTTP request. fasthttp closes the connection behind it.
-func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
-	// What the method is, cannot be known of a head that was not read to its end.
-	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remote(ctx), Cause: err}
+// handleReadError responds to what is not an HTTP request. fasthttp closes the connection after it.
+func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
+	// The method of a head that was not read to its end is unknown.
+	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
-	s.refuse(ctx, &r, s.misread(err))
+	s.refuse(ctx, &r, s.readError(err))
 	s.account.Request(&r)
 }
 
-// misread is what an error in reading a request means.
-func (s *Server) misread(err error) *apierror.Error {
+// readError is the client's view of an error in reading a request.
+func (s *Server) readError(err error) *apierror.Error {
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	e := apierror.Invalid("bad_request", "", "The request is not well-formed HTTP.")
 	switch {
 	case s.cut.Load():
-		e = s.shutdownError()
+		e = shutdownError()
 	case errors.As(err, &small):
 		e.Status, e.Code, e.Message = 431, "request_header_too_large", "The request's header is larger than "+strconv.Itoa(readBuffer>>10)+" KiB."
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		e = s.tooLarge()
+		e = s.admission.tooLarge()
 	case errors.As(err, &network) && network.Timeout():
 		e.Status, e.Code, e.Message = 408, "request_timeout", "The request did not arrive in time."
 	}
@@ -219,154 +252,26 @@ func unquoted(err error) error {
 	return err
 }
 
-func (s *Server) tooLarge() *apierror.Error {
-	e := apierror.Invalid("request_too_large", "", "The request's body is larger than %d bytes.", s.settings.Load().MaxBody)
-	e.Status, e.CloseClient = 413, true
-	return e
-}
-
-// expect answers a client that waits for leave to send its body, or is made to: what can be told from the head of its
-// request it is told before any of the body is read.
-func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
-	h := &ctx.Request.Header
-	r := telemetry.Record{Began: s.now(), RequestID: requestID(h), Remote: remote(ctx), Method: method(h)}
-	to, e := s.judge(h, func(g *generation) *apierror.Error {
-		_, e := s.authorize(ctx, g, &r)
-		return e
-	})
-	if e == nil {
-		return fasthttp.StatusContinue
-	}
-	e.CloseClient = true
-	r.Path = addresses[to].path
-	ctx.Response.Header.Set("x-request-id", r.RequestID)
-	s.refuse(ctx, &r, e)
-	s.account.Request(&r)
-	return e.Status
-}
-
-// requestID is the client's own id where it is usable, else a new one.
-func requestID(h *fasthttp.RequestHeader) string {
-	ids := h.PeekAll("x-request-id")
-	if len(ids) != 1 || len(ids[0]) == 0 || len(ids[0]) > maxRequestID || !printable(ids[0]) {
-		return newRequestID()
-	}
-	id := string(ids[0])
-	if key := presented(h); key != "" && strings.Contains(id, key) {
-		// It would stand in the log.
-		return newRequestID()
-	}
-	return id
-}
-
-func newRequestID() string { return randomName("req_") }
-
-// randomName is 128 random bits behind a prefix. They need not be secret: they only must not repeat.
-func randomName(prefix string) string {
-	var b [16]byte
-	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
-	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
-	var name [48]byte
-	return string(hex.AppendEncode(append(name[:0], prefix...), b[:]))
-}
-
-// remote is the client's address without its port.
-func remote(ctx *fasthttp.RequestCtx) string {
+// remoteHost is the client's address without its port.
+func remoteHost(ctx *fasthttp.RequestCtx) string {
 	return ctx.Conn().(*downstream.Conn).RemoteHost()
 }
 
-var methods = [...]string{"POST", "GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
-
-// method keeps what a client invents out of the log.
-func method(h *fasthttp.RequestHeader) string {
-	for _, known := range methods {
-		if string(h.Method()) == known {
-			return known
-		}
+// rawResponse is the response on a connection of which no request is read.
+func rawResponse(e *apierror.Error) []byte {
+	body := openai.AppendErrorBody(nil, e)
+	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
+		e.Status, fasthttp.StatusMessage(e.Status), len(body), newRequestID())
+	if e.RetryAfter > 0 {
+		out = fmt.Appendf(out, "Retry-After: %d\r\nRetry-After-Ms: %d\r\n", int(e.RetryAfter.Seconds()), e.RetryAfter.Milliseconds())
 	}
-	return "other"
+	return append(append(out, "Connection: close\r\n\r\n"...), body...)
 }
 
-func wrongMethod(h *fasthttp.RequestHeader, allowed string) *apierror.Error {
-	e := apierror.Invalid("method_not_allowed", "", "This address takes %s, not %s.", allowed, method(h))
-	e.Status, e.Allow = 405, allowed
-	return e
-}
-
-func notFound(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
-	shown := legible(path)
-	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and GET %s.",
-		method(h), shown, pathCompletions, pathModels, addresses[oneModel].path)
-	e.Status, e.Cause = 404, errors.New("no such path: "+shown)
-	return e
-}
-
-// early is called with a request's head before its body is read. One that is going to be refused whatever its body holds
-// is made one that waits for leave to send its body: fasthttp asks expect about it, which answers.
-func (s *Server) early(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	const inChunks = -1
-	if n := h.ContentLength(); n > smallBody || n == inChunks || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
-		_, e := s.judge(h, func(g *generation) *apierror.Error {
-			if g.keys == nil {
-				return nil
-			}
-			_, e := g.keys.Authenticate(h.PeekAll(fasthttp.HeaderAuthorization), s.now())
-			return e
-		})
-		if e != nil {
-			h.Set(fasthttp.HeaderExpect, "100-continue")
-		}
-	}
-	return s.ofRequest()
-}
-
-func printable(s []byte) bool {
-	for _, c := range s {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// ofRequest says how large the body of the request may be whose head has been read.
-func (s *Server) ofRequest() fasthttp.RequestConfig {
-	return fasthttp.RequestConfig{MaxRequestBodySize: int(s.settings.Load().MaxBody)}
-}
-
-// countRefusal counts a request whose key was refused.
-func (s *Server) countRefusal(e *apierror.Error) {
-	reason := telemetry.RefusedUnknown
-	switch {
-	case e.Code == "missing_api_key":
-		reason = telemetry.RefusedMissing
-	case e.Code == "duplicate_authorization":
-		reason = telemetry.RefusedTwice
-	case errors.Is(e.Cause, access.ErrMalformed):
-		reason = telemetry.RefusedMalformed
-	case errors.Is(e.Cause, access.ErrDisabled):
-		reason = telemetry.RefusedDisabled
-	case errors.Is(e.Cause, access.ErrExpired):
-		reason = telemetry.RefusedExpired
-	case errors.Is(e.Cause, access.ErrNotYetValid):
-		reason = telemetry.RefusedNotYetValid
-	}
-	s.metrics.Refuse(reason)
-}
-
-// countShed counts a request that was turned away because something that it needed was used up.
-func (s *Server) countShed(e *apierror.Error) {
-	call, ofPlugin := errors.AsType[*plugin.CallError](e.Cause)
-	conn, ofUpstream := errors.AsType[*upstream.Error](e.Cause)
-	of, room := errors.AsType[full](e.Cause)
-	switch {
-	case room:
-		s.metrics.Shed(telemetry.Shed(of))
-	case e.Code == "gateway_shutdown":
-		s.metrics.Shed(telemetry.ShedDraining)
-	case ofPlugin && call.Kind == plugin.KindBusy:
-		s.metrics.Shed(telemetry.ShedPlugins)
-	case ofUpstream && conn.Kind == upstream.Busy:
-		s.metrics.Shed(telemetry.ShedUpstream)
-	}
+// httpsRequired is the response to an HTTP request on a TLS port.
+func httpsRequired() []byte {
+	return rawResponse(&apierror.Error{
+		Status: 400, Kind: apierror.KindInvalidRequest, Code: "https_required",
+		Message: "HTTP was sent to an HTTPS port: the address begins with https://.",
+	})
 }

@@ -20,10 +20,10 @@ func NewLogger(w *LogWriter, json bool, level slog.Leveler) *slog.Logger {
 	return telemetry.NewLogger(w, json, level)
 }
 
-// quiet is fasthttp's logger. What it has to say of a connection, that it broke, the access log says of its request.
-type quiet struct{ log *slog.Logger }
+// fasthttpLogger is fasthttp's logger. What it has to say of a connection, that it broke, the access log says of its request.
+type fasthttpLogger struct{ log *slog.Logger }
 
-func (q quiet) Printf(format string, args ...any) {
+func (q fasthttpLogger) Printf(format string, args ...any) {
 	for i, a := range args {
 		if err, ok := a.(error); ok {
 			args[i] = unquoted(err)

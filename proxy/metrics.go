@@ -1,22 +1,27 @@
 package proxy
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
-
 	"runtime"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// sample adds to a scrape what the parts of the gateway know of themselves. Nothing of this is counted twice, and none of
-// it costs a request anything.
-func (s *Server) sample(m *telemetry.Sample) {
+// scrape adds to a scrape of the metrics what the parts of the gateway count themselves, at no cost for requests.
+type scrape struct {
+	s *Server
+	m *telemetry.Sample
+}
+
+func (c scrape) all() {
+	s, m := c.s, c.m
 	m.Add(telemetry.BuildInfo, 1, s.version, runtime.Version())
-	m.Add(telemetry.Ready, truth(s.Ready() == nil))
+	m.Add(telemetry.Ready, boolValue(s.Ready() == nil))
 	m.Add(telemetry.ClientConnections, float64(s.clients.Count()))
-	limits, handshakes := s.settings.Load(), s.clients.Handshakes()
+	limits, handshakes := s.admission.limits.Load(), s.clients.Handshakes()
 	m.Add(telemetry.ClientConnectionsMax, float64(limits.MaxConns))
 	m.Add(telemetry.ClientHandshakes, float64(handshakes.Failed), "failed")
 	m.Add(telemetry.ClientHandshakes, float64(handshakes.TLSOnPlain), "tls_on_plain")
@@ -28,10 +33,10 @@ func (s *Server) sample(m *telemetry.Sample) {
 	if s.logDropped != nil {
 		m.Add(telemetry.LogDropped, float64(s.logDropped()))
 	}
-	s.sampleConfig(m)
-	s.sampleTargets(m)
-	s.samplePlugins(m)
-	for _, u := range s.estate.upstreams() {
+	c.config()
+	c.targets()
+	c.plugins()
+	for _, u := range s.open.upstreams() {
 		m.Add(telemetry.UpstreamConnections, float64(u.Idle), u.provider, "idle")
 		m.Add(telemetry.UpstreamConnections, float64(u.InUse), u.provider, "used")
 		m.Add(telemetry.UpstreamWaiting, float64(u.Waiting), u.provider)
@@ -42,13 +47,14 @@ func (s *Server) sample(m *telemetry.Sample) {
 	}
 }
 
-func (s *Server) sampleConfig(m *telemetry.Sample) {
+func (c scrape) config() {
+	s, m := c.s, c.m
 	r := s.health.lastReload()
-	m.Add(telemetry.ConfigSuccess, truth(r.err == nil))
+	m.Add(telemetry.ConfigSuccess, boolValue(r.err == nil))
 	m.Add(telemetry.ConfigReloaded, seconds(r.at))
 	m.Add(telemetry.ConfigReloads, float64(r.succeeded), "success")
 	m.Add(telemetry.ConfigReloads, float64(r.failed), "failure")
-	m.Add(telemetry.ConfigOpen, float64(s.estate.generations()))
+	m.Add(telemetry.ConfigOpen, float64(s.open.count()))
 	if g := s.acquire(); g != nil {
 		defer g.release()
 		m.Add(telemetry.ConfigGeneration, float64(g.number))
@@ -56,9 +62,9 @@ func (s *Server) sampleConfig(m *telemetry.Sample) {
 	}
 }
 
-func (s *Server) sampleTargets(m *telemetry.Sample) {
-	now := s.now()
-	for _, b := range s.board.Budgets() {
+func (c scrape) targets() {
+	s, m := c.s, c.m
+	for _, b := range s.registry.Budgets() {
 		m.Add(telemetry.BudgetLeft, b.Left, b.Provider)
 		m.Add(telemetry.BudgetDenied, float64(b.Denied), b.Provider)
 	}
@@ -67,11 +73,11 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 		return
 	}
 	defer g.release()
-	seen := s.seen(now)
-	for _, e := range g.configured() {
-		f := seen.of(e)
-		delete(seen, e)
-		m.Add(telemetry.TargetHealthy, truth(f.Healthy), e.provider, e.model)
+	stats := s.targetStats()
+	for _, e := range g.targetNames() {
+		f := stats.get(e)
+		delete(stats, e)
+		m.Add(telemetry.TargetHealthy, boolValue(f.Healthy), e.provider, e.model)
 		m.Add(telemetry.TargetBreaker, breakerLevel[f.Breaker], e.provider, e.model)
 		m.Add(telemetry.TargetOpened, float64(f.Opened), e.provider, e.model)
 		m.Add(telemetry.TargetRefused, float64(f.Rejected), e.provider, e.model)
@@ -80,10 +86,10 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 		m.Add(telemetry.TargetErrors, f.ErrorRate, e.provider, e.model)
 		addAttempts(m, e, &f)
 	}
-	// Models that providers list are not told apart.
+	// Models that only providers list share a series.
 	others := make(map[string]*routing.Snapshot)
-	for e, f := range seen {
-		if !g.sendsTo(e.provider) {
+	for e, f := range stats {
+		if !g.hasProvider(e.provider) {
 			continue
 		}
 		sum := others[e.provider]
@@ -96,11 +102,11 @@ func (s *Server) sampleTargets(m *telemetry.Sample) {
 		}
 	}
 	for name, sum := range others {
-		addAttempts(m, endpoint{name, telemetry.Other}, sum)
+		addAttempts(m, targetName{name, telemetry.Other}, sum)
 	}
 }
 
-func addAttempts(m *telemetry.Sample, e endpoint, f *routing.Snapshot) {
+func addAttempts(m *telemetry.Sample, e targetName, f *routing.Snapshot) {
 	for o, n := range f.Outcomes {
 		m.Add(telemetry.Attempts, float64(n), e.provider, e.model, outcomeNames[o])
 	}
@@ -111,27 +117,8 @@ var (
 	breakerLevel = [...]float64{breaker.Closed: 0, breaker.HalfOpen: 1, breaker.Open: 2}
 )
 
-// sightings are what the board knows, by endpoint.
-type sightings map[endpoint]routing.Snapshot
-
-func (s *Server) seen(now time.Time) sightings {
-	all := make(sightings)
-	for _, seen := range s.board.Snapshot(now) {
-		all[endpoint{seen.Provider, seen.Model}] = seen.Snapshot
-	}
-	return all
-}
-
-// of is what is known of an endpoint; one that nobody has used is well.
-func (all sightings) of(e endpoint) routing.Snapshot {
-	if f, ok := all[e]; ok {
-		return f
-	}
-	return routing.Snapshot{Healthy: true}
-}
-
-func (s *Server) samplePlugins(m *telemetry.Sample) {
-	all := s.plugins.Stats()
+func (c scrape) plugins() {
+	m, all := c.m, c.s.plugins.Stats()
 	m.Add(telemetry.PluginWholeCalls, float64(all.WholeCalls))
 	for i := range all.Plugins {
 		p := &all.Plugins[i]
@@ -152,7 +139,7 @@ func (s *Server) samplePlugins(m *telemetry.Sample) {
 	}
 }
 
-func truth(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -161,15 +148,15 @@ func truth(b bool) float64 {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// name tells the metrics which names a generation has. Models that providers list are none of them: there may be
-// thousands, and it is not the operator who names them.
-func (s *Server) name(g *generation) {
+// setMetricNames sets which names of models and providers have series of their own: the configured ones, as providers may
+// list thousands of models.
+func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 	var models, providers []string
-	for i := range g.config.Models {
-		models = append(models, g.config.Models[i].ID)
+	for i := range cfg.Models {
+		models = append(models, cfg.Models[i].ID)
 	}
-	for i := range g.config.Providers {
-		providers = append(providers, g.config.Providers[i].Name)
+	for i := range cfg.Providers {
+		providers = append(providers, cfg.Providers[i].Name)
 	}
-	s.metrics.SetNames(models, providers)
+	m.SetNames(models, providers)
 }

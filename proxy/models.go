@@ -14,33 +14,33 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// models lists the models that the key may use.
-func models(g *generation, key *access.Key) ([]byte, *apierror.Error) {
+// listModels returns the list of the models that the key may use.
+func listModels(g *generation, key *access.Key) []byte {
 	all := g.catalog.List(context.Background())
-	mine := make([]*catalog.Model, 0, len(all))
+	allowed := make([]*catalog.Model, 0, len(all))
 	for _, m := range all {
 		if key.Allows(m.ID) {
-			mine = append(mine, m)
+			allowed = append(allowed, m)
 		}
 	}
-	return catalog.AppendList(nil, mine), nil
+	return catalog.AppendList(nil, allowed)
 }
 
-// model describes one model. Its id stands in the path as it is, or percent-encoded.
-func model(g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
+// describeModel returns one model. Its id is in the path as it is, or percent-encoded.
+func describeModel(g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
 	id, err := url.PathUnescape(string(escaped))
 	if err != nil {
-		return nil, noModel(string(escaped))
+		return nil, modelNotFound(string(escaped))
 	}
 	m, ok := g.catalog.Model(context.Background(), id)
 	if !ok || !key.Allows(id) {
-		return nil, noModel(id)
+		return nil, modelNotFound(id)
 	}
 	return catalog.AppendModel(nil, m), nil
 }
 
-// noModel is the answer for a model that does not exist and for one that the key may not use, in the same words.
-func noModel(id string) *apierror.Error {
+// modelNotFound is for a model that does not exist and for one that the key may not use, in the same words.
+func modelNotFound(id string) *apierror.Error {
 	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", openai.Quotable(id))
 	e.Status = 404
 	return e
@@ -51,16 +51,16 @@ const (
 	maxListPages = 32
 )
 
-// lister asks a provider for the models that it has, through the provider's plugin.
+// lister lists the models of providers, through their plugins.
 type lister struct {
-	gen *generation
+	generation *generation
 }
 
 // ListModels reads every page of a provider's list.
 func (l *lister) ListModels(ctx context.Context, name string) ([]catalog.Listed, error) {
-	p := l.gen.providers[name]
+	p := l.generation.providers[name]
 	if p == nil || p.client == nil {
-		return nil, fmt.Errorf("provider %s has no list", name)
+		return nil, fmt.Errorf("provider %s cannot list models", name)
 	}
 	var all []catalog.Listed
 	var cursor []byte
@@ -87,7 +87,7 @@ func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalo
 	for i, h := range out.Headers {
 		headers[i] = upstream.Header(h)
 	}
-	response, err := p.client.Do(ctx, &upstream.Request{Method: "GET", Path: out.Path, Headers: headers, Accept: "application/json"}, patience{ctx})
+	response, err := p.client.Do(ctx, &upstream.Request{Method: "GET", Path: out.Path, Headers: headers, Accept: "application/json"}, contextWatcher{ctx})
 	if err != nil {
 		return nil, "", err
 	}
@@ -103,9 +103,9 @@ func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalo
 	page, err := p.binding.Models(ctx, status, func(name []byte) []byte { return response.Header(string(name)) }, body)
 	switch {
 	case status >= 300 && err != nil:
-		return nil, "", fmt.Errorf("GET %s%s answered %d: %w", l.gen.config.Provider(p.name).BaseURL, out.Path, status, err)
+		return nil, "", fmt.Errorf("GET %s%s returned status %d: %w", l.generation.config.Provider(p.name).BaseURL, out.Path, status, err)
 	case status >= 300:
-		return nil, "", fmt.Errorf("GET %s%s answered %d", l.gen.config.Provider(p.name).BaseURL, out.Path, status)
+		return nil, "", fmt.Errorf("GET %s%s returned status %d", l.generation.config.Provider(p.name).BaseURL, out.Path, status)
 	case err != nil:
 		return nil, "", err
 	}
@@ -113,14 +113,14 @@ func (l *lister) page(ctx context.Context, p *provider, cursor []byte) ([]catalo
 	for _, raw := range page.Models {
 		var m catalog.Listed
 		if err := json.Unmarshal(raw, &m); err != nil {
-			return nil, "", fmt.Errorf("a model of the list: %w", err)
+			return nil, "", fmt.Errorf("invalid model in the list: %w", err)
 		}
 		listed = append(listed, m)
 	}
 	return listed, page.Next, nil
 }
 
-// patience ends a wait for a provider with its context.
-type patience struct{ ctx context.Context }
+// contextWatcher ends a wait for a provider with its context.
+type contextWatcher struct{ ctx context.Context }
 
-func (p patience) Tick(upstream.Phase, time.Duration) error { return p.ctx.Err() }
+func (w contextWatcher) Tick(upstream.Phase, time.Duration) error { return w.ctx.Err() }

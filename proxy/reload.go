@@ -13,30 +13,30 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 )
 
-// Reload puts another configuration in place of the one that is served. What it describes is built whole first, while
-// the old one goes on serving; where anything is wrong with it, the error says what, and the old one stays. Requests in
-// flight end on the configuration that they began with, which is closed behind the last of them.
+// Reload replaces the configuration that is served. The new one is built while the old one serves; if anything is wrong
+// with it, the error says what, and the old one stays. Requests in flight end on the configuration that they began with,
+// which is closed after the last of them.
 //
-// Limits and times of [server] count from the next request, write or connection on. What takes a restart is named in a
-// warning and stays as it is: see config.Config.NeedsRestart.
+// Limits and timeouts of [server] count from the next request, write or connection on. What requires a restart is named in
+// a warning and stays as it is: see config.Config.NeedsRestart.
 func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	began := time.Now()
-	defer func() { s.health.reloaded(s.now(), err) }()
+	defer func() { s.health.recordReload(s.now(), err) }()
 	old := s.acquire()
 	if old == nil {
 		return errClosed
 	}
 	defer old.release()
-	if err := s.stillGuarded(old.config, cfg); err != nil {
+	if err := checkStaysProtected(s.started, old.config, cfg); err != nil {
 		return &BuildError{err}
 	}
-	pair, err := s.newCertificate(cfg.Server.TLS)
+	pair, err := newCertificate(s.started, cfg)
 	if err != nil {
 		return &BuildError{err}
 	}
-	g, err := s.build(ctx, cfg, old)
+	g, err := s.builder.build(ctx, cfg, old)
 	if err != nil {
 		return err
 	}
@@ -45,26 +45,26 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 		g.release()
 		return errClosed
 	}
-	limits := sized(cfg.Server, capacity.Detect())
-	s.settings.Store(limits)
+	limits := withCapacity(cfg.Server, capacity.Detect())
+	s.admission.limits.Store(limits)
 	s.clients.SetLimits(connLimits(limits))
 	if pair != nil {
 		s.clients.SetCertificate(pair)
 	}
-	s.name(g)
+	setMetricNames(s.metrics, cfg)
 	old.plugins.Retire()
 	old.release()
 	s.usage.Prune(g.keys)
-	s.board.Prune(func(provider, model string) bool { return g.sendsTo(provider) })
-	s.tell(cfg.Since(old.config), g.number, time.Since(began))
+	s.registry.Prune(func(provider, model string) bool { return g.hasProvider(provider) })
+	logReload(s.log, cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {
-		s.log.Warn("a change takes a restart, until then the old value counts", "member", member)
+		s.log.Warn("change requires a restart; keeping the old value", "member", member)
 	}
 	return nil
 }
 
-// RenewCertificate reads the files of the certificate that is served again, as a Reload does. It is for when there can be
-// none: a certificate must not expire because something else is wrong with the configuration.
+// RenewCertificate reads the files of the served certificate again, as Reload does. It is for when Reload fails: a
+// certificate must not expire because something else is wrong with the configuration.
 func (s *Server) RenewCertificate() error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -73,16 +73,25 @@ func (s *Server) RenewCertificate() error {
 		return errClosed
 	}
 	defer g.release()
-	pair, err := s.newCertificate(g.config.Server.TLS)
+	pair, err := newCertificate(s.started, g.config)
 	if pair != nil {
 		s.clients.SetCertificate(pair)
 	}
 	return err
 }
 
-// newCertificate loads a certificate; nil for no change. Whether clients speak TLS at all is decided at the start.
-func (s *Server) newCertificate(files *config.TLS) (*tls.Certificate, error) {
-	if files == nil || s.started.Server.TLS == nil {
+// newCertificate loads the certificate of another configuration than the one at the start, which decided whether clients
+// speak TLS at all. nil: there is no change.
+func newCertificate(started, cfg *config.Config) (*tls.Certificate, error) {
+	if started.Server.TLS == nil {
+		return nil, nil
+	}
+	return loadCertificate(cfg.Server.TLS)
+}
+
+// loadCertificate loads a certificate; nil for plain HTTP.
+func loadCertificate(files *config.TLS) (*tls.Certificate, error) {
+	if files == nil {
 		return nil, nil
 	}
 	return files.Load()
@@ -90,22 +99,22 @@ func (s *Server) newCertificate(files *config.TLS) (*tls.Certificate, error) {
 
 var errClosed = errors.New("the gateway is closed")
 
-// stillGuarded refuses a configuration that would open the gateway to everybody because it believes in another address
-// to listen on: without keys it is valid on this machine only, and the listener is where it was.
-func (s *Server) stillGuarded(old, cfg *config.Config) error {
+// checkStaysProtected refuses a configuration without keys while the listener is reachable from other machines. It may be
+// valid by itself, if it also changes the listener's address, but that requires a restart.
+func checkStaysProtected(started, old, cfg *config.Config) error {
 	opens := old.Server.Auth == config.AuthKeys && cfg.Server.Auth == config.AuthNone
-	if opens && !cfg.Server.Reachable() && s.started.Server.Reachable() {
-		return fmt.Errorf("server.listen: a change takes a restart, and on %s the gateway would be open to everybody: no [[keys]] are configured", s.started.Server.Listen)
+	if opens && !cfg.Server.Reachable() && started.Server.Reachable() {
+		return fmt.Errorf("server.listen: change requires a restart, and on %s the gateway would be open to everyone: no [[keys]] are configured", started.Server.Listen)
 	}
 	return nil
 }
 
-// tell writes the line of a Reload into the log.
-func (s *Server) tell(c config.Changes, generation int64, took time.Duration) {
+// logReload logs what a Reload changed.
+func logReload(log *slog.Logger, c config.Changes, generation int64, took time.Duration) {
 	attrs := []slog.Attr{slog.Int64("generation", generation), slog.Duration("took", took)}
 	names := func(what string, names []string) {
 		if len(names) > 0 {
-			attrs = append(attrs, slog.String(what, several(names)))
+			attrs = append(attrs, slog.String(what, joinNames(names)))
 		}
 	}
 	for _, of := range []struct {
@@ -123,14 +132,14 @@ func (s *Server) tell(c config.Changes, generation int64, took time.Duration) {
 	if c.None() {
 		names("changed", []string{"nothing"})
 	}
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, "configuration reloaded", attrs...)
+	log.LogAttrs(context.Background(), slog.LevelInfo, "configuration reloaded", attrs...)
 }
 
-// maxNamed is how many names stand in one attribute of a log line.
+// maxNamed is how many names one attribute of a log line has.
 const maxNamed = 16
 
-// several is a list of names that fits onto a line.
-func several(names []string) string {
+// joinNames returns a list of names that fits onto a line.
+func joinNames(names []string) string {
 	if rest := len(names) - maxNamed; rest > 0 {
 		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", rest)
 	}

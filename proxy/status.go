@@ -13,14 +13,14 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// Status describes the gateway at this moment. It holds names, numbers and the words of the configuration's errors, and
-// nothing that a client or a provider said.
+// Status describes the gateway at this moment. It holds names, numbers and errors of the configuration, and nothing that a
+// client or a provider sent.
 func (s *Server) Status() admin.Status {
-	now, limits := s.now(), s.settings.Load()
+	now, limits := s.now(), s.admission.limits.Load()
 	status := admin.Status{
-		Version: s.version, Now: now, Started: s.begun, Uptime: now.Sub(s.begun).Seconds(), Ready: true,
+		Version: s.version, Now: now, Started: s.startedAt, Uptime: now.Sub(s.startedAt).Seconds(), Ready: true,
 		Clients: admin.Clients{Open: s.clients.Count(), Max: limits.MaxConns},
-		Process: process(),
+		Process: processStatus(),
 	}
 	if err := s.Ready(); err != nil {
 		status.Ready, status.Reason = false, err.Error()
@@ -38,24 +38,42 @@ func (s *Server) Status() admin.Status {
 		Refused: t.Refused, Shed: t.Shed, Heartbeats: t.Heartbeats, Panics: t.Panics,
 	}
 	r := s.health.lastReload()
-	status.Config = admin.Config{Open: s.estate.generations(), Reloads: r.succeeded, Failed: r.failed, LastReload: r.at}
+	status.Config = admin.Config{Open: s.open.count(), Reloads: r.succeeded, Failed: r.failed, LastReload: r.at}
 	if r.err != nil {
 		status.Config.ReloadError = r.err.Error()
 	}
-	status.Plugins = s.pluginStatus()
+	status.Plugins = pluginStatus(s.plugins)
 	if g := s.acquire(); g != nil {
 		defer g.release()
 		status.Config.File, status.Config.Generation, status.Config.Loaded = g.config.Path, g.number, g.made
-		s.describe(g, &status)
+		describeGeneration(&status, g, &s.open, s.targetStats())
 	}
 	return status
 }
 
-// describe adds the models and providers of a generation.
-func (s *Server) describe(g *generation, status *admin.Status) {
-	seen := s.seen(s.now())
-	look := func(e endpoint) admin.Target {
-		f := seen.of(e)
+// targetStats are the statistics of targets by name.
+type targetStats map[targetName]routing.Snapshot
+
+func (s *Server) targetStats() targetStats {
+	all := make(targetStats)
+	for _, t := range s.registry.Snapshot(s.now()) {
+		all[targetName{t.Provider, t.Model}] = t.Snapshot
+	}
+	return all
+}
+
+// get returns a target's statistics; one that has not been used is healthy.
+func (all targetStats) get(name targetName) routing.Snapshot {
+	if f, ok := all[name]; ok {
+		return f
+	}
+	return routing.Snapshot{Healthy: true}
+}
+
+// describeGeneration adds the models and providers of a generation.
+func describeGeneration(status *admin.Status, g *generation, open *openGenerations, stats targetStats) {
+	describeTarget := func(e targetName) admin.Target {
+		f := stats.get(e)
 		return admin.Target{
 			Provider: e.provider, Model: e.model, Healthy: f.Healthy, Breaker: f.Breaker.String(), InFlight: f.Inflight,
 			Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate,
@@ -66,9 +84,9 @@ func (s *Server) describe(g *generation, status *admin.Status) {
 		m := &g.config.Models[i]
 		model := admin.Model{ID: m.ID, Off: m.Off}
 		for _, c := range m.Targets {
-			t := admin.Target{Provider: c.Provider, Model: c.Model, Off: !g.sendsTo(c.Provider)}
+			t := admin.Target{Provider: c.Provider, Model: c.Model, Off: !g.hasProvider(c.Provider)}
 			if !t.Off {
-				t = look(endpoint{c.Provider, c.Model})
+				t = describeTarget(targetName{c.Provider, c.Model})
 			}
 			t.Fallback = c.Fallback
 			model.Targets = append(model.Targets, t)
@@ -76,7 +94,7 @@ func (s *Server) describe(g *generation, status *admin.Status) {
 		status.Models = append(status.Models, model)
 	}
 	upstreams := make(map[string]upstreamStats)
-	for _, u := range s.estate.upstreams() {
+	for _, u := range open.upstreams() {
 		upstreams[u.provider] = u
 	}
 	for i := range g.config.Providers {
@@ -86,18 +104,18 @@ func (s *Server) describe(g *generation, status *admin.Status) {
 			p.Max, p.Used, p.Idle, p.Waiting = c.MaxConns, u.InUse, u.Idle, u.Waiting
 			p.Dialled, p.Reused, p.Stale, p.Retried = u.Dialled, u.Reused, u.Stale, u.Retried
 		}
-		for _, e := range g.configured() {
+		for _, e := range g.targetNames() {
 			if e.provider == c.Name {
-				p.Targets = append(p.Targets, look(e))
+				p.Targets = append(p.Targets, describeTarget(e))
 			}
 		}
 		status.Providers = append(status.Providers, p)
 	}
 }
 
-func (s *Server) pluginStatus() []admin.Plugin {
+func pluginStatus(host *plugin.Host) []admin.Plugin {
 	var all []admin.Plugin
-	for _, p := range s.plugins.Stats().Plugins {
+	for _, p := range host.Stats().Plugins {
 		kinds := make(map[string]int64, len(p.Failed))
 		for kind, n := range p.Failed {
 			kinds[kind.Label()] = n
@@ -111,9 +129,9 @@ func (s *Server) pluginStatus() []admin.Plugin {
 	return all
 }
 
-// process reads what the process takes of memory. Where the system does not say what is resident, it is what Go has of it,
-// without the memories of plugins.
-func process() admin.Process {
+// processStatus reads how much memory the process takes. Where the resident size is unknown, it is what Go has, without the
+// memories of plugins.
+func processStatus() admin.Process {
 	m := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/sched/goroutines:goroutines"},
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},

@@ -16,90 +16,106 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// pump writes a streamed answer to a connection that fasthttp has let go of. Each write is one chunk and one system call;
-// the head leaves with the first one. One goroutine reads from the provider, translates and writes.
-type pump struct {
-	x    *completion
-	head []byte // until it is sent; from the server's buffers
-	last bool   // the connection is closed behind the answer
-	n    int64  // bytes of the body that were written
+// chunkWriter writes a chunked body to a connection that fasthttp has let go of. Each write is one chunk and one system
+// call; the response's head leaves with the first one.
+type chunkWriter struct {
+	conn    *downstream.Conn
+	buffers *buffers
+	head    []byte // until it is sent; from buffers
+	close   bool   // the connection is closed after the response
+	n       int64  // bytes of the body that were written
 }
 
-// endOfChunks ends a body of chunks.
-var endOfChunks = []byte("0\r\n\r\n")
+// lastChunk ends a chunked body.
+var lastChunk = []byte("0\r\n\r\n")
 
-// maxFraming is more than what stands around the data of a chunk.
-const maxFraming = 32
+// maxChunkOverhead is more than what surrounds the data of a chunk.
+const maxChunkOverhead = 32
 
-// errPanic says nothing of the panic's value, which may hold anything.
-var errPanic = errors.New("panic in a stream")
-
-// prepare makes the answer's head of what the handler has set.
-func (p *pump) prepare(x *completion, ctx *fasthttp.RequestCtx) {
+// start takes the response's head from what the handler has set.
+func (w *chunkWriter) start(conn *downstream.Conn, buffers *buffers, ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	h.SetContentLength(-1)
-	p.last = h.ConnectionClose() || ctx.Request.Header.ConnectionClose()
-	if p.last {
+	w.close = h.ConnectionClose() || ctx.Request.Header.ConnectionClose()
+	if w.close {
 		h.SetConnectionClose()
 	}
-	p.head = append(x.server.bodies.get(0), h.Header()...)
-	p.x = x
+	w.conn, w.buffers = conn, buffers
+	w.head = append(buffers.get(0), h.Header()...)
 }
 
-// WriteStream writes a streamed response to its end, and accounts it. With an error the body is not complete, and the
-// connection of no use. It implements downstream.Request.
+// write sends data as one chunk, after the head if that has not been sent.
+func (w *chunkWriter) write(data []byte) error {
+	out := w.head
+	w.head = nil
+	if out == nil {
+		out = w.buffers.get(len(data) + maxChunkOverhead)
+	}
+	if len(data) > 0 {
+		out = append(strconv.AppendInt(out, int64(len(data)), 16), "\r\n"...)
+		out = append(append(out, data...), "\r\n"...)
+	}
+	_, err := w.conn.Write(out)
+	w.buffers.put(out)
+	if err == nil {
+		w.n += int64(len(data))
+	}
+	return err
+}
+
+// WriteStream writes a streamed response to its end, and accounts it. One goroutine reads from the provider, translates
+// and writes. After an error the body is not complete, and the connection of no use. It implements downstream.Request.
 func (x *completion) WriteStream() (keepAlive bool, err error) {
-	if err := x.pump.stream(); err != nil {
+	if err := x.writeEvents(); err != nil {
 		return false, err
 	}
-	_, err = x.conn.Write(endOfChunks)
-	return !x.pump.last, err
+	_, err = x.conn.Write(lastChunk)
+	return !x.chunks.close, err
 }
 
-func (p *pump) stream() (err error) {
-	x := p.x
+// writeEvents writes the response's chunks, and finishes the completion.
+func (x *completion) writeEvents() (err error) {
 	defer func() {
-		x.record.Bytes = p.n
-		if err != nil && x.departed {
-			// It has left: the access log says so, and there is nobody to tell.
-			err = errDeparted
+		x.record.Bytes = x.chunks.n
+		if err != nil && x.disconnected {
+			err = errDisconnected // the access log has it
 		}
-		x.conclude()
+		x.finishAsync()
 	}()
-	defer rescue.Recover(func(panicked *rescue.Error) {
-		x.server.logPanic(x.record.RequestID, panicked)
-		e := failedByItself(nil)
+	defer rescue.Recover(func(p *rescue.Error) {
+		x.server.logPanic(x.record.RequestID, p)
+		e := internalError(nil)
 		x.writer.Fail(e)
-		err = p.lastWords(e)
+		err = x.writePanic(e)
 	})
 	x.committed = true
-	x.written = x.server.now()
+	x.writtenAt = x.server.now()
 	for {
-		if out := x.writer.Output(); len(out) > 0 || p.head != nil {
-			if err := p.write(out); err != nil {
+		if out := x.writer.Output(); len(out) > 0 || x.chunks.head != nil {
+			if err := x.writeChunk(out); err != nil {
 				return err
 			}
 			x.writer.Consume()
-			x.written = x.server.now()
-			x.progress = x.written
+			x.writtenAt = x.server.now()
+			x.eventAt = x.writtenAt
 		}
 		failed := x.writer.Failed()
-		if failed != nil && p.n == 0 {
-			// The writer takes it for a response that has not begun, and keeps the failure for a status.
-			if err := p.write(p.x.writer.AppendError(nil, failed)); err != nil {
+		if failed != nil && x.chunks.n == 0 {
+			// The writer takes it for a response that has not begun, and leaves the failure to the status.
+			if err := x.writeChunk(x.writer.AppendError(nil, failed)); err != nil {
 				return err
 			}
 		}
 		if x.writer.Complete() || failed != nil {
-			x.drain()
+			x.drainBody()
 			return nil
 		}
-		err := x.await()
+		err := x.awaitBytes()
 		if err == nil {
-			err = x.read(context.Background())
+			err = x.readMore(context.Background())
 		}
 		if err != nil {
-			if x.departed {
+			if x.disconnected {
 				return err
 			}
 			x.writer.Fail(clientError(err))
@@ -107,66 +123,55 @@ func (p *pump) stream() (err error) {
 	}
 }
 
-// await waits for more of the provider's answer. Streams spend their time here, where little lies on the stack: the collector
-// takes back half of it.
-func (x *completion) await() error {
+func (x *completion) writeChunk(data []byte) error {
+	err := x.chunks.write(data)
+	if err != nil {
+		x.disconnected = true
+	}
+	return err
+}
+
+// errPanic does not hold the panic's value, which may be anything.
+var errPanic = errors.New("panic in a stream")
+
+// writePanic tells the client of a panic. What the writer rendered before it is left out.
+func (x *completion) writePanic(e *apierror.Error) (err error) {
+	defer rescue.Recover(func(*rescue.Error) { err = errPanic })
+	return x.writeChunk(x.writer.AppendError(nil, e))
+}
+
+// awaitBytes waits for more of the provider's response. Streams spend their time here, where the stack is shallow: the
+// garbage collector halves it.
+func (x *completion) awaitBytes() error {
 	if x.response == nil {
 		return nil
 	}
 	return x.response.Await()
 }
 
-// write sends data as one chunk, behind the head where that has not been sent.
-func (p *pump) write(data []byte) error {
-	x := p.x
-	out := p.head
-	p.head = nil
-	if out == nil {
-		out = x.server.bodies.get(len(data) + maxFraming)
-	}
-	if len(data) > 0 {
-		out = append(strconv.AppendInt(out, int64(len(data)), 16), "\r\n"...)
-		out = append(append(out, data...), "\r\n"...)
-	}
-	_, err := x.conn.Write(out)
-	x.server.bodies.put(out)
-	if err != nil {
-		x.departed = true
-		return err
-	}
-	p.n += int64(len(data))
-	return nil
-}
-
-// lastWords tells the client of a panic. What the writer may have rendered before it is left out.
-func (p *pump) lastWords(e *apierror.Error) (err error) {
-	defer rescue.Recover(func(*rescue.Error) { err = errPanic })
-	return p.write(p.x.writer.AppendError(nil, e))
-}
-
-// read goes on with a streamed answer whose head has been sent.
-func (x *completion) read(ctx context.Context) error {
+// readMore reads more of a streamed response whose head has been sent.
+func (x *completion) readMore(ctx context.Context) error {
 	if !x.framed {
-		return x.begin(ctx)
+		return x.readResponse(ctx)
 	}
-	return x.advance(ctx)
+	return x.readEvents(ctx)
 }
 
-// advance reads events until there is something to write to a streaming client, or until the answer is complete or
-// has failed. An error is one that the writer does not know yet.
-func (x *completion) advance(ctx context.Context) error {
+// readEvents reads events until there is something to write to a streaming client, or until the response is complete or
+// has failed. The writer does not know yet of an error that is returned.
+func (x *completion) readEvents(ctx context.Context) error {
 	for events := false; ; {
 		ev, ok, err := x.decoder.Next()
 		if err != nil {
-			return badAnswer(err)
+			return badResponse(err)
 		}
 		if ok {
 			events = true
-			if err := x.event(ctx, ev); err != nil {
+			if err := x.handleEvent(ctx, ev); err != nil {
 				return err
 			}
 			if !x.stream {
-				if err := x.gathers(x.writer.Held()); err != nil {
+				if err := x.reserveResponse(x.writer.Held()); err != nil {
 					return err
 				}
 			}
@@ -178,14 +183,14 @@ func (x *completion) advance(ctx context.Context) error {
 		if x.stream && len(x.writer.Output()) > 0 {
 			return nil
 		}
-		if x.bodyEnd {
+		if x.bodyDone {
 			return x.writer.End()
 		}
 		now := x.server.now()
 		if events {
-			x.progress, events = now, false
+			x.eventAt, events = now, false
 		}
-		if now.Sub(x.looked) >= x.lookAfter() {
+		if now.Sub(x.checkedAt) >= x.checkInterval() {
 			if err := x.Tick(upstream.PhaseBody, 0); err != nil {
 				return err
 			}
@@ -194,11 +199,11 @@ func (x *completion) advance(ctx context.Context) error {
 		switch {
 		case err == nil:
 			if x.record.FirstEvent == 0 {
-				x.record.FirstEvent = x.server.now().Sub(x.began)
+				x.record.FirstEvent = x.server.now().Sub(x.attemptStart)
 			}
 			x.decoder.Feed(p)
-		case err == io.EOF: // itself: a body that was cut off has it for its cause
-			if err := x.end(ctx); err != nil {
+		case err == io.EOF: // not errors.Is: it is the cause of a truncated body
+			if err := x.endBody(ctx); err != nil {
 				return err
 			}
 		case errors.Is(err, errCommit) && !x.stream:
@@ -208,18 +213,18 @@ func (x *completion) advance(ctx context.Context) error {
 	}
 }
 
-// end reads what is left at a clean end of the body.
-func (x *completion) end(ctx context.Context) error {
-	x.bodyEnd = true
+// endBody handles the events that a clean end of the body completes.
+func (x *completion) endBody(ctx context.Context) error {
+	x.bodyDone = true
 	for {
 		ev, ok, err := x.decoder.End()
 		if err != nil {
-			return badAnswer(err)
+			return badResponse(err)
 		}
 		if !ok || x.writer.Complete() || x.writer.Failed() != nil {
 			break
 		}
-		if err := x.event(ctx, ev); err != nil {
+		if err := x.handleEvent(ctx, ev); err != nil {
 			return err
 		}
 	}
@@ -229,20 +234,29 @@ func (x *completion) end(ctx context.Context) error {
 	return x.provider.binding.End(ctx, &x.attempt)
 }
 
-func (x *completion) event(ctx context.Context, ev framing.Event) error {
+// reserveResponse reserves room for n bytes of a response that is held until it is complete.
+func (x *completion) reserveResponse(n int) error {
+	if e := x.room.grow(&x.room.response, n); e != nil {
+		return e
+	}
+	return nil
+}
+
+// handleEvent gives one event to the plugin, or reads it natively.
+func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
 	if !x.native {
 		return x.provider.binding.Event(ctx, &x.attempt, ev.Kind, ev.Name, ev.Data)
 	}
 	x.batch.Reset()
 	if err := x.reader.ReadChunk(ev.Data, &x.batch); err != nil {
-		return badAnswer(err)
+		return badResponse(err)
 	}
-	return x.apply()
+	return x.applyBatch()
 }
 
-// apply gives the response writer what the host has read natively. A provider's error may hold the credential that it was sent,
-// in any of its members.
-func (x *completion) apply() error {
+// applyBatch gives the response writer what the host has read natively. A provider's error may hold the credential that
+// it was sent, in any of its members.
+func (x *completion) applyBatch() error {
 	if e := x.batch.Failure(); e != nil {
 		redact := func(s string) string { return string(x.provider.redact([]byte(s))) }
 		clean := *e
@@ -255,18 +269,18 @@ func (x *completion) apply() error {
 		x.batch.Fail(&clean)
 	}
 	if err := x.writer.Apply(&x.batch); err != nil {
-		return badAnswer(err)
+		return badResponse(err)
 	}
 	return nil
 }
 
-// drain reads what follows a complete answer, which is mostly the end of the body, so that the connection can be used
-// again. It does not wait for it longer than a round trip within a data centre takes.
-func (x *completion) drain() {
+// drainBody reads what follows a complete response, mostly the end of the body, so that the connection can be reused. It
+// waits no longer than a round trip within a data centre takes.
+func (x *completion) drainBody() {
 	if x.response == nil || !x.writer.Complete() {
 		return
 	}
-	x.response.SetWatcher(impatience{})
+	x.response.SetWatcher(drainWatcher{})
 	for n := 0; n < maxDrain; {
 		p, err := x.response.Next()
 		if err != nil {
@@ -276,19 +290,19 @@ func (x *completion) drain() {
 	}
 }
 
-// impatience ends a wait after drainWait.
-type impatience struct{}
+// drainWatcher ends a wait after drainTimeout.
+type drainWatcher struct{}
 
-const drainWait = 2 * time.Millisecond
+const drainTimeout = 2 * time.Millisecond
 
-var errDrained = errors.New("the answer was complete before its body ended")
+var errDrainTimeout = errors.New("the response was complete before its body ended")
 
-func (impatience) Tick(upstream.Phase, time.Duration) error { return errDrained }
+func (drainWatcher) Tick(upstream.Phase, time.Duration) error { return errDrainTimeout }
 
-func (impatience) Pace() time.Duration { return drainWait }
+func (drainWatcher) Pace() time.Duration { return drainTimeout }
 
-// errCommit ends the wait for a first event that has lasted for a heartbeat: the answer's head goes out, so that the
-// client sees a stream, and the wait goes on behind it.
+// errCommit ends the wait for a first event that has lasted for a heartbeat: the response's head is sent, so that the
+// client sees a stream, and then the wait goes on.
 var errCommit = commitError{}
 
 type commitError struct{}
@@ -297,7 +311,7 @@ func (commitError) Error() string { return "silence before the first event" }
 
 func (commitError) Resumable() bool { return true }
 
-// Pace asks for an early tick where a probe is on its way, or heartbeats are more frequent than ticks.
+// Pace asks for an early tick after a probe, or where heartbeats are more frequent than ticks.
 func (x *completion) Pace() time.Duration {
 	x.watcher.Stop()
 	return x.pace()
@@ -313,22 +327,23 @@ func (x *completion) pace() time.Duration {
 	return 0
 }
 
-// lookAfter is how long the client's socket may go without a look.
-func (x *completion) lookAfter() time.Duration {
+// checkInterval is how long the client's socket may go unchecked.
+func (x *completion) checkInterval() time.Duration {
 	if p := x.pace(); p > 0 {
 		return p
 	}
 	return downstream.CheckInterval
 }
 
-// Tick is called by the connection to the provider while it waits, and by the exchange itself between events.
+// Tick checks the client, and sends a heartbeat if one is due. The connection to the provider calls it while it waits, and
+// readEvents between events. It implements upstream.Watcher.
 func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 	x.watcher.Stop()
 	now := x.server.now()
-	if err := x.look(now); err != nil {
+	if err := x.checkClient(now); err != nil {
 		return err
 	}
-	if err := x.overdue(now); err != nil {
+	if err := x.checkEventTimeout(now); err != nil {
 		return err
 	}
 	heartbeat := x.provider.heartbeat
@@ -336,66 +351,66 @@ func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 		return nil
 	}
 	if !x.committed {
-		if x.response != nil && now.Sub(x.written) >= heartbeat {
+		if x.response != nil && now.Sub(x.writtenAt) >= heartbeat {
 			return errCommit
 		}
 		return nil
 	}
-	if now.Sub(x.written) >= heartbeat {
+	if now.Sub(x.writtenAt) >= heartbeat {
 		if _, err := x.conn.Write(heartbeatChunk); err != nil {
-			x.departed = true
-			return errDeparted
+			x.disconnected = true
+			return errDisconnected
 		}
 		x.server.metrics.Heartbeat()
-		x.written = now
+		x.writtenAt = now
 	}
 	return nil
 }
 
-// overdue is the error of a stream whose next event takes too long, however many bytes of it have come.
-func (x *completion) overdue(now time.Time) error {
-	limit := x.provider.event
-	if limit <= 0 || !x.framed || now.Sub(x.progress) < limit {
+// checkEventTimeout fails a stream whose next event takes too long, however many bytes of it have come.
+func (x *completion) checkEventTimeout(now time.Time) error {
+	limit := x.provider.eventTimeout
+	if limit <= 0 || !x.framed || now.Sub(x.eventAt) < limit {
 		return nil
 	}
 	return upstreamError(&upstream.Error{Kind: upstream.Timeout, Phase: upstream.PhaseBody, Upstream: x.provider.name, Reason: "event timeout of " + limit.String(), Answered: true})
 }
 
-// CheckClient checks the client while a plugin or a connection is waited for. It implements downstream.ClientChecker.
-func (x *completion) CheckClient() error { return x.look(x.server.now()) }
+// CheckClient checks the client while the completion waits for a plugin or a connection. It implements
+// downstream.ClientChecker.
+func (x *completion) CheckClient() error { return x.checkClient(x.server.now()) }
 
-// look looks whether the client is still there, and the gateway has time.
-func (x *completion) look(now time.Time) error {
-	x.looked = now
+// checkClient fails where the client is gone, or the gateway's time to shut down is over.
+func (x *completion) checkClient(now time.Time) error {
+	x.checkedAt = now
 	if x.conn.CheckClient(x.probe) {
-		x.departed = true
-		return errDeparted
+		x.disconnected = true
+		return errDisconnected
 	}
 	if x.server.cut.Load() {
-		return x.server.shutdownError()
+		return shutdownError()
 	}
 	return nil
 }
 
-// beat is a comment line: it dispatches no event. heartbeatChunk is the same as a chunk of a chunked body, which
-// is how it is written between the chunks of fasthttp: it has flushed after the last one.
-const beat = ": keep-alive\n"
+// heartbeatLine is a comment of an SSE stream, which dispatches no event; heartbeatChunk is the same as a chunk.
+const heartbeatLine = ": keep-alive\n"
 
 var (
-	heartbeatChunk = []byte("d\r\n" + beat + "\r\n")
-	interimHead    = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+	heartbeatChunk = []byte("d\r\n" + heartbeatLine + "\r\n")
+	continueHead   = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 )
 
-// probe writes something that a client must ignore.
+// probe writes something that a client must ignore, if the protocol permits it at this moment.
 func (x *completion) probe() bool {
 	switch {
 	case x.committed:
 		_, err := x.conn.Write(heartbeatChunk)
-		x.written = x.server.now()
+		x.writtenAt = x.server.now()
 		return err == nil
-	case x.http11 && !x.interim:
-		x.interim = true
-		_, err := x.conn.Write(interimHead)
+	case x.http11 && !x.probed:
+		x.probed = true
+		_, err := x.conn.Write(continueHead)
 		return err == nil
 	}
 	return false

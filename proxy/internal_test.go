@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -24,7 +25,7 @@ func TestCloseWaitsForTheGenerationsBefore(t *testing.T) {
 	}
 	last := s.current.Load()
 	go func() {
-		<-last.done
+		<-last.closed
 		for s.current.Load() != nil {
 			runtime.Gosched()
 		}
@@ -32,7 +33,7 @@ func TestCloseWaitsForTheGenerationsBefore(t *testing.T) {
 	}()
 	s.Close()
 	select {
-	case <-old.done:
+	case <-old.closed:
 	default:
 		t.Error("closed while a generation was in use")
 	}
@@ -53,9 +54,18 @@ func TestAPanicInClosingAGeneration(t *testing.T) {
 	if err := s.Reload(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	<-old.done
+	<-old.closed
 	if n := s.metrics.Totals().Panics; n != 1 {
 		t.Errorf("%d panics", n)
 	}
 	s.Close()
+}
+
+// TestCheckIntervalWithoutProvider is about a request that waits for its router's plugin: no provider's heartbeat says how
+// often its client is checked.
+func TestCheckIntervalWithoutProvider(t *testing.T) {
+	x := &completion{conn: new(downstream.Conn), stream: true}
+	if d := x.checkInterval(); d != downstream.CheckInterval {
+		t.Errorf("%s", d)
+	}
 }

@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
+)
+
+// builder builds generations. What it refers to outlives them.
+type builder struct {
+	bundled  fs.FS
+	plugins  *plugin.Host
+	registry *routing.Registry
+	usage    *access.Usage
+	open     *openGenerations
+	log      *slog.Logger
+	now      func() time.Time
+	panicked func(*rescue.Error)
+}
+
+// build makes a generation of a configuration; old is the one before it, nil at the start. All of it succeeds, or
+// nothing remains.
+func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
+	g := &generation{
+		config: cfg, providers: map[string]*provider{}, targets: map[string][]routing.Target{},
+		number: 1, made: b.now(), builder: b, closed: make(chan struct{}),
+	}
+	if old != nil {
+		g.number = old.number + 1
+	}
+	b.open.unclosed.Add(1)
+	g.refs.Store(1)
+	if err := b.fill(ctx, g, old); err != nil {
+		g.close()
+		return nil, &BuildError{err}
+	}
+	b.open.add(g)
+	return g, nil
+}
+
+func (b *builder) fill(ctx context.Context, g, old *generation) error {
+	cfg := g.config
+	specs, err := readPlugins(cfg, b.bundled)
+	if err != nil {
+		return err
+	}
+	if g.plugins, err = b.plugins.Load(ctx, specs); err != nil {
+		return err
+	}
+	redactor := newRedactor(cfg)
+	var errs []error
+	for i := range cfg.Providers {
+		p := &cfg.Providers[i]
+		if p.Off != "" {
+			continue
+		}
+		built, err := newProvider(ctx, g.plugins.Plugin(p.Plugin), p, redactor)
+		if err != nil {
+			errs = append(errs, configError(cfg, p.Pos, "providers."+p.Name, err))
+			continue
+		}
+		g.providers[p.Name] = built
+	}
+	if r := cfg.Router; r.Plugin != "" {
+		binding, err := bindRouter(ctx, g.plugins.Plugin(r.Plugin), r, redactor)
+		if err != nil {
+			errs = append(errs, configError(cfg, r.Pos, "router", err))
+		} else {
+			g.router.Chooser = pluginChooser{binding}
+		}
+		g.router.Failed = func(err error) {
+			// An open circuit was logged when it opened.
+			if e, ok := errors.AsType[*plugin.CallError](err); !ok || e.Kind != plugin.KindOpen {
+				b.log.Warn("router failed; using the configured order", "error", err)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		if targets := g.bindTargets(m.Targets, m.Pricing); targets != nil {
+			g.targets[m.ID] = targets
+		}
+	}
+	if cfg.Server.Auth == config.AuthKeys {
+		g.keys = access.New(cfg.Keys, b.usage)
+	}
+	options := catalog.Options{Fetched: func(provider string, models int, err error) {
+		if err != nil {
+			if p, ok := errors.AsType[*rescue.Error](err); ok {
+				b.panicked(p)
+			}
+			b.log.Warn("list models", "provider", provider, "error", err)
+			return
+		}
+		b.log.Debug("list models", "provider", provider, "models", models)
+	}}
+	if old != nil {
+		options.Previous = old.catalog
+	}
+	g.catalog = catalog.New(cfg, &lister{generation: g}, options)
+	return nil
+}
+
+// pluginChooser is a router plugin.
+type pluginChooser struct{ binding *plugin.Binding }
+
+func (c pluginChooser) Choose(ctx context.Context, tenant string, input []byte, n int) ([]int, string, error) {
+	return c.binding.ChooseFor(ctx, tenant, input, n)
+}
+
+func bindRouter(ctx context.Context, p *plugin.Plugin, r config.Router, redactor *credential.Redactor) (*plugin.Binding, error) {
+	if !p.Router() {
+		return nil, fmt.Errorf("plugin %s is a provider, not a router", r.Plugin)
+	}
+	return p.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redactor.Redact})
+}
+
+func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, redactor *credential.Redactor) (*provider, error) {
+	if !used.Provider() {
+		return nil, fmt.Errorf("plugin %s is a router, not a provider", p.Plugin)
+	}
+	b, err := used.Bind(ctx, plugin.BindingConfig{
+		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redactor.Redact,
+		CredentialHeader: p.Auth.Header, CredentialQuery: p.Auth.Query,
+	})
+	if err != nil {
+		return nil, err
+	}
+	built := &provider{
+		name: p.Name, binding: b, redact: redactor.Redact,
+		heartbeat: p.Heartbeat, eventTimeout: p.Timeout.Event, breaker: breakerConfig(&p.Breaker), retryShare: p.RetryBudget,
+	}
+	if p.BaseURL == "" {
+		return built, nil
+	}
+	built.client, err = upstream.New(upstream.Config{
+		Name:         p.Name,
+		BaseURL:      p.BaseURL,
+		Credential:   upstreamCredential(&p.Auth),
+		Redactor:     redactor,
+		MaxConns:     p.MaxConns,
+		AllowPrivate: p.AllowPrivate,
+		Timeouts: upstream.Timeouts{
+			Connect: p.Timeout.Connect, TLS: p.Timeout.TLS, FirstByte: p.Timeout.FirstByte,
+			Idle: p.Timeout.Idle, Total: p.Timeout.Total, Write: p.Timeout.Write,
+		},
+	})
+	return built, err
+}
+
+func breakerConfig(c *config.Breaker) breaker.Config {
+	return breaker.Config{Consecutive: c.Failures, Share: c.Share, Window: c.Window, Pause: c.Pause, MaxPause: c.MaxPause}
+}
+
+// upstreamCredential is what a provider's requests are authorised with.
+func upstreamCredential(a *config.Auth) credential.Credential {
+	c := credential.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query, Secret: string(a.Secret)}
+	if a.AWS != nil {
+		c.AWS = &credential.AWS{
+			Region: a.AWS.Region, Service: a.AWS.Service, Profile: a.AWS.Profile, AccessKeyID: string(a.AWS.AccessKeyID),
+			SecretAccessKey: string(a.AWS.SecretAccessKey), SessionToken: string(a.AWS.SessionToken),
+		}
+	}
+	if a.Google != nil {
+		c.Google = &credential.Google{File: a.Google.File, Metadata: a.Google.Metadata, Scopes: a.Google.Scopes}
+	}
+	return c
+}
+
+// newRedactor returns a redactor of every configured credential. Credentials that are obtained later are added to it.
+func newRedactor(cfg *config.Config) *credential.Redactor {
+	var secrets []string
+	for i := range cfg.Providers {
+		a := &cfg.Providers[i].Auth
+		secrets = append(secrets, string(a.Secret))
+		if a.AWS != nil {
+			secrets = append(secrets, string(a.AWS.AccessKeyID), string(a.AWS.SecretAccessKey), string(a.AWS.SessionToken))
+		}
+	}
+	for i := range cfg.Keys {
+		secrets = append(secrets, string(cfg.Keys[i].Secret))
+	}
+	return credential.NewRedactor(secrets...)
+}
