@@ -334,7 +334,7 @@ func TestChangesThatNeedRestart(t *testing.T) {
 		t.Errorf("unexpected line: %s", line)
 	}
 	for _, member := range []string{"server.listen", "server.log_format"} {
-		if line := p.await("takes a restart"); logAttr(line, "member") != member {
+		if line := p.await("requires a restart"); logAttr(line, "member") != member {
 			t.Errorf("got %s, want %s", line, member)
 		}
 	}

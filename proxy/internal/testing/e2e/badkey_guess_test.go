@@ -73,7 +73,7 @@ func TestKeyGuessingIsLimited(t *testing.T) {
 		switch {
 		case line["code"] == "invalid_api_key":
 			lines++
-		case line["msg"] == "wrong keys" && line["remote"] == "127.0.0.1":
+		case line["msg"] == "invalid API keys rejected" && line["remote"] == "127.0.0.1":
 			said++
 		case line["code"] == "too_many_wrong_keys":
 			t.Fatalf("a line for one of many: %v", line)
@@ -82,7 +82,7 @@ func TestKeyGuessingIsLimited(t *testing.T) {
 	if lines != int(wrong.Load()) || said != 5 {
 		t.Errorf("%d lines about wrong keys, and %d about all of them", lines, said)
 	}
-	g.Log.Await(t, "msg", "wrong keys", "refused", "10000")
+	g.Log.Await(t, "msg", "invalid API keys rejected", "refused", "10000")
 	if strings.Contains(g.Log.String(), "sk-guess") {
 		t.Error("the log holds a key")
 	}

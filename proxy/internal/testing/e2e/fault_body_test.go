@@ -85,7 +85,7 @@ func TestUnreadableResponses(t *testing.T) {
 		{name: "204", stream: raw("HTTP/1.1 204 No Content\r\n\r\n"), streamed: fails(seenEmptyAnswer), conn: kept},
 		{
 			name: "304", stream: raw("HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n"), conn: kept,
-			streamed: fails(`{"error":{"message":"The provider's answer is empty.","type":"server_error","param":null,"code":"upstream_empty","provider":"NAME","upstream_status":304}}`),
+			streamed: fails(`{"error":{"message":"The provider's response is empty.","type":"server_error","param":null,"code":"upstream_empty","provider":"NAME","upstream_status":304}}`),
 		},
 		{name: "nothing", stream: json(""), streamed: fails(seenEmptyAnswer), conn: kept},
 		{name: "nothing in chunks", stream: ended(func(*wire) string { return "" }), streamed: fails(seenEmptyAnswer), conn: kept},

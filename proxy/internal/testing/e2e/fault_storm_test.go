@@ -15,7 +15,7 @@ import (
 
 const (
 	overloaded  = `{"error":{"message":"no %s","type":"server_error","code":null}}`
-	unavailable = `{"error":{"message":"The provider of this model has failed repeatedly and is left alone for a while.","type":"service_unavailable_error","param":null,"code":"upstream_unavailable"}}`
+	unavailable = `{"error":{"message":"The provider of this model failed repeatedly; its circuit breaker is open.","type":"service_unavailable_error","param":null,"code":"upstream_unavailable"}}`
 	rateLimited = `{"error":{"message":"The provider's rate limit has been reached.","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
 )
 
@@ -91,15 +91,15 @@ func TestProviderReturnsOnly503(t *testing.T) {
 			refused++
 			line := g.Log.Request(t, r.RequestID())
 			wait, err := strconv.Atoi(r.Header.Get("Retry-After"))
-			if err != nil || wait > 600 || wait < 300 || r.Status != 503 || line["attempts"] != "0" || line["code"] != "upstream_unavailable" || !strings.Contains(line["cause"], "p is left alone for another ") {
+			if err != nil || wait > 600 || wait < 300 || r.Status != 503 || line["attempts"] != "0" || line["code"] != "upstream_unavailable" || !strings.Contains(line["cause"], "circuit of provider p open for another ") {
 				t.Errorf("%d after %q: %v", r.Status, r.Header.Get("Retry-After"), line)
 			}
 		}
 		if n := seen.Load(); n != 10 || refused != requests-5 {
 			t.Errorf("the provider saw %d requests for %d, %d were refused", n, requests, refused)
 		}
-		g.Log.Await(t, "msg", "target left alone", "provider", "p", "target", "one", "for", "10m0s")
-		g.Log.Await(t, "msg", "target left alone", "provider", "p", "target", "two", "for", "10m0s")
+		g.Log.Await(t, "msg", "circuit opened", "provider", "p", "target", "one", "for", "10m0s")
+		g.Log.Await(t, "msg", "circuit opened", "provider", "p", "target", "two", "for", "10m0s")
 		if r := g.Chat(t, askOf("or-demo", true)); r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "demo" || r.Header.Get("X-Gateway-Attempts") != "1" {
 			t.Errorf("another provider answers %d after %s attempts", r.Status, r.Header.Get("X-Gateway-Attempts"))
 		}
@@ -135,7 +135,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		for range 5 {
 			g.Chat(t, askOf("m", false))
 		}
-		g.Log.Await(t, "msg", "target left alone")
+		g.Log.Await(t, "msg", "circuit opened")
 		probe := make(chan string, 1)
 		go func() {
 			// The pause may not be over yet.
@@ -171,7 +171,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		if got := <-probe; !strings.HasSuffix(got, "data: [DONE]\n\n<nil>") {
 			t.Errorf("the probe gets %s", got)
 		}
-		g.Log.Await(t, "msg", "target answers again", "provider", "p", "target", "one")
+		g.Log.Await(t, "msg", "circuit closed", "provider", "p", "target", "one")
 		for range 20 {
 			complete("good").check(t, g, g.Chat(t, askOf("m", false)), false, false)
 		}

@@ -78,9 +78,9 @@ func (w *wire) good() upstreamtest.Step {
 const (
 	seenTruncated   = `{"error":{"message":"Upstream closed the stream before it was complete","type":"server_error","param":null,"code":"upstream_stream_truncated"}}`
 	seenUnreadable  = `{"error":{"message":"The provider's response could not be read.","type":"server_error","param":null,"code":"upstream_bad_answer"}}`
-	seenNeither     = `{"error":{"message":"The provider's answer is neither JSON nor a stream of events.","type":"server_error","param":null,"code":"upstream_bad_answer"}}`
+	seenNeither     = `{"error":{"message":"The provider's response is neither JSON nor a stream of events.","type":"server_error","param":null,"code":"upstream_bad_answer"}}`
 	seenNothing     = `{"error":{"message":"The provider's response is empty.","type":"server_error","param":null,"code":"upstream_bad_answer"}}`
-	seenEmptyAnswer = `{"error":{"message":"The provider's answer is empty.","type":"server_error","param":null,"code":"upstream_empty"}}`
+	seenEmptyAnswer = `{"error":{"message":"The provider's response is empty.","type":"server_error","param":null,"code":"upstream_empty"}}`
 	seenTooLate     = `{"error":{"message":"The provider did not respond in time.","type":"timeout_error","param":null,"code":"upstream_timeout"}}`
 	seenUnreachable = `{"error":{"message":"The provider could not be reached.","type":"upstream_error","param":null,"code":"upstream_unreachable"}}`
 )

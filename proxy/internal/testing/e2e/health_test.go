@@ -194,7 +194,7 @@ func TestReadinessFollowsState(t *testing.T) {
 			t.Errorf("the status is ready %v, %q", st.Ready, st.Reason)
 		}
 	}
-	ready(503, "not ready: the gateway does not serve yet")
+	ready(503, "not ready: the gateway is not serving yet")
 	go func() { ended <- s.Serve(ln) }()
 	for {
 		if code, _ := proxytest.Get(t, at+"/readyz"); code == 200 {
@@ -209,7 +209,7 @@ func TestReadinessFollowsState(t *testing.T) {
 	if err := s.Reload(t.Context(), none); err != nil {
 		t.Fatal(err)
 	}
-	ready(503, "not ready: no provider is on")
+	ready(503, "not ready: no provider is enabled")
 	if err := s.Reload(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestFailingModelListKeepsOthers(t *testing.T) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	line := g.Log.Await(t, "msg", "list models", "provider", "openai", "level", "WARN")
-	if want := "GET " + openai.URL() + "/models answered 401: "; !strings.Contains(line["error"], want) {
+	if want := "GET " + openai.URL() + "/models returned status 401: "; !strings.Contains(line["error"], want) {
 		t.Errorf("the log says %q and not %q", line["error"], want)
 	}
 	if strings.Contains(line["error"], "canary") {

@@ -115,7 +115,7 @@ func TestRequestsAboveLimit(t *testing.T) {
 	for i := range 3 {
 		c.post(fmt.Sprint("beyond-", i), ask)
 		wantOverloaded(t, c.readUntil("}}"))
-		if line := g.Log.Request(t, fmt.Sprint("beyond-", i)); line["status"] != "503" || line["code"] != "gateway_overloaded" || line["cause"] != "no room for more requests" {
+		if line := g.Log.Request(t, fmt.Sprint("beyond-", i)); line["status"] != "503" || line["code"] != "gateway_overloaded" || line["cause"] != "too many completions in flight" {
 			t.Errorf("accounted as %v", line)
 		}
 	}

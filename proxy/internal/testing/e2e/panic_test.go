@@ -48,7 +48,7 @@ func calledBy(function string) bool {
 		if strings.HasSuffix(f.Function, function) {
 			return true
 		}
-		if !more || strings.HasSuffix(f.Function, "(*exchange).Tick") {
+		if !more || strings.HasSuffix(f.Function, "(*completion).Tick") {
 			return false
 		}
 	}
@@ -79,16 +79,16 @@ func TestPanicEndsOneRequest(t *testing.T) {
 		want     string // in what the client reads to its end, "" for nothing at all
 	}{
 		{"(*Server).handle", postHead + sized(ask), ""},
-		{"(*exchange).admit", postHead + sized(ask), internal},
-		{"(*exchange).answer", postHead + sized(ask), internal},
-		{"(*exchange).try", postHead + sized(ask), internal},
-		{"(*exchange).begin", postHead + sized(ask), internal},
-		{"(*pump).stream", postHead + sized(askStream), "HTTP/1.1 200"},
-		{"(*exchange).finish", postHead + sized(askStream), "HTTP/1.1 200"},
-		{"(*clientConn).delivered", postHead + sized(ask), "HTTP/1.1 200"},
-		{"(*Server).expect", strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", ""},
-		{"(*Server).early", postHead + "Content-Length: 100000\r\n\r\n", ""},
-		{"(*Server).unreadable", "POST\r\n\r\n", ""},
+		{"(*completion).admitTokens", postHead + sized(ask), internal},
+		{"(*completion).tryTargets", postHead + sized(ask), internal},
+		{"(*completion).tryTarget", postHead + sized(ask), internal},
+		{"(*completion).readResponse", postHead + sized(ask), internal},
+		{"(*completion).writeEvents", postHead + sized(askStream), "HTTP/1.1 200"},
+		{"(*completion).finish", postHead + sized(askStream), "HTTP/1.1 200"},
+		{"(*Conn).delivered", postHead + sized(ask), "HTTP/1.1 200"},
+		{"(*Server).expectContinue", strings.Replace(postHead, proxytest.Key, "sk-nobody", 1) + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", ""},
+		{"(*Server).headReceived", postHead + "Content-Length: 100000\r\n\r\n", ""},
+		{"(*Server).handleReadError", "POST\r\n\r\n", ""},
 	} {
 		t.Run(c.function, func(t *testing.T) {
 			before := proxytest.Scrape(t, admin).Sum("sluice_panics_total")
@@ -142,7 +142,7 @@ func TestPanicWhileWaitingForProvider(t *testing.T) {
 	g := proxytest.StartWith(t, configuration(provider.URL(), ""), func(o *proxy.Options) { o.Now = traps.now })
 	admin := g.Admin(t)
 	for i, want := range []string{"HTTP/1.1 500 ", `"Hal"},"finish_reason":null}]}`} {
-		traps.arm("(*exchange).Tick")
+		traps.arm("(*completion).Tick")
 		c := dial(t, g)
 		c.post(fmt.Sprint("waits-", i), askStream)
 		if answer := c.readUntil(`"code":"internal_error"}}`); !strings.Contains(answer, want) {

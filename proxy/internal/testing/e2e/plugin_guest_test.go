@@ -107,7 +107,7 @@ plugin = "lost"
 			if r := g.Chat(t, askOf("two", false)); r.Status != 200 || !strings.Contains(r.Body, `"model":"first"`) {
 				t.Errorf("%d %s", r.Status, r.Body)
 			}
-			g.Log.Await(t, "msg", "router failed, the configured order is used")
+			g.Log.Await(t, "msg", "router failed; using the configured order")
 		})
 	}
 }

@@ -51,9 +51,9 @@ func TestPluginKindMustMatchUse(t *testing.T) {
 	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
 	use := func(name string) string { return guestFile(t, name, "key", pair) }
 	for _, c := range []struct{ name, text, reason string }{
-		{"a router that ships", pairProvider("router"), "gateway.toml:8:12: providers.router: plugin router is a router, and no provider"},
-		{"a router of a file", use("middle") + pairProvider("middle"), "providers.middle: plugin middle is a router, and no provider"},
-		{"a provider of a file", demoProvider + use("left") + "[router]\nplugin = \"left\"\n", "router: plugin left is a provider, and no router"},
+		{"a router that ships", pairProvider("router"), "gateway.toml:8:12: providers.router: plugin router is a router, not a provider"},
+		{"a router of a file", use("middle") + pairProvider("middle"), "providers.middle: plugin middle is a router, not a provider"},
+		{"a provider of a file", demoProvider + use("left") + "[router]\nplugin = \"left\"\n", "router: plugin left is a provider, not a router"},
 		{"what a file does not hold", use("up") + pairProvider("up"), `plugin up: start: failed: the module has no plugin of that name: "the module holds left, middle, right"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -338,7 +338,7 @@ func TestLogNamesChangesThatNeedRestart(t *testing.T) {
 		switch line["msg"] {
 		case "configuration reloaded":
 			said = append(said, line["changed"])
-		case "a change takes a restart, until then the old value counts":
+		case "change requires a restart; keeping the old value":
 			said = append(said, "! "+line["member"])
 		}
 	}

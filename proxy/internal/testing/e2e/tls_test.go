@@ -221,7 +221,7 @@ func TestReloadCannotToggleTLS(t *testing.T) {
 			if err := g.Reload(t, configuration("", "")+c.after); err != nil {
 				t.Fatal(err)
 			}
-			g.Log.Await(t, "msg", "a change takes a restart, until then the old value counts", "member", "server.tls")
+			g.Log.Await(t, "msg", "change requires a restart; keeping the old value", "member", "server.tls")
 			if r := g.Chat(t, hello); r.Status != 200 {
 				t.Errorf("%d %s", r.Status, r.Body)
 			}
