@@ -164,6 +164,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
+// LimitMemory sets the Go runtime's memory limit by the process's control group, unless it is set (GOMEMLIMIT). It is for
+// the start of a process. It returns the limit, and false where it set none.
+func LimitMemory() (bytes int64, set bool) { return capacity.LimitGo() }
+
 // plugins are the options of the plugin host.
 func (o *Options) plugins() plugin.Options {
 	p := plugin.Options{Engine: engine.Options{CacheDir: o.CacheDir}, Log: o.Log, Loading: o.Loading, Queue: o.Config.Server.MaxQueue, Wait: o.PluginWait}
