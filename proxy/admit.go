@@ -37,7 +37,7 @@ type arrival struct {
 	head       *fasthttp.RequestHeader
 	now        time.Time
 
-	// What the request is answered with and accounted by. nil: it is only judged, and nobody is told.
+	// Of a request that gets a response about its key. nil: it is only judged.
 	ctx    *fasthttp.RequestCtx
 	record *telemetry.Record
 

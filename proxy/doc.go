@@ -1,11 +1,17 @@
-// Package proxy is the gateway: it puts the parts below it together and serves them over HTTP.
+// Package proxy is the gateway: it serves the OpenAI API over HTTP, and gets its responses from the providers of a
+// configuration, through their plugins.
 //
-// It owns the HTTP surface (server.go, handler.go), the way of one request from its key to its last byte (exchange.go,
-// attempt.go, handover.go, pump.go), what a client's socket says of its client (conn.go), the generations of configuration
-// (generation.go), and what is told of all this (health.go, metrics.go, status.go). It does not know what a chunk looks like (chat), how an answer is cut into events (sse), how a
-// provider is reached (upstream), or what a plugin is made of (plugin).
+// It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), head (what a request's
+// head says), admit (who may come in), request (one completion, from acceptance to its body), attempt (targets in order,
+// one attempt), stream (events read, chunks written) and account (headers, records, release). Beside them are Server with
+// its lifetime (server, reload), the generations of the configuration (generation, build, plugins, models), and what the
+// gateway shows of itself (metrics, status, log).
 //
-// Concurrency: a Server is safe for concurrent use. An exchange belongs to the goroutine that serves its connection,
-// from accept to the last byte; there is no second goroutine, timer or channel to a request, but for the moment in
-// which fasthttp lets go of a connection.
+// It does not know how a response is spelled (internal/openai), how it is split into events (internal/framing), how a
+// client's connection is kept (internal/downstream), how a provider is reached (internal/upstream), or how a plugin runs
+// (internal/plugin).
+//
+// Concurrency: a Server is safe for concurrent use. A completion belongs to the goroutine that serves its connection, from
+// acceptance to the last byte; it has no second goroutine, timer or channel, except while a Watcher waits for it and while
+// fasthttp lets go of its connection.
 package proxy

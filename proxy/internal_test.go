@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// TestCloseWaitsForTheGenerationsBefore: what they hold is plugins, and the engine behind those is closed last.
-func TestCloseWaitsForTheGenerationsBefore(t *testing.T) {
+// TestCloseWaitsForReplacedGenerations, as their plugins need the engine, which is closed last.
+func TestCloseWaitsForReplacedGenerations(t *testing.T) {
 	cfg, err := config.Parse("gateway.toml", []byte("[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"), config.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +39,8 @@ func TestCloseWaitsForTheGenerationsBefore(t *testing.T) {
 	}
 }
 
-// TestAPanicInClosingAGeneration is counted, and nobody waits for what was not closed.
-func TestAPanicInClosingAGeneration(t *testing.T) {
+// TestPanicInClosingGeneration is counted, and does not keep Close waiting.
+func TestPanicInClosingGeneration(t *testing.T) {
 	cfg, err := config.Parse("gateway.toml", []byte("[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"), config.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -20,14 +20,14 @@ func NewLogger(w *LogWriter, json bool, level slog.Leveler) *slog.Logger {
 	return telemetry.NewLogger(w, json, level)
 }
 
-// fasthttpLogger is fasthttp's logger. What it has to say of a connection, that it broke, the access log says of its request.
+// fasthttpLogger is fasthttp's logger. It reports broken connections, of which the access log has the requests.
 type fasthttpLogger struct{ log *slog.Logger }
 
-func (q fasthttpLogger) Printf(format string, args ...any) {
+func (l fasthttpLogger) Printf(format string, args ...any) {
 	for i, a := range args {
 		if err, ok := a.(error); ok {
 			args[i] = unquoted(err)
 		}
 	}
-	q.log.Debug("connection", "text", fmt.Sprintf(format, args...))
+	l.log.Debug("fasthttp", "text", fmt.Sprintf(format, args...))
 }

@@ -19,16 +19,16 @@ import (
 // PluginInfo describes a plugin that the binary holds or the configuration names.
 type PluginInfo struct {
 	Name      string
-	Kind      string // "provider", "router", or both; "" where it could not be loaded
+	Kind      string // "provider", "router", or both; "" if it could not be loaded
 	From      string // "built in", or the file
 	InUse     bool
 	Isolation string
-	Size      int // of its module, and the module's digest: plugins of one module have the same
-	SHA256    string
+	Size      int    // of its module, in bytes; plugins of one module have the same
+	SHA256    string // of its module
 }
 
-// InspectPlugins loads every plugin that is configured or built in, those by name, and says what it is. Its error is of
-// those that could not be loaded; the others are described all the same.
+// InspectPlugins loads and describes every plugin that is configured, and the built-in ones of the names. The error is about
+// those that could not be loaded; the others are described as well.
 func InspectPlugins(ctx context.Context, o Options, names []string) ([]PluginInfo, error) {
 	cfg := o.Config
 	all := slices.Clone(cfg.Plugins)
@@ -70,8 +70,8 @@ type inspector struct {
 }
 
 func (in *inspector) close() {
-	for _, g := range in.loaded {
-		g.Close()
+	for _, set := range in.loaded {
+		set.Close()
 	}
 }
 
@@ -90,12 +90,12 @@ func (in *inspector) inspect(ctx context.Context, p *config.Plugin) (PluginInfo,
 	}
 	sum := sha256.Sum256(wasm)
 	info.Size, info.SHA256 = len(wasm), hex.EncodeToString(sum[:])
-	g, err := in.host.Load(ctx, []plugin.Spec{{Name: p.Name, Source: source}})
+	set, err := in.host.Load(ctx, []plugin.Spec{{Name: p.Name, Source: source}})
 	if err != nil {
 		return info, err
 	}
-	in.loaded = append(in.loaded, g)
-	loaded := g.Plugin(p.Name)
+	in.loaded = append(in.loaded, set)
+	loaded := set.Plugin(p.Name)
 	switch {
 	case loaded.Provider() && loaded.Router():
 		info.Kind = "provider, router"
@@ -107,10 +107,10 @@ func (in *inspector) inspect(ctx context.Context, p *config.Plugin) (PluginInfo,
 	return info, nil
 }
 
-// bundledModule holds all bundled plugins that have no module of their own.
+// bundledModule holds the bundled plugins that have no module of their own.
 const bundledModule = "all.wasm"
 
-// Digester is a folder of bundled plugins that knows, without reading a file, a digest that stands for its content.
+// Digester is a folder of bundled plugins that has digests of the files' contents without reading them.
 type Digester interface {
 	Digest(file string) (digest [sha256.Size]byte, err error)
 }
@@ -163,7 +163,7 @@ func newModules(bundled fs.FS) *modules {
 	return &modules{bundled: bundled, found: make(map[moduleFile]engine.Source)}
 }
 
-// source is where a plugin's module comes from. A bundled one is not read where that can be avoided.
+// source returns where a plugin's module comes from. A bundled one is not read if that can be avoided.
 func (m *modules) source(p *config.Plugin) (engine.Source, error) {
 	if p.File == "" {
 		return m.bundledSource(p.Name)
@@ -178,7 +178,7 @@ func (m *modules) source(p *config.Plugin) (engine.Source, error) {
 	return source, nil
 }
 
-// bundledSource is that of a plugin that ships: a module of its own, else the one that holds all.
+// bundledSource returns the source of a bundled plugin: a module of its own, else the one that holds all.
 func (m *modules) bundledSource(name string) (engine.Source, error) {
 	if m.bundled == nil {
 		return engine.Source{}, &NoPluginError{name}
@@ -196,14 +196,14 @@ func (m *modules) find(file moduleFile) (engine.Source, error) {
 	if source, known := m.found[file]; known {
 		return source, nil
 	}
-	source, err := m.look(file)
+	source, err := m.open(file)
 	if err == nil {
 		m.found[file] = source
 	}
 	return source, err
 }
 
-func (m *modules) look(file moduleFile) (source engine.Source, err error) {
+func (m *modules) open(file moduleFile) (source engine.Source, err error) {
 	var wasm []byte
 	digester, ok := m.bundled.(Digester)
 	switch {

@@ -272,7 +272,7 @@ func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	return !x.bodyRead && (length < 0 || length > smallBody)
 }
 
-// appendSummary writes what a router is told of the request.
+// appendSummary appends what a router learns about the request.
 func (x *completion) appendSummary(dst []byte) []byte {
 	s := &x.attempt.Summary
 	s.Describe(x.request)

@@ -1,8 +1,8 @@
-// Package capacity says how much the process may take on: what the machine, or the container, gives it of memory and of
-// descriptors, and how many connections, requests and bytes of bodies fit into that.
+// Package capacity finds how much memory and how many descriptors the machine or container gives the process, and how
+// many connections, requests and bytes of bodies fit into that.
 //
-// It owns where these figures come from and the arithmetic on them. It does not count what is taken, and refuses nobody:
-// that is for package proxy.
+// It owns where these figures come from and the arithmetic on them. Counting what is in use, and rejecting requests, is
+// for package proxy.
 //
 // Concurrency: everything here is safe for concurrent use.
 package capacity
@@ -20,41 +20,41 @@ import (
 // Machine is what the process may use.
 type Machine struct {
 	Memory      int64  // bytes; 0 is unknown
-	From        string // what says so, for a person; "" where it is unknown
+	From        string // where Memory comes from, for a person; "" if it is unknown
 	Descriptors int    // that may be open at a time; 0 is unknown
 }
 
-// Detect looks at the process's own memory limit (GOMEMLIMIT), at those of its control groups, and where there is none,
-// at the machine's memory, of which it counts half: others live there, too.
+// Detect reads the process's memory limit (GOMEMLIMIT), those of its control groups, and if there is none, the machine's
+// memory, of which it counts half, as other processes need some.
 func Detect() Machine {
 	m := memory(os.DirFS("/"), debug.SetMemoryLimit(-1))
 	m.Descriptors = descriptors()
 	return m
 }
 
-// Ceilings are how much is taken on at a time.
+// Ceilings are how much may be in use at a time.
 type Ceilings struct {
 	Conns      int   // connections of clients
 	Requests   int   // chat completions in flight, streams among them
-	BodyMemory int64 // bytes of large requests and of large whole answers
+	BodyMemory int64 // bytes of large requests and of large non-streaming responses
 }
 
-// Standard is what is taken on where neither memory nor descriptors are short.
+// Standard is the number of connections and requests where neither memory nor descriptors are short.
 const Standard = 16384
 
 const (
-	// base is what the process takes before the first request comes: the engine, its machine code, some instances.
+	// base is what the process takes before the first request: the engine, its machine code, some instances.
 	base = 128 << 20
 
 	// perConn is the memory of a connection that waits for a request: its buffers, its goroutine's stack, TLS.
 	perConn = 64 << 10
 
-	// perRequest is what a request needs beside its connection: the connection to the provider, the state of the answer,
-	// and the bodies that are too small to be counted by themselves.
+	// perRequest is what a request needs besides its connection: the connection to the provider, the state of the response,
+	// and bodies that are too small to be counted by themselves.
 	perRequest = 160 << 10
 
-	// bodyFactor is how much memory a byte of a body takes in all: the body, what becomes of it for the provider, and as
-	// much again that is waiting to be collected.
+	// bodyFactor is how much memory a byte of a body takes in all: the body, the provider's request made of it, and as much
+	// again that is waiting to be collected.
 	bodyFactor = 4
 
 	// spareDescriptors are for listeners, the log, plugins, configuration files and what the runtime needs.
@@ -63,12 +63,12 @@ const (
 	// perStream descriptors are one to the client and one to the provider.
 	perStream = 2
 
-	// least is what is taken on however little there is. Below it a gateway is of no use.
+	// least is the minimum of each, however little memory there is. With less a gateway is of no use.
 	least = 16
 )
 
-// Ceilings divides what there is: half of the memory behind the base for connections, a quarter for requests, a quarter
-// for large bodies, of which one of maxBody bytes always fits.
+// Ceilings divides the memory above base: half for connections, a quarter for requests, a quarter for large bodies, of
+// which one of maxBody bytes always fits.
 func (m Machine) Ceilings(maxBody int64) Ceilings {
 	c := Ceilings{Conns: Standard, Requests: Standard, BodyMemory: math.MaxInt64}
 	if m.Memory > 0 {
@@ -86,14 +86,13 @@ func (m Machine) Ceilings(maxBody int64) Ceilings {
 	return c
 }
 
-// LimitGo sets the runtime's soft memory limit to nine tenths of what the control group allows, where nothing else has set
-// one: else the collector lets the heap grow until the kernel ends the process. It returns the limit, and false where it
-// set none.
+// LimitGo sets the runtime's soft memory limit to nine tenths of the control group's, unless there is one: else the garbage
+// collector lets the heap grow until the kernel ends the process. It returns the limit, and false if it set none.
 func LimitGo() (int64, bool) {
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
 		return 0, false
 	}
-	limit := group(os.DirFS("/"))
+	limit := cgroupLimit(os.DirFS("/"))
 	if limit == 0 {
 		return 0, false
 	}
@@ -102,23 +101,23 @@ func LimitGo() (int64, bool) {
 	return limit, true
 }
 
-// memory reads the limits of the file system whose root is given. own is the runtime's limit.
+// memory reads the limits from a file system. own is the runtime's limit.
 func memory(root fs.FS, own int64) Machine {
-	limit := group(root)
+	limit := cgroupLimit(root)
 	switch {
 	case own != math.MaxInt64 && (limit == 0 || own < limit):
 		return Machine{Memory: own, From: "the Go memory limit"}
 	case limit != 0:
 		return Machine{Memory: limit, From: "the control group"}
 	}
-	if total := physical(root); total != 0 {
+	if total := machineMemory(root); total != 0 {
 		return Machine{Memory: total / 2, From: "half of the machine's memory"}
 	}
 	return Machine{}
 }
 
-// group is the least of the memory limits of the process's control group and those above it, in bytes; 0 is none.
-func group(root fs.FS) int64 {
+// cgroupLimit is the least of the memory limits of the process's control group and its parents, in bytes; 0: none.
+func cgroupLimit(root fs.FS) int64 {
 	membership, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return 0
@@ -139,7 +138,7 @@ func group(root fs.FS) int64 {
 		}
 		// Within a container the path may be the host's: then only the mount's own file is there.
 		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
-			if n := number(root, path.Join(mount, dir, file)); n > 0 && (limit == 0 || n < limit) {
+			if n := readNumber(root, path.Join(mount, dir, file)); n > 0 && (limit == 0 || n < limit) {
 				limit = n
 			}
 			if dir == "/" {
@@ -148,13 +147,13 @@ func group(root fs.FS) int64 {
 		}
 	}
 	if limit >= math.MaxInt64/2 {
-		return 0 // how version 1 says that there is none
+		return 0 // version 1 of control groups has no limit as a huge one
 	}
 	return limit
 }
 
-// number reads a file that holds a number, 0 where it does not.
-func number(root fs.FS, name string) int64 {
+// readNumber reads a file that holds a number; 0 if it does not.
+func readNumber(root fs.FS, name string) int64 {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return 0
@@ -166,8 +165,8 @@ func number(root fs.FS, name string) int64 {
 	return n
 }
 
-// physical is the machine's memory in bytes, 0 where it is unknown.
-func physical(root fs.FS) int64 {
+// machineMemory is the machine's memory in bytes; 0: unknown.
+func machineMemory(root fs.FS) int64 {
 	text, err := fs.ReadFile(root, "proc/meminfo")
 	if err != nil {
 		return 0

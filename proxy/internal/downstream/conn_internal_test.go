@@ -5,21 +5,21 @@ import (
 	"testing"
 )
 
-// TestAConnectionAcceptedWhileTheLastOneEnds is about one that Accept had returned, and not yet counted, when a shutdown
+// TestConnAcceptedDuringShutdown is about a connection that Accept had returned, and that was not counted yet, when End
 // found no connection open.
-func TestAConnectionAcceptedWhileTheLastOneEnds(t *testing.T) {
+func TestConnAcceptedDuringShutdown(t *testing.T) {
 	open := New(Options{})
 	open.End(t.Context())
 	client, server := net.Pipe()
 	defer client.Close()
 	late := &Conn{Conn: server, conns: open}
 	if !open.add(late, 1) {
-		t.Fatal("no room for the only connection")
+		t.Fatal("the only connection is one too many")
 	}
 	if n, err := late.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Errorf("it takes a request: %d, %v", n, err)
+		t.Errorf("it reads a request: %d, %v", n, err)
 	}
-	// That there is no connection left has been said, and cannot be said again.
+	// The channel that is closed when no connection is left must not be closed again.
 	if err := late.Close(); err != nil {
 		t.Error(err)
 	}

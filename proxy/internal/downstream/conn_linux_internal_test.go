@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestF22_TheKernelAsksWithinTheWriteTimeout asks the kernel how often it asks whether a silent client is there.
-func TestF22_TheKernelAsksWithinTheWriteTimeout(t *testing.T) {
+// TestKeepAliveEndsWithinWriteTimeout reads the keep-alive options of a connection back from the kernel.
+//
+// covers: F22
+func TestKeepAliveEndsWithinWriteTimeout(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -41,20 +43,22 @@ func TestF22_TheKernelAsksWithinTheWriteTimeout(t *testing.T) {
 	// The kernel counts whole seconds, and each of the two may be one more.
 	idle, interval, times := option(unix.TCP_KEEPIDLE), option(unix.TCP_KEEPINTVL), option(unix.TCP_KEEPCNT)
 	if option(unix.SO_KEEPALIVE) != 1 || times != 3 || idle < 3 || idle > 6 || idle+times*interval < 12 || idle+times*interval > 12+1+times {
-		t.Errorf("it asks after %d s, and %d times every %d s", idle, times, interval)
+		t.Errorf("probed after %d s, and %d times every %d s", idle, times, interval)
 	}
 }
 
-// TestF22_WhatIsTakenForVanished goes through what a client may look like at one look after the other.
-func TestF22_WhatIsTakenForVanished(t *testing.T) {
+// TestPeerDead goes through what successive checks of a client may find.
+//
+// covers: F22
+func TestPeerDead(t *testing.T) {
 	const d = 30 * time.Second
-	type look struct {
-		after time.Duration // the one before
-		waits bool
-		heard time.Duration // ago
-		want  bool
+	type check struct {
+		after   time.Duration // the one before
+		pending bool
+		ack     time.Duration // ago
+		want    bool
 	}
-	for name, looks := range map[string][]look{
+	for name, checks := range map[string][]check{
 		"it takes everything":              {{0, false, 0, false}, {d, false, d, false}, {d, false, 2 * d, false}},
 		"it takes nothing and is silent":   {{0, true, 5 * d, false}, {d - 1, true, 6 * d, false}, {1, true, 6 * d, true}},
 		"it takes nothing and answers":     {{0, true, 0, false}, {d, true, time.Second, false}, {d, true, d - 1, false}},
@@ -64,10 +68,10 @@ func TestF22_WhatIsTakenForVanished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var u unacked
 			now := time.Now()
-			for i, l := range looks {
+			for i, l := range checks {
 				now = now.Add(l.after)
-				if got := u.peerDead(l.waits, now, d, func() time.Duration { return l.heard }); got != l.want {
-					t.Errorf("look %d: %t", i, got)
+				if got := u.peerDead(l.pending, now, d, func() time.Duration { return l.ack }); got != l.want {
+					t.Errorf("check %d: %t", i, got)
 				}
 			}
 		})

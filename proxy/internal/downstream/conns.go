@@ -35,7 +35,7 @@ type Options struct {
 	Log         *slog.Logger
 	// HTTPSRequired returns the response to an HTTP request on a TLS port.
 	HTTPSRequired func() []byte
-	// Panicked is called with a panic on a goroutine of an HTTP server that has nobody else to recover it.
+	// Panicked is called with a panic in TakeBuffered, which runs on a goroutine of fasthttp.
 	Panicked func(*rescue.Error)
 }
 

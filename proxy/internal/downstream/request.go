@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// Request is what a connection tells about delivery, and lets write to it.
+// Request learns about the delivery of its response, and writes a streamed one.
 type Request interface {
 	// Delivered is called once all of a response has been written, or, with failed, once nothing more will be.
 	Delivered(failed bool)
@@ -17,7 +17,8 @@ type Request interface {
 	WriteStream() (keepAlive bool, err error)
 }
 
-// StartRequest begins a request, of which nothing is known yet. r is told about its response until FinishRequest.
+// StartRequest begins a request: what was found out for the one before is forgotten. r learns about its response until
+// FinishRequest.
 func (c *Conn) StartRequest(r Request) {
 	c.halfClosed, c.probing, c.unread = false, false, false // inputEnded stays
 	c.request = r

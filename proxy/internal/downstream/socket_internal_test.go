@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// armed is a connection that remembers the deadlines of its writes.
-type armed struct {
+// deadlineConn records the deadlines of its writes.
+type deadlineConn struct {
 	net.Conn
 	deadlines []time.Time
 }
 
-func (a *armed) SetWriteDeadline(t time.Time) error {
+func (a *deadlineConn) SetWriteDeadline(t time.Time) error {
 	a.deadlines = append(a.deadlines, t)
 	return nil
 }
 
-func (a *armed) Write(p []byte) (int, error) { return len(p), nil }
+func (a *deadlineConn) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestWritesShareADeadline writes under timeouts that a Reload changes.
-func TestWritesShareADeadline(t *testing.T) {
+// TestWritesShareDeadline writes under timeouts that SetLimits changes.
+func TestWritesShareDeadline(t *testing.T) {
 	var limits atomic.Pointer[Limits]
 	under := func(timeout time.Duration) { limits.Store(&Limits{WriteTimeout: timeout}) }
-	c := new(armed)
+	c := new(deadlineConn)
 	s := socket{Conn: c, limits: &limits}
 	write := func() {
 		if n, err := s.Write([]byte("x")); n != 1 || err != nil {
@@ -66,6 +66,6 @@ func TestWritesShareADeadline(t *testing.T) {
 	s.closing.Store(true)
 	write()
 	if len(c.deadlines) != 4 {
-		t.Error("a deadline was set for somebody who closes")
+		t.Error("a deadline was set although the connection is being closed")
 	}
 }

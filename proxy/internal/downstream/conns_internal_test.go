@@ -15,7 +15,7 @@ func newConns() *Conns {
 	return New(Options{Limits: Limits{Conns: 10, ReadTimeout: time.Minute}, Log: slog.New(slog.DiscardHandler)})
 }
 
-// served makes a connection that is served, and the client's end of it.
+// served returns a connection that is served, and the client's end of it.
 func served(t *testing.T, open *Conns, phase int32) (*Conn, net.Conn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,8 +38,8 @@ func served(t *testing.T, open *Conns, phase int32) (*Conn, net.Conn) {
 	return c, client
 }
 
-// waits has a connection read, and tells what that gave.
-func waits(c *Conn) <-chan string {
+// readAsync makes a connection read, and returns what that gave.
+func readAsync(c *Conn) <-chan string {
 	got := make(chan string, 1)
 	go func() {
 		p := make([]byte, 100)
@@ -53,8 +53,8 @@ func waits(c *Conn) <-chan string {
 	return got
 }
 
-// TestWhatAnEndMakesOfAConnection is about what each one is at when the gateway begins to end.
-func TestWhatAnEndMakesOfAConnection(t *testing.T) {
+// TestFinishByPhase checks what becomes of a connection in each phase when a shutdown begins.
+func TestFinishByPhase(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		phase   int32
@@ -87,7 +87,7 @@ func TestWhatAnEndMakesOfAConnection(t *testing.T) {
 			if _, over := conn.shutdown(); over != (c.phase == phaseIdle && c.arrived == "") {
 				t.Errorf("closed at once: %t", over)
 			}
-			read := waits(conn)
+			read := readAsync(conn)
 			if c.later != "" {
 				if _, err := io.WriteString(client, c.later); err != nil {
 					t.Fatal(err)
@@ -100,11 +100,11 @@ func TestWhatAnEndMakesOfAConnection(t *testing.T) {
 	}
 }
 
-// TestAReadThatIsWokenIsNoTimeout: a request of which a part has come is read to its end.
-func TestAReadThatIsWokenIsNoTimeout(t *testing.T) {
+// TestShutdownDoesNotInterruptRequest checks that a request of which a part has come is read to its end.
+func TestShutdownDoesNotInterruptRequest(t *testing.T) {
 	open := newConns()
 	conn, client := served(t, open, phaseActive)
-	read := waits(conn)
+	read := readAsync(conn)
 	open.finishing.Store(true)
 	none := open.wake()
 	if _, err := io.WriteString(client, "the rest"); err != nil {
@@ -122,11 +122,11 @@ func TestAReadThatIsWokenIsNoTimeout(t *testing.T) {
 	<-none
 }
 
-// TestTheEndOfPatience: past the deadline nobody's request counts any more.
-func TestTheEndOfPatience(t *testing.T) {
+// TestEndClosesActiveConns checks that after the deadline a request is not read to its end.
+func TestEndClosesActiveConns(t *testing.T) {
 	open := newConns()
 	conn, _ := served(t, open, phaseActive)
-	read := waits(conn)
+	read := readAsync(conn)
 	open.ending.Store(true)
 	open.wake()
 	if got := <-read; got != io.EOF.Error() {
@@ -154,8 +154,8 @@ func (l *late) Accept() (net.Conn, error) {
 	return l.TCPListener.Accept()
 }
 
-// TestTheQueueIsEmptied: clients whose connection the kernel has taken are served, whenever the listener was stopped.
-func TestTheQueueIsEmptied(t *testing.T) {
+// TestStopEmptiesQueue checks that clients whose connection the kernel has accepted are served when the listener is stopped.
+func TestStopEmptiesQueue(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
