@@ -49,7 +49,7 @@ func TestEventsReachTheWriter(t *testing.T) {
 	}
 }
 
-func TestAnswerBreaksTheContract(t *testing.T) {
+func TestResponseViolatesContract(t *testing.T) {
 	tests := []struct {
 		name   string
 		event  func(h abi.Host)
@@ -116,7 +116,7 @@ func TestAnswerBreaksTheContract(t *testing.T) {
 	}
 }
 
-func TestNothingOfAFailedCallRemains(t *testing.T) {
+func TestFailedCallHasNoEffect(t *testing.T) {
 	fail := map[string]func() int32{
 		"status": func() int32 { return 7 },
 		"panic":  func() int32 { panic("prompt text") },
@@ -185,7 +185,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-func TestFailInAnAnswer(t *testing.T) {
+func TestFailInResponse(t *testing.T) {
 	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 {
 		h.Text(0, 0, data)
 		if string(data) == "last" {

@@ -78,7 +78,7 @@ func TestHostileGoGuest(t *testing.T) {
 	}
 }
 
-func TestWhatAGuestPrintsGoesToThePluginLog(t *testing.T) {
+func TestGuestOutputGoesToPluginLog(t *testing.T) {
 	var log bytes.Buffer
 	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
 	bound := bind(t, loadGoGuest(t, h, plugin.Shared), plugin.BindingConfig{Redact: redact})

@@ -113,7 +113,7 @@ func TestKeysShareThePoolButNotInstances(t *testing.T) {
 	}
 }
 
-func TestTheGatewayAndAnUnknownKeyAreTenantsToo(t *testing.T) {
+func TestGatewayAndUnknownKeyAreTenants(t *testing.T) {
 	var instances int
 	h := newHost(t, plugin.Options{Instances: 1})
 	m := newModule("explain").base()
@@ -178,7 +178,7 @@ func TestParseIsolation(t *testing.T) {
 
 // The guest is asked for a buffer when the one it gave is too small, and when it is so large that it may give memory
 // back.
-func TestInputBufferIsAskedForWhenItMustBe(t *testing.T) {
+func TestInputBufferIsRequestedWhenNeeded(t *testing.T) {
 	m := newModule("text")
 	m.ExportMemory(64, w.NoMax)
 	m.export(abi.ExportVersion, "", i32(0))

@@ -106,7 +106,7 @@ func TestF96_AFloodOfLogLinesIsPaidForAndCut(t *testing.T) {
 	}
 }
 
-func TestConfigureComplains(t *testing.T) {
+func TestConfigureErrorReachesOperator(t *testing.T) {
 	p := loadNative(t, newHost(t, plugin.Options{}), native{configure: func(h abi.Host, settings []byte) int32 {
 		if string(settings) != `{"a":1}` {
 			h.Log(abi.LogInfo, b("reading settings"))

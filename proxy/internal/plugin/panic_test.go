@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// TestAPanicOfTheHostCostsOneCall has the gateway's own code panic where a plugin's call runs it: the call fails, and
+// TestHostPanicFailsOneCall has the gateway's own code panic where a plugin's call runs it: the call fails, and
 // its instance and its place at the gate are there for the next one.
-func TestAPanicOfTheHostCostsOneCall(t *testing.T) {
+func TestHostPanicFailsOneCall(t *testing.T) {
 	const secret = "what the panic says"
 	m := newModule("text", "response_header", "tool_call", "finish").base()
 	act := w.Code(

@@ -124,8 +124,8 @@ func TestWholeBodyCallsLeaveRoomForEvents(t *testing.T) {
 	calls.Wait()
 }
 
-// TestAnswersWaitLongerThanRequests has a request give up while an event that has waited since before still waits.
-func TestAnswersWaitLongerThanRequests(t *testing.T) {
+// TestResponsesWaitLongerThanRequests has a request give up while an event that has waited since before still waits.
+func TestResponsesWaitLongerThanRequests(t *testing.T) {
 	bl := newBlocking()
 	guest := bl.guest()
 	guest.request = func(abi.Host, []byte) int32 { return 0 }
@@ -149,7 +149,7 @@ func TestAnswersWaitLongerThanRequests(t *testing.T) {
 	calls.Wait()
 }
 
-func TestTheInstanceUsedLastServesFirst(t *testing.T) {
+func TestLastUsedInstanceServesFirst(t *testing.T) {
 	bl := newBlocking()
 	var made atomic.Int32
 	h := newHost(t, plugin.Options{Instances: 3})

@@ -91,7 +91,7 @@ func TestBodyGet(t *testing.T) {
 	wantCallError(t, bound.Request(t.Context(), newAttempt(t, body)), plugin.KindStatus)
 }
 
-func TestRequestBreaksTheContract(t *testing.T) {
+func TestRequestViolatesContract(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), abi.MaxName+1)
 	tests := []struct {
 		name    string
@@ -234,7 +234,7 @@ func TestBindRefusesHeadersThatNoPluginMaySet(t *testing.T) {
 	}
 }
 
-func TestAnswerDeclaresHowItIsRead(t *testing.T) {
+func TestAnswerDeclaresFraming(t *testing.T) {
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
 		h.RequestPath(b("/v1"))
 		want(t, "a framing of tomorrow", h.Answer(17, abi.DialectTranslated, nil), abi.StatusUnknown)
@@ -281,7 +281,7 @@ func TestWarningsAreCollected(t *testing.T) {
 // redact stands for the one that knows the configured credentials.
 func redact(p []byte) []byte { return bytes.ReplaceAll(p, []byte("sk-secret"), []byte("***")) }
 
-func TestToolAliasesAreTurnedBack(t *testing.T) {
+func TestToolAliasesAreResolved(t *testing.T) {
 	bound := bindNative(t, native{
 		request: func(h abi.Host, _ []byte) int32 {
 			h.RequestPath(b("/v1"))
@@ -308,7 +308,7 @@ func TestToolAliasesAreTurnedBack(t *testing.T) {
 	}
 }
 
-func TestAPluginMayAnswerItself(t *testing.T) {
+func TestPluginRespondsItself(t *testing.T) {
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
 		h.Start(b("own"), b("demo"), nil)
 		h.Text(0, abi.EncodingUTF8, b("hello"))

@@ -69,7 +69,7 @@ func TestRetryAfterATrap(t *testing.T) {
 	}
 }
 
-func TestNoRetryWhereNothingWouldDiffer(t *testing.T) {
+func TestNoRetryOfDeterministicFailure(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('x', w.Unreachable), m.echo())
 	for _, isolation := range []plugin.Isolation{plugin.Shared, plugin.PerCall} {
@@ -123,9 +123,9 @@ func TestEveryErrorDiscardsTheInstance(t *testing.T) {
 	}
 }
 
-// TestAFailedInstanceIsPutBack: from its second failure on a plugin's instance is not replaced, but put back to what it was
+// TestFailedInstanceIsRestored: from its second failure on a plugin's instance is not replaced, but put back to what it was
 // before its first call, and then is like a new one. Where that is not safe, it is replaced.
-func TestAFailedInstanceIsPutBack(t *testing.T) {
+func TestFailedInstanceIsRestored(t *testing.T) {
 	page := w.Code(i32(1), w.MemoryGrow, w.Drop)
 	codes := []struct {
 		name     string

@@ -96,7 +96,7 @@ func TestF99_StreamsFinishOnTheirGeneration(t *testing.T) {
 	echo(t, bind(t, next.Plugin("a"), plugin.BindingConfig{}), newAttempt(t, body), "new")
 }
 
-func TestCallsInFlightOutliveTheGeneration(t *testing.T) {
+func TestCallsInFlightOutliveTheSet(t *testing.T) {
 	bl := newBlocking()
 	h := newHost(t, plugin.Options{Instances: 1})
 	g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {

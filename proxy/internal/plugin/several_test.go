@@ -112,7 +112,7 @@ func TestAnImageKeepsThePlugin(t *testing.T) {
 	}
 }
 
-func TestWhatAPluginOfAModuleIs(t *testing.T) {
+func TestKindOfPluginInModule(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "r"))
 	provider, router := g.Plugin("a"), g.Plugin("r")
@@ -177,8 +177,8 @@ func TestAModuleIsReadOnce(t *testing.T) {
 	says(t, bind(t, first.Plugin("a"), plugin.BindingConfig{}), "alice", "1", "a1")
 }
 
-// TestAModuleOutlivesOneOfItsGenerations: what is compiled is closed with the last plugin that uses it.
-func TestAModuleOutlivesOneOfItsGenerations(t *testing.T) {
+// TestModuleOutlivesOneOfItsSets: what is compiled is closed with the last plugin that uses it.
+func TestModuleOutlivesOneOfItsSets(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	wasm := several().Bytes()
 	old, err := h.Load(t.Context(), severalOf(wasm, plugin.Shared, "a", "b"))
@@ -193,8 +193,8 @@ func TestAModuleOutlivesOneOfItsGenerations(t *testing.T) {
 	says(t, bound, "alice", "2", "b2")
 }
 
-// TestOneOfAModuleIsNotLoadedWithoutTheOthers: the error is of those that are not there.
-func TestOneOfAModuleIsNotLoadedWithoutTheOthers(t *testing.T) {
+// TestModuleLoadsAllPluginsOrNone: the error is of those that are not there.
+func TestModuleLoadsAllPluginsOrNone(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	_, err := h.Load(t.Context(), severalOf(several().Bytes(), plugin.Shared, "a", "mine", "b", "yours"))
 	if err == nil {
@@ -287,8 +287,8 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 	})
 }
 
-// TestTheNameIsWiped: what sluice_plugin was given is not there for the calls that follow.
-func TestTheNameIsWiped(t *testing.T) {
+// TestPluginNameIsCleared: what sluice_plugin was given is not there for the calls that follow.
+func TestPluginNameIsCleared(t *testing.T) {
 	m := newModule("text").base()
 	m.export(abi.ExportPlugin, "i", i32(1))
 	m.provider(m.text(i32(inputAt+8), i32(4)), i32(0)) // behind what is written for the settings

@@ -20,7 +20,7 @@ func statsOf(t testing.TB, h *plugin.Host, name string) plugin.Stats {
 	return plugin.Stats{}
 }
 
-func TestCountsOutliveTheirGeneration(t *testing.T) {
+func TestCountsOutliveTheirSet(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('x', w.Unreachable), when('l', forever()), m.echo())
 	h := newHost(t, plugin.Options{})

@@ -23,12 +23,12 @@ import (
 // diskCache keeps rewritten modules and their machine code between starts: a directory for each module, named by the
 // module's key, with the file "module" and whatever wazero writes beside it.
 //
-// Machine code is run as it is read, so nothing in the cache is trusted: the file "module" begins with a digest of the
+// Machine code is executed as it was read, so nothing in the cache is trusted: the file "module" begins with a digest of the
 // rest of it, and names all other files of the directory with their checksums. A directory that does not match is removed
-// and made anew. Directories appear whole, by a rename, so processes can share the cache.
+// and rebuilt. Directories appear whole, by a rename, so processes can share the cache.
 //
-// Digests and checksums find what a disk or a crash did. Against a person there is only the rule that nobody else can
-// write here.
+// Digests and checksums detect what a disk or a crash did. The protection from other users is that they cannot write
+// here.
 type diskCache struct {
 	dir   string
 	limit int64
@@ -44,7 +44,7 @@ const (
 // entryMagic begins the file "module", in this version of its format.
 var entryMagic = []byte("sluice module 3\n")
 
-// openDiskCache makes the directory if it must, and makes sure that it is private.
+// openDiskCache creates the directory if it is missing, and checks that it is private.
 func openDiskCache(dir string, limit int64) (*diskCache, error) {
 	if limit == 0 {
 		limit = defaultCacheBytes
@@ -74,7 +74,7 @@ func checkPrivate(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	case info.Mode().Perm()&0o022 != 0 && enforcesModes:
-		return fmt.Errorf("%s can be written by others (mode %04o, want 0700)", dir, info.Mode().Perm())
+		return fmt.Errorf("%s is writable by other users (mode %04o, want 0700)", dir, info.Mode().Perm())
 	case !ownedByUser(info):
 		return fmt.Errorf("%s belongs to another user", dir)
 	}
@@ -85,7 +85,7 @@ func (c *diskCache) path(key digest) string {
 	return filepath.Join(c.dir, hex.EncodeToString(key[:]))
 }
 
-// open returns the directory of a module and its entry, verified. What does not verify is removed.
+// open returns the directory of a module and its verified entry. A directory that fails verification is removed.
 func (c *diskCache) open(key digest) (dir string, e *entry, ok bool) {
 	dir = c.path(key)
 	e, err := readEntry(dir)
@@ -135,7 +135,7 @@ func files(dir string) (paths []string, err error) {
 			return err
 		}
 		if !d.Type().IsRegular() {
-			return fmt.Errorf("%s is not a plain file", path)
+			return fmt.Errorf("%s is not a regular file", path)
 		}
 		paths = append(paths, path)
 		return nil
@@ -189,7 +189,7 @@ func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
 	}
 }
 
-// entry is what the file "module" keeps: what package fuel made of a module, without its code.
+// entry is the content of the file "module": the metered module without its code, and its declarations.
 type entry struct {
 	info fuel.Info
 	stub []byte
@@ -198,7 +198,7 @@ type entry struct {
 }
 
 // untouched reports whether the files beside the entry are those that were there when it was read. wazero replaces a file
-// that it does not like, and adds one where it does not find its own.
+// that it rejects, and adds one if it does not find its own.
 func (e *entry) untouched(dir string) bool {
 	now, err := stats(dir)
 	if err != nil || len(now) != len(e.stats) {

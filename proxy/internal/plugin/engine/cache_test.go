@@ -140,7 +140,7 @@ func TestDamagedCacheIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestStrangeFilesInTheCache(t *testing.T) {
+func TestUnknownFilesInCache(t *testing.T) {
 	tests := map[string]func(module string) error{
 		"another file":   func(dir string) error { return os.WriteFile(filepath.Join(dir, "extra"), []byte("x"), 0o600) },
 		"a link":         func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "link")) },
@@ -223,7 +223,7 @@ func TestCacheStaysWithinItsLimit(t *testing.T) {
 	}
 }
 
-func TestCacheThatBreaksLater(t *testing.T) {
+func TestCacheDirectoryFailsLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	var b strings.Builder
 	e := newEngine(t, engine.Options{CacheDir: dir, Log: slog.New(slog.NewTextHandler(&b, nil))})

@@ -54,7 +54,7 @@ func TestCacheThatCannotBeTrusted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if log := compileOnce(t, dir, 7); !strings.Contains(log, "no compile cache") {
+			if log := compileOnce(t, dir, 7); !strings.Contains(log, "compile cache not usable") {
 				t.Errorf("log %q does not say that there is no cache", log)
 			}
 		})

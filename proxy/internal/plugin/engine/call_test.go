@@ -150,7 +150,7 @@ func TestClosedInstance(t *testing.T) {
 	wantTrap(t, err, engine.Dead)
 }
 
-func TestMemoryBorders(t *testing.T) {
+func TestMemoryBounds(t *testing.T) {
 	i, _ := hosted(t, func(*engine.Instance, []uint64) {})
 	const size = 1 << 16
 	tests := []struct {

@@ -30,7 +30,7 @@ type Module struct {
 // Name returns the name that the module was compiled under.
 func (m *Module) Name() string { return m.name }
 
-// LimitMemory sets another limit of the instances' memory than the engine's, in pages of 64 KiB. It is called before the
+// LimitMemory overrides the engine's memory limit for the instances, in pages of 64 KiB. It is called before the
 // first instance is made, and fails where the module needs more from the start.
 func (m *Module) LimitMemory(pages uint32) error {
 	if m.program.memoryMin > pages {
@@ -46,8 +46,8 @@ func (m *Module) LimitMemory(pages uint32) error {
 // Exports returns the functions that the module exports, with their signatures. The caller must not change it.
 func (m *Module) Exports() map[string]Signature { return m.program.exports }
 
-// Close lets go of the machine code; it may be called more than once. Instances that live on are not disturbed, but
-// nothing can be instantiated any more, so it belongs to whoever held the last reference. wazero unmaps the code in a
+// Close releases the machine code; it may be called more than once. Open instances are not disturbed, but
+// nothing can be instantiated any more, so the owner of the last reference calls it. wazero unmaps the code in a
 // finalizer: the memory returns with the collection after the last instance was closed and forgotten.
 func (m *Module) Close() error {
 	e := m.engine
@@ -67,7 +67,7 @@ func (m *Module) Close() error {
 	return nil
 }
 
-// program is the machine code of one module's bytes and what is known about them. It is shared by all modules made from
+// program is the machine code of one module's bytes and its declarations. It is shared by all modules made from
 // the same bytes and closed with the last of them.
 type program struct {
 	key   digest
@@ -94,14 +94,14 @@ func programKey(source [sha256.Size]byte, names bool) digest {
 	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s names %t cpu %v %v", source, formatVersion, fuel.Version, names, cpu.X86, cpu.ARM64))
 }
 
-// Source is where a module's bytes come from. They are read only where the module is not in the cache.
+// Source is where a module's bytes come from. They are read only if the module is not in the cache.
 type Source struct {
-	// Digest stands for the bytes: a SHA-256 of them, or of anything that they follow from, such as a compressed form.
+	// Digest identifies the bytes: a SHA-256 of them, or of anything that determines them, such as a compressed form.
 	Digest [sha256.Size]byte
 	Read   func() ([]byte, error)
 }
 
-// Bytes is a module that is there already.
+// Bytes returns the Source of a module in memory.
 func Bytes(wasm []byte) Source {
 	return Source{Digest: sha256.Sum256(wasm), Read: func() ([]byte, error) { return wasm, nil }}
 }
@@ -109,7 +109,7 @@ func Bytes(wasm []byte) Source {
 // Compile checks, rewrites and compiles a module. No code of it runs. Calls may run in parallel and then use as many
 // cores; the name is for errors and the log only. The module's bytes are not kept.
 //
-// Its errors say what is wrong with the module in words for its author.
+// Its errors are written for the author of the module.
 func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
 	return e.CompileFrom(ctx, name, Bytes(wasm))
 }
@@ -144,7 +144,7 @@ func (e *Engine) compile(ctx context.Context, name string, source Source) (*Modu
 
 	m := &Module{name: name, engine: e, program: p, pages: e.options.MemoryPages}
 	if !found {
-		// Others may wait for the same program, so it is not given up because this caller is gone.
+		// Others may wait for the same program, so the end of this caller's context does not stop it.
 		p.err = e.build(context.WithoutCancel(ctx), name, source, p)
 		close(p.ready)
 	}
@@ -159,9 +159,9 @@ func (e *Engine) compile(ctx context.Context, name string, source Source) (*Modu
 	return m, nil
 }
 
-// build fills in a program. It runs without the lock; nobody else looks at p until it is ready.
+// build fills in a program. It runs without the lock; p is not read until it is ready.
 func (e *Engine) build(ctx context.Context, name string, source Source, p *program) (err error) {
-	// A compiler that panics on a strange module must not take the gateway with it.
+	// A compiler that panics on an unusual module must not crash the gateway.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic in the compiler: %v", r)
@@ -195,12 +195,12 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 		}
 	}
 	if cacheErr != nil {
-		e.log.Warn("plugin compiled, but not cached", "plugin", name, "error", cacheErr)
+		e.log.Warn("plugin compiled but not cached", "plugin", name, "error", cacheErr)
 	}
 	return nil
 }
 
-// admit checks the declarations of a module and takes over what the host needs to know of them.
+// admit checks the declarations of a module and copies what the host needs of them.
 func (p *program) admit(e *Engine, info *fuel.Info) error {
 	if err := check(info, e.provided, e.options.MemoryPages); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (p *program) compile(ctx context.Context, e *Engine, cacheDir string, rewri
 }
 
 // load takes the program from the cache and reports whether it was there, whole. The module is checked as if it were
-// new: what there is to import may differ from when it was stored.
+// new: the functions that it can import may differ from when it was stored.
 func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
 	dir, entry, ok := e.disk.open(p.key)
 	if !ok {
@@ -260,10 +260,10 @@ func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
 	return true, nil
 }
 
-// store compiles the program and leaves it in the cache: its machine code, and a stub module that says what else there
-// is to it. wazero finds the machine code by the module's bytes. So it compiles both, and then the file of the stub
-// module's code becomes that of the whole one's. What wazero reads later is a tenth of the module, without any code to
-// check: 15 ms of the 35 that a Go guest took, and 2 MB of memory.
+// store compiles the program and leaves it in the cache: its machine code, and a stub module for
+// everything else (see wasm.Stub). wazero finds the machine code by the module's bytes. So it compiles both, and then the
+// file of the stub module's code is replaced by that of the whole module's. wazero then reads a tenth of the module, without
+// any code to check, which saves 15 ms of the 35 that a Go guest took, and 2 MB of memory.
 //
 // An error says why it is not in the cache. The program may be there nevertheless.
 func (p *program) store(ctx context.Context, e *Engine, info *fuel.Info, rewritten []byte) error {
@@ -308,7 +308,7 @@ func (p *program) store(ctx context.Context, e *Engine, info *fuel.Info, rewritt
 	}
 	cached := &program{key: p.key}
 	if found, err := cached.load(ctx, e); !found {
-		return errors.Join(errors.New("it cannot be read back"), err)
+		return errors.Join(errors.New("cannot be read back"), err)
 	}
 	err = p.close()
 	p.runtime, p.compiled = cached.runtime, cached.compiled

@@ -13,37 +13,37 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// DefaultMemoryPages is the memory that a guest may have at most unless the options say otherwise: 64 MiB.
+// DefaultMemoryPages is the default memory limit of a guest: 64 MiB.
 const DefaultMemoryPages = 1024
 
 // Options say how an engine runs guests. The zero value works.
 type Options struct {
-	// CacheDir is where compiled modules are kept between starts. It is made if it is not there, and used only if it
-	// belongs to this user and nobody else can write it. Empty: every start compiles.
+	// CacheDir is where compiled modules are kept between starts. It is created if missing, and used only if it
+	// belongs to this user and no other user can write to it. Empty: every start compiles.
 	CacheDir string
-	// CacheBytes bounds the files in CacheDir; the longest unused ones go first. 0: 512 MiB.
+	// CacheBytes bounds the files in CacheDir; the least recently used ones are removed first. 0: 512 MiB.
 	CacheBytes int64
 	// MemoryPages bounds the memory of an instance in pages of 64 KiB. 0: DefaultMemoryPages.
 	MemoryPages uint32
-	// Output gets what a guest writes to its standard output and error (fd 1 and 2), during the call. p is valid until
-	// it returns; its content is the guest's, so it must be treated as such. nil: dropped.
+	// Output receives what a guest writes to its standard output and error (fd 1 and 2), during the call. p is valid until
+	// it returns; its content is untrusted. nil: dropped.
 	Output func(i *Instance, fd int32, p []byte)
-	// OutputBytes bounds what Output gets of one call: a dying Go guest writes its whole goroutine trace. 0: 8 KiB.
+	// OutputBytes bounds what Output receives of one call: a panicking Go guest writes its whole goroutine trace. 0: 8 KiB.
 	OutputBytes int
 	// Names keeps the names of a guest's functions for the stacks of traps. They cost memory.
 	Names bool
 	// Interpreter runs guests without machine code, at a small fraction of the speed. The engine does so by itself, and
-	// says it in the log, where wazero has no compiler for the platform or memory cannot be made executable.
+	// logs it, where wazero has no compiler for the platform or memory cannot be made executable.
 	Interpreter bool
-	// Log gets the engine's own few lines. nil: they are dropped.
+	// Log receives the engine's own few lines. nil: they are dropped.
 	Log *slog.Logger
 }
 
 // Engine compiles modules and holds what all of them share. It is safe for concurrent use.
 //
 // Each compiled module has a wazero runtime of its own, with the host's functions in it: that costs 0.4 ms and 150 KB,
-// against 20 ms and 9 MB for the smallest Go guest. In return the cache on disk is one directory a module, which can be
-// verified whole before wazero reads it, and a full disk fails no compilation.
+// compared with 20 ms and 9 MB for the smallest Go guest. In return the cache on disk is one directory per module, which
+// is verified as a whole before wazero reads it, and a full disk fails no compilation.
 type Engine struct {
 	options Options
 	disk    *diskCache // nil without one
@@ -59,7 +59,7 @@ type Engine struct {
 
 var errClosed = errors.New("engine: closed")
 
-// New makes an engine. Its caller closes it when no module is needed any more.
+// New makes an engine. The caller closes it when no module is needed any more.
 func New(o Options) (*Engine, error) {
 	if o.MemoryPages == 0 {
 		o.MemoryPages = DefaultMemoryPages
@@ -74,7 +74,7 @@ func New(o Options) (*Engine, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if !o.Interpreter && !compilerSupported() {
-		o.Log.Warn("no compiler for this platform: plugins are interpreted, which is many times slower",
+		o.Log.Warn("no compiler for this platform: interpreting plugins, which is many times slower",
 			"os", runtime.GOOS, "arch", runtime.GOARCH)
 		o.Interpreter = true
 	}
@@ -87,7 +87,7 @@ func New(o Options) (*Engine, error) {
 	if o.CacheDir != "" && !o.Interpreter {
 		disk, err := openDiskCache(o.CacheDir, o.CacheBytes)
 		if err != nil {
-			o.Log.Warn("no compile cache: every start compiles all plugins", "directory", o.CacheDir, "error", err)
+			o.Log.Warn("compile cache not usable: compiling all plugins at every start", "directory", o.CacheDir, "error", err)
 		}
 		e.disk = disk
 	}
@@ -103,7 +103,7 @@ func New(o Options) (*Engine, error) {
 // features are those of WebAssembly core 2.0 without the vector instructions: package fuel does not rewrite them.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureSIMD
 
-// maxMemoryPages is the memory that wazero is told as the limit; see linearMemory for why it is not the engine's own.
+// maxMemoryPages is the memory limit that wazero gets; see linearMemory for why it is not the engine's own.
 const maxMemoryPages = 1 << 16
 
 // newRuntime makes a runtime with the functions of the host in it. A cacheDir of "" is none.
@@ -133,7 +133,7 @@ func newRuntime(ctx context.Context, interpreter bool, cacheDir string, modules 
 }
 
 // compilerSupported reports whether wazero can compile here: it has a compiler for the platform, and memory can be made
-// executable. wazero answers the second question by a panic.
+// executable. wazero panics where it cannot.
 func compilerSupported() (ok bool) {
 	switch runtime.GOOS {
 	case "linux", "darwin", "freebsd", "netbsd", "windows", "dragonfly", "solaris", "illumos":
@@ -158,7 +158,7 @@ func compilerSupported() (ok bool) {
 	return err == nil
 }
 
-// Close lets go of all compiled modules. Instances that are still open stay usable until their owners close them;
+// Close releases all compiled modules. Instances that are still open stay usable until their owners close them;
 // nothing can be compiled or instantiated any more.
 func (e *Engine) Close() error {
 	e.mu.Lock()

@@ -141,7 +141,7 @@ func TestSmallGuestCallsTheHost(t *testing.T) {
 	}
 }
 
-func TestFloatsCrossTheBorder(t *testing.T) {
+func TestFloatArgumentsAndResults(t *testing.T) {
 	i := instantiate(t, compile(t, newEngine(t, engine.Options{}), floats().Bytes()))
 	got := run(t, i, "half", math.Float64bits(3))
 	if math.Float64frombits(got) != 1.5 {

@@ -14,7 +14,7 @@ import (
 // replace them there, each in a cell of its own; the stack is valid during the call only. It runs on the goroutine of the
 // call, owns the instance while it runs and must not call or close it. A panic in it ends the call with a HostPanic.
 //
-// The engine charges nothing for the call itself: a HostFunc charges what its work is worth with [Instance.Charge].
+// The engine charges nothing for the call itself: a HostFunc charges for its work with [Instance.Charge].
 type HostFunc func(i *Instance, stack []uint64)
 
 // Import is one function that a module of the host provides.
@@ -25,7 +25,7 @@ type Import struct {
 }
 
 // Provide makes a module of functions that guests may import. It must happen before the first [Engine.Compile], because
-// a compiled module was checked against what there was.
+// a compiled module was checked against the functions of its time.
 func (e *Engine) Provide(module string, imports []Import) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -61,7 +61,7 @@ type hostModule struct {
 	imports []Import
 }
 
-// addTo makes the module's functions known in r.
+// addTo adds the module's functions to r.
 func (m hostModule) addTo(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(m.name)
 	for _, im := range m.imports {
@@ -85,7 +85,7 @@ func hostFunction(fn HostFunc) api.GoModuleFunction {
 	})
 }
 
-// instanceContext is the context of all calls of one instance: it is how a host function learns who called it without
+// instanceContext is the context of all calls of one instance: it tells a host function its caller without
 // an allocation or a look-up. It is never cancelled, since guests stop by fuel.
 //
 // The start function of a module, which runs before there is an instance to call, has a context derived from it.

@@ -9,7 +9,7 @@ import (
 )
 
 // Image is the state of an instance between two calls: its memory and its globals. It never changes, so any number of
-// instances of the same module can be put back to it, also those that did not make it, and they share the memory that
+// instances of the same module can be restored to it, also those that did not make it, and they share the memory that
 // they do not write. It is safe for concurrent use except for Close.
 type Image struct {
 	program *program
@@ -17,11 +17,11 @@ type Image struct {
 	globals []uint64
 }
 
-// ErrNoImage is why a module has no images: its calls can change more than the host can put back, which is tables,
-// segments and references. Instances of it are replaced by new ones instead.
+// ErrNoImage is why a module has no images: its calls can change more than the host can restore, which is tables,
+// segments and references. Its instances are replaced by new ones instead.
 var ErrNoImage = errors.New("calls of the module change more than memory and numbers")
 
-// Snapshot makes an image of the instance, which is put back to it at once and so shares its memory. The image belongs
+// Snapshot makes an image of the instance, which is restored to it at once and so shares its memory. The image belongs
 // to the caller. The error is ErrNoImage, or one of the system's.
 func (i *Instance) Snapshot() (*Image, error) {
 	if err := i.settled(); err != nil {
@@ -47,7 +47,7 @@ func (i *Instance) Snapshot() (*Image, error) {
 	return img, nil
 }
 
-// Restore puts the instance into the state of the image: whatever it has seen since is gone, and the next call cannot
+// Restore sets the instance to the state of the image: nothing of later calls remains, and the next call cannot
 // tell it from one that was never used. Functions stay valid. Where the memory has grown beyond the image's it takes a
 // new wazero instance inside, else a few microseconds. After an error the instance is dead.
 func (i *Instance) Restore(img *Image) error {
@@ -65,8 +65,8 @@ func (i *Instance) Restore(img *Image) error {
 }
 
 // Revive is Restore for an instance that a trap may have killed. What a trap leaves in an unknown state is the guest's, and
-// that is the image's now; wazero's own state of an instance can be used again after any trap. Not so here after a panic of
-// the host, of which nobody knows what it has left, and after a call that went too deep, whose large stack would stay.
+// that is the image's now; wazero's own state of an instance can be used again after any trap. The exceptions are a panic of
+// the host, whose effects are unknown, and a call that nested too deep, whose large stack would stay.
 func (i *Instance) Revive(img *Image) error {
 	if !i.dead {
 		return i.Restore(img)
@@ -97,7 +97,7 @@ func (m *Module) InstantiateFrom(ctx context.Context, user any, img *Image) (*In
 	return i, nil
 }
 
-// settled is the state in which an instance can be looked at and changed from outside.
+// settled is the state in which an instance can be read and changed from outside.
 func (i *Instance) settled() error {
 	switch {
 	case i.dead || i.closed:
@@ -119,7 +119,7 @@ func (i *Instance) restore(img *Image) error {
 			return errors.New("the memory cannot be as large as the image's")
 		}
 	}
-	if err := img.memory.show(&i.linear.region); err != nil {
+	if err := img.memory.mapInto(&i.linear.region); err != nil {
 		return err
 	}
 	for k, g := range i.globals {
@@ -145,7 +145,7 @@ func (i *Instance) renew() error {
 	return nil
 }
 
-// Close gives the image's memory back once no instance shows it. Restoring a closed image fails.
+// Close frees the image's memory once no instance maps it. Restoring a closed image fails.
 func (m *Image) Close() {
 	if m.memory != nil {
 		m.memory.release()

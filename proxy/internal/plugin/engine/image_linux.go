@@ -10,7 +10,7 @@ import (
 )
 
 // memoryImage is the memory of an image: a file without a name that instances map privately, so that a page costs
-// memory of its own only where an instance writes it, and going back is forgetting those pages.
+// memory of its own only where an instance writes it, and restoring drops those pages.
 type memoryImage struct {
 	file  *os.File
 	bytes uint64
@@ -48,14 +48,14 @@ func (m *memoryImage) fill(p []byte) error {
 
 func (m *memoryImage) size() uint64 { return m.bytes }
 
-// show makes the image the content of the region's first bytes, which must be committed.
-func (m *memoryImage) show(r *region) error {
+// mapInto makes the image the content of the region's first bytes, which must be committed.
+func (m *memoryImage) mapInto(r *region) error {
 	if m.bytes == 0 {
 		return nil
 	}
-	if r.shows == m {
+	if r.mapped == m {
 		if err := unix.Madvise(r.mapping[:m.bytes], unix.MADV_DONTNEED); err != nil {
-			return fmt.Errorf("forget pages: %w", err)
+			return fmt.Errorf("drop pages: %w", err)
 		}
 		return nil
 	}
@@ -65,7 +65,7 @@ func (m *memoryImage) show(r *region) error {
 	if err != nil {
 		return fmt.Errorf("map the image: %w", err)
 	}
-	r.shows = m
+	r.mapped = m
 	return nil
 }
 

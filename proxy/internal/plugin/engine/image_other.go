@@ -15,11 +15,11 @@ func newMemoryImage(p []byte) (*memoryImage, error) {
 
 func (m *memoryImage) size() uint64 { return uint64(len(m.content)) }
 
-// show makes the image the content of the region's first bytes, which must be committed.
-func (m *memoryImage) show(r *region) error {
+// mapInto makes the image the content of the region's first bytes, which must be committed.
+func (m *memoryImage) mapInto(r *region) error {
 	copy(r.bytes(m.size()), m.content)
 	return nil
 }
 
-// release lets the collector have the copy.
+// release drops the copy.
 func (m *memoryImage) release() { m.content = nil }

@@ -50,7 +50,7 @@ func counting() *w.Module {
 	return m
 }
 
-func TestRestoreForgetsWhatCameAfterTheImage(t *testing.T) {
+func TestRestoreUndoesLaterCalls(t *testing.T) {
 	for _, interpreter := range []bool{false, true} {
 		i := instantiate(t, compile(t, newEngine(t, engine.Options{Interpreter: interpreter}), counting().Bytes()))
 		run(t, i, "count")

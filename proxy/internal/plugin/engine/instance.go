@@ -65,12 +65,12 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Instantiate makes an instance and runs its _initialize under the given fuel, before anybody else can call it. The user
+// Instantiate makes an instance and runs its _initialize under the given fuel. The user
 // value is what host functions get from [Instance.User]. A guest that fails is a *Trap.
 //
 // A start function, which few toolchains make, runs before that under a small budget that package fuel put into the
-// module. Since wazero shows nothing of an instance whose start function failed, the trap then is Unreachable where it
-// was really fuel or depth, unless the start function has called the host.
+// module. Since wazero returns no instance whose start function failed, the trap is Unreachable then even if the cause
+// is fuel or depth, unless the start function has called the host.
 func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instance, error) {
 	i, err := m.open(ctx, user)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instan
 	return i, nil
 }
 
-// open makes an instance as instantiate does, unless the module is closed or nobody waits for it any more.
+// open makes an instance as instantiate does, unless the module is closed or ctx has ended.
 func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
 	switch {
 	case m.closed.Load():
@@ -102,7 +102,7 @@ func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
 	return i, nil
 }
 
-// instantiate makes an instance of which no code has run but its start function.
+// instantiate makes an instance. No code of it runs but its start function.
 func (m *Module) instantiate(user any) (*Instance, error) {
 	e, p := m.engine, m.program
 	linear, err := newLinearMemory(uint64(m.pages) * wasmPage)
@@ -124,7 +124,7 @@ func (m *Module) instantiate(user any) (*Instance, error) {
 	guest, err := p.runtime.InstantiateModule(experimental.WithMemoryAllocator(own, linear), p.compiled, anonymous)
 	i.running = false
 	if err != nil {
-		// wazero frees the memory of what it has made only when that is closed, and here there is nothing to close.
+		// wazero frees the memory of an instance only when that is closed, and here there is none to close.
 		i.dead = true
 		linear.Free()
 		if !p.starts {
@@ -193,7 +193,7 @@ func (i *Instance) Call(f *Func, fuel int64, args ...uint64) (uint64, error) {
 	return i.stack[0], nil
 }
 
-// begin puts everything that a call may find into the state that it always finds.
+// begin resets the state that a call can observe: clock, random bytes, output.
 func (i *Instance) begin(fuel int64) {
 	i.running = true
 	i.meter.begin(fuel)
@@ -210,7 +210,7 @@ func (i *Instance) reset() {
 // randomStream is the second half of every seed; it only sets this use apart from others of the same generator.
 const randomStream = 0x736c75696365
 
-// Seed sets what random bytes the calls from now on find: each of them the same ones, from the start.
+// Seed sets the random bytes of the following calls: each of them gets the same ones, from the start.
 func (i *Instance) Seed(seed uint64) { i.seed = seed }
 
 // Read returns n bytes of the guest's memory at addr, in place: they are valid until the guest runs again or the
@@ -235,7 +235,7 @@ func (i *Instance) Memory() uint32 {
 	return i.memory.Size()
 }
 
-// Charge takes units of fuel from the running call, for work that the host does in its name. The guest traps at its next
+// Charge takes units of fuel from the running call, for work that the host does on its behalf. The guest traps at its next
 // check once nothing is left; until then a host function may go on. Negative units are ignored.
 func (i *Instance) Charge(units int64) {
 	if i.running && units > 0 {
@@ -253,7 +253,7 @@ func (i *Instance) Exhaust() {
 // exhausted reports whether the running call has no fuel left.
 func (i *Instance) exhausted() bool { return i.meter.empty() }
 
-// Used returns the fuel that the running call has used so far, or that the last one used: never more than it was given.
+// Used returns the fuel that the running call has used so far, or that the last one used: never more than its budget.
 func (i *Instance) Used() int64 {
 	if i.running {
 		return i.meter.used()
@@ -261,19 +261,19 @@ func (i *Instance) Used() int64 {
 	return i.spent
 }
 
-// User returns what the instance was made with.
+// User returns the user value that the instance was made with.
 func (i *Instance) User() any { return i.user }
 
 // Alive reports whether the instance can be called.
 func (i *Instance) Alive() bool { return !i.dead && !i.closed }
 
-// Close gives the instance's memory back. It may be called more than once, but not from a host function.
+// Close frees the instance's memory. It may be called more than once, but not from a host function.
 func (i *Instance) Close() {
 	if i.closed {
 		return
 	}
 	if i.running {
-		panic(errors.New("engine: an instance was closed in the middle of a call"))
+		panic(errors.New("engine: instance closed during a call"))
 	}
 	i.closed = true
 	// The module has no file system and no listener, so its close cannot fail; it frees the memory, Free is idempotent.
@@ -282,7 +282,7 @@ func (i *Instance) Close() {
 	i.funcs, i.memory = nil, nil
 }
 
-// unreachable tells why the unreachable instruction was reached: package fuel's checks end in it, and so does a guest
+// unreachable returns why the unreachable instruction was reached: package fuel's checks end in it, and so does a guest
 // that could not get memory.
 func (i *Instance) unreachable() Kind {
 	switch {

@@ -8,10 +8,10 @@ import (
 const wasmPage = 64 << 10
 
 // linearMemory is the memory of one instance, outside of the Go heap where the platform can do that: instances would
-// otherwise be most of the heap that the collector paces itself by, and every growth would copy. It never moves.
+// otherwise be most of the heap that paces the collector, and every growth would copy. It never moves.
 //
-// wazero is told a larger limit than the engine's own, so that a growth beyond it comes here and is seen to be refused:
-// that tells a guest that ran out of memory from one that just panicked.
+// wazero gets a larger limit than the engine's own, so that a growth beyond the engine's is refused and recorded here:
+// that distinguishes a guest that ran out of memory from one that panicked.
 //
 // It belongs to its instance and is as little safe for concurrent use.
 type linearMemory struct {
@@ -45,7 +45,7 @@ func (m *linearMemory) Reallocate(size uint64) []byte {
 	return m.region.bytes(size)
 }
 
-// Free gives the memory back, once. Slices of it must not be touched afterwards.
+// Free frees the memory, once. Slices of it must not be touched afterwards.
 func (m *linearMemory) Free() {
 	if !m.freed {
 		m.freed = true

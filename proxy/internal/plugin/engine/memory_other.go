@@ -21,5 +21,5 @@ func (r *region) commit(size uint64) error {
 // bytes returns the first size bytes.
 func (r *region) bytes(size uint64) []byte { return r.buffer[:size] }
 
-// release lets the collector have the bytes.
+// release drops the bytes.
 func (r *region) release() { r.buffer = nil }

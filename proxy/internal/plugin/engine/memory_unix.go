@@ -13,7 +13,7 @@ import (
 type region struct {
 	mapping   []byte
 	committed uint64
-	shows     *memoryImage // the image that the first bytes are mapped from, if any
+	mapped    *memoryImage // the image that the first bytes are mapped from, if any
 }
 
 // reserve takes size bytes of address space that nothing can read or write.

@@ -18,7 +18,7 @@ type meter struct {
 	restKnown bool
 }
 
-// maxPending is how many units the host may have charged without the guest knowing.
+// maxPending is how many units the host charges before it writes them to the guest's global.
 const maxPending = 1000
 
 // bind finds the globals in a new instance.
@@ -35,8 +35,8 @@ func (m *meter) restore() {
 	m.restKnown = false
 }
 
-// begin sets what the next call may spend. The depth needs no setting: a call that returns has given back all that it
-// took, and after one that does not the instance is dead, or put back to an image.
+// begin sets the budget of the next call. The depth needs no setting: a call that returns has restored it, and after one
+// that does not the instance is dead, or restored to an image.
 func (m *meter) begin(budget int64) {
 	m.budget, m.pending = max(budget, 0), 0
 	slice, rest := fuel.Split(m.budget, 0)
@@ -53,8 +53,7 @@ func (m *meter) globals() (slice, rest int64) {
 	return int64(m.slice.Get()), int64(m.rest.Get())
 }
 
-// charge takes units out of the budget. The guest meets the loss at its next check, a small one only when some have come
-// together.
+// charge takes units out of the budget. The guest sees it at its next check, small charges only once they add up to maxPending.
 func (m *meter) charge(units int64) {
 	m.pending += min(units, maxCharge)
 	if m.pending >= maxPending {
@@ -74,10 +73,10 @@ func (m *meter) flush() {
 	m.pending = 0
 }
 
-// maxCharge keeps sums of charges far from the ends of the number range. No budget comes near.
+// maxCharge keeps sums of charges far from overflow. No budget comes near.
 const maxCharge = 1 << 60
 
-// exhaust leaves nothing.
+// exhaust takes all that is left of the budget.
 func (m *meter) exhaust() {
 	slice, rest := m.globals()
 	if slice+rest >= 0 {
@@ -89,8 +88,8 @@ func (m *meter) exhaust() {
 // empty reports whether nothing is left.
 func (m *meter) empty() bool { return fuel.Exhausted(m.globals()) }
 
-// used is what the call has spent of its budget, and never more than that, although the last stretch before a check may
-// cost a little more.
+// used returns what the call has spent of its budget, and never more than that, although the last stretch before a check
+// may cost a little more.
 func (m *meter) used() int64 {
 	slice, rest := int64(m.slice.Get()), int64(m.rest.Get())
 	m.restRead, m.restKnown = rest, true

@@ -7,12 +7,12 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// Kind says why a call ended.
+// Kind is why a call ended.
 type Kind uint8
 
 // The kinds of traps.
 const (
-	Unknown              Kind = iota // wazero ended the call in a way that this list does not have
+	Unknown              Kind = iota // a trap of wazero that is not in this list
 	OutOfFuel                        // the call's budget of steps is used up
 	Depth                            // too many nested calls
 	MemoryLimit                      // the guest gave up after the host had refused it more memory
@@ -65,8 +65,8 @@ type Trap struct {
 	Func string // the exported function that was called, "start" for the start function
 	Code uint32 // the exit code where Kind is Exit
 
-	detail string // why a call was not run; never what a guest said
-	cause  error  // what wazero said, with the stack of the guest; nil where it was not asked
+	detail string // why a call was not run; never text of a guest
+	cause  error  // wazero's error with the guest's stack; nil if wazero was not called
 }
 
 // Error returns one line without anything that the guest wrote.
@@ -80,7 +80,7 @@ func (t *Trap) Error() string {
 	return t.Func + ": " + t.Kind.String()
 }
 
-// Stack returns what wazero said about the trap: many lines with the names of the guest's functions, and for a HostPanic
+// Stack returns wazero's description of the trap: many lines with the names of the guest's functions, and for a HostPanic
 // the stack of the gateway. It is for the log; a guest chooses the names in it.
 func (t *Trap) Stack() string {
 	if t.cause == nil {
@@ -95,7 +95,7 @@ func (t *Trap) Is(target error) bool {
 	return ok && o.Kind == t.Kind && (o.Func == "" || o.Func == t.Func)
 }
 
-// ending is what a host function panics with to end the guest's call.
+// ending is the value of a panic by which a host function ends the guest's call.
 type ending struct {
 	kind Kind
 	code uint32
@@ -122,7 +122,7 @@ var wazeroTraps = map[string]Kind{
 	"indirect call type mismatch":   IndirectCallMismatch,
 }
 
-// newTrap turns what wazero returned for a call of fn into a Trap. The instance knows about fuel, depth and memory.
+// newTrap turns wazero's error of a call of fn into a Trap. The instance knows about fuel, depth and memory.
 func newTrap(i *Instance, fn string, err error) *Trap {
 	t := &Trap{Func: fn, cause: err}
 	var end *ending

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// The error numbers of WASI preview 1 that the functions below answer.
+// The error numbers of WASI preview 1 that the functions below return.
 const (
 	wasiOK      = 0
 	wasiBadFD   = 8
@@ -22,8 +22,8 @@ const (
 )
 
 // wasiFunctions are the functions of WASI preview 1 that a Go guest imports (fd_read comes with crypto/rand), without
-// power: there are no arguments, no environment and no files, and the machine's clock and random source stay out of
-// reach. A guest that needs more than these is refused by name when it is compiled.
+// access to the machine: there are no arguments, no environment and no files, and the machine's clock and random source stay out of
+// reach. A guest that imports others is refused when it is compiled, with the name of the import.
 var wasiFunctions = []Import{
 	{Name: "args_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptyGet},
 	{Name: "args_sizes_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptySizes},
@@ -43,8 +43,8 @@ var wasiFunctions = []Import{
 	{Name: "sched_yield", Results: []ValueType{I32}, Func: wasiYield},
 }
 
-// charge takes the price of a standard function that moves n bytes, and ends the call where the budget does not pay it:
-// the work comes after, and no guest gets more of it than it has fuel for.
+// charge charges for a standard function that moves n bytes, before the work is done, and ends the call if the budget
+// does not cover it.
 func (i *Instance) charge(n uint32) {
 	i.Charge(wasiCall + int64(n>>wasiByteShift))
 	if i.exhausted() {
@@ -58,7 +58,7 @@ func wasiEmptyGet(i *Instance, stack []uint64) {
 	stack[0] = wasiOK
 }
 
-// wasiEmptySizes says that the list of arguments, or the environment, has no entries and no bytes.
+// wasiEmptySizes writes the size of an empty list of arguments or environment.
 func wasiEmptySizes(i *Instance, stack []uint64) {
 	i.charge(0)
 	var none [4]byte
@@ -69,8 +69,8 @@ func wasiEmptySizes(i *Instance, stack []uint64) {
 	stack[0] = wasiOK
 }
 
-// epoch is what every clock shows when a call begins: 2001-09-09 01:46:40 UTC, in nanoseconds. Where a plugin needs the
-// real time, the gateway puts it into the call's input.
+// epoch is the time of every clock when a call begins: 2001-09-09 01:46:40 UTC, in nanoseconds. A plugin that needs the
+// real time gets it in the call's input.
 const epoch = 1_000_000_000 * int64(1e9)
 
 func wasiClockTime(i *Instance, stack []uint64) {
@@ -121,8 +121,8 @@ func wasiRandom(i *Instance, stack []uint64) {
 // maxVectors bounds the pieces of one fd_write. POSIX writers use at most 1024.
 const maxVectors = 1024
 
-// wasiWrite gives what goes to standard output and error to the engine's owner, up to the limit of a call, and takes the
-// rest without a word, so that a guest behaves the same with and without a log.
+// wasiWrite passes standard output and error to Options.Output, up to the limit of a call, and drops the
+// rest silently, so that a guest behaves the same with and without a log.
 func wasiWrite(i *Instance, stack []uint64) {
 	fd, vectors, count, written := int32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
 	i.charge(0)
@@ -181,8 +181,8 @@ const (
 	maxSubscriptions = 256
 )
 
-// wasiPoll answers at once. Descriptors are bad ones, and a wait for the clock is over because the clock is moved to the
-// earliest deadline: time passes for this call only, and nobody waits for it.
+// wasiPoll returns at once. Descriptors are invalid, and a wait for the clock ends by moving the clock to the
+// earliest deadline: time passes for this call only, and the goroutine does not wait.
 func wasiPoll(i *Instance, stack []uint64) {
 	in, out, count, occurred := uint32(stack[0]), uint32(stack[1]), uint32(stack[2]), uint32(stack[3])
 	i.charge(0)

@@ -199,7 +199,7 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 	}
 }
 
-func TestTrapOfTheGuestIsNotTakenForOurs(t *testing.T) {
+func TestGuestTrapsAreDistinguished(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		m.ExportFunc("unreachable", none, none, none, Unreachable)
 		m.ExportFunc("divide", none, none, none, I32Const(1), I32Const(0), I32DivS, Drop)

@@ -8,7 +8,7 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-func TestWhatACallCanChangeIsWithinReach(t *testing.T) {
+func TestRestorable(t *testing.T) {
 	tests := []struct {
 		name    string
 		build   func(m *Module)

@@ -37,7 +37,7 @@ func meterOptimized(t testing.TB, module []byte) []byte {
 
 func TestOptimizedProgramsDoTheSame(t *testing.T)       { SamePrograms(t, meterOptimized) }
 func TestOptimizedRandomProgramsDoTheSame(t *testing.T) { SameRandomPrograms(t, meterOptimized) }
-func TestJumpsGoWhereTheyWent(t *testing.T)             { SameGraphs(t, meterOptimized) }
+func TestOptimizedGraphsDoTheSame(t *testing.T)         { SameGraphs(t, meterOptimized) }
 func TestOptimizedGoFunctionsDoTheSame(t *testing.T)    { SameGoFunctions(t, meterOptimized) }
 func TestOptimizedGoGuestDoesTheSame(t *testing.T)      { SameGoGuest(t, meterOptimized) }
 

@@ -169,8 +169,8 @@ func TestF92_AHogDelaysNeighboursByOneCall(t *testing.T) {
 	})
 }
 
-// TestTurns is about short calls: plugins take turns, and so do the keys of each.
-func TestTurns(t *testing.T) {
+// TestFairOrder is about short calls: plugins take turns, and so do the keys of each.
+func TestFairOrder(t *testing.T) {
 	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour})
 	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
 	load := func() *plugin.Binding { return bind(t, loadNative(t, h, answers), plugin.BindingConfig{}) }
@@ -187,7 +187,7 @@ func TestTurns(t *testing.T) {
 	want(t, "order", r.order(), "1 first, 1 alice, 1 bob, 1 alice, 1 bob, 1 alice, 1 bob")
 }
 
-func TestWhoWaitsMostIsTurnedAway(t *testing.T) {
+func TestFullQueueRejectsLongestFlow(t *testing.T) {
 	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour, Queue: 4})
 	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
 	bound := bind(t, loadNative(t, h, answers), plugin.BindingConfig{})
@@ -205,8 +205,8 @@ func TestWhoWaitsMostIsTurnedAway(t *testing.T) {
 	want(t, "order", r.order(), "1 first, 1 many, 1 few, 2 many, many: plugin native: binding binding: provider_response: no free instance")
 }
 
-// TestACallInTheGateWaitsForNoEvents: who holds the gate while others wait there gets the next free instance.
-func TestACallInTheGateWaitsForNoEvents(t *testing.T) {
+// TestWholeBodyCallPrecedesEvents: who holds the gate while others wait there gets the next free instance.
+func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 	var mu sync.Mutex
 	var served []string
 	begun, leave := make(chan struct{}), make(chan struct{})
@@ -254,9 +254,9 @@ func TestACallInTheGateWaitsForNoEvents(t *testing.T) {
 	}
 }
 
-// TestNobodyStarves has some calls follow upon each other without a pause, while others come now and then: for one
+// TestNoStarvation has some calls follow upon each other without a pause, while others come now and then: for one
 // instance, and for one place at the gate.
-func TestNobodyStarves(t *testing.T) {
+func TestNoStarvation(t *testing.T) {
 	h := newHost(t, plugin.Options{Instances: 1, WholeCalls: 1, Wait: patience})
 	bound := bind(t, loadNative(t, h, native{
 		event:    func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 },
