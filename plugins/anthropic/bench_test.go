@@ -31,7 +31,7 @@ var streamEvents = plugintest.Events{
 
 func BenchmarkEvent(b *testing.B) { suite.BenchmarkEvents(b, streamEvents) }
 
-// BenchmarkRequest adds requests as make bench sends them, and text with escapes.
+// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
 func BenchmarkRequest(b *testing.B) {
 	turns := make([]string, 64)
 	for i := range turns {

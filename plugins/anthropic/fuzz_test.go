@@ -25,11 +25,15 @@ var requestUses = []plugintest.FuzzUse{
 	{Options: `{"always_thinking":true,"adaptive_thinking":true,"sampling":"both","out_of_range":"refuse","unknown":"refuse"}`},
 }
 
+// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
+// that follows the API's rules on messages.
 func FuzzRequest(f *testing.F) { suite.FuzzRequests(f, checkRequest, requestUses...) }
 
 func FuzzConversation(f *testing.F) { suite.FuzzConversations(f, checkRequest, requestUses...) }
 
-// FuzzEventsOutOfOrder plays the events of the vectors' streams in any order.
+// FuzzEventsOutOfOrder plays the events of streams in any order, drops some, repeats some and moves them to other
+// blocks. Each step is four bytes: the stream, the first event, the number of events, and the change of the block's
+// index.
 func FuzzEventsOutOfOrder(f *testing.F) {
 	var streams [][]string
 	for _, v := range suite.Vectors(f) {

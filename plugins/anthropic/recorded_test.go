@@ -32,8 +32,8 @@ var recordings = map[string]plugintest.Recording{
 
 func TestRecordedRequests(t *testing.T) { suite.TestRecordings(t, recordings) }
 
-// TestRecordedSecondTurns plays a client that keeps the message it was given and answers its tool calls: its second
-// request must become what was recorded.
+// TestRecordedSecondTurns plays a client that keeps the message it received and answers its tool calls: the second turn
+// must be the recorded one.
 func TestRecordedSecondTurns(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	for name, results := range map[string][]any{

@@ -96,8 +96,8 @@ func run(t *testing.T, b *plugintest.Binding, use int, v plugintest.Vector) {
 	b.CheckResponses(t, &v)
 }
 
-// FuzzEvent gives the plugin mutated streams. Whatever a provider sends, the plugin itself does not fail, and the client
-// gets exactly one ending.
+// FuzzEvent feeds mutated streams to the plugin. Whatever a provider sends, the plugin does not fail and the client
+// gets exactly one end of the response.
 func FuzzEvent(f *testing.F) {
 	for _, lines := range scripts(f) {
 		for use := range responseUses {
@@ -113,7 +113,9 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzEventsOutOfOrder plays the events of the vectors' streams in any order.
+// FuzzEventsOutOfOrder plays the events of streams in any order, drops some, repeats some and moves them to other
+// blocks. Each step is four bytes: the stream, the first event, the number of events, and the change of the block's
+// index.
 func FuzzEventsOutOfOrder(f *testing.F) {
 	suite.FuzzEventOrder(f, eventStream, `"contentBlockIndex":`, scripts(f), frames, responseUses...)
 }

@@ -31,8 +31,8 @@ var recordings = map[string]plugintest.Recording{
 
 func TestRecordedRequests(t *testing.T) { suite.TestRecordings(t, recordings) }
 
-// TestRecordedSecondTurns plays a client that keeps the message it was given and answers its tool calls, or goes on: its
-// second request must become what was recorded, but for the differences of the table above.
+// TestRecordedSecondTurns plays a client that keeps the message it received and answers its tool calls, or continues:
+// the second turn must be the recorded one, except for the differences in the table above.
 func TestRecordedSecondTurns(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	for name, says := range map[string][]any{

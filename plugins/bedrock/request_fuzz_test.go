@@ -22,6 +22,8 @@ var requestUses = []plugintest.FuzzUse{
 	{Target: "meta.llama3-1-70b-instruct-v1:0", Options: `{"tool_choice":"auto"}`},
 }
 
+// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
+// that follows the API's rules.
 func FuzzRequest(f *testing.F) { suite.FuzzRequests(f, checkRequest, requestUses...) }
 
 func FuzzConversation(f *testing.F) { suite.FuzzConversations(f, checkRequest, requestUses...) }

@@ -26,7 +26,7 @@ var streamEvents = plugintest.Events{
 
 func BenchmarkEvent(b *testing.B) { suite.BenchmarkEvents(b, streamEvents) }
 
-// BenchmarkRequest adds a conversation whose tool calls come with a thought signature.
+// BenchmarkRequest measures provider_request alone: the client's body has been parsed and validated.
 func BenchmarkRequest(b *testing.B) {
 	suite.BenchmarkRequests(b, map[string][]byte{"100KB with signatures": bytes.ReplaceAll(plugintest.Conversation(100<<10),
 		[]byte(`\"dog\"}"}}`), []byte(`\"dog\"}"},"extra_content":{"google":{"thought_signature":"c2lnbmF0dXJl"}}}`))})

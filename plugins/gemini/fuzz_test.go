@@ -14,6 +14,8 @@ func FuzzResponse(f *testing.F) {
 	suite.FuzzResponses(f, "text/event-stream", plugintest.FuzzUse{Request: hello})
 }
 
+// FuzzRequest feeds every request that the gateway accepts to the plugin: what the plugin accepts becomes a JSON
+// request with contents, each with a role and parts.
 func FuzzRequest(f *testing.F) {
 	suite.FuzzRequests(f, checkRequest,
 		plugintest.FuzzUse{Target: "gemini-2.5-flash"},

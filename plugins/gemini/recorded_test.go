@@ -37,8 +37,8 @@ func inventedIDs(n int) map[string]string {
 	return ids
 }
 
-// TestRecordedSecondTurns plays a client that keeps the message it was given, whole or put together from a stream, and
-// answers its tool calls: its second request must become what was recorded.
+// TestRecordedSecondTurns plays a client that keeps the message it received, non-streaming or collected from a stream,
+// and answers its tool calls: the second turn must be the recorded one.
 func TestRecordedSecondTurns(t *testing.T) {
 	b := suite.Bind(t, plugintest.Native)
 	for name, test := range map[string]struct {

@@ -12,6 +12,8 @@ import (
 
 func FuzzResponse(f *testing.F) { suite.FuzzResponses(f, "application/x-ndjson", plugintest.FuzzUse{}) }
 
+// FuzzRequest feeds every request that the gateway accepts to the plugin. What the plugin accepts must become a request
+// that follows the API's rules.
 func FuzzRequest(f *testing.F) {
 	suite.FuzzRequests(f, checkRequest,
 		plugintest.FuzzUse{},

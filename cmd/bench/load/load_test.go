@@ -82,7 +82,7 @@ func TestCountsResponsesAndEvents(t *testing.T) {
 	}
 }
 
-func TestHeldStreamsAreClosed(t *testing.T) {
+func TestClosesHeldStreams(t *testing.T) {
 	_, addr := serve(t, "openai", provider.Scenario{Stream: true, Hold: true})
 	r := load.Start(load.Job{Addr: addr, Connections: 200, Model: "m", Dialect: "openai", Stream: true, Hold: true})
 	waitFor(t, r, func(n load.Count) bool { return n.Open == 200 || n.Failed > 0 })

@@ -134,7 +134,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestPictureIsXML(t *testing.T) {
+func TestChartIsValidXML(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().Picture(&b); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-func TestErrorTextForTheLog(t *testing.T) {
+func TestErrorLogText(t *testing.T) {
 	cause := errors.New("the cause")
 	e := &apierror.Error{Status: 502, Kind: "server_error", Code: "x", Param: "p", Message: "m", Cause: cause}
 	if got := e.Error(); got != "502 server_error x (p): m: the cause" {

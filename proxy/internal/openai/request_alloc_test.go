@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// Reading a request costs the copy of the model's name, and nothing else.
-func TestParseAllocatesOnlyTheModel(t *testing.T) {
+// TestParseAllocatesOnlyModel checks that parsing a request allocates only the copy of the model's name.
+func TestParseAllocatesOnlyModel(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"1 KB":         conversationOf(1 << 10),
 		"100 KB":       conversationOf(100 << 10),

@@ -13,8 +13,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// FuzzRequest reads any body. What is accepted must be JSON in the strictest reading, and must be for encoding/json what
-// the Request says of it; what is refused must be refused with a 400 whose body is JSON and short (faults/127).
+// FuzzRequest parses any body. What is accepted must be strictly valid JSON and mean to encoding/json what the Request
+// says; what is rejected must get a 400 whose body is short JSON.
+//
+// covers: F127
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{everyMember, hello(``), hello(`,"stop":["a"],"n":2`), talk(called("a", "b"), answered("b"), answered("a")),
 		hello(`,"tools":[` + oneTool + `],"tool_choice":{"type":"function","function":{"name":"f"}}`),

@@ -29,84 +29,95 @@ const (
 	oneTool  = `{"type":"function","function":{"name":"f"}}`
 )
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	roles := `'system', 'developer', 'user', 'assistant', 'tool', 'function'`
 	for _, test := range []struct{ name, body, param, code, message string }{
-		{"V2/missing", `{"messages":[]}`, "model", "missing_required_parameter", "The required parameter 'model' is missing."},
-		{"V2/no string", `{"model":5,"messages":[]}`, "model", "invalid_type", "'model' must be a string, not an integer."},
-		{"V2/null", `{"model":null,"messages":[]}`, "model", "invalid_type", "'model' must be a string, not null."},
-		{"V2/empty", `{"model":"","messages":[]}`, "model", "empty_string", "'model' must not be empty."},
-		{"faults/117 U+0000 in the model", `{"model":"a\u0000b","messages":[]}`, "model", "invalid_value", "'model' must not hold the character U+0000."},
+		// covers: V2
+		{"missing", `{"messages":[]}`, "model", "missing_required_parameter", "The required parameter 'model' is missing."},
+		{"no string", `{"model":5,"messages":[]}`, "model", "invalid_type", "'model' must be a string, not an integer."},
+		{"null", `{"model":null,"messages":[]}`, "model", "invalid_type", "'model' must be a string, not null."},
+		{"empty", `{"model":"","messages":[]}`, "model", "empty_string", "'model' must not be empty."},
+		// covers: F117
+		{"U+0000 in the model", `{"model":"a\u0000b","messages":[]}`, "model", "invalid_value", "'model' must not hold the character U+0000."},
 
-		{"V5/missing", `{"model":"m"}`, "messages", "missing_required_parameter", "The required parameter 'messages' is missing."},
-		{"V5/null", `{"model":"m","messages":null}`, "messages", "invalid_type", "'messages' must be an array, not null."},
-		{"V5/empty", talk(), "messages", "empty_array", "'messages' must have at least one element."},
-		{"V5/unknown role", talk(userSays, userSays, `{"role":"wizard","content":"x"}`), "messages[2].role", "invalid_value", "'messages[2].role' is 'wizard', but must be one of " + roles + "."},
-		{"V5/role in capitals", talk(`{"role":"User","content":"x"}`), "messages[0].role", "invalid_value", "'messages[0].role' is 'User', but must be one of " + roles + "."},
-		{"V5/no role", talk(`{"content":"x"}`), "messages[0].role", "missing_required_parameter", "The required parameter 'messages[0].role' is missing."},
-		{"V5/tool without tool_call_id", talk(userSays, userSays, called("a"), `{"role":"tool","content":"x"}`), "messages[3].tool_call_id", "missing_required_parameter", "The required parameter 'messages[3].tool_call_id' is missing."},
-		{"faults/125 a long role is cut", talk(`{"role":"` + strings.Repeat("é", 5000) + `"}`), "messages[0].role", "invalid_value", "'messages[0].role' is '" + strings.Repeat("é", 32) + "…', but must be one of " + roles + "."},
-		{"faults/125 a role is escaped", talk(`{"role":"a'\"\r\n\u202e\u0000"}`), "messages[0].role", "invalid_value", `'messages[0].role' is 'a\'"\r\n\u202e\x00', but must be one of ` + roles + "."},
+		// covers: V5
+		{"missing", `{"model":"m"}`, "messages", "missing_required_parameter", "The required parameter 'messages' is missing."},
+		{"null", `{"model":"m","messages":null}`, "messages", "invalid_type", "'messages' must be an array, not null."},
+		{"empty", talk(), "messages", "empty_array", "'messages' must have at least one element."},
+		{"unknown role", talk(userSays, userSays, `{"role":"wizard","content":"x"}`), "messages[2].role", "invalid_value", "'messages[2].role' is 'wizard', but must be one of " + roles + "."},
+		{"role in capitals", talk(`{"role":"User","content":"x"}`), "messages[0].role", "invalid_value", "'messages[0].role' is 'User', but must be one of " + roles + "."},
+		{"no role", talk(`{"content":"x"}`), "messages[0].role", "missing_required_parameter", "The required parameter 'messages[0].role' is missing."},
+		{"tool without tool_call_id", talk(userSays, userSays, called("a"), `{"role":"tool","content":"x"}`), "messages[3].tool_call_id", "missing_required_parameter", "The required parameter 'messages[3].tool_call_id' is missing."},
+		// covers: F125
+		{"a long role is cut", talk(`{"role":"` + strings.Repeat("é", 5000) + `"}`), "messages[0].role", "invalid_value", "'messages[0].role' is '" + strings.Repeat("é", 32) + "…', but must be one of " + roles + "."},
+		{"a role is escaped", talk(`{"role":"a'\"\r\n\u202e\u0000"}`), "messages[0].role", "invalid_value", `'messages[0].role' is 'a\'"\r\n\u202e\x00', but must be one of ` + roles + "."},
 
-		{"V6/no call at all", talk(userSays, answered("call_x")), "messages[1].tool_call_id", "invalid_value", "'messages[1].tool_call_id' is 'call_x', but the assistant message before it has no tool call with this id."},
-		{"V6/no such call", talk(called("a"), answered("b")), "messages[1].tool_call_id", "invalid_value", "'messages[1].tool_call_id' is 'b', but the assistant message before it has no tool call with this id."},
-		{"V6/call of an earlier turn", talk(called("a"), answered("a"), userSays, answered("a")), "messages[3].tool_call_id", "invalid_value", "'messages[3].tool_call_id' is 'a', but the assistant message before it has no tool call with this id."},
-		{"V6/answered twice", talk(called("a", "b"), answered("a"), answered("a")), "messages[2].tool_call_id", "invalid_value", "'messages[2].tool_call_id' is 'a', a tool call that an earlier message has answered."},
-		{"V6/never answered", talk(userSays, called("a", "b"), answered("a"), userSays), "messages[1].tool_calls[1].id", "invalid_value", "The tool call 'b' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it."},
-		{"V6/never answered, another call follows", talk(called("a"), called("b"), answered("b")), "messages[0].tool_calls[0].id", "invalid_value", "The tool call 'a' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it."},
-		{"V6/never answered at the end", talk(userSays, called("a")), "messages[1].tool_calls[0].id", "invalid_value", "The tool call 'a' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it."},
-		{"V6/an id twice", talk(called("a", "a"), answered("a")), "messages[0].tool_calls[1].id", "invalid_value", "'messages[0].tool_calls[1].id' is 'a', which is the id of another tool call of the same message."},
-		{"V6/an id twice, once escaped", talk(`{"role":"assistant","tool_calls":[{"id":"ab","type":"function","function":{"name":"f"}},{"id":"a\u0062","type":"function","function":{"name":"f"}}]}`), "messages[0].tool_calls[1].id", "invalid_value", "'messages[0].tool_calls[1].id' is 'ab', which is the id of another tool call of the same message."},
+		// covers: V6
+		{"no call at all", talk(userSays, answered("call_x")), "messages[1].tool_call_id", "invalid_value", "'messages[1].tool_call_id' is 'call_x', but the assistant message before it has no tool call with this id."},
+		{"no such call", talk(called("a"), answered("b")), "messages[1].tool_call_id", "invalid_value", "'messages[1].tool_call_id' is 'b', but the assistant message before it has no tool call with this id."},
+		{"call of an earlier turn", talk(called("a"), answered("a"), userSays, answered("a")), "messages[3].tool_call_id", "invalid_value", "'messages[3].tool_call_id' is 'a', but the assistant message before it has no tool call with this id."},
+		{"answered twice", talk(called("a", "b"), answered("a"), answered("a")), "messages[2].tool_call_id", "invalid_value", "'messages[2].tool_call_id' is 'a', a tool call that an earlier message has answered."},
+		{"never answered", talk(userSays, called("a", "b"), answered("a"), userSays), "messages[1].tool_calls[1].id", "invalid_value", "The tool call 'b' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it."},
+		{"never answered, another call follows", talk(called("a"), called("b"), answered("b")), "messages[0].tool_calls[0].id", "invalid_value", "The tool call 'a' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it."},
+		{"never answered at the end", talk(userSays, called("a")), "messages[1].tool_calls[0].id", "invalid_value", "The tool call 'a' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it."},
+		{"an id twice", talk(called("a", "a"), answered("a")), "messages[0].tool_calls[1].id", "invalid_value", "'messages[0].tool_calls[1].id' is 'a', which is the id of another tool call of the same message."},
+		{"an id twice, once escaped", talk(`{"role":"assistant","tool_calls":[{"id":"ab","type":"function","function":{"name":"f"}},{"id":"a\u0062","type":"function","function":{"name":"f"}}]}`), "messages[0].tool_calls[1].id", "invalid_value", "'messages[0].tool_calls[1].id' is 'ab', which is the id of another tool call of the same message."},
 
-		{"V7/tool_choice without tools", hello(`,"tool_choice":"auto"`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
-		{"V7/tools is null", hello(`,"tool_choice":"auto","tools":null`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
-		{"V7/unknown word", hello(`,"tool_choice":"any","tools":[` + oneTool + `]`), "tool_choice", "invalid_value", "'tool_choice' is 'any', but must be one of 'none', 'auto', 'required'."},
-		{"V7/no such tool", hello(`,"tool_choice":{"type":"function","function":{"name":"g"}},"tools":[` + oneTool + `]`), "tool_choice.function.name", "invalid_value", "'tool_choice.function.name' is 'g', but no tool has this name."},
-		{"V7/tool of another kind", hello(`,"tool_choice":{"type":"custom","custom":{"name":"f"}},"tools":[` + oneTool + `]`), "tool_choice.custom.name", "invalid_value", "'tool_choice.custom.name' is 'f', but no tool has this name."},
-		{"V7/unknown type", hello(`,"tool_choice":{"type":"tool"},"tools":[` + oneTool + `]`), "tool_choice.type", "invalid_value", "'tool_choice.type' is 'tool', but must be one of 'function', 'custom', 'allowed_tools'."},
-		{"V7/allowed tools in no mode", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"x","tools":[]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.mode", "invalid_value", "'tool_choice.allowed_tools.mode' is 'x', but must be one of 'auto', 'required'."},
-		{"V7/no such allowed tool", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.tools[0].function.name", "invalid_value", "'tool_choice.allowed_tools.tools[0].function.name' is 'g', but no tool has this name."},
-		{"V7/more allowed tools than tools", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{},{}]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.tools", "array_above_max_length", "'tool_choice.allowed_tools.tools' has 2 elements, but at most 1 are allowed."},
-		{"V7/function_call without functions", hello(`,"function_call":"auto"`), "function_call", "invalid_value", "'function_call' is only allowed when there are 'functions'."},
-		{"V7/no such function", hello(`,"function_call":{"name":"f"},"functions":[{"name":"g"}],"tools":[` + oneTool + `]`), "function_call.name", "invalid_value", "'function_call.name' is 'f', but no tool has this name."},
-		{"V7/function_call required", hello(`,"function_call":"required","functions":[{"name":"g"}]`), "function_call", "invalid_value", "'function_call' is 'required', but must be one of 'none', 'auto'."},
+		// covers: V7
+		{"tool_choice without tools", hello(`,"tool_choice":"auto"`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
+		{"tools is null", hello(`,"tool_choice":"auto","tools":null`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
+		{"unknown word", hello(`,"tool_choice":"any","tools":[` + oneTool + `]`), "tool_choice", "invalid_value", "'tool_choice' is 'any', but must be one of 'none', 'auto', 'required'."},
+		{"no such tool", hello(`,"tool_choice":{"type":"function","function":{"name":"g"}},"tools":[` + oneTool + `]`), "tool_choice.function.name", "invalid_value", "'tool_choice.function.name' is 'g', but no tool has this name."},
+		{"tool of another kind", hello(`,"tool_choice":{"type":"custom","custom":{"name":"f"}},"tools":[` + oneTool + `]`), "tool_choice.custom.name", "invalid_value", "'tool_choice.custom.name' is 'f', but no tool has this name."},
+		{"unknown type", hello(`,"tool_choice":{"type":"tool"},"tools":[` + oneTool + `]`), "tool_choice.type", "invalid_value", "'tool_choice.type' is 'tool', but must be one of 'function', 'custom', 'allowed_tools'."},
+		{"allowed tools in no mode", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"x","tools":[]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.mode", "invalid_value", "'tool_choice.allowed_tools.mode' is 'x', but must be one of 'auto', 'required'."},
+		{"no such allowed tool", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.tools[0].function.name", "invalid_value", "'tool_choice.allowed_tools.tools[0].function.name' is 'g', but no tool has this name."},
+		{"more allowed tools than tools", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{},{}]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.tools", "array_above_max_length", "'tool_choice.allowed_tools.tools' has 2 elements, but at most 1 are allowed."},
+		{"function_call without functions", hello(`,"function_call":"auto"`), "function_call", "invalid_value", "'function_call' is only allowed when there are 'functions'."},
+		{"no such function", hello(`,"function_call":{"name":"f"},"functions":[{"name":"g"}],"tools":[` + oneTool + `]`), "function_call.name", "invalid_value", "'function_call.name' is 'f', but no tool has this name."},
+		{"function_call required", hello(`,"function_call":"required","functions":[{"name":"g"}]`), "function_call", "invalid_value", "'function_call' is 'required', but must be one of 'none', 'auto'."},
 
-		{"V8/temperature hot", hello(`,"temperature":"hot"`), "temperature", "invalid_type", "'temperature' must be a number, not a string."},
-		{"V8/temperature above", hello(`,"temperature":2.1`), "temperature", "decimal_above_max_value", "'temperature' is 2.1, above the largest value, which is 2."},
-		{"V8/temperature below", hello(`,"temperature":-0.01`), "temperature", "decimal_below_min_value", "'temperature' is -0.01, below the smallest value, which is 0."},
-		{"V8/temperature far above", hello(`,"temperature":1e308`), "temperature", "decimal_above_max_value", "'temperature' is 1e308, above the largest value, which is 2."},
-		{"V8/top_p above", hello(`,"top_p":1.0001`), "top_p", "decimal_above_max_value", "'top_p' is 1.0001, above the largest value, which is 1."},
-		{"V8/top_p below", hello(`,"top_p":-1`), "top_p", "decimal_below_min_value", "'top_p' is -1, below the smallest value, which is 0."},
-		{"V8/penalty above", hello(`,"presence_penalty":2.5`), "presence_penalty", "decimal_above_max_value", "'presence_penalty' is 2.5, above the largest value, which is 2."},
-		{"V8/penalty below", hello(`,"frequency_penalty":-3`), "frequency_penalty", "decimal_below_min_value", "'frequency_penalty' is -3, below the smallest value, which is -2."},
-		{"V8/top_logprobs above", hello(`,"logprobs":true,"top_logprobs":21`), "top_logprobs", "integer_above_max_value", "'top_logprobs' is 21, above the largest value, which is 20."},
-		{"V8/top_logprobs without logprobs", hello(`,"top_logprobs":5`), "top_logprobs", "invalid_value", "'top_logprobs' is only allowed when 'logprobs' is true."},
-		{"V8/top_logprobs with logprobs off", hello(`,"top_logprobs":0,"logprobs":false`), "top_logprobs", "invalid_value", "'top_logprobs' is only allowed when 'logprobs' is true."},
-		{"V8/bias above", hello(`,"logit_bias":{"1":100,"2":100.5}`), "logit_bias.2", "decimal_above_max_value", "'logit_bias.2' is 100.5, above the largest value, which is 100."},
-		{"V8/bias with a strange name", hello(`,"logit_bias":{"a b'":-101}`), `logit_bias['a b\'']`, "decimal_below_min_value", `'logit_bias['a b\'']' is -101, below the smallest value, which is -100.`},
-		{"V8/metadata with a strange name", hello(`,"metadata":{"` + strings.Repeat("n", 100) + `":1}`), "metadata['" + strings.Repeat("n", 64) + "…']", "invalid_type", "'metadata['" + strings.Repeat("n", 64) + "…']' must be a string, not an integer."},
+		// covers: V8
+		{"temperature hot", hello(`,"temperature":"hot"`), "temperature", "invalid_type", "'temperature' must be a number, not a string."},
+		{"temperature above", hello(`,"temperature":2.1`), "temperature", "decimal_above_max_value", "'temperature' is 2.1, above the largest value, which is 2."},
+		{"temperature below", hello(`,"temperature":-0.01`), "temperature", "decimal_below_min_value", "'temperature' is -0.01, below the smallest value, which is 0."},
+		{"temperature far above", hello(`,"temperature":1e308`), "temperature", "decimal_above_max_value", "'temperature' is 1e308, above the largest value, which is 2."},
+		{"top_p above", hello(`,"top_p":1.0001`), "top_p", "decimal_above_max_value", "'top_p' is 1.0001, above the largest value, which is 1."},
+		{"top_p below", hello(`,"top_p":-1`), "top_p", "decimal_below_min_value", "'top_p' is -1, below the smallest value, which is 0."},
+		{"penalty above", hello(`,"presence_penalty":2.5`), "presence_penalty", "decimal_above_max_value", "'presence_penalty' is 2.5, above the largest value, which is 2."},
+		{"penalty below", hello(`,"frequency_penalty":-3`), "frequency_penalty", "decimal_below_min_value", "'frequency_penalty' is -3, below the smallest value, which is -2."},
+		{"top_logprobs above", hello(`,"logprobs":true,"top_logprobs":21`), "top_logprobs", "integer_above_max_value", "'top_logprobs' is 21, above the largest value, which is 20."},
+		{"top_logprobs without logprobs", hello(`,"top_logprobs":5`), "top_logprobs", "invalid_value", "'top_logprobs' is only allowed when 'logprobs' is true."},
+		{"top_logprobs with logprobs off", hello(`,"top_logprobs":0,"logprobs":false`), "top_logprobs", "invalid_value", "'top_logprobs' is only allowed when 'logprobs' is true."},
+		{"bias above", hello(`,"logit_bias":{"1":100,"2":100.5}`), "logit_bias.2", "decimal_above_max_value", "'logit_bias.2' is 100.5, above the largest value, which is 100."},
+		{"bias with a strange name", hello(`,"logit_bias":{"a b'":-101}`), `logit_bias['a b\'']`, "decimal_below_min_value", `'logit_bias['a b\'']' is -101, below the smallest value, which is -100.`},
+		{"metadata with a strange name", hello(`,"metadata":{"` + strings.Repeat("n", 100) + `":1}`), "metadata['" + strings.Repeat("n", 64) + "…']", "invalid_type", "'metadata['" + strings.Repeat("n", 64) + "…']' must be a string, not an integer."},
 
-		{"faults/118 max_tokens 0", hello(`,"max_tokens":0`), "max_tokens", "integer_below_min_value", "'max_tokens' is 0, below the smallest value, which is 1."},
-		{"faults/118 max_tokens -0", hello(`,"max_tokens":-0`), "max_tokens", "integer_below_min_value", "'max_tokens' is -0, below the smallest value, which is 1."},
-		{"faults/118 max_tokens -1", hello(`,"max_tokens":-1`), "max_tokens", "integer_below_min_value", "'max_tokens' is -1, below the smallest value, which is 1."},
-		{"faults/118 max_tokens 1.5", hello(`,"max_tokens":1.5`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
-		{"faults/118 max_tokens 5.0", hello(`,"max_tokens":5.0`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
-		{"faults/118 max_tokens 1e18", hello(`,"max_tokens":1e18`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
-		{"faults/118 max_tokens as a string", hello(`,"max_tokens":"5"`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a string."},
-		{"faults/118 max_tokens 10^18", hello(`,"max_tokens":1000000000000000000`), "max_tokens", "integer_above_max_value", "'max_tokens' is 1000000000000000000, above the largest value, which is 2147483647."},
-		{"faults/118 max_tokens of 300 digits", hello(`,"max_tokens":` + strings.Repeat("9", 300)), "max_tokens", "integer_above_max_value", "'max_tokens' is " + strings.Repeat("9", 64) + "…, above the largest value, which is 2147483647."},
-		{"faults/118 minus 300 digits", hello(`,"max_completion_tokens":-` + strings.Repeat("9", 300)), "max_completion_tokens", "integer_below_min_value", "'max_completion_tokens' is -" + strings.Repeat("9", 63) + "…, below the smallest value, which is 1."},
-		{"faults/118 seed beyond 64 bits", hello(`,"seed":9223372036854775808`), "seed", "integer_above_max_value", "'seed' is 9223372036854775808, above the largest value, which is 9223372036854775807."},
-		{"faults/126 n 1000", hello(`,"n":1000`), "n", "integer_above_max_value", "'n' is 1000, above the largest value, which is 128."},
+		// covers: F118
+		{"max_tokens 0", hello(`,"max_tokens":0`), "max_tokens", "integer_below_min_value", "'max_tokens' is 0, below the smallest value, which is 1."},
+		{"max_tokens -0", hello(`,"max_tokens":-0`), "max_tokens", "integer_below_min_value", "'max_tokens' is -0, below the smallest value, which is 1."},
+		{"max_tokens -1", hello(`,"max_tokens":-1`), "max_tokens", "integer_below_min_value", "'max_tokens' is -1, below the smallest value, which is 1."},
+		{"max_tokens 1.5", hello(`,"max_tokens":1.5`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
+		{"max_tokens 5.0", hello(`,"max_tokens":5.0`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
+		{"max_tokens 1e18", hello(`,"max_tokens":1e18`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
+		{"max_tokens as a string", hello(`,"max_tokens":"5"`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a string."},
+		{"max_tokens 10^18", hello(`,"max_tokens":1000000000000000000`), "max_tokens", "integer_above_max_value", "'max_tokens' is 1000000000000000000, above the largest value, which is 2147483647."},
+		{"max_tokens of 300 digits", hello(`,"max_tokens":` + strings.Repeat("9", 300)), "max_tokens", "integer_above_max_value", "'max_tokens' is " + strings.Repeat("9", 64) + "…, above the largest value, which is 2147483647."},
+		{"minus 300 digits", hello(`,"max_completion_tokens":-` + strings.Repeat("9", 300)), "max_completion_tokens", "integer_below_min_value", "'max_completion_tokens' is -" + strings.Repeat("9", 63) + "…, below the smallest value, which is 1."},
+		{"seed beyond 64 bits", hello(`,"seed":9223372036854775808`), "seed", "integer_above_max_value", "'seed' is 9223372036854775808, above the largest value, which is 9223372036854775807."},
+		// covers: F126
+		{"n 1000", hello(`,"n":1000`), "n", "integer_above_max_value", "'n' is 1000, above the largest value, which is 128."},
 		{"n 0", hello(`,"n":0`), "n", "integer_below_min_value", "'n' is 0, below the smallest value, which is 1."},
 
-		{"S6/stream_options without stream", hello(`,"stream_options":{"include_usage":true}`), "stream_options", "invalid_value", "'stream_options' is only allowed when 'stream' is true."},
-		{"S6/stream_options with stream false", hello(`,"stream_options":{},"stream":false`), "stream_options", "invalid_value", "'stream_options' is only allowed when 'stream' is true."},
+		// covers: S6
+		{"stream_options without stream", hello(`,"stream_options":{"include_usage":true}`), "stream_options", "invalid_value", "'stream_options' is only allowed when 'stream' is true."},
+		{"stream_options with stream false", hello(`,"stream_options":{},"stream":false`), "stream_options", "invalid_value", "'stream_options' is only allowed when 'stream' is true."},
 
 		{"thinking of no type", hello(`,"thinking":{"budget_tokens":5}`), "thinking.type", "missing_required_parameter", "The required parameter 'thinking.type' is missing."},
 		{"thinking of another type", hello(`,"thinking":{"type":"on"}`), "thinking.type", "invalid_value", "'thinking.type' is 'on', but must be one of 'enabled', 'disabled', 'adaptive'."},
 		{"thinking without a token", hello(`,"thinking":{"type":"enabled","budget_tokens":0}`), "thinking.budget_tokens", "integer_below_min_value", "'thinking.budget_tokens' is 0, below the smallest value, which is 1."},
-		{"T9/unknown effort", hello(`,"reasoning_effort":"ultra"`), "reasoning_effort", "invalid_value", "'reasoning_effort' is 'ultra', but must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'."},
+		// covers: T9
+		{"unknown effort", hello(`,"reasoning_effort":"ultra"`), "reasoning_effort", "invalid_value", "'reasoning_effort' is 'ultra', but must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'."},
 		{"response format of another type", hello(`,"response_format":{"type":"xml"}`), "response_format.type", "invalid_value", "'response_format.type' is 'xml', but must be one of 'text', 'json_object', 'json_schema'."},
 		{"response format without a schema", hello(`,"response_format":{"type":"json_schema"}`), "response_format.json_schema", "missing_required_parameter", "The required parameter 'response_format.json_schema' is missing."},
 		{"no tools", hello(`,"tools":[]`), "tools", "empty_array", "'tools' must have at least one element."},
@@ -152,7 +163,7 @@ func quoted(t *testing.T, s string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func TestParseTakesToolCallsInAnyOrder(t *testing.T) {
+func TestParseAcceptsToolResultsInAnyOrder(t *testing.T) {
 	ids := []string{"call_a", "b", "c", "d"}
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}} {
 		messages := []string{userSays, called(ids...)}
@@ -188,16 +199,18 @@ func TestParseNamesTheLimit(t *testing.T) {
 		limits         openai.Limits
 		param, message string // empty: accepted
 	}{
-		{"faults/124 100,000 messages", `{"model":"m","messages":` + many(100_000, userSays) + `}`, openai.Limits{}, "", ""},
-		{"faults/124 100,001 messages", `{"model":"m","messages":` + many(100_001, userSays) + `}`, openai.Limits{}, "messages", "'messages' has 100001 elements, but at most 100000 are allowed."},
-		{"faults/124 configured", talk(userSays, userSays, userSays), openai.Limits{Messages: 2}, "messages", "'messages' has 3 elements, but at most 2 are allowed."},
-		{"faults/124 5 MiB", talk(`{"role":"user","content":"` + strings.Repeat("x", 5<<20) + `"}`), openai.Limits{}, "", ""},
-		{"faults/124 20 MiB image", talk(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 20<<20) + `"}}]}`), openai.Limits{}, "", ""},
-		{"faults/124 too many values", hello(`,"x":` + many(1<<20, "0")), openai.Limits{}, "-", "The request body could not be parsed as JSON: the document has more than 1048576 values"},
-		{"faults/126 stop of 16", hello(`,"stop":` + many(16, `"x"`)), openai.Limits{}, "", ""},
-		{"faults/126 stop of 1,000", hello(`,"stop":` + many(1000, `"x"`)), openai.Limits{}, "stop", "'stop' has 1000 elements, but at most 16 are allowed."},
-		{"faults/126 logit_bias of 100,000", hello(`,"logit_bias":` + members(100_000)), openai.Limits{}, "logit_bias", "'logit_bias' has 100000 members, but at most 1024 are allowed."},
-		{"faults/126 metadata of 17", hello(`,"metadata":` + members(17)), openai.Limits{}, "metadata", "'metadata' has 17 members, but at most 16 are allowed."},
+		// covers: F124
+		{"100,000 messages", `{"model":"m","messages":` + many(100_000, userSays) + `}`, openai.Limits{}, "", ""},
+		{"100,001 messages", `{"model":"m","messages":` + many(100_001, userSays) + `}`, openai.Limits{}, "messages", "'messages' has 100001 elements, but at most 100000 are allowed."},
+		{"configured", talk(userSays, userSays, userSays), openai.Limits{Messages: 2}, "messages", "'messages' has 3 elements, but at most 2 are allowed."},
+		{"5 MiB", talk(`{"role":"user","content":"` + strings.Repeat("x", 5<<20) + `"}`), openai.Limits{}, "", ""},
+		{"20 MiB image", talk(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 20<<20) + `"}}]}`), openai.Limits{}, "", ""},
+		{"too many values", hello(`,"x":` + many(1<<20, "0")), openai.Limits{}, "-", "The request body could not be parsed as JSON: the document has more than 1048576 values"},
+		// covers: F126
+		{"stop of 16", hello(`,"stop":` + many(16, `"x"`)), openai.Limits{}, "", ""},
+		{"stop of 1,000", hello(`,"stop":` + many(1000, `"x"`)), openai.Limits{}, "stop", "'stop' has 1000 elements, but at most 16 are allowed."},
+		{"logit_bias of 100,000", hello(`,"logit_bias":` + members(100_000)), openai.Limits{}, "logit_bias", "'logit_bias' has 100000 members, but at most 1024 are allowed."},
+		{"metadata of 17", hello(`,"metadata":` + members(17)), openai.Limits{}, "metadata", "'metadata' has 17 members, but at most 16 are allowed."},
 		{"tools", hello(`,"tools":` + many(1024, oneTool)), openai.Limits{}, "", ""},
 		{"too many tools", hello(`,"tools":` + many(1025, oneTool)), openai.Limits{}, "tools", "'tools' has 1025 elements, but at most 1024 are allowed."},
 		{"too many tool calls", talk(called(calls...)), openai.Limits{}, "messages[0].tool_calls", "'messages[0].tool_calls' has 129 elements, but at most 128 are allowed."},
@@ -220,8 +233,9 @@ func TestParseNamesTheLimit(t *testing.T) {
 	}
 }
 
-// An error says nothing of what the client wrote to the model, and not much of anything else.
-func TestErrorsKeepThePromptOut(t *testing.T) {
+// TestErrorsDoNotQuotePrompt checks that errors quote nothing that the client wrote to the model, and little of
+// anything else.
+func TestErrorsDoNotQuotePrompt(t *testing.T) {
 	const secret = "the treasure is under the oak"
 	for _, body := range []string{
 		`{"model":"m","messages":[{"role":"user","content":"` + secret + `"}],"messages":1}`,
@@ -246,8 +260,8 @@ func TestErrorsKeepThePromptOut(t *testing.T) {
 	}
 }
 
-// What would take minutes if checking took time in the square of its size.
-func TestParseChecksInProportion(t *testing.T) {
+// TestValidationIsLinear validates requests that would take minutes in quadratic time.
+func TestValidationIsLinear(t *testing.T) {
 	const tolerable = 20 * time.Second
 	ids := make([]string, 128)
 	reversed := ""

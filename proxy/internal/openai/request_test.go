@@ -41,17 +41,20 @@ func talk(messages ...string) string {
 	return `{"model":"m","messages":[` + strings.Join(messages, ",") + `]}`
 }
 
-func TestParseReadsRequests(t *testing.T) {
+func TestParseRequests(t *testing.T) {
 	for _, test := range []struct {
 		name, body string
 		want       asked
 	}{
 		{"the least", hello(``), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
 		{"escaped names and values", `{"m\u006fdel":"a\/b","messages":[{"r\u006fle":"\u0075ser","content":"h\u0069"}]}`, asked{Model: "a/b", N: 1, Messages: 1, TextBytes: 7}},
-		{"V14 a seed beyond 2^53", hello(`,"seed":9007199254740993`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
-		{"S5 stream_options without include_usage", hello(`,"stream":true,"stream_options":{}`), asked{Model: "m", Stream: true, N: 1, Messages: 1, TextBytes: 5}},
-		{"S4 include_usage", hello(`,"stream":true,"stream_options":{"include_usage":true}`), asked{Model: "m", Stream: true, IncludeUsage: true, N: 1, Messages: 1, TextBytes: 5}},
-		{"A2 max_completion_tokens wins", hello(`,"max_completion_tokens":7,"max_tokens":5`), asked{Model: "m", N: 1, MaxTokens: 7, Messages: 1, TextBytes: 5}},
+		{"a seed beyond 2^53", hello(`,"seed":9007199254740993`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}}, // covers: V14
+		// covers: S5
+		{"stream_options without include_usage", hello(`,"stream":true,"stream_options":{}`), asked{Model: "m", Stream: true, N: 1, Messages: 1, TextBytes: 5}},
+		// covers: S4
+		{"include_usage", hello(`,"stream":true,"stream_options":{"include_usage":true}`), asked{Model: "m", Stream: true, IncludeUsage: true, N: 1, Messages: 1, TextBytes: 5}},
+		// covers: A2
+		{"max_completion_tokens wins", hello(`,"max_completion_tokens":7,"max_tokens":5`), asked{Model: "m", N: 1, MaxTokens: 7, Messages: 1, TextBytes: 5}},
 		{"bounds", hello(`,"temperature":2,"top_p":1.0,"n":128,"max_tokens":1,"presence_penalty":-2`), asked{Model: "m", N: 128, MaxTokens: 1, Messages: 1, TextBytes: 5}},
 		{"other bounds", hello(`,"temperature":0,"top_p":0,"frequency_penalty":2.0,"top_logprobs":0,"logprobs":true`),
 			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "logprobs"}},
@@ -63,7 +66,8 @@ func TestParseReadsRequests(t *testing.T) {
 			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: openai.Thinking{Mode: openai.ThinkingAdaptive}}},
 		{"no thinking", hello(`,"thinking":{"type":"disabled"}`),
 			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Thinking: openai.Thinking{Mode: openai.ThinkingDisabled}}},
-		{"faults/120 unknown members", hello(`,"top_k":5,"extra_body":{"a":[1]},"messages2":0`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
+		// covers: F120
+		{"unknown members", hello(`,"top_k":5,"extra_body":{"a":[1]},"messages2":0`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
 		{"unknown members everywhere", talk(`{"role":"user","x":1,"content":[{"type":"text","text":"abc","x":{}}]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 3}},
 		{"null for everything that may be absent", hello(`,"temperature":null,"n":null,"stop":null,"tools":null,"tool_choice":null,"stream":null,"stream_options":null,"thinking":null,"metadata":null,"logit_bias":null,"reasoning_effort":null,"response_format":null,"max_tokens":null`),
 			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
@@ -78,9 +82,11 @@ func TestParseReadsRequests(t *testing.T) {
 		{"audio of an earlier answer", talk(`{"role":"assistant","audio":{"id":"a"}}`), asked{Model: "m", N: 1, Messages: 1, Flags: "audio"}},
 		{"reasoning of an earlier turn", talk(`{"role":"assistant","content":"a","reasoning_content":"thought","reasoning_details":[{"type":"reasoning.text","text":"thought"}]}`),
 			asked{Model: "m", N: 1, Messages: 1, TextBytes: 1 + 44, Flags: "reasoning_history"}},
-		{"A11 an answer that is reasoning only", talk(`{"role":"assistant","thinking_blocks":[]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 2, Flags: "reasoning_history"}},
+		// covers: A11
+		{"an answer that is reasoning only", talk(`{"role":"assistant","thinking_blocks":[]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 2, Flags: "reasoning_history"}},
 		{"a refusal", talk(`{"role":"assistant","content":null,"refusal":"no"}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 2}},
-		{"A7 no arguments", talk(`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f"}}]}`, `{"role":"tool","tool_call_id":"1","content":""}`),
+		// covers: A7
+		{"no arguments", talk(`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f"}}]}`, `{"role":"tool","tool_call_id":"1","content":""}`),
 			asked{Model: "m", N: 1, Messages: 2, TextBytes: 1, Flags: "tool_history"}},
 		{"older functions", hello(`,"functions":[{"name":"f"}],"function_call":"auto"`), asked{Model: "m", N: 1, Messages: 1, Tools: 1, TextBytes: 5 + 14, Flags: "tools"}},
 		{"the result of an older function", talk(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, `{"role":"function","name":"f","content":null}`),
@@ -104,8 +110,8 @@ func TestParseReadsRequests(t *testing.T) {
 	}
 }
 
-// Requests that clients have sent, and providers have taken.
-func TestParseTakesRecordedRequests(t *testing.T) {
+// TestParseRecordedRequests parses requests that clients have sent and providers have accepted.
+func TestParseRecordedRequests(t *testing.T) {
 	want := map[string]asked{
 		"openai-image":              {Model: "gpt-5", N: 1, MaxTokens: 4000, Messages: 2, TextBytes: 65, Flags: "images"},
 		"openai-parallel-tools-t2":  {Model: "gpt-4o-mini", N: 1, MaxTokens: 4000, Messages: 5, Tools: 2, TextBytes: 725, Flags: "tools tool_history"},
@@ -136,24 +142,31 @@ func TestParseTakesRecordedRequests(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatIsNoRequest(t *testing.T) {
+func TestParseRejectsNonRequests(t *testing.T) {
 	for name, test := range map[string]struct{ body, code, message string }{
-		"faults/114 empty body":       {``, ``, "The request body could not be parsed as JSON: the document is empty (at byte 0)."},
-		"faults/114 null":             {`null`, `invalid_type`, "The request body must be a JSON object, not null."},
-		"faults/114 array":            {`[]`, `invalid_type`, "The request body must be a JSON object, not an array."},
-		"faults/114 string":           {`"x"`, `invalid_type`, "The request body must be a JSON object, not a string."},
-		"faults/114 trailing garbage": {hello(``) + `x`, ``, "The request body could not be parsed as JSON: there is data after the document (at byte 60)."},
-		"faults/114 two documents":    {hello(``) + hello(``), ``, "The request body could not be parsed as JSON: there is data after the document (at byte 60)."},
-		"V1 not JSON":                 {`model=gpt`, ``, "The request body could not be parsed as JSON: expected a value (at byte 0)."},
-		"V13 faults/115 deep nesting": {hello(`,"x":` + strings.Repeat("[", 10_000)), ``, "The request body could not be parsed as JSON: the document is nested deeper than 128 levels (at byte 191)."},
-		"V13 faults/116 model twice":  {hello(`,"model":"n"`), ``, "The request body could not be parsed as JSON: a member name appears twice in one object (at byte 60)."},
-		"faults/116 model twice, once escaped": {hello(`,"m\u006fdel":"n"`), ``,
+		// covers: F114
+		"empty body":       {``, ``, "The request body could not be parsed as JSON: the document is empty (at byte 0)."},
+		"null":             {`null`, `invalid_type`, "The request body must be a JSON object, not null."},
+		"array":            {`[]`, `invalid_type`, "The request body must be a JSON object, not an array."},
+		"string":           {`"x"`, `invalid_type`, "The request body must be a JSON object, not a string."},
+		"trailing garbage": {hello(``) + `x`, ``, "The request body could not be parsed as JSON: there is data after the document (at byte 60)."},
+		"two documents":    {hello(``) + hello(``), ``, "The request body could not be parsed as JSON: there is data after the document (at byte 60)."},
+		// covers: V1
+		"not JSON": {`model=gpt`, ``, "The request body could not be parsed as JSON: expected a value (at byte 0)."},
+		// covers: V13 F115
+		"deep nesting": {hello(`,"x":` + strings.Repeat("[", 10_000)), ``, "The request body could not be parsed as JSON: the document is nested deeper than 128 levels (at byte 191)."},
+		// covers: V13 F116
+		"model twice": {hello(`,"model":"n"`), ``, "The request body could not be parsed as JSON: a member name appears twice in one object (at byte 60)."},
+		"model twice, once escaped": {hello(`,"m\u006fdel":"n"`), ``, // covers: F116
 			"The request body could not be parsed as JSON: a member name appears twice in one object (at byte 60)."},
-		"faults/117 invalid UTF-8":       {hello(",\"user\":\"\xff\""), ``, "The request body could not be parsed as JSON: invalid UTF-8 (at byte 68)."},
-		"V13 faults/117 lone surrogate":  {hello(`,"user":"\ud800"`), ``, "The request body could not be parsed as JSON: an unpaired high surrogate (at byte 68)."},
-		"faults/118 a number like 1e999": {hello(`,"seed":1e999`), ``, "The request body could not be parsed as JSON: a number is too large (at byte 67)."},
-		"faults/118 NaN":                 {hello(`,"temperature":NaN`), ``, "The request body could not be parsed as JSON: expected a value (at byte 74)."},
-		"faults/118 a digit string of 1 MB": {hello(`,"seed":` + strings.Repeat("7", 1<<20)), ``,
+		// covers: F117
+		"invalid UTF-8": {hello(",\"user\":\"\xff\""), ``, "The request body could not be parsed as JSON: invalid UTF-8 (at byte 68)."},
+		// covers: V13 F117
+		"lone surrogate": {hello(`,"user":"\ud800"`), ``, "The request body could not be parsed as JSON: an unpaired high surrogate (at byte 68)."},
+		// covers: F118
+		"a number like 1e999": {hello(`,"seed":1e999`), ``, "The request body could not be parsed as JSON: a number is too large (at byte 67)."},
+		"NaN":                 {hello(`,"temperature":NaN`), ``, "The request body could not be parsed as JSON: expected a value (at byte 74)."},
+		"a digit string of 1 MB": {hello(`,"seed":` + strings.Repeat("7", 1<<20)), ``,
 			"The request body could not be parsed as JSON: a number is too large (at byte 67)."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +183,7 @@ func TestParseRefusesWhatIsNoRequest(t *testing.T) {
 	}
 }
 
-func TestRequestIsUsedAgain(t *testing.T) {
+func TestRequestReuse(t *testing.T) {
 	var r openai.Request
 	if e := r.Parse([]byte(everyMember), openai.Limits{}); e != nil {
 		t.Fatal(e)
@@ -190,8 +203,8 @@ func TestRequestIsUsedAgain(t *testing.T) {
 	}
 }
 
-// The model's name outlives the body.
-func TestModelIsACopy(t *testing.T) {
+// TestModelIsCopied checks that the model's name outlives the body.
+func TestModelIsCopied(t *testing.T) {
 	body := []byte(hello(``))
 	var r openai.Request
 	if e := r.Parse(body, openai.Limits{}); e != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestAnEventDoesNotAllocate(t *testing.T) {
+func TestEventDoesNotAllocate(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	guests := map[string]*plugin.Plugin{
 		"wasm": load(t, h, plugin.Spec{Wasm: echoModule().Bytes()}),
@@ -34,7 +34,7 @@ func TestAnEventDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestARequestDoesNotAllocate(t *testing.T) {
+func TestRequestDoesNotAllocate(t *testing.T) {
 	bound := bindNative(t, editing, editingConfig)
 	a := newAttempt(t, `{"model":"m","messages":[{"role":"user","content":"`+strings.Repeat("word ", 1000)+`"}],"stream":true}`)
 	request := a.Request

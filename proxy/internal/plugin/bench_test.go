@@ -26,7 +26,7 @@ func cpu(b *testing.B) (report func()) {
 	return func() { b.ReportMetric(float64((used()-began).Nanoseconds())/float64(b.N), "cpu-ns/op") }
 }
 
-// BenchmarkEvent is one event through a guest that echoes it, and through the response writer.
+// BenchmarkEvent measures one event through a guest that echoes it, and through the response writer.
 func BenchmarkEvent(b *testing.B) {
 	h := newHost(b, plugin.Options{})
 	guests := []struct {
@@ -73,7 +73,7 @@ func BenchmarkEventParallel(b *testing.B) {
 	report()
 }
 
-// BenchmarkIsolatedEvent is an event of a Go guest that has just served another gateway key.
+// BenchmarkIsolatedEvent measures an event of a Go guest whose instance has just served another client key.
 func BenchmarkIsolatedEvent(b *testing.B) {
 	h := newHost(b, plugin.Options{Instances: 1})
 	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
@@ -94,8 +94,8 @@ func BenchmarkIsolatedEvent(b *testing.B) {
 	}
 }
 
-// BenchmarkCrowd is a whole-body call by eight clients for each core, which do something else in between.
-func BenchmarkCrowd(b *testing.B) {
+// BenchmarkContention measures a whole-body call by eight clients per core, which do something else in between.
+func BenchmarkContention(b *testing.B) {
 	const loops = 4000
 	m := newModule("text").base()
 	m.provider(m.echo())
@@ -127,7 +127,7 @@ func work(x int) int64 {
 
 var worked atomic.Int64
 
-// BenchmarkTrap is an event in which a Go guest panics, with the second try and with an instance for the next event.
+// BenchmarkTrap measures an event in which a Go guest panics, including the retry and the instance for the next event.
 func BenchmarkTrap(b *testing.B) {
 	h := newHost(b, plugin.Options{})
 	bound := bind(b, loadGoGuest(b, h, plugin.Shared), plugin.BindingConfig{})
@@ -145,7 +145,7 @@ func BenchmarkTrap(b *testing.B) {
 	report()
 }
 
-// BenchmarkRequest is provider_request of a native guest that edits the client's body: what the host does for it.
+// BenchmarkRequest measures what the host does in provider_request for a native guest that edits the client's body.
 func BenchmarkRequest(b *testing.B) {
 	for name, size := range map[string]int{"1KB": 1 << 10, "100KB": 100 << 10} {
 		b.Run(name, func(b *testing.B) {

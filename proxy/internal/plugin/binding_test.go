@@ -35,7 +35,7 @@ func (s *settled) Event(binding int32, _ abi.EventKind, _, data []byte) int32 {
 	return 0
 }
 
-func TestEachBindingHasItsSettingsOnEveryInstance(t *testing.T) {
+func TestBindingSettingsOnEveryInstance(t *testing.T) {
 	var log []string
 	h := newHost(t, plugin.Options{Instances: 1})
 	g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {
@@ -80,7 +80,7 @@ func TestNativePanicIsACallError(t *testing.T) {
 	}
 }
 
-func TestPathsOfARequest(t *testing.T) {
+func TestRequestPath(t *testing.T) {
 	patterns := []string{"/v1/messages", "/v1beta/models/*:generateContent", "/model/*/converse-stream", "/files/v*-*.json"}
 	tests := []struct {
 		path string
@@ -168,8 +168,8 @@ func TestPathsOfARequest(t *testing.T) {
 	}
 }
 
-// FuzzRequestPath: what is taken cannot be read as anything but a path below the provider's base, by a server that
-// decodes it once, and passes for a header line.
+// FuzzRequestPath checks that an accepted path is below the provider's base for a server that decodes it once, and is a
+// valid header line.
 func FuzzRequestPath(f *testing.F) {
 	for _, s := range []string{"/v1/a", "/v1/a%2fb?x=1", "/v1/%2e%2e", "/v1/..", "/v1/a?key=1", "/v1/a?k%65y", "/v1/%", "/v1/\x00", "//", "/v1/a;key=1"} {
 		f.Add(s)

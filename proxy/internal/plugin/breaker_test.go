@@ -126,7 +126,8 @@ func (f *fickle) refused(key string) time.Duration {
 	return e.Wait
 }
 
-func TestF90_AKeyWhoseAttemptsFailIsKeptAway(t *testing.T) {
+// covers: F90
+func TestBreakerPerKey(t *testing.T) {
 	f := newFickle(t)
 	f.good("alice", "bob")
 	f.trap("mallory", 5)
@@ -163,7 +164,8 @@ func TestF90_AKeyWhoseAttemptsFailIsKeptAway(t *testing.T) {
 	want(t, "pause", f.refused("mallory"), time.Second)
 }
 
-func TestF90_OneKeyDoesNotCloseAPluginToOthers(t *testing.T) {
+// covers: F90
+func TestBreakerOfOneKeySparesOthers(t *testing.T) {
 	f := newFickle(t)
 	for range 200 {
 		f.good("alice")
@@ -188,7 +190,8 @@ func TestF90_OneKeyDoesNotCloseAPluginToOthers(t *testing.T) {
 	want(t, "state", f.p.Stats().Breaker, plugin.BreakerSome)
 }
 
-func TestF90_AKeyWithManyGoodAttemptsIsNotKeptAway(t *testing.T) {
+// covers: F90
+func TestBreakerIgnoresRareFailures(t *testing.T) {
 	f := newFickle(t)
 	streams := make([]*plugin.Attempt, 100)
 	for i := range streams {
@@ -210,7 +213,8 @@ func TestF90_AKeyWithManyGoodAttemptsIsNotKeptAway(t *testing.T) {
 	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
 }
 
-func TestF90_APluginThatFailsForMostKeysIsLeftAlone(t *testing.T) {
+// covers: F90
+func TestBreakerOpensForAllKeys(t *testing.T) {
 	f := newFickle(t)
 	running, err := f.begin("alice")
 	if err != nil {
@@ -248,7 +252,8 @@ func TestF90_APluginThatFailsForMostKeysIsLeftAlone(t *testing.T) {
 	f.good("key-0")
 }
 
-func TestF90_WhatIsNotThePluginsFaultDoesNotCount(t *testing.T) {
+// covers: F90
+func TestBreakerIgnoresOtherErrors(t *testing.T) {
 	f := newFickle(t)
 	for range 20 {
 		var e *apierror.Error
@@ -268,7 +273,8 @@ func TestF90_WhatIsNotThePluginsFaultDoesNotCount(t *testing.T) {
 	want(t, "failures", f.p.Stats().Failures, 0)
 }
 
-func TestF90_FailuresAreForgotten(t *testing.T) {
+// covers: F90
+func TestBreakerForgetsFailures(t *testing.T) {
 	f := newFickle(t)
 	for range 10 {
 		f.trap("alice", 4)
@@ -284,7 +290,8 @@ func TestF90_FailuresAreForgotten(t *testing.T) {
 	want(t, "state", f.p.Stats().Breaker, plugin.BreakerClosed)
 }
 
-func TestF90_ARouterThatFailsIsLeftAlone(t *testing.T) {
+// covers: F90
+func TestBreakerOfRouter(t *testing.T) {
 	c := &clock{now: time.Unix(1_700_000_000, 0)}
 	h := newHost(t, plugin.Options{Now: c.Now})
 	bad := true

@@ -41,24 +41,30 @@ func TestHostileCalls(t *testing.T) {
 		reason string
 		code2  string // the client's error code
 	}{
-		{"faults/90 unreachable", ops(w.Unreachable), plugin.KindTrap, "trap: unreachable", "plugin_crashed"},
-		{"faults/90 division by zero", ops(i32(1), i32(0), w.I32DivU, w.Drop), plugin.KindTrap, "integer divide by zero", "plugin_crashed"},
-		{"faults/90 load out of bounds", ops(i32(-8), w.I32Load, w.Drop), plugin.KindTrap, "memory access out of bounds", "plugin_crashed"},
-		{"faults/91 memory to the limit, then a panic", ops(w.Loop(w.Void, grow, i32(-1), w.I32Ne, w.BrIf(0)), w.Unreachable), plugin.KindMemory, "out of memory", "plugin_crashed"},
-		{"faults/92 endless loop", ops(forever()), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
-		{"faults/92 exponential recursion without a loop", func(m *module) w.Op { return m.call("chain") }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
-		{"faults/92 deep recursion", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, plugin.KindDepth, "call stack too deep", "plugin_crashed"},
-		{"faults/92 memory.fill in a loop", ops(i32(900), w.MemoryGrow, w.Drop, forever(i32(0), i32(0), i32(50<<20), w.MemoryFill)), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
-		{"faults/93 output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: output limit exceeded", "plugin_protocol"},
-		{"faults/94 address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
-		{"faults/94 end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
-		{"faults/94 address and length overflow", textAt(-1, -1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
-		{"faults/94 room outside of the memory", func(m *module) w.Op { return w.Code(i32(-16), i32(100), m.call("state_get"), w.Drop) }, plugin.KindTrap, "state_get: an address outside", "plugin_crashed"},
-		{"faults/94 the second of two addresses", func(m *module) w.Op {
+		// covers: F90
+		{"unreachable", ops(w.Unreachable), plugin.KindTrap, "trap: unreachable", "plugin_crashed"},
+		{"division by zero", ops(i32(1), i32(0), w.I32DivU, w.Drop), plugin.KindTrap, "integer divide by zero", "plugin_crashed"},
+		{"load out of bounds", ops(i32(-8), w.I32Load, w.Drop), plugin.KindTrap, "memory access out of bounds", "plugin_crashed"},
+		// covers: F91
+		{"memory to the limit, then a panic", ops(w.Loop(w.Void, grow, i32(-1), w.I32Ne, w.BrIf(0)), w.Unreachable), plugin.KindMemory, "out of memory", "plugin_crashed"},
+		// covers: F92
+		{"endless loop", ops(forever()), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"exponential recursion without a loop", func(m *module) w.Op { return m.call("chain") }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"deep recursion", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, plugin.KindDepth, "call stack too deep", "plugin_crashed"},
+		{"memory.fill in a loop", ops(i32(900), w.MemoryGrow, w.Drop, forever(i32(0), i32(0), i32(50<<20), w.MemoryFill)), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		// covers: F93
+		{"output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: output limit exceeded", "plugin_protocol"},
+		// covers: F94
+		{"address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
+		{"end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
+		{"address and length overflow", textAt(-1, -1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
+		{"room outside of the memory", func(m *module) w.Op { return w.Code(i32(-16), i32(100), m.call("state_get"), w.Drop) }, plugin.KindTrap, "state_get: an address outside", "plugin_crashed"},
+		{"the second of two addresses", func(m *module) w.Op {
 			return w.Code(i32(0), i32(0), i32(1), i32(-1), i32(5), i32(0), i32(0), i32(-1), m.call("fail"))
 		}, plugin.KindTrap, "fail: an address outside", "plugin_crashed"},
-		{"faults/96 flood of host calls", func(m *module) w.Op { return forever(i32(1), i32(0), i32(16), m.call("log")) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
-		{"faults/96 flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		// covers: F96
+		{"flood of host calls", func(m *module) w.Op { return forever(i32(1), i32(0), i32(16), m.call("log")) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
+		{"flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"import of another phase", func(m *module) w.Op { return w.Code(i32(0), i32(1), m.call("request_path"), w.Drop) }, plugin.KindProtocol, "request_path: not allowed in this call", "plugin_protocol"},
 		{"status", ops(i32(5), w.Return), plugin.KindStatus, "failed: status 5", "plugin_crashed"},
 		{"a loop behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), forever()) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
@@ -106,7 +112,8 @@ func echo(t testing.TB, bound *plugin.Binding, a *plugin.Attempt, text string) {
 	a.Writer.Consume()
 }
 
-func TestF94_NothingHasNoAddress(t *testing.T) {
+// covers: F94
+func TestEmptyRangeHasNoAddress(t *testing.T) {
 	m := newModule("text", "state_get").base()
 	m.provider(m.text(i32(-1), i32(0)), i32(-1), i32(0), m.call("state_get"), w.Return)
 	bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
@@ -115,7 +122,7 @@ func TestF94_NothingHasNoAddress(t *testing.T) {
 	}
 }
 
-func TestHostileInputBuffers(t *testing.T) {
+func TestInvalidInputBuffers(t *testing.T) {
 	tests := []struct {
 		name   string
 		code   func(m *module) w.Op
@@ -150,7 +157,7 @@ func TestHostileInputBuffers(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRejects(t *testing.T) {
 	without := func(missing string) func() []byte {
 		return func() []byte {
 			m := newModule("text")
@@ -186,17 +193,18 @@ func TestLoadRefuses(t *testing.T) {
 		wasm   func() []byte
 		reason string
 	}{
-		{"faults/97 no version", without(abi.ExportVersion), "missing export sluice_abi_v1 () -> i32"},
-		{"faults/97 no buffer", without(abi.ExportBuffer), "missing export sluice_buffer (i32) -> i32"},
-		{"faults/97 no configure", without(abi.ExportConfigure), "missing export sluice_configure (i32, i32) -> i32"},
-		{"faults/97 neither provider nor router", without(abi.ExportRequest), "neither a provider nor a router: it exports neither provider_request nor router_choose"},
-		{"faults/97 another major version", func() []byte {
+		// covers: F97
+		{"no version", without(abi.ExportVersion), "missing export sluice_abi_v1 () -> i32"},
+		{"no buffer", without(abi.ExportBuffer), "missing export sluice_buffer (i32) -> i32"},
+		{"no configure", without(abi.ExportConfigure), "missing export sluice_configure (i32, i32) -> i32"},
+		{"neither provider nor router", without(abi.ExportRequest), "neither a provider nor a router: it exports neither provider_request nor router_choose"},
+		{"another major version", func() []byte {
 			m := newModule()
 			m.ExportMemory(16, w.NoMax)
 			m.export("sluice_abi_v2", "", i32(0))
 			return m.provider(i32(0)).Bytes()
 		}, "built for abi_v2, but this gateway supports abi_v1"},
-		{"faults/97 negative minor version", func() []byte {
+		{"negative minor version", func() []byte {
 			m := newModule()
 			m.ExportMemory(16, w.NoMax)
 			m.export(abi.ExportVersion, "", i32(-1))
@@ -204,30 +212,30 @@ func TestLoadRefuses(t *testing.T) {
 			m.export(abi.ExportConfigure, "ii", i32(0))
 			return m.provider(i32(0)).Bytes()
 		}, "sluice_abi_v1 returned -1"},
-		{"faults/97 mistyped export", build(func(m *module) {
+		{"mistyped export", build(func(m *module) {
 			m.export(abi.ExportRequest, "ii", i32(0))
 			m.export(abi.ExportEvent, "iiI", i32(0))
 		}), "export provider_event is (i32, i32, i64) -> i32, want (i32, i32, i32, i32) -> i32"},
-		{"faults/97 mistyped optional export", build(func(m *module) {
+		{"mistyped optional export", build(func(m *module) {
 			m.provider(i32(0))
 			m.export(abi.ExportCollect, "", i32(0))
 		}), "export sluice_collect is () -> i32, want () -> ()"},
-		{"faults/97 export that is no function", build(func(m *module) {
+		{"export that is no function", build(func(m *module) {
 			m.Export(abi.ExportRequest, w.KindGlobal, m.Global(w.I32, false, i32(0)))
 		}), "neither a provider nor a router"},
-		{"faults/97 start function traps", build(func(m *module) {
+		{"start function traps", build(func(m *module) {
 			m.provider(i32(0))
 			m.Start(m.Func(nil, nil, nil, w.Unreachable))
 		}), "unreachable"},
-		{"faults/97 start function loops", build(func(m *module) {
+		{"start function loops", build(func(m *module) {
 			m.provider(i32(0))
 			m.Start(m.Func(nil, nil, nil, forever()))
 		}), "start: "},
-		{"faults/97 initialize traps", build(func(m *module) {
+		{"initialize traps", build(func(m *module) {
 			m.provider(i32(0))
 			m.ExportFunc(abi.ExportInitialize, nil, nil, nil, w.Unreachable)
 		}), "unreachable"},
-		{"faults/97 initialize breaks the contract", build(func(m *module) {
+		{"initialize breaks the contract", build(func(m *module) {
 			m.provider(i32(0))
 			m.ExportFunc(abi.ExportInitialize, nil, nil, nil, i32(0), m.call("done"))
 		}), "done: not allowed in this call"},
@@ -242,9 +250,10 @@ func TestLoadRefuses(t *testing.T) {
 		{"import of a function that the contract does not have", importing(abi.Module, "steal", types("s"), types("i")), `"steal"`},
 		{"import of a file function", importing("wasi_snapshot_preview1", "path_open", types("iisiIIii"), types("i")), `"path_open"`},
 		{"import with another signature", importing(abi.Module, "text", types("is"), nil), `"text"`},
-		{"faults/100 nothing", func() []byte { return nil }, ""},
-		{"faults/100 no module", func() []byte { return b("#!/bin/sh") }, ""},
-		{"faults/100 half a module", func() []byte { m := echoModule().Bytes(); return m[:len(m)/2] }, ""},
+		// covers: F100
+		{"nothing", func() []byte { return nil }, ""},
+		{"no module", func() []byte { return b("#!/bin/sh") }, ""},
+		{"half a module", func() []byte { m := echoModule().Bytes(); return m[:len(m)/2] }, ""},
 	}
 	h := newHost(t, plugin.Options{})
 	for _, tt := range tests {
@@ -273,9 +282,11 @@ func TestLoadRefuses(t *testing.T) {
 	})
 }
 
-// TestF100_BitFlippedModules flips each bit of a plugin in turn: the module is refused, or works within its limits. Interpreted, for two
-// thousand modules need not be compiled to machine code; package engine flips bits of those.
-func TestF100_BitFlippedModules(t *testing.T) {
+// TestFlippedBits flips each bit of a plugin in turn: the module is rejected or works within its limits. It is
+// interpreted, since compiling two thousand modules would take too long; package engine flips bits of compiled ones.
+//
+// covers: F100
+func TestFlippedBits(t *testing.T) {
 	h := newHost(t, plugin.Options{Fuel: plugin.Fuel{Event: 100_000, Call: 100_000, Start: 100_000}, Engine: engine.Options{Interpreter: true}})
 	wasm := echoModule().Bytes()
 	loaded := 0

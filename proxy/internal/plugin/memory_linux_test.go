@@ -39,9 +39,11 @@ func resident(t *testing.T) (now, peak int) {
 // forgetPeak begins a new peak. It reports whether the system lets it.
 func forgetPeak() bool { return os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) == nil }
 
-// TestF91_MemoryHogsAreBoundedAndGone has many calls at once take all the memory that a guest can have, and use it: the
-// process has that of as many instances as there are, and not for longer than they last.
-func TestF91_MemoryHogsAreBoundedAndGone(t *testing.T) {
+// TestMemoryOfLargeGuestsIsReleased has many concurrent calls use all the memory that a guest may have: the process
+// holds that of as many instances as exist, and no longer than they do.
+//
+// covers: F91
+func TestMemoryOfLargeGuestsIsReleased(t *testing.T) {
 	const limit, instances, calls = 32 << 20, 3, 20
 	m := newModule("text").base()
 	m.provider(m.echo())
@@ -98,8 +100,11 @@ func machineCode(t *testing.T) (bytes int) {
 	return bytes
 }
 
-// TestF83_MachineCodeGoesWithItsGeneration loads one generation after the other. Nobody collects garbage but the Host.
-func TestF83_MachineCodeGoesWithItsGeneration(t *testing.T) {
+// TestMachineCodeIsReleasedWithGeneration loads one generation after the other. Only the Host triggers garbage
+// collections.
+//
+// covers: F83
+func TestMachineCodeIsReleasedWithGeneration(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	h := newHost(t, plugin.Options{})
 	before := machineCode(t)

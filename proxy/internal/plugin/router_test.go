@@ -54,7 +54,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestRouterRefuses(t *testing.T) {
+func TestRouterErrors(t *testing.T) {
 	bound := bindNative(t, native{choose: func(h abi.Host, _ []byte) int32 {
 		h.Candidate(0)
 		h.Fail(abi.FailDenied, nil, nil, b("not at night"), -1)

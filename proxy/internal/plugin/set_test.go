@@ -44,8 +44,8 @@ func TestSetIsUsableUntilClosed(t *testing.T) {
 	}
 }
 
-// TestRetireGivesIdleInstancesBack: later calls open new ones.
-func TestRetireGivesIdleInstancesBack(t *testing.T) {
+// TestRetireClosesIdleInstances checks that later calls of the generation get new instances.
+func TestRetireClosesIdleInstances(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: keeper().Bytes()}})
 	if err != nil {
@@ -65,7 +65,8 @@ func TestRetireGivesIdleInstancesBack(t *testing.T) {
 	echo(t, bound, a, "after")
 }
 
-func TestF99_StreamsFinishOnTheirGeneration(t *testing.T) {
+// covers: F99
+func TestStreamsFinishOnTheirGeneration(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	old, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: echoModule().Bytes()}})
 	if err != nil {
@@ -124,7 +125,7 @@ func TestCallsInFlightOutliveTheSet(t *testing.T) {
 	}
 }
 
-func TestHostRefusesAfterClose(t *testing.T) {
+func TestHostRejectsCallsAfterClose(t *testing.T) {
 	h, err := plugin.New(plugin.Options{})
 	if err != nil {
 		t.Fatal(err)

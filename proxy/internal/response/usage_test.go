@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestS19_UsageArithmetic(t *testing.T) {
+// covers: S19
+func TestUsageArithmetic(t *testing.T) {
 	type counts map[abi.UsageKind]int64
 	cases := []struct {
 		name   string
@@ -17,13 +18,14 @@ func TestS19_UsageArithmetic(t *testing.T) {
 	}{
 		{"inside", counts{abi.UsagePrompt: 20, abi.UsageCompletion: 10, abi.UsageCached: 5, abi.UsageCacheWrite: 2, abi.UsageReasoning: 4, abi.UsageAudioIn: 1, abi.UsageAudioOut: 3},
 			`{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30,"prompt_tokens_details":{"cached_tokens":5,"cache_creation_tokens":2,"audio_tokens":1},"completion_tokens_details":{"reasoning_tokens":4,"audio_tokens":3}}`},
-		{"R16/beside", counts{abi.UsagePrompt: 3, abi.UsageCachedBeside: 1111, abi.UsageCacheWriteBeside: 418, abi.UsageCompletion: 7},
+		{"beside", counts{abi.UsagePrompt: 3, abi.UsageCachedBeside: 1111, abi.UsageCacheWriteBeside: 418, abi.UsageCompletion: 7}, // covers: R16
 			`{"prompt_tokens":1532,"completion_tokens":7,"total_tokens":1539,"prompt_tokens_details":{"cached_tokens":1111,"cache_creation_tokens":418}}`},
-		{"G30/prompt and reasoning beside", counts{abi.UsagePrompt: 11, abi.UsagePromptBeside: 4, abi.UsageCompletion: 2, abi.UsageReasoningBeside: 24},
+		// covers: G30
+		{"prompt and reasoning beside", counts{abi.UsagePrompt: 11, abi.UsagePromptBeside: 4, abi.UsageCompletion: 2, abi.UsageReasoningBeside: 24},
 			`{"prompt_tokens":15,"completion_tokens":26,"total_tokens":41,"completion_tokens_details":{"reasoning_tokens":24}}`},
 		{"zeroes are said", counts{abi.UsagePrompt: 0, abi.UsageCompletion: 0, abi.UsageCached: 0, abi.UsageReasoning: 0},
 			`{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}`},
-		{"T19/what is not said is not written", counts{abi.UsagePrompt: 1, abi.UsageCompletion: 1},
+		{"what is not said is not written", counts{abi.UsagePrompt: 1, abi.UsageCompletion: 1}, // covers: T19
 			`{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}`},
 		{"no counts", counts{abi.UsagePrompt: -1, abi.UsageCompletion: 1 << 62},
 			`{"prompt_tokens":77,"completion_tokens":3,"total_tokens":80,"estimated":true}`},
@@ -58,7 +60,8 @@ func TestS19_UsageArithmetic(t *testing.T) {
 	}
 }
 
-func TestR15_TheLastCountOfAKindWins(t *testing.T) {
+// covers: R15
+func TestLastUsageCountWins(t *testing.T) {
 	r := newRun(t, response.Options{})
 	r.apply(func(b *response.Batch) { b.Usage(abi.UsagePrompt, 12); b.Usage(abi.UsageCompletion, 1) })
 	r.apply(text("a"))

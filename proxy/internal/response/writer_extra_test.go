@@ -13,7 +13,7 @@ func extra(b *response.Batch, scope abi.Scope, name, value string) {
 	b.Extra(scope, 0, 0, []byte(name), []byte(value))
 }
 
-func TestExtraJoinsTheChunkOfTheEventBeforeIt(t *testing.T) {
+func TestExtraJoinsPreviousChunk(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		extra(b, abi.ScopeChoice, "early", "0") // nothing before it: the next chunk of the choice
@@ -36,7 +36,7 @@ func TestExtraJoinsTheChunkOfTheEventBeforeIt(t *testing.T) {
 	)
 }
 
-func TestExtraWithoutAnEventBeforeIt(t *testing.T) {
+func TestExtraWithoutPreviousEvent(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Text(0, 0, nil)
@@ -164,7 +164,7 @@ func TestExtrasInNonStreamingResponse(t *testing.T) {
 	}
 }
 
-func TestReservedMembersAreRefused(t *testing.T) {
+func TestRejectsReservedMembers(t *testing.T) {
 	everywhere := []string{"error", "choices", "usage", "delta", "message", "finish_reason", "native_finish_reason"}
 	own := map[abi.Scope][]string{
 		abi.ScopeAnswer:  {"id", "object", "created", "model"},

@@ -25,7 +25,8 @@ func thinking(b *response.Batch) {
 	b.Done(abi.DoneNow)
 }
 
-func TestT11_T12_T13_T14_T18_ReasoningInAStream(t *testing.T) {
+// covers: T11 T12 T13 T14 T18
+func TestReasoningInStream(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(thinking)
 	const origin = `"format":"anthropic-claude-v1","index":`
@@ -44,7 +45,8 @@ func TestT11_T12_T13_T14_T18_ReasoningInAStream(t *testing.T) {
 	)
 }
 
-func TestT10_T13_T18_ReasoningInAWholeAnswer(t *testing.T) {
+// covers: T10 T13 T18
+func TestReasoningInNonStreamingResponse(t *testing.T) {
 	r := newRun(t, response.Options{})
 	r.apply(thinking)
 	const origin = `"format":"anthropic-claude-v1","index":`
@@ -60,7 +62,8 @@ func TestT10_T13_T18_ReasoningInAWholeAnswer(t *testing.T) {
 	}
 }
 
-func TestT14_SignatureWithoutTextSaysNoContent(t *testing.T) {
+// covers: T14
+func TestSignatureWithoutText(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Reasoning(0, abi.ReasoningText, 0, 0, nil)

@@ -54,7 +54,7 @@ func TestEachConnectionRunsItsScript(t *testing.T) {
 	}
 }
 
-func TestHowTheClientEnds(t *testing.T) {
+func TestClientClose(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Write("x"), upstreamtest.AwaitClose()})
 	for _, want := range []upstreamtest.How{upstreamtest.FIN, upstreamtest.RST} {
@@ -74,7 +74,7 @@ func TestHowTheClientEnds(t *testing.T) {
 	}
 }
 
-func TestHowTheServerEnds(t *testing.T) {
+func TestServerClose(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		step upstreamtest.Step

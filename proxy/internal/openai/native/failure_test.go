@@ -11,6 +11,8 @@ import (
 
 // TestFailure proves the rows of the table of upstream errors that are the dialect's. Each answer is written as
 // "status type code param message", and then what may be done about it.
+//
+// covers: O14
 func TestFailure(t *testing.T) {
 	const page = "<!DOCTYPE html>\n<html><head><title>502 Bad\tGateway</title><style>p > a { color: red }</style><script>alert('x')</script></head>\n<body><!-- a > b --><h1>502</h1>  if a < b &amp; c</body></html>"
 	cases := []struct {
@@ -62,16 +64,16 @@ func TestFailure(t *testing.T) {
 		{"OpenRouter/503", 503, `{"error":{"code":503,"message":"no provider"}}`, "503 server_error overloaded - no provider next"},
 		{"Ollama/404", 404, `{"error":"model 'x' not found, try pulling it first"}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
 		{"Mistral/message as an object", 422, `{"object":"error","message":{"detail":[{"msg":"bad role"}]},"type":"invalid_request_error","code":"x1"}`, "400 invalid_request_error x1 - bad role"},
-		{"O14/page of a proxy", 502, page, "502 upstream_error upstream_error - 502 Bad Gateway 502 if a < b &amp; c next"},
-		{"O14/503", 503, `upstream connect error`, "502 upstream_error overloaded - upstream connect error next"},
-		{"O14/504", 504, ``, "502 upstream_error upstream_timeout - The provider did not respond in time. next"},
-		{"O14/404", 404, `<h1>Not Found</h1>`, "502 upstream_error upstream_error - Not Found next"},
-		{"O14/429", 429, `slow down, org-123`, "429 rate_limit_error rate_limit_exceeded - The provider's rate limit has been reached. next"},
-		{"O14/400", 400, "bad\x00\xff\r\n  request", "400 upstream_error - - bad request"},
-		{"O14/413", 413, "", "413 upstream_error request_too_large - The request is larger than the provider accepts."},
-		{"O14/a redirect", 302, "", "502 upstream_error upstream_error - The provider failed. next"},
-		{"O14/a script without an end", 500, "<script>alert(1)", "502 upstream_error upstream_error - The provider failed. next"},
-		{"O14/a tag without an end", 500, "a <b", "502 upstream_error upstream_error - a next"},
+		{"page of a proxy", 502, page, "502 upstream_error upstream_error - 502 Bad Gateway 502 if a < b &amp; c next"},
+		{"503", 503, `upstream connect error`, "502 upstream_error overloaded - upstream connect error next"},
+		{"504", 504, ``, "502 upstream_error upstream_timeout - The provider did not respond in time. next"},
+		{"404", 404, `<h1>Not Found</h1>`, "502 upstream_error upstream_error - Not Found next"},
+		{"429", 429, `slow down, org-123`, "429 rate_limit_error rate_limit_exceeded - The provider's rate limit has been reached. next"},
+		{"400", 400, "bad\x00\xff\r\n  request", "400 upstream_error - - bad request"},
+		{"413", 413, "", "413 upstream_error request_too_large - The request is larger than the provider accepts."},
+		{"a redirect", 302, "", "502 upstream_error upstream_error - The provider failed. next"},
+		{"a script without an end", 500, "<script>alert(1)", "502 upstream_error upstream_error - The provider failed. next"},
+		{"a tag without an end", 500, "a <b", "502 upstream_error upstream_error - a next"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

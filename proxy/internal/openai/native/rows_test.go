@@ -86,21 +86,22 @@ func TestRows(t *testing.T) {
 		chunks []string
 		want   string
 	}{
-		{"O1/prompt filter chunk", native.Options{}, []string{
+		{"prompt filter chunk", native.Options{}, []string{ // covers: O1
 			`{"choices":[],"created":0,"id":"","model":"","object":"","prompt_filter_results":[{"prompt_index":0}]}`, delta(`"content":"a"`), stop,
 		}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"O2/no choices", native.Options{}, []string{
+		{"no choices", native.Options{}, []string{ // covers: O2
 			`{"id":"i","choices":null}`, `{"id":"i"}`, `{"id":"i","choices":{}}`, delta(`"content":"a"`), stop, `{"choices":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`,
 		}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`},
-		{"O3/usage in several places", native.Options{}, []string{
+		{"usage in several places", native.Options{}, []string{ // covers: O3
 			delta(`"content":"a"`),
 			`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":4,"completion_tokens":4}}],"usage":{"prompt_tokens":5,"completion_tokens":5}}`,
 			`{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":6}}`, `[DONE]`,
 		}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{"prompt_tokens":5,"completion_tokens":6,"total_tokens":11}}`},
-		{"O4/reasoning", native.Options{ReasoningFormat: "here"}, []string{
+		// covers: O4
+		{"reasoning", native.Options{ReasoningFormat: "here"}, []string{
 			delta(`"reasoning":"a","content":null`), delta(`"reasoning_content":"b","reasoning":"b"`), delta(`"reasoning_content":"","reasoning":"c"`), stop,
 		}, choice(`"content":"","refusal":null,"reasoning_content":"abc","reasoning_details":[{"type":"reasoning.text","text":"abc","format":"here","index":0}]`, `"stop"`) + estimated},
-		{"O4/details beside the text", native.Options{ReasoningFormat: "here"}, []string{
+		{"details beside the text", native.Options{ReasoningFormat: "here"}, []string{
 			delta(`"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","format":"there","index":2}]`),
 			delta(`"reasoning":"b","reasoning_details":[{"type":"reasoning.summary","summary":"b","format":"there","index":3}]`),
 			delta(`"reasoning":"c","reasoning_details":[{"type":"reasoning.text","signature":"s","index":2},{"type":"reasoning.encrypted","data":"e","index":4},{"type":"reasoning.new","x":1}]`),
@@ -109,96 +110,107 @@ func TestRows(t *testing.T) {
 		}, choice(`"content":"","refusal":null,"reasoning_content":"abc","reasoning_details":[{"type":"reasoning.text","text":"a","signature":"s","format":"there","index":2},`+
 			`{"type":"reasoning.summary","summary":"b","format":"there","index":3},{"type":"reasoning.encrypted","data":"e","format":"there","index":4},`+
 			`{"type":"reasoning.text","text":"c","format":"there","index":0}]`, `"stop"`) + estimated},
-		{"O4/details of a tool call", native.Options{}, []string{
+		{"details of a tool call", native.Options{}, []string{
 			delta(`"reasoning_details":[{"type":"reasoning.encrypted","data":"e","id":"call_1","index":0},{"type":"reasoning.encrypted","data":"f","id":"call_9","index":5}],` +
 				`"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":"{}"}}]`),
 			stop,
 		}, choice(`"content":null,"refusal":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"e","id":"call_1","index":0},{"type":"reasoning.encrypted","data":"f","index":5}],`+
 			`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]`, `"tool_calls"`) + estimated},
-		{"O4/thinking blocks", native.Options{}, []string{
+		{"thinking blocks", native.Options{}, []string{
 			delta(`"reasoning_content":"a","thinking_blocks":[{"type":"thinking","thinking":"a","signature":"s"},{"type":"redacted_thinking","data":"d"}]`), stop,
 		}, choice(`"content":"","refusal":null,"reasoning_content":"a","reasoning_details":[{"type":"reasoning.text","text":"a","signature":"s","index":0},{"type":"reasoning.encrypted","data":"d","index":1}]`, `"stop"`) + estimated},
-		{"O4/tags are content unless configured", native.Options{}, []string{delta(`"content":"<think>a</think>b"`), stop},
+		{"tags are content unless configured", native.Options{}, []string{delta(`"content":"<think>a</think>b"`), stop},
 			choice(`"content":"<think>a</think>b","refusal":null`, `"stop"`) + estimated},
-		{"O5/no index", native.Options{}, []string{
+		{"no index", native.Options{}, []string{ // covers: O5
 			delta(`"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"function":{"arguments":"}"}}]`),
 			delta(`"tool_calls":[{"id":"b","function":{"name":"g","arguments":"["}}]`), delta(`"tool_calls":[{"id":"a","function":{"arguments":" "}},{"id":"b","function":{"arguments":"]"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{} "}}`, `{"id":"b","type":"function","function":{"name":"g","arguments":"[]"}}`)},
-		{"O6/all index 0, different ids", native.Options{}, []string{
+		// covers: O6
+		{"all index 0, different ids", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}},{"index":0,"id":"b","function":{"name":"f","arguments":"{\"x\":2}"}}]`),
 			delta(`"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`, `{"id":"b","type":"function","function":{"name":"f","arguments":"{\"x\":2}"}}`,
 			`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O6/the id repeated in each piece", native.Options{}, []string{
+		{"the id repeated in each piece", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O6/another id in each piece", native.Options{}, []string{
+		{"another id in each piece", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]`), delta(`"tool_calls":[{"index":0,"id":"zz","function":{"arguments":"}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O6/the name late", native.Options{}, []string{
+		{"the name late", native.Options{}, []string{
 			delta(`"tool_calls":[{"index":0,"id":"a","type":"function"}]`), delta(`"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]`),
 			delta(`"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O7/stop though there were calls", native.Options{}, []string{
+		{"stop though there were calls", native.Options{}, []string{ // covers: O7
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`)},
-		{"O8/empty finish reason", native.Options{}, []string{
+		{"empty finish reason", native.Options{}, []string{ // covers: O8
 			chunk(`"delta":{"content":"a"},"finish_reason":""`), chunk(`"delta":{"content":"b"},"finish_reason":null`), stop,
 		}, choice(`"content":"ab","refusal":null`, `"stop"`) + estimated},
-		{"O9/function_call", native.Options{}, []string{
+		// covers: O9
+		{"function_call", native.Options{}, []string{
 			delta(`"content":null,"function_call":{"name":"f","arguments":""}`), delta(`"function_call":{"arguments":"{\"a\""}`), delta(`"function_call":{"arguments":":1}"}`),
 			chunk(`"delta":{},"finish_reason":"function_call"`),
 		}, choice(`"content":"","refusal":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}`, `"function_call"`) + estimated},
-		{"O9/eos", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"eos"`)},
+		{"eos", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"eos"`)},
 			choice(`"content":"a","refusal":null`, `"stop","native_finish_reason":"eos"`) + estimated},
-		{"O9/insufficient_system_resource", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"insufficient_system_resource"`)},
+		{"insufficient_system_resource", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"insufficient_system_resource"`)},
 			choice(`"content":"a","refusal":null`, `"length","native_finish_reason":"insufficient_system_resource"`) + estimated},
-		{"O9/native beside", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"`)},
+		{"native beside", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"stop","native_finish_reason":"end_turn"`)},
 			choice(`"content":"a","refusal":null`, `"stop","native_finish_reason":"end_turn"`) + estimated},
-		{"O9/error", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"error"`)},
+		{"error", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"error"`)},
 			"failed: 502 server_error upstream_stream_error: The provider ended the response with an error."},
-		{"O12/error in a stream", native.Options{}, []string{delta(`"content":"a"`), `{"error":{"message":"slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, `[DONE]`},
+		// covers: O12
+		{"error in a stream", native.Options{}, []string{delta(`"content":"a"`), `{"error":{"message":"slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, `[DONE]`},
 			`failed: 429 rate_limit_error rate_limit_exceeded: The provider's rate limit has been reached.: upstream status 0, type "rate_limit_error", code "rate_limit_exceeded"`},
-		{"O12/error behind the finish", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
+		{"error behind the finish", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
 			`failed: 502 server_error upstream_stream_error: gone: upstream status 502, type "", code ""`},
-		{"O12/error in a choice", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{"content":""},"error":{"code":503,"message":"busy"}`)},
+		{"error in a choice", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{"content":""},"error":{"code":503,"message":"busy"}`)},
 			`failed: 503 server_error overloaded: busy: upstream status 503, type "", code ""`},
-		{"O12/vLLM", native.Options{}, []string{delta(`"content":"a"`), `{"object":"error","message":"no","type":"BadRequestError","param":null,"code":400}`},
+		{"vLLM", native.Options{}, []string{delta(`"content":"a"`), `{"object":"error","message":"no","type":"BadRequestError","param":null,"code":400}`},
 			`failed: 400 invalid_request_error: no: upstream status 400, type "BadRequestError", code ""`},
-		{"O12/no error", native.Options{}, []string{`{"error":null,"choices":[{"index":0,"delta":{"content":"a"},"error":null}]}`, `{"error":{},"choices":[]}`, stop},
+		{"no error", native.Options{}, []string{`{"error":null,"choices":[{"index":0,"delta":{"content":"a"},"error":null}]}`, `{"error":{},"choices":[]}`, stop},
 			choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"O13/whole", native.Options{}, []string{`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"},"message":1}`},
+		// covers: O13
+		{"whole", native.Options{}, []string{`{"error":{"message":"no such model","type":"invalid_request_error","code":"model_not_found"},"message":1}`},
 			`failed: 404 invalid_request_error model_not_found: The provider does not know this model.: upstream status 0, type "invalid_request_error", code "model_not_found"`},
-		{"O13/unknown", native.Options{}, []string{`{"error":"broken","message":1}`}, `failed: 502 server_error upstream_error: broken: upstream status 0, type "", code ""`},
-		{"O15/DeepSeek", native.Options{}, []string{delta(`"content":"a"`), stop, `{"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}`},
+		{"unknown", native.Options{}, []string{`{"error":"broken","message":1}`}, `failed: 502 server_error upstream_error: broken: upstream status 0, type "", code ""`},
+		// covers: O15
+		{"DeepSeek", native.Options{}, []string{delta(`"content":"a"`), stop, `{"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}`},
 			choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}}`},
-		{"O16/arguments as an object", native.Options{}, []string{
+		{"arguments as an object", native.Options{}, []string{ // covers: O16
 			delta(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"b": 1.0, "a": "x y"}}},{"index":1,"id":"b","function":{"name":"g","arguments":null}}]`), stop,
 		}, toolChoice(`{"id":"a","type":"function","function":{"name":"f","arguments":"{\"b\":1.0,\"a\":\"x y\"}"}}`, `{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}`)},
-		{"O17/parts", native.Options{}, []string{
+		{"parts", native.Options{}, []string{ // covers: O17
 			delta(`"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"},"b",{"type":"image_url","image_url":{}},{"text":"c"}]`),
 			delta(`"content":{"type":"text","text":"d"}`), delta(`"content":[{"type":"thinking","thinking":"!"}]`), stop,
 		}, choice(`"content":"abcd","refusal":null,"reasoning_content":"hm!","reasoning_details":[{"type":"reasoning.text","text":"hm!","index":0}]`, `"stop"`) + estimated},
-		{"O18/unknown members", native.Options{}, []string{
+		// covers: O18
+		{"unknown members", native.Options{}, []string{
 			`{"id":"i","system_fingerprint":"fp","service_tier":null,"obfuscation":"xx","p":"abc","x_groq":{"usage":{}},"kv":{},"choices":[{"index":0,"stop_reason":null,"token_ids":[1],"p":"x","delta":{"role":"assistant","content":"a","channel":"final","audio":null,"error":1}}]}`,
 			`{"id":"i","system_fingerprint":"fp","citations":["u","v"],"choices":[{"index":0,"token_ids":[2],"delta":{"annotations":[{"n":1}]}}]}`,
 			`{"id":"i","system_fingerprint":"fp","citations":["u","v","w"],"choices":[{"index":0,"delta":{"annotations":[{"n":2}]},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"cost":0.5,"nothing":null}}`,
 		}, `[{"index":0,"message":{"role":"assistant","content":"a","refusal":null,"channel":"final","annotations":[{"n":1},{"n":2}]},"logprobs":null,"token_ids":[2],"finish_reason":"stop"}],` +
 			`"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2,"cost":0.5},"system_fingerprint":"fp","citations":["u","v","w"]}`},
-		{"O18/logprobs", native.Options{}, []string{
+		{"logprobs", native.Options{}, []string{
 			chunk(`"delta":{"content":""},"logprobs":{"content":[],"refusal":null}`), chunk(`"delta":{"content":"a"},"logprobs":{"content":[{"token":"a"}],"refusal":null}`),
 			chunk(`"delta":{"content":"b"},"logprobs":{"content":[{"token":"b"}],"refusal":null}`), chunk(`"delta":{},"logprobs":null,"finish_reason":"stop"`),
 		}, `[{"index":0,"message":{"role":"assistant","content":"ab","refusal":null},"logprobs":{"content":[{"token":"a"},{"token":"b"}],"refusal":null},"finish_reason":"stop"}` + estimated},
-		{"O18/sound", native.Options{}, []string{
+		{"sound", native.Options{}, []string{
 			delta(`"role":"assistant","content":null,"audio":{"id":"s","transcript":"be"}`), delta(`"audio":{"data":"QQ"}`), delta(`"audio":{"data":"Ug","transcript":"ep"}`), delta(`"audio":{"expires_at":5}`), stop,
 		}, choice(`"content":null,"refusal":null,"audio":{"id":"s","transcript":"beep","data":"QQUg","expires_at":5}`, `"stop"`) + estimated},
-		{"S10/DONE without a finish is an end", native.Options{}, []string{delta(`"content":"a"`), ` [DONE] `}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"S10/neither DONE nor a finish", native.Options{}, []string{delta(`"content":"a"`)}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
-		{"S10/one of two choices", native.Options{}, []string{stop, `{"choices":[{"index":1,"delta":{"content":"b"}}]}`}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
-		{"S11/finish without DONE", native.Options{}, []string{delta(`"content":"a"`), stop}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"S13/no event", native.Options{}, []string{``, `  `, delta(`"content":"a"`), `{"ping":1}`, stop}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{estimated},"ping":1}`},
-		{"S20/content behind the finish", native.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
-		{"S21/a message in a stream", native.Options{}, []string{`{"id":"i","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`, `[DONE]`},
+		// covers: S10
+		{"DONE without a finish is an end", native.Options{}, []string{delta(`"content":"a"`), ` [DONE] `}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"neither DONE nor a finish", native.Options{}, []string{delta(`"content":"a"`)}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
+		{"one of two choices", native.Options{}, []string{stop, `{"choices":[{"index":1,"delta":{"content":"b"}}]}`}, "failed: 502 server_error upstream_stream_truncated: Upstream closed the stream before it was complete"},
+		// covers: S11
+		{"finish without DONE", native.Options{}, []string{delta(`"content":"a"`), stop}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		// covers: S13
+		{"no event", native.Options{}, []string{``, `  `, delta(`"content":"a"`), `{"ping":1}`, stop}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{estimated},"ping":1}`},
+		// covers: S20
+		{"content behind the finish", native.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		// covers: S21
+		{"a message in a stream", native.Options{}, []string{`{"id":"i","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`, `[DONE]`},
 			choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
 		{"a message beside deltas", native.Options{}, []string{chunk(`"message":{"content":"ab"},"delta":{"content":"ab"}`), chunk(`"message":{"content":"abc"}`), stop},
 			choice(`"content":"ab","refusal":null`, `"stop"`) + estimated},

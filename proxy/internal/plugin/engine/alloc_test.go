@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestCallAllocatesNothing(t *testing.T) {
+func TestCallDoesNotAllocate(t *testing.T) {
 	i := instantiate(t, goModule(t, "small"))
 	n := withInput(t, i)
 	for name, args := range map[string][]uint64{"empty": nil, "event": {n}} {

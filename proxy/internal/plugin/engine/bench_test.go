@@ -98,7 +98,8 @@ func BenchmarkInstantiateFromImage(b *testing.B) {
 	}
 }
 
-// BenchmarkRestore is what one more tenant costs an event: the way back, and the pages that the call writes again.
+// BenchmarkRestore measures what another tenant adds to an event: restoring the image, and the pages that the call
+// writes again.
 func BenchmarkRestore(b *testing.B) {
 	i := instantiate(b, goModule(b, "small"))
 	n := withInput(b, i)

@@ -28,7 +28,7 @@ func TestCacheIsPrivate(t *testing.T) {
 	}
 }
 
-func TestCacheThatCannotBeTrusted(t *testing.T) {
+func TestRejectsUntrustedCache(t *testing.T) {
 	tests := map[string]func(dir string) (string, error){
 		"others can write": func(dir string) (string, error) {
 			return dir, os.Chmod(dir, 0o777)

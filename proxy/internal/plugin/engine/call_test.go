@@ -24,7 +24,7 @@ func hosted(t *testing.T, f engine.HostFunc) (*engine.Instance, *engine.Func) {
 	return i, function(t, i, "run")
 }
 
-func TestHostFunctionOwnsTheFuel(t *testing.T) {
+func TestHostFunctionChargesFuel(t *testing.T) {
 	tests := []struct {
 		name string
 		host func(i *engine.Instance)
@@ -76,7 +76,7 @@ func TestHostFunctionOwnsTheFuel(t *testing.T) {
 
 var nowhere map[string]int
 
-func TestHostPanicStaysInTheCall(t *testing.T) {
+func TestHostPanicFailsCall(t *testing.T) {
 	cause := errors.New("cause")
 	tests := map[string]func(){
 		"error":              func() { panic(cause) },
@@ -99,7 +99,7 @@ func TestHostPanicStaysInTheCall(t *testing.T) {
 	}
 }
 
-func TestMisuseIsRefused(t *testing.T) {
+func TestRejectsMisuse(t *testing.T) {
 	var inner error
 	var self *engine.Func
 	i, f := hosted(t, func(i *engine.Instance, stack []uint64) {
@@ -125,7 +125,7 @@ func TestMisuseIsRefused(t *testing.T) {
 	wantTrap(t, err, engine.BadCall)
 }
 
-func TestInstanceCannotBeClosedByItsHostFunction(t *testing.T) {
+func TestHostFunctionCannotCloseInstance(t *testing.T) {
 	i, f := hosted(t, func(i *engine.Instance, _ []uint64) { i.Close() })
 	_, err := i.Call(f, plenty)
 	wantTrap(t, err, engine.HostPanic)
@@ -171,7 +171,7 @@ func TestMemoryBounds(t *testing.T) {
 	}
 }
 
-func TestUserIsTheOwners(t *testing.T) {
+func TestUserValue(t *testing.T) {
 	var got any
 	e := newEngine(t, engine.Options{}, engine.Import{Name: "host", Func: func(i *engine.Instance, _ []uint64) { got = i.User() }})
 	m := &w.Module{}
@@ -199,8 +199,8 @@ func TestInitializeIsBounded(t *testing.T) {
 	}
 }
 
-// TestDepthIsBalanced calls a function that goes nearly as deep as it may again and again: each call gives back what it
-// took, so the host need not set the depth anew.
+// TestDepthIsBalanced calls a function that recurses nearly to the limit again and again: each call returns what it
+// took, so the host need not reset the depth.
 func TestDepthIsBalanced(t *testing.T) {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)

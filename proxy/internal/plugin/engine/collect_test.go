@@ -78,10 +78,10 @@ func longestSince(before, after *metrics.Float64Histogram) time.Duration {
 	return time.Duration(longest * float64(time.Second))
 }
 
-// TestCollectionDuringEndlessLoop is first about order: collections that begin while a guest loops end before the loop
-// does. Without scheduling points in the guest the first of them would keep everything waiting until the loop's end. How
-// long a pause takes also depends on who else wants the cores, so the bound is for the best of a few loops.
-func TestCollectionDuringEndlessLoop(t *testing.T) {
+// TestGarbageCollectionDuringEndlessLoop checks the order: garbage collections that start while a guest loops end
+// before the loop does. Without scheduling points in the guest the first one would wait for the end of the loop. Pauses
+// also depend on other users of the cores, so the bound is for the best of a few loops.
+func TestGarbageCollectionDuringEndlessLoop(t *testing.T) {
 	const bound = 20 * time.Millisecond
 	best, collections := time.Duration(1<<63-1), 0
 	for range 5 {
@@ -101,7 +101,7 @@ func TestCollectionDuringEndlessLoop(t *testing.T) {
 	}
 }
 
-func BenchmarkCollectionDuringLoop(b *testing.B) {
+func BenchmarkGarbageCollectionDuringLoop(b *testing.B) {
 	var worst stalls
 	for b.Loop() {
 		s := collectDuringLoop(b)

@@ -13,7 +13,7 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-func TestModulesThatAreRefused(t *testing.T) {
+func TestRejectsInvalidModules(t *testing.T) {
 	i32 := w.Types(w.I32)
 	with := func(edit func(m *w.Module)) []byte {
 		m := &w.Module{}
@@ -32,12 +32,14 @@ func TestModulesThatAreRefused(t *testing.T) {
 		want string // in the error
 	}{
 		{"empty file", nil, "malformed"},
-		{"faults/100 not a module", []byte("#!/bin/sh\necho hello\n"), "malformed"},
+		{"not a module", []byte("#!/bin/sh\necho hello\n"), "malformed"}, // covers: F100
 		{"a component", []byte("\x00asm\x0d\x00\x01\x00"), "malformed"},
-		{"faults/97 unknown module", importing("sock", "open", nil, nil), `import "sock" "open": no such module`},
-		{"faults/97 unknown function", importing("test", "steal", nil, nil), `import "test" "steal": no such function`},
+		// covers: F97
+		{"unknown module", importing("sock", "open", nil, nil), `import "sock" "open": no such module`},
+		{"unknown function", importing("test", "steal", nil, nil), `import "test" "steal": no such function`},
 		{"WASI function with power", importing("wasi_snapshot_preview1", "path_open", nil, nil), `import "wasi_snapshot_preview1" "path_open"`},
-		{"faults/97 wrong signature", importing("test", "note", i32, i32), `import "test" "note" is (i32) -> i32, want (i32, i32) -> i32`},
+		// covers: F97
+		{"wrong signature", importing("test", "note", i32, i32), `import "test" "note" is (i32) -> i32, want (i32, i32) -> i32`},
 		{"wrong signature of WASI", importing("wasi_snapshot_preview1", "proc_exit", w.Types(w.I64), nil), "is (i64) -> (), want (i32) -> ()"},
 		{"no memory", with(func(m *w.Module) { m.ExportFunc("run", nil, nil, nil) }), "no memory"},
 		{"imported memory", with(func(m *w.Module) {
@@ -97,7 +99,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestExportsHaveSignatures(t *testing.T) {
+func TestExportSignatures(t *testing.T) {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
 	m.ExportFunc("one", w.Types(w.I32, w.I64), w.Types(w.F32), nil, w.F32Const(1))
@@ -126,9 +128,10 @@ func TestExportsHaveSignatures(t *testing.T) {
 	}
 }
 
-// TestF100_DamagedModules is faults/100: whatever a bit flips to, the module is refused with a reason or runs within its
-// bounds. Nothing crashes.
-func TestF100_DamagedModules(t *testing.T) {
+// TestCorruptModules flips bits: the module is rejected with a reason, or runs within its limits.
+//
+// covers: F100
+func TestCorruptModules(t *testing.T) {
 	e := newEngine(t, engine.Options{MemoryPages: 64})
 	m := forwarding("test", forward{"note", w.Types(w.I32, w.I32), w.Types(w.I32)})
 	m.Table(w.FuncRef, 2, 2)
@@ -213,7 +216,7 @@ func TestCompileInParallel(t *testing.T) {
 	group.Wait()
 }
 
-func TestModuleLivesAsLongAsItIsUsed(t *testing.T) {
+func TestModuleLifetime(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	wasm := goGuest(t, "small")
 	first, second := compile(t, e, wasm), compile(t, e, wasm)

@@ -13,8 +13,8 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// FuzzEntry: whatever the file of a cached module holds, only what was written is read from it.
-func FuzzEntry(f *testing.F) {
+// FuzzCacheEntry checks that nothing but what was written is read from the file of a cached module.
+func FuzzCacheEntry(f *testing.F) {
 	dir := f.TempDir()
 	written := &entry{info: fuel.Info{Start: true, Globals: []string{"g"}}, stub: []byte("stub module")}
 	if err := writeEntry(dir, written); err != nil {
@@ -49,9 +49,9 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// TestCodeThatWazeroRefuses: an entry that is whole by its checksums, and useless to wazero, is made anew as well. What
-// wazero would make of it instead is a module without code.
-func TestCodeThatWazeroRefuses(t *testing.T) {
+// TestCacheEntryRejectedByWazero checks that an entry with valid checksums that wazero cannot use is rebuilt too.
+// wazero itself would turn it into a module without code.
+func TestCacheEntryRejectedByWazero(t *testing.T) {
 	m := &w.Module{}
 	m.ExportMemory(1, w.NoMax)
 	m.ExportFunc("_initialize", nil, nil, nil, w.I32Const(0), w.I32Const(0), w.I32Load, w.I32Const(1), w.I32Add, w.I32Store)

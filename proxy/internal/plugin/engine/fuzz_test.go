@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
-// FuzzGuest gives the engine any bytes as a module: it is refused, or every function of it can be called and ends.
+// FuzzGuest loads any bytes as a module: they are rejected, or every function can be called and returns.
 func FuzzGuest(f *testing.F) {
 	for _, m := range [][]byte{
 		guest().Bytes(), endless().Bytes(), recursive().Bytes(), exponential().Bytes(), growing().Bytes(), floats().Bytes(),

@@ -7,7 +7,8 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-func TestFaults91_MemoryLimitOfOneModule(t *testing.T) {
+// covers: F91
+func TestModuleMemoryLimit(t *testing.T) {
 	e := newEngine(t, engine.Options{MemoryPages: 2000})
 	grown := func(limit uint32) uint64 {
 		m := compile(t, e, growing().Bytes())

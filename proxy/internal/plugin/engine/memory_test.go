@@ -41,7 +41,7 @@ func TestLinearMemoryGrowsInPlace(t *testing.T) {
 	}
 }
 
-func TestLinearMemoryOfNothing(t *testing.T) {
+func TestEmptyLinearMemory(t *testing.T) {
 	m, err := newLinearMemory(wasmPage)
 	if err != nil {
 		t.Fatal(err)

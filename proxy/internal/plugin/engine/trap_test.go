@@ -19,18 +19,20 @@ func TestTrapKinds(t *testing.T) {
 		module *w.Module
 		want   engine.Kind
 	}{
-		{"faults/90 unreachable", guest(w.Unreachable), engine.Unreachable},
-		{"faults/90 divide by zero", guest(w.I32Const(1), w.I32Const(0), w.I32DivS, w.Drop), engine.IntegerDivideByZero},
+		// covers: F90
+		{"unreachable", guest(w.Unreachable), engine.Unreachable},
+		{"divide by zero", guest(w.I32Const(1), w.I32Const(0), w.I32DivS, w.Drop), engine.IntegerDivideByZero},
 		{"integer overflow", guest(w.I32Const(-1<<31), w.I32Const(-1), w.I32DivS, w.Drop), engine.IntegerOverflow},
 		{"invalid conversion", guest(w.I32Const(nan), f32ReinterpretI32, i32TruncF32, w.Drop), engine.InvalidConversion},
 		{"memory out of bounds", guest(w.I32Const(65536), w.I32Load, w.Drop), engine.MemoryOutOfBounds},
 		{"table out of bounds", indirect(nil, 2), engine.TableOutOfBounds},
 		{"empty table element", indirect(nil, 1), engine.TableOutOfBounds},
 		{"wrong signature", indirect(w.Types(w.I64), 0), engine.IndirectCallMismatch},
-		{"faults/91 memory growth", growing(), engine.MemoryLimit},
-		{"faults/92 endless loop", endless(), engine.OutOfFuel},
-		{"faults/92 endless recursion", recursive(), engine.Depth},
-		{"faults/92 exponential recursion", exponential(), engine.OutOfFuel},
+		{"memory growth", growing(), engine.MemoryLimit}, // covers: F91
+		// covers: F92
+		{"endless loop", endless(), engine.OutOfFuel},
+		{"endless recursion", recursive(), engine.Depth},
+		{"exponential recursion", exponential(), engine.OutOfFuel},
 		{"endless memory.fill", filling(), engine.OutOfFuel},
 	}
 	for _, interpreter := range []bool{false, true} {
@@ -64,7 +66,7 @@ func TestTrapKinds(t *testing.T) {
 	}
 }
 
-// TestStartFunctionIsBounded: it ends, although wazero does not let us see for which of the reasons.
+// TestStartFunctionIsBounded checks that it ends, although wazero does not report the cause.
 func TestStartFunctionIsBounded(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	tests := []struct {
@@ -72,7 +74,7 @@ func TestStartFunctionIsBounded(t *testing.T) {
 		body w.Op
 		want engine.Kind
 	}{
-		{"faults/97 traps", w.Unreachable, engine.Unreachable},
+		{"traps", w.Unreachable, engine.Unreachable}, // covers: F97
 		{"loops", w.Loop(w.Void, w.Br(0)), engine.Unreachable},
 		{"recurses", w.Call(0), engine.Unreachable},
 	}

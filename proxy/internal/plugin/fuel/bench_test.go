@@ -10,7 +10,7 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// BenchmarkRewriteGoGuest is what a plugin costs at its first load.
+// BenchmarkRewriteGoGuest measures what a plugin costs when it is first loaded.
 func BenchmarkRewriteGoGuest(b *testing.B) {
 	wasm := GoGuest(b)
 	out, _, err := fuel.Rewrite(wasm, fuel.Options{})
@@ -27,8 +27,8 @@ func BenchmarkRewriteGoGuest(b *testing.B) {
 	b.ReportMetric(float64(len(out))/float64(len(wasm)), "size-ratio")
 }
 
-// BenchmarkGuards compares code as compiled with the same code rewritten.
-func BenchmarkGuards(b *testing.B) {
+// BenchmarkMetering compares code as compiled with the same code rewritten.
+func BenchmarkMetering(b *testing.B) {
 	// The hash of the page, byte by byte: the tightest loop that does something.
 	hash := Page(func(m *Module) {
 		m.ExportFunc("f", i64, i64, Types(I32, I64),

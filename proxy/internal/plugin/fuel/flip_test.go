@@ -53,10 +53,11 @@ func thin(t testing.TB, module []byte, n int) []byte {
 	return out
 }
 
-// TestF100_FlippedBitsNeverBreakTheRewriter flips bits of a real guest. The rewriter
-// must return, and what it lets through must be refused by the runtime or be
-// bounded: everything that can be called ends, and pays.
-func TestF100_FlippedBitsNeverBreakTheRewriter(t *testing.T) {
+// TestRewriterSurvivesFlippedBits flips bits of a real guest. The rewriter must return, and what it accepts must be
+// rejected by the runtime or be bounded: every exported function ends and is charged.
+//
+// covers: F100
+func TestRewriterSurvivesFlippedBits(t *testing.T) {
 	module := thin(t, GoGuest(t), 29)
 	if _, _, err := fuel.Rewrite(module, fuel.Options{}); err != nil {
 		t.Fatal(err)
@@ -161,7 +162,8 @@ func provide(rt wazero.Runtime, c wazero.CompiledModule, module string) {
 	_, _ = b.Instantiate(context.Background())
 }
 
-func TestF100_FlippedBitsOfAWholeGuest(t *testing.T) {
+// covers: F100
+func TestFlippedBitsOfWholeGuest(t *testing.T) {
 	module := GoGuest(t)
 	r := rand.New(rand.NewPCG(4, 5))
 	variant := make([]byte, len(module))
@@ -182,7 +184,8 @@ func TestF100_FlippedBitsOfAWholeGuest(t *testing.T) {
 	}
 }
 
-func TestF100_EveryPrefixOfAModuleIsHandled(t *testing.T) {
+// covers: F100
+func TestTruncatedModules(t *testing.T) {
 	for _, p := range Programs {
 		module := p.Module()
 		for n := range module {

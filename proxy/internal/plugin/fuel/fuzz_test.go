@@ -12,9 +12,8 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// FuzzRewrite has wazero's validator as the judge: a module that is rewritten
-// is valid before if and only if it is valid afterwards, its functions end on a
-// small budget, and the output is refused as input.
+// FuzzRewrite uses wazero's validator as the oracle: a module is valid after rewriting if and only if it was valid
+// before, its functions end on a small budget, and the output is rejected as input.
 func FuzzRewrite(f *testing.F) {
 	for _, p := range Programs {
 		f.Add(p.Module())

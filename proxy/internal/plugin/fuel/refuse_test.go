@@ -31,7 +31,7 @@ func reasonOf(t *testing.T, module []byte) (wasm.Reason, *wasm.Error) {
 	return e.Reason, e
 }
 
-func TestForbiddenModulesAreRefused(t *testing.T) {
+func TestRejectsForbiddenModules(t *testing.T) {
 	// body is a module whose only function, number 0, has this code.
 	body := func(ops ...Op) func(m *Module) {
 		return func(m *Module) { m.ExportFunc("f", none, none, none, ops...) }
@@ -199,7 +199,7 @@ func TestForbiddenModulesAreRefused(t *testing.T) {
 	}
 }
 
-func TestModulesWithoutMemoryAreRefused(t *testing.T) {
+func TestRejectsModulesWithoutMemory(t *testing.T) {
 	var m Module
 	m.ExportFunc("f", none, none, none)
 	if reason, err := reasonOf(t, m.Bytes()); reason != wasm.NoMemory {
@@ -207,7 +207,7 @@ func TestModulesWithoutMemoryAreRefused(t *testing.T) {
 	}
 }
 
-func TestSectionsMustStandInOrderAndOnce(t *testing.T) {
+func TestRejectsSectionsOutOfOrder(t *testing.T) {
 	typ := Section(SecType, []byte{0})
 	mem := Section(SecMemory, []byte{1, 0, 1})
 	glob := Section(SecGlobal, []byte{0})
@@ -240,7 +240,7 @@ func TestSectionsMustStandInOrderAndOnce(t *testing.T) {
 	}
 }
 
-func TestErrorNamesThePlace(t *testing.T) {
+func TestErrorNamesPosition(t *testing.T) {
 	module := Page(func(m *Module) {
 		m.Import("env", "double", i64, i64)
 		m.Func(none, none, none)
@@ -257,7 +257,7 @@ func TestErrorNamesThePlace(t *testing.T) {
 	}
 }
 
-func TestOutputIsRefusedAsInput(t *testing.T) {
+func TestRejectsOwnOutput(t *testing.T) {
 	out := Meter(t, Page(func(m *Module) { m.ExportFunc("f", none, none, none) }))
 	if reason, err := reasonOf(t, out); reason != wasm.Reserved {
 		t.Errorf("reason %v: %v", reason, err)

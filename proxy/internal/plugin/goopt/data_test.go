@@ -14,7 +14,7 @@ import (
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-func TestNeighbouringSegmentsAreMerged(t *testing.T) {
+func TestAdjacentSegmentsAreMerged(t *testing.T) {
 	tests := []struct {
 		name  string
 		build func(m *Module)
@@ -112,9 +112,8 @@ func TestNeighbouringSegmentsAreMerged(t *testing.T) {
 	}
 }
 
-// TestAnyOrderOfSegmentsGivesTheSameMemory lays segments at random, so that they
-// overlap, touch and leave gaps in every way.
-func TestAnyOrderOfSegmentsGivesTheSameMemory(t *testing.T) {
+// TestSegmentOrderIsKept lays out segments at random, so that they overlap, touch and leave gaps in every way.
+func TestSegmentOrderIsKept(t *testing.T) {
 	rt := NewRuntime(t)
 	merged := 0
 	for seed := range uint64(300) {
@@ -145,9 +144,8 @@ func TestAnyOrderOfSegmentsGivesTheSameMemory(t *testing.T) {
 	}
 }
 
-// TestGapIsNotFilledOverForgottenSegments has more separate segments than are
-// remembered, and the last of them in a gap.
-func TestGapIsNotFilledOverForgottenSegments(t *testing.T) {
+// TestGapOverEarlierSegments has more separate segments than the merger remembers, and the last one in a gap.
+func TestGapOverEarlierSegments(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		m.Custom("padding", make([]byte, 4096))
 		for i := range uint32(300) {
@@ -163,7 +161,7 @@ func TestGapIsNotFilledOverForgottenSegments(t *testing.T) {
 	}
 }
 
-func TestSegmentBeyondMemoryStillFails(t *testing.T) {
+func TestSegmentOutOfMemoryFails(t *testing.T) {
 	tests := []struct {
 		offset uint32
 		data   string
