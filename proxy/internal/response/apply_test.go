@@ -158,8 +158,10 @@ func TestResetClearsState(t *testing.T) {
 	}
 }
 
-// TestF55_AmbiguousJSONIsTheProviders: whoever says the events passes it on, and has not made it.
-func TestF55_AmbiguousJSONIsTheProviders(t *testing.T) {
+// TestAmbiguousJSONIsAProviderError checks that the provider is blamed, since the plugin passes the JSON on unchanged.
+//
+// covers: F55
+func TestAmbiguousJSONIsAProviderError(t *testing.T) {
 	for _, c := range []struct {
 		name, json string
 		provider   bool
@@ -169,7 +171,7 @@ func TestF55_AmbiguousJSONIsTheProviders(t *testing.T) {
 		{"half a surrogate pair", `{"a":"\ud83d"}`, true},
 		{"no JSON", `{"a":1`, false},
 	} {
-		t.Run("faults/55 "+c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			w := openai.NewWriter()
 			var b response.Batch
 			w.Reset(response.Options{})

@@ -295,8 +295,8 @@ func dump(v any) string {
 	return string(p)
 }
 
-// TestExactlyOneEnding ends random responses in every way there is, and continues after the end.
-func TestExactlyOneEnding(t *testing.T) {
+// TestExactlyOneEnd ends random responses in every way and continues after the end.
+func TestExactlyOneEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
 		cut := rapid.IntRange(0, len(events)).Draw(t, "end")

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestS1_S3_S7_EnvelopeOfAStream(t *testing.T) {
+// covers: S1 S3 S7
+func TestStreamEnvelope(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Start([]byte("id-1"), []byte("model-1"), nil)
@@ -34,7 +35,8 @@ func TestS1_S3_S7_EnvelopeOfAStream(t *testing.T) {
 	}
 }
 
-func TestS1_TheRoleChunkWaitsForSomethingToSay(t *testing.T) {
+// covers: S1
+func TestRoleChunkWaitsForContent(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Start([]byte("x"), []byte("y"), nil)
@@ -48,7 +50,8 @@ func TestS1_TheRoleChunkWaitsForSomethingToSay(t *testing.T) {
 	}
 }
 
-func TestS2_OneIdentityForTheWholeStream(t *testing.T) {
+// covers: S2
+func TestSameIdentityInEveryChunk(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) { b.Start(nil, []byte("first"), nil) })
 	r.apply(func(b *response.Batch) { b.Start([]byte("one"), nil, nil) })
@@ -63,7 +66,8 @@ func TestS2_OneIdentityForTheWholeStream(t *testing.T) {
 	}
 }
 
-func TestS2_StartBehindTheTextOfItsBatch(t *testing.T) {
+// covers: S2
+func TestStartAfterTextInBatch(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.Text(0, 0, []byte("a"))
@@ -75,7 +79,8 @@ func TestS2_StartBehindTheTextOfItsBatch(t *testing.T) {
 	}
 }
 
-func TestS2_MissingStartIsMadeUp(t *testing.T) {
+// covers: S2
+func TestMissingStartIsGenerated(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(text("a"))
 		r.apply(stop)
@@ -89,7 +94,8 @@ func TestS2_MissingStartIsMadeUp(t *testing.T) {
 	})
 }
 
-func TestS3_OneFinishPerChoice(t *testing.T) {
+// covers: S3
+func TestOneFinishPerChoice(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishLength, nil) })
@@ -99,7 +105,8 @@ func TestS3_OneFinishPerChoice(t *testing.T) {
 	r.want(role, content("a"), finish("length"), done)
 }
 
-func TestS3_ChoicesFinishOneByOne(t *testing.T) {
+// covers: S3
+func TestChoicesFinishIndependently(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true, Choices: 2})
 	r.apply(func(b *response.Batch) {
 		b.Text(1, abi.EncodingUTF8, []byte("b"))
@@ -118,7 +125,8 @@ func TestS3_ChoicesFinishOneByOne(t *testing.T) {
 	)
 }
 
-func TestS4_UsageChunkWhereAskedFor(t *testing.T) {
+// covers: S4
+func TestUsageChunkIfRequested(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) {
@@ -140,7 +148,8 @@ func TestS4_UsageChunkWhereAskedFor(t *testing.T) {
 	}
 }
 
-func TestS5_NoUsageWhereNotAskedFor(t *testing.T) {
+// covers: S5
+func TestNoUsageUnlessRequested(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) {
@@ -156,7 +165,8 @@ func TestS5_NoUsageWhereNotAskedFor(t *testing.T) {
 	}
 }
 
-func TestS10_TruncatedStream(t *testing.T) {
+// covers: S10
+func TestTruncatedStream(t *testing.T) {
 	cases := []struct {
 		name string
 		fill func(b *response.Batch)
@@ -198,7 +208,8 @@ func TestS10_TruncatedStream(t *testing.T) {
 	}
 }
 
-func TestS10_TruncatedBeforeTheFirstByte(t *testing.T) {
+// covers: S10
+func TestTruncatedBeforeFirstByte(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		r := newRun(t, response.Options{Stream: stream})
 		r.apply(func(b *response.Batch) { b.Start([]byte("x"), nil, nil) })
@@ -225,7 +236,7 @@ func TestRejectsEmptyResponse(t *testing.T) {
 	}
 }
 
-func TestDoneAtEndCompletesAtACleanEnd(t *testing.T) {
+func TestDoneAtCleanEnd(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(text("a"))
 		r.apply(func(b *response.Batch) {
@@ -255,7 +266,8 @@ func TestDoneWithoutFinishIsStop(t *testing.T) {
 	r.want(role, content("a"), finish("stop"), done)
 }
 
-func TestS14_FailureBeforeTheFirstByte(t *testing.T) {
+// covers: S14
+func TestFailureBeforeFirstByte(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(func(b *response.Batch) {
 			b.Text(0, abi.EncodingUTF8, []byte("never said"))
@@ -318,7 +330,8 @@ func TestNothingFollowsDone(t *testing.T) {
 	}
 }
 
-func TestS20_ContentBehindTheFinishIsDroppedAndCounted(t *testing.T) {
+// covers: S20
+func TestContentAfterFinishIsDropped(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		r.apply(text("a"))
 		r.apply(func(b *response.Batch) {
@@ -344,7 +357,8 @@ func TestS20_ContentBehindTheFinishIsDroppedAndCounted(t *testing.T) {
 	})
 }
 
-func TestS21_WholeAnswerAsAStream(t *testing.T) {
+// covers: S21
+func TestNonStreamingResponseAsStream(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true, IncludeUsage: true})
 	r.apply(func(b *response.Batch) {
 		b.Start([]byte("id-1"), []byte("m"), nil)

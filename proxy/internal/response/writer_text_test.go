@@ -31,7 +31,7 @@ func (r *run) joined(t testing.TB) string {
 	return all.String()
 }
 
-func TestTextsAreDecodedFromTheirEncoding(t *testing.T) {
+func TestTextEncodings(t *testing.T) {
 	cases := []struct {
 		name   string
 		enc    abi.Encoding
@@ -126,8 +126,10 @@ func TestPartialCharactersWaitForTheirText(t *testing.T) {
 	}
 }
 
-// TestS9_AnyCutGivesTheSameText cuts texts at every place and at every two places.
-func TestS9_AnyCutGivesTheSameText(t *testing.T) {
+// TestAnySplitGivesSameText splits texts at every place and at every two places.
+//
+// covers: S9
+func TestAnySplitGivesSameText(t *testing.T) {
 	texts := []struct {
 		enc abi.Encoding
 		s   string
@@ -204,14 +206,14 @@ func TestContentIsNullOrEmpty(t *testing.T) {
 		fill func(b *response.Batch)
 		want string
 	}{
-		{"S18/only tool calls", func(b *response.Batch) {
+		{"only tool calls", func(b *response.Batch) { // covers: S18
 			b.Text(0, abi.EncodingUTF8, nil)
 			b.ToolCall(0, 0, []byte("c"), []byte("f"))
 			b.Finish(0, abi.FinishToolCalls, nil)
 		}, `{"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}`},
-		{"R20/nothing at all", func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) },
+		{"nothing at all", func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) }, // covers: R20
 			`{"role":"assistant","content":"","refusal":null}`},
-		{"T20/thinking used the budget", func(b *response.Batch) {
+		{"thinking used the budget", func(b *response.Batch) { // covers: T20
 			b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm"))
 			b.Finish(0, abi.FinishLength, nil)
 		}, `{"role":"assistant","content":"","refusal":null,"reasoning_content":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm","index":0}]}`},

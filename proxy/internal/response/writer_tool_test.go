@@ -19,7 +19,8 @@ func args(index, s string) string {
 	return tool(`"index":` + index + `,"function":{"arguments":"` + s + `"}`)
 }
 
-func TestR8_R9_R10_ToolCallsInAStream(t *testing.T) {
+// covers: R8 R9 R10
+func TestToolCallsInStream(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) { b.Reasoning(0, abi.ReasoningText, 0, 0, []byte("hm")) })
 	r.apply(text("a"))
@@ -44,7 +45,8 @@ func TestR8_R9_R10_ToolCallsInAStream(t *testing.T) {
 	)
 }
 
-func TestG21_ACallThatArrivesWholeLeavesWhole(t *testing.T) {
+// covers: G21
+func TestWholeToolCallStaysWhole(t *testing.T) {
 	r := newRun(t, response.Options{Stream: true})
 	r.apply(func(b *response.Batch) {
 		b.ToolCall(0, 0, []byte("a"), []byte("f"))
@@ -62,7 +64,8 @@ func TestG21_ACallThatArrivesWholeLeavesWhole(t *testing.T) {
 		finish("tool_calls"), done)
 }
 
-func TestR11_R12_CallsWithoutArguments(t *testing.T) {
+// covers: R11 R12
+func TestToolCallsWithoutArguments(t *testing.T) {
 	const def = abi.EncodingJSON | abi.EncodingDefault
 	cases := []struct {
 		name   string
@@ -111,7 +114,8 @@ func TestR11_R12_CallsWithoutArguments(t *testing.T) {
 	}
 }
 
-func TestO7_StopIsToolCallsWhereThereWasOne(t *testing.T) {
+// covers: O7
+func TestStopBecomesToolCalls(t *testing.T) {
 	cases := []struct {
 		reason abi.FinishReason
 		native string
@@ -145,7 +149,8 @@ func TestO7_StopIsToolCallsWhereThereWasOne(t *testing.T) {
 	}
 }
 
-func TestG19_InventedIDsAreStableAndDifferent(t *testing.T) {
+// covers: G19
+func TestGeneratedIDsAreStableAndUnique(t *testing.T) {
 	ids := func(base string, stream bool) []string {
 		r := newRun(t, response.Options{ID: base, Stream: stream})
 		r.apply(func(b *response.Batch) {
@@ -199,7 +204,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-func TestArgumentsWithoutACallAreDropped(t *testing.T) {
+func TestArgumentsWithoutCallAreDropped(t *testing.T) {
 	both(t, func(t *testing.T, r *run) {
 		if r.w.HasTool(0, 1) || r.w.HasTool(-1, 1) || r.w.HasTool(7, 1) {
 			t.Error("there is a tool call")

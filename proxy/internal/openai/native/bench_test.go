@@ -13,7 +13,7 @@ import (
 const textChunk = `{"id":"chatcmpl-DuLdOuviL2tiVxMim6HmX4YMnCorK","object":"chat.completion.chunk","created":1782321902,"model":"gpt-4o-mini-2024-07-18","service_tier":"default",` +
 	`"system_fingerprint":"fp_bbc23ca3d7","choices":[{"index":0,"delta":{"content":" token"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"yS7A7FhhV"}`
 
-// BenchmarkTextChunk is one chunk with text, from what the provider sent to what the client receives.
+// BenchmarkTextChunk measures one chunk with text, from what the provider sent to what the client receives.
 func BenchmarkTextChunk(b *testing.B) {
 	run := func(b *testing.B, apply bool) {
 		var r native.Reader
@@ -42,8 +42,8 @@ func BenchmarkTextChunk(b *testing.B) {
 	b.Run("read and rendered", func(b *testing.B) { run(b, true) })
 }
 
-// BenchmarkWholeAnswer is an answer of 4 KB, read, collected and written.
-func BenchmarkWholeAnswer(b *testing.B) {
+// BenchmarkNonStreamingResponse reads, collects and writes a response of 4 KB.
+func BenchmarkNonStreamingResponse(b *testing.B) {
 	body := []byte(`{"id":"i","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` +
 		strings.Repeat(`A line of text, \"quoted\".\n`, 140) + `","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":20,"completion_tokens":1000,"total_tokens":1020,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0}}}`)

@@ -10,9 +10,9 @@ import (
 	gateway "github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
-// TestTheOfficialClientAccumulates gives each recorded answer, as a client would receive it, to the accumulator of the
-// official client, and compares with the whole answer as the same client reads it.
-func TestTheOfficialClientAccumulates(t *testing.T) {
+// TestOfficialClientAccumulates feeds each recorded stream, as a client would receive it, to the accumulator of the
+// official client, and compares with the non-streaming response as the same client reads it.
+func TestOfficialClientAccumulates(t *testing.T) {
 	for _, rec := range recordings(t) {
 		if rec.status != 200 {
 			continue

@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 )
 
-// TestFailure proves the rows of the table of upstream errors that are the dialect's. Each answer is written as
-// "status type code param message", and then what may be done about it.
+// TestUpstreamErrors covers the rows of the table of upstream errors that are specific to the OpenAI API. Each response
+// is written as "status type code param message", followed by what may be retried.
 //
 // covers: O14
-func TestFailure(t *testing.T) {
+func TestUpstreamErrors(t *testing.T) {
 	const page = "<!DOCTYPE html>\n<html><head><title>502 Bad\tGateway</title><style>p > a { color: red }</style><script>alert('x')</script></head>\n<body><!-- a > b --><h1>502</h1>  if a < b &amp; c</body></html>"
 	cases := []struct {
 		name   string
@@ -104,7 +104,8 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-func TestO14_MessagesAreCut(t *testing.T) {
+// covers: O14
+func TestLongErrorMessagesAreCut(t *testing.T) {
 	for _, s := range []string{strings.Repeat("é", 400), "x" + strings.Repeat("€", 400), strings.Repeat("a ", 600)} {
 		for _, e := range []string{
 			native.Failure(500, []byte(s)).Message,

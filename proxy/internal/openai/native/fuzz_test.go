@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// FuzzReader reads what a provider might send, a line an event, and checks what a client must be able to rely on: frames
-// that are JSON, one ending, and the same content for a client that does not stream.
+// FuzzReader reads what a provider might send, one line per event, and checks what clients rely on: frames that are
+// JSON, one end, and the same content for streaming and non-streaming clients.
 func FuzzReader(f *testing.F) {
 	for _, rec := range recordings(f) {
 		if rec.body != nil {
@@ -145,7 +145,7 @@ func mutate(r *rand.Rand, v any) any {
 	return v
 }
 
-// TestMutatedRecordings changes recorded answers at random, in their values and in the order of their events.
+// TestMutatedRecordings mutates the values and the order of events in recorded responses.
 func TestMutatedRecordings(t *testing.T) {
 	all := slices.DeleteFunc(recordings(t), func(r recording) bool { return r.status != 200 })
 	rapid.Check(t, func(rt *rapid.T) {
@@ -187,8 +187,8 @@ func TestMutatedRecordings(t *testing.T) {
 	})
 }
 
-// FuzzFailure reads error answers.
-func FuzzFailure(f *testing.F) {
+// FuzzUpstreamError reads error responses.
+func FuzzUpstreamError(f *testing.F) {
 	for _, rec := range recordings(f) {
 		if rec.status != 200 {
 			f.Add(rec.status, rec.body)

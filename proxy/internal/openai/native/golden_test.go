@@ -139,8 +139,8 @@ func pretty(t *testing.T, p []byte) []byte {
 	return append(out.Bytes(), '\n')
 }
 
-// TestRecordedAnswers reads every recording twice, for a client that streams and for one that does not.
-func TestRecordedAnswers(t *testing.T) {
+// TestRecordedResponses reads every recording twice, for a streaming and for a non-streaming client.
+func TestRecordedResponses(t *testing.T) {
 	for _, rec := range recordings(t) {
 		t.Run(rec.name, func(t *testing.T) {
 			if rec.status != 200 {

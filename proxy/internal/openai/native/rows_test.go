@@ -79,7 +79,7 @@ func choice(message, finish string) string {
 	return `[{"index":0,"message":{"role":"assistant",` + message + `},"logprobs":null,"finish_reason":` + finish + `}`
 }
 
-func TestRows(t *testing.T) {
+func TestProviderVariants(t *testing.T) {
 	cases := []struct {
 		name   string
 		o      native.Options
@@ -245,8 +245,10 @@ func toolChoice(calls ...string) string {
 	return choice(`"content":null,"refusal":null,"tool_calls":[`+strings.Join(calls, ",")+`]`, `"tool_calls"`) + estimated
 }
 
-// TestO5_O6_ToolCallsInWholeAnswers: there, every entry is a call of its own.
-func TestO5_O6_ToolCallsInWholeAnswers(t *testing.T) {
+// TestToolCallsInNonStreamingResponse checks that every entry is a call of its own.
+//
+// covers: O5 O6
+func TestToolCallsInNonStreamingResponse(t *testing.T) {
 	got := whole(t, native.Options{}, `{"choices":[{"index":0,"message":{"content":"","tool_calls":[{"id":"","index":0,"function":{"name":"f","arguments":""}},`+
 		`{"id":"","index":0,"function":{"name":"f","arguments":"{}"}},{"id":"x","function":{"name":"f"},"extra_content":{"g":1}},7]},"finish_reason":"stop"}]}`)
 	ids := map[string]bool{}
@@ -275,7 +277,7 @@ func TestO5_O6_ToolCallsInWholeAnswers(t *testing.T) {
 	}
 }
 
-func TestUsageOfProviders(t *testing.T) {
+func TestUsageVariants(t *testing.T) {
 	cases := []struct{ name, usage, want string }{
 		{"reasoning inside", `{"prompt_tokens":64,"completion_tokens":89,"total_tokens":153,"completion_tokens_details":{"reasoning_tokens":64}}`,
 			`{"prompt_tokens":64,"completion_tokens":89,"total_tokens":153,"completion_tokens_details":{"reasoning_tokens":64}}`},
@@ -319,8 +321,10 @@ func TestFinishReasons(t *testing.T) {
 	}
 }
 
-// TestS9_CharactersCutBetweenChunks cuts characters in two, as hosts do that send tokens and know no characters.
-func TestS9_CharactersCutBetweenChunks(t *testing.T) {
+// TestCharactersSplitBetweenChunks splits characters in two, as hosts do that send raw tokens.
+//
+// covers: S9
+func TestCharactersSplitBetweenChunks(t *testing.T) {
 	cases := []struct{ name, first, second, want string }{
 		{"escapes of a pair", `a\ud83d`, `\ude00b`, `a\ud83d\ude00b`},
 		{"two bytes", "a\xc3", "\xa9b", "aéb"},
@@ -340,7 +344,7 @@ func TestS9_CharactersCutBetweenChunks(t *testing.T) {
 	}
 }
 
-// TestLooseJSON takes what strict JSON does not allow, as far as it can be understood.
+// TestLooseJSON accepts invalid JSON as far as it can be understood.
 func TestLooseJSON(t *testing.T) {
 	got := whole(t, native.Options{},
 		`{"id":"i","bad":"\ud83d","good":1,"choices":[{"index":0,"index":0,"delta":{"content":"a","tool_calls":[{"id":"c","function":{"name":"f","arguments":{"x":"\ud83d"}}}]}}]}`,
@@ -351,7 +355,7 @@ func TestLooseJSON(t *testing.T) {
 	}
 }
 
-func TestTagsAreCutAnywhere(t *testing.T) {
+func TestTagsSplitAnywhere(t *testing.T) {
 	o := native.Options{ThinkTags: true, ReasoningFormat: "tags"}
 	texts := []struct{ in, reasoning, content string }{
 		{"<think>hm <b> </thin ok</think>\n\nanswer <think>no</think>", "hm <b> </thin ok", "answer <think>no</think>"},
@@ -407,7 +411,7 @@ func TestParseOptions(t *testing.T) {
 	}
 }
 
-func TestAReaderUsedAgainForgets(t *testing.T) {
+func TestReaderReuse(t *testing.T) {
 	var r native.Reader
 	var b response.Batch
 	w := openai.NewWriter()
@@ -435,7 +439,7 @@ func TestAReaderUsedAgainForgets(t *testing.T) {
 	}
 }
 
-func TestHugeAnswersAreRefused(t *testing.T) {
+func TestRejectsHugeResponses(t *testing.T) {
 	var calls []string
 	for i := range 1100 {
 		calls = append(calls, fmt.Sprintf(`{"index":%d,"id":"c%[1]d","function":{"name":"f"}}`, i))

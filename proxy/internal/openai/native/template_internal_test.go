@@ -53,7 +53,7 @@ func spoken(b *response.Batch) (all []string) {
 
 const likeChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1782321902,"model":"gpt","system_fingerprint":"fp","choices":[{"index":0,"delta":{"content":"%s"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"%s"}`
 
-func TestLikeChunksAreNotRead(t *testing.T) {
+func TestChunkTemplateSkipsParsing(t *testing.T) {
 	var lines [][]byte
 	for _, text := range []string{"", " a", "b", `\"`, "\u00e9", `\u00e9\ud83d\ude00`, " a much longer piece of text than the first one was", "", "c", "d"} {
 		lines = append(lines, fmt.Appendf(nil, likeChunk, text, "xyz"[:len(text)%4]))
@@ -144,7 +144,7 @@ func TestTemplateEqualsParsing(t *testing.T) {
 	}
 }
 
-func FuzzLikeness(f *testing.F) {
+func FuzzChunkTemplate(f *testing.F) {
 	chunk := fmt.Sprintf(likeChunk, "one", "pad")
 	f.Add([]byte(chunk+"\n"+fmt.Sprintf(likeChunk, "two", "")), "one", "more")
 	f.Add([]byte(`{"choices":[{"delta":{"content":[{"type":"text","text":"one"}]}}]}`), "one", `\n`)
