@@ -68,9 +68,10 @@ func TestResponseViolatesContract(t *testing.T) {
 		{"finish reason", func(h abi.Host) { h.Finish(0, abi.FinishReasons, nil) }, plugin.KindProtocol, "finish: unknown finish"},
 		{"done", func(h abi.Host) { h.Done(2) }, plugin.KindProtocol, "done: argument is neither 0 nor 1"},
 		{"fail kind", func(h abi.Host) { h.Fail(-1, nil, nil, nil, -1) }, plugin.KindProtocol, "fail: unknown kind"},
-		{"faults/95 id with a line feed", func(h abi.Host) { h.Start(b("a\nb"), nil, nil) }, plugin.KindProtocol, "start: the id contains a control"},
-		{"faults/95 model that is not UTF-8", func(h abi.Host) { h.Start(nil, b("\xc3"), nil) }, plugin.KindProtocol, "start: the model is not UTF-8"},
-		{"faults/95 tool name with NUL", func(h abi.Host) { h.ToolCall(0, 0, nil, b("a\x00")) }, plugin.KindProtocol, "tool_call: the tool's name contains"},
+		// covers: F95
+		{"id with a line feed", func(h abi.Host) { h.Start(b("a\nb"), nil, nil) }, plugin.KindProtocol, "start: the id contains a control"},
+		{"model that is not UTF-8", func(h abi.Host) { h.Start(nil, b("\xc3"), nil) }, plugin.KindProtocol, "start: the model is not UTF-8"},
+		{"tool name with NUL", func(h abi.Host) { h.ToolCall(0, 0, nil, b("a\x00")) }, plugin.KindProtocol, "tool_call: the tool's name contains"},
 		{"long id", func(h abi.Host) { h.ToolCall(0, 0, make([]byte, 257), b("a")) }, plugin.KindProtocol, "tool_call: the id is longer"},
 		{"text that breaks the frame", func(h abi.Host) { h.Text(0, abi.EncodingEscaped, b("a\"b")) }, plugin.KindProtocol, "not the inside of a JSON string"},
 		{"too many keys", func(h abi.Host) {
@@ -78,12 +79,13 @@ func TestResponseViolatesContract(t *testing.T) {
 				h.ToolCall(0, key, nil, b("f"))
 			}
 		}, plugin.KindProtocol, "too many tool calls"},
-		{"faults/93 text without end", func(h abi.Host) {
+		// covers: F93
+		{"text without end", func(h abi.Host) {
 			for range 200 {
 				h.Text(0, 0, make([]byte, 1<<10))
 			}
 		}, plugin.KindOutput, "text: output limit exceeded"},
-		{"faults/93 empty events without end", func(h abi.Host) {
+		{"empty events without end", func(h abi.Host) {
 			for range 1 << 20 {
 				h.ToolEnd(0, 0)
 			}

@@ -107,9 +107,11 @@ func (r *row) order() string {
 	return strings.Join(append(runs, r.errs...), ", ")
 }
 
-// TestF92_AHogDelaysNeighboursByOneCall has plugins, or client keys of one plugin, wait for the one place that there is
-// for whole-body calls. Whoever burns all that a call may burn is served again when the others have been.
-func TestF92_AHogDelaysNeighboursByOneCall(t *testing.T) {
+// TestExpensiveCallsDelayOthersByOneCall has plugins, or client keys of one plugin, wait for the only slot for
+// whole-body calls. A flow that uses all its fuel is served again after the others.
+//
+// covers: F92
+func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour})
 	g, err := h.Load(t.Context(), []plugin.Spec{{Name: "one", Wasm: burner()}, {Name: "two", Wasm: burner()}, {Name: "three", Wasm: burner()}})
 	if err != nil {

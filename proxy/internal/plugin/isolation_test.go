@@ -60,7 +60,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// Two bindings of a plugin whose instances are not shared each have an image of their own.
+// TestIsolationOfBindings checks that two bindings of a plugin whose instances are not shared have separate images.
 func TestIsolationOfBindings(t *testing.T) {
 	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
 		t.Run(isolation.String(), func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestIsolationOfBindings(t *testing.T) {
 	}
 }
 
-func TestKeysShareThePoolButNotInstances(t *testing.T) {
+func TestKeysSharePoolNotInstances(t *testing.T) {
 	p := load(t, newHost(t, plugin.Options{Instances: 2}), plugin.Spec{Wasm: keeper().Bytes(), Isolation: plugin.PerKey})
 	bound := bind(t, p, plugin.BindingConfig{})
 	first := map[string]string{}
@@ -145,7 +145,7 @@ func TestGatewayAndUnknownKeyAreTenants(t *testing.T) {
 	}
 }
 
-func TestTheInputIsClearedAfterEachCall(t *testing.T) {
+func TestInputIsClearedAfterCall(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(m.text(i32(inputAt), i32(64)), i32(0))
 	bound := bind(t, load(t, newHost(t, plugin.Options{Instances: 1}), plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})

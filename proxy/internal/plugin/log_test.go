@@ -46,7 +46,7 @@ var logger = native{event: func(h abi.Host, _ abi.EventKind, _, data []byte) int
 	return 0
 }}
 
-func TestPluginLogIsOffUnlessAsked(t *testing.T) {
+func TestPluginLogIsOffByDefault(t *testing.T) {
 	var log bytes.Buffer
 	h := newHost(t, plugin.Options{Log: textLog(&log)})
 	bound := bind(t, loadNative(t, h, logger), plugin.BindingConfig{})
@@ -58,7 +58,7 @@ func TestPluginLogIsOffUnlessAsked(t *testing.T) {
 	}
 }
 
-func TestPluginLogIsCutRedactedAndRateLimited(t *testing.T) {
+func TestPluginLogLimits(t *testing.T) {
 	var log bytes.Buffer
 	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
 	bound := bind(t, loadNative(t, h, logger), plugin.BindingConfig{Redact: redact})
@@ -82,8 +82,10 @@ func TestPluginLogIsCutRedactedAndRateLimited(t *testing.T) {
 	}
 }
 
-// TestF96_AFloodOfLogLinesIsPaidForAndCut has a guest log a million lines.
-func TestF96_AFloodOfLogLinesIsPaidForAndCut(t *testing.T) {
+// TestLogFloodIsChargedAndLimited has a guest log a million lines.
+//
+// covers: F96
+func TestLogFloodIsChargedAndLimited(t *testing.T) {
 	m := newModule("log").base()
 	m.provider(forever(i32(1), i32(inputAt), i32(5), m.call("log")), i32(0))
 	var log bytes.Buffer

@@ -69,7 +69,7 @@ func TestPoolIsBounded(t *testing.T) {
 	}
 }
 
-func TestWaitForAnInstanceIsBounded(t *testing.T) {
+func TestInstanceWaitIsBounded(t *testing.T) {
 	bl := newBlocking()
 	h := newHost(t, plugin.Options{Instances: 1, Wait: time.Millisecond})
 	bound := bind(t, loadNative(t, h, bl.guest()), plugin.BindingConfig{})
@@ -219,7 +219,7 @@ func TestIdleInstancesAreClosed(t *testing.T) {
 	echo(t, bound, a, "again")
 }
 
-func TestLargeInstancesAreNotKept(t *testing.T) {
+func TestLargeInstancesAreDiscarded(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('g', i32(64), w.MemoryGrow, w.Drop), m.echo())
 	p := load(t, newHost(t, plugin.Options{KeepMemory: 2 << 20}), plugin.Spec{Wasm: m.Bytes()})
@@ -254,7 +254,8 @@ func TestHousekeepingRunsWhileIdle(t *testing.T) {
 	}
 }
 
-func TestF98_ParallelCallsDoNotMix(t *testing.T) {
+// covers: F98
+func TestParallelCallsAreIndependent(t *testing.T) {
 	const parallel, events = 1000, 5
 	h := newHost(t, plugin.Options{Wait: time.Minute})
 	p := load(t, h, plugin.Spec{Wasm: echoModule().Bytes()})
@@ -280,8 +281,8 @@ func TestF98_ParallelCallsDoNotMix(t *testing.T) {
 	}
 }
 
-// TestPoolHammer runs calls that succeed, trap, are cancelled and wait, beside sweeps, and wants the pool's account to
-// balance.
+// TestPoolHammer runs calls that succeed, trap, are cancelled and wait, together with sweeps; the pool's counts must
+// add up.
 func TestPoolHammer(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('x', w.Unreachable), m.echo())

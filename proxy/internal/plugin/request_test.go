@@ -113,20 +113,22 @@ func TestRequestViolatesContract(t *testing.T) {
 		{"copy before the start", func(h abi.Host) { h.RequestCopy(-1, 1) }, plugin.KindProtocol, "outside of the client's body"},
 		{"copy of a negative length", func(h abi.Host) { h.RequestCopy(1, -1) }, plugin.KindProtocol, "outside of the client's body"},
 		{"copy with overflow", func(h abi.Host) { h.RequestCopy(1<<31-1, 1<<31-1) }, plugin.KindProtocol, "outside of the client's body"},
-		{"faults/93 copies without end", func(h abi.Host) {
+		// covers: F93
+		{"copies without end", func(h abi.Host) {
 			for range 3 {
 				h.RequestCopy(0, int32(len(body)))
 			}
 		}, plugin.KindOutput, "copied too often"},
-		{"faults/93 writes without end", func(h abi.Host) {
+		{"writes without end", func(h abi.Host) {
 			for range 1000 {
 				h.RequestWrite(make([]byte, 1<<10))
 			}
 		}, plugin.KindOutput, "request_write: output limit exceeded"},
-		{"faults/95 line feed in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\r\nhost: b")) }, plugin.KindProtocol, "invalid header value"},
-		{"faults/95 NUL in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\x00")) }, plugin.KindProtocol, "invalid header value"},
-		{"faults/95 a header's name", func(h abi.Host) { h.RequestHeader(b("x-ok: y\r\nz"), b("a")) }, plugin.KindProtocol, "invalid header name"},
-		{"faults/95 a tool's name", func(h abi.Host) { h.ToolAlias(b("a"), b("\xff")) }, plugin.KindProtocol, "not UTF-8"},
+		// covers: F95
+		{"line feed in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\r\nhost: b")) }, plugin.KindProtocol, "invalid header value"},
+		{"NUL in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\x00")) }, plugin.KindProtocol, "invalid header value"},
+		{"a header's name", func(h abi.Host) { h.RequestHeader(b("x-ok: y\r\nz"), b("a")) }, plugin.KindProtocol, "invalid header name"},
+		{"a tool's name", func(h abi.Host) { h.ToolAlias(b("a"), b("\xff")) }, plugin.KindProtocol, "not UTF-8"},
 		{"an empty alias", func(h abi.Host) { h.ToolAlias(nil, b("x")) }, plugin.KindProtocol, "empty name"},
 		{"unknown warning", func(h abi.Host) { h.Warn(abi.WarnKinds, b("x")) }, plugin.KindProtocol, "warn: unknown kind"},
 		{"unknown log level", func(h abi.Host) { h.Log(4, b("x")) }, plugin.KindProtocol, "log: unknown level"},
@@ -156,9 +158,9 @@ func TestRequestViolatesContract(t *testing.T) {
 	}
 }
 
-// TestGivingUpAfterARefusal is about what plugins do that are written with the SDK: they fail where the host refuses
-// something, and only the host knows what was wrong.
-func TestGivingUpAfterARefusal(t *testing.T) {
+// TestFailureAfterRejection covers what plugins written with the SDK do: they fail when the host rejects something, and
+// only the host knows the cause.
+func TestFailureAfterRejection(t *testing.T) {
 	tests := []struct {
 		name    string
 		request func(h abi.Host)
@@ -216,7 +218,7 @@ func TestRequestHeaders(t *testing.T) {
 	}
 }
 
-func TestBindRefusesHeadersThatNoPluginMaySet(t *testing.T) {
+func TestBindRejectsReservedHeaders(t *testing.T) {
 	p := loadNative(t, newHost(t, plugin.Options{}), native{})
 	for _, name := range []string{"authorization", "Host", "cookie", "content-length", "Transfer-Encoding", "connection", "te", "accept-encoding", "x-amz-security-token", "X-Forwarded-For", "proxy-authorization", "x-goog-api-key", "bad name", ""} {
 		_, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "b", Headers: []string{name}, CredentialHeader: "X-Goog-Api-Key"})
@@ -382,7 +384,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-func TestAttemptsReuseTheirMemoryAndNothingElse(t *testing.T) {
+func TestAttemptsReuseMemoryOnly(t *testing.T) {
 	bound := bindNative(t, native{
 		request: func(h abi.Host, _ []byte) int32 {
 			want(t, "state when the attempt begins", h.StateGet(make([]byte, 10)), 0)

@@ -20,7 +20,7 @@ func aging(code func(m *module) w.Op) *module {
 	)
 }
 
-func TestRetryAfterATrap(t *testing.T) {
+func TestRetryAfterTrap(t *testing.T) {
 	tests := []struct {
 		name    string
 		code    func(m *module) w.Op
@@ -91,7 +91,7 @@ func TestNoRetryOfDeterministicFailure(t *testing.T) {
 	}
 }
 
-func TestEveryErrorDiscardsTheInstance(t *testing.T) {
+func TestErrorDiscardsInstance(t *testing.T) {
 	codes := map[string]func(m *module) w.Op{
 		"trap":     func(*module) w.Op { return w.Unreachable },
 		"status":   func(*module) w.Op { return w.Code(i32(1), w.Return) },

@@ -78,7 +78,7 @@ func says(t testing.TB, bound *plugin.Binding, key, event, want string) {
 	}
 }
 
-func TestPluginsOfAModuleAreKeptApart(t *testing.T) {
+func TestPluginsOfModuleAreSeparate(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "b"))
 	one, other := bind(t, g.Plugin("a"), plugin.BindingConfig{}), bind(t, g.Plugin("b"), plugin.BindingConfig{})
@@ -95,8 +95,8 @@ func TestPluginsOfAModuleAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestAnImageKeepsThePlugin: an instance that is put back has not to choose again.
-func TestAnImageKeepsThePlugin(t *testing.T) {
+// TestImageKeepsChosenPlugin checks that a restored instance does not have to choose again.
+func TestImageKeepsChosenPlugin(t *testing.T) {
 	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
 		h := newHost(t, plugin.Options{Instances: 1})
 		g := loadSeveral(t, h, severalOf(several().Bytes(), isolation, "a", "b"))
@@ -128,7 +128,8 @@ func TestKindOfPluginInModule(t *testing.T) {
 	wantCallError(t, bind(t, router, plugin.BindingConfig{}).Request(t.Context(), newAttempt(t, body)), plugin.KindProtocol)
 }
 
-func TestF90_ThePluginsOfAModuleFailAlone(t *testing.T) {
+// covers: F90
+func TestPluginsOfModuleFailAlone(t *testing.T) {
 	c := &clock{now: time.Unix(1_700_000_000, 0)}
 	h := newHost(t, plugin.Options{Now: c.Now})
 	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "b"))
@@ -152,8 +153,8 @@ func TestF90_ThePluginsOfAModuleFailAlone(t *testing.T) {
 	}
 }
 
-// TestAModuleIsReadOnce however many plugins and generations there are of it, and compiled once with that.
-func TestAModuleIsReadOnce(t *testing.T) {
+// TestModuleIsReadOnce checks that a module is read and compiled once for all its plugins and generations.
+func TestModuleIsReadOnce(t *testing.T) {
 	var said [][]string
 	var ended, reads atomic.Int32
 	h := newHost(t, plugin.Options{Loading: func(plugins []string) func() {
@@ -214,25 +215,27 @@ func TestModuleLoadsAllPluginsOrNone(t *testing.T) {
 	}
 }
 
-func TestHostileChoiceOfAPlugin(t *testing.T) {
+func TestInvalidPluginChoice(t *testing.T) {
 	answers := func(kind int32) func(*module) w.Op { return func(*module) w.Op { return i32(kind) } }
 	tests := []struct {
 		name   string
 		code   func(m *module) w.Op
 		reason string
 	}{
-		{"faults/90 traps", func(*module) w.Op { return w.Unreachable }, "trap: sluice_plugin: unreachable"},
-		{"faults/92 never returns", func(*module) w.Op { return w.Code(forever(), i32(1)) }, "out of fuel: sluice_plugin: out of fuel"},
-		{"faults/93 speaks", func(m *module) w.Op { return w.Code(m.text(i32(0), i32(1)), i32(1)) }, "text: not allowed in this call"},
-		{"faults/96 floods the log", func(m *module) w.Op {
+		{"traps", func(*module) w.Op { return w.Unreachable }, "trap: sluice_plugin: unreachable"}, // covers: F90
+		// covers: F92
+		{"never returns", func(*module) w.Op { return w.Code(forever(), i32(1)) }, "out of fuel: sluice_plugin: out of fuel"},
+		{"speaks", func(m *module) w.Op { return w.Code(m.text(i32(0), i32(1)), i32(1)) }, "text: not allowed in this call"}, // covers: F93
+		{"floods the log", func(m *module) w.Op { // covers: F96
 			return w.Code(forever(i32(3), i32(0), i32(16), m.call("log")), i32(1))
 		}, "out of fuel"},
-		{"faults/97 answers nothing that there is", answers(4), "sluice_plugin returned 4, not a valid kind of plugin"},
-		{"faults/97 answers more than there is", answers(7), "sluice_plugin returned 7, not a valid kind of plugin"},
-		{"faults/97 answers less than nothing", answers(-1), "sluice_plugin returned -1, not a valid kind of plugin"},
-		{"faults/97 has no such plugin and says nothing", answers(0), "start: failed: the module has no plugin of that name"},
-		{"faults/97 is a router without its export", answers(2), "sluice_plugin declares a router, but the module does not export router_choose"},
-		{"faults/97 is both without one export", answers(3), "sluice_plugin declares a router, but the module does not export router_choose"},
+		// covers: F97
+		{"answers nothing that there is", answers(4), "sluice_plugin returned 4, not a valid kind of plugin"},
+		{"answers more than there is", answers(7), "sluice_plugin returned 7, not a valid kind of plugin"},
+		{"answers less than nothing", answers(-1), "sluice_plugin returned -1, not a valid kind of plugin"},
+		{"has no such plugin and says nothing", answers(0), "start: failed: the module has no plugin of that name"},
+		{"is a router without its export", answers(2), "sluice_plugin declares a router, but the module does not export router_choose"},
+		{"is both without one export", answers(3), "sluice_plugin declares a router, but the module does not export router_choose"},
 	}
 	h := newHost(t, plugin.Options{})
 	load := func(t *testing.T, m *module) string {
@@ -257,7 +260,8 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 			}
 		})
 	}
-	t.Run("faults/97 is a provider without its export", func(t *testing.T) {
+	// covers: F97
+	t.Run("is a provider without its export", func(t *testing.T) {
 		m := newModule().base()
 		m.export(abi.ExportPlugin, "i", i32(1))
 		m.export(abi.ExportChoose, "ii", i32(0))
@@ -265,7 +269,8 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 			t.Errorf("error %q", said)
 		}
 	})
-	t.Run("faults/97 another type", func(t *testing.T) {
+	// covers: F97
+	t.Run("another type", func(t *testing.T) {
 		m := newModule("text").base()
 		m.export(abi.ExportPlugin, "ii", i32(1))
 		m.provider(m.echo())
@@ -273,7 +278,8 @@ func TestHostileChoiceOfAPlugin(t *testing.T) {
 			t.Errorf("error %q", said)
 		}
 	})
-	t.Run("faults/94 no place for the name", func(t *testing.T) {
+	// covers: F94
+	t.Run("no place for the name", func(t *testing.T) {
 		m := newModule("text")
 		m.ExportMemory(16, w.NoMax)
 		m.export(abi.ExportVersion, "", i32(0))

@@ -91,7 +91,7 @@ func TestCacheIsUsed(t *testing.T) {
 	}
 }
 
-func TestDamagedCacheIsMadeAnew(t *testing.T) {
+func TestCorruptCacheIsRebuilt(t *testing.T) {
 	flip := func(at int) func(p []byte) []byte {
 		return func(p []byte) []byte {
 			p[(at+len(p))%len(p)] ^= 1
@@ -171,7 +171,7 @@ func TestUnknownFilesInCache(t *testing.T) {
 	}
 }
 
-func TestCacheStaysWithinItsLimit(t *testing.T) {
+func TestCacheLimit(t *testing.T) {
 	dir := t.TempDir()
 	compileOnce(t, dir, 0)
 	var size int64

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
-func TestGoGuestReachesNothing(t *testing.T) {
+func TestGoGuestHasNoAccess(t *testing.T) {
 	t.Setenv("SLUICE_SECRET", "sk-secret")
 	i := instantiate(t, goModule(t, "usual"))
 	if n := run(t, i, "arguments"); n != 0 {
@@ -24,7 +24,7 @@ func TestGoGuestReachesNothing(t *testing.T) {
 	}
 }
 
-func TestGuestThatWantsFilesIsRefused(t *testing.T) {
+func TestRejectsGuestThatNeedsFiles(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	_, err := e.Compile(context.Background(), "files", goGuest(t, "files"))
 	if err == nil || !strings.Contains(err.Error(), `import "wasi_snapshot_preview1" "`) {
@@ -32,7 +32,7 @@ func TestGuestThatWantsFilesIsRefused(t *testing.T) {
 	}
 }
 
-func TestClockAndRandomBelongToTheCall(t *testing.T) {
+func TestClockAndRandomPerCall(t *testing.T) {
 	m := goModule(t, "usual")
 	a, b := instantiate(t, m), instantiate(t, m)
 	const epoch = 1_000_000_000_000_000_000
@@ -90,8 +90,8 @@ func TestGoGuestFailures(t *testing.T) {
 		{"exit", "exit", []uint64{3}, engine.Exit, ""},
 		{"deadlock", "deadlock", nil, engine.Unreachable, "all goroutines are asleep"},
 		{"endless loop", "spin", nil, engine.OutOfFuel, ""},
-		{"faults/96 output flood", "flood", nil, engine.OutOfFuel, "line\nline\n"},
-		{"faults/91 out of memory", "hoard", nil, engine.MemoryLimit, "out of memory"},
+		{"output flood", "flood", nil, engine.OutOfFuel, "line\nline\n"},     // covers: F96
+		{"out of memory", "hoard", nil, engine.MemoryLimit, "out of memory"}, // covers: F91
 		{"deep recursion", "recurse", []uint64{math.MaxInt64}, engine.Depth, ""},
 	}
 	for _, test := range tests {
@@ -116,7 +116,7 @@ func TestGoGuestFailures(t *testing.T) {
 	}
 }
 
-func TestGoroutineLeftRunningHarmsNoCall(t *testing.T) {
+func TestLeakedGoroutineHarmsNoCall(t *testing.T) {
 	i := instantiate(t, goModule(t, "usual"))
 	run(t, i, "leave")
 	for range 20 {
@@ -149,6 +149,7 @@ func TestFloatArgumentsAndResults(t *testing.T) {
 	}
 }
 
+// covers: F94
 func TestWASIPointers(t *testing.T) {
 	m := compile(t, newEngine(t, engine.Options{}), wasiCaller().Bytes())
 	const outside, fault, invalid, badFD = 1 << 20, 21, 28, 8
@@ -158,10 +159,10 @@ func TestWASIPointers(t *testing.T) {
 		args []uint64
 		want uint64
 	}{
-		{"faults/94 random into nowhere", "random_get", []uint64{outside, 8}, fault},
-		{"faults/94 random over the end", "random_get", []uint64{65530, 8}, fault},
-		{"faults/94 random of nothing", "random_get", []uint64{0, 0}, 0},
-		{"faults/94 random that wraps around", "random_get", []uint64{8, math.MaxUint32}, fault},
+		{"random into nowhere", "random_get", []uint64{outside, 8}, fault},
+		{"random over the end", "random_get", []uint64{65530, 8}, fault},
+		{"random of nothing", "random_get", []uint64{0, 0}, 0},
+		{"random that wraps around", "random_get", []uint64{8, math.MaxUint32}, fault},
 		{"clock into nowhere", "clock_time_get", []uint64{0, 0, outside}, fault},
 		{"sizes into nowhere", "args_sizes_get", []uint64{0, outside}, fault},
 		{"write to nowhere", "fd_write", []uint64{1, outside, 1, 0}, fault},
@@ -181,7 +182,7 @@ func TestWASIPointers(t *testing.T) {
 	}
 }
 
-func TestPollMovesTheClock(t *testing.T) {
+func TestPollAdvancesClock(t *testing.T) {
 	i := instantiate(t, compile(t, newEngine(t, engine.Options{}), wasiCaller().Bytes()))
 	const in, out, count, size = 1024, 4096, 3, 48
 	subscriptions := make([]byte, count*size)

@@ -87,7 +87,7 @@ func TestRestoreShrinksMemory(t *testing.T) {
 	}
 }
 
-func TestImageIsSharedAndNotChanged(t *testing.T) {
+func TestImageIsSharedAndImmutable(t *testing.T) {
 	m := compile(t, newEngine(t, engine.Options{}), counting().Bytes())
 	first := instantiate(t, m)
 	run(t, first, "grow", 2)
@@ -117,8 +117,8 @@ func TestImageIsSharedAndNotChanged(t *testing.T) {
 	}
 }
 
-// TestRestoredGuestIsLikeAFreshOne: same answers for the same fuel, whatever was served before.
-func TestRestoredGuestIsLikeAFreshOne(t *testing.T) {
+// TestRestoredGuestEqualsFreshOne checks that it gives the same responses for the same fuel, whatever it served before.
+func TestRestoredGuestEqualsFreshOne(t *testing.T) {
 	m := goModule(t, "small")
 	fresh := instantiate(t, m)
 	img := snapshot(t, fresh)
@@ -160,7 +160,7 @@ func TestModulesWithoutImages(t *testing.T) {
 	run(t, i, "run")
 }
 
-func TestImagesOfOthersAreRefused(t *testing.T) {
+func TestRejectsForeignImages(t *testing.T) {
 	e := newEngine(t, engine.Options{})
 	i := instantiate(t, compile(t, e, counting().Bytes()))
 	other := instantiate(t, compile(t, e, guest().Bytes()))
@@ -173,7 +173,7 @@ func TestImagesOfOthersAreRefused(t *testing.T) {
 	run(t, other, "run")
 }
 
-func TestDeadInstancesHaveNoImages(t *testing.T) {
+func TestNoImageOfDeadInstance(t *testing.T) {
 	i := instantiate(t, compile(t, newEngine(t, engine.Options{}), counting().Bytes()))
 	img := snapshot(t, i)
 	_, err := i.Call(function(t, i, "trap"), plenty)

@@ -85,7 +85,7 @@ func TestCostIsAsDocumented(t *testing.T) {
 	}
 }
 
-func TestCostOfCallsIsOneAnEntry(t *testing.T) {
+func TestCallCostsOnePerEntry(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		leaf := m.Func(none, none, none)
 		middle := m.Func(none, none, none, Call(leaf), Call(leaf))
@@ -97,7 +97,7 @@ func TestCostOfCallsIsOneAnEntry(t *testing.T) {
 	}
 }
 
-func TestUsedDependsOnThePathAlone(t *testing.T) {
+func TestFuelDependsOnPathOnly(t *testing.T) {
 	rt := NewRuntime(t)
 	for _, p := range Programs {
 		t.Run(p.Name, func(t *testing.T) {
@@ -276,7 +276,7 @@ func floats(n int) []byte {
 	return out
 }
 
-func TestDepthIsChargedForValuesThatCallsYield(t *testing.T) {
+func TestDepthIncludesCallResults(t *testing.T) {
 	build := func(results int) func(m *Module) {
 		return func(m *Module) {
 			types := make([]byte, results)
@@ -301,7 +301,7 @@ func TestDepthIsChargedForValuesThatCallsYield(t *testing.T) {
 	}
 }
 
-func TestStartFunctionRunsOnTheInitialBudget(t *testing.T) {
+func TestStartFunctionUsesInitialBudget(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		m.Start(m.Func(none, none, none, Loop(Void, Br(0))))
 	})
@@ -316,7 +316,7 @@ func TestStartFunctionRunsOnTheInitialBudget(t *testing.T) {
 	}
 }
 
-func TestTablesDoNotGrowWithoutBound(t *testing.T) {
+func TestTableGrowthIsBounded(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		m.Table(FuncRef, 1, NoMax)
 		m.Table(ExternRef, 0, 1<<30)
@@ -333,10 +333,9 @@ func TestTablesDoNotGrowWithoutBound(t *testing.T) {
 	}
 }
 
-// TestCollectionDoesNotWaitForTheGuest has a guest loop until it sees a flag
-// that is set after a garbage collection. Without scheduling points neither
-// would ever end.
-func TestCollectionDoesNotWaitForTheGuest(t *testing.T) {
+// TestGarbageCollectionDoesNotWaitForGuest has a guest loop until it sees a flag that is set after a garbage
+// collection. Without scheduling points neither would ever end.
+func TestGarbageCollectionDoesNotWaitForGuest(t *testing.T) {
 	wasm := Page(func(m *Module) {
 		started := m.Import("test", "started", none, none)
 		m.ExportFunc("f", none, none, none, Call(started), Loop(Void, I32Const(0), I32Load, I32Eqz, BrIf(0)))

@@ -13,12 +13,12 @@ import (
 )
 
 func TestMeteredProgramsDoTheSame(t *testing.T)    { SamePrograms(t, Meter) }
-func TestNoPathIsFree(t *testing.T)                { SameRandomPrograms(t, Meter) }
+func TestEveryPathIsCharged(t *testing.T)                { SameRandomPrograms(t, Meter) }
 func TestMeteredGraphsDoTheSame(t *testing.T)      { SameGraphs(t, Meter) }
 func TestMeteredGoFunctionsDoTheSame(t *testing.T) { SameGoFunctions(t, Meter) }
 func TestMeteredGoGuestDoesTheSame(t *testing.T)   { SameGoGuest(t, Meter) }
 
-func TestInfoDescribesTheOriginal(t *testing.T) {
+func TestInfoDescribesOriginal(t *testing.T) {
 	var m Module
 	m.Import("env", "double", i64, i64)
 	m.Import("sluice", "log", Types(I32, I32, I32), none)
@@ -76,8 +76,8 @@ func TestInfoDescribesTheOriginal(t *testing.T) {
 	}
 }
 
-// TestOutputHasNoOtherExports keeps the injected function out of reach.
-func TestOutputHasNoOtherExports(t *testing.T) {
+// TestOutputHasSameExports checks that the injected function is not exported.
+func TestOutputHasSameExports(t *testing.T) {
 	var m Module
 	m.ExportMemory(1, NoMax)
 	m.ExportFunc("f", none, none, none)

@@ -41,8 +41,8 @@ func TestOptimizedGraphsDoTheSame(t *testing.T)         { SameGraphs(t, meterOpt
 func TestOptimizedGoFunctionsDoTheSame(t *testing.T)    { SameGoFunctions(t, meterOptimized) }
 func TestOptimizedGoGuestDoesTheSame(t *testing.T)      { SameGoGuest(t, meterOptimized) }
 
-// TestGoGuestsAreShortened notices when Go's compiler makes something else than what is looked for.
-func TestGoGuestsAreShortened(t *testing.T) {
+// TestGoGuestsAreOptimised fails if Go's compiler generates other code than the optimiser looks for.
+func TestGoGuestsAreOptimised(t *testing.T) {
 	guest := GoGuest(t)
 	m, err := wasm.Parse(guest)
 	if err != nil {
@@ -104,8 +104,9 @@ func TestCustomSectionsAreKept(t *testing.T) {
 	}
 }
 
-// TestJumpsForwardPassNoLoop counts what a chain of jumps costs: those back a unit each, those forward a fraction of one.
-func TestJumpsForwardPassNoLoop(t *testing.T) {
+// TestJumpCharges counts what a chain of jumps costs: one unit for each backward jump, a fraction of one for each
+// forward jump.
+func TestJumpCharges(t *testing.T) {
 	const n = 50
 	rt := NewRuntime(t)
 	for _, c := range []struct {
