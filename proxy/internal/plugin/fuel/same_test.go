@@ -13,7 +13,7 @@ import (
 )
 
 func TestMeteredProgramsDoTheSame(t *testing.T)    { SamePrograms(t, Meter) }
-func TestEveryPathIsCharged(t *testing.T)                { SameRandomPrograms(t, Meter) }
+func TestEveryPathIsCharged(t *testing.T)          { SameRandomPrograms(t, Meter) }
 func TestMeteredGraphsDoTheSame(t *testing.T)      { SameGraphs(t, Meter) }
 func TestMeteredGoFunctionsDoTheSame(t *testing.T) { SameGoFunctions(t, Meter) }
 func TestMeteredGoGuestDoesTheSame(t *testing.T)   { SameGoGuest(t, Meter) }
