@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// standardAdmin is next to standardListen, and like it on this machine only.
-const standardAdmin = "127.0.0.1:8081"
+// defaultAdminListen is the port after defaultListen, also on loopback only.
+const defaultAdminListen = "127.0.0.1:8081"
 
-// Admin is the table [admin]: where health, metrics and status are served.
+// Admin is the table [admin].
 type Admin struct {
-	Listen  string   // "": nowhere
-	Default bool     // Listen is the default address: a gateway that cannot have it serves without it
-	Hosts   []string // what a request's Host may be besides an IP address, localhost and the host of Listen; lower case
+	Listen  string   // "": disabled
+	Default bool     // Listen is the default address: if it is in use the gateway starts without it
+	Hosts   []string // allowed Host headers besides IP addresses, localhost and the host of Listen; lower case
 }
 
 func (l *loader) admin(t table) {
 	a := &l.cfg.Admin
-	a.Listen = standardAdmin
+	a.Listen = defaultAdminListen
 	v, at := t.text("listen")
 	if at != nil {
 		a.Listen = v
@@ -33,7 +33,7 @@ func (l *loader) admin(t table) {
 			}
 		}
 	}
-	a.Default = a.Listen == standardAdmin
+	a.Default = a.Listen == defaultAdminListen
 	hosts, _ := t.strings("hosts")
 	for _, n := range hosts {
 		if !hostName(n.text) {
@@ -58,7 +58,7 @@ func (l *loader) admin(t table) {
 	}
 }
 
-// overlap tells whether two addresses to listen on cannot be had at once. What a name stands for is not known here.
+// overlap reports whether two addresses cannot be listened on at once. Names are not resolved.
 func overlap(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)
@@ -68,24 +68,23 @@ func overlap(a, b string) bool {
 	return hostA == hostB || everywhere(hostA) || everywhere(hostB) || loopback(a) && loopback(b) && (hostA == "localhost" || hostB == "localhost")
 }
 
-// everywhere tells whether a host to listen on is every address of the machine.
+// everywhere reports whether a host to listen on stands for all addresses of the machine.
 func everywhere(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// AdminListen is the address of health, metrics and status that the file at path says, for whoever wants to ask a gateway
-// that serves on, whatever has become of the rest of the file: what is wrong elsewhere in it is no error. Where the file
-// cannot be read, or cannot be read as far as [admin], it is the default address.
+// AdminListen returns admin.listen of the file at path, to reach a running gateway whatever the state of the rest of the file: errors
+// elsewhere are ignored. If the file cannot be read, or not up to [admin], it is the default address.
 func AdminListen(path string, env func(string) (string, bool)) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return standardAdmin, nil
+		return defaultAdminListen, nil
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
-		return standardAdmin, nil
+		return defaultAdminListen, nil
 	}
 	d := &document{file: path, data: bytes.TrimPrefix(data, []byte("\ufeff")), env: env}
 	root, _ := d.read()
@@ -100,7 +99,7 @@ func AdminListen(path string, env func(string) (string, bool)) (string, error) {
 		}
 	}
 	if at == nil {
-		return standardAdmin, nil
+		return defaultAdminListen, nil
 	}
 	return v, nil
 }

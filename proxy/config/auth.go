@@ -8,9 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
-// auth reads the credential. Without the table none is sent; one that is empty, or cannot be found, switches the provider
-// off.
-func (l *loader) auth(t *table, p *Provider, standard Auth) {
+// auth reads the credential. Without the table none is sent. A credential that is empty or cannot be found turns the provider off.
+func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 	a := t.table("auth")
 	if !a.exists() {
 		return
@@ -32,7 +31,7 @@ func (l *loader) auth(t *table, p *Provider, standard Auth) {
 	case "google":
 		off = l.google(&a, p)
 	default:
-		off = l.secretAuth(&a, p, standard)
+		off = l.secretAuth(&a, p, defaults)
 	}
 	if cloud != "" {
 		for _, name := range []string{"header", "prefix", "query", "secret"} {
@@ -48,8 +47,8 @@ func (l *loader) auth(t *table, p *Provider, standard Auth) {
 	a.finish()
 }
 
-// secretAuth reads a secret that is sent as it is, and where it goes.
-func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
+// secretAuth reads a secret and how it is sent.
+func (l *loader) secretAuth(a *table, p *Provider, defaults Auth) (off string) {
 	header, h := a.text("header")
 	query, q := a.text("query")
 	prefix, x := a.text("prefix")
@@ -69,8 +68,8 @@ func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
 			a.fail(q, "query", "%s is not a valid query parameter name", show(q))
 		}
 		p.Auth.Query = query
-	case standard.Header != "":
-		p.Auth = standard
+	case defaults.Header != "":
+		p.Auth = defaults
 	default:
 		p.Auth = Auth{Header: "Authorization", Prefix: "Bearer "}
 	}
@@ -86,7 +85,7 @@ func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
 		}
 		p.Auth.Prefix = prefix
 	}
-	secret, n := l.secretMember(a, "secret")
+	secret, n := l.secretKey(a, "secret")
 	switch {
 	case n == nil && !a.has("secret"):
 		a.fail(nil, "secret", `is missing; omit auth if no credential is needed`)
@@ -97,8 +96,8 @@ func (l *loader) secretAuth(a *table, p *Provider, standard Auth) (off string) {
 	return off
 }
 
-// secretMember reads a member that is a credential, or a part of one.
-func (l *loader) secretMember(t *table, name string) (Secret, *node) {
+// secretKey reads a key that is a credential or part of one.
+func (l *loader) secretKey(t *table, name string) (Secret, *node) {
 	secret, n := t.text(name)
 	if n == nil {
 		return "", nil
@@ -115,7 +114,7 @@ func checkCredentialHeader(s string) error {
 	if !httpfield.ValidName(s) {
 		return rule("is not a valid header name")
 	}
-	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(ownHeaders, lower) {
+	if lower != "authorization" && lower != "cookie" && lower != "proxy-authorization" && slices.Contains(reservedHeaders, lower) {
 		return rule("a credential cannot be sent in this header")
 	}
 	return nil

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxCredentialFile bounds what is read of a file of credentials, in bytes.
+// maxCredentialFile bounds the size of a credentials file, in bytes.
 const maxCredentialFile = 1 << 20
 
-// aws reads the credential of a signature of AWS, and says why there is none. Where neither keys nor a profile are
-// written, the SDK finds them by itself; here it is only found out whether it will.
+// aws reads the AWS credential, and returns why there is none. Without configured keys or profile, the SDK finds them when they are
+// needed; here it is only checked whether it will.
 func (l *loader) aws(a *table, p *Provider) (off string) {
 	t := a.table("aws")
 	c := &AWS{}
@@ -31,9 +31,9 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 	var profile *node
 	c.Profile, profile = t.text("profile")
 	var id, key *node
-	c.AccessKeyID, id = l.secretMember(&t, "access_key_id")
-	c.SecretAccessKey, key = l.secretMember(&t, "secret_access_key")
-	c.SessionToken, _ = l.secretMember(&t, "session_token")
+	c.AccessKeyID, id = l.secretKey(&t, "access_key_id")
+	c.SecretAccessKey, key = l.secretKey(&t, "secret_access_key")
+	c.SessionToken, _ = l.secretKey(&t, "session_token")
 	t.finish()
 	p.Auth.AWS = c
 
@@ -76,7 +76,7 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 	return off
 }
 
-// awsRegion is the region that is not written: of the environment, or of the profile.
+// awsRegion returns the region of the environment or the profile.
 func (l *loader) awsRegion(profile string) string {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		if region := l.variable(name); cloudName(region) {
@@ -89,7 +89,7 @@ func (l *loader) awsRegion(profile string) string {
 	return ""
 }
 
-// findAWS says why the SDK finds no keys, "" where it does, or where it can ask somebody who knows.
+// findAWS returns why the SDK will find no keys, "" if it will or may.
 func (l *loader) findAWS(profile string) string {
 	if profile != "" {
 		if l.awsProfile(profile) == nil {
@@ -120,8 +120,7 @@ func (l *loader) profileName(written string) string {
 	return "default"
 }
 
-// awsProfile returns the members of a profile, as far as one line says one; nil where neither of the shared files has
-// the profile.
+// awsProfile returns the keys of a profile, as far as they are on one line; nil if neither of the shared files has the profile.
 func (l *loader) awsProfile(profile string) map[string]string {
 	var found map[string]string
 	for _, f := range []struct{ variable, file, prefix string }{
@@ -156,10 +155,10 @@ func (l *loader) awsProfile(profile string) map[string]string {
 	return found
 }
 
-// applicationDefault is how "google" asks for what Google calls Application Default Credentials.
+// applicationDefault is the value of google for Application Default Credentials.
 const applicationDefault = "adc"
 
-// google reads where a token of Google comes from, and says why there is none.
+// google reads the source of a Google token, and returns why there is none.
 func (l *loader) google(a *table, p *Provider) (off string) {
 	c := &Google{}
 	p.Auth.Google = c
@@ -192,7 +191,7 @@ func (l *loader) google(a *table, p *Provider) (off string) {
 	return ""
 }
 
-// findGoogle looks for Application Default Credentials where Google's own libraries do.
+// findGoogle looks for Application Default Credentials where Google's libraries do.
 func (l *loader) findGoogle(c *Google) (off string) {
 	if c.File = l.variable("GOOGLE_APPLICATION_CREDENTIALS"); c.File != "" {
 		return l.checkGoogleFile(c.File)
@@ -215,7 +214,7 @@ func (l *loader) findGoogle(c *Google) (off string) {
 	return "no Google credential found: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has none, and this is not a Google machine"
 }
 
-// checkGoogleFile says why a file holds no credential, in words that quote nothing of it.
+// checkGoogleFile returns why a file is not a credential, without quoting it.
 func (l *loader) checkGoogleFile(name string) (off string) {
 	data, err := l.o.ReadFile(name)
 	if err != nil {
@@ -235,7 +234,7 @@ func (l *loader) variable(name string) string {
 	return v
 }
 
-// home joins a path to the user's home; "" where that is not known.
+// home joins a path to the user's home directory; "" if that is unknown.
 func (l *loader) home(parts ...string) string {
 	for _, name := range []string{"HOME", "USERPROFILE"} {
 		if dir := l.variable(name); dir != "" {
@@ -245,8 +244,7 @@ func (l *loader) home(parts ...string) string {
 	return ""
 }
 
-// machineIs tells whether the firmware says that the machine belongs to a cloud. It answers at once, anywhere; the
-// metadata service itself would have to be waited for where there is none.
+// machineIs reports whether the firmware identifies a cloud's machine. Unlike asking a metadata service it never has to wait.
 func (l *loader) machineIs(maker string) bool {
 	for _, name := range []string{"sys_vendor", "product_name"} {
 		if data, err := l.o.ReadFile("/sys/class/dmi/id/" + name); err == nil && bytes.HasPrefix(data, []byte(maker)) {
@@ -256,14 +254,14 @@ func (l *loader) machineIs(maker string) bool {
 	return false
 }
 
-// cloudName tells whether s may be the name of a region or a service of AWS.
+// cloudName reports whether s can be the name of an AWS region or service.
 func cloudName(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
 var errNoFile = errors.New("not a regular file, or too large")
 
-// readCredentialFile is Options.ReadFile where none is given.
+// readCredentialFile is the default of Options.ReadFile.
 func readCredentialFile(name string) ([]byte, error) {
 	if s, err := os.Stat(name); err != nil {
 		return nil, err

@@ -7,22 +7,21 @@ import (
 	"unicode"
 )
 
-// Changes are what differs between two configurations, by name. No value is in it: it may be a credential.
+// Changes are the differences between two configurations, by name. They contain no values, which may be credentials.
 type Changes struct {
 	Keys, Plugins, Providers, Models Change
 
-	Members []string // of [server] and [admin]: "server.max_body"
+	Members []string // changed keys of [server] and [admin], such as "server.max_body"
 	Router  bool
 }
 
-// Change is what has happened to one kind of thing, in the order of the configuration.
+// Change lists names in the order of the configuration.
 type Change struct{ Added, Removed, Changed []string }
 
-// None tells whether nothing differs.
+// None reports whether nothing differs.
 func (c *Changes) None() bool { return reflect.ValueOf(*c).IsZero() }
 
-// Since says what differs from a configuration that was there before. Where in the file something stands is no
-// difference.
+// Since returns the differences from an older configuration. Positions in the file do not count.
 func (c *Config) Since(old *Config) Changes {
 	return Changes{
 		Keys:      change(old.Keys, c.Keys, func(k Key) (string, Key) { k.Pos = Position{}; return k.Name, k }),
@@ -34,7 +33,7 @@ func (c *Config) Since(old *Config) Changes {
 	}
 }
 
-// change compares two lists. plain returns an entry's name, and the entry without what does not count.
+// change compares two lists. plain returns an entry's name, and the entry without what is not compared.
 func change[T any](old, now []T, plain func(T) (string, T)) (c Change) {
 	before := make(map[string]T, len(old))
 	for _, e := range old {
@@ -62,7 +61,7 @@ func change[T any](old, now []T, plain func(T) (string, T)) (c Change) {
 
 func contains[T any](m map[string]T, name string) bool { _, ok := m[name]; return ok }
 
-// members are the members of a table that differ. A field without a member of its own goes with another one.
+// members returns the keys of a table that differ. Fields without a key of their own do not count.
 func members(table string, old, now any) (names []string) {
 	a, b := reflect.ValueOf(old), reflect.ValueOf(now)
 	for i := range a.NumField() {
@@ -74,7 +73,7 @@ func members(table string, old, now any) (names []string) {
 	return names
 }
 
-// snake is how the file writes the name of a field: MaxBody is max_body, TLS is tls.
+// snake returns the key of a field: MaxBody is max_body, TLS is tls.
 func snake(field string) string {
 	var b strings.Builder
 	capital := true
@@ -88,8 +87,7 @@ func snake(field string) string {
 	return b.String()
 }
 
-// NeedsRestart names the members of [server] and [admin] that differ and take effect only at a start: a listener is
-// opened, the cache of plugins and the form of the log are chosen once.
+// NeedsRestart returns the changed keys of [server] and [admin] that take effect only after a restart.
 func (c *Config) NeedsRestart(running *Config) []string {
 	var names []string
 	for _, name := range c.Since(running).Members {

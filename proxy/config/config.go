@@ -1,11 +1,11 @@
-// Package config turns gateway.toml into an immutable Config with every default filled in, or into all the errors of
-// the file at once, each with line, column and key.
+// Package config parses gateway.toml into an immutable Config with all defaults filled in, or returns all errors in the file at
+// once, each with line, column and key.
 //
-// It owns the file's syntax, the expansion of variables, the defaults, the presets of the bundled plugins and every
-// rule that can be checked without the network and without running a plugin. It does not load plugins, open listeners
-// or read the environment: variables come from Options.Env.
+// It owns the syntax, the expansion of variables, the defaults, the presets, the reference of all keys, and every check that needs
+// neither the network nor a plugin. It does not load plugins, open listeners or read the environment: variables come from
+// Options.Env.
 //
-// Concurrency: a Config does not change once it is returned and may be read from any goroutine.
+// Concurrency: a Config is immutable and may be read from any goroutine.
 package config
 
 import (
@@ -19,78 +19,78 @@ import (
 	"time"
 )
 
-// maxFile bounds what Load reads, in bytes. A hundred thousand keys take 15 MB.
+// maxFile bounds the size of the file, in bytes. A hundred thousand keys take 15 MB.
 const maxFile = 128 << 20
 
-// Options are what a configuration depends on besides its text.
+// Options are the inputs of a configuration besides its text.
 type Options struct {
-	Env     func(name string) (value string, ok bool) // nil: no variable is set
-	Bundled []string                                  // the names of the plugins that are built into the binary
+	Env     func(name string) (value string, ok bool) // environment variables; nil: none is set
+	Bundled []string                                  // names of the plugins built into the binary
 	Now     time.Time                                 // for warnings about expired keys; zero: time.Now()
-	// ReadFile reads a file that a provider's credential may be in, to find out whether it is; nil: from the disk.
+	// ReadFile reads certificates and credential files, to check them; nil: from disk.
 	ReadFile func(name string) ([]byte, error)
-	Listen   string // what server.listen is, whatever the file says; "": what the file says
+	Listen   string // overrides server.listen; "": does not
 }
 
-// Config is a whole configuration. Options and Settings, which plugins read, hold no credential.
+// Config is a complete configuration. Options and Settings, which plugins read, contain no credential.
 type Config struct {
-	Path      string // the name of the file, as it was given
+	Path      string // as passed to Load or Parse
 	Server    Server
 	Admin     Admin
 	Keys      []Key
-	Plugins   []Plugin // all that are declared, and the bundled ones that are named
+	Plugins   []Plugin // the declared ones, and the bundled ones that are referred to
 	Providers []Provider
 	Models    []Model
 	Router    Router
-	Warnings  Errors // what is allowed but probably not meant
+	Warnings  Errors // allowed, but probably not intended
 }
 
-// Server is the table [server].
+// Server is the table [server]; see Reference for all keys.
 type Server struct {
 	Listen          string
-	Auth            string        // AuthKeys or AuthNone, never empty
+	Auth            string        // AuthKeys or AuthNone
 	TLS             *TLS          // nil: plain HTTP
-	MaxBody         int64         // bytes of a request's body
-	MaxConns        int           // 0: what fits into the machine
-	MaxWrongKeys    int64         // a minute from one address; 0: any number
-	MaxRequests     int           // chat completions in flight; 0: what fits into the machine
-	MaxBodyMemory   int64         // bytes of large bodies that are held; 0: what fits into the machine
-	MaxQueue        int           // calls of plugins that wait
-	ReadTimeout     time.Duration // for a whole request
-	IdleTimeout     time.Duration // between the requests of a connection
-	WriteTimeout    time.Duration // for each write
-	Heartbeat       time.Duration // silence after which a stream is kept alive; 0: never
-	DrainDelay      time.Duration // for which a gateway that ends is not ready any more, and serves on
-	ShutdownTimeout time.Duration // what requests in flight may take behind it
-	CacheDir        string        // where compiled plugins are kept; "": the caller's choice
+	MaxBody         int64         // bytes of a request body
+	MaxConns        int           // client connections; 0: derived from the machine
+	MaxWrongKeys    int64         // invalid API keys per minute and address; 0: unlimited
+	MaxRequests     int           // chat completions in flight; 0: derived from the machine
+	MaxBodyMemory   int64         // bytes of large bodies; 0: derived from the machine
+	MaxQueue        int           // plugin calls waiting for an instance
+	ReadTimeout     time.Duration // of a whole request
+	IdleTimeout     time.Duration // between requests on a connection
+	WriteTimeout    time.Duration // of each write
+	Heartbeat       time.Duration // interval of comments on silent streams; 0: none
+	DrainDelay      time.Duration // how long a gateway that shuts down serves on while not ready
+	ShutdownTimeout time.Duration // how long requests in flight may take after DrainDelay
+	CacheDir        string        // of compiled plugins; "": chosen by the caller
 	LogFormat       string        // "text" or "json"
 	LogLevel        string        // "debug", "info", "warn" or "error"
 }
 
 // The values of Server.Auth.
 const (
-	AuthKeys = "keys" // every request needs a key
-	AuthNone = "none" // anyone may do anything
+	AuthKeys = "keys" // requests need a client key
+	AuthNone = "none" // every request is accepted
 )
 
-// Key is an entry of [[keys]]: one client, or one group of clients.
+// Key is an entry of [[keys]]: a client or a group of clients.
 type Key struct {
 	Name      string
-	Secret    Secret // "" where only the digest is configured
-	Digest    Digest // SHA-256 of the secret, always there
-	Models    []Glob // the models that it may use; empty: none
+	Secret    Secret // "" if only the digest is configured
+	Digest    Digest // SHA-256 of the secret, always set
+	Models    []Glob // that it may use; empty: none
 	NotBefore time.Time
-	Expires   time.Time // the first moment at which it is no longer good; zero: never
+	Expires   time.Time // end of validity; zero: never
 	Disabled  bool
 	Limits    KeyLimits
 	Pos       Position
 }
 
-// KeyLimits are what a key may use; 0 is no limit.
+// KeyLimits are the limits of a key; 0 is unlimited.
 type KeyLimits struct {
 	RequestsPerMinute int64
 	TokensPerMinute   int64
-	Concurrent        int64 // requests at a time
+	Concurrent        int64 // requests in flight
 }
 
 // Plugin is an entry of [plugins], or a bundled plugin with its defaults.
@@ -99,53 +99,52 @@ type Plugin struct {
 	File        string // "" for a bundled plugin; relative paths are joined to the configuration's folder
 	SHA256      string // of the file, 64 lower-case hexadecimal digits; "" for a bundled plugin
 	Isolation   string // IsolationShared, IsolationKey or IsolationCall
-	MemoryPages uint32 // the limit of an instance's memory in pages of 64 KiB; 0: the engine's default
-	InUse       bool   // the router, or a provider that is not off, names it
+	MemoryPages uint32 // limit of an instance's memory, in pages of 64 KiB; 0: the engine's default
+	InUse       bool   // the router or a provider that is on refers to it
 	Pos         Position
 }
 
 // The values of Plugin.Isolation.
 const (
-	IsolationShared = "shared" // an instance serves every key
+	IsolationShared = "shared" // an instance is never reset
 	IsolationKey    = "key"    // an instance is reset before it serves another key
-	IsolationCall   = "call"   // an instance serves one call
+	IsolationCall   = "call"   // an instance is reset after every call
 )
 
 // Provider is an entry of [providers].
 type Provider struct {
 	Name         string
 	Plugin       string // names an entry of Config.Plugins
-	BaseURL      string // without a trailing slash; "" for a plugin that answers by itself
+	BaseURL      string // without a trailing slash; "" for a plugin that needs no upstream
 	Auth         Auth
 	Timeout      Timeout
-	Heartbeat    time.Duration // silence after which a stream is kept alive; 0: never
+	Heartbeat    time.Duration // interval of comments on silent streams; 0: none
 	Breaker      Breaker
-	RetryBudget  float64 // requests that may come back to it for another of its models, as a share of all, 0 to 1
+	RetryBudget  float64 // retries on another model of this provider, as a share of all requests, 0 to 1
 	ListModels   ListModels
-	Paths        []string // that the plugin may ask for
+	Paths        []string // that the plugin may request
 	Headers      []string // that the plugin may set, lower case
 	MaxConns     int
-	AllowPrivate bool            // the upstream may have a private or loopback address
-	Options      json.RawMessage // an object, the plugin's settings: the preset's options, the plugin's over them, then the provider's
-	Off          string          // why the provider is off, for a person; "" where it is on
+	AllowPrivate bool            // the base URL may resolve to private and loopback addresses
+	Options      json.RawMessage // an object: the preset's options, overridden by the plugin's, then by the provider's
+	Off          string          // why the provider is off, for people; "" if it is on
 	Pos          Position
 }
 
-// Auth is a provider's credential: a secret and how it is sent, in a header behind Prefix or in a query member, or what
-// requests are signed with, or where a token comes from.
+// Auth is a provider's credential: a secret and the header, with a prefix, or the query parameter that carries it; or the keys of
+// an AWS signature; or the source of a Google token.
 type Auth struct {
 	Header string
 	Prefix string
 	Query  string
-	Secret Secret // "": no secret is sent
+	Secret Secret // "": none is sent
 	AWS    *AWS
 	Google *Google
 }
 
-// AWS is a signature of AWS. Its keys are these, or those of the profile, or where there is neither, those that the
-// SDK's default chain finds.
+// AWS configures AWS signatures. The keys are configured here, or those of the profile, or else found by the SDK's default chain.
 type AWS struct {
-	Region          string // never empty where the provider is on
+	Region          string // not empty if the provider is on
 	Service         string
 	Profile         string
 	AccessKeyID     Secret
@@ -153,38 +152,38 @@ type AWS struct {
 	SessionToken    Secret // may be empty
 }
 
-// Google says where a token of Google comes from.
+// Google is the source of a Google token.
 type Google struct {
-	File     string   // of credentials; "": the machine's metadata server
-	Metadata string   // the metadata server's host; "": the usual one
-	Scopes   []string // empty: the usual one
+	File     string   // credentials file; "": the metadata server
+	Metadata string   // host of the metadata server; "": the default
+	Scopes   []string // empty: cloud-platform
 }
 
-// Timeout holds the limits of one attempt at a provider. All but Event are positive.
+// Timeout holds the timeouts of one attempt at a provider. All but Event are positive.
 type Timeout struct {
 	Connect   time.Duration
 	TLS       time.Duration
 	FirstByte time.Duration
-	Idle      time.Duration // between two pieces of an answer
-	Event     time.Duration // between two whole events of a stream; 0: none
+	Idle      time.Duration // between two reads of the response
+	Event     time.Duration // between two complete events of a stream; 0: none
 	Total     time.Duration
-	Write     time.Duration // for each write
+	Write     time.Duration // of each write
 }
 
-// Breaker says when a target of a provider is left alone for its failures.
+// Breaker configures the circuit breaker of each target of a provider.
 type Breaker struct {
-	Failures int     // in a row; 0: the breaker is off
-	Share    float64 // that they must be of all attempts within Window, 0 to 1
+	Failures int     // consecutive; 0: the breaker is disabled
+	Share    float64 // of failed attempts within Window, 0 to 1
 	Window   time.Duration
-	Pause    time.Duration // the first one
-	MaxPause time.Duration // the longest one
+	Pause    time.Duration // how long the circuit is open at first
+	MaxPause time.Duration
 }
 
-// ListModels says whether a provider's own list of models is offered.
+// ListModels configures whether the models that a provider lists are offered.
 type ListModels struct {
 	Enabled bool
-	Every   time.Duration // how long a list is good for
-	Only    []Glob        // the models to take from it; empty: all
+	Every   time.Duration // how long a list is fresh
+	Only    []Glob        // models to offer; empty: all
 }
 
 // Model is an entry of [[models]].
@@ -194,42 +193,42 @@ type Model struct {
 	OwnedBy          string
 	Created          int64 // Unix seconds
 	Pricing          Pricing
-	MaxTokens        int64 // 0: not said
-	DefaultMaxTokens int64 // what a provider is sent where it needs a number and the client gave none; 0: not said
+	MaxTokens        int64 // 0: unknown
+	DefaultMaxTokens int64 // if the provider needs a number and the client sent none; 0: none
 	Thinking         bool
 	Targets          []Target // at least one
-	Off              string   // why none of its targets can be used, for a person; "" where one can
+	Off              string   // why no target is available, for people; "" if one is
 	Pos              Position
 }
 
-// Pricing is in US dollars per million tokens. Where it is not known, both numbers are 0.
+// Pricing is in US dollars per million tokens. If it is not Known, both numbers are 0.
 type Pricing struct {
 	Input, Output float64
 	Known         bool
 }
 
-// Target is one way to answer a model.
+// Target is a provider's model that serves a model.
 type Target struct {
 	Provider string // names an entry of Config.Providers
-	Model    string // the provider's own name for the model
+	Model    string // the provider's name for the model
 	Weight   int
 	Priority int // smaller is tried first
 	Fallback bool
-	Pricing  Pricing         // where it is Known it counts for routing in place of the model's
-	Options  json.RawMessage // an object: the provider's options, with this target's over them
+	Pricing  Pricing         // for routing; if Known it overrides the model's
+	Options  json.RawMessage // an object: the provider's options, overridden by the target's
 }
 
-// Router is the table [router]. Plugin is "" where the order of the configuration is used.
+// Router is the table [router]. Plugin is "" if the configured order is used.
 type Router struct {
 	Plugin   string
-	Settings json.RawMessage // an object: every other member of the table, over the plugin's options
+	Settings json.RawMessage // an object: the plugin's options, overridden by all other keys of the table
 	Pos      Position
 }
 
-// Empty tells whether there is nothing that a request could be answered with.
+// Empty reports whether there are neither providers nor models.
 func (c *Config) Empty() bool { return len(c.Providers) == 0 && len(c.Models) == 0 }
 
-// Provider returns the provider of that name, nil where there is none.
+// Provider returns the provider with that name, nil if there is none.
 func (c *Config) Provider(name string) *Provider {
 	if i := slices.IndexFunc(c.Providers, func(p Provider) bool { return p.Name == name }); i >= 0 {
 		return &c.Providers[i]
@@ -237,7 +236,7 @@ func (c *Config) Provider(name string) *Provider {
 	return nil
 }
 
-// Plugin returns the plugin of that name, nil where there is none.
+// Plugin returns the plugin with that name, nil if there is none.
 func (c *Config) Plugin(name string) *Plugin {
 	if i := slices.IndexFunc(c.Plugins, func(p Plugin) bool { return p.Name == name }); i >= 0 {
 		return &c.Plugins[i]
@@ -245,7 +244,7 @@ func (c *Config) Plugin(name string) *Plugin {
 	return nil
 }
 
-// Load reads the file at path. An error about what is in it is an Errors.
+// Load reads the file at path. Errors in its contents are an Errors.
 func Load(path string, o Options) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -262,8 +261,8 @@ func Load(path string, o Options) (*Config, error) {
 	return Parse(path, data, o)
 }
 
-// Parse reads a configuration from data; name stands for the file in errors, and relative paths are joined to its
-// folder. The error is an Errors. data is not kept.
+// Parse parses a configuration. name is the file name in errors, and relative paths are joined to its directory. The error is an
+// Errors. data is not retained.
 func Parse(name string, data []byte, o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
@@ -281,7 +280,7 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	}
 	l := newLoader(d, o)
 	l.load(table{d: d, n: root, path: &keyPath{}})
-	d.judge()
+	d.verify()
 	if len(d.errs) > 0 {
 		return nil, d.failed()
 	}
@@ -289,7 +288,7 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	return l.cfg, nil
 }
 
-// loader fills a Config section by section.
+// loader builds a Config section by section.
 type loader struct {
 	d   *document
 	o   Options
@@ -300,7 +299,7 @@ type loader struct {
 	pluginOptions   map[string]object
 	providerOptions map[string]object
 	credentials     []credential
-	listenAt        int // the offset of server.listen
+	listenAt        int // offset of server.listen
 }
 
 func newLoader(d *document, o Options) *loader {
@@ -310,8 +309,8 @@ func newLoader(d *document, o Options) *loader {
 	}
 }
 
-// load reads the sections in the order in which they refer to each other. The free tables are searched for credentials
-// last, when all credentials are known.
+// load reads the sections in the order in which they refer to each other. Free tables are searched for credentials last, when all
+// credentials are known.
 func (l *loader) load(root table) {
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
@@ -326,7 +325,7 @@ func (l *loader) load(root table) {
 	l.useless()
 }
 
-// relative joins a path of the file to the file's folder.
+// relative joins a relative path to the file's directory.
 func (l *loader) relative(file string) string {
 	if file == "" || filepath.IsAbs(file) {
 		return file

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// credential is what must not reach a plugin: a value, and the variables that it is made of.
+// credential must not reach a plugin: a value, and the variables in it.
 type credential struct {
 	value string
 	vars  []string
 }
 
-// minSearch is the length from which on a credential is searched for inside other strings. A shorter one would be found
-// in words; it is compared whole.
+// minSearch is the length from which a credential is searched for inside strings. Shorter ones occur in words, and are compared as a
+// whole.
 const minSearch = 8
 
-// credential remembers the value of n, which may be empty.
+// credential records the value of n, which may be empty.
 func (l *loader) credential(n *node) {
 	c := credential{value: n.text}
 	for _, v := range n.vars {
@@ -24,8 +24,8 @@ func (l *loader) credential(n *node) {
 	l.credentials = append(l.credentials, c)
 }
 
-// searchCredentials refuses a free table that holds a credential: a plugin reads its settings and options, and no
-// plugin may see one. A string made of a credential's variable is refused even where the variable is not set.
+// searchCredentials rejects free tables that contain a credential, since plugins read them. A string with a credential's variable is
+// rejected even if the variable is not set.
 func (l *loader) searchCredentials() {
 	if len(l.d.free) == 0 {
 		return

@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// Position is a place in the file. Both count from 1, and Column counts characters; zero stands for the file as a whole.
+// Position is a position in the file. Both count from 1, and Column counts characters; zero is the file as a whole.
 type Position struct{ Line, Column int }
 
-// Error is one thing that is wrong with a configuration. It never holds a credential, nor a value that came out of a
-// variable.
+// Error is an error in a configuration. It never contains a credential or the value of a variable.
 type Error struct {
 	File string
 	Position
-	Key  string // the path of the member, "models[0].targets[1].provider"; "" where it is about the syntax
+	Key  string // path of the key, "models[0].targets[1].provider"; "" for syntax errors
 	Text string
 }
 
-// Error returns "file:line:column: key: text", without the parts that are not known.
+// Error returns "file:line:column: key: text", without unknown parts.
 func (e Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)
@@ -35,10 +34,10 @@ func (e Error) Error() string {
 	return b.String()
 }
 
-// Errors is everything that is wrong with a configuration, in the order of the file.
+// Errors are all errors in a configuration, in file order.
 type Errors []Error
 
-// Error returns one line for each error.
+// Error returns one line per error.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
@@ -63,10 +62,10 @@ func (es Errors) sorted() Errors {
 	return es
 }
 
-// rule is what a check of a single value returns; the caller adds where the value stands.
+// rule returns the error of a check of a single value; the caller adds the position.
 func rule(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// suggest returns ", did you mean …?" for the known name nearest to name, or "" where none is near.
+// suggest returns ", did you mean …?" for the known name closest to name, or "" if none is close.
 func suggest(name string, known []string) string {
 	best, distance := "", len(name)/3+2
 	for _, k := range known {
@@ -80,7 +79,7 @@ func suggest(name string, known []string) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
-// maxSuggest bounds the names that are compared, in bytes: the comparison takes the product of their lengths.
+// maxSuggest bounds the length of compared names, in bytes: the time is the product of their lengths.
 const maxSuggest = 64
 
 // editDistance counts insertions, deletions, replacements and swaps of neighbours between two names.

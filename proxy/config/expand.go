@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// variable is one ${NAME} that a value was made of.
+// variable is a ${NAME} in a value.
 type variable struct {
 	name string
-	set  bool // to something that is not empty
+	set  bool // and not empty
 }
 
-// expand replaces ${NAME}, ${NAME:-default} and $$ in a string. The default stands in for a variable that is not set or
-// empty, as in a shell. ${NAME} alone must be set, so that a missing variable is never an empty credential by accident:
-// what may be missing is written ${NAME:-}. raw is the string as it stands in the file, for positions.
+// expand replaces ${NAME}, ${NAME:-default} and $$ in a string. The default replaces a variable that is unset or empty, as in
+// a shell. ${NAME} must be set, so that a missing variable is never an empty credential by accident; optional ones are written
+// ${NAME:-}. raw is the string as written in the file, for positions.
 func (d *document) expand(n *node, raw []byte, where keyPath) {
 	if !strings.Contains(n.text, "$") {
 		return
 	}
-	// An expression that is written with escapes cannot be found in raw; then the string's own position serves.
+	// An expression written with escapes is not found in raw; the string's position is used instead.
 	fail := func(expression, format string, args ...any) {
 		d.fail(n.offset+max(0, bytes.Index(raw, []byte(expression))), where.String(), format, args...)
 		n.kind = kindBroken
@@ -77,7 +77,7 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// unset says why a value is empty: the variables that it was made of, or that it is written so.
+// unset returns why a value is empty: its unset variables, or that it is written so.
 func (n *node) unset(what string) string {
 	var names []string
 	for _, v := range n.vars {

@@ -2,8 +2,8 @@ package config
 
 import "slices"
 
-// Files are the files that the configuration was made of and those that whoever serves it reads: its own, certificates,
-// credentials, and the modules of plugins that are in use. What is in them may change while the Config stays the same.
+// Files returns the files that the configuration depends on: its own, certificates, credentials, and the plugins in use. Their
+// contents may change while the Config stays the same.
 func (c *Config) Files() []string {
 	files := []string{c.Path}
 	add := func(name string) {

@@ -6,11 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/glob"
 )
 
-// Glob is a pattern of model ids in which * stands for any run of characters, none included, and "/" is a character as
-// any other.
+// Glob is a pattern of model ids in which * matches any number of characters, including "/".
 type Glob string
 
-// maxStars bounds the stars of a pattern.
+// maxStars bounds the stars in a pattern.
 const maxStars = 8
 
 // Match reports whether the pattern covers the whole of id. It does not allocate.
@@ -32,7 +31,7 @@ func checkGlob(s string) error {
 	return checkPrintable(s)
 }
 
-// checkPrintable refuses what cannot stand in a header or on a line of a log.
+// checkPrintable rejects what cannot be in a header or a log line.
 func checkPrintable(s string) error {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f {

@@ -15,7 +15,7 @@ type field struct {
 	json []byte
 }
 
-// over returns o with the members of top put over its own. Neither is changed.
+// over returns o with the members of top overriding its own. Neither is changed.
 func (o object) over(top object) object {
 	if len(top) == 0 {
 		return o
@@ -35,7 +35,7 @@ next:
 	return out
 }
 
-// raw renders the object.
+// raw returns the object as JSON.
 func (o object) raw() json.RawMessage {
 	b := []byte{'{'}
 	for i, f := range o {
@@ -48,13 +48,13 @@ func (o object) raw() json.RawMessage {
 	return append(b, '}')
 }
 
-// freeMember is a member of a free table; no credential may be in it.
+// freeMember is a key of a free table, which must not contain a credential.
 type freeMember struct {
 	n    *node
 	path keyPath
 }
 
-// free reads a table whose members are a plugin's business. skip names those that are not.
+// free reads a table of settings for a plugin. skip names keys that are not settings.
 func (t *table) free(skip ...string) object {
 	if t.n == nil {
 		return nil
@@ -74,7 +74,7 @@ next:
 	return o
 }
 
-// appendJSON writes a value as JSON: dates as strings, everything else as what it is, members in the order of the file.
+// appendJSON appends a value as JSON: dates as strings, keys in file order.
 func (d *document) appendJSON(b []byte, n *node, where keyPath) []byte {
 	switch n.kind {
 	case kindString, kindDate:
@@ -109,11 +109,11 @@ func (d *document) appendJSON(b []byte, n *node, where keyPath) []byte {
 		}
 		return append(b, '}')
 	}
-	// A broken value has been reported, so this JSON is never seen.
+	// A broken value has been reported, so this JSON is never used.
 	return append(b, "null"...)
 }
 
-// appendFloat keeps a number without a fraction recognisable as a float.
+// appendFloat appends a number so that it is recognizable as a float.
 func appendFloat(b []byte, f float64) []byte {
 	at := len(b)
 	b = strconv.AppendFloat(b, f, 'g', -1, 64)

@@ -13,7 +13,7 @@ import (
 const (
 	maxID     = 256 // bytes of a model's id
 	maxSecret = 4096
-	maxLimit  = 1e9 // of a key, a minute
+	maxLimit  = 1e9 // of a key, per minute
 )
 
 func (l *loader) keys(tables []table) {
@@ -63,7 +63,7 @@ func (l *loader) keys(tables []table) {
 	}
 }
 
-// secret reads the secret or the digest of a key, of which there must be one.
+// secret reads the secret or the digest of a key, exactly one of which is required.
 func (l *loader) secret(t *table, k *Key) bool {
 	secret, s := t.text("secret")
 	digest, d := t.text("digest")
@@ -101,7 +101,7 @@ func (l *loader) secret(t *table, k *Key) bool {
 	return false
 }
 
-// checkSecret checks that a credential can be sent in a header. Its errors say nothing about its value.
+// checkSecret checks that a credential can be sent in a header. Its errors do not contain it.
 func checkSecret(s string) error {
 	if len(s) > maxSecret {
 		return rule("has more than %d bytes", maxSecret)
@@ -112,8 +112,8 @@ func checkSecret(s string) error {
 	return nil
 }
 
-// moment reads a date, which stands for its first moment in UTC, or a date and time with an offset. Both may also be
-// written as strings, so that they can come from a variable.
+// moment returns a date, which means its start in UTC, or a date and time with an offset. Both may be written as strings, so that
+// they can come from a variable.
 func (t *table) moment(name string) (time.Time, *node) {
 	n := t.look(name)
 	if n == nil || n.kind == kindBroken {
@@ -133,14 +133,14 @@ func (t *table) moment(name string) (time.Time, *node) {
 	return time.Time{}, nil
 }
 
-// useless warns of keys that fit no model.
+// useless warns about keys whose patterns match no model.
 func (l *loader) useless() {
 	c := l.cfg
 	listed := slices.ContainsFunc(c.Providers, func(p Provider) bool { return p.ListModels.Enabled })
 	if listed || c.Empty() {
-		return // what is listed is not known here
+		return // listed models are unknown here
 	}
-	known := make(map[Glob]bool) // there may be a hundred thousand keys, and few patterns
+	known := make(map[Glob]bool) // there may be many keys, but few patterns
 	fits := func(g Glob) bool {
 		is, there := known[g]
 		if !there {

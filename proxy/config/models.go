@@ -52,7 +52,7 @@ func (l *loader) models(tables []table) {
 	}
 }
 
-// targets reads the targets of a model, and why none of them can be used where that is so.
+// targets reads the targets of a model, and returns why none of them is available, if so.
 func (l *loader) targets(t *table, id string) (out []Target, off string) {
 	tables := t.tables("targets")
 	if len(tables) == 0 && (!t.has("targets") || t.look("targets").kind == kindArray) {
@@ -99,7 +99,7 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 	return out, strings.Join(compact(reasons), "; ")
 }
 
-// compact drops repeated reasons.
+// compact removes duplicates.
 func compact(in []string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -123,7 +123,7 @@ func checkID(s string) error {
 	return checkPrintable(s)
 }
 
-// label reads a text for people: any characters but controls.
+// label returns a text for people, without control characters.
 func (t *table) label(name string) string {
 	s, n := t.text(name)
 	if n == nil {
@@ -136,7 +136,7 @@ func (t *table) label(name string) string {
 	return s
 }
 
-// created reads a date, a date and time, or Unix seconds.
+// created returns a date, a date and time, or Unix seconds.
 func (t *table) created() int64 {
 	n := t.look("created")
 	if n != nil && n.kind == kindInteger {
@@ -153,7 +153,7 @@ func (t *table) created() int64 {
 	return at.Unix()
 }
 
-// router reads [router]: the plugin, and settings that are the plugin's own business.
+// router reads [router]: the plugin and its settings.
 func (l *loader) router(t table) {
 	r := &l.cfg.Router
 	r.Settings = object{}.raw()
@@ -161,7 +161,7 @@ func (l *loader) router(t table) {
 		return
 	}
 	r.Pos = t.position()
-	r.Plugin = l.pluginOf(&t)
+	r.Plugin = l.pluginName(&t)
 	if _, ok := presets().plugins[r.Plugin]; ok {
 		t.fail(t.look("plugin"), "plugin", "%q is a provider, not a router", r.Plugin)
 	}

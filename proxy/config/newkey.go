@@ -10,7 +10,7 @@ import (
 // keyBytes is the length of the random part of a new client key: 256 bits.
 const keyBytes = 32
 
-// NewKey makes a client key and the digest of it that goes into [[keys]].
+// NewKey generates a client key and its digest for [[keys]].
 func NewKey() (key, digest string) {
 	var b [keyBytes]byte
 	// rand.Read never returns an error; it ends the process if the system has no randomness.

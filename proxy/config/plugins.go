@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pluginTables reads [plugins], where files are declared and bundled plugins get other defaults.
+// pluginTables reads [plugins]: plugin files, and defaults of bundled plugins.
 func (l *loader) pluginTables(t table) {
 	for _, e := range t.entries() {
 		t := &e.table
@@ -56,8 +56,8 @@ func hexDigest(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
-// pluginOf reads the member that names a plugin, and adds a bundled one where it is named for the first time.
-func (l *loader) pluginOf(t *table) string {
+// pluginName reads the key plugin, and adds a bundled plugin on first use.
+func (l *loader) pluginName(t *table) string {
 	name, n := t.required("plugin")
 	if n == nil {
 		return ""
@@ -65,8 +65,7 @@ func (l *loader) pluginOf(t *table) string {
 	return l.pluginNamed(t, n, "plugin", name, show(n))
 }
 
-// pluginNamed is the plugin called name, which is asked for by the value n of a member; shown is how an error writes
-// the name.
+// pluginNamed returns the plugin called name, which the key member with the value n refers to; shown is the name in errors.
 func (l *loader) pluginNamed(t *table, n *node, member, name, shown string) string {
 	if _, ok := l.plugins[name]; !ok {
 		if !slices.Contains(l.o.Bundled, name) {

@@ -62,16 +62,16 @@ func readPresets(t table) map[string]preset {
 	return all
 }
 
-// presetOf reads the keys preset and plugin, and returns the provider's defaults. A preset implies its plugin, which may be
+// preset reads the keys preset and plugin, and returns the provider's defaults. A preset implies its plugin, which may be
 // repeated.
-func (l *loader) presetOf(t *table) (plugin string, set preset, known bool) {
+func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 	name, n := t.text("preset")
 	if n == nil {
 		if t.has("preset") {
 			t.look("plugin") // the preset is what is wrong
 			return "", preset{}, false
 		}
-		plugin = l.pluginOf(t)
+		plugin = l.pluginName(t)
 		set, known = presets().plugins[plugin]
 		return plugin, set, known
 	}

@@ -20,7 +20,7 @@ func (l *loader) providerTables(t table) {
 
 func (l *loader) provider(name string, t *table) {
 	p := Provider{Name: name, Pos: t.position()}
-	plugin, set, known := l.presetOf(t)
+	plugin, set, known := l.preset(t)
 	p.Plugin = plugin
 	for _, m := range []string{"file", "sha256"} {
 		if t.has(m) {
@@ -60,7 +60,7 @@ func (l *loader) provider(name string, t *table) {
 			p.Headers = append(p.Headers, strings.ToLower(e.text))
 		}
 	}
-	p.MaxConns = int(t.integer("max_conns", standardConns, 1, 1<<20))
+	p.MaxConns = int(t.integer("max_conns", defaultMaxConns, 1, 1<<20))
 	options := t.table("options")
 	all := set.options.over(l.pluginOptions[p.Plugin]).over(options.free())
 	p.Options = all.raw()
@@ -73,12 +73,12 @@ func (l *loader) provider(name string, t *table) {
 	l.cfg.Providers = append(l.cfg.Providers, p)
 }
 
-// baseURL reads base_url and allow_private. An empty base_url switches the provider off; one that is not written is an
-// error where the plugin is known to need it, unless there is a standard one.
-func (l *loader) baseURL(t *table, p *Provider, standard string, needed bool) {
+// baseURL reads base_url and allow_private. An empty base_url turns the provider off; a missing one is an error if the plugin needs
+// it, unless there is a default.
+func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) {
 	raw, n := t.text("base_url")
-	if standard != "" && !t.has("base_url") {
-		raw, n = standard, &node{kind: kindString, offset: t.offset(nil), text: standard}
+	if defaultURL != "" && !t.has("base_url") {
+		raw, n = defaultURL, &node{kind: kindString, offset: t.offset(nil), text: defaultURL}
 	}
 	private, given := false, t.take("allow_private", kindBool)
 	switch {
@@ -116,8 +116,7 @@ func (l *loader) baseURL(t *table, p *Provider, standard string, needed bool) {
 	}
 }
 
-// checkBaseURL refuses everything that an address to join paths to cannot have. Its errors do not quote the value,
-// which may hold a password.
+// checkBaseURL rejects what a URL to append paths to cannot have. Its errors do not quote the value, which may contain a password.
 func checkBaseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
@@ -151,9 +150,8 @@ func isIP(host string) bool {
 	return err == nil
 }
 
-// privateHost looks at an address that is written out, which no name server can change: private tells that it is
-// loopback or of a private network, which writing it allows; closed that it is of a kind that nobody means by accident,
-// such as the metadata service of a cloud.
+// privateHost classifies an IP address or localhost, which DNS cannot change. private: loopback or of a private network, which is
+// allowed if configured; closed: link-local and the like, such as cloud metadata services, which needs allow_private.
 func privateHost(host string) (private, closed bool) {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true, false
@@ -203,7 +201,7 @@ func (l *loader) listModels(t *table, p *Provider) {
 	list.finish()
 }
 
-// checkPath checks a path that a plugin may ask for. In a segment, * stands for one or more characters.
+// checkPath checks a path that a plugin may request. In a segment, * matches one or more characters.
 func checkPath(s string) error {
 	switch {
 	case !strings.HasPrefix(s, "/"):
@@ -216,8 +214,8 @@ func checkPath(s string) error {
 	return checkPrintable(s)
 }
 
-// ownHeaders are those that the gateway writes or that steer a connection; see rule 11 of sdk/abi/README.md.
-var ownHeaders = []string{
+// reservedHeaders are set by the gateway or control the connection; see rule 11 of sdk/abi/README.md.
+var reservedHeaders = []string{
 	"authorization", "host", "cookie", "set-cookie", "content-length", "content-type", "accept", "accept-encoding", "content-encoding",
 	"transfer-encoding", "te", "trailer", "connection", "keep-alive", "proxy-connection", "proxy-authorization",
 	"proxy-authenticate", "upgrade", "expect", "forwarded", "via",
@@ -228,7 +226,7 @@ func checkPluginHeader(s, credential string) error {
 	switch {
 	case !httpfield.ValidName(s):
 		return rule("is not a valid header name")
-	case slices.Contains(ownHeaders, lower), strings.HasPrefix(lower, "x-amz-"), strings.HasPrefix(lower, "x-forwarded-"),
+	case slices.Contains(reservedHeaders, lower), strings.HasPrefix(lower, "x-amz-"), strings.HasPrefix(lower, "x-forwarded-"),
 		credential != "" && strings.EqualFold(s, credential):
 		return rule("a plugin must not set this header")
 	}

@@ -8,17 +8,17 @@ import (
 	"log/slog"
 )
 
-// redacted stands for a Secret wherever one is printed.
+// redacted is how a Secret is printed.
 const redacted = "[redacted]"
 
-// Secret is a credential. It prints as "[redacted]" whatever the verb or the encoder, and as nothing where it is empty;
-// Reveal is the only way to its value.
+// Secret is a credential. It is printed as "[redacted]" by every verb and encoder, or as nothing if it is empty. Reveal returns its
+// value.
 type Secret string
 
 // Reveal returns the credential itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// String returns what may be shown.
+// String returns "[redacted]", or "" for an empty Secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -26,7 +26,7 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// Format is there beside String because fmt prints the value itself under a verb that does not fit a string.
+// Format is needed besides String because fmt prints the value for verbs that do not fit strings.
 func (s Secret) Format(f fmt.State, verb rune) {
 	if verb == 'q' || verb == 'v' && f.Flag('#') {
 		fmt.Fprintf(f, "%q", s.String())
@@ -35,26 +35,26 @@ func (s Secret) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, s.String())
 }
 
-// MarshalText serves encoding/json and every other encoder of text.
+// MarshalText is used by encoding/json and other encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue serves log/slog.
+// LogValue is used by log/slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Format is there because fmt prints what a pointer leads to, without a look at the methods of its parts, under a verb that
-// does not fit a pointer.
+// Format is needed because fmt prints what a pointer points to, ignoring the methods of its fields, for verbs that do not fit
+// pointers.
 func (a AWS) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "{%s %s %s %s %s %s}", a.Region, a.Service, a.Profile, a.AccessKeyID, a.SecretAccessKey, a.SessionToken)
 }
 
-// Digest is the SHA-256 of a client's key. The digest of a weak key gives the key away, so only its beginning is shown.
+// Digest is the SHA-256 of a client key. Since the digest of a weak key reveals the key, only its start is printed.
 type Digest [sha256.Size]byte
 
 // String returns the first eight hexadecimal digits.
 func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:4]) + "…" }
 
-// Format prints String for every verb.
+// Format writes String for every verb.
 func (d Digest) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.String()) }
 
-// MarshalText serves encoding/json and every other encoder of text.
+// MarshalText is used by encoding/json and other encoders.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }

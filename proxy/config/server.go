@@ -13,15 +13,15 @@ const (
 	hour = time.Hour
 	day  = 24 * time.Hour
 
-	standardListen = "127.0.0.1:8080"
-	standardConns  = 16384
-	standardQueue  = 16384
-	weakSecret     = 16 // characters, below which a client's key may be guessed
+	defaultListen   = "127.0.0.1:8080"
+	defaultMaxConns = 16384
+	defaultMaxQueue = 16384
+	weakSecret      = 16 // shorter client keys can be guessed
 )
 
 func (l *loader) server(t table) {
 	s := &l.cfg.Server
-	s.Listen = standardListen
+	s.Listen = defaultListen
 	if v, n := t.text("listen"); n != nil {
 		if err := CheckListen(v); err != nil {
 			t.fail(n, "listen", "%s: %v", show(n), err)
@@ -34,7 +34,7 @@ func (l *loader) server(t table) {
 		}
 		s.Listen = l.o.Listen
 	}
-	// What auth is where it is not written depends on the keys; access decides.
+	// The default depends on the keys; see access.
 	if t.has("auth") {
 		s.Auth = t.choice("auth", AuthKeys, AuthNone)
 	} else {
@@ -45,7 +45,7 @@ func (l *loader) server(t table) {
 	s.MaxWrongKeys = t.integer("max_wrong_keys", 20, 0, maxLimit)
 	s.MaxRequests = int(t.integer("max_requests", 0, 1, 1<<20))
 	s.MaxBodyMemory = l.bodyMemory(&t)
-	s.MaxQueue = int(t.integer("max_queue", standardQueue, 1, 1<<20))
+	s.MaxQueue = int(t.integer("max_queue", defaultMaxQueue, 1, 1<<20))
 	s.ReadTimeout = t.duration("read_timeout", 30*time.Second, time.Millisecond, hour)
 	s.IdleTimeout = t.duration("idle_timeout", 120*time.Second, time.Millisecond, day)
 	s.WriteTimeout = t.duration("write_timeout", 30*time.Second, time.Millisecond, hour)
@@ -60,8 +60,7 @@ func (l *loader) server(t table) {
 	t.finish()
 }
 
-// bodyMemory reads how much large bodies may take together. A limit that the largest one does not fit into would refuse
-// it whenever it came.
+// bodyMemory reads max_body_memory. A limit below max_body would reject the largest bodies at any time.
 func (l *loader) bodyMemory(t *table) int64 {
 	v := t.size("max_body_memory", 0, 1<<10, 1<<50)
 	if v != 0 && v < l.cfg.Server.MaxBody {
@@ -70,8 +69,8 @@ func (l *loader) bodyMemory(t *table) int64 {
 	return v
 }
 
-// access decides whether keys are asked for. Without a key the gateway is open to everybody, which is allowed on a
-// loopback address, or where auth = "none" says that it is meant.
+// access decides whether keys are required. Without keys the gateway accepts every request, which is allowed on a loopback address or
+// with auth = "none".
 func (l *loader) access() {
 	s := &l.cfg.Server
 	reachable := s.Reachable()
@@ -83,7 +82,7 @@ func (l *loader) access() {
 			e := Error{File: l.d.file, Position: l.d.position(l.listenAt), Key: "server.auth", Text: fmt.Sprintf(
 				`%q is reachable from other machines, but no [[keys]] are configured; add a key, or set auth = "none" to allow anyone`, s.Listen)}
 			if l.o.Listen != "" {
-				e.Position = Position{} // no place of the file says that address
+				e.Position = Position{} // the address is not from the file
 			}
 			l.d.errs = append(l.d.errs, e)
 		}
@@ -107,10 +106,10 @@ func (l *loader) access() {
 	}
 }
 
-// Reachable tells whether the gateway can be asked from another machine.
+// Reachable reports whether the gateway can be reached from other machines.
 func (s *Server) Reachable() bool { return !loopback(s.Listen) }
 
-// CheckListen says what is wrong with an address to listen on, nil for nothing. It does not look names up.
+// CheckListen checks an address to listen on. It does not resolve names.
 func CheckListen(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -128,7 +127,7 @@ func CheckListen(s string) error {
 	return nil
 }
 
-// loopback tells whether an address to listen on can be reached from this machine only.
+// loopback reports whether an address to listen on can be reached from this machine only.
 func loopback(listen string) bool {
 	host, _, _ := net.SplitHostPort(listen)
 	if strings.EqualFold(host, "localhost") {
@@ -138,7 +137,7 @@ func loopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// hostName tells whether s has the form of a DNS name.
+// hostName reports whether s has the form of a DNS name.
 func hostName(s string) bool {
 	s = strings.TrimSuffix(s, ".")
 	if s == "" || len(s) > 253 {

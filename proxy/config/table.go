@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// table reads the members of one table of the file. Each member that is asked for becomes a known one, and finish
-// reports all the others: a name cannot be read and yet be missing from the suggestions. A table that is not in the
-// file has no node; every member is then absent.
+// table reads the keys of one table. Each key that is looked up becomes a known one, and finish reports all others: a key cannot be
+// read and yet be missing from the suggestions. A table that is not in the file has no node, and no keys.
 type table struct {
 	d     *document
 	n     *node
@@ -18,10 +17,10 @@ type table struct {
 	known []string
 }
 
-// exists tells whether the table is in the file.
+// exists reports whether the table is in the file.
 func (t *table) exists() bool { return t.n != nil }
 
-// fail reports an error about a member, at n, or at the table where n is nil.
+// fail reports an error about a key, at n, or at the table if n is nil.
 func (t *table) fail(n *node, name, format string, args ...any) {
 	t.d.fail(t.offset(n), t.key(name), format, args...)
 }
@@ -49,7 +48,7 @@ func (t *table) key(name string) string {
 
 func (t *table) position() Position { return t.d.position(t.offset(nil)) }
 
-// take returns the member's value where it has the kind, else nil. Another kind is reported; what is broken has been.
+// take returns a key's value if it has the kind, otherwise nil. Another kind is reported; a broken value has been.
 func (t *table) take(name string, want kind) *node {
 	n := t.look(name)
 	switch {
@@ -62,7 +61,7 @@ func (t *table) take(name string, want kind) *node {
 	return n
 }
 
-// look returns the member's value whatever it is, nil where it is absent.
+// look returns a key's value of any kind, nil if it is absent.
 func (t *table) look(name string) *node {
 	t.known = append(t.known, name)
 	if t.d.lookedUp != nil {
@@ -77,11 +76,10 @@ func (t *table) look(name string) *node {
 	return nil
 }
 
-// has tells whether the member is there, broken or not, without making its name a known one.
+// has reports whether the key is in the file, broken or not, without making it a known one.
 func (t *table) has(name string) bool { return t.n != nil && t.n.member(name) != nil }
 
-// show quotes a value for an error. What came out of a variable is not shown, for it may be a credential that was put
-// into the wrong one.
+// show quotes a value for an error. The value of a variable is not shown: it may be a credential in the wrong place.
 func show(n *node) string {
 	if len(n.vars) > 0 {
 		return "the value of ${" + n.vars[0].name + "}"
@@ -93,7 +91,7 @@ func show(n *node) string {
 	return strconv.Quote(n.text)
 }
 
-// text returns a string member; the node is nil where there is none.
+// text returns a string; the node is nil if there is none.
 func (t *table) text(name string) (string, *node) {
 	n := t.take(name, kindString)
 	if n == nil {
@@ -102,7 +100,7 @@ func (t *table) text(name string) (string, *node) {
 	return n.text, n
 }
 
-// required is text for a member that must be there and not be empty.
+// required is text for a key that must be set and not be empty.
 func (t *table) required(name string) (string, *node) {
 	s, n := t.text(name)
 	switch {
@@ -115,7 +113,7 @@ func (t *table) required(name string) (string, *node) {
 	return s, n
 }
 
-// choice returns a string member that is one of values; the first is the default.
+// choice returns a string that is one of values; the first is the default.
 func (t *table) choice(name string, values ...string) string {
 	s, n := t.text(name)
 	if n == nil {
@@ -156,7 +154,7 @@ func (t *table) integer(name string, standard, least, most int64) int64 {
 	return n.number
 }
 
-// price reads a number of US dollars.
+// price returns a number of US dollars.
 func (t *table) price(name string) float64 {
 	n := t.look(name)
 	switch {
@@ -172,7 +170,7 @@ func (t *table) price(name string) float64 {
 	return 0
 }
 
-// share reads a number from 0 to 1.
+// share returns a number from 0 to 1.
 func (t *table) share(name string, standard float64) float64 {
 	n := t.look(name)
 	switch {
@@ -188,7 +186,7 @@ func (t *table) share(name string, standard float64) float64 {
 	return standard
 }
 
-// duration reads a string such as "1m30s".
+// duration returns a duration, written as a string such as "1m30s".
 func (t *table) duration(name string, standard, least, most time.Duration) time.Duration {
 	n := t.look(name)
 	switch {
@@ -210,13 +208,13 @@ func (t *table) duration(name string, standard, least, most time.Duration) time.
 	return standard
 }
 
-// units of size, longest name first.
+// units are the units of sizes, those that are suffixes of others last.
 var units = []struct {
 	name  string
 	bytes int64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}
 
-// size reads a number of bytes, as an integer or as a string such as "32MiB".
+// size returns a number of bytes, written as an integer or a string such as "32MiB".
 func (t *table) size(name string, standard, least, most int64) int64 {
 	n := t.look(name)
 	var v int64
@@ -253,7 +251,7 @@ func parseSize(s string) (int64, bool) {
 	return v, err == nil
 }
 
-// strings returns the elements of an array of strings; there tells whether the member is in the file.
+// strings returns the elements of an array of strings; there reports whether the key is in the file.
 func (t *table) strings(name string) (elements []*node, there bool) {
 	n := t.take(name, kindArray)
 	if n == nil {
@@ -271,7 +269,7 @@ func (t *table) strings(name string) (elements []*node, there bool) {
 	return elements, true
 }
 
-// texts is strings without their places.
+// texts is strings without positions.
 func (t *table) texts(name string) []string {
 	var out []string
 	elements, _ := t.strings(name)
@@ -281,7 +279,7 @@ func (t *table) texts(name string) []string {
 	return out
 }
 
-// globs reads an array of patterns of model ids.
+// globs returns an array of patterns of model ids.
 func (t *table) globs(name string) (globs []Glob, there bool) {
 	elements, there := t.strings(name)
 	for _, e := range elements {
@@ -294,13 +292,13 @@ func (t *table) globs(name string) (globs []Glob, there bool) {
 	return globs, there
 }
 
-// table returns a member that is a table.
+// table returns a sub-table.
 func (t *table) table(name string) table {
 	p := t.path.child(name)
 	return table{d: t.d, n: t.take(name, kindTable), path: &p}
 }
 
-// tables returns the elements of an array of tables, however it is written.
+// tables returns the elements of an array of tables, in either syntax.
 func (t *table) tables(name string) []table {
 	n := t.take(name, kindArray)
 	if n == nil {
@@ -321,13 +319,13 @@ func (t *table) tables(name string) []table {
 	return out
 }
 
-// entry is a table of a table whose names are the user's own.
+// entry is a sub-table whose name the operator chose.
 type entry struct {
 	name string
 	table
 }
 
-// entries returns the tables in this one, in the order of the file.
+// entries returns the sub-tables in file order.
 func (t *table) entries() []entry {
 	if t.n == nil {
 		return nil
@@ -347,7 +345,7 @@ func (t *table) entries() []entry {
 	return out
 }
 
-// finish reports the members that nobody asked for.
+// finish reports unknown keys.
 func (t *table) finish() {
 	if t.n == nil {
 		return
@@ -359,7 +357,7 @@ func (t *table) finish() {
 	}
 }
 
-// checkName checks the name of a key, plugin or provider. It appears in headers, logs and metrics.
+// checkName checks the name of a client key, plugin or provider, which appears in headers, logs and metrics.
 func checkName(s string) error {
 	ok := s != "" && len(s) <= 64
 	for i, c := range []byte(s) {

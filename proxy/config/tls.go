@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// expiresSoon is how long before a certificate's end there is a warning of it.
+// expiresSoon is how long before its expiry there is a warning about a certificate.
 const expiresSoon = 14 * day
 
-// TLS is the table [server.tls]: the certificate that clients are shown, and its key.
+// TLS is the table [server.tls]: the server's certificate and key.
 type TLS struct {
-	CertFile string // PEM: the certificate, then those that lead from it to its authority
+	CertFile string // PEM: the certificate, then its intermediates
 	KeyFile  string // PEM
 }
 
-// PairError says which of the files of a TLS is at fault.
+// PairError is an error of one of the files of a TLS.
 type PairError struct {
-	Key  bool // it is the key, and not the certificate
+	Key  bool // the key file, not the certificate
 	File string
 	Err  error
 }
 
-// Error names the file and what is wrong with it.
+// Error returns the file and what is wrong with it.
 func (e *PairError) Error() string {
 	what := "certificate"
 	if e.Key {
@@ -35,11 +35,11 @@ func (e *PairError) Error() string {
 	return fmt.Sprintf("TLS %s %s: %v", what, e.File, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (e *PairError) Unwrap() error { return e.Err }
 
-// Load reads both files and checks that they belong together. The certificate has its Leaf. An error is a *PairError, and
-// holds nothing of what the files say.
+// Load reads both files and checks that they match. The certificate has its Leaf. Errors are *PairErrors, and do not quote the
+// files.
 func (t *TLS) Load() (*tls.Certificate, error) { return t.load(readCredentialFile) }
 
 func (t *TLS) load(read func(name string) ([]byte, error)) (*tls.Certificate, error) {
@@ -61,7 +61,7 @@ func (t *TLS) load(read func(name string) ([]byte, error)) (*tls.Certificate, er
 	return &pair, nil
 }
 
-// checkCertificate reads the first certificate of a file. What goes wrong behind it is the key's fault.
+// checkCertificate parses the first certificate of a file. Errors after it are attributed to the key.
 func checkCertificate(file []byte) error {
 	for block, rest := pem.Decode(file); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
@@ -72,7 +72,7 @@ func checkCertificate(file []byte) error {
 	return errors.New("contains no PEM certificate")
 }
 
-// withoutPath is an error about a file without its name, and without the prefix of the TLS package.
+// withoutPath returns an error without the file's name and the prefix of package tls.
 func withoutPath(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -83,7 +83,7 @@ func withoutPath(err error) error {
 	return err
 }
 
-// tls reads [server.tls] and the files that it names, so that what is wrong with them is known before they are served.
+// tls reads [server.tls] and its files, so that errors in them are found before they are served.
 func (l *loader) tls(t table) {
 	if !t.exists() {
 		return
@@ -115,5 +115,5 @@ func (l *loader) tls(t table) {
 	}
 }
 
-// dateForm is how a moment is shown where its day is what counts.
+// dateForm is the format of times in warnings.
 const dateForm = "2006-01-02 15:04 MST"

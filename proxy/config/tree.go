@@ -18,11 +18,11 @@ import (
 // maxDepth bounds the nesting of tables and arrays, which bounds every recursion over a tree.
 const maxDepth = 32
 
-// kind is what a node holds.
+// kind is the type of a node's value.
 type kind uint8
 
 const (
-	kindBroken kind = iota // its error is reported; it counts as there, with no value
+	kindBroken kind = iota // invalid, and reported; counts as set, without a value
 	kindString
 	kindBool
 	kindInteger
@@ -32,12 +32,12 @@ const (
 	kindTable
 )
 
-// named is how an error names a value of the kind.
+// named returns how errors refer to a value of the kind.
 func (k kind) named() string {
 	return [...]string{"a broken value", "a string", "a boolean", "an integer", "a number", "a date", "an array", "a table"}[k]
 }
 
-// origin is how a table came to be, which decides what may be added to it later.
+// origin is how a table was defined, which decides what may be added to it.
 type origin uint8
 
 const (
@@ -47,20 +47,20 @@ const (
 	originInline                 // { }
 )
 
-// node is a value with its place. Offsets are into document.data.
+// node is a value with its position. Offsets are into document.data.
 type node struct {
 	kind   kind
 	origin origin // of a table
-	tables bool   // an array that was written as [[name]]
+	tables bool   // an array defined as [[name]]
 	offset int    // of the value; for a table with a header, of its last name
-	text   string // a string after expansion; any other scalar as it is written
+	text   string // a string after expansion; other scalars as written
 	vars   []variable
 	number int64
 	float  float64
 	date   any // time.Time, toml.LocalDate, toml.LocalDateTime or toml.LocalTime
 	bool   bool
 	items  []*node  // of an array
-	names  []member // of a table, in the order of the file
+	names  []member // of a table, in file order
 	index  map[string]int
 }
 
@@ -71,7 +71,7 @@ type member struct {
 	value  *node
 }
 
-// indexed is the number of members from which on a table has an index.
+// indexed is the number of keys from which a table has an index.
 const indexed = 16
 
 func (n *node) member(name string) *member {
@@ -102,12 +102,12 @@ func (n *node) add(name string, offset int, value *node) *node {
 	return value
 }
 
-// document is a file on its way to a Config: its bytes, and what is wrong with it so far.
+// document is a file being parsed, and the errors so far.
 type document struct {
 	file     string
 	data     []byte
 	env      func(string) (string, bool)
-	lines    []int // the offset of each line, made by the first position
+	lines    []int // offset of each line; set by the first call of position
 	errs     Errors
 	warnings Errors
 	free     []freeMember
@@ -115,7 +115,7 @@ type document struct {
 	p        unstable.Parser
 }
 
-// position turns an offset into a line and a column.
+// position converts an offset to a line and a column.
 func (d *document) position(offset int) Position {
 	if d.lines == nil {
 		d.lines = append(d.lines, 0)
@@ -140,8 +140,8 @@ func (d *document) warn(offset int, key, format string, args ...any) {
 
 func (d *document) failed() Errors { return d.errs.sorted() }
 
-// parse builds the tree of the whole file. After an error of the syntax there is none; names that are defined twice and
-// scalars that have no value are reported, all of them, and the tree is built without them.
+// parse builds the tree of the file. It returns nil after a syntax error. Duplicate keys and invalid scalars are all reported, and
+// left out of the tree.
 func (d *document) parse() *node {
 	root, whole := d.read()
 	if !whole {
@@ -150,7 +150,7 @@ func (d *document) parse() *node {
 	return root
 }
 
-// read builds the tree of the file, up to an error of its syntax.
+// read builds the tree of the file up to a syntax error.
 func (d *document) read() (root *node, whole bool) {
 	root = &node{kind: kindTable}
 	current, where := root, keyPath{}
@@ -171,7 +171,7 @@ func (d *document) read() (root *node, whole bool) {
 	return root, true
 }
 
-// syntax reports an error of the parser. Its message names a character or a rule, never a value.
+// syntax reports a syntax error. Its message contains no values.
 func (d *document) syntax(err error) {
 	var pe *unstable.ParserError
 	if !errors.As(err, &pe) {
@@ -181,8 +181,8 @@ func (d *document) syntax(err error) {
 	d.fail(cap(d.data)-cap(pe.Highlight), "", "%s", pe.Message)
 }
 
-// judge lets the library's own decoder have the last word on a file in which nothing wrong was found.
-func (d *document) judge() {
+// verify decodes a file without errors with the library's own decoder, in case it finds one.
+func (d *document) verify() {
 	if len(d.errs) > 0 {
 		return
 	}
@@ -198,7 +198,7 @@ func (d *document) judge() {
 	}
 }
 
-// keyParts are the parts of a dotted key.
+// keyParts returns the parts of a dotted key.
 func keyParts(e *unstable.Node) []unstable.Node {
 	var parts []unstable.Node
 	for it := e.Key(); it.Next(); {
@@ -207,8 +207,8 @@ func keyParts(e *unstable.Node) []unstable.Node {
 	return parts
 }
 
-// header finds or makes the table that a header opens. What follows a header that cannot be is read into a table of
-// its own, so that its syntax and its variables are still checked.
+// header returns the table that a header opens. What follows an invalid header is read into a table of its own, so that it is still
+// checked.
 func (d *document) header(root *node, e *unstable.Node) (*node, keyPath) {
 	at, where := root, keyPath{}
 	parts := keyParts(e)
@@ -239,7 +239,7 @@ func (d *document) header(root *node, e *unstable.Node) (*node, keyPath) {
 	return at, where
 }
 
-// open makes the table, or the next table of the array, that a header's last name stands for.
+// open creates the table, or the next table of the array, of a header's last name.
 func (d *document) open(at *node, m *member, where keyPath, offset int, array bool) (*node, keyPath) {
 	fresh := &node{kind: kindTable, offset: offset}
 	switch {
@@ -298,8 +298,7 @@ func (d *document) keyValue(at *node, e *unstable.Node, depth int, where keyPath
 	}
 }
 
-// value turns a node of the parser into one of ours. start is where it begins as far as its surroundings know; the
-// parser's own range is better where there is one.
+// value converts a node of the parser. start is its approximate offset, used if the parser has none.
 func (d *document) value(v *unstable.Node, start, depth int, where keyPath) *node {
 	n := &node{offset: start}
 	if v.Raw.Length > 0 {
@@ -329,7 +328,7 @@ func (d *document) value(v *unstable.Node, start, depth int, where keyPath) *nod
 	return n
 }
 
-// scalar reads a number, a boolean or a date. The parser has looked at its characters only.
+// scalar parses a number, a boolean or a date, of which the parser has checked only the characters.
 func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
 	n.text = string(v.Data)
 	bare := strings.ReplaceAll(n.text, "_", "")
@@ -358,7 +357,7 @@ func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
 	}
 }
 
-// parseDate reads a date, a time or both by the rules of the library, which knows every form that TOML allows.
+// parseDate parses a date, a time or both with the library, which supports every form of TOML.
 func parseDate(text string) (any, error) {
 	var v struct{ Date any }
 	if strings.Trim(text, "0123456789-+:.TtZz ") != "" {
@@ -368,18 +367,18 @@ func parseDate(text string) (any, error) {
 	return v.Date, err
 }
 
-// keyPath is the way to a member. The zero keyPath is the file itself.
+// keyPath is the path to a key. The zero keyPath is the root.
 type keyPath struct {
 	up    *keyPath
 	name  string
-	index int // of an element, where name is ""
+	index int // of an element, if name is ""
 }
 
 func (p keyPath) child(name string) keyPath { return keyPath{up: &p, name: name, index: -1} }
 
 func (p keyPath) element(i int) keyPath { return keyPath{up: &p, index: i} }
 
-// String returns "models[0].targets[1].provider"; a name that is no bare key is quoted.
+// String returns "models[0].targets[1].provider"; a name that is not a bare key is quoted.
 func (p keyPath) String() string {
 	var steps []keyPath
 	for at := &p; at.up != nil; at = at.up {
