@@ -1,5 +1,5 @@
-// Command echo is a provider plugin for an upstream with an API of its own: POST /say takes the members of the
-// convention, with turns for messages, and answers with events: {"text":"…"} for each piece, {"tokens":…} at the end.
+// Command echo is a provider plugin for an upstream with an API of its own: POST /say takes a chat completions request with
+// "turns" in place of "messages", and responds with events: {"text":"…"} for each piece, {"tokens":…} at the end.
 package main
 
 import (

@@ -1,8 +1,7 @@
-// Command router-by-length is a routing policy: short requests go to the targets in the order of the configuration, long
-// ones to the last target first, which is where the configuration puts the model with the large context.
+// Command router-by-length is a routing policy: short requests go to the targets in the configured order, long ones in reverse
+// order, so that the configuration lists the model with the large context last.
 //
-// Its setting is long, the size in bytes from which on a request is a long one. Targets that are unhealthy are tried
-// last, whatever the size.
+// Its setting is long, the minimum size of a long request in bytes. Unhealthy targets are tried last, whatever the size.
 package main
 
 import (
@@ -36,10 +35,10 @@ func choose(c *router.Choice) error {
 	return nil
 }
 
-// check refuses a configuration that does not say what long is.
+// check rejects settings without long.
 func check(settings json.Value) error {
 	if long, ok := settings.Get("long").Int(); !ok || long < 1 {
-		return errors.New("long is missing: the size in bytes of a long request")
+		return errors.New("long is missing: want the minimum size of a long request, in bytes")
 	}
 	return nil
 }

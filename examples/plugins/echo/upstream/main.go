@@ -1,4 +1,4 @@
-// Command upstream is the API that the echo plugin speaks: it says again what it was told last, word by word.
+// Command upstream is the API that the echo plugin uses: it streams the last message back, word by word.
 package main
 
 import (
@@ -10,13 +10,13 @@ import (
 )
 
 func main() {
-	log.Print("the echo listens at http://127.0.0.1:9090")
+	log.Print("listening on http://127.0.0.1:9090")
 	log.Fatal(http.ListenAndServe("127.0.0.1:9090", echo{}))
 }
 
 type echo struct{}
 
-// ServeHTTP answers POST /say with a piece for each word.
+// ServeHTTP responds to POST /say with an event for each word.
 func (echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.URL.Path != "/say" {
 		http.NotFound(w, r)
@@ -26,7 +26,7 @@ func (echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Turns []struct{ Content string }
 	}
 	if err := json.NewDecoder(r.Body).Decode(&request); err != nil || len(request.Turns) == 0 {
-		http.Error(w, "turns are missing, or hold more than text", http.StatusBadRequest)
+		http.Error(w, "turns are missing, or contain more than text", http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

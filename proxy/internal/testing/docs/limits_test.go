@@ -39,7 +39,7 @@ func TestGeneratedLimits(t *testing.T) {
 		{"entries of `logit_bias`", formatNumber(int64(request.LogitBias))},
 		{"length of a client's `x-request-id`", number("proxy", "maxRequestID")},
 		{"gateways that a request may pass", number("proxy", "maxHops")},
-		{"non-streaming response of a provider", bytes("proxy", "maxWholeAnswer")},
+		{"non-streaming response of a provider", bytes("proxy", "maxDocument")},
 		{"`retry-after` of a provider", duration("proxy", "maxRetryAfter")},
 		{"models of a provider's list", number("proxy/internal/routing/catalog", "maxListed")},
 		{"use of a DNS result", duration("proxy/internal/upstream", "namesFresh")},
