@@ -90,8 +90,8 @@ func (w *writer) edit(group []target) {
 	}
 }
 
-// remove leaves out a member or an element, and one comma next to it: the one in front, or, if there is none or it has
-// gone with the one before, the one behind.
+// remove leaves out a member or an element, and one comma next to it: the one before, or, if there is none or it went with the
+// previous one, the one after.
 func (w *writer) remove(start, end int) {
 	before := start - 1
 	for isSpace(w.body[before]) {
@@ -101,9 +101,9 @@ func (w *writer) remove(start, end int) {
 		w.copyTo(before, end)
 		return
 	}
-	behind := skipSpace(w.body, end)
-	if w.body[behind] == ',' {
-		end = skipSpace(w.body, behind+1)
+	after := skipSpace(w.body, end)
+	if w.body[after] == ',' {
+		end = skipSpace(w.body, after+1)
 	}
 	w.copyTo(start, end)
 }

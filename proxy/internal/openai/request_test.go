@@ -31,7 +31,7 @@ func askedOf(r *openai.Request) asked {
 	return asked{r.Model, r.Stream, r.IncludeUsage, r.N, r.MaxTokens, r.Thinking, strings.Join(r.Flags.Names(), " "), r.Messages, r.Tools, r.TextBytes}
 }
 
-// hello is a request with the given members behind model and messages.
+// hello is a request with the given members after model and messages.
 func hello(members string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hello"}]` + members + `}`
 }

@@ -99,7 +99,7 @@ func TestApplyRejectsOversizedResponse(t *testing.T) {
 	if !errors.As(err, &e) || e.Code != "upstream_answer_too_large" || e.Status != 502 {
 		t.Errorf("the error is %v", err)
 	}
-	// A stream holds nothing of what it has said.
+	// A stream holds nothing of what it has written.
 	r = newRun(t, response.Options{Stream: true, MaxHeld: 1000})
 	for range 100 {
 		r.apply(text(strings.Repeat("x", 900)))

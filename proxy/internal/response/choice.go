@@ -9,7 +9,7 @@ import "github.com/sluice-gateway/sluice/sdk/abi"
 type choice struct {
 	index     int32
 	begun     bool
-	finished  bool   // the provider has said why; what it sends after that is dropped
+	finished  bool   // the provider has given the reason; what it sends after that is dropped
 	unflushed bool   // it has had an extra member since the last Flush
 	grouped   uint64 // the batch in which the members after the choice's latest event were written with it
 	reason    abi.FinishReason

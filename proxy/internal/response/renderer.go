@@ -16,8 +16,7 @@ import (
 // Texts, names and IDs are the inside of a JSON string: valid UTF-8, escaped, to be copied between quotes. Values are
 // compact JSON. Both are valid during the call only.
 //
-// When Complete is called for a non-streaming response, or a Flush ends a batch, there must be no half-written frame in
-// the Output.
+// Every call leaves complete frames in the Output: the Writer may send it between any two batches.
 type Renderer interface {
 	// Reset begins another response. The renderer keeps head, and returns where it will write: the same Output each time,
 	// which the Writer empties.
@@ -43,7 +42,7 @@ type Renderer interface {
 	Member(scope abi.Scope, choice, tool int32, name, value []byte) bool
 
 	// Flush writes the members of a choice that is being streamed and that nothing has come with: at the end of a batch,
-	// and, with finished set, when the provider has said why the choice ended. The finish reason itself waits for Finish,
+	// and, with finished set, when the provider has given the reason why the choice ended. The finish reason itself waits for Finish,
 	// because the provider may still fail.
 	Flush(choice int32, finished bool)
 

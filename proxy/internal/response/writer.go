@@ -36,7 +36,7 @@ type Options struct {
 //
 //   - one ID, model and time of creation for the whole response, fixed when the client can first see them;
 //   - each choice finishes once, with nothing after it;
-//   - the response completes last, and only if the provider has said so;
+//   - the response completes last, and only if the provider has declared it complete;
 //   - a failure is the last thing of a stream, and then there is no finish reason that the provider did not give.
 //
 // A batch is first prepared (checked, and its texts decoded), which changes nothing that can be seen, then committed,
@@ -161,7 +161,7 @@ func (w *Writer) Apply(b *Batch) error {
 	return nil
 }
 
-// End is the clean end of the upstream's body. The response completes if the provider has said that this is where it does;
+// End is the clean end of the upstream's body. The response completes if the provider has declared that it ends there;
 // else the error that End returns ends it. A truncated body is not an end: call Fail.
 func (w *Writer) End() error {
 	switch {

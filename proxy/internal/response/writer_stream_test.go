@@ -100,7 +100,7 @@ func TestOneFinishPerChoice(t *testing.T) {
 	r.apply(text("a"))
 	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishLength, nil) })
 	r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishStop, nil) })
-	r.want(role, content("a")) // recorded, and not said before the answer is complete
+	r.want(role, content("a")) // recorded, and not written before the response is complete
 	r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
 	r.want(role, content("a"), finish("length"), done)
 }

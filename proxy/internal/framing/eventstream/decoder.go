@@ -31,7 +31,7 @@ const (
 	preludeLen = 12 // length, length of the headers, checksum of the two
 	trailerLen = 4  // checksum of all before it
 
-	// payloadSlack is what the SDK wants free behind a payload; with less it allocates a buffer of its own.
+	// payloadSlack is what the SDK needs free after a payload; with less it allocates a buffer of its own.
 	payloadSlack = bytes.MinRead
 )
 

@@ -8,8 +8,8 @@ import (
 
 // Decoder implements framing.Decoder.
 //
-// Lines end with LF, CRLF or CR. An event is dispatched as soon as the empty line behind it is known to be empty: a CR
-// ends its line at once, and where it was the first half of a CRLF the LF is dropped when it comes, perhaps with the
+// Lines end with LF, CRLF or CR. An event is dispatched as soon as the empty line after it is known to be empty: a CR
+// ends its line at once, and where it was the CR of a CRLF the LF is dropped when it comes, perhaps with the
 // next Feed. So an event that ends with CR CR does not wait for another byte.
 //
 // An event whose one data line lies whole in the bytes that were fed is not copied. Everything else is collected in buffers

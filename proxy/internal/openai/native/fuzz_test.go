@@ -43,7 +43,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// checkBoth reads lines, or one whole answer, for both kinds of clients.
+// checkBoth reads lines, or one non-streaming response, for both kinds of clients.
 func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 	t.Helper()
 	lines := [][]byte{data}

@@ -20,15 +20,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected files under testdata")
 
-// recording is a recorded answer.
+// recording is a recorded response.
 type recording struct {
 	name   string   // path without the ending
 	status int      // of an error answer, else 200
 	events []string // of a stream, without framing
-	body   []byte   // of a whole answer
+	body   []byte   // of a non-streaming response
 }
 
-// recordings reads the recorded answers under testdata.
+// recordings reads the recorded responses under testdata.
 func recordings(t testing.TB) (all []recording) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*/*")
@@ -79,7 +79,7 @@ func options(stream, usage bool) response.Options {
 	}
 }
 
-// replay reads a recording into a machine.
+// replay reads a recording into a writer.
 func replay(t testing.TB, w *response.Writer, rec *recording, o response.Options) {
 	t.Helper()
 	var r native.Reader

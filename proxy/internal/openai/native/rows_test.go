@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 )
 
-// read reads chunks, or one whole answer, and returns the machine that took them.
+// read reads chunks, or one non-streaming response, and returns the writer that they were applied to.
 func read(t testing.TB, o native.Options, mo response.Options, chunks ...string) *response.Writer {
 	t.Helper()
 	var r native.Reader
@@ -44,7 +44,7 @@ func read(t testing.TB, o native.Options, mo response.Options, chunks ...string)
 	return w
 }
 
-// whole reads chunks for a client that does not stream, and returns what stands in choices and behind it.
+// whole reads chunks for a client that does not stream, and returns what follows "choices".
 func whole(t testing.TB, o native.Options, chunks ...string) string {
 	t.Helper()
 	w := read(t, o, options(false, false), chunks...)
@@ -74,7 +74,7 @@ const (
 	estimated = `],"usage":{estimated}}`
 )
 
-// choice is choice 0 of an answer.
+// choice is choice 0 of a response.
 func choice(message, finish string) string {
 	return `[{"index":0,"message":{"role":"assistant",` + message + `},"logprobs":null,"finish_reason":` + finish + `}`
 }
