@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/tcpconn"
 )
 
 // Request learns about the delivery of its response, and writes a streamed one.
@@ -60,6 +61,7 @@ func (c *Conn) Disconnected() bool {
 func (c *Conn) CheckClient(probe func() bool) (gone bool) {
 	switch peerState(c.raw, &c.unacked, c.conns.limits.Load().WriteTimeout) {
 	case clientGone:
+		tcpconn.SetLingerZero(c.socket.Conn) // it takes none of what is pending
 		return true
 	case clientSentFIN:
 		switch {
