@@ -98,7 +98,7 @@ func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 	return b.call(ctx, &invocation{export: exportRequest, attempt: a, ticket: &a.ticket}, tenant{tenantKey, a.Tenant})
 }
 
-// Response gives the provider a whole answer: an error, or an answer whose body is one JSON document.
+// Response passes a non-streaming response to the plugin: an error, or one JSON document.
 func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []byte) error {
 	if status >= 300 {
 		body = b.redact(body)
@@ -107,7 +107,7 @@ func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []b
 	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})
 }
 
-// Event gives the provider one event of a streamed answer.
+// Event passes one event of a streaming response to the plugin.
 func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, name, data []byte) error {
 	if kind != abi.EventPlain {
 		data = b.redact(data)
@@ -116,8 +116,8 @@ func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, nam
 	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})
 }
 
-// End tells the provider that the body of a streamed answer has ended cleanly. Whether the answer is complete with that
-// is for the response writer to say.
+// End tells the plugin that the body of a streaming response has ended cleanly. The response writer decides whether the
+// response is complete.
 func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	if !b.plugin.exports[exportEnd] {
 		return nil
@@ -125,8 +125,8 @@ func (b *Binding) End(ctx context.Context, a *Attempt) error {
 	return b.call(ctx, &invocation{export: exportEnd, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}, tenant{tenantKey, a.Tenant})
 }
 
-// List asks the provider for the request for a page of its model list; an empty cursor is the first page. A provider
-// without a list answers an OutRequest without a path.
+// List asks the plugin for the request for a page of its model list; an empty cursor is the first page. A provider
+// without a list returns an OutRequest without a path.
 func (b *Binding) List(ctx context.Context, cursor []byte) (OutRequest, error) {
 	if !b.plugin.exports[exportList] || !b.plugin.exports[exportModels] {
 		return OutRequest{}, nil
@@ -136,7 +136,7 @@ func (b *Binding) List(ctx context.Context, cursor []byte) (OutRequest, error) {
 	return r.out, err
 }
 
-// Models gives the provider the answer to the request that List made. header is as Attempt.ResponseHeader.
+// Models passes the response to List's request to the plugin. header is as Attempt.ResponseHeader.
 func (b *Binding) Models(ctx context.Context, status int, header func(name []byte) []byte, body []byte) (Page, error) {
 	if status >= 300 {
 		body = b.redact(body)
@@ -147,10 +147,10 @@ func (b *Binding) Models(ctx context.Context, status int, header func(name []byt
 }
 
 // Choose asks the router for the order in which to try n targets. input is the document that describes them. An empty
-// order means that the router has no opinion.
+// order means that the router has no preference.
 //
-// For whom it asks is not known here: where instances are not shared it runs on one that nobody else has used or will
-// use. ChooseFor spares that.
+// The call has no known tenant: unless instances are shared, it runs on one that serves no other call. ChooseFor avoids
+// that.
 func (b *Binding) Choose(ctx context.Context, input []byte, n int) (order []int, explain string, err error) {
 	return b.choose(ctx, tenant{kind: tenantUnknown}, input, n)
 }

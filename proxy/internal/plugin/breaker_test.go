@@ -282,7 +282,7 @@ func TestBreakerForgetsFailures(t *testing.T) {
 	}
 	f.trap("alice", 5)
 	f.refused("alice")
-	// Who does not come back for a long time is let in again like anybody else.
+	// A key that has not been used for a long time is let in again.
 	f.clock.add(10 * time.Minute)
 	f.good("bob")
 	f.trap("alice", 4)

@@ -28,49 +28,49 @@ func burner() []byte {
 	return m.Bytes()
 }
 
-// row is whole-body calls that wait for their turn behind one that runs.
-type row struct {
+// line is whole-body calls that wait behind one that runs.
+type line struct {
 	t     *testing.T
 	host  *plugin.Host
 	calls sync.WaitGroup
 	leave chan struct{}
 
 	mu     sync.Mutex
-	served []string // by the name of who asked
+	served []string // by the name of the caller
 	errs   []string
 }
 
 // call makes a call for a tenant, which is served under a name. It returns once the call runs, or waits as the nth.
-func (r *row) call(bound *plugin.Binding, tenant, name, input string, nth int) {
-	r.t.Helper()
-	a := newAttempt(r.t, body)
+func (l *line) call(bound *plugin.Binding, tenant, name, input string, nth int) {
+	l.t.Helper()
+	a := newAttempt(l.t, body)
 	a.Tenant = tenant
 	begun := make(chan struct{})
 	a.ResponseHeader = func([]byte) []byte {
-		r.mu.Lock()
-		r.served = append(r.served, name)
-		r.mu.Unlock()
+		l.mu.Lock()
+		l.served = append(l.served, name)
+		l.mu.Unlock()
 		close(begun)
-		<-r.leave
+		<-l.leave
 		return nil
 	}
-	r.calls.Go(func() {
-		if err := bound.Response(r.t.Context(), a, 200, b(input)); err != nil {
-			r.mu.Lock()
-			r.errs = append(r.errs, fmt.Sprintf("%s: %v", name, err))
-			r.mu.Unlock()
+	l.calls.Go(func() {
+		if err := bound.Response(l.t.Context(), a, 200, b(input)); err != nil {
+			l.mu.Lock()
+			l.errs = append(l.errs, fmt.Sprintf("%s: %v", name, err))
+			l.mu.Unlock()
 		}
 	})
 	if nth == 0 {
 		<-begun
 		return
 	}
-	r.awaitWaiting(nth)
+	l.awaitWaiting(nth)
 }
 
-func (r *row) awaitWaiting(n int) {
-	r.t.Helper()
-	await(r.t, fmt.Sprintf("%d calls wait", n), func() bool { return r.host.Stats().Waiting == n })
+func (l *line) awaitWaiting(n int) {
+	l.t.Helper()
+	await(l.t, fmt.Sprintf("%d calls wait", n), func() bool { return l.host.Stats().Waiting == n })
 }
 
 // await waits for something that happens beside the test.
@@ -86,25 +86,25 @@ func await(t testing.TB, what string, happened func() bool) {
 // patience is how long a test waits for something that must happen.
 const patience = 20 * time.Second
 
-func newRow(t *testing.T, h *plugin.Host) *row {
-	return &row{t: t, host: h, leave: make(chan struct{})}
+func newLine(t *testing.T, h *plugin.Host) *line {
+	return &line{t: t, host: h, leave: make(chan struct{})}
 }
 
 // order lets everybody go on, and returns who was served, in order and with how many times in a row, and then the errors.
-func (r *row) order() string {
-	r.t.Helper()
-	close(r.leave)
-	r.calls.Wait()
+func (l *line) order() string {
+	l.t.Helper()
+	close(l.leave)
+	l.calls.Wait()
 	var runs []string
-	for i := 0; i < len(r.served); {
+	for i := 0; i < len(l.served); {
 		n := i
-		for n < len(r.served) && r.served[n] == r.served[i] {
+		for n < len(l.served) && l.served[n] == l.served[i] {
 			n++
 		}
-		runs = append(runs, fmt.Sprintf("%d %s", n-i, r.served[i]))
+		runs = append(runs, fmt.Sprintf("%d %s", n-i, l.served[i]))
 		i = n
 	}
-	return strings.Join(append(runs, r.errs...), ", ")
+	return strings.Join(append(runs, l.errs...), ", ")
 }
 
 // TestExpensiveCallsDelayOthersByOneCall has plugins, or client keys of one plugin, wait for the only slot for
@@ -121,7 +121,7 @@ func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 	one, two, three := bind(t, g.Plugin("one"), plugin.BindingConfig{}), bind(t, g.Plugin("two"), plugin.BindingConfig{}), bind(t, g.Plugin("three"), plugin.BindingConfig{})
 
 	t.Run("a plugin", func(t *testing.T) {
-		r := newRow(t, h)
+		r := newLine(t, h)
 		r.call(one, "k", "hog", "x", 0)
 		for i := range 5 {
 			r.call(one, "k", "hog", "x", i+1)
@@ -131,8 +131,8 @@ func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 		}
 		want(t, "order", r.order(), "1 hog, 20 neighbour, 5 hog")
 	})
-	t.Run("a plugin that nobody knows yet", func(t *testing.T) {
-		r := newRow(t, h)
+	t.Run("a plugin without history", func(t *testing.T) {
+		r := newLine(t, h)
 		r.call(three, "k", "third", "-", 0)
 		for i := range 5 {
 			r.call(one, "k", "hog", "x", i+1)
@@ -143,7 +143,7 @@ func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 		want(t, "order", r.order(), "1 third, 1 hog, 20 neighbour, 4 hog")
 	})
 	t.Run("a key", func(t *testing.T) {
-		r := newRow(t, h)
+		r := newLine(t, h)
 		r.call(one, "mallory", "hog", "x", 0)
 		for i := range 5 {
 			r.call(one, "mallory", "hog", "x", i+1)
@@ -159,7 +159,7 @@ func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 	})
 	t.Run("a hog that others have waited for long enough", func(t *testing.T) {
 		// Two hogs share what there is, whatever else they are called.
-		r := newRow(t, h)
+		r := newLine(t, h)
 		r.call(three, "k", "third", "-", 0)
 		for i := range 3 {
 			r.call(one, "k", "hog", "x", i+1)
@@ -171,13 +171,13 @@ func TestExpensiveCallsDelayOthersByOneCall(t *testing.T) {
 	})
 }
 
-// TestFairOrder is about short calls: plugins take turns, and so do the keys of each.
+// TestFairOrder is about short calls: plugins alternate, and so do the keys of each.
 func TestFairOrder(t *testing.T) {
 	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour})
 	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
 	load := func() *plugin.Binding { return bind(t, loadNative(t, h, answers), plugin.BindingConfig{}) }
 	bound := load()
-	r := newRow(t, h)
+	r := newLine(t, h)
 	r.call(bound, "first", "first", "", 0)
 	n := 1
 	for _, key := range []string{"alice", "bob"} {
@@ -193,7 +193,7 @@ func TestFullQueueRejectsLongestFlow(t *testing.T) {
 	h := newHost(t, plugin.Options{WholeCalls: 1, Wait: time.Hour, Queue: 4})
 	answers := native{response: func(h abi.Host, _ int32, _ []byte) int32 { h.ResponseHeader(b("n"), nil); return 0 }}
 	bound := bind(t, loadNative(t, h, answers), plugin.BindingConfig{})
-	r := newRow(t, h)
+	r := newLine(t, h)
 	r.call(bound, "first", "first", "", 0)
 	for i := range 4 {
 		r.call(bound, "many", "many", "", i+1)
@@ -203,11 +203,11 @@ func TestFullQueueRejectsLongestFlow(t *testing.T) {
 	a.Tenant = "many"
 	wantCallError(t, bound.Response(t.Context(), a, 200, nil), plugin.KindBusy)
 	r.call(bound, "few", "few", "", 4)
-	await(t, "one of the many is turned away", func() bool { return statsOf(t, h, "native").Failed[plugin.KindBusy] == 2 })
+	await(t, "one of the many is rejected", func() bool { return statsOf(t, h, "native").Failed[plugin.KindBusy] == 2 })
 	want(t, "order", r.order(), "1 first, 1 many, 1 few, 2 many, many: plugin native: binding binding: provider_response: no free instance")
 }
 
-// TestWholeBodyCallPrecedesEvents: who holds the gate while others wait there gets the next free instance.
+// TestWholeBodyCallPrecedesEvents: a whole-body call gets the next free instance, as others wait for it to end.
 func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 	var mu sync.Mutex
 	var served []string
@@ -257,7 +257,7 @@ func TestWholeBodyCallPrecedesEvents(t *testing.T) {
 }
 
 // TestNoStarvation has some calls follow upon each other without a pause, while others come now and then: for one
-// instance, and for one place at the gate.
+// instance, and for the semaphore of whole-body calls.
 func TestNoStarvation(t *testing.T) {
 	h := newHost(t, plugin.Options{Instances: 1, WholeCalls: 1, Wait: patience})
 	bound := bind(t, loadNative(t, h, native{
@@ -265,8 +265,8 @@ func TestNoStarvation(t *testing.T) {
 		response: func(abi.Host, int32, []byte) int32 { return 0 },
 	}), plugin.BindingConfig{})
 	for name, call := range map[string]func(a *plugin.Attempt) error{
-		"instance": func(a *plugin.Attempt) error { return bound.Event(t.Context(), a, abi.EventPlain, nil, nil) },
-		"gate":     func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) },
+		"instance":  func(a *plugin.Attempt) error { return bound.Event(t.Context(), a, abi.EventPlain, nil, nil) },
+		"semaphore": func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls sync.WaitGroup

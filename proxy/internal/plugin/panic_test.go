@@ -13,7 +13,7 @@ import (
 )
 
 // TestHostPanicFailsOneCall has the gateway's own code panic where a plugin's call runs it: the call fails, and
-// its instance and its place at the gate are there for the next one.
+// its instance and its place among the whole-body calls are free for the next one.
 func TestHostPanicFailsOneCall(t *testing.T) {
 	const secret = "what the panic says"
 	m := newModule("text", "response_header", "tool_call", "finish").base()

@@ -117,7 +117,7 @@ func (p *pool) fill(ctx context.Context) (in *instance, err error) {
 	return p.open(ctx)
 }
 
-// adopt takes in an instance that was made outside, before anybody uses the pool.
+// adopt takes in an instance that was made outside, before the pool is used.
 func (p *pool) adopt(in *instance) {
 	p.Lock()
 	p.live++

@@ -193,7 +193,7 @@ func TestLastUsedInstanceServesFirst(t *testing.T) {
 	}
 	for _, o := range outputs {
 		if o != outputs[0] {
-			t.Fatalf("instances take turns:\n%s", strings.Join(outputs, ""))
+			t.Fatalf("instances alternate:\n%s", strings.Join(outputs, ""))
 		}
 	}
 }
@@ -319,7 +319,7 @@ func TestPoolHammer(t *testing.T) {
 			}
 			calls.Wait()
 			if s := p.Stats(); s.Instances != s.Idle {
-				t.Errorf("%d instances, %d idle, and nobody uses any", s.Instances, s.Idle)
+				t.Errorf("%d instances, %d idle, and none is in use", s.Instances, s.Idle)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ func TestNoRetryOfDeterministicFailure(t *testing.T) {
 		bound := bind(t, p, plugin.BindingConfig{})
 		wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("x")), plugin.KindTrap)
 		if s := p.Stats(); s.Retries != 0 || s.Failures != 1 {
-			t.Errorf("%s: %d retries, %d failures on an instance that had served nobody", isolation, s.Retries, s.Failures)
+			t.Errorf("%s: %d retries, %d failures on an instance that had served no call", isolation, s.Retries, s.Failures)
 		}
 	}
 	// An instance that has served is retried once, and not again.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Set is the plugins that were loaded together. They stay usable, and can make new instances, until Close; whoever owns
+// Set is the plugins that were loaded together. They stay usable, and can make new instances, until Close; the owner of
 // the Set closes it once nothing needs its plugins any more.
 //
 // It is safe for concurrent use. Calls in flight when it is closed run to their end.

@@ -104,7 +104,7 @@ func (q *Queue[M, R]) charge(parent *node[M, R], f Flow[M], cost int64) *node[M,
 	return n
 }
 
-// ForgetDeficits is called when nobody uses the resource or waits for it: there is nothing to share. The caller holds the
+// ForgetDeficits forgets all deficits. It is called when the resource is neither used nor waited for: there is nothing to share. The caller holds the
 // lock.
 func (q *Queue[M, R]) ForgetDeficits() {
 	if len(q.root.children) > 0 {
@@ -161,7 +161,7 @@ func (q *Queue[M, R]) evictFor(f Flow[M]) bool {
 	return true
 }
 
-// pop takes out the waiter that is next, nil where nobody waits.
+// pop takes out the waiter that is next, nil if there is none.
 func (q *Queue[M, R]) pop() *waiter[M, R] {
 	if len(q.front) > 0 {
 		w := q.front[0]

@@ -27,7 +27,7 @@ const (
 )
 
 // handOverAfter is how long a caller waits before units are handed over. Until then a waiter is woken up to take what it
-// finds: on its way to a core others may come and go, and nobody has to stop for it. If everything were handed over, a
+// finds: on its way to a core others may come and go, and none of them has to stop for it. If everything were handed over, a
 // queue that has formed once would never end, with a change of goroutines for each use.
 const handOverAfter = 10 * time.Millisecond
 
