@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Admin serves health, metrics and status from now on, and returns where: http://127.0.0.1:port.
+// Admin starts the admin listener and returns its URL, http://127.0.0.1:port.
 func (g *Gateway) Admin(tb testing.TB) string {
 	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,7 +33,7 @@ func (g *Gateway) Admin(tb testing.TB) string {
 	return "http://" + ln.Addr().String()
 }
 
-// Get reads what is at an address of the admin listener.
+// Get fetches a URL of the admin listener.
 func Get(tb testing.TB, url string) (status int, body string) {
 	tb.Helper()
 	t := &http.Transport{DisableKeepAlives: true}
@@ -50,7 +50,7 @@ func Get(tb testing.TB, url string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// Metrics are what one scrape has read, by name.
+// Metrics are the metrics of one scrape, by name.
 type Metrics map[string]*dto.MetricFamily
 
 // Scrape reads the metrics at an admin listener's URL.
@@ -58,12 +58,12 @@ func Scrape(tb testing.TB, admin string) Metrics {
 	tb.Helper()
 	status, body := Get(tb, admin+"/metrics")
 	if status != http.StatusOK {
-		tb.Fatalf("the metrics are answered with %d: %s", status, body)
+		tb.Fatalf("the metrics have status %d: %s", status, body)
 	}
 	return ParseMetrics(tb, body)
 }
 
-// ParseMetrics reads the text format of Prometheus with Prometheus' own parser.
+// ParseMetrics parses the Prometheus text format with Prometheus' own parser.
 func ParseMetrics(tb testing.TB, text string) Metrics {
 	tb.Helper()
 	p := expfmt.NewTextParser(model.UTF8Validation)
@@ -74,7 +74,7 @@ func ParseMetrics(tb testing.TB, text string) Metrics {
 	return m
 }
 
-// Sum adds up the series of a metric that have these labels, given as name, value, …. Of a histogram it is the count.
+// Sum returns the sum of a metric's series with the labels, given as name, value, …. For a histogram it is the count.
 func (m Metrics) Sum(name string, labels ...string) (sum float64) {
 	f := m[name]
 	if f == nil {
@@ -96,7 +96,7 @@ func (m Metrics) Sum(name string, labels ...string) (sum float64) {
 	return sum
 }
 
-// Series is the number of series of a metric that have these labels.
+// Series returns the number of a metric's series with the labels.
 func (m Metrics) Series(name string, labels ...string) (n int) {
 	for _, s := range m[name].GetMetric() {
 		if hasLabels(s, labels) {
@@ -106,7 +106,7 @@ func (m Metrics) Series(name string, labels ...string) (n int) {
 	return n
 }
 
-// Values are the values that a label has, over all metrics of the gateway.
+// Values returns the values of a label over all metrics of the gateway.
 func (m Metrics) Values(label string) map[string]bool {
 	values := map[string]bool{}
 	for name, f := range m {
@@ -139,7 +139,7 @@ func hasLabels(s *dto.Metric, labels []string) bool {
 	return true
 }
 
-// AwaitMetrics scrapes until good is content with what it reads, and returns that.
+// AwaitMetrics scrapes until good returns true, and returns the metrics.
 func AwaitMetrics(tb testing.TB, admin string, good func(Metrics) bool) Metrics {
 	tb.Helper()
 	deadline := time.Now().Add(Patience)

@@ -11,7 +11,7 @@ import (
 // Key is the secret of the client key in Keys; it may use every model.
 const Key = "sk-proxytest-0123456789"
 
-// Keys is the part of a configuration that lets Key in.
+// Keys is the part of a configuration that defines Key.
 const Keys = `
 [[keys]]
 name   = "tests"
@@ -19,24 +19,24 @@ secret = "` + Key + `"
 models = ["*"]
 `
 
-// Reply is an answer of the gateway, read to its end.
+// Reply is a response of the gateway, read to its end.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   string
-	Err    error // how the body ended, nil for cleanly
+	Err    error // of reading the body
 }
 
-// RequestID is the gateway's name of the request.
+// RequestID returns the request's ID.
 func (r *Reply) RequestID() string { return r.Header.Get("X-Request-Id") }
 
-// Chat posts a chat completion with Key and reads the answer.
+// Chat sends a chat completion with Key and reads the response.
 func (g *Gateway) Chat(tb testing.TB, body string) *Reply {
 	tb.Helper()
 	return g.Do(tb, "POST", "/v1/chat/completions", body)
 }
 
-// Do sends a request with Key and reads the answer. A header is "Name: value", and replaces what is sent by default.
+// Do sends a request with Key and reads the response. A header is "Name: value", and replaces a default one.
 func (g *Gateway) Do(tb testing.TB, method, path, body string, headers ...string) *Reply {
 	tb.Helper()
 	var payload io.Reader

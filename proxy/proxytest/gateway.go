@@ -1,8 +1,7 @@
-// Package proxytest runs the whole gateway in process, for tests: a real listener on 127.0.0.1, the real plugins as
-// WebAssembly, and a configuration in gateway.toml's own words. Providers are scripted with proxy/upstream/upstreamtest,
-// or replayed (Replay).
+// Package proxytest runs a complete gateway in process for tests: a real listener on 127.0.0.1, the real plugins as WebAssembly, and a
+// configuration as in gateway.toml. Providers are scripted with its subpackage upstreamtest.
 //
-// It is for tests of anything that a client or an operator sees. It owns no behaviour of the gateway.
+// It is for tests of what clients and operators see.
 //
 // Concurrency: a Gateway may be used from any goroutine of its test.
 package proxytest
@@ -23,13 +22,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// Patience is how long a test waits for something that must happen. It is long because it only ever passes in a test
-// that fails.
+// Patience is how long a test waits for an event. It is long because it elapses only in a test that fails.
 const Patience = 20 * time.Second
 
-// Gateway is a gateway that serves.
+// Gateway is a running gateway.
 type Gateway struct {
-	URL    string // http://127.0.0.1:port, or https:// where the configuration has a certificate
+	URL    string // http://127.0.0.1:port, or https:// if the configuration has a certificate
 	Addr   string
 	TLS    *tls.Config // trusts that certificate; nil: plain HTTP
 	Server *proxy.Server
@@ -39,14 +37,13 @@ type Gateway struct {
 	stopOnce sync.Once
 }
 
-// Start serves a configuration, given as the text of a gateway.toml, until the test ends. Its listen address is not
-// used.
+// Start serves a configuration, given as the text of gateway.toml, until the test ends. Its listen address is ignored.
 func Start(tb testing.TB, toml string) *Gateway {
 	tb.Helper()
 	return StartWith(tb, toml, func(*proxy.Options) {})
 }
 
-// StartWith is Start with other options than those that a test usually has.
+// StartWith is Start with changed options.
 func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway {
 	tb.Helper()
 	cfg := Parse(tb, toml)
@@ -55,7 +52,7 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 	log := slog.New(g.Log)
 	switch tb.(type) {
 	case *testing.B, *testing.F:
-		// A benchmark must not measure how the test remembers its log, and fuzzing fills any memory with it.
+		// Recording the log would distort benchmarks, and fill the memory while fuzzing.
 		log = slog.New(slog.DiscardHandler)
 	}
 	options := proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: log, CacheDir: CacheDir()}
@@ -92,27 +89,27 @@ func Parse(tb testing.TB, toml string) *config.Config {
 	return cfg
 }
 
-// Reload puts another configuration in place.
+// Reload replaces the configuration.
 func (g *Gateway) Reload(tb testing.TB, toml string) error {
 	tb.Helper()
 	return g.Server.Reload(tb.Context(), Parse(tb, toml))
 }
 
-// Stop shuts the gateway down and returns what Shutdown and Serve returned. It works once.
-func (g *Gateway) Stop(patience time.Duration) (err error) {
+// Stop shuts the gateway down and returns the errors of Shutdown and Serve. Further calls do nothing.
+func (g *Gateway) Stop(timeout time.Duration) (err error) {
 	g.stopOnce.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		err = errors.Join(g.Server.Shutdown(ctx), <-g.served)
 	})
 	return err
 }
 
-// Log collects what the gateway logs.
+// Log records the gateway's log.
 type Log struct {
 	mu    sync.Mutex
 	lines []Line
-	more  chan struct{} // closed at the next line
+	more  chan struct{} // closed on the next line
 }
 
 // Line is a line of the log: its attributes, and "level" and "msg".
@@ -151,7 +148,7 @@ func (l *Log) Lines() []Line {
 	return append([]Line(nil), l.lines...)
 }
 
-// String is the whole log, for a search.
+// String returns the whole log.
 func (l *Log) String() string {
 	var b strings.Builder
 	for _, line := range l.Lines() {
@@ -163,7 +160,7 @@ func (l *Log) String() string {
 	return b.String()
 }
 
-// Await waits for the first line that has these attributes, given as name, value, ….
+// Await waits for the first line with the attributes, given as name, value, ….
 func (l *Log) Await(tb testing.TB, attrs ...string) Line {
 	tb.Helper()
 	t := time.NewTimer(Patience)
@@ -189,7 +186,7 @@ func (l *Log) Await(tb testing.TB, attrs ...string) Line {
 	}
 }
 
-// Request waits for the access log's line of a request, by its id.
+// Request waits for the access log's line of a request.
 func (l *Log) Request(tb testing.TB, id string) Line {
 	tb.Helper()
 	return l.Await(tb, "msg", "request", "request", id)

@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Module is the file of all plugins that ship.
+// Module is the file name of the bundled plugins.
 const Module = "all.wasm"
 
-// Bundled is a folder with the module of the plugins that ship, built from its sources when it is asked for.
+// Bundled returns a file system with the module of the bundled plugins, built from source when it is opened.
 func Bundled(tb testing.TB) fs.FS { return guests{tb} }
 
 type guests struct{ tb testing.TB }
@@ -27,7 +27,7 @@ func (g guests) Open(file string) (fs.File, error) {
 	return fstest.MapFS{file: {Data: plugintest.Build(g.tb, "./plugins/all")}}.Open(file)
 }
 
-// CacheDir is where compiled plugins are kept from one test binary to the next.
+// CacheDir returns the directory of compiled plugins, which test binaries share.
 func CacheDir() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// Blackhole is an address, of the loopback interface, at which connections are neither made nor refused: the queue of a
-// socket that nobody accepts from is full, so that the kernel drops what comes. port 0 is any. It is "" where the
-// machine has no such address.
+// Blackhole returns a loopback address at which connections are neither established nor refused: the accept queue of its socket is
+// full, so that the kernel drops packets. port 0 is any. It returns "" if the machine does not have the IP address.
 func Blackhole(tb testing.TB, ip string, port int) string {
 	tb.Helper()
 	addr := netip.MustParseAddr(ip)
@@ -44,7 +43,7 @@ func Blackhole(tb testing.TB, ip string, port int) string {
 		port = b.Port
 	}
 	at := net.JoinHostPort(ip, strconv.Itoa(port))
-	// Connections fill the queue until one of them is not made any more.
+	// Connections fill the queue until one is not established.
 	for range 16 {
 		c, err := net.DialTimeout("tcp", at, 100*time.Millisecond)
 		if err != nil {

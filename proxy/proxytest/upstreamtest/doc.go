@@ -1,5 +1,5 @@
-// Package upstreamtest is a provider for tests: a raw server on 127.0.0.1 whose every connection follows a script, down
-// to the single byte and the way in which it dies.
+// Package upstreamtest is a scripted provider for tests: a raw server on 127.0.0.1 whose scripts control every byte of a connection and
+// how it ends.
 //
 //	gone := make(chan struct{})
 //	s := upstreamtest.New(t, upstreamtest.Script{
@@ -12,11 +12,11 @@
 //	// … a client of s.URL() … close(gone) … s.Requests()
 //
 // The n-th connection runs the n-th script, and all later ones the last. A connection is closed when its script ends.
-// A step that fails ends the script: that is how a test's client shows that it went away, so it is not reported.
+// A step that fails ends the script. It is not reported, since a client that disconnects makes a step fail.
 //
-// It knows HTTP only as far as it reads requests, with net/http, which shares no code with the client under test. What
-// it answers is bytes. Nothing here sleeps: steps wait for channels and for the peer.
+// It parses requests with net/http, which shares no code with the client under test, and writes bytes. Nothing sleeps: steps wait for
+// channels and the peer.
 //
-// Concurrency: one goroutine a connection runs its steps, one after the other; the methods of Server may be called from
-// anywhere. All of them have ended when the test ends.
+// Concurrency: one goroutine per connection runs its steps; the methods of Server are safe for concurrent use. All goroutines end
+// with the test.
 package upstreamtest

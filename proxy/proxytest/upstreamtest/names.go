@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// The answers of a NameServer that are not addresses.
+// The error responses of a NameServer.
 const (
 	ServFail = 2
 	NXDomain = 3
 	Silence  = -1
 )
 
-// NameServer is a name server for tests: one UDP socket on 127.0.0.1 that gives every name the same addresses. Its
-// methods may be called from anywhere.
+// NameServer is a DNS server for tests: one UDP socket on 127.0.0.1 that resolves every name to the same addresses. It is safe for
+// concurrent use.
 type NameServer struct {
 	conn net.PacketConn
 	done chan struct{}
@@ -26,11 +26,11 @@ type NameServer struct {
 	code    int // RCODE, or Silence
 	addrs   []netip.Addr
 	queries map[string]int // by type
-	clients []net.Conn     // closed at the end: the resolver waits on for answers that nobody needs any more
+	clients []net.Conn     // closed at the end: the resolver keeps waiting for responses that are no longer needed
 	over    bool
 }
 
-// NewNameServer starts one that answers with these addresses; the test's end stops it.
+// NewNameServer starts a server that resolves names to addrs until the test ends.
 func NewNameServer(tb testing.TB, addrs ...string) *NameServer {
 	tb.Helper()
 	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func NewNameServer(tb testing.TB, addrs ...string) *NameServer {
 	return n
 }
 
-// Answer makes these the addresses of every name.
+// Answer sets the addresses of all names.
 func (n *NameServer) Answer(addrs ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,21 +63,21 @@ func (n *NameServer) Answer(addrs ...string) {
 	}
 }
 
-// Fail makes it answer with an RCODE, or not at all.
+// Fail makes it respond with an RCODE, or not at all.
 func (n *NameServer) Fail(code int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.code = code
 }
 
-// Queries is how many queries for IPv4 addresses have come. Each look-up asks for both families at once.
+// Queries returns the number of queries for IPv4 addresses. Each lookup queries both families.
 func (n *NameServer) Queries() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.queries["A"]
 }
 
-// Resolver asks this server, whatever the machine's own is.
+// Resolver returns a resolver that uses this server.
 func (n *NameServer) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		n.mu.Lock()
@@ -110,7 +110,7 @@ func (n *NameServer) serve() {
 	}
 }
 
-// answer repeats the question and answers it with the addresses of its type, or is nil.
+// answer returns the response to a query, nil for none.
 func (n *NameServer) answer(q []byte) []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()

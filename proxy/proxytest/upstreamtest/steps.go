@@ -16,7 +16,7 @@ import (
 // ErrClosed ends a script whose server is being stopped.
 var ErrClosed = errors.New("upstreamtest: the test has ended")
 
-// ReadRequest reads one whole request and records it.
+// ReadRequest reads a complete request and records it.
 func ReadRequest() Step { return readRequest }
 
 func readRequest(c *Conn) error {
@@ -100,7 +100,7 @@ func (c *Conn) note(err error) error {
 	return err
 }
 
-// Write writes all of s at once. A client that closes the connection meanwhile has ended it.
+// Write writes s at once. A client may close the connection meanwhile.
 func Write(s string) Step {
 	p := []byte(s)
 	return func(c *Conn) error {
@@ -111,7 +111,7 @@ func Write(s string) Step {
 	}
 }
 
-// Bytes writes s byte by byte, each in a segment of its own.
+// Bytes writes s byte by byte, each in its own segment.
 func Bytes(s string) Step {
 	return func(c *Conn) error {
 		for i := range len(s) {
@@ -123,7 +123,7 @@ func Bytes(s string) Step {
 	}
 }
 
-// Cut writes s in pieces that end at the offsets, which rise.
+// Cut writes s in pieces that end at the ascending offsets.
 func Cut(s string, offsets ...int) Step {
 	return func(c *Conn) error {
 		from := 0
@@ -137,7 +137,7 @@ func Cut(s string, offsets ...int) Step {
 	}
 }
 
-// Head writes a response head. Each header is "Name: value".
+// Head writes a response header. Each header is "Name: value".
 func Head(status int, headers ...string) Step {
 	return Write(headText(status, headers))
 }
@@ -152,18 +152,18 @@ func headText(status int, headers []string) string {
 	return b.String()
 }
 
-// Answer writes a whole answer with a Content-Length, in one piece.
+// Answer writes a complete response with a Content-Length at once.
 func Answer(status int, contentType, body string, headers ...string) Step {
 	headers = append([]string{"Content-Type: " + contentType, fmt.Sprintf("Content-Length: %d", len(body))}, headers...)
 	return Write(headText(status, headers) + body)
 }
 
-// EventStream writes the head of a chunked event stream.
+// EventStream writes the header of a chunked event stream.
 func EventStream() Step {
 	return Head(http.StatusOK, "Content-Type: text/event-stream", "Transfer-Encoding: chunked")
 }
 
-// Chunk writes each part as a chunk of its own.
+// Chunk writes each part as a chunk.
 func Chunk(parts ...string) Step {
 	return func(c *Conn) error {
 		for _, p := range parts {
@@ -178,7 +178,7 @@ func Chunk(parts ...string) Step {
 // LastChunk ends a chunked body.
 func LastChunk() Step { return Write("0\r\n\r\n") }
 
-// Signal closes ch: the steps before it are done.
+// Signal closes ch after the steps before it.
 func Signal(ch chan<- struct{}) Step {
 	return func(*Conn) error {
 		close(ch)
@@ -198,7 +198,7 @@ func Wait(ch <-chan struct{}) Step {
 	}
 }
 
-// AwaitClose reads and drops all that comes until the client ends the connection; Server.Ended tells how.
+// AwaitClose discards input until the client ends the connection; Server.Ended reports how.
 func AwaitClose() Step {
 	return func(c *Conn) error {
 		_, err := io.Copy(io.Discard, c.r)
@@ -220,7 +220,7 @@ func Close() Step {
 	}
 }
 
-// CloseRaw ends the connection with a FIN and without TLS's closing message.
+// CloseRaw ends the connection with a FIN and without close_notify.
 func CloseRaw() Step {
 	return func(c *Conn) error { return c.tcp().Close() }
 }
@@ -240,7 +240,7 @@ func Reset() Step {
 	}
 }
 
-// Loop runs the steps again and again, until one of them fails.
+// Loop repeats the steps until one fails.
 func Loop(steps ...Step) Step {
 	return func(c *Conn) error {
 		for {
@@ -253,7 +253,7 @@ func Loop(steps ...Step) Step {
 	}
 }
 
-// Echo answers a request with the body that it read, for tests that must know whose answer they got.
+// Echo responds with the body of the request, so that tests can match responses to requests.
 func Echo() Step {
 	return func(c *Conn) error {
 		if err := readRequest(c); err != nil {
