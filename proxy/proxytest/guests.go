@@ -1,6 +1,8 @@
 package proxytest
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,10 +23,33 @@ type guests struct{ tb testing.TB }
 // Open implements fs.FS.
 func (g guests) Open(file string) (fs.File, error) {
 	g.tb.Helper()
+	module, err := g.module(file)
+	if err != nil {
+		return nil, err
+	}
+	return fstest.MapFS{file: {Data: module}}.Open(file)
+}
+
+// ReadFile implements fs.ReadFileFS, so that the module is copied once and not in growing pieces.
+func (g guests) ReadFile(file string) ([]byte, error) {
+	g.tb.Helper()
+	module, err := g.module(file)
+	return bytes.Clone(module), err
+}
+
+// Digest lets a gateway whose cache has the compiled module start without reading the module.
+func (g guests) Digest(file string) (digest [sha256.Size]byte, err error) {
+	g.tb.Helper()
+	module, err := g.module(file)
+	return sha256.Sum256(module), err
+}
+
+func (g guests) module(file string) ([]byte, error) {
+	g.tb.Helper()
 	if file != Module {
 		return nil, &fs.PathError{Op: "open", Path: file, Err: fs.ErrNotExist}
 	}
-	return fstest.MapFS{file: {Data: plugintest.Build(g.tb, "./plugins/all")}}.Open(file)
+	return plugintest.Build(g.tb, "./plugins/all"), nil
 }
 
 // CacheDir returns the directory of compiled plugins, which test binaries share.

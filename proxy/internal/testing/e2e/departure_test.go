@@ -63,6 +63,7 @@ func wantDeparture(t *testing.T, g *proxytest.Gateway, id string, want map[strin
 //
 // covers: S15 S16 F18 F19 F20
 func TestClientDisconnectCancelsUpstream(t *testing.T) {
+	t.Parallel()
 	never := make(chan struct{})
 	const half = `"lo"},"finish_reason":null}]}`
 	stream := []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), text("lo"))}
@@ -130,6 +131,7 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 //
 // covers: F18
 func TestClientDisconnectBeforeUpstream(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {
 			how := map[bool]string{false: "FIN", true: "RST"}[reset]
@@ -184,6 +186,7 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 //
 // covers: F17 F19
 func TestClientDisconnectDuringLargeResponse(t *testing.T) {
+	t.Parallel()
 	large := `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("long ", 4<<20) +
 		`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`
 	overBoth(t, func(t *testing.T, table string) {
@@ -227,6 +230,7 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 //
 // covers: F17
 func TestSlowReaderAppliesBackpressure(t *testing.T) {
+	t.Parallel()
 	event := text(strings.Repeat("x", 32<<10))
 	const far = 64 << 20 // beyond what all buffers on the way take
 	overBoth(t, func(t *testing.T, table string) {

@@ -144,6 +144,7 @@ func runFaults(t *testing.T, faults []fault) {
 //
 // covers: F34 F42
 func TestSlowAndTruncatedResponses(t *testing.T) {
+	t.Parallel()
 	const late, silent = `first_byte = "150ms"`, `idle = "1s"`
 	opening := func(w *wire) []string { return []string{w.opening("Hal")} }
 	promised := func(w *wire) upstreamtest.Step {
@@ -187,6 +188,7 @@ func TestSlowAndTruncatedResponses(t *testing.T) {
 //
 // covers: F38 F46
 func TestUnusualStreams(t *testing.T) {
+	t.Parallel()
 	whole := func(w *wire) string { return w.stream("Hal", "lo") }
 	body := func(edit func(string) string) func(*wire) []upstreamtest.Step {
 		return ended(func(w *wire) string { return edit(whole(w)) })

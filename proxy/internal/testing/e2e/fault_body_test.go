@@ -45,6 +45,7 @@ func flood(s string, most int64, taken *atomic.Int64) upstreamtest.Step {
 //
 // covers: F46 F60
 func TestUnreadableResponses(t *testing.T) {
+	t.Parallel()
 	const mega = 1 << 20
 	var line, head atomic.Int64
 	inside := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})

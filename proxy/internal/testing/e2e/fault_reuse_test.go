@@ -25,6 +25,7 @@ func one(w *wire, url, more string) string {
 //
 // covers: F41
 func TestSlowDrip(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		t.Run("an event is handed on whole/"+w.plugin, func(t *testing.T) {
 			drop := make(chan struct{})
@@ -155,6 +156,7 @@ func TestResponseBeforeRequestIsComplete(t *testing.T) {
 //
 // covers: F62
 func TestStaleConnections(t *testing.T) {
+	t.Parallel()
 	for _, w := range wires {
 		good := upstreamtest.Answer(200, "application/json", w.answer("good"))
 		for name, end := range map[string]upstreamtest.Step{"FIN": upstreamtest.Close(), "RST": upstreamtest.Reset()} {
@@ -197,7 +199,8 @@ func TestStaleConnections(t *testing.T) {
 func TestAbandonedStreams(t *testing.T) {
 	for _, w := range wires {
 		t.Run(w.plugin, func(t *testing.T) {
-			const abandoned, requests, clients = 100, 1000, 8
+			const clients = 8
+			abandoned, requests := scale(100, 20), scale(1000, 200)
 			// Who asks for a stream gets one that does not end; else the answer repeats what the request says.
 			answer := func(c *upstreamtest.Conn) error {
 				if err := upstreamtest.ReadRequest()(c); err != nil {

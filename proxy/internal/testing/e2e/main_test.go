@@ -20,6 +20,14 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
 }
 
+// scale returns a number of clients, requests or inputs: all of them, or fewer with go test -short.
+func scale(all, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return all
+}
+
 // configuration is a gateway with the providers openai and anthropic at these addresses, an empty one being that of
 // nobody, and the demo. Its waits are short, and no failure has consequences for the next request.
 func configuration(openai, anthropic string) string {

@@ -241,7 +241,8 @@ func TestBodyMemoryLimit(t *testing.T) {
 //
 // covers: F11
 func TestManyLargePrompts(t *testing.T) {
-	const clients, size = 50, 4 << 20
+	const size = 4 << 20
+	clients := scale(50, 10)
 	together := make(chan struct{}) // closed when all of them have arrived, or have failed
 	var arrived sync.WaitGroup
 	arrived.Add(clients)
@@ -302,6 +303,7 @@ func TestManyLargePrompts(t *testing.T) {
 //
 // covers: F15 F16
 func TestSlowClients(t *testing.T) {
+	t.Parallel()
 	overBoth(t, func(t *testing.T, table string) {
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 		g := proxytest.Start(t, strings.Replace(configuration(provider.URL(), ""), "[server]", "[server]\nread_timeout = \"500ms\"", 1)+table)

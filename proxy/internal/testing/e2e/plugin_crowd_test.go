@@ -131,7 +131,8 @@ func crowdClient(tb testing.TB) *http.Client {
 // covers: F90 F98
 func TestTrapsAmongAThousandStreams(t *testing.T) {
 	// At most so many events are on their way at a time, or a slow machine would truly be overloaded.
-	const streams, events, atOnce = 1000, 10, 40
+	const events, atOnce = 10, 40
+	streams := scale(1000, 200)
 	for _, c := range []struct{ name, key, isolation string }{
 		{"of another key", "one", "key"},
 		{"of the same key", "many", "key"},
@@ -179,7 +180,7 @@ func TestTrapsAmongAThousandStreams(t *testing.T) {
 								return
 							}
 							<-onTheWay
-							if strings.Contains(line, word(i)+" 0") && begun.Add(1) == streams {
+							if strings.Contains(line, word(i)+" 0") && begun.Add(1) == int64(streams) {
 								close(all)
 							}
 						})

@@ -73,7 +73,8 @@ func (p *tide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //
 // covers: F26
 func TestManyClientDisconnects(t *testing.T) {
-	const clients, atOnce = 1000, 100
+	const atOnce = 100
+	clients := scale(1000, 300)
 	provider := &tide{events: 12}
 	up := httptest.NewServer(provider)
 	defer up.Close()

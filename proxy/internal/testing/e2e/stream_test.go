@@ -138,6 +138,7 @@ func TestHeartbeatWhileProviderIsSilent(t *testing.T) {
 //
 // covers: S10
 func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name   string
 		steps  []upstreamtest.Step
@@ -201,6 +202,7 @@ func TestFinishWithoutDoneIsComplete(t *testing.T) {
 //
 // covers: S14
 func TestErrorsBeforeFirstByteHaveStatus(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		name   string
 		steps  []upstreamtest.Step

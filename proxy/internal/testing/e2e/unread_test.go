@@ -57,6 +57,7 @@ targets = [{ provider = "up", model = "m" }]
 //
 // covers: F17
 func TestSlowClientGetsWholeResponse(t *testing.T) {
+	t.Parallel()
 	const parts = 40
 	event := text(strings.Repeat("x", 2<<10))
 	var chunks []string
