@@ -300,7 +300,8 @@ func (d *Decoder) misc() bool {
 		_, ok := d.u32()
 		return ok
 	case MiscTableCopy:
-		return d.table() && d.table()
+		from := d.table()
+		return from && d.table()
 	case MiscTableGrow, MiscTableSize, MiscTableFill:
 		return d.table()
 	}

@@ -1,5 +1,7 @@
 package fueltest
 
+//lint:file-ignore ST1001 modules are written in wasmtest's instructions
+
 import . "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 
 // Program is a module with an export "f", and arguments to call it with.

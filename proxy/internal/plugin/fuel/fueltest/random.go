@@ -1,5 +1,7 @@
 package fueltest
 
+//lint:file-ignore ST1001 modules are written in wasmtest's instructions
+
 import (
 	"math/rand/v2"
 
