@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -38,7 +39,7 @@ var refusals = [...]struct {
 // failure is what a provider's error means. A status of 0 is that of an error in a stream.
 func failure(e json.Value, status int) error {
 	kind := string(e.Get("type").Text())
-	f := &sdk.Failure{Kind: ofStatus(status)}
+	f := &sdk.Failure{Kind: statusKind(status)}
 	for _, known := range failures {
 		if kind == known.kind {
 			f.Kind = known.fail
@@ -68,27 +69,10 @@ func failure(e json.Value, status int) error {
 	return f
 }
 
-// ofStatus is the kind of an error that does not say its type.
-func ofStatus(status int) abi.FailKind {
-	switch status {
-	case 400, 422:
-		return abi.FailInvalidRequest
-	case 401, 403:
-		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
-	case 404:
-		return abi.FailModelNotFound
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
-	case 408, 504:
-		return abi.FailTimeout
-	case 503, 529:
+// statusKind is the kind of an error that does not say its type.
+func statusKind(status int) abi.FailKind {
+	if status == 529 {
 		return abi.FailOverloaded
 	}
-	return abi.FailServer
+	return translate.StatusKind(status)
 }

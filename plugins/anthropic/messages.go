@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -78,13 +79,15 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 
 func (t *translation) unknownMembers(m *message) {
 	for i := range m.Unknown() {
-		t.r.Warn(abi.WarnDropped, "messages[]."+printable(m.UnknownName(i)))
+		t.r.Warn(abi.WarnDropped, "messages[]."+translate.Printable(m.UnknownName(i)))
 	}
 	t.drop(m.Has(messageName) && m.role != toolRole, "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
-func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
+func (m *message) param(rest string) string {
+	return "messages[" + translate.Itoa(m.index) + "]" + rest
+}
 
 // hasText says whether the message has anything to say in words.
 func (t *translation) hasText(m *message) bool {
@@ -432,9 +435,4 @@ func (t *translation) lastPart(m *message) int {
 		}
 	}
 	return last
-}
-
-// invalid is a mistake of the client's that no target would take.
-func invalid(code, param, text string) error {
-	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: code, Param: param, Message: text}
 }

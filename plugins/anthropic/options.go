@@ -3,6 +3,7 @@ package anthropic
 import (
 	"errors"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -72,11 +73,9 @@ func (p *anthropic) Configure(o json.Value) error {
 
 // read puts the members of o over what is there.
 func (o *options) read(v json.Value) error {
-	var r json.Reader
-	r.Reset(v)
-	for m := r.Object(); m.Next(); {
-		ok := true
-		switch name := string(r.Name()); name {
+	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
+		ok = true
+		switch name {
 		case "version":
 			text := r.Text()
 			ok = len(text) > 0
@@ -86,7 +85,7 @@ func (o *options) read(v json.Value) error {
 			ok = text != nil
 			o.beta = string(text)
 		case "api":
-			o.vertex, ok = oneOf(r.Text(), "vertex", "anthropic")
+			o.vertex, ok = translate.OneOf(r.Text(), "vertex", "anthropic")
 		case "project":
 			o.project = string(r.Text())
 			ok = plainID([]byte(o.project))
@@ -101,30 +100,16 @@ func (o *options) read(v json.Value) error {
 			o.highestEffort = effortNamed(r.Text())
 			ok = o.highestEffort >= effortHigh
 		case "json_schema":
-			o.nativeSchema, ok = oneOf(r.Text(), "native", "tool")
+			o.nativeSchema, ok = translate.OneOf(r.Text(), "native", "tool")
 		case "sampling":
-			o.bothSampling, ok = oneOf(r.Text(), "both", "one")
+			o.bothSampling, ok = translate.OneOf(r.Text(), "both", "one")
 		case "out_of_range":
-			o.refuseClamped, ok = oneOf(r.Text(), "refuse", "clamp")
+			o.refuseClamped, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
-			o.refuseUnknown, ok = oneOf(r.Text(), "refuse", "drop")
+			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		default:
-			return errors.New("unknown option " + name)
+			return false, false
 		}
-		if !ok {
-			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
-		}
-	}
-	return r.End()
-}
-
-// oneOf says which of two words a text is; ok is false if it is neither.
-func oneOf(text []byte, yes, no string) (value, ok bool) {
-	switch string(text) {
-	case yes:
-		return true, true
-	case no:
-		return false, true
-	}
-	return false, false
+		return true, ok
+	})
 }

@@ -1,7 +1,7 @@
 package anthropic
 
 import (
-	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -73,7 +73,7 @@ func (p *part) blank() bool {
 
 // part writes one part of a message as a block.
 func (t *translation) part(p *part, role role, m *message, n int) error {
-	param := func(rest string) string { return m.param(".content[" + number(n) + "]" + rest) }
+	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	switch p.kind {
 	case textPart, refusalPart:
 		if m.role == toolRole {
@@ -89,16 +89,11 @@ func (t *translation) part(p *part, role role, m *message, n int) error {
 		return t.media(p, p.url, role, param(".image_url.url"))
 	case filePart:
 		if p.fileData == nil {
-			return unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
+			return translate.Unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
 		}
 		return t.media(p, p.fileData, role, param(".file.file_data"))
 	}
-	return unsupported(param(""), "This provider does not take content of this type.")
-}
-
-// unsupported is a part that another provider may take.
-func unsupported(param, text string) error {
-	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: text}
+	return translate.Unsupported(param(""), "This provider does not take content of this type.")
 }
 
 // media writes an image or a document, given by a data URL, by another URL, or for a file by its base64 alone.
@@ -116,11 +111,11 @@ func (t *translation) media(p *part, from []byte, role role, param string) error
 	switch {
 	case address != nil:
 	case len(mediaType) == 0:
-		return invalid("invalid_value", param, "Expected a data URL with base64 data, or an http or https URL.")
+		return translate.Invalid("invalid_value", param, "Expected a data URL with base64 data, or an http or https URL.")
 	case !document && !hasPrefix(mediaType, "image/"):
-		return unsupported(param, "This provider takes images and PDF documents only.")
+		return translate.Unsupported(param, "This provider takes images and PDF documents only.")
 	case !base64Valid(data):
-		return invalid("invalid_base64", param, "The data is not valid base64.")
+		return translate.Invalid("invalid_base64", param, "The data is not valid base64.")
 	}
 	if string(mediaType) == "image/jpg" {
 		mediaType = []byte("image/jpeg") // what is meant by a name that was never registered

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -33,8 +34,8 @@ type translation struct {
 	maxTokens, maxCompletionTokens                    int64
 	temperature, topP, topK                           json.Value
 	effort, user, safetyID                            []byte
-	serial                                            bool     // parallel_tool_calls is false
-	passed                                            []member // members of the provider's own that are passed on
+	serial                                            bool               // parallel_tool_calls is false
+	passed                                            []translate.Member // members of the provider's own that are passed on
 
 	// What is decided when all of them are known.
 	limit  int64 // max_tokens
@@ -58,8 +59,6 @@ type block struct {
 	text  []byte // the inside of a string
 	cache json.Value
 }
-
-type member struct{ name, value []byte }
 
 // Request builds the provider's request.
 func (p *anthropic) Request(r *provider.Request) error {
@@ -149,8 +148,8 @@ func (t *translation) translate(in *json.Reader) error {
 	t.writeStop()
 	t.writeUser()
 	for _, m := range t.passed {
-		w.NameText(m.name)
-		w.Raw(m.value)
+		w.NameText(m.Name)
+		w.Raw(m.Value)
 	}
 	if t.r.Stream {
 		w.Literal(`"stream":true`)
@@ -272,9 +271,9 @@ func (t *translation) member(in *json.Reader) error {
 		if !tier.Is("auto") && !tier.Is("standard_only") {
 			return t.unknown(name)
 		}
-		t.passed = append(t.passed, member{name, tier})
+		t.passed = append(t.passed, translate.Member{Name: name, Value: tier})
 	case bodyCacheControl, bodyContainer, bodyContextManagement, bodyMCPServers, bodyInferenceGeo, bodySpeed:
-		t.passed = append(t.passed, member{name, in.Raw()})
+		t.passed = append(t.passed, translate.Member{Name: name, Value: in.Raw()})
 	default:
 		return t.unknown(name)
 	}
@@ -284,26 +283,10 @@ func (t *translation) member(in *json.Reader) error {
 // unknown is a member that the provider has no place for.
 func (t *translation) unknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
-	t.r.Warn(abi.WarnDropped, printable(name))
+	t.r.Warn(abi.WarnDropped, translate.Printable(name))
 	return nil
-}
-
-// printable is a member's name as a warning may show it.
-func printable(name []byte) string {
-	const most = 64
-	if len(name) > most {
-		name = name[:most]
-	}
-	out := make([]byte, 0, len(name))
-	for _, c := range name {
-		if c <= ' ' || c > '~' || c == ',' {
-			c = '?'
-		}
-		out = append(out, c)
-	}
-	return string(out)
 }
 
 // writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache
@@ -311,7 +294,7 @@ func printable(name []byte) string {
 func (t *translation) writeSystem() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
-		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
 	}
 	if t.form.instructed {
 		t.system = append(t.system, block{text: []byte(instruction)})

@@ -132,5 +132,3 @@ func index(s []byte, part string) int {
 	}
 	return -1
 }
-
-func number(n int) string { return string(json.AppendInt(nil, int64(n))) }

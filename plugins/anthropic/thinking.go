@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -94,12 +95,12 @@ func (t *translation) planAsked() (p thinkingPlan, err error) {
 		p.on = true
 		return p, nil
 	case tokens < minBudget:
-		return p, invalid("integer_below_min_value", "thinking.budget_tokens", "This provider's models need a budget of at least "+number(minBudget)+" tokens to think.")
+		return p, translate.Invalid("integer_below_min_value", "thinking.budget_tokens", "This provider's models need a budget of at least "+translate.Itoa(minBudget)+" tokens to think.")
 	}
 	t.makeRoom(tokens)
 	if tokens >= t.limit {
-		return p, invalid("invalid_value", "thinking.budget_tokens",
-			"The budget for thinking ("+number(int(tokens))+") must be below max_tokens ("+number(int(t.limit))+"), which it is a part of.")
+		return p, translate.Invalid("invalid_value", "thinking.budget_tokens",
+			"The budget for thinking ("+translate.Itoa(int(tokens))+") must be below max_tokens ("+translate.Itoa(int(t.limit))+"), which it is a part of.")
 	}
 	p.on = true
 	if !t.o.adaptive {
@@ -123,7 +124,7 @@ func (t *translation) planEffort() (p thinkingPlan, err error) {
 	}
 	effort := effortNamed(t.effort)
 	if effort < 0 {
-		return p, invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+		return p, translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 	}
 	if t.o.adaptive {
 		effort = t.named(effort)

@@ -1,13 +1,11 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
-
-// noParameters is the schema of a tool that takes none.
-const noParameters = `{"type":"object","properties":{}}`
 
 // writeCalls writes the tool calls of an earlier answer, from the one numbered from up to to, -1 for all. The one
 // numbered marked has the message's cache breakpoint.
@@ -50,7 +48,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 		cache = call.Raw(callCache)
 	}
 	if kind := call.Inside(callType); string(kind) != "function" && string(call.Text(callType)) != "function" {
-		return sdk.Refuse(m.param(".tool_calls["+number(n)+"].type"), "This provider takes only tools of type function.")
+		return sdk.Refuse(m.param(".tool_calls["+translate.Itoa(n)+"].type"), "This provider takes only tools of type function.")
 	}
 	name, arguments := call.Inside(callName), call.Inside(callArguments)
 	w := t.w
@@ -69,7 +67,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	case blankJSON(input):
 		w.Verbatim(`{}`)
 	case input.Kind() != json.Object || !input.Valid():
-		return invalid("invalid_value", m.param(".tool_calls["+number(n)+"].function.arguments"), "The arguments of a tool call must be a JSON object.")
+		return translate.Invalid("invalid_value", m.param(".tool_calls["+translate.Itoa(n)+"].function.arguments"), "The arguments of a tool call must be a JSON object.")
 	default:
 		w.Part(input)
 	}
@@ -134,7 +132,7 @@ func (t *translation) writeTools() error {
 			w.Name("name")
 			w.Inside(name)
 			w.Name("input_schema")
-			w.Raw([]byte(noParameters))
+			w.Raw([]byte(translate.NoParameters))
 			w.EndObject()
 		}
 		w.EndArray()
@@ -161,7 +159,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	m := &t.m.members
 	r.Members(m, toolShape)
 	if string(m.Text(toolType)) != "function" {
-		return sdk.Refuse("tools["+number(n)+"].type", "This provider takes only tools of type function.")
+		return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider takes only tools of type function.")
 	}
 	w := t.w
 	w.Literal(`{"name":"`)
@@ -203,7 +201,7 @@ func (t *translation) writeSchema(schema json.Value) {
 		}
 	}
 	if members == 0 {
-		w.Raw([]byte(noParameters))
+		w.Raw([]byte(translate.NoParameters))
 		return
 	}
 	w.Literal(`{"type":"object"`)
@@ -239,7 +237,7 @@ func (t *translation) writeToolChoice() error {
 		kind = "auto"
 	}
 	if t.thinks && (kind == "any" || kind == "tool") {
-		return invalid("invalid_value", "tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
+		return translate.Invalid("invalid_value", "tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
 	}
 	if kind != "" {
 		t.writeChoice(kind, name)

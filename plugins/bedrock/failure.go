@@ -3,6 +3,7 @@ package bedrock
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -60,7 +61,7 @@ func failure(a *provider.Answer, status int, body []byte) error {
 	if len(name) == 0 {
 		name = v.Get("__type").Text()
 	}
-	return failureOf(ofStatus(status), name, messageOf(v))
+	return failureOf(translate.StatusKind(status), name, messageOf(v))
 }
 
 // exception is what an exception or an error within a stream means. Of an error the data is its message.
@@ -102,27 +103,4 @@ func failureOf(usual abi.FailKind, name, message []byte) error {
 		f.Message = string(message)
 	}
 	return f
-}
-
-// ofStatus is the kind of an error that does not say its type.
-func ofStatus(status int) abi.FailKind {
-	switch status {
-	case 400, 422:
-		return abi.FailInvalidRequest
-	case 401, 403:
-		return abi.FailAuth
-	case 404:
-		return abi.FailModelNotFound
-	case 408, 504:
-		return abi.FailTimeout
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
-	case 503:
-		return abi.FailOverloaded
-	}
-	return abi.FailServer
 }

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -36,15 +37,15 @@ const (
 
 // readForm decides how the answer gets its form. It is called when it is known whether the model thinks.
 func (t *translation) readForm() error {
-	kind := t.responseFormat.Get("type")
-	free := t.tools.Kind() != json.Array && len(t.called) == 0 && !t.thinks
+	kind := t.ResponseFormat.Get("type")
+	free := t.Tools.Kind() != json.Array && len(t.called) == 0 && !t.thinks
 	switch {
 	case !kind.Exists() || kind.Is("text"):
 	case kind.Is("json_object"):
 		forced := free && !t.o.nativeSchema() && t.o.toolChoice == choiceTool
 		t.form = answerForm{schema: json.Value(anyObject), name: []byte(answerTool), forced: forced, instructed: !forced}
 	case kind.Is("json_schema"):
-		asked := t.responseFormat.Get("json_schema")
+		asked := t.ResponseFormat.Get("json_schema")
 		f := answerForm{schema: asked.Get("schema"), name: asked.Get("name").Inside(), about: asked.Get("description").Inside()}
 		f.native = t.o.nativeSchema()
 		if f.schema.Kind() != json.Object {
@@ -119,7 +120,7 @@ func (t *translation) writeAnswerTool() error {
 	w.Object()
 	w.Name("json")
 	if !t.writeSchema(t.form.schema) {
-		return invalid("response_format.json_schema.schema", "The schema of an answer must be of type object.")
+		return translate.Invalid("invalid_value", "response_format.json_schema.schema", "The schema of an answer must be of type object.")
 	}
 	w.EndObject()
 	w.EndObject()

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -75,13 +76,15 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	in.Members(&m.Members, messageShape)
 	m.index, m.role = index, m.Text(messageRole)
 	for i := range m.Unknown() {
-		t.r.Warn(abi.WarnDropped, "messages[]."+printable(m.UnknownName(i)))
+		t.r.Warn(abi.WarnDropped, "messages[]."+translate.Printable(m.UnknownName(i)))
 	}
 	t.drop(m.Has(messageName) && string(m.role) != "tool", "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
-func (m *message) param(rest string) string { return "messages[" + number(int64(m.index)) + "]" + rest }
+func (m *message) param(rest string) string {
+	return "messages[" + translate.Itoa(m.index) + "]" + rest
+}
 
 // hasText says whether the message has anything to say in words.
 func (t *translation) hasText(m *message) bool {

@@ -1,8 +1,7 @@
 package bedrock
 
 import (
-	"errors"
-
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -16,9 +15,9 @@ type options struct {
 	alwaysThinking bool // "always_thinking": the model cannot be told not to think
 	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
 
-	schema   choice // "json_schema": "native" for outputConfig and strict tools, "tool" for a tool that is forced
-	sampling choice // "sampling": "both" for temperature and top_p together, "one"
-	cache    choice // "prompt_cache": whether the model takes cache points
+	schema   translate.Choice // "json_schema": "native" for outputConfig and strict tools, "tool" for a tool that is forced
+	sampling translate.Choice // "sampling": "both" for temperature and top_p together, "one"
+	cache    translate.Choice // "prompt_cache": whether the model takes cache points
 
 	toolChoice    int        // "tool_choice": the index in toolChoices of the most that the model takes
 	refuseClamped bool       // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
@@ -26,22 +25,6 @@ type options struct {
 	guardrail     json.Value // "guardrail": the API's guardrailConfig
 	latency       []byte     // "latency": the inside of the API's performanceConfig.latency
 	fields        json.Value // "fields": members for additionalModelRequestFields beside those of the plugin
-}
-
-// choice is an option that may be left to the family.
-type choice uint8
-
-const (
-	unsaid choice = iota
-	no
-	yes
-)
-
-func (c choice) or(usual bool) bool {
-	if c == unsaid {
-		return usual
-	}
-	return c == yes
 }
 
 // toolChoices are what a model may be told of its tools; each takes those before it, too. The provider's documents name
@@ -61,11 +44,9 @@ func (p *bedrock) Configure(o json.Value) error {
 
 // read puts the members of v over what is there.
 func (o *options) read(v json.Value) error {
-	var r json.Reader
-	r.Reset(v)
-	for m := r.Object(); m.Next(); {
-		ok := true
-		switch name := string(r.Name()); name {
+	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
+		ok = true
+		switch name {
 		case "family":
 			o.family, ok = familyNamed(r.Text())
 			o.familyKnown = ok
@@ -77,26 +58,17 @@ func (o *options) read(v json.Value) error {
 			o.highestEffort = effortNamed(r.Text())
 			ok = o.highestEffort >= effortHigh
 		case "json_schema":
-			o.schema, ok = oneOf(r.Text(), "native", "tool")
+			o.schema, ok = translate.Choose(translate.OneOf(r.Text(), "native", "tool"))
 		case "sampling":
-			o.sampling, ok = oneOf(r.Text(), "both", "one")
+			o.sampling, ok = translate.Choose(translate.OneOf(r.Text(), "both", "one"))
 		case "prompt_cache":
-			var on bool
-			if on, ok = r.Bool(); on {
-				o.cache = yes
-			} else {
-				o.cache = no
-			}
+			o.cache, ok = translate.Choose(r.Bool())
 		case "tool_choice":
 			o.toolChoice, ok = indexOf(toolChoices[:], r.Text())
 		case "out_of_range":
-			var c choice
-			c, ok = oneOf(r.Text(), "refuse", "clamp")
-			o.refuseClamped = c == yes
+			o.refuseClamped, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
-			var c choice
-			c, ok = oneOf(r.Text(), "refuse", "drop")
-			o.refuseUnknown = c == yes
+			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		case "guardrail":
 			ok = r.Kind() == json.Object
 			o.guardrail = r.Raw()
@@ -107,13 +79,10 @@ func (o *options) read(v json.Value) error {
 			ok = r.Kind() == json.Object
 			o.fields = r.Raw()
 		default:
-			return errors.New("unknown option " + name)
+			return false, false
 		}
-		if !ok {
-			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
-		}
-	}
-	return r.End()
+		return true, ok
+	})
 }
 
 // settle fills in what the family says of a model.
@@ -123,20 +92,9 @@ func (o *options) settle(model []byte) {
 	}
 }
 
-func (o *options) nativeSchema() bool { return o.schema.or(families[o.family].nativeSchema) }
-func (o *options) bothSampling() bool { return o.sampling.or(!families[o.family].oneSampling) }
-func (o *options) cachePoints() bool  { return o.cache.or(families[o.family].cache) }
-
-// oneOf says which of two words a text is; ok is false if it is neither.
-func oneOf(text []byte, first, second string) (c choice, ok bool) {
-	switch string(text) {
-	case first:
-		return yes, true
-	case second:
-		return no, true
-	}
-	return unsaid, false
-}
+func (o *options) nativeSchema() bool { return o.schema.Or(families[o.family].nativeSchema) }
+func (o *options) bothSampling() bool { return o.sampling.Or(!families[o.family].oneSampling) }
+func (o *options) cachePoints() bool  { return o.cache.Or(families[o.family].cache) }
 
 func indexOf(words []string, text []byte) (i int, ok bool) {
 	for i := range words {

@@ -3,6 +3,7 @@ package bedrock
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -70,7 +71,7 @@ func (p *part) blank() bool {
 
 // part writes one part of a message as a block.
 func (t *translation) part(p *part, role string, m *message, n int) error {
-	param := func(rest string) string { return m.param(".content[" + number(int64(n)) + "]" + rest) }
+	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	result := string(m.role) == "tool"
 	switch string(p.kind) {
 	case "text", "refusal":
@@ -85,12 +86,12 @@ func (t *translation) part(p *part, role string, m *message, n int) error {
 		return t.media(p, p.url, result, param(".image_url.url"))
 	case "file":
 		if p.data == nil {
-			return unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
+			return translate.Unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
 		}
 		return t.media(p, p.data, result, param(".file.file_data"))
 	case "input_audio":
 		if result || !word(p.format) {
-			return unsupported(param(""), "This provider does not take such audio.")
+			return translate.Unsupported(param(""), "This provider does not take such audio.")
 		}
 		if !base64Valid(p.data) {
 			return notBase64(param(".input_audio.data"))
@@ -100,12 +101,7 @@ func (t *translation) part(p *part, role string, m *message, n int) error {
 		t.cachePoint(p.cache)
 		return nil
 	}
-	return unsupported(param(""), "This provider does not take content of this type.")
-}
-
-// unsupported is a part that another provider may take.
-func unsupported(param, text string) error {
-	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: text}
+	return translate.Unsupported(param(""), "This provider does not take content of this type.")
 }
 
 func notBase64(param string) error {
@@ -123,7 +119,7 @@ func (t *translation) media(p *part, from []byte, result bool, param string) err
 	case string(p.kind) == "file" && bytes.IndexByte(from, ':') < 0:
 		data = from
 	default:
-		return unsupported(param, "This provider takes no URLs of images and files; send the data in a data URL.")
+		return translate.Unsupported(param, "This provider takes no URLs of images and files; send the data in a data URL.")
 	}
 	image := imageFormat(mediaType)
 	format := image
@@ -131,7 +127,7 @@ func (t *translation) media(p *part, from []byte, result bool, param string) err
 		format = documentFormat(mediaType, p.fileName)
 	}
 	if format == "" {
-		return unsupported(param, "This provider does not take media of this type.")
+		return translate.Unsupported(param, "This provider does not take media of this type.")
 	}
 	if !base64Valid(data) {
 		return notBase64(param)

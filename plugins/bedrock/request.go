@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -19,11 +20,9 @@ type translation struct {
 	conversation
 
 	// Of the members beside the messages.
-	tools, toolChoice, responseFormat, stop, thinking json.Value
-	maxTokens, maxCompletionTokens                    int64
-	temperature, topP, topK                           json.Value
-	effort, tier                                      []byte
-	serial                                            bool // parallel_tool_calls is false
+	translate.Request
+	temperature, topP, topK json.Value
+	tier                    []byte
 
 	// What is decided when all of them are known.
 	limit    int64 // maxTokens; 0: the model's own
@@ -55,7 +54,7 @@ func (p *bedrock) Request(r *provider.Request) error {
 	if err := t.translate(&p.reader); err != nil {
 		return err
 	}
-	path := append(append([]byte(nil), "/model/"...), pathSegment(r.Target)...)
+	path := translate.AppendEscaped([]byte("/model/"), r.Target)
 	framing := abi.FramingJSON
 	path = append(path, "/converse"...)
 	if r.Stream {
@@ -67,21 +66,6 @@ func (p *bedrock) Request(r *provider.Request) error {
 	s := state{family: t.o.family, emulate: t.form.forced, block: noBlock}
 	s.keep(&r.Answer)
 	return nil
-}
-
-// pathSegment is a text as one segment of a path: everything but the unreserved characters of RFC 3986 is encoded, as the
-// signature of the request has it.
-func pathSegment(text []byte) []byte {
-	const digits = "0123456789ABCDEF"
-	out := make([]byte, 0, len(text)+16)
-	for _, c := range text {
-		if wordByte(c) || c == '.' || c == '~' {
-			out = append(out, c)
-		} else {
-			out = append(out, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return out
 }
 
 // translate reads the client's body once and writes the provider's.
@@ -129,39 +113,14 @@ func (t *translation) member(in *json.Reader) error {
 	switch name := in.Name(); string(name) {
 	case "messages":
 		return t.writeMessages(in)
-	case "model", "stream", "stream_options":
-		// The gateway's own business.
-	case "max_tokens":
-		t.maxTokens, _ = in.Int()
-	case "max_completion_tokens":
-		t.maxCompletionTokens, _ = in.Int()
 	case "temperature":
 		t.temperature = in.Raw()
 	case "top_p":
 		t.topP = in.Raw()
 	case "top_k":
 		t.topK = in.Raw()
-	case "stop":
-		t.stop = in.Raw()
-	case "tools":
-		t.tools = in.Raw()
-	case "tool_choice":
-		t.toolChoice = in.Raw()
-	case "parallel_tool_calls":
-		parallel, ok := in.Bool()
-		t.serial = ok && !parallel
-	case "response_format":
-		t.responseFormat = in.Raw()
-	case "thinking":
-		t.thinking = in.Raw()
-	case "reasoning_effort":
-		t.effort = in.Text()
 	case "service_tier":
 		t.tier = in.Text()
-	case "n":
-		if n, ok := in.Int(); !ok || n != 1 {
-			return sdk.Refuse("n", "This provider gives one choice at a time.")
-		}
 	case "logprobs", "top_logprobs":
 		on, _ := in.Bool()
 		if n, _ := json.Value(in.Raw()).Int(); on || n > 0 {
@@ -171,15 +130,10 @@ func (t *translation) member(in *json.Reader) error {
 		if f, _ := in.Float(); f != 0 {
 			return t.unknown(name)
 		}
-	case "modalities":
-		for a := in.Array(); a.Next(); {
-			if string(in.Text()) != "text" {
-				return sdk.Refuse("modalities", "This provider answers with text.")
-			}
-		}
-	case "functions", "function_call":
-		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
 	default:
+		if known, err := t.Read(in); known {
+			return err
+		}
 		return t.unknown(name)
 	}
 	return nil
@@ -188,9 +142,9 @@ func (t *translation) member(in *json.Reader) error {
 // unknown is a member that the provider has no place for.
 func (t *translation) unknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
-	t.r.Warn(abi.WarnDropped, printable(name))
+	t.r.Warn(abi.WarnDropped, translate.Printable(name))
 	return nil
 }
 
@@ -206,7 +160,7 @@ func (t *translation) drop(there bool, member string) {
 func (t *translation) writeSystem() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
-		return invalid("messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
 	}
 	if t.form.instructed {
 		t.system = append(t.system, block{text: []byte(instruction)})
@@ -264,21 +218,4 @@ func (t *translation) writeService() {
 	default:
 		t.r.Warn(abi.WarnDropped, "service_tier")
 	}
-}
-
-// invalid is a mistake of the client's that no target would take.
-func invalid(param, text string) error {
-	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_value", Param: param, Message: text}
-}
-
-// printable is a member's name as a warning may show it.
-func printable(name []byte) string {
-	const most = 64
-	out := append([]byte(nil), name[:min(len(name), most)]...)
-	for i, c := range out {
-		if c <= ' ' || c > '~' || c == ',' {
-			out[i] = '?'
-		}
-	}
-	return string(out)
 }

@@ -94,11 +94,11 @@ func (t *translation) writeInference(plan *thinkingPlan) error {
 		}
 		w.Inside(inside)
 	}
-	if t.stop.Kind() == json.String {
-		stop(t.stop.Inside())
+	if t.Stop.Kind() == json.String {
+		stop(t.Stop.Inside())
 	}
 	var r json.Reader
-	r.Reset(t.stop)
+	r.Reset(t.Stop)
 	for a := r.Array(); a.Next(); {
 		stop(r.Inside())
 	}
@@ -196,7 +196,7 @@ func (t *translation) writeThinking(plan *thinkingPlan) {
 	default:
 		w.String("adaptive")
 	}
-	if display := t.thinking.Get("display").Inside(); display != nil && plan.on {
+	if display := t.Thinking.Get("display").Inside(); display != nil && plan.on {
 		w.Name("display")
 		w.Inside(display)
 	}

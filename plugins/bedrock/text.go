@@ -58,5 +58,3 @@ func trimmed(inside []byte) []byte {
 	}
 	return inside[:end]
 }
-
-func number(n int64) string { return string(json.AppendInt(nil, n)) }

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -61,11 +62,11 @@ type thinkingPlan struct {
 func (t *translation) findLimit() {
 	t.asked = true
 	switch {
-	case t.maxCompletionTokens > 0:
-		t.limit = t.maxCompletionTokens
+	case t.MaxCompletionTokens > 0:
+		t.limit = t.MaxCompletionTokens
 		return
-	case t.maxTokens > 0:
-		t.limit = t.maxTokens
+	case t.MaxTokens > 0:
+		t.limit = t.MaxTokens
 		return
 	}
 	t.asked = false
@@ -79,16 +80,16 @@ func (t *translation) findLimit() {
 // before reasoning_effort, which then only says how hard a model tries that decides about its thinking itself.
 func (t *translation) planThinking() (p thinkingPlan, err error) {
 	p.effort = -1
-	asked := t.thinking.Kind() == json.Object
+	asked := t.Thinking.Kind() == json.Object
 	member := "reasoning_effort"
 	if asked {
 		member = "thinking"
-	} else if len(t.effort) == 0 {
+	} else if len(t.Effort) == 0 {
 		t.thinks = t.o.family == claude && t.o.alwaysThinking
 		return p, nil
 	}
-	if !asked && string(t.effort) != "none" && effortNamed(t.effort) < 0 {
-		return p, invalid("reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+	if !asked && string(t.Effort) != "none" && effortNamed(t.Effort) < 0 {
+		return p, translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 	}
 	switch {
 	case t.o.family == other:
@@ -118,12 +119,12 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 
 // planLevel is the plan for a model with levels of effort.
 func (t *translation) planLevel(asked bool) (p thinkingPlan) {
-	p.effort = effortNamed(t.effort)
+	p.effort = effortNamed(t.Effort)
 	if asked {
-		tokens, _ := t.thinking.Get("budget_tokens").Int()
-		t.drop(len(t.effort) > 0 && tokens > 0, "reasoning_effort")
+		tokens, _ := t.Thinking.Get("budget_tokens").Int()
+		t.drop(len(t.Effort) > 0 && tokens > 0, "reasoning_effort")
 		switch {
-		case t.thinking.Get("type").Is("disabled"):
+		case t.Thinking.Get("type").Is("disabled"):
 			p.effort = -1
 		case tokens > 0:
 			p.effort = effortFor(tokens)
@@ -147,10 +148,10 @@ func (t *translation) planLevel(asked bool) (p thinkingPlan) {
 // planAsked reads the member thinking for a Claude.
 func (t *translation) planAsked() (p thinkingPlan, err error) {
 	p.effort = -1
-	kind := t.thinking.Get("type")
-	tokens, _ := t.thinking.Get("budget_tokens").Int()
+	kind := t.Thinking.Get("type")
+	tokens, _ := t.Thinking.Get("budget_tokens").Int()
 	adaptive := kind.Is("adaptive") && tokens == 0
-	t.drop(len(t.effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
+	t.drop(len(t.Effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
 	switch {
 	case kind.Is("disabled"):
 		p.off = !t.o.alwaysThinking
@@ -160,20 +161,20 @@ func (t *translation) planAsked() (p thinkingPlan, err error) {
 		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
 	case adaptive:
 		p.on = true
-		if effort := effortNamed(t.effort); effort >= 0 {
+		if effort := effortNamed(t.Effort); effort >= 0 {
 			p.effort = t.atMost(effort)
 		}
 		return p, nil
 	case tokens < minBudget:
 		return p, &sdk.Failure{
 			Kind: abi.FailInvalidRequest, Code: "integer_below_min_value", Param: "thinking.budget_tokens",
-			Message: "This provider's models need a budget of at least " + number(minBudget) + " tokens to think.",
+			Message: "This provider's models need a budget of at least " + translate.Itoa(minBudget) + " tokens to think.",
 		}
 	}
 	t.makeRoom(tokens)
 	if t.limit > 0 && tokens >= t.limit {
-		return p, invalid("thinking.budget_tokens",
-			"The budget for thinking ("+number(tokens)+") must be below max_tokens ("+number(t.limit)+"), which it is a part of.")
+		return p, translate.Invalid("invalid_value", "thinking.budget_tokens",
+			"The budget for thinking ("+translate.Itoa(tokens)+") must be below max_tokens ("+translate.Itoa(t.limit)+"), which it is a part of.")
 	}
 	p.on = true
 	if t.o.adaptive {
@@ -187,12 +188,12 @@ func (t *translation) planAsked() (p thinkingPlan, err error) {
 // planEffort reads the member reasoning_effort for a Claude.
 func (t *translation) planEffort() (p thinkingPlan) {
 	p.effort = -1
-	if string(t.effort) == "none" {
+	if string(t.Effort) == "none" {
 		t.drop(t.o.alwaysThinking, "reasoning_effort")
 		p.off = t.o.adaptive && !t.o.alwaysThinking
 		return p
 	}
-	effort := effortNamed(t.effort)
+	effort := effortNamed(t.Effort)
 	if t.o.adaptive {
 		effort = t.atMost(effort)
 	}

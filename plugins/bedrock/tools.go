@@ -3,13 +3,11 @@ package bedrock
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
-
-// noParameters is the schema of a tool that takes none.
-const noParameters = `{"type":"object","properties":{}}`
 
 // The members of a tool call.
 const (
@@ -30,7 +28,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	if c.Kind(callCache) == json.Object {
 		cache = c.Raw(callCache)
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + number(int64(n)) + "]" + rest) }
+	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(c.Text(callType)) != "function" {
 		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
 	}
@@ -39,7 +37,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	case len(input) == 0:
 		input = json.Value("{}")
 	case input.Kind() != json.Object || !input.Valid():
-		return invalid(param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
 	}
 	if len(t.called) < maxCalled && !t.wasCalled(name) {
 		t.called = append(t.called, name)
@@ -116,9 +114,9 @@ func (t *translation) writeTools() error {
 	if t.form.forced {
 		return t.writeAnswerTool()
 	}
-	none := t.toolChoice.Is("none")
-	given := t.tools.Kind() == json.Array
-	t.drop(given && t.serial, "parallel_tool_calls")
+	none := t.ToolChoice.Is("none")
+	given := t.Tools.Kind() == json.Array
+	t.drop(given && t.Serial, "parallel_tool_calls")
 	if given && !none {
 		return t.writeGivenTools()
 	}
@@ -134,7 +132,7 @@ func (t *translation) writeTools() error {
 	if given {
 		t.r.Warn(abi.WarnChanged, "tool_choice")
 		var r json.Reader
-		r.Reset(t.tools)
+		r.Reset(t.Tools)
 		for a, n := r.Array(), 0; a.Next(); n++ {
 			d := t.readTool(&r)
 			for i := range left {
@@ -165,7 +163,7 @@ func (t *translation) writeGivenTools() error {
 	w.Name("tools")
 	w.Array()
 	var r json.Reader
-	r.Reset(t.tools)
+	r.Reset(t.Tools)
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		d := t.readTool(&r)
 		if err := t.writeTool(&d, n); err != nil {
@@ -179,7 +177,7 @@ func (t *translation) writeGivenTools() error {
 }
 
 func (t *translation) writeTool(d *tool, n int) error {
-	param := "tools[" + number(int64(n)) + "]"
+	param := "tools[" + translate.Itoa(n) + "]"
 	if string(d.kind) != "function" {
 		return sdk.Refuse(param+".type", "This provider takes only tools of type function.")
 	}
@@ -197,7 +195,7 @@ func (t *translation) writeTool(d *tool, n int) error {
 	w.Object()
 	w.Name("json")
 	if !t.writeSchema(d.parameters) {
-		return invalid(param+".function.parameters", "The parameters of a tool must be of type object.")
+		return translate.Invalid("invalid_value", param+".function.parameters", "The parameters of a tool must be of type object.")
 	}
 	w.EndObject()
 	switch {
@@ -229,7 +227,7 @@ func (t *translation) writeSchema(schema json.Value) bool {
 	}
 	switch {
 	case members == 0:
-		w.Raw([]byte(noParameters))
+		w.Raw([]byte(translate.NoParameters))
 		return true
 	case kind.Is("object"):
 		w.Raw(schema)
@@ -269,12 +267,12 @@ func (t *translation) writeToolChoice() error {
 	var name []byte
 	level := 0
 	switch {
-	case !t.toolChoice.Exists() || t.toolChoice.Is("auto"):
+	case !t.ToolChoice.Exists() || t.ToolChoice.Is("auto"):
 		return nil
-	case t.toolChoice.Is("required"):
+	case t.ToolChoice.Is("required"):
 		level = choiceAny
 	default:
-		level, name = choiceTool, t.toolChoice.Get("function").Get("name").Inside()
+		level, name = choiceTool, t.ToolChoice.Get("function").Get("name").Inside()
 		if name == nil {
 			return sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
 		}
@@ -283,7 +281,7 @@ func (t *translation) writeToolChoice() error {
 		return sdk.Refuse("tool_choice", "This model cannot be told to call a tool in this way.")
 	}
 	if t.thinks && t.o.family == claude {
-		return invalid("tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
+		return translate.Invalid("invalid_value", "tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
 	}
 	w := t.w
 	w.Name("toolChoice")

@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 )
 
 // covers: B9
@@ -41,7 +43,7 @@ func TestPathSegment(t *testing.T) {
 		"arn:aws:bedrock:r:1:p/x_y": "arn%3Aaws%3Abedrock%3Ar%3A1%3Ap%2Fx_y",
 		"a b%/~\x7f\xff":            "a%20b%25%2F~%7F%FF",
 	} {
-		if got := pathSegment([]byte(text)); string(got) != want {
+		if got := translate.AppendEscaped(nil, []byte(text)); string(got) != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
 	}

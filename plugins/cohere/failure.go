@@ -3,6 +3,7 @@ package cohere
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -12,7 +13,7 @@ import (
 // what they say but one.
 func failure(body json.Value, status int) error {
 	message := body.Get("message").Text()
-	f := &sdk.Failure{Kind: ofStatus(status)}
+	f := &sdk.Failure{Kind: statusKind(status)}
 	says := func(words string) bool { return bytes.Contains(message, []byte(words)) }
 	switch f.Kind {
 	case abi.FailInvalidRequest:
@@ -36,31 +37,15 @@ func failure(body json.Value, status int) error {
 	return f
 }
 
-// ofStatus is the kind of an error by its HTTP status.
-func ofStatus(status int) abi.FailKind {
+// statusKind is the kind of an error by its HTTP status.
+func statusKind(status int) abi.FailKind {
 	switch status {
-	case 400, 422:
-		return abi.FailInvalidRequest
-	case 401, 403, 498: // 498: the key is of a form that is none
+	case 498: // the key has an invalid form
 		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
-	case 404:
-		return abi.FailModelNotFound
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
 	case 499:
 		return abi.FailCancelled
 	case 501:
 		return abi.FailUnsupported
-	case 503:
-		return abi.FailOverloaded
-	case 408, 504:
-		return abi.FailTimeout
 	}
-	return abi.FailServer
+	return translate.StatusKind(status)
 }

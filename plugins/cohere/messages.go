@@ -1,6 +1,7 @@
 package cohere
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -56,7 +57,7 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "annotations":
 			// They tell of an earlier answer's text and mean nothing to a model.
 		default:
-			t.drop("messages[]." + printable(name))
+			t.drop("messages[]." + translate.Printable(name))
 		}
 	}
 	if m.named && string(m.role) != "tool" {
@@ -65,7 +66,9 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 }
 
 // param is the path of a member of the message, for an error.
-func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
+func (m *message) param(rest string) string {
+	return "messages[" + translate.Itoa(m.index) + "]" + rest
+}
 
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.w.Name("messages")
@@ -156,14 +159,14 @@ func (t *translation) part(r *json.Reader, m *message, n int) error {
 			}
 		}
 	}
-	param := func() string { return m.param(".content[" + number(n) + "]") }
+	param := func() string { return m.param(".content[" + translate.Itoa(n) + "]") }
 	switch string(kind) {
 	case "text", "refusal":
 		t.textPart(text)
 		return nil
 	case "image_url":
 		if string(m.role) != "user" {
-			return unsupported(param(), "This provider takes images from users only.")
+			return translate.Unsupported(param(), "This provider takes images from users only.")
 		}
 		w := t.w
 		w.Object()
@@ -181,7 +184,7 @@ func (t *translation) part(r *json.Reader, m *message, n int) error {
 		w.EndObject()
 		return nil
 	}
-	return unsupported(param(), "This provider does not take content of this type.")
+	return translate.Unsupported(param(), "This provider does not take content of this type.")
 }
 
 func (t *translation) textPart(text []byte) {

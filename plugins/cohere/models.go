@@ -1,6 +1,7 @@
 package cohere
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -11,7 +12,7 @@ import (
 func (p *cohere) List(l *provider.List, cursor []byte) error {
 	path := "/v1/models?endpoint=chat&page_size=1000"
 	if len(cursor) > 0 {
-		path += "&page_token=" + escaped(cursor)
+		path += "&page_token=" + string(translate.AppendEscaped(nil, cursor))
 	}
 	l.SetPath(path)
 	return nil
@@ -78,19 +79,4 @@ func contains(r *json.Reader, word string) (found bool) {
 		}
 	}
 	return found
-}
-
-// escaped is a text as it stands in a query.
-func escaped(text []byte) string {
-	const digits = "0123456789ABCDEF"
-	out := make([]byte, 0, 3*len(text))
-	for _, c := range text {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
-			out = append(out, c)
-		default:
-			out = append(out, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return string(out)
 }

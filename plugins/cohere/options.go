@@ -1,8 +1,7 @@
 package cohere
 
 import (
-	"errors"
-
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -21,36 +20,20 @@ func (p *cohere) Configure(o json.Value) error {
 
 // read puts the members of v over what is there.
 func (o *options) read(v json.Value) error {
-	var r json.Reader
-	r.Reset(v)
-	for m := r.Object(); m.Next(); {
-		ok := true
-		switch name := string(r.Name()); name {
+	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
+		ok = true
+		switch name {
 		case "out_of_range":
-			o.refuseOutOfRange, ok = oneOf(r.Text(), "refuse", "clamp")
+			o.refuseOutOfRange, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
-			o.refuseUnknown, ok = oneOf(r.Text(), "refuse", "drop")
+			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		case "replay_thinking":
 			var replay bool
 			replay, ok = r.Bool()
 			o.noThinking = !replay
 		default:
-			return errors.New("unknown option " + name)
+			return false, false
 		}
-		if !ok {
-			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
-		}
-	}
-	return r.End()
-}
-
-// oneOf says which of two words a text is; ok is false if it is neither.
-func oneOf(text []byte, yes, no string) (value, ok bool) {
-	switch string(text) {
-	case yes:
-		return true, true
-	case no:
-		return false, true
-	}
-	return false, false
+		return true, ok
+	})
 }

@@ -1,6 +1,7 @@
 package cohere
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -17,19 +18,14 @@ type translation struct {
 	replay bool // reasoning of earlier answers is sent back
 	wrote  bool // there is a message
 
-	tools, toolChoice, responseFormat, stop, thinking json.Value
-	maxTokens, maxCompletionTokens                    int64
-	effort                                            []byte
-	serial                                            bool     // parallel_tool_calls is false
-	passed                                            []member // members that are passed on as they are
+	translate.Request
+	passed []translate.Member // members that are passed on as they are
 
 	sampling sampling
 
 	thoughts []thought
 	scratch  []byte
 }
-
-type member struct{ name, value []byte }
 
 // Request builds the provider's request.
 func (p *cohere) Request(r *provider.Request) error {
@@ -67,7 +63,7 @@ func (t *translation) translate(in *json.Reader) error {
 		return err
 	}
 	if !t.wrote {
-		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
 	}
 	t.writeLimit()
 	if err := t.sampling.write(t); err != nil {
@@ -84,8 +80,8 @@ func (t *translation) translate(in *json.Reader) error {
 		return err
 	}
 	for _, m := range t.passed {
-		w.NameText(m.name)
-		w.Raw(m.value)
+		w.NameText(m.Name)
+		w.Raw(m.Value)
 	}
 	w.Name("stream")
 	w.Bool(t.r.Stream)
@@ -101,12 +97,6 @@ func (t *translation) member(in *json.Reader) error {
 	switch name := in.Name(); string(name) {
 	case "messages":
 		return t.writeMessages(in)
-	case "model", "stream", "stream_options":
-		// The gateway's own business.
-	case "max_tokens":
-		t.maxTokens, _ = in.Int()
-	case "max_completion_tokens":
-		t.maxCompletionTokens, _ = in.Int()
 	case "temperature":
 		t.sampling.temperature = in.Raw()
 	case "top_p":
@@ -119,25 +109,6 @@ func (t *translation) member(in *json.Reader) error {
 		t.sampling.presence = in.Raw()
 	case "seed":
 		t.sampling.seed = in.Raw()
-	case "stop":
-		t.stop = in.Raw()
-	case "tools":
-		t.tools = in.Raw()
-	case "tool_choice":
-		t.toolChoice = in.Raw()
-	case "parallel_tool_calls":
-		parallel, ok := in.Bool()
-		t.serial = ok && !parallel
-	case "response_format":
-		t.responseFormat = in.Raw()
-	case "thinking":
-		t.thinking = in.Raw()
-	case "reasoning_effort":
-		t.effort = in.Text()
-	case "n":
-		if n, ok := in.Int(); !ok || n != 1 {
-			return sdk.Refuse("n", "This provider gives one choice at a time.")
-		}
 	case "logprobs":
 		if on, ok := in.Bool(); ok && on {
 			return sdk.Refuse("logprobs", "This provider does not say which token a log probability belongs to.")
@@ -146,21 +117,16 @@ func (t *translation) member(in *json.Reader) error {
 		if n, ok := in.Int(); ok && n > 0 {
 			return sdk.Refuse("top_logprobs", "This provider gives no alternatives to its tokens.")
 		}
-	case "modalities":
-		for a := in.Array(); a.Next(); {
-			if string(in.Text()) != "text" {
-				return sdk.Refuse("modalities", "This provider answers with text.")
-			}
-		}
-	case "functions", "function_call":
-		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
 	case "safety_mode", "citation_options", "priority":
-		t.passed = append(t.passed, member{name, in.Raw()})
+		t.passed = append(t.passed, translate.Member{Name: name, Value: in.Raw()})
 	case "service_tier":
 		if tier := json.Value(in.Raw()); !tier.Is("auto") && !tier.Is("default") {
 			return t.unknown(name)
 		}
 	default:
+		if known, err := t.Read(in); known {
+			return err
+		}
 		return t.unknown(name)
 	}
 	return nil
@@ -169,9 +135,9 @@ func (t *translation) member(in *json.Reader) error {
 // unknown is a member that the provider has no place for.
 func (t *translation) unknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
-	t.drop(printable(name))
+	t.drop(translate.Printable(name))
 	return nil
 }
 
@@ -181,9 +147,9 @@ func (t *translation) drop(name string) { t.r.Warn(abi.WarnDropped, name) }
 // writeLimit writes max_tokens: what the client asked for, else the configured default. Without either the API has a
 // default of its own, the most that the model can.
 func (t *translation) writeLimit() {
-	limit := t.maxCompletionTokens
+	limit := t.MaxCompletionTokens
 	if limit <= 0 {
-		limit = t.maxTokens
+		limit = t.MaxTokens
 	}
 	if limit <= 0 {
 		limit = t.r.DefaultMaxTokens
@@ -213,12 +179,12 @@ func (t *translation) writeStop() {
 		}
 		w.Inside(inside)
 	}
-	switch t.stop.Kind() {
+	switch t.Stop.Kind() {
 	case json.String:
-		put(t.stop.Inside())
+		put(t.Stop.Inside())
 	case json.Array:
 		var r json.Reader
-		r.Reset(t.stop)
+		r.Reset(t.Stop)
 		for a := r.Array(); a.Next(); {
 			put(r.Inside())
 		}
@@ -230,14 +196,14 @@ func (t *translation) writeStop() {
 
 // writeFormat writes the form that the answer is to have. The name of a schema has no place, and needs none.
 func (t *translation) writeFormat() error {
-	kind := t.responseFormat.Get("type")
+	kind := t.ResponseFormat.Get("type")
 	if !kind.Exists() || kind.Is("text") {
 		return nil
 	}
 	if !kind.Is("json_object") && !kind.Is("json_schema") {
 		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
 	}
-	if t.tools.Kind() == json.Array {
+	if t.Tools.Kind() == json.Array {
 		return sdk.Refuse("response_format", "This provider cannot give an answer a form while there are tools.")
 	}
 	w := t.w
@@ -245,7 +211,7 @@ func (t *translation) writeFormat() error {
 	w.Object()
 	w.Name("type")
 	w.String("json_object")
-	if schema := t.responseFormat.Get("json_schema").Get("schema"); kind.Is("json_schema") && schema.Kind() == json.Object {
+	if schema := t.ResponseFormat.Get("json_schema").Get("schema"); kind.Is("json_schema") && schema.Kind() == json.Object {
 		w.Name("json_schema")
 		w.Raw(schema)
 	}

@@ -1,6 +1,7 @@
 package cohere
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -16,28 +17,28 @@ var efforts = [...]struct {
 // writeThinking writes whether and how long the model thinks. The member thinking counts before reasoning_effort.
 // Without either the model does as it does by itself.
 func (t *translation) writeThinking() error {
-	if t.thinking.Kind() == json.Object {
-		if len(t.effort) > 0 {
+	if t.Thinking.Kind() == json.Object {
+		if len(t.Effort) > 0 {
 			t.drop("reasoning_effort")
 		}
-		tokens, _ := t.thinking.Get("budget_tokens").Int()
-		t.thinkingMember(!t.thinking.Get("type").Is("disabled"), tokens)
+		tokens, _ := t.Thinking.Get("budget_tokens").Int()
+		t.thinkingMember(!t.Thinking.Get("type").Is("disabled"), tokens)
 		return nil
 	}
-	if len(t.effort) == 0 {
+	if len(t.Effort) == 0 {
 		return nil
 	}
-	if string(t.effort) == "none" {
+	if string(t.Effort) == "none" {
 		t.thinkingMember(false, 0)
 		return nil
 	}
 	for _, e := range efforts {
-		if e.name == string(t.effort) {
+		if e.name == string(t.Effort) {
 			t.thinkingMember(true, e.tokens)
 			return nil
 		}
 	}
-	return invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+	return translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 }
 
 func (t *translation) thinkingMember(on bool, tokens int64) {

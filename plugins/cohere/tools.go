@@ -3,12 +3,10 @@ package cohere
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
-
-// noParameters is the schema of a tool that takes none.
-const noParameters = `{"type":"object","properties":{}}`
 
 // writeCall writes a tool call of an earlier answer. Its arguments are text on both sides.
 func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
@@ -32,7 +30,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 			}
 		}
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
+	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(kind) != "function" {
 		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
 	}
@@ -40,7 +38,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	t.scratch = json.AppendText(t.scratch, arguments)
 	text := bytes.TrimSpace(t.scratch[from:])
 	if given := json.Value(text); len(given) > 0 && (given.Kind() != json.Object || !given.Valid()) {
-		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
 	}
 	if len(text) == 0 {
 		arguments = []byte("{}")
@@ -101,7 +99,7 @@ func (t *translation) readTool(r *json.Reader) (f tool) {
 
 // writeTools writes the tools and how they are to be chosen. Where one is named it is the only one that is written.
 func (t *translation) writeTools() error {
-	if t.tools.Kind() != json.Array {
+	if t.Tools.Kind() != json.Array {
 		return nil
 	}
 	choice, named, err := t.readToolChoice()
@@ -113,11 +111,11 @@ func (t *translation) writeTools() error {
 	w.Array()
 	written, strict := 0, 0
 	var r json.Reader
-	r.Reset(t.tools)
+	r.Reset(t.Tools)
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		f := t.readTool(&r)
 		if string(f.kind) != "function" {
-			return sdk.Refuse("tools["+number(n)+"].type", "This provider takes only tools of type function.")
+			return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider takes only tools of type function.")
 		}
 		if named != nil && !bytes.Equal(f.name, named) {
 			continue
@@ -130,7 +128,7 @@ func (t *translation) writeTools() error {
 	}
 	w.EndArray()
 	if written == 0 {
-		return invalid("invalid_value", "tool_choice.function.name", "There is no tool of this name.")
+		return translate.Invalid("invalid_value", "tool_choice.function.name", "There is no tool of this name.")
 	}
 	switch strict {
 	case 0:
@@ -145,7 +143,7 @@ func (t *translation) writeTools() error {
 		w.Name("tool_choice")
 		w.String(choice)
 	}
-	if t.serial && choice != "NONE" {
+	if t.Serial && choice != "NONE" {
 		t.drop("parallel_tool_calls")
 	}
 	return nil
@@ -165,8 +163,8 @@ func (t *translation) writeTool(f *tool) {
 		w.Inside(f.description)
 	}
 	w.Name("parameters")
-	if emptyObject(f.parameters) {
-		w.Raw([]byte(noParameters))
+	if translate.EmptyObject(f.parameters) {
+		w.Raw([]byte(translate.NoParameters))
 	} else {
 		w.Raw(f.parameters)
 	}
@@ -174,19 +172,10 @@ func (t *translation) writeTool(f *tool) {
 	w.EndObject()
 }
 
-func emptyObject(v json.Value) bool {
-	var r json.Reader
-	r.Reset(v)
-	for o := r.Object(); o.Next(); {
-		return false
-	}
-	return true
-}
-
 // readToolChoice reads how tools are to be chosen: the API's word, and the inside of the name of a tool that is to be
 // called.
 func (t *translation) readToolChoice() (choice string, named []byte, err error) {
-	c := t.toolChoice
+	c := t.ToolChoice
 	switch {
 	case !c.Exists(), c.Is("auto"):
 		return "", nil, nil

@@ -67,17 +67,17 @@ func (t *translation) writeConfig() error {
 // limit is the most tokens that the answer may have, 0 for the model's own.
 func (t *translation) limit() int64 {
 	switch {
-	case t.maxCompletionTokens > 0:
-		return t.maxCompletionTokens
-	case t.maxTokens > 0:
-		return t.maxTokens
+	case t.MaxCompletionTokens > 0:
+		return t.MaxCompletionTokens
+	case t.MaxTokens > 0:
+		return t.MaxTokens
 	}
 	return max(t.r.DefaultMaxTokens, 0)
 }
 
 // writeStop writes the stop sequences. The provider refuses an empty one, which means nothing.
 func (t *translation) writeStop() {
-	if !t.stop.Exists() {
+	if !t.Stop.Exists() {
 		return
 	}
 	open := false
@@ -93,11 +93,11 @@ func (t *translation) writeStop() {
 		}
 		t.w.Inside(inside)
 	}
-	if t.stop.Kind() == json.String {
-		put(t.stop.Inside())
+	if t.Stop.Kind() == json.String {
+		put(t.Stop.Inside())
 	} else {
 		var r json.Reader
-		r.Reset(t.stop)
+		r.Reset(t.Stop)
 		for a := r.Array(); a.Next(); {
 			put(r.Inside())
 		}
@@ -137,7 +137,7 @@ func (t *translation) writeModalities() error {
 
 // writeForm writes the form that the answer is to have.
 func (t *translation) writeForm() error {
-	kind := t.responseFormat.Get("type")
+	kind := t.ResponseFormat.Get("type")
 	switch {
 	case !kind.Exists() || kind.Is("text"):
 		return nil
@@ -147,7 +147,7 @@ func (t *translation) writeForm() error {
 	}
 	t.config("responseMimeType")
 	t.w.String("application/json")
-	schema := t.responseFormat.Get("json_schema").Get("schema")
+	schema := t.ResponseFormat.Get("json_schema").Get("schema")
 	if schema.Kind() != json.Object || !kind.Is("json_schema") {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -59,14 +60,16 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "cache_control", "annotations":
 			// The first is warned of for the whole request; the others tell of an earlier answer's text.
 		default:
-			t.drop(true, "messages[]."+printable(name))
+			t.drop(true, "messages[]."+translate.Printable(name))
 		}
 	}
 	t.drop(m.named && string(m.role) != "tool", "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
-func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
+func (m *message) param(rest string) string {
+	return "messages[" + translate.Itoa(m.index) + "]" + rest
+}
 
 // writeMessages writes the conversation: one content for each run of the same role, system messages apart.
 func (t *translation) writeMessages(in *json.Reader) error {

@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -55,7 +56,7 @@ func failure(e json.Value, status int) error {
 		code, _ := e.Get("code").Int()
 		status = int(code)
 	}
-	f := &sdk.Failure{Kind: ofStatus(status)}
+	f := &sdk.Failure{Kind: statusKind(status)}
 	word := e.Get("status").Text()
 	for _, known := range failures {
 		if known.status == string(word) {
@@ -118,29 +119,10 @@ func milliseconds(duration []byte) int32 {
 	return whole
 }
 
-// ofStatus is the kind of an error that does not say its own word.
-func ofStatus(status int) abi.FailKind {
-	switch status {
-	case 400, 422:
-		return abi.FailInvalidRequest
-	case 401, 403:
-		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
-	case 404:
-		return abi.FailModelNotFound
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
-	case 408, 504:
-		return abi.FailTimeout
-	case 499:
+// statusKind is the kind of an error that does not say its own word.
+func statusKind(status int) abi.FailKind {
+	if status == 499 {
 		return abi.FailCancelled
-	case 503:
-		return abi.FailOverloaded
 	}
-	return abi.FailServer
+	return translate.StatusKind(status)
 }

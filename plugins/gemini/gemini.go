@@ -25,5 +25,3 @@ var (
 	_ provider.Reader     = (*gemini)(nil)
 	_ provider.Lister     = (*gemini)(nil)
 )
-
-func number(n int) string { return string(json.AppendInt(nil, int64(n))) }

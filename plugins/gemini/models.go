@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
@@ -20,7 +21,7 @@ func (p *gemini) List(l *provider.List, cursor []byte) error {
 	}
 	path := []byte("/v1beta/models?pageSize=1000")
 	if len(cursor) > 0 {
-		path = appendSegment(append(path, "&pageToken="...), cursor)
+		path = translate.AppendEscaped(append(path, "&pageToken="...), cursor)
 	}
 	l.SetPath(string(path))
 	return nil

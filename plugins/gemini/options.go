@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -67,13 +68,11 @@ func (o *options) read(v json.Value) error {
 	if !v.Exists() {
 		return nil
 	}
-	var r json.Reader
-	r.Reset(v)
-	for m := r.Object(); m.Next(); {
-		ok := true
-		switch name := string(r.Name()); name {
+	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
+		ok = true
+		switch name {
 		case "api":
-			o.vertex, ok = oneOf(r.Text(), "vertex", "gemini")
+			o.vertex, ok = translate.OneOf(r.Text(), "vertex", "gemini")
 		case "project":
 			o.project, ok = nonempty(r.Text())
 		case "location":
@@ -81,15 +80,15 @@ func (o *options) read(v json.Value) error {
 		case "publisher":
 			o.publisher, ok = nonempty(r.Text())
 		case "thinking":
-			o.byLevel, ok = answerOf(oneOf(r.Text(), "level", "budget"))
+			o.byLevel, ok = answerOf(translate.OneOf(r.Text(), "level", "budget"))
 		case "levels":
-			o.levels, ok = readLevels(&r)
+			o.levels, ok = readLevels(r)
 		case "always_thinking":
 			o.alwaysThinking, ok = answerOf(r.Bool())
 		case "schema":
-			o.openAPI, ok = oneOf(r.Text(), "openapi", "json")
+			o.openAPI, ok = translate.OneOf(r.Text(), "openapi", "json")
 		case "signatures":
-			o.sealed, ok = answerOf(oneOf(r.Text(), "demanded", "optional"))
+			o.sealed, ok = answerOf(translate.OneOf(r.Text(), "demanded", "optional"))
 		case "allow_file_uri":
 			o.fileURI, ok = r.Bool()
 		case "stream_arguments":
@@ -98,24 +97,10 @@ func (o *options) read(v json.Value) error {
 			o.safety = r.Raw()
 			ok = o.safety.Kind() == json.Array
 		default:
-			return errors.New("unknown option " + name)
+			return false, false
 		}
-		if !ok {
-			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
-		}
-	}
-	return r.End()
-}
-
-// oneOf says which of two words a text is; ok is false if it is neither.
-func oneOf(text []byte, one, other string) (isOne, ok bool) {
-	switch string(text) {
-	case one:
-		return true, true
-	case other:
-		return false, true
-	}
-	return false, false
+		return true, ok
+	})
 }
 
 func nonempty(text []byte) ([]byte, bool) { return text, len(text) > 0 }

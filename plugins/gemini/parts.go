@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -62,7 +63,7 @@ func readPart(r *json.Reader) (p part) {
 
 // part writes the part numbered n of a message's content.
 func (t *translation) part(p *part, role string, m *message, n int) error {
-	param := func(rest string) string { return m.param(".content[" + number(n) + "]" + rest) }
+	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	switch string(p.kind) {
 	case "text", "refusal":
 		t.say(role, p.text)
@@ -77,14 +78,14 @@ func (t *translation) part(p *part, role string, m *message, n int) error {
 		case bytes.Contains(p.fileID, []byte("://")):
 			return t.address(p.fileID, role, param(".file.file_id"))
 		}
-		return unsupported(param(".file.file_id"), "This provider knows uploaded files by their address only; send that, or file_data.")
+		return translate.Unsupported(param(".file.file_id"), "This provider knows uploaded files by their address only; send that, or file_data.")
 	case "input_audio":
 		if !plainWord(p.format) {
-			return invalid("invalid_value", param(".input_audio.format"), "Expected the name of a format, such as wav or mp3.")
+			return translate.Invalid("invalid_value", param(".input_audio.format"), "Expected the name of a format, such as wav or mp3.")
 		}
 		return t.media(p.audio, "audio/"+string(p.format), role, param(".input_audio.data"))
 	}
-	return unsupported(param(""), "This provider does not take content of this type.")
+	return translate.Unsupported(param(""), "This provider does not take content of this type.")
 }
 
 // media writes an image, a file or a sound: from a data URL, from an address, or where its type is known from the base64
@@ -100,13 +101,13 @@ func (t *translation) media(from []byte, mediaType, role, param string) error {
 			kind = kind[:i]
 		}
 		if !isBase64 || len(kind) == 0 {
-			return invalid("invalid_value", param, "Expected a data URL with a type and base64 data.")
+			return translate.Invalid("invalid_value", param, "Expected a data URL with a type and base64 data.")
 		}
 		mediaType, data = string(kind), rest
 	case bytes.Contains(from[:min(len(from), maxScheme)], []byte("://")):
 		return t.address(from, role, param)
 	case mediaType == "":
-		return invalid("invalid_value", param, "Expected a data URL or an address.")
+		return translate.Invalid("invalid_value", param, "Expected a data URL or an address.")
 	default:
 		data = from
 	}
@@ -143,7 +144,7 @@ func unescaped(inside []byte) []byte {
 // must have allowed it.
 func (t *translation) address(address []byte, role, param string) error {
 	if !t.o.fileURI {
-		return unsupported(param, "This provider is not allowed to fetch addresses; send the data in a data URL.")
+		return translate.Unsupported(param, "This provider is not allowed to fetch addresses; send the data in a data URL.")
 	}
 	w := t.w
 	t.open(role)

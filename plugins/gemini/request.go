@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -25,13 +26,11 @@ type translation struct {
 	seals    seals
 
 	// Of the other members.
-	tools, toolChoice, responseFormat, stop, thinking json.Value
+	translate.Request
 	temperature, topP, topK, seed, presence, frequent json.Value
 	modalities, safety                                json.Value
-	maxTokens, maxCompletionTokens                    int64
 	n, topLogprobs                                    int64
 	logprobs, search                                  bool
-	effort                                            []byte
 
 	configured bool // generationConfig was opened
 	scratch    json.Writer
@@ -73,30 +72,16 @@ const keepScratch = 256 << 10
 func (o *options) path(model []byte, stream bool) string {
 	p := []byte("/v1beta/models/")
 	if o.vertex {
-		p = appendSegment(append(p[:0], "/v1/projects/"...), o.project)
-		p = appendSegment(append(p, "/locations/"...), o.location)
-		p = appendSegment(append(p, "/publishers/"...), o.publisher)
+		p = translate.AppendEscaped(append(p[:0], "/v1/projects/"...), o.project)
+		p = translate.AppendEscaped(append(p, "/locations/"...), o.location)
+		p = translate.AppendEscaped(append(p, "/publishers/"...), o.publisher)
 		p = append(p, "/models/"...)
 	}
-	p = appendSegment(p, model)
+	p = translate.AppendEscaped(p, model)
 	if stream {
 		return string(append(p, ":streamGenerateContent?alt=sse"...))
 	}
 	return string(append(p, ":generateContent"...))
-}
-
-// appendSegment appends a segment of a path, percent-encoded.
-func appendSegment(dst, s []byte) []byte {
-	const digits = "0123456789ABCDEF"
-	for _, c := range s {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_', c == '~':
-			dst = append(dst, c)
-		default:
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return dst
 }
 
 // translate reads the client's body once and writes the provider's.
@@ -143,12 +128,6 @@ func (t *translation) member(in *json.Reader) error {
 	switch name := in.Name(); string(name) {
 	case "messages":
 		return t.writeMessages(in)
-	case "model", "stream", "stream_options":
-		// The gateway's own business.
-	case "max_tokens":
-		t.maxTokens, _ = in.Int()
-	case "max_completion_tokens":
-		t.maxCompletionTokens, _ = in.Int()
 	case "temperature":
 		t.temperature = in.Raw()
 	case "top_p":
@@ -161,34 +140,22 @@ func (t *translation) member(in *json.Reader) error {
 		t.presence = in.Raw()
 	case "frequency_penalty":
 		t.frequent = in.Raw()
-	case "stop":
-		t.stop = in.Raw()
 	case "n":
 		t.n, _ = in.Int()
 	case "logprobs":
 		t.logprobs, _ = in.Bool()
 	case "top_logprobs":
 		t.topLogprobs, _ = in.Int()
-	case "tools":
-		t.tools = in.Raw()
-	case "tool_choice":
-		t.toolChoice = in.Raw()
-	case "response_format":
-		t.responseFormat = in.Raw()
-	case "thinking":
-		t.thinking = in.Raw()
-	case "reasoning_effort":
-		t.effort = in.Text()
 	case "modalities":
 		t.modalities = in.Raw()
 	case "web_search_options":
 		t.search = true
 		for o := in.Object(); o.Next(); {
-			t.drop(in.Kind() != json.Null, "web_search_options."+printable(in.Name()))
+			t.drop(in.Kind() != json.Null, "web_search_options."+translate.Printable(in.Name()))
 		}
 	case "safety_settings", "safetySettings":
 		if t.safety = in.Raw(); t.safety.Kind() != json.Array {
-			return invalid("invalid_type", string(name), "Expected an array.")
+			return translate.Invalid("invalid_type", string(name), "Expected an array.")
 		}
 	case "parallel_tool_calls":
 		parallel, ok := in.Bool()
@@ -199,10 +166,10 @@ func (t *translation) member(in *json.Reader) error {
 	case "service_tier":
 		tier := json.Value(in.Raw())
 		t.drop(!tier.Is("auto") && !tier.Is("default"), "service_tier")
-	case "functions", "function_call":
-		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
 	default:
-		t.drop(true, printable(name))
+		known, err := t.Read(in)
+		t.drop(!known, translate.Printable(name))
+		return err
 	}
 	return nil
 }
@@ -214,28 +181,12 @@ func (t *translation) drop(there bool, member string) {
 	}
 }
 
-// printable is a member's name as a warning may show it.
-func printable(name []byte) string {
-	const most = 64
-	if len(name) > most {
-		name = name[:most]
-	}
-	out := make([]byte, 0, len(name))
-	for _, c := range name {
-		if c <= ' ' || c > '~' || c == ',' {
-			c = '?'
-		}
-		out = append(out, c)
-	}
-	return string(out)
-}
-
 // writeSystem writes systemInstruction: the text of every system and developer message, in order, a part each. Where
 // there is nothing else, it is the user who says it: a conversation needs a content.
 func (t *translation) writeSystem() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
-		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
 	}
 	if !t.messages {
 		w.Name("contents")
@@ -265,14 +216,4 @@ func (t *translation) writeSystemParts() {
 		t.textPart(inside, nil)
 	}
 	t.w.EndArray()
-}
-
-// invalid is a mistake of the client's that no target would take.
-func invalid(code, param, text string) error {
-	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: code, Param: param, Message: text}
-}
-
-// unsupported is a part that another provider may take.
-func unsupported(param, text string) error {
-	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: text}
 }

@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -54,7 +55,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 			seal = json.Value(r.Raw()).Get("google").Get("thought_signature").Inside()
 		}
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
+	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(kind) != "function" {
 		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
 	}
@@ -63,7 +64,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	case len(args) == 0:
 		args = json.Value("{}")
 	case args.Kind() != json.Object || !args.Valid():
-		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
 	}
 	if seal = t.seals.ofCall(id, seal); len(seal) == 0 && n == 0 && t.o.sealed == yes {
 		seal = []byte(noSeal)
@@ -102,7 +103,7 @@ func (t *translation) toolMessage(m *message) error {
 		}
 		return nil
 	}
-	return invalid("invalid_value", m.param(".tool_call_id"), "There is no tool call with this id before the message.")
+	return translate.Invalid("invalid_value", m.param(".tool_call_id"), "There is no tool call with this id before the message.")
 }
 
 // writeResults writes the results that have come. Media in them follow behind the last one: a result is an object.

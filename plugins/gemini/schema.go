@@ -3,6 +3,7 @@ package gemini
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -233,7 +234,7 @@ func (c *reducer) inside(pointer []byte, v json.Value) map[string]json.Value {
 	r.Reset(v)
 	if v.Kind() == json.Array {
 		for a, n := r.Array(), 0; a.Next(); n++ {
-			held[number(n)] = r.Raw()
+			held[translate.Itoa(n)] = r.Raw()
 		}
 	} else {
 		for o := r.Object(); o.Next(); {

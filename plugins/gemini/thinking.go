@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -81,15 +82,15 @@ const dynamicBudget = -1
 // writeThinking writes thinkingConfig. The member thinking counts before reasoning_effort, which then only says how hard
 // a model tries that is to decide about its thinking itself.
 func (t *translation) writeThinking() error {
-	if t.thinking.Kind() != json.Object {
-		return t.writeEffort(t.effort)
+	if t.Thinking.Kind() != json.Object {
+		return t.writeEffort(t.Effort)
 	}
-	kind := t.thinking.Get("type")
-	budget, given := t.thinking.Get("budget_tokens").Int()
-	if kind.Is("adaptive") && !given && len(t.effort) > 0 && string(t.effort) != "none" {
-		return t.writeEffort(t.effort)
+	kind := t.Thinking.Get("type")
+	budget, given := t.Thinking.Get("budget_tokens").Int()
+	if kind.Is("adaptive") && !given && len(t.Effort) > 0 && string(t.Effort) != "none" {
+		return t.writeEffort(t.Effort)
 	}
-	t.drop(len(t.effort) > 0, "reasoning_effort")
+	t.drop(len(t.Effort) > 0, "reasoning_effort")
 	switch {
 	case kind.Is("disabled"):
 		t.writeNoThinking("thinking")
@@ -141,7 +142,7 @@ func (t *translation) writeEffort(effort []byte) error {
 		}
 		return nil
 	}
-	return invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+	return translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 }
 
 // writeNoThinking tells the model not to think. One with levels thinks as little as it can; one that cannot be told is

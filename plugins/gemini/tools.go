@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -8,7 +9,7 @@ import (
 // writeTools writes the tools and how they are to be chosen.
 func (t *translation) writeTools() error {
 	w := t.w
-	some := t.tools.Kind() == json.Array
+	some := t.Tools.Kind() == json.Array
 	if !some && !t.search {
 		return nil
 	}
@@ -19,7 +20,7 @@ func (t *translation) writeTools() error {
 		w.Name("functionDeclarations")
 		w.Array()
 		var r json.Reader
-		r.Reset(t.tools)
+		r.Reset(t.Tools)
 		for a, n := r.Array(), 0; a.Next(); n++ {
 			if err := t.writeTool(&r, n); err != nil {
 				return err
@@ -61,7 +62,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 			}
 		}
 	}
-	param := "tools[" + number(n) + "]"
+	param := "tools[" + translate.Itoa(n) + "]"
 	if string(kind) != "function" {
 		return sdk.Refuse(param+".type", "This provider takes only tools of type function.")
 	}
@@ -117,21 +118,21 @@ func (t *translation) writeToolConfig() error {
 	var name []byte
 	var allowed json.Value
 	switch {
-	case t.toolChoice.Is("auto"):
+	case t.ToolChoice.Is("auto"):
 		mode = "AUTO"
-	case t.toolChoice.Is("none"):
+	case t.ToolChoice.Is("none"):
 		mode = "NONE"
-	case t.toolChoice.Is("required"):
+	case t.ToolChoice.Is("required"):
 		mode = "ANY"
-	case t.toolChoice.Get("type").Is("allowed_tools"):
+	case t.ToolChoice.Get("type").Is("allowed_tools"):
 		// Some of the tools, whether or not one must be called: the mode VALIDATED is AUTO that takes a list.
-		list := t.toolChoice.Get("allowed_tools")
+		list := t.ToolChoice.Get("allowed_tools")
 		allowed = list.Get("tools")
 		if mode = "VALIDATED"; list.Get("mode").Is("required") {
 			mode = "ANY"
 		}
-	case t.toolChoice.Kind() == json.Object:
-		if name = t.toolChoice.Get("function").Get("name").Inside(); name == nil {
+	case t.ToolChoice.Kind() == json.Object:
+		if name = t.ToolChoice.Get("function").Get("name").Inside(); name == nil {
 			return sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
 		}
 		mode = "ANY"

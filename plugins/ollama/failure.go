@@ -3,6 +3,7 @@ package ollama
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -15,7 +16,7 @@ func failure(e json.Value, status int) error {
 	if message == nil {
 		message = e.Get("message").Text()
 	}
-	f := &sdk.Failure{Kind: ofStatus(status)}
+	f := &sdk.Failure{Kind: statusKind(status)}
 	says := func(words string) bool { return bytes.Contains(message, []byte(words)) }
 	switch {
 	case f.Kind == abi.FailAuth || f.Kind == abi.FailBilling:
@@ -37,29 +38,13 @@ func failure(e json.Value, status int) error {
 	return f
 }
 
-// ofStatus is the kind of an error by its HTTP status.
-func ofStatus(status int) abi.FailKind {
+// statusKind is the kind of an error by its HTTP status.
+func statusKind(status int) abi.FailKind {
 	switch status {
-	case 400, 405, 415, 422:
+	case 405, 415:
 		return abi.FailInvalidRequest
-	case 401, 403:
-		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
-	case 404:
-		return abi.FailModelNotFound
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
 	case 499:
 		return abi.FailCancelled
-	case 503:
-		return abi.FailOverloaded
-	case 408, 504:
-		return abi.FailTimeout
 	}
-	return abi.FailServer
+	return translate.StatusKind(status)
 }

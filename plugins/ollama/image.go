@@ -3,6 +3,7 @@ package ollama
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -26,13 +27,13 @@ func (t *translation) writeImage(url []byte, param string) error {
 	switch {
 	case !ok || !bytes.HasPrefix(head, []byte("data:")):
 		if bytes.HasPrefix(url, []byte("http")) {
-			return unsupported(param, "This provider takes images as data URLs only.")
+			return translate.Unsupported(param, "This provider takes images as data URLs only.")
 		}
-		return invalid("invalid_value", param, "Expected a data URL with base64 data.")
+		return translate.Invalid("invalid_value", param, "Expected a data URL with base64 data.")
 	case !bytes.HasSuffix(head, []byte(";base64")) || len(data) == 0:
-		return invalid("invalid_value", param, "Expected a data URL with base64 data.")
+		return translate.Invalid("invalid_value", param, "Expected a data URL with base64 data.")
 	case !bytes.HasPrefix(head, []byte("data:image/")):
-		return unsupported(param, "This provider takes images only.")
+		return translate.Unsupported(param, "This provider takes images only.")
 	}
 	t.w.Inside(data)
 	return nil

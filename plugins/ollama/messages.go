@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -58,7 +59,7 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "annotations":
 			// They tell of an earlier answer's text and mean nothing to a model.
 		default:
-			t.drop("messages[]." + printable(name))
+			t.drop("messages[]." + translate.Printable(name))
 		}
 	}
 	if m.named && string(m.role) != "tool" {
@@ -67,7 +68,9 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 }
 
 // param is the path of a member of the message, for an error.
-func (m *message) param(rest string) string { return "messages[" + number(m.index) + "]" + rest }
+func (m *message) param(rest string) string {
+	return "messages[" + translate.Itoa(m.index) + "]" + rest
+}
 
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.w.Name("messages")
@@ -132,7 +135,7 @@ func (t *translation) content(m *message) error {
 	w.Name("images")
 	w.Array()
 	for _, i := range t.images {
-		if err := t.writeImage(i.url, m.param(".content["+number(i.part)+"].image_url.url")); err != nil {
+		if err := t.writeImage(i.url, m.param(".content["+translate.Itoa(i.part)+"].image_url.url")); err != nil {
 			return err
 		}
 	}
@@ -165,7 +168,7 @@ func (t *translation) readParts(m *message) (text []byte, err error) {
 				t.drop("image_url.detail")
 			}
 		default:
-			return nil, unsupported(m.param(".content["+number(n)+"]"), "This provider does not take content of this type.")
+			return nil, translate.Unsupported(m.param(".content["+translate.Itoa(n)+"]"), "This provider does not take content of this type.")
 		}
 	}
 	return text, nil

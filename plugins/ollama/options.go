@@ -1,8 +1,7 @@
 package ollama
 
 import (
-	"errors"
-
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -26,11 +25,9 @@ func (p *ollama) Configure(o json.Value) error {
 
 // read puts the members of v over what is there.
 func (o *options) read(v json.Value) error {
-	var r json.Reader
-	r.Reset(v)
-	for m := r.Object(); m.Next(); {
-		ok := true
-		switch name := string(r.Name()); name {
+	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
+		ok = true
+		switch name {
 		case "options":
 			ok = r.Kind() == json.Object
 			o.model = r.Raw()
@@ -48,26 +45,12 @@ func (o *options) read(v json.Value) error {
 			levels, ok = r.Bool()
 			o.noLevels = !levels
 		case "highest_effort":
-			o.maxLevel, ok = oneOf(r.Text(), "max", "high")
+			o.maxLevel, ok = translate.OneOf(r.Text(), "max", "high")
 		case "unknown":
-			o.refuseUnknown, ok = oneOf(r.Text(), "refuse", "drop")
+			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
 		default:
-			return errors.New("unknown option " + name)
+			return false, false
 		}
-		if !ok {
-			return errors.New("option " + string(r.Name()) + " has a value that it cannot have")
-		}
-	}
-	return r.End()
-}
-
-// oneOf says which of two words a text is; ok is false if it is neither.
-func oneOf(text []byte, yes, no string) (value, ok bool) {
-	switch string(text) {
-	case yes:
-		return true, true
-	case no:
-		return false, true
-	}
-	return false, false
+		return true, ok
+	})
 }

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -17,20 +18,15 @@ type translation struct {
 	wrote bool   // there is a message
 	calls []call // of the last answer that called tools
 
-	tools, toolChoice, responseFormat, stop, thinking json.Value
-	maxTokens, maxCompletionTokens                    int64
-	effort                                            []byte
-	serial                                            bool // parallel_tool_calls is false
-	keepAlive, truncate, shift                        json.Value
-	logprobs                                          bool
-	topLogprobs                                       json.Value
+	translate.Request
+	keepAlive, truncate, shift json.Value
+	logprobs                   bool
+	topLogprobs                json.Value
 
-	model   []member // options of the model that follow from the request
-	images  []image  // of the message at hand
+	model   []translate.Member // options of the model that follow from the request
+	images  []image            // of the message at hand
 	scratch []byte
 }
-
-type member struct{ name, value []byte }
 
 // Request builds the server's request.
 func (p *ollama) Request(r *provider.Request) error {
@@ -70,7 +66,7 @@ func (t *translation) translate(in *json.Reader) error {
 		return err
 	}
 	if !t.wrote {
-		return invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
 	}
 	if err := t.writeTools(); err != nil {
 		return err
@@ -105,30 +101,9 @@ func (t *translation) member(in *json.Reader) error {
 	switch name := in.Name(); string(name) {
 	case "messages":
 		return t.writeMessages(in)
-	case "model", "stream", "stream_options":
-		// The gateway's own business.
-	case "max_tokens":
-		t.maxTokens, _ = in.Int()
-	case "max_completion_tokens":
-		t.maxCompletionTokens, _ = in.Int()
 	case "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty",
 		"top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n":
-		t.model = append(t.model, member{name, in.Raw()})
-	case "stop":
-		t.stop = in.Raw()
-	case "tools":
-		t.tools = in.Raw()
-	case "tool_choice":
-		t.toolChoice = in.Raw()
-	case "parallel_tool_calls":
-		parallel, ok := in.Bool()
-		t.serial = ok && !parallel
-	case "response_format":
-		t.responseFormat = in.Raw()
-	case "thinking":
-		t.thinking = in.Raw()
-	case "reasoning_effort":
-		t.effort = in.Text()
+		t.model = append(t.model, translate.Member{Name: name, Value: in.Raw()})
 	case "keep_alive":
 		t.keepAlive = in.Raw()
 	case "truncate":
@@ -139,23 +114,14 @@ func (t *translation) member(in *json.Reader) error {
 		t.logprobs, _ = in.Bool()
 	case "top_logprobs":
 		t.topLogprobs = in.Raw()
-	case "n":
-		if n, ok := in.Int(); !ok || n != 1 {
-			return sdk.Refuse("n", "This provider gives one choice at a time.")
-		}
-	case "modalities":
-		for a := in.Array(); a.Next(); {
-			if string(in.Text()) != "text" {
-				return sdk.Refuse("modalities", "This provider answers with text.")
-			}
-		}
-	case "functions", "function_call":
-		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
 	case "service_tier":
 		if tier := json.Value(in.Raw()); !tier.Is("auto") && !tier.Is("default") {
 			return t.unknown(name)
 		}
 	default:
+		if known, err := t.Read(in); known {
+			return err
+		}
 		return t.unknown(name)
 	}
 	return nil
@@ -164,9 +130,9 @@ func (t *translation) member(in *json.Reader) error {
 // unknown is a member that the API has no place for.
 func (t *translation) unknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
-	t.drop(printable(name))
+	t.drop(translate.Printable(name))
 	return nil
 }
 
@@ -187,8 +153,8 @@ func (t *translation) writeFirst(name string, value, otherwise json.Value) {
 // writeFormat writes the form that the answer is to have: any JSON, or a schema. The name of a schema has no place, and
 // needs none.
 func (t *translation) writeFormat() error {
-	kind := t.responseFormat.Get("type")
-	schema := t.responseFormat.Get("json_schema").Get("schema")
+	kind := t.ResponseFormat.Get("type")
+	schema := t.ResponseFormat.Get("json_schema").Get("schema")
 	switch {
 	case !kind.Exists() || kind.Is("text"):
 	case kind.Is("json_schema") && schema.Kind() == json.Object:
@@ -228,8 +194,8 @@ func (t *translation) writeOptions() {
 		w.Raw(r.Raw())
 	}
 	for _, m := range t.model {
-		put(m.name)
-		w.Raw(m.value)
+		put(m.Name)
+		w.Raw(m.Value)
 	}
 	if limit > 0 {
 		put([]byte("num_predict"))
@@ -247,7 +213,7 @@ func (t *translation) writeOptions() {
 // asks says whether the request has an option of this name.
 func (t *translation) asks(name []byte) bool {
 	for _, m := range t.model {
-		if string(m.name) == string(name) {
+		if string(m.Name) == string(name) {
 			return true
 		}
 	}
@@ -257,11 +223,11 @@ func (t *translation) asks(name []byte) bool {
 // limit is how many tokens an answer may have: what the client asked for, else the configured default, else 0, which
 // leaves it to the server.
 func (t *translation) limit() int64 {
-	if t.maxCompletionTokens > 0 {
-		return t.maxCompletionTokens
+	if t.MaxCompletionTokens > 0 {
+		return t.MaxCompletionTokens
 	}
-	if t.maxTokens > 0 {
-		return t.maxTokens
+	if t.MaxTokens > 0 {
+		return t.MaxTokens
 	}
 	limit := t.r.DefaultMaxTokens
 	if most := t.r.MaxTokens; most > 0 {
@@ -279,12 +245,12 @@ func (t *translation) stopCount() (n int) {
 			t.drop("stop")
 		}
 	}
-	switch t.stop.Kind() {
+	switch t.Stop.Kind() {
 	case json.String:
-		count(t.stop.Inside())
+		count(t.Stop.Inside())
 	case json.Array:
 		var r json.Reader
-		r.Reset(t.stop)
+		r.Reset(t.Stop)
 		for a := r.Array(); a.Next(); {
 			count(r.Inside())
 		}
@@ -295,11 +261,11 @@ func (t *translation) stopCount() (n int) {
 func (t *translation) writeStop() {
 	w := t.w
 	w.Array()
-	if t.stop.Kind() == json.String {
-		w.Raw(t.stop)
+	if t.Stop.Kind() == json.String {
+		w.Raw(t.Stop)
 	} else {
 		var r json.Reader
-		r.Reset(t.stop)
+		r.Reset(t.Stop)
 		for a := r.Array(); a.Next(); {
 			if inside := r.Inside(); len(inside) > 0 {
 				w.Inside(inside)

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -15,18 +16,18 @@ var levels = [...]struct{ effort, level string }{
 // either the model does as it does by itself.
 func (t *translation) writeThink() error {
 	w := t.w
-	if t.thinking.Kind() == json.Object {
-		if len(t.effort) > 0 {
+	if t.Thinking.Kind() == json.Object {
+		if len(t.Effort) > 0 {
 			t.drop("reasoning_effort")
 		}
-		if t.thinking.Get("budget_tokens").Kind() == json.Number {
+		if t.Thinking.Get("budget_tokens").Kind() == json.Number {
 			t.drop("thinking.budget_tokens")
 		}
 		w.Name("think")
-		w.Bool(!t.thinking.Get("type").Is("disabled"))
+		w.Bool(!t.Thinking.Get("type").Is("disabled"))
 		return nil
 	}
-	switch effort := string(t.effort); effort {
+	switch effort := string(t.Effort); effort {
 	case "":
 	case "none":
 		w.Name("think")
@@ -39,7 +40,7 @@ func (t *translation) writeThink() error {
 			}
 		}
 		if level == "" {
-			return invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+			return translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 		}
 		if level == "max" && !t.o.maxLevel {
 			level = "high"

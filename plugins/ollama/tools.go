@@ -3,12 +3,10 @@ package ollama
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
-
-// noParameters is the schema of a tool that takes none.
-const noParameters = `{"type":"object","properties":{}}`
 
 // call is a tool call of an earlier answer: its id, as text, and the name of its tool, as the inside of a string.
 type call struct{ id, name []byte }
@@ -53,7 +51,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 			}
 		}
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + number(n) + "]" + rest) }
+	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(kind) != "function" {
 		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
 	}
@@ -62,7 +60,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	case len(input) == 0:
 		input = json.Value("{}")
 	case input.Kind() != json.Object || !input.Valid():
-		return invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
 	}
 	t.calls = append(t.calls, call{id.Text(), name})
 	w := t.w
@@ -96,20 +94,20 @@ func (t *translation) writeAnswered(m *message) {
 
 // writeTools writes the tools, unless none is to be called.
 func (t *translation) writeTools() error {
-	if t.tools.Kind() != json.Array || t.toolChoice.Is("none") {
+	if t.Tools.Kind() != json.Array || t.ToolChoice.Is("none") {
 		return nil
 	}
-	if t.toolChoice.Exists() && !t.toolChoice.Is("auto") {
+	if t.ToolChoice.Exists() && !t.ToolChoice.Is("auto") {
 		return sdk.Refuse("tool_choice", "This provider cannot be told to call a tool.")
 	}
-	if t.serial {
+	if t.Serial {
 		t.drop("parallel_tool_calls")
 	}
 	w := t.w
 	w.Name("tools")
 	w.Array()
 	var r json.Reader
-	r.Reset(t.tools)
+	r.Reset(t.Tools)
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		if err := t.writeTool(&r, n); err != nil {
 			return err
@@ -150,7 +148,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 		}
 	}
 	if string(kind) != "function" {
-		return sdk.Refuse("tools["+number(n)+"].type", "This provider takes only tools of type function.")
+		return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider takes only tools of type function.")
 	}
 	w := t.w
 	w.Object()
@@ -165,21 +163,12 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 		w.Inside(description)
 	}
 	w.Name("parameters")
-	if emptyObject(parameters) {
-		w.Raw([]byte(noParameters))
+	if translate.EmptyObject(parameters) {
+		w.Raw([]byte(translate.NoParameters))
 	} else {
 		w.Raw(parameters)
 	}
 	w.EndObject()
 	w.EndObject()
 	return nil
-}
-
-func emptyObject(v json.Value) bool {
-	var r json.Reader
-	r.Reset(v)
-	for o := r.Object(); o.Next(); {
-		return false
-	}
-	return true
 }

@@ -1,0 +1,61 @@
+package translate
+
+import (
+	"errors"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// Choice is an option that is on, off, or left to a default.
+type Choice uint8
+
+// The choices.
+const (
+	Unset Choice = iota
+	No
+	Yes
+)
+
+// Or is the choice, and the default where it is unset.
+func (c Choice) Or(standard bool) bool {
+	if c == Unset {
+		return standard
+	}
+	return c == Yes
+}
+
+// Choose makes a Choice of what a reader of an option returns.
+func Choose(on, ok bool) (Choice, bool) {
+	if on {
+		return Yes, ok
+	}
+	return No, ok
+}
+
+// OneOf reports which of two words a text is; ok is false if it is neither.
+func OneOf(text []byte, yes, no string) (value, ok bool) {
+	switch string(text) {
+	case yes:
+		return true, true
+	case no:
+		return false, true
+	}
+	return false, false
+}
+
+// Options has read read each option of an object; known is false for one that the plugin does not have, ok for a value
+// that the option cannot have.
+func Options(options json.Value, read func(name string, r *json.Reader) (known, ok bool)) error {
+	var r json.Reader
+	r.Reset(options)
+	for o := r.Object(); o.Next(); {
+		name := string(r.Name())
+		switch known, ok := read(name, &r); {
+		case !known:
+			return errors.New("unknown option " + name)
+		case !ok:
+			return errors.New("option " + name + " has a value that it cannot have")
+		}
+	}
+	return r.End()
+}
