@@ -290,7 +290,7 @@ func fetchJSON(ctx context.Context, r *http.Request, response any) error {
 	return json.NewDecoder(io.LimitReader(resp.Body, maxGoogleResponse)).Decode(response)
 }
 
-// failed makes a Error of an error whose text may quote an response.
+// failed turns an error whose text may quote a response into an Error.
 func (s *googleSigner) failed(f *fetcher, err error) error {
 	e := &Error{Source: s.name()}
 	var (
