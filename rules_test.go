@@ -223,8 +223,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestTheImportRulesAreNotEmpty shows each rule an import that breaks it and one that does not.
-func TestTheImportRulesAreNotEmpty(t *testing.T) {
+// TestImportRules shows each rule an import that breaks it and one that does not.
+func TestImportRules(t *testing.T) {
 	own := func(path string) imported { return imported{path: path, own: true} }
 	other := func(path string) imported { return imported{path: path} }
 	for n, c := range []struct {
@@ -255,8 +255,8 @@ func TestTheImportRulesAreNotEmpty(t *testing.T) {
 	}
 }
 
-// TestWhatPluginsAreLinkedWith looks beyond their own imports: what a light package imports is in the module too.
-func TestWhatPluginsAreLinkedWith(t *testing.T) {
+// TestPluginDependencies checks indirect imports: what a light package imports is in the module too.
+func TestPluginDependencies(t *testing.T) {
 	args := []string{"list", "-deps"}
 	for _, p := range packages(t) {
 		if p.guest() {
@@ -283,8 +283,8 @@ func TestWhatPluginsAreLinkedWith(t *testing.T) {
 	}
 }
 
-// TestWhoReadsTheEnvironment: a package that does behaves in ways that no configuration shows.
-func TestWhoReadsTheEnvironment(t *testing.T) {
+// TestOnlyCommandsReadEnvironment checks that no package depends on anything that the configuration does not show.
+func TestOnlyCommandsReadEnvironment(t *testing.T) {
 	reads := map[string]bool{"Getenv": true, "LookupEnv": true, "Environ": true, "ExpandEnv": true}
 	for _, p := range packages(t) {
 		if within(p.dir, "cmd", "examples") || p.forTests() {
@@ -322,6 +322,57 @@ func TestPackageNames(t *testing.T) {
 			t.Errorf("%s says nothing\nrule: a package is named by a noun that a user of it would say\nwhy:  what has no name has no limits", p.dir)
 		}
 	}
+}
+
+// TestSizeOfPackageProxy bounds what someone who embeds the gateway, or reads it for the first time, sees of package proxy.
+func TestSizeOfPackageProxy(t *testing.T) {
+	const maxEntries = 24
+	entries, err := os.ReadDir("proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) > maxEntries {
+		t.Errorf("proxy has %d entries\nrule: at most %d\nwhy:  its files are the steps of a request's way; everything else is in proxy/internal", len(entries), maxEntries)
+	}
+}
+
+// TestMethodsAreTogether bounds the number of files that the methods of a central type are in.
+func TestMethodsAreTogether(t *testing.T) {
+	const maxFiles = 4
+	central := map[string][]string{"proxy": {"Server", "completion"}, "proxy/internal/downstream": {"Conn", "Server"}}
+	found := 0
+	for _, p := range packages(t) {
+		for _, name := range central[p.dir] {
+			files := make(map[string]bool)
+			for _, f := range p.files {
+				for _, d := range f.Decls {
+					if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && receiver(fn) == name {
+						files[p.fset.Position(fn.Pos()).Filename] = true
+					}
+				}
+			}
+			found += len(files)
+			if len(files) > maxFiles {
+				t.Errorf("methods of %s.%s are in %d files\nrule: at most %d\nwhy:  a type is read in one sitting", p.dir, name, len(files), maxFiles)
+			}
+		}
+	}
+	if found < 4 {
+		t.Errorf("methods were found in %d files only: the list of types is out of date", found)
+	}
+}
+
+// receiver returns the name of a method's type.
+func receiver(fn *ast.FuncDecl) string {
+	expr := fn.Recv.List[0].Type
+	if star, ok := expr.(*ast.StarExpr); ok {
+		expr = star.X
+	}
+	name, _ := expr.(*ast.Ident)
+	if name == nil {
+		return ""
+	}
+	return name.Name
 }
 
 const maxLines = 600

@@ -274,14 +274,23 @@ func TestRestartAfterKill(t *testing.T) {
 
 const hello = `{"model":"demo","messages":[{"role":"user","content":"Hello"}]}`
 
-// awaitPath waits until a path matches the pattern.
+// awaitPath waits until a path matches the pattern, or the gateway serves: a slow test may find that the path has come and gone.
 func awaitPath(t *testing.T, p *process, pattern string) {
 	t.Helper()
-	eventually(t, pattern+" is there", func() bool {
-		select {
-		case err := <-p.end:
-			t.Fatalf("the process ended: %v", err)
-		default:
+	eventually(t, pattern+" exists", func() bool {
+		for {
+			select {
+			case line, ok := <-p.lines:
+				if !ok {
+					t.Fatalf("the process ended:\n%s", strings.Join(p.seen, "\n"))
+				}
+				if p.seen = append(p.seen, line); strings.Contains(line, "msg=listening") {
+					return true
+				}
+				continue
+			default:
+			}
+			break
 		}
 		found, err := filepath.Glob(pattern)
 		if err != nil {

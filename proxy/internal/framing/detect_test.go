@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-func TestFaults52_TheFirstByteSaysWhatAnAnswerIs(t *testing.T) {
+// covers: F52
+func TestDetectsFramingByFirstByte(t *testing.T) {
 	for _, c := range []struct {
 		contentType, first string
 		declared           abi.Framing
