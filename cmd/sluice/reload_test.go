@@ -359,7 +359,7 @@ func TestReloadWithoutKeysStaysLocal(t *testing.T) {
 	open := strings.Replace(text, "0.0.0.0:0", "127.0.0.1:0", 1)
 	open = strings.Replace(open, fmt.Sprintf("[[keys]]\nname   = \"tests\"\nsecret = %q", testKey), "", 1)
 	replaceFile(t, path, open)
-	if line := p.await(`msg="reload failed; keeping the previous configuration"`); !strings.Contains(line, "0.0.0.0:0") || !strings.Contains(line, "open to everybody") {
+	if line := p.await(`msg="reload failed; keeping the previous configuration"`); !strings.Contains(line, "0.0.0.0:0") || !strings.Contains(line, "open to everyone") {
 		t.Errorf("unexpected line: %s", line)
 	}
 	if status, body, err := complete(t, newClient(t), "http://127.0.0.1:"+port, "", hello); status != 401 {
