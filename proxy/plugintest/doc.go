@@ -1,9 +1,9 @@
 // Package plugintest tests plugins the way the gateway runs them.
 //
-// A Suite is a plugin and a folder of vectors: requests of clients, answers of upstreams, and what must come of them. It
-// runs each vector through the host's side of the ABI with the plugin as Go code in the test's own process, as a module
-// on an instance that has served nobody else, and as a module on an instance that has served all the other vectors. All
-// three must give the same bytes; a plugin that carries something from one request to the next fails there.
+// A Suite is a plugin and a folder of vectors: client requests, upstream responses, and the expected results. It runs each
+// vector through the host's side of the ABI in three forms: with the plugin as Go code in the test's process, as a module
+// on a fresh instance, and as a module on an instance that has served all the other vectors. All three must give the same
+// bytes, so a plugin that carries state from one request to the next fails.
 //
 //	func TestVectors(t *testing.T) {
 //		suite := plugintest.Suite{Package: ".", Use: plugintest.Use{Paths: []string{"/v1/chat"}}}
@@ -19,10 +19,16 @@
 // Every folder below testdata/vectors that holds a request.json is a vector and names a subtest:
 //
 //	request.json  the client's request
-//	answer.json   the upstream's answer as one document, or in events: answer.sse, answer.ndjson, answer.eventstream;
-//	              none of them, where the plugin answers itself or only its request matters
-//	vector.json   what else there is to say (see Vector); may be missing
-//	want.txt      what must come of it; go test -update writes it
+//	answer.json   the upstream's response as one document, or in events: answer.sse, answer.ndjson, answer.eventstream;
+//	              none of them if the plugin answers by itself or only its request matters
+//	vector.json   everything else (see Vector); optional
+//	want.txt      the expected result; go test -update writes it
+//
+// # Other tests
+//
+// Suite also has the bodies of tests that most plugins need: TestSettings, TestModels and TestFailedLists for options and
+// model lists, TestRecordings for requests that real clients sent, FuzzResponses, FuzzRequests and FuzzConversations,
+// TestEventsDoNotAllocate, and benchmarks that report fuel.
 //
 // A change of want.txt is the review of a change of the plugin.
 //
