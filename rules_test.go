@@ -198,6 +198,13 @@ var importRules = []struct {
 		},
 	},
 	{
+		"only sdk/internal/host imports unsafe, and proxy/internal/plugin/engine for the memory of instances",
+		"addresses are passed at the boundary of the sandbox only; all other code is memory-safe Go",
+		func(p *pkg, i imported) bool {
+			return i.path == "unsafe" && p.dir != "sdk/internal/host" && p.dir != "proxy/internal/plugin/engine"
+		},
+	},
+	{
 		"packages for tests are imported by tests only",
 		"what fails a test has no place in a gateway",
 		func(p *pkg, i imported) bool {
@@ -243,6 +250,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},
 		{"cmd/sluice", own("proxy/proxytest"), own("proxy/config")},
 		{"proxy", own("plugins"), own("proxy/internal/routing")},
+		{"sdk/json", other("unsafe"), other("math/bits")},
 		{"proxy/internal/upstream", own("proxy/proxytest/upstreamtest"), other("net")},
 	} {
 		p, r := &pkg{dir: c.dir}, importRules[n]

@@ -23,7 +23,7 @@ func TestHoldsAllPlugins(t *testing.T) {
 
 func TestRejectsUnknownPlugin(t *testing.T) {
 	err := plugintest.Suite{Package: "plugins/all", Plugin: "openapi"}.TryLoad(t)
-	if want := "the module holds " + strings.Join(plugins.Names(), ", "); err == nil || !strings.Contains(err.Error(), "plugin openapi: ") || !strings.Contains(err.Error(), want) {
+	if want := "the module contains " + strings.Join(plugins.Names(), ", "); err == nil || !strings.Contains(err.Error(), "plugin openapi: ") || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v, want it to say %q", err, want)
 	}
 }

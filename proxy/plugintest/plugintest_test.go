@@ -68,7 +68,7 @@ func TestPluginsOfModule(t *testing.T) {
 		}()
 		suite("up").Load(s, plugintest.Module)
 	}()
-	if want := "plugin up: start: failed: the module has no plugin of that name: \"the module holds left, middle, right\""; !strings.Contains(s.why, want) {
+	if want := "plugin up: start: failed: the module has no plugin of that name: \"the module contains left, middle, right\""; !strings.Contains(s.why, want) {
 		t.Errorf("a plugin that the module does not have: %q, want %q", s.why, want)
 	}
 }

@@ -40,14 +40,14 @@ func (a *Answer) SetState(state []byte) bool { return host.StateSet(state) == ab
 
 // Header is a header of the upstream's answer, nil if it is absent or may not be read; valid during the call.
 func (a *Answer) Header(name string) []byte {
-	p, _ := guest.Fetch(&a.store, func(dst []byte) int32 { return host.ResponseHeader(guest.Bytes(name), dst) })
+	p, _ := guest.Fetch(&a.store, func(dst []byte) int32 { return host.ResponseHeader(host.Bytes(name), dst) })
 	return p
 }
 
 // Start says the answer's id, the model that answers, and the name of the format that its reasoning has. Each may be
 // empty: the gateway makes up what is missing.
 func (a *Answer) Start(id, model []byte, reasoningFormat string) {
-	host.Start(id, model, guest.Bytes(reasoningFormat))
+	host.Start(id, model, host.Bytes(reasoningFormat))
 }
 
 // Text appends to the content of a choice.
@@ -80,7 +80,7 @@ func (a *Answer) ToolEnd(choice, key int32) { host.ToolEnd(choice, key) }
 // Extra adds a member that the convention has no call for: to the answer, a choice, its message, the tool call with
 // this key, or the usage. It returns false if the member is reserved or the value is not JSON.
 func (a *Answer) Extra(scope abi.Scope, choice, key int32, member string, value []byte) bool {
-	return host.Extra(scope, choice, key, guest.Bytes(member), value) == abi.StatusOK
+	return host.Extra(scope, choice, key, host.Bytes(member), value) == abi.StatusOK
 }
 
 // Usage says a count of tokens. The last one of a kind counts.

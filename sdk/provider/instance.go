@@ -72,7 +72,7 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 	p := i.newProvider()
 	if c, ok := p.(Configurer); ok {
 		if err := c.Configure(append(json.Value(nil), settings...)); err != nil {
-			return guest.Settle(err, false)
+			return guest.FinishCall(err, false)
 		}
 	}
 	b := &i.bindings[n]
@@ -92,9 +92,9 @@ func (i *instance) Request(n int32, document []byte) int32 {
 	r := &i.request
 	r.reset()
 	if err := i.summary.Parse(&r.Summary, document); err != nil {
-		return guest.Settle(err, false)
+		return guest.FinishCall(err, false)
 	}
-	return guest.Settle(r.finish(b.provider.Request(r)), false)
+	return guest.FinishCall(r.finish(b.provider.Request(r)), false)
 }
 
 // Response is the export provider_response.
@@ -104,7 +104,7 @@ func (i *instance) Response(n, status int32, body []byte) int32 {
 		return guest.Failed
 	}
 	i.answer.store = i.answer.store[:0]
-	return guest.Settle(b.reader.Response(&i.answer, int(status), body), true)
+	return guest.FinishCall(b.reader.Response(&i.answer, int(status), body), true)
 }
 
 // Event is the export provider_event.
@@ -115,7 +115,7 @@ func (i *instance) Event(n int32, kind abi.EventKind, name, data []byte) int32 {
 	}
 	i.answer.store = i.answer.store[:0]
 	i.event = Event{Kind: kind, Name: name, Data: data}
-	return guest.Settle(b.reader.Event(&i.answer, &i.event), true)
+	return guest.FinishCall(b.reader.Event(&i.answer, &i.event), true)
 }
 
 // End is the export provider_end.
@@ -125,7 +125,7 @@ func (i *instance) End(n int32) int32 {
 		return guest.OK
 	}
 	i.answer.store = i.answer.store[:0]
-	return guest.Settle(b.ender.End(&i.answer), true)
+	return guest.FinishCall(b.ender.End(&i.answer), true)
 }
 
 // List is the export provider_list.
@@ -135,7 +135,7 @@ func (i *instance) List(n int32, cursor []byte) int32 {
 		return guest.OK
 	}
 	i.list = List{}
-	return guest.Settle(i.list.finish(b.lister.List(&i.list, cursor)), false)
+	return guest.FinishCall(i.list.finish(b.lister.List(&i.list, cursor)), false)
 }
 
 // Models is the export provider_models.
@@ -145,5 +145,5 @@ func (i *instance) Models(n, status int32, body []byte) int32 {
 		return guest.OK
 	}
 	i.models.store = i.models.store[:0]
-	return guest.Settle(b.lister.Models(&i.models, int(status), body), true)
+	return guest.FinishCall(b.lister.Models(&i.models, int(status), body), true)
 }

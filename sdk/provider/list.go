@@ -14,14 +14,14 @@ type List struct {
 
 // SetPath says where the request goes; see Request.SetPath.
 func (l *List) SetPath(path string) {
-	if host.RequestPath(guest.Bytes(path)) != abi.StatusOK && l.refused == "" {
+	if host.RequestPath(host.Bytes(path)) != abi.StatusOK && l.refused == "" {
 		l.refused = "request_path"
 	}
 }
 
 // SetHeader adds a header; see Request.SetHeader.
 func (l *List) SetHeader(name, value string) {
-	if host.RequestHeader(guest.Bytes(name), guest.Bytes(value)) != abi.StatusOK && l.refused == "" {
+	if host.RequestHeader(host.Bytes(name), host.Bytes(value)) != abi.StatusOK && l.refused == "" {
 		l.refused = "request_header"
 	}
 }
@@ -98,7 +98,7 @@ func (m *Models) More(cursor []byte) { host.More(cursor) }
 
 // Header is a header of the upstream's answer; see Answer.Header.
 func (m *Models) Header(name string) []byte {
-	p, _ := guest.Fetch(&m.store, func(dst []byte) int32 { return host.ResponseHeader(guest.Bytes(name), dst) })
+	p, _ := guest.Fetch(&m.store, func(dst []byte) int32 { return host.ResponseHeader(host.Bytes(name), dst) })
 	return p
 }
 

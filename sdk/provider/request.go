@@ -1,8 +1,6 @@
 package provider
 
 import (
-	"unsafe"
-
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
@@ -47,7 +45,7 @@ func (r *Request) reset() {
 		r.writer.Buf = nil
 	}
 	r.body = r.body[:0]
-	r.writer.Out = (*written)(r)
+	r.writer.Out = (*bodyOutput)(r)
 }
 
 // Body is the client's whole body, which the gateway has checked: it is a JSON object of the convention, valid UTF-8,
@@ -66,22 +64,22 @@ func (r *Request) Body() []byte {
 func (r *Request) Get(path string) json.Value {
 	for {
 		// Without the function value that guest.Fetch takes: most members that are asked for are not there.
-		n := host.BodyGet(guest.Bytes(path), guest.Free(r.store))
+		n := host.BodyGet(host.Bytes(path), guest.Unused(r.store))
 		if n < 0 {
 			return nil
 		}
-		if p, ok := guest.Take(&r.store, int(n)); ok {
+		if p, ok := guest.Keep(&r.store, int(n)); ok {
 			return p
 		}
 	}
 }
 
 // Exists says whether the client's body has a value, without copying it.
-func (r *Request) Exists(path string) bool { return host.BodyGet(guest.Bytes(path), nil) >= 0 }
+func (r *Request) Exists(path string) bool { return host.BodyGet(host.Bytes(path), nil) >= 0 }
 
 // Set gives a member of the client's body a value, and adds it where there is none.
 func (r *Request) Set(path string, value []byte) bool {
-	return host.BodySet(guest.Bytes(path), value) == abi.StatusOK
+	return host.BodySet(host.Bytes(path), value) == abi.StatusOK
 }
 
 // SetText is Set with a string.
@@ -100,28 +98,28 @@ func (r *Request) SetInt(path string, n int64) bool {
 
 // Delete removes a member of the client's body.
 func (r *Request) Delete(path string) bool {
-	return host.BodyDelete(guest.Bytes(path)) == abi.StatusOK
+	return host.BodyDelete(host.Bytes(path)) == abi.StatusOK
 }
 
 // Rename gives a member of the client's body another name. It returns false too where that name is taken.
 func (r *Request) Rename(path, name string) bool {
-	return host.BodyRename(guest.Bytes(path), guest.Bytes(name)) == abi.StatusOK
+	return host.BodyRename(host.Bytes(path), host.Bytes(name)) == abi.StatusOK
 }
 
 // Replace gives a member a new value where its value is old: a string, a number or a literal. Both are JSON.
 func (r *Request) Replace(path, old, new string) bool {
-	return host.BodyReplace(guest.Bytes(path), guest.Bytes(old), guest.Bytes(new)) == abi.StatusOK
+	return host.BodyReplace(host.Bytes(path), host.Bytes(old), host.Bytes(new)) == abi.StatusOK
 }
 
 // SetPath says where the request goes, below the provider's base URL: percent-encoded, with a query if one is needed.
 // It must be one of the provider's paths, or the call fails.
 func (r *Request) SetPath(path string) {
-	r.check(host.RequestPath(guest.Bytes(path)), "request_path")
+	r.check(host.RequestPath(host.Bytes(path)), "request_path")
 }
 
 // SetHeader adds a header. It must be one of the provider's headers, or the call fails.
 func (r *Request) SetHeader(name, value string) {
-	r.check(host.RequestHeader(guest.Bytes(name), guest.Bytes(value)), "request_header")
+	r.check(host.RequestHeader(host.Bytes(name), host.Bytes(value)), "request_header")
 }
 
 // JSON is the writer of a body of the plugin's own. Large values that are ranges of Body are not copied: the gateway
@@ -129,7 +127,7 @@ func (r *Request) SetHeader(name, value string) {
 func (r *Request) JSON() *json.Writer { return &r.writer }
 
 // Write appends to a body of the plugin's own. Use it or JSON, not both.
-func (r *Request) Write(p []byte) { (*written)(r).Write(p) }
+func (r *Request) Write(p []byte) { (*bodyOutput)(r).Write(p) }
 
 // ToolAlias says that the tool which is called alias upstream is called name by the client: the gateway turns the
 // alias back where it occurs in the answer. It returns false if it is refused.
@@ -144,7 +142,7 @@ func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byt
 }
 
 // Warn tells the client, in the header x-gateway-warning, that a member of its request was dropped, clamped or changed.
-func (r *Request) Warn(kind abi.WarnKind, member string) { host.Warn(kind, guest.Bytes(member)) }
+func (r *Request) Warn(kind abi.WarnKind, member string) { host.Warn(kind, host.Bytes(member)) }
 
 func (r *Request) check(s abi.Status, what string) {
 	if s != abi.StatusOK && r.refused == "" {
@@ -167,21 +165,19 @@ func (r *Request) finish(err error) error {
 // refusal is the plugin's own failure to keep to the rules of the host: the import that was refused.
 type refusal string
 
-func (r refusal) Error() string { return "the host refused " + string(r) }
+func (r refusal) Error() string { return "the gateway rejected " + string(r) }
 
-// written is the output of a request's writer.
-type written Request
+// bodyOutput is the json.Output of a request's writer.
+type bodyOutput Request
 
-// minCopy is from how many bytes on the host copies a range of the client's body faster than it takes it from the guest.
+// minCopy is the size in bytes from which request_copy is cheaper than request_write.
 const minCopy = 64
 
-// Write appends p to the body. A range of the client's body is not sent but named.
-func (w *written) Write(p []byte) {
+// Write appends p to the body. If p is a range of the client's body, it passes only the range's offset and length.
+func (w *bodyOutput) Write(p []byte) {
 	if len(p) >= minCopy && len(w.body) > 0 {
-		first := uintptr(unsafe.Pointer(unsafe.SliceData(w.body)))
-		at := uintptr(unsafe.Pointer(unsafe.SliceData(p)))
-		if at >= first && at+uintptr(len(p)) <= first+uintptr(len(w.body)) {
-			host.RequestCopy(int32(at-first), int32(len(p)))
+		if offset, ok := host.Offset(w.body, p); ok {
+			host.RequestCopy(int32(offset), int32(len(p)))
 			return
 		}
 	}

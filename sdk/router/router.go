@@ -57,7 +57,7 @@ type Choice struct {
 func (c *Choice) Candidate(index int) { host.Candidate(int32(index)) }
 
 // Explain says in a few words why the order is what it is, for the operator.
-func (c *Choice) Explain(why string) { host.Explain(guest.Bytes(why)) }
+func (c *Choice) Explain(why string) { host.Explain(host.Bytes(why)) }
 
 // Register makes choose the program's plugin. It is called from an init function. check, which may be nil, is called
 // once with the router's settings before any choice; its error keeps the gateway from using the configuration.
@@ -96,7 +96,7 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 	own := append(json.Value{}, settings...)
 	if i.check != nil {
 		if err := i.check(own); err != nil {
-			return guest.Settle(err, false)
+			return guest.FinishCall(err, false)
 		}
 	}
 	i.settings[n] = own
@@ -114,9 +114,9 @@ func (i *instance) Choose(n int32, input []byte) int32 {
 	r.Reset(input)
 	i.read(&r)
 	if err := r.End(); err != nil {
-		return guest.Settle(err, false)
+		return guest.FinishCall(err, false)
 	}
-	return guest.Settle(i.choose(c), false)
+	return guest.FinishCall(i.choose(c), false)
 }
 
 func (i *instance) read(r *json.Reader) {

@@ -32,7 +32,7 @@ func Choose(on, ok bool) (Choice, bool) {
 	return No, ok
 }
 
-// OneOf reports which of two words a text is; ok is false if it is neither.
+// OneOf returns true for the text yes and false for no; ok is false for any other text.
 func OneOf(text []byte, yes, no string) (value, ok bool) {
 	switch string(text) {
 	case yes:
@@ -43,8 +43,8 @@ func OneOf(text []byte, yes, no string) (value, ok bool) {
 	return false, false
 }
 
-// Options has read read each option of an object; known is false for one that the plugin does not have, ok for a value
-// that the option cannot have.
+// Options calls read for each option of an object; known is false for an option that the plugin does not have, ok for an
+// invalid value.
 func Options(options json.Value, read func(name string, r *json.Reader) (known, ok bool)) error {
 	var r json.Reader
 	r.Reset(options)
@@ -54,7 +54,7 @@ func Options(options json.Value, read func(name string, r *json.Reader) (known, 
 		case !known:
 			return errors.New("unknown option " + name)
 		case !ok:
-			return errors.New("option " + name + " has a value that it cannot have")
+			return errors.New("option " + name + " has an invalid value")
 		}
 	}
 	return r.End()

@@ -1,8 +1,6 @@
 package guest
 
 import (
-	"unsafe"
-
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/internal/host"
 )
@@ -32,14 +30,14 @@ const (
 func version() int32 { return abi.Minor }
 
 //go:wasmexport sluice_buffer
-func buffer(size int32) unsafe.Pointer {
+func buffer(size int32) *byte {
 	if size < 0 {
 		return nil
 	}
 	if int(size) > len(input) || len(input) > keepInput && size <= keepInput {
 		input = make([]byte, max(int(size), minInput))
 	}
-	return unsafe.Pointer(unsafe.SliceData(input))
+	return &input[0]
 }
 
 // Input is the first bytes of the input buffer. The rest of the buffer, its capacity, holds zeros, which package json may
@@ -50,9 +48,9 @@ func Input(length int32) []byte { return input[:length] }
 func choose(length int32) int32 {
 	self = New(string(Input(length)))
 	if self == nil {
-		host.Log(abi.LogError, Bytes("the module holds "+plugins.names()))
+		host.Log(abi.LogError, host.Bytes("the module contains "+plugins.names()))
 	}
-	return int32(kindOf(self))
+	return int32(pluginKind(self))
 }
 
 //go:wasmexport sluice_configure

@@ -1,14 +1,13 @@
-// Package guest is what the modules of all plugins share: the input buffer, the settings of bindings, and how an error
-// becomes a status.
+// Package guest contains what provider and router plugins share: the registry of plugins, the input buffer, and the
+// conversion of an error to the status of a call. The packages provider and router implement Guest.
 //
-// In a module it holds one guest and one buffer, and is called with one thing at a time. In a native build it makes
-// guests for whoever runs plugins natively; there the caller sees to it that only one of them runs at a time.
+// Nothing here is safe for concurrent use. A module has one guest and one input buffer, and handles one call at a time.
+// In a native build package native creates the guests and serialises their calls.
 package guest
 
 import (
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -19,15 +18,16 @@ import (
 // The statuses of a call.
 const (
 	OK     = 0
-	Failed = 1 // the plugin's own failure, or a binding or an ability that it does not have
+	Failed = 1 // the plugin failed, the binding was not configured, or the plugin does not implement the call
 )
 
-// Guest is one instance of a plugin. It is a Provider or a Router.
+// Guest is one instance of a plugin: a Provider or a Router.
 type Guest interface {
 	Configure(binding int32, settings []byte) int32
 }
 
-// Provider is an instance of a provider plugin. Its methods are the exports, with the input in place of its length.
+// Provider is an instance of a provider plugin. Its methods are the module's exports and receive
+// the input itself instead of its length.
 type Provider interface {
 	Guest
 	Request(binding int32, summary []byte) int32
@@ -44,27 +44,28 @@ type Router interface {
 	Choose(binding int32, input []byte) int32
 }
 
-// registry is the plugins of a program: one, or several that have names.
+// registry contains the plugins of a program: a single one without a name, or several with different names.
 type registry []entry
 
 type entry struct {
-	name     string // "" is a program's only plugin
+	name     string // empty for a single plugin
 	newGuest func() Guest
 }
 
 var plugins registry
 
-// Register says how instances of a plugin are made. A program is one plugin, or each has another name.
+// Register adds a plugin to the program; newGuest creates an instance of it. name is empty for a program's only plugin.
+// It panics if the name is taken, or if one of several plugins has no name.
 func Register(name string, newGuest func() Guest) { plugins.add(name, newGuest) }
 
-// New makes an instance of the plugin of that name, nil if there is none. A program's only plugin has every name.
+// New creates an instance of the plugin with this name, nil if there is none. A single plugin matches every name.
 func New(name string) Guest { return plugins.make(name) }
 
 func (r *registry) add(name string, newGuest func() Guest) {
 	for _, e := range *r {
 		switch {
 		case e.name == "" || name == "":
-			panic("sdk: two plugins are registered in one program, and not both by RegisterAs")
+			panic("sdk: this program has several plugins: register each with RegisterAs")
 		case e.name == name:
 			panic("sdk: two plugins are registered as " + name)
 		}
@@ -81,7 +82,7 @@ func (r registry) make(name string) Guest {
 	return nil
 }
 
-// names says in words which plugins there are.
+// names lists the plugins for an error message.
 func (r registry) names() string {
 	names := make([]string, len(r))
 	for i, e := range r {
@@ -91,8 +92,8 @@ func (r registry) names() string {
 	return strings.Join(names, ", ")
 }
 
-// kindOf is what a guest can do, nothing if it is nil.
-func kindOf(g Guest) abi.PluginKind {
+// pluginKind returns what a guest implements; PluginUnknown for nil.
+func pluginKind(g Guest) abi.PluginKind {
 	kind := abi.PluginUnknown
 	if _, ok := g.(Provider); ok {
 		kind |= abi.PluginProvider
@@ -103,57 +104,56 @@ func kindOf(g Guest) abi.PluginKind {
 	return kind
 }
 
-// Bytes lends the bytes of a string to a call of the host, which does not change them.
-func Bytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
-
-// Settle makes the status of a call that ended with err. In an answer a broken document is the provider's failure.
-func Settle(err error, answer bool) int32 {
+// FinishCall reports the error that ended a call, if any, and returns the status of the call. In a call that reads a
+// response, invalid JSON is the provider's failure.
+func FinishCall(err error, readsResponse bool) int32 {
 	if err == nil {
 		return OK
 	}
-	return settle(err, answer)
+	return reportError(err, readsResponse)
 }
 
-// settle is apart from Settle so that this is inlined.
-func settle(err error, answer bool) int32 {
+// reportError is separate from FinishCall so that FinishCall is inlined.
+func reportError(err error, readsResponse bool) int32 {
 	switch e := err.(type) {
 	case *sdk.Failure:
 		retry := e.RetryAfter
 		if retry <= 0 {
 			retry = abi.RetryAfterUnknown
 		}
-		host.Fail(e.Kind, Bytes(e.Code), Bytes(e.Param), Bytes(e.Message), retry)
+		host.Fail(e.Kind, host.Bytes(e.Code), host.Bytes(e.Param), host.Bytes(e.Message), retry)
 		return OK
 	case *json.Error:
-		if answer {
-			host.Fail(abi.FailBadAnswer, nil, nil, Bytes("The provider's answer is not valid JSON."), abi.RetryAfterUnknown)
+		if readsResponse {
+			host.Fail(abi.FailBadAnswer, nil, nil, host.Bytes("The provider's response is not valid JSON."), abi.RetryAfterUnknown)
 			return OK
 		}
 	}
-	host.Log(abi.LogError, Bytes(err.Error()))
+	host.Log(abi.LogError, host.Bytes(err.Error()))
 	return Failed
 }
 
-// Fetch reads what get gives into the free part of a store and returns it; ok is false where get answers that there is
-// nothing. The store grows where it must; what was fetched before stays where it is.
-func Fetch(store *[]byte, get func(dst []byte) int32) (p []byte, ok bool) {
+// Fetch appends to a store what read copies from the host, and returns that part of the store; ok is false if the host
+// has no such value. read copies as much as fits and returns the value's size. Where it does not fit the store is
+// replaced by a larger one; slices of the old one stay valid.
+func Fetch(store *[]byte, read func(dst []byte) int32) (p []byte, ok bool) {
 	for {
-		n := int(get(Free(*store)))
+		n := int(read(Unused(*store)))
 		if n < 0 {
 			return nil, false
 		}
-		if p, ok := Take(store, n); ok {
+		if p, ok := Keep(store, n); ok {
 			return p, true
 		}
 	}
 }
 
-// Free is the free part of a store.
-func Free(store []byte) []byte { return store[len(store):cap(store)] }
+// Unused returns the part of a store between its length and its capacity.
+func Unused(store []byte) []byte { return store[len(store):cap(store)] }
 
-// Take returns the n bytes that were read into the free part of a store. Where they did not fit it grows, and they are
-// to be read again.
-func Take(store *[]byte, n int) (p []byte, ok bool) {
+// Keep extends a store by the n bytes that were copied into its unused part, and returns them. If they did not fit, it
+// makes room for them and returns false: the caller must copy them again.
+func Keep(store *[]byte, n int) (p []byte, ok bool) {
 	used := len(*store)
 	if used+n > cap(*store) {
 		*store = make([]byte, 0, max(n, 2*cap(*store), 512))

@@ -40,7 +40,7 @@ func TestSeveralPluginsAreChosenByName(t *testing.T) {
 		"": abi.PluginUnknown, "d": abi.PluginUnknown, "ab": abi.PluginUnknown,
 	} {
 		g := r.make(name)
-		if kind := kindOf(g); kind != want || (g == nil) != (want == abi.PluginUnknown) {
+		if kind := pluginKind(g); kind != want || (g == nil) != (want == abi.PluginUnknown) {
 			t.Errorf("%q is of the kind %d, want %d", name, kind, want)
 		}
 	}
@@ -54,7 +54,7 @@ func TestSeveralPluginsAreChosenByName(t *testing.T) {
 
 func TestRejectsAmbiguousPlugins(t *testing.T) {
 	for _, c := range []struct{ first, second, want string }{
-		{"", "", "not both by RegisterAs"}, {"a", "", "not both by RegisterAs"}, {"", "a", "not both by RegisterAs"},
+		{"", "", "register each with RegisterAs"}, {"a", "", "register each with RegisterAs"}, {"", "a", "register each with RegisterAs"},
 		{"a", "a", "registered as a"},
 	} {
 		func() {

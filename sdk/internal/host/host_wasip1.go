@@ -36,7 +36,7 @@ func importBodyGet(path string, dst unsafe.Pointer, capacity uint32) int32
 
 // BodyGet is the import body_get.
 func BodyGet(path []byte, dst []byte) int32 {
-	return importBodyGet(view(path), unsafe.Pointer(unsafe.SliceData(dst)), uint32(len(dst)))
+	return importBodyGet(view(path), Address(dst), uint32(len(dst)))
 }
 
 //go:wasmimport sluice body_set
@@ -144,7 +144,7 @@ func importResponseHeader(name string, dst unsafe.Pointer, capacity uint32) int3
 
 // ResponseHeader is the import response_header.
 func ResponseHeader(name []byte, dst []byte) int32 {
-	return importResponseHeader(view(name), unsafe.Pointer(unsafe.SliceData(dst)), uint32(len(dst)))
+	return importResponseHeader(view(name), Address(dst), uint32(len(dst)))
 }
 
 //go:wasmimport sluice state_get
@@ -153,7 +153,7 @@ func importStateGet(dst unsafe.Pointer, capacity uint32) int32
 
 // StateGet is the import state_get.
 func StateGet(dst []byte) int32 {
-	return importStateGet(unsafe.Pointer(unsafe.SliceData(dst)), uint32(len(dst)))
+	return importStateGet(Address(dst), uint32(len(dst)))
 }
 
 //go:wasmimport sluice state_set

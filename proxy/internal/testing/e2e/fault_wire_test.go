@@ -48,7 +48,7 @@ var wires = []*wire{
 		failed: "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"busy " + canary + "\"}}\n\n",
 		seen: map[string]string{
 			seenBusy:     `{"error":{"message":"busy canary-7391","type":"server_error","param":null,"code":"upstream_error"}}`,
-			seenNotJSON:  `{"error":{"message":"The provider's answer is not valid JSON.","type":"server_error","param":null,"code":"upstream_bad_answer"}}`,
+			seenNotJSON:  `{"error":{"message":"The provider's response is not valid JSON.","type":"server_error","param":null,"code":"upstream_bad_answer"}}`,
 			seenRedirect: `{"error":{"message":"The provider failed.","type":"server_error","param":null,"code":"upstream_error","provider":"NAME","upstream_status":302}}`,
 		},
 	},

@@ -54,7 +54,7 @@ func TestPluginKindMustMatchUse(t *testing.T) {
 		{"a router that ships", pairProvider("router"), "gateway.toml:8:12: providers.router: plugin router is a router, not a provider"},
 		{"a router of a file", use("middle") + pairProvider("middle"), "providers.middle: plugin middle is a router, not a provider"},
 		{"a provider of a file", demoProvider + use("left") + "[router]\nplugin = \"left\"\n", "router: plugin left is a provider, not a router"},
-		{"what a file does not hold", use("up") + pairProvider("up"), `plugin up: start: failed: the module has no plugin of that name: "the module holds left, middle, right"`},
+		{"what a file does not hold", use("up") + pairProvider("up"), `plugin up: start: failed: the module has no plugin of that name: "the module contains left, middle, right"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, err := config.Parse("gateway.toml", []byte(quietServer+c.text), config.Options{Bundled: plugins.Names()})
