@@ -167,9 +167,17 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 					c.post(fmt.Sprint("before-", i), askOf("p/slow", false))
 					before = append(before, c)
 				}
+				// The queue is first come, first served: the request that waits comes after all others, and is known to be there.
+				arrived := func(n float64) {
+					t.Helper()
+					proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool {
+						return m.Sum("sluice_completions_in_flight")+m.Sum("sluice_requests_total") >= n
+					})
+				}
+				arrived(20)
 				client := dial(t, g)
 				client.post("waits", askOf("p/slow", false))
-				proxytest.AwaitMetrics(t, admin, func(m proxytest.Metrics) bool { return m.Sum("sluice_completions_in_flight") > 1 })
+				arrived(21)
 				client.leave(reset)
 				wantDeparture(t, g, "waits", map[string]string{"prompt_tokens": ""})
 				for _, c := range before {
