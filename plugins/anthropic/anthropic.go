@@ -27,7 +27,7 @@ type anthropic struct {
 	t        translation
 	reader   json.Reader
 	work     workspace
-	answer   json.Members // of a whole answer, or of the beginning of one
+	response json.Members // of a whole answer, or of the beginning of one
 	block    json.Members // of one of its blocks
 }
 

@@ -48,8 +48,8 @@ func base64Lanes(w uint64) uint64 {
 	return (letter | digit | plus | slash) &^ w & highBits
 }
 
-// wordLanes is base64Lanes for the alphabet of wordByte.
-func wordLanes(w uint64) uint64 {
+// nameLanes is base64Lanes for the alphabet of wordByte.
+func nameLanes(w uint64) uint64 {
 	low := w &^ highBits
 	letters := low | 0x20*lanes
 	letter := (letters + (0x80-'a')*lanes) &^ (letters + (0x80-'z'-1)*lanes)

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -39,8 +40,8 @@ func (p *anthropic) readBlock(r *json.Reader) content {
 	}
 }
 
-// begin reads a block, or as much of it as there is yet.
-func (b *content) begin(a *provider.Answer, key int32) error {
+// emitStart reads a block, or as much of it as there is yet.
+func (b *content) emitStart(a *provider.Answer, key int32) error {
 	switch string(b.kind) {
 	case "text":
 		if len(b.text) > 0 {
@@ -58,20 +59,20 @@ func (b *content) begin(a *provider.Answer, key int32) error {
 			a.Reasoning(0, abi.ReasoningEncrypted, key, abi.EncodingEscaped, b.data)
 		}
 	case "tool_use":
-		return b.beginCall(a, key)
+		return b.emitCallStart(a, key)
 	default:
 		a.Unknown(b.kind)
 	}
 	return nil
 }
 
-// beginCall reads a tool call. Its input is mostly empty at the beginning of a stream's block and comes in pieces; some
+// emitCallStart reads a tool call. Its input is mostly empty at the beginning of a stream's block and comes in pieces; some
 // hosts of the API send it whole.
-func (b *content) beginCall(a *provider.Answer, key int32) error {
-	whole := b.input.Kind() == json.Object && !emptyObject(b.input)
+func (b *content) emitCallStart(a *provider.Answer, key int32) error {
+	whole := b.input.Kind() == json.Object && !translate.EmptyObject(b.input)
 	if s := loadState(a); s.emulate {
 		s = state{emulate: true, whole: whole, block: key, from: a.TextLength(0)}
-		s.keep(a)
+		s.save(a)
 		if whole {
 			a.Text(0, abi.EncodingJSON|abi.EncodingDefault, b.input)
 		}
@@ -96,27 +97,27 @@ func endBlock(a *provider.Answer, key int32) {
 	}
 	switch {
 	case len(s.cited) > 0:
-		annotate(a, closed(s.cited), s.from)
+		emitAnnotations(a, wrapArray(s.cited), s.from)
 		s.cited = nil
-		s.keep(a)
+		s.save(a)
 	case s.emulate && !s.whole && a.TextLength(0) == s.from:
 		// A forced tool without input is an empty object, as a call without arguments is.
 		a.Text(0, abi.EncodingUTF8, []byte("{}"))
 	}
 }
 
-// all reads a block of a whole answer.
-func (b *content) all(a *provider.Answer, key int32) error {
+// emitBlock reads a block of a whole answer.
+func (b *content) emitBlock(a *provider.Answer, key int32) error {
 	switch string(b.kind) {
 	case "text":
 		if b.citations.Kind() != json.Array {
-			return b.begin(a, key)
+			return b.emitStart(a, key)
 		}
 		from := a.TextLength(0)
-		if err := b.begin(a, key); err != nil {
+		if err := b.emitStart(a, key); err != nil {
 			return err
 		}
-		annotate(a, b.citations, from)
+		emitAnnotations(a, b.citations, from)
 		return nil
 	case "tool_use":
 		if loadState(a).emulate {
@@ -126,16 +127,7 @@ func (b *content) all(a *provider.Answer, key int32) error {
 			return nil
 		}
 	}
-	err := b.begin(a, key)
+	err := b.emitStart(a, key)
 	a.ToolEnd(0, key)
 	return err
-}
-
-func emptyObject(v json.Value) bool {
-	var r json.Reader
-	r.Reset(v)
-	for o := r.Object(); o.Next(); {
-		return false
-	}
-	return true
 }

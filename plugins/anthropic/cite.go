@@ -9,24 +9,24 @@ import (
 // A citation belongs to the text of its block. In a stream it comes before that text has come, or in the middle of it, so
 // that it waits in the state until the block ends: only then is it known how far the text goes that it stands for.
 
-// mark remembers where a text begins that may be cited.
-func (b *content) mark(a *provider.Answer, key int32) {
+// markCitedText remembers where a text begins that may be cited.
+func (b *content) markCitedText(a *provider.Answer, key int32) {
 	if b.citations.Kind() != json.Array || string(b.kind) != "text" {
 		return
 	}
 	s := loadState(a)
 	s.block, s.from, s.cited = key, a.TextLength(0), nil
-	s.keep(a)
+	s.save(a)
 }
 
-// cite takes a citation of a stream.
-func cite(a *provider.Answer, key int32, citation json.Value) {
+// addCitation takes a citation of a stream.
+func addCitation(a *provider.Answer, key int32, citation json.Value) {
 	var w json.Writer
-	if !source(&w, citation, 0, -1) {
+	if !writeSource(&w, citation, 0, -1) {
 		a.Unknown([]byte("citation"))
 		return
 	}
-	if len(w.Buf) > maxCited {
+	if len(w.Buf) > maxCitations {
 		a.Unknown([]byte("long citation"))
 		return
 	}
@@ -34,9 +34,9 @@ func cite(a *provider.Answer, key int32, citation json.Value) {
 	if s.block != key {
 		s.block, s.from, s.cited = key, a.TextLength(0), nil
 	}
-	if len(s.cited)+1+len(w.Buf) > maxCited {
+	if len(s.cited)+1+len(w.Buf) > maxCitations {
 		// There is room for no more. What waits is given with the text that there is.
-		annotate(a, closed(s.cited), s.from)
+		emitAnnotations(a, wrapArray(s.cited), s.from)
 		s.cited = nil
 	}
 	all := append([]byte(nil), s.cited...)
@@ -44,17 +44,17 @@ func cite(a *provider.Answer, key int32, citation json.Value) {
 		all = append(all, ',')
 	}
 	s.cited = append(all, w.Buf...)
-	s.keep(a)
+	s.save(a)
 }
 
-// closed makes an array of its elements.
-func closed(elements []byte) json.Value {
+// wrapArray makes an array of its elements.
+func wrapArray(elements []byte) json.Value {
 	return append(append([]byte{'['}, elements...), ']')
 }
 
-// annotate turns citations of web pages into annotations of the answer, which cover the text from from to its end.
+// emitAnnotations turns citations of web pages into annotations of the answer, which cover the text from from to its end.
 // Citations of documents have no address and no place in the convention.
-func annotate(a *provider.Answer, citations json.Value, from int64) {
+func emitAnnotations(a *provider.Answer, citations json.Value, from int64) {
 	to := max(from, a.TextLength(0))
 	var (
 		r json.Reader
@@ -64,7 +64,7 @@ func annotate(a *provider.Answer, citations json.Value, from int64) {
 	r.Reset(citations)
 	some := false
 	for list := r.Array(); list.Next(); {
-		if source(&w, r.Raw(), from, to) {
+		if writeSource(&w, r.Raw(), from, to) {
 			some = true
 		} else {
 			a.Unknown([]byte("citation"))
@@ -76,9 +76,9 @@ func annotate(a *provider.Answer, citations json.Value, from int64) {
 	}
 }
 
-// source writes what a citation cites as an annotation; without the range, in the citation's own form, if to is negative.
+// writeSource writes what a citation cites as an annotation; without the range, in the citation's own form, if to is negative.
 // It returns false if it is no address.
-func source(w *json.Writer, citation json.Value, from, to int64) bool {
+func writeSource(w *json.Writer, citation json.Value, from, to int64) bool {
 	url, title := citation.Get("url").Inside(), citation.Get("title").Inside()
 	if len(url) == 0 {
 		return false

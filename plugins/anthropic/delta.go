@@ -24,16 +24,16 @@ const (
 
 // The same as bytes, and as one word.
 var (
-	deltaStart = []byte(deltaHead)
-	deltaForms = [...][]byte{textDelta: []byte(textForm), inputDelta: []byte(inputForm), thinkingDelta: []byte(thinkingForm)}
-	eights     = uint64(' ') * lanes
-	shortly    = min(len(textForm), len(inputForm), len(thinkingForm)) + len(`""}}`)
+	deltaStart  = []byte(deltaHead)
+	deltaForms  = [...][]byte{textDelta: []byte(textForm), inputDelta: []byte(inputForm), thinkingDelta: []byte(thinkingForm)}
+	eightSpaces = uint64(' ') * lanes
+	minTail     = min(len(textForm), len(inputForm), len(thinkingForm)) + len(`""}}`)
 )
 
 // readPlain reads an event that is written just so, with nothing but white space in any other place than the API has it:
 // at the end. It returns otherDelta for any other event, which says nothing about it; inside is that of the text.
 func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
-	if len(data) <= len(deltaStart)+shortly || !begins(data, deltaStart) {
+	if len(data) <= len(deltaStart)+minTail || !hasLongPrefix(data, deltaStart) {
 		return otherDelta, 0, nil
 	}
 	rest := data[len(deltaStart):]
@@ -46,7 +46,7 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	if digits == 0 || digits > 5 || digits > 1 && rest[0] == '0' {
 		return otherDelta, 0, nil
 	}
-	if rest = rest[digits:]; len(rest) < shortly {
+	if rest = rest[digits:]; len(rest) < minTail {
 		return otherDelta, 0, nil
 	}
 	switch rest[len(deltaMiddle)+1] { // the second byte tells the types apart
@@ -60,7 +60,7 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 		return otherDelta, 0, nil
 	}
 	form := deltaForms[kind]
-	if len(rest) < len(form) || !begins(rest, form) {
+	if len(rest) < len(form) || !hasLongPrefix(rest, form) {
 		return otherDelta, 0, nil
 	}
 	inside, rest = json.CutString(rest[len(form):])
@@ -70,9 +70,9 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	return kind, index, inside
 }
 
-// begins says whether s, which is not shorter, begins with prefix, which has at least 32 bytes. What the compiler has for
+// hasLongPrefix says whether s, which is not shorter, begins with prefix, which has at least 32 bytes. What the compiler has for
 // it looks at each byte, in a call.
-func begins(s, prefix []byte) bool {
+func hasLongPrefix(s, prefix []byte) bool {
 	n := len(prefix)
 	if s = s[:n]; load8(s) != load8(prefix) || load8(s[8:]) != load8(prefix[8:]) || load8(s[16:]) != load8(prefix[16:]) ||
 		load8(s[24:]) != load8(prefix[24:]) || load8(s[n-8:]) != load8(prefix[n-8:]) {
@@ -95,7 +95,7 @@ func closesTwice(s []byte) bool {
 	}
 	s = s[1 : n-1]
 	for len(s) >= 8 {
-		if load8(s) != eights {
+		if load8(s) != eightSpaces {
 			return false
 		}
 		s = s[8:]

@@ -23,7 +23,7 @@ type event struct {
 // Event reads one event of a stream.
 func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 	if kind, key, inside := readPlain(e.Data); kind != otherDelta {
-		piece(a, kind, key, inside)
+		emitDelta(a, kind, key, inside)
 		return nil
 	}
 	r := &p.reader
@@ -39,23 +39,23 @@ func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 	key := int32(ev.index)
 	switch string(ev.kind) {
 	case "content_block_delta":
-		ev.delta(a, key)
+		ev.emitDelta(a, key)
 	case "content_block_start":
 		r.Reset(ev.block)
 		b := p.readBlock(r)
-		b.mark(a, key)
-		return b.begin(a, key)
+		b.markCitedText(a, key)
+		return b.emitStart(a, key)
 	case "content_block_stop":
 		endBlock(a, key)
 	case "message_start":
 		r.Reset(ev.message)
-		r.Members(&p.answer, answerShape)
-		start(a, &p.answer)
+		r.Members(&p.response, responseShape)
+		startResponse(a, &p.response)
 	case "message_delta":
 		if len(ev.stopReason) > 0 {
-			finish(a, ev.stopReason)
+			emitFinish(a, ev.stopReason)
 		}
-		usage(a, ev.usage)
+		emitUsage(a, ev.usage)
 	case "message_stop":
 		a.Done()
 	case "error":
@@ -112,9 +112,9 @@ func (ev *event) readDelta(r *json.Reader) {
 	}
 }
 
-// piece takes a piece of a block. Those of a block that is no tool call of the client's, such as the provider's own
+// emitDelta takes a piece of a block. Those of a block that is no tool call of the client's, such as the provider's own
 // search, are for nobody: the gateway knows no call with that key and ignores its arguments.
-func piece(a *provider.Answer, kind deltaKind, key int32, inside []byte) {
+func emitDelta(a *provider.Answer, kind deltaKind, key int32, inside []byte) {
 	if len(inside) == 0 {
 		return
 	}
@@ -133,21 +133,21 @@ func piece(a *provider.Answer, kind deltaKind, key int32, inside []byte) {
 	}
 }
 
-// delta reads a piece of a block.
-func (ev *event) delta(a *provider.Answer, key int32) {
+// emitDelta reads a piece of a block.
+func (ev *event) emitDelta(a *provider.Answer, key int32) {
 	switch string(ev.deltaType) {
 	case "text_delta":
-		piece(a, textDelta, key, ev.text)
+		emitDelta(a, textDelta, key, ev.text)
 	case "input_json_delta":
-		piece(a, inputDelta, key, ev.partialJSON)
+		emitDelta(a, inputDelta, key, ev.partialJSON)
 	case "thinking_delta":
-		piece(a, thinkingDelta, key, ev.thinking)
+		emitDelta(a, thinkingDelta, key, ev.thinking)
 	case "signature_delta":
 		if len(ev.signature) > 0 {
 			a.Reasoning(0, abi.ReasoningSignature, key, abi.EncodingEscaped, ev.signature)
 		}
 	case "citations_delta":
-		cite(a, key, ev.citation)
+		addCitation(a, key, ev.citation)
 	default:
 		a.Unknown(ev.deltaType)
 	}
@@ -156,14 +156,14 @@ func (ev *event) delta(a *provider.Answer, key int32) {
 // maxCount bounds a count of tokens. What is above it is no count.
 const maxCount = 1 << 40
 
-// usage reads token counts. They are totals of the answer so far; one that is not said stays what it was. What the
+// emitUsage reads token counts. They are totals of the answer so far; one that is not said stays what it was. What the
 // cache held is not part of the prompt's count.
-func usage(a *provider.Answer, v json.Value) {
+func emitUsage(a *provider.Answer, v json.Value) {
 	var r json.Reader
 	r.Reset(v)
 	read := func(kind abi.UsageKind) {
 		if n, ok := r.Int(); ok {
-			count(a, kind, n)
+			emitCount(a, kind, n)
 		}
 	}
 	for o := r.Object(); o.Next(); {
@@ -186,14 +186,14 @@ func usage(a *provider.Answer, v json.Value) {
 	}
 }
 
-func count(a *provider.Answer, kind abi.UsageKind, n int64) {
+func emitCount(a *provider.Answer, kind abi.UsageKind, n int64) {
 	if n >= 0 && n <= maxCount {
 		a.Usage(kind, n)
 	}
 }
 
-// finish says why the answer ended. The provider's own word goes with it where it says more.
-func finish(a *provider.Answer, reason []byte) {
+// emitFinish says why the answer ended. The provider's own word goes with it where it says more.
+func emitFinish(a *provider.Answer, reason []byte) {
 	switch string(reason) {
 	case "end_turn", "stop_sequence":
 		a.Finish(0, abi.FinishStop, nil)

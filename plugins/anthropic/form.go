@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// answerForm is the form that the answer is to have. There are three ways to it, and which one is taken is written here
+// outputFormat is the form that the answer is to have. There are three ways to it, and which one is taken is written here
 // and nowhere else:
 //
 //   - A schema goes into output_config.format where the model takes that (the option json_schema).
@@ -13,7 +13,7 @@ import (
 //     That cannot go together with tools of the client's or with thinking, and is refused then.
 //   - json_object asks for any object. The native form takes no open schema, so that it is a forced tool, too; beside
 //     tools or thinking it is an instruction at the end of the system prompt.
-type answerForm struct {
+type outputFormat struct {
 	schema     json.Value // nil: any form
 	name       []byte     // the inside of a string
 	native     bool
@@ -25,29 +25,29 @@ const (
 	// anyObject is the schema for an answer that is to be any JSON object.
 	anyObject = `{"type":"object","additionalProperties":true}`
 
-	// answerTool is the tool that stands for an answer without a name.
-	answerTool = "json_answer"
+	// outputTool is the tool that stands for an answer without a name.
+	outputTool = "json_answer"
 
 	// instruction asks for an object in words.
 	instruction = "Answer with one JSON object and nothing else: no words around it and no code fence."
 )
 
-// readForm decides how the answer gets its form. It is called when it is known whether the model thinks.
-func (t *translation) readForm() error {
+// planFormat decides how the answer gets its form. It is called when it is known whether the model thinks.
+func (t *translation) planFormat() error {
 	kind := t.responseFormat.Get("type")
 	free := t.tools.Kind() != json.Array && !t.thinks
 	switch {
 	case !kind.Exists() || kind.Is("text"):
 	case kind.Is("json_object"):
-		t.form = answerForm{schema: json.Value(anyObject), name: []byte(answerTool), forced: free, instructed: !free}
+		t.form = outputFormat{schema: json.Value(anyObject), name: []byte(outputTool), forced: free, instructed: !free}
 	case kind.Is("json_schema"):
 		asked := t.responseFormat.Get("json_schema")
-		f := answerForm{schema: asked.Get("schema"), name: asked.Get("name").Inside(), native: t.o.nativeSchema}
+		f := outputFormat{schema: asked.Get("schema"), name: asked.Get("name").Inside(), native: t.o.nativeSchema}
 		if f.schema.Kind() != json.Object {
 			f.schema, f.native = json.Value(anyObject), false
 		}
-		if !word(f.name) {
-			f.name = []byte(answerTool)
+		if !validName(f.name) {
+			f.name = []byte(outputTool)
 		}
 		if f.forced = !f.native; f.forced && !free {
 			if t.thinks {
@@ -86,8 +86,8 @@ func (t *translation) writeOutputConfig(effort string) {
 	w.EndObject()
 }
 
-// writeAnswerTool writes the tool whose call is the answer.
-func (t *translation) writeAnswerTool() {
+// writeOutputTool writes the tool whose call is the answer.
+func (t *translation) writeOutputTool() {
 	w := t.w
 	w.Name("tools")
 	w.Array()

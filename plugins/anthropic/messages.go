@@ -73,15 +73,15 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		m.role = role(roles.Find(m.Text(messageRole)))
 	}
 	if m.Unknown() > 0 || m.Has(messageName) && m.role != toolRole {
-		t.unknownMembers(m)
+		t.warnUnknownMembers(m)
 	}
 }
 
-func (t *translation) unknownMembers(m *message) {
+func (t *translation) warnUnknownMembers(m *message) {
 	for i := range m.Unknown() {
 		t.r.Warn(abi.WarnDropped, "messages[]."+translate.Printable(m.UnknownName(i)))
 	}
-	t.drop(m.Has(messageName) && m.role != toolRole, "messages[].name")
+	t.warnDropped(m.Has(messageName) && m.role != toolRole, "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
@@ -108,7 +108,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 	}
 	// A conversation that ends with an answer asks for more of it. It must not end in white space.
 	if t.holds {
-		t.held.text = trimmed(t.held.text)
+		t.held.text = trimSpaceEnd(t.held.text)
 	}
 	t.closeMessage()
 	return nil
@@ -117,14 +117,14 @@ func (t *translation) writeMessages(in *json.Reader) error {
 func (t *translation) writeMessage(m *message) error {
 	switch m.role {
 	case systemRole, developerRole:
-		t.systemMessage(m)
+		t.addSystemMessage(m)
 		return nil
 	case userRole:
-		return t.content(m, userRole)
+		return t.writeContent(m, userRole)
 	case assistantRole:
-		return t.assistantMessage(m)
+		return t.writeAssistantMessage(m)
 	case toolRole:
-		return t.toolMessage(m)
+		return t.writeToolMessage(m)
 	}
 	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
 }
@@ -132,19 +132,19 @@ func (t *translation) writeMessage(m *message) error {
 // flushAt is how much of the conversation is written before it is handed on. It keeps the plugin's memory small.
 const flushAt = 32 << 10
 
-// open begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
+// openMessage begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
 // write, so that a message without content leaves no trace.
-func (t *translation) open(role role) {
+func (t *translation) openMessage(role role) {
 	if t.holds {
-		t.release()
+		t.flushHeldText()
 	}
 	if t.role != role {
-		t.begin(role)
+		t.beginMessage(role)
 	}
 }
 
-// begin closes the message at hand and begins one of another role.
-func (t *translation) begin(role role) {
+// beginMessage closes the message at hand and begins one of another role.
+func (t *translation) beginMessage(role role) {
 	w := t.w
 	if len(w.Buf) > flushAt {
 		w.Flush()
@@ -161,39 +161,39 @@ func (t *translation) begin(role role) {
 }
 
 func (t *translation) closeMessage() {
-	t.release()
+	t.flushHeldText()
 	if t.role != noRole {
 		t.role = noRole
 		t.w.Verbatim(`]}`)
 	}
 }
 
-// say writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
+// writeText writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
 // the last one of a conversation has a rule of its own.
-func (t *translation) say(role role, inside []byte, cache json.Value) {
+func (t *translation) writeText(role role, inside []byte, cache json.Value) {
 	if blank(inside) {
 		return
 	}
 	if t.role != role || t.holds {
-		t.open(role)
+		t.openMessage(role)
 	}
 	if role == assistantRole {
 		t.held, t.holds = block{inside, cache}, true
 		return
 	}
-	t.textBlock(inside, cache)
+	t.writeTextBlock(inside, cache)
 }
 
-// release writes the text that was held back.
-func (t *translation) release() {
+// flushHeldText writes the text that was held back.
+func (t *translation) flushHeldText() {
 	if t.holds {
 		t.holds = false
-		t.textBlock(t.held.text, t.held.cache)
+		t.writeTextBlock(t.held.text, t.held.cache)
 	}
 }
 
-// textBlock writes a block of text, behind another block or as the first one.
-func (t *translation) textBlock(inside []byte, cache json.Value) {
+// writeTextBlock writes a block of text, behind another block or as the first one.
+func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 	w := t.w
 	w.Literal(`{"type":"text","text":"`)
 	w.Part(inside)
@@ -202,19 +202,19 @@ func (t *translation) textBlock(inside []byte, cache json.Value) {
 		return
 	}
 	w.Verbatim(`"`)
-	t.cacheControl(cache)
+	t.writeCacheControl(cache)
 	w.EndObject()
 }
 
-func (t *translation) cacheControl(cache json.Value) {
+func (t *translation) writeCacheControl(cache json.Value) {
 	if len(cache) > 0 && cache.Kind() == json.Object {
 		t.w.Literal(`"cache_control":`)
 		t.w.Raw(cache)
 	}
 }
 
-// systemMessage notes the text of a system message, a block for each part, with its cache breakpoints.
-func (t *translation) systemMessage(m *message) {
+// addSystemMessage notes the text of a system message, a block for each part, with its cache breakpoints.
+func (t *translation) addSystemMessage(m *message) {
 	parts := m.parts()
 	if parts == nil {
 		if text := m.text(); !blank(text) {
@@ -235,11 +235,11 @@ func (t *translation) systemMessage(m *message) {
 	}
 }
 
-// content writes a message's content as blocks. A message's own cache breakpoint goes to its last block.
-func (t *translation) content(m *message, role role) error {
+// writeContent writes a message's content as blocks. A message's own cache breakpoint goes to its last block.
+func (t *translation) writeContent(m *message, role role) error {
 	parts := m.parts()
 	if parts == nil {
-		t.say(role, m.text(), m.cache())
+		t.writeText(role, m.text(), m.cache())
 		return nil
 	}
 	marked := -1
@@ -253,16 +253,16 @@ func (t *translation) content(m *message, role role) error {
 		if n == marked && !p.cache.Exists() {
 			p.cache = m.cache()
 		}
-		if err := t.part(&p, role, m, n); err != nil {
+		if err := t.writePart(&p, role, m, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// assistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
+// writeAssistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
 // tool calls. One that has only reasoning is left out, since no answer may end with it.
-func (t *translation) assistantMessage(m *message) error {
+func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.Has(messageFunction):
 		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
@@ -271,7 +271,7 @@ func (t *translation) assistantMessage(m *message) error {
 	}
 	var thoughts []thought
 	if m.Seen()&thoughtMembers != 0 {
-		thoughts = t.thoughts(m)
+		thoughts = t.readThoughts(m)
 	}
 	hasText, calls := t.hasText(m), 0
 	if interleaved(thoughts) || !hasText {
@@ -301,7 +301,7 @@ func (t *translation) assistantMessage(m *message) error {
 				left--
 				if !said {
 					said = true
-					if err := t.assistantText(m); err != nil {
+					if err := t.writeAssistantText(m); err != nil {
 						return err
 					}
 					continue
@@ -320,31 +320,31 @@ func (t *translation) assistantMessage(m *message) error {
 		}
 	}
 	if !said {
-		if err := t.assistantText(m); err != nil {
+		if err := t.writeAssistantText(m); err != nil {
 			return err
 		}
 	}
 	return t.writeCalls(m, call, -1, marked)
 }
 
-func (t *translation) assistantText(m *message) error {
-	if err := t.content(m, assistantRole); err != nil {
+func (t *translation) writeAssistantText(m *message) error {
+	if err := t.writeContent(m, assistantRole); err != nil {
 		return err
 	}
 	if m.Has(messageRefusal) {
-		t.say(assistantRole, m.Inside(messageRefusal), nil)
+		t.writeText(assistantRole, m.Inside(messageRefusal), nil)
 	}
 	return nil
 }
 
-// toolMessage writes the result of a tool call into the user's message. A cache breakpoint within the result belongs
+// writeToolMessage writes the result of a tool call into the user's message. A cache breakpoint within the result belongs
 // to the result.
-func (t *translation) toolMessage(m *message) error {
+func (t *translation) writeToolMessage(m *message) error {
 	w := t.w
-	t.open(userRole)
+	t.openMessage(userRole)
 	t.results = true
 	w.Literal(`{"type":"tool_result","tool_use_id":"`)
-	t.toolID(m.Text(messageCallID))
+	t.writeToolID(m.Text(messageCallID))
 	if text := m.text(); !blank(text) && m.Seen()&(1<<messageCache) == 0 {
 		// What nearly all results are.
 		w.Verbatim(`","content":[{"type":"text","text":"`)
@@ -357,7 +357,7 @@ func (t *translation) toolMessage(m *message) error {
 	if text := m.text(); !blank(text) {
 		opened = true
 		w.Verbatim(`,"content":[`)
-		t.textBlock(text, nil)
+		t.writeTextBlock(text, nil)
 	}
 	if parts := m.parts(); parts != nil {
 		r := &t.m.list
@@ -374,7 +374,7 @@ func (t *translation) toolMessage(m *message) error {
 				opened = true
 				w.Verbatim(`,"content":[`)
 			}
-			if err := t.part(&p, userRole, m, n); err != nil {
+			if err := t.writePart(&p, userRole, m, n); err != nil {
 				return err
 			}
 		}
@@ -382,7 +382,7 @@ func (t *translation) toolMessage(m *message) error {
 	if opened {
 		w.EndArray()
 	}
-	t.cacheControl(cache)
+	t.writeCacheControl(cache)
 	w.EndObject()
 	return nil
 }
@@ -390,18 +390,18 @@ func (t *translation) toolMessage(m *message) error {
 // escapedID begins every id that had to be spelled anew.
 const escapedID = "call_x_"
 
-// toolID writes the id of a tool call, without quotes. The provider takes letters, digits, _ and - only; an id with
+// writeToolID writes the id of a tool call, without quotes. The provider takes letters, digits, _ and - only; an id with
 // anything else gets another spelling, the same for the call and for its result. No two ids get the same one: an id that
 // looks like a new spelling is spelled anew itself.
-func (t *translation) toolID(id []byte) {
-	if word(id) && (id[0] != escapedID[0] || !hasPrefix(id, escapedID)) {
+func (t *translation) writeToolID(id []byte) {
+	if validName(id) && (id[0] != escapedID[0] || !hasPrefix(id, escapedID)) {
 		t.w.Part(id)
 		return
 	}
 	const digits = "0123456789abcdef"
 	s := append(t.scratch[:0], escapedID...)
 	for _, c := range id {
-		if wordByte(c) && c != '_' {
+		if nameByte(c) && c != '_' {
 			s = append(s, c)
 		} else {
 			s = append(s, '_', digits[c>>4], digits[c&15])

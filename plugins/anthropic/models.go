@@ -79,7 +79,7 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 // plainID says whether an id can stand in a query as it is.
 func plainID(id []byte) bool {
 	for _, c := range id {
-		if !wordByte(c) && c != '.' && c != ':' {
+		if !nameByte(c) && c != '.' && c != ':' {
 			return false
 		}
 	}

@@ -97,7 +97,7 @@ func (o *options) read(v json.Value) error {
 		case "always_thinking":
 			o.alwaysThinking, ok = r.Bool()
 		case "highest_effort":
-			o.highestEffort = effortNamed(r.Text())
+			o.highestEffort = findEffort(r.Text())
 			ok = o.highestEffort >= effortHigh
 		case "json_schema":
 			o.nativeSchema, ok = translate.OneOf(r.Text(), "native", "tool")

@@ -71,33 +71,33 @@ func (p *part) blank() bool {
 	return p.kind <= refusalPart && p.kind >= 0 && blank(p.text)
 }
 
-// part writes one part of a message as a block.
-func (t *translation) part(p *part, role role, m *message, n int) error {
+// writePart writes one part of a message as a block.
+func (t *translation) writePart(p *part, role role, m *message, n int) error {
 	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	switch p.kind {
 	case textPart, refusalPart:
 		if m.role == toolRole {
-			t.textBlock(p.text, p.cache)
+			t.writeTextBlock(p.text, p.cache)
 		} else {
-			t.say(role, p.text, p.cache)
+			t.writeText(role, p.text, p.cache)
 		}
 		return nil
 	case imagePart:
 		if len(p.detail) > 0 && string(p.detail) != "auto" {
 			t.r.Warn(abi.WarnDropped, "image_url.detail")
 		}
-		return t.media(p, p.url, role, param(".image_url.url"))
+		return t.writeMedia(p, p.url, role, param(".image_url.url"))
 	case filePart:
 		if p.fileData == nil {
 			return translate.Unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
 		}
-		return t.media(p, p.fileData, role, param(".file.file_data"))
+		return t.writeMedia(p, p.fileData, role, param(".file.file_data"))
 	}
 	return translate.Unsupported(param(""), "This provider does not take content of this type.")
 }
 
-// media writes an image or a document, given by a data URL, by another URL, or for a file by its base64 alone.
-func (t *translation) media(p *part, from []byte, role role, param string) error {
+// writeMedia writes an image or a document, given by a data URL, by another URL, or for a file by its base64 alone.
+func (t *translation) writeMedia(p *part, from []byte, role role, param string) error {
 	var address, mediaType, data []byte
 	switch head, rest, isData := splitDataURL(from); {
 	case isData:
@@ -122,7 +122,7 @@ func (t *translation) media(p *part, from []byte, role role, param string) error
 	}
 
 	w := t.w
-	t.open(role)
+	t.openMessage(role)
 	w.Object()
 	w.Name("type")
 	if document {
@@ -149,7 +149,7 @@ func (t *translation) media(p *part, from []byte, role role, param string) error
 		w.Name("title")
 		w.Inside(p.fileName)
 	}
-	t.cacheControl(p.cache)
+	t.writeCacheControl(p.cache)
 	w.EndObject()
 	return nil
 }

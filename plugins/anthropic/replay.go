@@ -14,14 +14,14 @@ type thought struct {
 	data      []byte   // the inside of a string; a redacted block if it is not empty
 }
 
-// whole says whether the provider takes the block back: it refuses one without its seal.
-func (th *thought) whole() bool { return len(th.signature) > 0 || len(th.data) > 0 }
+// signed says whether the provider takes the block back: it refuses one without its seal.
+func (th *thought) signed() bool { return len(th.signature) > 0 || len(th.data) > 0 }
 
-// thoughts reads the reasoning that a message brings back. What has no signature, or comes from another provider, is
+// readThoughts reads the reasoning that a message brings back. What has no signature, or comes from another provider, is
 // left out: the provider would refuse it.
-func (t *translation) thoughts(m *message) []thought {
+func (t *translation) readThoughts(m *message) []thought {
 	if m.Seen()&(1<<messageDetails|1<<messageBlocks) == 0 {
-		t.drop(m.Has(messageThought), "messages[].reasoning_content")
+		t.warnDropped(m.Has(messageThought), "messages[].reasoning_content")
 		return nil
 	}
 	r := &t.m.list
@@ -30,27 +30,27 @@ func (t *translation) thoughts(m *message) []thought {
 	for a := r.Array(); a.Next(); {
 		t.all = addDetail(t.all, r)
 	}
-	kept := wholeOnes(t.all)
+	kept := replayable(t.all)
 	if len(kept) == 0 {
 		t.all = t.all[:0]
 		m.Read(messageBlocks, r)
 		for a := r.Array(); a.Next(); {
 			t.all = append(t.all, readBlock(r))
 		}
-		kept = wholeOnes(t.all)
+		kept = replayable(t.all)
 	}
 	if len(kept) == 0 {
-		t.drop(m.Has(messageDetails), "messages[].reasoning_details")
-		t.drop(m.Has(messageBlocks), "messages[].thinking_blocks")
-		t.drop(m.Has(messageThought), "messages[].reasoning_content")
+		t.warnDropped(m.Has(messageDetails), "messages[].reasoning_details")
+		t.warnDropped(m.Has(messageBlocks), "messages[].thinking_blocks")
+		t.warnDropped(m.Has(messageThought), "messages[].reasoning_content")
 	}
 	return kept
 }
 
-func wholeOnes(all []thought) []thought {
+func replayable(all []thought) []thought {
 	kept := all[:0]
 	for i := range all {
-		if all[i].whole() {
+		if all[i].signed() {
 			kept = append(kept, all[i])
 		}
 	}
@@ -87,7 +87,7 @@ func addDetail(all []thought, r *json.Reader) []thought {
 		return append(all, thought{index: index, placed: placed, data: data})
 	case "reasoning.text":
 		n := len(all)
-		if n == 0 || all[n-1].whole() || all[n-1].placed != placed || all[n-1].index != index {
+		if n == 0 || all[n-1].signed() || all[n-1].placed != placed || all[n-1].index != index {
 			all = append(all, thought{index: index, placed: placed})
 			n++
 		}
@@ -133,7 +133,7 @@ func interleaved(all []thought) bool {
 func (t *translation) writeThought(th *thought) {
 	w := t.w
 	first := t.role != assistantRole
-	t.open(assistantRole)
+	t.openMessage(assistantRole)
 	if first {
 		t.bare = false
 	}
@@ -165,8 +165,8 @@ func (t *translation) writeThought(th *thought) {
 	w.EndObject()
 }
 
-// drop warns of a member that is not sent.
-func (t *translation) drop(there bool, member string) {
+// warnDropped warns of a member that is not sent.
+func (t *translation) warnDropped(there bool, member string) {
 	if there {
 		t.r.Warn(abi.WarnDropped, member)
 	}

@@ -38,10 +38,10 @@ type translation struct {
 	passed                                            []translate.Member // members of the provider's own that are passed on
 
 	// What is decided when all of them are known.
-	limit  int64 // max_tokens
-	asked  bool  // the client has named it
-	thinks bool
-	form   answerForm
+	limit      int64 // max_tokens
+	limitGiven bool  // the client has named it
+	thinks     bool
+	form       outputFormat
 
 	scratch []byte
 }
@@ -86,7 +86,7 @@ func (p *anthropic) Request(r *provider.Request) error {
 	}
 	if t.form.forced {
 		s := state{emulate: true, block: noBlock}
-		s.keep(&r.Answer)
+		s.save(&r.Answer)
 	}
 	return nil
 }
@@ -115,20 +115,20 @@ func (t *translation) translate(in *json.Reader) error {
 		w.Text(t.r.Target)
 	}
 	for o := in.Object(); o.Next(); {
-		if err := t.member(in); err != nil {
+		if err := t.readMember(in); err != nil {
 			return err
 		}
 	}
 	if err := in.End(); err != nil {
 		return err
 	}
-	t.findLimit()
+	t.setLimit()
 	plan, err := t.planThinking()
 	if err != nil {
 		return err
 	}
 	if t.responseFormat != nil {
-		if err := t.readForm(); err != nil {
+		if err := t.planFormat(); err != nil {
 			return err
 		}
 	}
@@ -203,8 +203,8 @@ var bodyShape = json.NewShape(
 	"container", "context_management", "mcp_servers", "inference_geo", "speed",
 )
 
-// member reads one member of the client's body.
-func (t *translation) member(in *json.Reader) error {
+// readMember reads one member of the client's body.
+func (t *translation) readMember(in *json.Reader) error {
 	if in.Kind() == json.Null {
 		return nil
 	}
@@ -256,7 +256,7 @@ func (t *translation) member(in *json.Reader) error {
 		}
 	case bodyPresencePenalty, bodyFrequencyPenalty:
 		if f, _ := in.Float(); f != 0 {
-			return t.unknown(name)
+			return t.rejectUnknown(name)
 		}
 	case bodyModalities:
 		for a := in.Array(); a.Next(); {
@@ -269,19 +269,19 @@ func (t *translation) member(in *json.Reader) error {
 	case bodyServiceTier:
 		tier := json.Value(in.Raw())
 		if !tier.Is("auto") && !tier.Is("standard_only") {
-			return t.unknown(name)
+			return t.rejectUnknown(name)
 		}
 		t.passed = append(t.passed, translate.Member{Name: name, Value: tier})
 	case bodyCacheControl, bodyContainer, bodyContextManagement, bodyMCPServers, bodyInferenceGeo, bodySpeed:
 		t.passed = append(t.passed, translate.Member{Name: name, Value: in.Raw()})
 	default:
-		return t.unknown(name)
+		return t.rejectUnknown(name)
 	}
 	return nil
 }
 
-// unknown is a member that the provider has no place for.
-func (t *translation) unknown(name []byte) error {
+// rejectUnknown is a member that the provider has no place for.
+func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
@@ -317,14 +317,14 @@ func (t *translation) writeSystem() error {
 
 func (t *translation) writeSystemBlocks() {
 	for i := range t.system {
-		t.textBlock(t.system[i].text, t.system[i].cache)
+		t.writeTextBlock(t.system[i].text, t.system[i].cache)
 	}
 	t.w.EndArray()
 }
 
-// findLimit finds max_tokens: what the client asked for, else the model's default.
-func (t *translation) findLimit() {
-	t.asked = true
+// setLimit finds max_tokens: what the client asked for, else the model's default.
+func (t *translation) setLimit() {
+	t.limitGiven = true
 	switch {
 	case t.maxCompletionTokens > 0:
 		t.limit = t.maxCompletionTokens
@@ -333,7 +333,7 @@ func (t *translation) findLimit() {
 		t.limit = t.maxTokens
 		return
 	}
-	t.asked = false
+	t.limitGiven = false
 	if t.limit = t.r.DefaultMaxTokens; t.limit <= 0 {
 		t.limit = defaultMaxTokens
 	}
@@ -349,7 +349,7 @@ func (t *translation) writeStop() {
 	}
 	w := t.w
 	open := false
-	put := func(inside []byte) {
+	translate.StopSequences(t.stop, func(inside []byte) {
 		if blank(inside) {
 			t.r.Warn(abi.WarnDropped, "stop")
 			return
@@ -360,16 +360,7 @@ func (t *translation) writeStop() {
 			open = true
 		}
 		w.Inside(inside)
-	}
-	if t.stop.Kind() == json.String {
-		put(t.stop.Inside())
-	} else {
-		var r json.Reader
-		r.Reset(t.stop)
-		for a := r.Array(); a.Next(); {
-			put(r.Inside())
-		}
-	}
+	})
 	if open {
 		w.EndArray()
 	}

@@ -12,24 +12,24 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
 	}
-	r, m := &p.reader, &p.answer
+	r, m := &p.reader, &p.response
 	r.Reset(body)
-	r.Members(m, answerShape)
+	r.Members(m, responseShape)
 	if err := r.End(); err != nil {
 		return err
 	}
-	if m.Kind(answerError) == json.Object {
-		return failure(m.Raw(answerError), status)
+	if m.Kind(responseError) == json.Object {
+		return failure(m.Raw(responseError), status)
 	}
-	if m.Kind(answerContent) != json.Array {
+	if m.Kind(responseContent) != json.Array {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
-	start(a, m)
-	m.Read(answerContent, r)
+	startResponse(a, m)
+	m.Read(responseContent, r)
 	key := int32(0)
 	for list := r.Array(); list.Next(); key++ {
 		b := p.readBlock(r)
-		if err := b.all(a, key); err != nil {
+		if err := b.emitBlock(a, key); err != nil {
 			return err
 		}
 	}
@@ -37,8 +37,8 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 		// Nothing to say after a tool's result is an answer, too.
 		a.Text(0, abi.EncodingUTF8, nil)
 	}
-	if stopReason := m.Inside(answerStopReason); len(stopReason) > 0 {
-		finish(a, stopReason)
+	if stopReason := m.Inside(responseStopReason); len(stopReason) > 0 {
+		emitFinish(a, stopReason)
 	}
 	a.Done()
 	return nil
@@ -46,35 +46,35 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 
 // The members of an answer, of which the counts of tokens come first, in the order of counts.
 const (
-	answerInput = iota
-	answerOutput
-	answerCacheRead
-	answerCacheWrite
-	answerThinking
-	answerID
-	answerModel
-	answerContent
-	answerStopReason
-	answerError
+	responseInput = iota
+	responseOutput
+	responseCacheRead
+	responseCacheWrite
+	responseThinking
+	responseID
+	responseModel
+	responseContent
+	responseStopReason
+	responseError
 )
 
-var answerShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
+var responseShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
 	"usage.output_tokens_details.thinking_tokens", "id", "model", "content", "stop_reason", "error",
 	// Nobody asks for the rest, which is here because a known name is passed over faster.
 	"type", "role", "stop_sequence", "usage.cache_creation", "usage.service_tier", "usage.inference_geo")
 
 var counts = [...]abi.UsageKind{
-	answerInput: abi.UsagePrompt, answerOutput: abi.UsageCompletion, answerCacheRead: abi.UsageCachedBeside,
-	answerCacheWrite: abi.UsageCacheWriteBeside, answerThinking: abi.UsageReasoning,
+	responseInput: abi.UsagePrompt, responseOutput: abi.UsageCompletion, responseCacheRead: abi.UsageCachedBeside,
+	responseCacheWrite: abi.UsageCacheWriteBeside, responseThinking: abi.UsageReasoning,
 }
 
-// start says what stands beside the content of an answer.
-func start(a *provider.Answer, m *json.Members) {
-	a.Start(provider.FitName(m.Text(answerID)), provider.FitName(m.Text(answerModel)), format)
+// startResponse says what stands beside the content of an answer.
+func startResponse(a *provider.Answer, m *json.Members) {
+	a.Start(provider.FitName(m.Text(responseID)), provider.FitName(m.Text(responseModel)), format)
 	for k, kind := range counts {
 		if m.Has(k) {
 			if n, ok := m.Int(k); ok {
-				count(a, kind, n)
+				emitCount(a, kind, n)
 			}
 		}
 	}

@@ -16,17 +16,17 @@ func (t *translation) writeSampling(thinks bool) error {
 	topP, hasTopP := t.topP.Float()
 	if t.o.adaptive {
 		// A temperature and a top_p of 1 are what such a model does anyway.
-		t.drop(hasTemperature && temperature != 1, "temperature")
-		t.drop(hasTopP && topP != 1, "top_p")
-		t.drop(t.topK.Exists(), "top_k")
+		t.warnDropped(hasTemperature && temperature != 1, "temperature")
+		t.warnDropped(hasTopP && topP != 1, "top_p")
+		t.warnDropped(t.topK.Exists(), "top_k")
 		return nil
 	}
 	if thinks {
 		// Thinking goes with a temperature of 1, no top_k, and a top_p of 0.95 or more.
-		t.drop(hasTemperature && temperature != 1, "temperature")
-		t.drop(t.topK.Exists(), "top_k")
+		t.warnDropped(hasTemperature && temperature != 1, "temperature")
+		t.warnDropped(t.topK.Exists(), "top_k")
 		if hasTopP && (topP < 0.95 || topP > 1) {
-			t.drop(true, "top_p")
+			t.warnDropped(true, "top_p")
 			hasTopP = false
 		}
 		if hasTopP {
@@ -49,7 +49,7 @@ func (t *translation) writeSampling(thinks bool) error {
 	}
 	if hasTopP {
 		if hasTemperature && !t.o.bothSampling {
-			t.drop(true, "top_p")
+			t.warnDropped(true, "top_p")
 		} else {
 			w.Name("top_p")
 			w.Raw(t.topP)

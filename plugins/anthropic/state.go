@@ -18,8 +18,8 @@ type state struct {
 const noBlock = -1
 
 const (
-	stateHead = 1 + 4 + 8
-	maxCited  = abi.MaxState - stateHead
+	stateHead    = 1 + 4 + 8
+	maxCitations = abi.MaxState - stateHead
 )
 
 // loadState reads the state. Its slices are valid during the call.
@@ -37,7 +37,7 @@ func loadState(a *provider.Answer) state {
 	}
 }
 
-func (s *state) keep(a *provider.Answer) {
+func (s *state) save(a *provider.Answer) {
 	p := make([]byte, 0, stateHead+len(s.cited))
 	flags := byte(0)
 	if s.emulate {

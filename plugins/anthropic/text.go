@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// space is how many bytes of white space s begins with, 0 for anything else. s is a part of the inside of a string.
-func space(s []byte) int {
+// spaceLen is how many bytes of white space s begins with, 0 for anything else. s is a part of the inside of a string.
+func spaceLen(s []byte) int {
 	switch c := s[0]; {
 	case c == ' ':
 		return 1
@@ -55,7 +55,7 @@ func blank(inside []byte) bool {
 
 func allSpace(inside []byte) bool {
 	for len(inside) > 0 {
-		n := space(inside)
+		n := spaceLen(inside)
 		if n == 0 {
 			return false
 		}
@@ -64,15 +64,15 @@ func allSpace(inside []byte) bool {
 	return true
 }
 
-// trimmed is a string's inside without the white space at its end.
-func trimmed(inside []byte) []byte {
+// trimSpaceEnd is a string's inside without the white space at its end.
+func trimSpaceEnd(inside []byte) []byte {
 	// No escape is longer than \u0020.
 	if n := len(inside); n > 0 && ' ' < inside[n-1] && inside[n-1] < utf8.RuneSelf && index(inside[max(n-6, 0):], `\`) < 0 {
 		return inside
 	}
 	end := 0
 	for i := 0; i < len(inside); {
-		if n := space(inside[i:]); n > 0 {
+		if n := spaceLen(inside[i:]); n > 0 {
 			i += n
 			continue
 		}
@@ -85,24 +85,24 @@ func trimmed(inside []byte) []byte {
 	return inside[:end]
 }
 
-// wordByte says whether a byte can stand in the ids and names of the provider.
-func wordByte(c byte) bool {
+// nameByte says whether a byte can stand in the ids and names of the provider.
+func nameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// word says whether s is a name as the provider takes them.
-func word(s []byte) bool {
+// validName says whether s is a name as the provider takes them.
+func validName(s []byte) bool {
 	if n := len(s); n >= 8 {
 		// The last word overlaps the one before it.
 		for i := 0; i+8 < n; i += 8 {
-			if wordLanes(load8(s[i:])) != highBits {
+			if nameLanes(load8(s[i:])) != highBits {
 				return false
 			}
 		}
-		return wordLanes(load8(s[n-8:])) == highBits
+		return nameLanes(load8(s[n-8:])) == highBits
 	}
 	for _, c := range s {
-		if !wordByte(c) {
+		if !nameByte(c) {
 			return false
 		}
 	}

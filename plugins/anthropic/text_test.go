@@ -28,7 +28,7 @@ func TestBlankAndTrimmed(t *testing.T) {
 		`\ud83d\ude00\u0020`:           `\ud83d\ude00`,
 		"😀 " + strings.Repeat(" ", 50): "😀",
 	} {
-		if got := string(trimmed([]byte(inside))); got != want {
+		if got := string(trimSpaceEnd([]byte(inside))); got != want {
 			t.Errorf("%q without the white space at its end is %q, want %q", inside, got, want)
 		}
 		if got := blank([]byte(inside)); got != (want == "") {
@@ -51,7 +51,7 @@ func FuzzTrimmed(f *testing.F) {
 		inside := quoted[1 : len(quoted)-1]
 		want := strings.TrimRightFunc(s, func(r rune) bool { return unicode.IsSpace(r) || 0x1C <= r && r <= 0x1F })
 		var got string
-		if err := json.Unmarshal([]byte(`"`+string(trimmed(inside))+`"`), &got); err != nil || got != want {
+		if err := json.Unmarshal([]byte(`"`+string(trimSpaceEnd(inside))+`"`), &got); err != nil || got != want {
 			t.Errorf("%q is trimmed to %q, want %q, %v", s, got, want, err)
 		}
 		if blank(inside) != (want == "") {

@@ -29,8 +29,8 @@ var efforts = [...]struct {
 // effortHigh is the highest effort that every model with efforts knows.
 const effortHigh = 3
 
-// effortNamed is the index of an effort, -1 if there is none of this name.
-func effortNamed(name []byte) int {
+// findEffort is the index of an effort, -1 if there is none of this name.
+func findEffort(name []byte) int {
 	for i := range efforts {
 		if efforts[i].name == string(name) {
 			return i
@@ -39,8 +39,8 @@ func effortNamed(name []byte) int {
 	return -1
 }
 
-// atMost is the effort that the model knows and that comes nearest to one.
-func (o *options) atMost(effort int) int { return min(effort, max(o.highestEffort, effortHigh)) }
+// clampEffort is the effort that the model knows and that comes nearest to one.
+func (o *options) clampEffort(effort int) int { return min(effort, max(o.highestEffort, effortHigh)) }
 
 // thinkingPlan is how the model is told to think.
 type thinkingPlan struct {
@@ -56,7 +56,7 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 	member := "reasoning_effort"
 	if t.thinking.Kind() == json.Object {
 		member = "thinking"
-		p, err = t.planAsked()
+		p, err = t.planThinkingMember()
 	} else if len(t.effort) > 0 {
 		p, err = t.planEffort()
 	}
@@ -67,19 +67,19 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		// The answer that called the tools came without reasoning, or the client did not keep it. A model with a budget
 		// takes its results only without thinking.
 		t.r.Warn(abi.WarnDropped, member)
-		t.findLimit()
+		t.setLimit()
 		p = thinkingPlan{}
 	}
 	t.thinks = p.on || t.o.alwaysThinking
 	return p, nil
 }
 
-// planAsked reads the member thinking.
-func (t *translation) planAsked() (p thinkingPlan, err error) {
+// planThinkingMember reads the member thinking.
+func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	kind := t.thinking.Get("type")
 	tokens, _ := t.thinking.Get("budget_tokens").Int()
 	adaptive := kind.Is("adaptive") && tokens == 0
-	t.drop(len(t.effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
+	t.warnDropped(len(t.effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
 	switch {
 	case kind.Is("disabled"):
 		if p.off = !t.o.alwaysThinking; !p.off {
@@ -89,15 +89,15 @@ func (t *translation) planAsked() (p thinkingPlan, err error) {
 	case adaptive && !t.o.adaptive:
 		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
 	case adaptive:
-		if effort := effortNamed(t.effort); effort >= 0 {
-			p.effort = efforts[t.named(effort)].native
+		if effort := findEffort(t.effort); effort >= 0 {
+			p.effort = efforts[t.adaptiveEffort(effort)].native
 		}
 		p.on = true
 		return p, nil
 	case tokens < minBudget:
 		return p, translate.Invalid("integer_below_min_value", "thinking.budget_tokens", "This provider's models need a budget of at least "+translate.Itoa(minBudget)+" tokens to think.")
 	}
-	t.makeRoom(tokens)
+	t.raiseLimit(tokens)
 	if tokens >= t.limit {
 		return p, translate.Invalid("invalid_value", "thinking.budget_tokens",
 			"The budget for thinking ("+translate.Itoa(int(tokens))+") must be below max_tokens ("+translate.Itoa(int(t.limit))+"), which it is a part of.")
@@ -111,26 +111,26 @@ func (t *translation) planAsked() (p thinkingPlan, err error) {
 	for effort < len(efforts)-1 && efforts[effort].tokens < tokens {
 		effort++
 	}
-	p.effort = efforts[t.o.atMost(effort)].native
+	p.effort = efforts[t.o.clampEffort(effort)].native
 	return p, nil
 }
 
 // planEffort reads the member reasoning_effort.
 func (t *translation) planEffort() (p thinkingPlan, err error) {
 	if string(t.effort) == "none" {
-		t.drop(t.o.alwaysThinking, "reasoning_effort")
+		t.warnDropped(t.o.alwaysThinking, "reasoning_effort")
 		p.off = t.o.adaptive && !t.o.alwaysThinking
 		return p, nil
 	}
-	effort := effortNamed(t.effort)
+	effort := findEffort(t.effort)
 	if effort < 0 {
 		return p, translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 	}
 	if t.o.adaptive {
-		effort = t.named(effort)
+		effort = t.adaptiveEffort(effort)
 	}
 	tokens := efforts[effort].tokens
-	t.makeRoom(tokens)
+	t.raiseLimit(tokens)
 	if t.o.adaptive {
 		return thinkingPlan{on: true, effort: efforts[effort].native}, nil
 	}
@@ -145,18 +145,18 @@ func (t *translation) planEffort() (p thinkingPlan, err error) {
 	return thinkingPlan{on: true, budget: tokens}, nil
 }
 
-// named is the effort that a model which decides itself is told in place of one that the client named.
-func (t *translation) named(effort int) int {
-	most := t.o.atMost(effort)
+// adaptiveEffort is the effort that a model which decides itself is told in place of one that the client named.
+func (t *translation) adaptiveEffort(effort int) int {
+	most := t.o.clampEffort(effort)
 	if most < effort {
 		t.r.Warn(abi.WarnClamped, "reasoning_effort")
 	}
 	return most
 }
 
-// makeRoom raises a max_tokens that nobody asked for, so that the thinking leaves as much to the answer as there was.
-func (t *translation) makeRoom(tokens int64) {
-	if t.asked {
+// raiseLimit raises a max_tokens that nobody asked for, so that the thinking leaves as much to the answer as there was.
+func (t *translation) raiseLimit(tokens int64) {
+	if t.limitGiven {
 		return
 	}
 	t.limit += tokens

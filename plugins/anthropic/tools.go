@@ -53,9 +53,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	name, arguments := call.Inside(callName), call.Inside(callArguments)
 	w := t.w
 	t.called = appendNew(t.called, name)
-	t.open(assistantRole)
+	t.openMessage(assistantRole)
 	w.Literal(`{"type":"tool_use","id":"`)
-	t.toolID(call.Text(callID))
+	t.writeToolID(call.Text(callID))
 	w.Verbatim(`","name":"`)
 	w.Part(name)
 	w.Verbatim(`","input":`)
@@ -72,7 +72,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 		w.Part(input)
 	}
 	if cache != nil {
-		t.cacheControl(cache)
+		t.writeCacheControl(cache)
 	}
 	w.EndObject()
 	return nil
@@ -110,7 +110,7 @@ func (t *translation) writeTools() error {
 	w := t.w
 	switch {
 	case t.form.forced:
-		t.writeAnswerTool()
+		t.writeOutputTool()
 		return nil
 	case t.tools.Kind() == json.Array:
 		w.Literal(`"tools":[`)
@@ -182,7 +182,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 		cache = m.Raw(toolFunctionCache)
 	}
 	if cache != nil {
-		t.cacheControl(cache)
+		t.writeCacheControl(cache)
 	}
 	w.EndObject()
 	return nil

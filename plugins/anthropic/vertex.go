@@ -10,7 +10,7 @@ func vertexPath(o *options, model []byte, stream bool) string {
 	p = append(append(p, "/locations/"...), o.location...)
 	p = append(p, "/publishers/anthropic/models/"...)
 	for _, c := range model {
-		if wordByte(c) || c == '.' || c == '@' {
+		if nameByte(c) || c == '.' || c == '@' {
 			p = append(p, c)
 		} else {
 			p = append(p, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])

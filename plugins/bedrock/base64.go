@@ -22,7 +22,7 @@ func base64Valid(s []byte) bool {
 		p := s[i : i+8 : i+8]
 		w := uint64(p[0]) | uint64(p[1])<<8 | uint64(p[2])<<16 | uint64(p[3])<<24 |
 			uint64(p[4])<<32 | uint64(p[5])<<40 | uint64(p[6])<<48 | uint64(p[7])<<56
-		if alphabet(w) != highBits {
+		if base64Lanes(w) != highBits {
 			return false
 		}
 	}
@@ -34,9 +34,9 @@ func base64Valid(s []byte) bool {
 	return true
 }
 
-// alphabet marks the high bit of each of eight bytes that belongs to the alphabet of base64. No lane carries into its
+// base64Lanes marks the high bit of each of eight bytes that belongs to the alphabet of base64. No lane carries into its
 // neighbour: the high bits are masked out before anything is added.
-func alphabet(w uint64) uint64 {
+func base64Lanes(w uint64) uint64 {
 	low := w &^ highBits
 	lower := low | 0x20*lanes // letters in lower case; nothing else becomes one
 	in := between(lower, 'a', 'z') | between(low, '/', '9') | between(low, '+', '+')

@@ -73,7 +73,7 @@ func beginBlock(a *provider.Answer, r *json.Reader) error {
 		return err
 	}
 	if called {
-		return c.begin(a, index)
+		return c.emitStart(a, index)
 	}
 	if unknown != nil {
 		a.Unknown(unknown)
@@ -81,15 +81,15 @@ func beginBlock(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// begin opens a tool call. One that the provider makes itself is not the client's; one of the forced tool is the answer.
-func (c *call) begin(a *provider.Answer, index int32) error {
+// emitStart opens a tool call. One that the provider makes itself is not the client's; one of the forced tool is the answer.
+func (c *call) emitStart(a *provider.Answer, index int32) error {
 	if string(c.kind) == "server_tool_use" {
 		a.Unknown(c.kind)
 		return nil
 	}
 	if s := loadState(a); s.emulate {
 		s.block, s.from = index, a.TextLength(0)
-		s.keep(a)
+		s.save(a)
 		return nil
 	}
 	if len(provider.FitName(c.name)) == 0 {
@@ -103,8 +103,8 @@ func (c *call) begin(a *provider.Answer, index int32) error {
 func endBlock(a *provider.Answer, index int32) {
 	a.ToolEnd(0, index)
 	s := loadState(a)
-	if s.sealing == index {
-		s.flush(a)
+	if s.redactedBlock == index {
+		s.flushRedacted(a)
 	}
 	if s.emulate && s.block == index && a.TextLength(0) == s.from {
 		// A forced tool without input is an empty object, as a call without arguments is.
@@ -112,8 +112,8 @@ func endBlock(a *provider.Answer, index int32) {
 	}
 }
 
-// reason says a piece of reasoning, given by insides of strings.
-func reason(a *provider.Answer, index int32, text, signature []byte) {
+// emitReasoning says a piece of reasoning, given by insides of strings.
+func emitReasoning(a *provider.Answer, index int32, text, signature []byte) {
 	if len(text) > 0 {
 		a.Reasoning(0, abi.ReasoningText, index, abi.EncodingEscaped, text)
 	}
@@ -122,11 +122,11 @@ func reason(a *provider.Answer, index int32, text, signature []byte) {
 	}
 }
 
-// seal says redacted reasoning: all of a block if whole, else a piece. The provider writes bytes in base64, each piece for
+// emitRedacted says redacted reasoning: all of a block if whole, else a piece. The provider writes bytes in base64, each piece for
 // itself, so that pieces are decoded before they are joined. What Claude has redacted is a text, which its own API gives as
 // it is, and which the client so gets in one form whoever served it. Of other models it is bytes, which the client gets in
 // base64, joined.
-func seal(a *provider.Answer, index int32, inside []byte, whole bool) error {
+func emitRedacted(a *provider.Answer, index int32, inside []byte, whole bool) error {
 	encoded := json.AppendText(nil, inside)
 	if !base64Valid(encoded) {
 		return sdk.Fail(abi.FailBadAnswer, "")
@@ -145,32 +145,32 @@ func seal(a *provider.Answer, index int32, inside []byte, whole bool) error {
 		a.Reasoning(0, abi.ReasoningEncrypted, index, abi.EncodingUTF8, encoded)
 		return nil
 	}
-	if s.sealing != index {
-		s.flush(a)
+	if s.redactedBlock != index {
+		s.flushRedacted(a)
 	}
 	data := appendDecoded(append([]byte(nil), s.rest...), encoded)
 	groups := len(data) / 3 * 3
 	if groups > 0 {
 		a.Reasoning(0, abi.ReasoningEncrypted, index, abi.EncodingUTF8, appendEncoded(nil, data[:groups]))
 	}
-	s.sealing, s.rest = index, data[groups:]
-	s.keep(a)
+	s.redactedBlock, s.rest = index, data[groups:]
+	s.save(a)
 	return nil
 }
 
-// flush says what is left of a redacted block.
-func (s *state) flush(a *provider.Answer) {
+// flushRedacted says what is left of a redacted block.
+func (s *state) flushRedacted(a *provider.Answer) {
 	if len(s.rest) == 0 {
 		return
 	}
-	a.Reasoning(0, abi.ReasoningEncrypted, s.sealing, abi.EncodingUTF8, appendEncoded(nil, s.rest))
+	a.Reasoning(0, abi.ReasoningEncrypted, s.redactedBlock, abi.EncodingUTF8, appendEncoded(nil, s.rest))
 	s.rest = nil
-	s.keep(a)
+	s.save(a)
 }
 
-// finish says why the answer ended. The provider's own word goes with it where it says more. An answer that the model
+// emitFinish says why the answer ended. The provider's own word goes with it where it says more. An answer that the model
 // could not bring into its form is none: what there is of it must not pass for one.
-func finish(a *provider.Answer, reason []byte) error {
+func emitFinish(a *provider.Answer, reason []byte) error {
 	switch string(reason) {
 	case "end_turn", "stop_sequence", "tool_use":
 		// The gateway knows whether there is a call for the client; one of the provider's own, or of the forced tool, is none.

@@ -57,7 +57,7 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	if rest, ok = cut(rest, form); !ok {
 		return false
 	}
-	inside, rest := leading(r, rest)
+	inside, rest := cutString(r, rest)
 	if inside == nil {
 		return false
 	}
@@ -66,7 +66,7 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	}
 	if padded, ok := cut(rest, padding); ok {
 		var pad []byte
-		if pad, rest = leading(r, padded); pad == nil {
+		if pad, rest = cutString(r, padded); pad == nil {
 			return false
 		}
 	}
@@ -77,8 +77,8 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	return true
 }
 
-// leading is the inside of the string that s begins with, and what follows it; nil if s begins with anything else.
-func leading(r *json.Reader, s []byte) (inside, rest []byte) {
+// cutString is the inside of the string that s begins with, and what follows it; nil if s begins with anything else.
+func cutString(r *json.Reader, s []byte) (inside, rest []byte) {
 	if len(s) == 0 || s[0] != '"' {
 		return nil, s
 	}
@@ -136,9 +136,9 @@ func (d *delta) readReasoning(r *json.Reader) {
 	}
 }
 
-// say says what a piece holds. Pieces of a call that is not the client's are for nobody: the gateway knows no call with
+// emit says what a piece holds. Pieces of a call that is not the client's are for nobody: the gateway knows no call with
 // that key and ignores its arguments.
-func (d *delta) say(a *provider.Answer) error {
+func (d *delta) emit(a *provider.Answer) error {
 	switch {
 	case len(d.text) > 0:
 		a.Text(0, abi.EncodingEscaped, d.text)
@@ -150,9 +150,9 @@ func (d *delta) say(a *provider.Answer) error {
 			a.Text(0, abi.EncodingEscaped, d.input)
 		}
 	case len(d.thought) > 0 || len(d.signature) > 0:
-		reason(a, d.index, d.thought, d.signature)
+		emitReasoning(a, d.index, d.thought, d.signature)
 	case len(d.redacted) > 0:
-		return seal(a, d.index, d.redacted, false)
+		return emitRedacted(a, d.index, d.redacted, false)
 	case d.unknown != nil:
 		a.Unknown(d.unknown)
 	}

@@ -52,15 +52,15 @@ func cutExtension(fileName []byte) (name, extension []byte) {
 // maxDocumentName leaves room for a number behind the name: the API takes 200 characters.
 const maxDocumentName = 190
 
-// documentName is the name of a document as the API takes it: letters, digits, single spaces, hyphens, parentheses and
+// addDocument is the name of a document as the API takes it: letters, digits, single spaces, hyphens, parentheses and
 // square brackets, and no name twice in a request. Nothing in it needs escapes.
-func (t *translation) documentName(fileName []byte) []byte {
+func (t *translation) addDocument(fileName []byte) []byte {
 	stem, _ := cutExtension(fileName)
 	name := make([]byte, 0, min(len(stem), maxDocumentName)+len(" (10)"))
 	for _, c := range stem {
 		switch {
 		case len(name) == maxDocumentName:
-		case wordByte(c) && c != '_', c == '(', c == ')', c == '[', c == ']':
+		case nameByte(c) && c != '_', c == '(', c == ')', c == '[', c == ']':
 			name = append(name, c)
 		case len(name) > 0 && name[len(name)-1] != ' ':
 			name = append(name, ' ')

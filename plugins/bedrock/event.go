@@ -24,7 +24,7 @@ func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 				return err
 			}
 		}
-		return d.say(a)
+		return d.emit(a)
 	}
 	r.Reset(e.Data)
 	switch string(e.Name) {
@@ -37,12 +37,12 @@ func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 		}
 		endBlock(a, index)
 	case "messageStart":
-		start(a, loadState(a).family)
+		startResponse(a, loadState(a).family)
 		return r.End()
 	case "messageStop":
 		return stop(a, r)
 	case "metadata":
-		return metadata(a, r)
+		return readMetadata(a, r)
 	default:
 		a.Unknown(e.Name)
 	}
@@ -61,24 +61,24 @@ func stop(a *provider.Answer, r *json.Reader) error {
 		return err
 	}
 	s := loadState(a)
-	s.flush(a)
-	if err := finish(a, reason); err != nil {
+	s.flushRedacted(a)
+	if err := emitFinish(a, reason); err != nil {
 		return err
 	}
 	s.stopped = true
-	s.keep(a)
+	s.save(a)
 	a.DoneAtEnd()
 	return nil
 }
 
-// metadata reads the last event.
-func metadata(a *provider.Answer, r *json.Reader) error {
+// readMetadata reads the last event.
+func readMetadata(a *provider.Answer, r *json.Reader) error {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "usage":
-			usage(a, r)
+			emitUsage(a, r)
 		case "serviceTier":
-			serviceTier(a, r.Raw())
+			emitServiceTier(a, r.Raw())
 		}
 	}
 	if err := r.End(); err != nil {
@@ -90,8 +90,8 @@ func metadata(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// start says whose answer it is: the provider gives it an id in a header, and does not name the model.
-func start(a *provider.Answer, f family) {
+// startResponse says whose answer it is: the provider gives it an id in a header, and does not name the model.
+func startResponse(a *provider.Answer, f family) {
 	var id []byte
 	if request := provider.FitName(a.Header("x-amzn-requestid")); len(request) > 0 && len(request) <= abi.MaxName-len("chatcmpl-") {
 		id = append(append(id, "chatcmpl-"...), request...)
@@ -102,8 +102,8 @@ func start(a *provider.Answer, f family) {
 // maxCount bounds a count of tokens. What is above it is no count.
 const maxCount = 1 << 40
 
-// usage reads token counts. What the cache held is not part of the prompt's count.
-func usage(a *provider.Answer, r *json.Reader) {
+// emitUsage reads token counts. What the cache held is not part of the prompt's count.
+func emitUsage(a *provider.Answer, r *json.Reader) {
 	count := func(kind abi.UsageKind) {
 		if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
 			a.Usage(kind, n)
@@ -123,8 +123,8 @@ func usage(a *provider.Answer, r *json.Reader) {
 	}
 }
 
-// serviceTier passes on which tier of the service has answered.
-func serviceTier(a *provider.Answer, tier json.Value) {
+// emitServiceTier passes on which tier of the service has answered.
+func emitServiceTier(a *provider.Answer, tier json.Value) {
 	if kind := tier.Get("type"); kind.Kind() == json.String {
 		a.Extra(abi.ScopeAnswer, 0, 0, "service_tier", kind)
 	}

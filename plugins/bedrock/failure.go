@@ -61,28 +61,28 @@ func failure(a *provider.Answer, status int, body []byte) error {
 	if len(name) == 0 {
 		name = v.Get("__type").Text()
 	}
-	return failureOf(translate.StatusKind(status), name, messageOf(v))
+	return exceptionFailure(statusKind(status), name, errorMessage(v))
 }
 
 // exception is what an exception or an error within a stream means. Of an error the data is its message.
 func exception(e *provider.Event) error {
 	message := e.Data
 	if e.Kind == abi.EventException {
-		message = messageOf(e.Data)
+		message = errorMessage(e.Data)
 	}
-	return failureOf(abi.FailServer, e.Name, message)
+	return exceptionFailure(abi.FailServer, e.Name, message)
 }
 
-func messageOf(body json.Value) []byte {
+func errorMessage(body json.Value) []byte {
 	if message := body.Get("message").Text(); message != nil {
 		return message
 	}
 	return body.Get("Message").Text()
 }
 
-// failureOf is what a type of error means; one that is not known means what usual says. The type may have a namespace in
+// exceptionFailure is what a type of error means; one that is not known means what usual says. The type may have a namespace in
 // front, up to a #, and an address behind, from a colon on.
-func failureOf(usual abi.FailKind, name, message []byte) error {
+func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 	f := &sdk.Failure{Kind: usual}
 	name, _, _ = bytes.Cut(name, []byte{':'})
 	name = name[bytes.IndexByte(name, '#')+1:]
@@ -103,4 +103,12 @@ func failureOf(usual abi.FailKind, name, message []byte) error {
 		f.Message = string(message)
 	}
 	return f
+}
+
+// statusKind maps the HTTP status of an error without a known type. The API documents no 402.
+func statusKind(status int) abi.FailKind {
+	if status == 402 {
+		return abi.FailServer
+	}
+	return translate.StatusKind(status)
 }

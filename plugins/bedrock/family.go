@@ -30,9 +30,9 @@ var families = [...]struct {
 	other:  {name: "other", within: "", format: "bedrock-converse-v1", nativeSchema: true},
 }
 
-// familyOf is the family of a model by its id, such as us.anthropic.claude-sonnet-4-5-20250929-v1:0. The ARN of an
+// modelFamily is the family of a model by its id, such as us.anthropic.claude-sonnet-4-5-20250929-v1:0. The ARN of an
 // inference profile need not tell: then the option family does.
-func familyOf(model []byte) family {
+func modelFamily(model []byte) family {
 	for f := claude; f <= gptOSS; f++ {
 		if bytes.Contains(model, []byte(families[f].within)) {
 			return f
@@ -41,8 +41,8 @@ func familyOf(model []byte) family {
 	return other
 }
 
-// familyNamed is the family of this name; ok is false if there is none.
-func familyNamed(name []byte) (f family, ok bool) {
+// parseFamily is the family of this name; ok is false if there is none.
+func parseFamily(name []byte) (f family, ok bool) {
 	for f := range families {
 		if families[f].name == string(name) {
 			return family(f), true

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// answerForm is the form that the answer is to have. There are three ways to it, and which one is taken is written here
+// outputFormat is the form that the answer is to have. There are three ways to it, and which one is taken is written here
 // and nowhere else:
 //
 //   - A schema goes into outputConfig.textFormat where the model takes that (the option json_schema).
@@ -15,7 +15,7 @@ import (
 //     That cannot go together with tools of the client's or with thinking, and is refused then.
 //   - json_object asks for any object. The native form takes no open schema, so that it is a forced tool where the model
 //     can be forced; else, and beside tools or thinking, it is an instruction at the end of the system prompt.
-type answerForm struct {
+type outputFormat struct {
 	schema     json.Value // nil: any form
 	name       []byte     // the inside of a string
 	about      []byte     // the inside of the schema's description
@@ -28,31 +28,31 @@ const (
 	// anyObject is the schema for an answer that is to be any JSON object.
 	anyObject = `{"type":"object","additionalProperties":true}`
 
-	// answerTool is the tool that stands for an answer without a name.
-	answerTool = "json_answer"
+	// outputTool is the tool that stands for an answer without a name.
+	outputTool = "json_answer"
 
 	// instruction asks for an object in words.
 	instruction = "Answer with one JSON object and nothing else: no words around it and no code fence."
 )
 
-// readForm decides how the answer gets its form. It is called when it is known whether the model thinks.
-func (t *translation) readForm() error {
+// planFormat decides how the answer gets its form. It is called when it is known whether the model thinks.
+func (t *translation) planFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	free := t.Tools.Kind() != json.Array && len(t.called) == 0 && !t.thinks
 	switch {
 	case !kind.Exists() || kind.Is("text"):
 	case kind.Is("json_object"):
 		forced := free && !t.o.nativeSchema() && t.o.toolChoice == choiceTool
-		t.form = answerForm{schema: json.Value(anyObject), name: []byte(answerTool), forced: forced, instructed: !forced}
+		t.form = outputFormat{schema: json.Value(anyObject), name: []byte(outputTool), forced: forced, instructed: !forced}
 	case kind.Is("json_schema"):
 		asked := t.ResponseFormat.Get("json_schema")
-		f := answerForm{schema: asked.Get("schema"), name: asked.Get("name").Inside(), about: asked.Get("description").Inside()}
+		f := outputFormat{schema: asked.Get("schema"), name: asked.Get("name").Inside(), about: asked.Get("description").Inside()}
 		f.native = t.o.nativeSchema()
 		if f.schema.Kind() != json.Object {
 			f.schema, f.native = json.Value(anyObject), false
 		}
-		if !word(f.name) {
-			f.name = []byte(answerTool)
+		if !validName(f.name) {
+			f.name = []byte(outputTool)
 		}
 		switch f.forced = !f.native; {
 		case !f.forced:
@@ -102,8 +102,8 @@ func (t *translation) writeOutputConfig() {
 	}
 }
 
-// writeAnswerTool writes the tool whose call is the answer.
-func (t *translation) writeAnswerTool() error {
+// writeOutputTool writes the tool whose call is the answer.
+func (t *translation) writeOutputTool() error {
 	w := t.w
 	w.Name("toolConfig")
 	w.Object()

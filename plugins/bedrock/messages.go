@@ -78,7 +78,7 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	for i := range m.Unknown() {
 		t.r.Warn(abi.WarnDropped, "messages[]."+translate.Printable(m.UnknownName(i)))
 	}
-	t.drop(m.Has(messageName) && string(m.role) != "tool", "messages[].name")
+	t.warnDropped(m.Has(messageName) && string(m.role) != "tool", "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
@@ -106,7 +106,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 	}
 	if t.o.family == claude {
 		// A conversation that ends with an answer asks for more of it. It must not end in white space.
-		t.held.text = trimmed(t.held.text)
+		t.held.text = trimSpaceEnd(t.held.text)
 	}
 	t.closeMessage()
 	return nil
@@ -115,22 +115,22 @@ func (t *translation) writeMessages(in *json.Reader) error {
 func (t *translation) writeMessage(m *message) error {
 	switch string(m.role) {
 	case "system", "developer":
-		t.systemMessage(m)
+		t.addSystemMessage(m)
 		return nil
 	case "user":
-		return t.content(m, "user")
+		return t.writeContent(m, "user")
 	case "assistant":
-		return t.assistantMessage(m)
+		return t.writeAssistantMessage(m)
 	case "tool":
-		return t.toolMessage(m)
+		return t.writeToolMessage(m)
 	}
 	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
 }
 
-// open begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
+// openMessage begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
 // write, so that a message without content leaves no trace.
-func (t *translation) open(role string) {
-	t.release()
+func (t *translation) openMessage(role string) {
+	t.flushHeldText()
 	if t.role == role {
 		return
 	}
@@ -147,54 +147,54 @@ func (t *translation) open(role string) {
 }
 
 func (t *translation) closeMessage() {
-	t.release()
+	t.flushHeldText()
 	if t.role == "" {
 		return
 	}
 	t.role = ""
 	if t.document != nil && !t.texts {
 		// The provider refuses a document without a text beside it. Its name says nothing new.
-		t.textBlock(t.document, nil)
+		t.writeTextBlock(t.document, nil)
 	}
 	t.w.EndArray()
 	t.w.EndObject()
 }
 
-// say writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
+// writeText writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
 // the last one of a conversation has a rule of its own.
-func (t *translation) say(role string, inside []byte, cache json.Value) {
+func (t *translation) writeText(role string, inside []byte, cache json.Value) {
 	if blank(inside) {
 		return
 	}
-	t.open(role)
+	t.openMessage(role)
 	t.texts = true
 	if role == "assistant" {
 		t.held, t.holds = block{inside, cache}, true
 		return
 	}
-	t.textBlock(inside, cache)
+	t.writeTextBlock(inside, cache)
 }
 
-// release writes the text that was held back.
-func (t *translation) release() {
+// flushHeldText writes the text that was held back.
+func (t *translation) flushHeldText() {
 	if t.holds {
 		t.holds = false
-		t.textBlock(t.held.text, t.held.cache)
+		t.writeTextBlock(t.held.text, t.held.cache)
 	}
 }
 
-// textBlock writes a block of text, and its cache point.
-func (t *translation) textBlock(inside []byte, cache json.Value) {
+// writeTextBlock writes a block of text, and its cache point.
+func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 	w := t.w
 	w.Object()
 	w.Name("text")
 	w.Inside(inside)
 	w.EndObject()
-	t.cachePoint(cache)
+	t.writeCachePoint(cache)
 }
 
-// systemMessage notes the text of a system message, a block for each part, with its cache points.
-func (t *translation) systemMessage(m *message) {
+// addSystemMessage notes the text of a system message, a block for each part, with its cache points.
+func (t *translation) addSystemMessage(m *message) {
 	parts, cache := m.parts(), m.Raw(messageCache)
 	if parts == nil {
 		if text := m.text(); !blank(text) {
@@ -215,11 +215,11 @@ func (t *translation) systemMessage(m *message) {
 	}
 }
 
-// content writes a message's content as blocks. A message's own cache point goes behind its last block.
-func (t *translation) content(m *message, role string) error {
+// writeContent writes a message's content as blocks. A message's own cache point goes behind its last block.
+func (t *translation) writeContent(m *message, role string) error {
 	parts, cache := m.parts(), m.Raw(messageCache)
 	if parts == nil {
-		t.say(role, m.text(), cache)
+		t.writeText(role, m.text(), cache)
 		return nil
 	}
 	marked := -1
@@ -233,24 +233,24 @@ func (t *translation) content(m *message, role string) error {
 		if n == marked && !p.cache.Exists() {
 			p.cache = cache
 		}
-		if err := t.part(&p, role, m, n); err != nil {
+		if err := t.writePart(&p, role, m, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// assistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
+// writeAssistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
 // tool calls. Reasoning keeps its place among the blocks of the answer: text and calls fill the gaps that their numbers
 // leave, and one of them stays for the end. An answer that has only reasoning is left out, since none may end with it.
-func (t *translation) assistantMessage(m *message) error {
+func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.Has(messageFunctionCall):
 		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
 	case m.Has(messageAudio):
 		return sdk.Refuse(m.param(".audio"), "This provider takes no audio of an earlier answer.")
 	}
-	thoughts := t.thoughts(m)
+	thoughts := t.readThoughts(m)
 	calls := m.Raw(messageCalls)
 	rest := assistantBlocks{m: m, text: t.hasText(m), left: countElements(calls)}
 	rest.calls.Reset(calls)
@@ -259,7 +259,7 @@ func (t *translation) assistantMessage(m *message) error {
 		rest.marked = m.Raw(messageCache) // a message without text has its cache point behind its last call
 	}
 	if !rest.text && rest.left == 0 {
-		t.drop(len(thoughts) > 0, "messages[].reasoning_details")
+		t.warnDropped(len(thoughts) > 0, "messages[].reasoning_details")
 		return nil
 	}
 	if rest.text {
@@ -303,10 +303,10 @@ func (t *translation) writeNext(b *assistantBlocks) error {
 	b.left--
 	if b.text {
 		b.text = false
-		if err := t.content(b.m, "assistant"); err != nil {
+		if err := t.writeContent(b.m, "assistant"); err != nil {
 			return err
 		}
-		t.say("assistant", b.m.Inside(messageRefusal), nil)
+		t.writeText("assistant", b.m.Inside(messageRefusal), nil)
 		return nil
 	}
 	var cache json.Value
@@ -318,10 +318,10 @@ func (t *translation) writeNext(b *assistantBlocks) error {
 	return t.writeCall(&b.calls, b.m, b.call-1, cache)
 }
 
-// toolMessage writes the result of a tool call into the user's message. A cache point within the result goes behind it.
-func (t *translation) toolMessage(m *message) error {
+// writeToolMessage writes the result of a tool call into the user's message. A cache point within the result goes behind it.
+func (t *translation) writeToolMessage(m *message) error {
 	w := t.w
-	t.open("user")
+	t.openMessage("user")
 	t.results = true
 	w.Object()
 	w.Name("toolResult")
@@ -331,7 +331,7 @@ func (t *translation) toolMessage(m *message) error {
 	w.Name("content")
 	w.Array()
 	if text := m.text(); !blank(text) {
-		t.textBlock(text, nil)
+		t.writeTextBlock(text, nil)
 	}
 	cache := m.Raw(messageCache)
 	var r json.Reader
@@ -341,14 +341,14 @@ func (t *translation) toolMessage(m *message) error {
 		if p.cache.Exists() {
 			cache, p.cache = p.cache, nil
 		}
-		if err := t.part(&p, "user", m, n); err != nil {
+		if err := t.writePart(&p, "user", m, n); err != nil {
 			return err
 		}
 	}
 	w.EndArray()
 	w.EndObject()
 	w.EndObject()
-	t.cachePoint(cache)
+	t.writeCachePoint(cache)
 	return nil
 }
 

@@ -6,29 +6,29 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// maxWord is how long the name of a tool and the id of a call may be.
-const maxWord = 64
+// maxName is how long the name of a tool and the id of a call may be.
+const maxName = 64
 
-// wordByte says whether a byte can stand in the ids and names of the provider.
-func wordByte(c byte) bool {
+// nameByte says whether a byte can stand in the ids and names of the provider.
+func nameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// word says whether s is a name as the provider takes them.
-func word(s []byte) bool {
+// validName says whether s is a name as the provider takes them.
+func validName(s []byte) bool {
 	for _, c := range s {
-		if !wordByte(c) {
+		if !nameByte(c) {
 			return false
 		}
 	}
-	return 0 < len(s) && len(s) <= maxWord
+	return 0 < len(s) && len(s) <= maxName
 }
 
-// appendWord appends s as a name that the provider takes: as it stands where it is one, else spelled with what is allowed
+// appendName appends s as a name that the provider takes: as it stands where it is one, else spelled with what is allowed
 // and told apart from all others by a hash of the whole. The same s always gives the same word, so that a call and its
 // result, and the turns of a conversation, fit together.
-func appendWord(dst, s []byte) []byte {
-	if word(s) {
+func appendName(dst, s []byte) []byte {
+	if validName(s) {
 		return append(dst, s...)
 	}
 	const (
@@ -39,8 +39,8 @@ func appendWord(dst, s []byte) []byte {
 	for i, c := range s {
 		hash = (hash ^ uint64(c)) * 0x100000001b3
 		switch {
-		case i >= maxWord-tail:
-		case wordByte(c):
+		case i >= maxName-tail:
+		case nameByte(c):
 			dst = append(dst, c)
 		default:
 			dst = append(dst, '_')
@@ -55,23 +55,23 @@ func appendWord(dst, s []byte) []byte {
 
 // writeID writes the id of a tool call.
 func (t *translation) writeID(id []byte) {
-	if word(id) {
+	if validName(id) {
 		t.w.Inside(id)
 		return
 	}
-	t.scratch = appendWord(t.scratch[:0], id)
+	t.scratch = appendName(t.scratch[:0], id)
 	t.w.Text(t.scratch)
 }
 
 // writeName writes the name of a tool, given by its inside. Where the provider does not take the name it gets another, and
 // the gateway turns that back in the answer.
 func (t *translation) writeName(inside []byte) {
-	if word(inside) {
+	if validName(inside) {
 		t.w.Inside(inside)
 		return
 	}
 	name := json.AppendText(nil, inside)
-	alias := appendWord(nil, name)
+	alias := appendName(nil, name)
 	t.w.Text(alias)
 	for _, known := range t.aliased {
 		if bytes.Equal(known, name) {

@@ -48,14 +48,14 @@ func (o *options) read(v json.Value) error {
 		ok = true
 		switch name {
 		case "family":
-			o.family, ok = familyNamed(r.Text())
+			o.family, ok = parseFamily(r.Text())
 			o.familyKnown = ok
 		case "adaptive_thinking":
 			o.adaptive, ok = r.Bool()
 		case "always_thinking":
 			o.alwaysThinking, ok = r.Bool()
 		case "highest_effort":
-			o.highestEffort = effortNamed(r.Text())
+			o.highestEffort = findEffort(r.Text())
 			ok = o.highestEffort >= effortHigh
 		case "json_schema":
 			o.schema, ok = translate.Choose(translate.OneOf(r.Text(), "native", "tool"))
@@ -64,7 +64,7 @@ func (o *options) read(v json.Value) error {
 		case "prompt_cache":
 			o.cache, ok = translate.Choose(r.Bool())
 		case "tool_choice":
-			o.toolChoice, ok = indexOf(toolChoices[:], r.Text())
+			o.toolChoice, ok = findWord(toolChoices[:], r.Text())
 		case "out_of_range":
 			o.refuseClamped, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
@@ -85,10 +85,10 @@ func (o *options) read(v json.Value) error {
 	})
 }
 
-// settle fills in what the family says of a model.
-func (o *options) settle(model []byte) {
+// applyModelDefaults fills in what the family says of a model.
+func (o *options) applyModelDefaults(model []byte) {
 	if !o.familyKnown {
-		o.family = familyOf(model)
+		o.family = modelFamily(model)
 	}
 }
 
@@ -96,7 +96,7 @@ func (o *options) nativeSchema() bool { return o.schema.Or(families[o.family].na
 func (o *options) bothSampling() bool { return o.sampling.Or(!families[o.family].oneSampling) }
 func (o *options) cachePoints() bool  { return o.cache.Or(families[o.family].cache) }
 
-func indexOf(words []string, text []byte) (i int, ok bool) {
+func findWord(words []string, text []byte) (i int, ok bool) {
 	for i := range words {
 		if words[i] == string(text) {
 			return i, true

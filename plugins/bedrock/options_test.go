@@ -67,7 +67,7 @@ func TestModelFamily(t *testing.T) {
 		"arn:aws:bedrock:us-east-1:1:application-inference-profile/x":       other,
 		"": other,
 	} {
-		if got := familyOf([]byte(model)); got != want {
+		if got := modelFamily([]byte(model)); got != want {
 			t.Errorf("%s is of %s, want %s", model, families[got].name, families[want].name)
 		}
 	}

@@ -69,48 +69,48 @@ func (p *part) blank() bool {
 	return false
 }
 
-// part writes one part of a message as a block.
-func (t *translation) part(p *part, role string, m *message, n int) error {
+// writePart writes one part of a message as a block.
+func (t *translation) writePart(p *part, role string, m *message, n int) error {
 	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	result := string(m.role) == "tool"
 	switch string(p.kind) {
 	case "text", "refusal":
 		if !result {
-			t.say(role, p.text, p.cache)
+			t.writeText(role, p.text, p.cache)
 		} else if !p.blank() {
-			t.textBlock(p.text, nil)
+			t.writeTextBlock(p.text, nil)
 		}
 		return nil
 	case "image_url":
-		t.drop(len(p.detail) > 0 && string(p.detail) != "auto", "image_url.detail")
-		return t.media(p, p.url, result, param(".image_url.url"))
+		t.warnDropped(len(p.detail) > 0 && string(p.detail) != "auto", "image_url.detail")
+		return t.writeMedia(p, p.url, result, param(".image_url.url"))
 	case "file":
 		if p.data == nil {
 			return translate.Unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
 		}
-		return t.media(p, p.data, result, param(".file.file_data"))
+		return t.writeMedia(p, p.data, result, param(".file.file_data"))
 	case "input_audio":
-		if result || !word(p.format) {
+		if result || !validName(p.format) {
 			return translate.Unsupported(param(""), "This provider does not take such audio.")
 		}
 		if !base64Valid(p.data) {
-			return notBase64(param(".input_audio.data"))
+			return invalidBase64(param(".input_audio.data"))
 		}
-		t.open(role)
-		t.bytesBlock("audio", string(p.format), nil, p.data)
-		t.cachePoint(p.cache)
+		t.openMessage(role)
+		t.writeBytesBlock("audio", string(p.format), nil, p.data)
+		t.writeCachePoint(p.cache)
 		return nil
 	}
 	return translate.Unsupported(param(""), "This provider does not take content of this type.")
 }
 
-func notBase64(param string) error {
+func invalidBase64(param string) error {
 	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: "invalid_base64", Param: param, Message: "The data is not valid base64."}
 }
 
-// media writes an image or a document, given by a data URL, or for a file by its base64 alone. The API takes no address
+// writeMedia writes an image or a document, given by a data URL, or for a file by its base64 alone. The API takes no address
 // but those of the operator's own storage, which are not the client's to name.
-func (t *translation) media(p *part, from []byte, result bool, param string) error {
+func (t *translation) writeMedia(p *part, from []byte, result bool, param string) error {
 	mediaType, data, isData := splitDataURL(from)
 	switch {
 	case isData && len(mediaType) == 0:
@@ -130,26 +130,26 @@ func (t *translation) media(p *part, from []byte, result bool, param string) err
 		return translate.Unsupported(param, "This provider does not take media of this type.")
 	}
 	if !base64Valid(data) {
-		return notBase64(param)
+		return invalidBase64(param)
 	}
-	t.open("user")
+	t.openMessage("user")
 	if image != "" {
-		t.bytesBlock("image", format, nil, data)
+		t.writeBytesBlock("image", format, nil, data)
 	} else {
-		name := t.documentName(p.fileName)
+		name := t.addDocument(p.fileName)
 		if !result {
 			t.document = name
 		}
-		t.bytesBlock("document", format, name, data)
+		t.writeBytesBlock("document", format, name, data)
 	}
 	if !result {
-		t.cachePoint(p.cache)
+		t.writeCachePoint(p.cache)
 	}
 	return nil
 }
 
-// bytesBlock writes a block of some kind whose source is bytes; the name of a document is the inside of a string.
-func (t *translation) bytesBlock(kind, format string, name, data []byte) {
+// writeBytesBlock writes a block of some kind whose source is bytes; the name of a document is the inside of a string.
+func (t *translation) writeBytesBlock(kind, format string, name, data []byte) {
 	w := t.w
 	w.Object()
 	w.Name(kind)

@@ -15,12 +15,12 @@ type thought struct {
 	data      [][]byte // to be joined; a redacted block if there is any
 }
 
-// whole says whether the provider takes the block back: it refuses one without its seal.
-func (th *thought) whole() bool { return len(th.signature) > 0 || len(th.data) > 0 }
+// signed says whether the provider takes the block back: it refuses one without its seal.
+func (th *thought) signed() bool { return len(th.signature) > 0 || len(th.data) > 0 }
 
-// thoughts reads the reasoning that a message brings back. What has no signature, or comes from models of another kind, is
+// readThoughts reads the reasoning that a message brings back. What has no signature, or comes from models of another kind, is
 // left out: the provider would refuse it.
-func (t *translation) thoughts(m *message) []thought {
+func (t *translation) readThoughts(m *message) []thought {
 	if m.Seen()&(1<<messageDetails|1<<messageBlocks|1<<messageThought) == 0 {
 		return nil
 	}
@@ -30,27 +30,27 @@ func (t *translation) thoughts(m *message) []thought {
 	for a := r.Array(); a.Next(); {
 		t.addDetail(&r)
 	}
-	kept := wholeOnes(t.all)
+	kept := replayable(t.all)
 	if len(kept) == 0 {
 		t.all = t.all[:0]
 		r.Reset(m.Raw(messageBlocks))
 		for a := r.Array(); a.Next(); {
 			t.addBlock(&r)
 		}
-		kept = wholeOnes(t.all)
+		kept = replayable(t.all)
 	}
 	if len(kept) == 0 {
-		t.drop(m.Has(messageDetails), "messages[].reasoning_details")
-		t.drop(m.Has(messageBlocks), "messages[].thinking_blocks")
-		t.drop(m.Has(messageThought), "messages[].reasoning_content")
+		t.warnDropped(m.Has(messageDetails), "messages[].reasoning_details")
+		t.warnDropped(m.Has(messageBlocks), "messages[].thinking_blocks")
+		t.warnDropped(m.Has(messageThought), "messages[].reasoning_content")
 	}
 	return kept
 }
 
-func wholeOnes(all []thought) []thought {
+func replayable(all []thought) []thought {
 	kept := all[:0]
 	for i := range all {
-		if all[i].whole() {
+		if all[i].signed() {
 			kept = append(kept, all[i])
 		}
 	}
@@ -84,7 +84,7 @@ func (t *translation) addDetail(r *json.Reader) {
 		return
 	}
 	n := len(t.all)
-	if n == 0 || !t.all[n-1].goesOn(&th, encrypted) {
+	if n == 0 || !t.all[n-1].continues(&th, encrypted) {
 		t.all = append(t.all, th)
 		n++
 	}
@@ -100,16 +100,16 @@ func (t *translation) addDetail(r *json.Reader) {
 	}
 }
 
-// goesOn says whether a piece belongs to the same block as the ones before it. A signature is the last of a block;
+// continues says whether a piece belongs to the same block as the ones before it. A signature is the last of a block;
 // redacted blocks are told apart by their place alone.
-func (th *thought) goesOn(piece *thought, encrypted bool) bool {
+func (th *thought) continues(piece *thought, encrypted bool) bool {
 	if th.placed != piece.placed || th.index != piece.index {
 		return false
 	}
 	if encrypted {
 		return th.placed && len(th.data) > 0
 	}
-	return !th.whole()
+	return !th.signed()
 }
 
 // addBlock reads an entry of thinking_blocks, which other gateways use: the form of Claude's own API.
@@ -138,14 +138,14 @@ func (t *translation) addBlock(r *json.Reader) {
 func (t *translation) writeThought(th *thought) {
 	var sealed []byte
 	if len(th.data) > 0 {
-		if sealed = t.sealed(th.data); sealed == nil {
-			t.drop(true, "messages[].reasoning_details")
+		if sealed = t.encodeRedacted(th.data); sealed == nil {
+			t.warnDropped(true, "messages[].reasoning_details")
 			return
 		}
 	}
 	first := t.role != "assistant"
 	w := t.w
-	t.open("assistant")
+	t.openMessage("assistant")
 	if first {
 		t.bare = false
 	}
@@ -159,7 +159,7 @@ func (t *translation) writeThought(th *thought) {
 		w.Name("reasoningText")
 		w.Object()
 		w.Name("text")
-		w.Inside(joined(th.text))
+		w.Inside(join(th.text))
 		w.Name("signature")
 		w.Inside(th.signature)
 		w.EndObject()
@@ -168,10 +168,10 @@ func (t *translation) writeThought(th *thought) {
 	w.EndObject()
 }
 
-// sealed is a redacted block as the API has it: bytes in base64. What Claude redacted is a text, which on its own API
+// encodeRedacted is a redacted block as the API has it: bytes in base64. What Claude redacted is a text, which on its own API
 // stands as it is, and so it does towards the client; of any other model it is base64 there, too. nil if it is neither.
-func (t *translation) sealed(data [][]byte) []byte {
-	all := joined(data)
+func (t *translation) encodeRedacted(data [][]byte) []byte {
+	all := join(data)
 	if t.o.family == claude {
 		return appendEncoded(nil, json.AppendText(nil, all))
 	}
@@ -181,7 +181,7 @@ func (t *translation) sealed(data [][]byte) []byte {
 	return all
 }
 
-func joined(pieces [][]byte) []byte {
+func join(pieces [][]byte) []byte {
 	if len(pieces) == 1 {
 		return pieces[0]
 	}

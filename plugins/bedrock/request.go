@@ -25,12 +25,12 @@ type translation struct {
 	tier                    []byte
 
 	// What is decided when all of them are known.
-	limit    int64 // maxTokens; 0: the model's own
-	asked    bool  // the client has named it
-	thinks   bool
-	form     answerForm
-	extended bool     // additionalModelRequestFields is open
-	own      []string // the members that the plugin put there
+	limit      int64 // maxTokens; 0: the model's own
+	limitGiven bool  // the client has named it
+	thinks     bool
+	form       outputFormat
+	extended   bool     // additionalModelRequestFields is open
+	own        []string // the members that the plugin put there
 
 	caches  int      // cache points so far
 	aliased [][]byte // names of tools whose alias the gateway knows
@@ -50,7 +50,7 @@ func (p *bedrock) Request(r *provider.Request) error {
 	if err := t.o.read(r.Options); err != nil {
 		return err
 	}
-	t.o.settle(r.Target)
+	t.o.applyModelDefaults(r.Target)
 	if err := t.translate(&p.reader); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (p *bedrock) Request(r *provider.Request) error {
 	r.SetPath(string(path))
 	r.Expect(framing, abi.DialectTranslated, nil)
 	s := state{family: t.o.family, emulate: t.form.forced, block: noBlock}
-	s.keep(&r.Answer)
+	s.save(&r.Answer)
 	return nil
 }
 
@@ -74,19 +74,19 @@ func (t *translation) translate(in *json.Reader) error {
 	in.Reset(t.r.Body())
 	w.Object()
 	for o := in.Object(); o.Next(); {
-		if err := t.member(in); err != nil {
+		if err := t.readMember(in); err != nil {
 			return err
 		}
 	}
 	if err := in.End(); err != nil {
 		return err
 	}
-	t.findLimit()
+	t.setLimit()
 	plan, err := t.planThinking()
 	if err != nil {
 		return err
 	}
-	if err := t.readForm(); err != nil {
+	if err := t.planFormat(); err != nil {
 		return err
 	}
 	if err := t.writeSystem(); err != nil {
@@ -105,8 +105,8 @@ func (t *translation) translate(in *json.Reader) error {
 	return nil
 }
 
-// member reads one member of the client's body.
-func (t *translation) member(in *json.Reader) error {
+// readMember reads one member of the client's body.
+func (t *translation) readMember(in *json.Reader) error {
 	if in.Kind() == json.Null {
 		return nil
 	}
@@ -128,19 +128,19 @@ func (t *translation) member(in *json.Reader) error {
 		}
 	case "presence_penalty", "frequency_penalty":
 		if f, _ := in.Float(); f != 0 {
-			return t.unknown(name)
+			return t.rejectUnknown(name)
 		}
 	default:
 		if known, err := t.Read(in); known {
 			return err
 		}
-		return t.unknown(name)
+		return t.rejectUnknown(name)
 	}
 	return nil
 }
 
-// unknown is a member that the provider has no place for.
-func (t *translation) unknown(name []byte) error {
+// rejectUnknown is a member that the provider has no place for.
+func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
@@ -148,8 +148,8 @@ func (t *translation) unknown(name []byte) error {
 	return nil
 }
 
-// drop warns of a member that is not sent.
-func (t *translation) drop(there bool, member string) {
+// warnDropped warns of a member that is not sent.
+func (t *translation) warnDropped(there bool, member string) {
 	if there {
 		t.r.Warn(abi.WarnDropped, member)
 	}
@@ -188,7 +188,7 @@ func (t *translation) writeSystem() error {
 func (t *translation) writeSystemBlocks() {
 	t.w.Array()
 	for _, b := range t.system {
-		t.textBlock(b.text, b.cache)
+		t.writeTextBlock(b.text, b.cache)
 	}
 	t.w.EndArray()
 }

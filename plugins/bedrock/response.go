@@ -27,9 +27,9 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 		case "stopReason":
 			reason = r.Inside()
 		case "usage":
-			usage(a, r)
+			emitUsage(a, r)
 		case "serviceTier":
-			serviceTier(a, r.Raw())
+			emitServiceTier(a, r.Raw())
 		}
 	}
 	if err := r.End(); err != nil {
@@ -40,7 +40,7 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
 	s := loadState(a)
-	start(a, s.family)
+	startResponse(a, s.family)
 	index := int32(0)
 	r.Reset(blocks)
 	for list := r.Array(); list.Next(); index++ {
@@ -56,7 +56,7 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 		a.Text(0, abi.EncodingUTF8, nil)
 	}
 	if len(reason) > 0 {
-		if err := finish(a, reason); err != nil {
+		if err := emitFinish(a, reason); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func readBlock(a *provider.Answer, r *json.Reader, index int32, emulated bool) e
 				a.Text(0, abi.EncodingUTF8, compact(c.input))
 				continue
 			}
-			if err := c.begin(a, index); err != nil {
+			if err := c.emitStart(a, index); err != nil {
 				return err
 			}
 			a.ToolArguments(0, index, abi.EncodingUTF8, compact(c.input))
@@ -112,10 +112,10 @@ func readReasoning(a *provider.Answer, r *json.Reader, index int32) error {
 					signature = r.Inside()
 				}
 			}
-			reason(a, index, text, signature)
+			emitReasoning(a, index, text, signature)
 		case "redactedContent":
 			if inside := r.Inside(); len(inside) > 0 {
-				if err := seal(a, index, inside, true); err != nil {
+				if err := emitRedacted(a, index, inside, true); err != nil {
 					return err
 				}
 			}

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -9,26 +10,26 @@ import (
 // inference is what of the sampling members is sent, nil for what is not.
 type inference struct{ temperature, topP, topK json.Value }
 
-// sampling decides about temperature, top_p and top_k, as far as the model and its thinking allow. The API's temperature
+// planSampling decides about temperature, top_p and top_k, as far as the model and its thinking allow. The API's temperature
 // ends at 1, the convention's at 2.
-func (t *translation) sampling(plan *thinkingPlan) (s inference, err error) {
+func (t *translation) planSampling(plan *thinkingPlan) (s inference, err error) {
 	s = inference{t.temperature, t.topP, t.topK}
 	temperature, hasTemperature := t.temperature.Float()
 	topP, hasTopP := t.topP.Float()
 	switch {
 	case t.o.family == claude && t.o.adaptive, t.o.family == nova && plan.on && efforts[plan.effort].level == "high":
 		// A temperature and a top_p of 1 are what such a model does anyway.
-		t.drop(hasTemperature && temperature != 1, "temperature")
-		t.drop(hasTopP && topP != 1, "top_p")
-		t.drop(s.topK.Exists(), "top_k")
+		t.warnDropped(hasTemperature && temperature != 1, "temperature")
+		t.warnDropped(hasTopP && topP != 1, "top_p")
+		t.warnDropped(s.topK.Exists(), "top_k")
 		return inference{}, nil
 	case t.o.family == claude && plan.on:
 		// Thinking goes with a temperature of 1, no top_k, and a top_p of 0.95 or more.
-		t.drop(hasTemperature && temperature != 1, "temperature")
-		t.drop(s.topK.Exists(), "top_k")
+		t.warnDropped(hasTemperature && temperature != 1, "temperature")
+		t.warnDropped(s.topK.Exists(), "top_k")
 		s.temperature, s.topK = nil, nil
 		if hasTopP && topP < 0.95 {
-			t.drop(true, "top_p")
+			t.warnDropped(true, "top_p")
 			s.topP = nil
 		}
 		return s, nil
@@ -41,11 +42,11 @@ func (t *translation) sampling(plan *thinkingPlan) (s inference, err error) {
 		s.temperature = json.Value("1")
 	}
 	if hasTemperature && hasTopP && !t.o.bothSampling() {
-		t.drop(true, "top_p")
+		t.warnDropped(true, "top_p")
 		s.topP = nil
 	}
 	if s.topK.Exists() && t.o.family != claude && t.o.family != nova {
-		t.drop(true, "top_k")
+		t.warnDropped(true, "top_k")
 		s.topK = nil
 	}
 	return s, nil
@@ -53,7 +54,7 @@ func (t *translation) sampling(plan *thinkingPlan) (s inference, err error) {
 
 // writeInference writes inferenceConfig, and notes what of the sampling has its place elsewhere.
 func (t *translation) writeInference(plan *thinkingPlan) error {
-	s, err := t.sampling(plan)
+	s, err := t.planSampling(plan)
 	if err != nil {
 		return err
 	}
@@ -81,10 +82,10 @@ func (t *translation) writeInference(plan *thinkingPlan) error {
 		w.Raw(s.topP)
 	}
 	stops := false
-	stop := func(inside []byte) {
+	translate.StopSequences(t.Stop, func(inside []byte) {
 		// Claude refuses a stop sequence of white space only, and an empty one means nothing to any model.
 		if len(inside) == 0 || t.o.family == claude && blank(inside) {
-			t.drop(true, "stop")
+			t.warnDropped(true, "stop")
 			return
 		}
 		if !stops {
@@ -93,15 +94,7 @@ func (t *translation) writeInference(plan *thinkingPlan) error {
 			w.Array()
 		}
 		w.Inside(inside)
-	}
-	if t.Stop.Kind() == json.String {
-		stop(t.Stop.Inside())
-	}
-	var r json.Reader
-	r.Reset(t.Stop)
-	for a := r.Array(); a.Next(); {
-		stop(r.Inside())
-	}
+	})
 	if stops {
 		w.EndArray()
 	}
@@ -111,8 +104,8 @@ func (t *translation) writeInference(plan *thinkingPlan) error {
 	return nil
 }
 
-// field begins a member of additionalModelRequestFields, which is where a model's own parameters go.
-func (t *translation) field(name string) {
+// beginField begins a member of additionalModelRequestFields, which is where a model's own parameters go.
+func (t *translation) beginField(name string) {
 	if !t.extended {
 		t.extended = true
 		t.w.Name("additionalModelRequestFields")
@@ -129,12 +122,12 @@ func (t *translation) writeFields(plan *thinkingPlan) {
 	case claude:
 		t.writeThinking(plan)
 		if t.topK.Exists() {
-			t.field("top_k")
+			t.beginField("top_k")
 			w.Raw(t.topK)
 		}
 	case nova:
 		if plan.on {
-			t.field("reasoningConfig")
+			t.beginField("reasoningConfig")
 			w.Object()
 			w.Name("type")
 			w.String("enabled")
@@ -143,7 +136,7 @@ func (t *translation) writeFields(plan *thinkingPlan) {
 			w.EndObject()
 		}
 		if t.topK.Exists() {
-			t.field("inferenceConfig")
+			t.beginField("inferenceConfig")
 			w.Object()
 			w.Name("topK")
 			w.Raw(t.topK)
@@ -151,7 +144,7 @@ func (t *translation) writeFields(plan *thinkingPlan) {
 		}
 	case gptOSS:
 		if plan.on {
-			t.field("reasoning_effort")
+			t.beginField("reasoning_effort")
 			w.String(efforts[plan.effort].level)
 		}
 	}
@@ -159,7 +152,7 @@ func (t *translation) writeFields(plan *thinkingPlan) {
 	r.Reset(t.o.fields)
 	for o := r.Object(); o.Next(); {
 		if name := string(r.Name()); !t.hasField(name) {
-			t.field(name)
+			t.beginField(name)
 			w.Raw(r.Raw())
 		}
 	}
@@ -183,7 +176,7 @@ func (t *translation) writeThinking(plan *thinkingPlan) {
 		return
 	}
 	w := t.w
-	t.field("thinking")
+	t.beginField("thinking")
 	w.Object()
 	w.Name("type")
 	switch {
@@ -202,7 +195,7 @@ func (t *translation) writeThinking(plan *thinkingPlan) {
 	}
 	w.EndObject()
 	if plan.on && plan.budget == 0 && plan.effort >= 0 {
-		t.field("output_config")
+		t.beginField("output_config")
 		w.Object()
 		w.Name("effort")
 		w.String(efforts[plan.effort].native)

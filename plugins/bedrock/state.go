@@ -4,13 +4,13 @@ import "github.com/sluice-gateway/sluice/sdk/provider"
 
 // state is what one call leaves for the next of the same answer. Nearly all events need none of it.
 type state struct {
-	family  family
-	emulate bool   // the forced tool's input is the answer's text
-	stopped bool   // messageStop has come
-	block   int32  // the block of the forced tool, noBlock before it
-	from    int64  // the text's length where that block began, in code points
-	sealing int32  // the block that rest belongs to
-	rest    []byte // of a redacted block, the bytes that fill no group of base64 yet
+	family        family
+	emulate       bool   // the forced tool's input is the answer's text
+	stopped       bool   // messageStop has come
+	block         int32  // the block of the forced tool, noBlock before it
+	from          int64  // the text's length where that block began, in code points
+	redactedBlock int32  // the block that rest belongs to
+	rest          []byte // of a redacted block, the bytes that fill no group of base64 yet
 }
 
 // noBlock is the key of a block that there is not.
@@ -26,11 +26,11 @@ func loadState(a *provider.Answer) state {
 	}
 	return state{
 		family: family(p[0]), emulate: p[1]&1 != 0, stopped: p[1]&2 != 0,
-		block: int32(get(p[2:6])), from: int64(get(p[6:14])), sealing: int32(get(p[14:18])), rest: p[stateHead:],
+		block: int32(loadUint(p[2:6])), from: int64(loadUint(p[6:14])), redactedBlock: int32(loadUint(p[14:18])), rest: p[stateHead:],
 	}
 }
 
-func (s *state) keep(a *provider.Answer) {
+func (s *state) save(a *provider.Answer) {
 	var flags byte
 	if s.emulate {
 		flags |= 1
@@ -39,21 +39,21 @@ func (s *state) keep(a *provider.Answer) {
 		flags |= 2
 	}
 	p := append(make([]byte, 0, stateHead+len(s.rest)), byte(s.family), flags)
-	p = put(p, uint64(uint32(s.block)), 4)
-	p = put(p, uint64(s.from), 8)
-	p = put(p, uint64(uint32(s.sealing)), 4)
+	p = appendUint(p, uint64(uint32(s.block)), 4)
+	p = appendUint(p, uint64(s.from), 8)
+	p = appendUint(p, uint64(uint32(s.redactedBlock)), 4)
 	a.SetState(append(p, s.rest...))
 }
 
-// get reads a number, its lowest byte first.
-func get(p []byte) (n uint64) {
+// loadUint reads a number, its lowest byte first.
+func loadUint(p []byte) (n uint64) {
 	for i := len(p) - 1; i >= 0; i-- {
 		n = n<<8 | uint64(p[i])
 	}
 	return n
 }
 
-func put(dst []byte, n uint64, bytes int) []byte {
+func appendUint(dst []byte, n uint64, bytes int) []byte {
 	for range bytes {
 		dst = append(dst, byte(n))
 		n >>= 8

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// next is the first character of s, which is a part of the inside of a string and not empty, and how many bytes it takes.
-func next(s []byte) (r rune, n int) {
+// decodeRune is the first character of s, which is a part of the inside of a string and not empty, and how many bytes it takes.
+func decodeRune(s []byte) (r rune, n int) {
 	if s[0] != '\\' {
 		return utf8.DecodeRune(s)
 	}
@@ -38,7 +38,7 @@ func whiteSpace(r rune) bool {
 // blank says whether a string, given by its inside, holds nothing but white space. The provider refuses such texts.
 func blank(inside []byte) bool {
 	for len(inside) > 0 {
-		r, n := next(inside)
+		r, n := decodeRune(inside)
 		if !whiteSpace(r) {
 			return false
 		}
@@ -47,11 +47,11 @@ func blank(inside []byte) bool {
 	return true
 }
 
-// trimmed is a string's inside without the white space at its end.
-func trimmed(inside []byte) []byte {
+// trimSpaceEnd is a string's inside without the white space at its end.
+func trimSpaceEnd(inside []byte) []byte {
 	end := 0
 	for i := 0; i < len(inside); {
-		r, n := next(inside[i:])
+		r, n := decodeRune(inside[i:])
 		if i += n; !whiteSpace(r) {
 			end = i
 		}

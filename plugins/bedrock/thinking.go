@@ -32,8 +32,8 @@ const (
 	effortHigh   = 3 // the highest that every model with efforts knows
 )
 
-// effortNamed is the index of an effort, -1 if there is none of this name.
-func effortNamed(name []byte) int {
+// findEffort is the index of an effort, -1 if there is none of this name.
+func findEffort(name []byte) int {
 	for i := range efforts {
 		if efforts[i].name == string(name) {
 			return i
@@ -58,9 +58,9 @@ type thinkingPlan struct {
 	effort int   // the index in efforts, -1 for the model's own
 }
 
-// findLimit finds maxTokens: what the client asked for, else the model's default if one is configured.
-func (t *translation) findLimit() {
-	t.asked = true
+// setLimit finds maxTokens: what the client asked for, else the model's default if one is configured.
+func (t *translation) setLimit() {
+	t.limitGiven = true
 	switch {
 	case t.MaxCompletionTokens > 0:
 		t.limit = t.MaxCompletionTokens
@@ -69,7 +69,7 @@ func (t *translation) findLimit() {
 		t.limit = t.MaxTokens
 		return
 	}
-	t.asked = false
+	t.limitGiven = false
 	t.limit = max(t.r.DefaultMaxTokens, 0)
 	if most := t.r.MaxTokens; most > 0 {
 		t.limit = min(t.limit, most)
@@ -88,18 +88,18 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		t.thinks = t.o.family == claude && t.o.alwaysThinking
 		return p, nil
 	}
-	if !asked && string(t.Effort) != "none" && effortNamed(t.Effort) < 0 {
+	if !asked && string(t.Effort) != "none" && findEffort(t.Effort) < 0 {
 		return p, translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 	}
 	switch {
 	case t.o.family == other:
 		// The API has no member for it, and what these models take differs from one to the next.
-		t.drop(true, member)
+		t.warnDropped(true, member)
 		return p, nil
 	case t.o.family != claude:
 		p = t.planLevel(asked)
 	case asked:
-		p, err = t.planAsked()
+		p, err = t.planThinkingMember()
 	default:
 		p = t.planEffort()
 	}
@@ -109,8 +109,8 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 	if p.budget > 0 && t.results && t.bare {
 		// The answer that called the tools came without reasoning, or the client did not keep it. A model with a budget
 		// takes its results only without thinking.
-		t.drop(true, member)
-		t.findLimit()
+		t.warnDropped(true, member)
+		t.setLimit()
 		p = thinkingPlan{}
 	}
 	t.thinks = p.on || t.o.family == claude && t.o.alwaysThinking
@@ -119,10 +119,10 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 
 // planLevel is the plan for a model with levels of effort.
 func (t *translation) planLevel(asked bool) (p thinkingPlan) {
-	p.effort = effortNamed(t.Effort)
+	p.effort = findEffort(t.Effort)
 	if asked {
 		tokens, _ := t.Thinking.Get("budget_tokens").Int()
-		t.drop(len(t.Effort) > 0 && tokens > 0, "reasoning_effort")
+		t.warnDropped(len(t.Effort) > 0 && tokens > 0, "reasoning_effort")
 		switch {
 		case t.Thinking.Get("type").Is("disabled"):
 			p.effort = -1
@@ -135,7 +135,7 @@ func (t *translation) planLevel(asked bool) (p thinkingPlan) {
 	p.on = p.effort >= 0
 	if p.on && t.o.family == nova && efforts[p.effort].level == "high" {
 		// At its highest effort Nova takes no limit of tokens.
-		if t.asked {
+		if t.limitGiven {
 			t.r.Warn(abi.WarnClamped, "reasoning_effort")
 			p.effort = effortMedium
 		} else {
@@ -145,24 +145,24 @@ func (t *translation) planLevel(asked bool) (p thinkingPlan) {
 	return p
 }
 
-// planAsked reads the member thinking for a Claude.
-func (t *translation) planAsked() (p thinkingPlan, err error) {
+// planThinkingMember reads the member thinking for a Claude.
+func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	p.effort = -1
 	kind := t.Thinking.Get("type")
 	tokens, _ := t.Thinking.Get("budget_tokens").Int()
 	adaptive := kind.Is("adaptive") && tokens == 0
-	t.drop(len(t.Effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
+	t.warnDropped(len(t.Effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
 	switch {
 	case kind.Is("disabled"):
 		p.off = !t.o.alwaysThinking
-		t.drop(!p.off, "thinking")
+		t.warnDropped(!p.off, "thinking")
 		return p, nil
 	case adaptive && !t.o.adaptive:
 		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
 	case adaptive:
 		p.on = true
-		if effort := effortNamed(t.Effort); effort >= 0 {
-			p.effort = t.atMost(effort)
+		if effort := findEffort(t.Effort); effort >= 0 {
+			p.effort = t.clampEffort(effort)
 		}
 		return p, nil
 	case tokens < minBudget:
@@ -171,7 +171,7 @@ func (t *translation) planAsked() (p thinkingPlan, err error) {
 			Message: "This provider's models need a budget of at least " + translate.Itoa(minBudget) + " tokens to think.",
 		}
 	}
-	t.makeRoom(tokens)
+	t.raiseLimit(tokens)
 	if t.limit > 0 && tokens >= t.limit {
 		return p, translate.Invalid("invalid_value", "thinking.budget_tokens",
 			"The budget for thinking ("+translate.Itoa(tokens)+") must be below max_tokens ("+translate.Itoa(t.limit)+"), which it is a part of.")
@@ -189,23 +189,23 @@ func (t *translation) planAsked() (p thinkingPlan, err error) {
 func (t *translation) planEffort() (p thinkingPlan) {
 	p.effort = -1
 	if string(t.Effort) == "none" {
-		t.drop(t.o.alwaysThinking, "reasoning_effort")
+		t.warnDropped(t.o.alwaysThinking, "reasoning_effort")
 		p.off = t.o.adaptive && !t.o.alwaysThinking
 		return p
 	}
-	effort := effortNamed(t.Effort)
+	effort := findEffort(t.Effort)
 	if t.o.adaptive {
-		effort = t.atMost(effort)
+		effort = t.clampEffort(effort)
 	}
 	tokens := efforts[effort].tokens
-	t.makeRoom(tokens)
+	t.raiseLimit(tokens)
 	if t.o.adaptive {
 		return thinkingPlan{on: true, effort: effort}
 	}
 	if t.limit > 0 && tokens >= t.limit {
 		// The effort names no number of tokens, so that it gives way to the one that is there.
 		if tokens = t.limit / 2; tokens < minBudget {
-			t.drop(true, "reasoning_effort")
+			t.warnDropped(true, "reasoning_effort")
 			return p
 		}
 		t.r.Warn(abi.WarnClamped, "reasoning_effort")
@@ -215,8 +215,8 @@ func (t *translation) planEffort() (p thinkingPlan) {
 
 func (t *translation) highestEffort() int { return max(t.o.highestEffort, effortHigh) }
 
-// atMost is the effort that a model knows and that comes nearest to one that the client named.
-func (t *translation) atMost(effort int) int {
+// clampEffort is the effort that a model knows and that comes nearest to one that the client named.
+func (t *translation) clampEffort(effort int) int {
 	if most := t.highestEffort(); effort > most {
 		t.r.Warn(abi.WarnClamped, "reasoning_effort")
 		return most
@@ -224,9 +224,9 @@ func (t *translation) atMost(effort int) int {
 	return effort
 }
 
-// makeRoom raises a maxTokens that nobody asked for, so that the thinking leaves as much to the answer as there was.
-func (t *translation) makeRoom(tokens int64) {
-	if t.asked || t.limit == 0 {
+// raiseLimit raises a maxTokens that nobody asked for, so that the thinking leaves as much to the answer as there was.
+func (t *translation) raiseLimit(tokens int64) {
+	if t.limitGiven || t.limit == 0 {
 		return
 	}
 	t.limit += tokens

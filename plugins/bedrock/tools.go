@@ -43,7 +43,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 		t.called = append(t.called, name)
 	}
 	w := t.w
-	t.open("assistant")
+	t.openMessage("assistant")
 	w.Object()
 	w.Name("toolUse")
 	w.Object()
@@ -55,7 +55,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	w.Raw(input)
 	w.EndObject()
 	w.EndObject()
-	t.cachePoint(cache)
+	t.writeCachePoint(cache)
 	return nil
 }
 
@@ -112,11 +112,11 @@ func (t *translation) readTool(r *json.Reader) (d tool) {
 // client has left them out.
 func (t *translation) writeTools() error {
 	if t.form.forced {
-		return t.writeAnswerTool()
+		return t.writeOutputTool()
 	}
 	none := t.ToolChoice.Is("none")
 	given := t.Tools.Kind() == json.Array
-	t.drop(given && t.Serial, "parallel_tool_calls")
+	t.warnDropped(given && t.Serial, "parallel_tool_calls")
 	if given && !none {
 		return t.writeGivenTools()
 	}
@@ -204,11 +204,11 @@ func (t *translation) writeTool(d *tool, n int) error {
 		w.Name("strict")
 		w.Bool(true)
 	default:
-		t.drop(true, "tools[].function.strict")
+		t.warnDropped(true, "tools[].function.strict")
 	}
 	w.EndObject()
 	w.EndObject()
-	t.cachePoint(d.cache)
+	t.writeCachePoint(d.cache)
 	return nil
 }
 

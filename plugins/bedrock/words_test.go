@@ -19,18 +19,18 @@ func TestToolNames(t *testing.T) {
 	for _, name := range []string{
 		"plain", "with-dash_1", strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 66), "a.b", "a b", "a_b", "ä", "", "functions.f:0",
 	} {
-		got := appendWord(nil, []byte(name))
-		if !word(got) {
+		got := appendName(nil, []byte(name))
+		if !validName(got) {
 			t.Errorf("%q becomes %q", name, got)
 		}
-		if word([]byte(name)) != (string(got) == name) {
+		if validName([]byte(name)) != (string(got) == name) {
 			t.Errorf("%q becomes %q", name, got)
 		}
 		if before, ok := seen[string(got)]; ok {
 			t.Errorf("%q and %q both become %q", before, name, got)
 		}
 		seen[string(got)] = name
-		if again := appendWord(nil, []byte(name)); !bytes.Equal(got, again) {
+		if again := appendName(nil, []byte(name)); !bytes.Equal(got, again) {
 			t.Errorf("%q becomes %q, then %q", name, got, again)
 		}
 	}
@@ -82,7 +82,7 @@ func TestBlankText(t *testing.T) {
 			t.Fatalf("blank(%q) is %v", inside, got)
 		}
 		var got string
-		if err := json.Unmarshal([]byte(`"`+string(trimmed([]byte(inside)))+`"`), &got); err != nil {
+		if err := json.Unmarshal([]byte(`"`+string(trimSpaceEnd([]byte(inside)))+`"`), &got); err != nil {
 			t.Fatal(err)
 		}
 		if want := strings.TrimRightFunc(text, unicode.IsSpace); got != want {
@@ -117,7 +117,7 @@ func TestDocumentNames(t *testing.T) {
 		var tr translation
 		seen := make(map[string]bool)
 		for range rapid.IntRange(1, 8).Draw(t, "documents") {
-			name := string(tr.documentName([]byte(rapid.StringOf(rapid.SampledFrom([]rune("ab1 _-.([)]/ä\t2"))).Draw(t, "name") + strings.Repeat("x", rapid.SampledFrom([]int{0, 300}).Draw(t, "more")))))
+			name := string(tr.addDocument([]byte(rapid.StringOf(rapid.SampledFrom([]rune("ab1 _-.([)]/ä\t2"))).Draw(t, "name") + strings.Repeat("x", rapid.SampledFrom([]int{0, 300}).Draw(t, "more")))))
 			if name == "" || len(name) > 200 || seen[name] || strings.Contains(name, "  ") || strings.TrimSpace(name) != name {
 				t.Fatalf("name %q beside %v", name, seen)
 			}

@@ -12,8 +12,8 @@ import (
 // A citation says which part of its block's text it stands for, the convention's which part of the whole text. So it must
 // be known how much text stands before the block. In a stream that is kept in the state where it is not nothing.
 
-// keepTextBegin remembers how much text stands before the block of text that begins.
-func keepTextBegin(a *provider.Answer) {
+// saveTextOffset remembers how much text stands before the block of text that begins.
+func saveTextOffset(a *provider.Answer) {
 	if n := a.TextLength(0); n > 0 {
 		var state [8]byte
 		binary.LittleEndian.PutUint64(state[:], uint64(n))
@@ -21,17 +21,17 @@ func keepTextBegin(a *provider.Answer) {
 	}
 }
 
-// textBegin is how much text stands before the block of text that is at hand.
-func textBegin(a *provider.Answer) int64 {
+// textOffset is how much text stands before the block of text that is at hand.
+func textOffset(a *provider.Answer) int64 {
 	if p := a.State(); len(p) == 8 {
 		return int64(binary.LittleEndian.Uint64(p))
 	}
 	return 0
 }
 
-// cite turns a citation into annotations: one for each of its sources that is a page with an address. The others are
+// emitAnnotations turns a citation into annotations: one for each of its sources that is a page with an address. The others are
 // documents and results that the client has sent itself, for which the convention has no place.
-func cite(a *provider.Answer, citation json.Value, begin int64) {
+func emitAnnotations(a *provider.Answer, citation json.Value, begin int64) {
 	kind := citation.Get("type")
 	start, ok := citation.Get("start").Int()
 	end, ok2 := citation.Get("end").Int()
@@ -47,7 +47,7 @@ func cite(a *provider.Answer, citation json.Value, begin int64) {
 	some := false
 	r.Reset(citation.Get("sources"))
 	for list := r.Array(); list.Next(); {
-		url, title := source(&r)
+		url, title := readSource(&r)
 		if url == nil {
 			continue
 		}
@@ -76,9 +76,9 @@ func cite(a *provider.Answer, citation json.Value, begin int64) {
 	}
 }
 
-// source reads the address and the title of a source, as the insides of strings; url is nil if it has no address. Both
+// readSource reads the address and the title of a source, as the insides of strings; url is nil if it has no address. Both
 // are members of the document, or of the tool's result, that the client has sent.
-func source(r *json.Reader) (url, title []byte) {
+func readSource(r *json.Reader) (url, title []byte) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "document", "tool_output":

@@ -52,9 +52,9 @@ func (p *cohere) Event(a *provider.Answer, e *provider.Event) error {
 	key := int32(ev.index)
 	switch string(ev.kind) {
 	case "content-delta":
-		ev.content.piece(a, key)
+		ev.content.emit(a, key)
 	case "content-start":
-		return ev.content.begin(a, key)
+		return ev.content.emitStart(a, key)
 	case "tool-plan-delta":
 		if len(ev.plan) > 0 {
 			a.Text(0, abi.EncodingEscaped, ev.plan)
@@ -64,16 +64,16 @@ func (p *cohere) Event(a *provider.Answer, e *provider.Event) error {
 			a.Unknown([]byte("arguments of no tool call"))
 		}
 	case "tool-call-start":
-		return ev.content.call(a, toolKeys+key)
+		return ev.content.emitCall(a, toolKeys+key)
 	case "tool-call-end":
 		a.ToolEnd(0, toolKeys+key)
 	case "citation-start":
-		cite(a, ev.citation, textBegin(a))
+		emitAnnotations(a, ev.citation, textOffset(a))
 	case "message-start":
 		a.Start(provider.FitName(ev.id), nil, format)
 	case "message-end":
-		usage(a, ev.usage)
-		if err := finish(a, ev.finish, ev.problem); err != nil {
+		emitUsage(a, ev.usage)
+		if err := emitFinish(a, ev.finish, ev.problem); err != nil {
 			return err
 		}
 		a.Done()
@@ -158,22 +158,22 @@ func (c *content) read(r *json.Reader) {
 	}
 }
 
-// begin reads a block of content, or as much of it as there is yet.
-func (c *content) begin(a *provider.Answer, key int32) error {
+// emitStart reads a block of content, or as much of it as there is yet.
+func (c *content) emitStart(a *provider.Answer, key int32) error {
 	switch string(c.kind) {
 	case "text":
-		keepTextBegin(a)
+		saveTextOffset(a)
 	case "thinking":
 	default:
 		a.Unknown(c.kind)
 		return nil
 	}
-	c.piece(a, key)
+	c.emit(a, key)
 	return nil
 }
 
-// piece reads a piece of a block. It does not say its type, only what it holds.
-func (c *content) piece(a *provider.Answer, key int32) {
+// emit reads a piece of a block. It does not say its type, only what it holds.
+func (c *content) emit(a *provider.Answer, key int32) {
 	if len(c.text) > 0 {
 		a.Text(0, abi.EncodingEscaped, c.text)
 	}
@@ -182,8 +182,8 @@ func (c *content) piece(a *provider.Answer, key int32) {
 	}
 }
 
-// call reads a tool call, or the beginning of one.
-func (c *content) call(a *provider.Answer, key int32) error {
+// emitCall reads a tool call, or the beginning of one.
+func (c *content) emitCall(a *provider.Answer, key int32) error {
 	if len(provider.FitName(c.name)) == 0 {
 		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
 	}

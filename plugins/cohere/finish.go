@@ -7,9 +7,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// finish says why the answer ended. An end that is an error is the answer's failure; reason and message are the insides
+// emitFinish says why the answer ended. An end that is an error is the answer's failure; reason and message are the insides
 // of strings.
-func finish(a *provider.Answer, reason, message []byte) error {
+func emitFinish(a *provider.Answer, reason, message []byte) error {
 	switch string(reason) {
 	case "COMPLETE", "STOP_SEQUENCE":
 		a.Finish(0, abi.FinishStop, nil)
@@ -32,9 +32,9 @@ func finish(a *provider.Answer, reason, message []byte) error {
 // maxCount bounds a count of tokens. What is above it is no count.
 const maxCount = 1 << 40
 
-// usage reads token counts. What the model saw and made is counted; what is billed is told beside it, and counts only
+// emitUsage reads token counts. What the model saw and made is counted; what is billed is told beside it, and counts only
 // where nothing else is said.
-func usage(a *provider.Answer, v json.Value) {
+func emitUsage(a *provider.Answer, v json.Value) {
 	var (
 		r                      json.Reader
 		billed, tokens, cached json.Value
@@ -53,16 +53,16 @@ func usage(a *provider.Answer, v json.Value) {
 	if tokens.Kind() != json.Object {
 		tokens, cached = billed, nil // what was cached is no part of what is billed
 	}
-	count(a, abi.UsageCached, cached)
+	emitCount(a, abi.UsageCached, cached)
 	r.Reset(tokens)
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "input_tokens":
-			count(a, abi.UsagePrompt, r.Raw())
+			emitCount(a, abi.UsagePrompt, r.Raw())
 		case "output_tokens":
-			count(a, abi.UsageCompletion, r.Raw())
+			emitCount(a, abi.UsageCompletion, r.Raw())
 		case "reasoning_tokens":
-			count(a, abi.UsageReasoning, r.Raw())
+			emitCount(a, abi.UsageReasoning, r.Raw())
 		}
 	}
 	if billed.Kind() == json.Object && !a.Extra(abi.ScopeUsage, 0, 0, "billed_units", billed) {
@@ -70,8 +70,8 @@ func usage(a *provider.Answer, v json.Value) {
 	}
 }
 
-// count reads a count of tokens, which the API's schema describes as a number of any form.
-func count(a *provider.Answer, kind abi.UsageKind, v json.Value) {
+// emitCount reads a count of tokens, which the API's schema describes as a number of any form.
+func emitCount(a *provider.Answer, kind abi.UsageKind, v json.Value) {
 	if f, ok := v.Float(); ok && f >= 0 && f <= maxCount {
 		a.Usage(kind, int64(f))
 	}

@@ -57,11 +57,11 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "annotations":
 			// They tell of an earlier answer's text and mean nothing to a model.
 		default:
-			t.drop("messages[]." + translate.Printable(name))
+			t.warnDropped("messages[]." + translate.Printable(name))
 		}
 	}
 	if m.named && string(m.role) != "tool" {
-		t.drop("messages[].name")
+		t.warnDropped("messages[].name")
 	}
 }
 
@@ -87,39 +87,39 @@ func (t *translation) writeMessages(in *json.Reader) error {
 func (t *translation) writeMessage(m *message) error {
 	switch string(m.role) {
 	case "system", "developer":
-		t.open("system")
-		return t.close(t.content(m))
+		t.openMessage("system")
+		return t.closeMessage(t.writeContent(m))
 	case "user":
-		t.open("user")
-		return t.close(t.content(m))
+		t.openMessage("user")
+		return t.closeMessage(t.writeContent(m))
 	case "assistant":
-		return t.assistantMessage(m)
+		return t.writeAssistantMessage(m)
 	case "tool":
-		t.open("tool")
+		t.openMessage("tool")
 		t.w.Name("tool_call_id")
 		t.w.Inside(m.callID)
-		return t.close(t.content(m))
+		return t.closeMessage(t.writeContent(m))
 	}
 	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
 }
 
-func (t *translation) open(role string) {
+func (t *translation) openMessage(role string) {
 	t.wrote = true
 	t.w.Object()
 	t.w.Name("role")
 	t.w.String(role)
 }
 
-// close ends a message, if it could be written.
-func (t *translation) close(err error) error {
+// closeMessage ends a message, if it could be written.
+func (t *translation) closeMessage(err error) error {
 	if err == nil {
 		t.w.EndObject()
 	}
 	return err
 }
 
-// content writes a message's content in the form that it has.
-func (t *translation) content(m *message) error {
+// writeContent writes a message's content in the form that it has.
+func (t *translation) writeContent(m *message) error {
 	t.w.Name("content")
 	if !m.parts.Exists() {
 		t.w.Inside(m.text)
@@ -129,7 +129,7 @@ func (t *translation) content(m *message) error {
 	var r json.Reader
 	r.Reset(m.parts)
 	for a, n := r.Array(), 0; a.Next(); n++ {
-		if err := t.part(&r, m, n); err != nil {
+		if err := t.writePart(&r, m, n); err != nil {
 			return err
 		}
 	}
@@ -137,8 +137,8 @@ func (t *translation) content(m *message) error {
 	return nil
 }
 
-// part writes one part of a message. An image has the same form on both sides, by its address or with its data.
-func (t *translation) part(r *json.Reader, m *message, n int) error {
+// writePart writes one part of a message. An image has the same form on both sides, by its address or with its data.
+func (t *translation) writePart(r *json.Reader, m *message, n int) error {
 	var kind, text, url, detail []byte
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
@@ -147,7 +147,7 @@ func (t *translation) part(r *json.Reader, m *message, n int) error {
 		case "text", "refusal":
 			text = r.Inside()
 		case "cache_control":
-			t.drop("messages[].content[].cache_control")
+			t.warnDropped("messages[].content[].cache_control")
 		case "image_url":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
@@ -162,7 +162,7 @@ func (t *translation) part(r *json.Reader, m *message, n int) error {
 	param := func() string { return m.param(".content[" + translate.Itoa(n) + "]") }
 	switch string(kind) {
 	case "text", "refusal":
-		t.textPart(text)
+		t.writeTextPart(text)
 		return nil
 	case "image_url":
 		if string(m.role) != "user" {
@@ -187,7 +187,7 @@ func (t *translation) part(r *json.Reader, m *message, n int) error {
 	return translate.Unsupported(param(), "This provider does not take content of this type.")
 }
 
-func (t *translation) textPart(text []byte) {
+func (t *translation) writeTextPart(text []byte) {
 	t.w.Object()
 	t.w.Name("type")
 	t.w.String("text")
@@ -196,9 +196,9 @@ func (t *translation) textPart(text []byte) {
 	t.w.EndObject()
 }
 
-// assistantMessage writes an earlier answer: its reasoning, then its text, then its tool calls. Text beside tool calls
+// writeAssistantMessage writes an earlier answer: its reasoning, then its text, then its tool calls. Text beside tool calls
 // is their plan. An answer that said nothing is left out.
-func (t *translation) assistantMessage(m *message) error {
+func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.function:
 		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
@@ -206,14 +206,14 @@ func (t *translation) assistantMessage(m *message) error {
 		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
 	}
 	t.readThoughts(m)
-	pieces := t.texts(m)
+	pieces := t.messageTexts(m)
 	if m.calls.Kind() == json.Array {
-		return t.callingMessage(m, pieces)
+		return t.writeToolCallMessage(m, pieces)
 	}
 	if len(pieces) == 0 && len(t.thoughts) == 0 {
 		return nil
 	}
-	t.open("assistant")
+	t.openMessage("assistant")
 	t.w.Name("content")
 	if len(pieces) == 1 && len(t.thoughts) == 0 && !m.parts.Exists() {
 		t.w.Inside(pieces[0])
@@ -221,7 +221,7 @@ func (t *translation) assistantMessage(m *message) error {
 		t.w.Array()
 		t.writeThoughts()
 		for _, piece := range pieces {
-			t.textPart(piece)
+			t.writeTextPart(piece)
 		}
 		t.w.EndArray()
 	}
@@ -229,10 +229,10 @@ func (t *translation) assistantMessage(m *message) error {
 	return nil
 }
 
-// callingMessage writes an earlier answer that called tools.
-func (t *translation) callingMessage(m *message, pieces [][]byte) error {
+// writeToolCallMessage writes an earlier answer that called tools.
+func (t *translation) writeToolCallMessage(m *message, pieces [][]byte) error {
 	w := t.w
-	t.open("assistant")
+	t.openMessage("assistant")
 	if len(pieces) > 0 {
 		from := len(t.scratch)
 		for _, piece := range pieces {
@@ -261,8 +261,8 @@ func (t *translation) callingMessage(m *message, pieces [][]byte) error {
 	return nil
 }
 
-// texts is what an earlier answer said, without what is empty.
-func (t *translation) texts(m *message) (pieces [][]byte) {
+// messageTexts is what an earlier answer said, without what is empty.
+func (t *translation) messageTexts(m *message) (pieces [][]byte) {
 	add := func(text []byte) {
 		if len(text) > 0 {
 			pieces = append(pieces, text)
@@ -277,7 +277,7 @@ func (t *translation) texts(m *message) (pieces [][]byte) {
 			case "text", "refusal":
 				add(r.Inside())
 			case "cache_control":
-				t.drop("messages[].content[].cache_control")
+				t.warnDropped("messages[].content[].cache_control")
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (t *translation) translate(in *json.Reader) error {
 	w.Name("model")
 	w.Text(t.r.Target)
 	for o := in.Object(); o.Next(); {
-		if err := t.member(in); err != nil {
+		if err := t.readMember(in); err != nil {
 			return err
 		}
 	}
@@ -89,8 +89,8 @@ func (t *translation) translate(in *json.Reader) error {
 	return nil
 }
 
-// member reads one member of the client's body.
-func (t *translation) member(in *json.Reader) error {
+// readMember reads one member of the client's body.
+func (t *translation) readMember(in *json.Reader) error {
 	if in.Kind() == json.Null {
 		return nil
 	}
@@ -121,43 +121,33 @@ func (t *translation) member(in *json.Reader) error {
 		t.passed = append(t.passed, translate.Member{Name: name, Value: in.Raw()})
 	case "service_tier":
 		if tier := json.Value(in.Raw()); !tier.Is("auto") && !tier.Is("default") {
-			return t.unknown(name)
+			return t.rejectUnknown(name)
 		}
 	default:
 		if known, err := t.Read(in); known {
 			return err
 		}
-		return t.unknown(name)
+		return t.rejectUnknown(name)
 	}
 	return nil
 }
 
-// unknown is a member that the provider has no place for.
-func (t *translation) unknown(name []byte) error {
+// rejectUnknown is a member that the provider has no place for.
+func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
-	t.drop(translate.Printable(name))
+	t.warnDropped(translate.Printable(name))
 	return nil
 }
 
-// drop warns of a member that is not sent.
-func (t *translation) drop(name string) { t.r.Warn(abi.WarnDropped, name) }
+// warnDropped warns of a member that is not sent.
+func (t *translation) warnDropped(name string) { t.r.Warn(abi.WarnDropped, name) }
 
 // writeLimit writes max_tokens: what the client asked for, else the configured default. Without either the API has a
 // default of its own, the most that the model can.
 func (t *translation) writeLimit() {
-	limit := t.MaxCompletionTokens
-	if limit <= 0 {
-		limit = t.MaxTokens
-	}
-	if limit <= 0 {
-		limit = t.r.DefaultMaxTokens
-		if most := t.r.MaxTokens; most > 0 {
-			limit = min(limit, most)
-		}
-	}
-	if limit > 0 {
+	if limit := t.Limit(&t.r.Summary); limit > 0 {
 		t.w.Name("max_tokens")
 		t.w.Int(limit)
 	}
@@ -167,9 +157,9 @@ func (t *translation) writeLimit() {
 func (t *translation) writeStop() {
 	w := t.w
 	open := false
-	put := func(inside []byte) {
+	translate.StopSequences(t.Stop, func(inside []byte) {
 		if len(inside) == 0 {
-			t.drop("stop")
+			t.warnDropped("stop")
 			return
 		}
 		if !open {
@@ -178,17 +168,7 @@ func (t *translation) writeStop() {
 			open = true
 		}
 		w.Inside(inside)
-	}
-	switch t.Stop.Kind() {
-	case json.String:
-		put(t.Stop.Inside())
-	case json.Array:
-		var r json.Reader
-		r.Reset(t.Stop)
-		for a := r.Array(); a.Next(); {
-			put(r.Inside())
-		}
-	}
+	})
 	if open {
 		w.EndArray()
 	}

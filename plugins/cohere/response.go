@@ -38,19 +38,19 @@ func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
 	a.Start(provider.FitName(id), nil, format)
-	if err := wholeMessage(a, message); err != nil {
+	if err := readMessage(a, message); err != nil {
 		return err
 	}
-	usage(a, counts)
-	if err := finish(a, reason, nil); err != nil {
+	emitUsage(a, counts)
+	if err := emitFinish(a, reason, nil); err != nil {
 		return err
 	}
 	a.Done()
 	return nil
 }
 
-// wholeMessage reads a message: the plan for its tools before its content, as in a stream.
-func wholeMessage(a *provider.Answer, message json.Value) error {
+// readMessage reads a message: the plan for its tools before its content, as in a stream.
+func readMessage(a *provider.Answer, message json.Value) error {
 	var (
 		r                          json.Reader
 		plan                       []byte
@@ -78,7 +78,7 @@ func wholeMessage(a *provider.Answer, message json.Value) error {
 		begins = append(begins, a.TextLength(0))
 		var c content
 		c.read(&r)
-		if err := c.begin(a, int32(len(begins)-1)); err != nil {
+		if err := c.emitStart(a, int32(len(begins)-1)); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func wholeMessage(a *provider.Answer, message json.Value) error {
 	for list := r.Array(); list.Next(); key++ {
 		var c content
 		c.read(&r)
-		if err := c.call(a, key); err != nil {
+		if err := c.emitCall(a, key); err != nil {
 			return err
 		}
 		a.ToolEnd(0, key)
@@ -99,14 +99,14 @@ func wholeMessage(a *provider.Answer, message json.Value) error {
 	r.Reset(citations)
 	for list := r.Array(); list.Next(); {
 		citation := json.Value(r.Raw())
-		cite(a, citation, citedBegin(citation, begins))
+		emitAnnotations(a, citation, citationOffset(citation, begins))
 	}
 	return nil
 }
 
-// citedBegin is how much text stands before what a citation counts from: a block, the first one if it does not say which,
+// citationOffset is how much text stands before what a citation counts from: a block, the first one if it does not say which,
 // or the plan.
-func citedBegin(citation json.Value, begins []int64) int64 {
+func citationOffset(citation json.Value, begins []int64) int64 {
 	n, _ := citation.Get("content_index").Int()
 	if n < 0 || n >= int64(len(begins)) || citation.Get("type").Is("PLAN") {
 		return 0

@@ -16,15 +16,15 @@ type bound struct {
 	name, native string
 	low, high    float64
 	least, most  string // low and high, as they are written
-	idle         bool   // low is the default, and is not written
+	omitLow      bool   // low is the default, and is not written
 }
 
 var bounds = [...]bound{
 	{name: "temperature", native: "temperature", low: 0, high: 1, least: "0", most: "1"},
 	{name: "top_p", native: "p", low: 0.01, high: 0.99, least: "0.01", most: "0.99"},
-	{name: "top_k", native: "k", low: 0, high: 500, least: "0", most: "500", idle: true},
-	{name: "frequency_penalty", native: "frequency_penalty", low: 0, high: 1, least: "0", most: "1", idle: true},
-	{name: "presence_penalty", native: "presence_penalty", low: 0, high: 1, least: "0", most: "1", idle: true},
+	{name: "top_k", native: "k", low: 0, high: 500, least: "0", most: "500", omitLow: true},
+	{name: "frequency_penalty", native: "frequency_penalty", low: 0, high: 1, least: "0", most: "1", omitLow: true},
+	{name: "presence_penalty", native: "presence_penalty", low: 0, high: 1, least: "0", most: "1", omitLow: true},
 }
 
 // write writes the members under their names in the API.
@@ -37,7 +37,7 @@ func (s *sampling) write(t *translation) error {
 	switch {
 	case !s.seed.Exists():
 	case s.seed[0] == '-':
-		t.drop("seed") // the API's are positive
+		t.warnDropped("seed") // the API's are positive
 	default:
 		t.w.Name("seed")
 		t.w.Raw(s.seed)
@@ -52,7 +52,7 @@ func (b *bound) write(t *translation, value json.Value) error {
 	f, ok := value.Float()
 	switch {
 	case !ok:
-		t.drop(b.name)
+		t.warnDropped(b.name)
 		return nil
 	case f >= b.low && f <= b.high:
 	case t.o.refuseOutOfRange:
@@ -65,7 +65,7 @@ func (b *bound) write(t *translation, value json.Value) error {
 			f, value = b.high, json.Value(b.most)
 		}
 	}
-	if b.idle && f == b.low {
+	if b.omitLow && f == b.low {
 		return nil
 	}
 	t.w.Name(b.native)

@@ -19,29 +19,29 @@ var efforts = [...]struct {
 func (t *translation) writeThinking() error {
 	if t.Thinking.Kind() == json.Object {
 		if len(t.Effort) > 0 {
-			t.drop("reasoning_effort")
+			t.warnDropped("reasoning_effort")
 		}
 		tokens, _ := t.Thinking.Get("budget_tokens").Int()
-		t.thinkingMember(!t.Thinking.Get("type").Is("disabled"), tokens)
+		t.writeThinkingMember(!t.Thinking.Get("type").Is("disabled"), tokens)
 		return nil
 	}
 	if len(t.Effort) == 0 {
 		return nil
 	}
 	if string(t.Effort) == "none" {
-		t.thinkingMember(false, 0)
+		t.writeThinkingMember(false, 0)
 		return nil
 	}
 	for _, e := range efforts {
 		if e.name == string(t.Effort) {
-			t.thinkingMember(true, e.tokens)
+			t.writeThinkingMember(true, e.tokens)
 			return nil
 		}
 	}
 	return translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
 }
 
-func (t *translation) thinkingMember(on bool, tokens int64) {
+func (t *translation) writeThinkingMember(on bool, tokens int64) {
 	w := t.w
 	w.Name("thinking")
 	w.Object()
@@ -92,10 +92,10 @@ func (t *translation) readThoughts(m *message) {
 	}
 	if len(t.thoughts) == 0 {
 		if m.details.Exists() {
-			t.drop("messages[].reasoning_details")
+			t.warnDropped("messages[].reasoning_details")
 		}
 		if m.reasoning != nil {
-			t.drop("messages[].reasoning_content")
+			t.warnDropped("messages[].reasoning_content")
 		}
 	}
 }

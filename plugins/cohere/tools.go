@@ -18,7 +18,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 		case "id":
 			id = r.Inside()
 		case "cache_control":
-			t.drop("messages[].tool_calls[].cache_control")
+			t.warnDropped("messages[].tool_calls[].cache_control")
 		case "function":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
@@ -74,7 +74,7 @@ func (t *translation) readTool(r *json.Reader) (f tool) {
 		case "type":
 			f.kind = r.Text()
 		case "cache_control":
-			t.drop("tools[].cache_control")
+			t.warnDropped("tools[].cache_control")
 		case "function":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
@@ -89,7 +89,7 @@ func (t *translation) readTool(r *json.Reader) (f tool) {
 				case "strict":
 					f.strict, _ = r.Bool()
 				case "cache_control":
-					t.drop("tools[].cache_control")
+					t.warnDropped("tools[].cache_control")
 				}
 			}
 		}
@@ -137,14 +137,14 @@ func (t *translation) writeTools() error {
 		w.Bool(true)
 	default:
 		// The API holds the calls of all tools to their schemas, or those of none.
-		t.drop("tools[].function.strict")
+		t.warnDropped("tools[].function.strict")
 	}
 	if choice != "" {
 		w.Name("tool_choice")
 		w.String(choice)
 	}
 	if t.Serial && choice != "NONE" {
-		t.drop("parallel_tool_calls")
+		t.warnDropped("parallel_tool_calls")
 	}
 	return nil
 }

@@ -160,9 +160,9 @@ func (c *conversation) readFormat(r *json.Reader) {
 	}
 }
 
-// tool is the tool to call, nil for an answer in words. A result is always answered in words, so that a client that
+// chosenTool is the tool to call, nil for an answer in words. A result is always answered in words, so that a client that
 // runs tools in a loop comes to an end.
-func (c *conversation) tool() *tool {
+func (c *conversation) chosenTool() *tool {
 	if len(c.tools) == 0 || c.answered || c.choice.Is("none") {
 		return nil
 	}
@@ -175,8 +175,8 @@ func (c *conversation) tool() *tool {
 	return &c.tools[0]
 }
 
-// stops calls f for each stop sequence.
-func (c *conversation) stops(f func(sequence []byte)) {
+// eachStop calls f for each stop sequence.
+func (c *conversation) eachStop(f func(sequence []byte)) {
 	if c.stop.Kind() != json.Array {
 		f(c.stop.Text())
 		return

@@ -46,7 +46,7 @@ func (d *demo) Request(r *provider.Request) error {
 	r.Start(nil, r.Target, format)
 	var completion, reasoning int64
 	for i := range int32(c.n) {
-		all, thoughts := d.answer(r, i)
+		all, thoughts := d.emitChoice(r, i)
 		completion += all
 		reasoning += thoughts
 	}
@@ -59,8 +59,8 @@ func (d *demo) Request(r *provider.Request) error {
 	return nil
 }
 
-// answer emits one choice and returns how many tokens it took, and how many of them were thoughts.
-func (d *demo) answer(r *provider.Request, choice int32) (all, thoughts int64) {
+// emitChoice emits one choice and returns how many tokens it took, and how many of them were thoughts.
+func (d *demo) emitChoice(r *provider.Request, choice int32) (all, thoughts int64) {
 	c := &d.conversation
 	left := c.maxTokens
 	if left == 0 {
@@ -71,17 +71,17 @@ func (d *demo) answer(r *provider.Request, choice int32) (all, thoughts int64) {
 	}
 	limit := left
 	if c.thinking {
-		d.think(r, choice, &left)
+		d.emitReasoning(r, choice, &left)
 		thoughts = limit - left
 	}
 	reason := abi.FinishStop
-	switch t := c.tool(); {
+	switch t := c.chosenTool(); {
 	case left == 0:
 		reason = abi.FinishLength
 	case t != nil:
-		reason = d.call(r, choice, t, &left)
+		reason = d.emitToolCall(r, choice, t, &left)
 	default:
-		reason = d.speak(r, choice, &left)
+		reason = d.emitText(r, choice, &left)
 	}
 	r.Finish(choice, reason, nil)
 	return limit - left, thoughts
@@ -93,14 +93,14 @@ func (d *demo) prepare() {
 	d.thoughts = appendThoughts(d.thoughts[:0], c)
 	d.arguments = nil
 	d.document.reset(c.n)
-	t := c.tool()
+	t := c.chosenTool()
 	switch {
 	case t != nil:
-		d.document.object(t.parameters, 0)
+		d.document.writeObject(t.parameters, 0)
 		d.arguments = d.document.Buf
 		return
 	case c.schema.Exists():
-		d.document.value(c.schema, 0)
+		d.document.writeValue(c.schema, 0)
 		d.text = append(d.text[:0], d.document.Buf...)
 	case c.jsonObject:
 		reply := appendReply(nil, c)
@@ -111,8 +111,8 @@ func (d *demo) prepare() {
 	d.text = d.text[:firstStop(d.text, c)]
 }
 
-// think emits the reasoning, as far as the tokens that are left and the budget allow.
-func (d *demo) think(r *provider.Request, choice int32, left *int64) {
+// emitReasoning emits the reasoning, as far as the tokens that are left and the budget allow.
+func (d *demo) emitReasoning(r *provider.Request, choice int32, left *int64) {
 	budget := *left
 	if b := d.conversation.budget; b > 0 {
 		budget = min(budget, b)
@@ -125,8 +125,8 @@ func (d *demo) think(r *provider.Request, choice int32, left *int64) {
 	}
 }
 
-// speak emits the answer in words, or the document that the client asks for.
-func (d *demo) speak(r *provider.Request, choice int32, left *int64) abi.FinishReason {
+// emitText emits the answer in words, or the document that the client asks for.
+func (d *demo) emitText(r *provider.Request, choice int32, left *int64) abi.FinishReason {
 	for text := d.text; len(text) > 0; *left-- {
 		if *left == 0 {
 			return abi.FinishLength
@@ -138,8 +138,8 @@ func (d *demo) speak(r *provider.Request, choice int32, left *int64) abi.FinishR
 	return abi.FinishStop
 }
 
-// call emits a tool call.
-func (d *demo) call(r *provider.Request, choice int32, t *tool, left *int64) abi.FinishReason {
+// emitToolCall emits a tool call.
+func (d *demo) emitToolCall(r *provider.Request, choice int32, t *tool, left *int64) abi.FinishReason {
 	r.ToolCall(choice, keyTool, nil, t.name)
 	for text := d.arguments; len(text) > 0; *left-- {
 		if *left == 0 {

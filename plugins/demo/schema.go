@@ -5,10 +5,10 @@ import "github.com/sluice-gateway/sluice/sdk/json"
 // Bounds of a document: what lies deeper in a schema, or does not fit any more, is written as null or left out. They
 // keep a call within the output and the fuel that the gateway grants to a short request, whatever its schema repeats.
 const (
-	maxDepth    = 8
-	maxDocument = 4 << 10 // bytes, of all choices together
-	maxScanned  = 8 << 20 // bytes of the schema, each time that they are looked at
-	looks       = 10      // how often a value of the schema is looked at
+	maxDepth      = 8
+	maxDocument   = 4 << 10 // bytes, of all choices together
+	maxScanned    = 8 << 20 // bytes of the schema, each time that they are looked at
+	scansPerValue = 10      // how often a value of the schema is looked at
 )
 
 // generator writes values that fit a JSON schema: of an object the required members, of an enumeration the first value,
@@ -27,8 +27,8 @@ func (g *generator) reset(choices int64) {
 // fits says whether n more bytes may be written.
 func (g *generator) fits(n int) bool { return len(g.Buf)+n <= g.limit && g.scanned <= maxScanned }
 
-// given writes a value that the schema holds.
-func (g *generator) given(v json.Value) {
+// writeSchemaValue writes a value that the schema holds.
+func (g *generator) writeSchemaValue(v json.Value) {
 	if g.fits(len(v)) {
 		g.Raw(v)
 	} else {
@@ -36,47 +36,47 @@ func (g *generator) given(v json.Value) {
 	}
 }
 
-func (g *generator) value(schema json.Value, depth int) {
-	if g.scanned += looks * len(schema); depth > maxDepth || !g.fits(0) {
+func (g *generator) writeValue(schema json.Value, depth int) {
+	if g.scanned += scansPerValue * len(schema); depth > maxDepth || !g.fits(0) {
 		g.Null()
 		return
 	}
 	for _, one := range [...]string{"const", "default"} {
 		if v := schema.Get(one); v.Exists() {
-			g.given(v)
+			g.writeSchemaValue(v)
 			return
 		}
 	}
 	for _, list := range [...]string{"enum", "examples"} {
 		if v := first(schema.Get(list)); v.Exists() {
-			g.given(v)
+			g.writeSchemaValue(v)
 			return
 		}
 	}
 	for _, list := range [...]string{"anyOf", "oneOf", "allOf"} {
 		if v := first(schema.Get(list)); v.Exists() {
-			g.value(v, depth+1)
+			g.writeValue(v, depth+1)
 			return
 		}
 	}
-	switch string(typeOf(schema)) {
+	switch string(schemaType(schema)) {
 	case "string":
 		g.String(exampleString(schema))
 	case "integer", "number":
-		g.number(schema)
+		g.writeNumber(schema)
 	case "boolean":
 		g.Bool(true)
 	case "array":
-		g.array(schema, depth)
+		g.writeArray(schema, depth)
 	case "null":
 		g.Null()
 	default:
-		g.object(schema, depth)
+		g.writeObject(schema, depth)
 	}
 }
 
-// typeOf is the type that a schema names, or the first one that it names.
-func typeOf(schema json.Value) []byte {
+// schemaType is the type that a schema names, or the first one that it names.
+func schemaType(schema json.Value) []byte {
 	t := schema.Get("type")
 	if t.Kind() == json.Array {
 		t = first(t)
@@ -112,9 +112,9 @@ func exampleString(schema json.Value) string {
 	return "example"
 }
 
-func (g *generator) number(schema json.Value) {
+func (g *generator) writeNumber(schema json.Value) {
 	if v := schema.Get("minimum"); v.Kind() == json.Number {
-		g.given(v)
+		g.writeSchemaValue(v)
 		return
 	}
 	if n, ok := schema.Get("exclusiveMinimum").Int(); ok {
@@ -128,16 +128,16 @@ func (g *generator) number(schema json.Value) {
 	g.Int(1)
 }
 
-func (g *generator) array(schema json.Value, depth int) {
+func (g *generator) writeArray(schema json.Value, depth int) {
 	n, _ := schema.Get("minItems").Int()
 	g.Array()
 	for ; n > 0 && g.fits(0); n-- {
-		g.value(schema.Get("items"), depth+1)
+		g.writeValue(schema.Get("items"), depth+1)
 	}
 	g.EndArray()
 }
 
-func (g *generator) object(schema json.Value, depth int) {
+func (g *generator) writeObject(schema json.Value, depth int) {
 	properties := schema.Get("properties")
 	g.Object()
 	var r json.Reader
@@ -146,7 +146,7 @@ func (g *generator) object(schema json.Value, depth int) {
 		if name := r.Text(); name != nil && g.fits(len(name)) {
 			g.scanned += len(properties)
 			g.NameText(name)
-			g.value(properties.Get(string(name)), depth+1)
+			g.writeValue(properties.Get(string(name)), depth+1)
 		}
 	}
 	g.EndObject()

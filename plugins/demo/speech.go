@@ -75,7 +75,7 @@ func appendThoughts(dst []byte, c *conversation) []byte {
 	switch {
 	case c.answered:
 		return append(dst, ", and the last one is what a tool answered. I should say what it was."...)
-	case c.tool() != nil:
+	case c.chosenTool() != nil:
 		return append(dst, ", and there is a tool for this. I should call it."...)
 	case c.schema.Exists() || c.jsonObject:
 		return append(dst, ". The answer must be JSON, so I should write the smallest document that fits."...)
@@ -86,7 +86,7 @@ func appendThoughts(dst []byte, c *conversation) []byte {
 // firstStop is where the earliest stop sequence in text begins, len(text) if there is none.
 func firstStop(text []byte, c *conversation) int {
 	first := len(text)
-	c.stops(func(sequence []byte) {
+	c.eachStop(func(sequence []byte) {
 		for i := 0; len(sequence) > 0 && i+len(sequence) <= first; i++ {
 			if string(text[i:i+len(sequence)]) == string(sequence) {
 				first = i

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// sayCall says a tool call: all of it, its beginning, or more of the arguments of the latest one.
-func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
+// emitCall says a tool call: all of it, its beginning, or more of the arguments of the latest one.
+func (q *piece) emitCall(a *provider.Answer, p *progress, choice int32) error {
 	var (
 		id, name      []byte
 		args, partial json.Value
@@ -31,7 +31,7 @@ func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
 		}
 	}
 	hasArgs := args.Kind() == json.Object
-	s := p.get(choice)
+	s := p.lookupOrAdd(choice)
 	switch {
 	case len(name) > 0:
 		p.endCall(a, choice)
@@ -52,21 +52,21 @@ func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
 		default:
 			a.ToolEnd(choice, key)
 		}
-		q.sealCall(a, choice, key)
+		q.emitCallSignature(a, choice, key)
 		if !inPieces {
 			a.ToolEnd(choice, key)
 			return nil
 		}
 		s.key, s.path = key, nil
-		s.flags = s.flags&^(written|quoted|sealed) | calling
-		if len(q.seal) > 0 {
-			s.flags |= sealed
+		s.flags = s.flags&^(written|quoted|signed) | calling
+		if len(q.signature) > 0 {
+			s.flags |= signed
 		}
 	case s.has(calling):
 		p.dirty = true
-		if !s.has(sealed) && len(q.seal) > 0 {
-			s.flags |= sealed
-			q.sealCall(a, choice, s.key)
+		if !s.has(signed) && len(q.signature) > 0 {
+			s.flags |= signed
+			q.emitCallSignature(a, choice, s.key)
 		}
 	case hasArgs || partial != nil:
 		return badCall()
@@ -74,7 +74,7 @@ func (q *piece) sayCall(a *provider.Answer, p *progress, choice int32) error {
 		a.Unknown([]byte("call without a name"))
 		return nil
 	}
-	if err := p.argue(a, s, partial); err != nil {
+	if err := p.emitArguments(a, s, partial); err != nil {
 		return err
 	}
 	if !more {
@@ -113,14 +113,14 @@ func badCall() error {
 	return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
 }
 
-// sealCall says the seal of a call, both ways that clients bring it back.
-func (q *piece) sealCall(a *provider.Answer, choice, key int32) {
-	if len(q.seal) == 0 {
+// emitCallSignature says the seal of a call, both ways that clients bring it back.
+func (q *piece) emitCallSignature(a *provider.Answer, choice, key int32) {
+	if len(q.signature) == 0 {
 		return
 	}
 	const head, tail = `{"google":{"thought_signature":"`, `"}}`
-	w := make([]byte, 0, len(head)+len(q.seal)+len(tail))
-	w = append(append(append(w, head...), q.seal...), tail...)
+	w := make([]byte, 0, len(head)+len(q.signature)+len(tail))
+	w = append(append(append(w, head...), q.signature...), tail...)
 	a.Extra(abi.ScopeTool, choice, key, "extra_content", w)
-	a.Reasoning(choice, abi.ReasoningToolEncrypted, key, abi.EncodingEscaped, q.seal)
+	a.Reasoning(choice, abi.ReasoningToolEncrypted, key, abi.EncodingEscaped, q.signature)
 }

@@ -12,12 +12,12 @@ import (
 // candidate is what one event says of a candidate, all of it read before any of it is said: what it is worth depends on
 // why it ended. Slices of strings are their insides, and ranges of the event.
 type candidate struct {
-	index    int64
-	parts    []piece
-	finish   []byte
-	grounds  json.Value
-	sources  json.Value
-	logprobs json.Value
+	index     int64
+	parts     []piece
+	finish    []byte
+	grounding json.Value
+	sources   json.Value
+	logprobs  json.Value
 
 	// Memory for reading.
 	members, part json.Members
@@ -37,19 +37,19 @@ var candidateShape = json.NewShape("content.parts", "finishReason", "index", "gr
 
 // piece is one part of a candidate's content.
 type piece struct {
-	text    []byte // nil: it is no text
-	thought bool
-	seal    []byte
-	call    json.Value
-	inline  json.Value
-	file    json.Value
-	other   []byte // the name of a member that is none of these
+	text      []byte // nil: it is no text
+	thought   bool
+	signature []byte
+	call      json.Value
+	inline    json.Value
+	file      json.Value
+	other     []byte // the name of a member that is none of these
 }
 
 const (
 	pieceText = iota
 	pieceThought
-	pieceSeal
+	pieceSignature
 	pieceCall
 	pieceInline
 	pieceFile
@@ -73,24 +73,24 @@ func (c *candidate) read(r *json.Reader) {
 		c.index, _ = m.Int(candidateIndex)
 	}
 	c.finish = m.Inside(candidateFinish)
-	c.grounds, c.sources, c.logprobs = m.Raw(candidateGrounds), m.Raw(candidateSources), m.Raw(candidateLogprobs)
+	c.grounding, c.sources, c.logprobs = m.Raw(candidateGrounds), m.Raw(candidateSources), m.Raw(candidateLogprobs)
 	if !m.Has(candidateParts) {
 		return
 	}
 	c.reader.Reset(m.Raw(candidateParts))
 	for l := c.reader.Array(); l.Next(); {
 		c.reader.Members(&c.part, pieceShape)
-		c.parts = append(c.parts, pieceOf(&c.part))
+		c.parts = append(c.parts, readPiece(&c.part))
 	}
 }
 
-func pieceOf(m *json.Members) (p piece) {
+func readPiece(m *json.Members) (p piece) {
 	p.text = m.Inside(pieceText)
 	if m.Seen()&^(1<<pieceText) == 0 && m.Unknown() == 0 {
 		return p
 	}
 	p.thought, _ = m.Bool(pieceThought)
-	p.seal = m.Inside(pieceSeal)
+	p.signature = m.Inside(pieceSignature)
 	p.call, p.inline, p.file = m.Raw(pieceCall), m.Raw(pieceInline), m.Raw(pieceFile)
 	if m.Unknown() > 0 {
 		p.other = m.UnknownName(0)
@@ -98,54 +98,54 @@ func pieceOf(m *json.Members) (p piece) {
 	return p
 }
 
-// say says what the candidate holds.
-func (c *candidate) say(a *provider.Answer, p *progress) error {
+// emit says what the candidate holds.
+func (c *candidate) emit(a *provider.Answer, p *progress) error {
 	if c.index < 0 || c.index >= abi.MaxChoices {
 		return badAnswer("")
 	}
 	choice := int32(c.index)
-	if choice > 0 && p.of(choice) == nil {
-		p.add(choice) // it has been seen, which matters when others have finished
+	if choice > 0 && p.lookup(choice) == nil {
+		p.addCandidate(choice) // it has been seen, which matters when others have finished
 	}
-	useless := callsUseless(c.finish)
+	useless := discardsCalls(c.finish)
 	from := int64(-1)
-	if c.cites() {
+	if c.hasCitations() {
 		from = a.TextLength(choice)
 	}
 	for i := range c.parts {
-		if err := c.parts[i].say(a, p, choice, useless); err != nil {
+		if err := c.parts[i].emit(a, p, choice, useless); err != nil {
 			return err
 		}
 	}
 	if c.logprobs != nil {
-		logprobs(a, choice, c.logprobs)
+		emitLogprobs(a, choice, c.logprobs)
 	}
 	if from >= 0 {
-		c.cite(a, choice, from)
+		c.emitAnnotations(a, choice, from)
 	}
 	if len(c.finish) == 0 {
 		return nil
 	}
-	return c.end(a, p, choice)
+	return c.emitFinish(a, p, choice)
 }
 
-// say says one part.
-func (q *piece) say(a *provider.Answer, p *progress, choice int32, useless bool) error {
+// emit says one part.
+func (q *piece) emit(a *provider.Answer, p *progress, choice int32, useless bool) error {
 	switch {
 	case q.call != nil:
 		if useless {
 			return nil
 		}
-		return q.sayCall(a, p, choice)
+		return q.emitCall(a, p, choice)
 	case q.text != nil && !q.thought:
 		if len(q.text) > 0 {
 			a.Text(choice, abi.EncodingEscaped, q.text)
 		}
-		if len(q.seal) > 0 {
-			return q.sealText(a, p, choice)
+		if len(q.signature) > 0 {
+			return q.emitTextSignature(a, p, choice)
 		}
 	case q.text != nil:
-		if len(q.text) == 0 && len(q.seal) == 0 {
+		if len(q.text) == 0 && len(q.signature) == 0 {
 			return nil
 		}
 		key, err := p.thoughtKey(a, choice)
@@ -155,34 +155,34 @@ func (q *piece) say(a *provider.Answer, p *progress, choice int32, useless bool)
 		if len(q.text) > 0 {
 			a.Reasoning(choice, abi.ReasoningText, key, abi.EncodingEscaped, q.text)
 		}
-		if len(q.seal) > 0 {
-			a.Reasoning(choice, abi.ReasoningSignature, key, abi.EncodingEscaped, q.seal)
+		if len(q.signature) > 0 {
+			a.Reasoning(choice, abi.ReasoningSignature, key, abi.EncodingEscaped, q.signature)
 			p.endThought(choice)
 		}
 	case q.inline != nil:
-		q.image(a, choice, q.inline.Get("mimeType").Inside(), q.inline.Get("data").Inside(), nil)
+		q.emitImage(a, choice, q.inline.Get("mimeType").Inside(), q.inline.Get("data").Inside(), nil)
 	case q.file != nil:
-		q.image(a, choice, q.file.Get("mimeType").Inside(), nil, q.file.Get("fileUri").Inside())
-	case len(q.seal) > 0:
-		return q.sealText(a, p, choice)
+		q.emitImage(a, choice, q.file.Get("mimeType").Inside(), nil, q.file.Get("fileUri").Inside())
+	case len(q.signature) > 0:
+		return q.emitTextSignature(a, p, choice)
 	case q.other != nil:
 		a.Unknown(q.other)
 	}
 	return nil
 }
 
-// sealText says the seal of a text, which may be empty: then it is a block of its own.
-func (q *piece) sealText(a *provider.Answer, p *progress, choice int32) error {
-	key, err := p.sealKey(a, choice, len(q.text) > 0)
+// emitTextSignature says the seal of a text, which may be empty: then it is a block of its own.
+func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32) error {
+	key, err := p.signatureKey(a, choice, len(q.text) > 0)
 	if err != nil {
 		return err
 	}
-	a.Reasoning(choice, abi.ReasoningEncrypted, key, abi.EncodingEscaped, q.seal)
+	a.Reasoning(choice, abi.ReasoningEncrypted, key, abi.EncodingEscaped, q.signature)
 	return nil
 }
 
-// image says an image. One that belongs to the thoughts is no part of the answer, and neither is any other kind of data.
-func (q *piece) image(a *provider.Answer, choice int32, kind, data, address []byte) {
+// emitImage says an image. One that belongs to the thoughts is no part of the answer, and neither is any other kind of data.
+func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address []byte) {
 	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(address) == 0 {
 		a.Unknown([]byte("media of a kind that has no place"))
 		return
@@ -210,14 +210,14 @@ func (q *piece) image(a *provider.Answer, choice int32, kind, data, address []by
 	a.Extra(abi.ScopeMessage, choice, 0, "images", w.Buf)
 }
 
-// callsUseless says whether a reason to end means that the calls of the candidate cannot be used.
-func callsUseless(reason []byte) bool {
+// discardsCalls says whether a reason to end means that the calls of the candidate cannot be used.
+func discardsCalls(reason []byte) bool {
 	return string(reason) == "MALFORMED_FUNCTION_CALL" || string(reason) == "UNEXPECTED_TOOL_CALL"
 }
 
-// end says why a candidate ended. The provider's own word goes with it where it says more. That a candidate ends with
+// emitFinish says why a candidate ended. The provider's own word goes with it where it says more. That a candidate ends with
 // calls is not said here: the gateway sees it.
-func (c *candidate) end(a *provider.Answer, p *progress, choice int32) error {
+func (c *candidate) emitFinish(a *provider.Answer, p *progress, choice int32) error {
 	reason, native := abi.FinishStop, provider.FitName(c.finish)
 	switch string(c.finish) {
 	case "STOP":
@@ -229,7 +229,7 @@ func (c *candidate) end(a *provider.Answer, p *progress, choice int32) error {
 		reason = abi.FinishContentFilter
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL":
 		// Nothing that the model made can be used, unless it has said something.
-		if s := p.of(choice); s != nil && s.has(called) || a.TextLength(choice) == 0 {
+		if s := p.lookup(choice); s != nil && s.has(called) || a.TextLength(choice) == 0 {
 			return sdk.Fail(abi.FailBadToolCall, "")
 		}
 	case "OTHER", "FINISH_REASON_UNSPECIFIED":
@@ -240,11 +240,11 @@ func (c *candidate) end(a *provider.Answer, p *progress, choice int32) error {
 			a.Unknown(c.finish)
 		}
 	}
-	if s := p.of(choice); reason == abi.FinishStop && s != nil && s.has(calling) {
+	if s := p.lookup(choice); reason == abi.FinishStop && s != nil && s.has(calling) {
 		// The call was cut off, and would be taken for a whole one.
 		return sdk.Fail(abi.FailBadToolCall, "")
 	}
 	a.Finish(choice, reason, native)
-	p.finish(choice)
+	p.markFinished(choice)
 	return nil
 }

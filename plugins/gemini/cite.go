@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// cites says whether the candidate says where its text comes from.
-func (c *candidate) cites() bool { return c.grounds != nil || c.sources != nil }
+// hasCitations says whether the candidate says where its text comes from.
+func (c *candidate) hasCitations() bool { return c.grounding != nil || c.sources != nil }
 
-// citer writes the annotations of one event.
-type citer struct {
+// annotator writes the annotations of one event.
+type annotator struct {
 	w     json.Writer
 	limit int // of the bytes that are written
 
@@ -23,9 +23,9 @@ type citer struct {
 	at, points int // a place in content, in bytes and in code points
 }
 
-// cite turns the sources of the text into annotations. from is the length of the content before this event.
-func (c *candidate) cite(a *provider.Answer, choice int32, from int64) {
-	t := citer{from: from, to: a.TextLength(choice), limit: 2*(len(c.grounds)+len(c.sources)) + 16<<10}
+// emitAnnotations turns the sources of the text into annotations. from is the length of the content before this event.
+func (c *candidate) emitAnnotations(a *provider.Answer, choice int32, from int64) {
+	t := annotator{from: from, to: a.TextLength(choice), limit: 2*(len(c.grounding)+len(c.sources)) + 16<<10}
 	for i := range c.parts {
 		if q := &c.parts[i]; q.text != nil && !q.thought {
 			t.parts = append(t.parts, len(t.content))
@@ -35,8 +35,8 @@ func (c *candidate) cite(a *provider.Answer, choice int32, from int64) {
 		}
 	}
 	t.w.Array()
-	t.grounds(c.grounds)
-	t.sources(c.sources)
+	t.writeGrounding(c.grounding)
+	t.writeSources(c.sources)
 	t.w.EndArray()
 	if len(t.w.Buf) > len("[]") {
 		a.Extra(abi.ScopeMessage, choice, 0, "annotations", t.w.Buf)
@@ -46,9 +46,9 @@ func (c *candidate) cite(a *provider.Answer, choice int32, from int64) {
 // source is a page that a text comes from. Both are insides of strings.
 type source struct{ url, title []byte }
 
-// grounds writes what groundingMetadata says: which pages there are, and for parts of the text which of them it comes
+// writeGrounding writes what groundingMetadata says: which pages there are, and for parts of the text which of them it comes
 // from. A page that is named for no part stands for all of the text.
-func (t *citer) grounds(v json.Value) {
+func (t *annotator) writeGrounding(v json.Value) {
 	var pages []source
 	var r json.Reader
 	var supports json.Value
@@ -90,14 +90,14 @@ func (t *citer) grounds(v json.Value) {
 		for l := in.Array(); l.Next(); {
 			if n, ok := in.Int(); ok && n >= 0 && n < int64(len(pages)) {
 				named[n] = true
-				from, to := t.place(part, begin, end)
-				t.annotate(&pages[n], from, to)
+				from, to := t.locate(part, begin, end)
+				t.writeAnnotation(&pages[n], from, to)
 			}
 		}
 	}
 	for i := range pages {
 		if !named[i] {
-			t.annotate(&pages[i], 0, t.to)
+			t.writeAnnotation(&pages[i], 0, t.to)
 		}
 	}
 }
@@ -119,8 +119,8 @@ func readPage(r *json.Reader) (s source) {
 	return s
 }
 
-// sources writes what citationMetadata says: from which pages the model has taken words.
-func (t *citer) sources(v json.Value) {
+// writeSources writes what citationMetadata says: from which pages the model has taken words.
+func (t *annotator) writeSources(v json.Value) {
 	var r json.Reader
 	r.Reset(v)
 	for o := r.Object(); o.Next(); {
@@ -144,15 +144,15 @@ func (t *citer) sources(v json.Value) {
 					end, _ = r.Int()
 				}
 			}
-			from, to := t.place(-1, begin, end)
-			t.annotate(&s, from, to)
+			from, to := t.locate(-1, begin, end)
+			t.writeAnnotation(&s, from, to)
 		}
 	}
 }
 
-// place is where in the content a range of a part lies, -1 for the part being the text of the candidate as a whole. The
+// locate is where in the content a range of a part lies, -1 for the part being the text of the candidate as a whole. The
 // provider counts bytes. Where the text is not at hand it is all of the content so far.
-func (t *citer) place(part, begin, end int64) (from, to int64) {
+func (t *annotator) locate(part, begin, end int64) (from, to int64) {
 	first := 0
 	if part >= 0 {
 		if part >= int64(len(t.parts)) || t.parts[part] < 0 {
@@ -164,12 +164,12 @@ func (t *citer) place(part, begin, end int64) (from, to int64) {
 	if t.from > 0 || begin < 0 || begin >= end || end > length {
 		return 0, t.to
 	}
-	return t.pointsTo(first + int(begin)), t.pointsTo(first + int(end))
+	return t.codePointsBefore(first + int(begin)), t.codePointsBefore(first + int(end))
 }
 
-// pointsTo is how many code points there are in content before a byte. Places mostly come in order, so that it goes on
+// codePointsBefore is how many code points there are in content before a byte. Places mostly come in order, so that it goes on
 // from the one before.
-func (t *citer) pointsTo(place int) int64 {
+func (t *annotator) codePointsBefore(place int) int64 {
 	if place < t.at {
 		t.at, t.points = 0, 0
 	}
@@ -181,8 +181,8 @@ func (t *citer) pointsTo(place int) int64 {
 	return int64(t.points)
 }
 
-// annotate writes one annotation, if it has an address of the web.
-func (t *citer) annotate(s *source, from, to int64) {
+// writeAnnotation writes one annotation, if it has an address of the web.
+func (t *annotator) writeAnnotation(s *source, from, to int64) {
 	if !bytes.HasPrefix(s.url, []byte("http")) || len(t.w.Buf)+len(s.url)+len(s.title) > t.limit {
 		return
 	}

@@ -1,12 +1,13 @@
 package gemini
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// config begins a member of generationConfig, and that with its first member.
-func (t *translation) config(name string) {
+// beginConfig begins a member of generationConfig, and that with its first member.
+func (t *translation) beginConfig(name string) {
 	if !t.configured {
 		t.configured = true
 		t.w.Name("generationConfig")
@@ -15,44 +16,44 @@ func (t *translation) config(name string) {
 	t.w.Name(name)
 }
 
-// configRaw writes a member of generationConfig as the client gave it, if it did.
-func (t *translation) configRaw(name string, value json.Value) {
+// writeConfigRaw writes a member of generationConfig as the client gave it, if it did.
+func (t *translation) writeConfigRaw(name string, value json.Value) {
 	if value.Exists() {
-		t.config(name)
+		t.beginConfig(name)
 		t.w.Raw(value)
 	}
 }
 
-// configInt writes a member of generationConfig unless it is 0.
-func (t *translation) configInt(name string, n int64) {
+// writeConfigInt writes a member of generationConfig unless it is 0.
+func (t *translation) writeConfigInt(name string, n int64) {
 	if n != 0 {
-		t.config(name)
+		t.beginConfig(name)
 		t.w.Int(n)
 	}
 }
 
 // writeConfig writes generationConfig.
 func (t *translation) writeConfig() error {
-	t.configInt("maxOutputTokens", t.limit())
-	t.configRaw("temperature", t.temperature)
-	t.configRaw("topP", t.topP)
-	t.configRaw("topK", t.topK)
-	t.configRaw("seed", t.seed)
-	t.configRaw("presencePenalty", t.presence)
-	t.configRaw("frequencyPenalty", t.frequent)
+	t.writeConfigInt("maxOutputTokens", t.limit())
+	t.writeConfigRaw("temperature", t.temperature)
+	t.writeConfigRaw("topP", t.topP)
+	t.writeConfigRaw("topK", t.topK)
+	t.writeConfigRaw("seed", t.seed)
+	t.writeConfigRaw("presencePenalty", t.presence)
+	t.writeConfigRaw("frequencyPenalty", t.frequent)
 	t.writeStop()
 	if t.n > 1 {
-		t.configInt("candidateCount", t.n)
+		t.writeConfigInt("candidateCount", t.n)
 	}
 	if t.logprobs {
-		t.config("responseLogprobs")
+		t.beginConfig("responseLogprobs")
 		t.w.Bool(true)
-		t.configInt("logprobs", t.topLogprobs)
+		t.writeConfigInt("logprobs", t.topLogprobs)
 	}
 	if err := t.writeModalities(); err != nil {
 		return err
 	}
-	if err := t.writeForm(); err != nil {
+	if err := t.writeFormat(); err != nil {
 		return err
 	}
 	if err := t.writeThinking(); err != nil {
@@ -81,27 +82,18 @@ func (t *translation) writeStop() {
 		return
 	}
 	open := false
-	put := func(inside []byte) {
+	translate.StopSequences(t.Stop, func(inside []byte) {
 		if len(inside) == 0 {
-			t.drop(true, "stop")
+			t.warnDropped(true, "stop")
 			return
 		}
 		if !open {
 			open = true
-			t.config("stopSequences")
+			t.beginConfig("stopSequences")
 			t.w.Array()
 		}
 		t.w.Inside(inside)
-	}
-	if t.Stop.Kind() == json.String {
-		put(t.Stop.Inside())
-	} else {
-		var r json.Reader
-		r.Reset(t.Stop)
-		for a := r.Array(); a.Next(); {
-			put(r.Inside())
-		}
-	}
+	})
 	if open {
 		t.w.EndArray()
 	}
@@ -125,7 +117,7 @@ func (t *translation) writeModalities() error {
 	if !image {
 		return nil
 	}
-	t.config("responseModalities")
+	t.beginConfig("responseModalities")
 	t.w.Array()
 	if text {
 		t.w.String("TEXT")
@@ -135,8 +127,8 @@ func (t *translation) writeModalities() error {
 	return nil
 }
 
-// writeForm writes the form that the answer is to have.
-func (t *translation) writeForm() error {
+// writeFormat writes the form that the answer is to have.
+func (t *translation) writeFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	switch {
 	case !kind.Exists() || kind.Is("text"):
@@ -145,16 +137,16 @@ func (t *translation) writeForm() error {
 	default:
 		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
 	}
-	t.config("responseMimeType")
+	t.beginConfig("responseMimeType")
 	t.w.String("application/json")
 	schema := t.ResponseFormat.Get("json_schema").Get("schema")
 	if schema.Kind() != json.Object || !kind.Is("json_schema") {
 		return nil
 	}
 	if t.o.openAPI {
-		t.config("responseSchema")
+		t.beginConfig("responseSchema")
 		return t.writeReduced(schema, "response_format.json_schema.schema")
 	}
-	t.configRaw("responseJsonSchema", schema)
+	t.writeConfigRaw("responseJsonSchema", schema)
 	return nil
 }

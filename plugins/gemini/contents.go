@@ -60,10 +60,10 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "cache_control", "annotations":
 			// The first is warned of for the whole request; the others tell of an earlier answer's text.
 		default:
-			t.drop(true, "messages[]."+translate.Printable(name))
+			t.warnDropped(true, "messages[]."+translate.Printable(name))
 		}
 	}
-	t.drop(m.named && string(m.role) != "tool", "messages[].name")
+	t.warnDropped(m.named && string(m.role) != "tool", "messages[].name")
 }
 
 // param is the path of a member of the message, for an error.
@@ -92,26 +92,26 @@ func (t *translation) writeMessages(in *json.Reader) error {
 
 func (t *translation) writeMessage(m *message) error {
 	if string(m.role) == "tool" {
-		return t.toolMessage(m)
+		return t.addToolResult(m)
 	}
 	if err := t.writeResults(); err != nil {
 		return err
 	}
 	switch string(m.role) {
 	case "system", "developer":
-		t.systemMessage(m)
+		t.addSystemMessage(m)
 		return nil
 	case "user":
-		return t.content(m, "user")
+		return t.writeContent(m, "user")
 	case "assistant":
-		return t.assistantMessage(m)
+		return t.writeAssistantMessage(m)
 	}
 	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
 }
 
-// open begins a content of a role, unless the one at hand has it. It is called with the first part that there is to
+// openContent begins a content of a role, unless the one at hand has it. It is called with the first part that there is to
 // write, so that a message without content leaves no trace.
-func (t *translation) open(role string) {
+func (t *translation) openContent(role string) {
 	if t.role == role {
 		return
 	}
@@ -133,33 +133,33 @@ func (t *translation) closeContent() {
 	}
 }
 
-// textPart writes a part with text, and with its seal if it has one. Both are insides of strings.
-func (t *translation) textPart(inside, seal []byte) {
+// writeTextPart writes a part with text, and with its seal if it has one. Both are insides of strings.
+func (t *translation) writeTextPart(inside, signature []byte) {
 	w := t.w
 	w.Object()
 	w.Name("text")
 	w.Inside(inside)
-	t.sealMember(seal)
+	t.writeSignature(signature)
 	w.EndObject()
 }
 
-func (t *translation) sealMember(seal []byte) {
-	if len(seal) > 0 {
+func (t *translation) writeSignature(signature []byte) {
+	if len(signature) > 0 {
 		t.w.Name("thoughtSignature")
-		t.w.Inside(seal)
+		t.w.Inside(signature)
 	}
 }
 
-// say writes a text of a role. The provider refuses an empty one, which says nothing.
-func (t *translation) say(role string, inside []byte) {
+// writeText writes a text of a role. The provider refuses an empty one, which says nothing.
+func (t *translation) writeText(role string, inside []byte) {
 	if len(inside) > 0 {
-		t.open(role)
-		t.textPart(inside, nil)
+		t.openContent(role)
+		t.writeTextPart(inside, nil)
 	}
 }
 
-// systemMessage notes the texts of a system message.
-func (t *translation) systemMessage(m *message) {
+// addSystemMessage notes the texts of a system message.
+func (t *translation) addSystemMessage(m *message) {
 	note := func(inside []byte) {
 		if len(inside) > 0 {
 			t.system = append(t.system, inside)
@@ -173,48 +173,48 @@ func (t *translation) systemMessage(m *message) {
 	}
 }
 
-// content writes a message's content as parts.
-func (t *translation) content(m *message, role string) error {
-	t.say(role, m.text)
+// writeContent writes a message's content as parts.
+func (t *translation) writeContent(m *message, role string) error {
+	t.writeText(role, m.text)
 	var r json.Reader
 	r.Reset(m.parts)
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		p := readPart(&r)
-		if err := t.part(&p, role, m, n); err != nil {
+		if err := t.writePart(&p, role, m, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// assistantMessage writes an earlier answer: thoughts that have a seal, its text, its tool calls.
-func (t *translation) assistantMessage(m *message) error {
+// writeAssistantMessage writes an earlier answer: thoughts that have a seal, its text, its tool calls.
+func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.functionCall:
 		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
 	case m.audio:
 		return sdk.Refuse(m.param(".audio"), "This provider takes no audio of earlier answers.")
 	}
-	s := &t.seals
+	s := &t.signatures
 	s.read(m.details)
 	for i := range s.thoughts {
 		t.writeThought(&s.thoughts[i])
 	}
-	t.assistantText(m)
+	t.writeAssistantText(m)
 	if err := t.writeCalls(m); err != nil {
 		return err
 	}
 	if !s.used {
-		t.drop(m.details.Exists(), "messages[].reasoning_details")
-		t.drop(m.thought != "", "messages[]."+m.thought)
+		t.warnDropped(m.details.Exists(), "messages[].reasoning_details")
+		t.warnDropped(m.thought != "", "messages[]."+m.thought)
 	}
 	return nil
 }
 
-// assistantText writes what an earlier answer said in words, with the seals of its text. The first one goes to the last
+// writeAssistantText writes what an earlier answer said in words, with the seals of its text. The first one goes to the last
 // text where it stood there; any other stood alone behind it.
-func (t *translation) assistantText(m *message) {
-	s := &t.seals
+func (t *translation) writeAssistantText(m *message) {
+	s := &t.signatures
 	texts := s.words[:0]
 	add := func(inside []byte) {
 		if len(inside) > 0 {
@@ -231,15 +231,15 @@ func (t *translation) assistantText(m *message) {
 	s.words = texts
 	next := 0
 	for i, inside := range texts {
-		t.open("model")
-		var seal []byte
+		t.openContent("model")
+		var signature []byte
 		if i == len(texts)-1 && len(s.texts) > 0 && s.onText {
-			seal, next = s.texts[0], 1
+			signature, next = s.texts[0], 1
 		}
-		t.textPart(inside, seal)
+		t.writeTextPart(inside, signature)
 	}
-	for _, seal := range s.texts[next:] {
-		t.open("model")
-		t.textPart(nil, seal)
+	for _, signature := range s.texts[next:] {
+		t.openContent("model")
+		t.writeTextPart(nil, signature)
 	}
 }

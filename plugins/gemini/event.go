@@ -30,28 +30,28 @@ var eventShape = json.NewShape("candidates", "promptFeedback", "error", "modelVe
 
 // Event reads one event of a stream.
 func (p *gemini) Event(a *provider.Answer, e *provider.Event) error {
-	p.progress.begin(a)
+	p.progress.reset(a)
 	r := &p.reader
 	if ev, ok := readPlain(r, e.Data); ok {
-		if err := ev.say(a, &p.progress); err != nil {
+		if err := ev.emit(a, &p.progress); err != nil {
 			return err
 		}
-		return p.progress.keep()
+		return p.progress.save()
 	}
 	r.Reset(e.Data)
 	if err := p.read(a, r); err != nil {
 		return err
 	}
-	return p.progress.keep()
+	return p.progress.save()
 }
 
 // Response reads a whole answer, or an error. A stream that was asked for without alt=sse is a list of what would be its
 // events, and so are the errors of some hosts.
 func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
-		return failure(errorOf(body), status)
+		return failure(bodyError(body), status)
 	}
-	p.progress.begin(a)
+	p.progress.reset(a)
 	r := &p.reader
 	r.Reset(body)
 	if r.Kind() != json.Array {
@@ -60,7 +60,7 @@ func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 		}
 		// One document is all there is, whether or not it says why it ended.
 		a.Done()
-		return p.progress.keep()
+		return p.progress.save()
 	}
 	var list json.Reader
 	list.Reset(body)
@@ -73,7 +73,7 @@ func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	if err := list.End(); err != nil {
 		return err
 	}
-	return p.progress.keep()
+	return p.progress.save()
 }
 
 // read reads a chunk of an answer, or all of it: the document of r.
@@ -92,7 +92,7 @@ func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 		for l := r.Array(); l.Next(); {
 			some = true
 			p.candidate.read(r)
-			if err := p.candidate.say(a, &p.progress); err != nil {
+			if err := p.candidate.emit(a, &p.progress); err != nil {
 				return err
 			}
 		}
@@ -100,9 +100,9 @@ func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 	if id, model := m.Text(eventID), m.Text(eventModel); len(id)+len(model) > 0 {
 		a.Start(provider.FitName(id), provider.FitName(model), format)
 	}
-	usage(a, m, p.progress.ending)
+	emitUsage(a, m, p.progress.ending)
 	if !some && m.Has(eventFeedback) {
-		refuse(a, m.Raw(eventFeedback))
+		emitRefusal(a, m.Raw(eventFeedback))
 	}
 	if p.progress.ending && p.progress.allFinished() {
 		a.DoneAtEnd()
@@ -110,8 +110,8 @@ func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// refuse says that the provider refused to answer at all.
-func refuse(a *provider.Answer, feedback json.Value) {
+// emitRefusal says that the provider refused to answer at all.
+func emitRefusal(a *provider.Answer, feedback json.Value) {
 	reason := feedback.Get("blockReason").Text()
 	if len(reason) == 0 {
 		return
@@ -129,8 +129,8 @@ func refuse(a *provider.Answer, feedback json.Value) {
 // maxCount bounds a count of tokens. What is above it is no count.
 const maxCount = 1 << 40
 
-// count is a count of tokens, 0 if it is not said.
-func count(m *json.Members, k int) (n int64, said bool) {
+// readCount is a count of tokens, 0 if it is not said.
+func readCount(m *json.Members, k int) (n int64, said bool) {
 	if !m.Has(k) {
 		return 0, false
 	}
@@ -141,15 +141,15 @@ func count(m *json.Members, k int) (n int64, said bool) {
 	return n, said
 }
 
-// usage reads token counts. They are those of the answer so far, and the latest count. Thoughts are not part of the
+// emitUsage reads token counts. They are those of the answer so far, and the latest count. Thoughts are not part of the
 // candidates' count, and what tools of the provider's own put into the prompt is not part of the prompt's; what the cache
 // held is. last says that the counts are the answer's last, of which the parts are worth looking at.
-func usage(a *provider.Answer, m *json.Members, last bool) {
-	prompt, prompted := count(m, eventPrompt)
-	candidates, answered := count(m, eventAnswered)
-	thoughts, thought := count(m, eventThoughts)
+func emitUsage(a *provider.Answer, m *json.Members, last bool) {
+	prompt, prompted := readCount(m, eventPrompt)
+	candidates, answered := readCount(m, eventAnswered)
+	thoughts, thought := readCount(m, eventThoughts)
 	if prompted {
-		tools, _ := count(m, eventToolPrompt)
+		tools, _ := readCount(m, eventToolPrompt)
 		a.Usage(abi.UsagePrompt, prompt+tools)
 	}
 	// A count of zero is left out, so that beside a prompt's count no other is zero tokens.
@@ -159,17 +159,17 @@ func usage(a *provider.Answer, m *json.Members, last bool) {
 	if thought {
 		a.Usage(abi.UsageReasoning, thoughts)
 	}
-	if cached, said := count(m, eventCached); said {
+	if cached, said := readCount(m, eventCached); said {
 		a.Usage(abi.UsageCached, cached)
 	}
 	if last {
-		sound(a, abi.UsageAudioIn, m.Raw(eventPromptParts))
-		sound(a, abi.UsageAudioOut, m.Raw(eventAnswerParts))
+		emitAudioUsage(a, abi.UsageAudioIn, m.Raw(eventPromptParts))
+		emitAudioUsage(a, abi.UsageAudioOut, m.Raw(eventAnswerParts))
 	}
 }
 
-// sound reads how many tokens of a count are sound.
-func sound(a *provider.Answer, kind abi.UsageKind, parts json.Value) {
+// emitAudioUsage reads how many tokens of a count are sound.
+func emitAudioUsage(a *provider.Answer, kind abi.UsageKind, parts json.Value) {
 	var r json.Reader
 	r.Reset(parts)
 	for l := r.Array(); l.Next(); {

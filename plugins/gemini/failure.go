@@ -38,8 +38,8 @@ var failures = [...]struct {
 // sign of it.
 const tooLong = "exceeds the maximum number of tokens"
 
-// errorOf is the error in a body: that of an object, or of the first object of a list.
-func errorOf(body json.Value) json.Value {
+// bodyError is the error in a body: that of an object, or of the first object of a list.
+func bodyError(body json.Value) json.Value {
 	if body.Kind() == json.Array {
 		var r json.Reader
 		r.Reset(body)

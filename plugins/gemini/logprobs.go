@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// logprobs says how likely the tokens of a text were. The provider has the chosen tokens and the likeliest ones in two
+// emitLogprobs says how likely the tokens of a text were. The provider has the chosen tokens and the likeliest ones in two
 // lists of the same length.
-func logprobs(a *provider.Answer, choice int32, v json.Value) {
+func emitLogprobs(a *provider.Answer, choice int32, v json.Value) {
 	var chosen, top json.Reader
 	chosen.Reset(v.Get("chosenCandidates"))
 	top.Reset(v.Get("topCandidates"))

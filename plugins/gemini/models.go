@@ -30,7 +30,7 @@ func (p *gemini) List(l *provider.List, cursor []byte) error {
 // Models reads a page of the models.
 func (p *gemini) Models(m *provider.Models, status int, body []byte) error {
 	if status >= 300 {
-		return failure(errorOf(body), status)
+		return failure(bodyError(body), status)
 	}
 	r := &p.reader
 	r.Reset(body)

@@ -13,41 +13,14 @@ import (
 type options struct {
 	vertex                       bool
 	project, location, publisher []byte
-	levels                       levelSet // 0: by the model's name
-	byLevel                      answer   // thinking is asked for by a word
-	alwaysThinking               answer
-	sealed                       answer // a call in the history needs its seal
-	openAPI                      bool   // schemas are reduced
+	levels                       levelSet         // 0: by the model's name
+	byLevel                      translate.Choice // thinking is asked for by a word
+	alwaysThinking               translate.Choice
+	requireSignature             translate.Choice // a call in the history needs its seal
+	openAPI                      bool             // schemas are reduced
 	fileURI                      bool
 	streamArguments              bool
 	safety                       json.Value
-}
-
-// answer is yes, no, or not said.
-type answer uint8
-
-const (
-	unsaid answer = iota
-	yes
-	no
-)
-
-// or is the answer, given if there is none.
-func (a answer) or(given bool) answer {
-	switch {
-	case a != unsaid:
-		return a
-	case given:
-		return yes
-	}
-	return no
-}
-
-func answerOf(b, ok bool) (answer, bool) {
-	if b {
-		return yes, ok
-	}
-	return no, ok
 }
 
 // Configure reads the settings of a provider.
@@ -80,15 +53,15 @@ func (o *options) read(v json.Value) error {
 		case "publisher":
 			o.publisher, ok = nonempty(r.Text())
 		case "thinking":
-			o.byLevel, ok = answerOf(translate.OneOf(r.Text(), "level", "budget"))
+			o.byLevel, ok = translate.Choose(translate.OneOf(r.Text(), "level", "budget"))
 		case "levels":
 			o.levels, ok = readLevels(r)
 		case "always_thinking":
-			o.alwaysThinking, ok = answerOf(r.Bool())
+			o.alwaysThinking, ok = translate.Choose(r.Bool())
 		case "schema":
 			o.openAPI, ok = translate.OneOf(r.Text(), "openapi", "json")
 		case "signatures":
-			o.sealed, ok = answerOf(translate.OneOf(r.Text(), "demanded", "optional"))
+			o.requireSignature, ok = translate.Choose(translate.OneOf(r.Text(), "demanded", "optional"))
 		case "allow_file_uri":
 			o.fileURI, ok = r.Bool()
 		case "stream_arguments":
@@ -105,13 +78,13 @@ func (o *options) read(v json.Value) error {
 
 func nonempty(text []byte) ([]byte, bool) { return text, len(text) > 0 }
 
-// settle fills in what the model's name says where the options do not.
-func (o *options) settle(model []byte) {
+// applyModelDefaults fills in what the model's name says where the options do not.
+func (o *options) applyModelDefaults(model []byte) {
 	third := generation(model) >= 3
 	pro := bytes.Contains(model, []byte("pro"))
-	o.byLevel = o.byLevel.or(third)
-	o.sealed = o.sealed.or(third)
-	o.alwaysThinking = o.alwaysThinking.or(pro)
+	o.byLevel, _ = translate.Choose(o.byLevel.Or(third), true)
+	o.requireSignature, _ = translate.Choose(o.requireSignature.Or(third), true)
+	o.alwaysThinking, _ = translate.Choose(o.alwaysThinking.Or(pro), true)
 	if o.levels == 0 {
 		o.levels = 1<<levels - 1
 		if pro {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
@@ -56,24 +57,24 @@ func TestInvalidTargetOptionsFailRequest(t *testing.T) {
 func TestModelTraitsFromName(t *testing.T) {
 	for name, want := range map[string]struct {
 		generation int
-		byLevel    answer
-		always     answer
+		byLevel    translate.Choice
+		always     translate.Choice
 	}{
-		"gemini-2.5-flash":         {2, no, no},
-		"gemini-2.5-pro":           {2, no, yes},
-		"gemini-1.5-flash":         {1, no, no},
-		"gemini-3-flash-preview":   {3, yes, no},
-		"gemini-3.1-pro-preview":   {3, yes, yes},
-		"gemini-12-flash":          {12, yes, no},
-		"gemini-flash-latest":      {0, no, no},
-		"tuned-on-gemini-3":        {3, yes, no},
-		"my-model":                 {0, no, no},
-		"gemini-99999999999999999": {999, yes, no},
+		"gemini-2.5-flash":         {2, translate.No, translate.No},
+		"gemini-2.5-pro":           {2, translate.No, translate.Yes},
+		"gemini-1.5-flash":         {1, translate.No, translate.No},
+		"gemini-3-flash-preview":   {3, translate.Yes, translate.No},
+		"gemini-3.1-pro-preview":   {3, translate.Yes, translate.Yes},
+		"gemini-12-flash":          {12, translate.Yes, translate.No},
+		"gemini-flash-latest":      {0, translate.No, translate.No},
+		"tuned-on-gemini-3":        {3, translate.Yes, translate.No},
+		"my-model":                 {0, translate.No, translate.No},
+		"gemini-99999999999999999": {999, translate.Yes, translate.No},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var o options
-			o.settle([]byte(name))
-			if n := generation([]byte(name)); n != want.generation || o.byLevel != want.byLevel || o.sealed != want.byLevel || o.alwaysThinking != want.always {
+			o.applyModelDefaults([]byte(name))
+			if n := generation([]byte(name)); n != want.generation || o.byLevel != want.byLevel || o.requireSignature != want.byLevel || o.alwaysThinking != want.always {
 				t.Errorf("generation %d, %+v", n, o)
 			}
 		})

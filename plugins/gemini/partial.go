@@ -27,8 +27,8 @@ func badPieces() error {
 	return badAnswer("The provider's answer holds arguments in pieces that do not fit together.")
 }
 
-// argue says more of the arguments of the call at hand.
-func (p *progress) argue(a *provider.Answer, s *standing, partial json.Value) error {
+// emitArguments says more of the arguments of the call at hand.
+func (p *progress) emitArguments(a *provider.Answer, s *candidateState, partial json.Value) error {
 	if partial == nil {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (p *progress) argue(a *provider.Answer, s *standing, partial json.Value) er
 	for l := r.Array(); l.Next(); {
 		var v value
 		v.read(&r)
-		if !p.put(s, &v) {
+		if !p.appendValue(s, &v) {
 			return badPieces()
 		}
 	}
@@ -54,7 +54,7 @@ func (p *progress) argue(a *provider.Answer, s *standing, partial json.Value) er
 
 // endCall ends the call whose arguments are coming, if there is one.
 func (p *progress) endCall(a *provider.Answer, choice int32) {
-	s := p.of(choice)
+	s := p.lookup(choice)
 	if s == nil || !s.has(calling) {
 		return
 	}
@@ -69,7 +69,7 @@ func (p *progress) endCall(a *provider.Answer, choice int32) {
 		a.ToolArguments(choice, s.key, abi.EncodingUTF8, p.text)
 	}
 	a.ToolEnd(choice, s.key)
-	s.flags &^= calling | written | quoted | sealed
+	s.flags &^= calling | written | quoted | signed
 	s.path = nil
 	p.dirty = true
 }
@@ -107,8 +107,8 @@ func (v *value) read(r *json.Reader) {
 	}
 }
 
-// put appends a value to the text of the arguments. It returns false if the value cannot stand there.
-func (p *progress) put(s *standing, v *value) bool {
+// appendValue appends a value to the text of the arguments. It returns false if the value cannot stand there.
+func (p *progress) appendValue(s *candidateState, v *value) bool {
 	var ok bool
 	if p.target, ok = parsePath(p.target[:0], v.path); !ok {
 		return false
@@ -150,7 +150,7 @@ func (p *progress) put(s *standing, v *value) bool {
 
 // advance appends what lies between the latest value and the one at target: the ends of what the latter is not in, and
 // the beginnings of what it is in.
-func (p *progress) advance(s *standing) bool {
+func (p *progress) advance(s *candidateState) bool {
 	same := 0
 	if !s.has(written) {
 		s.flags |= written
@@ -159,7 +159,7 @@ func (p *progress) advance(s *standing) bool {
 			return false // arguments are an object
 		}
 	} else {
-		for same < len(p.steps) && same < len(p.target) && p.steps[same].is(&p.target[same]) {
+		for same < len(p.steps) && same < len(p.target) && p.steps[same].equal(&p.target[same]) {
 			same++
 		}
 		if same == len(p.steps) || same == len(p.target) {
@@ -188,7 +188,7 @@ func (p *progress) advance(s *standing) bool {
 			}
 		}
 		if is.index < 0 {
-			if !is.use(names) {
+			if !is.claimName(names) {
 				return false // its object has it already
 			}
 			p.text = append(json.AppendString(p.text, is.name), ':')
@@ -220,24 +220,26 @@ func (p *progress) fill(from, to int64) bool {
 	return true
 }
 
-// is says whether two steps are the same.
-func (s *step) is(other *step) bool { return s.index == other.index && bytes.Equal(s.name, other.name) }
+// equal says whether two steps are the same.
+func (s *step) equal(other *step) bool {
+	return s.index == other.index && bytes.Equal(s.name, other.name)
+}
 
 func samePath(a, b []step) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range a {
-		if !a[i].is(&b[i]) {
+		if !a[i].equal(&b[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// use notes that the object of this step has its name now. It returns false if the object had it before. names is how
+// claimName notes that the object of this step has its name now. It returns false if the object had it before. names is how
 // many names are remembered elsewhere.
-func (s *step) use(names int) bool {
+func (s *step) claimName(names int) bool {
 	// FNV-1a.
 	h := uint64(14695981039346656037)
 	for _, c := range s.name {

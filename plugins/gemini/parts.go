@@ -61,36 +61,36 @@ func readPart(r *json.Reader) (p part) {
 	return p
 }
 
-// part writes the part numbered n of a message's content.
-func (t *translation) part(p *part, role string, m *message, n int) error {
+// writePart writes the part numbered n of a message's content.
+func (t *translation) writePart(p *part, role string, m *message, n int) error {
 	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
 	switch string(p.kind) {
 	case "text", "refusal":
-		t.say(role, p.text)
+		t.writeText(role, p.text)
 		return nil
 	case "image_url":
-		t.drop(len(p.detail) > 0 && string(p.detail) != "auto", "image_url.detail")
-		return t.media(p.url, "", role, param(".image_url.url"))
+		t.warnDropped(len(p.detail) > 0 && string(p.detail) != "auto", "image_url.detail")
+		return t.writeMedia(p.url, "", role, param(".image_url.url"))
 	case "file":
 		switch {
 		case p.fileData != nil:
-			return t.media(p.fileData, typeOfName(p.fileName, "application/pdf"), role, param(".file.file_data"))
+			return t.writeMedia(p.fileData, mediaTypeByName(p.fileName, "application/pdf"), role, param(".file.file_data"))
 		case bytes.Contains(p.fileID, []byte("://")):
-			return t.address(p.fileID, role, param(".file.file_id"))
+			return t.writeAddress(p.fileID, role, param(".file.file_id"))
 		}
 		return translate.Unsupported(param(".file.file_id"), "This provider knows uploaded files by their address only; send that, or file_data.")
 	case "input_audio":
 		if !plainWord(p.format) {
 			return translate.Invalid("invalid_value", param(".input_audio.format"), "Expected the name of a format, such as wav or mp3.")
 		}
-		return t.media(p.audio, "audio/"+string(p.format), role, param(".input_audio.data"))
+		return t.writeMedia(p.audio, "audio/"+string(p.format), role, param(".input_audio.data"))
 	}
 	return translate.Unsupported(param(""), "This provider does not take content of this type.")
 }
 
-// media writes an image, a file or a sound: from a data URL, from an address, or where its type is known from the base64
+// writeMedia writes an image, a file or a sound: from a data URL, from an address, or where its type is known from the base64
 // alone.
-func (t *translation) media(from []byte, mediaType, role, param string) error {
+func (t *translation) writeMedia(from []byte, mediaType, role, param string) error {
 	from = unescaped(from)
 	data, isData := bytes.CutPrefix(from, []byte("data:"))
 	switch {
@@ -105,7 +105,7 @@ func (t *translation) media(from []byte, mediaType, role, param string) error {
 		}
 		mediaType, data = string(kind), rest
 	case bytes.Contains(from[:min(len(from), maxScheme)], []byte("://")):
-		return t.address(from, role, param)
+		return t.writeAddress(from, role, param)
 	case mediaType == "":
 		return translate.Invalid("invalid_value", param, "Expected a data URL or an address.")
 	default:
@@ -115,7 +115,7 @@ func (t *translation) media(from []byte, mediaType, role, param string) error {
 		mediaType = "image/jpeg" // what is meant by a name that was never registered
 	}
 	w := t.w
-	t.open(role)
+	t.openContent(role)
 	w.Object()
 	w.Name("inlineData")
 	w.Object()
@@ -140,18 +140,18 @@ func unescaped(inside []byte) []byte {
 	return json.AppendInside(nil, json.AppendText(nil, inside))
 }
 
-// address writes something by its address. The provider fetches it, with the operator's rights, so that the operator
+// writeAddress writes something by its address. The provider fetches it, with the operator's rights, so that the operator
 // must have allowed it.
-func (t *translation) address(address []byte, role, param string) error {
+func (t *translation) writeAddress(address []byte, role, param string) error {
 	if !t.o.fileURI {
 		return translate.Unsupported(param, "This provider is not allowed to fetch addresses; send the data in a data URL.")
 	}
 	w := t.w
-	t.open(role)
+	t.openContent(role)
 	w.Object()
 	w.Name("fileData")
 	w.Object()
-	if kind := typeOfName(address, ""); kind != "" {
+	if kind := mediaTypeByName(address, ""); kind != "" {
 		w.Name("mimeType")
 		w.String(kind)
 	}
@@ -172,8 +172,8 @@ var types = [...]struct{ ending, kind string }{
 	{".mp4", "video/mp4"}, {".mpeg", "video/mpeg"}, {".mov", "video/mov"}, {".webm", "video/webm"},
 }
 
-// typeOfName is the media type that the end of a name or an address tells, else the one given.
-func typeOfName(name []byte, given string) string {
+// mediaTypeByName is the media type that the end of a name or an address tells, else the one given.
+func mediaTypeByName(name []byte, given string) string {
 	if i := bytes.IndexAny(name, "?#"); i >= 0 {
 		name = name[:i]
 	}

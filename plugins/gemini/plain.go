@@ -134,11 +134,11 @@ func init() {
 	}
 }
 
-// say says what the event holds, in the way of the other one.
-func (ev *plainEvent) say(a *provider.Answer, p *progress) error {
+// emit says what the event holds, in the way of the other one.
+func (ev *plainEvent) emit(a *provider.Answer, p *progress) error {
 	if ev.thought {
 		q := piece{text: ev.inside, thought: true}
-		if err := q.say(a, p, 0, false); err != nil {
+		if err := q.emit(a, p, 0, false); err != nil {
 			return err
 		}
 	} else if len(ev.inside) > 0 {

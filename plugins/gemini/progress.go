@@ -12,7 +12,7 @@ import (
 // key of what is not text. How many texts there were in between is seen from the length of the content.
 type progress struct {
 	a      *provider.Answer // of the call at hand
-	list   []standing
+	list   []candidateState
 	loaded bool
 	dirty  bool
 	ending bool // a candidate has ended in this call
@@ -22,8 +22,8 @@ type progress struct {
 	steps, target       []step
 }
 
-// standing is how far one candidate has come.
-type standing struct {
+// candidateState is how far one candidate has come.
+type candidateState struct {
 	choice int32
 	flags  flag
 	next   int32  // the number of the next block
@@ -42,19 +42,19 @@ const (
 	calling       // the arguments of a call are coming
 	written       // some of them have come
 	quoted        // the latest of them is a string that goes on
-	sealed        // that call has its seal
+	signed        // that call has its seal
 )
 
-func (s *standing) has(f flag) bool { return s.flags&f != 0 }
+func (s *candidateState) has(f flag) bool { return s.flags&f != 0 }
 
-// begin begins a call for an answer.
-func (p *progress) begin(a *provider.Answer) {
+// reset begins a call for an answer.
+func (p *progress) reset(a *provider.Answer) {
 	p.a, p.list, p.paths = a, p.list[:0], p.paths[:0]
 	p.loaded, p.dirty, p.ending = false, false, false
 }
 
-// of is how far a candidate has come, nil if that was never noted. The pointer is valid until the next add.
-func (p *progress) of(choice int32) *standing {
+// lookup is how far a candidate has come, nil if that was never noted. The pointer is valid until the next add.
+func (p *progress) lookup(choice int32) *candidateState {
 	if !p.loaded {
 		p.loaded = true
 		p.unpack(p.a.State())
@@ -67,31 +67,31 @@ func (p *progress) of(choice int32) *standing {
 	return nil
 }
 
-// add notes a candidate that was not noted yet.
-func (p *progress) add(choice int32) *standing {
+// addCandidate notes a candidate that was not noted yet.
+func (p *progress) addCandidate(choice int32) *candidateState {
 	p.dirty = true
-	p.list = append(p.list, standing{choice: choice})
+	p.list = append(p.list, candidateState{choice: choice})
 	return &p.list[len(p.list)-1]
 }
 
-// get is how far a candidate has come, noted from now on.
-func (p *progress) get(choice int32) *standing {
-	if s := p.of(choice); s != nil {
+// lookupOrAdd is how far a candidate has come, noted from now on.
+func (p *progress) lookupOrAdd(choice int32) *candidateState {
+	if s := p.lookup(choice); s != nil {
 		return s
 	}
-	return p.add(choice)
+	return p.addCandidate(choice)
 }
 
-// pass counts a text that has come since the latest block of another kind, if there is one.
-func (s *standing) pass(length int64) {
+// countText counts a text that has come since the latest block of another kind, if there is one.
+func (s *candidateState) countText(length int64) {
 	if length > s.said {
 		s.said = length
 		s.next++
 	}
 }
 
-// block is the key of a new block.
-func (p *progress) block(s *standing) (int32, error) {
+// newBlock is the key of a new block.
+func (p *progress) newBlock(s *candidateState) (int32, error) {
 	key := s.next
 	if key >= abi.MaxKeys {
 		return 0, badAnswer("The provider's answer has too many parts.")
@@ -103,47 +103,47 @@ func (p *progress) block(s *standing) (int32, error) {
 }
 
 // callKey is the key of a call that comes now.
-func (p *progress) callKey(a *provider.Answer, s *standing) (int32, error) {
-	s.pass(a.TextLength(s.choice))
-	return p.block(s)
+func (p *progress) callKey(a *provider.Answer, s *candidateState) (int32, error) {
+	s.countText(a.TextLength(s.choice))
+	return p.newBlock(s)
 }
 
 // thoughtKey is the key of a thought that comes now, which may go on with the one before it.
 func (p *progress) thoughtKey(a *provider.Answer, choice int32) (int32, error) {
-	s := p.get(choice)
+	s := p.lookupOrAdd(choice)
 	length := a.TextLength(choice)
 	if s.has(thinking) && length == s.said {
 		return s.next - 1, nil
 	}
-	s.pass(length)
-	key, err := p.block(s)
+	s.countText(length)
+	key, err := p.newBlock(s)
 	s.flags |= thinking
 	return key, err
 }
 
 // endThought says that the latest thought does not go on: it has its seal.
 func (p *progress) endThought(choice int32) {
-	if s := p.get(choice); s.has(thinking) {
+	if s := p.lookupOrAdd(choice); s.has(thinking) {
 		s.flags &^= thinking
 		p.dirty = true
 	}
 }
 
-// sealKey is the key for the seal of a text that was just said, or of one without content.
-func (p *progress) sealKey(a *provider.Answer, choice int32, onText bool) (int32, error) {
-	s := p.get(choice)
+// signatureKey is the key for the seal of a text that was just said, or of one without content.
+func (p *progress) signatureKey(a *provider.Answer, choice int32, onText bool) (int32, error) {
+	s := p.lookupOrAdd(choice)
 	length := a.TextLength(choice)
 	if onText {
 		s.said = length // the text is the block
 	} else {
-		s.pass(length)
+		s.countText(length)
 	}
-	return p.block(s)
+	return p.newBlock(s)
 }
 
-// finish says that a candidate has ended.
-func (p *progress) finish(choice int32) {
-	p.get(choice).flags |= finished
+// emitFinish says that a candidate has ended.
+func (p *progress) markFinished(choice int32) {
+	p.lookupOrAdd(choice).flags |= finished
 	p.dirty, p.ending = true, true
 }
 
@@ -154,11 +154,11 @@ func (p *progress) allFinished() bool {
 			return false
 		}
 	}
-	return p.of(0) != nil || p.a.TextLength(0) == 0
+	return p.lookup(0) != nil || p.a.TextLength(0) == 0
 }
 
-// keep hands over what the next call must know.
-func (p *progress) keep() error {
+// save hands over what the next call must know.
+func (p *progress) save() error {
 	if !p.dirty {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (p *progress) keep() error {
 // unpack reads what keep has handed over; nothing else is ever in the state.
 func (p *progress) unpack(b []byte) {
 	for len(b) > 2 {
-		s := standing{choice: int32(b[0]), flags: flag(b[1])}
+		s := candidateState{choice: int32(b[0]), flags: flag(b[1])}
 		var n int64
 		n, b = cutCount(b[2:])
 		s.next = int32(n)

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// seals is the reasoning that one message brings back: the seals of its calls and of its text, and the thoughts that have
+// signatures is the reasoning that one message brings back: the seals of its calls and of its text, and the thoughts that have
 // one. It keeps its memory from message to message.
-type seals struct {
-	calls    []callSeal
+type signatures struct {
+	calls    []toolSignature
 	texts    [][]byte // in their order; insides of strings
 	onText   bool     // the first of texts stood on the text itself, not alone behind it
 	thoughts []thought
@@ -17,22 +17,22 @@ type seals struct {
 	used     bool     // something of it was sent
 }
 
-type callSeal struct{ id, seal []byte }
+type toolSignature struct{ id, signature []byte }
 
 // thought is a thought of an earlier answer. Its pieces and its seal are insides of strings.
 type thought struct {
-	index  int64
-	pieces [][]byte
-	seal   []byte
+	index     int64
+	pieces    [][]byte
+	signature []byte
 }
 
-func (s *seals) emptied() seals {
-	return seals{calls: s.calls[:0], texts: s.texts[:0], thoughts: s.thoughts[:0], words: s.words[:0]}
+func (s *signatures) reset() signatures {
+	return signatures{calls: s.calls[:0], texts: s.texts[:0], thoughts: s.thoughts[:0], words: s.words[:0]}
 }
 
 // read reads reasoning_details. What another provider sealed is left out: this one would refuse it.
-func (s *seals) read(details json.Value) {
-	*s = s.emptied()
+func (s *signatures) read(details json.Value) {
+	*s = s.reset()
 	// blocks counts the blocks of the answer that are known, highest is the place of the latest of them. Where they fill
 	// the answer up to the seal of a text, there is no room for a text before it: the seal stood on the text.
 	blocks, highest := int64(0), int64(-1)
@@ -50,7 +50,7 @@ func (s *seals) read(details json.Value) {
 			switch {
 			case len(d.data) == 0:
 			case len(d.id) > 0:
-				s.calls = append(s.calls, callSeal{d.id, d.data})
+				s.calls = append(s.calls, toolSignature{d.id, d.data})
 			default:
 				if len(s.texts) == 0 {
 					s.onText = blocks >= d.index
@@ -65,7 +65,7 @@ func (s *seals) read(details json.Value) {
 	}
 	kept := s.thoughts[:0]
 	for _, th := range s.thoughts {
-		if len(th.seal) > 0 {
+		if len(th.signature) > 0 {
 			kept = append(kept, th)
 		}
 	}
@@ -107,9 +107,9 @@ func readDetail(r *json.Reader) detail {
 
 // addThought adds a piece of a thought. A client that collected a stream may have the pieces as entries of their own, the
 // last of which is the seal.
-func (s *seals) addThought(d *detail) {
+func (s *signatures) addThought(d *detail) {
 	n := len(s.thoughts)
-	if n == 0 || s.thoughts[n-1].index != d.index || len(s.thoughts[n-1].seal) > 0 {
+	if n == 0 || s.thoughts[n-1].index != d.index || len(s.thoughts[n-1].signature) > 0 {
 		s.thoughts = append(s.thoughts, thought{index: d.index})
 		n++
 	}
@@ -117,14 +117,14 @@ func (s *seals) addThought(d *detail) {
 	if len(d.text) > 0 {
 		th.pieces = append(th.pieces, d.text)
 	}
-	th.seal = d.signature
+	th.signature = d.signature
 }
 
-// ofCall is the seal of the call with an id: the one that the call itself brings, else the one among the details.
-func (s *seals) ofCall(id, own []byte) []byte {
+// callSignature is the seal of the call with an id: the one that the call itself brings, else the one among the details.
+func (s *signatures) callSignature(id, own []byte) []byte {
 	for i := 0; len(own) == 0 && i < len(s.calls); i++ {
 		if bytes.Equal(s.calls[i].id, id) {
-			own = s.calls[i].seal
+			own = s.calls[i].signature
 		}
 	}
 	s.used = s.used || len(own) > 0
@@ -134,7 +134,7 @@ func (s *seals) ofCall(id, own []byte) []byte {
 // writeThought writes a thought that has a seal.
 func (t *translation) writeThought(th *thought) {
 	w := t.w
-	t.open("model")
+	t.openContent("model")
 	w.Object()
 	w.Name("text")
 	if len(th.pieces) == 1 {
@@ -148,6 +148,6 @@ func (t *translation) writeThought(th *thought) {
 	}
 	w.Name("thought")
 	w.Bool(true)
-	t.sealMember(th.seal)
+	t.writeSignature(th.signature)
 	w.EndObject()
 }

@@ -17,13 +17,13 @@ type translation struct {
 	o options
 
 	// Of the conversation, while it is written.
-	system   [][]byte // insides of the texts of system messages, in order
-	messages bool     // the member was there
-	role     string   // of the content that is being written, "" before the first and behind the last
-	wrote    bool     // a content was written
-	calls    []call   // of the latest answer in the conversation, in its order
-	waiting  int      // how many of them have no result yet
-	seals    seals
+	system     [][]byte // insides of the texts of system messages, in order
+	messages   bool     // the member was there
+	role       string   // of the content that is being written, "" before the first and behind the last
+	wrote      bool     // a content was written
+	calls      []call   // of the latest answer in the conversation, in its order
+	waiting    int      // how many of them have no result yet
+	signatures signatures
 
 	// Of the other members.
 	translate.Request
@@ -45,7 +45,7 @@ func (p *gemini) Request(r *provider.Request) error {
 		return err
 	}
 	model := modelName(r.Target)
-	t.o.settle(model)
+	t.o.applyModelDefaults(model)
 	if err := t.translate(&p.reader); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (p *gemini) Request(r *provider.Request) error {
 }
 
 func (t *translation) reset(r *provider.Request) {
-	*t = translation{r: r, w: r.JSON(), system: t.system[:0], calls: t.calls[:0], seals: t.seals.emptied(), scratch: t.scratch}
+	*t = translation{r: r, w: r.JSON(), system: t.system[:0], calls: t.calls[:0], signatures: t.signatures.reset(), scratch: t.scratch}
 	if cap(t.scratch.Buf) > keepScratch {
 		t.scratch.Buf = nil
 	}
@@ -89,7 +89,7 @@ func (t *translation) translate(in *json.Reader) error {
 	in.Reset(t.r.Body())
 	t.w.Object()
 	for o := in.Object(); o.Next(); {
-		if err := t.member(in); err != nil {
+		if err := t.readMember(in); err != nil {
 			return err
 		}
 	}
@@ -109,19 +109,19 @@ func (t *translation) translate(in *json.Reader) error {
 	if !safety.Exists() {
 		safety = t.safety
 	} else {
-		t.drop(t.safety.Exists(), "safety_settings")
+		t.warnDropped(t.safety.Exists(), "safety_settings")
 	}
 	if safety.Exists() {
 		t.w.Name("safetySettings")
 		t.w.Raw(safety)
 	}
 	t.w.EndObject()
-	t.drop(t.r.Has(sdk.FlagCacheControl), "cache_control")
+	t.warnDropped(t.r.Has(sdk.FlagCacheControl), "cache_control")
 	return nil
 }
 
-// member reads one member of the client's body.
-func (t *translation) member(in *json.Reader) error {
+// readMember reads one member of the client's body.
+func (t *translation) readMember(in *json.Reader) error {
 	if in.Kind() == json.Null {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (t *translation) member(in *json.Reader) error {
 	case "web_search_options":
 		t.search = true
 		for o := in.Object(); o.Next(); {
-			t.drop(in.Kind() != json.Null, "web_search_options."+translate.Printable(in.Name()))
+			t.warnDropped(in.Kind() != json.Null, "web_search_options."+translate.Printable(in.Name()))
 		}
 	case "safety_settings", "safetySettings":
 		if t.safety = in.Raw(); t.safety.Kind() != json.Array {
@@ -159,23 +159,23 @@ func (t *translation) member(in *json.Reader) error {
 		}
 	case "parallel_tool_calls":
 		parallel, ok := in.Bool()
-		t.drop(ok && !parallel, "parallel_tool_calls")
+		t.warnDropped(ok && !parallel, "parallel_tool_calls")
 	case "store":
 		store, _ := in.Bool()
-		t.drop(store, "store")
+		t.warnDropped(store, "store")
 	case "service_tier":
 		tier := json.Value(in.Raw())
-		t.drop(!tier.Is("auto") && !tier.Is("default"), "service_tier")
+		t.warnDropped(!tier.Is("auto") && !tier.Is("default"), "service_tier")
 	default:
 		known, err := t.Read(in)
-		t.drop(!known, translate.Printable(name))
+		t.warnDropped(!known, translate.Printable(name))
 		return err
 	}
 	return nil
 }
 
-// drop warns of a member that is not sent.
-func (t *translation) drop(there bool, member string) {
+// warnDropped warns of a member that is not sent.
+func (t *translation) warnDropped(there bool, member string) {
 	if there {
 		t.r.Warn(abi.WarnDropped, member)
 	}
@@ -213,7 +213,7 @@ func (t *translation) writeSystemParts() {
 	t.w.Name("parts")
 	t.w.Array()
 	for _, inside := range t.system {
-		t.textPart(inside, nil)
+		t.writeTextPart(inside, nil)
 	}
 	t.w.EndArray()
 }

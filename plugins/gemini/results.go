@@ -16,9 +16,9 @@ type call struct {
 	result   message
 }
 
-// noSeal is the provider's own word for a seal that is not there, on a call that it did not make or that came from
+// skipSignature is the provider's own word for a seal that is not there, on a call that it did not make or that came from
 // elsewhere.
-const noSeal = "skip_thought_signature_validator"
+const skipSignature = "skip_thought_signature_validator"
 
 // writeCalls writes the tool calls of an earlier answer and notes them for their results.
 func (t *translation) writeCalls(m *message) error {
@@ -35,7 +35,7 @@ func (t *translation) writeCalls(m *message) error {
 }
 
 func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
-	var kind, id, name, arguments, seal []byte
+	var kind, id, name, arguments, signature []byte
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "type":
@@ -52,7 +52,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 				}
 			}
 		case "extra_content":
-			seal = json.Value(r.Raw()).Get("google").Get("thought_signature").Inside()
+			signature = json.Value(r.Raw()).Get("google").Get("thought_signature").Inside()
 		}
 	}
 	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
@@ -66,12 +66,12 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	case args.Kind() != json.Object || !args.Valid():
 		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
 	}
-	if seal = t.seals.ofCall(id, seal); len(seal) == 0 && n == 0 && t.o.sealed == yes {
-		seal = []byte(noSeal)
+	if signature = t.signatures.callSignature(id, signature); len(signature) == 0 && n == 0 && t.o.requireSignature == translate.Yes {
+		signature = []byte(skipSignature)
 	}
 	t.calls = append(t.calls, call{id: id, name: name})
 	w := t.w
-	t.open("model")
+	t.openContent("model")
 	w.Object()
 	w.Name("functionCall")
 	w.Object()
@@ -84,14 +84,14 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	w.Name("args")
 	w.Raw(args)
 	w.EndObject()
-	t.sealMember(seal)
+	t.writeSignature(signature)
 	w.EndObject()
 	return nil
 }
 
-// toolMessage notes the result of a tool call. They are written together, in the order of the calls, whatever order they
+// addToolResult notes the result of a tool call. They are written together, in the order of the calls, whatever order they
 // came in: the provider tells results without an id apart by nothing else.
-func (t *translation) toolMessage(m *message) error {
+func (t *translation) addToolResult(m *message) error {
 	for i := range t.calls {
 		c := &t.calls[i]
 		if c.answered || !bytes.Equal(c.id, m.callID) {
@@ -122,7 +122,7 @@ func (t *translation) writeResults() error {
 			if string(p.kind) == "text" {
 				continue
 			}
-			if err := t.part(&p, "user", &c.result, n); err != nil {
+			if err := t.writePart(&p, "user", &c.result, n); err != nil {
 				return err
 			}
 		}
@@ -133,7 +133,7 @@ func (t *translation) writeResults() error {
 
 func (t *translation) writeResult(c *call) {
 	w := t.w
-	t.open("user")
+	t.openContent("user")
 	w.Object()
 	w.Name("functionResponse")
 	w.Object()

@@ -117,7 +117,7 @@ func (c *reducer) add(s *shape, schema json.Value, level int) {
 	for o := r.Object(); o.Next(); {
 		switch name := string(r.Name()); name {
 		case "$ref":
-			c.refer(s, r.Text(), level)
+			c.addReference(s, r.Text(), level)
 		case "allOf":
 			for a := r.Array(); a.Next(); {
 				c.add(s, r.Raw(), level+1)
@@ -180,9 +180,9 @@ func (c *reducer) addUnion(s *shape, union json.Value) {
 
 func isNull(schema json.Value) bool { return schema.Get("type").Is("null") }
 
-// refer adds what a reference stands for. One that leads back to itself stands for any object: the provider's form has
+// addReference adds what a reference stands for. One that leads back to itself stands for any object: the provider's form has
 // no end for it.
-func (c *reducer) refer(s *shape, ref []byte, level int) {
+func (c *reducer) addReference(s *shape, ref []byte, level int) {
 	for _, open := range c.refs {
 		if bytes.Equal(open, ref) {
 			s.cycle, c.lost = true, true
@@ -212,7 +212,7 @@ func (c *reducer) resolve(ref []byte) (json.Value, bool) {
 		}
 		token := bytes.ReplaceAll(pointer[from+1:to], []byte("~1"), []byte("/"))
 		token = bytes.ReplaceAll(token, []byte("~0"), []byte("~"))
-		if at = c.inside(pointer[:from], at)[string(token)]; at == nil {
+		if at = c.children(pointer[:from], at)[string(token)]; at == nil {
 			return nil, false
 		}
 		from = to
@@ -220,9 +220,9 @@ func (c *reducer) resolve(ref []byte) (json.Value, bool) {
 	return at, true
 }
 
-// inside is what an object or a list holds, by names and by indexes. What has been looked into once is remembered by its
+// children is what an object or a list holds, by names and by indexes. What has been looked into once is remembered by its
 // pointer: most references lead into one and the same object.
-func (c *reducer) inside(pointer []byte, v json.Value) map[string]json.Value {
+func (c *reducer) children(pointer []byte, v json.Value) map[string]json.Value {
 	if known, ok := c.found[string(pointer)]; ok {
 		return known
 	}

@@ -85,8 +85,8 @@ func (s *shape) addType(word []byte) {
 	}
 }
 
-// guess finds a type that is not said but meant.
-func (s *shape) guess() {
+// inferType finds a type that is not said but meant.
+func (s *shape) inferType() {
 	switch {
 	case s.types != 0 || s.union != nil:
 	case s.properties != nil || s.cycle:
@@ -99,7 +99,7 @@ func (s *shape) guess() {
 // writeShape writes what a schema says in the provider's form.
 func (c *reducer) writeShape(s *shape, level int) {
 	w := c.w
-	s.guess()
+	s.inferType()
 	if s.constant != nil {
 		c.lost = c.lost || s.enum != nil
 		s.enum = append(append(json.Value{'['}, s.constant...), ']')

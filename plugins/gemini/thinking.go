@@ -90,15 +90,15 @@ func (t *translation) writeThinking() error {
 	if kind.Is("adaptive") && !given && len(t.Effort) > 0 && string(t.Effort) != "none" {
 		return t.writeEffort(t.Effort)
 	}
-	t.drop(len(t.Effort) > 0, "reasoning_effort")
+	t.warnDropped(len(t.Effort) > 0, "reasoning_effort")
 	switch {
 	case kind.Is("disabled"):
 		t.writeNoThinking("thinking")
-	case !given && t.o.byLevel == yes:
+	case !given && t.o.byLevel == translate.Yes:
 		t.writeThinkingConfig("", 0)
 	case !given:
 		t.writeThinkingConfig("", dynamicBudget)
-	case t.o.byLevel == yes:
+	case t.o.byLevel == translate.Yes:
 		l := levelLow
 		if budget >= highBudget {
 			l = levelHigh
@@ -127,7 +127,7 @@ func (t *translation) writeEffort(effort []byte) error {
 			continue
 		}
 		clamped := e.clamped
-		if t.o.byLevel == yes {
+		if t.o.byLevel == translate.Yes {
 			l := t.o.levels.nearest(e.level)
 			clamped = clamped || l < e.level
 			if l > e.level {
@@ -150,17 +150,17 @@ func (t *translation) writeEffort(effort []byte) error {
 func (t *translation) writeNoThinking(member string) {
 	w := t.w
 	switch {
-	case t.o.byLevel == yes:
+	case t.o.byLevel == translate.Yes:
 		t.r.Warn(abi.WarnClamped, member)
-		t.config("thinkingConfig")
+		t.beginConfig("thinkingConfig")
 		w.Object()
 		w.Name("thinkingLevel")
 		w.String(levelWords[t.o.levels.nearest(levelMinimal)].wire)
 		w.EndObject()
-	case t.o.alwaysThinking == yes:
+	case t.o.alwaysThinking == translate.Yes:
 		t.r.Warn(abi.WarnDropped, member)
 	default:
-		t.config("thinkingConfig")
+		t.beginConfig("thinkingConfig")
 		w.Object()
 		w.Name("thinkingBudget")
 		w.Int(0)
@@ -171,7 +171,7 @@ func (t *translation) writeNoThinking(member string) {
 // writeThinkingConfig asks for thoughts, with a level, a budget or neither.
 func (t *translation) writeThinkingConfig(level string, budget int64) {
 	w := t.w
-	t.config("thinkingConfig")
+	t.beginConfig("thinkingConfig")
 	w.Object()
 	if level != "" {
 		w.Name("thinkingLevel")

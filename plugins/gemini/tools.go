@@ -66,7 +66,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	if string(kind) != "function" {
 		return sdk.Refuse(param+".type", "This provider takes only tools of type function.")
 	}
-	t.drop(strict, "tools[].function.strict")
+	t.warnDropped(strict, "tools[].function.strict")
 	w := t.w
 	w.Object()
 	w.Name("name")
@@ -76,7 +76,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 		w.Inside(description)
 	}
 	switch {
-	case !takesSomething(parameters):
+	case !hasParameters(parameters):
 	case t.o.openAPI:
 		w.Name("parameters")
 		if err := t.writeReduced(parameters, param+".function.parameters"); err != nil {
@@ -90,8 +90,8 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	return nil
 }
 
-// takesSomething says whether a schema of parameters leaves room for any. The provider wants none where there are none.
-func takesSomething(schema json.Value) bool {
+// hasParameters says whether a schema of parameters leaves room for any. The provider wants none where there are none.
+func hasParameters(schema json.Value) bool {
 	var r json.Reader
 	r.Reset(schema)
 	for o := r.Object(); o.Next(); {

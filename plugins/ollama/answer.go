@@ -11,8 +11,8 @@ import (
 
 // Keys of the gateway's: the reasoning of an answer is one block, its tool calls are numbered from firstCall on.
 const (
-	thoughts  = 0
-	firstCall = 1
+	reasoningKey = 0
+	firstCallKey = 1
 )
 
 // line is a line of a stream, or a whole answer. All slices are ranges of its bytes; those of strings are their insides,
@@ -76,11 +76,11 @@ func (p *ollama) read(data []byte) (l line, err error) {
 		case "done_reason":
 			l.reason = r.Inside()
 		case "prompt_eval_count":
-			l.prompt = count(r)
+			l.prompt = readCount(r)
 		case "prompt_eval_cached_count":
-			l.cached = count(r)
+			l.cached = readCount(r)
 		case "eval_count":
-			l.generated = count(r)
+			l.generated = readCount(r)
 		case "logprobs":
 			l.logprobs = r.Raw()
 		case "error":
@@ -116,35 +116,35 @@ func (l *line) emit(a *provider.Answer) error {
 	}
 	a.Start(nil, provider.FitName(l.model), format)
 	if len(l.thinking) > 0 {
-		a.Reasoning(0, abi.ReasoningText, thoughts, abi.EncodingEscaped, l.thinking)
+		a.Reasoning(0, abi.ReasoningText, reasoningKey, abi.EncodingEscaped, l.thinking)
 	}
 	if len(l.content) > 0 {
 		a.Text(0, abi.EncodingEscaped, l.content)
 	}
 	if l.logprobs.Kind() == json.Array && (len(l.content) > 0 || len(l.thinking) == 0) {
-		logprobs(a, l.logprobs)
+		emitLogprobs(a, l.logprobs)
 	}
 	if l.images {
 		a.Unknown([]byte("images"))
 	}
 	if l.calls.Kind() == json.Array {
-		if err := toolCalls(a, l.calls); err != nil {
+		if err := emitToolCalls(a, l.calls); err != nil {
 			return err
 		}
 	}
 	if l.done {
-		usage(a, abi.UsagePrompt, l.prompt)
-		usage(a, abi.UsageCached, l.cached)
-		usage(a, abi.UsageCompletion, l.generated)
-		finish(a, l.reason)
+		emitUsage(a, abi.UsagePrompt, l.prompt)
+		emitUsage(a, abi.UsageCached, l.cached)
+		emitUsage(a, abi.UsageCompletion, l.generated)
+		emitFinish(a, l.reason)
 		a.Done()
 	}
 	return nil
 }
 
-// toolCalls reads the tool calls of a line, which come whole. A stream may bring them in several lines that do not number
+// emitToolCalls reads the tool calls of a line, which come whole. A stream may bring them in several lines that do not number
 // them, so that how many there were is kept in the state.
-func toolCalls(a *provider.Answer, calls json.Value) error {
+func emitToolCalls(a *provider.Answer, calls json.Value) error {
 	n := uint32(0)
 	if p := a.State(); len(p) == 4 {
 		n = binary.LittleEndian.Uint32(p)
@@ -153,7 +153,7 @@ func toolCalls(a *provider.Answer, calls json.Value) error {
 	var r json.Reader
 	r.Reset(calls)
 	for list := r.Array(); list.Next(); n++ {
-		if err := toolCall(a, firstCall+int32(n), &r); err != nil {
+		if err := emitToolCall(a, firstCallKey+int32(n), &r); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func toolCalls(a *provider.Answer, calls json.Value) error {
 	return nil
 }
 
-func toolCall(a *provider.Answer, key int32, r *json.Reader) error {
+func emitToolCall(a *provider.Answer, key int32, r *json.Reader) error {
 	var id, name []byte
 	var arguments json.Value
 	for o := r.Object(); o.Next(); {
@@ -222,22 +222,22 @@ func compact(value []byte) []byte {
 // maxCount bounds a count of tokens. What is above it is no count.
 const maxCount = 1 << 40
 
-// count reads a count of tokens, -1 for anything else.
-func count(r *json.Reader) int64 {
+// readCount reads a count of tokens, -1 for anything else.
+func readCount(r *json.Reader) int64 {
 	if n, ok := r.Int(); ok && n >= 0 && n <= maxCount {
 		return n
 	}
 	return -1
 }
 
-func usage(a *provider.Answer, kind abi.UsageKind, n int64) {
+func emitUsage(a *provider.Answer, kind abi.UsageKind, n int64) {
 	if n >= 0 {
 		a.Usage(kind, n)
 	}
 }
 
-// finish says why the answer ended. The server says stop after tool calls, too, and older ones say nothing.
-func finish(a *provider.Answer, reason []byte) {
+// emitFinish says why the answer ended. The server says stop after tool calls, too, and older ones say nothing.
+func emitFinish(a *provider.Answer, reason []byte) {
 	switch string(reason) {
 	case "stop", "":
 		a.Finish(0, abi.FinishStop, nil)

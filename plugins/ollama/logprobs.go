@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// logprobs reads the log probabilities of a line's tokens. They have the convention's form, but for members that are left
+// emitLogprobs reads the log probabilities of a line's tokens. They have the convention's form, but for members that are left
 // out where the convention always has them.
-func logprobs(a *provider.Answer, tokens json.Value) {
+func emitLogprobs(a *provider.Answer, tokens json.Value) {
 	var (
 		r json.Reader
 		w json.Writer

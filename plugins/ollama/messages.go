@@ -59,11 +59,11 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "annotations":
 			// They tell of an earlier answer's text and mean nothing to a model.
 		default:
-			t.drop("messages[]." + translate.Printable(name))
+			t.warnDropped("messages[]." + translate.Printable(name))
 		}
 	}
 	if m.named && string(m.role) != "tool" {
-		t.drop("messages[].name")
+		t.warnDropped("messages[].name")
 	}
 }
 
@@ -93,30 +93,30 @@ func (t *translation) writeMessage(m *message) error {
 		role = "system"
 	case "user", "tool":
 	case "assistant":
-		return t.assistantMessage(m)
+		return t.writeAssistantMessage(m)
 	default:
 		return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
 	}
-	t.open(role)
-	if err := t.content(m); err != nil {
+	t.openMessage(role)
+	if err := t.writeContent(m); err != nil {
 		return err
 	}
 	if role == "tool" {
-		t.writeAnswered(m)
+		t.writeCallReference(m)
 	}
 	t.w.EndObject()
 	return nil
 }
 
-func (t *translation) open(role string) {
+func (t *translation) openMessage(role string) {
 	t.wrote = true
 	t.w.Object()
 	t.w.Name("role")
 	t.w.String(role)
 }
 
-// content writes what a message says, and the images that it shows.
-func (t *translation) content(m *message) error {
+// writeContent writes what a message says, and the images that it shows.
+func (t *translation) writeContent(m *message) error {
 	w := t.w
 	if !m.parts.Exists() {
 		w.Name("content")
@@ -165,7 +165,7 @@ func (t *translation) readParts(m *message) (text []byte, err error) {
 		case "image_url":
 			t.images = append(t.images, image{p.url, n})
 			if len(p.detail) > 0 && string(p.detail) != "auto" {
-				t.drop("image_url.detail")
+				t.warnDropped("image_url.detail")
 			}
 		default:
 			return nil, translate.Unsupported(m.param(".content["+translate.Itoa(n)+"]"), "This provider does not take content of this type.")
@@ -185,7 +185,7 @@ func (t *translation) readPart(r *json.Reader) (p part) {
 		case "text":
 			p.text = r.Inside()
 		case "cache_control":
-			t.drop("messages[].content[].cache_control")
+			t.warnDropped("messages[].content[].cache_control")
 		case "image_url":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
@@ -200,16 +200,16 @@ func (t *translation) readPart(r *json.Reader) (p part) {
 	return p
 }
 
-// assistantMessage writes an earlier answer: its text, its reasoning and its tool calls. One that said nothing is left
+// writeAssistantMessage writes an earlier answer: its text, its reasoning and its tool calls. One that said nothing is left
 // out.
-func (t *translation) assistantMessage(m *message) error {
+func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.function:
 		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
 	case m.audio:
 		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
 	}
-	text := t.said(m)
+	text := t.assistantText(m)
 	from := len(t.scratch)
 	t.readThoughts(m)
 	thoughts := t.scratch[from:]
@@ -217,7 +217,7 @@ func (t *translation) assistantMessage(m *message) error {
 	if len(text) == 0 && len(thoughts) == 0 && !calls {
 		return nil
 	}
-	t.open("assistant")
+	t.openMessage("assistant")
 	t.w.Name("content")
 	t.w.Inside(text)
 	if len(thoughts) > 0 {
@@ -233,9 +233,9 @@ func (t *translation) assistantMessage(m *message) error {
 	return nil
 }
 
-// said is the text of an earlier answer, as the inside of a string: its pieces, one behind the other. Several begin the
+// assistantText is the text of an earlier answer, as the inside of a string: its pieces, one behind the other. Several begin the
 // translation's scratch memory.
-func (t *translation) said(m *message) []byte {
+func (t *translation) assistantText(m *message) []byte {
 	t.scratch = t.scratch[:0]
 	if !m.parts.Exists() && len(m.refusal) == 0 {
 		return m.text
@@ -249,7 +249,7 @@ func (t *translation) said(m *message) []byte {
 			case "text", "refusal":
 				t.scratch = append(t.scratch, r.Inside()...)
 			case "cache_control":
-				t.drop("messages[].content[].cache_control")
+				t.warnDropped("messages[].content[].cache_control")
 			}
 		}
 	}

@@ -59,15 +59,15 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 			m.Created = unixTime(r.Inside())
 		case "capabilities":
 			if r.Kind() == json.Array {
-				chats, m.Thinking = capabilities(r)
+				chats, m.Thinking = readCapabilities(r)
 			}
 		}
 	}
-	m.OwnedBy = owner(m.ID)
+	m.OwnedBy = modelOwner(m.ID)
 	return m, chats && len(m.ID) > 0
 }
 
-func capabilities(r *json.Reader) (chats, thinks bool) {
+func readCapabilities(r *json.Reader) (chats, thinks bool) {
 	for list := r.Array(); list.Next(); {
 		switch string(r.Inside()) {
 		case "completion":
@@ -79,8 +79,8 @@ func capabilities(r *json.Reader) (chats, thinks bool) {
 	return chats, thinks
 }
 
-// owner is whose a model is: in its name [[host/]owner/]model[:tag] as the server understands it.
-func owner(id []byte) []byte {
+// modelOwner is whose a model is: in its name [[host/]owner/]model[:tag] as the server understands it.
+func modelOwner(id []byte) []byte {
 	end := bytes.LastIndexByte(id, '/')
 	if end <= 0 {
 		return []byte("library")
@@ -91,7 +91,7 @@ func owner(id []byte) []byte {
 // unixTime reads a time of RFC 3339, "2025-08-20T13:48:24.316155+02:00"; 0 for anything else.
 func unixTime(s []byte) int64 {
 	const layout = "0000-00-00T00:00:00"
-	if len(s) < len(layout)+1 || !fits(s[:len(layout)], layout) {
+	if len(s) < len(layout)+1 || !matchesLayout(s[:len(layout)], layout) {
 		return 0
 	}
 	zone := s[len(layout):]
@@ -105,25 +105,25 @@ func unixTime(s []byte) int64 {
 	offset := int64(0)
 	switch {
 	case string(zone) == "Z":
-	case fits(zone, "+00:00"):
-		offset = digits(zone[1:3])*3600 + digits(zone[4:6])*60
-	case fits(zone, "-00:00"):
-		offset = -digits(zone[1:3])*3600 - digits(zone[4:6])*60
+	case matchesLayout(zone, "+00:00"):
+		offset = parseDigits(zone[1:3])*3600 + parseDigits(zone[4:6])*60
+	case matchesLayout(zone, "-00:00"):
+		offset = -parseDigits(zone[1:3])*3600 - parseDigits(zone[4:6])*60
 	default:
 		return 0
 	}
-	year, month, day := digits(s[0:4]), digits(s[5:7]), digits(s[8:10])
+	year, month, day := parseDigits(s[0:4]), parseDigits(s[5:7]), parseDigits(s[8:10])
 	// Days since 1970 by the civil calendar, counting years from March.
 	if month <= 2 {
 		year--
 		month += 12
 	}
 	days := 365*year + year/4 - year/100 + year/400 + (153*(month-3)+2)/5 + day - 1 - 719468
-	return max(0, days*86400+digits(s[11:13])*3600+digits(s[14:16])*60+digits(s[17:19])-offset)
+	return max(0, days*86400+parseDigits(s[11:13])*3600+parseDigits(s[14:16])*60+parseDigits(s[17:19])-offset)
 }
 
-// fits says whether s has digits where a layout has 0, and is the layout elsewhere.
-func fits(s []byte, layout string) bool {
+// matchesLayout says whether s has digits where a layout has 0, and is the layout elsewhere.
+func matchesLayout(s []byte, layout string) bool {
 	if len(s) != len(layout) {
 		return false
 	}
@@ -135,7 +135,7 @@ func fits(s []byte, layout string) bool {
 	return true
 }
 
-func digits(s []byte) (n int64) {
+func parseDigits(s []byte) (n int64) {
 	for _, c := range s {
 		n = n*10 + int64(c-'0')
 	}

@@ -58,7 +58,7 @@ func (t *translation) translate(in *json.Reader) error {
 	w.Name("model")
 	w.Text(t.r.Target)
 	for o := in.Object(); o.Next(); {
-		if err := t.member(in); err != nil {
+		if err := t.readMember(in); err != nil {
 			return err
 		}
 	}
@@ -93,8 +93,8 @@ func (t *translation) translate(in *json.Reader) error {
 	return nil
 }
 
-// member reads one member of the client's body.
-func (t *translation) member(in *json.Reader) error {
+// readMember reads one member of the client's body.
+func (t *translation) readMember(in *json.Reader) error {
 	if in.Kind() == json.Null {
 		return nil
 	}
@@ -116,28 +116,28 @@ func (t *translation) member(in *json.Reader) error {
 		t.topLogprobs = in.Raw()
 	case "service_tier":
 		if tier := json.Value(in.Raw()); !tier.Is("auto") && !tier.Is("default") {
-			return t.unknown(name)
+			return t.rejectUnknown(name)
 		}
 	default:
 		if known, err := t.Read(in); known {
 			return err
 		}
-		return t.unknown(name)
+		return t.rejectUnknown(name)
 	}
 	return nil
 }
 
-// unknown is a member that the API has no place for.
-func (t *translation) unknown(name []byte) error {
+// rejectUnknown is a member that the API has no place for.
+func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
 		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
 	}
-	t.drop(translate.Printable(name))
+	t.warnDropped(translate.Printable(name))
 	return nil
 }
 
-// drop warns of a member that is not sent.
-func (t *translation) drop(name string) { t.r.Warn(abi.WarnDropped, name) }
+// warnDropped warns of a member that is not sent.
+func (t *translation) warnDropped(name string) { t.r.Warn(abi.WarnDropped, name) }
 
 // writeFirst writes the first of two values that there is, if any.
 func (t *translation) writeFirst(name string, value, otherwise json.Value) {
@@ -181,13 +181,13 @@ func (t *translation) writeOptions() {
 		}
 		w.NameText(name)
 	}
-	limit := t.limit()
-	stops := t.stopCount()
+	limit := t.Limit(&t.r.Summary)
+	stops := t.countStops()
 	var r json.Reader
 	r.Reset(t.o.model)
 	for o := r.Object(); o.Next(); {
 		name := r.Name()
-		if string(name) == "num_predict" && limit > 0 || string(name) == "stop" && stops > 0 || t.asks(name) {
+		if string(name) == "num_predict" && limit > 0 || string(name) == "stop" && stops > 0 || t.overrides(name) {
 			continue
 		}
 		put(name)
@@ -210,8 +210,8 @@ func (t *translation) writeOptions() {
 	}
 }
 
-// asks says whether the request has an option of this name.
-func (t *translation) asks(name []byte) bool {
+// overrides says whether the request has an option of this name.
+func (t *translation) overrides(name []byte) bool {
 	for _, m := range t.model {
 		if string(m.Name) == string(name) {
 			return true
@@ -220,57 +220,24 @@ func (t *translation) asks(name []byte) bool {
 	return false
 }
 
-// limit is how many tokens an answer may have: what the client asked for, else the configured default, else 0, which
-// leaves it to the server.
-func (t *translation) limit() int64 {
-	if t.MaxCompletionTokens > 0 {
-		return t.MaxCompletionTokens
-	}
-	if t.MaxTokens > 0 {
-		return t.MaxTokens
-	}
-	limit := t.r.DefaultMaxTokens
-	if most := t.r.MaxTokens; most > 0 {
-		limit = min(limit, most)
-	}
-	return limit
-}
-
-// stopCount counts the stop sequences. An empty one means nothing.
-func (t *translation) stopCount() (n int) {
-	count := func(inside []byte) {
+// countStops counts the stop sequences and warns of empty ones, which are not sent.
+func (t *translation) countStops() (n int) {
+	translate.StopSequences(t.Stop, func(inside []byte) {
 		if len(inside) > 0 {
 			n++
 		} else {
-			t.drop("stop")
+			t.warnDropped("stop")
 		}
-	}
-	switch t.Stop.Kind() {
-	case json.String:
-		count(t.Stop.Inside())
-	case json.Array:
-		var r json.Reader
-		r.Reset(t.Stop)
-		for a := r.Array(); a.Next(); {
-			count(r.Inside())
-		}
-	}
+	})
 	return n
 }
 
 func (t *translation) writeStop() {
-	w := t.w
-	w.Array()
-	if t.Stop.Kind() == json.String {
-		w.Raw(t.Stop)
-	} else {
-		var r json.Reader
-		r.Reset(t.Stop)
-		for a := r.Array(); a.Next(); {
-			if inside := r.Inside(); len(inside) > 0 {
-				w.Inside(inside)
-			}
+	t.w.Array()
+	translate.StopSequences(t.Stop, func(inside []byte) {
+		if len(inside) > 0 {
+			t.w.Inside(inside)
 		}
-	}
-	w.EndArray()
+	})
+	t.w.EndArray()
 }

@@ -18,10 +18,10 @@ func (t *translation) writeThink() error {
 	w := t.w
 	if t.Thinking.Kind() == json.Object {
 		if len(t.Effort) > 0 {
-			t.drop("reasoning_effort")
+			t.warnDropped("reasoning_effort")
 		}
 		if t.Thinking.Get("budget_tokens").Kind() == json.Number {
-			t.drop("thinking.budget_tokens")
+			t.warnDropped("thinking.budget_tokens")
 		}
 		w.Name("think")
 		w.Bool(!t.Thinking.Get("type").Is("disabled"))
@@ -69,9 +69,9 @@ func (t *translation) readThoughts(m *message) {
 		t.scratch = append(t.scratch, m.reasoning...)
 	}
 	if len(t.scratch) == from && m.details.Exists() {
-		t.drop("messages[].reasoning_details")
+		t.warnDropped("messages[].reasoning_details")
 		if m.reasoning != nil {
-			t.drop("messages[].reasoning_content")
+			t.warnDropped("messages[].reasoning_content")
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 		case "id":
 			id = r.Raw()
 		case "cache_control":
-			t.drop("messages[].tool_calls[].cache_control")
+			t.warnDropped("messages[].tool_calls[].cache_control")
 		case "function":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
@@ -78,9 +78,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	return nil
 }
 
-// writeAnswered writes which call a result answers: by the name of the tool, which templates of models know, and by the
+// writeCallReference writes which call a result answers: by the name of the tool, which templates of models know, and by the
 // id of the call.
-func (t *translation) writeAnswered(m *message) {
+func (t *translation) writeCallReference(m *message) {
 	for _, c := range t.calls {
 		if bytes.Equal(c.id, m.callID) {
 			t.w.Name("tool_name")
@@ -101,7 +101,7 @@ func (t *translation) writeTools() error {
 		return sdk.Refuse("tool_choice", "This provider cannot be told to call a tool.")
 	}
 	if t.Serial {
-		t.drop("parallel_tool_calls")
+		t.warnDropped("parallel_tool_calls")
 	}
 	w := t.w
 	w.Name("tools")
@@ -125,7 +125,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 		case "type":
 			kind = r.Text()
 		case "cache_control":
-			t.drop("tools[].cache_control")
+			t.warnDropped("tools[].cache_control")
 		case "function":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
@@ -139,10 +139,10 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 					}
 				case "strict":
 					if strict, _ := r.Bool(); strict {
-						t.drop("tools[].function.strict")
+						t.warnDropped("tools[].function.strict")
 					}
 				case "cache_control":
-					t.drop("tools[].cache_control")
+					t.warnDropped("tools[].cache_control")
 				}
 			}
 		}

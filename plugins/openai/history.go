@@ -33,20 +33,20 @@ func (h *history) edit(r *provider.Request, o *options) error {
 	reasoning := r.Has(sdk.FlagReasoningHistory)
 	rewrite := reasoning && o.history&textForms != 0
 	renumber := r.Has(sdk.FlagToolHistory) && o.nineLetters
-	for i := 0; (rewrite || renumber) && r.Exists(h.at(i, "")); i++ {
-		if rewrite && !h.reasoning(r, o, i) || renumber && !h.toolCalls(r, i) {
+	for i := 0; (rewrite || renumber) && r.Exists(h.memberPath(i, "")); i++ {
+		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) {
 			return sdk.Refuse("messages", "The conversation has more turns than this provider can be sent.")
 		}
 	}
 	if reasoning {
-		h.remove(r, o, rewrite)
+		h.removeUnsupported(r, o, rewrite)
 	}
 	return nil
 }
 
-// remove takes away the members that the upstream does not know. Where texts were kept, the other forms of the same
+// removeUnsupported takes away the members that the upstream does not know. Where texts were kept, the other forms of the same
 // reasoning are not missed.
-func (h *history) remove(r *provider.Request, o *options, kept bool) {
+func (h *history) removeUnsupported(r *provider.Request, o *options, kept bool) {
 	for i, member := range historyForms[:3] {
 		if o.history&(1<<i) == 0 && r.Delete("/messages/*/"+member) && !kept {
 			r.Warn(abi.WarnDropped, "messages[]."+member)
@@ -54,18 +54,18 @@ func (h *history) remove(r *provider.Request, o *options, kept bool) {
 	}
 }
 
-// at is the path of a member of a message; of the message itself if member is empty. It is valid until the next call.
-func (h *history) at(i int, member string) string {
+// memberPath is the path of a member of a message; of the message itself if member is empty. It is valid until the next call.
+func (h *history) memberPath(i int, member string) string {
 	h.path = append(json.AppendInt(append(h.path[:0], "/messages/"...), int64(i)), member...)
 	return string(h.path)
 }
 
-// reasoning gives message i its reasoning as the upstream takes it. It returns false if there is no room for the edit.
-func (h *history) reasoning(r *provider.Request, o *options, i int) bool {
-	content := r.Get(h.at(i, "/reasoning_content"))
-	details := r.Get(h.at(i, "/reasoning_details"))
-	blocks := r.Exists(h.at(i, "/thinking_blocks"))
-	some := details.Kind() == json.Array && !asksNothing("", details)
+// rewriteReasoning gives message i its reasoning as the upstream takes it. It returns false if there is no room for the edit.
+func (h *history) rewriteReasoning(r *provider.Request, o *options, i int) bool {
+	content := r.Get(h.memberPath(i, "/reasoning_content"))
+	details := r.Get(h.memberPath(i, "/reasoning_details"))
+	blocks := r.Exists(h.memberPath(i, "/thinking_blocks"))
+	some := details.Kind() == json.Array && !isDefault("", details)
 	switch {
 	case some && o.history&keepDetails != 0, blocks && o.history&keepBlocks != 0:
 		return true // the richer form says it all
@@ -84,17 +84,17 @@ func (h *history) reasoning(r *provider.Request, o *options, i int) bool {
 		if content.Exists() && len(content.Inside()) > 0 || some || blocks {
 			r.Warn(abi.WarnDropped, "messages[].reasoning_content")
 		}
-		return !content.Exists() || r.Delete(h.at(i, "/reasoning_content"))
+		return !content.Exists() || r.Delete(h.memberPath(i, "/reasoning_content"))
 	}
 	text := append(h.out.Buf, '"')
 	h.out.Buf = text
 	switch {
 	case o.history&keepContent != 0:
-		return string(content) == string(text) || r.Set(h.at(i, "/reasoning_content"), text)
+		return string(content) == string(text) || r.Set(h.memberPath(i, "/reasoning_content"), text)
 	case o.history&asReasoning != 0:
-		return r.Set(h.at(i, "/reasoning"), text)
+		return r.Set(h.memberPath(i, "/reasoning"), text)
 	}
-	return h.thinkingPart(r, i, text)
+	return h.prependThinkingPart(r, i, text)
 }
 
 // appendTexts appends the text of reasoning_details, still escaped. Entries whose format names another provider are
@@ -121,9 +121,9 @@ func (h *history) appendTexts(details json.Value, own json.Value) {
 	}
 }
 
-// thinkingPart makes the content of message i a list of parts that begins with its reasoning.
-func (h *history) thinkingPart(r *provider.Request, i int, reasoning []byte) bool {
-	content := r.Get(h.at(i, "/content"))
+// prependThinkingPart makes the content of message i a list of parts that begins with its reasoning.
+func (h *history) prependThinkingPart(r *provider.Request, i int, reasoning []byte) bool {
+	content := r.Get(h.memberPath(i, "/content"))
 	var w json.Writer
 	w.Array()
 	w.Object()
@@ -147,7 +147,7 @@ func (h *history) thinkingPart(r *provider.Request, i int, reasoning []byte) boo
 		}
 	}
 	w.EndArray()
-	return r.Set(h.at(i, "/content"), w.Buf)
+	return r.Set(h.memberPath(i, "/content"), w.Buf)
 }
 
 // writeText writes a text part. text is a JSON string.
@@ -160,20 +160,20 @@ func writeText(w *json.Writer, text []byte) {
 	w.EndObject()
 }
 
-// toolCalls gives the tool calls of message i, and what they refer to, ids that the upstream takes.
-func (h *history) toolCalls(r *provider.Request, i int) bool {
-	if !h.toolID(r, h.at(i, "/tool_call_id")) {
+// rewriteToolIDs gives the tool calls of message i, and what they refer to, ids that the upstream takes.
+func (h *history) rewriteToolIDs(r *provider.Request, i int) bool {
+	if !h.rewriteToolID(r, h.memberPath(i, "/tool_call_id")) {
 		return false
 	}
-	for k := 0; r.Exists(h.at(i, "/tool_calls") + "/" + string(json.AppendInt(nil, int64(k)))); k++ {
-		if !h.toolID(r, h.at(i, "/tool_calls")+"/"+string(json.AppendInt(nil, int64(k)))+"/id") {
+	for k := 0; r.Exists(h.memberPath(i, "/tool_calls") + "/" + string(json.AppendInt(nil, int64(k)))); k++ {
+		if !h.rewriteToolID(r, h.memberPath(i, "/tool_calls")+"/"+string(json.AppendInt(nil, int64(k)))+"/id") {
 			return false
 		}
 	}
 	return true
 }
 
-func (h *history) toolID(r *provider.Request, path string) bool {
+func (h *history) rewriteToolID(r *provider.Request, path string) bool {
 	id := r.Get(path).Text()
 	if id == nil {
 		return true

@@ -93,7 +93,7 @@ func TestToolIDs(t *testing.T) {
 			t.Errorf("%q is %q and then %q", id, alias, again)
 		}
 	}
-	first := hashed("call_1", 0)
+	first := hashID("call_1", 0)
 	check(first) // an id that is another's alias
 	check("call_1")
 	for _, id := range []string{"aB3dE6gH9", "", "123456789", "1234567890", "functions.multiply:1", "übergroß"} {
@@ -105,7 +105,7 @@ func TestToolIDs(t *testing.T) {
 	if ids.alias("call_1") == first {
 		t.Error("two ids have one alias")
 	}
-	alias := hashed("call_2", 0)
+	alias := hashID("call_2", 0)
 	ids.reset()
 	if ids.alias("call_2") != alias {
 		t.Error("the alias depends on what was asked before")

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// refuse fails where the request asks for what the upstream cannot do, and removes what only looks so.
-func refuse(r *provider.Request, o *options) error {
+// checkSupported fails where the request asks for what the upstream cannot do, and removes what only looks so.
+func checkSupported(r *provider.Request, o *options) error {
 	if o.refuse.Exists() {
 		if err := refuseMembers(r, o.refuse); err != nil {
 			return err
@@ -28,7 +28,7 @@ func refuseMembers(r *provider.Request, members json.Value) error {
 		value := r.Get(pointer([]byte(name)))
 		switch {
 		case name == "" || !value.Exists():
-		case asksNothing(name, value):
+		case isDefault(name, value):
 			r.Delete(pointer([]byte(name)))
 		default:
 			return sdk.Refuse(name, "The provider does not support this parameter.")
@@ -37,8 +37,8 @@ func refuseMembers(r *provider.Request, members json.Value) error {
 	return nil
 }
 
-// asksNothing says whether a member says no more than its absence would.
-func asksNothing(name string, v json.Value) bool {
+// isDefault says whether a member says no more than its absence would.
+func isDefault(name string, v json.Value) bool {
 	switch v.Kind() {
 	case json.Null:
 		return true
@@ -67,9 +67,9 @@ func asksNothing(name string, v json.Value) bool {
 	return false
 }
 
-// rename gives members the names that the upstream has for them. A member beside one that has its new name already is
+// renameMembers gives members the names that the upstream has for them. A member beside one that has its new name already is
 // removed: the client has said it in the upstream's own words.
-func rename(r *provider.Request, names json.Value) {
+func renameMembers(r *provider.Request, names json.Value) {
 	if !names.Exists() {
 		return
 	}
@@ -88,8 +88,8 @@ func rename(r *provider.Request, names json.Value) {
 	}
 }
 
-// drop removes what the operator says that the upstream does not take.
-func drop(r *provider.Request, members json.Value) {
+// dropMembers removes what the operator says that the upstream does not take.
+func dropMembers(r *provider.Request, members json.Value) {
 	if !members.Exists() {
 		return
 	}
@@ -104,18 +104,18 @@ func drop(r *provider.Request, members json.Value) {
 		if name[0] != '/' {
 			path = pointer([]byte(name))
 		}
-		if r.Delete(path) && missed(r, path) {
+		if r.Delete(path) && hadEffect(r, path) {
 			r.Warn(abi.WarnDropped, name)
 		}
 	}
 }
 
-// missed says whether what was removed at a path said anything: an answer that a client sends back has members that are
+// hadEffect says whether what was removed at a path said anything: an answer that a client sends back has members that are
 // null or empty. Where a path has a second * it is not looked for.
-func missed(r *provider.Request, path string) bool {
+func hadEffect(r *provider.Request, path string) bool {
 	list, rest, star := cutStar(path)
 	if !star {
-		return !asksNothing(path[1:], r.Get(path))
+		return !isDefault(path[1:], r.Get(path))
 	}
 	if _, _, more := cutStar(rest); more {
 		return true
@@ -125,7 +125,7 @@ func missed(r *provider.Request, path string) bool {
 		if !r.Exists(element) {
 			return false
 		}
-		if v := r.Get(element + rest); v.Exists() && !asksNothing("", v) {
+		if v := r.Get(element + rest); v.Exists() && !isDefault("", v) {
 			return true
 		}
 	}
@@ -141,8 +141,8 @@ func cutStar(path string) (before, after string, found bool) {
 	return path, "", false
 }
 
-// set gives members the values that the operator wants.
-func set(r *provider.Request, members json.Value) {
+// setMembers gives members the values that the operator wants.
+func setMembers(r *provider.Request, members json.Value) {
 	if !members.Exists() {
 		return
 	}

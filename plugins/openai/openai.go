@@ -28,7 +28,7 @@ func (p *openai) Configure(settings json.Value) error {
 	}
 	p.modelsPath = ""
 	if !p.options.noList {
-		p.modelsPath = p.options.pathOf(p.options.modelsPath, "/models", nil)
+		p.modelsPath = p.options.expandPath(p.options.modelsPath, "/models", nil)
 	}
 	return nil
 }
@@ -39,10 +39,10 @@ func (p *openai) Request(r *provider.Request) error {
 	if err := o.read(r.Options); err != nil {
 		return err
 	}
-	if err := refuse(r, o); err != nil {
+	if err := checkSupported(r, o); err != nil {
 		return err
 	}
-	r.SetPath(o.pathOf(o.path, "/chat/completions", r.Target))
+	r.SetPath(o.expandPath(o.path, "/chat/completions", r.Target))
 	framing := abi.FramingJSON
 	if r.Stream {
 		framing = abi.FramingSSE
@@ -59,9 +59,9 @@ func (p *openai) Request(r *provider.Request) error {
 	if err := p.history.edit(r, o); err != nil {
 		return err
 	}
-	rename(r, o.rename)
-	drop(r, o.drop)
-	set(r, o.set)
+	renameMembers(r, o.rename)
+	dropMembers(r, o.drop)
+	setMembers(r, o.set)
 	return nil
 }
 

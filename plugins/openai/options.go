@@ -3,6 +3,7 @@ package openai
 import (
 	"errors"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -96,52 +97,52 @@ func (o *options) parse(doc json.Value) error {
 	for m := r.Object(); m.Next() && err == nil; {
 		switch string(r.Name()) {
 		case "max_tokens_member":
-			o.maxTokensMember, err = text(&r)
+			o.maxTokensMember, err = readText(&r)
 			if s := string(o.maxTokensMember); err == nil && s != "max_tokens" && s != "max_completion_tokens" {
 				err = errMaxTokensMember
 			}
 		case "developer_role":
-			o.developerRole, err = text(&r)
+			o.developerRole, err = readText(&r)
 		case "stream_usage":
-			on, err = boolean(&r)
+			on, err = readBool(&r)
 			o.noStreamUsage = !on
 		case "thinking":
-			at, err = choice(&r, thinkingModes[:], errThinking)
+			at, err = readChoice(&r, thinkingModes[:], errThinking)
 			o.thinking = thinkingMode(at)
 		case "thinking_member":
-			o.thinkingMember, err = text(&r)
+			o.thinkingMember, err = readText(&r)
 		case "efforts":
-			o.efforts, err = texts(&r)
+			o.efforts, err = readTexts(&r)
 		case "effort_off":
-			o.effortOff, err = text(&r)
+			o.effortOff, err = readText(&r)
 		case "reasoning_history":
 			o.history, err = parseHistory(&r)
 		case "cache_control":
-			o.cacheControl, err = boolean(&r)
+			o.cacheControl, err = readBool(&r)
 		case "tool_ids":
-			at, err = choice(&r, []string{"any", "nine_letters"}, errToolIDs)
+			at, err = readChoice(&r, []string{"any", "nine_letters"}, errToolIDs)
 			o.nineLetters = at == 1
 		case "response_format":
-			at, err = choice(&r, []string{"json_schema", "json_object"}, errFormat)
+			at, err = readChoice(&r, []string{"json_schema", "json_object"}, errFormat)
 			o.objectFormat = at == 1
 		case "rename":
-			o.rename, err = texts(&r)
+			o.rename, err = readTexts(&r)
 		case "refuse":
-			o.refuse, err = value(&r, json.Array)
+			o.refuse, err = readValue(&r, json.Array)
 		case "drop":
-			o.drop, err = value(&r, json.Array)
+			o.drop, err = readValue(&r, json.Array)
 		case "set":
-			o.set, err = value(&r, json.Object)
+			o.set, err = readValue(&r, json.Object)
 		case "answer":
-			o.answer, err = value(&r, json.Object)
+			o.answer, err = readValue(&r, json.Object)
 		case "path":
-			o.path, err = text(&r)
+			o.path, err = readText(&r)
 		case "models_path":
-			o.modelsPath, err = text(&r)
+			o.modelsPath, err = readText(&r)
 		case "api_version":
-			o.apiVersion, err = text(&r)
+			o.apiVersion, err = readText(&r)
 		case "list":
-			on, err = boolean(&r)
+			on, err = readBool(&r)
 			o.noList = !on
 		}
 	}
@@ -162,8 +163,8 @@ func (o *options) effort(effort []byte) []byte {
 	return effort
 }
 
-// pathOf is a path of the upstream: the operator's, or the standard one, with the model in place of {model}.
-func (o *options) pathOf(own []byte, standard string, model []byte) string {
+// expandPath is a path of the upstream: the operator's, or the standard one, with the model in place of {model}.
+func (o *options) expandPath(own []byte, standard string, model []byte) string {
 	const place = "{model}"
 	if len(own) == 0 {
 		if len(o.apiVersion) == 0 {
@@ -174,39 +175,25 @@ func (o *options) pathOf(own []byte, standard string, model []byte) string {
 	var path []byte
 	for len(own) > 0 {
 		if len(own) >= len(place) && string(own[:len(place)]) == place {
-			path, own = appendSegment(path, model), own[len(place):]
+			path, own = translate.AppendEscaped(path, model), own[len(place):]
 			continue
 		}
 		path, own = append(path, own[0]), own[1:]
 	}
 	if len(o.apiVersion) > 0 {
-		path = appendSegment(append(path, "?api-version="...), o.apiVersion)
+		path = translate.AppendEscaped(append(path, "?api-version="...), o.apiVersion)
 	}
 	return string(path)
 }
 
-// appendSegment appends text as a part of a path or of a query: what has a meaning there is percent-encoded.
-func appendSegment(dst, text []byte) []byte {
-	const digits = "0123456789ABCDEF"
-	for _, c := range text {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == '~':
-			dst = append(dst, c)
-		default:
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return dst
-}
-
-func text(r *json.Reader) ([]byte, error) {
+func readText(r *json.Reader) ([]byte, error) {
 	if s := r.Text(); s != nil {
 		return s, nil
 	}
 	return nil, errKind
 }
 
-func boolean(r *json.Reader) (bool, error) {
+func readBool(r *json.Reader) (bool, error) {
 	b, ok := r.Bool()
 	if !ok {
 		return false, errKind
@@ -214,8 +201,8 @@ func boolean(r *json.Reader) (bool, error) {
 	return b, nil
 }
 
-// choice is the place of the string at hand among names.
-func choice(r *json.Reader, names []string, unknown error) (int, error) {
+// readChoice is the place of the string at hand among names.
+func readChoice(r *json.Reader, names []string, unknown error) (int, error) {
 	s := r.Inside()
 	for i, name := range names {
 		if s != nil && string(s) == name {
@@ -225,16 +212,16 @@ func choice(r *json.Reader, names []string, unknown error) (int, error) {
 	return 0, unknown
 }
 
-func value(r *json.Reader, kind json.Kind) (json.Value, error) {
+func readValue(r *json.Reader, kind json.Kind) (json.Value, error) {
 	if r.Kind() != kind {
 		return nil, errKind
 	}
 	return r.Raw(), nil
 }
 
-// texts is a table whose members are strings.
-func texts(r *json.Reader) (json.Value, error) {
-	table, err := value(r, json.Object)
+// readTexts is a table whose members are strings.
+func readTexts(r *json.Reader) (json.Value, error) {
+	table, err := readValue(r, json.Object)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +241,7 @@ func parseHistory(r *json.Reader) (forms uint8, err error) {
 	}
 	for a := r.Array(); a.Next() && err == nil; {
 		var at int
-		at, err = choice(r, historyForms[:], errHistory)
+		at, err = readChoice(r, historyForms[:], errHistory)
 		forms |= 1 << at
 	}
 	return forms, err

@@ -12,8 +12,8 @@ const (
 	highBudget   = 16384
 )
 
-// wish is what the client wants of reasoning: what thinking says, which wins, and else what reasoning_effort says.
-type wish struct {
+// reasoningRequest is what the client wants of reasoning: what thinking says, which wins, and else what reasoning_effort says.
+type reasoningRequest struct {
 	thinking bool // the member is there
 	off      bool
 	adaptive bool
@@ -21,7 +21,7 @@ type wish struct {
 	effort   []byte // reasoning_effort as the client said it; empty if not
 }
 
-func wishOf(r *provider.Request) (w wish) {
+func readReasoningRequest(r *provider.Request) (w reasoningRequest) {
 	if thinking := r.Get("/thinking"); thinking.Kind() == json.Object {
 		kind := thinking.Get("type")
 		w.thinking, w.off, w.adaptive = true, kind.Is("disabled"), kind.Is("adaptive")
@@ -33,8 +33,8 @@ func wishOf(r *provider.Request) (w wish) {
 	return w
 }
 
-// effortOf is the effort that a budget stands for.
-func (w *wish) effortOf() string {
+// budgetEffort is the effort that a budget stands for.
+func (w *reasoningRequest) budgetEffort() string {
 	switch {
 	case w.budget >= highBudget:
 		return "high"
@@ -47,7 +47,7 @@ func (w *wish) effortOf() string {
 // editThinking says what the client wants of reasoning in the upstream's words. What becomes of reasoning_effort is
 // decided in one place, at the end, since of two edits of one member only one counts.
 func editThinking(r *provider.Request, o *options) {
-	w := wishOf(r)
+	w := readReasoningRequest(r)
 	effort, expressed := w.effort, false
 	switch {
 	case o.thinking == thinkingKeep:
@@ -81,7 +81,7 @@ func setEffort(r *provider.Request, o *options, asked, effort []byte, expressed 
 }
 
 // editEffort is for upstreams that know reasoning_effort only. It returns the effort.
-func editEffort(r *provider.Request, o *options, w *wish) []byte {
+func editEffort(r *provider.Request, o *options, w *reasoningRequest) []byte {
 	if !w.thinking {
 		return w.effort
 	}
@@ -97,13 +97,13 @@ func editEffort(r *provider.Request, o *options, w *wish) []byte {
 	if w.adaptive && len(w.effort) > 0 {
 		return w.effort // what the client wants the model to adapt to
 	}
-	return []byte(w.effortOf())
+	return []byte(w.budgetEffort())
 }
 
 // editSwitch is for upstreams with a switch of their own. It returns the effort to send beside it, and whether the
 // client's has been expressed by the switch. An effort of none switches reasoning off; any other effort alone says
 // nothing that the switch must repeat.
-func editSwitch(r *provider.Request, o *options, w *wish) (effort []byte, expressed bool) {
+func editSwitch(r *provider.Request, o *options, w *reasoningRequest) (effort []byte, expressed bool) {
 	none := !w.thinking && string(w.effort) == "none"
 	off := w.off || none
 	if !off && (!w.thinking || w.adaptive) {
@@ -114,7 +114,7 @@ func editSwitch(r *provider.Request, o *options, w *wish) (effort []byte, expres
 			return effort, none // the client has said it in the upstream's own words
 		}
 		r.Delete("/thinking")
-		r.Set("/reasoning", reasoning(w, off, o.effort(effort)))
+		r.Set("/reasoning", reasoningObject(w, off, o.effort(effort)))
 		return nil, none || len(effort) > 0
 	}
 	if !w.thinking && !none {
@@ -155,8 +155,8 @@ func editSwitch(r *provider.Request, o *options, w *wish) (effort []byte, expres
 	return effort, none
 }
 
-// reasoning is the object of that name: a budget if the client said one, else an effort, else that it be on.
-func reasoning(w *wish, off bool, effort []byte) []byte {
+// reasoningObject is the object of that name: a budget if the client said one, else an effort, else that it be on.
+func reasoningObject(w *reasoningRequest, off bool, effort []byte) []byte {
 	var object json.Writer
 	object.Object()
 	switch {

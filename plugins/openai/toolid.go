@@ -25,7 +25,7 @@ func (t *toolIDs) alias(id string) string {
 	}
 	alias := id
 	for salt := uint64(0); !nineLetters(alias) || t.taken[alias]; salt++ {
-		alias = hashed(id, salt)
+		alias = hashID(id, salt)
 	}
 	t.aliases[id], t.taken[alias] = alias, true
 	return alias
@@ -41,8 +41,8 @@ func nineLetters(id string) bool {
 	return len(id) == idLetters
 }
 
-// hashed is nine letters and digits made of the FNV-1a hash of id and salt.
-func hashed(id string, salt uint64) string {
+// hashID is nine letters and digits made of the FNV-1a hash of id and salt.
+func hashID(id string, salt uint64) string {
 	const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	h := uint64(14695981039346656037)
 	for i := range len(id) {

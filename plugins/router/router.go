@@ -78,11 +78,11 @@ func choose(c *router.Choice) error {
 	for i := range c.Targets {
 		order = append(order, i)
 	}
-	draw := lots(c.Random)
+	draw := splitMix(c.Random)
 	for at := range order {
-		next := best(c.Targets, order[at:], s)
+		next := firstRanked(c.Targets, order[at:], s)
 		if s == weighted || s == priority {
-			next = drawn(c.Targets, order[at:], next, s, &draw)
+			next = drawByWeight(c.Targets, order[at:], next, s, &draw)
 		}
 		// What stands between keeps its order: it is the configuration's.
 		i := order[at+next]
@@ -94,19 +94,19 @@ func choose(c *router.Choice) error {
 	return nil
 }
 
-// best is the position of the first target that no other one should come before.
-func best(targets []router.Target, order []int, s strategy) int {
+// firstRanked is the position of the first target that no other one should come before.
+func firstRanked(targets []router.Target, order []int, s strategy) int {
 	first := 0
 	for i := 1; i < len(order); i++ {
-		if before(&targets[order[i]], &targets[order[first]], s) {
+		if ranksBefore(&targets[order[i]], &targets[order[first]], s) {
 			first = i
 		}
 	}
 	return first
 }
 
-// before says whether a must be tried before b.
-func before(a, b *router.Target, s strategy) bool {
+// ranksBefore says whether a must be tried before b.
+func ranksBefore(a, b *router.Target, s strategy) bool {
 	if a.Healthy != b.Healthy {
 		return a.Healthy
 	}
@@ -124,13 +124,13 @@ func before(a, b *router.Target, s strategy) bool {
 	return false
 }
 
-// drawn draws by weight among the targets that are as good as the one at position first, and returns the position of
+// drawByWeight draws by weight among the targets that are as good as the one at position first, and returns the position of
 // the one that won. Weights that add up to nothing leave first.
-func drawn(targets []router.Target, order []int, first int, s strategy, draw *lots) int {
+func drawByWeight(targets []router.Target, order []int, first int, s strategy, draw *splitMix) int {
 	model := &targets[order[first]]
 	var sum uint64
 	for _, i := range order {
-		if t := &targets[i]; !before(model, t, s) {
+		if t := &targets[i]; !ranksBefore(model, t, s) {
 			sum += weight(t)
 		}
 	}
@@ -140,7 +140,7 @@ func drawn(targets []router.Target, order []int, first int, s strategy, draw *lo
 	lot := draw.next() % sum
 	for at, i := range order {
 		t := &targets[i]
-		if before(model, t, s) {
+		if ranksBefore(model, t, s) {
 			continue
 		}
 		w := weight(t)
@@ -157,10 +157,10 @@ const maxWeight = 1 << 32
 
 func weight(t *router.Target) uint64 { return uint64(min(max(t.Weight, 0), maxWeight)) }
 
-// lots is a sequence of random numbers that follows from its first one (SplitMix64).
-type lots uint64
+// splitMix is a sequence of random numbers that follows from its first one (SplitMix64).
+type splitMix uint64
 
-func (l *lots) next() uint64 {
+func (l *splitMix) next() uint64 {
 	*l += 0x9e3779b97f4a7c15
 	z := uint64(*l)
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

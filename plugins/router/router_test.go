@@ -127,7 +127,7 @@ func TestWeightedDistribution(t *testing.T) {
 		t.Run(strategy, func(t *testing.T) {
 			b := bind(t, p, strategy)
 			first := make([]int, len(targets))
-			random := lots(1)
+			random := splitMix(1)
 			for range draws {
 				order, _ := choices(t, b, input(random.next(), targets), len(targets))
 				if order != "0 1 2 3" && order != "1 0 2 3" {
