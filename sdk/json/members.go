@@ -2,11 +2,11 @@ package json
 
 import "math/bits"
 
-// Members is what Reader.Members found in an object: for each name of the shape the value that the member has. A member
-// that is null is as one that is not there. Slices are ranges of the document unless said otherwise.
+// Members is the result of Reader.Members: for each name of a Shape, the value of that member. A member that is null counts
+// as absent.
 //
-// The zero Members is empty. It is used again and again: it is large, and nothing in it needs to be cleared. It is best
-// used with one shape only, since it remembers in which order the members stood last time.
+// The zero Members is empty. Reuse it: it is large and needs no clearing. Use it with one shape only, since it
+// remembers the order of the members in the previous object and expects the same order again.
 type Members struct {
 	data    []byte
 	seen    uint32
@@ -14,22 +14,22 @@ type Members struct {
 	unknown []span
 
 	shape *Shape
-	next  [maxIDs]uint8 // by the id of a member: the slot, in the same shape, of the known member behind it last time
+	next  [maxIDs]uint8 // by the id of a member: index in the same shape of the member that followed last time
 
-	// While an object is read: where quick stopped, how far it has come in a string that begins there, else 0, and the id
-	// of the last known member in the object at hand, or of the object's bracket.
-	at, within, last int
+	// State while an object is read: where readFast stopped; the index up to which it scanned a string that begins there,
+	// else 0; and the ID of the last known member of the current object, or of its opening brace.
+	at, scanned, last int
 }
 
-// maxIDs is how many ids the members of a shape can have.
+// maxIDs is the maximum number of member IDs in a shape; see slot.
 const maxIDs = 2 * MaxMembers
 
-// unknownSlot is that of every member which the shape does not have. It has no id: such members are in objects of every
-// shape, and what stands behind one in this shape is no slot of another.
+// unknownSlot is the slot of every member that is not in the shape. It has no ID, so the order after such a member is not
+// remembered.
 var unknownSlot = slot{field: -1}
 
-// begin makes m one of the shape s.
-func (m *Members) begin(s *Shape) {
+// setShape prepares m for another shape.
+func (m *Members) setShape(s *Shape) {
 	if s.names > maxIDs || s.parent != nil {
 		panic("json: Members with too many names")
 	}
@@ -37,22 +37,22 @@ func (m *Members) begin(s *Shape) {
 	clear(m.next[:])
 }
 
-// field is a value that was found.
+// field is the position and kind of a value.
 type field struct {
 	start, end uint32
 	kind       Kind
-	escaped    bool // of a string: it has escapes
+	escaped    bool // a string with escapes
 }
 
 type span struct{ start, end uint32 }
 
-// Seen has a bit for each member that is there and not null, the first one the lowest.
+// Seen returns a bit for each member that is present and not null; the lowest bit is the first member.
 func (m *Members) Seen() uint32 { return m.seen }
 
-// Has says whether a member is there and not null.
+// Has reports whether a member is present and not null.
 func (m *Members) Has(k int) bool { return m.seen>>uint(k)&1 != 0 }
 
-// Kind is the kind of a member, Absent where it is null.
+// Kind returns the kind of a member, Absent if it is null.
 func (m *Members) Kind(k int) Kind {
 	if m.seen>>uint(k)&1 == 0 {
 		return Absent
@@ -60,7 +60,7 @@ func (m *Members) Kind(k int) Kind {
 	return m.fields[k].kind
 }
 
-// Raw is a member as it stands in the document, nil if it is absent.
+// Raw returns the JSON of a member, nil if it is absent.
 func (m *Members) Raw(k int) Value {
 	if m.seen>>uint(k)&1 == 0 {
 		return nil
@@ -69,9 +69,8 @@ func (m *Members) Raw(k int) Value {
 	return Value(m.data[f.start:f.end:f.end])
 }
 
-// Read makes r stand at a member, which is read there a second time, without a copy of its own of what it may look at.
-// r is not to be read to its end: the document goes on behind the member. That the member is JSON is known by then; see
-// Reader.ResetChecked.
+// Read positions r at a member, to read it in more detail without copying it. Do not call r.End: the document continues
+// after the member. The member is known to be valid JSON; see Reader.ResetChecked.
 func (m *Members) Read(k int, r *Reader) {
 	r.data, r.name, r.escaped, r.depth, r.checked = m.data, nil, false, 0, true
 	r.pos, r.value, r.state = int(m.fields[k].start), 0, atValue
@@ -80,7 +79,7 @@ func (m *Members) Read(k int, r *Reader) {
 	}
 }
 
-// Inside is what stands between the quotes of a string, still escaped; nil if the member is not a string.
+// Inside returns the bytes between the quotes of a string, still escaped; nil if the member is not a string.
 func (m *Members) Inside(k int) []byte {
 	if m.seen>>uint(k)&1 == 0 || m.fields[k].kind != String {
 		return nil
@@ -89,10 +88,10 @@ func (m *Members) Inside(k int) []byte {
 	return m.data[f.start+1 : f.end-1 : f.end-1]
 }
 
-// Escaped says whether a string may have escapes.
+// Escaped reports whether a string may contain escapes.
 func (m *Members) Escaped(k int) bool { return m.fields[k].escaped }
 
-// Text is the text of a string, nil if the member is not one. It is allocated if it has escapes.
+// Text returns the text of a string, nil if the member is not a string. It allocates if the string has escapes.
 func (m *Members) Text(k int) []byte {
 	s := m.Inside(k)
 	if s != nil && m.fields[k].escaped {
@@ -101,7 +100,7 @@ func (m *Members) Text(k int) []byte {
 	return s
 }
 
-// Int is a whole number; see Reader.Int.
+// Int returns an integer; see Reader.Int.
 func (m *Members) Int(k int) (n int64, ok bool) {
 	if m.seen>>uint(k)&1 == 0 {
 		return 0, false
@@ -110,7 +109,7 @@ func (m *Members) Int(k int) (n int64, ok bool) {
 	return parseIntAt(m.data[:cap(m.data)], int(f.start), int(f.end))
 }
 
-// Bool is true or false.
+// Bool returns a boolean; ok is false if the member is not one.
 func (m *Members) Bool(k int) (value, ok bool) {
 	if m.seen>>uint(k)&1 == 0 || m.fields[k].kind != Bool {
 		return false, false
@@ -118,10 +117,10 @@ func (m *Members) Bool(k int) (value, ok bool) {
 	return m.data[m.fields[k].start] == 't', true
 }
 
-// Unknown is how many members have a name that the shape does not have, and a value other than null.
+// Unknown returns the number of members that are not in the shape and not null.
 func (m *Members) Unknown() int { return len(m.unknown) }
 
-// UnknownName is the name of one of them. It is allocated if it has escapes.
+// UnknownName returns the name of one of them. It allocates if the name has escapes.
 func (m *Members) UnknownName(i int) []byte {
 	u := m.unknown[i]
 	name := m.data[u.start:u.end:u.end]
@@ -131,17 +130,17 @@ func (m *Members) UnknownName(i int) []byte {
 	return name
 }
 
-// kinds is the kind of a value by its first byte.
+// kinds maps the first byte of a value to its kind.
 var kinds = [256]Kind{'"': String, '{': Object, '[': Array, 't': Bool, 'f': Bool, 'n': Null, '-': Number,
 	'0': Number, '1': Number, '2': Number, '3': Number, '4': Number, '5': Number, '6': Number, '7': Number, '8': Number, '9': Number}
 
-// Members reads the object at hand in one go. It returns false, with no members, if the value at hand is not an object
-// or the document is broken in it. Of several members of one name that are not null the last one counts.
+// Members reads the current object in one call. It returns false and no members if the current value is not an object or is
+// invalid JSON. If several members have the same name, the last one that is not null wins.
 //
-// It does in one piece what a loop over Next does in several calls for each member, and takes a fifth of the fuel.
+// It uses a fifth of the fuel of a loop over Next.
 func (r *Reader) Members(m *Members, s *Shape) bool {
 	if m.shape != s {
-		m.begin(s)
+		m.setShape(s)
 	}
 	m.seen, m.unknown = 0, m.unknown[:0]
 	data, i := r.data, r.pos
@@ -152,17 +151,17 @@ func (r *Reader) Members(m *Members, s *Shape) bool {
 	if len(m.data) != len(data) || &m.data[0] != &data[0] {
 		m.data = data
 	}
-	start, depth := i, r.depth // depth becomes how many objects are open, this one included
+	start, depth := i, r.depth // depth is the number of open containers, including this object
 	if uint(i+1) < uint(len(data)) && data[i+1] == '"' && depth < MaxDepth {
 		i, depth, m.last = i+1, depth+1, 0
 	} else if s, i, m.last, depth = r.openObject(s, i, 0, depth); s == nil {
-		return m.finish(r, start, i, depth)
+		return m.finishObject(r, start, i, depth)
 	}
 	for {
-		at, sl := m.quick(s, data, i)
+		at, sl := m.readFast(s, data, i)
 		i = m.at
-		// The usual beginnings and ends of objects, without calls.
-		if at == atBehind && uint(i) < uint(len(data)) && data[i] == '}' {
+		// The common cases of objects that begin or end here, without calls.
+		if at == atValueEnd && uint(i) < uint(len(data)) && data[i] == '}' {
 			depth--
 			i++
 			if s.parent == nil {
@@ -181,19 +180,19 @@ func (r *Reader) Members(m *Members, s *Shape) bool {
 			continue
 		}
 		if at == atMember {
-			if sl, i = r.memberName(m, s, i); sl == nil {
-				return m.finish(r, start, -1, 0)
+			if sl, i = r.readName(m, s, i); sl == nil {
+				return m.finishObject(r, start, -1, 0)
 			}
-			at, m.within = atMemberValue, 0
+			at, m.scanned = atMemberValue, 0
 		}
 		if at == atMemberValue {
-			begin, end, kind, escaped := r.memberValue(i, m.within, depth, sl.inner)
+			begin, end, kind, escaped := r.readMember(i, m.scanned, depth, sl.inner)
 			if end < 0 {
-				return m.finish(r, start, -1, 0)
+				return m.finishObject(r, start, -1, 0)
 			}
 			if i = end; begin == end {
 				if s, i, m.last, depth = r.openObject(sl.inner, i, sl.id+1, depth); s == nil {
-					return m.finish(r, start, i, depth)
+					return m.finishObject(r, start, i, depth)
 				}
 				continue
 			}
@@ -205,14 +204,14 @@ func (r *Reader) Members(m *Members, s *Shape) bool {
 				m.last = sl.id
 			}
 		}
-		if s, i, m.last, depth = r.behindValue(s, i, m.last, depth); s == nil {
-			return m.finish(r, start, i, depth)
+		if s, i, m.last, depth = r.nextMember(s, i, m.last, depth); s == nil {
+			return m.finishObject(r, start, i, depth)
 		}
 	}
 }
 
-// finish ends Members behind the object, where i is not negative.
-func (m *Members) finish(r *Reader, start, i, depth int) bool {
+// finishObject moves the reader to i, the end of the object; i is negative if the document is invalid.
+func (m *Members) finishObject(r *Reader, start, i, depth int) bool {
 	if i < 0 {
 		m.seen = 0
 		return false
@@ -221,25 +220,25 @@ func (m *Members) finish(r *Reader, start, i, depth int) bool {
 	return true
 }
 
-// Where quick stops.
+// Where readFast stops.
 const (
-	atMember      = iota // in front of a member
-	atMemberValue        // in front of the value of a member, whose slot it returns
-	atBehind             // behind a value
+	atMember      = iota // before a member
+	atMemberValue        // before the value of a member, whose slot it returns
+	atValueEnd           // after a value
 )
 
-// quick reads members whose values are strings without escapes, for as long as there is at most one space between the
-// parts, and stops at m.at before anything else. Objects of one kind have their members in one order mostly, so that it
-// looks first whether the member that came next the last time does so again, which is two comparisons from the quote to
-// the colon.
+// readFast reads members whose values are strings without escapes or simple scalars, as long as tokens are separated by at
+// most one space. It stops at m.at before anything else.
 //
-// In WebAssembly each jump that is taken goes to the function's beginning and from there to its target, and behind a
-// call every variable is loaded anew. Therefore there are no calls in here, and whatever is rare leaves the loop, which
-// makes the compiler put the rest in one line.
+// Objects of one kind usually have their members in the same order. readFast therefore first compares the next member
+// with the one that followed last time, which takes two comparisons from the quote to the colon.
 //
-// It loads bytes behind the document's end, where there is memory, but whatever it takes for a part of a member lies
-// before the end: else it stops in front of that member.
-func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
+// Go compiles jumps to WebAssembly as a jump to a dispatcher at the start of the function, and reloads all variables
+// after a call. Hence the loop contains no calls, and rare cases leave it, so that the compiler lays out the rest
+// without jumps.
+//
+// It may load bytes after the document's end, up to its capacity, but checks that every member it accepts ends before it.
+func (m *Members) readFast(s *Shape, document []byte, i int) (at int, sl *slot) {
 	data, n := document[:cap(document)], len(document)
 	last, seen := m.last, m.seen
 	for i+48 <= len(data) && i < n {
@@ -247,7 +246,7 @@ func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
 		head := load8(data, i)
 		sl = &s.slots[m.next[uint(last)%maxIDs]]
 		if head&sl.member.headMask != sl.member.head || load8(data, i+sl.member.tailAt&31)&sl.member.tailMask != sl.member.tail {
-			// Any other one that the shape has is found by the two words of its name.
+			// Look up any other member of the shape by the two words of its name.
 			if head&0xff != '"' {
 				break
 			}
@@ -273,9 +272,9 @@ func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
 			}
 		}
 		i += sl.member.size
-		i += int(oneSpace[data[i]])
+		i += int(spaceWidth[data[i]])
 		if data[i] != '"' {
-			// Of other values, those that need no search for their end are read here if another member follows.
+			// Other values are read here if their end is found without a scan and another member follows.
 			begin, kind := i, Number
 			w := uint64(0)
 			for ; w == 0 && i+8 <= len(data); i += bits.TrailingZeros64(w) >> 3 {
@@ -300,7 +299,7 @@ func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
 				break
 			}
 			if i == begin || uint(i+1) >= uint(len(data)) || data[i] != ',' && data[i] != '}' || data[begin] == '0' && i > begin+1 {
-				m.at, m.within, m.last, m.seen = begin, 0, last, seen
+				m.at, m.scanned, m.last, m.seen = begin, 0, last, seen
 				return atMemberValue, sl
 			}
 			if k := uint(sl.field); k < MaxMembers && kind != Null {
@@ -311,9 +310,9 @@ func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
 			last = sl.id
 			if data[i] != ',' {
 				m.at, m.last, m.seen = i, last, seen
-				return atBehind, nil
+				return atValueEnd, nil
 			}
-			i += 1 + int(oneSpace[data[i+1]])
+			i += 1 + int(spaceWidth[data[i+1]])
 			continue
 		}
 		end := i + 1
@@ -345,7 +344,7 @@ func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
 			break
 		}
 		if w == 0 || data[end] != '"' {
-			m.at, m.within, m.last, m.seen = i, end, last, seen
+			m.at, m.scanned, m.last, m.seen = i, end, last, seen
 			return atMemberValue, sl
 		}
 		end++
@@ -357,20 +356,20 @@ func (m *Members) quick(s *Shape, document []byte, i int) (at int, sl *slot) {
 		i, last = end, sl.id
 		if i >= n || uint(i+1) >= uint(len(data)) || data[i] != ',' {
 			m.at, m.last, m.seen = i, last, seen
-			return atBehind, nil
+			return atValueEnd, nil
 		}
-		i += 1 + int(oneSpace[data[i+1]])
+		i += 1 + int(spaceWidth[data[i+1]])
 	}
 	m.at, m.last, m.seen = i, last, seen
 	return atMember, nil
 }
 
-// oneSpace is how many bytes of white space begin with a byte, one at most.
-var oneSpace = [256]uint8{' ': 1}
+// spaceWidth is the number of spaces at a byte: 1 for a space, else 0.
+var spaceWidth = [256]uint8{' ': 1}
 
-// openObject goes from the bracket of an object, whose shape is s, to its first member, or behind it if it has none. It
-// returns what Members goes on with: the shape of the object that it is in then, nil behind the last one, the index, and
-// the member before; a negative index if the document is broken.
+// openObject moves from the opening brace of an object with the shape s to its first member, or past the object if it is
+// empty. It returns the state with which Members continues: the shape of the innermost open object (nil after the
+// outermost one), the index (negative if the document is invalid), the ID of the previous member, and the depth.
 func (r *Reader) openObject(s *Shape, i, last, depth int) (*Shape, int, int, int) {
 	if depth >= MaxDepth {
 		r.fail(i)
@@ -378,13 +377,13 @@ func (r *Reader) openObject(s *Shape, i, last, depth int) (*Shape, int, int, int
 	}
 	i = skipSpace(r.data, i+1)
 	if i < len(r.data) && r.data[i] == '}' {
-		return r.behindValue(s, i, last, depth+1)
+		return r.nextMember(s, i, last, depth+1)
 	}
 	return s, i, last, depth + 1
 }
 
-// behindValue goes from behind a value to the next member, through the ends of objects. It returns what openObject does.
-func (r *Reader) behindValue(s *Shape, i, last, depth int) (*Shape, int, int, int) {
+// nextMember moves from the end of a value to the next member, past the ends of objects. It returns the same as openObject.
+func (r *Reader) nextMember(s *Shape, i, last, depth int) (*Shape, int, int, int) {
 	data := r.data
 	for {
 		i = skipSpace(data, i)
@@ -393,7 +392,7 @@ func (r *Reader) behindValue(s *Shape, i, last, depth int) (*Shape, int, int, in
 		}
 		c := data[i]
 		if c == ',' {
-			// A bracket cannot follow: the name of a member is expected where this returns.
+			// readName rejects a closing brace here.
 			return s, i + 1, last, depth
 		}
 		if c != '}' {
@@ -410,9 +409,9 @@ func (r *Reader) behindValue(s *Shape, i, last, depth int) (*Shape, int, int, in
 	return nil, -1, 0, 0
 }
 
-// memberName reads the beginning of a member that is not the expected one, from the white space in front of its name to
-// that in front of its value. It returns the member's slot in s and where the value begins, nil if the document is broken.
-func (r *Reader) memberName(m *Members, s *Shape, i int) (*slot, int) {
+// readName reads a member's name and colon, with white space. It returns the member's slot in s and the index of the
+// value; a nil slot if the document is invalid.
+func (r *Reader) readName(m *Members, s *Shape, i int) (*slot, int) {
 	data := r.data
 	i = skipSpace(data, i)
 	if i >= len(data) || data[i] != '"' {
@@ -463,11 +462,10 @@ func (r *Reader) memberName(m *Members, s *Shape, i int) (*slot, int) {
 	return sl, i
 }
 
-// memberValue reads the value of a member, in depth open containers, or white space in front of it. Of a string it reads
-// what lies behind within, if that is not 0: up to there nothing is that ends it or is an escape. It returns where
-// the value begins, where it ends, -1 if it is broken, its kind, and whether it is a string with escapes. An object that
-// has a shape is not read: it ends where it begins.
-func (r *Reader) memberValue(i, within, depth int, inner *Shape) (begin, end int, kind Kind, escaped bool) {
+// readMember reads the value of a member at the given depth. If scanned is not 0, the value is a string that has no quote
+// or escape before that index. It returns the value's bounds (end is -1 if it is invalid), its kind, and whether it is
+// a string with escapes. An object with a shape is not read: begin and end are equal.
+func (r *Reader) readMember(i, scanned, depth int, inner *Shape) (begin, end int, kind Kind, escaped bool) {
 	data := r.data
 	if i = skipSpace(data, i); i >= len(data) {
 		r.fail(i)
@@ -478,10 +476,10 @@ func (r *Reader) memberValue(i, within, depth int, inner *Shape) (begin, end int
 	case kind == Object && inner != nil:
 		return begin, begin, kind, false
 	case kind == String:
-		if within = max(i+1, within); r.checked {
-			end, escaped = checkedEnd(data, within), true
+		if scanned = max(i+1, scanned); r.checked {
+			end, escaped = checkedEnd(data, scanned), true
 		} else {
-			end, escaped = stringEnd(data, within)
+			end, escaped = stringEnd(data, scanned)
 		}
 		if end < 0 {
 			r.fail(i)
@@ -489,23 +487,22 @@ func (r *Reader) memberValue(i, within, depth int, inner *Shape) (begin, end int
 		}
 		return begin, end + 1, kind, escaped
 	}
-	return begin, r.otherEnd(i, depth), kind, false
+	return begin, r.nonStringEnd(i, depth), kind, false
 }
 
-// Literals as four bytes.
+// The first four bytes of the literals, and two-byte empty containers.
 const (
 	literalTrue = 'e'<<24 | 'u'<<16 | 'r'<<8 | 't'
 	literalFals = 's'<<24 | 'l'<<16 | 'a'<<8 | 'f'
 	literalNull = 'l'<<24 | 'l'<<16 | 'u'<<8 | 'n'
 
-	// Two bytes.
 	emptyArray  = ']'<<8 | '['
 	emptyObject = '}'<<8 | '{'
 )
 
-// otherEnd returns the index behind the value at i, which is no string, at a depth; -1 if it is broken. Whole numbers and
-// literals, which are short, are done here.
-func (r *Reader) otherEnd(i, depth int) int {
+// nonStringEnd returns the end of the value at i, which is not a string; -1 if it is invalid. Short integers and literals
+// are handled here, all else by skipToDepth.
+func (r *Reader) nonStringEnd(i, depth int) int {
 	data := r.data
 	if i+8 <= len(data) {
 		switch load4(data, i) {
@@ -525,7 +522,7 @@ func (r *Reader) otherEnd(i, depth int) int {
 		}
 	}
 	r.pos, r.depth, r.state = i, depth, atValue
-	if r.finish(depth); r.state == failed {
+	if r.skipToDepth(depth); r.state == failed {
 		return -1
 	}
 	return r.pos

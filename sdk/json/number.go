@@ -1,6 +1,6 @@
 package json
 
-// parseUint reads decimal digits.
+// parseUint parses decimal digits.
 func parseUint(b []byte) (n uint64, ok bool) {
 	if len(b) == 0 {
 		return 0, false
@@ -18,7 +18,7 @@ func parseUint(b []byte) (n uint64, ok bool) {
 	return n, true
 }
 
-// parseInt reads decimal digits with an optional minus.
+// parseInt parses decimal digits with an optional minus sign.
 func parseInt(b []byte) (n int64, ok bool) {
 	negative := len(b) > 1 && b[0] == '-'
 	if negative {
@@ -36,7 +36,7 @@ func parseInt(b []byte) (n int64, ok bool) {
 	return 0, false
 }
 
-// parseIntAt is parseInt for data[start:end]. It reads up to 16 digits without a loop, where as many bytes can be loaded.
+// parseIntAt is parseInt for data[start:end]. It parses up to 16 digits without a loop if 16 bytes can be loaded.
 func parseIntAt(data []byte, start, end int) (n int64, ok bool) {
 	size := uint(end - start)
 	if size-1 >= 16 || start+16 > len(data) {
@@ -60,13 +60,13 @@ const zeros = '0' * lanes
 
 var powers = [9]int64{1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8}
 
-// notDigits marks the high bit of every lane that holds no decimal digit.
+// notDigits sets the high bit of each lane that is not a decimal digit.
 func notDigits(w uint64) uint64 {
 	w ^= zeros
 	return (w&^highBits + (0x80-10)*lanes | w) & highBits
 }
 
-// eightDigits is the number of eight decimal digits, the values of which are given with the first one in the lowest lane.
+// eightDigits returns the number that eight digits form. Each lane contains a digit's value, the first digit in the lowest.
 func eightDigits(w uint64) int64 {
 	w = (w*10 + w>>8) & 0x00ff00ff00ff00ff
 	w = (w*100 + w>>16) & 0x0000ffff0000ffff
@@ -83,9 +83,9 @@ func parseBool(b []byte) (value, ok bool) {
 	return false, false
 }
 
-// ParseFloat reads a JSON number. It is exact for up to 15 digits with an exponent of up to 22 either way, which holds
-// every price, temperature and rate; beyond that it is right to about 15 digits. A number too large is the largest
-// finite one. It stands in for strconv, which would add a tenth to a small guest.
+// ParseFloat parses a JSON number. The result is exact for up to 15 digits and exponents from -22 to 22; otherwise it is
+// accurate to about 15 digits. Numbers that are too large become the largest finite one. It is used instead of strconv,
+// which would make a small module a tenth larger.
 func ParseFloat(b []byte) (f float64, ok bool) {
 	if numberEnd(b, 0) != len(b) {
 		return 0, false
@@ -122,7 +122,7 @@ func ParseFloat(b []byte) (f float64, ok bool) {
 	return f, true
 }
 
-// maxExponent is beyond every exponent that changes the result.
+// maxExponent exceeds every exponent that changes the result.
 const maxExponent = 100000
 
 func parseExponent(b []byte) int {
@@ -147,7 +147,7 @@ var powersOfTen = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
 
 const maxFloat = 0x1p1023 * (1 + (1 - 0x1p-52))
 
-// scale is f times ten to the power of e.
+// scale returns f times ten to the power of e.
 func scale(f float64, e int) float64 {
 	const step = len(powersOfTen) - 1
 	if e < 0 {

@@ -2,7 +2,7 @@ package json
 
 import "math/bits"
 
-// MaxDepth is how many arrays and objects may be open at once.
+// MaxDepth is the maximum number of nested arrays and objects.
 const MaxDepth = 256
 
 // Kind is the kind of a value.
@@ -19,26 +19,26 @@ const (
 	Object
 )
 
-// Error is a document that is not JSON. It does not quote the document.
+// Error reports invalid JSON. It does not quote the document.
 type Error struct {
-	Offset int // of the byte that cannot stand there
+	Offset int // of the first invalid byte
 }
 
-// Error is the text for the log.
+// Error implements error.
 func (e *Error) Error() string {
 	return "invalid JSON at byte " + string(AppendInt(nil, int64(e.Offset)))
 }
 
-// What a Reader stands at.
+// The positions of a Reader.
 const (
-	atValue = iota // a value that was not read
-	atOpen         // the first member of an object or element of an array, or its end
-	atNext         // behind a value
+	atValue = iota // before a value
+	atOpen         // after an opening bracket
+	atNext         // after a value
 	failed
 )
 
-// Reader reads a document once, from its beginning to its end, without allocating. It stands at one value at a time:
-// the document itself, then, with the loops that Object and Array begin, each member or element in turn.
+// Reader reads a document once, from beginning to end, without allocating. It is positioned at one value at a time: first
+// the document itself, then, in the loops of Object and Array, each member or element.
 //
 //	var r json.Reader
 //	r.Reset(data)
@@ -54,24 +54,23 @@ const (
 //	}
 //	if err := r.End(); err != nil {
 //
-// Each of Object, Array, Inside, Text, Int, Uint, Float, Bool, Raw and Skip reads the value at hand. One that is asked
-// for another kind than the value has skips the value. A value that nobody reads is skipped by the loop, and so is the
-// rest of a loop that was left early. Once the document proves to be broken, every loop ends and End says where.
+// Object, Array, Inside, Text, Int, Uint, Float, Bool, Raw and Skip read the current value. If it has another kind, they
+// skip it and return nothing. A loop skips values that were not read, and the rest of a loop that was left early. When
+// the document turns out to be invalid, every loop ends, and End returns the error.
 //
-// Slices that a Reader returns are ranges of the document, unless said otherwise.
+// Slices that a Reader returns share the memory of the document, unless the method says otherwise.
 //
-// In a Go guest what costs is not the bytes but the calls and the jumps: each is a unit of fuel. Next, Inside and Int
-// therefore have their usual case written out in one piece, and leave the rest to the functions of scan.go.
+// Next, Inside and Int contain their common case inline, since each call costs fuel, and leave the rest to scan.go.
 type Reader struct {
 	data    []byte
 	name    []byte // inside of the member's name
 	pos     int
-	value   int // where the value that was read last began
+	value   int // index of the last value that was read
 	depth   int
-	objects [MaxDepth / 64]uint64 // a bit for each open level: it is an object
+	objects [MaxDepth / 64]uint64 // a bit per open container: set for an object
 	state   uint8
 	escaped bool // name has escapes
-	checked bool // the document is known to be JSON
+	checked bool // the document is known to be valid
 }
 
 // Reset begins a document. The reader keeps the slice.
@@ -80,15 +79,14 @@ func (r *Reader) Reset(data []byte) {
 	r.pos, r.value, r.depth, r.state = skipSpace(data, 0), 0, 0, atValue
 }
 
-// ResetChecked is Reset for a document that is known to be JSON, such as the client's body, which the gateway has read.
-// Of a long string only the end is looked for: escapes cost nothing then, unless it is quotes that are escaped. What the
-// reader finds in a document that is not JSON is unspecified, but within it.
+// ResetChecked is Reset for a document that is known to be valid JSON, such as the client's body, which the gateway has
+// validated. It is faster for long strings. If the document is not valid, results are unspecified, but stay within it.
 func (r *Reader) ResetChecked(data []byte) {
 	r.Reset(data)
 	r.checked = true
 }
 
-// fail ends the reading at byte i.
+// fail marks the document as invalid at byte i.
 //
 //go:noinline
 func (r *Reader) fail(i int) {
@@ -97,13 +95,13 @@ func (r *Reader) fail(i int) {
 	}
 }
 
-// Failed says whether the document proved to be broken.
+// Failed reports whether the document turned out to be invalid.
 func (r *Reader) Failed() bool { return r.state == failed }
 
-// End reads what is left of the document. It returns an *Error if the document is broken or anything follows it.
+// End reads the rest of the document. It returns an *Error if the document is invalid or followed by anything else.
 func (r *Reader) End() error {
 	if r.state != atNext || r.depth != 0 {
-		r.finish(0)
+		r.skipToDepth(0)
 	}
 	if r.state != failed {
 		if r.pos < len(r.data) {
@@ -117,7 +115,7 @@ func (r *Reader) End() error {
 	return &Error{Offset: r.pos}
 }
 
-// Kind is the kind of the value at hand, Absent where there is none. It does not read the value.
+// Kind returns the kind of the current value without reading it; Absent if there is no value.
 func (r *Reader) Kind() Kind {
 	if r.state != atValue {
 		return Absent
@@ -129,34 +127,20 @@ func kindAt(b []byte, i int) Kind {
 	if i >= len(b) {
 		return Absent
 	}
-	switch c := b[i]; {
-	case c == '"':
-		return String
-	case c == '{':
-		return Object
-	case c == '[':
-		return Array
-	case c == 't' || c == 'f':
-		return Bool
-	case c == 'n':
-		return Null
-	case c == '-' || '0' <= c && c <= '9':
-		return Number
-	}
-	return Absent
+	return kinds[b[i]]
 }
 
-// Loop is the members of an object or the elements of an array. The loop over a value of another kind is empty.
+// Loop iterates over the members of an object or the elements of an array. For a value of another kind it is empty.
 type Loop struct {
 	r      *Reader
-	depth  int // of the reader inside of the value; 0 for an empty loop
+	depth  int // the reader's depth in the loop; 0 for an empty loop
 	object bool
 }
 
-// Object begins a loop over the members of the object at hand.
+// Object begins a loop over the members of the current object.
 func (r *Reader) Object() Loop { return r.open('{') }
 
-// Array begins a loop over the elements of the array at hand.
+// Array begins a loop over the elements of the current array.
 func (r *Reader) Array() Loop { return r.open('[') }
 
 func (r *Reader) open(bracket byte) Loop {
@@ -184,15 +168,15 @@ func (r *Reader) open(bracket byte) Loop {
 	return Loop{r: r, depth: r.depth, object: bracket == '{'}
 }
 
-// Next moves to the next member or element. It returns false behind the last one, and when the document is broken.
+// Next moves to the next member or element. It returns false after the last one, and when the document is invalid.
 func (l Loop) Next() bool {
 	r := l.r
 	if l.depth == 0 || r.depth < l.depth {
 		return false
 	}
 	if r.depth > l.depth || r.state == atValue {
-		// A value that was not read, or a loop inside of this one that was left early.
-		if r.finish(l.depth); r.state == failed {
+		// The value was not read, or a nested loop was left early.
+		if r.skipToDepth(l.depth); r.state == failed {
 			return false
 		}
 	}
@@ -202,7 +186,7 @@ func (l Loop) Next() bool {
 		c = data[i]
 	}
 	if c <= ' ' {
-		if i, c = skipTo(data, i); c == 0 {
+		if i, c = nextByte(data, i); c == 0 {
 			r.fail(i)
 			return false
 		}
@@ -214,7 +198,7 @@ func (l Loop) Next() bool {
 			c = data[i]
 		}
 		if c <= ' ' {
-			i, c = skipTo(data, i)
+			i, c = nextByte(data, i)
 		}
 	} else if l.object && c == '}' || !l.object && c == ']' {
 		r.pos, r.depth, r.state = i+1, l.depth-1, atNext
@@ -248,7 +232,7 @@ func (l Loop) Next() bool {
 			c = data[i]
 		}
 		if c <= ' ' {
-			i, c = skipTo(data, i)
+			i, c = nextByte(data, i)
 		}
 		if c != ':' {
 			r.fail(i)
@@ -256,14 +240,14 @@ func (l Loop) Next() bool {
 		}
 		i++
 		if uint(i) < uint(len(data)) && data[i] <= ' ' {
-			i, _ = skipTo(data, i)
+			i, _ = nextByte(data, i)
 		}
 	}
 	r.pos, r.state = i, atValue
 	return true
 }
 
-// Name is the name of the member at hand. It is a range of the document unless the name has escapes.
+// Name returns the name of the current member. It allocates if the name has escapes.
 func (r *Reader) Name() []byte {
 	if r.escaped {
 		r.unescape()
@@ -273,22 +257,22 @@ func (r *Reader) Name() []byte {
 
 func (r *Reader) unescape() { r.name, r.escaped = AppendText(nil, r.name), false }
 
-// Skip reads the value at hand and drops it.
+// Skip skips the current value.
 func (r *Reader) Skip() {
 	if r.state == atValue {
 		r.value = r.pos
-		r.finish(r.depth)
+		r.skipToDepth(r.depth)
 	}
 }
 
-// Raw reads the value at hand and returns its bytes as they stand in the document; nil if there is no value.
+// Raw reads the current value and returns its JSON; nil if there is no value.
 func (r *Reader) Raw() []byte {
 	if r.state != atValue {
 		return nil
 	}
 	r.value = r.pos
-	if !r.checked || !r.plain() {
-		r.finish(r.depth)
+	if !r.checked || !r.skipPlain() {
+		r.skipToDepth(r.depth)
 	}
 	if r.state == failed {
 		return nil
@@ -296,7 +280,7 @@ func (r *Reader) Raw() []byte {
 	return r.data[r.value:r.pos:r.pos]
 }
 
-// Offset is where the value at hand begins, or, where it was read already, the one that was read last.
+// Offset returns the index at which the current value begins, or, if it has been read, the last value that was read.
 func (r *Reader) Offset() int {
 	if r.state == atValue {
 		return r.pos
@@ -304,7 +288,7 @@ func (r *Reader) Offset() int {
 	return r.value
 }
 
-// inside reads the string at hand; s is nil if the value is not one.
+// inside reads the current string; s is nil if the value is not a string.
 func (r *Reader) inside() (s []byte, escaped bool) {
 	if r.state != atValue {
 		return nil, false
@@ -343,15 +327,15 @@ func (r *Reader) inside() (s []byte, escaped bool) {
 	return data[i+1 : end : end], escaped
 }
 
-// Inside reads the string at hand and returns what stands between its quotes, still escaped. It returns nil if the
-// value is not a string; the inside of an empty string is empty and not nil.
+// Inside reads the current string and returns the bytes between its quotes, still escaped; nil if the value is not a
+// string. For an empty string the result is empty but not nil.
 func (r *Reader) Inside() []byte {
 	s, _ := r.inside()
 	return s
 }
 
-// Text reads the string at hand and returns its text, nil if the value is not a string. The text is a range of the
-// document unless the string has escapes: then it is allocated.
+// Text reads the current string and returns its text; nil if the value is not a string. It allocates if the string has
+// escapes.
 func (r *Reader) Text() []byte {
 	s, escaped := r.inside()
 	if escaped {
@@ -360,13 +344,12 @@ func (r *Reader) Text() []byte {
 	return s
 }
 
-// Int reads the number at hand. ok is false if the value is not a whole number written without a fraction or an
-// exponent, or does not fit.
+// Int reads the current integer. ok is false if the value has a fraction or an exponent, or does not fit.
 func (r *Reader) Int() (n int64, ok bool) {
 	if r.state != atValue {
 		return 0, false
 	}
-	// A few digits and the end of the member; anything else takes the long way.
+	// Fast path: a few digits, followed by a comma or a closing brace.
 	const few = 15
 	data, i := r.data, r.pos
 	for ; i < len(data) && i < r.pos+few; i++ {
@@ -383,11 +366,11 @@ func (r *Reader) Int() (n int64, ok bool) {
 	return parseInt(r.Raw())
 }
 
-// Uint is Int for numbers of up to 64 bits without a sign.
+// Uint is Int for unsigned integers.
 func (r *Reader) Uint() (n uint64, ok bool) { return parseUint(r.Raw()) }
 
-// Float reads the number at hand; ok is false if the value is not a number. See ParseFloat.
+// Float reads the current number; ok is false if the value is not a number. See ParseFloat.
 func (r *Reader) Float() (f float64, ok bool) { return ParseFloat(r.Raw()) }
 
-// Bool reads the literal at hand; ok is false if it is neither true nor false.
+// Bool reads the current boolean; ok is false if the value is neither true nor false.
 func (r *Reader) Bool() (value, ok bool) { return parseBool(r.Raw()) }

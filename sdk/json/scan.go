@@ -2,7 +2,7 @@ package json
 
 import "math/bits"
 
-// Masks of the search for a byte in eight: one byte in each lane.
+// Masks for searching the eight bytes (lanes) of a word at once.
 const (
 	lanes    = 0x0101010101010101
 	highBits = 0x80 * lanes
@@ -11,22 +11,21 @@ const (
 	spaces   = ' ' * lanes
 )
 
-// load8 reads eight bytes at i, which the caller knows to exist. The compiler makes one load of it.
+// load8 loads eight bytes at i as a little-endian word. The caller has checked the bounds. It compiles to one load.
 func load8(b []byte, i int) uint64 {
 	b = b[i : i+8 : i+8]
 	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
-// special marks the high bit of every lane that holds a quote, a backslash or a control character. Lanes above the
-// first marked one may be marked wrongly, since the subtractions borrow; the first one is always right. A lane that is
-// not ASCII is none of them, and has its high bit set in all three.
+// special sets the high bit of each lane that contains a quote, a backslash or a control character. Lanes above the first
+// marked one may be wrong because of borrows. Bytes that are not ASCII are never marked.
 func special(w uint64) uint64 {
 	return ((w - spaces) | (w ^ quotes - lanes) | (w ^ slashes - lanes)) & (w&highBits ^ highBits)
 }
 
-// stringEnd returns the index of the quote that ends the string whose inside begins at i, and whether the inside has
-// escapes; -1 if the string does not end or is not valid.
+// stringEnd returns the index of the closing quote of the string whose first byte after the opening quote is at i, and
+// whether the string has escapes; -1 if the string is invalid or not closed.
 func stringEnd(b []byte, i int) (end int, escaped bool) {
 	for {
 		for i+8 <= len(b) {
@@ -47,7 +46,7 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 		case '"':
 			return i, escaped
 		case '\\':
-			if uint(i+1) < uint(len(b)) && shortEscape[b[i+1]] {
+			if uint(i+1) < uint(len(b)) && unescaped[b[i+1]] != 0 {
 				escaped = true
 				i += 2
 				continue
@@ -64,13 +63,13 @@ func stringEnd(b []byte, i int) (end int, escaped bool) {
 	}
 }
 
-// checkedEnd is stringEnd for a string that is known to be valid: a quote ends it unless an odd number of backslashes
-// stands before it.
+// checkedEnd is stringEnd for a string that is known to be valid: it ends at the first quote that follows an even number of
+// backslashes.
 func checkedEnd(b []byte, i int) int {
 	for start := i; ; i++ {
 		m := uint64(0)
 		if i+8 <= len(b) {
-			// Where one quote is escaped the next one is near.
+			// After an escaped quote the next quote is usually near.
 			if m = quote(load8(b, i)); m != 0 {
 				i += bits.TrailingZeros64(m) >> 3
 			} else {
@@ -124,18 +123,18 @@ func checkedEnd(b []byte, i int) int {
 	}
 }
 
-// quote marks the high bit of every lane that holds a quote. As with special, the first marked one is right.
+// quote sets the high bit of each lane that contains a quote. As in special, only the first marked lane is reliable.
 func quote(w uint64) uint64 {
 	w ^= quotes
 	return (w - lanes) &^ w & highBits
 }
 
-// escapeLen is the length of the escape sequence that b begins with, 0 if it is not a valid one.
+// escapeLen returns the length of the escape sequence at the beginning of b, 0 if it is invalid.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0
 	}
-	if shortEscape[b[1]] {
+	if unescaped[b[1]] != 0 {
 		return 2
 	}
 	if b[1] == 'u' {
@@ -146,7 +145,7 @@ func escapeLen(b []byte) int {
 	return 0
 }
 
-// hex4 reads four hexadecimal digits.
+// hex4 parses four hexadecimal digits.
 func hex4(b []byte) (r rune, ok bool) {
 	if len(b) < 4 {
 		return 0, false
@@ -167,7 +166,7 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// numberEnd returns the index behind the number that begins at i, -1 if there is none.
+// numberEnd returns the end of the number at i, -1 if there is none.
 func numberEnd(b []byte, i int) int {
 	if i < len(b) && b[i] == '-' {
 		i++
@@ -210,7 +209,7 @@ func digitsEnd(b []byte, i int) int {
 	return i
 }
 
-// wordEnd returns the index behind word if b has it at i, else -1.
+// wordEnd returns the end of word if it is at i, else -1.
 func wordEnd(b []byte, i int, word string) int {
 	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
 		return -1
@@ -218,7 +217,7 @@ func wordEnd(b []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// scalarEnd returns the index behind the string, number or literal at i, -1 if there is none.
+// scalarEnd returns the end of the string, number or literal at i, -1 if there is none.
 func scalarEnd(b []byte, i int) int {
 	if i >= len(b) {
 		return -1
@@ -240,11 +239,11 @@ func scalarEnd(b []byte, i int) int {
 	return numberEnd(b, i)
 }
 
-// skipTo is skipSpace with the byte that stands there; 0 at the end, and for a zero byte, which may stand nowhere. It is
-// kept out of its callers, in which white space is rare.
+// nextByte skips white space and returns the index and the byte after it; a zero byte at the end of the document. It is not
+// inlined, since white space is rare and callers stay small.
 //
 //go:noinline
-func skipTo(b []byte, i int) (int, byte) {
+func nextByte(b []byte, i int) (int, byte) {
 	i = skipSpace(b, i)
 	if i < len(b) {
 		return i, b[i]
@@ -252,7 +251,7 @@ func skipTo(b []byte, i int) (int, byte) {
 	return i, 0
 }
 
-// skipSpace returns the index of the first byte at or behind i that is not white space.
+// skipSpace returns the index of the first byte at or after i that is not white space.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
 		i++

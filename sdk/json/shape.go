@@ -2,51 +2,50 @@ package json
 
 import "math/bits"
 
-// MaxMembers is how many names a shape can have with which Members reads, with the objects that the names lie in.
+// MaxMembers is the maximum number of names in a shape for Members, including the objects that contain them.
 const MaxMembers = 32
 
-// Shape is a list of names that a program knows: of the members of an object that it wants to read, or of the words that
-// a member can be. It is made once and never changes.
+// Shape is a fixed set of names: the members that Reader.Members reads, or the strings that Find recognises. Create it once,
+// in a package variable; it never changes.
 //
-// What a switch over strings does in a Go guest with one call for each comparison, a Shape does with one multiplication:
-// a name of up to 16 bytes is two words of eight bytes, and their product with a number that fits to the list is its
-// place in a table.
+// It is a perfect hash table. A name of up to 16 bytes is two words, and their sum multiplied by a suitable factor is its
+// index. In a Go guest this replaces one call per string comparison by one multiplication.
 type Shape struct {
-	slots  []slot // a power of two of them, and behind those the long ones
+	slots  []slot // the table, whose size is a power of two, followed by long
 	factor uint64
 	shift  uint8
-	long   []slot // the names of more than 16 bytes, and all others where no number fitted: the end of slots
-	parent *Shape // of a shape that is a member of another
-	id     int    // of that member; see slot
-	names  int    // with the objects
+	long   []slot // names of more than 16 bytes, or all names if no factor was found
+	parent *Shape // of a nested object
+	id     int    // of the nested object; see slot
+	names  int    // including nested objects
 }
 
-// slot is the place of one name.
+// slot is the table entry of a name.
 type slot struct {
-	head, tail uint64 // its first and last eight bytes; of less than eight, those and nothing
+	head, tail uint64 // see ends
 	size       int
-	field      int    // -1 for an object that is read in turn
-	inner      *Shape // the names in that object
+	field      int    // -1 for a nested object
+	inner      *Shape // the shape of the nested object
 	name       string
-	id         int   // counts the names and objects, from 1; an object has a second one, for the place behind its bracket
+	id         int   // from 1; an object has a second ID, id+1, for the position after its opening brace
 	at         uint8 // its index in slots
 
 	member pattern
 }
 
-// pattern is how a member begins, from its quote to its colon, if there is nothing else between them.
+// pattern is the text of a member from its opening quote to its colon, without white space, as words and masks.
 type pattern struct {
 	head, headMask uint64
 	tail, tailMask uint64
 	tailAt         int
-	second, third  uint64 // of one of more than 16 bytes: the words behind the first and before the last
+	second, third  uint64 // of more than 16 bytes: the second and the second-last word
 	size           int
 }
 
-// maxPattern is the size of the longest pattern.
+// maxPattern is the length of the longest pattern in bytes.
 const maxPattern = 32
 
-// newPattern makes the pattern of a name. One that is too long for four words fits nowhere.
+// newPattern returns the pattern of a name. One that is longer than maxPattern never matches.
 func newPattern(name string) (p pattern) {
 	text := `"` + name + `":`
 	n := len(text)
@@ -67,8 +66,8 @@ func newPattern(name string) (p pattern) {
 	return p
 }
 
-// NewShape makes a shape. The index of a name is its place among the arguments. A dot leads into an object: "limits.max"
-// is the member max of the member limits. The names must need no escapes.
+// NewShape creates a shape. A name's index is its position in the arguments. A dot selects a member of a nested object:
+// "limits.max" is the member max of the member limits. Names must not need escapes.
 func NewShape(names ...string) *Shape {
 	s := new(Shape)
 	var all []slot
@@ -80,11 +79,11 @@ func NewShape(names ...string) *Shape {
 	return s
 }
 
-// number gives the names their ids, from id on, and returns the next one.
+// number assigns consecutive IDs to the names, starting with id, and returns the next free one.
 func (s *Shape) number(id int) int {
 	for i := range s.slots {
 		sl := &s.slots[i]
-		if sl.at = uint8(i); sl.member.size == 0 { // an empty one
+		if sl.at = uint8(i); sl.member.size == 0 { // unused: matches nothing
 			sl.member.head = 1
 			continue
 		}
@@ -98,7 +97,7 @@ func (s *Shape) number(id int) int {
 	return id
 }
 
-// addName adds a name to those of s.
+// addName adds a name to the slots of s.
 func addName(all []slot, s *Shape, name string, field int) []slot {
 	for dot := range len(name) {
 		if name[dot] != '.' {
@@ -124,7 +123,7 @@ func newSlot(name string, field int, inner *Shape) slot {
 	return slot{head: head, tail: tail, size: len(name), field: field, inner: inner, name: name, member: newPattern(name)}
 }
 
-// all is the names of s.
+// all returns the used slots.
 func (s *Shape) all() (all []slot) {
 	for _, sl := range s.slots {
 		if sl.member.size > 0 {
@@ -134,7 +133,7 @@ func (s *Shape) all() (all []slot) {
 	return all
 }
 
-// place looks for a number that gives each name a slot of its own.
+// place searches for a factor that gives each name its own slot. If it finds none, all names are compared one by one.
 func (s *Shape) place(all []slot) {
 	log := bits.Len(uint(2 * len(all)))
 	s.shift = uint8(64 - log)
@@ -153,7 +152,7 @@ func (s *Shape) place(all []slot) {
 	s.long = s.slots[1<<log:]
 }
 
-// fill puts the names into the slots; it returns false if two of them want the same one.
+// fill puts the names into the table; it returns false on a collision.
 func (s *Shape) fill(all []slot) bool {
 	for _, sl := range all {
 		if sl.size > 16 || sl.size == 0 {
@@ -169,14 +168,14 @@ func (s *Shape) fill(all []slot) bool {
 	return true
 }
 
-// ends is the first and the last eight bytes of a name as numbers. A name of less than eight has no tail.
+// ends returns the first and the last eight bytes of a name as words. A name of less than eight bytes has no tail.
 func ends(name []byte) (head, tail uint64) {
 	n := len(name)
 	if n >= 8 {
 		return load8(name, 0), load8(name, n-8)
 	}
 	if n >= 4 {
-		// Where the two halves overlap they are the same.
+		// The halves may overlap; the common bytes are equal.
 		return uint64(load4(name, 0)) | uint64(load4(name, n-4))<<(8*uint(n-4)), 0
 	}
 	for i := n - 1; i >= 0; i-- {
@@ -191,22 +190,16 @@ func load4(b []byte, i int) uint32 {
 	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }
 
-// Find returns the index of a name, -1 if the shape does not have it.
+// Find returns the index of a name, -1 if the shape does not contain it.
 func (s *Shape) Find(name []byte) int {
-	if n := len(name); uint(n-1) < 16 {
-		head, tail := ends(name)
-		if sl := &s.slots[(head+tail)*s.factor>>s.shift]; sl.head == head && sl.tail == tail && sl.size == n {
-			return sl.field
-		}
-	}
-	if sl := s.findLong(name); sl != nil {
+	if sl := s.find(name); sl != nil {
 		return sl.field
 	}
 	return -1
 }
 
-// lookUp reads the name whose inside begins at i, where it is long, has escapes or is unknown. It returns the name's slot,
-// nil if there is none, and the index of the quote behind it, -1 if the document is broken.
+// lookUp reads a name that is long, escaped or unknown; i is the index after its opening quote. It returns the slot, nil if
+// the name is unknown, and the index of the closing quote, -1 if the string is invalid.
 func (s *Shape) lookUp(data []byte, i int) (sl *slot, end int) {
 	end, escaped := stringEnd(data, i)
 	if end < 0 {

@@ -2,10 +2,10 @@ package json
 
 import "math/bits"
 
-// skip reads the value at hand. It returns false where it cannot go on, or where the document is broken, with the reader
-// at a place from which finish goes on.
-func (r *Reader) skip() bool {
-	k := skim{at: r.pos, stack: 1}
+// skipFast skips the current value. It returns false if it met something that it does not handle, or invalid JSON;
+// skipToDepth continues from there.
+func (r *Reader) skipFast() bool {
+	k := fastSkip{at: r.pos, stack: 1}
 	data := r.data
 	for {
 		k.run(data)
@@ -16,7 +16,7 @@ func (r *Reader) skip() bool {
 		if !k.scalar {
 			break
 		}
-		// A string or number of a rarer kind. Behind it the most there is to do here is to step over a comma.
+		// A rarer kind of string or number. Skip it and the comma after it.
 		end := scalarEnd(data, k.at)
 		if end < 0 {
 			break
@@ -31,7 +31,7 @@ func (r *Reader) skip() bool {
 			break
 		}
 		if k.at++; k.at < len(data) {
-			k.at += int(oneSpace[data[k.at]])
+			k.at += int(spaceWidth[data[k.at]])
 		}
 	}
 	if k.state == atValue {
@@ -48,8 +48,8 @@ func (r *Reader) skip() bool {
 	return false
 }
 
-// plain reads a number or literal of a checked document. It returns false where something else is at hand.
-func (r *Reader) plain() bool {
+// skipPlain skips a number or literal of a checked document. It returns false for other values.
+func (r *Reader) skipPlain() bool {
 	i := r.pos
 	for ; uint(i) < uint(len(r.data)) && plainBytes[r.data[i]]; i++ {
 	}
@@ -60,7 +60,7 @@ func (r *Reader) plain() bool {
 	return true
 }
 
-// plainBytes says which bytes numbers and literals are made of.
+// plainBytes contains the bytes of numbers and literals.
 var plainBytes = func() (set [256]bool) {
 	for _, c := range "0123456789+-.Etruefalsn" {
 		set[c] = true
@@ -68,23 +68,23 @@ var plainBytes = func() (set [256]bool) {
 	return set
 }()
 
-// skim is the way through a value that most documents allow: at most one space between the parts, names of less than 16
-// bytes, whole numbers, no escapes but the short ones.
-type skim struct {
+// fastSkip is the state of skipFast. It handles what most documents consist of: at most one space between tokens, names of
+// less than 16 bytes, integers, and no escapes except two-byte ones.
+type fastSkip struct {
 	at     int
-	stack  uint64 // a bit for each open level as in Reader, the innermost lowest, above them a one
-	done   bool   // at is behind the value
-	scalar bool   // at is at a string, a number or what may be one, that is left to somebody else
+	stack  uint64 // a bit per open container as in Reader, the innermost lowest, below a leading 1
+	done   bool   // at is after the value
+	scalar bool   // at is at a scalar that run does not handle
 
-	// Where finish can go on: the place, what was open there, and the state of the reader.
+	// The last point from which skipToDepth can continue: index, open containers, and the reader's state.
 	safe      int
 	safeStack uint64
 	state     uint8
 }
 
-// run reads on from k.at, where a value begins, or in an object a name. For its form see Members.quick. It looks at bytes
-// behind the document's end, but whatever it takes for a part lies in front of it.
-func (k *skim) run(document []byte) {
+// run skips from k.at, the beginning of a value or, in an object, of a name. It is written without calls for the reason
+// given at Members.readFast, and loads bytes after the document's end in the same way.
+func (k *fastSkip) run(document []byte) {
 	data, n, i, stack := document[:cap(document)], len(document), k.at, k.stack
 	safe, safeStack, state := k.safe, k.safeStack, k.state
 	k.done, k.scalar = false, false
@@ -104,7 +104,7 @@ out:
 			if w == 0 || data[i] != '"' || data[i+1] != ':' {
 				break
 			}
-			i += 2 + int(oneSpace[data[i+2]])
+			i += 2 + int(spaceWidth[data[i+2]])
 		}
 		begin = i
 		c := data[i]
@@ -124,7 +124,7 @@ out:
 					}
 				}
 				i += bits.TrailingZeros64(w) >> 3
-				if c = data[i]; c != '\\' || uint(i+1) >= uint(len(data)) || !shortEscape[data[i+1]] {
+				if c = data[i]; c != '\\' || uint(i+1) >= uint(len(data)) || unescaped[data[i+1]] == 0 {
 					break
 				}
 				i += 2
@@ -139,7 +139,7 @@ out:
 				stack |= 1
 			}
 			safe, safeStack, state = i, stack, atOpen
-			i += int(oneSpace[data[i]])
+			i += int(spaceWidth[data[i]])
 			if data[i]|0x20 != '}' {
 				continue
 			}
@@ -170,7 +170,7 @@ out:
 				return
 			}
 			safe, safeStack, state = i, stack, atNext
-			i += int(oneSpace[data[i]])
+			i += int(spaceWidth[data[i]])
 			c = data[i]
 			if c == ',' {
 				break
@@ -181,16 +181,15 @@ out:
 			stack >>= 1
 			i++
 		}
-		i += 1 + int(oneSpace[data[i+1]])
+		i += 1 + int(spaceWidth[data[i+1]])
 	}
 	k.at, k.stack, k.safe, k.safeStack, k.state = begin, stack, safe, safeStack, state
 }
 
-// finish reads on, from wherever the reader stands, until it stands behind a value at the given depth. It is the one
-// place that goes over what nobody asks for, which of a large body is nearly all, so it is one piece with its state in
-// local variables.
-func (r *Reader) finish(depth int) {
-	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && r.skip() {
+// skipToDepth reads until it is after a value at the given depth. It skips whatever a plugin does not read, which is most
+// of a large body, so it is one function with its state in local variables.
+func (r *Reader) skipToDepth(depth int) {
+	if r.state == atValue && r.depth == depth && depth <= MaxDepth-64 && r.skipFast() {
 		return
 	}
 	data, i, d := r.data, r.pos, r.depth
@@ -238,7 +237,7 @@ value:
 				i = end + 1
 				goto next
 			}
-			if c != '\\' || uint(end+1) >= uint(len(data)) || !shortEscape[data[end+1]] {
+			if c != '\\' || uint(end+1) >= uint(len(data)) || unescaped[data[end+1]] == 0 {
 				break
 			}
 			end += 2
@@ -282,7 +281,7 @@ next:
 		c = data[i]
 	}
 	if c <= ' ' {
-		i, c = skipTo(data, i)
+		i, c = nextByte(data, i)
 	}
 	if c == ',' {
 		i++
@@ -291,7 +290,7 @@ next:
 			c = data[i]
 		}
 		if c <= ' ' {
-			i, c = skipTo(data, i)
+			i, c = nextByte(data, i)
 		}
 		goto member
 	}
@@ -303,7 +302,7 @@ open:
 		c = data[i]
 	}
 	if c <= ' ' {
-		i, c = skipTo(data, i)
+		i, c = nextByte(data, i)
 	}
 	if c != '}' && c != ']' {
 		goto member
@@ -345,20 +344,17 @@ member:
 		c = data[i]
 	}
 	if c <= ' ' {
-		i, c = skipTo(data, i)
+		i, c = nextByte(data, i)
 	}
 	if c != ':' {
 		goto broken
 	}
 	i++
 	if uint(i) < uint(len(data)) && data[i] <= ' ' {
-		i, _ = skipTo(data, i)
+		i, _ = nextByte(data, i)
 	}
 	goto value
 
 broken:
 	r.fail(i)
 }
-
-// shortEscape says which bytes make an escape sequence with the backslash before them alone.
-var shortEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// AppendText appends the text of a string to dst: inside is what stands between its quotes. Half of a surrogate pair
-// becomes U+FFFD, and so does an escape that is not valid.
+// AppendText unescapes inside, the bytes between the quotes of a string, and appends the text to dst. Unpaired surrogates and
+// invalid escapes become U+FFFD.
 func AppendText(dst, inside []byte) []byte {
 	for {
-		// Whole words are copied and only the bytes in front of a backslash are kept, which wants room for one word more. A
-		// text that is a document itself is read faster with some room behind it.
+		// Whole words are copied, so there must be space for one more. Further space makes it faster to read a text that is
+		// a JSON document itself; see the package comment.
 		if cap(dst)-len(dst) < len(inside)+8 {
 			dst = append(dst, make([]byte, len(inside)+64)...)[:len(dst)]
 		}
@@ -26,7 +26,7 @@ func AppendText(dst, inside []byte) []byte {
 			}
 			n := bits.TrailingZeros64(m) >> 3
 			if n == 7 {
-				i, j = i+7, j+7 // what is escaped stands in the next word
+				i, j = i+7, j+7 // the escaped byte is in the next word
 				if i+8 > len(inside) {
 					break
 				}
@@ -57,8 +57,8 @@ func AppendText(dst, inside []byte) []byte {
 	}
 }
 
-// CutString reads the string that b begins with, and returns what stands between its quotes, still escaped, and what
-// follows. inside is nil if b does not begin with a string.
+// CutString reads the string at the beginning of b. It returns the bytes between its quotes, still escaped, and the bytes
+// after it; inside is nil if b does not begin with a string.
 func CutString(b []byte) (inside, rest []byte) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil
@@ -70,17 +70,17 @@ func CutString(b []byte) (inside, rest []byte) {
 	return b[1:end:end], b[end+1:]
 }
 
-// unescaped is what the byte behind a backslash stands for; 0 where that takes more than one byte to say.
+// unescaped maps the byte after a backslash to the byte that the two-byte escape stands for; 0 if it is not such an escape.
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// store8 is the opposite of load8.
+// store8 stores what load8 loads.
 func store8(b []byte, i int, w uint64) {
 	b = b[i : i+8 : i+8]
 	b[0], b[1], b[2], b[3] = byte(w), byte(w>>8), byte(w>>16), byte(w>>24)
 	b[4], b[5], b[6], b[7] = byte(w>>32), byte(w>>40), byte(w>>48), byte(w>>56)
 }
 
-// indexSlash is the index of the first backslash, len(b) if there is none.
+// indexSlash returns the index of the first backslash, len(b) if there is none.
 func indexSlash(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
@@ -97,25 +97,15 @@ func indexSlash(b []byte) int {
 	return i
 }
 
-// appendEscape appends what the escape at the beginning of b stands for, and returns how long it is.
+// appendEscape appends the character of the escape at the beginning of b, and returns the length of the escape.
 func appendEscape(dst, b []byte) ([]byte, int) {
 	if len(b) < 2 {
 		return utf8.AppendRune(dst, utf8.RuneError), len(b)
 	}
-	switch b[1] {
-	case '"', '\\', '/':
-		return append(dst, b[1]), 2
-	case 'b':
-		return append(dst, '\b'), 2
-	case 'f':
-		return append(dst, '\f'), 2
-	case 'n':
-		return append(dst, '\n'), 2
-	case 'r':
-		return append(dst, '\r'), 2
-	case 't':
-		return append(dst, '\t'), 2
-	case 'u':
+	if c := unescaped[b[1]]; c != 0 {
+		return append(dst, c), 2
+	}
+	if b[1] == 'u' {
 		r, ok := hex4(b[2:])
 		if !ok {
 			return utf8.AppendRune(dst, utf8.RuneError), 2
@@ -135,7 +125,7 @@ func appendEscape(dst, b []byte) ([]byte, int) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendInside appends text as the inside of a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// AppendInside escapes text for a JSON string and appends it, without quotes. Invalid UTF-8 becomes U+FFFD.
 func AppendInside(dst, text []byte) []byte {
 	for len(text) > 0 {
 		i := plainLen(text)
@@ -167,7 +157,7 @@ func AppendInside(dst, text []byte) []byte {
 	return dst
 }
 
-// plainLen is how many bytes at the beginning of text are ASCII and need no escape.
+// plainLen returns the number of ASCII bytes at the beginning of text that need no escape.
 func plainLen(text []byte) int {
 	i := 0
 	for ; i+8 <= len(text); i += 8 {
@@ -184,7 +174,7 @@ func plainLen(text []byte) int {
 	return i
 }
 
-// AppendString appends text as a JSON string, quotes included.
+// AppendString appends text as a JSON string with quotes.
 func AppendString(dst, text []byte) []byte {
 	return append(AppendInside(append(dst, '"'), text), '"')
 }

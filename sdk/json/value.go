@@ -1,23 +1,23 @@
 package json
 
-// Value is the bytes of one JSON value that is small enough to be scanned again at each look: settings, options, an
-// error body. Its methods are safe on any bytes: what is not JSON, or has no such member, is absent.
+// Value is a small JSON document, such as settings, options or an error body. Each method scans it again. The methods are safe
+// for any bytes: invalid JSON counts as absent.
 type Value []byte
 
-// Kind is the kind of the value, as far as its first byte says.
+// Kind returns the kind of the value, judging by its first byte.
 func (v Value) Kind() Kind { return kindAt(v, skipSpace(v, 0)) }
 
-// Exists says whether there is a value.
+// Exists reports whether there is a value.
 func (v Value) Exists() bool { return len(v) > 0 && v.Kind() != Absent }
 
-// Valid says whether the value is one whole JSON document.
+// Valid reports whether the value is a complete JSON document.
 func (v Value) Valid() bool {
 	var r Reader
 	r.Reset(v)
 	return r.End() == nil
 }
 
-// Get is the member of an object that has this name, nil if there is none. If there are several it is the last one.
+// Get returns the member with this name, nil if there is none. If there are several, the last one wins.
 func (v Value) Get(name string) Value {
 	var (
 		r     Reader
@@ -35,7 +35,7 @@ func (v Value) Get(name string) Value {
 	return found
 }
 
-// Inside is what stands between the quotes of a string, still escaped, nil if the value is not a string.
+// Inside returns the bytes between the quotes of a string, still escaped; nil if the value is not a string.
 func (v Value) Inside() []byte {
 	var r Reader
 	r.Reset(v)
@@ -46,7 +46,7 @@ func (v Value) Inside() []byte {
 	return s
 }
 
-// Text is the text of a string, nil if the value is not a string.
+// Text returns the text of a string, nil if the value is not a string.
 func (v Value) Text() []byte {
 	if len(v) == 0 {
 		return nil
@@ -60,10 +60,10 @@ func (v Value) Text() []byte {
 	return s
 }
 
-// Is says whether the value is a string with this text.
+// Is reports whether the value is a string with this text.
 func (v Value) Is(text string) bool { return v.Kind() == String && string(v.Text()) == text }
 
-// Int is a whole number; see Reader.Int.
+// Int returns an integer; see Reader.Int.
 func (v Value) Int() (n int64, ok bool) {
 	if v = v.trimmed(); len(v) == 0 || numberEnd(v, 0) != len(v) {
 		return 0, false
@@ -71,7 +71,7 @@ func (v Value) Int() (n int64, ok bool) {
 	return parseInt(v)
 }
 
-// Float is a number; see ParseFloat.
+// Float returns a number; see ParseFloat.
 func (v Value) Float() (f float64, ok bool) {
 	if len(v) == 0 {
 		return 0, false
@@ -79,10 +79,10 @@ func (v Value) Float() (f float64, ok bool) {
 	return ParseFloat(v.trimmed())
 }
 
-// Bool is true or false.
+// Bool returns a boolean; ok is false if the value is not one.
 func (v Value) Bool() (value, ok bool) { return parseBool(v.trimmed()) }
 
-// trimmed is the value without white space around it.
+// trimmed returns the value without surrounding white space.
 func (v Value) trimmed() Value {
 	v = v[skipSpace(v, 0):]
 	n := len(v)

@@ -1,16 +1,15 @@
 package json
 
-// Output takes what a Writer hands on. The bytes belong to the Writer and are valid during the call only.
+// Output receives the bytes that a Writer does not keep in Buf. They are valid during the call only.
 type Output interface {
 	Write(p []byte)
 }
 
-// handOn is from how many bytes on a Writer hands a value to its Output as it stands instead of copying it. In a guest
-// that takes two calls of the host, and a copy of a kilobyte costs less than one.
-const handOn = 4096
+// minOutput is the size in bytes from which a value is passed to Output instead of being copied to Buf. For a plugin this
+// costs two calls to the host, which is more than copying a kilobyte.
+const minOutput = 4096
 
-// Writer appends JSON to Buf. It puts the commas; the caller puts names before the members of objects and closes what
-// it opened.
+// Writer appends JSON to Buf. It writes commas; the caller writes member names and closes objects and arrays.
 //
 //	w.Object()
 //	w.Name("model")
@@ -19,21 +18,21 @@ const handOn = 4096
 //	w.Raw(messages)
 //	w.EndObject()
 //
-// Literal, Verbatim and Part are for what is written often: they become a part of the caller. The others are calls, which
-// makes a module of a translator a twentieth smaller.
+// The zero Writer is ready to use. If Out is set, large values given to Raw, Inside and Part are passed to Out without
+// being copied, and Flush passes on the rest.
 //
-// The zero Writer is ready to use. Where Out is set, a large value given to Raw or Inside is handed on without being
-// copied, after what Buf holds, and Flush hands on the rest.
+// Literal, Verbatim and Part are inlined and meant for what is written often. The other methods are not, which makes a
+// translator's module a twentieth smaller.
 type Writer struct {
 	Buf  []byte
 	Out  Output
-	last byte // the last byte that was handed on
+	last byte // the last byte passed to Out
 }
 
 // Reset begins a document and keeps Buf's memory.
 func (w *Writer) Reset() { w.Buf, w.last = w.Buf[:0], 0 }
 
-// Flush hands Buf on to Out.
+// Flush passes Buf to Out and empties it.
 func (w *Writer) Flush() {
 	if len(w.Buf) > 0 && w.Out != nil {
 		w.last = w.Buf[len(w.Buf)-1]
@@ -42,9 +41,8 @@ func (w *Writer) Flush() {
 	}
 }
 
-// separate puts a comma where a value stands before the one that comes. The last byte tells: no value ends in an
-// opening bracket, a colon or a comma.
-func (w *Writer) separate() {
+// putComma writes a comma if the last byte ends a value.
+func (w *Writer) putComma() {
 	last := w.last
 	if n := len(w.Buf); n > 0 {
 		last = w.Buf[n-1]
@@ -54,13 +52,13 @@ func (w *Writer) separate() {
 	}
 }
 
-// opens says which bytes no comma follows; zero is that of an empty document.
+// opens contains the bytes after which there is no comma; zero stands for an empty document.
 var opens = [256]bool{0: true, '{': true, '[': true, ':': true, ',': true}
 
 // Object opens an object.
 //
 //go:noinline
-func (w *Writer) Object() { w.separate(); w.Buf = append(w.Buf, '{') }
+func (w *Writer) Object() { w.putComma(); w.Buf = append(w.Buf, '{') }
 
 // EndObject closes an object.
 func (w *Writer) EndObject() { w.Buf = append(w.Buf, '}') }
@@ -68,46 +66,46 @@ func (w *Writer) EndObject() { w.Buf = append(w.Buf, '}') }
 // Array opens an array.
 //
 //go:noinline
-func (w *Writer) Array() { w.separate(); w.Buf = append(w.Buf, '[') }
+func (w *Writer) Array() { w.putComma(); w.Buf = append(w.Buf, '[') }
 
 // EndArray closes an array.
 func (w *Writer) EndArray() { w.Buf = append(w.Buf, ']') }
 
-// Name begins a member. The name must need no escapes.
+// Name writes the name of a member. It must not need escapes.
 //
 //go:noinline
 func (w *Writer) Name(name string) {
-	w.separate()
+	w.putComma()
 	w.Buf = append(w.Buf, '"')
 	w.Buf = append(w.Buf, name...)
 	w.Buf = append(w.Buf, '"', ':')
 }
 
-// NameText is Name for a name that comes from outside.
+// NameText is Name for any text.
 func (w *Writer) NameText(name []byte) {
-	w.separate()
+	w.putComma()
 	w.Buf = append(AppendString(w.Buf, name), ':')
 }
 
-// Raw writes a value that is JSON already.
+// Raw writes a JSON value.
 //
 //go:noinline
 func (w *Writer) Raw(value []byte) {
-	w.separate()
+	w.putComma()
 	w.Part(value)
 }
 
-// Part writes a part of a value, such as of the inside of a string. It puts no comma before it.
+// Part writes a part of a value, without a comma.
 func (w *Writer) Part(p []byte) {
-	if len(p) < handOn {
+	if len(p) < minOutput {
 		w.Buf = append(w.Buf, p...)
 		return
 	}
-	w.partOut(p)
+	w.outputPart(p)
 }
 
-// partOut writes a large part. It is apart from Part so that this is inlined.
-func (w *Writer) partOut(p []byte) {
+// outputPart is separate from Part so that Part is inlined.
+func (w *Writer) outputPart(p []byte) {
 	if w.Out == nil {
 		w.Buf = append(w.Buf, p...)
 		return
@@ -117,46 +115,46 @@ func (w *Writer) partOut(p []byte) {
 	w.Out.Write(p)
 }
 
-// Literal writes a value as it stands in the program, or the beginning of one: Verbatim writes the rest.
+// Literal writes a constant JSON value, or the beginning of one; Verbatim writes the rest.
 func (w *Writer) Literal(s string) {
-	w.separate()
+	w.putComma()
 	w.Buf = append(w.Buf, s...)
 }
 
-// Verbatim appends s as it stands in the program. It puts no comma before it.
+// Verbatim appends a constant as it is, without a comma.
 func (w *Writer) Verbatim(s string) { w.Buf = append(w.Buf, s...) }
 
-// Inside writes a string whose inside is escaped already.
+// Inside writes a string from the bytes between its quotes, which are already escaped.
 //
 //go:noinline
 func (w *Writer) Inside(inside []byte) {
-	w.separate()
+	w.putComma()
 	w.Buf = append(w.Buf, '"')
 	w.Part(inside)
 	w.Buf = append(w.Buf, '"')
 }
 
 // Text writes a string.
-func (w *Writer) Text(text []byte) { w.separate(); w.Buf = AppendString(w.Buf, text) }
+func (w *Writer) Text(text []byte) { w.putComma(); w.Buf = AppendString(w.Buf, text) }
 
-// String writes a string that is written in the program and needs no escapes.
+// String writes a constant string that needs no escapes.
 //
 //go:noinline
 func (w *Writer) String(s string) {
-	w.separate()
+	w.putComma()
 	w.Buf = append(w.Buf, '"')
 	w.Buf = append(w.Buf, s...)
 	w.Buf = append(w.Buf, '"')
 }
 
 // Int writes a number.
-func (w *Writer) Int(n int64) { w.separate(); w.Buf = AppendInt(w.Buf, n) }
+func (w *Writer) Int(n int64) { w.putComma(); w.Buf = AppendInt(w.Buf, n) }
 
 // Bool writes true or false.
 //
 //go:noinline
 func (w *Writer) Bool(b bool) {
-	w.separate()
+	w.putComma()
 	if b {
 		w.Buf = append(w.Buf, "true"...)
 	} else {
@@ -165,4 +163,4 @@ func (w *Writer) Bool(b bool) {
 }
 
 // Null writes null.
-func (w *Writer) Null() { w.separate(); w.Buf = append(w.Buf, "null"...) }
+func (w *Writer) Null() { w.putComma(); w.Buf = append(w.Buf, "null"...) }
