@@ -78,6 +78,9 @@ var normalizations = []struct {
 
 // TestCommandLines runs testdata/*.txt.
 func TestCommandLines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and restarts processes for many seconds")
+	}
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)

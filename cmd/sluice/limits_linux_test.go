@@ -179,6 +179,9 @@ func listenAddresses(t *testing.T, pid int) (addresses []string) {
 //
 // covers: F84
 func TestFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and restarts processes for many seconds")
+	}
 	dir := t.TempDir()
 	// A namespace in which the process may mount.
 	attr := &syscall.SysProcAttr{

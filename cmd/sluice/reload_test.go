@@ -242,6 +242,9 @@ var checkOnly = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Load(ing|ed) p
 //
 // covers: F81 F82
 func TestReloadOfInvalidConfiguration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and restarts processes for many seconds")
+	}
 	for _, trigger := range triggers {
 		t.Run(trigger.name, func(t *testing.T) {
 			s := newInstallation(t)
@@ -372,6 +375,9 @@ func TestReloadWithoutKeysStaysLocal(t *testing.T) {
 //
 // covers: F83
 func TestManyReloadSignals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and restarts processes for many seconds")
+	}
 	text := demoConfig("", testKey)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--quiet", "--config", path)

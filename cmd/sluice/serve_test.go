@@ -240,6 +240,9 @@ func TestPortInUse(t *testing.T) {
 //
 // covers: F79
 func TestRestartAfterKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts and restarts processes for many seconds")
+	}
 	fresh := filepath.Join(t.TempDir(), "cache")
 	args := []string{"serve", "--config", writeConfig(t, demoConfig("", testKey)), "--cache", fresh}
 	for _, moment := range []string{fresh, filepath.Join(fresh, "new-*"), filepath.Join(fresh, "new-*", "*")} {

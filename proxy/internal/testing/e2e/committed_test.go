@@ -12,6 +12,9 @@ import (
 // TestSilenceBeforeFirstEvent covers streams whose head was sent to the client before the provider had sent any of the
 // body: what follows is read like any other response, and failures end in an error frame.
 func TestSilenceBeforeFirstEvent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs, or makes much load")
+	}
 	t.Parallel()
 	const whole = `{"id":"up-1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"late"},"finish_reason":"stop"}]}`
 	const events = "Content-Type: text/event-stream"

@@ -17,6 +17,9 @@ import (
 func overBoth(t *testing.T, test func(t *testing.T, table string)) {
 	t.Helper()
 	t.Run("plain", func(t *testing.T) { test(t, "") })
+	if testing.Short() {
+		return
+	}
 	t.Run("TLS", func(t *testing.T) { test(t, proxytest.GoodPair(t).Table(t, t.TempDir())) })
 }
 
@@ -194,6 +197,9 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 //
 // covers: F17 F19
 func TestClientDisconnectDuringLargeResponse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs, or makes much load")
+	}
 	t.Parallel()
 	large := `{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + strings.Repeat("long ", 4<<20) +
 		`"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`
@@ -238,6 +244,9 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 //
 // covers: F17
 func TestSlowReaderAppliesBackpressure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs, or makes much load")
+	}
 	t.Parallel()
 	event := text(strings.Repeat("x", 32<<10))
 	const far = 64 << 20 // beyond what all buffers on the way take

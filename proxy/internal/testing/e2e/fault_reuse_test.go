@@ -25,6 +25,9 @@ func one(w *wire, url, more string) string {
 //
 // covers: F41
 func TestSlowDrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs, or makes much load")
+	}
 	t.Parallel()
 	for _, w := range wires {
 		t.Run("an event is handed on whole/"+w.plugin, func(t *testing.T) {

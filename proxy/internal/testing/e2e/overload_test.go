@@ -303,6 +303,9 @@ func TestManyLargePrompts(t *testing.T) {
 //
 // covers: F15 F16
 func TestSlowClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs, or makes much load")
+	}
 	t.Parallel()
 	overBoth(t, func(t *testing.T, table string) {
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})

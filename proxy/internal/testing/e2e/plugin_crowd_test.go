@@ -130,6 +130,9 @@ func crowdClient(tb testing.TB) *http.Client {
 //
 // covers: F90 F98
 func TestTrapsAmongAThousandStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs, or makes much load")
+	}
 	// At most so many events are on their way at a time, or a slow machine would truly be overloaded.
 	const events, atOnce = 10, 40
 	streams := scale(1000, 200)

@@ -134,6 +134,9 @@ func vectorsOf(t *testing.T, name, credential string) {
 			return cut
 		}},
 	}
+	if testing.Short() {
+		cuts = cuts[:1]
+	}
 	type run struct {
 		v        *plugintest.Vector
 		want     string

@@ -61,6 +61,9 @@ func sameWhole() answered {
 //
 // covers: F1
 func TestSequentialRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	provider, g := serve(t, loadtest.NewHolder().Answer, binarytest.Options{})
 	warm(t, g)
 	before := usage(t, g.PID)
@@ -78,6 +81,9 @@ func TestSequentialRequests(t *testing.T) {
 //
 // covers: F2
 func TestShortConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	provider, g := serve(t, loadtest.NewHolder().Answer, binarytest.Options{})
 	warm(t, g)
 	before, dialled := usage(t, g.PID), provider.Accepted()
@@ -124,6 +130,9 @@ func pacer(events int) func(e *loadtest.Exchange) error {
 //
 // covers: F4
 func TestFastStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	events := int(phase.Seconds() * 2 * fastEvents)
 	provider, g := serve(t, pacer(events), binarytest.Options{})
 	before := usage(t, g.PID)
@@ -177,6 +186,9 @@ func follow(addr string, events int, l *loadtest.Latencies) error {
 //
 // covers: F9
 func TestOneProcessor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	const silentStreams, beats = 50, 3
 	never := make(chan struct{})
 	provider, g := serve(t, func(e *loadtest.Exchange) error {

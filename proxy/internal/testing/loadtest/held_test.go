@@ -42,6 +42,9 @@ func fitting(t *testing.T, n int) int {
 //
 // covers: F3 F5
 func TestHeldStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	for _, c := range []struct {
 		name   string
 		n      int

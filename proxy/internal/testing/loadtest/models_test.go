@@ -123,6 +123,9 @@ func crowd(t *testing.T, addr string, each func(n int) error, during func()) *lo
 //
 // covers: F12
 func TestLongModelListUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	l := &lister{}
 	g := listing(t, l)
 	before := usage(t, g.PID)
@@ -149,6 +152,9 @@ func TestLongModelListUnderLoad(t *testing.T) {
 //
 // covers: F13
 func TestExpiredModelListUnderLoad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	l := &lister{hold: make(chan struct{})}
 	g := listing(t, l)
 	var first atomic.Int64
@@ -190,6 +196,9 @@ const manyKeys = 100_000
 //
 // covers: F14
 func TestManyKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures under load")
+	}
 	provider, err := loadtest.Listen(loadtest.NewHolder().Answer)
 	if err != nil {
 		t.Fatal(err)

@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 
 // covers: F10
 func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("load, faults and reloads for many seconds")
+	}
 	if *seed == 0 {
 		*seed = rand.Uint64()
 	}
