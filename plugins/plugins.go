@@ -1,4 +1,5 @@
-// Package plugins holds the plugins that ship with the gateway: one module, all.wasm, in which each is chosen by its name.
+// Package plugins holds the plugins that ship with the gateway: one module, all.wasm, in which each is selected by
+// name.
 //
 // The module is built into bundle before the binary is (make plugins); it is not kept in the repository. A binary that was
 // built without it works, and has no plugins. It is embedded compressed, in a third of its size, and decompressed when it
@@ -35,7 +36,7 @@ type Modules struct{}
 // FS is the folder of the built module.
 func FS() Modules { return Modules{} }
 
-// Digest returns a digest that stands for the module, without decompressing it: that of its bytes as they are kept.
+// Digest returns a digest that stands for the module, without decompressing it: that of its bytes as stored.
 func (Modules) Digest(name string) (digest [sha256.Size]byte, err error) {
 	p, _, err := stored(name)
 	if err != nil {
@@ -61,8 +62,8 @@ func (Modules) ReadFile(name string) ([]byte, error) {
 	return whole, nil
 }
 
-// stored returns the module's bytes as they are kept, and whether that is compressed. One that was put into the bundle as
-// it is goes before.
+// stored returns the module's bytes as stored, and whether that is compressed. An uncompressed module overrides the
+// compressed one.
 func stored(name string) (p []byte, packed bool, err error) {
 	if name == file {
 		if p, err = bundle.ReadFile("bundle/" + file); err == nil {

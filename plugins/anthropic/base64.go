@@ -1,7 +1,7 @@
 package anthropic
 
-// base64Valid says whether s is base64 of the standard alphabet with its padding (RFC 4648, section 4). It looks at eight
-// bytes at a time: an image is most of its request.
+// base64Valid reports whether s is base64 of the standard alphabet with its padding (RFC 4648, section 4). It checks
+// eight bytes at a time: an image dominates its request.
 func base64Valid(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false

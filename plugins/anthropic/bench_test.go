@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Events as the API sends them, with the padding that it puts behind them.
+// Events as the  sends them, with its padding.
 const (
 	textEvent     = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" casual way to say hi"}          }`
 	toolEvent     = `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"on\": \"Flor"}     }`

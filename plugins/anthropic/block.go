@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// content is a block of an answer: its beginning in a stream, in a whole answer all of it. Slices of strings are their
-// insides, but for id and name.
+// content is a block of a response: its beginning in a stream, in a non-streaming response all of it. String slices are
+// JSON string contents, but for id and name.
 type content struct {
 	kind, text, thinking, signature, data, id, name []byte
 	input, citations                                json.Value
@@ -40,7 +40,7 @@ func (p *anthropic) readBlock(r *json.Reader) content {
 	}
 }
 
-// emitStart reads a block, or as much of it as there is yet.
+// emitStart emits the first content of a block.
 func (b *content) emitStart(a *provider.Answer, key int32) error {
 	switch string(b.kind) {
 	case "text":
@@ -79,7 +79,7 @@ func (b *content) emitCallStart(a *provider.Answer, key int32) error {
 		return nil
 	}
 	if len(provider.FitName(b.name)) == 0 {
-		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+		return sdk.Fail(abi.FailBadToolCall, "The provider's response calls a tool without a valid name.")
 	}
 	a.ToolCall(0, key, provider.FitName(b.id), b.name)
 	if whole {
@@ -88,7 +88,7 @@ func (b *content) emitCallStart(a *provider.Answer, key int32) error {
 	return nil
 }
 
-// endBlock says that all of a block is there.
+// endBlock ends a block.
 func endBlock(a *provider.Answer, key int32) {
 	a.ToolEnd(0, key)
 	s := loadState(a)
@@ -101,12 +101,12 @@ func endBlock(a *provider.Answer, key int32) {
 		s.cited = nil
 		s.save(a)
 	case s.emulate && !s.whole && a.TextLength(0) == s.from:
-		// A forced tool without input is an empty object, as a call without arguments is.
+		// A forced tool call without input is an empty object.
 		a.Text(0, abi.EncodingUTF8, []byte("{}"))
 	}
 }
 
-// emitBlock reads a block of a whole answer.
+// emitBlock reads a block of a non-streaming response.
 func (b *content) emitBlock(a *provider.Answer, key int32) error {
 	switch string(b.kind) {
 	case "text":

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// A citation belongs to the text of its block. In a stream it comes before that text has come, or in the middle of it, so
-// that it waits in the state until the block ends: only then is it known how far the text goes that it stands for.
+// A citation refers to the text of its block. In a stream it precedes or interrupts that text, so it is kept in the
+// state until the block ends and the range is known.
 
-// markCitedText remembers where a text begins that may be cited.
+// markCitedText records where a text with citations begins.
 func (b *content) markCitedText(a *provider.Answer, key int32) {
 	if b.citations.Kind() != json.Array || string(b.kind) != "text" {
 		return
@@ -19,7 +19,7 @@ func (b *content) markCitedText(a *provider.Answer, key int32) {
 	s.save(a)
 }
 
-// addCitation takes a citation of a stream.
+// addCitation records a streamed citation until its block ends.
 func addCitation(a *provider.Answer, key int32, citation json.Value) {
 	var w json.Writer
 	if !writeSource(&w, citation, 0, -1) {
@@ -35,7 +35,7 @@ func addCitation(a *provider.Answer, key int32, citation json.Value) {
 		s.block, s.from, s.cited = key, a.TextLength(0), nil
 	}
 	if len(s.cited)+1+len(w.Buf) > maxCitations {
-		// There is room for no more. What waits is given with the text that there is.
+		// The state is full: emit the pending citations with the text so far.
 		emitAnnotations(a, wrapArray(s.cited), s.from)
 		s.cited = nil
 	}
@@ -52,8 +52,8 @@ func wrapArray(elements []byte) json.Value {
 	return append(append([]byte{'['}, elements...), ']')
 }
 
-// emitAnnotations turns citations of web pages into annotations of the answer, which cover the text from from to its end.
-// Citations of documents have no address and no place in the convention.
+// emitAnnotations turns citations of web pages into annotations of the response, which cover the text from from to its
+// end. Citations of documents have no address and no place in the OpenAI API.
 func emitAnnotations(a *provider.Answer, citations json.Value, from int64) {
 	to := max(from, a.TextLength(0))
 	var (
@@ -76,8 +76,8 @@ func emitAnnotations(a *provider.Answer, citations json.Value, from int64) {
 	}
 }
 
-// writeSource writes what a citation cites as an annotation; without the range, in the citation's own form, if to is negative.
-// It returns false if it is no address.
+// writeSource writes the source of a citation as an annotation, or without a range if to is negative. It returns false
+// without a URL.
 func writeSource(w *json.Writer, citation json.Value, from, to int64) bool {
 	url, title := citation.Get("url").Inside(), citation.Get("title").Inside()
 	if len(url) == 0 {

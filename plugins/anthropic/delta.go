@@ -2,8 +2,8 @@ package anthropic
 
 import "github.com/sluice-gateway/sluice/sdk/json"
 
-// What the API writes around the text of nearly every event of a stream, byte for byte. To compare with it takes half of
-// the time that reading the members takes.
+// The fixed bytes around the text of nearly every streaming event. Comparing them takes half the time of parsing the
+// members.
 const (
 	deltaHead    = `{"type":"content_block_delta","index":`
 	deltaMiddle  = `,"delta":{"type":"`
@@ -30,8 +30,8 @@ var (
 	minTail     = min(len(textForm), len(inputForm), len(thinkingForm)) + len(`""}}`)
 )
 
-// readPlain reads an event that is written just so, with nothing but white space in any other place than the API has it:
-// at the end. It returns otherDelta for any other event, which says nothing about it; inside is that of the text.
+// readPlain parses an event in exactly that form, with optional white space at the end. It returns otherDelta for any
+// other event, which may still be valid; inside is the escaped text.
 func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	if len(data) <= len(deltaStart)+minTail || !hasLongPrefix(data, deltaStart) {
 		return otherDelta, 0, nil
@@ -49,7 +49,7 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	if rest = rest[digits:]; len(rest) < minTail {
 		return otherDelta, 0, nil
 	}
-	switch rest[len(deltaMiddle)+1] { // the second byte tells the types apart
+	switch rest[len(deltaMiddle)+1] { // the second byte distinguishes the types
 	case 'e':
 		kind = textDelta
 	case 'n':
@@ -70,8 +70,8 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 	return kind, index, inside
 }
 
-// hasLongPrefix says whether s, which is not shorter, begins with prefix, which has at least 32 bytes. What the compiler has for
-// it looks at each byte, in a call.
+// hasLongPrefix reports whether s, which is not shorter, begins with prefix, which has at least 32 bytes. The
+// compiler's comparison calls a function that compares byte by byte.
 func hasLongPrefix(s, prefix []byte) bool {
 	n := len(prefix)
 	if s = s[:n]; load8(s) != load8(prefix) || load8(s[8:]) != load8(prefix[8:]) || load8(s[16:]) != load8(prefix[16:]) ||
@@ -86,8 +86,8 @@ func hasLongPrefix(s, prefix []byte) bool {
 	return true
 }
 
-// closesTwice says whether s closes two objects and holds nothing else. The API pads its events in front of the second
-// brace.
+// closesTwice reports whether s closes two objects and holds nothing else. The API pads its events in front of the
+// second brace.
 func closesTwice(s []byte) bool {
 	n := len(s)
 	if n < 2 || s[0] != '}' || s[n-1] != '}' {

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// event is what the events of a stream hold, as far as it means something. All slices are ranges of the event's data;
-// those of strings are their insides.
+// event is what the events of a stream hold, as far as it means something. All slices alias the event's data; string
+// slices hold the escaped contents.
 type event struct {
 	kind  []byte
 	index int64
@@ -113,7 +113,7 @@ func (ev *event) readDelta(r *json.Reader) {
 }
 
 // emitDelta takes a piece of a block. Those of a block that is no tool call of the client's, such as the provider's own
-// search, are for nobody: the gateway knows no call with that key and ignores its arguments.
+// search, are ignored: the gateway has no call with that key.
 func emitDelta(a *provider.Answer, kind deltaKind, key int32, inside []byte) {
 	if len(inside) == 0 {
 		return
@@ -153,10 +153,10 @@ func (ev *event) emitDelta(a *provider.Answer, key int32) {
 	}
 }
 
-// maxCount bounds a count of tokens. What is above it is no count.
+// maxCount bounds a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// emitUsage reads token counts. They are totals of the answer so far; one that is not said stays what it was. What the
+// emitUsage reads token counts. They are totals of the response so far; an absent one is unchanged. What the
 // cache held is not part of the prompt's count.
 func emitUsage(a *provider.Answer, v json.Value) {
 	var r json.Reader
@@ -192,7 +192,7 @@ func emitCount(a *provider.Answer, kind abi.UsageKind, n int64) {
 	}
 }
 
-// emitFinish says why the answer ended. The provider's own word goes with it where it says more.
+// emitFinish emits the finish reason. The provider's own reason is added where it says more.
 func emitFinish(a *provider.Answer, reason []byte) {
 	switch string(reason) {
 	case "end_turn", "stop_sequence":

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// failures are the provider's types of error (https://docs.claude.com/en/api/errors).
+// failures are the provider's error types (https://docs.claude.com/en/api/errors).
 var failures = [...]struct {
 	kind string
 	fail abi.FailKind
@@ -25,7 +25,7 @@ var failures = [...]struct {
 	{"overloaded_error", abi.FailOverloaded},
 }
 
-// refusals are words in messages of invalid_request_error that mean more than the type says.
+// refusals are phrases in messages of invalid_request_error that identify a more specific failure.
 var refusals = [...]struct {
 	words string
 	fail  abi.FailKind
@@ -36,7 +36,7 @@ var refusals = [...]struct {
 	{"blocked by content filtering policy", abi.FailContentPolicy},
 }
 
-// failure is what a provider's error means. A status of 0 is that of an error in a stream.
+// failure classifies a provider's error. Status is 0 for an error in a stream.
 func failure(e json.Value, status int) error {
 	kind := string(e.Get("type").Text())
 	f := &sdk.Failure{Kind: statusKind(status)}
@@ -48,7 +48,7 @@ func failure(e json.Value, status int) error {
 	message := e.Get("message").Text()
 	switch f.Kind {
 	case abi.FailInvalidRequest:
-		// What is wrong is said in words only.
+		// The cause is only in the message text.
 		for _, known := range refusals {
 			if index(message, known.words) >= 0 {
 				f.Kind = known.fail
@@ -62,14 +62,14 @@ func failure(e json.Value, status int) error {
 	}
 	switch f.Kind {
 	case abi.FailAuth, abi.FailBilling:
-		// It is about the operator's account, which is not the client's business.
+		// About the operator's account: not shown to the client.
 	default:
 		f.Message = string(message)
 	}
 	return f
 }
 
-// statusKind is the kind of an error that does not say its type.
+// statusKind maps the HTTP status of an error without a known type.
 func statusKind(status int) abi.FailKind {
 	if status == 529 {
 		return abi.FailOverloaded

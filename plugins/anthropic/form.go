@@ -5,34 +5,33 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// outputFormat is the form that the answer is to have. There are three ways to it, and which one is taken is written here
-// and nowhere else:
+// outputFormat is the response format. There are three ways to it, and this is the only place that chooses one:
 //
 //   - A schema goes into output_config.format where the model takes that (the option json_schema).
-//   - Otherwise the model is forced to call a tool whose input has the schema. The call is the answer: it is read as text.
+//   - Otherwise the model is forced to call a tool whose input has the schema. The call is the response: its arguments become text.
 //     That cannot go together with tools of the client's or with thinking, and is refused then.
-//   - json_object asks for any object. The native form takes no open schema, so that it is a forced tool, too; beside
+//   - json_object asks for any object. The native form takes no open schema, so it is a forced tool as well; with
 //     tools or thinking it is an instruction at the end of the system prompt.
 type outputFormat struct {
 	schema     json.Value // nil: any form
-	name       []byte     // the inside of a string
+	name       []byte     // escaped string content
 	native     bool
 	forced     bool
 	instructed bool
 }
 
 const (
-	// anyObject is the schema for an answer that is to be any JSON object.
+	// anyObject is the schema for a response that is to be any JSON object.
 	anyObject = `{"type":"object","additionalProperties":true}`
 
-	// outputTool is the tool that stands for an answer without a name.
+	// outputTool is the tool that stands for a response without a name.
 	outputTool = "json_answer"
 
-	// instruction asks for an object in words.
+	// instruction asks for an object in the prompt.
 	instruction = "Answer with one JSON object and nothing else: no words around it and no code fence."
 )
 
-// planFormat decides how the answer gets its form. It is called when it is known whether the model thinks.
+// planFormat decides how the response format is enforced. It is called when it is known whether the model thinks.
 func (t *translation) planFormat() error {
 	kind := t.responseFormat.Get("type")
 	free := t.tools.Kind() != json.Array && !t.thinks
@@ -51,18 +50,18 @@ func (t *translation) planFormat() error {
 		}
 		if f.forced = !f.native; f.forced && !free {
 			if t.thinks {
-				return sdk.Refuse("response_format", "This model cannot be held to a schema while it thinks.")
+				return sdk.Refuse("response_format", "This model does not support a schema together with thinking.")
 			}
-			return sdk.Refuse("response_format", "This model cannot be held to a schema and given tools at once.")
+			return sdk.Refuse("response_format", "This model does not support a schema together with tools.")
 		}
 		t.form = f
 	default:
-		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+		return sdk.Refuse("response_format.type", "This provider does not support this response format.")
 	}
 	return nil
 }
 
-// writeOutputConfig writes how hard the model tries, and the form of its answer where it takes one.
+// writeOutputConfig writes how hard the model tries, and the form of its response where it takes one.
 func (t *translation) writeOutputConfig(effort string) {
 	if effort == "" && !t.form.native {
 		return
@@ -86,7 +85,7 @@ func (t *translation) writeOutputConfig(effort string) {
 	w.EndObject()
 }
 
-// writeOutputTool writes the tool whose call is the answer.
+// writeOutputTool writes the tool whose call is the response.
 func (t *translation) writeOutputTool() {
 	w := t.w
 	w.Name("tools")

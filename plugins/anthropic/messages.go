@@ -36,23 +36,23 @@ const (
 	messageFunction // function_call
 	messageAudio
 	messageName
-	messageAnnotations // they tell of an earlier answer's text and mean nothing to a model
+	messageAnnotations // describe earlier text; not sent
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
 	"thinking_blocks", "reasoning_content", "function_call", "audio", "name", "annotations")
 
-// thoughtMembers are those that bring back reasoning.
+// thoughtMembers are those that hold reasoning.
 const thoughtMembers = 1<<messageDetails | 1<<messageBlocks | 1<<messageThought
 
-// message is one message of the client's, its members wherever they stand in it.
+// message is one of the client's messages, its members in any order.
 type message struct {
 	json.Members
 	index int
 	role  role
 }
 
-// text is the inside of a content that is a string, else nil.
+// text is escaped string content, else nil.
 func (m *message) text() []byte { return m.Inside(messageContent) }
 
 // parts is a content that is no string, nil if there is none.
@@ -65,7 +65,7 @@ func (m *message) parts() json.Value {
 
 func (m *message) cache() json.Value { return m.Raw(messageCache) }
 
-// readMessage reads a message. What the provider has no place for is said in a warning.
+// readMessage reads a message. Members that the provider does not have cause a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	in.Members(&m.Members, messageShape)
 	m.index, m.role = index, role(roles.Find(m.Inside(messageRole)))
@@ -89,13 +89,13 @@ func (m *message) param(rest string) string {
 	return "messages[" + translate.Itoa(m.index) + "]" + rest
 }
 
-// hasText says whether the message has anything to say in words.
+// hasText reports whether the message has text that is not blank.
 func (t *translation) hasText(m *message) bool {
 	return !blank(m.text()) || t.lastPart(m) >= 0 || !blank(m.Inside(messageRefusal))
 }
 
-// writeMessages writes the conversation: one message for each run of the same role, system messages apart. What a
-// client says in several messages the provider wants in one, the results of parallel tool calls above all.
+// writeMessages writes the conversation: one message for each run of the same role, system messages apart. The provider
+// requires consecutive messages of one role as one message, above all results of parallel tool calls.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Literal(`"messages":[`)
@@ -106,7 +106,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 			return err
 		}
 	}
-	// A conversation that ends with an answer asks for more of it. It must not end in white space.
+	// A final assistant message is continued by the model and must not end in white space.
 	if t.holds {
 		t.held.text = trimSpaceEnd(t.held.text)
 	}
@@ -126,14 +126,14 @@ func (t *translation) writeMessage(m *message) error {
 	case toolRole:
 		return t.writeToolMessage(m)
 	}
-	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
 }
 
 // flushAt is how much of the conversation is written before it is handed on. It keeps the plugin's memory small.
 const flushAt = 32 << 10
 
-// openMessage begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
-// write, so that a message without content leaves no trace.
+// openMessage starts a message unless the current one has the role. It is called with the first block to write, so that
+// empty messages are omitted.
 func (t *translation) openMessage(role role) {
 	if t.holds {
 		t.flushHeldText()
@@ -143,7 +143,7 @@ func (t *translation) openMessage(role role) {
 	}
 }
 
-// beginMessage closes the message at hand and begins one of another role.
+// beginMessage closes the current message and begins one of another role.
 func (t *translation) beginMessage(role role) {
 	w := t.w
 	if len(w.Buf) > flushAt {
@@ -168,8 +168,8 @@ func (t *translation) closeMessage() {
 	}
 }
 
-// writeText writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
-// the last one of a conversation has a rule of its own.
+// writeText writes text with a role, unless it is blank. Assistant text is held until something follows it, since the
+// last one of a conversation is trimmed.
 func (t *translation) writeText(role role, inside []byte, cache json.Value) {
 	if blank(inside) {
 		return
@@ -184,7 +184,7 @@ func (t *translation) writeText(role role, inside []byte, cache json.Value) {
 	t.writeTextBlock(inside, cache)
 }
 
-// flushHeldText writes the text that was held back.
+// flushHeldText writes the held assistant text.
 func (t *translation) flushHeldText() {
 	if t.holds {
 		t.holds = false
@@ -192,7 +192,7 @@ func (t *translation) flushHeldText() {
 	}
 }
 
-// writeTextBlock writes a block of text, behind another block or as the first one.
+// writeTextBlock writes a block of text, after another block or as the first.
 func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 	w := t.w
 	w.Literal(`{"type":"text","text":"`)
@@ -213,7 +213,7 @@ func (t *translation) writeCacheControl(cache json.Value) {
 	}
 }
 
-// addSystemMessage notes the text of a system message, a block for each part, with its cache breakpoints.
+// addSystemMessage records the text of a system message, a block for each part, with its cache breakpoints.
 func (t *translation) addSystemMessage(m *message) {
 	parts := m.parts()
 	if parts == nil {
@@ -260,14 +260,14 @@ func (t *translation) writeContent(m *message, role role) error {
 	return nil
 }
 
-// writeAssistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
-// tool calls. One that has only reasoning is left out, since no answer may end with it.
+// writeAssistantMessage writes an earlier assistant message: its reasoning where the provider needs it back, then its
+// text, then its tool calls. A message with only reasoning is omitted: the API refuses it.
 func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.Has(messageFunction):
-		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
 	case m.Has(messageAudio):
-		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
+		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
 	}
 	var thoughts []thought
 	if m.Seen()&thoughtMembers != 0 {
@@ -288,8 +288,8 @@ func (t *translation) writeAssistantMessage(m *message) error {
 
 	said, call := false, 0
 	if interleaved(thoughts) {
-		// Reasoning keeps its number among the blocks of the answer. Text and calls fill the gaps that they left; one of
-		// them stays for the end.
+		// Reasoning keeps its number among the blocks of the response. Text and calls fill the gaps that they left; one
+		// of them stays for the end.
 		said = !hasText
 		left := calls
 		if hasText {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// List asks for a page of the models (https://docs.claude.com/en/api/models-list).
+// List requests a page of the model list (https://docs.claude.com/en/api/models-list).
 func (p *anthropic) List(l *provider.List, cursor []byte) error {
 	if p.settings.options.vertex {
 		return nil // it has none
@@ -21,7 +21,7 @@ func (p *anthropic) List(l *provider.List, cursor []byte) error {
 	return nil
 }
 
-// Models reads a page of the models.
+// Models reads a page of the model list.
 func (p *anthropic) Models(m *provider.Models, status int, body []byte) error {
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
@@ -76,7 +76,7 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	return m, len(m.ID) > 0
 }
 
-// plainID says whether an id can stand in a query as it is.
+// plainID reports whether an id can stand in a query unchanged.
 func plainID(id []byte) bool {
 	for _, c := range id {
 		if !nameByte(c) && c != '.' && c != ':' {

@@ -20,12 +20,12 @@ type options struct {
 	project, location string // of Vertex AI; needed there
 
 	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
-	alwaysThinking bool // "always_thinking": the model cannot be told not to think
+	alwaysThinking bool // "always_thinking": the model always thinks
 	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
 	nativeSchema   bool // "json_schema" = "native": the model takes output_config.format, and strict tools
 	bothSampling   bool // "sampling" = "both": the model takes temperature and top_p together
 	refuseClamped  bool // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
-	refuseUnknown  bool // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
+	refuseUnknown  bool // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
 }
 
 // settings are the options of the provider, and what they become with those of its targets. Requests for a target come
@@ -42,7 +42,7 @@ type merged struct {
 	options options
 }
 
-// with returns the options with those of a target over them. They are good until the next call.
+// with returns the options with those of a target over them. They are valid until the next call.
 func (s *settings) with(v json.Value) (*options, error) {
 	for i := range s.merged {
 		if m := &s.merged[i]; m.written != nil && string(m.written) == string(v) {
@@ -66,12 +66,12 @@ func (p *anthropic) Configure(o json.Value) error {
 		return err
 	}
 	if own := &p.settings.options; own.vertex && (own.project == "" || own.location == "") {
-		return errors.New("option api is vertex, which needs the options project and location")
+		return errors.New("api \"vertex\" requires the options project and location")
 	}
 	return nil
 }
 
-// read puts the members of o over what is there.
+// read overlays the members of o.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true

@@ -24,7 +24,7 @@ type part struct {
 	url      []byte // of an image
 	detail   []byte
 	fileData []byte
-	fileName []byte // the inside of a string
+	fileName []byte // escaped string content
 	cache    json.Value
 }
 
@@ -66,7 +66,7 @@ func (t *translation) readPart(r *json.Reader) (p part) {
 
 func (p *part) isFile() bool { return p.kind == filePart }
 
-// blank says whether the part is a text that nothing can be made of.
+// blank reports whether the part is a blank text.
 func (p *part) blank() bool {
 	return p.kind <= refusalPart && p.kind >= 0 && blank(p.text)
 }
@@ -89,11 +89,11 @@ func (t *translation) writePart(p *part, role role, m *message, n int) error {
 		return t.writeMedia(p, p.url, role, param(".image_url.url"))
 	case filePart:
 		if p.fileData == nil {
-			return translate.Unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
+			return translate.Unsupported(param(".file.file_id"), "This provider cannot read files uploaded elsewhere; send file_data.")
 		}
 		return t.writeMedia(p, p.fileData, role, param(".file.file_data"))
 	}
-	return translate.Unsupported(param(""), "This provider does not take content of this type.")
+	return translate.Unsupported(param(""), "This provider does not support content of this type.")
 }
 
 // writeMedia writes an image or a document, given by a data URL, by another URL, or for a file by its base64 alone.
@@ -113,7 +113,7 @@ func (t *translation) writeMedia(p *part, from []byte, role role, param string) 
 	case len(mediaType) == 0:
 		return translate.Invalid("invalid_value", param, "Expected a data URL with base64 data, or an http or https URL.")
 	case !document && !hasPrefix(mediaType, "image/"):
-		return translate.Unsupported(param, "This provider takes images and PDF documents only.")
+		return translate.Unsupported(param, "This provider supports only images and PDF documents.")
 	case !base64Valid(data):
 		return translate.Invalid("invalid_base64", param, "The data is not valid base64.")
 	}
@@ -154,8 +154,7 @@ func (t *translation) writeMedia(p *part, from []byte, role role, param string) 
 	return nil
 }
 
-// splitDataURL cuts data:TYPE;base64,DATA (RFC 2397). ok says that it is a data URL; the type of one without base64 is
-// empty.
+// splitDataURL splits data:TYPE;base64,DATA (RFC 2397). ok is true for a data URL; without base64 the type is empty.
 func splitDataURL(u []byte) (mediaType, data []byte, ok bool) {
 	const mark = ";base64"
 	rest, ok := cut(u, "data:")

@@ -24,7 +24,8 @@ var recordings = map[string]plugintest.Recording{
 		"stream": "absent for false",                                                                           // the API's default
 	}},
 	"stream-forced-tool-object": {Differs: map[string]string{
-		// The tool is the plugin's own way to an answer with a schema (A25). It says what it is for, and is called once.
+		// The tool is the plugin's own way to a response with a schema (A25). It says what it is for, and is called
+		// once.
 		"tools[0].description":                  `"Give the answer by calling this tool. Its input is the whole answer." for "A person with name, age, and city"`,
 		"tool_choice.disable_parallel_tool_use": "true for false",
 	}},

@@ -5,20 +5,20 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// thought is one block of reasoning from an earlier answer.
+// thought is a reasoning block of an earlier assistant message.
 type thought struct {
-	index     int64    // among the blocks of the answer
+	index     int64    // among the blocks of the response
 	placed    bool     // index is known
-	text      [][]byte // insides of strings, to be joined
-	signature []byte   // the inside of a string
-	data      []byte   // the inside of a string; a redacted block if it is not empty
+	text      [][]byte // escaped string contents, to be joined
+	signature []byte   // escaped string content
+	data      []byte   // escaped string content; a redacted block if it is not empty
 }
 
-// signed says whether the provider takes the block back: it refuses one without its seal.
+// signed reports whether the provider takes the block back: it refuses one without a signature.
 func (th *thought) signed() bool { return len(th.signature) > 0 || len(th.data) > 0 }
 
-// readThoughts reads the reasoning that a message brings back. What has no signature, or comes from another provider, is
-// left out: the provider would refuse it.
+// readThoughts reads the reasoning in an assistant message. Reasoning without a signature, or from another provider, is
+// omitted: the provider would refuse it.
 func (t *translation) readThoughts(m *message) []thought {
 	if m.Seen()&(1<<messageDetails|1<<messageBlocks) == 0 {
 		t.warnDropped(m.Has(messageThought), "messages[].reasoning_content")
@@ -117,7 +117,7 @@ func readBlock(r *json.Reader) (th thought) {
 	return th
 }
 
-// interleaved says whether there is room for other blocks between the thoughts.
+// interleaved reports whether there is room for other blocks between the thoughts.
 func interleaved(all []thought) bool {
 	for i := 1; i < len(all); i++ {
 		if !all[i].placed || !all[i-1].placed {

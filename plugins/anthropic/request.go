@@ -8,36 +8,35 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the work on one request. The messages are written as they are read; the members that depend on each
-// other are noted on the way and written behind them, since the order of members says nothing. Its slices are ranges of
-// the client's body.
+// translation is the state of one request. Messages are written while they are read; members that depend on each other
+// are recorded and written after them, since member order is insignificant. Its slices alias the client's body.
 type translation struct {
 	r *provider.Request
 	w *json.Writer
 	o *options
 	m *workspace
 
-	// Of the conversation, while it is written.
+	// State while writing the conversation.
 	system   []block // in the order of the messages
 	messages bool    // the member was there
-	role     role    // of the message that is being written, noRole before the first and behind the last
+	role     role    // of the message that is being written, noRole before the first and after the last
 	wrote    bool    // a message was written
-	held     block   // text of an assistant that waits for what follows it, if holds
+	held     block   // text of an assistant message that waits for what follows it, if holds
 	holds    bool
-	bare     bool     // the last answer does not begin with reasoning
-	results  bool     // the message at hand holds results of tools
-	called   [][]byte // names of the tools that were called, insides of strings
+	bare     bool     // the last response does not begin with reasoning
+	results  bool     // the current message holds results of tools
+	called   [][]byte // names of the tools that were called, escaped string contents
 	all      []thought
 
-	// Of the other members.
+	// Members other than messages.
 	tools, toolChoice, responseFormat, stop, thinking json.Value
 	maxTokens, maxCompletionTokens                    int64
 	temperature, topP, topK                           json.Value
 	effort, user, safetyID                            []byte
 	serial                                            bool               // parallel_tool_calls is false
-	passed                                            []translate.Member // members of the provider's own that are passed on
+	passed                                            []translate.Member // members native to the provider, passed on
 
-	// What is decided when all of them are known.
+	// Decided when all members are known.
 	limit      int64 // max_tokens
 	limitGiven bool  // the client has named it
 	thinks     bool
@@ -46,17 +45,17 @@ type translation struct {
 	scratch []byte
 }
 
-// workspace is what is large in the work on a request and needs not to be cleared for the next one. Parts of a message
-// and its tool calls are read one after the other, never one within the other.
+// workspace holds large buffers that need no clearing between requests. Parts of a message and its tool calls are read
+// one after the other, never one within the other.
 type workspace struct {
 	message message
 	list    json.Reader  // of parts, calls or tools
 	members json.Members // of one of them
 }
 
-// block is the text of a system message, with the cache breakpoint behind it.
+// block is the text of a system message, with the cache breakpoint after it.
 type block struct {
-	text  []byte // the inside of a string
+	text  []byte // escaped string content
 	cache json.Value
 }
 
@@ -81,7 +80,7 @@ func (p *anthropic) Request(r *provider.Request) error {
 		r.SetHeader("anthropic-beta", t.o.beta)
 	}
 	if r.Stream {
-		// Without a stream it is what the gateway expects unasked.
+		// Without a stream this is the default.
 		r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
 	}
 	if t.form.forced {
@@ -91,7 +90,7 @@ func (p *anthropic) Request(r *provider.Request) error {
 	return nil
 }
 
-// reset begins the work on a request. Of the last one only memory is kept, and nothing of that is read.
+// reset resets the state for a request and keeps the buffers.
 func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 	clear(t.system)
 	clear(t.called)
@@ -212,7 +211,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	case bodyMessages:
 		return t.writeMessages(in)
 	case bodyModel, bodyStream, bodyStreamOptions:
-		// The gateway's own business.
+		// Handled by the gateway.
 	case bodyMaxTokens:
 		t.maxTokens, _ = in.Int()
 	case bodyMaxCompletionTokens:
@@ -244,15 +243,15 @@ func (t *translation) readMember(in *json.Reader) error {
 		t.safetyID = in.Inside()
 	case bodyN:
 		if n, ok := in.Int(); !ok || n != 1 {
-			return sdk.Refuse("n", "This provider gives one choice at a time.")
+			return sdk.Refuse("n", "This provider supports n = 1 only.")
 		}
 	case bodyLogprobs:
 		if on, ok := in.Bool(); ok && on {
-			return sdk.Refuse("logprobs", "This provider gives no log probabilities.")
+			return sdk.Refuse("logprobs", "This provider does not return log probabilities.")
 		}
 	case bodyTopLogprobs:
 		if n, ok := in.Int(); ok && n > 0 {
-			return sdk.Refuse("top_logprobs", "This provider gives no log probabilities.")
+			return sdk.Refuse("top_logprobs", "This provider does not return log probabilities.")
 		}
 	case bodyPresencePenalty, bodyFrequencyPenalty:
 		if f, _ := in.Float(); f != 0 {
@@ -261,11 +260,11 @@ func (t *translation) readMember(in *json.Reader) error {
 	case bodyModalities:
 		for a := in.Array(); a.Next(); {
 			if string(in.Text()) != "text" {
-				return sdk.Refuse("modalities", "This provider answers with text.")
+				return sdk.Refuse("modalities", "This provider returns text only.")
 			}
 		}
 	case bodyFunctions, bodyFunctionCall:
-		return sdk.Refuse(string(name), "This provider takes tools in the place of functions.")
+		return sdk.Refuse(string(name), "This provider does not support functions; use tools.")
 	case bodyServiceTier:
 		tier := json.Value(in.Raw())
 		if !tier.Is("auto") && !tier.Is("standard_only") {
@@ -280,21 +279,21 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown is a member that the provider has no place for.
+// rejectUnknown refuses a member that the provider does not have, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
 	}
 	t.r.Warn(abi.WarnDropped, translate.Printable(name))
 	return nil
 }
 
 // writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache
-// breakpoints. Where there is nothing else, it is the user who says it: a conversation needs a message.
+// breakpoints. Without other messages it is sent as a user message: the API requires a message.
 func (t *translation) writeSystem() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
-		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
 	}
 	if t.form.instructed {
 		t.system = append(t.system, block{text: []byte(instruction)})
@@ -322,7 +321,7 @@ func (t *translation) writeSystemBlocks() {
 	t.w.EndArray()
 }
 
-// setLimit finds max_tokens: what the client asked for, else the model's default.
+// setLimit sets max_tokens: the client's value, else the model's default.
 func (t *translation) setLimit() {
 	t.limitGiven = true
 	switch {
@@ -342,7 +341,7 @@ func (t *translation) setLimit() {
 	}
 }
 
-// writeStop writes the stop sequences. One of white space only is an error of the API and means nothing.
+// writeStop writes the stop sequences. The API rejects blank ones, which are dropped.
 func (t *translation) writeStop() {
 	if t.stop == nil {
 		return
@@ -366,7 +365,7 @@ func (t *translation) writeStop() {
 	}
 }
 
-// writeUser writes who the client says the user is.
+// writeUser writes the client's user id.
 func (t *translation) writeUser() {
 	id := t.safetyID
 	if len(id) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Response reads a whole answer, or an error. It goes through the same readers as the events of a stream.
+// Response reads a non-streaming response or an error. It goes through the same readers as the events of a stream.
 func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
@@ -34,7 +34,7 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 		}
 	}
 	if key == 0 {
-		// Nothing to say after a tool's result is an answer, too.
+		// An empty response after a tool result is valid.
 		a.Text(0, abi.EncodingUTF8, nil)
 	}
 	if stopReason := m.Inside(responseStopReason); len(stopReason) > 0 {
@@ -44,7 +44,7 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 	return nil
 }
 
-// The members of an answer, of which the counts of tokens come first, in the order of counts.
+// The members of a response, of which the counts of tokens come first, in the order of counts.
 const (
 	responseInput = iota
 	responseOutput
@@ -60,7 +60,7 @@ const (
 
 var responseShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
 	"usage.output_tokens_details.thinking_tokens", "id", "model", "content", "stop_reason", "error",
-	// Nobody asks for the rest, which is here because a known name is passed over faster.
+	// The rest is unused; listing a name makes skipping it faster.
 	"type", "role", "stop_sequence", "usage.cache_creation", "usage.service_tier", "usage.inference_geo")
 
 var counts = [...]abi.UsageKind{
@@ -68,7 +68,7 @@ var counts = [...]abi.UsageKind{
 	responseCacheWrite: abi.UsageCacheWriteBeside, responseThinking: abi.UsageReasoning,
 }
 
-// startResponse says what stands beside the content of an answer.
+// startResponse emits the id, model and usage of a response.
 func startResponse(a *provider.Answer, m *json.Members) {
 	a.Start(provider.FitName(m.Text(responseID)), provider.FitName(m.Text(responseModel)), format)
 	for k, kind := range counts {

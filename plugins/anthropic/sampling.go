@@ -6,7 +6,7 @@ import (
 )
 
 // writeSampling writes temperature, top_p and top_k as far as the model and its thinking allow. The provider's
-// temperature ends at 1, the convention's at 2.
+// temperature ends at 1, the OpenAI API's at 2.
 func (t *translation) writeSampling(thinks bool) error {
 	if t.temperature == nil && t.topP == nil && t.topK == nil {
 		return nil
@@ -39,7 +39,7 @@ func (t *translation) writeSampling(thinks bool) error {
 		value := []byte(t.temperature)
 		if temperature > 1 {
 			if t.o.refuseClamped {
-				return sdk.Refuse("temperature", "This provider takes a temperature from 0 to 1.")
+				return sdk.Refuse("temperature", "This provider supports a temperature from 0 to 1.")
 			}
 			t.r.Warn(abi.WarnClamped, "temperature")
 			value = []byte{'1'}

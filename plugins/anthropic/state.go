@@ -5,16 +5,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// state is what one call leaves for the next of the same answer. Most answers need none of it.
+// state is what is kept between two calls for the same response. Most responses need none.
 type state struct {
-	emulate bool   // the forced tool's input is the answer's text
+	emulate bool   // the forced tool's input is the response's text
 	whole   bool   // that input came with the beginning of its block
 	block   int32  // the key of the block that the members below are about
 	from    int64  // the text's length where that block began, in code points
 	cited   []byte // its citations, as the elements of an array
 }
 
-// noBlock is the key of a block that there is not.
+// noBlock is no block's key.
 const noBlock = -1
 
 const (

@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// spaceLen is how many bytes of white space s begins with, 0 for anything else. s is a part of the inside of a string.
+// spaceLen returns the length in bytes of the white space character that s, escaped string content, begins with; 0 for
+// any other.
 func spaceLen(s []byte) int {
 	switch c := s[0]; {
 	case c == ' ':
@@ -30,7 +31,7 @@ func spaceLen(s []byte) int {
 	return 0
 }
 
-// whiteSpace says whether a character has the property White_Space of Unicode, or separates as ASCII's 1C to 1F do.
+// whiteSpace reports whether a character has the property White_Space of Unicode, or separates as ASCII's 1C to 1F do.
 func whiteSpace(r rune) bool {
 	switch {
 	case r <= ' ':
@@ -45,7 +46,8 @@ func whiteSpace(r rune) bool {
 	return false
 }
 
-// blank says whether a string, given by its inside, holds nothing but white space. The provider refuses such texts.
+// blank reports whether a string, given as escaped content, holds nothing but white space. The provider refuses such
+// texts.
 func blank(inside []byte) bool {
 	if len(inside) > 0 && ' ' < inside[0] && inside[0] < utf8.RuneSelf && inside[0] != '\\' {
 		return false
@@ -64,7 +66,7 @@ func allSpace(inside []byte) bool {
 	return true
 }
 
-// trimSpaceEnd is a string's inside without the white space at its end.
+// trimSpaceEnd trims white space at the end of escaped string content.
 func trimSpaceEnd(inside []byte) []byte {
 	// No escape is longer than \u0020.
 	if n := len(inside); n > 0 && ' ' < inside[n-1] && inside[n-1] < utf8.RuneSelf && index(inside[max(n-6, 0):], `\`) < 0 {
@@ -85,12 +87,12 @@ func trimSpaceEnd(inside []byte) []byte {
 	return inside[:end]
 }
 
-// nameByte says whether a byte can stand in the ids and names of the provider.
+// nameByte reports whether a byte can stand in the ids and names of the provider.
 func nameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// validName says whether s is a name as the provider takes them.
+// validName reports whether s is a valid name or id for the provider.
 func validName(s []byte) bool {
 	if n := len(s); n >= 8 {
 		// The last word overlaps the one before it.

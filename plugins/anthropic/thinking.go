@@ -10,9 +10,8 @@ import (
 // minBudget is the smallest budget for thinking that the API takes.
 const minBudget = 1024
 
-// efforts says how many tokens of thinking an effort of the convention stands for. A model with a budget gets the
-// tokens; one that decides itself how much it thinks gets the word of output_config, and where the client named a
-// budget, that of the first row that is not below it.
+// efforts maps a reasoning_effort to thinking tokens. A model with a budget gets the tokens; one with adaptive thinking
+// gets the effort of output_config. A client's budget selects the first row that is not below it.
 var efforts = [...]struct {
 	name   string
 	tokens int64
@@ -29,7 +28,7 @@ var efforts = [...]struct {
 // effortHigh is the highest effort that every model with efforts knows.
 const effortHigh = 3
 
-// findEffort is the index of an effort, -1 if there is none of this name.
+// findEffort returns the index of an effort by its name, -1 if unknown.
 func findEffort(name []byte) int {
 	for i := range efforts {
 		if efforts[i].name == string(name) {
@@ -39,19 +38,19 @@ func findEffort(name []byte) int {
 	return -1
 }
 
-// clampEffort is the effort that the model knows and that comes nearest to one.
+// clampEffort returns the model's nearest effort.
 func (o *options) clampEffort(effort int) int { return min(effort, max(o.highestEffort, effortHigh)) }
 
-// thinkingPlan is how the model is told to think.
+// thinkingPlan holds the thinking parameters of the request.
 type thinkingPlan struct {
 	on     bool
-	off    bool   // it is told not to
+	off    bool   // explicitly off
 	budget int64  // of a model that is given one
 	effort string // of output_config; "" for the model's own
 }
 
 // planThinking decides how the model thinks, and max_tokens with it, which thinking is a part of. The member thinking
-// counts before reasoning_effort, which then only says how hard a model tries that decides about its thinking itself.
+// overrides reasoning_effort, which then only sets the effort of a model with adaptive thinking.
 func (t *translation) planThinking() (p thinkingPlan, err error) {
 	member := "reasoning_effort"
 	if t.thinking.Kind() == json.Object {
@@ -64,8 +63,8 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		return p, err
 	}
 	if p.on && !t.o.adaptive && t.results && t.bare {
-		// The answer that called the tools came without reasoning, or the client did not keep it. A model with a budget
-		// takes its results only without thinking.
+		// The response that called the tools came without reasoning, or the client did not keep it. A model with a
+		// budget takes its results only without thinking.
 		t.r.Warn(abi.WarnDropped, member)
 		t.setLimit()
 		p = thinkingPlan{}
@@ -100,7 +99,7 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	t.raiseLimit(tokens)
 	if tokens >= t.limit {
 		return p, translate.Invalid("invalid_value", "thinking.budget_tokens",
-			"The budget for thinking ("+translate.Itoa(int(tokens))+") must be below max_tokens ("+translate.Itoa(int(t.limit))+"), which it is a part of.")
+			"The budget for thinking ("+translate.Itoa(int(tokens))+") must be below max_tokens ("+translate.Itoa(int(t.limit))+"), which includes it.")
 	}
 	p.on = true
 	if !t.o.adaptive {
@@ -124,7 +123,7 @@ func (t *translation) planEffort() (p thinkingPlan, err error) {
 	}
 	effort := findEffort(t.effort)
 	if effort < 0 {
-		return p, translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+		return p, translate.Invalid("invalid_value", "reasoning_effort", "Invalid reasoning_effort: want none, minimal, low, medium, high, xhigh or max.")
 	}
 	if t.o.adaptive {
 		effort = t.adaptiveEffort(effort)
@@ -135,7 +134,7 @@ func (t *translation) planEffort() (p thinkingPlan, err error) {
 		return thinkingPlan{on: true, effort: efforts[effort].native}, nil
 	}
 	if tokens >= t.limit {
-		// The effort names no number of tokens, so that it gives way to the one that is there.
+		// An effort names no number of tokens, so it is reduced to fit the limit.
 		if tokens = t.limit / 2; tokens < minBudget {
 			t.r.Warn(abi.WarnDropped, "reasoning_effort")
 			return p, nil
@@ -145,7 +144,7 @@ func (t *translation) planEffort() (p thinkingPlan, err error) {
 	return thinkingPlan{on: true, budget: tokens}, nil
 }
 
-// adaptiveEffort is the effort that a model which decides itself is told in place of one that the client named.
+// adaptiveEffort clamps an effort to the model's highest and warns of it.
 func (t *translation) adaptiveEffort(effort int) int {
 	most := t.o.clampEffort(effort)
 	if most < effort {
@@ -154,7 +153,8 @@ func (t *translation) adaptiveEffort(effort int) int {
 	return most
 }
 
-// raiseLimit raises a max_tokens that nobody asked for, so that the thinking leaves as much to the answer as there was.
+// raiseLimit raises a max_tokens that the client did not set, so that thinking does not reduce the space for the
+// response.
 func (t *translation) raiseLimit(tokens int64) {
 	if t.limitGiven {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeCalls writes the tool calls of an earlier answer, from the one numbered from up to to, -1 for all. The one
-// numbered marked has the message's cache breakpoint.
+// writeCalls writes the tool calls of an earlier assistant message, from the one numbered from up to to, -1 for all.
+// The one numbered marked has the message's cache breakpoint.
 func (t *translation) writeCalls(m *message, from, to, marked int) error {
 	if !m.Has(messageCalls) {
 		return nil
@@ -48,7 +48,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 		cache = call.Raw(callCache)
 	}
 	if kind := call.Inside(callType); string(kind) != "function" && string(call.Text(callType)) != "function" {
-		return sdk.Refuse(m.param(".tool_calls["+translate.Itoa(n)+"].type"), "This provider takes only tools of type function.")
+		return sdk.Refuse(m.param(".tool_calls["+translate.Itoa(n)+"].type"), "This provider supports only tools of type function.")
 	}
 	name, arguments := call.Inside(callName), call.Inside(callArguments)
 	w := t.w
@@ -78,7 +78,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	return nil
 }
 
-// blankJSON says whether there is nothing but what JSON takes for white space.
+// blankJSON reports whether there is nothing but what JSON takes for white space.
 func blankJSON(v json.Value) bool {
 	for _, c := range v {
 		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
@@ -104,8 +104,8 @@ func appendNew(names [][]byte, name []byte) [][]byte {
 	return append(names, name)
 }
 
-// writeTools writes the tools, how they are to be chosen, and what form the answer is to have where the model can only be
-// held to it by a tool.
+// writeTools writes the tools, the tool choice, and what form the response is to have where the model can only be held
+// to it by a tool.
 func (t *translation) writeTools() error {
 	w := t.w
 	switch {
@@ -124,7 +124,7 @@ func (t *translation) writeTools() error {
 		w.EndArray()
 		return t.writeToolChoice()
 	case len(t.called) > 0:
-		// The provider refuses a history with calls of tools that it is not told of.
+		// The provider refuses a history with calls of undeclared tools.
 		w.Name("tools")
 		w.Array()
 		for _, name := range t.called {
@@ -159,7 +159,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	m := &t.m.members
 	r.Members(m, toolShape)
 	if string(m.Text(toolType)) != "function" {
-		return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider takes only tools of type function.")
+		return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider supports only tools of type function.")
 	}
 	w := t.w
 	w.Literal(`{"name":"`)
@@ -188,7 +188,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	return nil
 }
 
-// writeSchema writes the schema of a tool's input as it stands. The provider demands a type, and takes none but object.
+// writeSchema writes the schema of a tool's input unchanged. The provider demands a type, and takes none but object.
 func (t *translation) writeSchema(schema json.Value) {
 	w := t.w
 	var r json.Reader
@@ -213,7 +213,7 @@ func (t *translation) writeSchema(schema json.Value) {
 	w.EndObject()
 }
 
-// writeToolChoice writes how the tools are to be chosen.
+// writeToolChoice writes the tool choice.
 func (t *translation) writeToolChoice() error {
 	kind := ""
 	var name []byte
@@ -231,13 +231,13 @@ func (t *translation) writeToolChoice() error {
 	case t.toolChoice.Kind() == json.Object:
 		kind, name = "tool", t.toolChoice.Get("function").Get("name").Inside()
 		if name == nil {
-			return sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
+			return sdk.Refuse("tool_choice", "This provider does not support this tool_choice.")
 		}
 	case t.serial:
 		kind = "auto"
 	}
 	if t.thinks && (kind == "any" || kind == "tool") {
-		return translate.Invalid("invalid_value", "tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
+		return translate.Invalid("invalid_value", "tool_choice", "A tool call cannot be forced with thinking enabled: use auto or none, or disable thinking.")
 	}
 	if kind != "" {
 		t.writeChoice(kind, name)
@@ -245,7 +245,7 @@ func (t *translation) writeToolChoice() error {
 	return nil
 }
 
-// writeChoice writes a choice of tools; name is the inside of a string, nil but for the kind tool.
+// writeChoice writes a choice of tools; name is escaped string content, nil but for the kind tool.
 func (t *translation) writeChoice(kind string, name []byte) {
 	w := t.w
 	w.Name("tool_choice")

@@ -1,9 +1,9 @@
 // Package bedrock is the provider plugin for the Converse and ConverseStream operations of AWS Bedrock.
 //
-// request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, documents.go,
-// replay.go, tools.go, names.go, cache.go, form.go, thinking.go and sampling.go hold the rules for its parts. event.go
-// reads the answer's stream, delta.go and block.go what its blocks hold, response.go a whole answer, failure.go an error or an
-// exception. family.go and options.go have what differs between models.
+// request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go,
+// documents.go, replay.go, tools.go, names.go, cache.go, form.go, thinking.go and sampling.go hold the rules for its
+// parts. event.go reads the streaming response, delta.go and block.go what its blocks hold, response.go a non-streaming
+// response, failure.go an error or an exception. family.go and options.go have what differs between models.
 //
 // The credential and the signature are the gateway's: the plugin names a path and a body. The provider lists its models at
 // another address, which is why the plugin does not.
@@ -20,7 +20,7 @@ import (
 
 func init() { provider.RegisterAs[bedrock]("bedrock") }
 
-// bedrock is one use of the plugin. What it holds is memory only: nothing in it outlives a call.
+// bedrock is an instance of the plugin. Its fields are reused buffers; no data outlives a call.
 type bedrock struct {
 	options options
 	t       translation

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// Events as the provider sends them, with the padding that it puts behind them.
+// Events as the  sends them, with its padding.
 const (
 	textEvent     = `{"contentBlockIndex":1,"delta":{"text":" How can I help"},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678"}`
 	toolEvent     = `{"contentBlockIndex":2,"delta":{"toolUse":{"input":"{\"latitude\":\"52.5200\""}},"p":"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY"}`

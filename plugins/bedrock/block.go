@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// readIndex reads a block's number; what is none is as good as any that no block has.
+// readIndex reads a block index, noBlock if it is invalid.
 func readIndex(r *json.Reader) int32 {
 	if n, ok := r.Int(); ok && n >= 0 && n <= 1<<31-1 {
 		return int32(n)
@@ -15,7 +15,7 @@ func readIndex(r *json.Reader) int32 {
 	return noBlock
 }
 
-// blockIndex reads an event that says nothing but which block it is about.
+// blockIndex reads an event that has only a block index.
 func blockIndex(r *json.Reader) int32 {
 	index := int32(0)
 	for o := r.Object(); o.Next(); {
@@ -81,7 +81,8 @@ func beginBlock(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// emitStart opens a tool call. One that the provider makes itself is not the client's; one of the forced tool is the answer.
+// emitStart opens a tool call. One that the provider makes itself is not the client's; one of the forced tool is the
+// response.
 func (c *call) emitStart(a *provider.Answer, index int32) error {
 	if string(c.kind) == "server_tool_use" {
 		a.Unknown(c.kind)
@@ -93,13 +94,13 @@ func (c *call) emitStart(a *provider.Answer, index int32) error {
 		return nil
 	}
 	if len(provider.FitName(c.name)) == 0 {
-		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+		return sdk.Fail(abi.FailBadToolCall, "The provider's response calls a tool without a valid name.")
 	}
 	a.ToolCall(0, index, provider.FitName(c.id), c.name)
 	return nil
 }
 
-// endBlock says that all of a block is there.
+// endBlock ends a block.
 func endBlock(a *provider.Answer, index int32) {
 	a.ToolEnd(0, index)
 	s := loadState(a)
@@ -107,12 +108,12 @@ func endBlock(a *provider.Answer, index int32) {
 		s.flushRedacted(a)
 	}
 	if s.emulate && s.block == index && a.TextLength(0) == s.from {
-		// A forced tool without input is an empty object, as a call without arguments is.
+		// A forced tool call without input is an empty object.
 		a.Text(0, abi.EncodingUTF8, []byte("{}"))
 	}
 }
 
-// emitReasoning says a piece of reasoning, given by insides of strings.
+// emitReasoning emits a piece of reasoning, given by escaped string contents.
 func emitReasoning(a *provider.Answer, index int32, text, signature []byte) {
 	if len(text) > 0 {
 		a.Reasoning(0, abi.ReasoningText, index, abi.EncodingEscaped, text)
@@ -122,10 +123,10 @@ func emitReasoning(a *provider.Answer, index int32, text, signature []byte) {
 	}
 }
 
-// emitRedacted says redacted reasoning: all of a block if whole, else a piece. The provider writes bytes in base64, each piece for
-// itself, so that pieces are decoded before they are joined. What Claude has redacted is a text, which its own API gives as
-// it is, and which the client so gets in one form whoever served it. Of other models it is bytes, which the client gets in
-// base64, joined.
+// emitRedacted emits redacted reasoning: all of a block if whole, else a piece. The provider writes bytes in base64,
+// each piece separately, so pieces are decoded before they are joined. Claude's redacted reasoning is text, which the
+// client receives as on Claude's own API. That of other models is bytes, which the client receives as one base64
+// string.
 func emitRedacted(a *provider.Answer, index int32, inside []byte, whole bool) error {
 	encoded := json.AppendText(nil, inside)
 	if !base64Valid(encoded) {
@@ -158,7 +159,7 @@ func emitRedacted(a *provider.Answer, index int32, inside []byte, whole bool) er
 	return nil
 }
 
-// flushRedacted says what is left of a redacted block.
+// flushRedacted emits the rest of a redacted block.
 func (s *state) flushRedacted(a *provider.Answer) {
 	if len(s.rest) == 0 {
 		return
@@ -168,8 +169,8 @@ func (s *state) flushRedacted(a *provider.Answer) {
 	s.save(a)
 }
 
-// emitFinish says why the answer ended. The provider's own word goes with it where it says more. An answer that the model
-// could not bring into its form is none: what there is of it must not pass for one.
+// emitFinish emits the finish reason. The provider's own reason is added where it says more. Malformed output is a
+// failure: it must not pass for a valid response.
 func emitFinish(a *provider.Answer, reason []byte) error {
 	switch string(reason) {
 	case "end_turn", "stop_sequence", "tool_use":
@@ -192,7 +193,7 @@ func emitFinish(a *provider.Answer, reason []byte) error {
 	return nil
 }
 
-// plainText says whether p is printable ASCII.
+// plainText reports whether p is printable ASCII.
 func plainText(p []byte) bool {
 	for _, c := range p {
 		if c < ' ' || c > '~' {

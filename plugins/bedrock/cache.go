@@ -8,8 +8,8 @@ import (
 // maxCachePoints is how many cache points the API takes in one request.
 const maxCachePoints = 4
 
-// writeCachePoint writes a cache point behind the block that was written last. A client's cache_control beyond what the API
-// takes, or for a model without a cache, costs an answer nothing but the saving: it is dropped.
+// writeCachePoint writes a cache point after the block that was written last. A client's cache_control beyond what the
+// API takes, or for a model without a cache, costs a response nothing but the saving: it is dropped.
 func (t *translation) writeCachePoint(cache json.Value) {
 	if cache.Kind() != json.Object {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// delta is a piece of a block. Its slices are insides of strings.
+// delta is a piece of a block. Its slices are escaped string contents.
 type delta struct {
 	index                              int32
 	text, thought, signature, redacted []byte
@@ -14,8 +14,8 @@ type delta struct {
 	unknown                            []byte // the name of a kind of delta that means nothing here
 }
 
-// What the provider writes around the text of nearly every event of a stream, byte for byte. To compare with it takes a
-// good deal less than to read the members.
+// The fixed bytes around the text of nearly every streaming event. Comparing them is much cheaper than parsing the
+// members.
 const (
 	deltaHead   = `{"contentBlockIndex":`
 	deltaMiddle = `,"delta":{"`
@@ -25,7 +25,7 @@ const (
 	padding     = `,"p":`
 )
 
-// readPlain reads an event that is written just so. It returns false for any other event, which says nothing about it.
+// readPlain parses an event in exactly that form. It returns false for any other event, which may still be valid.
 func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	rest, ok := cut(data, deltaHead)
 	if !ok {
@@ -46,7 +46,7 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	}
 	form, ends := textForm, "}"
 	into := &d.text
-	switch rest[len(deltaMiddle)+1] { // the second letter tells the kinds apart
+	switch rest[len(deltaMiddle)+1] { // the second letter distinguishes the kinds
 	case 'o':
 		form, ends, into = inputForm, "}}", &d.input
 	case 'e':
@@ -77,7 +77,7 @@ func (d *delta) readPlain(r *json.Reader, data []byte) bool {
 	return true
 }
 
-// cutString is the inside of the string that s begins with, and what follows it; nil if s begins with anything else.
+// cutString splits the JSON string that s begins with from the rest; inside is nil if there is none.
 func cutString(r *json.Reader, s []byte) (inside, rest []byte) {
 	if len(s) == 0 || s[0] != '"' {
 		return nil, s
@@ -136,8 +136,7 @@ func (d *delta) readReasoning(r *json.Reader) {
 	}
 }
 
-// emit says what a piece holds. Pieces of a call that is not the client's are for nobody: the gateway knows no call with
-// that key and ignores its arguments.
+// emit emits the delta. Pieces of a call that is not the client's are ignored: the gateway has no call with that key.
 func (d *delta) emit(a *provider.Answer) error {
 	switch {
 	case len(d.text) > 0:

@@ -19,8 +19,8 @@ var documentFormats = [...]struct{ format, mediaType string }{
 	{"md", "text/markdown"},
 }
 
-// documentFormat is the API's name of a document's type, "" if it takes no such documents. A file whose data does not say
-// what it is, is what its name says, and a PDF where that says nothing either.
+// documentFormat is the API's name of a document's type, "" if it takes no such documents. Without a media type the
+// name's extension decides, and without either it is a PDF.
 func documentFormat(mediaType, fileName []byte) string {
 	for _, known := range documentFormats {
 		if string(mediaType) == known.mediaType {
@@ -49,7 +49,7 @@ func cutExtension(fileName []byte) (name, extension []byte) {
 	return fileName, nil
 }
 
-// maxDocumentName leaves room for a number behind the name: the API takes 200 characters.
+// maxDocumentName leaves room for a number after the name: the API takes 200 characters.
 const maxDocumentName = 190
 
 // addDocument is the name of a document as the API takes it: letters, digits, single spaces, hyphens, parentheses and

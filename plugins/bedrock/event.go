@@ -8,8 +8,8 @@ import (
 
 // Event reads one event of a stream. Its name is the event's type, or that of the exception or error.
 //
-// Blocks of text and reasoning begin with their first delta; only tool calls have an event for their beginning. The usage
-// comes behind the reason why the answer ended, in an event of its own.
+// Blocks of text and reasoning begin with their first delta; only tool calls have an event for their beginning. The
+// usage comes after the stop reason, in an event of its own.
 func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 	if e.Kind != abi.EventPlain {
 		return exception(e)
@@ -90,7 +90,7 @@ func readMetadata(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// startResponse says whose answer it is: the provider gives it an id in a header, and does not name the model.
+// startResponse starts the response. The provider sends its id in a header and does not name the model.
 func startResponse(a *provider.Answer, f family) {
 	var id []byte
 	if request := provider.FitName(a.Header("x-amzn-requestid")); len(request) > 0 && len(request) <= abi.MaxName-len("chatcmpl-") {
@@ -99,7 +99,7 @@ func startResponse(a *provider.Answer, f family) {
 	a.Start(id, nil, families[f%family(len(families))].format)
 }
 
-// maxCount bounds a count of tokens. What is above it is no count.
+// maxCount bounds a token count; higher values are invalid.
 const maxCount = 1 << 40
 
 // emitUsage reads token counts. What the cache held is not part of the prompt's count.

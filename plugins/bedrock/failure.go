@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// failures are the provider's types of error, of the operations and of the service in front of them. In a stream their
+// failures are the provider's error types, of the operations and of the service in front of them. In a stream their
 // first letter is a small one.
 var failures = [...]struct {
 	name string
@@ -38,8 +38,8 @@ var failures = [...]struct {
 	{"ConflictException", abi.FailConflict, ""},
 }
 
-// refusals are words in messages of ValidationException that mean more than the type says. What is wrong is said in words
-// only, which each model's maker has chosen.
+// refusals are phrases in messages of ValidationException that identify a more specific failure. The cause is only in
+// the message text, which each model's maker has chosen.
 var refusals = [...]struct {
 	words string
 	fail  abi.FailKind
@@ -53,8 +53,7 @@ var refusals = [...]struct {
 	{"model identifier is invalid", abi.FailModelNotFound},
 }
 
-// failure is what an error means that the provider answers with. Its type stands in a header, and its body holds hardly
-// more than a message.
+// failure classifies an error response. The type is in a header, the body has little more than a message.
 func failure(a *provider.Answer, status int, body []byte) error {
 	name := a.Header("x-amzn-errortype")
 	v := json.Value(body)
@@ -64,7 +63,7 @@ func failure(a *provider.Answer, status int, body []byte) error {
 	return exceptionFailure(statusKind(status), name, errorMessage(v))
 }
 
-// exception is what an exception or an error within a stream means. Of an error the data is its message.
+// exception classifies an exception or error event. The data of an error event is its message.
 func exception(e *provider.Event) error {
 	message := e.Data
 	if e.Kind == abi.EventException {
@@ -80,8 +79,8 @@ func errorMessage(body json.Value) []byte {
 	return body.Get("Message").Text()
 }
 
-// exceptionFailure is what a type of error means; one that is not known means what usual says. The type may have a namespace in
-// front, up to a #, and an address behind, from a colon on.
+// exceptionFailure classifies an error by its type; usual is the kind of an unknown one. The type may have a namespace
+// prefix, up to a #, and an address suffix, from a colon on.
 func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 	f := &sdk.Failure{Kind: usual}
 	name, _, _ = bytes.Cut(name, []byte{':'})
@@ -98,7 +97,7 @@ func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 			}
 		}
 	}
-	// What is about the operator's account, or names anything in it, is not the client's business.
+	// What is about the operator's account, or names anything in it, is not shown to the client.
 	if f.Kind != abi.FailAuth && !bytes.Contains(message, []byte("arn:")) {
 		f.Message = string(message)
 	}

@@ -2,7 +2,7 @@ package bedrock
 
 import "bytes"
 
-// family is a kind of models that share what the API leaves to its models: how they are told to reason, what they sign
+// family is a kind of models that share what the API leaves to its models: how reasoning is requested, what they sign
 // their reasoning with, and which of the API's newer members they take.
 type family uint8
 

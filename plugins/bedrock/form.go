@@ -7,17 +7,16 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// outputFormat is the form that the answer is to have. There are three ways to it, and which one is taken is written here
-// and nowhere else:
+// outputFormat is the response format. There are three ways to it, and this is the only place that chooses one:
 //
 //   - A schema goes into outputConfig.textFormat where the model takes that (the option json_schema).
-//   - Otherwise the model is forced to call a tool whose input has the schema. The call is the answer: it is read as text.
+//   - Otherwise the model is forced to call a tool whose input has the schema. The call is the response: its arguments become text.
 //     That cannot go together with tools of the client's or with thinking, and is refused then.
 //   - json_object asks for any object. The native form takes no open schema, so that it is a forced tool where the model
-//     can be forced; else, and beside tools or thinking, it is an instruction at the end of the system prompt.
+//     can be forced; otherwise, and with tools or thinking, it is an instruction at the end of the system prompt.
 type outputFormat struct {
 	schema     json.Value // nil: any form
-	name       []byte     // the inside of a string
+	name       []byte     // escaped string content
 	about      []byte     // the inside of the schema's description
 	native     bool
 	forced     bool
@@ -25,17 +24,17 @@ type outputFormat struct {
 }
 
 const (
-	// anyObject is the schema for an answer that is to be any JSON object.
+	// anyObject is the schema for a response that is to be any JSON object.
 	anyObject = `{"type":"object","additionalProperties":true}`
 
-	// outputTool is the tool that stands for an answer without a name.
+	// outputTool is the tool that stands for a response without a name.
 	outputTool = "json_answer"
 
-	// instruction asks for an object in words.
+	// instruction asks for an object in the prompt.
 	instruction = "Answer with one JSON object and nothing else: no words around it and no code fence."
 )
 
-// planFormat decides how the answer gets its form. It is called when it is known whether the model thinks.
+// planFormat decides how the response format is enforced. It is called when it is known whether the model thinks.
 func (t *translation) planFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	free := t.Tools.Kind() != json.Array && len(t.called) == 0 && !t.thinks
@@ -57,15 +56,15 @@ func (t *translation) planFormat() error {
 		switch f.forced = !f.native; {
 		case !f.forced:
 		case t.thinks:
-			return sdk.Refuse("response_format", "This model cannot be held to a schema while it thinks.")
+			return sdk.Refuse("response_format", "This model does not support a schema together with thinking.")
 		case !free:
-			return sdk.Refuse("response_format", "This model cannot be held to a schema and given tools at once.")
+			return sdk.Refuse("response_format", "This model does not support a schema together with tools.")
 		case t.o.toolChoice < choiceTool:
-			return sdk.Refuse("response_format", "This model cannot be held to a schema.")
+			return sdk.Refuse("response_format", "This model does not support a schema.")
 		}
 		t.form = f
 	default:
-		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+		return sdk.Refuse("response_format.type", "This provider does not support this response format.")
 	}
 	if t.form.instructed {
 		t.r.Warn(abi.WarnChanged, "response_format")
@@ -73,7 +72,7 @@ func (t *translation) planFormat() error {
 	return nil
 }
 
-// writeOutputConfig writes the form of the answer where the model takes one. The schema is a document in a string.
+// writeOutputConfig writes the response format where the model takes one. The schema is a document in a string.
 func (t *translation) writeOutputConfig() {
 	if !t.form.native {
 		return
@@ -102,7 +101,7 @@ func (t *translation) writeOutputConfig() {
 	}
 }
 
-// writeOutputTool writes the tool whose call is the answer.
+// writeOutputTool writes the tool whose call is the response.
 func (t *translation) writeOutputTool() error {
 	w := t.w
 	w.Name("toolConfig")
@@ -120,7 +119,7 @@ func (t *translation) writeOutputTool() error {
 	w.Object()
 	w.Name("json")
 	if !t.writeSchema(t.form.schema) {
-		return translate.Invalid("invalid_value", "response_format.json_schema.schema", "The schema of an answer must be of type object.")
+		return translate.Invalid("invalid_value", "response_format.json_schema.schema", "The schema of a response must be of type object.")
 	}
 	w.EndObject()
 	w.EndObject()

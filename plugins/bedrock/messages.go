@@ -13,23 +13,23 @@ type conversation struct {
 	messages bool    // the member was there
 	wrote    bool    // a message was written
 
-	// The message at hand.
-	role     string // "" before the first and behind the last
+	// The current message.
+	role     string // "" before the first and after the last
 	results  bool   // it holds results of tools
 	texts    bool   // it holds a text
-	document []byte // the name of a document in it, the inside of a string
-	held     block  // text of an assistant that waits for what follows it, if holds
+	document []byte // the name of a document in it, escaped string content
+	held     block  // text of an assistant message that waits for what follows it, if holds
 	holds    bool
 
-	bare      bool     // the last answer does not begin with reasoning
-	called    [][]byte // names of the tools that were called, insides of strings
+	bare      bool     // the last response does not begin with reasoning
+	called    [][]byte // names of the tools that were called, escaped string contents
 	documents [][]byte // names of documents
 	all       []thought
 }
 
-// block is a text with the cache point behind it.
+// block is a text with the cache point after it.
 type block struct {
-	text  []byte // the inside of a string
+	text  []byte // escaped string content
 	cache json.Value
 }
 
@@ -47,20 +47,20 @@ const (
 	messageFunctionCall
 	messageAudio
 	messageName
-	messageAnnotations // they tell of an earlier answer's text and mean nothing to a model
+	messageAnnotations // describe earlier text; not sent
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
 	"thinking_blocks", "reasoning_content", "function_call", "audio", "name", "annotations")
 
-// message is one message of the client's, its members wherever they stand in it.
+// message is one of the client's messages, its members in any order.
 type message struct {
 	json.Members
 	index int
 	role  []byte
 }
 
-// text is the inside of a content that is a string, else nil.
+// text is escaped string content, else nil.
 func (m *message) text() []byte { return m.Inside(messageContent) }
 
 // parts is a content that is an array, else nil.
@@ -71,7 +71,7 @@ func (m *message) parts() json.Value {
 	return m.Raw(messageContent)
 }
 
-// readMessage reads a message. What the provider has no place for is said in a warning.
+// readMessage reads a message. Members that the provider does not have cause a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	in.Members(&m.Members, messageShape)
 	m.index, m.role = index, m.Text(messageRole)
@@ -86,13 +86,13 @@ func (m *message) param(rest string) string {
 	return "messages[" + translate.Itoa(m.index) + "]" + rest
 }
 
-// hasText says whether the message has anything to say in words.
+// hasText reports whether the message has text that is not blank.
 func (t *translation) hasText(m *message) bool {
 	return !blank(m.text()) || t.lastPart(m.parts()) >= 0 || !blank(m.Inside(messageRefusal))
 }
 
-// writeMessages writes the conversation: one message for each run of the same role, system messages apart. What a client
-// says in several messages the provider wants in one, the results of parallel tool calls above all.
+// writeMessages writes the conversation: one message for each run of the same role, system messages apart. The provider
+// requires consecutive messages of one role as one message, above all results of parallel tool calls.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Name("messages")
@@ -105,7 +105,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 		}
 	}
 	if t.o.family == claude {
-		// A conversation that ends with an answer asks for more of it. It must not end in white space.
+		// A final assistant message is continued by the model and must not end in white space.
 		t.held.text = trimSpaceEnd(t.held.text)
 	}
 	t.closeMessage()
@@ -124,11 +124,11 @@ func (t *translation) writeMessage(m *message) error {
 	case "tool":
 		return t.writeToolMessage(m)
 	}
-	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
 }
 
-// openMessage begins a message of a role, unless the one at hand has it. It is called with the first block that there is to
-// write, so that a message without content leaves no trace.
+// openMessage starts a message unless the current one has the role. It is called with the first block to write, so that
+// empty messages are omitted.
 func (t *translation) openMessage(role string) {
 	t.flushHeldText()
 	if t.role == role {
@@ -153,15 +153,15 @@ func (t *translation) closeMessage() {
 	}
 	t.role = ""
 	if t.document != nil && !t.texts {
-		// The provider refuses a document without a text beside it. Its name says nothing new.
+		// The provider refuses a document without text in the same message. Its name adds nothing.
 		t.writeTextBlock(t.document, nil)
 	}
 	t.w.EndArray()
 	t.w.EndObject()
 }
 
-// writeText writes a text of a role, unless it is blank. That of an assistant is held back until something follows it, since
-// the last one of a conversation has a rule of its own.
+// writeText writes text with a role, unless it is blank. Assistant text is held until something follows it, since the
+// last one of a conversation is trimmed.
 func (t *translation) writeText(role string, inside []byte, cache json.Value) {
 	if blank(inside) {
 		return
@@ -175,7 +175,7 @@ func (t *translation) writeText(role string, inside []byte, cache json.Value) {
 	t.writeTextBlock(inside, cache)
 }
 
-// flushHeldText writes the text that was held back.
+// flushHeldText writes the held assistant text.
 func (t *translation) flushHeldText() {
 	if t.holds {
 		t.holds = false
@@ -193,7 +193,7 @@ func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 	t.writeCachePoint(cache)
 }
 
-// addSystemMessage notes the text of a system message, a block for each part, with its cache points.
+// addSystemMessage records the text of a system message, a block for each part, with its cache points.
 func (t *translation) addSystemMessage(m *message) {
 	parts, cache := m.parts(), m.Raw(messageCache)
 	if parts == nil {
@@ -215,7 +215,7 @@ func (t *translation) addSystemMessage(m *message) {
 	}
 }
 
-// writeContent writes a message's content as blocks. A message's own cache point goes behind its last block.
+// writeContent writes a message's content as blocks. A message's own cache point goes after its last block.
 func (t *translation) writeContent(m *message, role string) error {
 	parts, cache := m.parts(), m.Raw(messageCache)
 	if parts == nil {
@@ -240,15 +240,16 @@ func (t *translation) writeContent(m *message, role string) error {
 	return nil
 }
 
-// writeAssistantMessage writes an earlier answer: its reasoning where the provider needs it back, then its text, then its
-// tool calls. Reasoning keeps its place among the blocks of the answer: text and calls fill the gaps that their numbers
-// leave, and one of them stays for the end. An answer that has only reasoning is left out, since none may end with it.
+// writeAssistantMessage writes an earlier assistant message: its reasoning where the provider needs it back, then its
+// text, then its tool calls. Reasoning keeps its place among the blocks of the response: text and calls fill the gaps
+// that their numbers leave, and one of them stays for the end. A message with only reasoning is omitted: the API
+// refuses it.
 func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.Has(messageFunctionCall):
-		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
 	case m.Has(messageAudio):
-		return sdk.Refuse(m.param(".audio"), "This provider takes no audio of an earlier answer.")
+		return sdk.Refuse(m.param(".audio"), "This provider does not support audio in assistant messages.")
 	}
 	thoughts := t.readThoughts(m)
 	calls := m.Raw(messageCalls)
@@ -256,7 +257,7 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	rest.calls.Reset(calls)
 	rest.loop = rest.calls.Array()
 	if !rest.text {
-		rest.marked = m.Raw(messageCache) // a message without text has its cache point behind its last call
+		rest.marked = m.Raw(messageCache) // a message without text has its cache point after its last call
 	}
 	if !rest.text && rest.left == 0 {
 		t.warnDropped(len(thoughts) > 0, "messages[].reasoning_details")
@@ -287,7 +288,8 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	return nil
 }
 
-// assistantBlocks are what of an earlier answer is not written yet, beside its reasoning: the text, if text, and calls.
+// assistantBlocks are what of an earlier assistant message is not written yet, apart from its reasoning: the text, if
+// text, and calls.
 type assistantBlocks struct {
 	m      *message
 	text   bool
@@ -295,10 +297,10 @@ type assistantBlocks struct {
 	calls  json.Reader
 	loop   json.Loop
 	call   int        // the index of the next call
-	marked json.Value // the cache point behind the last call
+	marked json.Value // the cache point after the last call
 }
 
-// writeNext writes the next of an answer's blocks.
+// writeNext writes the next of a response's blocks.
 func (t *translation) writeNext(b *assistantBlocks) error {
 	b.left--
 	if b.text {
@@ -318,7 +320,8 @@ func (t *translation) writeNext(b *assistantBlocks) error {
 	return t.writeCall(&b.calls, b.m, b.call-1, cache)
 }
 
-// writeToolMessage writes the result of a tool call into the user's message. A cache point within the result goes behind it.
+// writeToolMessage writes the result of a tool call into the user's message. A cache point within the result goes after
+// it.
 func (t *translation) writeToolMessage(m *message) error {
 	w := t.w
 	t.openMessage("user")

@@ -9,12 +9,12 @@ import (
 // maxName is how long the name of a tool and the id of a call may be.
 const maxName = 64
 
-// nameByte says whether a byte can stand in the ids and names of the provider.
+// nameByte reports whether a byte can stand in the ids and names of the provider.
 func nameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// validName says whether s is a name as the provider takes them.
+// validName reports whether s is a valid name or id for the provider.
 func validName(s []byte) bool {
 	for _, c := range s {
 		if !nameByte(c) {
@@ -24,9 +24,9 @@ func validName(s []byte) bool {
 	return 0 < len(s) && len(s) <= maxName
 }
 
-// appendName appends s as a name that the provider takes: as it stands where it is one, else spelled with what is allowed
-// and told apart from all others by a hash of the whole. The same s always gives the same word, so that a call and its
-// result, and the turns of a conversation, fit together.
+// appendName appends s as a name that the provider takes: unchanged where it is one, else spelled with what is allowed
+// and made unique by a hash of the original. The same s always gives the same word, so that a call and its result, and
+// the turns of a conversation, fit together.
 func appendName(dst, s []byte) []byte {
 	if validName(s) {
 		return append(dst, s...)
@@ -63,8 +63,8 @@ func (t *translation) writeID(id []byte) {
 	t.w.Text(t.scratch)
 }
 
-// writeName writes the name of a tool, given by its inside. Where the provider does not take the name it gets another, and
-// the gateway turns that back in the answer.
+// writeName writes the name of a tool, given as escaped content. Where the provider does not take the name it gets
+// another, and the gateway turns that back in the response.
 func (t *translation) writeName(inside []byte) {
 	if validName(inside) {
 		t.w.Inside(inside)

@@ -6,13 +6,13 @@ import (
 )
 
 // options are facts of a model and choices of the operator. They come from the options of a provider and a target. What
-// is not said follows from the model's family.
+// is unset follows from the model's family.
 type options struct {
 	family      family
 	familyKnown bool // "family": claude, nova, gpt_oss or other
 
 	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
-	alwaysThinking bool // "always_thinking": the model cannot be told not to think
+	alwaysThinking bool // "always_thinking": the model always thinks
 	highestEffort  int  // "highest_effort": the index in efforts of the most that the model knows; 0 is high
 
 	schema   translate.Choice // "json_schema": "native" for outputConfig and strict tools, "tool" for a tool that is forced
@@ -21,13 +21,13 @@ type options struct {
 
 	toolChoice    int        // "tool_choice": the index in toolChoices of the most that the model takes
 	refuseClamped bool       // "out_of_range" = "refuse": a temperature above 1 is a 400 instead of 1
-	refuseUnknown bool       // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
+	refuseUnknown bool       // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
 	guardrail     json.Value // "guardrail": the API's guardrailConfig
 	latency       []byte     // "latency": the inside of the API's performanceConfig.latency
-	fields        json.Value // "fields": members for additionalModelRequestFields beside those of the plugin
+	fields        json.Value // "fields": members for additionalModelRequestFields in addition to the plugin's
 }
 
-// toolChoices are what a model may be told of its tools; each takes those before it, too. The provider's documents name
+// toolChoices are what a model supports as tool choice; each takes those before it, too. The provider's documents name
 // the models that lack the later ones.
 var toolChoices = [...]string{"auto", "any", "tool"}
 
@@ -42,7 +42,7 @@ func (p *bedrock) Configure(o json.Value) error {
 	return p.options.read(o)
 }
 
-// read puts the members of v over what is there.
+// read overlays the members of v.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true
@@ -85,7 +85,7 @@ func (o *options) read(v json.Value) error {
 	})
 }
 
-// applyModelDefaults fills in what the family says of a model.
+// applyModelDefaults fills in unset options from the model's name.
 func (o *options) applyModelDefaults(model []byte) {
 	if !o.familyKnown {
 		o.family = modelFamily(model)

@@ -38,7 +38,7 @@ const (
 var partShape = json.NewShape("type", "text", "refusal", "cache_control", "image_url.url", "image_url.detail", "file.file_data",
 	"file.filename", "input_audio.data", "input_audio.format")
 
-// readPart reads the part at hand; m is memory for it.
+// readPart reads the current part; m is memory for it.
 func readPart(r *json.Reader, m *json.Members) (p part) {
 	r.Members(m, partShape)
 	p.kind = m.Text(partType)
@@ -60,7 +60,7 @@ func readPart(r *json.Reader, m *json.Members) (p part) {
 	return p
 }
 
-// blank says whether the part is a text that nothing can be made of.
+// blank reports whether the part is a blank text.
 func (p *part) blank() bool {
 	switch string(p.kind) {
 	case "text", "refusal":
@@ -86,12 +86,12 @@ func (t *translation) writePart(p *part, role string, m *message, n int) error {
 		return t.writeMedia(p, p.url, result, param(".image_url.url"))
 	case "file":
 		if p.data == nil {
-			return translate.Unsupported(param(".file.file_id"), "This provider does not know files that were uploaded elsewhere; send file_data.")
+			return translate.Unsupported(param(".file.file_id"), "This provider cannot read files uploaded elsewhere; send file_data.")
 		}
 		return t.writeMedia(p, p.data, result, param(".file.file_data"))
 	case "input_audio":
 		if result || !validName(p.format) {
-			return translate.Unsupported(param(""), "This provider does not take such audio.")
+			return translate.Unsupported(param(""), "This provider does not support this audio format.")
 		}
 		if !base64Valid(p.data) {
 			return invalidBase64(param(".input_audio.data"))
@@ -101,7 +101,7 @@ func (t *translation) writePart(p *part, role string, m *message, n int) error {
 		t.writeCachePoint(p.cache)
 		return nil
 	}
-	return translate.Unsupported(param(""), "This provider does not take content of this type.")
+	return translate.Unsupported(param(""), "This provider does not support content of this type.")
 }
 
 func invalidBase64(param string) error {
@@ -119,7 +119,7 @@ func (t *translation) writeMedia(p *part, from []byte, result bool, param string
 	case string(p.kind) == "file" && bytes.IndexByte(from, ':') < 0:
 		data = from
 	default:
-		return translate.Unsupported(param, "This provider takes no URLs of images and files; send the data in a data URL.")
+		return translate.Unsupported(param, "This provider does not accept URLs of images and files; send a data URL.")
 	}
 	image := imageFormat(mediaType)
 	format := image
@@ -127,7 +127,7 @@ func (t *translation) writeMedia(p *part, from []byte, result bool, param string
 		format = documentFormat(mediaType, p.fileName)
 	}
 	if format == "" {
-		return translate.Unsupported(param, "This provider does not take media of this type.")
+		return translate.Unsupported(param, "This provider does not support media of this type.")
 	}
 	if !base64Valid(data) {
 		return invalidBase64(param)
@@ -148,7 +148,7 @@ func (t *translation) writeMedia(p *part, from []byte, result bool, param string
 	return nil
 }
 
-// writeBytesBlock writes a block of some kind whose source is bytes; the name of a document is the inside of a string.
+// writeBytesBlock writes a block of some kind whose source is bytes; the name of a document is escaped string content.
 func (t *translation) writeBytesBlock(kind, format string, name, data []byte) {
 	w := t.w
 	w.Object()
@@ -184,8 +184,7 @@ func imageFormat(mediaType []byte) string {
 	return ""
 }
 
-// splitDataURL cuts data:TYPE;base64,DATA (RFC 2397). ok says that it is a data URL; the type of one without base64 is
-// empty.
+// splitDataURL splits data:TYPE;base64,DATA (RFC 2397). ok is true for a data URL; without base64 the type is empty.
 func splitDataURL(u []byte) (mediaType, data []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(u, []byte("data:"))
 	if !ok {

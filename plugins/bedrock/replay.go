@@ -6,20 +6,20 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// thought is one block of reasoning from an earlier answer. Its slices are insides of strings.
+// thought is a reasoning block of an earlier assistant message. Its slices are escaped string contents.
 type thought struct {
-	index     int64    // among the blocks of the answer
+	index     int64    // among the blocks of the response
 	placed    bool     // index is known
 	text      [][]byte // to be joined
 	signature []byte
 	data      [][]byte // to be joined; a redacted block if there is any
 }
 
-// signed says whether the provider takes the block back: it refuses one without its seal.
+// signed reports whether the provider takes the block back: it refuses one without a signature.
 func (th *thought) signed() bool { return len(th.signature) > 0 || len(th.data) > 0 }
 
-// readThoughts reads the reasoning that a message brings back. What has no signature, or comes from models of another kind, is
-// left out: the provider would refuse it.
+// readThoughts reads the reasoning in an assistant message. Reasoning without a signature, or from models of another
+// kind, is omitted: the provider would refuse it.
 func (t *translation) readThoughts(m *message) []thought {
 	if m.Seen()&(1<<messageDetails|1<<messageBlocks|1<<messageThought) == 0 {
 		return nil
@@ -100,8 +100,8 @@ func (t *translation) addDetail(r *json.Reader) {
 	}
 }
 
-// continues says whether a piece belongs to the same block as the ones before it. A signature is the last of a block;
-// redacted blocks are told apart by their place alone.
+// continues reports whether a piece belongs to the same block as the ones before it. A signature is the last of a
+// block; redacted blocks are distinguished by their place alone.
 func (th *thought) continues(piece *thought, encrypted bool) bool {
 	if th.placed != piece.placed || th.index != piece.index {
 		return false
@@ -168,8 +168,8 @@ func (t *translation) writeThought(th *thought) {
 	w.EndObject()
 }
 
-// encodeRedacted is a redacted block as the API has it: bytes in base64. What Claude redacted is a text, which on its own API
-// stands as it is, and so it does towards the client; of any other model it is base64 there, too. nil if it is neither.
+// encodeRedacted returns a redacted block in base64, as the API takes it. Clients hold Claude's as text, that of other
+// models as base64. It returns nil for invalid data.
 func (t *translation) encodeRedacted(data [][]byte) []byte {
 	all := join(data)
 	if t.o.family == claude {

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the work on one request. The messages are written as they are read; the members that depend on each
-// other are noted on the way and written behind them, since the order of members says nothing. Its slices are ranges of
-// the client's body, but for scratch and the names of documents.
+// translation is the state of one request. Messages are written while they are read; members that depend on each other
+// are recorded and written after them, since member order is insignificant. Its slices alias the client's body, but for
+// scratch and the names of documents.
 type translation struct {
 	*memory
 	r *provider.Request
@@ -19,12 +19,12 @@ type translation struct {
 
 	conversation
 
-	// Of the members beside the messages.
+	// Members other than messages.
 	translate.Request
 	temperature, topP, topK json.Value
 	tier                    []byte
 
-	// What is decided when all of them are known.
+	// Decided when all members are known.
 	limit      int64 // maxTokens; 0: the model's own
 	limitGiven bool  // the client has named it
 	thinks     bool
@@ -124,7 +124,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	case "logprobs", "top_logprobs":
 		on, _ := in.Bool()
 		if n, _ := json.Value(in.Raw()).Int(); on || n > 0 {
-			return sdk.Refuse(string(name), "This provider gives no log probabilities.")
+			return sdk.Refuse(string(name), "This provider does not return log probabilities.")
 		}
 	case "presence_penalty", "frequency_penalty":
 		if f, _ := in.Float(); f != 0 {
@@ -139,10 +139,10 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown is a member that the provider has no place for.
+// rejectUnknown refuses a member that the provider does not have, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
 	}
 	t.r.Warn(abi.WarnDropped, translate.Printable(name))
 	return nil
@@ -156,11 +156,11 @@ func (t *translation) warnDropped(there bool, member string) {
 }
 
 // writeSystem ends the messages and writes the system prompt: the text of every system and developer message, in order,
-// with its cache points. Where there is nothing else, it is the user who says it: a conversation needs a message.
+// with its cache points. Without other messages it is sent as a user message: the API requires a message.
 func (t *translation) writeSystem() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
-		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
 	}
 	if t.form.instructed {
 		t.system = append(t.system, block{text: []byte(instruction)})

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Response reads a whole answer, or an error.
+// Response reads a non-streaming response or an error.
 func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(a, status, body)
@@ -36,7 +36,7 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 		return err
 	}
 	if blocks.Kind() != json.Array {
-		// The service answers 200 to an operation that it does not know, and says so in the body.
+		// The service returns 200 for an unknown operation, with an error in the body.
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
 	s := loadState(a)
@@ -52,7 +52,7 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 		return err
 	}
 	if index == 0 {
-		// Nothing to say after a tool's result is an answer, too.
+		// An empty response after a tool result is valid.
 		a.Text(0, abi.EncodingUTF8, nil)
 	}
 	if len(reason) > 0 {
@@ -64,7 +64,7 @@ func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 	return nil
 }
 
-// readBlock reads a block of a whole answer: an object with one member, which names its kind.
+// readBlock reads a block of a non-streaming response: an object with one member, which names its kind.
 func readBlock(a *provider.Answer, r *json.Reader, index int32, emulated bool) error {
 	for o := r.Object(); o.Next(); {
 		switch name := r.Name(); string(name) {
@@ -124,7 +124,7 @@ func readReasoning(a *provider.Answer, r *json.Reader, index int32) error {
 	return nil
 }
 
-// readCited reads text that stands beside its sources. The sources are documents that the plugin does not ask for.
+// readCited reads text with citations. The citations refer to documents, which the plugin never sends, and are dropped.
 func readCited(a *provider.Answer, r *json.Reader) {
 	for o := r.Object(); o.Next(); {
 		if string(r.Name()) != "content" {
@@ -143,8 +143,8 @@ func readCited(a *provider.Answer, r *json.Reader) {
 	}
 }
 
-// compact is a value without white space around its parts. What stands in strings stays as it is, also what no strict reader
-// takes, such as half of a surrogate pair: the arguments of a call are a text, and as good as the model wrote them.
+// compact is a value without white space around its parts. Strings stay unchanged, even with lone surrogates: arguments
+// are passed on as the model wrote them.
 func compact(v json.Value) []byte {
 	var out []byte // nil while nothing had to go
 	quoted := false

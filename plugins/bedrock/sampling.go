@@ -10,8 +10,8 @@ import (
 // inference is what of the sampling members is sent, nil for what is not.
 type inference struct{ temperature, topP, topK json.Value }
 
-// planSampling decides about temperature, top_p and top_k, as far as the model and its thinking allow. The API's temperature
-// ends at 1, the convention's at 2.
+// planSampling decides about temperature, top_p and top_k, as far as the model and its thinking allow. The API's
+// temperature ends at 1, the OpenAI API's at 2.
 func (t *translation) planSampling(plan *thinkingPlan) (s inference, err error) {
 	s = inference{t.temperature, t.topP, t.topK}
 	temperature, hasTemperature := t.temperature.Float()
@@ -36,7 +36,7 @@ func (t *translation) planSampling(plan *thinkingPlan) (s inference, err error) 
 	}
 	if temperature > 1 {
 		if t.o.refuseClamped {
-			return s, sdk.Refuse("temperature", "This provider takes a temperature from 0 to 1.")
+			return s, sdk.Refuse("temperature", "This provider supports a temperature from 0 to 1.")
 		}
 		t.r.Warn(abi.WarnClamped, "temperature")
 		s.temperature = json.Value("1")

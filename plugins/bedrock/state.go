@@ -2,10 +2,10 @@ package bedrock
 
 import "github.com/sluice-gateway/sluice/sdk/provider"
 
-// state is what one call leaves for the next of the same answer. Nearly all events need none of it.
+// state is what is kept between two calls for the same response. Most events need none.
 type state struct {
 	family        family
-	emulate       bool   // the forced tool's input is the answer's text
+	emulate       bool   // the forced tool's input is the response's text
 	stopped       bool   // messageStop has come
 	block         int32  // the block of the forced tool, noBlock before it
 	from          int64  // the text's length where that block began, in code points
@@ -13,7 +13,7 @@ type state struct {
 	rest          []byte // of a redacted block, the bytes that fill no group of base64 yet
 }
 
-// noBlock is the key of a block that there is not.
+// noBlock is no block's key.
 const noBlock = -1
 
 const stateHead = 1 + 1 + 4 + 8 + 4

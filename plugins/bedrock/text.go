@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// decodeRune is the first character of s, which is a part of the inside of a string and not empty, and how many bytes it takes.
+// decodeRune decodes the first character of s, non-empty escaped string content, and returns its length in bytes.
 func decodeRune(s []byte) (r rune, n int) {
 	if s[0] != '\\' {
 		return utf8.DecodeRune(s)
@@ -20,7 +20,7 @@ func decodeRune(s []byte) (r rune, n int) {
 	return r, n
 }
 
-// whiteSpace says whether a character has the property White_Space of Unicode, or separates as ASCII's 1C to 1F do.
+// whiteSpace reports whether a character has the property White_Space of Unicode, or separates as ASCII's 1C to 1F do.
 func whiteSpace(r rune) bool {
 	switch {
 	case r < 0x80:
@@ -35,7 +35,8 @@ func whiteSpace(r rune) bool {
 	return false
 }
 
-// blank says whether a string, given by its inside, holds nothing but white space. The provider refuses such texts.
+// blank reports whether a string, given as escaped content, holds nothing but white space. The provider refuses such
+// texts.
 func blank(inside []byte) bool {
 	for len(inside) > 0 {
 		r, n := decodeRune(inside)
@@ -47,7 +48,7 @@ func blank(inside []byte) bool {
 	return true
 }
 
-// trimSpaceEnd is a string's inside without the white space at its end.
+// trimSpaceEnd trims white space at the end of escaped string content.
 func trimSpaceEnd(inside []byte) []byte {
 	end := 0
 	for i := 0; i < len(inside); {

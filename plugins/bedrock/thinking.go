@@ -10,9 +10,9 @@ import (
 // minBudget is the smallest budget for thinking that Claude takes.
 const minBudget = 1024
 
-// efforts says how many tokens of thinking an effort of the convention stands for. A Claude with a budget gets the tokens;
-// one that decides itself how much it thinks gets the word native. The other families have three levels. Where the client
-// named a budget instead, it is the first row that is not below it.
+// efforts maps a reasoning_effort to thinking tokens. A Claude with a budget gets the tokens; one with adaptive
+// thinking gets the native effort. The other families have three levels. A client's budget selects the first row that
+// is not below it.
 var efforts = [...]struct {
 	name   string
 	tokens int64
@@ -32,7 +32,7 @@ const (
 	effortHigh   = 3 // the highest that every model with efforts knows
 )
 
-// findEffort is the index of an effort, -1 if there is none of this name.
+// findEffort returns the index of an effort by its name, -1 if unknown.
 func findEffort(name []byte) int {
 	for i := range efforts {
 		if efforts[i].name == string(name) {
@@ -50,15 +50,15 @@ func effortFor(tokens int64) (effort int) {
 	return effort
 }
 
-// thinkingPlan is how the model is told to think.
+// thinkingPlan holds the thinking parameters of the request.
 type thinkingPlan struct {
 	on     bool
-	off    bool  // it is told not to
+	off    bool  // explicitly off
 	budget int64 // of a Claude that is given one
 	effort int   // the index in efforts, -1 for the model's own
 }
 
-// setLimit finds maxTokens: what the client asked for, else the model's default if one is configured.
+// setLimit sets maxTokens: the client's value, else the model's default if one is configured.
 func (t *translation) setLimit() {
 	t.limitGiven = true
 	switch {
@@ -76,8 +76,8 @@ func (t *translation) setLimit() {
 	}
 }
 
-// planThinking decides how the model thinks, and maxTokens with it, which thinking is a part of. The member thinking counts
-// before reasoning_effort, which then only says how hard a model tries that decides about its thinking itself.
+// planThinking decides how the model thinks, and maxTokens with it, which thinking is a part of. The member thinking
+// overrides reasoning_effort, which then only sets the effort of a model with adaptive thinking.
 func (t *translation) planThinking() (p thinkingPlan, err error) {
 	p.effort = -1
 	asked := t.Thinking.Kind() == json.Object
@@ -89,7 +89,7 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		return p, nil
 	}
 	if !asked && string(t.Effort) != "none" && findEffort(t.Effort) < 0 {
-		return p, translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+		return p, translate.Invalid("invalid_value", "reasoning_effort", "Invalid reasoning_effort: want none, minimal, low, medium, high, xhigh or max.")
 	}
 	switch {
 	case t.o.family == other:
@@ -107,8 +107,8 @@ func (t *translation) planThinking() (p thinkingPlan, err error) {
 		return p, err
 	}
 	if p.budget > 0 && t.results && t.bare {
-		// The answer that called the tools came without reasoning, or the client did not keep it. A model with a budget
-		// takes its results only without thinking.
+		// The response that called the tools came without reasoning, or the client did not keep it. A model with a
+		// budget takes its results only without thinking.
 		t.warnDropped(true, member)
 		t.setLimit()
 		p = thinkingPlan{}
@@ -174,7 +174,7 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	t.raiseLimit(tokens)
 	if t.limit > 0 && tokens >= t.limit {
 		return p, translate.Invalid("invalid_value", "thinking.budget_tokens",
-			"The budget for thinking ("+translate.Itoa(tokens)+") must be below max_tokens ("+translate.Itoa(t.limit)+"), which it is a part of.")
+			"The budget for thinking ("+translate.Itoa(tokens)+") must be below max_tokens ("+translate.Itoa(t.limit)+"), which includes it.")
 	}
 	p.on = true
 	if t.o.adaptive {
@@ -203,7 +203,7 @@ func (t *translation) planEffort() (p thinkingPlan) {
 		return thinkingPlan{on: true, effort: effort}
 	}
 	if t.limit > 0 && tokens >= t.limit {
-		// The effort names no number of tokens, so that it gives way to the one that is there.
+		// An effort names no number of tokens, so it is reduced to fit the limit.
 		if tokens = t.limit / 2; tokens < minBudget {
 			t.warnDropped(true, "reasoning_effort")
 			return p
@@ -215,7 +215,7 @@ func (t *translation) planEffort() (p thinkingPlan) {
 
 func (t *translation) highestEffort() int { return max(t.o.highestEffort, effortHigh) }
 
-// clampEffort is the effort that a model knows and that comes nearest to one that the client named.
+// clampEffort returns the model's nearest effort.
 func (t *translation) clampEffort(effort int) int {
 	if most := t.highestEffort(); effort > most {
 		t.r.Warn(abi.WarnClamped, "reasoning_effort")
@@ -224,7 +224,8 @@ func (t *translation) clampEffort(effort int) int {
 	return effort
 }
 
-// raiseLimit raises a maxTokens that nobody asked for, so that the thinking leaves as much to the answer as there was.
+// raiseLimit raises a maxTokens that the client did not set, so that thinking does not reduce the space for the
+// response.
 func (t *translation) raiseLimit(tokens int64) {
 	if t.limitGiven || t.limit == 0 {
 		return

@@ -20,7 +20,7 @@ const (
 
 var callShape = json.NewShape("type", "id", "cache_control", "function.name", "function.arguments")
 
-// writeCall writes a tool call of an earlier answer.
+// writeCall writes a tool call of an earlier assistant message.
 func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Value) error {
 	c := &t.call
 	r.Members(c, callShape)
@@ -30,7 +30,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	}
 	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(c.Text(callType)) != "function" {
-		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
 	input := json.Value(bytes.TrimSpace(c.Text(callArguments)))
 	switch {
@@ -62,7 +62,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 // maxCalled is how many tools a history is searched for.
 const maxCalled = 128
 
-// wasCalled says whether the history has a call of this tool.
+// wasCalled reports whether the history calls this tool.
 func (t *translation) wasCalled(name []byte) bool {
 	for _, known := range t.called {
 		if bytes.Equal(known, name) {
@@ -72,7 +72,7 @@ func (t *translation) wasCalled(name []byte) bool {
 	return false
 }
 
-// tool is one of the client's tools. name and description are insides of strings.
+// tool is one of the client's tools. name and description are escaped string contents.
 type tool struct {
 	kind, name, description []byte
 	parameters, cache       json.Value
@@ -93,7 +93,7 @@ const (
 var toolShape = json.NewShape("type", "cache_control", "function.name", "function.description", "function.parameters",
 	"function.strict", "function.cache_control")
 
-// readTool reads the tool at hand.
+// readTool reads the current tool.
 func (t *translation) readTool(r *json.Reader) (d tool) {
 	m := &t.tool
 	r.Members(m, toolShape)
@@ -105,11 +105,11 @@ func (t *translation) readTool(r *json.Reader) (d tool) {
 	return d
 }
 
-// writeTools writes the tools and how they are to be chosen.
+// writeTools writes the tools and the tool choice.
 //
-// The API has no way to say that no tool may be called. A request that says so is sent without tools, unless the history
-// holds calls: the API refuses such a history without tools, and so it gets those that were called, as it does where the
-// client has left them out.
+// The API has no tool choice none. A request with it is sent without tools, unless the history holds calls: the API
+// refuses such a history without tools, and so it gets those that were called, as it does where the client has left
+// them out.
 func (t *translation) writeTools() error {
 	if t.form.forced {
 		return t.writeOutputTool()
@@ -179,7 +179,7 @@ func (t *translation) writeGivenTools() error {
 func (t *translation) writeTool(d *tool, n int) error {
 	param := "tools[" + translate.Itoa(n) + "]"
 	if string(d.kind) != "function" {
-		return sdk.Refuse(param+".type", "This provider takes only tools of type function.")
+		return sdk.Refuse(param+".type", "This provider supports only tools of type function.")
 	}
 	w := t.w
 	w.Object()
@@ -212,7 +212,7 @@ func (t *translation) writeTool(d *tool, n int) error {
 	return nil
 }
 
-// writeSchema writes the schema of a tool's input as it stands. The API demands a type at its root and takes none but
+// writeSchema writes the schema of a tool's input unchanged. The API demands a type at its root and takes none but
 // object; it returns false for a schema that has another.
 func (t *translation) writeSchema(schema json.Value) bool {
 	w := t.w
@@ -232,7 +232,7 @@ func (t *translation) writeSchema(schema json.Value) bool {
 	case kind.Is("object"):
 		w.Raw(schema)
 		return true
-	case kind.Exists() && !holds(kind, "object"):
+	case kind.Exists() && !containsString(kind, "object"):
 		return false
 	}
 	w.Object()
@@ -249,8 +249,8 @@ func (t *translation) writeSchema(schema json.Value) bool {
 	return true
 }
 
-// holds says whether an array has this string in it.
-func holds(v json.Value, text string) bool {
+// containsString reports whether an array has this string in it.
+func containsString(v json.Value, text string) bool {
 	var r json.Reader
 	r.Reset(v)
 	for a := r.Array(); a.Next(); {
@@ -261,8 +261,7 @@ func holds(v json.Value, text string) bool {
 	return false
 }
 
-// writeToolChoice writes how the tools are to be chosen, unless the model decides: that is what it does anyway, and some
-// models do not take it in words.
+// writeToolChoice writes the tool choice unless it is auto: the default, and some models reject the explicit form.
 func (t *translation) writeToolChoice() error {
 	var name []byte
 	level := 0
@@ -274,14 +273,14 @@ func (t *translation) writeToolChoice() error {
 	default:
 		level, name = choiceTool, t.ToolChoice.Get("function").Get("name").Inside()
 		if name == nil {
-			return sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
+			return sdk.Refuse("tool_choice", "This provider does not support this tool_choice.")
 		}
 	}
 	if level > t.o.toolChoice {
-		return sdk.Refuse("tool_choice", "This model cannot be told to call a tool in this way.")
+		return sdk.Refuse("tool_choice", "This model does not support this tool_choice.")
 	}
 	if t.thinks && t.o.family == claude {
-		return translate.Invalid("invalid_value", "tool_choice", "A tool cannot be forced while the model thinks: use auto or none, or no thinking.")
+		return translate.Invalid("invalid_value", "tool_choice", "A tool call cannot be forced with thinking enabled: use auto or none, or disable thinking.")
 	}
 	w := t.w
 	w.Name("toolChoice")

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// A citation says which part of its block's text it stands for, the convention's which part of the whole text. So it must
-// be known how much text stands before the block. In a stream that is kept in the state where it is not nothing.
+// The API's citation offsets are relative to their block, the OpenAI API's to the whole text. In a stream the length of
+// the text before the block is kept in the state unless it is zero.
 
-// saveTextOffset remembers how much text stands before the block of text that begins.
+// saveTextOffset records the length of the text before the text block that starts.
 func saveTextOffset(a *provider.Answer) {
 	if n := a.TextLength(0); n > 0 {
 		var state [8]byte
@@ -21,7 +21,7 @@ func saveTextOffset(a *provider.Answer) {
 	}
 }
 
-// textOffset is how much text stands before the block of text that is at hand.
+// textOffset returns the length of the text before the current text block, in code points.
 func textOffset(a *provider.Answer) int64 {
 	if p := a.State(); len(p) == 8 {
 		return int64(binary.LittleEndian.Uint64(p))
@@ -29,8 +29,8 @@ func textOffset(a *provider.Answer) int64 {
 	return 0
 }
 
-// emitAnnotations turns a citation into annotations: one for each of its sources that is a page with an address. The others are
-// documents and results that the client has sent itself, for which the convention has no place.
+// emitAnnotations turns a citation into annotations: one for each of its sources that is a page with an address. The
+// others are documents and results that the client has sent itself, for which the OpenAI API has no place.
 func emitAnnotations(a *provider.Answer, citation json.Value, begin int64) {
 	kind := citation.Get("type")
 	start, ok := citation.Get("start").Int()
@@ -76,8 +76,8 @@ func emitAnnotations(a *provider.Answer, citation json.Value, begin int64) {
 	}
 }
 
-// readSource reads the address and the title of a source, as the insides of strings; url is nil if it has no address. Both
-// are members of the document, or of the tool's result, that the client has sent.
+// readSource reads the address and the title of a source, as escaped string contents; url is nil if it has no address.
+// Both are members of the document, or of the tool's result, that the client has sent.
 func readSource(r *json.Reader) (url, title []byte) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {

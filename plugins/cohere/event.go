@@ -11,8 +11,8 @@ import (
 // are one numbering.
 const toolKeys = abi.MaxKeys
 
-// event is what the events of a stream hold, as far as it means something. All slices are ranges of the event's data;
-// those of strings are their insides, but for the ids and the name.
+// event is what the events of a stream hold, as far as it means something. All slices alias the event's data; string
+// slices hold the escaped contents, but for the ids and the name.
 type event struct {
 	kind  []byte
 	index int64
@@ -23,7 +23,7 @@ type event struct {
 	plan     []byte
 	citation json.Value
 
-	finish, problem []byte // why the answer ended, and what an end by an error says
+	finish, problem []byte // why the response ended, and the message of an error
 	usage           json.Value
 	message         []byte // of an error
 }
@@ -36,7 +36,8 @@ type content struct {
 // Event reads one event of a stream.
 func (p *cohere) Event(a *provider.Answer, e *provider.Event) error {
 	if string(e.Data) == "[DONE]" {
-		// The answer was complete with its last message before that; a stream that ends like this without one was not.
+		// The response was complete with its last message before that; a stream that ends like this without one was
+		// not.
 		return nil
 	}
 	r := &p.reader
@@ -119,8 +120,8 @@ func (ev *event) readDelta(r *json.Reader) {
 	}
 }
 
-// readMessage reads the part of a message that an event brings. Where the API has lists in a whole message, one element
-// stands in an event; the empty lists of the first event are none.
+// readMessage reads the part of a message that an event brings. Where the API has lists in a complete message, one
+// element stands in an event; the empty lists of the first event are none.
 func (ev *event) readMessage(r *json.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
@@ -158,7 +159,7 @@ func (c *content) read(r *json.Reader) {
 	}
 }
 
-// emitStart reads a block of content, or as much of it as there is yet.
+// emitStart emits the first content of a block.
 func (c *content) emitStart(a *provider.Answer, key int32) error {
 	switch string(c.kind) {
 	case "text":
@@ -185,7 +186,7 @@ func (c *content) emit(a *provider.Answer, key int32) {
 // emitCall reads a tool call, or the beginning of one.
 func (c *content) emitCall(a *provider.Answer, key int32) error {
 	if len(provider.FitName(c.name)) == 0 {
-		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+		return sdk.Fail(abi.FailBadToolCall, "The provider's response calls a tool without a valid name.")
 	}
 	a.ToolCall(0, key, provider.FitName(c.callID), c.name)
 	if len(c.arguments) > 0 {

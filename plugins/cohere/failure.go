@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// failure is what a provider's error means. The status says the kind; some messages say more, and there are no codes for
-// what they say but one.
+// failure classifies a provider's error. The status gives the kind, some messages a more specific one; only one cause
+// has a code.
 func failure(body json.Value, status int) error {
 	message := body.Get("message").Text()
 	f := &sdk.Failure{Kind: statusKind(status)}
@@ -30,14 +30,14 @@ func failure(body json.Value, status int) error {
 	}
 	switch f.Kind {
 	case abi.FailAuth, abi.FailBilling, abi.FailQuota:
-		// It is about the operator's account, which is not the client's business.
+		// About the operator's account: not shown to the client.
 	default:
 		f.Message = string(message)
 	}
 	return f
 }
 
-// statusKind is the kind of an error by its HTTP status.
+// statusKind maps an HTTP status to the kind of failure.
 func statusKind(status int) abi.FailKind {
 	switch status {
 	case 498: // the key has an invalid form

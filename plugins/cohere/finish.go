@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitFinish says why the answer ended. An end that is an error is the answer's failure; reason and message are the insides
-// of strings.
+// emitFinish emits the finish reason. An end that is an error is the response's failure; reason and message are escaped
+// string contents.
 func emitFinish(a *provider.Answer, reason, message []byte) error {
 	switch string(reason) {
 	case "COMPLETE", "STOP_SEQUENCE":
@@ -29,11 +29,11 @@ func emitFinish(a *provider.Answer, reason, message []byte) error {
 	return nil
 }
 
-// maxCount bounds a count of tokens. What is above it is no count.
+// maxCount bounds a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// emitUsage reads token counts. What the model saw and made is counted; what is billed is told beside it, and counts only
-// where nothing else is said.
+// emitUsage reads token counts. What the model saw and made is counted; what is billed is reported in addition, and
+// counts only where nothing else is given.
 func emitUsage(a *provider.Answer, v json.Value) {
 	var (
 		r                      json.Reader

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// message is one message of the client's, its members wherever they stand in it. Strings are their insides.
+// message is one of the client's messages, its members in any order. Strings are escaped contents without quotes.
 type message struct {
 	index     int
 	role      []byte
@@ -22,7 +22,7 @@ type message struct {
 	audio     bool
 }
 
-// readMessage reads a message. What the provider has no place for is said in a warning.
+// readMessage reads a message. Members that the provider does not have cause a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	*m = message{index: index}
 	for o := in.Object(); o.Next(); {
@@ -55,7 +55,7 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "name":
 			m.named = true
 		case "annotations":
-			// They tell of an earlier answer's text and mean nothing to a model.
+			// Annotations describe earlier text and mean nothing to a model.
 		default:
 			t.warnDropped("messages[]." + translate.Printable(name))
 		}
@@ -100,7 +100,7 @@ func (t *translation) writeMessage(m *message) error {
 		t.w.Inside(m.callID)
 		return t.closeMessage(t.writeContent(m))
 	}
-	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
 }
 
 func (t *translation) openMessage(role string) {
@@ -166,7 +166,7 @@ func (t *translation) writePart(r *json.Reader, m *message, n int) error {
 		return nil
 	case "image_url":
 		if string(m.role) != "user" {
-			return translate.Unsupported(param(), "This provider takes images from users only.")
+			return translate.Unsupported(param(), "This provider supports images only in user messages.")
 		}
 		w := t.w
 		w.Object()
@@ -184,7 +184,7 @@ func (t *translation) writePart(r *json.Reader, m *message, n int) error {
 		w.EndObject()
 		return nil
 	}
-	return translate.Unsupported(param(), "This provider does not take content of this type.")
+	return translate.Unsupported(param(), "This provider does not support content of this type.")
 }
 
 func (t *translation) writeTextPart(text []byte) {
@@ -196,14 +196,14 @@ func (t *translation) writeTextPart(text []byte) {
 	t.w.EndObject()
 }
 
-// writeAssistantMessage writes an earlier answer: its reasoning, then its text, then its tool calls. Text beside tool calls
-// is their plan. An answer that said nothing is left out.
+// writeAssistantMessage writes an earlier assistant message: its reasoning, then its text, then its tool calls. Text
+// along with tool calls is their plan. An empty message is omitted.
 func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.function:
-		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
 	case m.audio:
-		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
+		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
 	}
 	t.readThoughts(m)
 	pieces := t.messageTexts(m)
@@ -229,7 +229,7 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	return nil
 }
 
-// writeToolCallMessage writes an earlier answer that called tools.
+// writeToolCallMessage writes an earlier assistant message that called tools.
 func (t *translation) writeToolCallMessage(m *message, pieces [][]byte) error {
 	w := t.w
 	t.openMessage("assistant")
@@ -261,7 +261,7 @@ func (t *translation) writeToolCallMessage(m *message, pieces [][]byte) error {
 	return nil
 }
 
-// messageTexts is what an earlier answer said, without what is empty.
+// messageTexts is what an earlier assistant message said, without what is empty.
 func (t *translation) messageTexts(m *message) (pieces [][]byte) {
 	add := func(text []byte) {
 		if len(text) > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// List asks for a page of the models that can chat (https://docs.cohere.com/reference/list-models).
+// List requests a page of the models that support chat (https://docs.cohere.com/reference/list-models).
 func (p *cohere) List(l *provider.List, cursor []byte) error {
 	path := "/v1/models?endpoint=chat&page_size=1000"
 	if len(cursor) > 0 {
@@ -18,7 +18,7 @@ func (p *cohere) List(l *provider.List, cursor []byte) error {
 	return nil
 }
 
-// Models reads a page of the models.
+// Models reads a page of the model list.
 func (p *cohere) Models(m *provider.Models, status int, body []byte) error {
 	if status >= 300 {
 		return failure(body, status)
@@ -71,7 +71,7 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	return m, chats && len(m.ID) > 0
 }
 
-// contains says whether the list at hand has a word.
+// contains reports whether the current list has a word.
 func contains(r *json.Reader, word string) (found bool) {
 	for list := r.Array(); list.Next(); {
 		if string(r.Inside()) == word {

@@ -8,8 +8,8 @@ import (
 // options are choices of the operator and facts of a model. They come from the options of a provider and a target.
 type options struct {
 	refuseOutOfRange bool // "out_of_range" = "refuse": a number that the API does not take is a 400 instead of the nearest one
-	refuseUnknown    bool // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
-	noThinking       bool // "replay_thinking" = false: the model takes no reasoning of earlier answers
+	refuseUnknown    bool // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
+	noThinking       bool // "replay_thinking" = false: the model takes no reasoning of earlier assistant messages
 }
 
 // Configure reads the settings of a provider.
@@ -18,7 +18,7 @@ func (p *cohere) Configure(o json.Value) error {
 	return p.settings.read(o)
 }
 
-// read puts the members of v over what is there.
+// read overlays the members of v.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true

@@ -13,7 +13,7 @@ func TestRecordedRequests(t *testing.T) {
 		"json-schema": {},
 		"tool-t1":     {},
 		"tool-t2": {Differs: map[string]string{
-			// An empty text says nothing, and beside tool calls the API takes no other.
+			// An empty text says nothing, and along with tool calls the API takes no other.
 			"messages[1].content": `absent for [{"text":"","type":"text"}]`,
 		}},
 	})

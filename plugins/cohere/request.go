@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the work on one request. The messages are written as they are read; the other members are noted on the
-// way and written behind them, since the order of members says nothing. Its slices are ranges of the client's body.
+// translation is the state of one request. Messages are written while they are read; other members are recorded and
+// written after them, since member order is insignificant. Its slices alias the client's body.
 type translation struct {
 	r *provider.Request
 	w *json.Writer
 	o options
 
-	replay bool // reasoning of earlier answers is sent back
+	replay bool // reasoning of earlier assistant messages is sent back
 	wrote  bool // there is a message
 
 	translate.Request
@@ -63,7 +63,7 @@ func (t *translation) translate(in *json.Reader) error {
 		return err
 	}
 	if !t.wrote {
-		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
 	}
 	t.writeLimit()
 	if err := t.sampling.write(t); err != nil {
@@ -111,11 +111,11 @@ func (t *translation) readMember(in *json.Reader) error {
 		t.sampling.seed = in.Raw()
 	case "logprobs":
 		if on, ok := in.Bool(); ok && on {
-			return sdk.Refuse("logprobs", "This provider does not say which token a log probability belongs to.")
+			return sdk.Refuse("logprobs", "This provider returns log probabilities without their tokens.")
 		}
 	case "top_logprobs":
 		if n, ok := in.Int(); ok && n > 0 {
-			return sdk.Refuse("top_logprobs", "This provider gives no alternatives to its tokens.")
+			return sdk.Refuse("top_logprobs", "This provider does not return alternative tokens.")
 		}
 	case "safety_mode", "citation_options", "priority":
 		t.passed = append(t.passed, translate.Member{Name: name, Value: in.Raw()})
@@ -132,10 +132,10 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown is a member that the provider has no place for.
+// rejectUnknown refuses a member that the provider does not have, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
 	}
 	t.warnDropped(translate.Printable(name))
 	return nil
@@ -153,7 +153,7 @@ func (t *translation) writeLimit() {
 	}
 }
 
-// writeStop writes the stop sequences. An empty one means nothing.
+// writeStop writes the stop sequences and drops empty ones.
 func (t *translation) writeStop() {
 	w := t.w
 	open := false
@@ -174,17 +174,17 @@ func (t *translation) writeStop() {
 	}
 }
 
-// writeFormat writes the form that the answer is to have. The name of a schema has no place, and needs none.
+// writeFormat writes the response format. The name of a schema is not sent.
 func (t *translation) writeFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	if !kind.Exists() || kind.Is("text") {
 		return nil
 	}
 	if !kind.Is("json_object") && !kind.Is("json_schema") {
-		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+		return sdk.Refuse("response_format.type", "This provider does not support this response format.")
 	}
 	if t.Tools.Kind() == json.Array {
-		return sdk.Refuse("response_format", "This provider cannot give an answer a form while there are tools.")
+		return sdk.Refuse("response_format", "This provider does not support response_format together with tools.")
 	}
 	w := t.w
 	w.Name("response_format")

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Response reads a whole answer, or an error.
+// Response reads a non-streaming response or an error.
 func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(body, status)
@@ -93,7 +93,7 @@ func readMessage(a *provider.Answer, message json.Value) error {
 		a.ToolEnd(0, key)
 	}
 	if len(begins) == 0 && key == toolKeys && len(plan) == 0 {
-		// Nothing to say after a tool's result is an answer, too.
+		// An empty response after a tool result is valid.
 		a.Text(0, abi.EncodingUTF8, nil)
 	}
 	r.Reset(citations)
@@ -104,8 +104,8 @@ func readMessage(a *provider.Answer, message json.Value) error {
 	return nil
 }
 
-// citationOffset is how much text stands before what a citation counts from: a block, the first one if it does not say which,
-// or the plan.
+// citationOffset returns the text offset that a citation is relative to: that of its block (by default the first) or of
+// the plan.
 func citationOffset(citation json.Value, begins []int64) int64 {
 	n, _ := citation.Get("content_index").Int()
 	if n < 0 || n >= int64(len(begins)) || citation.Get("type").Is("PLAN") {

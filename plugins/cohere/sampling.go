@@ -6,12 +6,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// sampling is how tokens are drawn, as the client says it.
+// sampling holds the client's sampling parameters.
 type sampling struct {
 	temperature, topP, topK, frequency, presence, seed json.Value
 }
 
-// bound is a member and its range in the API. The ranges are narrower than the convention's.
+// bound is a member and its range in the API. The ranges are narrower than the OpenAI API's.
 type bound struct {
 	name, native string
 	low, high    float64
@@ -56,7 +56,7 @@ func (b *bound) write(t *translation, value json.Value) error {
 		return nil
 	case f >= b.low && f <= b.high:
 	case t.o.refuseOutOfRange:
-		return sdk.Refuse(b.name, "This provider takes numbers from "+b.least+" to "+b.most+".")
+		return sdk.Refuse(b.name, "This provider supports values from "+b.least+" to "+b.most+".")
 	default:
 		t.r.Warn(abi.WarnClamped, b.name)
 		if f < b.low {

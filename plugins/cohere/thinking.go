@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// efforts says how many tokens of thinking an effort of the convention stands for; 0 is the model's own measure.
+// efforts maps a reasoning_effort to thinking tokens; 0 is the model's own measure.
 var efforts = [...]struct {
 	name   string
 	tokens int64
@@ -14,8 +14,8 @@ var efforts = [...]struct {
 	{"minimal", 1024}, {"low", 2048}, {"medium", 8192}, {"high", 0}, {"xhigh", 0}, {"max", 0},
 }
 
-// writeThinking writes whether and how long the model thinks. The member thinking counts before reasoning_effort.
-// Without either the model does as it does by itself.
+// writeThinking writes whether and how long the model thinks. The member thinking overrides reasoning_effort. Without
+// either the model uses its default.
 func (t *translation) writeThinking() error {
 	if t.Thinking.Kind() == json.Object {
 		if len(t.Effort) > 0 {
@@ -38,7 +38,7 @@ func (t *translation) writeThinking() error {
 			return nil
 		}
 	}
-	return translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+	return translate.Invalid("invalid_value", "reasoning_effort", "Invalid reasoning_effort: want none, minimal, low, medium, high, xhigh or max.")
 }
 
 func (t *translation) writeThinkingMember(on bool, tokens int64) {
@@ -58,8 +58,8 @@ func (t *translation) writeThinkingMember(on bool, tokens int64) {
 	w.EndObject()
 }
 
-// replaysThinking says whether reasoning of earlier answers is sent back: the API takes none where the model is told not
-// to think. It looks for that before the messages are read, for they are written as they are read.
+// replaysThinking reports whether reasoning of earlier assistant messages is sent back: the API takes none where the
+// model has thinking disabled. It looks for that before the messages are read, for they are written as they are read.
 func (t *translation) replaysThinking() bool {
 	if t.o.noThinking || !t.r.Has(sdk.FlagReasoningHistory) {
 		return false
@@ -70,14 +70,14 @@ func (t *translation) replaysThinking() bool {
 	return !t.r.Get("/reasoning_effort").Is("none")
 }
 
-// thought is a block of reasoning of an earlier answer: a range of the translation's scratch memory, as the inside of a
-// string.
+// thought is a block of reasoning of an earlier assistant message: a range of the translation's scratch memory, as
+// escaped string content.
 type thought struct {
 	from, to int
 	index    int64
 }
 
-// readThoughts reads the reasoning that a message brings back. What comes from another provider is left out.
+// readThoughts reads the reasoning in an assistant message. Reasoning of another provider is omitted.
 func (t *translation) readThoughts(m *message) {
 	t.thoughts, t.scratch = t.thoughts[:0], t.scratch[:0]
 	if t.replay {

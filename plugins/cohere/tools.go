@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeCall writes a tool call of an earlier answer. Its arguments are text on both sides.
+// writeCall writes a tool call of an earlier assistant message. Its arguments are text on both sides.
 func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	var kind, id, name, arguments []byte
 	for o := r.Object(); o.Next(); {
@@ -32,7 +32,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	}
 	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(kind) != "function" {
-		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
 	from := len(t.scratch)
 	t.scratch = json.AppendText(t.scratch, arguments)
@@ -61,7 +61,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	return nil
 }
 
-// tool is a tool that the client offers. Strings are their insides.
+// tool is a tool that the client offers. Strings are escaped contents without quotes.
 type tool struct {
 	kind, name, description []byte
 	parameters              json.Value
@@ -97,7 +97,7 @@ func (t *translation) readTool(r *json.Reader) (f tool) {
 	return f
 }
 
-// writeTools writes the tools and how they are to be chosen. Where one is named it is the only one that is written.
+// writeTools writes the tools and the tool choice. Where one is named it is the only one that is written.
 func (t *translation) writeTools() error {
 	if t.Tools.Kind() != json.Array {
 		return nil
@@ -115,7 +115,7 @@ func (t *translation) writeTools() error {
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		f := t.readTool(&r)
 		if string(f.kind) != "function" {
-			return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider takes only tools of type function.")
+			return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider supports only tools of type function.")
 		}
 		if named != nil && !bytes.Equal(f.name, named) {
 			continue
@@ -128,7 +128,7 @@ func (t *translation) writeTools() error {
 	}
 	w.EndArray()
 	if written == 0 {
-		return translate.Invalid("invalid_value", "tool_choice.function.name", "There is no tool of this name.")
+		return translate.Invalid("invalid_value", "tool_choice.function.name", "No tool has this name.")
 	}
 	switch strict {
 	case 0:
@@ -172,8 +172,7 @@ func (t *translation) writeTool(f *tool) {
 	w.EndObject()
 }
 
-// readToolChoice reads how tools are to be chosen: the API's word, and the inside of the name of a tool that is to be
-// called.
+// readToolChoice reads the tool choice: the API's word, and the inside of the name of a tool that is to be called.
 func (t *translation) readToolChoice() (choice string, named []byte, err error) {
 	c := t.ToolChoice
 	switch {
@@ -185,7 +184,7 @@ func (t *translation) readToolChoice() (choice string, named []byte, err error) 
 		return "REQUIRED", nil, nil
 	}
 	if named = c.Get("function").Get("name").Inside(); named == nil {
-		return "", nil, sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
+		return "", nil, sdk.Refuse("tool_choice", "This provider does not support this tool_choice.")
 	}
 	return "REQUIRED", named, nil
 }

@@ -2,8 +2,7 @@ package demo
 
 import "github.com/sluice-gateway/sluice/sdk/json"
 
-// conversation is what the demo looks at in a request. Its slices are ranges of the client's body, or texts made of
-// them.
+// conversation is what the demo looks at in a request. Its slices alias the client's body, or texts made of them.
 type conversation struct {
 	messages int
 	bytes    int    // of the content of all messages
@@ -15,10 +14,10 @@ type conversation struct {
 	choice json.Value // tool_choice
 
 	n          int64
-	maxTokens  int64 // 0: not said
+	maxTokens  int64 // 0: unset
 	stop       json.Value
 	thinking   bool
-	budget     int64 // of thinking, 0: not said
+	budget     int64 // of thinking, 0: unset
 	jsonObject bool
 	schema     json.Value // of response_format
 }
@@ -34,7 +33,7 @@ func (c *conversation) read(body []byte) error {
 		r       json.Reader
 		old     int64 // max_tokens, which max_completion_tokens overrides
 		effort  []byte
-		decided bool // thinking was said
+		decided bool // thinking was given
 	)
 	r.Reset(body)
 	for o := r.Object(); o.Next(); {
@@ -160,8 +159,8 @@ func (c *conversation) readFormat(r *json.Reader) {
 	}
 }
 
-// chosenTool is the tool to call, nil for an answer in words. A result is always answered in words, so that a client that
-// runs tools in a loop comes to an end.
+// chosenTool is the tool to call, nil for a text response. A tool result always gets a text response, so that a
+// client's tool loop ends.
 func (c *conversation) chosenTool() *tool {
 	if len(c.tools) == 0 || c.answered || c.choice.Is("none") {
 		return nil

@@ -14,7 +14,7 @@ type demo struct {
 	conversation conversation
 	thoughts     []byte
 	text         []byte
-	arguments    []byte // of the tool call; nil for an answer in words
+	arguments    []byte // of the tool call; nil for a text response
 	document     generator
 }
 
@@ -37,7 +37,7 @@ func (d *demo) Request(r *provider.Request) error {
 		return err
 	}
 	if c.n > maxChoices {
-		return sdk.Refuse("n", "The demo model gives at most 8 choices.")
+		return sdk.Refuse("n", "The demo model supports at most 8 choices.")
 	}
 	if r.Has(sdk.FlagLogprobs) {
 		r.Warn(abi.WarnDropped, "logprobs")
@@ -125,7 +125,7 @@ func (d *demo) emitReasoning(r *provider.Request, choice int32, left *int64) {
 	}
 }
 
-// emitText emits the answer in words, or the document that the client asks for.
+// emitText emits the text, or the document that the client asks for.
 func (d *demo) emitText(r *provider.Request, choice int32, left *int64) abi.FinishReason {
 	for text := d.text; len(text) > 0; *left-- {
 		if *left == 0 {

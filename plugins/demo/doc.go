@@ -8,6 +8,6 @@
 //   - a call of the first tool, or of the one that tool_choice names, with arguments that fit its schema as far as a
 //     simple generator can make them; after the tool's result a closing text;
 //   - a JSON document where response_format asks for one;
-//   - up to 8 choices, max_tokens with finish_reason length, and stop sequences as the convention has them;
+//   - up to 8 choices, max_tokens with finish_reason length, and stop sequences as the OpenAI API has them;
 //   - counts of tokens, one for each word written and one for every four bytes read.
 package demo

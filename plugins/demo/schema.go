@@ -24,10 +24,10 @@ func (g *generator) reset(choices int64) {
 	g.limit, g.scanned = maxDocument/int(choices), 0
 }
 
-// fits says whether n more bytes may be written.
+// fits reports whether n more bytes may be written.
 func (g *generator) fits(n int) bool { return len(g.Buf)+n <= g.limit && g.scanned <= maxScanned }
 
-// writeSchemaValue writes a value that the schema holds.
+// writeSchemaValue writes a value of the schema.
 func (g *generator) writeSchemaValue(v json.Value) {
 	if g.fits(len(v)) {
 		g.Raw(v)

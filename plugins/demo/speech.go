@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// maxQuote is how many bytes of the user's text an answer repeats.
+// maxQuote is how many bytes of the user's text a response repeats.
 const maxQuote = 160
 
-// appendReply appends the answer in words.
+// appendReply appends the text of the response.
 func appendReply(dst []byte, c *conversation) []byte {
 	switch {
 	case c.answered && len(c.result) > 0:
@@ -63,7 +63,7 @@ func appendQuote(dst, text []byte) []byte {
 	return append(dst, '.')
 }
 
-// appendThoughts appends the reasoning that stands before an answer.
+// appendThoughts appends the reasoning that stands before a response.
 func appendThoughts(dst []byte, c *conversation) []byte {
 	dst = append(dst, "The conversation has "...)
 	dst = json.AppendInt(dst, int64(c.messages))

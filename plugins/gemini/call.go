@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitCall says a tool call: all of it, its beginning, or more of the arguments of the latest one.
+// emitCall emits a tool call: all of it, its beginning, or more of the arguments of the latest one.
 func (q *piece) emitCall(a *provider.Answer, p *progress, choice int32) error {
 	var (
 		id, name      []byte
@@ -110,10 +110,10 @@ func (p *progress) compact(value json.Value) []byte {
 }
 
 func badCall() error {
-	return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+	return sdk.Fail(abi.FailBadToolCall, "The provider's response calls a tool without a valid name.")
 }
 
-// emitCallSignature says the seal of a call, both ways that clients bring it back.
+// emitCallSignature emits the signature of a call, in both forms that clients return it.
 func (q *piece) emitCallSignature(a *provider.Answer, choice, key int32) {
 	if len(q.signature) == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// candidate is what one event says of a candidate, all of it read before any of it is said: what it is worth depends on
-// why it ended. Slices of strings are their insides, and ranges of the event.
+// candidate is the part of one event for a candidate. All of it is read before any is emitted: the finish reason
+// decides what is usable. String slices are escaped contents and alias the event.
 type candidate struct {
 	index     int64
 	parts     []piece
@@ -98,7 +98,7 @@ func readPiece(m *json.Members) (p piece) {
 	return p
 }
 
-// emit says what the candidate holds.
+// emit emits the content of the candidate.
 func (c *candidate) emit(a *provider.Answer, p *progress) error {
 	if c.index < 0 || c.index >= abi.MaxChoices {
 		return badAnswer("")
@@ -129,7 +129,7 @@ func (c *candidate) emit(a *provider.Answer, p *progress) error {
 	return c.emitFinish(a, p, choice)
 }
 
-// emit says one part.
+// emit emits one part.
 func (q *piece) emit(a *provider.Answer, p *progress, choice int32, useless bool) error {
 	switch {
 	case q.call != nil:
@@ -171,7 +171,7 @@ func (q *piece) emit(a *provider.Answer, p *progress, choice int32, useless bool
 	return nil
 }
 
-// emitTextSignature says the seal of a text, which may be empty: then it is a block of its own.
+// emitTextSignature emits the signature of a text, which may be empty: then it is a block of its own.
 func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32) error {
 	key, err := p.signatureKey(a, choice, len(q.text) > 0)
 	if err != nil {
@@ -181,7 +181,8 @@ func (q *piece) emitTextSignature(a *provider.Answer, p *progress, choice int32)
 	return nil
 }
 
-// emitImage says an image. One that belongs to the thoughts is no part of the answer, and neither is any other kind of data.
+// emitImage emits an image. One that belongs to the thoughts is no part of the response, and neither is any other kind
+// of data.
 func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address []byte) {
 	if q.thought || !bytes.HasPrefix(kind, []byte("image")) || len(data)+len(address) == 0 {
 		a.Unknown([]byte("media of a kind that has no place"))
@@ -210,13 +211,13 @@ func (q *piece) emitImage(a *provider.Answer, choice int32, kind, data, address 
 	a.Extra(abi.ScopeMessage, choice, 0, "images", w.Buf)
 }
 
-// discardsCalls says whether a reason to end means that the calls of the candidate cannot be used.
+// discardsCalls reports whether a reason to end means that the calls of the candidate cannot be used.
 func discardsCalls(reason []byte) bool {
 	return string(reason) == "MALFORMED_FUNCTION_CALL" || string(reason) == "UNEXPECTED_TOOL_CALL"
 }
 
-// emitFinish says why a candidate ended. The provider's own word goes with it where it says more. That a candidate ends with
-// calls is not said here: the gateway sees it.
+// emitFinish emits the finish reason of a candidate. The provider's own reason is added where it says more. A finish
+// reason of tool_calls is derived by the gateway.
 func (c *candidate) emitFinish(a *provider.Answer, p *progress, choice int32) error {
 	reason, native := abi.FinishStop, provider.FitName(c.finish)
 	switch string(c.finish) {

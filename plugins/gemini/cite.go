@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// hasCitations says whether the candidate says where its text comes from.
+// hasCitations reports whether the candidate has citations.
 func (c *candidate) hasCitations() bool { return c.grounding != nil || c.sources != nil }
 
 // annotator writes the annotations of one event.
@@ -43,11 +43,11 @@ func (c *candidate) emitAnnotations(a *provider.Answer, choice int32, from int64
 	}
 }
 
-// source is a page that a text comes from. Both are insides of strings.
+// source is a page that a text comes from. Both are escaped string contents.
 type source struct{ url, title []byte }
 
-// writeGrounding writes what groundingMetadata says: which pages there are, and for parts of the text which of them it comes
-// from. A page that is named for no part stands for all of the text.
+// writeGrounding writes annotations for groundingMetadata: a list of pages, and ranges of the text that refer to them.
+// A page without a range covers all of the text.
 func (t *annotator) writeGrounding(v json.Value) {
 	var pages []source
 	var r json.Reader
@@ -119,7 +119,7 @@ func readPage(r *json.Reader) (s source) {
 	return s
 }
 
-// writeSources writes what citationMetadata says: from which pages the model has taken words.
+// writeSources writes annotations for citationMetadata: pages that the model quotes.
 func (t *annotator) writeSources(v json.Value) {
 	var r json.Reader
 	r.Reset(v)
@@ -150,8 +150,8 @@ func (t *annotator) writeSources(v json.Value) {
 	}
 }
 
-// locate is where in the content a range of a part lies, -1 for the part being the text of the candidate as a whole. The
-// provider counts bytes. Where the text is not at hand it is all of the content so far.
+// locate converts a byte range of a part (-1: of the whole text) to code points of the content. If the text is not
+// available it returns the range of all content so far.
 func (t *annotator) locate(part, begin, end int64) (from, to int64) {
 	first := 0
 	if part >= 0 {
@@ -167,8 +167,8 @@ func (t *annotator) locate(part, begin, end int64) (from, to int64) {
 	return t.codePointsBefore(first + int(begin)), t.codePointsBefore(first + int(end))
 }
 
-// codePointsBefore is how many code points there are in content before a byte. Places mostly come in order, so that it goes on
-// from the one before.
+// codePointsBefore returns the number of code points before a byte of content. Offsets mostly ascend, so it continues
+// from the previous one.
 func (t *annotator) codePointsBefore(place int) int64 {
 	if place < t.at {
 		t.at, t.points = 0, 0

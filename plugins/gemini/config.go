@@ -65,7 +65,7 @@ func (t *translation) writeConfig() error {
 	return nil
 }
 
-// limit is the most tokens that the answer may have, 0 for the model's own.
+// limit is the maximum number of output tokens, 0 for the model's default.
 func (t *translation) limit() int64 {
 	switch {
 	case t.MaxCompletionTokens > 0:
@@ -76,7 +76,7 @@ func (t *translation) limit() int64 {
 	return max(t.r.DefaultMaxTokens, 0)
 }
 
-// writeStop writes the stop sequences. The provider refuses an empty one, which means nothing.
+// writeStop writes the stop sequences. The provider refuses empty ones, which are dropped.
 func (t *translation) writeStop() {
 	if !t.Stop.Exists() {
 		return
@@ -111,7 +111,7 @@ func (t *translation) writeModalities() error {
 		case "image":
 			image = true
 		default:
-			return sdk.Refuse("modalities", "This provider answers with text and images.")
+			return sdk.Refuse("modalities", "This provider returns text and images only.")
 		}
 	}
 	if !image {
@@ -127,7 +127,7 @@ func (t *translation) writeModalities() error {
 	return nil
 }
 
-// writeFormat writes the form that the answer is to have.
+// writeFormat writes the response format.
 func (t *translation) writeFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	switch {
@@ -135,7 +135,7 @@ func (t *translation) writeFormat() error {
 		return nil
 	case kind.Is("json_object"), kind.Is("json_schema"):
 	default:
-		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+		return sdk.Refuse("response_format.type", "This provider does not support this response format.")
 	}
 	t.beginConfig("responseMimeType")
 	t.w.String("application/json")

@@ -6,13 +6,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// message is one message of the client's, its members wherever they stand in it.
+// message is one of the client's messages, its members in any order.
 type message struct {
 	index   int
 	role    []byte
-	text    []byte     // the inside of a content that is a string, else nil
+	text    []byte     // escaped string content, else nil
 	parts   json.Value // a content that is an array
-	refusal []byte     // the inside of a string
+	refusal []byte     // escaped string content
 	calls   json.Value
 	callID  []byte
 	details json.Value // reasoning_details
@@ -21,7 +21,7 @@ type message struct {
 	functionCall, audio, named bool
 }
 
-// readMessage reads a message. What the provider has no place for is said in a warning.
+// readMessage reads a message. Members that the provider does not have cause a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	*m = message{index: index}
 	for o := in.Object(); o.Next(); {
@@ -58,7 +58,7 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "name":
 			m.named = true
 		case "cache_control", "annotations":
-			// The first is warned of for the whole request; the others tell of an earlier answer's text.
+			// The first is warned of for the whole request; the others tell of an earlier assistant message's text.
 		default:
 			t.warnDropped(true, "messages[]."+translate.Printable(name))
 		}
@@ -106,11 +106,11 @@ func (t *translation) writeMessage(m *message) error {
 	case "assistant":
 		return t.writeAssistantMessage(m)
 	}
-	return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
 }
 
-// openContent begins a content of a role, unless the one at hand has it. It is called with the first part that there is to
-// write, so that a message without content leaves no trace.
+// openContent starts a content unless the current one has the role. It is called with the first part to write, so that
+// empty messages are omitted.
 func (t *translation) openContent(role string) {
 	if t.role == role {
 		return
@@ -133,7 +133,7 @@ func (t *translation) closeContent() {
 	}
 }
 
-// writeTextPart writes a part with text, and with its seal if it has one. Both are insides of strings.
+// writeTextPart writes a part with text, and with its signature if it has one. Both are escaped string contents.
 func (t *translation) writeTextPart(inside, signature []byte) {
 	w := t.w
 	w.Object()
@@ -150,7 +150,7 @@ func (t *translation) writeSignature(signature []byte) {
 	}
 }
 
-// writeText writes a text of a role. The provider refuses an empty one, which says nothing.
+// writeText writes text with a role. Empty text is omitted: the provider refuses it.
 func (t *translation) writeText(role string, inside []byte) {
 	if len(inside) > 0 {
 		t.openContent(role)
@@ -158,7 +158,7 @@ func (t *translation) writeText(role string, inside []byte) {
 	}
 }
 
-// addSystemMessage notes the texts of a system message.
+// addSystemMessage records the texts of a system message.
 func (t *translation) addSystemMessage(m *message) {
 	note := func(inside []byte) {
 		if len(inside) > 0 {
@@ -187,13 +187,13 @@ func (t *translation) writeContent(m *message, role string) error {
 	return nil
 }
 
-// writeAssistantMessage writes an earlier answer: thoughts that have a seal, its text, its tool calls.
+// writeAssistantMessage writes an earlier assistant message: thoughts that have a signature, its text, its tool calls.
 func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.functionCall:
-		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
 	case m.audio:
-		return sdk.Refuse(m.param(".audio"), "This provider takes no audio of earlier answers.")
+		return sdk.Refuse(m.param(".audio"), "This provider does not support audio in assistant messages.")
 	}
 	s := &t.signatures
 	s.read(m.details)
@@ -211,8 +211,8 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	return nil
 }
 
-// writeAssistantText writes what an earlier answer said in words, with the seals of its text. The first one goes to the last
-// text where it stood there; any other stood alone behind it.
+// writeAssistantText writes the text of an assistant message with its signatures. The first goes to the last text if it
+// was there; any other is a part of its own.
 func (t *translation) writeAssistantText(m *message) {
 	s := &t.signatures
 	texts := s.words[:0]

@@ -45,8 +45,8 @@ func (p *gemini) Event(a *provider.Answer, e *provider.Event) error {
 	return p.progress.save()
 }
 
-// Response reads a whole answer, or an error. A stream that was asked for without alt=sse is a list of what would be its
-// events, and so are the errors of some hosts.
+// Response reads a non-streaming response or an error. A stream that was asked for without alt=sse is a list of what
+// would be its events, and so are the errors of some hosts.
 func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(bodyError(body), status)
@@ -76,7 +76,7 @@ func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	return p.progress.save()
 }
 
-// read reads a chunk of an answer, or all of it: the document of r.
+// read reads a chunk of a response, or all of it: the document of r.
 func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 	m := &p.event
 	r.Members(m, eventShape)
@@ -110,7 +110,7 @@ func (p *gemini) read(a *provider.Answer, r *json.Reader) error {
 	return nil
 }
 
-// emitRefusal says that the provider refused to answer at all.
+// emitRefusal emits a refusal for a blocked prompt.
 func emitRefusal(a *provider.Answer, feedback json.Value) {
 	reason := feedback.Get("blockReason").Text()
 	if len(reason) == 0 {
@@ -121,15 +121,15 @@ func emitRefusal(a *provider.Answer, feedback json.Value) {
 		message = append([]byte("The provider blocked the prompt: "), feedback.Get("blockReason").Inside()...)
 	}
 	a.Refusal(0, abi.EncodingEscaped, message)
-	a.Usage(abi.UsageCompletion, 0) // what is said here are no tokens of the model's
+	a.Usage(abi.UsageCompletion, 0) // the refusal has no tokens of the model
 	a.Finish(0, abi.FinishContentFilter, provider.FitName(reason))
 	a.DoneAtEnd()
 }
 
-// maxCount bounds a count of tokens. What is above it is no count.
+// maxCount bounds a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// readCount is a count of tokens, 0 if it is not said.
+// readCount returns a token count, 0 if absent.
 func readCount(m *json.Members, k int) (n int64, said bool) {
 	if !m.Has(k) {
 		return 0, false
@@ -141,9 +141,9 @@ func readCount(m *json.Members, k int) (n int64, said bool) {
 	return n, said
 }
 
-// emitUsage reads token counts. They are those of the answer so far, and the latest count. Thoughts are not part of the
-// candidates' count, and what tools of the provider's own put into the prompt is not part of the prompt's; what the cache
-// held is. last says that the counts are the answer's last, of which the parts are worth looking at.
+// emitUsage reads token counts. They are those of the response so far, and the latest count. Thoughts are not part of
+// the candidates' count, nor are the prompt tokens of built-in tools part of the prompt's; cached tokens are. last
+// marks the final counts, whose details by modality are read.
 func emitUsage(a *provider.Answer, m *json.Members, last bool) {
 	prompt, prompted := readCount(m, eventPrompt)
 	candidates, answered := readCount(m, eventAnswered)
@@ -152,7 +152,7 @@ func emitUsage(a *provider.Answer, m *json.Members, last bool) {
 		tools, _ := readCount(m, eventToolPrompt)
 		a.Usage(abi.UsagePrompt, prompt+tools)
 	}
-	// A count of zero is left out, so that beside a prompt's count no other is zero tokens.
+	// A count of zero is omitted, so a missing count next to a prompt count means zero.
 	if prompted || answered || thought {
 		a.Usage(abi.UsageCompletion, candidates+thoughts)
 	}
@@ -180,5 +180,5 @@ func emitAudioUsage(a *provider.Answer, kind abi.UsageKind, parts json.Value) {
 	}
 }
 
-// badAnswer is an answer that cannot be followed.
+// badAnswer is the failure of an invalid response.
 func badAnswer(text string) error { return sdk.Fail(abi.FailBadAnswer, text) }

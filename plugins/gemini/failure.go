@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// failures are the provider's words for an error (google.rpc.Code), with the code that a client is told where it is not
-// the kind's own.
+// failures are the provider's words for an error (google.rpc.Code), with the code that a client receives where it is
+// not the kind's own.
 var failures = [...]struct {
 	status string
 	kind   abi.FailKind
@@ -50,7 +50,7 @@ func bodyError(body json.Value) json.Value {
 	return body.Get("error")
 }
 
-// failure is what a provider's error means. A status of 0 is that of an error in a stream, or beside a success.
+// failure classifies a provider's error. Status is 0 for an error in a stream or in a response with status 200.
 func failure(e json.Value, status int) error {
 	if status == 0 {
 		code, _ := e.Get("code").Int()
@@ -76,7 +76,7 @@ func failure(e json.Value, status int) error {
 	}
 	f.RetryAfter = delay
 	if f.Kind != abi.FailAuth && f.Kind != abi.FailBilling {
-		// What is about the operator's account is not the client's business.
+		// Details of the operator's account are not shown to the client.
 		f.Message = string(message)
 	}
 	return f
@@ -119,7 +119,7 @@ func milliseconds(duration []byte) int32 {
 	return whole
 }
 
-// statusKind is the kind of an error that does not say its own word.
+// statusKind maps the HTTP status of an error without a known type.
 func statusKind(status int) abi.FailKind {
 	if status == 499 {
 		return abi.FailCancelled

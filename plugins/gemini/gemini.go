@@ -7,10 +7,10 @@ import (
 
 func init() { provider.RegisterAs[gemini]("gemini") }
 
-// format is the name of the form that this provider's reasoning has. Reasoning of another form is never replayed to it.
+// format names this provider's reasoning format. Reasoning in another format is never sent to it.
 const format = "google-gemini-v1"
 
-// gemini is one use of the plugin. What it holds besides the settings is memory only: nothing in it outlives a call.
+// gemini is an instance of the plugin. Except for the settings its fields are reused buffers; no data outlives a call.
 type gemini struct {
 	settings  options
 	t         translation

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitLogprobs says how likely the tokens of a text were. The provider has the chosen tokens and the likeliest ones in two
+// emitLogprobs emits the log probabilities of a text. The provider has the chosen tokens and the likeliest ones in two
 // lists of the same length.
 func emitLogprobs(a *provider.Answer, choice int32, v json.Value) {
 	var chosen, top json.Reader
@@ -48,7 +48,7 @@ func emitLogprobs(a *provider.Answer, choice int32, v json.Value) {
 	}
 }
 
-// writeToken writes a token, its probability and its bytes. A member that is zero is left out by the provider.
+// writeToken writes a token, its probability and its bytes. A member that is zero is omitted by the provider.
 func writeToken(w *json.Writer, r *json.Reader) {
 	var token []byte
 	probability := json.Value("0")

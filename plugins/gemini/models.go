@@ -11,10 +11,10 @@ import (
 // namePrefix is what the provider's list puts before a model's name.
 const namePrefix = "models/"
 
-// modelName is a model's name as it stands in a path.
+// modelName returns a model's name as in a path.
 func modelName(name []byte) []byte { return bytes.TrimPrefix(name, []byte(namePrefix)) }
 
-// List asks for a page of the models (https://ai.google.dev/api/models). Vertex AI has no such list.
+// List requests a page of the model list (https://ai.google.dev/api/models). Vertex AI has no such list.
 func (p *gemini) List(l *provider.List, cursor []byte) error {
 	if p.settings.vertex {
 		return nil
@@ -27,7 +27,7 @@ func (p *gemini) List(l *provider.List, cursor []byte) error {
 	return nil
 }
 
-// Models reads a page of the models.
+// Models reads a page of the model list.
 func (p *gemini) Models(m *provider.Models, status int, body []byte) error {
 	if status >= 300 {
 		return failure(bodyError(body), status)
@@ -60,7 +60,7 @@ func (p *gemini) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// readModel reads one model. Those that cannot hold a conversation, such as embedding models, are left out.
+// readModel reads one model. Those that cannot hold a conversation, such as embedding models, are omitted.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	m.OwnedBy = []byte("google")
 	answers, said := false, false

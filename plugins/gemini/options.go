@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// options are facts of a model and choices of the operator, described in the package comment. Their slices are ranges of
-// the document that they were read from.
+// options are facts of a model and choices of the operator, described in the package comment. Their slices alias the
+// document that they were read from.
 type options struct {
 	vertex                       bool
 	project, location, publisher []byte
 	levels                       levelSet         // 0: by the model's name
 	byLevel                      translate.Choice // thinking is asked for by a word
 	alwaysThinking               translate.Choice
-	requireSignature             translate.Choice // a call in the history needs its seal
+	requireSignature             translate.Choice // a call in the history needs its signature
 	openAPI                      bool             // schemas are reduced
 	fileURI                      bool
 	streamArguments              bool
@@ -30,13 +30,13 @@ func (p *gemini) Configure(settings json.Value) error {
 		return err
 	}
 	if o.vertex && (len(o.project) == 0 || len(o.location) == 0) {
-		return errors.New("option api is vertex, which needs the options project and location")
+		return errors.New("api \"vertex\" requires the options project and location")
 	}
 	p.settings = o
 	return nil
 }
 
-// read puts the members of v over what is there.
+// read overlays the members of v.
 func (o *options) read(v json.Value) error {
 	if !v.Exists() {
 		return nil
@@ -78,7 +78,7 @@ func (o *options) read(v json.Value) error {
 
 func nonempty(text []byte) ([]byte, bool) { return text, len(text) > 0 }
 
-// applyModelDefaults fills in what the model's name says where the options do not.
+// applyModelDefaults fills in unset options from the model's name.
 func (o *options) applyModelDefaults(model []byte) {
 	third := generation(model) >= 3
 	pro := bytes.Contains(model, []byte("pro"))
@@ -93,7 +93,7 @@ func (o *options) applyModelDefaults(model []byte) {
 	}
 }
 
-// generation is the number that a model's name has behind "gemini-", 0 if there is none.
+// generation is the number that a model's name has after "gemini-", 0 if there is none.
 func generation(model []byte) (n int) {
 	_, rest, _ := bytes.Cut(model, []byte("gemini-"))
 	for _, c := range rest {

@@ -14,8 +14,8 @@ func TestConfigureRejectsInvalidOptions(t *testing.T) {
 			`"always_thinking":false,"schema":"openapi","signatures":"optional","allow_file_uri":true,"stream_arguments":true,"safety_settings":[]}`: "", // every option
 		`{"temperature":1}`:                         "unknown option temperature",
 		`{"api":"studio"}`:                          "option api",
-		`{"api":"vertex"}`:                          "needs the options project and location",
-		`{"api":"vertex","project":"p"}`:            "needs the options project and location",
+		`{"api":"vertex"}`:                          "requires the options project and location",
+		`{"api":"vertex","project":"p"}`:            "requires the options project and location",
 		`{"project":""}`:                            "option project",
 		`{"location":1}`:                            "option location",
 		`{"publisher":""}`:                          "option publisher",

@@ -19,15 +19,15 @@ type step struct {
 // maxUsed is how many names are remembered for one call.
 const maxUsed = 256
 
-// maxGap is how many elements of a list may be left out before the next one that comes.
+// maxGap is how many elements of a list may be omitted before the next one that comes.
 const maxGap = 1024
 
-// badPieces is the failure of arguments whose pieces do not make a text when they are put one behind the other.
+// badPieces is the failure of streamed arguments that do not form valid JSON.
 func badPieces() error {
-	return badAnswer("The provider's answer holds arguments in pieces that do not fit together.")
+	return badAnswer("The provider's response holds argument pieces that do not fit together.")
 }
 
-// emitArguments says more of the arguments of the call at hand.
+// emitArguments emits more of the arguments of the current call.
 func (p *progress) emitArguments(a *provider.Answer, s *candidateState, partial json.Value) error {
 	if partial == nil {
 		return nil
@@ -52,7 +52,7 @@ func (p *progress) emitArguments(a *provider.Answer, s *candidateState, partial 
 	return nil
 }
 
-// endCall ends the call whose arguments are coming, if there is one.
+// endCall ends the call that is being streamed, if any.
 func (p *progress) endCall(a *provider.Answer, choice int32) {
 	s := p.lookup(choice)
 	if s == nil || !s.has(calling) {
@@ -74,7 +74,7 @@ func (p *progress) endCall(a *provider.Answer, choice int32) {
 	p.dirty = true
 }
 
-// value is one piece of arguments. Path is unescaped; text is the inside of a string, or JSON.
+// value is one piece of arguments. Path is unescaped; text is escaped string content, or JSON.
 type value struct {
 	path     []byte
 	text     []byte
@@ -130,7 +130,7 @@ func (p *progress) appendValue(s *candidateState, v *value) bool {
 		p.text = append(p.text, v.text...)
 		return v.isString || v.text == nil
 	case again:
-		return len(v.text) == 0 // an empty piece behind the end
+		return len(v.text) == 0 // an empty piece after the end
 	case v.text == nil:
 		return true // nothing has come yet
 	case !p.advance(s):
@@ -209,7 +209,7 @@ func (p *progress) closeTo(depth int) {
 	}
 }
 
-// fill appends the elements of a list that were left out.
+// fill appends the elements of a list that were omitted.
 func (p *progress) fill(from, to int64) bool {
 	if to < from || to-from > maxGap {
 		return false
@@ -220,7 +220,7 @@ func (p *progress) fill(from, to int64) bool {
 	return true
 }
 
-// equal says whether two steps are the same.
+// equal reports whether two steps are the same.
 func (s *step) equal(other *step) bool {
 	return s.index == other.index && bytes.Equal(s.name, other.name)
 }
@@ -237,8 +237,8 @@ func samePath(a, b []step) bool {
 	return true
 }
 
-// claimName notes that the object of this step has its name now. It returns false if the object had it before. names is how
-// many names are remembered elsewhere.
+// claimName records the step's name in its object and returns false if the object has it already. names is the number
+// of names recorded elsewhere.
 func (s *step) claimName(names int) bool {
 	// FNV-1a.
 	h := uint64(14695981039346656037)
@@ -318,7 +318,7 @@ func cutQuoted(p []byte) (name, rest []byte, ok bool) {
 	return nil, nil, false
 }
 
-// packSteps appends steps as they are kept between two calls.
+// packSteps appends steps as stored between two calls.
 func packSteps(dst []byte, steps []step) []byte {
 	for i := range steps {
 		s := &steps[i]
@@ -334,7 +334,7 @@ func packSteps(dst []byte, steps []step) []byte {
 	return dst
 }
 
-// unpackSteps reads what packSteps wrote; the steps' slices are ranges of it.
+// unpackSteps reads what packSteps wrote; the steps' slices alias it.
 func unpackSteps(dst []step, b []byte) []step {
 	for len(b) > 0 {
 		var n int64

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// part is one part of a message's content. All slices but kind are insides of strings.
+// part is one part of a message's content. All slices but kind are escaped string contents.
 type part struct {
 	kind     []byte
 	text     []byte // of a text or refusal
@@ -78,14 +78,14 @@ func (t *translation) writePart(p *part, role string, m *message, n int) error {
 		case bytes.Contains(p.fileID, []byte("://")):
 			return t.writeAddress(p.fileID, role, param(".file.file_id"))
 		}
-		return translate.Unsupported(param(".file.file_id"), "This provider knows uploaded files by their address only; send that, or file_data.")
+		return translate.Unsupported(param(".file.file_id"), "This provider accepts uploaded files only by URI; send the URI or file_data.")
 	case "input_audio":
 		if !plainWord(p.format) {
 			return translate.Invalid("invalid_value", param(".input_audio.format"), "Expected the name of a format, such as wav or mp3.")
 		}
 		return t.writeMedia(p.audio, "audio/"+string(p.format), role, param(".input_audio.data"))
 	}
-	return translate.Unsupported(param(""), "This provider does not take content of this type.")
+	return translate.Unsupported(param(""), "This provider does not support content of this type.")
 }
 
 // writeMedia writes an image, a file or a sound: from a data URL, from an address, or where its type is known from the base64
@@ -131,7 +131,7 @@ func (t *translation) writeMedia(from []byte, mediaType, role, param string) err
 // maxScheme is within how many bytes an address says its scheme.
 const maxScheme = 32
 
-// unescaped is the inside of a string without the escapes that it can do without: no address and no base64 needs one,
+// unescaped is escaped string content without the escapes that it can do without: no address and no base64 needs one,
 // but some clients escape every slash.
 func unescaped(inside []byte) []byte {
 	if bytes.IndexByte(inside, '\\') < 0 {
@@ -144,7 +144,7 @@ func unescaped(inside []byte) []byte {
 // must have allowed it.
 func (t *translation) writeAddress(address []byte, role, param string) error {
 	if !t.o.fileURI {
-		return translate.Unsupported(param, "This provider is not allowed to fetch addresses; send the data in a data URL.")
+		return translate.Unsupported(param, "Fetching URLs is not enabled for this provider; send the data in a data URL.")
 	}
 	w := t.w
 	t.openContent(role)
@@ -198,7 +198,7 @@ func equalFold(s []byte, word string) bool {
 	return true
 }
 
-// plainWord says whether s is made of small letters, digits, dots and dashes.
+// plainWord reports whether s is made of small letters, digits, dots and dashes.
 func plainWord(s []byte) bool {
 	for _, c := range s {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' {

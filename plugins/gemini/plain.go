@@ -6,9 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Nearly all events of a stream are one piece of text or of a thought, written by the API in one and the same way. Those
-// are read by their bytes, for a quarter of what reading them member by member costs; whatever is written otherwise, is
-// not valid, or says more, is left to the other way.
+// Nearly all streaming events are one piece of text or thought in one fixed form. Comparing bytes costs a quarter of
+// parsing them; any other event goes through the JSON reader.
 const (
 	plainHead    = `{"candidates": [{"content": {"parts": [{"text": "`
 	plainText    = `"}],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": `
@@ -24,7 +23,7 @@ const (
 	plainEnd     = `"}`
 )
 
-// plainEvent is what such an event holds. Its slices are ranges of the event.
+// plainEvent is what such an event holds. Its slices alias the event.
 type plainEvent struct {
 	inside                       []byte // of the text
 	thought                      bool
@@ -114,7 +113,7 @@ func number64(b []byte, s string) (rest []byte, ok bool) {
 	return rest, ok
 }
 
-// name reads the inside of a string as far as it is made of what ids and names are made of.
+// name reads the prefix of b that is made of the characters of ids and names.
 func name(b []byte) (s, rest []byte) {
 	i := 0
 	for i < len(b) && nameByte[b[i]] {
@@ -123,7 +122,7 @@ func name(b []byte) (s, rest []byte) {
 	return b[:i], b[i:]
 }
 
-// nameByte says whether a byte may stand in an id or a name that is read by its bytes.
+// nameByte reports whether a byte may stand in an id or a name that is read by its bytes.
 var nameByte = [256]bool{'-': true, '.': true, '_': true, '/': true, '@': true}
 
 func init() {
@@ -134,7 +133,7 @@ func init() {
 	}
 }
 
-// emit says what the event holds, in the way of the other one.
+// emit emits the content of the event, as read does.
 func (ev *plainEvent) emit(a *provider.Answer, p *progress) error {
 	if ev.thought {
 		q := piece{text: ev.inside, thought: true}

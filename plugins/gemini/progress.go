@@ -5,13 +5,13 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// progress is what an answer has come to, as far as one event must know it of those before. It is looked at only where
-// something other than text comes, so that an answer of plain text costs nothing for it.
+// progress is the state that one event keeps for the next. It is decoded only for content other than text, so plain
+// text pays nothing for it.
 //
 // The blocks of a candidate, its thoughts, texts and calls, are counted in the order in which they come: the count is the
 // key of what is not text. How many texts there were in between is seen from the length of the content.
 type progress struct {
-	a      *provider.Answer // of the call at hand
+	a      *provider.Answer // of the current call
 	list   []candidateState
 	loaded bool
 	dirty  bool
@@ -22,7 +22,7 @@ type progress struct {
 	steps, target       []step
 }
 
-// candidateState is how far one candidate has come.
+// candidateState is the progress of one candidate.
 type candidateState struct {
 	choice int32
 	flags  flag
@@ -42,18 +42,18 @@ const (
 	calling       // the arguments of a call are coming
 	written       // some of them have come
 	quoted        // the latest of them is a string that goes on
-	signed        // that call has its seal
+	signed        // that call has its signature
 )
 
 func (s *candidateState) has(f flag) bool { return s.flags&f != 0 }
 
-// reset begins a call for an answer.
+// reset prepares for a call.
 func (p *progress) reset(a *provider.Answer) {
 	p.a, p.list, p.paths = a, p.list[:0], p.paths[:0]
 	p.loaded, p.dirty, p.ending = false, false, false
 }
 
-// lookup is how far a candidate has come, nil if that was never noted. The pointer is valid until the next add.
+// lookup returns the state of a candidate, nil if there is none. The pointer is valid until the next addCandidate.
 func (p *progress) lookup(choice int32) *candidateState {
 	if !p.loaded {
 		p.loaded = true
@@ -67,14 +67,14 @@ func (p *progress) lookup(choice int32) *candidateState {
 	return nil
 }
 
-// addCandidate notes a candidate that was not noted yet.
+// addCandidate adds the state of a new candidate.
 func (p *progress) addCandidate(choice int32) *candidateState {
 	p.dirty = true
 	p.list = append(p.list, candidateState{choice: choice})
 	return &p.list[len(p.list)-1]
 }
 
-// lookupOrAdd is how far a candidate has come, noted from now on.
+// lookupOrAdd returns the state of a candidate and adds it if needed.
 func (p *progress) lookupOrAdd(choice int32) *candidateState {
 	if s := p.lookup(choice); s != nil {
 		return s
@@ -82,7 +82,7 @@ func (p *progress) lookupOrAdd(choice int32) *candidateState {
 	return p.addCandidate(choice)
 }
 
-// countText counts a text that has come since the latest block of another kind, if there is one.
+// countText counts a text block if text was added since the latest other block.
 func (s *candidateState) countText(length int64) {
 	if length > s.said {
 		s.said = length
@@ -90,11 +90,11 @@ func (s *candidateState) countText(length int64) {
 	}
 }
 
-// newBlock is the key of a new block.
+// newBlock returns the key of a new block.
 func (p *progress) newBlock(s *candidateState) (int32, error) {
 	key := s.next
 	if key >= abi.MaxKeys {
-		return 0, badAnswer("The provider's answer has too many parts.")
+		return 0, badAnswer("The provider's response has too many parts.")
 	}
 	s.next++
 	s.flags &^= thinking
@@ -121,7 +121,7 @@ func (p *progress) thoughtKey(a *provider.Answer, choice int32) (int32, error) {
 	return key, err
 }
 
-// endThought says that the latest thought does not go on: it has its seal.
+// endThought ends the latest thought, which has its signature.
 func (p *progress) endThought(choice int32) {
 	if s := p.lookupOrAdd(choice); s.has(thinking) {
 		s.flags &^= thinking
@@ -129,7 +129,7 @@ func (p *progress) endThought(choice int32) {
 	}
 }
 
-// signatureKey is the key for the seal of a text that was just said, or of one without content.
+// signatureKey returns the key for the signature of the text that was just emitted, or of an empty one.
 func (p *progress) signatureKey(a *provider.Answer, choice int32, onText bool) (int32, error) {
 	s := p.lookupOrAdd(choice)
 	length := a.TextLength(choice)
@@ -141,13 +141,13 @@ func (p *progress) signatureKey(a *provider.Answer, choice int32, onText bool) (
 	return p.newBlock(s)
 }
 
-// emitFinish says that a candidate has ended.
+// markFinished records that a candidate has ended.
 func (p *progress) markFinished(choice int32) {
 	p.lookupOrAdd(choice).flags |= finished
 	p.dirty, p.ending = true, true
 }
 
-// allFinished says whether every candidate that was seen has ended. The first one is seen by its text alone.
+// allFinished reports whether every candidate that was seen has ended. The first one is seen by its text alone.
 func (p *progress) allFinished() bool {
 	for i := range p.list {
 		if !p.list[i].has(finished) {
@@ -157,7 +157,7 @@ func (p *progress) allFinished() bool {
 	return p.lookup(0) != nil || p.a.TextLength(0) == 0
 }
 
-// save hands over what the next call must know.
+// save stores the state for the next call.
 func (p *progress) save() error {
 	if !p.dirty {
 		return nil
@@ -176,12 +176,12 @@ func (p *progress) save() error {
 		p.buffer = b
 	}
 	if !p.a.SetState(p.buffer) {
-		return badAnswer("The provider's answer holds arguments that are nested too deeply to be followed.")
+		return badAnswer("The provider's response holds arguments that are nested too deeply.")
 	}
 	return nil
 }
 
-// unpack reads what keep has handed over; nothing else is ever in the state.
+// unpack reads what save stored.
 func (p *progress) unpack(b []byte) {
 	for len(b) > 2 {
 		s := candidateState{choice: int32(b[0]), flags: flag(b[1])}

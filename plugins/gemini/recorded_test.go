@@ -25,7 +25,7 @@ func TestRecordedRequests(t *testing.T) {
 	})
 }
 
-// inventedIDs are what the ids of calls are in place of those that the recorded client numbered itself, for a provider
+// inventedIDs are what the ids of calls are instead of those that the recorded client numbered itself, for a provider
 // that gave none.
 func inventedIDs(n int) map[string]string {
 	ids := maps.Clone(systemRole)

@@ -6,12 +6,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// signatures is the reasoning that one message brings back: the seals of its calls and of its text, and the thoughts that have
-// one. It keeps its memory from message to message.
+// signatures is the reasoning in an assistant message: the signatures of its calls and of its text, and the thoughts
+// that have one. It keeps its memory from message to message.
 type signatures struct {
 	calls    []toolSignature
-	texts    [][]byte // in their order; insides of strings
-	onText   bool     // the first of texts stood on the text itself, not alone behind it
+	texts    [][]byte // in their order; escaped string contents
+	onText   bool     // the first of texts stood on the text itself, not alone after it
 	thoughts []thought
 	words    [][]byte // memory for the texts of a message
 	used     bool     // something of it was sent
@@ -19,7 +19,7 @@ type signatures struct {
 
 type toolSignature struct{ id, signature []byte }
 
-// thought is a thought of an earlier answer. Its pieces and its seal are insides of strings.
+// thought is a thought of an earlier assistant message. Its pieces and its signature are escaped string contents.
 type thought struct {
 	index     int64
 	pieces    [][]byte
@@ -30,11 +30,12 @@ func (s *signatures) reset() signatures {
 	return signatures{calls: s.calls[:0], texts: s.texts[:0], thoughts: s.thoughts[:0], words: s.words[:0]}
 }
 
-// read reads reasoning_details. What another provider sealed is left out: this one would refuse it.
+// read reads reasoning_details. Signatures of another provider are omitted: this one would refuse them.
 func (s *signatures) read(details json.Value) {
 	*s = s.reset()
-	// blocks counts the blocks of the answer that are known, highest is the place of the latest of them. Where they fill
-	// the answer up to the seal of a text, there is no room for a text before it: the seal stood on the text.
+	// blocks counts the blocks of the response that are known, highest is the place of the latest of them. Where they
+	// fill the response up to the signature of a text, there is no room for a text before it: the signature stood on
+	// the text.
 	blocks, highest := int64(0), int64(-1)
 	var r json.Reader
 	r.Reset(details)
@@ -73,11 +74,11 @@ func (s *signatures) read(details json.Value) {
 	s.used = len(s.thoughts) > 0 || len(s.texts) > 0
 }
 
-// detail is an entry of reasoning_details. Slices are insides of strings but for kind, format and id.
+// detail is an entry of reasoning_details. Slices are escaped string contents but for kind, format and id.
 type detail struct {
 	kind, format, id      []byte
 	text, signature, data []byte
-	index                 int64 // -1: not said
+	index                 int64 // -1: unset
 }
 
 func readDetail(r *json.Reader) detail {
@@ -105,8 +106,8 @@ func readDetail(r *json.Reader) detail {
 	return d
 }
 
-// addThought adds a piece of a thought. A client that collected a stream may have the pieces as entries of their own, the
-// last of which is the seal.
+// addThought adds a piece of a thought. A client that collected a stream may have the pieces as entries of their own,
+// the last of which is the signature.
 func (s *signatures) addThought(d *detail) {
 	n := len(s.thoughts)
 	if n == 0 || s.thoughts[n-1].index != d.index || len(s.thoughts[n-1].signature) > 0 {
@@ -120,7 +121,7 @@ func (s *signatures) addThought(d *detail) {
 	th.signature = d.signature
 }
 
-// callSignature is the seal of the call with an id: the one that the call itself brings, else the one among the details.
+// callSignature returns the signature of a call: its own, else that of the details with its id.
 func (s *signatures) callSignature(id, own []byte) []byte {
 	for i := 0; len(own) == 0 && i < len(s.calls); i++ {
 		if bytes.Equal(s.calls[i].id, id) {
@@ -131,7 +132,7 @@ func (s *signatures) callSignature(id, own []byte) []byte {
 	return own
 }
 
-// writeThought writes a thought that has a seal.
+// writeThought writes a thought that has a signature.
 func (t *translation) writeThought(th *thought) {
 	w := t.w
 	t.openContent("model")

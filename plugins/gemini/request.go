@@ -8,24 +8,24 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the work on one request. The messages are written as they are read; the members that depend on each
-// other are noted on the way and written behind them, since the order of members says nothing. Its slices are ranges of
-// the client's body, or of what was made of it for this call.
+// translation is the state of one request. Messages are written while they are read; members that depend on each other
+// are recorded and written after them, since member order is insignificant. Its slices alias the client's body or data
+// of this call.
 type translation struct {
 	r *provider.Request
 	w *json.Writer
 	o options
 
-	// Of the conversation, while it is written.
+	// State while writing the conversation.
 	system     [][]byte // insides of the texts of system messages, in order
 	messages   bool     // the member was there
-	role       string   // of the content that is being written, "" before the first and behind the last
+	role       string   // of the content that is being written, "" before the first and after the last
 	wrote      bool     // a content was written
-	calls      []call   // of the latest answer in the conversation, in its order
+	calls      []call   // of the latest response in the conversation, in its order
 	waiting    int      // how many of them have no result yet
 	signatures signatures
 
-	// Of the other members.
+	// Members other than messages.
 	translate.Request
 	temperature, topP, topK, seed, presence, frequent json.Value
 	modalities, safety                                json.Value
@@ -181,12 +181,12 @@ func (t *translation) warnDropped(there bool, member string) {
 	}
 }
 
-// writeSystem writes systemInstruction: the text of every system and developer message, in order, a part each. Where
-// there is nothing else, it is the user who says it: a conversation needs a content.
+// writeSystem writes systemInstruction: the text of every system and developer message, in order, a part each. Without
+// other messages it is sent as a user message: the API requires a content.
 func (t *translation) writeSystem() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
-		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
 	}
 	if !t.messages {
 		w.Name("contents")

@@ -8,19 +8,18 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// call is a tool call of an earlier answer, and its result when that has come.
+// call is a tool call of an earlier assistant message, and its result when that has come.
 type call struct {
 	id       []byte
-	name     []byte // the inside of a string
+	name     []byte // escaped string content
 	answered bool
 	result   message
 }
 
-// skipSignature is the provider's own word for a seal that is not there, on a call that it did not make or that came from
-// elsewhere.
+// skipSignature is the provider's placeholder for a missing signature, on a call made by another provider.
 const skipSignature = "skip_thought_signature_validator"
 
-// writeCalls writes the tool calls of an earlier answer and notes them for their results.
+// writeCalls writes the tool calls of an earlier assistant message and notes them for their results.
 func (t *translation) writeCalls(m *message) error {
 	t.calls = t.calls[:0]
 	var r json.Reader
@@ -57,7 +56,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	}
 	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(kind) != "function" {
-		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
 	args := json.Value(bytes.TrimSpace(arguments))
 	switch {
@@ -89,8 +88,8 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	return nil
 }
 
-// addToolResult notes the result of a tool call. They are written together, in the order of the calls, whatever order they
-// came in: the provider tells results without an id apart by nothing else.
+// addToolResult notes the result of a tool call. They are written together, in the order of the calls, whatever order
+// they came in: the provider matches results without an id by order alone.
 func (t *translation) addToolResult(m *message) error {
 	for i := range t.calls {
 		c := &t.calls[i]
@@ -103,10 +102,10 @@ func (t *translation) addToolResult(m *message) error {
 		}
 		return nil
 	}
-	return translate.Invalid("invalid_value", m.param(".tool_call_id"), "There is no tool call with this id before the message.")
+	return translate.Invalid("invalid_value", m.param(".tool_call_id"), "No earlier tool call has this id.")
 }
 
-// writeResults writes the results that have come. Media in them follow behind the last one: a result is an object.
+// writeResults writes the results that have come. Media in them follow after the last one: a result is an object.
 func (t *translation) writeResults() error {
 	for i := range t.calls {
 		if c := &t.calls[i]; c.answered {
@@ -149,7 +148,7 @@ func (t *translation) writeResult(c *call) {
 	w.EndObject()
 }
 
-// writeResponse writes what a tool said as an object: one that is a JSON object as it is, any other text as the member
+// writeResponse writes what a tool said as an object: one that is a JSON object unchanged, any other text as the member
 // output, several texts as a list there.
 func (t *translation) writeResponse(m *message) {
 	w := t.w

@@ -11,7 +11,7 @@ import (
 
 // The provider's own form of a schema (https://ai.google.dev/api/caching#Schema) has a part of what JSON Schema has. A
 // schema is reduced to it: references are written out, a type that may be null becomes nullable, values of an enum
-// become strings, and what cannot be said is left out.
+// become strings, and what cannot be said is omitted.
 
 // Bounds of one reduced schema. References that refer to each other can stand for far more than was sent.
 const (
@@ -25,7 +25,7 @@ const (
 	readings = 32
 )
 
-// reducer is the work on one schema.
+// reducer is the state of reducing one schema.
 type reducer struct {
 	w     *json.Writer
 	root  json.Value
@@ -72,7 +72,7 @@ func (c *reducer) fail(why string) {
 	}
 }
 
-// write writes a schema. root says that it is one of parameters or of an answer, which is an object unless it says
+// write writes a schema. root says that it is one of parameters or of a response, which is an object unless it says
 // something else.
 func (c *reducer) write(schema json.Value, root bool, level int) {
 	c.nodes--
@@ -80,7 +80,7 @@ func (c *reducer) write(schema json.Value, root bool, level int) {
 	case c.wrong != "":
 		return
 	case c.nodes < 0 || level > maxLevels || len(c.w.Buf) > c.limit:
-		c.fail("The schema is larger than this provider takes when its references are written out.")
+		c.fail("The schema is too large for this provider after expanding its references.")
 		return
 	}
 	open := len(c.refs)
@@ -101,11 +101,11 @@ func (c *reducer) write(schema json.Value, root bool, level int) {
 	c.refs = c.refs[:open]
 }
 
-// add adds what a schema says to a shape, with what it refers to and what else it must be.
+// add merges a schema into a shape, with its references and allOf.
 func (c *reducer) add(s *shape, schema json.Value, level int) {
 	c.read += len(schema)
 	if c.nodes--; c.nodes < 0 || level > maxLevels || c.read > readings*c.limit {
-		c.fail("The schema is larger than this provider takes when its references are written out.")
+		c.fail("The schema is too large for this provider after expanding its references.")
 		return
 	}
 	if schema.Kind() != json.Object {
@@ -180,8 +180,7 @@ func (c *reducer) addUnion(s *shape, union json.Value) {
 
 func isNull(schema json.Value) bool { return schema.Get("type").Is("null") }
 
-// addReference adds what a reference stands for. One that leads back to itself stands for any object: the provider's form has
-// no end for it.
+// addReference adds the target of a reference. A cycle becomes any object: the provider's form has no recursion.
 func (c *reducer) addReference(s *shape, ref []byte, level int) {
 	for _, open := range c.refs {
 		if bytes.Equal(open, ref) {
@@ -191,7 +190,7 @@ func (c *reducer) addReference(s *shape, ref []byte, level int) {
 	}
 	target, ok := c.resolve(ref)
 	if !ok {
-		c.fail("The schema holds a $ref to something that is not in it.")
+		c.fail("The schema has a $ref without a target.")
 		return
 	}
 	c.refs = append(c.refs, ref)
@@ -220,8 +219,8 @@ func (c *reducer) resolve(ref []byte) (json.Value, bool) {
 	return at, true
 }
 
-// children is what an object or a list holds, by names and by indexes. What has been looked into once is remembered by its
-// pointer: most references lead into one and the same object.
+// children returns the members of an object or array by name or index, cached by pointer: most references share a
+// parent.
 func (c *reducer) children(pointer []byte, v json.Value) map[string]json.Value {
 	if known, ok := c.found[string(pointer)]; ok {
 		return known

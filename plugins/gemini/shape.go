@@ -85,7 +85,7 @@ func (s *shape) addType(word []byte) {
 	}
 }
 
-// inferType finds a type that is not said but meant.
+// inferType sets a type that is implied.
 func (s *shape) inferType() {
 	switch {
 	case s.types != 0 || s.union != nil:

@@ -54,7 +54,7 @@ func (set levelSet) nearest(l level) level {
 	return l
 }
 
-// efforts says what an effort of the convention stands for. The provider's own layer for the convention uses the same
+// efforts maps a reasoning_effort to a budget and a level. The provider's own layer for the OpenAI API uses the same
 // numbers (https://ai.google.dev/gemini-api/docs/openai).
 var efforts = [...]struct {
 	name    string
@@ -79,8 +79,8 @@ const (
 // dynamicBudget leaves it to the model how much it thinks.
 const dynamicBudget = -1
 
-// writeThinking writes thinkingConfig. The member thinking counts before reasoning_effort, which then only says how hard
-// a model tries that is to decide about its thinking itself.
+// writeThinking writes thinkingConfig. The member thinking overrides reasoning_effort, which then only sets the effort
+// of adaptive thinking.
 func (t *translation) writeThinking() error {
 	if t.Thinking.Kind() != json.Object {
 		return t.writeEffort(t.Effort)
@@ -142,11 +142,11 @@ func (t *translation) writeEffort(effort []byte) error {
 		}
 		return nil
 	}
-	return translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+	return translate.Invalid("invalid_value", "reasoning_effort", "Invalid reasoning_effort: want none, minimal, low, medium, high, xhigh or max.")
 }
 
-// writeNoThinking tells the model not to think. One with levels thinks as little as it can; one that cannot be told is
-// told nothing. member is what asked for it.
+// writeNoThinking disables thinking. One with levels thinks as little as it can; for one that always thinks nothing is
+// sent. member is what asked for it.
 func (t *translation) writeNoThinking(member string) {
 	w := t.w
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeTools writes the tools and how they are to be chosen.
+// writeTools writes the tools and the tool choice.
 func (t *translation) writeTools() error {
 	w := t.w
 	some := t.Tools.Kind() == json.Array
@@ -64,7 +64,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	}
 	param := "tools[" + translate.Itoa(n) + "]"
 	if string(kind) != "function" {
-		return sdk.Refuse(param+".type", "This provider takes only tools of type function.")
+		return sdk.Refuse(param+".type", "This provider supports only tools of type function.")
 	}
 	t.warnDropped(strict, "tools[].function.strict")
 	w := t.w
@@ -90,7 +90,8 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 	return nil
 }
 
-// hasParameters says whether a schema of parameters leaves room for any. The provider wants none where there are none.
+// hasParameters reports whether a schema allows any parameter. The provider requires that the schema is absent
+// otherwise.
 func hasParameters(schema json.Value) bool {
 	var r json.Reader
 	r.Reset(schema)
@@ -112,7 +113,7 @@ func hasParameters(schema json.Value) bool {
 	return false
 }
 
-// writeToolConfig writes how the tools are to be chosen.
+// writeToolConfig writes the tool choice.
 func (t *translation) writeToolConfig() error {
 	mode := ""
 	var name []byte
@@ -133,7 +134,7 @@ func (t *translation) writeToolConfig() error {
 		}
 	case t.ToolChoice.Kind() == json.Object:
 		if name = t.ToolChoice.Get("function").Get("name").Inside(); name == nil {
-			return sdk.Refuse("tool_choice", "This provider cannot choose tools in this way.")
+			return sdk.Refuse("tool_choice", "This provider does not support this tool_choice.")
 		}
 		mode = "ANY"
 	}
@@ -161,7 +162,7 @@ func (t *translation) writeToolConfig() error {
 		for a := r.Array(); a.Next(); {
 			inside := json.Value(r.Raw()).Get("function").Get("name").Inside()
 			if inside == nil {
-				return sdk.Refuse("tool_choice", "This provider takes only tools of type function.")
+				return sdk.Refuse("tool_choice", "This provider supports only tools of type function.")
 			}
 			w.Inside(inside)
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Keys of the gateway's: the reasoning of an answer is one block, its tool calls are numbered from firstCall on.
+// Keys of the gateway's: the reasoning of a response is one block, its tool calls are numbered from firstCall on.
 const (
 	reasoningKey = 0
 	firstCallKey = 1
 )
 
-// line is a line of a stream, or a whole answer. All slices are ranges of its bytes; those of strings are their insides,
-// but for the model.
+// line is a line of a stream, or a non-streaming response. All slices alias its bytes; string slices hold the escaped
+// contents, but for the model.
 type line struct {
 	model             []byte
 	content, thinking []byte
@@ -25,14 +25,14 @@ type line struct {
 	message           bool // there is one
 	logprobs          json.Value
 	failure           json.Value
-	status            int64 // of the failure, 0 if it is not said
+	status            int64 // of the failure, 0 if unset
 
 	done                      bool
 	reason                    []byte
 	prompt, cached, generated int64 // counts of tokens, -1 where there is none
 }
 
-// Response reads a whole answer, or an error.
+// Response reads a non-streaming response or an error.
 func (p *ollama) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
@@ -109,7 +109,7 @@ func (l *line) readMessage(r *json.Reader) {
 	}
 }
 
-// emit says what a line means. Each names the model; there are no ids.
+// emit emits a line. Each names the model; there are no ids.
 func (l *line) emit(a *provider.Answer) error {
 	if l.failure.Exists() {
 		return failure(l.failure, int(l.status))
@@ -184,7 +184,7 @@ func emitToolCall(a *provider.Answer, key int32, r *json.Reader) error {
 		}
 	}
 	if len(provider.FitName(name)) == 0 {
-		return sdk.Fail(abi.FailBadToolCall, "The provider's answer calls a tool without a proper name.")
+		return sdk.Fail(abi.FailBadToolCall, "The provider's response calls a tool without a valid name.")
 	}
 	a.ToolCall(0, key, provider.FitName(id), name)
 	switch arguments.Kind() {
@@ -219,7 +219,7 @@ func compact(value []byte) []byte {
 	return out
 }
 
-// maxCount bounds a count of tokens. What is above it is no count.
+// maxCount bounds a token count; higher values are invalid.
 const maxCount = 1 << 40
 
 // readCount reads a count of tokens, -1 for anything else.
@@ -236,7 +236,7 @@ func emitUsage(a *provider.Answer, kind abi.UsageKind, n int64) {
 	}
 }
 
-// emitFinish says why the answer ended. The server says stop after tool calls, too, and older ones say nothing.
+// emitFinish emits the finish reason. The server sends stop after tool calls, too, and older ones send none.
 func emitFinish(a *provider.Answer, reason []byte) {
 	switch string(reason) {
 	case "stop", "":

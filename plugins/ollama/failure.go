@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// failure is what a server's error means. It is a text; what stands in front of a server may wrap it into an object. A
-// status of 0 is that of an error in a stream.
+// failure classifies a server's error. It is a text; what stands in front of a server may wrap it into an object.
+// Status is 0 for an error in a stream.
 func failure(e json.Value, status int) error {
 	message := e.Text()
 	if message == nil {
@@ -20,7 +20,7 @@ func failure(e json.Value, status int) error {
 	says := func(words string) bool { return bytes.Contains(message, []byte(words)) }
 	switch {
 	case f.Kind == abi.FailAuth || f.Kind == abi.FailBilling:
-		return f // it is about the operator's account, which is not the client's business
+		return f // about the operator's account: not shown to the client
 	case f.Kind == abi.FailRateLimit:
 		if says("usage limit") {
 			return &sdk.Failure{Kind: abi.FailQuota} // of an account with the maker's own servers
@@ -38,7 +38,7 @@ func failure(e json.Value, status int) error {
 	return f
 }
 
-// statusKind is the kind of an error by its HTTP status.
+// statusKind maps an HTTP status to the kind of failure.
 func statusKind(status int) abi.FailKind {
 	switch status {
 	case 405, 415:

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// emitLogprobs reads the log probabilities of a line's tokens. They have the convention's form, but for members that are left
-// out where the convention always has them.
+// emitLogprobs reads the log probabilities of a line's tokens. They have the OpenAI API's form, but for members that
+// are omitted where the OpenAI API always has them.
 func emitLogprobs(a *provider.Answer, tokens json.Value) {
 	var (
 		r json.Reader
@@ -32,7 +32,7 @@ func emitLogprobs(a *provider.Answer, tokens json.Value) {
 	}
 }
 
-// writeToken writes the token at hand, with its alternatives if it is not one itself. It returns false, and writes
+// writeToken writes the current token, with its alternatives if it is not one itself. It returns false, and writes
 // nothing, for what is no token with a probability.
 func writeToken(w *json.Writer, r *json.Reader, alternatives bool) bool {
 	var token []byte

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// message is one message of the client's, its members wherever they stand in it. Strings are their insides.
+// message is one of the client's messages, its members in any order. Strings are escaped contents without quotes.
 type message struct {
 	index     int
 	role      []byte
@@ -23,7 +23,7 @@ type message struct {
 	audio     bool
 }
 
-// readMessage reads a message. What the API has no place for is said in a warning.
+// readMessage reads a message. Members that the API does not have cause a warning.
 func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 	*m = message{index: index}
 	for o := in.Object(); o.Next(); {
@@ -57,7 +57,7 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 		case "name":
 			m.named = true
 		case "annotations":
-			// They tell of an earlier answer's text and mean nothing to a model.
+			// Annotations describe earlier text and mean nothing to a model.
 		default:
 			t.warnDropped("messages[]." + translate.Printable(name))
 		}
@@ -95,7 +95,7 @@ func (t *translation) writeMessage(m *message) error {
 	case "assistant":
 		return t.writeAssistantMessage(m)
 	default:
-		return sdk.Refuse(m.param(".role"), "This provider has no messages of this role.")
+		return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
 	}
 	t.openMessage(role)
 	if err := t.writeContent(m); err != nil {
@@ -115,7 +115,7 @@ func (t *translation) openMessage(role string) {
 	t.w.String(role)
 }
 
-// writeContent writes what a message says, and the images that it shows.
+// writeContent writes the text and images of a message.
 func (t *translation) writeContent(m *message) error {
 	w := t.w
 	if !m.parts.Exists() {
@@ -144,7 +144,7 @@ func (t *translation) writeContent(m *message) error {
 }
 
 // readParts puts the texts of a message's parts together, with a line feed between them, and notes its images. The text
-// is the inside of a string, in scratch memory unless there is but one.
+// is escaped string content, in scratch memory unless there is but one.
 func (t *translation) readParts(m *message) (text []byte, err error) {
 	t.scratch, t.images = t.scratch[:0], t.images[:0]
 	texts := 0
@@ -168,13 +168,13 @@ func (t *translation) readParts(m *message) (text []byte, err error) {
 				t.warnDropped("image_url.detail")
 			}
 		default:
-			return nil, translate.Unsupported(m.param(".content["+translate.Itoa(n)+"]"), "This provider does not take content of this type.")
+			return nil, translate.Unsupported(m.param(".content["+translate.Itoa(n)+"]"), "This provider does not support content of this type.")
 		}
 	}
 	return text, nil
 }
 
-// part is one part of a message's content. Strings are their insides.
+// part is one part of a message's content. Strings are escaped contents without quotes.
 type part struct{ kind, text, url, detail []byte }
 
 func (t *translation) readPart(r *json.Reader) (p part) {
@@ -200,14 +200,14 @@ func (t *translation) readPart(r *json.Reader) (p part) {
 	return p
 }
 
-// writeAssistantMessage writes an earlier answer: its text, its reasoning and its tool calls. One that said nothing is left
-// out.
+// writeAssistantMessage writes an earlier assistant message: its text, its reasoning and its tool calls. An empty
+// message is omitted.
 func (t *translation) writeAssistantMessage(m *message) error {
 	switch {
 	case m.function:
-		return sdk.Refuse(m.param(".function_call"), "This provider takes tool_calls in the place of function_call.")
+		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
 	case m.audio:
-		return sdk.Refuse(m.param(".audio"), "This provider takes no audio.")
+		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
 	}
 	text := t.assistantText(m)
 	from := len(t.scratch)
@@ -233,8 +233,8 @@ func (t *translation) writeAssistantMessage(m *message) error {
 	return nil
 }
 
-// assistantText is the text of an earlier answer, as the inside of a string: its pieces, one behind the other. Several begin the
-// translation's scratch memory.
+// assistantText is the text of an earlier assistant message, as escaped string content: its pieces, in order. Several
+// begin the translation's scratch memory.
 func (t *translation) assistantText(m *message) []byte {
 	t.scratch = t.scratch[:0]
 	if !m.parts.Exists() && len(m.refusal) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// List asks for the models that the server has, all of them at once.
+// List requests the model list, which has one page.
 func (p *ollama) List(l *provider.List, _ []byte) error {
 	l.SetPath("/api/tags")
 	return nil
@@ -44,7 +44,7 @@ func (p *ollama) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// readModel reads a model; ok is false for one that says that it cannot chat.
+// readModel reads a model; ok is false for one whose capabilities exclude chat.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	chats := true
 	for o := r.Object(); o.Next(); {
@@ -122,7 +122,7 @@ func unixTime(s []byte) int64 {
 	return max(0, days*86400+parseDigits(s[11:13])*3600+parseDigits(s[14:16])*60+parseDigits(s[17:19])-offset)
 }
 
-// matchesLayout says whether s has digits where a layout has 0, and is the layout elsewhere.
+// matchesLayout reports whether s has digits where a layout has 0, and is the layout elsewhere.
 func matchesLayout(s []byte, layout string) bool {
 	if len(s) != len(layout) {
 		return false

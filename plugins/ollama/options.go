@@ -10,11 +10,11 @@ type options struct {
 	model     json.Value // "options": options of the model such as num_ctx, below those that follow from a request
 	keepAlive json.Value // "keep_alive": how long the model stays loaded, where the client does not say
 	truncate  json.Value // "truncate" = false: a conversation that is too long is an error
-	shift     json.Value // "shift" = false: an answer ends where the context is full
+	shift     json.Value // "shift" = false: a response ends where the context is full
 
 	noLevels      bool // "think_levels" = false: thinking is on or off, without levels
 	maxLevel      bool // "highest_effort" = "max": there is a level above high
-	refuseUnknown bool // "unknown" = "refuse": a member that the API has no place for is a 400 instead of a warning
+	refuseUnknown bool // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
 }
 
 // Configure reads the settings of a provider.
@@ -23,7 +23,7 @@ func (p *ollama) Configure(o json.Value) error {
 	return p.settings.read(o)
 }
 
-// read puts the members of v over what is there.
+// read overlays the members of v.
 func (o *options) read(v json.Value) error {
 	return translate.Options(v, func(name string, r *json.Reader) (known, ok bool) {
 		ok = true

@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// translation is the work on one request. The messages are written as they are read; the other members are noted on the
-// way and written behind them, since the order of members says nothing. Its slices are ranges of the client's body.
+// translation is the state of one request. Messages are written while they are read; other members are recorded and
+// written after them, since member order is insignificant. Its slices alias the client's body.
 type translation struct {
 	r *provider.Request
 	w *json.Writer
 	o options
 
 	wrote bool   // there is a message
-	calls []call // of the last answer that called tools
+	calls []call // of the last response that called tools
 
 	translate.Request
 	keepAlive, truncate, shift json.Value
@@ -24,7 +24,7 @@ type translation struct {
 	topLogprobs                json.Value
 
 	model   []translate.Member // options of the model that follow from the request
-	images  []image            // of the message at hand
+	images  []image            // of the current message
 	scratch []byte
 }
 
@@ -66,7 +66,7 @@ func (t *translation) translate(in *json.Reader) error {
 		return err
 	}
 	if !t.wrote {
-		return translate.Invalid("invalid_value", "messages", "The conversation holds no message with content.")
+		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
 	}
 	if err := t.writeTools(); err != nil {
 		return err
@@ -127,10 +127,10 @@ func (t *translation) readMember(in *json.Reader) error {
 	return nil
 }
 
-// rejectUnknown is a member that the API has no place for.
+// rejectUnknown refuses a member that the API does not have, or drops it with a warning.
 func (t *translation) rejectUnknown(name []byte) error {
 	if t.o.refuseUnknown {
-		return sdk.Refuse(translate.Printable(name), "This provider does not know this member.")
+		return sdk.Refuse(translate.Printable(name), "This provider does not support this parameter.")
 	}
 	t.warnDropped(translate.Printable(name))
 	return nil
@@ -150,8 +150,7 @@ func (t *translation) writeFirst(name string, value, otherwise json.Value) {
 	}
 }
 
-// writeFormat writes the form that the answer is to have: any JSON, or a schema. The name of a schema has no place, and
-// needs none.
+// writeFormat writes the response format: any JSON, or a schema. The name of a schema is not sent.
 func (t *translation) writeFormat() error {
 	kind := t.ResponseFormat.Get("type")
 	schema := t.ResponseFormat.Get("json_schema").Get("schema")
@@ -164,7 +163,7 @@ func (t *translation) writeFormat() error {
 		t.w.Name("format")
 		t.w.String("json")
 	default:
-		return sdk.Refuse("response_format.type", "This provider has no such form of answer.")
+		return sdk.Refuse("response_format.type", "This provider does not support this response format.")
 	}
 	return nil
 }
@@ -210,7 +209,7 @@ func (t *translation) writeOptions() {
 	}
 }
 
-// overrides says whether the request has an option of this name.
+// overrides reports whether the request has an option of this name.
 func (t *translation) overrides(name []byte) bool {
 	for _, m := range t.model {
 		if string(m.Name) == string(name) {

@@ -6,14 +6,14 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// levels are the efforts of the convention and the API's level for each. The last two want more than the highest level
+// levels are the efforts of the OpenAI API and the API's level for each. The last two want more than the highest level
 // that every server knows.
 var levels = [...]struct{ effort, level string }{
 	{"minimal", "low"}, {"low", "low"}, {"medium", "medium"}, {"high", "high"}, {"xhigh", "max"}, {"max", "max"},
 }
 
-// writeThink writes whether and how hard the model thinks. The member thinking counts before reasoning_effort. Without
-// either the model does as it does by itself.
+// writeThink writes whether and how hard the model thinks. The member thinking overrides reasoning_effort. Without
+// either the model uses its default.
 func (t *translation) writeThink() error {
 	w := t.w
 	if t.Thinking.Kind() == json.Object {
@@ -40,7 +40,7 @@ func (t *translation) writeThink() error {
 			}
 		}
 		if level == "" {
-			return translate.Invalid("invalid_value", "reasoning_effort", "This provider knows the efforts none, minimal, low, medium, high, xhigh and max.")
+			return translate.Invalid("invalid_value", "reasoning_effort", "Invalid reasoning_effort: want none, minimal, low, medium, high, xhigh or max.")
 		}
 		if level == "max" && !t.o.maxLevel {
 			level = "high"
@@ -56,8 +56,8 @@ func (t *translation) writeThink() error {
 	return nil
 }
 
-// readThoughts appends the reasoning that a message brings back to the scratch memory, as the inside of a string. What
-// comes from another provider is left out.
+// readThoughts appends the reasoning in an assistant message to the scratch memory, as escaped string content.
+// Reasoning of another provider is omitted.
 func (t *translation) readThoughts(m *message) {
 	from := len(t.scratch)
 	var r json.Reader

@@ -8,10 +8,11 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// call is a tool call of an earlier answer: its id, as text, and the name of its tool, as the inside of a string.
+// call is a tool call of an earlier assistant message: its id, unescaped, and the name of its tool, as escaped string
+// content.
 type call struct{ id, name []byte }
 
-// writeCalls writes the tool calls of an earlier answer, and remembers them for the results that follow.
+// writeCalls writes the tool calls of an earlier assistant message, and remembers them for the results that follow.
 func (t *translation) writeCalls(m *message) error {
 	t.calls = t.calls[:0]
 	w := t.w
@@ -53,7 +54,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	}
 	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
 	if string(kind) != "function" {
-		return sdk.Refuse(param(".type"), "This provider takes only tools of type function.")
+		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
 	input := json.Value(bytes.TrimSpace(arguments))
 	switch {
@@ -98,7 +99,7 @@ func (t *translation) writeTools() error {
 		return nil
 	}
 	if t.ToolChoice.Exists() && !t.ToolChoice.Is("auto") {
-		return sdk.Refuse("tool_choice", "This provider cannot be told to call a tool.")
+		return sdk.Refuse("tool_choice", "This provider cannot force a tool call.")
 	}
 	if t.Serial {
 		t.warnDropped("parallel_tool_calls")
@@ -148,7 +149,7 @@ func (t *translation) writeTool(r *json.Reader, n int) error {
 		}
 	}
 	if string(kind) != "function" {
-		return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider takes only tools of type function.")
+		return sdk.Refuse("tools["+translate.Itoa(n)+"].type", "This provider supports only tools of type function.")
 	}
 	w := t.w
 	w.Object()

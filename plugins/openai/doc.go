@@ -1,7 +1,7 @@
 // Package openai is the provider plugin for OpenAI and for every upstream that speaks its chat completions API.
 //
-// The convention is the upstream's own, so nothing is translated. The request is the client's body with a few edits
-// that the gateway applies natively, and the answer is read by the gateway; neither is ever copied into the plugin.
+// The OpenAI API is the upstream's own API, so nothing is translated. The request is the client's body with a few edits
+// that the gateway applies natively, and the response is read by the gateway; neither is ever copied into the plugin.
 //
 // # Edits
 //
@@ -10,8 +10,8 @@
 //   - max_tokens and max_completion_tokens become one member, under the name that the model takes. If both are there,
 //     max_completion_tokens counts.
 //   - thinking, which the upstream does not know, becomes reasoning_effort: low for a budget under 4,096 tokens, medium
-//     under 16,384 and without a budget, high from there. It wins over a reasoning_effort beside it, but for adaptive
-//     thinking, which leaves that as it is. Where thinking is disabled both are removed.
+//     under 16,384 and without a budget, high from there. It overrides a reasoning_effort, but for adaptive
+//     thinking, which leaves that unchanged. Where thinking is disabled both are removed.
 //   - reasoning_content, reasoning_details and thinking_blocks of earlier turns are removed, and so is cache_control:
 //     an upstream that does not know them refuses the request.
 //
@@ -19,20 +19,20 @@
 //
 // # Options
 //
-// Of a provider, or of a target over those of its provider. The presets of proxy/config hold those of the upstreams that
-// are known; what differs between upstreams is said here and nowhere in the code.
+// Of a provider, or of a target over those of its provider. The presets of proxy/config hold those of the upstreams
+// that are known; differences between upstreams are options, never code.
 //
 // Where the request goes:
 //
-//	path, models_path  in place of /chat/completions and /models. {model} stands for the target's model.
+//	path, models_path  instead of /chat/completions and /models. {model} stands for the target's model.
 //	api_version        is added to both as the query api-version.
 //	list               false for an upstream without a list of models. Default: true.
 //
 // Members:
 //
-//	max_tokens_member  "max_tokens" or "max_completion_tokens". Not said: as the client wrote it, but
+//	max_tokens_member  "max_tokens" or "max_completion_tokens". Unset: as the client wrote it, but
 //	                   max_completion_tokens for the models of OpenAI that refuse the other.
-//	developer_role     "system" for an upstream that lacks the role developer. Not said: developer stays.
+//	developer_role     "system" for an upstream that lacks the role developer. Unset: developer stays.
 //	stream_usage       false for an upstream that refuses stream_options. Default: true.
 //	response_format    "json_object" for an upstream without "json_schema": a request for the latter is refused.
 //	cache_control      true to keep it. Default: false.
@@ -46,18 +46,18 @@
 //
 //	thinking           what becomes of it: "effort" as above, "type" for {type} alone, "reasoning" for the member of
 //	                   that name with max_tokens, effort or enabled, "enabled" for that member with enabled alone,
-//	                   "template" for chat_template_kwargs.enable_thinking, "keep" to send it as it is, "drop" to remove
+//	                   "template" for chat_template_kwargs.enable_thinking, "keep" to send it unchanged, "drop" to remove
 //	                   it. But for the last two, an effort of "none" switches reasoning off as well. Default: "effort".
-//	thinking_member    in place of enable_thinking.
+//	thinking_member    instead of enable_thinking.
 //	efforts            a table of the upstream's names for efforts, where it has fewer: { minimal = "low" }. An effort
 //	                   with the name "" is removed.
-//	effort_off         the effort that stands for thinking which is disabled. Not said: thinking is removed.
+//	effort_off         the effort that stands for thinking which is disabled. Unset: thinking is removed.
 //	reasoning_history  a list of the forms in which the upstream takes the reasoning of earlier turns:
 //	                   "reasoning_content", "reasoning_details" and "thinking_blocks" are kept as they are, "reasoning"
 //	                   is the text under that name, "thinking_part" a part of the content. Of a message in more than
 //	                   one form the upstream gets the richest that it takes. Text that another provider's format marks
-//	                   as its own is left out. Default: none.
-//	answer             a table for the gateway's reading of the answer: think_tags = true takes <think>…</think> at its
+//	                   as its own is omitted. Default: none.
+//	answer             a table for the gateway's reading of the response: think_tags = true takes <think>…</think> at its
 //	                   beginning for reasoning, reasoning_format names the format of its reasoning.
 //
 // Tools:

@@ -8,11 +8,11 @@ import (
 )
 
 // history edits what earlier turns hold: reasoning in the form that the upstream takes, ids of tool calls as it wants
-// them, and nothing of what only the gateway's own convention has. Of the messages only the members at hand are copied
-// into the plugin, and only where something depends on them.
+// them, and nothing of what only the gateway's own format has. Of the messages only the current members are copied into
+// the plugin, and only where something depends on them.
 type history struct {
 	ids  toolIDs
-	path []byte // of the member at hand
+	path []byte // of the current member
 	out  json.Writer
 }
 
@@ -35,7 +35,7 @@ func (h *history) edit(r *provider.Request, o *options) error {
 	renumber := r.Has(sdk.FlagToolHistory) && o.nineLetters
 	for i := 0; (rewrite || renumber) && r.Exists(h.memberPath(i, "")); i++ {
 		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) {
-			return sdk.Refuse("messages", "The conversation has more turns than this provider can be sent.")
+			return sdk.Refuse("messages", "The conversation has too many messages for this provider.")
 		}
 	}
 	if reasoning {
@@ -68,7 +68,7 @@ func (h *history) rewriteReasoning(r *provider.Request, o *options, i int) bool 
 	some := details.Kind() == json.Array && !isDefault("", details)
 	switch {
 	case some && o.history&keepDetails != 0, blocks && o.history&keepBlocks != 0:
-		return true // the richer form says it all
+		return true // the richer form suffices
 	case !content.Exists() && !some && !blocks:
 		return true
 	}
@@ -98,7 +98,7 @@ func (h *history) rewriteReasoning(r *provider.Request, o *options, i int) bool 
 }
 
 // appendTexts appends the text of reasoning_details, still escaped. Entries whose format names another provider are
-// left out: they are not this one's thoughts.
+// omitted: they are not this one's thoughts.
 func (h *history) appendTexts(details json.Value, own json.Value) {
 	var in json.Reader
 	in.Reset(details)

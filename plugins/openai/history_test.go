@@ -28,7 +28,7 @@ type sentMessage struct {
 	ToolCalls  []struct{ ID string } `json:"tool_calls"`
 }
 
-func messagesOf(tb testing.TB, r plugintest.Result) []sentMessage {
+func readMessages(tb testing.TB, r plugintest.Result) []sentMessage {
 	tb.Helper()
 	_, body, ok := strings.Cut(r.Request, "\n\n")
 	if !ok {
@@ -48,7 +48,7 @@ func TestLongConversations(t *testing.T) {
 	v := plugintest.Vector{Target: "mistral-small", Request: turns(n), Options: []byte(s.Use.Settings), Status: 200}
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		t.Run(form.String(), func(t *testing.T) {
-			messages := messagesOf(t, v.Run(s.Bind(t, form), false))
+			messages := readMessages(t, v.Run(s.Bind(t, form), false))
 			if len(messages) != 1+2*n {
 				t.Fatalf("%d messages", len(messages))
 			}
@@ -140,7 +140,7 @@ func FuzzHistory(f *testing.F) {
 				}
 				continue
 			}
-			after := messagesOf(t, r)
+			after := readMessages(t, r)
 			if len(after) != len(before.Messages) {
 				t.Fatalf("%d messages of %d", len(after), len(before.Messages))
 			}

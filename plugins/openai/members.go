@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// checkSupported fails where the request asks for what the upstream cannot do, and removes what only looks so.
+// checkSupported refuses a request with unsupported members and removes those with a default value.
 func checkSupported(r *provider.Request, o *options) error {
 	if o.refuse.Exists() {
 		if err := refuseMembers(r, o.refuse); err != nil {
@@ -15,7 +15,7 @@ func checkSupported(r *provider.Request, o *options) error {
 		}
 	}
 	if o.objectFormat && r.Has(sdk.FlagResponseFormat) && r.Get("/response_format/type").Is("json_schema") {
-		return sdk.Refuse("response_format", "The provider takes response_format of type json_object, not json_schema.")
+		return sdk.Refuse("response_format", "The provider supports response_format of type json_object, not json_schema.")
 	}
 	return nil
 }
@@ -37,7 +37,7 @@ func refuseMembers(r *provider.Request, members json.Value) error {
 	return nil
 }
 
-// isDefault says whether a member says no more than its absence would.
+// isDefault reports whether a member has the same effect as its absence.
 func isDefault(name string, v json.Value) bool {
 	switch v.Kind() {
 	case json.Null:
@@ -67,8 +67,8 @@ func isDefault(name string, v json.Value) bool {
 	return false
 }
 
-// renameMembers gives members the names that the upstream has for them. A member beside one that has its new name already is
-// removed: the client has said it in the upstream's own words.
+// renameMembers gives members the names that the upstream has for them. If the new name is present as well, the old
+// member is removed: the client has used the upstream's name.
 func renameMembers(r *provider.Request, names json.Value) {
 	if !names.Exists() {
 		return
@@ -88,7 +88,7 @@ func renameMembers(r *provider.Request, names json.Value) {
 	}
 }
 
-// dropMembers removes what the operator says that the upstream does not take.
+// dropMembers removes members that the operator lists as unsupported.
 func dropMembers(r *provider.Request, members json.Value) {
 	if !members.Exists() {
 		return
@@ -110,8 +110,8 @@ func dropMembers(r *provider.Request, members json.Value) {
 	}
 }
 
-// hadEffect says whether what was removed at a path said anything: an answer that a client sends back has members that are
-// null or empty. Where a path has a second * it is not looked for.
+// hadEffect reports whether what was removed at a path had an effect: assistant messages have members that are null or
+// empty. Paths with a second * are not checked.
 func hadEffect(r *provider.Request, path string) bool {
 	list, rest, star := cutStar(path)
 	if !star {
@@ -141,7 +141,7 @@ func cutStar(path string) (before, after string, found bool) {
 	return path, "", false
 }
 
-// setMembers gives members the values that the operator wants.
+// setMembers sets members to the operator's values.
 func setMembers(r *provider.Request, members json.Value) {
 	if !members.Exists() {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// List asks for the list of models, which has one page. Without a path there is no list.
+// List asks for the model list, which has one page. Without a path there is no list.
 func (p *openai) List(l *provider.List, cursor []byte) error {
 	if p.modelsPath != "" {
 		l.SetPath(p.modelsPath)
@@ -54,7 +54,7 @@ func listFailure(status int) abi.FailKind {
 	return abi.FailServer
 }
 
-// readModels reads the elements of the array at hand.
+// readModels reads the elements of the current array.
 func readModels(m *provider.Models, r *json.Reader) {
 	for a := r.Array(); a.Next(); {
 		var model provider.Model

@@ -10,8 +10,8 @@ func init() { provider.RegisterAs[openai]("openai") }
 
 // openai is one provider that uses the plugin.
 type openai struct {
-	modelsPath string  // of the list of models; "" if the upstream has none
-	options    options // of the request at hand; a member so that it is not allocated
+	modelsPath string  // of the model list; "" if the upstream has none
+	options    options // of the current request; a member so that it is not allocated
 	history    history // likewise
 }
 
@@ -89,7 +89,7 @@ func refusesMaxTokens(model []byte) bool {
 	return false
 }
 
-// editMaxTokens leaves one member for the limit of the answer, under the name that the model takes.
+// editMaxTokens leaves one member for the limit of the response, under the name that the model takes.
 func editMaxTokens(r *provider.Request, o *options) {
 	wanted := string(o.maxTokensMember)
 	if wanted == "" && refusesMaxTokens(r.Target) {
@@ -104,7 +104,7 @@ func editMaxTokens(r *provider.Request, o *options) {
 			r.Delete("/max_completion_tokens")
 		}
 	case wanted == "max_completion_tokens" && r.Exists("/max_tokens"):
-		// A null beside it would be in the way of the new name.
+		// A null under the new name would prevent the rename.
 		if r.Exists("/max_completion_tokens") {
 			r.Set("/max_completion_tokens", r.Get("/max_tokens"))
 			r.Delete("/max_tokens")

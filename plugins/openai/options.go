@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// thinkingMode says what becomes of the member thinking.
+// thinkingMode selects the treatment of the member thinking.
 type thinkingMode uint8
 
 const (
@@ -33,7 +33,7 @@ const (
 
 var historyForms = [...]string{"reasoning_content", "reasoning_details", "thinking_blocks", "reasoning", "thinking_part"}
 
-// options are the operator's, described in the package comment. Their slices are ranges of the document.
+// options are the operator's, described in the package comment. Their slices alias the document.
 type options struct {
 	doc []byte // what they were read from, a copy; nil if that failed
 
@@ -60,12 +60,12 @@ type options struct {
 }
 
 var (
-	errMaxTokensMember = errors.New("options: max_tokens_member is neither max_tokens nor max_completion_tokens")
-	errThinking        = errors.New("options: thinking is none of effort, type, reasoning, enabled, template, keep, drop")
-	errHistory         = errors.New("options: reasoning_history holds a name that is none of reasoning_content, reasoning_details, thinking_blocks, reasoning, thinking_part")
-	errToolIDs         = errors.New("options: tool_ids is neither any nor nine_letters")
-	errFormat          = errors.New("options: response_format is neither json_schema nor json_object")
-	errKind            = errors.New("options: a member is of the wrong kind")
+	errMaxTokensMember = errors.New("options: invalid max_tokens_member: want max_tokens or max_completion_tokens")
+	errThinking        = errors.New("options: invalid thinking: want effort, type, reasoning, enabled, template, keep or drop")
+	errHistory         = errors.New("options: invalid reasoning_history: want reasoning_content, reasoning_details, thinking_blocks, reasoning or thinking_part")
+	errToolIDs         = errors.New("options: invalid tool_ids: want any or nine_letters")
+	errFormat          = errors.New("options: invalid response_format: want json_schema or json_object")
+	errKind            = errors.New("options: a member has the wrong type")
 )
 
 // read makes o the options of a document. Mostly it is the document of the request before.
@@ -163,7 +163,7 @@ func (o *options) effort(effort []byte) []byte {
 	return effort
 }
 
-// expandPath is a path of the upstream: the operator's, or the standard one, with the model in place of {model}.
+// expandPath is a path of the upstream: the operator's, or the standard one, with the model instead of {model}.
 func (o *options) expandPath(own []byte, standard string, model []byte) string {
 	const place = "{model}"
 	if len(own) == 0 {
@@ -201,7 +201,7 @@ func readBool(r *json.Reader) (bool, error) {
 	return b, nil
 }
 
-// readChoice is the place of the string at hand among names.
+// readChoice is the place of the current string among names.
 func readChoice(r *json.Reader, names []string, unknown error) (int, error) {
 	s := r.Inside()
 	for i, name := range names {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-// answers are the whole answers that clients get for the recorded ones of compatible providers.
+// answers are the non-streaming responses that clients get for the recorded ones of compatible providers.
 const answers = "../../proxy/internal/openai/native/testdata/"
 
 // secondTurn is a conversation whose second request was recorded.
@@ -33,7 +33,7 @@ const (
 		{"type":"function","function":{"name":"multiply","strict":false,"description":"Multiply two numbers","parameters":{"type":"object","properties":{"a":{"type":"integer","description":"first number"},"b":{"type":"integer","description":"second number"}},"required":["a","b"]}}}]`
 )
 
-// Where a message of the convention says null, the client libraries that were recorded left the member out. The
+// Where a message of the OpenAI API says null, the client libraries that were recorded left the member out. The
 // providers document both.
 var nulls = map[string]string{
 	"messages[2].content": "null for absent",

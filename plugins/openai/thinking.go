@@ -12,12 +12,12 @@ const (
 	highBudget   = 16384
 )
 
-// reasoningRequest is what the client wants of reasoning: what thinking says, which wins, and else what reasoning_effort says.
+// reasoningRequest is the client's reasoning setting: thinking, which overrides, or reasoning_effort.
 type reasoningRequest struct {
 	thinking bool // the member is there
 	off      bool
 	adaptive bool
-	budget   int64  // 0 if not said
+	budget   int64  // 0 if unset
 	effort   []byte // reasoning_effort as the client said it; empty if not
 }
 
@@ -33,7 +33,7 @@ func readReasoningRequest(r *provider.Request) (w reasoningRequest) {
 	return w
 }
 
-// budgetEffort is the effort that a budget stands for.
+// budgetEffort maps a budget to an effort.
 func (w *reasoningRequest) budgetEffort() string {
 	switch {
 	case w.budget >= highBudget:
@@ -44,8 +44,8 @@ func (w *reasoningRequest) budgetEffort() string {
 	return "medium"
 }
 
-// editThinking says what the client wants of reasoning in the upstream's words. What becomes of reasoning_effort is
-// decided in one place, at the end, since of two edits of one member only one counts.
+// editThinking translates the client's reasoning setting for the upstream. What becomes of reasoning_effort is decided
+// in one place, at the end, since of two edits of one member only one counts.
 func editThinking(r *provider.Request, o *options) {
 	w := readReasoningRequest(r)
 	effort, expressed := w.effort, false
@@ -100,9 +100,9 @@ func editEffort(r *provider.Request, o *options, w *reasoningRequest) []byte {
 	return []byte(w.budgetEffort())
 }
 
-// editSwitch is for upstreams with a switch of their own. It returns the effort to send beside it, and whether the
-// client's has been expressed by the switch. An effort of none switches reasoning off; any other effort alone says
-// nothing that the switch must repeat.
+// editSwitch is for upstreams with a switch of their own. It returns the effort to send along with it, and whether the
+// client's has been expressed by the switch. An effort of none switches reasoning off; any other leaves the switch
+// alone.
 func editSwitch(r *provider.Request, o *options, w *reasoningRequest) (effort []byte, expressed bool) {
 	none := !w.thinking && string(w.effort) == "none"
 	off := w.off || none
@@ -111,7 +111,7 @@ func editSwitch(r *provider.Request, o *options, w *reasoningRequest) (effort []
 	}
 	if o.thinking == thinkingReasoning {
 		if !w.thinking && r.Exists("/reasoning") {
-			return effort, none // the client has said it in the upstream's own words
+			return effort, none // the client has used the upstream's member
 		}
 		r.Delete("/thinking")
 		r.Set("/reasoning", reasoningObject(w, off, o.effort(effort)))

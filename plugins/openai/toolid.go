@@ -15,7 +15,7 @@ func (t *toolIDs) reset() {
 	clear(t.taken)
 }
 
-// alias is the id that stands for id, which is id itself if it will do.
+// alias returns the upstream's id for id, which is id itself if valid.
 func (t *toolIDs) alias(id string) string {
 	if alias, ok := t.aliases[id]; ok {
 		return alias

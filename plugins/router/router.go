@@ -22,7 +22,7 @@ import (
 
 func init() { router.RegisterAs("router", choose, check) }
 
-// strategy says how targets of the same rank are ordered.
+// strategy orders targets of the same rank.
 type strategy uint8
 
 const (
@@ -35,8 +35,8 @@ const (
 var names = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest"}
 
 var (
-	errStrategy = errors.New("settings: strategy is none of weighted, priority, least-latency, cheapest")
-	errUnknown  = errors.New("settings: a member is unknown; the only one is strategy")
+	errStrategy = errors.New("settings: invalid strategy: want weighted, priority, least-latency or cheapest")
+	errUnknown  = errors.New("settings: unknown member: want strategy")
 )
 
 func parse(settings json.Value) (strategy, error) {
@@ -52,7 +52,7 @@ func parse(settings json.Value) (strategy, error) {
 	return 0, errStrategy
 }
 
-// check refuses settings that would not do what they are meant for: a member that is misspelt leaves the default.
+// check rejects invalid settings, including unknown members: a misspelt one would silently leave the default.
 func check(settings json.Value) error {
 	var r json.Reader
 	r.Reset(settings)
@@ -94,7 +94,7 @@ func choose(c *router.Choice) error {
 	return nil
 }
 
-// firstRanked is the position of the first target that no other one should come before.
+// firstRanked returns the position of the first target that no other precedes.
 func firstRanked(targets []router.Target, order []int, s strategy) int {
 	first := 0
 	for i := 1; i < len(order); i++ {
@@ -105,7 +105,7 @@ func firstRanked(targets []router.Target, order []int, s strategy) int {
 	return first
 }
 
-// ranksBefore says whether a must be tried before b.
+// ranksBefore reports whether a must be tried before b.
 func ranksBefore(a, b *router.Target, s strategy) bool {
 	if a.Healthy != b.Healthy {
 		return a.Healthy
@@ -171,7 +171,7 @@ func (l *splitMix) next() uint64 {
 // maxExplained is how many targets an explanation names.
 const maxExplained = 3
 
-// explain says the order in one line.
+// explain describes the order in one line.
 func explain(targets []router.Target, order []int, s strategy) string {
 	line := append(make([]byte, 0, 256), names[s]...)
 	for n, i := range order {

@@ -169,7 +169,7 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	const unknown, member = "strategy is none of weighted, priority, least-latency, cheapest", "a member is unknown; the only one is strategy"
+	const unknown, member = "invalid strategy: want weighted, priority, least-latency or cheapest", "unknown member: want strategy"
 	suite.TestSettings(t, map[string]string{
 		`{}`:                                   "",
 		`{"strategy":"cheapest"}`:              "",

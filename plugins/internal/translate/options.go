@@ -16,7 +16,7 @@ const (
 	Yes
 )
 
-// Or is the choice, and the default where it is unset.
+// Or returns the choice, or the default if unset.
 func (c Choice) Or(standard bool) bool {
 	if c == Unset {
 		return standard
@@ -24,7 +24,7 @@ func (c Choice) Or(standard bool) bool {
 	return c == Yes
 }
 
-// Choose makes a Choice of what a reader of an option returns.
+// Choose converts the results of an option's reader to a Choice.
 func Choose(on, ok bool) (Choice, bool) {
 	if on {
 		return Yes, ok

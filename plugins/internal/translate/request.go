@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Request holds members of a client's request that providers read alike. Its slices are ranges of the client's body.
+// Request holds the members of a client's request that all providers read alike. Its slices alias the client's body.
 type Request struct {
 	Tools, ToolChoice, ResponseFormat, Stop, Thinking json.Value
 	MaxTokens, MaxCompletionTokens                    int64
@@ -13,15 +13,15 @@ type Request struct {
 	Serial                                            bool   // parallel_tool_calls is false
 }
 
-// Member is a member that is passed on as it is.
+// Member is a member that is passed on unchanged.
 type Member struct{ Name, Value []byte }
 
-// Read reads the member at hand, which is not null; known is false for one that the provider has to read itself. Members
-// are refused that ask for more than one choice, for anything but text, or for the functions that tools have replaced.
+// Read reads the current member, which is not null; known is false for one that the plugin must read itself. It refuses
+// more than one choice, modalities other than text, and the deprecated functions.
 func (m *Request) Read(in *json.Reader) (known bool, err error) {
 	switch name := string(in.Name()); name {
 	case "model", "stream", "stream_options":
-		// The gateway's own.
+		// Handled by the gateway.
 	case "max_tokens":
 		m.MaxTokens, _ = in.Int()
 	case "max_completion_tokens":
@@ -43,24 +43,24 @@ func (m *Request) Read(in *json.Reader) (known bool, err error) {
 		m.Effort = in.Text()
 	case "n":
 		if n, ok := in.Int(); !ok || n != 1 {
-			return true, sdk.Refuse("n", "This provider gives one choice at a time.")
+			return true, sdk.Refuse("n", "This provider supports n = 1 only.")
 		}
 	case "modalities":
 		for a := in.Array(); a.Next(); {
 			if string(in.Text()) != "text" {
-				return true, sdk.Refuse("modalities", "This provider answers with text.")
+				return true, sdk.Refuse("modalities", "This provider returns text only.")
 			}
 		}
 	case "functions", "function_call":
-		return true, sdk.Refuse(name, "This provider takes tools in the place of functions.")
+		return true, sdk.Refuse(name, "This provider does not support functions; use tools.")
 	default:
 		return false, nil
 	}
 	return true, nil
 }
 
-// Limit is the most tokens that the response may have: what the client asked for, else the configured default within the
-// model's own limit, else 0.
+// Limit returns the maximum number of output tokens: the client's, else the configured default within the model's own
+// limit, else 0.
 func (m *Request) Limit(s *sdk.Summary) int64 {
 	switch {
 	case m.MaxCompletionTokens > 0:

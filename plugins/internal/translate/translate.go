@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Invalid is a mistake in the client's request that no target would accept.
+// Invalid is a failure for a request that no target would accept.
 func Invalid(code, param, message string) error {
 	return &sdk.Failure{Kind: abi.FailInvalidRequest, Code: code, Param: param, Message: message}
 }
 
-// Unsupported is content that another provider may accept.
+// Unsupported is a failure for content that another provider may accept.
 func Unsupported(param, message string) error {
 	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: message}
 }
 
-// StatusKind is what an HTTP status says of a failure whose body does not say more.
+// StatusKind maps the HTTP status of a failure whose body gives no better reason.
 func StatusKind(status int) abi.FailKind {
 	switch status {
 	case 400, 422:
@@ -46,7 +46,7 @@ func StatusKind(status int) abi.FailKind {
 	return abi.FailServer
 }
 
-// Printable is the name of a member as a warning or an error may show it.
+// Printable returns a member name that is safe to show in a warning or an error.
 func Printable(name []byte) string {
 	const limit = 64
 	out := append([]byte(nil), name[:min(len(name), limit)]...)
@@ -58,7 +58,7 @@ func Printable(name []byte) string {
 	return string(out)
 }
 
-// Itoa is a number in decimal digits.
+// Itoa formats a number in decimal.
 func Itoa[N int | int64](n N) string { return string(json.AppendInt(nil, int64(n))) }
 
 // AppendEscaped appends text percent-encoded for a segment of a path or a value in a query: all but the unreserved
@@ -79,7 +79,7 @@ func AppendEscaped(dst, text []byte) []byte {
 // NoParameters is the schema of a tool without parameters.
 const NoParameters = `{"type":"object","properties":{}}`
 
-// EmptyObject reports whether a value has no members. That is so of a value that is not an object.
+// EmptyObject reports whether a value has no members. It is true for a value that is not an object.
 func EmptyObject(v json.Value) bool {
 	var r json.Reader
 	r.Reset(v)
@@ -89,7 +89,7 @@ func EmptyObject(v json.Value) bool {
 	return true
 }
 
-// StopSequences calls add with the inside of each stop sequence of a value that is a string or an array of them.
+// StopSequences calls add with the escaped content of each stop sequence of a string or an array of strings.
 func StopSequences(stop json.Value, add func(inside []byte)) {
 	switch stop.Kind() {
 	case json.String:
