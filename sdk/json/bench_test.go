@@ -11,7 +11,7 @@ const event = `{"type":"content_block_delta","index":0,"delta":{"type":"text_del
 
 // conversation is a body of about n bytes.
 func conversation(n int) []byte {
-	const turn = `{"role":"user","content":"The readFast brown fox jumps over the lazy dog, and then it \"rests\" for a while under the tree.\n"},`
+	const turn = `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then it \"rests\" for a while under the tree.\n"},`
 	return []byte(`{"model":"m","messages":[` + strings.TrimSuffix(strings.Repeat(turn, n/len(turn)+1), ",") + `]}`)
 }
 
@@ -65,7 +65,7 @@ func BenchmarkReadBody(b *testing.B) {
 }
 
 func BenchmarkWriteText(b *testing.B) {
-	text := []byte(strings.Repeat("The readFast brown fox jumps over the lazy dog\n", 20))
+	text := []byte(strings.Repeat("The quick brown fox jumps over the lazy dog\n", 20))
 	var w json.Writer
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()

@@ -34,7 +34,7 @@ func fuelOf(run func(times int) int64, times int) float64 {
 
 // Documents that are read in one go. What lies behind their members lets them be read as in the middle of a body.
 var (
-	messageDocument = `{"role":"user","content":"The readFast brown fox jumps over the lazy dog, and then?","name":"` + strings.Repeat("x", 64) + `"}`
+	messageDocument = `{"role":"user","content":"The quick brown fox jumps over the lazy dog, and then?","name":"` + strings.Repeat("x", 64) + `"}`
 	callDocument    = `{"role":"call_1","content":"function","function":{"name":"jump","arguments":"{\"over\":\"dog\"}"},"name":"` + strings.Repeat("x", 64) + `"}`
 )
 
@@ -52,7 +52,7 @@ func TestFuelOfReading(t *testing.T) {
 	}
 }
 
-// BenchmarkGuest does the reading of BenchmarkReadEvent and BenchmarkReadBody scanned a module, with fuel.
+// BenchmarkGuest does the reading of BenchmarkReadEvent and BenchmarkReadBody within a module, with fuel.
 func BenchmarkGuest(b *testing.B) {
 	for _, test := range []struct {
 		name, document string

@@ -138,7 +138,7 @@ var memberDocs = []string{
 	`{}`, ` { } `, `[]`, `7`, `"text"`, `null`, ``, `{`, `{"`, `{"a`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a":1]`, `{a:1}`, `{"a":1}x`,
 	`{"a":1}`, `{"a":0}`, `{"a":01}`, `{"a":-0.5e3}`, `{"a":12}`, `{"a":1.5}`, `{"a":1e2}`, `{"a":-}`, `{"a":+1}`, `{"a":1a}`, `{"a":1"b":2}`,
 	`{"a":true,"id":false,"abc":null}`, `{"a":tru}`, `{"a":nul}`, `{"a":nullx}`,
-	`{"role":"user","content":"The readFast brown fox jumps over the lazy dog and further"}`,
+	`{"role":"user","content":"The quick brown fox jumps over the lazy dog and further"}`,
 	`{"role":"us\"er","content":"a\\","index":"\u00e9","type_x":"\ud83d\ude00"}`, `{"role":"\x"}`, `{"role":"a` + "\n" + `b"}`, `{"role":"a`,
 	`{"content":[{"role":"inner","deep":{"a":[]}},[[]],{}],"a":{"role":"inner"},"role":1}`,
 	`{"function":{"name":"n","arguments":"{\"a\":1}","more":1},"tool_calls":[],"tool_call_id":"x"}`,
