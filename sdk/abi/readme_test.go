@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// constants are the package's integer constants by name, read from its source so that none can be forgotten.
+// constants returns the package's integer constants by name. It reads them from the source, so that none is forgotten.
 func constants(t *testing.T) map[string]int64 {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -63,11 +63,11 @@ func TestReadmeHasEveryExport(t *testing.T) {
 		t.Errorf("%s does not carry the major version %d", abi.ExportVersion, abi.Major)
 	}
 	if !strings.Contains(text, fmt.Sprintf("This is version %d.%d.", abi.Major, abi.Minor)) {
-		t.Error("the version is another one")
+		t.Errorf("the page does not state version %d.%d", abi.Major, abi.Minor)
 	}
 }
 
-// importType is an import's type as the table writes it.
+// importType returns an import's type in the notation of the table.
 func importType(i abi.Import) string {
 	s := i.Params
 	if i.Results != "" {
@@ -109,7 +109,7 @@ func TestReadmeHasEveryImport(t *testing.T) {
 		if r[1] != i.Name || r[3] != importType(i) || r[4] != importPhases(i) {
 			t.Errorf("row %d is %s %s in %s, want %s %s in %s", n, r[1], r[3], r[4], i.Name, importType(i), importPhases(i))
 		}
-		// A string is named by one word where it is not a place to copy to.
+		// An s parameter has one name; an address and a capacity have one each.
 		if want := len(i.Params); len(strings.Split(r[2], ",")) != want {
 			t.Errorf("%s names %q for %d parameters", i.Name, r[2], want)
 		}
@@ -118,7 +118,7 @@ func TestReadmeHasEveryImport(t *testing.T) {
 
 func TestReadmeHasEveryNumber(t *testing.T) {
 	text := readme(t)
-	// What each constant is called on the page; %d stands for its number.
+	// The text on the page for each constant; %d stands for its number.
 	words := map[string]string{
 		"PluginUnknown": "| %d | there is no plugin of that name", "PluginProvider": "| %d | a provider |", "PluginRouter": "| %d | a router |",
 		"StatusOK": "| %d | done", "StatusAbsent": "| %d | absent", "StatusRefused": "| %d | refused",
@@ -145,7 +145,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"UsageCacheWriteBeside": "| %d | cache_write_beside |", "UsageReasoningBeside": "| %d | reasoning_beside |",
 		"FinishStop": "| %d | stop |", "FinishLength": "| %d | length |", "FinishToolCalls": "| %d | tool_calls |",
 		"FinishContentFilter": "| %d | content_filter |", "FinishFunctionCall": "| %d | function_call |",
-		"DoneNow": "`done(%d)` completes the answer", "DoneAtEnd": "`done(%d)` completes it at a clean",
+		"DoneNow": "`done(%d)` completes the response", "DoneAtEnd": "`done(%d)`\n  completes it at a clean",
 		"FramingJSON": "| %d | one JSON document |", "FramingSSE": "| %d | server-sent events |",
 		"FramingNDJSON": "| %d | newline-delimited JSON |", "FramingAWSEventStream": "| %d | AWS event stream |",
 		"DialectTranslated": "| %d | translated:", "DialectOpenAI": "| %d | openai:",
@@ -156,7 +156,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of an answer | %s |",
 		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",
 	}
-	notOnThePage := map[string]bool{ // counts, masks and versions, which other tests or constants stand for
+	notOnThePage := map[string]bool{ // counts, masks and versions
 		"Major": true, "Minor": true, "FailKinds": true, "EncodingMask": true, "ReasoningParts": true, "Scopes": true,
 		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true,
 		"PhaseRequest": true, "PhaseAnswer": true, "PhaseList": true, "PhaseModels": true, "PhaseRouter": true, "PhaseConfigure": true,
@@ -171,7 +171,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		case notOnThePage[name]:
 			continue
 		default:
-			t.Errorf("the test knows no words for %s", name)
+			t.Errorf("add the words for %s to this test", name)
 			continue
 		}
 		if !strings.Contains(text, want) {
@@ -180,7 +180,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	}
 }
 
-// thousands writes a number as the page does.
+// thousands formats a number with thousands separators.
 func thousands(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
