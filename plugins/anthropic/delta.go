@@ -1,6 +1,9 @@
 package anthropic
 
-import "github.com/sluice-gateway/sluice/sdk/json"
+import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
 
 // The fixed bytes around the text of nearly every streaming event. Comparing them takes half the time of parsing the
 // members.
@@ -26,7 +29,7 @@ const (
 var (
 	deltaStart  = []byte(deltaHead)
 	deltaForms  = [...][]byte{textDelta: []byte(textForm), inputDelta: []byte(inputForm), thinkingDelta: []byte(thinkingForm)}
-	eightSpaces = uint64(' ') * lanes
+	eightSpaces = uint64(0x2020202020202020)
 	minTail     = min(len(textForm), len(inputForm), len(thinkingForm)) + len(`""}}`)
 )
 
@@ -74,12 +77,12 @@ func readPlain(data []byte) (kind deltaKind, index int32, inside []byte) {
 // compiler's comparison calls a function that compares byte by byte.
 func hasLongPrefix(s, prefix []byte) bool {
 	n := len(prefix)
-	if s = s[:n]; load8(s) != load8(prefix) || load8(s[8:]) != load8(prefix[8:]) || load8(s[16:]) != load8(prefix[16:]) ||
-		load8(s[24:]) != load8(prefix[24:]) || load8(s[n-8:]) != load8(prefix[n-8:]) {
+	if s = s[:n]; translate.Load8(s) != translate.Load8(prefix) || translate.Load8(s[8:]) != translate.Load8(prefix[8:]) || translate.Load8(s[16:]) != translate.Load8(prefix[16:]) ||
+		translate.Load8(s[24:]) != translate.Load8(prefix[24:]) || translate.Load8(s[n-8:]) != translate.Load8(prefix[n-8:]) {
 		return false
 	}
 	for i := 32; i+8 < n; i += 8 {
-		if load8(s[i:]) != load8(prefix[i:]) {
+		if translate.Load8(s[i:]) != translate.Load8(prefix[i:]) {
 			return false
 		}
 	}
@@ -95,7 +98,7 @@ func closesTwice(s []byte) bool {
 	}
 	s = s[1 : n-1]
 	for len(s) >= 8 {
-		if load8(s) != eightSpaces {
+		if translate.Load8(s) != eightSpaces {
 			return false
 		}
 		s = s[8:]

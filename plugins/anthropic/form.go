@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -45,7 +46,7 @@ func (t *translation) planFormat() error {
 		if f.schema.Kind() != json.Object {
 			f.schema, f.native = json.Value(anyObject), false
 		}
-		if !validName(f.name) {
+		if !translate.ValidName(f.name) {
 			f.name = []byte(outputTool)
 		}
 		if f.forced = !f.native; f.forced && !free {

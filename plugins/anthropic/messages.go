@@ -91,7 +91,7 @@ func (m *message) param(rest string) string {
 
 // hasText reports whether the message has text that is not blank.
 func (t *translation) hasText(m *message) bool {
-	return !blank(m.text()) || t.lastPart(m) >= 0 || !blank(m.Inside(messageRefusal))
+	return !translate.Blank(m.text()) || t.lastPart(m) >= 0 || !translate.Blank(m.Inside(messageRefusal))
 }
 
 // writeMessages writes the conversation: one message for each run of the same role, system messages apart. The provider
@@ -108,7 +108,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 	}
 	// A final assistant message is continued by the model and must not end in white space.
 	if t.holds {
-		t.held.text = trimSpaceEnd(t.held.text)
+		t.held.text = translate.TrimSpaceEnd(t.held.text)
 	}
 	t.closeMessage()
 	return nil
@@ -171,7 +171,7 @@ func (t *translation) closeMessage() {
 // writeText writes text with a role, unless it is blank. Assistant text is held until something follows it, since the
 // last one of a conversation is trimmed.
 func (t *translation) writeText(role role, inside []byte, cache json.Value) {
-	if blank(inside) {
+	if translate.Blank(inside) {
 		return
 	}
 	if t.role != role || t.holds {
@@ -217,7 +217,7 @@ func (t *translation) writeCacheControl(cache json.Value) {
 func (t *translation) addSystemMessage(m *message) {
 	parts := m.parts()
 	if parts == nil {
-		if text := m.text(); !blank(text) {
+		if text := m.text(); !translate.Blank(text) {
 			t.system = append(t.system, block{text, m.cache()})
 		}
 		return
@@ -345,7 +345,7 @@ func (t *translation) writeToolMessage(m *message) error {
 	t.results = true
 	w.Literal(`{"type":"tool_result","tool_use_id":"`)
 	t.writeToolID(m.Text(messageCallID))
-	if text := m.text(); !blank(text) && m.Seen()&(1<<messageCache) == 0 {
+	if text := m.text(); !translate.Blank(text) && m.Seen()&(1<<messageCache) == 0 {
 		// What nearly all results are.
 		w.Verbatim(`","content":[{"type":"text","text":"`)
 		w.Part(text)
@@ -354,7 +354,7 @@ func (t *translation) writeToolMessage(m *message) error {
 	}
 	w.Verbatim(`"`)
 	cache, opened := m.cache(), false
-	if text := m.text(); !blank(text) {
+	if text := m.text(); !translate.Blank(text) {
 		opened = true
 		w.Verbatim(`,"content":[`)
 		t.writeTextBlock(text, nil)
@@ -394,14 +394,14 @@ const escapedID = "call_x_"
 // anything else gets another spelling, the same for the call and for its result. No two ids get the same one: an id that
 // looks like a new spelling is spelled anew itself.
 func (t *translation) writeToolID(id []byte) {
-	if validName(id) && (id[0] != escapedID[0] || !hasPrefix(id, escapedID)) {
+	if translate.ValidName(id) && (id[0] != escapedID[0] || !hasPrefix(id, escapedID)) {
 		t.w.Part(id)
 		return
 	}
 	const digits = "0123456789abcdef"
 	s := append(t.scratch[:0], escapedID...)
 	for _, c := range id {
-		if nameByte(c) && c != '_' {
+		if translate.NameByte(c) && c != '_' {
 			s = append(s, c)
 		} else {
 			s = append(s, '_', digits[c>>4], digits[c&15])

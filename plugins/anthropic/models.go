@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -79,7 +80,7 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 // plainID reports whether an id can stand in a query unchanged.
 func plainID(id []byte) bool {
 	for _, c := range id {
-		if !nameByte(c) && c != '.' && c != ':' {
+		if !translate.NameByte(c) && c != '.' && c != ':' {
 			return false
 		}
 	}

@@ -68,7 +68,7 @@ func (p *part) isFile() bool { return p.kind == filePart }
 
 // blank reports whether the part is a blank text.
 func (p *part) blank() bool {
-	return p.kind <= refusalPart && p.kind >= 0 && blank(p.text)
+	return p.kind <= refusalPart && p.kind >= 0 && translate.Blank(p.text)
 }
 
 // writePart writes one part of a message as a block.
@@ -114,7 +114,7 @@ func (t *translation) writeMedia(p *part, from []byte, role role, param string) 
 		return translate.Invalid("invalid_value", param, "Expected a data URL with base64 data, or an http or https URL.")
 	case !document && !hasPrefix(mediaType, "image/"):
 		return translate.Unsupported(param, "This provider supports only images and PDF documents.")
-	case !base64Valid(data):
+	case !translate.ValidBase64(data):
 		return translate.Invalid("invalid_base64", param, "The data is not valid base64.")
 	}
 	if string(mediaType) == "image/jpg" {

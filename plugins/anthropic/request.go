@@ -349,7 +349,7 @@ func (t *translation) writeStop() {
 	w := t.w
 	open := false
 	translate.StopSequences(t.stop, func(inside []byte) {
-		if blank(inside) {
+		if translate.Blank(inside) {
 			t.r.Warn(abi.WarnDropped, "stop")
 			return
 		}

@@ -1,5 +1,7 @@
 package anthropic
 
+import "github.com/sluice-gateway/sluice/plugins/internal/translate"
+
 // vertexVersion is the version of the API on Vertex AI, which stands in the body there
 // (https://docs.claude.com/en/api/claude-on-vertex-ai).
 const vertexVersion = "vertex-2023-10-16"
@@ -10,7 +12,7 @@ func vertexPath(o *options, model []byte, stream bool) string {
 	p = append(append(p, "/locations/"...), o.location...)
 	p = append(p, "/publishers/anthropic/models/"...)
 	for _, c := range model {
-		if nameByte(c) || c == '.' || c == '@' {
+		if translate.NameByte(c) || c == '.' || c == '@' {
 			p = append(p, c)
 		} else {
 			p = append(p, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -129,7 +130,7 @@ func emitReasoning(a *provider.Answer, index int32, text, signature []byte) {
 // string.
 func emitRedacted(a *provider.Answer, index int32, inside []byte, whole bool) error {
 	encoded := json.AppendText(nil, inside)
-	if !base64Valid(encoded) {
+	if !translate.ValidBase64(encoded) {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
 	s := loadState(a)

@@ -3,6 +3,7 @@ package bedrock
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -60,7 +61,7 @@ func (t *translation) addDocument(fileName []byte) []byte {
 	for _, c := range stem {
 		switch {
 		case len(name) == maxDocumentName:
-		case nameByte(c) && c != '_', c == '(', c == ')', c == '[', c == ']':
+		case translate.NameByte(c) && c != '_', c == '(', c == ')', c == '[', c == ']':
 			name = append(name, c)
 		case len(name) > 0 && name[len(name)-1] != ' ':
 			name = append(name, ' ')

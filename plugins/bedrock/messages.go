@@ -88,7 +88,7 @@ func (m *message) param(rest string) string {
 
 // hasText reports whether the message has text that is not blank.
 func (t *translation) hasText(m *message) bool {
-	return !blank(m.text()) || t.lastPart(m.parts()) >= 0 || !blank(m.Inside(messageRefusal))
+	return !translate.Blank(m.text()) || t.lastPart(m.parts()) >= 0 || !translate.Blank(m.Inside(messageRefusal))
 }
 
 // writeMessages writes the conversation: one message for each run of the same role, system messages apart. The provider
@@ -106,7 +106,7 @@ func (t *translation) writeMessages(in *json.Reader) error {
 	}
 	if t.o.family == claude {
 		// A final assistant message is continued by the model and must not end in white space.
-		t.held.text = trimSpaceEnd(t.held.text)
+		t.held.text = translate.TrimSpaceEnd(t.held.text)
 	}
 	t.closeMessage()
 	return nil
@@ -163,7 +163,7 @@ func (t *translation) closeMessage() {
 // writeText writes text with a role, unless it is blank. Assistant text is held until something follows it, since the
 // last one of a conversation is trimmed.
 func (t *translation) writeText(role string, inside []byte, cache json.Value) {
-	if blank(inside) {
+	if translate.Blank(inside) {
 		return
 	}
 	t.openMessage(role)
@@ -197,7 +197,7 @@ func (t *translation) writeTextBlock(inside []byte, cache json.Value) {
 func (t *translation) addSystemMessage(m *message) {
 	parts, cache := m.parts(), m.Raw(messageCache)
 	if parts == nil {
-		if text := m.text(); !blank(text) {
+		if text := m.text(); !translate.Blank(text) {
 			t.system = append(t.system, block{text, cache})
 		}
 		return
@@ -333,7 +333,7 @@ func (t *translation) writeToolMessage(m *message) error {
 	t.writeID(m.Text(messageCallID))
 	w.Name("content")
 	w.Array()
-	if text := m.text(); !blank(text) {
+	if text := m.text(); !translate.Blank(text) {
 		t.writeTextBlock(text, nil)
 	}
 	cache := m.Raw(messageCache)

@@ -3,26 +3,15 @@ package bedrock
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
 // maxName is how long the name of a tool and the id of a call may be.
 const maxName = 64
 
-// nameByte reports whether a byte can stand in the ids and names of the provider.
-func nameByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
-}
-
 // validName reports whether s is a valid name or id for the provider.
-func validName(s []byte) bool {
-	for _, c := range s {
-		if !nameByte(c) {
-			return false
-		}
-	}
-	return 0 < len(s) && len(s) <= maxName
-}
+func validName(s []byte) bool { return len(s) <= maxName && translate.ValidName(s) }
 
 // appendName appends s as a name that the provider takes: unchanged where it is one, else spelled with what is allowed
 // and made unique by a hash of the original. The same s always gives the same word, so that a call and its result, and
@@ -40,7 +29,7 @@ func appendName(dst, s []byte) []byte {
 		hash = (hash ^ uint64(c)) * 0x100000001b3
 		switch {
 		case i >= maxName-tail:
-		case nameByte(c):
+		case translate.NameByte(c):
 			dst = append(dst, c)
 		default:
 			dst = append(dst, '_')

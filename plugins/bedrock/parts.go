@@ -64,7 +64,7 @@ func readPart(r *json.Reader, m *json.Members) (p part) {
 func (p *part) blank() bool {
 	switch string(p.kind) {
 	case "text", "refusal":
-		return blank(p.text)
+		return translate.Blank(p.text)
 	}
 	return false
 }
@@ -93,7 +93,7 @@ func (t *translation) writePart(p *part, role string, m *message, n int) error {
 		if result || !validName(p.format) {
 			return translate.Unsupported(param(""), "This provider does not support this audio format.")
 		}
-		if !base64Valid(p.data) {
+		if !translate.ValidBase64(p.data) {
 			return invalidBase64(param(".input_audio.data"))
 		}
 		t.openMessage(role)
@@ -129,7 +129,7 @@ func (t *translation) writeMedia(p *part, from []byte, result bool, param string
 	if format == "" {
 		return translate.Unsupported(param, "This provider does not support media of this type.")
 	}
-	if !base64Valid(data) {
+	if !translate.ValidBase64(data) {
 		return invalidBase64(param)
 	}
 	t.openMessage("user")

@@ -3,6 +3,7 @@ package bedrock
 import (
 	"bytes"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -175,7 +176,7 @@ func (t *translation) encodeRedacted(data [][]byte) []byte {
 	if t.o.family == claude {
 		return appendEncoded(nil, json.AppendText(nil, all))
 	}
-	if all = json.AppendText(nil, all); !base64Valid(all) {
+	if all = json.AppendText(nil, all); !translate.ValidBase64(all) {
 		return nil
 	}
 	return all

@@ -84,7 +84,7 @@ func (t *translation) writeInference(plan *thinkingPlan) error {
 	stops := false
 	translate.StopSequences(t.Stop, func(inside []byte) {
 		// Claude refuses a stop sequence of white space only, and an empty one means nothing to any model.
-		if len(inside) == 0 || t.o.family == claude && blank(inside) {
+		if len(inside) == 0 || t.o.family == claude && translate.Blank(inside) {
 			t.warnDropped(true, "stop")
 			return
 		}

@@ -78,11 +78,11 @@ func TestBlankText(t *testing.T) {
 			}
 			return q[1 : len(q)-1]
 		}(text)
-		if got, want := blank([]byte(inside)), strings.TrimSpace(text) == ""; got != want {
-			t.Fatalf("blank(%q) is %v", inside, got)
+		if got, want := translate.Blank([]byte(inside)), strings.TrimSpace(text) == ""; got != want {
+			t.Fatalf("translate.Blank(%q) is %v", inside, got)
 		}
 		var got string
-		if err := json.Unmarshal([]byte(`"`+string(trimSpaceEnd([]byte(inside)))+`"`), &got); err != nil {
+		if err := json.Unmarshal([]byte(`"`+string(translate.TrimSpaceEnd([]byte(inside)))+`"`), &got); err != nil {
 			t.Fatal(err)
 		}
 		if want := strings.TrimRightFunc(text, unicode.IsSpace); got != want {
@@ -99,8 +99,8 @@ func FuzzBase64(f *testing.F) {
 		// The standard library skips line ends within base64, which a JSON string with escapes could hold.
 		want, err := base64.StdEncoding.DecodeString(string(s))
 		valid := err == nil && len(s) > 0 && !bytes.ContainsAny(s, "\r\n")
-		if base64Valid(s) != valid {
-			t.Fatalf("base64Valid(%q) is %v", s, !valid)
+		if translate.ValidBase64(s) != valid {
+			t.Fatalf("translate.ValidBase64(%q) is %v", s, !valid)
 		}
 		if valid && !bytes.Equal(appendDecoded([]byte("x"), s), append([]byte("x"), want...)) {
 			t.Fatalf("%q is decoded to %q, want %q", s, appendDecoded(nil, s), want)

@@ -1,4 +1,4 @@
-package anthropic
+package translate
 
 import (
 	"encoding/base64"
@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-func TestBlankAndTrimmed(t *testing.T) {
+func TestBlankAndTrimSpaceEnd(t *testing.T) {
 	for inside, want := range map[string]string{
 		``:                             ``,
 		` `:                            ``,
@@ -28,17 +28,17 @@ func TestBlankAndTrimmed(t *testing.T) {
 		`\ud83d\ude00\u0020`:           `\ud83d\ude00`,
 		"😀 " + strings.Repeat(" ", 50): "😀",
 	} {
-		if got := string(trimSpaceEnd([]byte(inside))); got != want {
+		if got := string(TrimSpaceEnd([]byte(inside))); got != want {
 			t.Errorf("%q without the white space at its end is %q, want %q", inside, got, want)
 		}
-		if got := blank([]byte(inside)); got != (want == "") {
+		if got := Blank([]byte(inside)); got != (want == "") {
 			t.Errorf("%q is blank: %v", inside, got)
 		}
 	}
 }
 
-// FuzzTrimmed compares with the standard library, which does not treat the ASCII separators 1C to 1F as white space.
-func FuzzTrimmed(f *testing.F) {
+// FuzzTrimSpaceEnd compares with the standard library, which does not treat the ASCII separators 1C to 1F as white space.
+func FuzzTrimSpaceEnd(f *testing.F) {
 	for _, seed := range []string{"", "a ", "\u00a0x\u3000", "a\\", "\x85", "\x1f"} {
 		f.Add(seed)
 	}
@@ -51,11 +51,11 @@ func FuzzTrimmed(f *testing.F) {
 		inside := quoted[1 : len(quoted)-1]
 		want := strings.TrimRightFunc(s, func(r rune) bool { return unicode.IsSpace(r) || 0x1C <= r && r <= 0x1F })
 		var got string
-		if err := json.Unmarshal([]byte(`"`+string(trimSpaceEnd(inside))+`"`), &got); err != nil || got != want {
+		if err := json.Unmarshal([]byte(`"`+string(TrimSpaceEnd(inside))+`"`), &got); err != nil || got != want {
 			t.Errorf("%q is trimmed to %q, want %q, %v", s, got, want, err)
 		}
-		if blank(inside) != (want == "") {
-			t.Errorf("%q is blank: %v", s, blank(inside))
+		if Blank(inside) != (want == "") {
+			t.Errorf("%q is blank: %v", s, Blank(inside))
 		}
 	})
 }
@@ -69,7 +69,7 @@ func FuzzBase64(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s []byte) {
 		_, err := base64.StdEncoding.DecodeString(string(s))
 		want := err == nil && len(s) > 0 && !strings.ContainsAny(string(s), "\r\n")
-		if got := base64Valid(s); got != want {
+		if got := ValidBase64(s); got != want {
 			t.Errorf("%q is valid: %v, want %v", s, got, want)
 		}
 	})

@@ -1,8 +1,8 @@
-package anthropic
+package translate
 
-// base64Valid reports whether s is base64 of the standard alphabet with its padding (RFC 4648, section 4). It checks
+// ValidBase64 reports whether s is base64 of the standard alphabet with its padding (RFC 4648, section 4). It checks
 // eight bytes at a time: an image dominates its request.
-func base64Valid(s []byte) bool {
+func ValidBase64(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false
 	}
@@ -13,17 +13,17 @@ func base64Valid(s []byte) bool {
 	}
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
-		if base64Lanes(load8(s[i:])) != highBits {
+		if base64Lanes(Load8(s[i:])) != highBits {
 			return false
 		}
 	}
 	var rest [8]byte
 	copy(rest[copy(rest[:], s[i:]):], "AAAAAAAA")
-	return base64Lanes(load8(rest[:])) == highBits
+	return base64Lanes(Load8(rest[:])) == highBits
 }
 
-// load8 reads eight bytes. The compiler makes one load of it.
-func load8(b []byte) uint64 {
+// Load8 reads eight bytes. The compiler makes one load of it.
+func Load8(b []byte) uint64 {
 	_ = b[7]
 	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
