@@ -2,20 +2,20 @@ package sdk
 
 import "github.com/sluice-gateway/sluice/sdk/abi"
 
-// Failure is an error that the client is told of. A method that returns one has done its work: the request cannot be
-// answered, and the kind decides the HTTP status, the error's type and whether another target may be tried.
+// Failure is an error for the client. The call itself succeeds, but the request cannot be completed; the kind determines the
+// HTTP status, the error type and whether another target is tried.
 //
-// Any other error is the plugin's own failure, which the client sees as one of the gateway.
+// Any other error is a failure of the plugin, which the client receives as an internal error of the gateway.
 type Failure struct {
 	Kind    abi.FailKind
-	Code    string // "" is the kind's own code
-	Param   string // the member of the request that is to blame, such as "messages[2].content"
-	Message string // "" is the kind's own message; never a prompt, an answer or a credential
+	Code    string // empty for the default of the kind
+	Param   string // the member of the request that caused it, such as "messages[2].content"
+	Message string // empty for the default of the kind; never content or a credential
 
-	RetryAfter int32 // milliseconds; 0: not said
+	RetryAfter int32 // milliseconds; 0 if unknown
 }
 
-// Error is the failure's text for a test or a log.
+// Error returns the message, or the code if there is none.
 func (f *Failure) Error() string {
 	switch {
 	case f.Message != "":
@@ -26,11 +26,11 @@ func (f *Failure) Error() string {
 	return "failure"
 }
 
-// Fail makes a failure.
+// Fail returns a failure.
 func Fail(kind abi.FailKind, message string) *Failure { return &Failure{Kind: kind, Message: message} }
 
-// Refuse makes the failure of a request that the provider cannot serve because of one of its members. Another target
-// may be tried; if there is none, the client gets a 400 that names the member.
+// Refuse returns the failure of a request that the provider does not support because of one of its members. Another target may
+// be tried; if there is none, the client receives a 400 that names the member.
 func Refuse(param, message string) *Failure {
 	return &Failure{Kind: abi.FailUnsupported, Param: param, Message: message}
 }

@@ -1,12 +1,12 @@
-// Package abi is plugin ABI v1 in Go: the names, numbers and signatures that the gateway (host) and a plugin (guest)
-// agree on. README.md beside this file is the contract in words, for authors in any language.
+// Package abi contains plugin ABI v1 as Go constants and types: the names, numbers and signatures that the gateway (host) and a
+// plugin (guest) agree on. README.md in this directory is the contract itself, for authors in any language.
 //
-// The package owns no behaviour and no state. Both sides import it, so it compiles for wasip1 and natively and imports
-// nothing.
+// The package has no behaviour and no state. Host and guests import it, so it compiles natively and for wasip1 and has no
+// imports.
 package abi
 
-// Major is the ABI's major version; it is part of the name of ExportVersion. Minor is the minor version that this host
-// speaks: a guest may return a smaller one, and meets StatusUnknown where it uses a number that the host does not know.
+// Major is the ABI's major version, which is part of the name of ExportVersion. Minor is the minor version of this host. A
+// guest may be older; one that is newer receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
 	Minor = 1
@@ -33,29 +33,29 @@ const (
 	ExportChoose     = "router_choose"     // (binding, length) -> status
 )
 
-// PluginKind is what sluice_plugin answers: what the plugin that it was asked for can do. The kinds may be added.
+// PluginKind is the result of sluice_plugin. A plugin of both kinds returns their sum.
 type PluginKind int32
 
 // The kinds of plugins.
 const (
-	PluginUnknown  PluginKind = 0 // there is no plugin of that name in the module
+	PluginUnknown  PluginKind = 0 // the module has no plugin of that name
 	PluginProvider PluginKind = 1
 	PluginRouter   PluginKind = 2
 )
 
-// Status is what an import answers. Imports that answer a length use the negative values in its place.
+// Status is the result of an import. Imports that return a length use the negative values in place of it.
 type Status int32
 
 // The statuses of imports.
 const (
 	StatusOK       Status = 0
-	StatusAbsent   Status = -1 // there is no such member, header, tool call
-	StatusRefused  Status = -2 // the host's rules forbid it
-	StatusTooLarge Status = -3 // over a limit of the contract
+	StatusAbsent   Status = -1 // no such member, header or tool call
+	StatusRefused  Status = -2 // not allowed by the host's rules
+	StatusTooLarge Status = -3 // exceeds a limit
 	StatusUnknown  Status = -4 // a number that this host does not know
 )
 
-// EventKind says what provider_event was given.
+// EventKind is the kind of an event passed to provider_event.
 type EventKind int32
 
 // The kinds of upstream events.
@@ -76,8 +76,8 @@ const (
 	LogError LogLevel = 3
 )
 
-// FailKind says why a request cannot be answered. It decides the HTTP status, the error type, the default error code
-// and whether another target may be tried.
+// FailKind is the reason why a request failed. It determines the HTTP status, the error type, the default error code and whether
+// another target is tried.
 type FailKind int32
 
 // The kinds of failure.
@@ -102,26 +102,26 @@ const (
 	FailBadToolCall    FailKind = 17
 	FailDenied         FailKind = 18
 
-	FailKinds = 19 // how many there are
+	FailKinds = 19 // number of kinds
 )
 
-// RetryAfterUnknown is Fail's retryAfterMs where the provider did not say.
+// RetryAfterUnknown is Fail's retryAfterMs if the provider gave no delay.
 const RetryAfterUnknown = -1
 
-// Encoding says how the bytes of an event stand for its text. EncodingDefault may be added to any of the others.
+// Encoding is the encoding of an event's text. EncodingDefault may be added to any of the others.
 type Encoding int32
 
 // The encodings.
 const (
 	EncodingUTF8    Encoding = 0 // plain UTF-8
-	EncodingEscaped Encoding = 1 // the inside of a JSON string as received, still escaped
+	EncodingEscaped Encoding = 1 // the bytes between the quotes of a JSON string, still escaped
 	EncodingJSON    Encoding = 2 // a JSON value; its compact form is the text
-	EncodingDefault Encoding = 8 // bit: used only if nothing else came for the same key
+	EncodingDefault Encoding = 8 // bit: used only if nothing else was reported for the same key
 
 	EncodingMask Encoding = 7
 )
 
-// ReasoningPart says what a piece of reasoning is.
+// ReasoningPart is a part of a reasoning block.
 type ReasoningPart int32
 
 // The parts of reasoning.
@@ -130,27 +130,27 @@ const (
 	ReasoningSignature     ReasoningPart = 1
 	ReasoningEncrypted     ReasoningPart = 2
 	ReasoningSummary       ReasoningPart = 3
-	ReasoningToolEncrypted ReasoningPart = 4 // encrypted, and it belongs to the tool call with the same key
+	ReasoningToolEncrypted ReasoningPart = 4 // encrypted, belongs to the tool call with the same key
 
 	ReasoningParts = 5
 )
 
-// Scope says which object of the answer an extra member belongs to.
+// Scope is the object of the response to which an extra member is added.
 type Scope int32
 
 // The scopes of extra members.
 const (
 	ScopeAnswer  Scope = 0
 	ScopeChoice  Scope = 1
-	ScopeMessage Scope = 2 // message of a whole answer, delta of a chunk
+	ScopeMessage Scope = 2 // message of a non-streaming response, delta of a chunk
 	ScopeTool    Scope = 3
 	ScopeUsage   Scope = 4
 
 	Scopes = 5
 )
 
-// UsageKind says what a token count counts. Kinds with Beside count tokens that the provider does not include in its
-// prompt or completion figure: the host adds them.
+// UsageKind is what a token count counts. Kinds with Beside count tokens that the provider does not include in its prompt or
+// completion count: the host adds them.
 type UsageKind int32
 
 // The kinds of token counts.
@@ -170,7 +170,7 @@ const (
 	UsageKinds = 11
 )
 
-// FinishReason says why a choice ended.
+// FinishReason is the reason why a choice ended.
 type FinishReason int32
 
 // The finish reasons.
@@ -184,13 +184,13 @@ const (
 	FinishReasons = 5
 )
 
-// Done's argument: whether the answer is complete at once or at a clean end of the upstream's body.
+// The argument of Done: the response is complete now, or at a clean end of the upstream's body.
 const (
 	DoneNow   = 0
 	DoneAtEnd = 1
 )
 
-// Framing is how the upstream's answer body is cut into events.
+// Framing is how the upstream's response body is split into events.
 type Framing int32
 
 // The framings.
@@ -201,7 +201,7 @@ const (
 	FramingAWSEventStream Framing = 3
 )
 
-// Dialect says who reads the answer.
+// Dialect determines who reads the response.
 type Dialect int32
 
 // The dialects.
@@ -210,7 +210,7 @@ const (
 	DialectOpenAI     Dialect = 1 // the host, natively
 )
 
-// WarnKind says what happened to a member of the request that x-gateway-warning names.
+// WarnKind is what happened to a member of the request, for the header x-gateway-warning.
 type WarnKind int32
 
 // The kinds of warning.
@@ -222,15 +222,15 @@ const (
 	WarnKinds = 3
 )
 
-// Limits of the contract, in bytes unless said.
+// Limits, in bytes unless noted.
 const (
-	MaxState   = 4 << 10 // the state slot of an attempt
-	MaxName    = 256     // ids, names, models, members
+	MaxState   = 4 << 10 // state of an attempt
+	MaxName    = 256     // IDs, names, models, members
 	MaxLogLine = 256
 	MaxKeys    = 1024 // tool calls and reasoning parts of one choice
-	MaxChoices = 128  // choices of one answer
+	MaxChoices = 128  // choices of one response
 
-	// One call may emit MaxOutputFactor times its input and MaxOutputBase more.
+	// A call may emit MaxOutputFactor times the size of its input plus MaxOutputBase.
 	MaxOutputFactor = 8
 	MaxOutputBase   = 64 << 10
 )

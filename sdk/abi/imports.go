@@ -1,6 +1,6 @@
 package abi
 
-// Phase is a set of kinds of calls; an import outside of its phases ends the call with a protocol error.
+// Phase is a set of kinds of calls. An import that is used in another phase ends the call with a protocol error.
 type Phase uint8
 
 // The phases.
@@ -13,8 +13,8 @@ const (
 	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_collect: only log
 )
 
-// Import is the signature of one function of the import module. Params and Results hold one letter a value: i for i32,
-// I for i64, and s for a byte string, which is two i32: address and length.
+// Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for i64, and s
+// for a string, which is two i32: address and length.
 type Import struct {
 	Name    string
 	Params  string
@@ -22,7 +22,7 @@ type Import struct {
 	Phases  Phase
 }
 
-// Imports is every function that a guest may import from Module. Callers must not change it.
+// Imports lists every function that a guest may import from Module. Callers must not modify it.
 var Imports = [...]Import{
 	{"log", "is", "", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure},
 	{"fail", "isssi", "", PhaseRequest | PhaseAnswer | PhaseModels | PhaseRouter},
@@ -65,8 +65,8 @@ var Imports = [...]Import{
 	{"explain", "s", "", PhaseRouter},
 }
 
-// Host is the import module as Go: what a guest that runs natively calls, and what the gateway's host side implements.
-// Byte slices belong to the caller and are valid during the call only. The comments in README.md are the contract.
+// Host is the import module as a Go interface: natively running guests call it, and the gateway implements it. Byte slices belong
+// to the caller and are valid during the call only. README.md specifies each function.
 type Host interface {
 	Log(level LogLevel, message []byte)
 	Fail(kind FailKind, code, param, message []byte, retryAfterMs int32)

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/internal/host"
 )
 
-// running is held while a native guest runs: the SDK has one host a process.
+// running is held during each call: the SDK has one host per process.
 var running sync.Mutex
 
-// Instance is one instance of a plugin that this program has registered.
+// Instance is an instance of a plugin that is linked into this program.
 type Instance struct {
 	host     abi.Host
 	guest    guest.Guest
@@ -22,7 +22,7 @@ type Instance struct {
 	router   guest.Router   // nil for a provider
 }
 
-// New makes an instance whose imports are those of h, or returns nil if this program has registered no plugin of that name.
+// New creates an instance of the registered plugin with this name, with the imports of h. It returns nil if there is none.
 func New(name string, h abi.Host) *Instance {
 	g := guest.New(name)
 	if g == nil {
@@ -34,7 +34,7 @@ func New(name string, h abi.Host) *Instance {
 	return n
 }
 
-// enter gives the SDK this instance's host for one call.
+// enter sets the host for one call.
 func (n *Instance) enter() (leave func()) {
 	running.Lock()
 	host.Use(n.host)
@@ -44,7 +44,7 @@ func (n *Instance) enter() (leave func()) {
 	}
 }
 
-// Has says that a native plugin has the exports that its module has.
+// Has reports whether the plugin's module would have an export.
 func (n *Instance) Has(export string) bool {
 	switch export {
 	case abi.ExportConfigure:

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/internal/guest"
 )
 
-// self is the module's provider; where the module has been chosen to be a router, one that has no binding.
+// self returns the module's provider, or one without bindings if the host selected a router.
 func self() *instance {
 	if i, ok := guest.Self().(*instance); ok {
 		return i

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Register makes *T the program's plugin. It is called from an init function. A T is made for each use of the plugin.
+// Register makes *T the program's plugin. Call it in an init function. A T is created for each use of the plugin.
 func Register[T any, P interface {
 	*T
 	Provider
@@ -15,8 +15,7 @@ func Register[T any, P interface {
 	RegisterAs[T, P]("")
 }
 
-// RegisterAs is Register for a program of several plugins: the module that is made of it holds all of them, and each is
-// chosen by the name that it has in the configuration.
+// RegisterAs is Register for a program with several plugins. The configuration selects a plugin of the module by its name.
 func RegisterAs[T any, P interface {
 	*T
 	Provider
@@ -24,10 +23,10 @@ func RegisterAs[T any, P interface {
 	guest.Register(name, func() guest.Guest { return newInstance(func() Provider { return P(new(T)) }) })
 }
 
-// maxBindings is how many providers may use one plugin.
+// maxBindings is the maximum number of providers that use one plugin.
 const maxBindings = 1 << 12
 
-// binding is one use of the plugin: its provider and what the provider can do.
+// binding is one use of the plugin: its provider and the optional interfaces that the provider implements.
 type binding struct {
 	provider Provider
 	reader   Reader
@@ -35,8 +34,8 @@ type binding struct {
 	lister   Lister
 }
 
-// instance is one instance of the plugin with all of its bindings. What a call works on is kept in it, so that a call
-// allocates nothing.
+// instance is an instance of the plugin with all its bindings. It contains the arguments of a call, so that calls do not
+// allocate.
 type instance struct {
 	newProvider func() Provider
 	bindings    []binding
@@ -53,7 +52,7 @@ var _ guest.Provider = (*instance)(nil)
 
 func newInstance(newProvider func() Provider) *instance { return &instance{newProvider: newProvider} }
 
-// binding returns a binding that was configured, else an empty one.
+// binding returns a configured binding, or an empty one.
 func (i *instance) binding(n int32) *binding {
 	if n < 0 || int(n) >= len(i.bindings) {
 		return new(binding)

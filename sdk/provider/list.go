@@ -7,12 +7,12 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// List is the request for a page of the upstream's list of models. Its method is GET.
+// List builds the request for a page of the upstream's model list. The method is GET.
 type List struct {
 	refused string
 }
 
-// SetPath says where the request goes; see Request.SetPath.
+// SetPath sets the path; see Request.SetPath.
 func (l *List) SetPath(path string) {
 	if host.RequestPath(host.Bytes(path)) != abi.StatusOK && l.refused == "" {
 		l.refused = "request_path"
@@ -33,21 +33,21 @@ func (l *List) finish(err error) error {
 	return err
 }
 
-// Model is a model that the upstream offers. Only the ID is needed; what is zero is not said. A model that the
-// configuration describes keeps what is said there.
+// Model is a model that the upstream offers. Only ID is required; zero fields are omitted. Values in the configuration take
+// precedence.
 type Model struct {
-	ID          []byte // as the upstream calls it
+	ID          []byte // the upstream's name for the model
 	DisplayName []byte
 	OwnedBy     []byte
 	Created     int64 // Unix time in seconds
-	MaxTokens   int64 // the most that one answer may have
-	Thinking    bool  // can be asked to reason
+	MaxTokens   int64 // maximum completion tokens
+	Thinking    bool  // supports reasoning
 
-	// Prices in US dollars for a million tokens, as JSON numbers.
+	// Prices in US dollars per million tokens, as JSON numbers.
 	InputPrice, OutputPrice json.Value
 }
 
-// Models is where a provider says what a page of the list holds.
+// Models receives the models of a page of the list.
 type Models struct {
 	writer json.Writer
 	store  []byte
@@ -93,14 +93,14 @@ func (m *Models) Add(model *Model) {
 	host.Model(w.Buf)
 }
 
-// More says that another page follows, and what List needs to ask for it.
+// More reports that another page follows; cursor is passed to List.
 func (m *Models) More(cursor []byte) { host.More(cursor) }
 
-// Header is a header of the upstream's answer; see Answer.Header.
+// Header returns a header of the upstream's response; see Answer.Header.
 func (m *Models) Header(name string) []byte {
 	p, _ := guest.Fetch(&m.store, func(dst []byte) int32 { return host.ResponseHeader(host.Bytes(name), dst) })
 	return p
 }
 
-// Unknown says that something was skipped; see Answer.Unknown.
+// Unknown reports that something was skipped; see Answer.Unknown.
 func (m *Models) Unknown(what []byte) { host.Unknown(what) }

@@ -1,5 +1,5 @@
-// Package provider is what a provider plugin is written with: one Go type that turns a request of the chat completions
-// convention into a request to an upstream API, and the upstream's answer into events.
+// Package provider is the SDK for provider plugins: a Go type that translates chat completions requests to requests to an
+// upstream API, and the upstream's response to events.
 //
 //	func init() { provider.Register[echo]() }
 //
@@ -14,56 +14,56 @@
 //		return nil
 //	}
 //
-// The gateway owns everything around that: connections, credentials, framing, retries, and every byte that the client
-// receives. A plugin says what the answer means, not how it is written: text, reasoning, tool calls, token counts, why
-// it ended. The same events make a stream and a whole answer.
+// The gateway handles everything else: connections, credentials, framing, retries, and all bytes that the client receives. A
+// plugin reports what a response contains (text, reasoning, tool calls, token counts, the finish reason), not how it is
+// written. The same events produce a stream or a non-streaming response.
 //
-// An error that is a *sdk.Failure is what the client is told. In an answer a *json.Error tells the client that the
-// provider's answer could not be read. Any other error, and a panic, is the plugin's own failure.
+// If a method returns a *sdk.Failure, the client receives it. If Response, Event, End or Models returns a *json.Error, the
+// client receives the error that the provider's response is invalid. Any other error, and a panic, is a failure of the
+// plugin.
 //
-// A provider is called with one thing at a time. It must not keep anything of a request or an answer in itself: the
-// next call may be about another client's request. What an answer needs to remember goes into Answer.SetState.
+// A provider handles one call at a time. It must not keep data of a request or a response in its fields: the next call may
+// belong to another client's request. Use Answer.SetState for what later calls of the same attempt need.
 //
-// A module built with this package exports all of the provider calls. Those that the type has no method for answer
-// harmlessly: provider_end does nothing, and a provider_list that sets no path says that there is no list.
+// A module built with this package exports all provider calls. Those that the type does not implement have no effect:
+// provider_end does nothing, and provider_list sets no path, which means that there is no model list.
 package provider
 
 import "github.com/sluice-gateway/sluice/sdk/json"
 
-// Provider is one use of the plugin, with the settings of one provider in the configuration. A Provider is what every
-// plugin has; the interfaces below are what it may have besides.
+// Provider is one use of the plugin, with the options of one provider in the configuration. Every plugin implements it; the
+// interfaces below are optional.
 type Provider interface {
-	// Request builds the upstream request: Request.SetPath, headers, and a body that is either the client's own with
-	// edits or one that is written. It may answer at once instead, by emitting events and calling Done.
+	// Request builds the upstream request: it calls Request.SetPath, sets headers, and edits the client's body or writes
+	// another one. It may respond immediately instead, by emitting events and calling Done.
 	Request(r *Request) error
 }
 
-// Configurer is a provider with settings. Configure is called once, before anything else, with the provider's options
-// from the configuration as a JSON object, valid for as long as the provider is.
+// Configurer is a provider with options. Configure is called once, before any other method, with the provider's options in
+// the configuration as a JSON object, which stays valid for the life of the provider. An error rejects the configuration.
 type Configurer interface {
 	Configure(options json.Value) error
 }
 
-// Reader is a provider that reads its upstream's answers. One that lets the gateway read them (abi.DialectOpenAI) needs
-// none.
+// Reader is a provider that reads its upstream's responses. It is not needed if the gateway reads them (abi.DialectOpenAI).
 type Reader interface {
-	// Response reads a whole body: an answer, or with a status of 300 and above an error.
+	// Response reads a complete body: a response, or an error if the status is 300 or above.
 	Response(a *Answer, status int, body []byte) error
 
 	// Event reads one event of a stream.
 	Event(a *Answer, e *Event) error
 }
 
-// Ender is a reader that has something to say when the upstream's body has ended cleanly.
+// Ender is a reader that is called when the upstream's body has ended cleanly.
 type Ender interface {
 	End(a *Answer) error
 }
 
-// Lister is a provider whose upstream can list its models.
+// Lister is a provider that can list its upstream's models.
 type Lister interface {
 	// List builds the request for a page of the list; cursor is empty for the first page.
 	List(l *List, cursor []byte) error
 
-	// Models reads a page. A status of 300 and above is an error.
+	// Models reads a page. A status of 300 or above is an error.
 	Models(m *Models, status int, body []byte) error
 }

@@ -8,28 +8,27 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Request is one attempt to have a client's request answered. Its fields are what the gateway knows of the request; its
-// methods build the upstream's request. Its slices are valid during the call.
+// Request is one attempt to serve a client's request. Its fields describe the client's request; its methods build the upstream
+// request. Slices are valid during the call.
 //
-// The body is either the client's own with edits (Set, Delete, Rename, Replace), which the gateway applies without the
-// body ever being copied into the plugin, or one that is written (JSON, Write). Without either, the client's body is
-// sent as it came.
+// By default the client's body is sent unchanged. A provider either edits it (Set, Delete, Rename, Replace), which the
+// gateway does without copying the body into the plugin, or writes another one (JSON, Write).
 //
-// Paths into the client's body are JSON pointers (RFC 6901); in edits the token * stands for every element of an array.
-// Edits refer to the body as the client sent it, do not see each other, and are applied together when the call returns.
-// An edit returns true if it found something to do.
+// Paths into the client's body are JSON pointers (RFC 6901); in edits the token * matches every element of an array. Edits
+// refer to the body as the client sent it, do not see each other, and are applied together when the call returns. They
+// return true if the path exists.
 //
-// The methods of Answer are there for a provider that answers at once.
+// A provider that responds immediately uses the methods of Answer.
 type Request struct {
 	sdk.Summary
 	Answer
 
-	body    []byte // all of the client's body, once fetched
+	body    []byte // the client's body; empty until Body is called
 	writer  json.Writer
-	refused string // the first import that the host refused; the call then fails
+	refused string // the first import that the gateway refused
 }
 
-// keepBody is the size up to which the memory of a body is kept for the next request.
+// keepBody is the size up to which a buffer is kept for the next request.
 const keepBody = 1 << 20
 
 func (r *Request) reset() {
@@ -48,8 +47,8 @@ func (r *Request) reset() {
 	r.writer.Out = (*bodyOutput)(r)
 }
 
-// Body is the client's whole body, which the gateway has checked: it is a JSON object of the convention, valid UTF-8,
-// without duplicate members. It is copied into the plugin when it is asked for first.
+// Body returns the client's body, which the gateway has validated: it is a chat completions request in valid UTF-8 without
+// duplicate members. The first call copies it into the plugin.
 func (r *Request) Body() []byte {
 	if len(r.body) == 0 {
 		if cap(r.body) < int(r.BodySize) {
@@ -60,10 +59,10 @@ func (r *Request) Body() []byte {
 	return r.body
 }
 
-// Get is a value of the client's body, nil if there is none. Only that value is copied into the plugin.
+// Get returns a value of the client's body, nil if there is none. It copies only that value into the plugin.
 func (r *Request) Get(path string) json.Value {
 	for {
-		// Without the function value that guest.Fetch takes: most members that are asked for are not there.
+		// Like guest.Fetch, without a function value: most calls ask for a member that does not exist.
 		n := host.BodyGet(host.Bytes(path), guest.Unused(r.store))
 		if n < 0 {
 			return nil
@@ -74,22 +73,22 @@ func (r *Request) Get(path string) json.Value {
 	}
 }
 
-// Exists says whether the client's body has a value, without copying it.
+// Exists reports whether the client's body contains a value, without copying it.
 func (r *Request) Exists(path string) bool { return host.BodyGet(host.Bytes(path), nil) >= 0 }
 
-// Set gives a member of the client's body a value, and adds it where there is none.
+// Set sets a member of the client's body, and adds it if there is none.
 func (r *Request) Set(path string, value []byte) bool {
 	return host.BodySet(host.Bytes(path), value) == abi.StatusOK
 }
 
-// SetText is Set with a string.
+// SetText is Set for a string.
 func (r *Request) SetText(path string, text []byte) bool {
 	at := len(r.store)
 	r.store = json.AppendString(r.store, text)
 	return r.Set(path, r.store[at:])
 }
 
-// SetInt is Set with a number.
+// SetInt is Set for a number.
 func (r *Request) SetInt(path string, n int64) bool {
 	at := len(r.store)
 	r.store = json.AppendInt(r.store, n)
@@ -101,56 +100,57 @@ func (r *Request) Delete(path string) bool {
 	return host.BodyDelete(host.Bytes(path)) == abi.StatusOK
 }
 
-// Rename gives a member of the client's body another name. It returns false too where that name is taken.
+// Rename renames a member of the client's body. It returns false as well if the new name exists.
 func (r *Request) Rename(path, name string) bool {
 	return host.BodyRename(host.Bytes(path), host.Bytes(name)) == abi.StatusOK
 }
 
-// Replace gives a member a new value where its value is old: a string, a number or a literal. Both are JSON.
+// Replace sets a member to new if its value equals old, a string, number or literal. Both values are JSON.
 func (r *Request) Replace(path, old, new string) bool {
 	return host.BodyReplace(host.Bytes(path), host.Bytes(old), host.Bytes(new)) == abi.StatusOK
 }
 
-// SetPath says where the request goes, below the provider's base URL: percent-encoded, with a query if one is needed.
-// It must be one of the provider's paths, or the call fails.
+// SetPath sets the path of the request below the provider's base URL, percent-encoded, with an optional query. If it is not one
+// of the provider's paths, the call fails.
 func (r *Request) SetPath(path string) {
 	r.check(host.RequestPath(host.Bytes(path)), "request_path")
 }
 
-// SetHeader adds a header. It must be one of the provider's headers, or the call fails.
+// SetHeader sets a header. If it is not one of the provider's headers, the call fails.
 func (r *Request) SetHeader(name, value string) {
 	r.check(host.RequestHeader(host.Bytes(name), host.Bytes(value)), "request_header")
 }
 
-// JSON is the writer of a body of the plugin's own. Large values that are ranges of Body are not copied: the gateway
-// puts them into the body itself. What the writer holds at the end of the call is handed on.
+// JSON returns the writer of the upstream body. Large values that are slices of Body are not copied: the gateway inserts them.
+// The writer is flushed at the end of the call.
 func (r *Request) JSON() *json.Writer { return &r.writer }
 
-// Write appends to a body of the plugin's own. Use it or JSON, not both.
+// Write appends to the upstream body. Use either Write or JSON.
 func (r *Request) Write(p []byte) { (*bodyOutput)(r).Write(p) }
 
-// ToolAlias says that the tool which is called alias upstream is called name by the client: the gateway turns the
-// alias back where it occurs in the answer. It returns false if it is refused.
+// ToolAlias declares that the upstream receives the client's tool name as alias: the gateway restores the name in the response.
+// It returns false if the alias is refused.
 func (r *Request) ToolAlias(alias, name []byte) bool {
 	return host.ToolAlias(alias, name) == abi.StatusOK
 }
 
-// Expect says how the upstream's answer is framed and who reads it; options are those of the dialect, or nil. Without
-// it the answer is JSON and read by the plugin.
+// Expect sets how the upstream's response is framed and who reads it; options are those of the dialect, or nil. The default
+// is JSON that the plugin reads.
 func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byte) {
 	r.check(host.Answer(framing, dialect, options), "answer")
 }
 
-// Warn tells the client, in the header x-gateway-warning, that a member of its request was dropped, clamped or changed.
+// Warn reports to the client, in the header x-gateway-warning, that a member of its request was dropped, clamped or changed.
 func (r *Request) Warn(kind abi.WarnKind, member string) { host.Warn(kind, host.Bytes(member)) }
 
+// check records the first import that the gateway refused; the call then fails.
 func (r *Request) check(s abi.Status, what string) {
 	if s != abi.StatusOK && r.refused == "" {
 		r.refused = what
 	}
 }
 
-// finish ends the call: it hands on what the writer holds.
+// finish flushes the writer and returns the error of the call.
 func (r *Request) finish(err error) error {
 	if err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *Request) finish(err error) error {
 	return nil
 }
 
-// refusal is the plugin's own failure to keep to the rules of the host: the import that was refused.
+// refusal is the name of an import that the gateway refused because the plugin broke a rule.
 type refusal string
 
 func (r refusal) Error() string { return "the gateway rejected " + string(r) }

@@ -4,7 +4,7 @@ import "github.com/sluice-gateway/sluice/sdk/internal/guest"
 
 //go:wasmexport router_choose
 func exportChoose(binding, length int32) int32 {
-	// A module that has been chosen to be a provider has no binding of a router.
+	// The host selected a provider: there are no bindings of a router.
 	i, ok := guest.Self().(*instance)
 	if !ok {
 		return guest.Failed

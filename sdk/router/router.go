@@ -1,5 +1,4 @@
-// Package router is what a router plugin is written with: one function that puts the targets of a request into the
-// order in which the gateway tries them.
+// Package router is the SDK for router plugins: a function that decides in which order the gateway tries the targets of a request.
 //
 //	func init() { router.Register(first, nil) }
 //
@@ -13,12 +12,11 @@
 //		return nil
 //	}
 //
-// The gateway tries the first candidate and goes on to the next one where a target fails before anything has been sent
-// to the client. A target that is no candidate is not tried. A router never sees what clients and models say.
+// The gateway tries the candidates in order, until one succeeds or the client has received something. Targets that are not
+// candidates are not tried. A router never sees the content of requests and responses.
 //
-// The function is called with one request at a time and must keep nothing from one call to the next: its answer
-// follows from what it is given. An error that is a *sdk.Failure refuses the request; with any other error the gateway
-// orders the targets itself.
+// The function handles one request at a time and must not keep anything between calls: its result depends only on its input.
+// If it returns a *sdk.Failure, the request is rejected; with any other error the gateway uses the configured order.
 package router
 
 import (
@@ -29,56 +27,55 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Target is one of the places that can answer a request, with what the gateway has seen of it lately.
+// Target is a provider's model that can serve the request, with recent measurements.
 type Target struct {
 	Provider []byte
-	Model    []byte // as the provider calls it
+	Model    []byte // the provider's name for the model
 	Weight   int64
-	Priority int64 // smaller is better
-	Fallback bool  // only for when the others fail
-	Healthy  bool  // false in a pause after repeated failures
+	Priority int64 // lower is tried first
+	Fallback bool  // tried only after the others
+	Healthy  bool  // false during a cooldown after repeated failures
 
-	InFlight    int64   // requests that it is answering
-	Latency     int64   // milliseconds to the first event, on average; 0 if nothing is known
+	InFlight    int64   // requests in flight
+	Latency     int64   // average time to the first event in milliseconds; 0 if unknown
 	ErrorRate   float64 // 0 to 1
-	InputPrice  float64 // US dollars for a million tokens; 0 if it is not known
+	InputPrice  float64 // US dollars per million tokens; 0 if unknown
 	OutputPrice float64
-	Options     json.Value // the target's table in the configuration
+	Options     json.Value // the target's options in the configuration
 }
 
 // Choice is a request that needs a target. Its slices are valid during the call.
 type Choice struct {
 	sdk.Summary
-	Settings json.Value // the router's table in the configuration
+	Settings json.Value // the router's settings in the configuration
 	Targets  []Target
 }
 
-// Candidate names the target to try next by its index in Targets.
+// Candidate adds the next target to try, by its index in Targets.
 func (c *Choice) Candidate(index int) { host.Candidate(int32(index)) }
 
-// Explain says in a few words why the order is what it is, for the operator.
+// Explain gives the operator a short reason for the order.
 func (c *Choice) Explain(why string) { host.Explain(host.Bytes(why)) }
 
-// Register makes choose the program's plugin. It is called from an init function. check, which may be nil, is called
-// once with the router's settings before any choice; its error keeps the gateway from using the configuration.
+// Register makes choose the program's plugin. Call it in an init function. check may be nil; it is called once with the
+// router's settings before any choice, and its error rejects the configuration.
 func Register(choose func(c *Choice) error, check func(settings json.Value) error) {
 	RegisterAs("", choose, check)
 }
 
-// RegisterAs is Register for a program of several plugins: the module that is made of it holds all of them, and each is
-// chosen by the name that it has in the configuration.
+// RegisterAs is Register for a program with several plugins. The configuration selects a plugin of the module by its name.
 func RegisterAs(name string, choose func(c *Choice) error, check func(settings json.Value) error) {
 	guest.Register(name, func() guest.Guest { return &instance{choose: choose, check: check} })
 }
 
-// maxBindings is how many times a configuration may use one router.
+// maxBindings is the maximum number of uses of one router in a configuration.
 const maxBindings = 1 << 12
 
 // instance is one instance of the plugin.
 type instance struct {
 	choose   func(c *Choice) error
 	check    func(settings json.Value) error
-	settings []json.Value // of each binding; nil if it was not configured
+	settings []json.Value // by binding; nil if not configured
 	choice   Choice
 	summary  summary.Reader
 }

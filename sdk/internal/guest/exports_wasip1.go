@@ -8,7 +8,7 @@ import (
 // self is the module's guest.
 var self Guest
 
-// Self is the module's guest. Where the host has not chosen it, the only plugin's is made at the first call.
+// Self returns the module's guest. If the host has not selected a plugin, it creates the single plugin at the first call.
 func Self() Guest {
 	if self == nil {
 		self = New("")
@@ -16,11 +16,11 @@ func Self() Guest {
 	return self
 }
 
-// input is where the host puts what a call is about. It is replaced only when the host asks for a buffer.
+// input is the buffer for the input of a call. It is replaced only when the host requests a buffer.
 var input []byte
 
-// No ordinary event needs more than minInput bytes. What one large body needed is not kept for longer than that body:
-// a buffer above keepInput is given up as soon as less will do.
+// minInput bytes are enough for typical events. A buffer above keepInput, needed for a large body, is replaced as soon as
+// a smaller one suffices.
 const (
 	minInput  = 16 << 10
 	keepInput = 1 << 20
@@ -40,8 +40,7 @@ func buffer(size int32) *byte {
 	return &input[0]
 }
 
-// Input is the first bytes of the input buffer. The rest of the buffer, its capacity, holds zeros, which package json may
-// load: a document is read faster where there is something behind its end.
+// Input returns the first bytes of the input buffer. The bytes up to its capacity are zero; package json may load them.
 func Input(length int32) []byte { return input[:length] }
 
 //go:wasmexport sluice_plugin

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// view lends the bytes to an import, which takes a string as address and length.
+// view converts b to a string without copying, since a string parameter of an import is an address and a length.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// Use has no meaning in a module, whose host is the gateway.
+// Use panics: the host of a module is the gateway.
 func Use(abi.Host) { panic("sdk: a module cannot choose its host") }
 
 //go:wasmimport sluice log

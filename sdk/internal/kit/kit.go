@@ -1,5 +1,5 @@
-// Command kit is a plugin for the tests of the SDK. It does what its options and its upstream's events tell it to, one
-// ability of the SDK at a time, so that each is seen natively and as a module.
+// Command kit is a plugin for the tests of the SDK. Its options and its upstream's events select which features of the SDK it
+// uses, so that each is tested natively and as a module.
 package main
 
 import (
@@ -29,10 +29,10 @@ var (
 
 var (
 	errSettings = errors.New("the settings are refused")
-	errAsked    = errors.New("an error was asked for")
+	errAsked    = errors.New("requested error")
 )
 
-// Configure refuses settings that say so.
+// Configure rejects settings with "refuse".
 func (k *kit) Configure(settings json.Value) error {
 	k.settings = settings
 	if refuse, _ := settings.Get("refuse").Bool(); refuse {
@@ -41,7 +41,7 @@ func (k *kit) Configure(settings json.Value) error {
 	return nil
 }
 
-// Request does what the option "do" says.
+// Request does what the option "do" selects.
 func (k *kit) Request(r *provider.Request) error {
 	switch string(r.Options.Get("do").Text()) {
 	case "summary":
@@ -57,7 +57,7 @@ func (k *kit) Request(r *provider.Request) error {
 	case "error":
 		return errAsked
 	case "panic":
-		panic("a panic was asked for")
+		panic("requested panic")
 	case "path":
 		r.SetPath("/elsewhere")
 		return nil
@@ -71,7 +71,7 @@ func (k *kit) Request(r *provider.Request) error {
 	return nil
 }
 
-// summary sends what the plugin was told.
+// summary sends the summary that it received.
 func (k *kit) summary(r *provider.Request) error {
 	r.SetPath("/kit")
 	w := r.JSON()
@@ -111,7 +111,7 @@ func (k *kit) summary(r *provider.Request) error {
 	return nil
 }
 
-// write writes a body of its own, of which the client's messages are a part.
+// write writes a body that contains parts of the client's messages.
 func (k *kit) write(r *provider.Request) error {
 	r.SetPath("/kit?q=%20")
 	r.SetHeader("X-Kit", "1")
@@ -146,10 +146,10 @@ func (k *kit) write(r *provider.Request) error {
 	return in.End()
 }
 
-// edit edits the client's body and says what the edits answered.
+// edit edits the client's body and reports the results of the edits.
 func (k *kit) edit(r *provider.Request) error {
 	r.SetPath("/kit")
-	said := []bool{
+	results := []bool{
 		r.SetText("/model", []byte("a \"b\"")),
 		r.SetInt("/max_tokens", -7),
 		r.Set("/messages/0/extra", []byte(`[1]`)),
@@ -161,7 +161,7 @@ func (k *kit) edit(r *provider.Request) error {
 		r.Replace("/messages/*/role", `"nobody"`, `"x"`),
 	}
 	answers := []byte("answers ")
-	for _, ok := range said {
+	for _, ok := range results {
 		if ok {
 			answers = append(answers, '1')
 		} else {
@@ -177,7 +177,7 @@ func (k *kit) edit(r *provider.Request) error {
 	return nil
 }
 
-// Response reads a whole answer: {"events":[…]}, each as in Event.
+// Response reads a non-streaming response: {"events":[…]}, each as in Event.
 func (k *kit) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return &sdk.Failure{Kind: abi.FailServer, Message: string(json.Value(body).Get("message").Text())}
@@ -186,7 +186,7 @@ func (k *kit) Response(a *provider.Answer, status int, body []byte) error {
 	in.Reset(body)
 	for o := in.Object(); o.Next(); {
 		for e := in.Array(); e.Next(); {
-			if err := k.say(a, in.Raw()); err != nil {
+			if err := k.emit(a, in.Raw()); err != nil {
 				return err
 			}
 		}
@@ -194,16 +194,16 @@ func (k *kit) Response(a *provider.Answer, status int, body []byte) error {
 	return in.End()
 }
 
-// Event does what the event's data says.
+// Event does what the event's data selects.
 func (k *kit) Event(a *provider.Answer, e *provider.Event) error {
 	if string(e.Name) == "unknown" {
 		a.Unknown(e.Name)
 		return nil
 	}
-	return k.say(a, e.Data)
+	return k.emit(a, e.Data)
 }
 
-// End says what the state has become.
+// End reports the final state.
 func (k *kit) End(a *provider.Answer) error {
 	if s := a.State(); len(s) > 0 {
 		a.Text(0, abi.EncodingUTF8, append([]byte("state: "), s...))
@@ -213,8 +213,8 @@ func (k *kit) End(a *provider.Answer) error {
 	return nil
 }
 
-// say makes one call of Answer: ["name", argument, …].
-func (k *kit) say(a *provider.Answer, data []byte) error {
+// emit makes one call of Answer: ["name", argument, …].
+func (k *kit) emit(a *provider.Answer, data []byte) error {
 	var in json.Reader
 	in.Reset(data)
 	args := in.Array()
@@ -300,7 +300,7 @@ func (k *kit) say(a *provider.Answer, data []byte) error {
 	return in.End()
 }
 
-// encoded reads an argument in the form that an encoding has.
+// encoded reads an argument in the form that an encoding requires.
 func encoded(in *json.Reader, enc abi.Encoding) []byte {
 	switch enc & abi.EncodingMask {
 	case abi.EncodingEscaped:
@@ -311,7 +311,7 @@ func encoded(in *json.Reader, enc abi.Encoding) []byte {
 	return in.Text()
 }
 
-// List asks for the page that the cursor names.
+// List requests the page after the cursor.
 func (k *kit) List(l *provider.List, cursor []byte) error {
 	if none, _ := k.settings.Get("no list").Bool(); none {
 		return nil

@@ -1,5 +1,5 @@
-// Package summary reads the summary of a request, which is the input of provider_request and a part of what a router is
-// shown. It knows the names in that document; package sdk has the type that plugins see.
+// Package summary parses the summary of a request, which is the input of provider_request and part of the input of
+// router_choose. It owns the names in that document; the type is sdk.Summary.
 package summary
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// Reader reads summaries. The zero value is ready. It holds memory that makes the next summary cheaper: gateways write
-// the members in the same order each time. It serves one call at a time.
+// Reader parses summaries. The zero value is ready to use. It remembers the order of the members, which makes further
+// summaries cheaper. It is not safe for concurrent use.
 type Reader struct {
 	document json.Reader
 	flags    json.Reader
@@ -39,15 +39,15 @@ var shape = json.NewShape("request_id", "time", "attempt", "random", "stream", "
 var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
 	"response_format", "logprobs", "parallel_tools", "cache_control")
 
-// Parse reads a document that is a summary.
+// Parse reads a document that consists of a summary.
 func (r *Reader) Parse(s *sdk.Summary, document []byte) error {
 	r.document.ResetChecked(document)
 	r.Read(s, &r.document)
 	return r.document.End()
 }
 
-// Read reads the summary that in stands at. Unknown members are skipped; whether the document is valid is known from in.
-// The summary's slices are ranges of the document.
+// Read reads the summary at the position of in. It ignores unknown members. The caller checks in for invalid JSON. The summary's
+// slices share the memory of the document.
 func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 	m := &r.members
 	in.Members(m, shape)
@@ -72,7 +72,7 @@ func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 	}
 }
 
-// parseHex reads sixteen hexadecimal digits in lower case.
+// parseHex parses sixteen lower-case hexadecimal digits.
 func parseHex(digits []byte) uint64 {
 	if len(digits) != 16 {
 		return 0
@@ -80,8 +80,8 @@ func parseHex(digits []byte) uint64 {
 	return parseHex8(digits)<<32 | parseHex8(digits[8:])
 }
 
-// parseHex8 is the number of eight hexadecimal digits: it adds neighbours up, in lanes of 8, 16 and 32 bits. Of a letter
-// the lower four bits count from 1, and bit 6 is set.
+// parseHex8 parses eight hexadecimal digits in parallel, one per byte of a word: bit 6 marks letters, whose lower four bits
+// count from 1. It then combines neighbours in lanes of 8, 16 and 32 bits.
 func parseHex8(b []byte) uint64 {
 	const lanes = 0x0101010101010101
 	b = b[:8]
