@@ -7,9 +7,10 @@ import (
 )
 
 var suite = plugintest.Suite{
-	Package: "plugins/all",
-	Plugin:  "bedrock",
-	Use:     plugintest.Use{Paths: []string{"/model/*/converse", "/model/*/converse-stream"}},
+	FinishFollowsTools: true,
+	Package:            "plugins/all",
+	Plugin:             "bedrock",
+	Use:                plugintest.Use{Paths: []string{"/model/*/converse", "/model/*/converse-stream"}},
 }
 
 func TestVectors(t *testing.T) { suite.Test(t) }

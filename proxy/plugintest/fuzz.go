@@ -193,7 +193,25 @@ func (b *Binding) CheckResponses(t *testing.T, v *Vector) {
 		t.Fatal(err)
 	}
 	for _, stream := range []bool{false, true} {
-		CheckResponse(t, v.Run(b, stream).Response, max(request.N, 1))
+		response := v.Run(b, stream).Response
+		CheckResponse(t, response, max(request.N, 1))
+		if b.suite.FinishFollowsTools && !stream {
+			checkToolCalls(t, response)
+		}
+	}
+}
+
+// checkToolCalls checks that a choice of a non-streaming response that ended for tool calls has any.
+func checkToolCalls(t *testing.T, response string) {
+	t.Helper()
+	status, body, _ := strings.Cut(response, "\n")
+	if status != "200" {
+		return
+	}
+	for _, choice := range readCompletion(t, body).Choices {
+		if r := choice.FinishReason; r != nil && *r == "tool_calls" && len(choice.Message.ToolCalls) == 0 {
+			t.Errorf("choice %d has no tool call: %s", choice.Index, body)
+		}
 	}
 }
 
@@ -250,11 +268,8 @@ func CheckResponse(t *testing.T, response string, choices int) {
 		t.Errorf("not a completion: %s", body)
 	}
 	for _, choice := range c.Choices {
-		switch {
-		case choice.FinishReason == nil || *choice.FinishReason == "":
+		if choice.FinishReason == nil || *choice.FinishReason == "" {
 			t.Errorf("choice %d has not finished: %s", choice.Index, body)
-		case *choice.FinishReason == "tool_calls" && len(choice.Message.ToolCalls) == 0:
-			t.Errorf("choice %d has no tool call: %s", choice.Index, body)
 		}
 	}
 }

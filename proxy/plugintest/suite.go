@@ -37,6 +37,10 @@ type Suite struct {
 	Use     Use
 	Dir     string // of the vectors; empty is testdata/vectors
 	Target  string // the upstream's model in requests that are not vectors; empty is "m"
+
+	// FinishFollowsTools says that the plugin reports the finish reason "tool_calls" only after a tool call, whatever the
+	// upstream says; CheckResponses holds it to that.
+	FinishFollowsTools bool
 }
 
 // Form is how a plugin runs.
