@@ -49,8 +49,8 @@ func benchRequest(n int) []byte {
 	return []byte(body)
 }
 
-// wholeAnswer is a non-streaming response as make bench gets it: one text with some escapes.
-var wholeAnswer = []byte(`{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBffuzxt8ttHq7iiZe7n","type":"message","role":"assistant","content":[{"type":"text","text":"` +
+// nonStreamingResponse is a non-streaming response as make bench gets it: one text with some escapes.
+var nonStreamingResponse = []byte(`{"model":"claude-haiku-4-5-20251001","id":"msg_01KrnBffuzxt8ttHq7iiZe7n","type":"message","role":"assistant","content":[{"type":"text","text":"` +
 	strings.Repeat(`The bridge over the river was built in three years, which is less than anyone had \"expected\". It has \n\n**Two arches** of grey stone; the larger one spans forty-two metres – about a third of the valley's width. Visitors cross it on foot from the café to the old mill and back again before dusk falls.`, 2) +
 	`"}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":61,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,` +
 	`"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"output_tokens":128,"service_tier":"standard","inference_geo":"not_available"}}`)
@@ -62,7 +62,7 @@ func BenchmarkResponse(b *testing.B) {
 	fuel := a.Fuel(func() {
 		for b.Loop() {
 			a.Restart()
-			if err := a.Response(200, wholeAnswer); err != nil {
+			if err := a.Response(200, nonStreamingResponse); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -21,7 +21,7 @@ func TestFuel(t *testing.T) {
 	for range 2 { // the first call learns the order of the members
 		a.Restart()
 		fuel = a.Fuel(func() {
-			if err := a.Response(200, wholeAnswer); err != nil {
+			if err := a.Response(200, nonStreamingResponse); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -101,7 +101,7 @@ func readPiece(m *json.Members) (p piece) {
 // emit emits the content of the candidate.
 func (c *candidate) emit(a *provider.Answer, p *progress) error {
 	if c.index < 0 || c.index >= abi.MaxChoices {
-		return badAnswer("")
+		return badResponse("")
 	}
 	choice := int32(c.index)
 	if choice > 0 && p.lookup(choice) == nil {

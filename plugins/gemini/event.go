@@ -180,5 +180,5 @@ func emitAudioUsage(a *provider.Answer, kind abi.UsageKind, parts json.Value) {
 	}
 }
 
-// badAnswer is the failure of an invalid response.
-func badAnswer(text string) error { return sdk.Fail(abi.FailBadAnswer, text) }
+// badResponse is the failure of an invalid response.
+func badResponse(text string) error { return sdk.Fail(abi.FailBadAnswer, text) }

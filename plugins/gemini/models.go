@@ -52,7 +52,7 @@ func (p *gemini) Models(m *provider.Models, status int, body []byte) error {
 		return err
 	}
 	if !found {
-		return badAnswer("")
+		return badResponse("")
 	}
 	if len(next) > 0 {
 		m.More(next)

@@ -24,7 +24,7 @@ const maxGap = 1024
 
 // badPieces is the failure of streamed arguments that do not form valid JSON.
 func badPieces() error {
-	return badAnswer("The provider's response holds argument pieces that do not fit together.")
+	return badResponse("The provider's response holds argument pieces that do not fit together.")
 }
 
 // emitArguments emits more of the arguments of the current call.

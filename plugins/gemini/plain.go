@@ -9,18 +9,18 @@ import (
 // Nearly all streaming events are one piece of text or thought in one fixed form. Comparing bytes costs a quarter of
 // parsing them; any other event goes through the JSON reader.
 const (
-	plainHead    = `{"candidates": [{"content": {"parts": [{"text": "`
-	plainText    = `"}],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": `
-	plainThought = `","thought": true}],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": `
-	plainAnswer  = `,"candidatesTokenCount": `
-	plainTotal   = `,"totalTokenCount": `
-	plainDetails = `,"promptTokensDetails": [{"modality": "TEXT","tokenCount": `
-	plainClose   = `}]`
-	plainThink   = `,"thoughtsTokenCount": `
-	plainTier    = `,"serviceTier": "standard"`
-	plainModel   = `},"modelVersion": "`
-	plainID      = `","responseId": "`
-	plainEnd     = `"}`
+	plainHead       = `{"candidates": [{"content": {"parts": [{"text": "`
+	plainText       = `"}],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": `
+	plainThought    = `","thought": true}],"role": "model"},"index": 0}],"usageMetadata": {"promptTokenCount": `
+	plainCompletion = `,"candidatesTokenCount": `
+	plainTotal      = `,"totalTokenCount": `
+	plainDetails    = `,"promptTokensDetails": [{"modality": "TEXT","tokenCount": `
+	plainClose      = `}]`
+	plainThink      = `,"thoughtsTokenCount": `
+	plainTier       = `,"serviceTier": "standard"`
+	plainModel      = `},"modelVersion": "`
+	plainID         = `","responseId": "`
+	plainEnd        = `"}`
 )
 
 // plainEvent is what such an event holds. Its slices alias the event.
@@ -53,7 +53,7 @@ func readPlain(r *json.Reader, data []byte) (ev plainEvent, ok bool) {
 	if ev.prompt, ev.prompted, rest = digits(rest); !ev.prompted {
 		return ev, false
 	}
-	if after, some := cut(rest, plainAnswer); some {
+	if after, some := cut(rest, plainCompletion); some {
 		if ev.answer, ev.answered, rest = digits(after); !ev.answered {
 			return ev, false
 		}

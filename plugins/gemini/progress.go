@@ -94,7 +94,7 @@ func (s *candidateState) countText(length int64) {
 func (p *progress) newBlock(s *candidateState) (int32, error) {
 	key := s.next
 	if key >= abi.MaxKeys {
-		return 0, badAnswer("The provider's response has too many parts.")
+		return 0, badResponse("The provider's response has too many parts.")
 	}
 	s.next++
 	s.flags &^= thinking
@@ -176,7 +176,7 @@ func (p *progress) save() error {
 		p.buffer = b
 	}
 	if !p.a.SetState(p.buffer) {
-		return badAnswer("The provider's response holds arguments that are nested too deeply.")
+		return badResponse("The provider's response holds arguments that are nested too deeply.")
 	}
 	return nil
 }

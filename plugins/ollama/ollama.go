@@ -1,7 +1,7 @@
 // Package ollama is the provider plugin for Ollama's own API, /api/chat with newline-delimited JSON.
 //
 // request.go reads the client's request once and writes the server's body from it; messages.go, image.go, tools.go,
-// thinking.go and options.go hold the rules for its parts. answer.go reads the lines of a stream and non-streaming
+// thinking.go and options.go hold the rules for its parts. response.go reads the lines of a stream and non-streaming
 // responses, which have the same form, logprobs.go their log probabilities, failure.go an error, models.go the model
 // list.
 //
