@@ -8,8 +8,8 @@ import (
 
 var suite = plugintest.Suite{Package: ".", Use: plugintest.Use{Paths: []string{"/say"}}}
 
-// TestVectors runs the folders of testdata/vectors through the plugin as Go code and as WebAssembly.
+// TestVectors runs the directories of testdata/vectors through the plugin as Go code and as WebAssembly.
 func TestVectors(t *testing.T) { suite.Test(t) }
 
-// BenchmarkVectors says what a request and an event cost.
+// BenchmarkVectors measures the fuel of a request and of an event.
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }

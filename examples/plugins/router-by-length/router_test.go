@@ -10,8 +10,8 @@ import (
 
 var suite = plugintest.Suite{Package: "."}
 
-// input is what the gateway shows a router: a request of this many bytes and a target for each letter, a u standing for
-// one that is unhealthy.
+// input returns the input of a router: a request of this size, and a target for each letter, where u stands for an
+// unhealthy one.
 func input(bytes int, targets string) []byte {
 	var list []string
 	for i, c := range targets {

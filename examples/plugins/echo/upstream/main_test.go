@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// gateway serves the example's configuration, with the plugin built beside it, in front of the echo.
+// gateway starts a gateway with the example configuration, its plugin and its upstream.
 func gateway(t *testing.T) (client openai.Client) {
 	t.Helper()
 	wasm := plugintest.Build(t, "examples/plugins/echo")
@@ -46,7 +46,7 @@ func gateway(t *testing.T) (client openai.Client) {
 		t.Fatal(err)
 	}
 	if len(cfg.Warnings) > 0 {
-		t.Errorf("the example's configuration is warned about: %v", cfg.Warnings)
+		t.Errorf("the example configuration has warnings: %v", cfg.Warnings)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -85,7 +85,7 @@ func TestEchoThroughTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := whole.Choices[0].Message.Content; got != "Good \"morning\", grüß dich" || whole.Usage.CompletionTokens != 4 {
-		t.Errorf("whole answer %s", whole.RawJSON())
+		t.Errorf("non-streaming response %s", whole.RawJSON())
 	}
 	stream := client.Chat.Completions.NewStreaming(t.Context(), question)
 	var acc openai.ChatCompletionAccumulator
@@ -96,7 +96,7 @@ func TestEchoThroughTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := acc.Choices[0].Message.Content; got != whole.Choices[0].Message.Content || acc.Choices[0].FinishReason != "stop" {
-		t.Errorf("streamed answer %+v", acc.ChatCompletion)
+		t.Errorf("streamed response %+v", acc.ChatCompletion)
 	}
 }
 
