@@ -64,7 +64,26 @@ func newHangup() *hangup {
 }
 
 // terminalClosed reports whether the terminal that the process started with is gone.
-func (h *hangup) terminalClosed() bool { return h.terminal && !hasTerminal() }
+//
+// The kernel sends the signal before it takes the terminal away, so a terminal that is still there is looked at again.
+func (h *hangup) terminalClosed() bool {
+	for waited := time.Duration(0); h.terminal; waited += hangupStep {
+		if !hasTerminal() {
+			return true
+		}
+		if waited >= hangupGrace {
+			return false
+		}
+		time.Sleep(hangupStep)
+	}
+	return false
+}
+
+// hangupGrace is how long after SIGHUP the terminal may take to disappear.
+const (
+	hangupGrace = 200 * time.Millisecond
+	hangupStep  = 20 * time.Millisecond
+)
 
 // hasTerminal reports whether the process has a controlling terminal: only then can /dev/tty be opened.
 func hasTerminal() bool {
