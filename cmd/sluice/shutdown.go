@@ -63,9 +63,8 @@ func newHangup() *hangup {
 	return h
 }
 
-// terminalClosed reports whether the terminal that the process started with is gone.
-//
-// The kernel sends the signal before it takes the terminal away, so a terminal that is still there is looked at again.
+// terminalClosed reports whether the terminal that the process started with is gone. The kernel sends SIGHUP before it
+// revokes the terminal, so terminalClosed polls for hangupGrace before it answers no.
 func (h *hangup) terminalClosed() bool {
 	for waited := time.Duration(0); h.terminal; waited += hangupStep {
 		if !hasTerminal() {
@@ -79,9 +78,8 @@ func (h *hangup) terminalClosed() bool {
 	return false
 }
 
-// hangupGrace is how long after SIGHUP the terminal may take to disappear.
 const (
-	hangupGrace = 200 * time.Millisecond
+	hangupGrace = 200 * time.Millisecond // from SIGHUP until the terminal is taken to be open
 	hangupStep  = 20 * time.Millisecond
 )
 
