@@ -179,8 +179,9 @@ func (c *Client) Stats() Stats { return c.pool.snapshot() }
 
 // Do sends a request and waits for the response header, whatever its status. w may be nil. Every error is an *Error.
 //
-// A request that was sent on a reused connection and failed before the first byte of the response is sent once more on a new
-// connection: the peer had closed the old one, most probably before it read the request. Nothing else is retried.
+// A request that was sent on a reused connection and failed before the first byte of the response, or got a 408 that the peer sent
+// because the connection had been idle, is sent once more on a new connection: the peer had given up the old one, most probably
+// before it read the request. Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
 	if s := c.check(r); s != "" {
 		return nil, c.failed(&Error{Kind: BadRequest, Reason: s}, r)
@@ -302,6 +303,10 @@ func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, authorizat
 	cn.enter(PhaseHead, c.cfg.Timeouts.FirstByte, "first byte")
 	cn.unusable = sent != nil
 	h, err := cn.readHead()
+	if cn.reused && cn.timedOut(h, err) {
+		cn.answered = false
+		return nil, &Error{Kind: Unreachable, Phase: PhaseHead, Reason: "the provider timed out the idle connection"}
+	}
 	if err == nil {
 		cn.enter(PhaseBody, c.cfg.Timeouts.Idle, "idle")
 		return c.newResponse(cn, r.Method, h)

@@ -3,7 +3,7 @@
 //
 // It owns everything that depends on time or the network: the timeouts for connecting, the TLS handshake, sending, the response
 // header, silence in the body, and the whole response; which addresses may be connected to; when a connection may be reused; and the
-// one retry on a reused connection that turned out to be closed. The provider's credential is added to requests here and nowhere
+// one retry on a new connection when a reused one turned out to be closed or timed out. The provider's credential is added to requests here and nowhere
 // else (package credential), and is never part of an error. The meaning of requests and responses, fallback and what the client
 // receives are up to other packages.
 //

@@ -363,6 +363,58 @@ func TestStaleConnections(t *testing.T) {
 	})
 }
 
+// TestIdleTimeoutCrossesRequest has the provider send a 408 for the silence before a request that has reached it. The request is
+// sent again on a new connection; a 408 that may be meant for it is returned.
+//
+// covers: F62
+func TestIdleTimeoutCrossesRequest(t *testing.T) {
+	t.Parallel()
+	const (
+		closing = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntime"
+		reason  = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\n{}"
+	)
+	for _, tt := range []struct {
+		name, response string
+		status         int // of the second request; 200 is that of the retry
+	}{
+		{"closing", closing, 200},
+		{"chunked and closing", "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200},
+		{"HTTP/1.0", "HTTP/1.0 408 Request Time-out\r\nCache-Control: no-cache\r\n\r\n<html>", 200},
+		{"without a body", "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", 200},
+		{"cut off within the header", closing[:40], 200},
+		{"keeping the connection, with a reason", reason, 408},
+		{"another status", strings.Replace(closing, "408 Request Timeout", "503 Unavailable", 1), 503},
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(tt.name+map[bool]string{true: ", TLS"}[secure], func(t *testing.T) {
+				t.Parallel()
+				s, conf := server(t, secure,
+					upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.Write(tt.response), upstreamtest.Close()},
+					upstreamtest.Script{upstreamtest.Loop(upstreamtest.Echo())})
+				c := newClient(t, s, conf)
+				if _, got, err := whole(t, c, post("one")); err != nil || got != "one" {
+					t.Fatalf("%q, %v", got, err)
+				}
+				status, got, err := whole(t, c, post("two"))
+				if err != nil || status != tt.status || status == 200 && got != "two" {
+					t.Fatalf("%d %q, %v", status, got, err)
+				}
+				if st := c.Stats(); (st.Retried == 1) != (tt.status == 200) || st.Open > 1 {
+					t.Errorf("%+v", st)
+				}
+			})
+		}
+	}
+	t.Run("no retry on a new connection", func(t *testing.T) {
+		t.Parallel()
+		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write(closing), upstreamtest.Close()})
+		c := newClient(t, s, nil)
+		if status, _, err := whole(t, c, post("")); err != nil || status != 408 || s.Connections() != 1 {
+			t.Errorf("%d, %v after %d connections", status, err, s.Connections())
+		}
+	})
+}
+
 // TestAbandonedResponses checks that every request gets its own response after others were abandoned.
 //
 // covers: F63

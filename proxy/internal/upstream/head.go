@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"bytes"
+	"errors"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -86,7 +88,7 @@ func (s *headScan) statusLine(l []byte) string {
 	if s.status < 100 || s.status > 599 {
 		return "status out of range"
 	}
-	s.header.old = s.old
+	s.header.old, s.header.status = s.old, s.status
 	return ""
 }
 
@@ -154,6 +156,7 @@ type header struct {
 	text   []byte
 	fields []field
 
+	status             int  // 0: the status line has not been read
 	old, closes, keeps bool // HTTP/1.0; what Connection says
 }
 
@@ -234,6 +237,20 @@ func (c *conn) readHead() (headScan, error) {
 		return s, nil
 	}
 	return bad("too many interim responses")
+}
+
+// timedOut reports whether what readHead returned is not the response to the request, but one to the silence before it: servers and
+// load balancers send a 408 before they close an idle connection (RFC 9110, section 15.5.9), and it may cross the next request. A
+// 408 that keeps the connection and says why is the provider's.
+func (c *conn) timedOut(s headScan, err error) bool {
+	if c.header.status != http.StatusRequestTimeout {
+		return false
+	}
+	if err != nil {
+		_, ours := errors.AsType[*Error](err)
+		return !ours // the connection was lost within the header
+	}
+	return c.header.last() || s.framing == sized && s.length == 0
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }

@@ -17,7 +17,7 @@ type Stats struct {
 	Dialled uint64 // connections established
 	Reused  uint64 // requests sent on a reused connection
 	Stale   uint64 // idle connections found closed by the peer
-	Retried uint64 // requests resent because their reused connection turned out to be closed
+	Retried uint64 // requests resent because their reused connection turned out to be closed or timed out
 }
 
 // pool holds the idle connections and counts all of them. The most recently used one is taken first, so that surplus ones age and

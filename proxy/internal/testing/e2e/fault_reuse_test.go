@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -192,6 +193,48 @@ func TestStaleConnections(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestIdleTimeoutCrossesRequest has a provider that times out idle connections much too early: up to 1.5 ms after each response it
+// sends a 408 that nobody asked for, and closes the connection. What crosses it is sent again, and no client notices.
+//
+// covers: F62
+func TestIdleTimeoutCrossesRequest(t *testing.T) {
+	t.Parallel()
+	requests := scale(500, 150)
+	w := wires[0]
+	respond := func(c *upstreamtest.Conn) error {
+		if err := upstreamtest.ReadRequest()(c); err != nil {
+			return err
+		}
+		if !strings.Contains(string(c.Last().Body), `"stream":true`) {
+			return upstreamtest.Answer(200, "application/json", w.answer("good"))(c)
+		}
+		events := w.stream("good")
+		return upstreamtest.Answer(200, "text/event-stream", events)(c)
+	}
+	timeOut := func(c *upstreamtest.Conn) error {
+		time.Sleep(rand.N(1500 * time.Microsecond)) // it is the provider that waits
+		return upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntime")(c)
+	}
+	up := upstreamtest.New(t, upstreamtest.Script{respond, timeOut, upstreamtest.Close()})
+	g := proxytest.Start(t, quietServer+one(w, up.URL(), "breaker = { enabled = false }"))
+	failed := 0
+	for i := range requests {
+		stream := i%2 == 0
+		r := g.Chat(t, askOf(w.plugin, stream))
+		if stream && !strings.HasSuffix(r.Body, "data: [DONE]\n\n") || r.Status != 200 || r.Err != nil || !strings.Contains(r.Body, `"content":"good"`) {
+			if failed++; failed == 1 {
+				t.Errorf("request %d: %d %v %s", i, r.Status, r.Err, r.Body)
+			}
+		}
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d requests failed", failed, requests)
+	}
+	if m := proxytest.Scrape(t, g.Admin(t)); m.Sum("sluice_upstream_retries_total") == 0 {
+		t.Error("no request crossed a timeout")
 	}
 }
 
