@@ -77,8 +77,13 @@ func (c scrape) targets() {
 	for _, e := range g.targetNames() {
 		f := stats.get(e)
 		delete(stats, e)
-		m.Add(telemetry.TargetHealthy, boolValue(f.Healthy), e.provider, e.model)
+		m.Add(telemetry.TargetHealthy, boolValue(f.Health == routing.Healthy), e.provider, e.model)
 		m.Add(telemetry.TargetBreaker, breakerLevel[f.Breaker], e.provider, e.model)
+		until := 0.0
+		if f.Health == routing.Open {
+			until = seconds(f.Until)
+		}
+		m.Add(telemetry.TargetUntil, until, e.provider, e.model)
 		m.Add(telemetry.TargetOpened, float64(f.Opened), e.provider, e.model)
 		m.Add(telemetry.TargetRefused, float64(f.Rejected), e.provider, e.model)
 		m.Add(telemetry.TargetInFlight, float64(f.Inflight), e.provider, e.model)

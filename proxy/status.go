@@ -67,18 +67,25 @@ func (all targetStats) get(name targetName) routing.Snapshot {
 	if f, ok := all[name]; ok {
 		return f
 	}
-	return routing.Snapshot{Healthy: true}
+	return routing.Snapshot{Ready: true}
 }
 
 // describeGeneration adds the models and providers of a generation.
 func describeGeneration(status *admin.Status, g *generation, open *openGenerations, stats targetStats) {
 	describeTarget := func(e targetName) admin.Target {
 		f := stats.get(e)
-		return admin.Target{
-			Provider: e.provider, Model: e.model, Healthy: f.Healthy, Breaker: f.Breaker.String(), InFlight: f.Inflight,
-			Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate,
+		t := admin.Target{
+			Provider: e.provider, Model: e.model, State: f.Health.String(), InFlight: f.Inflight,
+			Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate, Failures: f.Failures,
 			Answered: int64(f.Outcomes[routing.Succeeded]), Failed: int64(f.Outcomes[routing.Failed] + f.Outcomes[routing.RateLimited]),
 		}
+		if f.Health == routing.Open {
+			t.Until, t.RateLimited = &f.Until, f.RateLimited
+		}
+		if last := f.LastError; !last.At.IsZero() {
+			t.LastError = &admin.TargetError{At: last.At, Code: last.Code, Text: last.Text}
+		}
+		return t
 	}
 	for i := range g.config.Models {
 		m := &g.config.Models[i]

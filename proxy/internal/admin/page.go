@@ -154,11 +154,8 @@ func (m *markup) providers(s *Status) {
 				m.put(`<tr>`)
 			}
 			m.put(`<td>`)
-			m.mark(t.Healthy)
+			m.target(t, s.Now)
 			m.put(`$`, t.Model)
-			if !t.Healthy {
-				m.put(` <span class="bad">circuit $</span>`, t.Breaker)
-			}
 			m.put(`</td><td>`)
 			if t.Latency > 0 {
 				m.gauge("Moving average of the time to the first event", t.Latency/slowest, "bar")
@@ -196,6 +193,22 @@ func (m *markup) connections(p *Provider, rows int) {
 	m.put(`</td></tr>`)
 }
 
+// target draws a target's state, with its words where it is not healthy.
+func (m *markup) target(t *Target, now time.Time) {
+	switch {
+	case t.State == StateHealthy:
+		m.mark(true)
+	case t.State == StateRetrying:
+		m.put(`<span class="warn">◐ being tried again</span> `)
+	case t.Until != nil && t.RateLimited:
+		m.put(`<span class="warn">✕ rate-limited until $</span> `, clock(*t.Until))
+	case t.Until != nil && now.Before(*t.Until):
+		m.put(`<span class="bad">✕ circuit open until $</span> `, clock(*t.Until))
+	default:
+		m.put(`<span class="bad">✕ circuit open, tried again by the next request</span> `)
+	}
+}
+
 func (m *markup) models(s *Status) {
 	m.put(`<h2>Models</h2><div class="card table"><table><thead><tr><th>Model</th><th>Targets</th></tr></thead><tbody>`)
 	for i := range s.Models {
@@ -211,7 +224,7 @@ func (m *markup) models(s *Status) {
 				continue
 			}
 			m.put(`<span class="chip">`)
-			m.mark(t.Healthy)
+			m.target(&t, s.Now)
 			m.put(`$ / $`, t.Provider, t.Model)
 			if t.Fallback {
 				m.put(` <span class="soft">fallback</span>`)

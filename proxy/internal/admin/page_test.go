@@ -95,11 +95,11 @@ func states() map[string]Status {
 	open := filled()
 	off := filled()
 	off.Providers[0].Off, off.Models[0].Off = "", ""
-	off.Providers[0].Targets[0].Healthy = false
+	off.Providers[0].Targets[0].State = StateOpen
 	off.Models[0].Targets[0].Off = false
 	off.Ready, off.Config.ReloadError = false, ""
 	well := Status{
-		Ready: true, Providers: []Provider{{Name: "demo", Plugin: "demo"}, {Name: "two", Max: 5, Targets: []Target{{Model: "a"}, {Model: "b", Healthy: true}}}},
+		Ready: true, Providers: []Provider{{Name: "demo", Plugin: "demo"}, {Name: "two", Max: 5, Targets: []Target{{Model: "a"}, {Model: "b", State: StateHealthy}}}},
 		Models: []Model{{ID: "m", Targets: []Target{{Provider: "two", Model: "a"}}}}, Plugins: []Plugin{{Name: "p"}},
 	}
 	return map[string]Status{"hostile": open, "hostile and on": off, "empty": {}, "well": well}
@@ -142,8 +142,8 @@ func TestPageContent(t *testing.T) {
 		Version: "v1.2.3", Reason: "the gateway is shutting down", Uptime: 90000, Now: time.Unix(1_700_000_000, 0),
 		Config:    Config{Generation: 7, ReloadError: "gateway.toml:3:1: server.lisen: unknown key"},
 		Requests:  Requests{Total: 1234567, ServerErrors: 12, Shed: map[string]int64{"plugins": 4}},
-		Models:    []Model{{ID: "fast", Targets: []Target{{Provider: "openai", Model: "gpt", Healthy: false}}}},
-		Providers: []Provider{{Name: "openai", Plugin: "openai", Max: 10, Used: 3, Targets: []Target{{Model: "gpt", Breaker: "open", ErrorRate: 0.5, Failed: 41}}}, {Name: "gemini", Off: "GEMINI_API_KEY is not set"}},
+		Models:    []Model{{ID: "fast", Targets: []Target{{Provider: "openai", Model: "gpt", State: StateOpen}}}},
+		Providers: []Provider{{Name: "openai", Plugin: "openai", Max: 10, Used: 3, Targets: []Target{{Model: "gpt", State: StateOpen, ErrorRate: 0.5, Failed: 41}}}, {Name: "gemini", Off: "GEMINI_API_KEY is not set"}},
 		Plugins:   []Plugin{{Name: "router", Calls: 10, Fuel: 30000, Failures: 2, Kinds: map[string]int64{"trap": 2}, Open: true, Breaker: "open", Generations: 1}},
 		Process:   Process{Memory: 100 << 20, Limit: 512 << 20},
 	}
@@ -151,7 +151,7 @@ func TestPageContent(t *testing.T) {
 	all, text := elements(t, page)
 	for _, want := range []string{
 		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "configuration reload failed", "gateway.toml:3:1: server.lisen: unknown key",
-		"1\u202f234\u202f567", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "✕ gpt", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
+		"1\u202f234\u202f567", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "circuit open, tried again by the next request", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)

@@ -79,13 +79,33 @@ type Target struct {
 	Model     string  `json:"model"`
 	Off       bool    `json:"off,omitempty"` // the provider is off
 	Fallback  bool    `json:"fallback,omitempty"`
-	Healthy   bool    `json:"healthy"`
-	Breaker   string  `json:"breaker"`
+	State     string  `json:"state"` // healthy, retrying or open; "" where the provider is off
 	InFlight  int64   `json:"in_flight"`
 	Latency   float64 `json:"first_event_seconds"` // moving average; 0: unknown
 	ErrorRate float64 `json:"error_ratio"`         // moving average, 0 to 1
 	Answered  int64   `json:"answered"`
 	Failed    int64   `json:"failed"`
+	Failures  int     `json:"consecutive_failures"`
+
+	// Of an open target: when the next request tries it again, from then on, and whether its own rate limit is the reason.
+	Until       *time.Time `json:"until,omitempty"`
+	RateLimited bool       `json:"rate_limited,omitempty"`
+
+	LastError *TargetError `json:"last_error,omitempty"`
+}
+
+// The states of a target.
+const (
+	StateHealthy  = "healthy"
+	StateRetrying = "retrying" // a trial request is in flight, or has closed the circuit and nothing has succeeded since
+	StateOpen     = "open"     // the circuit is open, or the target asked not to be used for some time
+)
+
+// TargetError is the last error of a target.
+type TargetError struct {
+	At   time.Time `json:"at"`
+	Code string    `json:"code"`
+	Text string    `json:"text"` // without anything that a client or a provider sent
 }
 
 // Provider is a configured provider.

@@ -89,6 +89,15 @@ func (b *Breaker) Until() time.Time { return b.until }
 // Pause returns how long the breaker stayed or stays open after its last opening.
 func (b *Breaker) Pause() time.Duration { return b.pause }
 
+// Recovering reports whether a trial is in flight, or whether one has closed the breaker and no attempt has succeeded since.
+func (b *Breaker) Recovering() bool { return b.trial || b.state == Closed && b.unproven }
+
+// RateLimited reports whether what keeps attempts away is the resource's own rate limit.
+func (b *Breaker) RateLimited() bool { return b.rateLimited || b.state == Closed }
+
+// Consecutive returns the number of failures in a row.
+func (b *Breaker) Consecutive() int { return b.consecutive }
+
 // Ready reports whether an attempt should go to the resource if there is a choice: the circuit is not open, no trial is in
 // flight and no cooldown is running.
 func (b *Breaker) Ready(now time.Time) bool { return !now.Before(b.until) && !b.trial }
@@ -99,7 +108,7 @@ func (b *Breaker) Wait(now time.Time) (d time.Duration, rateLimited bool) {
 	if b.state == HalfOpen && d == 0 {
 		d = time.Second // it is unknown when the trial will report its result
 	}
-	return d, b.rateLimited || b.state == Closed
+	return d, b.RateLimited()
 }
 
 // Allow lets an attempt pass, or rejects it. A cooldown does not reject attempts: callers that have a choice ask Ready first.

@@ -15,7 +15,7 @@ import (
 func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 	target := newTarget(routing.Target{Provider: "p"})
 	fail(t, &target, 4)
-	if s := target.Stats.Snapshot(now); !s.Healthy || s.Breaker != breaker.Closed {
+	if s := target.Stats.Snapshot(now); !s.Ready || s.Breaker != breaker.Closed {
 		t.Fatalf("after four failures: %+v", s)
 	}
 	// Two attempts in flight when it opens say nothing about the time afterwards.
@@ -30,7 +30,7 @@ func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 	at := now
 	for _, pause := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
 		until := at.Add(pause * time.Second)
-		if s := target.Stats.Snapshot(at); s.Breaker != breaker.Open || s.Healthy || !s.Until.Equal(until) || s.Inflight != 0 {
+		if s := target.Stats.Snapshot(at); s.Breaker != breaker.Open || s.Ready || !s.Until.Equal(until) || s.Inflight != 0 {
 			t.Fatalf("open for %v: %+v", until.Sub(at), s)
 		}
 		before := until.Add(-time.Nanosecond)
@@ -45,7 +45,7 @@ func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 		if _, second := target.StartAttempt(at, false, false); !ok || second {
 			t.Fatalf("trial after the pause %v, second trial %v", ok, second)
 		}
-		if s := target.Stats.Snapshot(at); s.Breaker != breaker.HalfOpen || s.Healthy || s.Inflight != 1 {
+		if s := target.Stats.Snapshot(at); s.Breaker != breaker.HalfOpen || s.Ready || s.Inflight != 1 {
 			t.Errorf("during the trial: %+v", s)
 		}
 		if wait, _ := target.Wait(at); wait <= 0 {
@@ -63,7 +63,7 @@ func TestBreakerOpensProbesAndRecovers(t *testing.T) {
 	at = at.Add(time.Minute)
 	trial, _ := target.StartAttempt(at, false, false)
 	target.RecordFirstEvent(trial)
-	if s := target.Stats.Snapshot(at); s.Breaker != breaker.Closed || !s.Healthy {
+	if s := target.Stats.Snapshot(at); s.Breaker != breaker.Closed || !s.Ready {
 		t.Errorf("when the trial's response has started: %+v", s)
 	}
 	other, ok := target.StartAttempt(at, false, false)
@@ -133,7 +133,7 @@ func TestRateLimitsPauseWithoutFailure(t *testing.T) {
 	target := newTarget(routing.Target{})
 	attempt(t, &target, routing.RateLimited, 10*time.Second, now)
 	s := target.Stats.Snapshot(now)
-	if s.Healthy || s.Breaker != breaker.Closed || !s.Until.Equal(now.Add(10*time.Second)) {
+	if s.Ready || s.Breaker != breaker.Closed || !s.Until.Equal(now.Add(10*time.Second)) {
 		t.Errorf("after a rate limit of 10 s: %+v", s)
 	}
 	if _, ok := target.StartAttempt(now, true, false); ok {
@@ -175,6 +175,55 @@ func TestRateLimitsPauseWithoutFailure(t *testing.T) {
 	})
 }
 
+// TestHealthOfSeldomUsedTarget follows a target that fails and is hardly asked: it is not healthy before an attempt has
+// succeeded, however long ago its pause has ended.
+func TestHealthOfSeldomUsedTarget(t *testing.T) {
+	target := newTarget(routing.Target{})
+	want := func(when string, at time.Time, health routing.Health, ready bool) {
+		t.Helper()
+		if s := target.Stats.Snapshot(at); s.Health != health || s.Ready != ready {
+			t.Errorf("%s: %v, ready %v, want %v, %v", when, s.Health, s.Ready, health, ready)
+		}
+	}
+	want("unused", now, routing.Healthy, true)
+	fail(t, &target, 4)
+	want("after four failures", now, routing.Healthy, true)
+	fail(t, &target, 1)
+	want("after five", now, routing.Open, false)
+	if s := target.Stats.Snapshot(now); !s.Until.Equal(now.Add(2*time.Second)) || s.Failures != 5 || s.RateLimited {
+		t.Errorf("%+v", s)
+	}
+	at := now.Add(2 * time.Second)
+	want("at the end of the pause", at, routing.Open, true)
+	at = now.Add(24 * time.Hour)
+	want("a day later", at, routing.Open, true)
+	trial, _ := target.StartAttempt(at, false, false)
+	want("during the trial", at, routing.Retrying, false)
+	target.EndAttempt(trial, routing.Inconclusive, 0, 0, at)
+	want("after a trial without a result", at, routing.Open, true)
+	trial, _ = target.StartAttempt(at, false, false)
+	target.RecordFirstEvent(trial)
+	want("when the trial's response has begun", at, routing.Retrying, true)
+	target.EndAttempt(trial, routing.Succeeded, 0, time.Second, at)
+	want("after a success", at, routing.Healthy, true)
+
+	attempt(t, &target, routing.RateLimited, 10*time.Second, at)
+	want("after a rate limit", at, routing.Open, false)
+	if s := target.Stats.Snapshot(at); !s.RateLimited {
+		t.Errorf("%+v", s)
+	}
+	for range 4 {
+		attempt(t, &target, routing.RateLimited, 10*time.Second, at)
+	}
+	want("after five", at, routing.Open, false)
+	want("when the time is over that the target asked for", at.Add(10*time.Second), routing.Healthy, true)
+
+	target.RecordError(routing.LastError{At: at, Code: "rate_limit_exceeded", Text: "x"})
+	if s := target.Stats.Snapshot(at); s.LastError != (routing.LastError{At: at, Code: "rate_limit_exceeded", Text: "x"}) {
+		t.Errorf("%+v", s.LastError)
+	}
+}
+
 // A reload raises the threshold while the trial is in flight: its failure opens the circuit all the same.
 func TestThresholdRaisedDuringTrial(t *testing.T) {
 	target := newTarget(routing.Target{})
@@ -192,7 +241,7 @@ func TestBreakerDisabledByReload(t *testing.T) {
 	fail(t, &target, 5)
 	target.Breaker.Consecutive = 0 // by a reload
 	fail(t, &target, 100)
-	if s := target.Stats.Snapshot(now); s.Breaker != breaker.Closed || !s.Healthy {
+	if s := target.Stats.Snapshot(now); s.Breaker != breaker.Closed || !s.Ready {
 		t.Errorf("%+v", s)
 	}
 }

@@ -109,7 +109,7 @@ func AppendRouterInput(dst []byte, targets []Target, now time.Time, summary func
 		dst = strconv.AppendInt(append(dst, `,"weight":`...), int64(t.Weight), 10)
 		dst = strconv.AppendInt(append(dst, `,"priority":`...), int64(t.Priority), 10)
 		dst = strconv.AppendBool(append(dst, `,"fallback":`...), t.Fallback)
-		dst = strconv.AppendBool(append(dst, `,"healthy":`...), s.Healthy)
+		dst = strconv.AppendBool(append(dst, `,"healthy":`...), s.Ready)
 		dst = strconv.AppendInt(append(dst, `,"inflight":`...), s.Inflight, 10)
 		dst = strconv.AppendInt(append(dst, `,"latency_ms":`...), s.Latency.Milliseconds(), 10)
 		dst = strconv.AppendFloat(append(dst, `,"error_rate":`...), s.ErrorRate, 'f', 4, 64)

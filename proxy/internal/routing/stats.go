@@ -20,6 +20,29 @@ const (
 	outcomes     = iota
 )
 
+// Health is the state of a target, for operators. Routing does not depend on it: a target whose pause is over gets the next
+// request in its turn, as a trial, and stays Open until that has been sent.
+type Health uint8
+
+// The states.
+const (
+	Healthy  Health = iota
+	Retrying        // a trial request is in flight, or has closed the circuit and nothing has succeeded since
+	Open            // the circuit is open, or the target asked not to be used for some time
+)
+
+var healthNames = [...]string{Healthy: "healthy", Retrying: "retrying", Open: "open"}
+
+// String returns the state's name.
+func (h Health) String() string { return healthNames[h] }
+
+// LastError is the last error that a target responded with or caused.
+type LastError struct {
+	At   time.Time // zero: there was none
+	Code string
+	Text string // holds nothing that a client or a provider sent
+}
+
 // smoothing is the weight of the newest value in the moving averages.
 const smoothing = 0.2
 
@@ -32,19 +55,26 @@ type Stats struct {
 	opened   uint64        // times that the breaker opened
 	rejected uint64        // attempts that the breaker rejected
 	breaker  breaker.Breaker
+	last     LastError
 
 	outcomes [outcomes]atomic.Uint64
 }
 
 // Snapshot is a consistent copy of Stats.
 type Snapshot struct {
-	Healthy   bool // a request that has a choice may be sent to it
+	Health    Health
+	Ready     bool // a request that has a choice may be sent to it
 	Inflight  int64
 	Latency   time.Duration // moving average of the time to the first event; 0: unknown
 	ErrorRate float64       // moving average, 0 to 1
 
-	Breaker  breaker.State
-	Until    time.Time // end of the pause of an open breaker, or of a cooldown that the target asked for
+	Failures  int       // in a row
+	LastError LastError // the last one
+
+	Breaker     breaker.State
+	Until       time.Time // end of the pause of an open breaker, or of a cooldown that the target asked for; may be in the past
+	RateLimited bool      // that is for the target's rate limit
+
 	Opened   uint64    // times that the breaker opened
 	Rejected uint64    // attempts that the breaker rejected
 
@@ -111,6 +141,12 @@ func (s *Stats) end(c *breaker.Config, t breaker.Ticket, o Outcome, cooldown, fi
 	return change
 }
 
+func (s *Stats) recordError(e LastError) {
+	s.mu.Lock()
+	s.last = e
+	s.mu.Unlock()
+}
+
 // ready reports whether a request that has a choice may be sent to the target.
 func (s *Stats) ready(now time.Time) bool {
 	s.mu.Lock()
@@ -129,8 +165,16 @@ func (s *Stats) Snapshot(now time.Time) Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shot := Snapshot{
-		Healthy: s.breaker.Ready(now), Inflight: s.inflight, Latency: s.latency, ErrorRate: s.errors,
-		Breaker: s.breaker.State(), Until: s.breaker.Until(), Opened: s.opened, Rejected: s.rejected,
+		Ready: s.breaker.Ready(now), Inflight: s.inflight, Latency: s.latency, ErrorRate: s.errors,
+		Failures: s.breaker.Consecutive(), LastError: s.last, Opened: s.opened, Rejected: s.rejected,
+		Breaker: s.breaker.State(), Until: s.breaker.Until(), RateLimited: s.breaker.RateLimited(),
+	}
+	switch {
+	case s.breaker.Recovering():
+		shot.Health = Retrying
+	case now.Before(s.breaker.Until()), s.breaker.State() != breaker.Closed && !s.breaker.RateLimited():
+		// A rate limit is over when the target said that it would be; a failure is not before an attempt has succeeded.
+		shot.Health = Open
 	}
 	for o := range s.outcomes {
 		shot.Outcomes[o] = s.outcomes[o].Load()

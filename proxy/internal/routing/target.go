@@ -47,6 +47,9 @@ func (t *Target) RecordFirstEvent(ticket breaker.Ticket) {
 	}
 }
 
+// RecordError keeps an error of the target, for operators.
+func (t *Target) RecordError(e LastError) { t.Stats.recordError(e) }
+
 // EndAttempt records how an attempt ended. cooldown is how long the target asked not to be used, and firstEvent the time to the
 // first event of the response; 0 if there was none.
 func (t *Target) EndAttempt(ticket breaker.Ticket, o Outcome, cooldown, firstEvent time.Duration, now time.Time) breaker.Change {

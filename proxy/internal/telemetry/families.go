@@ -80,8 +80,9 @@ var (
 	BodyMemoryMax        = family("body_memory_max_bytes", Gauge, "Limit of that memory, in bytes.")
 
 	Attempts       = family("attempts_total", Counter, "Finished attempts at a target. outcome is answered, failed, limited (rate limit with a retry-after) or neither (client disconnected, or the request was at fault).", "provider", "target", "outcome")
-	TargetHealthy  = family("target_healthy", Gauge, "1 if requests with a choice may be sent to the target.", "provider", "target")
+	TargetHealthy  = family("target_healthy", Gauge, "1 if the target is healthy; 0 while its circuit is open, while it is tried again until it has succeeded, and while it asks not to be used.", "provider", "target")
 	TargetBreaker  = family("target_breaker", Gauge, "State of the target's circuit breaker: 0 closed, 1 half-open, 2 open.", "provider", "target")
+	TargetUntil    = family("target_open_until_timestamp_seconds", Gauge, "When a target that is open is tried again, by the next request from then on; 0 if it is not open.", "provider", "target")
 	TargetOpened   = family("target_breaker_opened_total", Counter, "Times that the target's circuit opened.", "provider", "target")
 	TargetRefused  = family("target_refused_total", Counter, "Attempts rejected by the target's circuit breaker.", "provider", "target")
 	TargetInFlight = family("target_in_flight", Gauge, "Attempts at the target in flight.", "provider", "target")

@@ -257,7 +257,7 @@ func TestTargetAndPluginMetrics(t *testing.T) {
 	}
 	s := statusOf(t, at)
 	for _, p := range s.Providers {
-		if p.Name == "openai" && (len(p.Targets) != 1 || p.Targets[0].Healthy || p.Targets[0].Breaker != "open" || p.Targets[0].Failed < 1 || p.Dialled < 1) {
+		if p.Name == "openai" && (len(p.Targets) != 1 || p.Targets[0].State != "open" || p.Targets[0].Until == nil || p.Targets[0].Failed < 1 || p.Dialled < 1) {
 			t.Errorf("the status says %+v", p)
 		}
 	}
