@@ -114,7 +114,7 @@ func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Erro
 		// A line for each would be a way to fill the log.
 		r.record.Unlogged = true
 		if isPowerOfTen(refused) {
-			a.log.Warn("invalid API keys rejected", "remote", r.record.Remote, "refused", refused)
+			a.log.Warn("invalid API keys rejected", "remote", r.record.Remote, "refused", refused, "max_wrong_keys", perMinute)
 		}
 		return tooMany
 	}

@@ -199,6 +199,9 @@ func (x *completion) doRequest(ctx context.Context) error {
 		headers = append(headers, upstream.Header(h))
 	}
 	headers = append(headers, upstream.Header{Name: hopsHeader, Value: hopTexts[x.hops+1]})
+	if x.record.Trace != "" && !slices.ContainsFunc(headers, func(h upstream.Header) bool { return h.Name == traceHeader }) {
+		headers = append(headers, upstream.Header{Name: traceHeader, Value: x.record.Trace})
+	}
 	x.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
 		Accept: framing.ContentType(x.attempt.Framing),
@@ -430,7 +433,7 @@ func (x *completion) recordOutcome(o routing.Outcome, cooldown time.Duration) {
 	switch t.EndAttempt(x.ticket, o, cooldown, x.record.FirstEvent, now) {
 	case breaker.Opened:
 		wait, _ := t.Wait(now)
-		x.server.log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "for", wait)
+		x.server.log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "pause_ms", wait.Milliseconds())
 	case breaker.Recovered:
 		x.server.log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
 	}

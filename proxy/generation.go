@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -99,17 +99,21 @@ func (g *generation) close() {
 }
 
 // missingModelCause is, for the log, why a client gets no model of this id: its key may not use it, or it cannot be used.
-// An id that only the client knows is not repeated.
+// The id is the client's own text, and may by mistake be a key.
 func (g *generation) missingModelCause(id string, exists bool) error {
+	name := openai.Quotable(id)
+	if g.keys != nil && g.keys.Knows(id) {
+		name = redacted
+	}
 	if exists {
-		return errors.New("the key may not use the model")
+		return fmt.Errorf("the key may not use the model '%s'", name)
 	}
 	for i := range g.config.Models {
 		if m := &g.config.Models[i]; m.ID == id {
-			return fmt.Errorf("the model is off: %s", m.Off)
+			return fmt.Errorf("the model '%s' is off: %s", name, m.Off)
 		}
 	}
-	return errors.New("no such model")
+	return fmt.Errorf("no such model '%s'", name)
 }
 
 // hasProvider reports whether there is a provider of that name that is on.

@@ -286,6 +286,35 @@ func requestID(h *fasthttp.RequestHeader) string {
 	return id
 }
 
+// traceHeader ties a request to the trace of its client (W3C Trace Context). It is logged, and sent to the provider as it came:
+// the gateway makes no spans of its own.
+const traceHeader = "traceparent"
+
+// traceparent returns the client's trace context, "" for none or one that is not valid.
+func traceparent(h *fasthttp.RequestHeader) string {
+	values := h.PeekAll(traceHeader)
+	if len(values) != 1 || !validTraceparent(values[0]) {
+		return ""
+	}
+	return string(values[0])
+}
+
+// validTraceparent reports whether v has the form version-trace-parent-flags: 00-32 digits-16 digits-01, in lower-case hexadecimal,
+// without the values that stand for none.
+func validTraceparent(v []byte) bool {
+	const none = "00000000000000000000000000000000"
+	if len(v) != len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") {
+		return false
+	}
+	for i, c := range v {
+		dash := i == 2 || i == 35 || i == 52
+		if dash != (c == '-') || !dash && (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return string(v[:2]) != "ff" && string(v[3:35]) != none && string(v[36:52]) != none[:16]
+}
+
 func newRequestID() string { return randomID("req_") }
 
 // randomID is 128 random bits after a prefix. They need not be secret: they only must not repeat.

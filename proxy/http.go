@@ -35,7 +35,7 @@ func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig 
 // expectContinue responds to a client that waits for permission to send its body, or is made to.
 func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
-	r := telemetry.Record{Began: s.now(), RequestID: requestID(h), Remote: remoteHost(ctx), Method: knownMethod(h)}
+	r := telemetry.Record{Began: s.now(), RequestID: requestID(h), Remote: remoteHost(ctx), Trace: traceparent(h), Method: knownMethod(h)}
 	to, e := s.admitHead(&arrival{head: h, now: r.Began, ctx: ctx, record: &r})
 	if e == nil {
 		return fasthttp.StatusContinue
@@ -85,6 +85,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint) {
 	h := &ctx.Request.Header
 	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h), remoteHost(ctx), knownMethod(h), endpoints[to].path
+	r.Trace = traceparent(h)
 	s.metrics.StartRequest(r)
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
 }

@@ -34,7 +34,9 @@ func describeModel(g *generation, key *access.Key, escaped []byte) ([]byte, *api
 	}
 	m, ok := g.catalog.Model(context.Background(), id)
 	if !ok || !key.Allows(id) {
-		return nil, modelNotFound(id)
+		e := modelNotFound(id)
+		e.Cause = g.missingModelCause(id, ok)
+		return nil, e
 	}
 	return catalog.AppendModel(nil, m), nil
 }

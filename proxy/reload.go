@@ -111,7 +111,7 @@ func checkStaysProtected(started, old, cfg *config.Config) error {
 
 // logReload logs what a Reload changed.
 func logReload(log *slog.Logger, c config.Changes, generation int64, took time.Duration) {
-	attrs := []slog.Attr{slog.Int64("generation", generation), slog.Duration("took", took)}
+	attrs := []slog.Attr{slog.Int64("generation", generation), slog.Int64("duration_ms", took.Milliseconds())}
 	names := func(what string, names []string) {
 		if len(names) > 0 {
 			attrs = append(attrs, slog.String(what, joinNames(names)))

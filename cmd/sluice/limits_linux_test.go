@@ -71,8 +71,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	}
 	p.await(`msg="accept failed; retrying"`)
 	began, used := time.Now(), cpuTime(t, p.cmd.Process.Pid)
-	for pause := ""; pause != "1s"; {
-		pause = logAttr(p.await(`msg="accept failed; retrying"`), "pause")
+	for pause := ""; pause != "1000"; {
+		pause = logAttr(p.await(`msg="accept failed; retrying"`), "pause_ms")
 	}
 	if share := float64(cpuTime(t, p.cmd.Process.Pid)-used) / float64(time.Since(began)); share > 0.5 {
 		t.Errorf("waiting uses %.0f %% of a core", 100*share)

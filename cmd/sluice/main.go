@@ -5,6 +5,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,9 @@ var version = ""
 
 func main() {
 	if err := newCommand().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, formatError(err))
+		if _, logged := errors.AsType[loggedError](err); !logged {
+			fmt.Fprintln(os.Stderr, formatError(err))
+		}
 		os.Exit(exitCode(err))
 	}
 }

@@ -62,7 +62,7 @@ targets = [{ provider = "up", model = "m" }]
 			replaceFile(t, path, strings.Replace(text, "sk-old", "sk-new", 1))
 			trigger.pull(p)
 			line := p.await(`msg="configuration reloaded"`)
-			if logAttr(line, "keys_changed") != "tests" || logAttr(line, "generation") != "2" || logAttr(line, "took") == "" || strings.Contains(line, "models") || strings.Contains(line, "sk-") {
+			if logAttr(line, "keys_changed") != "tests" || logAttr(line, "generation") != "2" || logAttr(line, "duration_ms") == "" || strings.Contains(line, "models") || strings.Contains(line, "sk-") {
 				t.Errorf("unexpected line: %s", line)
 			}
 			if status, body, err := complete(t, client, base, "sk-old-0123456789", hello); status != 401 {

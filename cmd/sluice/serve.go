@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -59,7 +60,7 @@ func newServeCommand(o *options) *cobra.Command {
 	return c
 }
 
-func (s *serveOptions) run(stderr io.Writer) error {
+func (s *serveOptions) run(stderr io.Writer) (err error) {
 	// From the start, SIGHUP must not end the process: systemd may send it while plugins are compiled.
 	hangup := newHangup()
 	files, watchErr := s.watchFiles()
@@ -71,6 +72,22 @@ func (s *serveOptions) run(stderr io.Writer) error {
 	}
 	files.Add(cfg.Files()...)
 
+	// A log whose reader has gone must not end the process.
+	signal.Ignore(syscall.SIGPIPE)
+	out := proxy.NewLogWriter(stderr)
+	level := new(slog.LevelVar)
+	log := newLogger(out, level, cfg.Server)
+	defer func() { closeLog(out, stderr, level, cfg.Server) }()
+	console, progress := io.Writer(out), io.Writer(out)
+	if cfg.Server.LogFormat == "json" {
+		// Every line is JSON: what is printed for people is logged.
+		console, progress = io.Discard, lineLogger{log}
+		defer func() { err = logError(log, err) }()
+	}
+	if s.quiet {
+		console, progress = io.Discard, io.Discard
+	}
+
 	// Listen before plugins are compiled: a port that is in use should be reported at once.
 	ln, err := listen(cfg.Server.Listen)
 	if err != nil {
@@ -80,22 +97,12 @@ func (s *serveOptions) run(stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	// A log whose reader has gone must not end the process.
-	signal.Ignore(syscall.SIGPIPE)
-	out := proxy.NewLogWriter(stderr)
-	level := new(slog.LevelVar)
-	log := newLogger(out, level, cfg.Server)
-	defer func() { closeLog(out, stderr, level, cfg.Server) }()
 	logWarnings(log, cfg)
 	if bytes, set := proxy.LimitMemory(); set {
 		log.Info("memory limit set to 90 % of the control group's", "bytes", bytes)
 	}
-	console := io.Writer(out)
-	if s.quiet {
-		console = io.Discard
-	}
 	began := time.Now()
-	o := s.proxyOptions(cfg, console, log)
+	o := s.proxyOptions(cfg, progress, log)
 	o.PluginLog, o.LogDropped, o.Version = s.pluginLog, out.Dropped, versionText()
 	gateway, err := proxy.New(context.Background(), o)
 	if err != nil {
@@ -109,7 +116,10 @@ func (s *serveOptions) run(stderr io.Writer) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
 	printBanner(console, cfg, ln.Addr(), time.Since(began))
-	log.Info("listening", "address", ln.Addr().String(), "ready_after", time.Since(began))
+	if console == io.Discard {
+		logProviders(log, cfg)
+	}
+	log.Info("listening", "address", ln.Addr().String(), "ready_after_ms", time.Since(began).Milliseconds())
 	serveAdmin(gateway, adminListener, adminInUse, console, log)
 
 	served := make(chan error, 1)
@@ -142,6 +152,41 @@ func logWarnings(log *slog.Logger, cfg *config.Config) {
 	for _, w := range warnings(cfg) {
 		log.Warn("configuration warning", "warning", w.Error())
 	}
+}
+
+// logProviders logs which providers are off, for a start without a banner.
+func logProviders(log *slog.Logger, cfg *config.Config) {
+	for _, p := range offProviders(cfg) {
+		log.Info("provider is off", "provider", p.Name, "reason", p.Off)
+	}
+}
+
+// lineLogger logs each line that is written to it. Each Write is whole lines.
+type lineLogger struct{ log *slog.Logger }
+
+func (l lineLogger) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		if line = strings.TrimSpace(line); line != "" {
+			l.log.Info(line)
+		}
+	}
+	return len(p), nil
+}
+
+// loggedError is an error that ends the process and is in the log already.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
+
+// logError logs the error that ends the process, in the words that would be printed.
+func logError(log *slog.Logger, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, text := range errorTexts(err) {
+		log.Error("exiting", "error", text)
+	}
+	return loggedError{err}
 }
 
 // closeLog writes what is left of the log, and how many lines were dropped. If the output blocks, it takes up to twice

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -497,4 +498,57 @@ func fillLog(t *testing.T, client *http.Client, base, admin string) {
 			listModels(t, client, base)
 		}
 	}
+}
+
+// TestJSONLogIsJSONFromTheFirstLine starts a gateway that compiles its plugins, has a provider that is off and a banner to print,
+// and ends it; and one that cannot start.
+func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
+	config := demoConfig(`log_format = "json"`, testKey) + "[providers.idle]\nplugin = \"openai\"\nbase_url = \"https://idle.example\"\nenabled = false\n"
+	for _, c := range []struct{ name, config, want string }{
+		{"serves", config, `"msg":"provider is off","provider":"idle","reason":`},
+		{"address in use", strings.Replace(config, "listen = \"127.0.0.1:0\"", fmt.Sprintf("listen = %q", occupied(t)), 1), `"msg":"exiting","error":"127.0.0.1:`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.Command(buildSluice(t, true), "serve", "--config", writeConfig(t, c.config))
+			if cmd.Env = environment(); !testing.Short() {
+				cmd.Env = environment("SLUICE_CACHE=" + t.TempDir()) // compiling takes seconds, and is reported
+			}
+			stderr, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			all := ""
+			for lines := bufio.NewScanner(stderr); lines.Scan(); {
+				line := lines.Text()
+				all += line + "\n"
+				var fields struct{ Time, Level, Msg string }
+				if err := json.Unmarshal([]byte(line), &fields); err != nil || fields.Time == "" || fields.Level == "" || fields.Msg == "" {
+					t.Errorf("not a line of JSON: %q", line)
+				}
+				if fields.Msg == "serving health, metrics and status" {
+					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			_ = cmd.Wait() // its exit code is the business of other tests
+			if !strings.Contains(all, c.want) {
+				t.Errorf("no %s in\n%s", c.want, all)
+			}
+		})
+	}
+}
+
+// occupied is an address that another listener has.
+func occupied(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln.Addr().String()
 }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -77,17 +78,17 @@ func (k *Key) Admit(prompt, completion int64, now time.Time) (Admission, *apierr
 	defer u.mu.Unlock()
 	u.drain(l, now)
 	if l.Concurrent > 0 && u.inflight >= l.Concurrent {
-		return Admission{}, rateLimited(time.Second, "The key is limited to %d concurrent requests.", l.Concurrent)
+		return Admission{}, rateLimited(&LimitError{k.name, LimitConcurrent, l.Concurrent}, time.Second, "The key is limited to %d concurrent requests.", l.Concurrent)
 	}
 	if l.RequestsPerMinute > 0 {
 		if wait := u.requests.wait(1, l.RequestsPerMinute); wait > 0 {
-			return Admission{}, rateLimited(wait, "The key is limited to %d requests per minute. Retry in %s.", l.RequestsPerMinute, wait)
+			return Admission{}, rateLimited(&LimitError{k.name, LimitRequests, l.RequestsPerMinute}, wait, "The key is limited to %d requests per minute. Retry in %s.", l.RequestsPerMinute, wait)
 		}
 	}
 	reserved := int64(0)
 	if limit := l.TokensPerMinute; limit > 0 {
 		if prompt > limit {
-			e := rateLimited(0, "The key is limited to %d tokens per minute, and the prompt has about %d.", limit, prompt)
+			e := rateLimited(&LimitError{k.name, LimitTokens, limit}, 0, "The key is limited to %d tokens per minute, and the prompt has about %d.", limit, prompt)
 			e.NoRetry = true
 			return Admission{}, e
 		}
@@ -98,7 +99,7 @@ func (k *Key) Admit(prompt, completion int64, now time.Time) (Admission, *apierr
 				// Only requests in flight can release tokens, and it is unknown when.
 				wait = max(u.tokens.reset(limit), time.Second)
 			}
-			return Admission{}, rateLimited(wait, "The key is limited to %d tokens per minute: %d remain, and the request may need %d. Retry in %s.",
+			return Admission{}, rateLimited(&LimitError{k.name, LimitTokens, limit}, wait, "The key is limited to %d tokens per minute: %d remain, and the request may need %d. Retry in %s.",
 				limit, u.remainingTokens(limit), reserved, wait)
 		}
 	}
@@ -170,8 +171,34 @@ func (k *Key) Remaining(now time.Time) (r Remaining, limited bool) {
 	return r, true
 }
 
-func rateLimited(wait time.Duration, format string, args ...any) *apierror.Error {
+// Limit is one of the limits of a key.
+type Limit uint8
+
+// The limits.
+const (
+	LimitRequests   Limit = iota // requests per minute
+	LimitTokens                  // tokens per minute
+	LimitConcurrent              // requests in flight
+)
+
+var limitNames = [...]string{LimitRequests: "requests_per_minute", LimitTokens: "tokens_per_minute", LimitConcurrent: "concurrent"}
+
+// String returns the limit's name in the configuration.
+func (l Limit) String() string { return limitNames[l] }
+
+// LimitError says which limit a request exceeds, for the log.
+type LimitError struct {
+	Key   string
+	Limit Limit
+	Value int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limits.%s = %d of key %s is reached", e.Limit, e.Value, e.Key)
+}
+
+func rateLimited(cause *LimitError, wait time.Duration, format string, args ...any) *apierror.Error {
 	e := apierror.Invalid("rate_limit_exceeded", "", format, args...)
-	e.Status, e.Kind, e.RetryAfter = 429, apierror.KindRateLimit, wait
+	e.Status, e.Kind, e.RetryAfter, e.Cause = 429, apierror.KindRateLimit, wait, cause
 	return e
 }

@@ -93,7 +93,7 @@ func (l *Listener) accept() (net.Conn, error) {
 		if err == nil || !errors.As(err, &temporary) || !temporary.Temporary() {
 			return c, err
 		}
-		l.conns.options.Log.Warn("accept failed; retrying", "error", err, "pause", pause)
+		l.conns.options.Log.Warn("accept failed; retrying", "error", err, "pause_ms", pause.Milliseconds())
 		t := time.NewTimer(pause)
 		select {
 		case <-l.closed:

@@ -151,7 +151,7 @@ func (p *Plugin) logBreakerChange(open, all bool, t tenant, pause time.Duration)
 		who = t.key
 	}
 	if open {
-		log.Warn("plugin circuit opened", "plugin", p.name, "key", who, "pause", pause)
+		log.Warn("plugin circuit opened", "plugin", p.name, "key", who, "pause_ms", pause.Milliseconds())
 		return
 	}
 	log.Info("plugin circuit closed", "plugin", p.name, "key", who)

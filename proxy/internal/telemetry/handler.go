@@ -102,12 +102,8 @@ func (l *line) bool(name string, v bool) {
 }
 
 func (l *line) duration(name string, v time.Duration) {
-	if l.json {
-		l.number(name, int64(v))
-		return
-	}
 	l.name(name)
-	l.buf = append(l.buf, v.String()...)
+	l.buf = millis(v).append(l.buf)
 }
 
 // plain holds the bytes that neither format escapes or quotes.

@@ -19,6 +19,8 @@ func TestLineMatchesSlog(t *testing.T) {
 	failed := whole
 	failed.Status, failed.Code, failed.Cause = 502, "upstream_error", errors.New("reset by peer")
 	bare := telemetry.Record{Status: 400, RequestID: "r"}
+	traced := whole
+	traced.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	quoted := func(key string) telemetry.Record {
 		r := whole
 		r.Key = key
@@ -26,11 +28,11 @@ func TestLineMatchesSlog(t *testing.T) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for name, r := range map[string]telemetry.Record{
-		"whole": whole, "failed": failed, "next to nothing": bare, "a space": quoted("a b"), "a quote": quoted(`a"b`), "an equals sign": quoted("a=b"),
+		"whole": whole, "failed": failed, "traced": traced, "next to nothing": bare, "a space": quoted("a b"), "a quote": quoted(`a"b`), "an equals sign": quoted("a=b"),
 		"a backslash": quoted(`a\b`), "a control": quoted("a\x1fb"), "DEL": quoted("a\x7fb"), "not ASCII": quoted("ä\u2028"), "not UTF-8": quoted("\xff"), "all that is plain": quoted("!#$%&'()*+,-./09:;<>?@AZ[]^_`az{|}~"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, fraction := range []time.Duration{0, 100 * time.Millisecond, 120_300 * time.Microsecond, 999_999_999} {
+			for _, fraction := range []time.Duration{0, 900, 100 * time.Millisecond, 120_300 * time.Microsecond, 999_999_999, 40 * time.Minute} {
 				for _, json := range []bool{false, true} {
 					r.Began, r.FirstEvent = at, 1_500*time.Microsecond
 					now := func() time.Time { return at.Add(fraction) }

@@ -10,6 +10,7 @@ package telemetry
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 )
 
@@ -21,6 +22,7 @@ type Record struct {
 	Path      string    // the route, such as "/v1/chat/completions", never the client's own text; "" if no route matched
 	Ended     time.Time // zero: when Log.Request is called
 	Remote    string
+	Trace     string // the client's traceparent (W3C Trace Context), "" for none
 	Key       string // name of the client key
 	Status    int    // as sent to the client; 499 if it disconnected before the response was complete
 	Code      string // error code, "" for success
@@ -100,7 +102,7 @@ type fieldWriter interface {
 	text(name, v string)
 	number(name string, v int64)
 	bool(name string, v bool)
-	duration(name string, v time.Duration)
+	duration(name string, v time.Duration) // name ends with the unit: _ms
 }
 
 // writeFields writes the fields of a request's line. Unknown ones are left out.
@@ -119,8 +121,9 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	text("method", r.Method)
 	text("path", r.Path)
 	to.number("status", int64(r.Status))
-	to.duration("took", took)
+	to.duration("duration_ms", took)
 	to.text("remote", r.Remote)
+	text("traceparent", r.Trace)
 	text("key", r.Key)
 	text("code", r.Code)
 	text("model", r.Model)
@@ -133,7 +136,7 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 		to.number("attempts", int64(r.Attempts))
 	}
 	if r.FirstEvent > 0 {
-		to.duration("first_event", r.FirstEvent)
+		to.duration("first_event_ms", r.FirstEvent)
 	}
 	number("bytes", r.Bytes)
 	number("prompt_tokens", r.PromptTokens)
@@ -150,10 +153,27 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	}
 }
 
+// millis is a duration that is logged in milliseconds, as a number in both formats. Values of type time.Duration would be text
+// in one and nanoseconds in the other.
+type millis time.Duration
+
+func (d millis) append(dst []byte) []byte {
+	return strconv.AppendFloat(dst, float64(time.Duration(d).Microseconds())/1000, 'f', -1, 64)
+}
+
+// String returns the number, for handlers that format values themselves.
+func (d millis) String() string { return string(d.append(nil)) }
+
+// MarshalText implements encoding.TextMarshaler for slog.TextHandler.
+func (d millis) MarshalText() ([]byte, error) { return d.append(nil), nil }
+
+// MarshalJSON implements json.Marshaler.
+func (d millis) MarshalJSON() ([]byte, error) { return d.append(nil), nil }
+
 // attrs collects the fields for any slog.Handler.
 type attrs []slog.Attr
 
 func (a *attrs) text(name, v string)                   { *a = append(*a, slog.String(name, v)) }
 func (a *attrs) number(name string, v int64)           { *a = append(*a, slog.Int64(name, v)) }
 func (a *attrs) bool(name string, v bool)              { *a = append(*a, slog.Bool(name, v)) }
-func (a *attrs) duration(name string, v time.Duration) { *a = append(*a, slog.Duration(name, v)) }
+func (a *attrs) duration(name string, v time.Duration) { *a = append(*a, slog.Any(name, millis(v))) }

@@ -36,7 +36,7 @@ func TestRequestLine(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"level": "ERROR", "msg": "request", "request": "r1", "status": 502.0, "code": "upstream_error", "key": "local",
-		"model": "m", "provider": "p", "attempts": 2.0, "prompt_tokens": 7.0, "cause": "reset by peer", "took": 1e9,
+		"model": "m", "provider": "p", "attempts": 2.0, "prompt_tokens": 7.0, "cause": "reset by peer", "duration_ms": 1000.0,
 	} {
 		if line[name] != want {
 			t.Errorf("%s = %v, want %v", name, line[name], want)

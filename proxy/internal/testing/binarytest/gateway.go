@@ -51,7 +51,7 @@ type Line struct {
 	Stream     bool          `json:"stream"`
 	Complete   bool          `json:"complete"`
 	Attempts   int           `json:"attempts"`
-	Took       time.Duration `json:"took"`
+	Duration   float64       `json:"duration_ms"`
 	Error      string        `json:"error"`
 	Prompt     int64         `json:"prompt_tokens"`
 	Completion int64         `json:"completion_tokens"`

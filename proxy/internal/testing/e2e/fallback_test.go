@@ -33,7 +33,7 @@ func TestFailedAttemptLeavesNothing(t *testing.T) {
 		r := g.Chat(t, askBoth)
 		wantError(t, r, 502, "upstream_error", "upstream_unreachable", "")
 		line := g.Log.Request(t, r.RequestID())
-		if r.Header.Get("X-Upstream-Request-Id") != "" || line["first_event"] != "" || line["upstream_request"] != "" {
+		if r.Header.Get("X-Upstream-Request-Id") != "" || line["first_event_ms"] != "" || line["upstream_request"] != "" {
 			t.Errorf("accounted as %v, headers %v", line, r.Header)
 		}
 	})

@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -62,9 +64,11 @@ id      = "idle"
 targets = [{ provider = "idle" }]
 `)
 	for _, c := range []struct{ name, model, key, cause string }{
-		{"unknown", "nobody", proxytest.Key, "no such model"},
-		{"off", "idle", proxytest.Key, "the model is off: provider idle is off: enabled is false"},
-		{"of others", "vendor/model-with/slashes", "sk-narrow-0123456789", "the key may not use the model"},
+		{"unknown", "nobody", proxytest.Key, "no such model 'nobody'"},
+		{"long", strings.Repeat("x", 65), proxytest.Key, "no such model '" + strings.Repeat("x", 64) + "…'"},
+		{"a key", "sk-narrow-0123456789", proxytest.Key, "no such model '[redacted]'"},
+		{"off", "idle", proxytest.Key, "the model 'idle' is off: provider idle is off: enabled is false"},
+		{"of others", "vendor/model-with/slashes", "sk-narrow-0123456789", "the key may not use the model 'vendor/model-with/slashes'"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := g.Do(t, "POST", "/v1/chat/completions", `{"model":"`+c.model+`","messages":[{"role":"user","content":"x"}]}`, "Authorization: Bearer "+c.key)
@@ -72,6 +76,77 @@ targets = [{ provider = "idle" }]
 			if line := g.Log.Request(t, r.RequestID()); line["cause"] != c.cause {
 				t.Errorf("cause %q, want %q", line["cause"], c.cause)
 			}
+			r = g.Do(t, "GET", "/v1/models/"+url.PathEscape(c.model), "", "Authorization: Bearer "+c.key)
+			wantError(t, r, 404, "invalid_request_error", "model_not_found", "")
+			if line := g.Log.Request(t, r.RequestID()); line["cause"] != c.cause {
+				t.Errorf("cause %q of the model itself, want %q", line["cause"], c.cause)
+			}
 		})
+	}
+}
+
+// TestLogNamesExceededLimit exceeds each limit of a key.
+func TestLogNamesExceededLimit(t *testing.T) {
+	hold := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{
+		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("one")), upstreamtest.Wait(hold), upstreamtest.Reset(),
+	})
+	defer close(hold)
+	limited := func(name, limits string) string {
+		return "[[keys]]\nname = \"" + name + "\"\nsecret = \"sk-" + name + "-0123456789\"\nmodels = [\"*\"]\nlimits = { " + limits + " }\n"
+	}
+	g := proxytest.Start(t, configuration(provider.URL(), "")+limited("requests", "requests_per_minute = 1")+limited("tokens", "tokens_per_minute = 1")+limited("concurrent", "concurrent = 1"))
+	exceeds := func(key, body, cause string) {
+		t.Helper()
+		r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer sk-"+key+"-0123456789")
+		if line := g.Log.Request(t, r.RequestID()); r.Status != 429 || line["cause"] != cause {
+			t.Errorf("%d with the cause %q, want %q", r.Status, line["cause"], cause)
+		}
+	}
+	const demo = `{"model":"demo","messages":[{"role":"user","content":"Hello, gateway"}]}`
+	if r := g.Do(t, "POST", "/v1/chat/completions", demo, "Authorization: Bearer sk-requests-0123456789"); r.Status != 200 {
+		t.Fatalf("%d %s", r.Status, r.Body)
+	}
+	exceeds("requests", demo, "limits.requests_per_minute = 1 of key requests is reached")
+	exceeds("tokens", demo, "limits.tokens_per_minute = 1 of key tokens is reached")
+	c := dial(t, g)
+	c.send("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer sk-concurrent-0123456789\r\nContent-Length: " + strconv.Itoa(len(askStream)) + "\r\n\r\n" + askStream)
+	c.readUntil(`"one"`)
+	exceeds("concurrent", demo, "limits.concurrent = 1 of key concurrent is reached")
+}
+
+// TestTraceContextIsLoggedAndSentOn sends valid and invalid trace contexts.
+func TestTraceContextIsLoggedAndSentOn(t *testing.T) {
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
+		`{"id":"x","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}`))})
+	g := proxytest.Start(t, configuration(provider.URL(), ""))
+	for i, c := range []struct {
+		headers []string
+		want    string
+	}{
+		{nil, ""},
+		{[]string{"Traceparent: " + trace}, trace},
+		{[]string{"traceparent: " + strings.ToUpper(trace)}, ""},
+		{[]string{"traceparent: ff" + trace[2:]}, ""},
+		{[]string{"traceparent: 00-" + strings.Repeat("0", 32) + trace[35:]}, ""},
+		{[]string{"traceparent: " + trace[:36] + strings.Repeat("0", 16) + trace[52:]}, ""},
+		{[]string{"traceparent: " + trace + "-more"}, ""},
+		{[]string{"traceparent: sk-" + trace[3:]}, ""},
+	} {
+		r := g.Do(t, "POST", "/v1/chat/completions", ask, c.headers...)
+		if r.Status != 200 {
+			t.Fatalf("%d %s", r.Status, r.Body)
+		}
+		if line := g.Log.Request(t, r.RequestID()); line["traceparent"] != c.want {
+			t.Errorf("%v is logged as %q", c.headers, line["traceparent"])
+		}
+		if sent := strings.Join(provider.Requests()[i].Header.Values("Traceparent"), ", "); sent != c.want {
+			t.Errorf("%v is sent on as %q", c.headers, sent)
+		}
+	}
+	r := g.Do(t, "GET", "/v1/models", "", "traceparent: "+trace)
+	if line := g.Log.Request(t, r.RequestID()); line["traceparent"] != trace {
+		t.Errorf("a list is logged as %v", line)
 	}
 }
