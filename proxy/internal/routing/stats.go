@@ -75,8 +75,8 @@ type Snapshot struct {
 	Until       time.Time // end of the pause of an open breaker, or of a cooldown that the target asked for; may be in the past
 	RateLimited bool      // that is for the target's rate limit
 
-	Opened   uint64    // times that the breaker opened
-	Rejected uint64    // attempts that the breaker rejected
+	Opened   uint64 // times that the breaker opened
+	Rejected uint64 // attempts that the breaker rejected
 
 	Outcomes [outcomes]uint64 // finished attempts, by Outcome
 }

@@ -38,23 +38,23 @@ type Options struct {
 
 // Line is a line of the log, as far as tests look at it. Text is all of it.
 type Line struct {
-	Message    string        `json:"msg"`
-	Level      string        `json:"level"`
-	Address    string        `json:"address"`
-	Request    string        `json:"request"`
-	Path       string        `json:"path"`
-	Status     int           `json:"status"`
-	Code       string        `json:"code"`
-	Cause      string        `json:"cause"`
-	Model      string        `json:"model"`
-	Provider   string        `json:"provider"`
-	Stream     bool          `json:"stream"`
-	Complete   bool          `json:"complete"`
-	Attempts   int           `json:"attempts"`
-	Duration   float64       `json:"duration_ms"`
-	Error      string        `json:"error"`
-	Prompt     int64         `json:"prompt_tokens"`
-	Completion int64         `json:"completion_tokens"`
+	Message    string  `json:"msg"`
+	Level      string  `json:"level"`
+	Address    string  `json:"address"`
+	Request    string  `json:"request"`
+	Path       string  `json:"path"`
+	Status     int     `json:"status"`
+	Code       string  `json:"code"`
+	Cause      string  `json:"cause"`
+	Model      string  `json:"model"`
+	Provider   string  `json:"provider"`
+	Stream     bool    `json:"stream"`
+	Complete   bool    `json:"complete"`
+	Attempts   int     `json:"attempts"`
+	Duration   float64 `json:"duration_ms"`
+	Error      string  `json:"error"`
+	Prompt     int64   `json:"prompt_tokens"`
+	Completion int64   `json:"completion_tokens"`
 
 	Text string `json:"-"`
 }
