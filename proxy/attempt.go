@@ -277,7 +277,7 @@ func (x *completion) readResponse(ctx context.Context) error {
 	case framed == abi.FramingJSON:
 		return x.readDocument(ctx, first)
 	}
-	x.decoder = x.decoders.Open(framed)
+	x.decoder = x.decoders.Open(framed, x.provider.maxEvent)
 	x.decoder.Feed(first)
 	x.framed, x.eventAt = true, x.server.now()
 	return x.readEvents(ctx)

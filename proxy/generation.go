@@ -51,6 +51,7 @@ type provider struct {
 
 	heartbeat    time.Duration // silence after which a stream is kept alive; 0: never
 	eventTimeout time.Duration // the longest time between two whole events of a stream; 0: none
+	maxEvent     int           // the longest event of a stream, in bytes
 	breaker      breaker.Config
 	retryShare   float64
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -163,7 +164,7 @@ func (x *completion) readEvents(ctx context.Context) error {
 	for events := false; ; {
 		ev, ok, err := x.decoder.Next()
 		if err != nil {
-			return badResponse(err)
+			return x.unreadableEvent(err)
 		}
 		if ok {
 			events = true
@@ -213,13 +214,21 @@ func (x *completion) readEvents(ctx context.Context) error {
 	}
 }
 
+// unreadableEvent is for a stream that cannot be split into events. For the log it names the setting of the limit.
+func (x *completion) unreadableEvent(err error) error {
+	if errors.Is(err, framing.ErrTooLarge) {
+		err = fmt.Errorf("%w of %d bytes (max_event of provider %s)", err, x.provider.maxEvent, x.provider.name)
+	}
+	return badResponse(err)
+}
+
 // endBody handles the events that a clean end of the body completes.
 func (x *completion) endBody(ctx context.Context) error {
 	x.bodyDone = true
 	for {
 		ev, ok, err := x.decoder.End()
 		if err != nil {
-			return badResponse(err)
+			return x.unreadableEvent(err)
 		}
 		if !ok || x.writer.Complete() || x.writer.Failed() != nil {
 			break

@@ -125,6 +125,7 @@ type Provider struct {
 	Paths        []string // that the plugin may request
 	Headers      []string // that the plugin may set, lower case
 	MaxConns     int
+	MaxEvent     int             // bytes of one event of a stream
 	AllowPrivate bool            // the base URL may resolve to private and loopback addresses
 	Options      json.RawMessage // an object: the preset's options, overridden by the plugin's, then by the provider's
 	Off          string          // why the provider is off, for people; "" if it is on

@@ -25,7 +25,7 @@ func newDecoder(contentType string) framing.Decoder {
 	media := string(framing.MediaType([]byte(contentType)))
 	for _, f := range []abi.Framing{abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream} {
 		if media == framing.ContentType(f) {
-			return new(decoders.Set).Open(f)
+			return new(decoders.Set).Open(f, 0)
 		}
 	}
 	return nil

@@ -223,12 +223,18 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 			p.pool.discard(in)
 			return b.notCalled(inv.export, result)
 		}
-		p.counts.recordFailure(failed.Kind)
+		excess := inv.excess(failed)
+		if excess == nil {
+			p.counts.recordFailure(failed.Kind)
+		}
 		if !again || (failed.Kind != KindTrap && failed.Kind != KindMemory) || inv.attempt != nil && inv.attempt.reader.dirty {
+			p.replace(ctx, in, b, failed)
+			if excess != nil {
+				return excess
+			}
 			if inv.ticket != nil {
 				p.breaker.recordFailure(inv.ticket, t)
 			}
-			p.replace(ctx, in, b, failed)
 			return failed
 		}
 		p.counts.retries.Add(1)

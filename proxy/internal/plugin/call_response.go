@@ -2,9 +2,11 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -265,6 +267,21 @@ func (c *call) applyBatch() error {
 		return large
 	}
 	return c.newProtocolError(err)
+}
+
+// largeInput is how large a response, or an event of one, may be for a plugin to be at fault if it runs out of memory.
+const largeInput = framing.DefaultMaxEvent
+
+// excess is the provider's failure where the plugin has run out of memory on a response that is too large for any: that is
+// nothing to open the plugin's circuit for. It is nil for every other failure.
+func (inv *invocation) excess(failed *CallError) error {
+	n := len(inv.first) + len(inv.second)
+	if failed.Kind != KindMemory || n <= largeInput || exports[inv.export].phase != abi.PhaseAnswer {
+		return nil
+	}
+	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
+	e.Cause = fmt.Errorf("response of %d bytes is more than the plugin can read: %w", n, failed)
+	return e
 }
 
 // commitState commits the state slot and the counts.

@@ -42,6 +42,7 @@ type tool struct {
 	begun bool
 	ended bool
 	args  text
+	json  extent // of args
 }
 
 // part is one text of the reasoning: the pieces with one key and one abi.ReasoningPart.
@@ -67,6 +68,21 @@ func (c *choice) reset() {
 	if cap(c.parts) > keepParts {
 		c.parts = nil
 	}
+}
+
+// cut reports whether one of the choice's tool calls lacks a part of its arguments. That is so where the provider has given
+// no reason for the end, which it does last, and the arguments are not a whole JSON value: a client would carry out the
+// call if it were told that the choice has finished.
+func (c *choice) cut() bool {
+	if !c.begun || c.finished {
+		return false
+	}
+	for i := range c.tools {
+		if t := &c.tools[i]; t.begun && !t.json.whole() {
+			return true
+		}
+	}
+	return false
 }
 
 // reset is an empty text that keeps the memory of t.

@@ -92,7 +92,7 @@ func (w *Writer) commitChoiceEvent(b *Batch, i int, c *choice) (joined int) {
 			w.dropped++
 			break
 		}
-		if s := w.commitText(&t.args, b, ev, p); len(s) > 0 {
+		if s := w.commitArguments(t, b, ev, p); len(s) > 0 {
 			w.writeMembersAfter(b, i, c)
 			w.r.ToolArguments(c.index, t.index, s)
 		}
@@ -130,6 +130,13 @@ func (w *Writer) commitText(t *text, b *Batch, ev *Event, p *prepared) []byte {
 		t.some = true
 		w.textBytes += int64(len(s))
 	}
+	return s
+}
+
+// commitArguments is commitText for a piece of a tool call's arguments.
+func (w *Writer) commitArguments(t *tool, b *Batch, ev *Event, p *prepared) []byte {
+	s := w.commitText(&t.args, b, ev, p)
+	t.json.add(s)
 	return s
 }
 
@@ -177,7 +184,7 @@ func (w *Writer) beginTool(b *Batch, i int, c *choice) (joined int) {
 	if i+1 < len(b.Events) && b.Events[i+1].Choice == ev.Choice && b.Events[i+1].Key == ev.Key {
 		switch next := &b.Events[i+1]; next.Kind {
 		case EventToolArguments:
-			args, joined = w.commitText(&t.args, b, next, &w.prepared[i+1]), 1
+			args, joined = w.commitArguments(t, b, next, &w.prepared[i+1]), 1
 		case EventToolEnd:
 			args, joined = w.endTool(t), 1
 		}
@@ -197,6 +204,9 @@ var emptyObject = []byte("{}")
 // the empty object.
 func (w *Writer) endTool(t *tool) []byte {
 	t.ended = true
+	if !t.args.some && t.args.partial.n == 0 {
+		t.json = extent{begun: true} // what takes the place of arguments is whole
+	}
 	s := w.finishText(&t.args)
 	if !t.args.some {
 		t.args.some = true
@@ -216,19 +226,25 @@ func appendToolID(dst []byte, base string, choice, index int32) []byte {
 
 var idAlphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// finish completes the response.
+// finish completes the response, unless a tool call was cut off.
 func (w *Writer) finish() {
 	some := false
 	for _, c := range w.choices {
-		if c.begun {
-			some = true
-			w.head.Fix()
-			w.finishChoice(c)
+		some = some || c.begun
+		if c.cut() {
+			w.Fail(Truncated())
+			return
 		}
 	}
 	if !some {
 		w.Fail(apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response has no choices."))
 		return
+	}
+	for _, c := range w.choices {
+		if c.begun {
+			w.head.Fix()
+			w.finishChoice(c)
+		}
 	}
 	w.complete = true
 	w.r.Complete(w.Usage())

@@ -42,7 +42,7 @@ func (w *Writer) prepare(b *Batch) error {
 				c.unreserve()
 			}
 			err := &ProtocolError{Event: i, Reason: reason}
-			if reason == ambiguous {
+			if providersFault(reason) {
 				e := apierror.Fail(abi.FailBadAnswer, "", "", "")
 				e.Cause = err
 				return e
@@ -53,9 +53,19 @@ func (w *Writer) prepare(b *Batch) error {
 	return nil
 }
 
-// ambiguous is the reason for refusing JSON that readers take for different values. Plugins pass such a value on as the
-// provider wrote it, so it is the provider's response that cannot be used, and not the plugin.
-const ambiguous = "the text is JSON that can be read in more than one way"
+// Reasons for refusing what plugins pass on as the provider sent it: then it is the provider's response that cannot be
+// used, and not the plugin.
+const (
+	// ambiguous is JSON that readers take for different values.
+	ambiguous = "the text is JSON that can be read in more than one way"
+
+	tooManyTools = "there are too many tool calls"
+	tooManyParts = "there are too many parts of reasoning"
+)
+
+func providersFault(reason string) bool {
+	return reason == ambiguous || reason == tooManyTools || reason == tooManyParts
+}
 
 // prepareEvent prepares one event. It returns the reason for refusing it, or "".
 func (w *Writer) prepareEvent(b *Batch, ev *Event, p *prepared) (reason string) {
@@ -73,7 +83,7 @@ func (w *Writer) prepareEvent(b *Batch, ev *Event, p *prepared) (reason string) 
 		}
 		part := w.at(ev.Choice).reservePart(ev.Key, abi.ReasoningPart(ev.Code))
 		if part == nil {
-			return "there are too many parts of reasoning"
+			return tooManyParts
 		}
 		return w.prepareText(b, ev, p, &part.text)
 	case EventToolCall:
@@ -81,7 +91,7 @@ func (w *Writer) prepareEvent(b *Batch, ev *Event, p *prepared) (reason string) 
 			return "the tool call's id or name is too long"
 		}
 		if !w.at(ev.Choice).reserveTool(ev.Key) {
-			return "there are too many tool calls"
+			return tooManyTools
 		}
 	case EventToolArguments:
 		t := w.at(ev.Choice).tool(ev.Key)

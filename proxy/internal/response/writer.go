@@ -119,8 +119,9 @@ func (w *Writer) Reset(o Options) {
 }
 
 // Apply applies the events of a batch, in order. A *ProtocolError refuses all of them; an *apierror.Error means that the
-// response has outgrown MaxHeld, or holds JSON that can be read in more than one way. In both cases nothing of the batch is
-// written, and the caller decides how the response ends (Fail).
+// response cannot be used: it has outgrown MaxHeld, has more tool calls or parts of reasoning than a choice may have, or holds
+// JSON that can be read in more than one way. In both cases nothing of the batch is written, and the caller decides how the
+// response ends (Fail).
 //
 // Where the batch holds a failure, the response ends with it. If nothing of the response has been written before, nothing
 // of the batch is either, so that the failure can still be an HTTP status and another target may be tried.

@@ -210,7 +210,7 @@ func drawEvents(t *rapid.T) []event {
 		}
 	}
 	for choice := range int32(3) {
-		if rapid.Bool().Draw(t, "finish") {
+		if rapid.IntRange(0, 3).Draw(t, "finish") > 0 {
 			reason := abi.FinishReason(rapid.IntRange(0, int(abi.FinishReasons)-1).Draw(t, "reason"))
 			add(func(b *response.Batch) { b.Finish(choice, reason, []byte("native")) })
 		}
@@ -249,6 +249,9 @@ func TestStreamEqualsNonStreamingResponse(t *testing.T) {
 		w.Reset(propertyOptions(false))
 		play(t, s, events, "streamed batch")
 		play(t, w, events, "collected batch")
+		if a, b := s.Failed(), w.Failed(); a != nil && b != nil && a.Code == b.Code {
+			return // a tool call was cut off
+		}
 		if !s.Complete() || !w.Complete() {
 			t.Fatalf("streamed: complete %v, failed %v; collected: complete %v, failed %v", s.Complete(), s.Failed(), w.Complete(), w.Failed())
 		}

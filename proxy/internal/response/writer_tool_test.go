@@ -1,10 +1,12 @@
 package response_test
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -158,6 +160,7 @@ func TestGeneratedIDsAreStableAndUnique(t *testing.T) {
 			for choice := range int32(2) {
 				b.ToolCall(choice, 10, nil, []byte("f"))
 				b.ToolCall(choice, 20, nil, []byte("f"))
+				b.Finish(choice, abi.FinishToolCalls, nil)
 			}
 			b.Done(abi.DoneNow)
 		})
@@ -192,6 +195,7 @@ func TestAliases(t *testing.T) {
 		r.apply(func(b *response.Batch) {
 			b.ToolCall(0, 0, nil, []byte("f_1"))
 			b.ToolCall(0, 1, nil, []byte("f_2"))
+			b.Finish(0, abi.FinishToolCalls, nil)
 			b.Done(abi.DoneNow)
 		})
 		got := string(r.w.Output())
@@ -234,4 +238,96 @@ func TestArgumentsWithoutCallAreDropped(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 	})
+}
+
+// A choice that the provider declares complete without a reason for its end, as with "[DONE]" or message_stop alone.
+func TestToolCallWithoutFinishReason(t *testing.T) {
+	const utf8, escaped, def = abi.EncodingUTF8, abi.EncodingEscaped, abi.EncodingJSON | abi.EncodingDefault
+	cases := []struct {
+		name   string
+		pieces []string
+		enc    abi.Encoding
+		end    bool
+		cut    bool
+	}{
+		{"whole", []string{`{"city":"Paris"}`}, utf8, false, false},
+		{"whole, in pieces", []string{`{"city`, `":"Par`, `is"`, `}`}, utf8, false, false},
+		{"whole and ended", []string{`{}`}, utf8, true, false},
+		{"a list", []string{`[1,[2]]`}, utf8, false, false},
+		{"brackets and quotes in a string", []string{`{"a":"}{[\"`, `\\"`, `}`}, utf8, false, false},
+		{"a string", []string{`"a`, `\\\"`, `b"`}, utf8, false, false},
+		{"escaped", []string{`{\"a\":\"\\\"}\\\\\"`, `}`}, escaped, false, false},
+		{"quotes as \\u", []string{`{\u0022a\u0022:\u0022}`, `\u0022\u007d`}, escaped, false, false},
+		{"ended without arguments", nil, utf8, true, false},
+		{"ended with a default", []string{`{"a":1}`}, def, true, false},
+
+		{"nothing", nil, utf8, false, true},
+		{"white space", []string{" \n"}, utf8, false, true},
+		{"a default, no end", []string{`{"a":1}`}, def, false, true},
+		{"in a string", []string{`{"city":"Par`}, utf8, false, true},
+		{"after a bracket in a string", []string{`{"city":"Par}`}, utf8, false, true},
+		{"after a quote in a string", []string{`{"city":"Par\"}`}, utf8, false, true},
+		{"after a backslash", []string{`{"city":"Par\`, `"}`}, utf8, false, true},
+		{"before the last bracket", []string{`{"a":{"b":1}`}, utf8, false, true},
+		{"before the last bracket, but ended", []string{`{"a":[{"b":1}]`}, utf8, true, true},
+		{"in a word", []string{`tru`}, utf8, false, true},
+		{"in a character", []string{"{\"a\":\"\xe2"}, utf8, false, true},
+		{"escaped, in a string", []string{`{\"a\":\"\\\"}`}, escaped, false, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			both(t, func(t *testing.T, r *run) {
+				r.apply(func(b *response.Batch) { b.ToolCall(0, 0, []byte("a"), []byte("f")) })
+				for _, p := range c.pieces {
+					r.apply(func(b *response.Batch) { b.ToolArguments(0, 0, c.enc, []byte(p)) })
+				}
+				if c.end {
+					r.apply(func(b *response.Batch) { b.ToolEnd(0, 0) })
+				}
+				r.apply(func(b *response.Batch) { b.ToolCall(0, 1, []byte("b"), []byte("g")); b.ToolEnd(0, 1) })
+				r.apply(func(b *response.Batch) { b.Text(1, utf8, []byte("another choice")); b.Finish(1, abi.FinishStop, nil) })
+				r.apply(func(b *response.Batch) { b.Done(abi.DoneNow) })
+				failed := r.w.Failed()
+				if !c.cut {
+					if failed != nil || !r.w.Complete() {
+						t.Fatalf("failed with %v, want a complete response", failed)
+					}
+					return
+				}
+				if failed == nil || failed.Code != "upstream_stream_truncated" || r.w.Complete() {
+					t.Fatalf("failed with %v, want upstream_stream_truncated", failed)
+				}
+				if out := string(r.w.Output()); strings.Contains(out, `"finish_reason":"`) || strings.Contains(out, "[DONE]") {
+					t.Errorf("a choice finished:\n%s", out)
+				}
+			})
+		})
+	}
+}
+
+func TestProvidersExcess(t *testing.T) {
+	cases := []struct {
+		name string
+		fill func(b *response.Batch, key int32)
+	}{
+		{"tool calls", func(b *response.Batch, key int32) { b.ToolCall(0, key, nil, []byte("f")) }},
+		{"parts of reasoning", func(b *response.Batch, key int32) { b.Reasoning(0, abi.ReasoningText, key, 0, []byte("a")) }},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			both(t, func(t *testing.T, r *run) {
+				r.apply(func(b *response.Batch) {
+					for key := range int32(abi.MaxKeys) {
+						c.fill(b, key)
+					}
+				})
+				var b response.Batch
+				c.fill(&b, abi.MaxKeys)
+				var e *apierror.Error
+				if err := r.w.Apply(&b); !errors.As(err, &e) || e.Code != "upstream_bad_answer" || !e.TryNext {
+					t.Errorf("Apply returned %v, want upstream_bad_answer", err)
+				}
+			})
+		})
+	}
 }

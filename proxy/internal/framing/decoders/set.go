@@ -19,16 +19,19 @@ type Set struct {
 	aws    eventstream.Decoder
 }
 
-// Open returns the decoder of a framing, ready for another body; nil for abi.FramingJSON, which has no events. It is valid
-// until the next call of Open or Reset.
-func (s *Set) Open(f abi.Framing) framing.Decoder {
+// Open returns the decoder of a framing, ready for another body whose events have at most maxEvent bytes (0 stands for
+// framing.DefaultMaxEvent); nil for abi.FramingJSON, which has no events. It is valid until the next call of Open or Reset.
+func (s *Set) Open(f abi.Framing, maxEvent int) framing.Decoder {
 	s.Reset()
 	switch f {
 	case abi.FramingSSE:
+		s.sse.MaxEvent = maxEvent
 		return &s.sse
 	case abi.FramingNDJSON:
+		s.ndjson.MaxEvent = maxEvent
 		return &s.ndjson
 	case abi.FramingAWSEventStream:
+		s.aws.MaxEvent = maxEvent
 		return &s.aws
 	}
 	return nil

@@ -18,12 +18,12 @@ func TestOpenStartsAnotherBody(t *testing.T) {
 		{abi.FramingSSE, "event: lost\n", "data: a\n\n"},
 		{abi.FramingAWSEventStream, "\x00\x00", ""},
 	} {
-		d := s.Open(c.framing)
+		d := s.Open(c.framing, 0)
 		d.Feed([]byte(c.begun))
 		if _, ok, err := d.Next(); ok || err != nil {
 			t.Fatalf("framing %d: an event of a part: %v, %v", c.framing, ok, err)
 		}
-		d = s.Open(c.framing)
+		d = s.Open(c.framing, 0)
 		d.Feed([]byte(c.body))
 		ev, ok, err := d.Next()
 		if want := c.body != ""; ok != want || err != nil || want && (string(ev.Data) != "a" || len(ev.Name) > 0) {
@@ -33,14 +33,14 @@ func TestOpenStartsAnotherBody(t *testing.T) {
 			t.Errorf("framing %d: at the end: %v, %v", c.framing, ok, err)
 		}
 	}
-	if s.Open(abi.FramingJSON) != nil {
+	if s.Open(abi.FramingJSON, 0) != nil {
 		t.Error("JSON has a decoder")
 	}
 }
 
 func TestOpenDoesNotAllocate(t *testing.T) {
 	var s decoders.Set
-	if n := testing.AllocsPerRun(100, func() { s.Open(abi.FramingNDJSON).Reset() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { s.Open(abi.FramingNDJSON, 0).Reset() }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -183,6 +183,26 @@ func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
 	}
 }
 
+// TestToolCallCutBeforeEnd has providers end a stream, in their own way, within the arguments of a tool call and without a
+// finish reason.
+func TestToolCallCutBeforeEnd(t *testing.T) {
+	openai := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream",
+		`data: {"id":"x","choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"city\":\"Par"}}]},"finish_reason":null}]}`+"\n\ndata: [DONE]\n\n")})
+	anthropic := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream",
+		`data: {"type":"message_start","message":{"id":"x","model":"m","role":"assistant","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`+"\n\n"+
+			`data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}`+"\n\n"+
+			`data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"city\":\"Par"}}`+"\n\n"+
+			`data: {"type":"message_stop"}`+"\n\n")})
+	g := proxytest.Start(t, configuration(openai.URL(), anthropic.URL()))
+	for _, model := range []string{"gpt", "claude"} {
+		r := g.Chat(t, strings.Replace(askStream, `"gpt"`, `"`+model+`"`, 1))
+		if !strings.Contains(r.Body, `{\"city\":\"Par`) || !strings.Contains(r.Body, `"code":"upstream_stream_truncated"`) ||
+			strings.Contains(r.Body, "[DONE]") || strings.Contains(r.Body, `"finish_reason":"`) {
+			t.Errorf("%s: want a truncated stream, got %s", model, r.Body)
+		}
+	}
+}
+
 // covers: S11
 func TestFinishWithoutDoneIsComplete(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
