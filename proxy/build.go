@@ -60,14 +60,14 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	if g.plugins, err = b.plugins.Load(ctx, specs); err != nil {
 		return err
 	}
-	redactor := newRedactor(cfg)
+	g.redactor = newRedactor(cfg)
 	var errs []error
 	for i := range cfg.Providers {
 		p := &cfg.Providers[i]
 		if p.Off != "" {
 			continue
 		}
-		built, err := newProvider(ctx, g.plugins.Plugin(p.Plugin), p, redactor)
+		built, err := newProvider(ctx, g.plugins.Plugin(p.Plugin), p, g.redactor)
 		if err != nil {
 			errs = append(errs, configError(cfg, p.Pos, "providers."+p.Name, err))
 			continue
@@ -75,7 +75,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		g.providers[p.Name] = built
 	}
 	if r := cfg.Router; r.Plugin != "" {
-		binding, err := bindRouter(ctx, g.plugins.Plugin(r.Plugin), r, redactor)
+		binding, err := bindRouter(ctx, g.plugins.Plugin(r.Plugin), r, g.redactor)
 		if err != nil {
 			errs = append(errs, configError(cfg, r.Pos, "router", err))
 		} else {

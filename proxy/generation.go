@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -18,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
 
 // generation is a configuration with everything that was built from it: keys, models, connections to providers, and
@@ -31,6 +33,7 @@ type generation struct {
 	providers map[string]*provider
 	targets   map[string][]routing.Target // by configured model
 	router    routing.Router
+	redactor  *credential.Redactor // of all credentials that the gateway holds
 
 	number  int64 // 1, and one more with each Reload
 	made    time.Time
@@ -115,6 +118,11 @@ func (g *generation) missingModelCause(id string, exists bool) error {
 		}
 	}
 	return fmt.Errorf("no such model '%s'", name)
+}
+
+// holdsSecret reports whether a client's text is a client key, or holds a credential that is known as a text.
+func (g *generation) holdsSecret(text []byte) bool {
+	return g.keys != nil && g.keys.Has(text) || !bytes.Equal(g.redactor.Redact(text), text)
 }
 
 // hasProvider reports whether there is a provider of that name that is on.

@@ -22,6 +22,8 @@ const (
 	// smallBody is how large a body is read even if its request is refused, so that the connection can be used again. The
 	// head of a request with a larger body is judged first.
 	smallBody = 64 << 10
+	// chunkedLength is the Content-Length that fasthttp returns for a chunked body.
+	chunkedLength = -1
 )
 
 // endpoint is what a request is for.
@@ -273,17 +275,20 @@ func isVisibleASCII(s []byte) bool {
 // maxRequestID is how long a client's own x-request-id may be.
 const maxRequestID = 128
 
-// requestID is the client's own id where it is usable, else a new one.
-func requestID(h *fasthttp.RequestHeader) string {
+// requestID is the client's own id where it is usable, else a new one: the id is logged and sent back, so it must not be or hold a
+// credential, be it that of the request or another one of the configuration.
+func requestID(h *fasthttp.RequestHeader, g *generation) string {
 	ids := h.PeekAll("x-request-id")
 	if len(ids) != 1 || len(ids[0]) == 0 || len(ids[0]) > maxRequestID || !isVisibleASCII(ids[0]) {
 		return newRequestID()
 	}
-	id := string(ids[0])
-	if key := presentedKey(h); key != "" && strings.Contains(id, key) {
-		return newRequestID() // the key would be logged
+	if key := presentedKey(h); key != "" && bytes.Contains(ids[0], []byte(key)) {
+		return newRequestID()
 	}
-	return id
+	if g != nil && g.holdsSecret(ids[0]) {
+		return newRequestID()
+	}
+	return string(ids[0])
 }
 
 // traceHeader ties a request to the trace of its client (W3C Trace Context). It is logged, and sent to the provider as it came:

@@ -23,8 +23,7 @@ import (
 // the request is made one that waits for permission to send its body: fasthttp calls expectContinue about it, which
 // responds.
 func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	const chunked = -1
-	if n := h.ContentLength(); n > smallBody || n == chunked || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
+	if n := h.ContentLength(); n > smallBody || n == chunkedLength || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
 		if _, e := s.admitHead(&arrival{head: h, now: s.now()}); e != nil {
 			h.Set(fasthttp.HeaderExpect, "100-continue")
 		}
@@ -35,7 +34,7 @@ func (s *Server) headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig 
 // expectContinue responds to a client that waits for permission to send its body, or is made to.
 func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	h := &ctx.Request.Header
-	r := telemetry.Record{Began: s.now(), RequestID: requestID(h), Remote: remoteHost(ctx), Trace: traceparent(h), Method: knownMethod(h)}
+	r := telemetry.Record{Began: s.now(), RequestID: requestID(h, s.current.Load()), Remote: remoteHost(ctx), Trace: traceparent(h), Method: knownMethod(h)}
 	to, e := s.admitHead(&arrival{head: h, now: r.Began, ctx: ctx, record: &r})
 	if e == nil {
 		return fasthttp.StatusContinue
@@ -84,7 +83,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 // startRecord begins to account a request.
 func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint) {
 	h := &ctx.Request.Header
-	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h), remoteHost(ctx), knownMethod(h), endpoints[to].path
+	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h, s.current.Load()), remoteHost(ctx), knownMethod(h), endpoints[to].path
 	r.Trace = traceparent(h)
 	s.metrics.StartRequest(r)
 	ctx.Response.Header.Set("x-request-id", r.RequestID)
@@ -114,6 +113,12 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint, path []byte,
 		s.refusePanic(ctx, &r, p)
 		s.account.Request(&r)
 	})
+	if n := ctx.Request.Header.ContentLength(); n > 0 || n == chunkedLength {
+		// fasthttp reads a body that nobody wants as far as it is small, and closes the connection after a larger one.
+		conn := ctx.Conn().(*downstream.Conn)
+		conn.LimitInput(4 * smallBody)
+		conn.LingerOnClose()
+	}
 	r.Status = fasthttp.StatusOK
 	if e == nil {
 		e = s.serveModels(ctx, &r, to, path)

@@ -232,7 +232,10 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 		x.body = x.body[:n]
 		return x.finishBody(err)
 	}
+	// What is read beyond the data is fasthttp's buffer, and the line of each chunk without its extension.
+	x.conn.LimitInput(int64(limit) + 1 + readBuffer)
 	for {
+		x.conn.ExtendInput(maxChunkOverhead)
 		if size := cap(x.body); len(x.body) == size {
 			if e := x.room.grow(&x.room.request, 2*size); e != nil {
 				return e
@@ -250,6 +253,8 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 			return x.finishBody(io.ErrUnexpectedEOF)
 		case err == io.EOF:
 			return x.finishBody(nil)
+		case err != nil && x.conn.InputLimitReached():
+			return s.admission.tooLarge()
 		case err != nil:
 			return x.finishBody(err)
 		}

@@ -138,6 +138,12 @@ func (k *Keys) Authenticate(authorization [][]byte, now time.Time) (*Key, *apier
 	return key, nil
 }
 
+// Has reports whether text is the secret of a key, be it valid or not.
+func (k *Keys) Has(text []byte) bool {
+	_, known := k.byDigest[sha256.Sum256(text)]
+	return known
+}
+
 // validAt returns why the key is not valid at a time, nil if it is.
 func (k *Key) validAt(now time.Time) error {
 	switch {

@@ -2,8 +2,10 @@ package downstream
 
 import (
 	"crypto/tls"
-	"io"
+	"errors"
 	"net"
+	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -32,9 +34,11 @@ type Conn struct {
 	takeover takeover
 
 	// Of the request in flight:
-	request    Request // nil: none, or it has been told everything
-	unread     bool    // part of it is left to be read, and the connection is about to be closed
-	inputEnded bool    // a read has found the end of what the client sends
+	request    Request       // nil: none, or it has been told everything
+	linger     time.Duration // part of it is left to be read: how long Close discards that; 0: nothing is left
+	inputEnded bool          // a read has found the end of what the client sends
+	limited    bool          // no more than inputLeft bytes are read
+	inputLeft  int64
 
 	// And what was found out about a client that has closed its sending side:
 	halfClosed bool // a probe showed that it still reads
@@ -66,11 +70,12 @@ func (c *Conn) SetDeadline(time.Time) error { return nil }
 func (c *Conn) SetWriteDeadline(time.Time) error { return nil }
 
 const (
-	// lingerTimeout is how long a client that is still sending gets to read why its request was refused.
-	lingerTimeout = time.Second
+	// lingerSilence is how long a client that is sent the reason why its request was refused may pause in sending that request.
+	lingerSilence = 5 * time.Second
 
-	// lingerBytes is how much of what it sends meanwhile is discarded.
-	lingerBytes = 1 << 20
+	// lingerShort is how long it may send once the gateway shuts down, and how long a connection that was refused as a whole
+	// is kept.
+	lingerShort = time.Second
 )
 
 // Close closes the connection. A reset would drop what the client was sent, and closing while it sends causes one; so
@@ -85,23 +90,50 @@ func (c *Conn) Close() error {
 	if c.socket.failed.Load() {
 		return c.socket.Close()
 	}
-	if c.unread {
-		c.lingeringClose()
+	if c.linger > 0 {
+		c.lingeringClose(time.Now().Add(c.linger))
 	}
 	return c.Conn.Close()
 }
 
-// lingeringClose closes the sending side, and reads until the client has closed its own or lingerTimeout has passed.
-func (c *Conn) lingeringClose() {
-	half, ok := c.socket.Conn.(interface{ CloseWrite() error })
-	if !ok || c.socket.SetDeadline(time.Now().Add(lingerTimeout)) != nil {
+// lingeringClose closes the sending side, and discards what the client sends until it has closed its own: most clients read the
+// response only after they have sent all of the request. It gives up after end, when the client pauses, or shortly after the
+// gateway's shutdown has begun.
+func (c *Conn) lingeringClose(end time.Time) {
+	raw := c.socket.Conn
+	half, ok := raw.(interface{ CloseWrite() error })
+	if !ok || raw.SetWriteDeadline(time.Now().Add(lingerShort)) != nil {
 		return
 	}
 	if c.tls != nil && c.tls.CloseWrite() != nil || half.CloseWrite() != nil {
 		return
 	}
-	// The connection is closed however this ends.
-	_, _ = io.CopyN(io.Discard, c.socket.Conn, lingerBytes)
+	p := discarded.Get().(*[32 << 10]byte)
+	defer discarded.Put(p)
+	for hurried := false; ; {
+		now := time.Now()
+		if !now.Before(end) || raw.SetReadDeadline(earliest(end, now.Add(lingerSilence))) != nil {
+			return
+		}
+		// The check follows the deadline, which may have overwritten that of wake.
+		if c.conns.finishing.Load() && !hurried {
+			hurried, end = true, earliest(end, now.Add(lingerShort))
+			continue
+		}
+		if _, err := raw.Read(p[:]); err != nil && !(errors.Is(err, os.ErrDeadlineExceeded) && c.woken.Swap(false)) {
+			return
+		}
+	}
+}
+
+// discarded are buffers for what is read and discarded.
+var discarded = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // ForceClose closes the socket as it is. Any goroutine may call it.
@@ -119,7 +151,7 @@ func (c *Conn) Abort() {
 func (c *Conn) Refuse(response []byte) {
 	if c.tls == nil || c.handshake() {
 		_, _ = c.Write(response)
-		c.unread = true
+		c.linger = lingerShort
 	}
 	// It is closed whatever this says.
 	_ = c.Close()

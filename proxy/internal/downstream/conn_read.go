@@ -28,7 +28,14 @@ func (c *Conn) Read(p []byte) (int, error) {
 			c.greeted = true
 			continue
 		}
+		if c.limited {
+			if c.inputLeft <= 0 {
+				return 0, errInputLimit
+			}
+			p = p[:min(int64(len(p)), c.inputLeft)]
+		}
 		n, err := c.Conn.Read(p)
+		c.inputLeft -= int64(n)
 		if !c.greeted && n > 0 {
 			if c.isTLSOnPlain(p[:n]) {
 				return 0, io.EOF
@@ -47,6 +54,17 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.setReadTimeout(c.conns.limits.Load().ReadTimeout)
 	}
 }
+
+var errInputLimit = errors.New("the request is larger than it may be")
+
+// LimitInput lets n more bytes of the request be read; a read of more fails.
+func (c *Conn) LimitInput(n int64) { c.limited, c.inputLeft = true, n }
+
+// ExtendInput adds to the bytes that LimitInput allowed.
+func (c *Conn) ExtendInput(n int64) { c.inputLeft += n }
+
+// InputLimitReached reports whether all bytes that may be read have been.
+func (c *Conn) InputLimitReached() bool { return c.limited && c.inputLeft <= 0 }
 
 // idleEOF makes an error between two requests io.EOF: there is nothing to respond to. fasthttp would take the first
 // request after a takeover for the connection's first one, and respond to the error.
@@ -120,6 +138,7 @@ func (c *Conn) SetActive() {
 func (c *Conn) SetIdle() {
 	c.delivered()
 	c.clearWoken()
+	c.linger, c.limited = 0, false
 	c.phase.Store(phaseIdle)
 	c.readTimeout = c.conns.limits.Load().IdleTimeout
 }

@@ -21,15 +21,16 @@ type Request interface {
 // StartRequest begins a request: what was found out for the one before is forgotten. r learns about its response until
 // FinishRequest.
 func (c *Conn) StartRequest(r Request) {
-	c.halfClosed, c.probing, c.unread = false, false, false // inputEnded stays
+	c.halfClosed, c.probing, c.linger, c.limited = false, false, 0, false // inputEnded stays
 	c.request = r
 }
 
 // FinishRequest ends what StartRequest began: the Request has been accounted.
 func (c *Conn) FinishRequest() { c.request = nil }
 
-// LingerOnClose says that the request has not been read to its end, and that the connection is about to be closed.
-func (c *Conn) LingerOnClose() { c.unread = true }
+// LingerOnClose says that the request has not been read to its end. If the connection is closed after it, the client gets as long to
+// send the rest, which is discarded, as it would have had if it were read.
+func (c *Conn) LingerOnClose() { c.linger = c.conns.limits.Load().ReadTimeout }
 
 // InputEnded reports whether a read has found the end of what the client sends.
 func (c *Conn) InputEnded() bool { return c.inputEnded }

@@ -68,7 +68,7 @@ func (c *Conn) handshake() bool {
 	if r, ok := errors.AsType[tls.RecordHeaderError](err); ok && r.Conn != nil && looksLikeHTTP(r.RecordHeader) {
 		c.conns.handshakes.plainOnTLS.Add(1)
 		_, _ = c.socket.Write(c.conns.options.HTTPSRequired())
-		c.tls, c.Conn, c.unread = nil, &c.socket, true
+		c.tls, c.Conn, c.linger = nil, &c.socket, lingerShort
 	} else {
 		c.conns.handshakes.failed.Add(1)
 		c.socket.failed.Store(true) // TLS has sent its alert

@@ -1,0 +1,177 @@
+package e2e_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// upload is more than the socket buffers of both sides take: who writes it needs a peer that reads.
+const upload = 24 << 20
+
+// TestRefusedUploadGetsResponse has clients that read only after they have written all of a large request, as most do. Each
+// refusal reaches them, though the gateway decides by the head, or after a part of the body.
+//
+// covers: F121
+func TestRefusedUploadGetsResponse(t *testing.T) {
+	arrived := make(chan struct{})
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Signal(arrived), upstreamtest.Wait(nil)})
+	busy := func(toml string) string { return strings.Replace(toml, "max_body", "max_requests = 1\nmax_body", 1) }
+	sized := fmt.Sprintf("Content-Length: %d\r\n\r\n", upload)
+	pair := proxytest.GoodPair(t)
+	plain, secure := configuration(provider.URL(), ""), configuration(provider.URL(), "")+pair.Table(t, t.TempDir())
+	large := func(toml string) string { return strings.Replace(toml, `"1MiB"`, `"32MiB"`, 1) }
+	for _, c := range []struct {
+		name, toml, head, body string
+		status                 int
+	}{
+		{"wrong key", large(plain), strings.Replace(postHead, proxytest.Key, "sk-nobody-0123456789", 1) + sized, "", 401},
+		{"wrong key, TLS", large(secure), strings.Replace(postHead, proxytest.Key, "sk-nobody-0123456789", 1) + sized, "", 401},
+		{"too large", plain, postHead + sized, "", 413},
+		{"too large, TLS", secure, postHead + sized, "", 413},
+		{"too large, in chunks", plain, postHead + "Transfer-Encoding: chunked\r\n\r\n", fmt.Sprintf("%x\r\n", upload), 413},
+		{"too large a chunk extension", plain, postHead + "Transfer-Encoding: chunked\r\n\r\n", "1;", 413},
+		{"gateway busy", busy(large(plain)), postHead + sized, "", 503},
+		{"wrong path", plain, strings.Replace(postHead, "/chat", "", 1) + sized, "", 404},
+		{"list of models with a body", plain, strings.Replace(postHead, "POST /v1/chat/completions", "GET /v1/models", 1) + sized, "", 413},
+		{"list of models with a body, limit raised", large(plain), strings.Replace(postHead, "POST /v1/chat/completions", "GET /v1/models", 1) + sized, "", 200},
+		{"list of models with a chunk extension", plain, strings.Replace(postHead, "POST /v1/chat/completions", "GET /v1/models", 1) + "Transfer-Encoding: chunked\r\n\r\n", "1;", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			g := proxytest.Start(t, c.toml)
+			if c.status == 503 {
+				busy := dial(t, g)
+				busy.post("busy", helloUpstream)
+				<-arrived
+			}
+			client := dial(t, g)
+			client.send(c.head + c.body)
+			piece := strings.Repeat("x", 64<<10)
+			for range upload / len(piece) {
+				client.send(piece)
+			}
+			resp, err := http.ReadResponse(client.r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != c.status || resp.ContentLength < 2 {
+				t.Errorf("%v, %v", resp, err)
+			}
+		})
+	}
+}
+
+// TestRefusedUploadMayPause has a refused client pause for longer than a second.
+//
+// covers: F121
+func TestRefusedUploadMayPause(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for seconds")
+	}
+	t.Parallel()
+	g := proxytest.Start(t, configuration("", ""))
+	client := dial(t, g)
+	client.send(postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", upload))
+	for range 3 {
+		client.send(strings.Repeat("x", upload/3))
+		<-time.After(1500 * time.Millisecond)
+	}
+	resp, err := http.ReadResponse(client.r, nil)
+	if err != nil || resp.StatusCode != 413 {
+		t.Fatal(resp, err)
+	}
+}
+
+// TestRefusedUploadDoesNotDelayShutdown has refused clients neither send the rest of their request nor close the connection.
+func TestRefusedUploadDoesNotDelayShutdown(t *testing.T) {
+	t.Parallel()
+	g := proxytest.Start(t, configuration("", ""))
+	client := dial(t, g)
+	client.send(postHead + fmt.Sprintf("Content-Length: %d\r\n\r\n", upload))
+	if _, err := http.ReadResponse(client.r, nil); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := g.Stop(proxytest.Patience); err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(began); d > 4*time.Second {
+		t.Errorf("shut down after %v", d)
+	}
+}
+
+// TestChunkFraming checks that a chunk's extension counts as a part of the body, and the framing of small chunks does not.
+func TestChunkFraming(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	g := proxytest.Start(t, configuration("", ""))
+	padding := strings.Repeat(" ", limit-len(hello))
+	var bytewise strings.Builder
+	for _, b := range []byte(padding + hello) {
+		fmt.Fprintf(&bytewise, "1\r\n%c\r\n", b)
+	}
+	extended := func(n, bytes int) string {
+		return strings.Repeat("1;"+strings.Repeat("e", bytes)+"\r\n \r\n", n) + fmt.Sprintf("%x\r\n%s\r\n", len(hello), hello)
+	}
+	for _, c := range []struct {
+		name, body string
+		status     int
+	}{
+		{"chunks of a byte, as large as a body may be", bytewise.String(), 200},
+		{"one byte more", "1\r\n \r\n" + bytewise.String(), 413},
+		{"short extensions", extended(100, 100), 200},
+		{"long extensions, together too large", extended(20, 60<<10), 413},
+		{"an extension without end", "1;" + strings.Repeat("e", limit+64<<10), 413},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := dial(t, g)
+			client.send(postHead + "Transfer-Encoding: chunked\r\n\r\n" + c.body)
+			if !strings.HasPrefix(c.name, "an extension") {
+				client.send("0\r\n\r\n")
+			}
+			resp, err := http.ReadResponse(client.r, nil)
+			if err != nil || resp.StatusCode != c.status {
+				t.Fatal(resp, err)
+			}
+			_, _ = io.Copy(io.Discard, resp.Body)
+			if c.status == 200 {
+				client.post("next", hello)
+				if resp, err := http.ReadResponse(client.r, nil); err != nil || resp.StatusCode != 200 {
+					t.Errorf("the next request: %v, %v", resp, err)
+				}
+			}
+		})
+	}
+}
+
+// TestRequestIDIsNoCredential sends other configured credentials as the request's id.
+//
+// covers: F137
+func TestRequestIDIsNoCredential(t *testing.T) {
+	t.Parallel()
+	g := proxytest.Start(t, configuration("", "")+"\n[[keys]]\nname = \"digest\"\ndigest = \"sha256:"+fmt.Sprintf("%x", sha256.Sum256([]byte("sk-digest-only-0123456789")))+"\"\n")
+	for _, id := range []string{
+		"sk-narrow-0123456789", "sk-expired-0123456789", "sk-digest-only-0123456789", "sk-upstream-openai-canary", "of-sk-upstream-openai-canary-42", proxytest.Key,
+	} {
+		for _, path := range []string{"/v1/chat/completions", "/v1/models", "/nothing"} {
+			r := g.Do(t, "POST", path, hello, "X-Request-Id: "+id)
+			if got := r.RequestID(); got == "" || strings.Contains(got, id) || strings.Contains(r.Body, id) {
+				t.Errorf("%s: the id is %q", path, got)
+			}
+		}
+	}
+	if strings.Contains(g.Log.String(), "sk-") {
+		t.Errorf("the log has a credential:\n%s", g.Log)
+	}
+	if r := g.Do(t, "GET", "/v1/models", "", "X-Request-Id: mine-42"); r.RequestID() != "mine-42" {
+		t.Errorf("an ordinary id became %q", r.RequestID())
+	}
+}
