@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
 
-// Status describes the gateway at this moment. It holds names, numbers and errors of the configuration, and nothing that a
-// client or a provider sent.
-func (s *Server) Status() admin.Status {
+// Status describes the gateway at this moment, with one page of each list that can be long. It holds names, numbers and errors of
+// the configuration, and nothing that a client or a provider sent.
+func (s *Server) Status(page admin.Page) admin.Status {
 	now, limits := s.now(), s.admission.limits.Load()
 	status := admin.Status{
-		Version: s.version, Now: now, Started: s.startedAt, Uptime: now.Sub(s.startedAt).Seconds(), Ready: true,
+		Version: s.version, Now: now, Started: s.startedAt, Uptime: now.Sub(s.startedAt).Seconds(), Ready: true, Page: page,
 		Clients: admin.Clients{Open: s.clients.Count(), Max: limits.MaxConns},
 		Process: processStatus(),
 	}
@@ -46,7 +46,11 @@ func (s *Server) Status() admin.Status {
 	if g := s.acquire(); g != nil {
 		defer g.release()
 		status.Config.File, status.Config.Generation, status.Config.Loaded = g.config.Path, g.number, g.made
-		describeGeneration(&status, g, &s.open, s.targetStats())
+		var stats targetStats
+		if page.Size > 0 {
+			stats = s.targetStats()
+		}
+		describeGeneration(&status, g, &s.open, stats)
 	}
 	return status
 }
@@ -70,7 +74,7 @@ func (all targetStats) get(name targetName) routing.Snapshot {
 	return routing.Snapshot{Ready: true}
 }
 
-// describeGeneration adds the models and providers of a generation.
+// describeGeneration adds the models and providers of a generation, as far as they are on the page of the status.
 func describeGeneration(status *admin.Status, g *generation, open *openGenerations, stats targetStats) {
 	describeTarget := func(e targetName) admin.Target {
 		f := stats.get(e)
@@ -87,7 +91,9 @@ func describeGeneration(status *admin.Status, g *generation, open *openGeneratio
 		}
 		return t
 	}
-	for i := range g.config.Models {
+	status.ModelsTotal = len(g.config.Models)
+	from, to := status.Page.Cut(status.ModelsTotal)
+	for i := from; i < to; i++ {
 		m := &g.config.Models[i]
 		model := admin.Model{ID: m.ID, Off: m.Off}
 		for _, c := range m.Targets {
@@ -104,6 +110,10 @@ func describeGeneration(status *admin.Status, g *generation, open *openGeneratio
 	for _, u := range open.upstreams() {
 		upstreams[u.provider] = u
 	}
+	targets := make(map[string][]targetName)
+	for _, e := range g.targetNames() {
+		targets[e.provider] = append(targets[e.provider], e)
+	}
 	for i := range g.config.Providers {
 		c := &g.config.Providers[i]
 		p := admin.Provider{Name: c.Name, Plugin: c.Plugin, Off: c.Off}
@@ -111,10 +121,10 @@ func describeGeneration(status *admin.Status, g *generation, open *openGeneratio
 			p.Max, p.Used, p.Idle, p.Waiting = c.MaxConns, u.InUse, u.Idle, u.Waiting
 			p.Dialled, p.Reused, p.Stale, p.Retried = u.Dialled, u.Reused, u.Stale, u.Retried
 		}
-		for _, e := range g.targetNames() {
-			if e.provider == c.Name {
-				p.Targets = append(p.Targets, describeTarget(e))
-			}
+		p.TargetsTotal = len(targets[c.Name])
+		from, to := status.Page.Cut(p.TargetsTotal)
+		for _, e := range targets[c.Name][from:to] {
+			p.Targets = append(p.Targets, describeTarget(e))
 		}
 		status.Providers = append(status.Providers, p)
 	}

@@ -40,7 +40,8 @@ const (
 type Gateway interface {
 	// Ready returns nil if the gateway is ready for requests, otherwise why not.
 	Ready() error
-	Status() Status
+	// Status returns the gateway's state with one page of each list that can be long.
+	Status(Page) Status
 }
 
 // Metrics are the gateway's metrics.
@@ -239,7 +240,12 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) status(ctx *fasthttp.RequestCtx) {
-	body, err := json.MarshalIndent(s.o.Gateway.Status(), "", "  ")
+	page, ok := requestedPage(ctx)
+	if !ok {
+		respondText(ctx, fasthttp.StatusBadRequest, fmt.Sprintf("Invalid page: page is a number from 1, and size from 1 to %d.", maxPageSize))
+		return
+	}
+	body, err := json.MarshalIndent(s.o.Gateway.Status(page), "", "  ")
 	if err != nil {
 		s.o.Log.Error("encoding status failed", "error", err)
 		respondText(ctx, fasthttp.StatusInternalServerError, "Encoding the status failed.")

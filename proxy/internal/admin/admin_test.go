@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // fake is a gateway that says what it is told to say.
 type fake struct {
 	reason  atomic.Pointer[error]
-	status  func() Status
+	status  func(Page) Status
 	metrics string
 	failed  error // of the metrics
 }
@@ -37,11 +37,11 @@ func (f *fake) Ready() error {
 	return nil
 }
 
-func (f *fake) Status() Status {
+func (f *fake) Status(p Page) Status {
 	if f.status != nil {
-		return f.status()
+		return f.status(p)
 	}
-	return Status{Version: "v1", Ready: true, Now: time.Unix(1000, 0)}
+	return Status{Version: "v1", Ready: true, Now: time.Unix(1000, 0), Page: p}
 }
 
 func (f *fake) Write(w io.Writer) error {
@@ -121,6 +121,10 @@ func TestRoutes(t *testing.T) {
 		{"HEAD /metrics HTTP/1.1", 200, "text/plain; version=0.0.4; charset=utf-8", ""},
 		{"GET /status HTTP/1.1", 200, "application/json", "…"},
 		{"GET / HTTP/1.1", 200, "text/html; charset=utf-8", "…"},
+		{"GET /status?page=2&size=1000 HTTP/1.1", 200, "application/json", "…"},
+		{"GET /status?page=0 HTTP/1.1", 400, text, "Invalid page: page is a number from 1, and size from 1 to 1000.\n"},
+		{"GET /status?size=1001 HTTP/1.1", 400, text, "…"},
+		{"GET /status?size=x HTTP/1.1", 400, text, "…"},
 
 		{"POST /healthz HTTP/1.1", 405, text, "Only GET and HEAD are allowed.\n"},
 		{"PUT /metrics HTTP/1.1", 405, text, "…"},
@@ -205,7 +209,7 @@ func TestReadiness(t *testing.T) {
 // served.
 func TestPanicsAndFailures(t *testing.T) {
 	var log bytes.Buffer
-	f := &fake{failed: errors.New("one of them"), status: func() Status { panic("sk-canary") }}
+	f := &fake{failed: errors.New("one of them"), status: func(Page) Status { panic("sk-canary") }}
 	s := New(Options{Gateway: f, Metrics: f, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

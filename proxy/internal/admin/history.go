@@ -81,7 +81,7 @@ func (s *Server) takeSample() {
 			s.logPanic(v)
 		}
 	}()
-	status := s.o.Gateway.Status()
+	status := s.o.Gateway.Status(Page{})
 	s.history.add(&status)
 }
 

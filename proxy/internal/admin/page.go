@@ -33,8 +33,12 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) {
 	h.Set("referrer-policy", "no-referrer")
 	h.Set("cross-origin-resource-policy", "same-origin")
 	ctx.SetContentType("text/html; charset=utf-8")
-	status := s.o.Gateway.Status()
-	refresh := string(ctx.URI().QueryString()) != paused
+	page, ok := requestedPage(ctx)
+	if !ok {
+		page = Page{Number: 1, Size: pageSize}
+	}
+	status := s.o.Gateway.Status(page)
+	refresh := !ctx.QueryArgs().Has(paused)
 	ctx.Response.SetBodyRaw(appendPage(nil, &status, s.history.figures(), refresh))
 }
 
@@ -57,9 +61,10 @@ func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	m.tiles(s, f)
 	m.providers(s)
 	m.models(s)
+	m.pages(s, refresh)
 	m.plugins(s)
 	m.problems(s)
-	m.put(`</main><footer>Charts cover the last $ minutes. <a href="/status">/status</a> is all of this as JSON, <a href="/metrics">/metrics</a> for Prometheus.</footer></body></html>`,
+	m.put(`</main><footer>Charts cover the last $ minutes. <a href="/status">/status</a> is all of this as JSON, in pages; <a href="/metrics">/metrics</a> for Prometheus.</footer></body></html>`,
 		int((keepSamples * sampleEvery).Minutes()))
 	return m.b
 }
@@ -88,10 +93,33 @@ func (m *markup) header(s *Status, refresh bool) {
 		m.put(`<span>$ older in use</span>`, s.Config.Open-1)
 	}
 	if refresh {
-		m.put(`<span class="right">$ · <a href="/?$">pause</a></span></header>`, clock(s.Now), paused)
+		m.put(`<span class="right">$ · <a href="/?$&amp;page=$">pause</a></span></header>`, clock(s.Now), paused, s.Page.Number)
 	} else {
-		m.put(`<span class="right">$ · <a href="/">resume</a></span></header>`, clock(s.Now))
+		m.put(`<span class="right">$ · <a href="/?page=$">resume</a></span></header>`, clock(s.Now), s.Page.Number)
 	}
+}
+
+// pages links to the other pages of models and targets, if there are any.
+func (m *markup) pages(s *Status, refresh bool) {
+	current, last := s.Page.Number, s.Page.last(s)
+	if last == 1 && current == 1 {
+		return
+	}
+	query := ""
+	if !refresh {
+		query = paused + "&"
+	}
+	link := func(page int, text string) {
+		m.put(` <a href="/?$page=$">$</a>`, query, page, text)
+	}
+	m.put(`<p class="soft">Models and targets: page $ of $, of $ models.`, current, last, number(int64(s.ModelsTotal)))
+	if current > 1 {
+		link(min(current-1, last), "previous")
+	}
+	if current < last {
+		link(current+1, "next")
+	}
+	m.put(`</p>`)
 }
 
 func (m *markup) tiles(s *Status, f figures) {

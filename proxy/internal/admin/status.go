@@ -11,13 +11,16 @@ type Status struct {
 	Ready   bool      `json:"ready"`
 	Reason  string    `json:"reason,omitempty"` // why it is not ready
 
-	Config    Config     `json:"config"`
-	Requests  Requests   `json:"requests"`
-	Clients   Clients    `json:"clients"`
-	Models    []Model    `json:"models"`
-	Providers []Provider `json:"providers"`
-	Plugins   []Plugin   `json:"plugins"`
-	Process   Process    `json:"process"`
+	Page Page `json:"page"` // of models, and of the targets of each provider
+
+	Config      Config     `json:"config"`
+	Requests    Requests   `json:"requests"`
+	Clients     Clients    `json:"clients"`
+	Models      []Model    `json:"models"`
+	ModelsTotal int        `json:"models_total"`
+	Providers   []Provider `json:"providers"`
+	Plugins     []Plugin   `json:"plugins"`
+	Process     Process    `json:"process"`
 }
 
 // Config is the current configuration and the result of the last reload.
@@ -110,10 +113,11 @@ type TargetError struct {
 
 // Provider is a configured provider.
 type Provider struct {
-	Name    string   `json:"name"`
-	Plugin  string   `json:"plugin"`
-	Off     string   `json:"off,omitempty"` // why
-	Targets []Target `json:"targets"`       // each configured model once
+	Name         string   `json:"name"`
+	Plugin       string   `json:"plugin"`
+	Off          string   `json:"off,omitempty"` // why
+	Targets      []Target `json:"targets"`       // each configured model once
+	TargetsTotal int      `json:"targets_total"`
 
 	Used    int    `json:"connections_used"`
 	Idle    int    `json:"connections_idle"`

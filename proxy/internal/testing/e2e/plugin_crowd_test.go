@@ -221,7 +221,7 @@ func TestTrapsAmongAThousandStreams(t *testing.T) {
 // pluginStatus is what the gateway says of a plugin.
 func pluginStatus(tb testing.TB, g *proxytest.Gateway, name string) admin.Plugin {
 	tb.Helper()
-	for _, p := range g.Server.Status().Plugins {
+	for _, p := range g.Server.Status(admin.Page{}).Plugins {
 		if p.Name == name {
 			return p
 		}

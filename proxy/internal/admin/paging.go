@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	pageSize    = 200 // entries of each list, unless the request asks for another number
+	maxPageSize = 1000
+)
+
+// Page selects the same part of every list of a Status that can be long. Each list is cut by itself, and has its whole length beside
+// it. The zero value selects nothing, which costs nothing.
+type Page struct {
+	Number int `json:"number"` // from 1
+	Size   int `json:"size"`   // of a page
+}
+
+// Cut returns the page's part of a list with n entries.
+func (p Page) Cut(n int) (from, to int) {
+	if p.Number < 1 || p.Size < 1 || p.Number-1 > n/p.Size {
+		return n, n
+	}
+	from = (p.Number - 1) * p.Size
+	return from, min(from+p.Size, n)
+}
+
+// last returns the number of the last page of the longest list.
+func (p Page) last(s *Status) int {
+	longest := s.ModelsTotal
+	for i := range s.Providers {
+		longest = max(longest, s.Providers[i].TargetsTotal)
+	}
+	return max(1, (longest+p.Size-1)/max(1, p.Size))
+}
+
+// requestedPage reads the query of a request.
+func requestedPage(ctx *fasthttp.RequestCtx) (p Page, ok bool) {
+	p = Page{Number: 1, Size: pageSize}
+	args := ctx.QueryArgs()
+	for _, q := range []struct {
+		name string
+		v    *int
+		most int
+	}{{"page", &p.Number, 1 << 30}, {"size", &p.Size, maxPageSize}} {
+		if !args.Has(q.name) {
+			continue
+		}
+		n, err := strconv.Atoi(string(args.Peek(q.name)))
+		if err != nil || n < 1 || n > q.most {
+			return Page{}, false
+		}
+		*q.v = n
+	}
+	return p, true
+}
