@@ -58,7 +58,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		return err
 	}
 	if g.plugins, err = b.plugins.Load(ctx, specs); err != nil {
-		return err
+		return locateErrors(cfg, err)
 	}
 	g.redactor = newRedactor(cfg)
 	var errs []error

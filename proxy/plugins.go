@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -172,8 +173,20 @@ func (m *modules) source(p *config.Plugin) (engine.Source, error) {
 	if err != nil {
 		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
+	wasm, err := source.Read()
+	if err != nil {
+		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
+	}
+	other := describeOther(wasm)
 	if hex.EncodeToString(source.Digest[:]) != p.SHA256 {
-		return engine.Source{}, fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, source.Digest)
+		err = fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, source.Digest)
+		if other != "" {
+			err = fmt.Errorf("%w, and it %s", err, other)
+		}
+		return engine.Source{}, err
+	}
+	if other != "" {
+		return engine.Source{}, fmt.Errorf("plugin %s: %s %s", p.Name, p.File, other)
 	}
 	return source, nil
 }
@@ -217,6 +230,42 @@ func (m *modules) open(file moduleFile) (source engine.Source, err error) {
 		wasm, err = fs.ReadFile(m.bundled, file.name)
 	}
 	return engine.Bytes(wasm), err
+}
+
+// describeOther returns what a file is that is not a WebAssembly module, by how it begins; "" if it may be one.
+func describeOther(wasm []byte) string {
+	const magic, version = "\x00asm", "\x01\x00\x00\x00"
+	for _, other := range []struct{ start, is string }{
+		{magic + version, ""},
+		{magic, "is a WebAssembly component or of another version; want a core module of version 1"},
+		{"(", "is WebAssembly text; convert it to a binary module, as wat2wasm does"},
+		{"\x1f\x8b", "is compressed with gzip"},
+		{"\x7fELF", "is a program for Linux; build it with GOOS=wasip1 GOARCH=wasm"},
+		{"package ", "is Go source; build it with GOOS=wasip1 GOARCH=wasm"},
+		{"!<arch>", "is an archive; build it with -buildmode=c-shared"},
+	} {
+		if bytes.HasPrefix(wasm, []byte(other.start)) {
+			return other.is
+		}
+	}
+	return "is not a WebAssembly module"
+}
+
+// locateErrors adds the position in the configuration to errors about plugins from files.
+func locateErrors(cfg *config.Config, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, e := range joined.Unwrap() {
+			errs = append(errs, locateErrors(cfg, e))
+		}
+		return errors.Join(errs...)
+	}
+	if e, ok := errors.AsType[*plugin.LoadError](err); ok {
+		if p := cfg.Plugin(e.Plugins[0]); p != nil && p.File != "" {
+			return configError(cfg, p.Pos, "plugins."+p.Name, err)
+		}
+	}
+	return err
 }
 
 // OptimizeModule returns a form of a plugin's WebAssembly module that does the same with less fuel and processor time. It is

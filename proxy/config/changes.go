@@ -24,36 +24,56 @@ func (c *Changes) None() bool { return reflect.ValueOf(*c).IsZero() }
 // Since returns the differences from an older configuration. Positions in the file do not count.
 func (c *Config) Since(old *Config) Changes {
 	return Changes{
-		Keys:      change(old.Keys, c.Keys, func(k Key) (string, Key) { k.Pos = Position{}; return k.Name, k }),
-		Plugins:   change(old.Plugins, c.Plugins, func(p Plugin) (string, Plugin) { p.Pos, p.InUse = Position{}, false; return p.Name, p }),
-		Providers: change(old.Providers, c.Providers, func(p Provider) (string, Provider) { p.Pos = Position{}; return p.Name, p }),
-		Models:    change(old.Models, c.Models, func(m Model) (string, Model) { m.Pos = Position{}; return m.ID, m }),
-		Members:   append(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin)...),
-		Router:    old.Router.Plugin != c.Router.Plugin || string(old.Router.Settings) != string(c.Router.Settings),
+		Keys: change(old.Keys, c.Keys, func(k *Key) string { return k.Name }, func(a, b Key) bool {
+			// There may be very many keys, for which reflection takes too long.
+			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
+				a.Disabled == b.Disabled && a.Limits == b.Limits
+		}),
+		Plugins: change(old.Plugins, c.Plugins, func(p *Plugin) string { return p.Name }, func(a, b Plugin) bool {
+			a.Pos, a.InUse = b.Pos, b.InUse
+			return reflect.DeepEqual(a, b)
+		}),
+		Providers: change(old.Providers, c.Providers, func(p *Provider) string { return p.Name }, func(a, b Provider) bool {
+			a.Pos = b.Pos
+			return reflect.DeepEqual(a, b)
+		}),
+		Models: change(old.Models, c.Models, func(m *Model) string { return m.ID }, func(a, b Model) bool {
+			a.Pos = b.Pos
+			return reflect.DeepEqual(a, b)
+		}),
+		Members: append(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin)...),
+		Router:  old.Router.Plugin != c.Router.Plugin || string(old.Router.Settings) != string(c.Router.Settings),
 	}
 }
 
-// change compares two lists. plain returns an entry's name, and the entry without what is not compared.
-func change[T any](old, now []T, plain func(T) (string, T)) (c Change) {
-	before := make(map[string]T, len(old))
-	for _, e := range old {
-		name, e := plain(e)
-		before[name] = e
+// change compares two lists by name. What both begin with, in the same order, is compared without an index.
+func change[T any](old, now []T, name func(*T) string, same func(a, b T) bool) (c Change) {
+	start := 0
+	for start < min(len(old), len(now)) && name(&old[start]) == name(&now[start]) {
+		if !same(old[start], now[start]) {
+			c.Changed = append(c.Changed, name(&now[start]))
+		}
+		start++
 	}
-	for _, e := range now {
-		name, e := plain(e)
-		was, there := before[name]
-		delete(before, name)
+	old, now = old[start:], now[start:]
+	before := make(map[string]*T, len(old))
+	for i := range old {
+		before[name(&old[i])] = &old[i]
+	}
+	for i := range now {
+		n := name(&now[i])
+		was, there := before[n]
+		delete(before, n)
 		switch {
 		case !there:
-			c.Added = append(c.Added, name)
-		case !reflect.DeepEqual(was, e):
-			c.Changed = append(c.Changed, name)
+			c.Added = append(c.Added, n)
+		case !same(*was, now[i]):
+			c.Changed = append(c.Changed, n)
 		}
 	}
-	for _, e := range old {
-		if name, _ := plain(e); contains(before, name) {
-			c.Removed = append(c.Removed, name)
+	for i := range old {
+		if n := name(&old[i]); contains(before, n) {
+			c.Removed = append(c.Removed, n)
 		}
 	}
 	return c

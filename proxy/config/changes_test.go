@@ -2,8 +2,10 @@ package config_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -45,6 +47,40 @@ func parsed(t *testing.T, text string) *config.Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestEveryFieldOfKeyCounts changes each field of a key by itself: keys are compared field by field.
+func TestEveryFieldOfKeyCounts(t *testing.T) {
+	for i := range reflect.TypeFor[config.Key]().NumField() {
+		var k config.Key
+		field := reflect.ValueOf(&k).Elem().Field(i)
+		name := reflect.TypeFor[config.Key]().Field(i).Name
+		switch v := field.Addr().Interface().(type) {
+		case *string:
+			*v = "x"
+		case *config.Secret:
+			*v = "x"
+		case *config.Digest:
+			v[31] = 1
+		case *[]config.Glob:
+			*v = []config.Glob{"x"}
+		case *time.Time:
+			*v = time.Unix(1, 0)
+		case *bool:
+			*v = true
+		case *config.KeyLimits:
+			v.Concurrent = 1
+		case *config.Position:
+			v.Line = 1
+		default:
+			t.Fatalf("no value for the field %s", name)
+		}
+		old, now := &config.Config{Keys: []config.Key{{}}}, &config.Config{Keys: []config.Key{k}}
+		changes := now.Since(old)
+		if same := changes.None(); same != (name == "Pos") {
+			t.Errorf("another %s: no change is %t", name, same)
+		}
+	}
 }
 
 func TestSince(t *testing.T) {

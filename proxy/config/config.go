@@ -281,7 +281,6 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	}
 	l := newLoader(d, o)
 	l.load(table{d: d, n: root, path: &keyPath{}})
-	d.verify()
 	if len(d.errs) > 0 {
 		return nil, d.failed()
 	}

@@ -368,7 +368,7 @@ func TestPrivateAddressesMustBeExplicit(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	tests := []struct{ name, text, want string }{
-		{"credential in clear", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://x.example\"\nauth = { secret = \"k\" }", "providers.p.base_url: the credential is sent without encryption"},
+		{"credential in clear", "[providers.p]\nplugin = \"openai\"\nbase_url = \"http://x.example/v1\"\nauth = { secret = \"k\" }", "providers.p.base_url: the credential is sent without encryption"},
 		{"keys beside none", "[server]\nauth = \"none\"\n[[keys]]\nname = \"a\"\nsecret = \"s\"", "server.auth: auth is \"none\""},
 		{"a weak key outside", "[server]\nlisten = \":80\"\n[[keys]]\nname = \"a\"\nsecret = \"sk-local\"", "keys[0].secret: the secret is short"},
 	}

@@ -45,11 +45,11 @@ func TestErrors(t *testing.T) {
 			"4:1: models[0].\"ä\": unknown key",
 		}},
 		{"wrong types", "server = 1\nkeys = { }\nmodels = [1, \"x\"]\nproviders = []\n", []string{
-			"1:10: server: must be a table, not an integer",
-			"2:8: keys: must be an array, not a table",
-			"3:11: models[0]: must be a table, not an integer",
-			"3:14: models[1]: must be a table, not a string",
-			"4:13: providers: must be a table, not an array",
+			"1:10: server: must be a table, not an integer: write [server]",
+			"2:8: keys: must be an array, not a table: write [[keys]] for each key, with name and secret",
+			"3:11: models[0]: must be a table, not an integer: write [[models]] for each model, with id and targets",
+			"3:14: models[1]: must be a table, not a string: write [[models]] for each model, with id and targets",
+			"4:13: providers: must be a table, not an array: write [providers.NAME] for each provider",
 		}},
 		{"wrong scalars", "[server]\nlisten = true\nmax_conns = \"9\"\nread_timeout = 30\nheartbeat = \"60\"\nidle_timeout = \"-1s\"\nmax_body = \"32 MegaBytes\"\nwrite_timeout = 2026-01-01\nlog_level = \"inof\"\n", []string{
 			"2:10: server.listen: must be a string, not a boolean",
@@ -84,7 +84,7 @@ func TestErrors(t *testing.T) {
 			`2:13: server.max_conns: "99999999999999999999" is not a valid number`,
 			`6:11: keys[0].expires: "2026-02-30" is not a valid date or time`,
 		}},
-		{"what only the library's decoder refuses", "[server]\nmax_conns = +0x1F\n", []string{"2:13: sign is not allowed on numbers with a radix prefix"}},
+		{"a signed hexadecimal number", "[server]\nmax_conns = +0x1F\n", []string{"2:13: sign is not allowed on numbers with a radix prefix"}},
 		{"long names", "[[models]]\nid = \"" + strings.Repeat("m", 257) + "\"\ntargets = [{ provider = \"" + strings.Repeat("p", 100) + "\", model = \"\" }]\ncreated = \"x\"\n[[keys]]\nname = \"a\"\nsecret = \"" + strings.Repeat("s", 5000) + "\"\nmodels = [\"" + strings.Repeat("g", 257) + "\"]\n", []string{
 			`2:6: models[0].id: "` + strings.Repeat("m", 80) + `"…: has more than 256 bytes`,
 			`3:25: models[0].targets[0].provider: unknown provider "` + strings.Repeat("p", 80) + `"…`,
@@ -138,7 +138,7 @@ func TestErrors(t *testing.T) {
 			`10:10: plugins."a b": a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit`,
 		}},
 		{"a plugin without a digest", "[plugins.mine]\nfile = \"x.wasm\"\n", []string{"1:10: plugins.mine.sha256: is missing"}},
-		{"providers", "[providers.a]\nplugin = \"opneai\"\n[providers.b]\nbase_url = \"https://x.example\"\n[providers.c]\nplugin = \"openai\"\n[providers.d]\nplugin = \"demo\"\nfile = \"x.wasm\"\n", []string{
+		{"providers", "[providers.a]\nplugin = \"opneai\"\n[providers.b]\nbase_url = \"https://x.example\"\n[providers.c]\npreset = \"azure\"\n[providers.d]\nplugin = \"demo\"\nfile = \"x.wasm\"\n", []string{
 			`2:10: providers.a.plugin: unknown plugin "opneai", did you mean "openai"?; declare files in [plugins.NAME]`,
 			"3:12: providers.b.plugin: is missing",
 			"5:12: providers.c.base_url: is missing",

@@ -15,7 +15,7 @@ var presetsFile []byte
 // preset holds the defaults of providers that use a bundled plugin, or an upstream that such a plugin speaks to.
 type preset struct {
 	plugin  string // of an upstream: the plugin that speaks to it
-	baseURL string // of an upstream with the same address for everybody
+	baseURL string // the default; "" for an upstream without an address that everybody uses
 	local   bool   // the plugin needs no upstream: no base_url, no credential
 	auth    Auth
 	paths   []string
@@ -25,15 +25,21 @@ type preset struct {
 
 // presetTables are the tables of presets.toml.
 type presetTables struct {
-	plugins    map[string]preset // bundled provider plugins
-	compatible map[string]preset // upstreams compatible with the OpenAI API
+	plugins map[string]preset // bundled provider plugins
+	byName  map[string]preset // upstreams compatible with the OpenAI API, and those of the bundled plugins
 }
 
 // presets reads presets.toml. That it has no errors is tested.
 var presets = sync.OnceValue(func() presetTables {
 	d := &document{file: "presets.toml", data: presetsFile, env: func(string) (string, bool) { return "", false }}
 	root := table{d: d, n: d.parse(), path: &keyPath{}}
-	all := presetTables{plugins: readPresets(root.table("plugins")), compatible: readPresets(root.table("presets"))}
+	all := presetTables{plugins: readPresets(root.table("plugins")), byName: readPresets(root.table("presets"))}
+	for name, p := range all.plugins {
+		if _, taken := all.byName[name]; p.baseURL != "" && !taken {
+			p.plugin = name
+			all.byName[name] = p
+		}
+	}
 	root.finish()
 	if len(d.errs) > 0 {
 		panic(fmt.Sprintf("config: %v", d.errs))
@@ -76,10 +82,10 @@ func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 		return plugin, set, known
 	}
 	beside, b := t.text("plugin")
-	set, known = presets().compatible[name]
+	set, known = presets().byName[name]
 	switch {
 	case !known:
-		names := slices.Sorted(maps.Keys(presets().compatible))
+		names := slices.Sorted(maps.Keys(presets().byName))
 		t.fail(n, "preset", "unknown preset %s%s", show(n), suggest(name, names))
 		return "", preset{}, false
 	case b != nil && beside != set.plugin:

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-var compatible = []string{
-	"azure", "azure-v1", "deepseek", "fireworks", "groq", "lmstudio", "mistral", "ollama", "openrouter", "perplexity", "together",
-	"vllm", "xai", "zai",
+var presetNames = []string{
+	"anthropic", "azure", "azure-v1", "bedrock", "cohere", "deepseek", "fireworks", "gemini", "groq", "lmstudio", "mistral", "ollama",
+	"openai", "openrouter", "perplexity", "together", "vllm", "xai", "zai",
 }
 
 func TestPresetSuffices(t *testing.T) {
@@ -40,7 +40,7 @@ func TestPresetSuffices(t *testing.T) {
 		"zai":        {"https://api.z.ai/api/paas/v4", bearer, "/chat/completions /models"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !slices.Contains(compatible, name) {
+			if !slices.Contains(presetNames, name) {
 				t.Error("not in the list of the other tests")
 			}
 			text := "[providers.p]\npreset = \"" + name + "\"\nauth = { secret = \"sk-x\" }\n"
@@ -119,7 +119,7 @@ func TestInvalidPresets(t *testing.T) {
 }
 
 func TestPresetsHaveValidOptions(t *testing.T) {
-	for _, name := range compatible {
+	for _, name := range presetNames {
 		p := mustParse(t, "[providers.p]\npreset = \""+name+"\"\nbase_url = \"https://x.example\"\n").Provider("p")
 		if !json.Valid(p.Options) {
 			t.Errorf("%s: %s", name, p.Options)

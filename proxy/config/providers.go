@@ -30,8 +30,8 @@ func (l *loader) provider(name string, t *table) {
 	if !t.bool("enabled", true) {
 		p.Off = "enabled is false"
 	}
-	l.baseURL(t, &p, set.baseURL, known && !set.local)
 	l.auth(t, &p, set.auth)
+	l.baseURL(t, &p, set.baseURL, known && !set.local)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)
 	breaker(t, &p.Breaker)
@@ -62,6 +62,7 @@ func (l *loader) provider(name string, t *table) {
 	}
 	p.MaxConns = int(t.integer("max_conns", defaultMaxConns, 1, 1<<20))
 	p.MaxEvent = int(t.size("max_event", 1<<20, 1<<10, 32<<20))
+	l.checkAddress(t, &p, set.baseURL)
 	options := t.table("options")
 	all := set.options.over(l.pluginOptions[p.Plugin]).over(options.free())
 	p.Options = all.raw()
@@ -78,16 +79,18 @@ func (l *loader) provider(name string, t *table) {
 // it, unless there is a default.
 func (l *loader) baseURL(t *table, p *Provider, defaultURL string, needed bool) {
 	raw, n := t.text("base_url")
-	if defaultURL != "" && !t.has("base_url") {
-		raw, n = defaultURL, &node{kind: kindString, offset: t.offset(nil), text: defaultURL}
+	if !t.has("base_url") {
+		if raw = l.defaultURL(p, defaultURL); raw != "" {
+			n = &node{kind: kindString, offset: t.offset(nil), text: raw}
+		}
 	}
 	private, given := false, t.take("allow_private", kindBool)
 	switch {
-	case n == nil && !t.has("base_url"):
-		if needed {
-			t.fail(nil, "base_url", "is missing")
-		}
+	case n == nil && t.has("base_url") || n == nil && !needed:
+	case n == nil && defaultURL != "":
+		t.fail(nil, "base_url", "is missing: there is no default for this kind of credential")
 	case n == nil:
+		t.fail(nil, "base_url", "is missing")
 	case raw == "":
 		if p.Off == "" {
 			p.Off = n.unset("base_url")

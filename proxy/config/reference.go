@@ -79,9 +79,9 @@ var reference = []Setting{
 
 	{"providers", TypeTable, "", "", "Upstream APIs by name, each with the plugin that speaks to it. A provider is off if its `base_url` or a part of its credential is empty."},
 	{"providers.NAME.plugin", TypeString, "", "", "Plugin that translates for this provider. Required, unless `preset` implies it."},
-	{"providers.NAME.preset", TypeString, `"azure", "azure-v1", "deepseek", "fireworks", "groq", "lmstudio", "mistral", "ollama", "openrouter", "perplexity", "together", "vllm", "xai" or "zai"`, "", "Preset for an upstream that is compatible with the OpenAI API. It supplies `plugin`, `base_url`, the credential header, `paths` and `options`, all of which can be overridden."},
+	{"providers.NAME.preset", TypeString, `"anthropic", "azure", "azure-v1", "bedrock", "cohere", "deepseek", "fireworks", "gemini", "groq", "lmstudio", "mistral", "ollama", "openai", "openrouter", "perplexity", "together", "vllm", "xai" or "zai"`, "", "Preset for an upstream. It supplies `plugin`, `base_url`, the credential header, `paths` and `options`, all of which can be overridden."},
 	{"providers.NAME.enabled", TypeBool, "", "true", "`false` turns the provider off."},
-	{"providers.NAME.base_url", TypeString, "", "", "URL that the plugin's paths are appended to. Required by plugins that call an upstream, unless the preset has one. Empty turns the provider off."},
+	{"providers.NAME.base_url", TypeString, "", "", "URL that the plugin's paths are appended to. Bundled plugins and most presets have a default; `bedrock` takes the AWS region from `auth.aws.region` or the environment, otherwise `us-east-1`. Required by all other plugins that call an upstream, and with a `google` credential. Empty turns the provider off."},
 	{"providers.NAME.allow_private", TypeBool, "", "", "Allows upstream addresses in private and loopback networks. Default: `true` if the host in `base_url` is a private or loopback IP address or `localhost`, otherwise `false`."},
 	{"providers.NAME.auth", TypeTable, "", "", "The upstream credential, added after the plugin has built the request: plugins never see it. Unset means that none is sent."},
 	{"providers.NAME.auth.secret", TypeString, "", "", "The credential. Required, except with `aws` or `google`. Empty turns the provider off."},

@@ -143,7 +143,7 @@ func TestReferenceHasEveryPreset(t *testing.T) {
 		if s.Path != "providers.NAME.preset" {
 			continue
 		}
-		for name := range presets().compatible {
+		for name := range presets().byName {
 			if !strings.Contains(s.Values, strconv.Quote(name)) {
 				t.Errorf("%s is not in %s", name, s.Values)
 			}

@@ -55,7 +55,7 @@ func (t *table) take(name string, want kind) *node {
 	case n == nil || n.kind == kindBroken:
 		return nil
 	case n.kind != want:
-		t.fail(n, name, "must be %s, not %s", want.named(), n.kind.named())
+		t.fail(n, name, "must be %s, not %s%s", want.named(), n.kind.named(), form(t.path.child(name)))
 		return nil
 	}
 	return n
@@ -313,7 +313,7 @@ func (t *table) tables(name string) []table {
 			out = append(out, table{d: t.d, n: e, path: &p})
 		case kindBroken:
 		default:
-			t.d.fail(e.offset, p.String(), "must be a table, not %s", e.kind.named())
+			t.d.fail(e.offset, p.String(), "must be a table, not %s%s", e.kind.named(), form(p))
 		}
 	}
 	return out
@@ -352,7 +352,7 @@ func (t *table) finish() {
 	}
 	for _, m := range t.n.names {
 		if !slices.Contains(t.known, m.name) {
-			t.d.fail(m.offset, t.path.child(m.name).String(), "unknown key%s", suggest(m.name, t.known))
+			t.d.fail(m.offset, t.path.child(m.name).String(), "unknown key%s", t.hint(m.name))
 		}
 	}
 }

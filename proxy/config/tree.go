@@ -111,7 +111,8 @@ type document struct {
 	errs     Errors
 	warnings Errors
 	free     []freeMember
-	lookedUp func(keyPath) // called for each member that the decoder knows; nil except in tests
+	scalars  map[string]error // results of verifyScalar
+	lookedUp func(keyPath)    // called for each member that the decoder knows; nil except in tests
 	p        unstable.Parser
 }
 
@@ -178,24 +179,25 @@ func (d *document) syntax(err error) {
 		d.errs = append(d.errs, Error{File: d.file, Text: err.Error()})
 		return
 	}
-	d.fail(cap(d.data)-cap(pe.Highlight), "", "%s", pe.Message)
+	offset := cap(d.data) - cap(pe.Highlight)
+	d.fail(offset, "", "%s%s", pe.Message, d.quotesHint(offset))
 }
 
-// verify decodes a file without errors with the library's own decoder, in case it finds one.
-func (d *document) verify() {
-	if len(d.errs) > 0 {
-		return
+// verifyScalar has the library decode a number or a boolean, whose notation the parser does not check. Few of them differ.
+func (d *document) verifyScalar(text string) error {
+	if err, known := d.scalars[text]; known {
+		return err
 	}
-	var tree map[string]any
-	err := toml.Unmarshal(d.data, &tree)
-	var de *toml.DecodeError
-	switch {
-	case errors.As(err, &de):
-		line, column := de.Position()
-		d.errs = append(d.errs, Error{File: d.file, Position: Position{line, column}, Key: strings.Join(de.Key(), "."), Text: strings.TrimPrefix(de.Error(), "toml: ")})
-	case err != nil:
-		d.errs = append(d.errs, Error{File: d.file, Text: err.Error()})
+	var v struct{ V any }
+	err := toml.Unmarshal([]byte("V = "+text), &v)
+	if err != nil {
+		err = errors.New(strings.TrimPrefix(err.Error(), "toml: "))
 	}
+	if d.scalars == nil {
+		d.scalars = make(map[string]error)
+	}
+	d.scalars[text] = err
+	return err
 }
 
 // keyParts returns the parts of a dotted key.
@@ -351,9 +353,15 @@ func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
 		n.kind, what = kindDate, "date or time"
 		n.date, err = parseDate(n.text)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		n.kind = kindBroken
 		d.fail(n.offset, where.String(), "%q is not a valid %s", n.text, what)
+	case n.kind != kindDate:
+		if err := d.verifyScalar(n.text); err != nil {
+			n.kind = kindBroken
+			d.fail(n.offset, where.String(), "%v", err)
+		}
 	}
 }
 

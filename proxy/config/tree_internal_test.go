@@ -35,3 +35,21 @@ func TestTreeFindsSameDuplicatesAsDecoder(t *testing.T) {
 		}
 	})
 }
+
+// TestScalarsAreThoseOfDecoder compares which numbers, booleans and dates are accepted with the TOML library's decoder.
+func TestScalarsAreThoseOfDecoder(t *testing.T) {
+	for _, value := range []string{
+		"0", "+1", "-1", "1_000", "1__0", "_1", "1_", "01", "+0x1F", "0x1F", "0xG", "0o17", "0o8", "0b101", "0b2", "99999999999999999999",
+		"1.5", "+1.5", "-0.0", ".5", "1.", "1.e3", "1e3", "1E+3", "1e", "1_0.5_0", "1._5", "inf", "+inf", "-inf", "nan", "infinity",
+		"true", "false", "True", "yes", "2026-01-31", "2026-02-30", "2026-01-31T25:00:00Z", "2026-01-31T12:00:00+02:00", "12:30:00", "12:30",
+		"1-1-1", "0x", "0x_1", "-0x1", "1e1_0", "1e_1", "00.5", "-01",
+	} {
+		d := &document{file: "x", data: []byte("a = " + value + "\n")}
+		d.parse()
+		var tree map[string]any
+		err := toml.Unmarshal(d.data, &tree)
+		if (err != nil) != (len(d.errs) > 0) {
+			t.Errorf("a = %s: the tree says %v, the library %v", value, d.errs, err)
+		}
+	}
+}

@@ -27,9 +27,20 @@ type Spec struct {
 	MemoryPages uint32
 }
 
+// LoadError is why a plugin was not loaded. Its text names the plugin.
+type LoadError struct {
+	Plugins []string // all of the module, if that is what is wrong
+	Err     error
+}
+
+func (e *LoadError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *LoadError) Unwrap() error { return e.Err }
+
 // Load compiles the modules of plugins, at most one on each core at a time, and checks them: exports, signatures, the
-// version of the contract, and that an instance starts. It loads all of them or none; the error names every plugin that
-// is at fault and why. The caller closes the Set.
+// version of the contract, and that an instance starts. It loads all of them or none; the error has a LoadError for every plugin
+// that is at fault. The caller closes the Set.
 func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
 	g := newSet(h)
 	names := make(map[string]bool, len(specs))
@@ -116,7 +127,7 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 		if len(names) > 1 {
 			plugin = "plugins"
 		}
-		return nil, fmt.Errorf("%s %s: %w", plugin, all, err)
+		return nil, &LoadError{names, fmt.Errorf("%s %s: %w", plugin, all, err)}
 	}
 	// The machine code is held until each plugin has it too.
 	defer func() { err = errors.Join(err, m.Close()) }()
@@ -124,10 +135,13 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 	var wg sync.WaitGroup
 	for i, s := range from.specs {
 		wg.Go(func() {
-			errs[i] = cores.run(func() (err error) {
+			err := cores.run(func() (err error) {
 				plugins[i], err = h.load(ctx, s, from.Source)
 				return err
 			})
+			if err != nil {
+				errs[i] = &LoadError{[]string{s.Name}, err}
+			}
 		})
 	}
 	wg.Wait()

@@ -1,0 +1,157 @@
+package config
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// hints are what to write instead of keys that do not exist but are often written, by table and key in lower case without separators.
+// A hint is a key of the same table, or a text.
+var hints = func() map[string]map[string]string {
+	const (
+		secret   = `write auth = { secret = "…" }`
+		listen   = `write listen = "HOST:PORT"`
+		inServer = listen + " in [server]"
+		inAuth   = `write it in the provider's auth table, as in auth = { secret = "…", header = "…" }`
+		clients  = "clients' keys are in [[keys]], with name and secret; a provider's is in its auth table"
+	)
+	all := map[string]map[string]string{}
+	add := func(table, hint string, keys ...string) {
+		if all[table] == nil {
+			all[table] = map[string]string{}
+		}
+		for _, k := range keys {
+			all[table][k] = hint
+		}
+	}
+	add("", inServer, "port", "host", "listen", "address", "bind", "addr")
+	add("", clients, "apikey", "apikeys", "key", "token", "tokens", "secret", "auth")
+	add("", "write base_url in [providers.NAME]", "url", "baseurl", "apibase", "endpoint")
+	add("", "providers", "provider", "upstream", "upstreams", "backends")
+	add("", "models", "model")
+	add("", "router", "routing", "routes")
+	add("", "server", "gateway", "listener", "http")
+	add("server", listen, "port", "host", "hostname", "address", "bind", "addr")
+	add("server", clients, "apikey", "apikeys", "key", "keys", "token", "secret")
+	add("server", `write tls = { cert = "…", key = "…" }`, "cert", "certfile", "tlscert", "tlskey", "keyfile")
+	add("admin", listen, "port", "host", "address", "bind", "addr", "enabled")
+	add("keys[]", "secret", "key", "apikey", "token", "value", "password")
+	add("keys[]", "digest", "hash", "sha256")
+	add("keys[]", "name", "id", "user", "team", "client")
+	add("keys[]", "models", "model", "allow", "allowed", "allowedmodels")
+	add("keys[]", "write limits = { requests_per_minute = … }", "rpm", "requestsperminute", "ratelimit")
+	add("keys[]", "write limits = { tokens_per_minute = … }", "tpm", "tokensperminute")
+	add("keys[]", "expires", "expiry", "expiresat", "notafter")
+	add("plugins.*", "the name is in the header, [plugins.NAME]", "name", "id")
+	add("plugins.*", "file", "path", "wasm", "url", "module")
+	add("plugins.*", "sha256", "hash", "digest", "checksum", "sha")
+	add("plugins.*", "options", "config", "settings")
+	add("providers.*", "the name is in the header, [providers.NAME]", "name", "id")
+	add("providers.*", secret, "apikey", "key", "token", "secret", "credential", "password", "bearer", "authorization")
+	add("providers.*", "base_url", "url", "apibase", "baseuri", "endpoint", "host", "address", "apiurl", "apibaseurl", "server", "baseurl")
+	add("providers.*", "plugin", "type", "kind", "driver", "provider")
+	add("providers.*", inAuth, "header", "prefix", "query")
+	add("providers.*", "write auth = { aws = { region = \"…\" } }", "region", "aws")
+	add("providers.*", "write models as [[models]], or list_models = { } to offer those that the provider lists", "models", "model")
+	add("providers.*", "write it in options", "apiversion", "project", "location", "deployment")
+	add("providers.*.auth", "secret", "apikey", "key", "token", "value", "bearer", "password")
+	add("providers.*.auth", "header", "name", "headername")
+	add("providers.*.auth", "no type is needed: write { secret = … }, { aws = … } or { google = … }", "type", "kind", "scheme")
+	add("providers.*.timeout", "total", "request", "read", "all", "timeout")
+	add("models[]", "the name for clients is id, that for people display_name", "name", "model")
+	add("models[]", `write targets = [{ provider = "…", model = "…" }]`, "provider", "providers", "target", "upstream", "plugin")
+	add("models[]", "max_tokens", "maxoutputtokens", "maxcompletiontokens", "maxoutput", "contextwindow", "contextlength")
+	add("models[]", `write pricing = { input = …, output = … }`, "price", "prices", "cost", "inputprice", "outputprice")
+	add("models[].targets[]", "model", "name", "id", "deployment")
+	add("models[].targets[]", "provider", "plugin", "type", "upstream")
+	add("router", "plugin", "name", "type", "kind")
+	return all
+}()
+
+// keySeparators are what differs between spellings of the same key.
+var keySeparators = strings.NewReplacer("_", "", "-", "", ".", "")
+
+// hint returns what to append to an error about an unknown key.
+func (t *table) hint(name string) string {
+	hint := hints[t.path.pattern()][keySeparators.Replace(strings.ToLower(name))]
+	switch {
+	case hint == "" || hint == name:
+		return suggest(name, t.known)
+	case slices.Contains(t.known, hint):
+		return `, did you mean "` + hint + `"?`
+	}
+	return "; " + hint
+}
+
+// pattern returns the path with * for names that the operator chose, and without indexes: "models[].targets[]".
+func (p keyPath) pattern() string {
+	var names []string
+	for at := &p; at.up != nil; at = at.up {
+		switch {
+		case at.name == "" && at.index >= 0:
+			names = append(names, "[]")
+		case at.up.up == nil, at.up.up.up != nil || at.up.name != "providers" && at.up.name != "plugins":
+			names = append(names, "."+at.name)
+		default:
+			names = append(names, ".*")
+		}
+	}
+	slices.Reverse(names)
+	return strings.TrimPrefix(strings.Join(names, ""), ".")
+}
+
+// forms are how tables are written that are often written in another way, by pattern.
+var forms = map[string]string{
+	"server":             `write [server]`,
+	"admin":              `write [admin]`,
+	"router":             `write [router]`,
+	"keys":               `write [[keys]] for each key, with name and secret`,
+	"keys[]":             `write [[keys]] for each key, with name and secret`,
+	"models":             `write [[models]] for each model, with id and targets`,
+	"models[]":           `write [[models]] for each model, with id and targets`,
+	"models[].targets":   `write targets = [{ provider = "…", model = "…" }]`,
+	"models[].targets[]": `write { provider = "…", model = "…" }`,
+	"models[].pricing":   `write { input = …, output = … }`,
+	"plugins":            `write [plugins.NAME] for each plugin`,
+	"plugins.*":          `write [plugins.NAME] for each plugin`,
+	"providers":          `write [providers.NAME] for each provider`,
+	"providers.*":        `write [providers.NAME] for each provider`,
+	"providers.*.auth":   `write { secret = "…" }`,
+
+	"providers.*.timeout":     `write { total = "…" }`,
+	"providers.*.list_models": `write { }`,
+	"keys[].limits":           `write { requests_per_minute = … }`,
+	"server.tls":              `write { cert = "…", key = "…" }`,
+}
+
+// form returns what to append to an error about a value of the wrong kind.
+func form(where keyPath) string {
+	if f := forms[where.pattern()]; f != "" {
+		return ": " + f
+	}
+	return ""
+}
+
+// unquoted is a line whose value begins like a string without quotes: a letter, a variable, a path, or digits with more than that of a
+// number or a date.
+var unquoted = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)\s*=\s*([A-Za-z$/~*<:]|[0-9][^\s#]*[A-Za-z.:/]|-[A-Za-z-])`)
+
+// quotesHint returns what to append to a syntax error at an offset: the value of the line is missing its quotes. It does not repeat
+// the value, which may be a credential.
+func (d *document) quotesHint(offset int) string {
+	offset = min(max(offset, 0), len(d.data))
+	start := bytes.LastIndexByte(d.data[:offset], '\n') + 1
+	line, _, _ := bytes.Cut(d.data[start:], []byte{'\n'})
+	m := unquoted.FindSubmatch(line)
+	if m == nil {
+		return ""
+	}
+	value := strings.TrimSpace(string(line[bytes.IndexByte(line, '=')+1:]))
+	switch strings.ToLower(value) {
+	case "true", "yes", "on", "false", "no", "off":
+		return "; a boolean is true or false"
+	}
+	return "; a string needs quotes: " + string(m[1]) + ` = "…"`
+}

@@ -1,0 +1,72 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestHintsForWhatPeopleWrite checks the errors about keys and forms of other programs.
+func TestHintsForWhatPeopleWrite(t *testing.T) {
+	const (
+		provider = "[providers.p]\nplugin = \"openai\"\n"
+		model    = provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n"
+		key      = "[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\n"
+	)
+	for _, tt := range []struct{ text, want string }{
+		{provider + `api_key = "sk-x"`, `3:1: providers.p.api_key: unknown key; write auth = { secret = "…" }`},
+		{provider + `key = "sk-x"`, `3:1: providers.p.key: unknown key; write auth = { secret = "…" }`},
+		{provider + `token = "sk-x"`, `3:1: providers.p.token: unknown key; write auth = { secret = "…" }`},
+		{provider + `apiKey = "sk-x"`, `3:1: providers.p.apiKey: unknown key; write auth = { secret = "…" }`},
+		{provider + `url = "https://x.example/v1"`, `3:1: providers.p.url: unknown key, did you mean "base_url"?`},
+		{provider + `api_base = "https://x.example/v1"`, `3:1: providers.p.api_base: unknown key, did you mean "base_url"?`},
+		{provider + `name = "mine"`, `3:1: providers.p.name: unknown key; the name is in the header, [providers.NAME]`},
+		{"[providers.p]\ntype = \"openai\"\npreset = \"openai\"\n", `2:1: providers.p.type: unknown key, did you mean "plugin"?`},
+		{provider + `models = ["gpt-5.4"]`, "3:1: providers.p.models: unknown key; write models as [[models]], or list_models = { } to offer those that the provider lists"},
+		{provider + `auth = "sk-x"`, `3:8: providers.p.auth: must be a table, not a string: write { secret = "…" }`},
+		{provider + `auth = { token = "sk-x", secret = "sk-y" }`, `3:10: providers.p.auth.token: unknown key, did you mean "secret"?`},
+		{provider + `list_models = true`, `3:15: providers.p.list_models: must be a table, not a boolean: write { }`},
+		{provider + `timeout = "30s"`, `3:11: providers.p.timeout: must be a table, not a string: write { total = "…" }`},
+		{"[providers]\nplugin = \"openai\"\n", `2:10: providers.plugin: must be a table, not a string: write [providers.NAME] for each provider`},
+		{"[[providers]]\nname = \"openai\"\n", `1:3: providers: must be a table, not an array: write [providers.NAME] for each provider`},
+		{"[server]\nport = 8080\n", `2:1: server.port: unknown key; write listen = "HOST:PORT"`},
+		{"[server]\napi_key = \"sk-x\"\n", `2:1: server.api_key: unknown key; clients' keys are in [[keys]], with name and secret; a provider's is in its auth table`},
+		{"port = 8080\n", `1:1: port: unknown key; write listen = "HOST:PORT" in [server]`},
+		{"[keys]\nname = \"k\"\n", `1:2: keys: must be an array, not a table: write [[keys]] for each key, with name and secret`},
+		{"[keys.alice]\nsecret = \"k\"\n", `1:2: keys: must be an array, not a table: write [[keys]] for each key, with name and secret`},
+		{"keys = [\"sk-x\"]\n", `1:9: keys[0]: must be a table, not a string: write [[keys]] for each key, with name and secret`},
+		{key + "rpm = 3\n", `4:1: keys[0].rpm: unknown key; write limits = { requests_per_minute = … }`},
+		{"[[keys]]\nname = \"k\"\ndigest = \"sha256:" + strings.Repeat("0", 64) + "\"\napi_key = \"x\"\n", `4:1: keys[0].api_key: unknown key, did you mean "secret"?`},
+		{model + `name = "x"`, `6:1: models[0].name: unknown key; the name for clients is id, that for people display_name`},
+		{model + `provider = "p"`, `6:1: models[0].provider: unknown key; write targets = [{ provider = "…", model = "…" }]`},
+		{provider + "[[models]]\nid = \"m\"\ntargets = [\"p/m\"]\n", `5:12: models[0].targets[0]: must be a table, not a string: write { provider = "…", model = "…" }`},
+		{provider + "[models]\nid = \"m\"\n", `3:2: models: must be an array, not a table: write [[models]] for each model, with id and targets`},
+
+		{provider + "base_url = https://x.example\n", `a string needs quotes: base_url = "…"`},
+		{"[providers.p]\nplugin = openai\n", `a string needs quotes: plugin = "…"`},
+		{"[server]\nlisten = 127.0.0.1:8080\n", `a string needs quotes: listen = "…"`},
+		{"[server]\nread_timeout = 30s\n", `a string needs quotes: read_timeout = "…"`},
+		{provider + "auth.secret = ${OPENAI_API_KEY}\n", `a string needs quotes: auth.secret = "…"`},
+		{provider + "auth.secret = sk-canary-1234\n", `a string needs quotes: auth.secret = "…"`},
+		{provider + "enabled = yes\n", `a boolean is true or false`},
+		{provider + "enabled = False\n", `a boolean is true or false`},
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			_, err := parse(tt.text)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if got := strings.ReplaceAll(err.Error(), "/etc/sluice/gateway.toml:", ""); !strings.Contains(got, tt.want) || strings.Contains(got, "canary") {
+				t.Errorf("errors\n%s\nwant one with\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestNoHintWithoutReason keeps hints out of errors that they do not explain.
+func TestNoHintWithoutReason(t *testing.T) {
+	for _, text := range []string{"[server\n", "x = \"abc\n", "x = [1\n", "x = { a = 1 b = 2 }\n", "x = 1 2\n", "= 1\n", "x =\n"} {
+		if _, err := parse(text); err == nil || strings.Contains(err.Error(), "quotes") || strings.Contains(err.Error(), "boolean") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
