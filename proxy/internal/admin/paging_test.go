@@ -13,7 +13,7 @@ func longStatus(n int) func(Page) Status {
 		s := Status{Ready: true, Page: p, ModelsTotal: n, Providers: []Provider{{Name: "p", TargetsTotal: n}}}
 		from, to := p.Cut(n)
 		for i := from; i < to; i++ {
-			target := Target{Provider: "p", Model: fmt.Sprintf("m%d", i), Healthy: true}
+			target := Target{Provider: "p", Model: fmt.Sprintf("m%d", i)}
 			s.Models = append(s.Models, Model{ID: target.Model, Targets: []Target{target}})
 			s.Providers[0].Targets = append(s.Providers[0].Targets, target)
 		}
