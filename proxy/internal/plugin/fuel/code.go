@@ -2,14 +2,6 @@ package fuel
 
 import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 
-// The runtime's compiler takes time with the square of a function's basic
-// blocks, some 25 ns each. A large Go guest (net/http, 11 MB) has 2,100 in
-// one function, and 8e7 as the sum of the squares.
-const (
-	maxBlocks = 1 << 14
-	maxWork   = 1 << 30
-)
-
 // writeCode writes every function with its charges, and refill behind them.
 func (r *rewriter) writeCode() error {
 	r.scan.d = r.m.Decoder()
@@ -17,12 +9,12 @@ func (r *rewriter) writeCode() error {
 	r.w.U32(uint32(len(r.m.Bodies) + 1))
 	for i := range r.m.Bodies {
 		b := &r.m.Bodies[i]
-		if err := r.scan.run(b); err != nil {
+		if err := r.scan.run(b, len(r.m.FuncType(b.Function).Results)); err != nil {
 			return err
 		}
 		s := &r.scan
-		if r.work += s.blocks * s.blocks; s.blocks > maxBlocks || r.work > maxWork {
-			return &wasm.Error{Reason: wasm.Limit, Section: "code", Function: b.Function, Offset: b.Entry, Detail: "blocks"}
+		if err := r.addWork(b); err != nil {
+			return err
 		}
 		r.hidden = r.hidden || s.hidden
 		r.writeFunction(b)

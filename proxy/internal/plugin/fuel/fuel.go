@@ -7,9 +7,9 @@
 // result does), does not optimise, and decides no budget. Its functions may be
 // called from any goroutine.
 //
-// Besides the budget of a call it bounds the cost of loading and of instances: basic
-// blocks of functions (the compiler's time grows with their square) and the growth of
-// tables have limits, as have the counts and sizes that package wasm checks.
+// Besides the budget of a call it bounds the cost of loading and of instances: the
+// estimated work of the compiler and the growth of tables have limits, as have the counts
+// and sizes that package wasm checks.
 //
 // # What is added
 //
@@ -185,7 +185,7 @@ func Rewrite(module []byte, o Options) ([]byte, Info, error) {
 	if err != nil {
 		return nil, Info{}, err
 	}
-	r := rewriter{m: m, o: o.withDefaults()}
+	r := rewriter{m: m, o: o.withDefaults(), limit: baseWork + workPerByte*float64(len(module))}
 	if err := r.rewrite(); err != nil {
 		return nil, Info{}, err
 	}

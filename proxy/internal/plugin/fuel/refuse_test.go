@@ -141,7 +141,7 @@ func TestRejectsForbiddenModules(t *testing.T) {
 		}, wasm.Limit},
 		{"size of a function", body(Repeat(1<<21, Nop)), wasm.Limit},
 		{"blocks of a function", body(Repeat(6000, Loop(Void))), wasm.Limit},
-		{"branches of a function", body(Repeat(17_000, I32Const(0), BrIf(0))), wasm.Limit},
+		{"branches of a function", body(Repeat(33_000, I32Const(0), BrIf(0))), wasm.Limit},
 		{"blocks of all functions", func(m *Module) {
 			for range 10 {
 				m.Func(none, none, none, Repeat(15_000, Block(Void)))

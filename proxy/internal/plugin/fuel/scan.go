@@ -93,24 +93,25 @@ type scan struct {
 	freeEntry bool
 	// extra is the number of values beyond the first that calls and blocks yield.
 	extra int
-	// blocks is about the number of basic blocks in the output, see maxBlocks.
-	blocks int
+	flow  flow
 	// hidden says that the code changes what the host cannot restore.
 	hidden bool
 }
 
-func (s *scan) run(b *wasm.Body) error {
+func (s *scan) run(b *wasm.Body, results int) error {
 	s.frames = append(s.frames[:0], frame{opcode: wasm.OpBlock, weight: unreachable})
 	s.edits = s.edits[:0]
 	s.calls, s.freeEntry, s.hidden = false, false, false
-	s.extra, s.blocks = 0, 0
+	s.extra = 0
 	var (
 		d      = s.d
 		w      int64  // weight since the last charge, see above
 		simple = true // only blocks and plain instructions so far
 	)
 	d.Reset(b)
+	s.flow.reset(int(d.Locals()), results)
 	for d.Next() {
+		s.flow.note(d)
 		weight := weights[d.Opcode]
 		if w += weight; w > StretchWeight {
 			s.insert(editCharge)
@@ -128,7 +129,6 @@ func (s *scan) run(b *wasm.Body) error {
 				w = min(w, 0)
 			}
 			simple = simple && d.Opcode == wasm.OpBlock
-			s.blocks += blocksPerFrame[d.Opcode-wasm.OpBlock]
 
 		case wasm.ClassElse:
 			f := &s.frames[len(s.frames)-1]
@@ -151,7 +151,6 @@ func (s *scan) run(b *wasm.Body) error {
 		case wasm.ClassBr, wasm.ClassBrIf:
 			s.branch(d.Index, w)
 			simple = false
-			s.blocks++
 			if d.Class == wasm.ClassBr {
 				w = unreachable
 			}
@@ -161,7 +160,6 @@ func (s *scan) run(b *wasm.Body) error {
 				s.branch(label, w)
 			}
 			simple = false
-			s.blocks++
 			w = unreachable
 
 		case wasm.ClassReturn:
@@ -200,7 +198,6 @@ func (s *scan) insert(kind editKind) {
 
 func (s *scan) chargeByLength(kind editKind) {
 	s.insert(kind)
-	s.blocks += 2
 }
 
 // misc handles an instruction with the prefix 0xfc, and reports whether it is charged by length.
@@ -218,9 +215,6 @@ func (s *scan) misc() (charged bool) {
 	}
 	return false
 }
-
-// blocksPerFrame is how many basic blocks a block, a loop and an if make.
-var blocksPerFrame = [...]int{1, 3, 2}
 
 // branch notes that a path of weight w goes to a label. A loop's head charges
 // by itself, so what arrives there is forgotten.

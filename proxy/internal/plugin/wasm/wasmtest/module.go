@@ -64,7 +64,7 @@ const NoMax = -1
 type Module struct {
 	items   [14]vector
 	start   []byte
-	types   []string
+	types   map[string]uint32
 	raw     map[byte][]byte
 	customs []byte
 	imports uint32
@@ -95,11 +95,15 @@ func Types(t ...byte) []byte { return t }
 // Type adds a function type, or finds it if it was added before.
 func (m *Module) Type(params, results []byte) uint32 {
 	key := string(slices.Concat([]byte{0x60}, vec(params), vec(results)))
-	if i := slices.Index(m.types, key); i >= 0 {
-		return uint32(i)
+	i, known := m.types[key]
+	if !known {
+		if m.types == nil {
+			m.types = make(map[string]uint32)
+		}
+		i = m.items[SecType].add([]byte(key))
+		m.types[key] = i
 	}
-	m.types = append(m.types, key)
-	return m.items[SecType].add([]byte(key))
+	return i
 }
 
 // Import adds an imported function. All imports come before the first Func.

@@ -1,0 +1,505 @@
+package fuel
+
+import (
+	"math/bits"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+)
+
+// The runtime's compiler takes time that grows with the size of a module, and in some places faster: with the square of
+// the values that are live where paths meet, for each path and each level of loops; with the square of a function's
+// basic blocks; with the types of a module for each function. A few kilobytes can thus keep it busy for minutes, and it
+// cannot be interrupted. So what it does beyond the usual for each byte is estimated before anything is compiled, in
+// nanoseconds. TestCompileTakesWhatWasEstimated compares the two.
+const (
+	// A module may take baseWork, and workPerByte for each of its bytes. A large Go program
+	// (esbuild, 14 MB) is estimated at 650 for each byte, and SQLite, made by LLVM, at 1,050.
+	baseWork    = 5e9
+	workPerByte = 1000
+
+	// maxBlocks bounds the basic blocks of a function: the compiler recurses over them. A large Go program has 15,000.
+	maxBlocks = 1 << 15
+
+	// maxLive bounds the values that are live in a function's basic blocks, summed over these: the compiler lists
+	// them, in 8 to 16 bytes each. A large Go program has 300,000.
+	maxLive = 1 << 24
+
+	workPerPhi     = 4   // for each pair of values that meet, path, and level of loops
+	workPerPair    = 4   // for each pair of basic blocks
+	workPerLive    = 60  // for each value that is live in a block
+	workPerSearch  = 10  // for each block that a read of a local is traced back through
+	workPerGlobal  = 800 // for each mutable global at a call, after which it is loaded again
+	workPerOperand = 800 // for each parameter and result of a call
+	workPerType    = 8   // for each type, in each function
+	workPerWidest  = 4   // for each basic block of the largest function so far, in each function
+)
+
+// addWork adds the function that was read last to the work of the module.
+func (r *rewriter) addWork(b *wasm.Body) error {
+	f := &r.scan.flow
+	refuse := func(detail string) error {
+		return &wasm.Error{Reason: wasm.Limit, Section: "code", Function: b.Function, Offset: b.Entry, Detail: detail}
+	}
+	if f.blocks > maxBlocks {
+		return refuse("blocks and labels of branch tables")
+	}
+	r.widest = max(r.widest, f.blocks)
+	work, live := f.work(r.mutable)
+	r.work += work + float64(len(r.m.Types))*workPerType + float64(r.widest)*workPerWidest
+	switch {
+	case live > maxLive:
+		return refuse("locals and operands that are live across blocks")
+	case r.work > r.limit:
+		return refuse("work of compiling locals, blocks, branches and calls")
+	}
+	return nil
+}
+
+// flow is the code of a function as far as the compiler's work depends on it: accesses of locals, and the structure of
+// blocks. It is recorded while the code is read, and then followed backwards to find where each local is live.
+type flow struct {
+	events []flowEvent
+	labels []uint32 // of branch tables, one after the other
+
+	read  []uint32 // by local: its number among those that are read, from 1; 0 where it is not read
+	reads int      // locals that are read
+
+	open    []flowBlock
+	height  int // operands on the stack
+	highest int // most operands on the stack, or of a label
+	chain   int // basic blocks in a row, each with the one before as its only predecessor
+	loops   int // open loops
+	deepest int // most open loops
+	blocks  int // basic blocks
+	search  int // blocks that reads are traced back through
+	calls   int
+	values  int // parameters and results of calls
+
+	// While it is followed backwards.
+	frames  []flowFrame
+	depth   int // frames in use
+	regions []region
+	live    liveSet
+}
+
+// flowBlock is an open block while the code is read.
+type flowBlock struct {
+	opcode          byte
+	merge           bool // more than one path leads to its end
+	base            int  // operands on the stack before it, without its parameters
+	params, results int
+	chain           int // at its beginning
+	event           int // that it begins with
+}
+
+// flowEvent is an access of a local, or an instruction that begins, ends or leaves a block.
+type flowEvent struct {
+	kind   flowKind
+	arg    uint32 // local; label; labels of a branch table; operands that a block's label takes; event that an end belongs to
+	height uint32 // operands on the stack
+}
+
+type flowKind uint8
+
+const (
+	flowGet flowKind = iota
+	flowSet
+	flowBegin // block
+	flowLoop
+	flowIf
+	flowElse
+	flowEnd
+	flowBranch
+	flowBranchIf
+	flowTable
+	flowStop // return, unreachable
+)
+
+// reset begins with a function that has a number of locals, its parameters included.
+func (f *flow) reset(locals, results int) {
+	f.events, f.labels, f.open = f.events[:0], f.labels[:0], f.open[:0]
+	if cap(f.read) < locals {
+		f.read = make([]uint32, locals)
+	}
+	f.read = f.read[:locals]
+	clear(f.read)
+	f.reads, f.height, f.chain, f.loops, f.deepest, f.search, f.calls, f.values = 0, 0, 0, 0, 0, 0, 0, 0
+	f.highest = results
+	f.blocks = 1
+	f.open = append(f.open, flowBlock{opcode: wasm.OpBlock, results: results})
+	f.add(flowBegin, uint32(results))
+}
+
+func (f *flow) add(kind flowKind, arg uint32) {
+	f.highest = max(f.highest, f.height)
+	f.events = append(f.events, flowEvent{kind: kind, arg: arg, height: uint32(max(f.height, 0))})
+}
+
+// note records an instruction.
+func (f *flow) note(d *wasm.Decoder) {
+	switch d.Class {
+	case wasm.ClassLocal:
+		f.noteLocal(d)
+	case wasm.ClassBlock:
+		f.noteBlock(d)
+	case wasm.ClassElse:
+		b := &f.open[len(f.open)-1]
+		b.merge = true
+		f.add(flowElse, 0)
+		f.height, f.chain = b.base+b.params, b.chain+1
+	case wasm.ClassEnd:
+		b := f.open[len(f.open)-1]
+		f.open = f.open[:len(f.open)-1]
+		f.height = b.base + b.results
+		f.chain++
+		if b.merge || b.opcode == wasm.OpIf {
+			f.chain = 0
+		}
+		if b.opcode == wasm.OpLoop {
+			f.loops--
+		}
+		f.blocks++
+		f.add(flowEnd, uint32(b.event))
+	case wasm.ClassBr, wasm.ClassBrIf:
+		kind := flowBranch
+		if d.Class == wasm.ClassBrIf {
+			kind = flowBranchIf
+			f.height--
+			f.chain++
+		}
+		f.open[len(f.open)-1-int(d.Index)].merge = true
+		f.blocks++
+		f.add(kind, d.Index)
+		if kind == flowBranch {
+			f.stop()
+		}
+	case wasm.ClassBrTable:
+		f.height--
+		for _, l := range d.Labels {
+			f.open[len(f.open)-1-int(l)].merge = true
+		}
+		f.blocks += len(d.Labels) // each gets a block of its own
+		f.labels = append(f.labels, d.Labels...)
+		f.add(flowTable, uint32(len(d.Labels)))
+		f.stop()
+	case wasm.ClassReturn, wasm.ClassUnreachable:
+		f.blocks++
+		f.add(flowStop, 0)
+		f.stop()
+	case wasm.ClassCall, wasm.ClassCallIndirect:
+		f.calls++
+		f.values += len(d.Type.Params) + len(d.Type.Results)
+		f.height += len(d.Type.Results) - len(d.Type.Params)
+		if d.Class == wasm.ClassCallIndirect {
+			f.height--
+		}
+	case wasm.ClassMemoryGrow:
+		f.calls++
+		f.blocks += 2 // of its charge
+	default:
+		f.noteOperands(d)
+	}
+}
+
+// stop ends a path: what follows up to the end of the block is never reached.
+func (f *flow) stop() { f.height = f.open[len(f.open)-1].base }
+
+func (f *flow) noteLocal(d *wasm.Decoder) {
+	switch d.Opcode {
+	case wasm.OpLocalGet:
+		if f.read[d.Index] == 0 {
+			f.reads++
+			f.read[d.Index] = uint32(f.reads)
+		}
+		f.search += f.chain
+		f.height++
+		f.add(flowGet, d.Index)
+	case wasm.OpLocalSet:
+		f.height--
+		f.add(flowSet, d.Index)
+	default:
+		f.add(flowSet, d.Index)
+	}
+}
+
+func (f *flow) noteBlock(d *wasm.Decoder) {
+	b := flowBlock{opcode: d.Opcode, chain: f.chain, event: len(f.events)}
+	if d.Type != nil {
+		b.params, b.results = len(d.Type.Params), len(d.Type.Results)
+	} else if !d.Void {
+		b.results = 1
+	}
+	switch d.Opcode {
+	case wasm.OpLoop:
+		f.add(flowLoop, uint32(b.params))
+		f.loops++
+		f.deepest = max(f.deepest, f.loops)
+		f.chain = 0
+		f.blocks += 5 // its head, what follows it, and those of its charge
+	case wasm.OpIf:
+		f.height--
+		f.add(flowIf, uint32(b.results))
+		f.chain++
+		f.blocks += 2
+	default:
+		f.add(flowBegin, uint32(b.results))
+	}
+	b.base = f.height - b.params
+	f.open = append(f.open, b)
+	f.highest = max(f.highest, b.params, b.results)
+}
+
+// noteOperands follows the operands of an instruction that does nothing else that matters here.
+func (f *flow) noteOperands(d *wasm.Decoder) {
+	switch d.Class {
+	case wasm.ClassPlain:
+		f.height += int(d.Pushes) - int(d.Pops)
+	case wasm.ClassMemory:
+		f.search += f.chain // for the memory's address
+		if d.Opcode >= wasm.OpI32Store {
+			f.height -= 2
+		}
+	case wasm.ClassGlobal, wasm.ClassTable:
+		switch d.Opcode {
+		case wasm.OpGlobalGet:
+			f.height++
+		case wasm.OpGlobalSet:
+			f.height--
+		case wasm.OpTableSet:
+			f.height -= 2
+		}
+	case wasm.ClassSelect:
+		f.height -= 2
+	case wasm.ClassMemorySize, wasm.ClassI32, wasm.ClassI64, wasm.ClassF32, wasm.ClassF64, wasm.ClassRefNull, wasm.ClassRefFunc:
+		f.height++
+	case wasm.ClassMisc:
+		switch d.Sub {
+		case wasm.MiscTableSize:
+			f.height++
+		case wasm.MiscTableGrow:
+			f.height--
+			f.calls++
+			f.blocks += 2
+		case wasm.MiscMemoryInit, wasm.MiscMemoryCopy, wasm.MiscMemoryFill, wasm.MiscTableInit, wasm.MiscTableCopy, wasm.MiscTableFill:
+			f.height -= 3
+			f.blocks += 5 // of its charge, and its own loop
+		}
+	}
+}
+
+// flowFrame is an open block while the code is followed backwards.
+type flowFrame struct {
+	loop  bool
+	split bool    // an if whose else has been passed
+	arity float64 // operands that its label takes
+	label liveSet // what is live at its label; empty for a loop
+	other liveSet // what is live at the beginning of its else
+	backs float64 // branches to the head of a loop
+	table int     // the last branch table that leads to the label
+}
+
+// region sums up a loop, or what is outside of all loops. What is live at the head of a loop is live everywhere in it. As it is
+// not known before the head is reached, the sums are raised there.
+type region struct {
+	paths, values, squares float64 // ways to places where paths meet; the values that meet there, and their squares
+	blocks, live           float64 // basic blocks, and the values that are live in them
+}
+
+// meet adds a way to a place where n values meet.
+func (r *region) meet(n float64) {
+	r.paths++
+	r.values += n
+	r.squares += n * n
+}
+
+// enter adds n basic blocks.
+func (r *region) enter(n, live float64) {
+	r.blocks += n
+	r.live += n * live
+}
+
+// raise adds n values everywhere, up to a maximum.
+func (r *region) raise(n, most float64) {
+	r.squares = min(r.squares+2*n*r.values+n*n*r.paths, r.paths*most*most)
+	r.values = min(r.values+n*r.paths, r.paths*most)
+	r.live = min(r.live+n*r.blocks, r.blocks*most)
+}
+
+func (r *region) add(o region) {
+	r.paths += o.paths
+	r.values += o.values
+	r.squares += o.squares
+	r.blocks += o.blocks
+	r.live += o.live
+}
+
+// work estimates the compiler's work for the function, which has been read to its end, in a module with a number of
+// mutable globals, and the values that are live in its basic blocks.
+func (f *flow) work(globals int) (work, live float64) {
+	r := f.follow()
+	work = r.squares*workPerPhi*float64(f.deepest+2) + r.live*workPerLive +
+		float64(f.blocks)*float64(f.blocks)*workPerPair + float64(f.search)*workPerSearch +
+		float64(f.calls)*float64(globals)*workPerGlobal + float64(f.values)*workPerOperand
+	return work, r.live
+}
+
+// follow goes through the events backwards.
+func (f *flow) follow() region {
+	words := (f.reads + 63) / 64
+	live := &f.live
+	live.reset(words)
+	f.depth = 0
+	f.regions = append(f.regions[:0], region{})
+	labels := f.labels
+	for i := len(f.events) - 1; i >= 0; i-- {
+		e := &f.events[i]
+		r := &f.regions[len(f.regions)-1]
+		height := float64(e.height)
+		switch e.kind {
+		case flowGet:
+			live.add(f.read[e.arg] - 1)
+		case flowSet:
+			if n := f.read[e.arg]; n > 0 {
+				live.remove(n - 1)
+			}
+		case flowEnd:
+			r.enter(1, live.count()+height)
+			begin := &f.events[e.arg]
+			frame := f.push(words, begin)
+			if frame.loop {
+				f.regions = append(f.regions, region{})
+				break
+			}
+			frame.label.copy(live)
+			r.meet(live.count() + frame.arity)
+		case flowElse:
+			frame := &f.frames[f.depth-1]
+			frame.split = true
+			frame.other.copy(live)
+			live.copy(&frame.label)
+			r.meet(live.count() + frame.arity)
+		case flowIf:
+			frame := f.pop()
+			if frame.split {
+				live.union(&frame.other)
+			} else {
+				r.meet(frame.label.count() + frame.arity)
+				live.union(&frame.label)
+			}
+			r.enter(2, live.count()+height)
+		case flowBegin:
+			f.pop()
+		case flowLoop:
+			frame := f.pop()
+			inner := *r
+			f.regions = f.regions[:len(f.regions)-1]
+			r = &f.regions[len(f.regions)-1]
+			inner.raise(live.count(), float64(f.reads+f.highest))
+			r.add(inner)
+			for range int(frame.backs) + 1 {
+				r.meet(live.count() + frame.arity)
+			}
+			r.enter(3, live.count()+height)
+		case flowBranch, flowStop:
+			live.clear()
+			if e.kind == flowBranch {
+				f.branch(r, e.arg, i)
+			}
+			r.enter(1, live.count()+height)
+		case flowBranchIf:
+			f.branch(r, e.arg, i)
+			r.enter(2, live.count()+height)
+		case flowTable:
+			live.clear()
+			n := len(labels) - int(e.arg)
+			for _, l := range labels[n:] {
+				f.branch(r, l, i)
+			}
+			labels = labels[:n]
+			r.enter(float64(e.arg), live.count()+height)
+		}
+	}
+	return f.regions[0]
+}
+
+// push opens the block that a flowEnd closes.
+func (f *flow) push(words int, begin *flowEvent) *flowFrame {
+	if f.depth == len(f.frames) {
+		f.frames = append(f.frames, flowFrame{})
+	}
+	frame := &f.frames[f.depth]
+	f.depth++
+	frame.loop, frame.split, frame.arity, frame.backs, frame.table = begin.kind == flowLoop, false, float64(begin.arg), 0, -1
+	frame.label.reset(words)
+	frame.other.reset(words)
+	return frame
+}
+
+func (f *flow) pop() *flowFrame {
+	f.depth--
+	return &f.frames[f.depth]
+}
+
+// branch adds a branch of event i to a label.
+func (f *flow) branch(r *region, label uint32, i int) {
+	frame := &f.frames[f.depth-1-int(label)]
+	if frame.loop {
+		frame.backs++
+		return
+	}
+	r.meet(frame.label.count() + frame.arity)
+	if frame.table != i {
+		frame.table = i
+		f.live.union(&frame.label)
+	}
+}
+
+// liveSet is a set of locals that are read, by their numbers.
+type liveSet struct {
+	bits []uint64
+	n    int
+}
+
+func (s *liveSet) count() float64 { return float64(s.n) }
+
+func (s *liveSet) clear() {
+	clear(s.bits)
+	s.n = 0
+}
+
+func (s *liveSet) reset(words int) {
+	if cap(s.bits) < words {
+		s.bits = make([]uint64, words)
+	}
+	s.bits = s.bits[:words]
+	s.clear()
+}
+
+func (s *liveSet) copy(o *liveSet) {
+	copy(s.bits, o.bits)
+	s.n = o.n
+}
+
+func (s *liveSet) add(i uint32) {
+	word, bit := i/64, uint64(1)<<(i%64)
+	if s.bits[word]&bit == 0 {
+		s.bits[word] |= bit
+		s.n++
+	}
+}
+
+func (s *liveSet) remove(i uint32) {
+	word, bit := i/64, uint64(1)<<(i%64)
+	if s.bits[word]&bit != 0 {
+		s.bits[word] &^= bit
+		s.n--
+	}
+}
+
+func (s *liveSet) union(o *liveSet) {
+	s.n = 0
+	for i := range s.bits {
+		s.bits[i] |= o.bits[i]
+		s.n += bits.OnesCount64(s.bits[i])
+	}
+}

@@ -1,0 +1,183 @@
+package fuel_test
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/fueltest"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
+)
+
+// numbered joins code for 0 to n-1.
+func numbered(n int, code func(i uint32) Op) Op {
+	var out Op
+	for i := range n {
+		out = append(out, code(uint32(i))...)
+	}
+	return out
+}
+
+// nested puts code into n blocks, each of them begun and ended by the same instructions.
+func nested(n int, begin, code, end Op) Op {
+	return Code(Repeat(n, begin), code, Repeat(n, end))
+}
+
+// values returns n value types.
+func values(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = I32
+	}
+	return out
+}
+
+var (
+	openBlock = Op{0x02, 0x40}
+	openLoop  = Op{0x03, 0x40}
+	openIf    = Code(LocalGet(0), Op{0x04, 0x40})
+	condition = LocalGet(0)
+)
+
+// bomb is a module that is small for what compiling it takes.
+type bomb struct {
+	name  string
+	build func(m *Module, n int) // n is how large it is
+	small int                    // an n that compiles in a second or so
+	large int                    // an n that is refused
+}
+
+// f adds a function with a parameter and a number of locals.
+func f(m *Module, locals int, code ...Op) { m.ExportFunc("f", i32, none, values(locals), code...) }
+
+// readAll reads locals 1 to n.
+func readAll(n int) Op {
+	return numbered(n, func(i uint32) Op { return Code(LocalGet(i+1), Drop) })
+}
+
+var bombs = []bomb{
+	{"locals live through loops one after the other", func(m *Module, n int) {
+		f(m, n, Repeat(n, Loop(Void, condition, BrIf(0))), readAll(n))
+	}, 400, 3000},
+	{"locals live through nested loops", func(m *Module, n int) {
+		f(m, n, nested(n, openLoop, readAll(n), Code(condition, BrIf(0), End)))
+	}, 150, 1500},
+	{"locals set in loops", func(m *Module, n int) {
+		set := numbered(n, func(i uint32) Op { return Code(condition, LocalSet(i+1)) })
+		f(m, n, Repeat(n, Loop(Void, Block(Void, condition, BrIf(0), set), condition, BrIf(0))), readAll(n))
+	}, 200, 1200},
+	{"locals set in branches", func(m *Module, n int) {
+		f(m, n, numbered(n, func(i uint32) Op { return Code(condition, If(Void, condition, LocalSet(i+1))) }), readAll(n))
+	}, 1000, 12000},
+	{"locals and branches", func(m *Module, n int) {
+		f(m, n, Block(Void, numbered(n, func(i uint32) Op { return Code(condition, LocalSet(i+1), condition, BrIf(0)) })), readAll(n))
+	}, 700, 6000},
+	{"labels of a branch table", func(m *Module, n int) {
+		f(m, 0, Block(Void, condition, BrTable(make([]uint32, n)...)))
+	}, 10000, 1 << 20},
+	{"branch tables of many locals", func(m *Module, n int) {
+		set := numbered(100, func(i uint32) Op { return Code(condition, LocalSet(i+1)) })
+		f(m, 100, Block(Void, condition, BrIf(0), set, condition, BrTable(make([]uint32, n)...)), readAll(100))
+	}, 5000, 1 << 20},
+	{"blocks one after the other", func(m *Module, n int) {
+		f(m, 0, Repeat(n, Block(Void, condition, BrIf(0))))
+	}, 8000, 40000},
+	{"nested blocks", func(m *Module, n int) { f(m, 0, nested(n, openBlock, nil, Code(condition, BrIf(0), End))) }, 8000, 40000},
+	{"nested ifs", func(m *Module, n int) { f(m, 0, nested(n, openIf, nil, End)) }, 5000, 40000},
+	{"nested loops", func(m *Module, n int) { f(m, 0, nested(n, openLoop, nil, Code(condition, BrIf(0), End))) }, 3000, 40000},
+	{"reads far from what is read", func(m *Module, n int) {
+		f(m, 1, condition, LocalSet(1), Block(Void, Repeat(n, condition, BrIf(0))), Block(Void, Repeat(n, condition, BrIf(0)), Repeat(20*n, LocalGet(1), Drop)))
+	}, 1000, 20000},
+	{"operands live through branches", func(m *Module, n int) {
+		f(m, 0, Repeat(n, condition), Repeat(n, Block(Void, condition, BrIf(0))), Repeat(n, Drop))
+	}, 1500, 12000},
+	{"operands of branches", func(m *Module, n int) {
+		m.ExportFunc("f", i32, values(900), none, Repeat(900, condition), Repeat(n, condition, BrIf(0)))
+	}, 300, 12000},
+	{"globals and calls", func(m *Module, n int) {
+		for range n {
+			m.Global(I32, true, I32Const(0))
+		}
+		leaf := m.Func(none, none, none)
+		f(m, 0, Repeat(n, Call(leaf)))
+	}, 1500, 50000},
+	{"parameters of calls", func(m *Module, n int) {
+		wide := m.Func(values(900), values(900), none, numbered(900, LocalGet))
+		f(m, 0, Repeat(900, condition), Repeat(n, Call(wide)), Repeat(900, Drop))
+	}, 500, 500000},
+	{"types and functions", func(m *Module, n int) {
+		for k := range n {
+			var params []byte
+			for rest := k; rest > 0; rest /= 4 {
+				params = append(params, []byte{I32, I64, F32, F64}[rest%4])
+			}
+			m.Type(params, none)
+		}
+		for range n {
+			m.Func(none, none, none)
+		}
+	}, 5000, 60000},
+	{"functions after a wide one", func(m *Module, n int) {
+		f(m, 0, Repeat(10000, Block(Void, condition, BrIf(0))))
+		for range n {
+			m.Func(none, none, none)
+		}
+	}, 3000, 131000},
+}
+
+// cpuTime is the processor time that this process has used.
+func cpuTime(t testing.TB) time.Duration {
+	t.Helper()
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ts.Nano())
+}
+
+// TestRejectsCompileBombs has modules that would keep the compiler busy for minutes refused at once. The second, of 15 KB, took
+// 139 s of processor time, and the branch table, of 1 MB, 169 s and 2.4 GB.
+func TestRejectsCompileBombs(t *testing.T) {
+	for _, b := range bombs {
+		t.Run(b.name, func(t *testing.T) {
+			module := Page(func(m *Module) { b.build(m, b.large) })
+			began := cpuTime(t)
+			reason, err := reasonOf(t, module)
+			if reason != wasm.Limit {
+				t.Fatalf("a module of %d bytes: reason %v: %v", len(module), reason, err)
+			}
+			if took := cpuTime(t) - began; took > 2*time.Second {
+				t.Errorf("refusing %d bytes took %v", len(module), took)
+			}
+		})
+	}
+}
+
+// TestCompileTakesWhatWasEstimated compiles smaller modules of the same kinds: the estimate must not be far below the time.
+func TestCompileTakesWhatWasEstimated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles for half a minute, to measure it")
+	}
+	for _, b := range bombs {
+		t.Run(b.name, func(t *testing.T) {
+			module := Page(func(m *Module) { b.build(m, b.small) })
+			out, estimate, err := fuel.Work(module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rt := NewRuntime(t)
+			began := cpuTime(t)
+			if _, err := rt.CompileModule(t.Context(), out); err != nil {
+				t.Fatal(err)
+			}
+			took := cpuTime(t) - began
+			t.Logf("%d bytes: %v, estimate %v", len(module), took, estimate)
+			if took > 3*estimate {
+				t.Errorf("compiling %d bytes took %v, more than three times the estimate of %v", len(module), took, estimate)
+			}
+		})
+	}
+}
