@@ -13,24 +13,72 @@ HELD     ?= 10000
 # The race detector needs a C compiler.
 RACE     ?= $(if $(shell command -v $$($(GO) env CC)),-race)
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+# The Go that go.mod asks for. From 1.21 on, go downloads it by itself where it may.
+NEEDS_GO := $(shell sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' go.mod)
+# The first build takes minutes: it names the packages while it compiles them.
+FIRST    := $(if $(wildcard bin/go.wasm),,-v)
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+# Archives of one commit are the same whenever they are made, with GNU tar.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+TARFLAGS := $(if $(findstring GNU,$(shell tar --version 2>/dev/null)),--sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(SOURCE_DATE_EPOCH))
+IMAGE    ?= sluice:$(VERSION)
+ARCH     ?= $(shell $(GO) env GOARCH 2>/dev/null)
+IMAGETOOL ?= $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins generate test test-node test-net soak held lint bench bench-go fuzz check clean
+.PHONY: help run build plugins need-go release image generate test test-node test-net soak held lint bench bench-go fuzz check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
 
 run: build ## build everything and serve gateway.toml (CONFIG=file)
-	./bin/sluice serve --config $(CONFIG)
+	@./bin/sluice serve --config $(CONFIG)
 
 build: plugins ## build bin/sluice with the bundled plugins
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w -X main.version=$(VERSION)" -o bin/sluice ./cmd/sluice
+	@echo "Compiling bin/sluice …"
+	@CGO_ENABLED=0 $(GO) build $(FIRST) -trimpath -ldflags="$(LDFLAGS)" -o bin/sluice ./cmd/sluice
 
-plugins: ## build the bundled plugins
-	GOOS=wasip1 GOARCH=wasm $(GO) build -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/go.wasm ./plugins/all
-	$(GO) run -trimpath ./cmd/wasmopt bin/go.wasm bin/all.wasm
+plugins: need-go ## build the bundled plugins
+	@echo "Compiling the plugins to WebAssembly$(if $(FIRST), (the first build also downloads and compiles the Go modules: a few minutes)) …"
+	@GOOS=wasip1 GOARCH=wasm $(GO) build $(FIRST) -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/go.wasm ./plugins/all
+	@$(GO) run -trimpath ./cmd/wasmopt bin/go.wasm bin/all.wasm
 	@gzip -dc plugins/bundle/all.wasm.gz 2>/dev/null | cmp -s - bin/all.wasm || gzip -9nc bin/all.wasm >plugins/bundle/all.wasm.gz
 	@find plugins/bundle -name '*.wasm*' ! -name all.wasm.gz -delete
+
+need-go:
+	@command -v $(GO) >/dev/null || { echo "Go $(NEEDS_GO) or later is needed, and there is no command $(GO): see https://go.dev/doc/install" >&2; exit 1; }
+	@have=$$($(GO) env GOVERSION 2>/dev/null | sed -n 's/.*go\([0-9]*\.[0-9]*\).*/\1/p'); \
+	echo "$${have:-0.0} $(NEEDS_GO)" | tr . ' ' | awk '{ exit !($$1 > $$3 || $$1 == $$3 && $$2 >= $$4) }' || { \
+		echo "Go $(NEEDS_GO) or later is needed, and $(GO) is $$(GOTOOLCHAIN=local $(GO) version 2>/dev/null | sed 's/^go version go//'): see https://go.dev/doc/install" >&2; exit 1; }
+
+release: plugins ## build archives with checksums in bin/release (PLATFORMS='linux/arm64 …')
+	@rm -rf bin/release && mkdir -p bin/release
+	@set -e; for platform in $(PLATFORMS); do \
+		os=$${platform%/*}; arch=$${platform#*/}; name=sluice_$(VERSION)_$${os}_$${arch}; \
+		echo "Building bin/release/$$name.tar.gz …"; \
+		mkdir bin/release/$$name; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o bin/release/$$name/sluice ./cmd/sluice; \
+		cp -R LICENSE README.md CHANGELOG.md SECURITY.md gateway.toml docs examples/deploy bin/release/$$name; \
+		tar -C bin/release $(TARFLAGS) -cf bin/release/$$name.tar $$name; gzip -9n bin/release/$$name.tar; \
+		rm -r bin/release/$$name; \
+	done
+	@cd bin/release && if command -v sha256sum >/dev/null; then sha256sum *.tar.gz; else shasum -a 256 *.tar.gz; fi | tee SHA256SUMS
+
+image: plugins ## build a container image with podman, buildah or docker (IMAGE=sluice:tag ARCH=arm64)
+	@test -n "$(IMAGETOOL)" || { echo "an image needs podman, buildah or docker" >&2; exit 1; }
+	@rm -rf bin/image && mkdir -p bin/image/usr/local/bin bin/image/etc/sluice bin/image/var/cache/sluice bin/image/usr/share/doc/sluice
+	@echo "Compiling sluice for linux/$(ARCH) …"
+	@CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o bin/image/usr/local/bin/sluice ./cmd/sluice
+	@cp gateway.toml bin/image/etc/sluice/ && cp LICENSE bin/image/usr/share/doc/sluice/
+	@if bin/image/usr/local/bin/sluice version >/dev/null 2>&1; then \
+		bin/image/usr/local/bin/sluice plugin compile --config gateway.toml --cache bin/image/var/cache/sluice; \
+	else \
+		echo "This machine cannot run linux/$(ARCH): the image has no compiled plugins, and every start compiles them."; \
+	fi
+	@chmod -R u=rwX,go=rX bin/image
+	@echo "Building the image $(IMAGE) with $(IMAGETOOL) …"
+	$(IMAGETOOL) build --platform linux/$(ARCH) -f Dockerfile -t $(IMAGE) bin/image
 
 generate: ## regenerate the reference pages in docs
 	$(GO) generate ./...

@@ -144,7 +144,7 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 	}
 	built := &provider{
 		name: p.Name, binding: b, redact: redactor.Redact,
-		heartbeat: p.Heartbeat, eventTimeout: p.Timeout.Event, maxEvent: p.MaxEvent, breaker: breakerConfig(&p.Breaker), retryShare: p.RetryBudget,
+		heartbeat: p.Heartbeat, pace: p.Pace, eventTimeout: p.Timeout.Event, maxEvent: p.MaxEvent, breaker: breakerConfig(&p.Breaker), retryShare: p.RetryBudget,
 	}
 	if p.BaseURL == "" {
 		return built, nil

@@ -55,6 +55,7 @@ type provider struct {
 	heartbeat    time.Duration // silence after which a stream is kept alive; 0: never
 	eventTimeout time.Duration // the longest time between two whole events of a stream; 0: none
 	maxEvent     int           // the longest event of a stream, in bytes
+	pace         time.Duration // between the events of a response that the plugin gave by itself; 0: none
 	breaker      breaker.Config
 	retryShare   float64
 }

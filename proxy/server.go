@@ -56,9 +56,12 @@ type Options struct {
 	LogDropped func() int64
 	// Now is the clock for logs, metrics and durations; nil: time.Now. Deadlines of connections use the system's.
 	Now func() time.Time
-	// Loading is called when loading a module begins, which may take seconds if it is not in CacheDir, with the plugins in it;
-	// the function that it returns is called when loading has ended. Modules are loaded in parallel. nil: not called.
-	Loading func(plugins []string) (ended func())
+	// RequireCache fails where compiled plugins cannot be kept in CacheDir. Otherwise that is logged.
+	RequireCache bool
+	// Compiling is called when a module that is not in CacheDir is compiled, which may take seconds, with the plugins in it,
+	// separated by ", "; the function that it returns is called when that has ended. Modules are compiled in parallel. nil: not
+	// called.
+	Compiling func(plugins string) (done func())
 }
 
 // Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.
@@ -171,7 +174,10 @@ func LimitMemory() (bytes int64, set bool) { return capacity.LimitGo() }
 
 // plugins are the options of the plugin host.
 func (o *Options) plugins() plugin.Options {
-	p := plugin.Options{Engine: engine.Options{CacheDir: o.CacheDir}, Log: o.Log, Loading: o.Loading, Queue: o.Config.Server.MaxQueue, Wait: o.PluginWait}
+	p := plugin.Options{
+		Engine: engine.Options{CacheDir: o.CacheDir, RequireCache: o.RequireCache, Compiling: o.Compiling},
+		Log:    o.Log, Queue: o.Config.Server.MaxQueue, Wait: o.PluginWait,
+	}
 	if o.Config.Server.CacheDir != "" {
 		p.Engine.CacheDir = o.Config.Server.CacheDir
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (x *completion) writeEvents() (err error) {
 	x.writtenAt = x.server.now()
 	for {
 		if out := x.writer.Output(); len(out) > 0 || x.chunks.head != nil {
-			if err := x.writeChunk(out); err != nil {
+			if err := x.writeOutput(out); err != nil {
 				return err
 			}
 			x.writer.Consume()
@@ -122,6 +123,32 @@ func (x *completion) writeEvents() (err error) {
 			x.writer.Fail(clientError(err))
 		}
 	}
+}
+
+// eventEnd ends an event of an SSE stream.
+var eventEnd = []byte("\n\n")
+
+// writeOutput writes events as one chunk. Those of a response that a plugin has given by itself are all there at once: if its
+// provider has a pace, each is a chunk of its own, after a pause.
+func (x *completion) writeOutput(out []byte) error {
+	pace := x.provider.pace
+	for pace > 0 && x.response == nil {
+		end := bytes.Index(out, eventEnd) + len(eventEnd)
+		if end < len(eventEnd) || end == len(out) {
+			break
+		}
+		if err := x.writeChunk(out[:end]); err != nil {
+			return err
+		}
+		out = out[end:]
+		time.Sleep(pace)
+		if err := x.checkClient(x.server.now()); x.disconnected {
+			return err
+		} else if err != nil {
+			break // the gateway ends, but the response is there
+		}
+	}
+	return x.writeChunk(out)
 }
 
 func (x *completion) writeChunk(data []byte) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -17,45 +18,90 @@ import (
 // localKey is the key of the default gateway.toml. It is public, so the banner may print it.
 const localKey = "sk-local"
 
-// printBanner shows what is served, what is off and why, and a command to try.
-func printBanner(w io.Writer, cfg *config.Config, addr net.Addr, took time.Duration) {
+// maxBannerModels is how many models the banner lists.
+const maxBannerModels = 40
+
+// printBanner shows what is served, what is off and why, and a command to try. It is one write, so that no log line cuts it.
+func printBanner(out io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, took time.Duration) {
+	w := new(bytes.Buffer)
 	base := "http://" + dialAddress(addr)
 	fmt.Fprintf(w, "\nSluice %s serves %s/v1, ready after %s\n\n", versionText(), base, took.Round(time.Millisecond))
-
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  MODEL\tTARGETS")
-	first := ""
-	for i := range cfg.Models {
-		m := &cfg.Models[i]
-		if m.Off != "" {
-			continue
-		}
-		if first == "" {
-			first = m.ID
-		}
-		fmt.Fprintf(t, "  %s\t%s\n", m.ID, strings.Join(activeTargets(cfg, m), ", "))
-	}
-	for i := range cfg.Providers {
-		if p := &cfg.Providers[i]; p.Off == "" && p.ListModels.Enabled {
-			fmt.Fprintf(t, "  …\tand the models that %s lists\n", p.Name)
-		}
-	}
-	// A banner that cannot be written must not keep the gateway from starting.
-	_ = t.Flush()
-
-	if off := offProviders(cfg); len(off) > 0 {
+	first := printModels(w, cfg)
+	lists := slices.ContainsFunc(cfg.Providers, listsModels)
+	off := offProviders(cfg)
+	if len(off) > 0 {
 		fmt.Fprintln(w, "\n  Providers that are off:")
 		for _, p := range off {
 			fmt.Fprintf(w, "    %s: %s\n", p.Name, p.Off)
 		}
 	}
-	if first == "" {
-		fmt.Fprintln(w, "\n  No model is available, since all providers are off.")
-		return
-	}
 	authorization, note := curlAuthorization(cfg, first)
-	fmt.Fprintf(w, "\nTry it%s:\n\n  curl -N %s/v1/chat/completions%s \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"stream\":true}'\n\n",
-		note, base, authorization, first)
+	switch {
+	case first != "":
+		fmt.Fprintf(w, "\nTry it%s:\n\n%s", note, curlCompletion(base, authorization, first))
+	case lists:
+		fmt.Fprintf(w, "\nList the models, and try one%s:\n\n  curl %s/v1/models%s\n\n%s", note, base, authorization, curlCompletion(base, authorization, "MODEL"))
+	case len(off) == len(cfg.Providers):
+		fmt.Fprintln(w, "\n  No model is available, since all providers are off.")
+	default:
+		fmt.Fprintln(w, "\n  No model is available: none is configured for the providers that are on, and they list none.")
+	}
+	if admin != nil {
+		fmt.Fprintf(w, "\nHealth, metrics and status: http://%s/\n", dialAddress(admin.Addr()))
+	}
+	fmt.Fprintln(w)
+	// A banner that cannot be written must not keep the gateway from starting.
+	_, _ = out.Write(w.Bytes())
+}
+
+// printModels lists the models that are on, and returns the first.
+func printModels(w io.Writer, cfg *config.Config) (first string) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "  MODEL\tTARGETS")
+	on := 0
+	for i := range cfg.Models {
+		m := &cfg.Models[i]
+		if m.Off != "" {
+			continue
+		}
+		if on++; on == 1 {
+			first = m.ID
+		}
+		if on <= maxBannerModels {
+			fmt.Fprintf(t, "  %s\t%s\n", m.ID, strings.Join(activeTargets(cfg, m), ", "))
+		}
+	}
+	if more := on - maxBannerModels; more > 0 {
+		fmt.Fprintf(t, "  …\tand %d more; `sluice models` lists them\n", more)
+	}
+	and := "and "
+	if on == 0 {
+		and = ""
+	}
+	for i := range cfg.Providers {
+		if p := &cfg.Providers[i]; listsModels(*p) {
+			fmt.Fprintf(t, "  …\t%sthe models that %s lists\n", and, p.Name)
+		}
+	}
+	_ = t.Flush()
+	return first
+}
+
+func listsModels(p config.Provider) bool { return p.Off == "" && p.ListModels.Enabled }
+
+func curlCompletion(base, authorization, model string) string {
+	return fmt.Sprintf("  curl -N %s/v1/chat/completions%s \\\n    -H 'Content-Type: application/json' \\\n    -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"stream\":true}'\n", base, authorization, model)
+}
+
+// servingStatus is the status line for the service manager.
+func servingStatus(cfg *config.Config, addr net.Addr) string {
+	models := 0
+	for i := range cfg.Models {
+		if cfg.Models[i].Off == "" {
+			models++
+		}
+	}
+	return fmt.Sprintf("serving %s at %s", plural(models, "configured model"), addr)
 }
 
 // activeTargets names a model's targets whose providers are on.
@@ -88,8 +134,8 @@ func offProviders(cfg *config.Config) []*config.Provider {
 	return off
 }
 
-// curlAuthorization returns curl's option for a key that may use the model, and a note about it. No secret is printed except
-// localKey.
+// curlAuthorization returns curl's option for a key that may use the model, "" for any, and a note about it. No secret is
+// printed except localKey.
 func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 	if cfg.Server.Auth == config.AuthNone {
 		return "", ""
@@ -111,7 +157,7 @@ func curlAuthorization(cfg *config.Config, model string) (option, note string) {
 func mayUse(k *config.Key, model string) bool {
 	now := time.Now()
 	return !k.Disabled && !now.Before(k.NotBefore) && (k.Expires.IsZero() || now.Before(k.Expires)) &&
-		slices.ContainsFunc(k.Models, func(g config.Glob) bool { return g.Match(model) })
+		(model == "" || slices.ContainsFunc(k.Models, func(g config.Glob) bool { return g.Match(model) }))
 }
 
 // dialAddress returns an address at which a client on this machine reaches a listener.

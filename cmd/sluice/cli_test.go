@@ -68,7 +68,7 @@ var normalizations = []struct {
 	re *regexp.Regexp
 	to string
 }{
-	{regexp.MustCompile(`(?m)^Load(ing|ed) plugins? .*\n`), ""},       // only on slow machines
+	{regexp.MustCompile(`(?m)^Compil(ing|ed) plugins? .*\n`), ""},     // only where the cache is empty
 	{regexp.MustCompile(`(?m)^\S+ +provider +built in +no .*\n`), ""}, // what else is built in
 	{regexp.MustCompile(`sk-sluice-[A-Za-z0-9_-]{43}`), "KEY"},
 	{regexp.MustCompile(`[0-9a-f]{64}`), "SHA256"},

@@ -41,7 +41,7 @@ func warnings(cfg *config.Config) config.Errors {
 
 // proxyOptions returns the options of a gateway with this configuration. Progress is printed to out; log may be nil.
 func (o *options) proxyOptions(cfg *config.Config, out io.Writer, log *slog.Logger) proxy.Options {
-	return proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: log, CacheDir: o.cache, Loading: (&progress{out: out}).startLoading}
+	return proxy.Options{Config: cfg, Bundled: plugins.FS(), Log: log, CacheDir: o.cache, Compiling: (&progress{out: out}).startCompiling}
 }
 
 // build makes a gateway without serving it.

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +18,8 @@ import (
 var version = ""
 
 func main() {
-	if err := newCommand().Execute(); err != nil {
+	useBundledRoots()
+	if err := newCommand().ExecuteContext(context.Background()); err != nil {
 		if _, logged := errors.AsType[loggedError](err); !logged {
 			fmt.Fprintln(os.Stderr, formatError(err))
 		}
@@ -49,7 +51,7 @@ func newCommand() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVarP(&o.config, "config", "c", getenv("SLUICE_CONFIG", "gateway.toml"), "configuration `file`, or $SLUICE_CONFIG")
 	flags.StringVar(&o.cache, "cache", getenv("SLUICE_CACHE", defaultCache()), "`directory` for compiled plugins, or $SLUICE_CACHE; \"\" for no cache")
-	root.AddCommand(newServeCommand(o), newCheckCommand(o), newHealthcheckCommand(o), newModelsCommand(o), newKeysCommand(), newPluginCommand(o), newVersionCommand())
+	root.AddCommand(newServeCommand(o), newCheckCommand(o), newHealthcheckCommand(o), newReloadCommand(o), newModelsCommand(o), newKeysCommand(), newPluginCommand(o), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {

@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// progressDelay is how long loading a plugin may take before a message is printed. From the cache it takes a tenth of that.
+// progressDelay is how long compiling a plugin may take before a message is printed. Small plugins take a tenth of that.
 const progressDelay = 300 * time.Millisecond
 
-// progress reports plugins that take long to load: those that are not in the cache are compiled first, for seconds. It is
-// safe for concurrent use.
+// progress reports plugins that are compiled, which may take seconds. It is safe for concurrent use.
 type progress struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// startLoading starts a timer for the plugins of one module; the caller calls done when they are loaded.
-func (p *progress) startLoading(plugins []string) (done func()) {
+// startCompiling starts a timer for the plugins of one module; the caller calls done when they are compiled, or cannot be.
+func (p *progress) startCompiling(plugins string) (done func()) {
 	began := time.Now()
-	subject, state := "plugin "+plugins[0], "it is compiled"
-	if len(plugins) > 1 {
-		subject, state = "plugins "+strings.Join(plugins, ", "), "they are compiled"
+	subject := "plugin " + plugins
+	if strings.Contains(plugins, ", ") {
+		subject = "plugins " + plugins
 	}
 	reported, finished := false, false // both under mu
 	t := time.AfterFunc(progressDelay, func() {
@@ -31,7 +30,7 @@ func (p *progress) startLoading(plugins []string) (done func()) {
 		defer p.mu.Unlock()
 		if !finished {
 			reported = true
-			fmt.Fprintf(p.out, "Loading %s (the first time %s, which takes a while) …\n", subject, state)
+			fmt.Fprintf(p.out, "Compiling %s …\n", subject)
 		}
 	})
 	return func() {
@@ -40,7 +39,7 @@ func (p *progress) startLoading(plugins []string) (done func()) {
 		defer p.mu.Unlock()
 		finished = true
 		if reported {
-			fmt.Fprintf(p.out, "Loaded %s in %s\n", subject, time.Since(began).Round(100*time.Millisecond))
+			fmt.Fprintf(p.out, "Compiled %s in %s\n", subject, time.Since(began).Round(100*time.Millisecond))
 		}
 	}
 }

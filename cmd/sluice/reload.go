@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync/atomic"
 
 	"github.com/sluice-gateway/sluice/proxy"
@@ -14,8 +15,10 @@ import (
 type reloader struct {
 	*serveOptions
 	gateway   *proxy.Server
-	files     *watch.Watcher // nil if files are not watched
-	watchErr  <-chan error   // receives at most one error
+	address   net.Addr        // of clients
+	manager   *serviceManager // nil if there is none
+	files     *watch.Watcher  // nil if files are not watched
+	watchErr  <-chan error    // receives at most one error
 	level     *slog.LevelVar
 	log       *slog.Logger
 	requested chan struct{} // of capacity 1
@@ -70,8 +73,10 @@ func (r *reloader) reload(ctx context.Context) {
 		for _, text := range errorTexts(err) {
 			r.log.Error("reload failed; keeping the previous configuration", "error", text)
 		}
+		r.manager.notify("", "reload failed; keeping the previous configuration: %s", errorTexts(err)[0])
 		return
 	}
+	r.manager.notify("", "%s", servingStatus(cfg, r.address))
 	logWarnings(r.log, cfg)
 	setLevel(r.level, cfg.Server)
 	r.files.Keep(cfg.Files()...)

@@ -38,8 +38,10 @@ func newServeCommand(o *options) *cobra.Command {
 		Short: "Serve the gateway",
 		Long: "Serve the configured gateway until SIGINT or SIGTERM.\n\n" +
 			"Changes of the configuration, and of the plugins and certificates that it names, are applied while the gateway\n" +
-			"serves; SIGHUP reloads at once. Requests in flight finish with the configuration that they started with. A\n" +
-			"configuration that `sluice check` rejects changes nothing, and the log has the errors.\n\n" +
+			"serves; SIGHUP, or `sluice reload`, reloads at once. Requests in flight finish with the configuration that they\n" +
+			"started with. A configuration that `sluice check` rejects changes nothing, and the log has the errors.\n\n" +
+			"A service manager that opens the socket (socket activation) overrides --listen; one with $NOTIFY_SOCKET is notified\n" +
+			"when the gateway is ready, has reloaded, and stops.\n\n" +
 			"On shutdown, readiness fails at once, the gateway serves on for drain_delay, then requests in flight get\n" +
 			"shutdown_timeout to finish. A second signal cuts them off, and the exit code is 1.",
 		Example: "  sluice serve\n  sluice serve --config /etc/sluice/gateway.toml --listen 127.0.0.1:9000",
@@ -66,6 +68,14 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	files, watchErr := s.watchFiles()
 	defer files.Close()
 	files.Add(s.config)
+	ln, err := inheritedListener()
+	if err != nil {
+		return err
+	}
+	if ln != nil {
+		// The configuration is checked for the address that clients reach.
+		s.listen = ln.Addr().String()
+	}
 	cfg, err := s.load(s.listen)
 	if err != nil {
 		return err
@@ -89,15 +99,19 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	}
 
 	// Listen before plugins are compiled: a port that is in use should be reported at once.
-	ln, err := listen(cfg.Server.Listen)
-	if err != nil {
-		return err
+	if ln == nil {
+		if ln, err = listen(cfg.Server.Listen); err != nil {
+			return err
+		}
 	}
 	adminListener, adminInUse, err := listenAdmin(cfg.Admin)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	logWarnings(log, cfg)
+	manager := newServiceManager(log)
+	defer manager.close()
+	manager.notify("", "loading plugins")
 	if bytes, set := proxy.LimitMemory(); set {
 		log.Info("memory limit set to 90 % of the control group's", "bytes", bytes)
 	}
@@ -115,17 +129,21 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	printBanner(console, cfg, ln.Addr(), time.Since(began))
+	printBanner(console, cfg, ln.Addr(), adminListener, time.Since(began))
 	if console == io.Discard {
 		logProviders(log, cfg)
 	}
 	log.Info("listening", "address", ln.Addr().String(), "ready_after_ms", time.Since(began).Milliseconds())
-	serveAdmin(gateway, adminListener, adminInUse, console, log)
+	serveAdmin(gateway, adminListener, adminInUse, log)
 
 	served := make(chan error, 1)
 	go func() { served <- gateway.Serve(ln) }()
 	out.Flush() // scripts wait for the line "listening"
-	r := &reloader{serveOptions: s, gateway: gateway, files: files, watchErr: watchErr, level: level, log: log, requested: make(chan struct{}, 1)}
+	manager.notify("READY=1", "%s", servingStatus(cfg, ln.Addr()))
+	r := &reloader{
+		serveOptions: s, gateway: gateway, address: ln.Addr(), manager: manager,
+		files: files, watchErr: watchErr, level: level, log: log, requested: make(chan struct{}, 1),
+	}
 	r.current.Store(cfg)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -225,14 +243,13 @@ func listenAdmin(cfg config.Admin) (ln net.Listener, inUse bool, err error) {
 }
 
 // serveAdmin serves health, metrics and status on ln, if it is not nil, until the gateway is closed.
-func serveAdmin(gateway *proxy.Server, ln net.Listener, inUse bool, console io.Writer, log *slog.Logger) {
+func serveAdmin(gateway *proxy.Server, ln net.Listener, inUse bool, log *slog.Logger) {
 	if inUse {
 		log.Warn("no health, metrics and status: the default address is in use; set listen in [admin]")
 	}
 	if ln == nil {
 		return
 	}
-	fmt.Fprintf(console, "Health, metrics and status: http://%s/\n\n", dialAddress(ln.Addr()))
 	log.Info("serving health, metrics and status", "address", ln.Addr().String())
 	go func() {
 		if err := gateway.ServeAdmin(ln); err != nil {

@@ -17,6 +17,7 @@ var errSecondSignal = errors.New("a second signal cut off requests in flight")
 func (r *reloader) shutdown(sig os.Signal, signals chan os.Signal) error {
 	server := r.current.Load().Server
 	r.gateway.Drain()
+	r.manager.notify("STOPPING=1", "shutting down: requests in flight finish")
 	r.log.Info("shutting down", "signal", sig.String(), "drain_delay_ms", server.DrainDelay.Milliseconds(), "shutdown_timeout_ms", server.ShutdownTimeout.Milliseconds())
 	secondSignal, cancelSecond := context.WithCancelCause(context.Background())
 	defer cancelSecond(nil)

@@ -119,6 +119,7 @@ type Provider struct {
 	Auth         Auth
 	Timeout      Timeout
 	Heartbeat    time.Duration // interval of comments on silent streams; 0: none
+	Pace         time.Duration // between the events of a stream that the plugin makes without an upstream; 0: none
 	Breaker      Breaker
 	RetryBudget  float64 // retries on another model of this provider, as a share of all requests, 0 to 1
 	ListModels   ListModels

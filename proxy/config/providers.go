@@ -34,6 +34,10 @@ func (l *loader) provider(name string, t *table) {
 	l.baseURL(t, &p, set.baseURL, known && !set.local)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)
+	p.Pace = t.duration("pace", 0, 0, time.Second)
+	if p.Pace > 0 && p.BaseURL != "" {
+		t.fail(t.look("pace"), "pace", "is only for plugins that respond without an upstream; this provider has a base_url")
+	}
 	breaker(t, &p.Breaker)
 	p.RetryBudget = t.share("retry_budget", 0.2)
 	l.listModels(t, &p)

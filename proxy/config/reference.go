@@ -106,6 +106,7 @@ var reference = []Setting{
 	{"providers.NAME.timeout.event", TypeDuration, "0s to 24h", `"0s"`, "Time between two complete events of a stream. 0s disables this timeout."},
 	{"providers.NAME.timeout.total", TypeDuration, "1ms to 168h", `"15m"`, "Time for the whole attempt."},
 	{"providers.NAME.timeout.write", TypeDuration, "1ms to 1h", `"30s"`, "Time for each write to the upstream."},
+	{"providers.NAME.pace", TypeDuration, "0s to 1s", `"0s"`, "Pause between the events of a stream, for plugins that respond without an upstream, such as `demo`: their responses are complete at once, and no client would see them stream."},
 	{"providers.NAME.heartbeat", TypeDuration, "0s to 1h", "", "As in `[server]`, for streams of this provider. Default: the value of `server.heartbeat`."},
 	{"providers.NAME.breaker", TypeTable, "", "", "The circuit breaker of each of the provider's models. The circuit opens when both `failures` and `share` are reached."},
 	{"providers.NAME.breaker.enabled", TypeBool, "", "true", "`false` disables the circuit breaker."},

@@ -37,9 +37,6 @@ type Options struct {
 
 	// Now is the clock of what is counted and paused after failures. nil: time.Now.
 	Now func() time.Time
-	// Loading is called when loading of a module starts, with the names of the plugins that are made from it; the function
-	// that it returns is called when that has ended, in success or failure. Modules are loaded in parallel. May be nil.
-	Loading func(plugins []string) (ended func())
 	// Log receives the Host's own few lines. nil: they are dropped.
 	Log *slog.Logger
 	// PluginLog receives what plugins log and write to their standard output, at a bounded rate. It may contain

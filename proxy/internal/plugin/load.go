@@ -112,13 +112,8 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 		names[i] = s.Name
 	}
 	all := strings.Join(names, ", ")
-	ended := func() {}
-	defer func() { ended() }()
 	var m *engine.Module
 	err = cores.run(func() (err error) {
-		if h.options.Loading != nil {
-			ended = h.options.Loading(names)
-		}
 		m, err = h.engine.CompileFrom(ctx, all, from.Source)
 		return err
 	})

@@ -28,7 +28,7 @@ import (
 // and rebuilt. Directories appear whole, by a rename, so processes can share the cache.
 //
 // Digests and checksums detect what a disk or a crash did. The protection from other users is that they cannot write
-// here.
+// here. A directory of root is as good as the user's own: that is how an image brings compiled plugins.
 type diskCache struct {
 	dir   string
 	limit int64
@@ -42,7 +42,7 @@ const (
 )
 
 // entryMagic begins the file "module", in this version of its format.
-var entryMagic = []byte("sluice module 3\n")
+var entryMagic = []byte("sluice module 4\n")
 
 // openDiskCache creates the directory if it is missing, and checks that it is private.
 func openDiskCache(dir string, limit int64) (*diskCache, error) {
@@ -86,20 +86,39 @@ func (c *diskCache) path(key digest) string {
 }
 
 // open returns the directory of a module and its verified entry. A directory that fails verification is removed.
-func (c *diskCache) open(key digest) (dir string, e *entry, ok bool) {
+func (c *diskCache) open(key digest) (dir string, e *entry, miss error) {
 	dir = c.path(key)
 	e, err := readEntry(dir)
 	if errors.Is(err, fs.ErrNotExist) && !exists(dir) {
-		return "", nil, false
+		return "", nil, errNotCached
 	}
 	if err != nil {
 		_ = os.RemoveAll(dir)
-		return "", nil, false
+		return "", nil, fmt.Errorf("unusable cache entry: %w", err)
 	}
 	// The time of the file is when the module was used last. Without it the module is only swept earlier.
 	now := time.Now()
 	_ = os.Chtimes(filepath.Join(dir, entryFile), now, now)
-	return dir, e, true
+	return dir, e, nil
+}
+
+// explainMiss says why a module that has no entry of its key has to be compiled: it may have one that was compiled for
+// another processor.
+func (c *diskCache) explainMiss(source digest) error {
+	dirs, err := os.ReadDir(c.dir)
+	if err != nil {
+		return errNotCached
+	}
+	for _, d := range dirs {
+		if len(d.Name()) != hex.EncodedLen(len(digest{})) {
+			continue
+		}
+		header, _, err := readHeader(filepath.Join(c.dir, d.Name(), entryFile))
+		if err == nil && header.Source == hex.EncodeToString(source[:]) && header.Processor != processor() {
+			return fmt.Errorf("the cached code is for %s, this machine is %s", header.Processor, processor())
+		}
+	}
+	return errNotCached
 }
 
 func exists(path string) bool {
@@ -191,8 +210,9 @@ func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
 
 // entry is the content of the file "module": the metered module without its code, and its declarations.
 type entry struct {
-	info fuel.Info
-	stub []byte
+	source digest // of the module as it was given
+	info   fuel.Info
+	stub   []byte
 
 	stats map[string]fs.FileInfo // of the files beside it, when it was read
 }
@@ -230,11 +250,17 @@ func stats(dir string) (map[string]fs.FileInfo, error) {
 // entryHeader lies before the stub module, as JSON. The file begins with entryMagic, the digest of all that follows,
 // and the header's size in four bytes, little end first.
 type entryHeader struct {
-	Info  fuel.Info
-	Files string // as sumFiles lists them
+	Source    string // digest of the module as it was given, in hexadecimal
+	Processor string // what the machine code was compiled for
+	Info      fuel.Info
+	Files     string // as sumFiles lists them
 }
 
+// Reasons for compiling a module.
 var (
+	errNoCache    = errors.New("no cache directory")
+	errNotCached  = errors.New("not in the cache")
+	errRejected   = errors.New("cached code rejected by the runtime")
 	errEntry      = errors.New("damaged")
 	errOtherFiles = errors.New("files beside the module differ")
 )
@@ -244,7 +270,7 @@ func writeEntry(dir string, e *entry) error {
 	if err != nil {
 		return err
 	}
-	header, err := json.Marshal(entryHeader{Info: e.info, Files: sums})
+	header, err := json.Marshal(entryHeader{Source: hex.EncodeToString(e.source[:]), Processor: processor(), Info: e.info, Files: sums})
 	if err != nil {
 		return err
 	}
@@ -258,26 +284,9 @@ func readEntry(dir string) (*entry, error) {
 	if err := checkPrivate(dir); err != nil {
 		return nil, err
 	}
-	p, err := os.ReadFile(filepath.Join(dir, entryFile))
+	header, stub, err := readHeader(filepath.Join(dir, entryFile))
 	if err != nil {
 		return nil, err
-	}
-	p, ok := bytes.CutPrefix(p, entryMagic)
-	if !ok || len(p) < sha256.Size+4 {
-		return nil, errEntry
-	}
-	sum, rest := p[:sha256.Size], p[sha256.Size:]
-	if have := sha256.Sum256(rest); !bytes.Equal(have[:], sum) {
-		return nil, errEntry
-	}
-	size := binary.LittleEndian.Uint32(rest)
-	rest = rest[4:]
-	if uint64(size) > uint64(len(rest)) {
-		return nil, errEntry
-	}
-	var header entryHeader
-	if err := json.Unmarshal(rest[:size], &header); err != nil {
-		return nil, fmt.Errorf("%w: %w", errEntry, err)
 	}
 	sums, err := sumFiles(dir)
 	if err != nil {
@@ -290,7 +299,32 @@ func readEntry(dir string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{info: header.Info, stub: rest[size:], stats: before}, nil
+	return &entry{info: header.Info, stub: stub, stats: before}, nil
+}
+
+// readHeader reads and verifies a file "module".
+func readHeader(path string) (header *entryHeader, stub []byte, err error) {
+	p, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, ok := bytes.CutPrefix(p, entryMagic)
+	if !ok || len(p) < sha256.Size+4 {
+		return nil, nil, errEntry
+	}
+	sum, rest := p[:sha256.Size], p[sha256.Size:]
+	if have := sha256.Sum256(rest); !bytes.Equal(have[:], sum) {
+		return nil, nil, errEntry
+	}
+	size := binary.LittleEndian.Uint32(rest)
+	rest = rest[4:]
+	if uint64(size) > uint64(len(rest)) {
+		return nil, nil, errEntry
+	}
+	if err := json.Unmarshal(rest[:size], &header); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errEntry, err)
+	}
+	return header, rest[size:], nil
 }
 
 // sweep removes what was left unfinished long ago, and the modules that were not used for the longest time until the

@@ -5,9 +5,13 @@ package engine_test
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
 func TestCacheIsPrivate(t *testing.T) {
@@ -58,5 +62,76 @@ func TestRejectsUntrustedCache(t *testing.T) {
 				t.Errorf("log %q does not say that there is no cache", log)
 			}
 		})
+	}
+}
+
+// TestCacheOfAnImage uses a cache that another user, root, has left, and that the process may only read: that of a container
+// image.
+func TestCacheOfAnImage(t *testing.T) {
+	const dirVariable = "CACHE_OF_AN_IMAGE"
+	if dir := os.Getenv(dirVariable); dir != "" {
+		if log := compileOnce(t, dir, 7); log != "" {
+			t.Errorf("log %q", log)
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+	dir, err := os.MkdirTemp("", "image-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "test")
+	data, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(binary, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cache := filepath.Join(dir, "cache")
+	compileOnce(t, cache, 7)
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == binary {
+			return err
+		}
+		mode := fs.FileMode(0o444)
+		if d.IsDir() {
+			mode = 0o755
+		}
+		return os.Chmod(path, mode)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run", "^TestCacheOfAnImage$")
+	cmd.Dir = dir
+	cmd.Env = []string{dirVariable + "=" + cache}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestCacheRequired: with RequireCache, a module that cannot be kept is an error.
+func TestCacheRequired(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := engine.New(engine.Options{CacheDir: file, RequireCache: true}); err == nil {
+		e.Close()
+		t.Error("an engine has a file for a cache directory")
+	}
+	dir := filepath.Join(t.TempDir(), "cache")
+	e := newEngine(t, engine.Options{CacheDir: dir, RequireCache: true})
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := e.Compile(t.Context(), "guest", answering(7)); err == nil {
+		m.Close()
+		t.Error("a module is compiled that cannot be kept")
 	}
 }

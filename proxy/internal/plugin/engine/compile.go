@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"golang.org/x/sys/cpu"
@@ -87,11 +89,32 @@ type program struct {
 }
 
 // formatVersion is part of the key of everything that is derived from a module's bytes here.
-const formatVersion = "3"
+const formatVersion = "4"
 
-// programKey is the key of a source's program. What the processor can do is a part of it: wazero uses all of that.
+// programKey is the key of a source's program. The processor is a part of it: see processor.
 func programKey(source [sha256.Size]byte, names bool) digest {
-	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s names %t cpu %v %v", source, formatVersion, fuel.Version, names, cpu.X86, cpu.ARM64))
+	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s names %t %s", source, formatVersion, fuel.Version, names, processor()))
+}
+
+// processor names what machine code depends on: the platform, and the features of the processor that wazero's compiler asks
+// for. wazero uses each of them that it finds, cannot be told not to, and loads no code that was compiled for others. All
+// current servers have all of them, so code that was compiled on one fits the others.
+func processor() string {
+	name := runtime.GOOS + "/" + runtime.GOARCH
+	for _, f := range []struct {
+		name string
+		has  bool
+	}{
+		{"sse4.1", cpu.X86.HasSSE41},
+		{"bmi1", cpu.X86.HasBMI1},
+		{"abm", cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT},
+		{"atomics", cpu.ARM64.HasATOMICS},
+	} {
+		if f.has {
+			name += " " + f.name
+		}
+	}
+	return name
 }
 
 // Source is where a module's bytes come from. They are read only if the module is not in the cache.
@@ -167,12 +190,25 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 			err = fmt.Errorf("panic in the compiler: %v", r)
 		}
 	}()
+	reason := errNoCache
 	if e.disk != nil {
-		found, err := p.load(ctx, e)
-		if found || err != nil {
+		reason, err = p.load(ctx, e)
+		if reason == nil || err != nil {
 			return err
 		}
+		if reason == errNotCached {
+			reason = e.disk.explainMiss(source.Digest)
+		}
 	}
+	if e.options.Compiling != nil {
+		defer e.options.Compiling(name)()
+	}
+	began := time.Now()
+	defer func() {
+		if err == nil {
+			e.log.Info("plugin compiled", "plugin", name, "duration_ms", time.Since(began).Milliseconds(), "reason", reason)
+		}
+	}()
 	wasm, err := source.Read()
 	if err != nil {
 		return err
@@ -187,7 +223,10 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 	if e.disk == nil {
 		return p.compile(ctx, e, "", rewritten)
 	}
-	cacheErr := p.store(ctx, e, &info, rewritten)
+	cacheErr := p.store(ctx, e, source.Digest, &info, rewritten)
+	if cacheErr != nil && e.options.RequireCache {
+		return errors.Join(cacheErr, p.close())
+	}
 	if cacheErr != nil && p.compiled == nil {
 		// Either the module is bad, and fails again for the same reason, or the disk is.
 		if err := p.compile(ctx, e, "", rewritten); err != nil {
@@ -236,28 +275,28 @@ func (p *program) compile(ctx context.Context, e *Engine, cacheDir string, rewri
 	return nil
 }
 
-// load takes the program from the cache and reports whether it was there, whole. The module is checked as if it were
+// load takes the program from the cache. miss says why it cannot, and is nil if it has. The module is checked as if it were
 // new: the functions that it can import may differ from when it was stored.
-func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
-	dir, entry, ok := e.disk.open(p.key)
-	if !ok {
-		return false, nil
+func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
+	dir, entry, miss := e.disk.open(p.key)
+	if miss != nil {
+		return miss, nil
 	}
 	if err := p.admit(e, &entry.info); err != nil {
-		return false, err
+		return errRejected, err
 	}
 	if p.compile(ctx, e, dir, entry.stub) != nil {
 		e.disk.abandon(dir)
-		return false, nil
+		return errRejected, nil
 	}
 	if !entry.untouched(dir) {
 		// wazero did not take the machine code that lay there, and what it has made of the stub module is useless.
 		e.disk.abandon(dir)
 		err := p.close()
 		p.runtime, p.compiled = nil, nil
-		return false, err
+		return errRejected, err
 	}
-	return true, nil
+	return nil, nil
 }
 
 // store compiles the program and leaves it in the cache: its machine code, and a stub module for
@@ -266,7 +305,7 @@ func (p *program) load(ctx context.Context, e *Engine) (found bool, err error) {
 // any code to check, which saves 15 ms of the 35 that a Go guest took, and 2 MB of memory.
 //
 // An error says why it is not in the cache. The program may be there nevertheless.
-func (p *program) store(ctx context.Context, e *Engine, info *fuel.Info, rewritten []byte) error {
+func (p *program) store(ctx context.Context, e *Engine, source digest, info *fuel.Info, rewritten []byte) error {
 	dir, err := e.disk.begin()
 	if err != nil {
 		return err
@@ -303,12 +342,12 @@ func (p *program) store(ctx context.Context, e *Engine, info *fuel.Info, rewritt
 	if err := os.Rename(whole[0], both[0]); err != nil {
 		return err
 	}
-	if err := e.disk.publish(dir, p.key, &entry{info: *info, stub: stub}); err != nil {
+	if err := e.disk.publish(dir, p.key, &entry{source: source, info: *info, stub: stub}); err != nil {
 		return err
 	}
 	cached := &program{key: p.key}
-	if found, err := cached.load(ctx, e); !found {
-		return errors.Join(errors.New("cannot be read back"), err)
+	if miss, err := cached.load(ctx, e); miss != nil {
+		return errors.Join(fmt.Errorf("cannot be read back: %w", miss), err)
 	}
 	err = p.close()
 	p.runtime, p.compiled = cached.runtime, cached.compiled

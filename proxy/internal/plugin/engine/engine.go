@@ -19,8 +19,13 @@ const DefaultMemoryPages = 1024
 // Options say how an engine runs guests. The zero value works.
 type Options struct {
 	// CacheDir is where compiled modules are kept between starts. It is created if missing, and used only if it
-	// belongs to this user and no other user can write to it. Empty: every start compiles.
+	// belongs to this user or root and no other user can write to it. Empty: every start compiles.
 	CacheDir string
+	// RequireCache fails where CacheDir cannot be used, or a compiled module cannot be kept in it. Otherwise that is logged.
+	RequireCache bool
+	// Compiling is called when a module is compiled, which may take seconds, because it is not in the cache; name is that of
+	// Compile. The function that it returns is called when that has ended. Modules are compiled in parallel. nil: not called.
+	Compiling func(name string) (done func())
 	// CacheBytes bounds the files in CacheDir; the least recently used ones are removed first. 0: 512 MiB.
 	CacheBytes int64
 	// MemoryPages bounds the memory of an instance in pages of 64 KiB. 0: DefaultMemoryPages.
@@ -86,6 +91,9 @@ func New(o Options) (*Engine, error) {
 	}
 	if o.CacheDir != "" && !o.Interpreter {
 		disk, err := openDiskCache(o.CacheDir, o.CacheBytes)
+		if err != nil && o.RequireCache {
+			return nil, fmt.Errorf("engine: compile cache: %w", err)
+		}
 		if err != nil {
 			o.Log.Warn("compile cache not usable: compiling all plugins at every start", "directory", o.CacheDir, "error", err)
 		}

@@ -1,0 +1,64 @@
+package engine_test
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestCacheOfAnotherProcessor compiles in a process that takes its processor for one without BMI1, and then with all that
+// there is: the log says why the code in the cache is not used, and both are kept.
+func TestCacheOfAnotherProcessor(t *testing.T) {
+	const dirVariable = "CACHE_OF_ANOTHER_PROCESSOR"
+	if dir := os.Getenv(dirVariable); dir != "" {
+		compileOnce(t, dir, 7)
+		return
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the features that can be hidden are those of amd64")
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestCacheOfAnotherProcessor$")
+	cmd.Env = append(os.Environ(), "GODEBUG=cpu.bmi1=off", dirVariable+"="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	log := compileOnce(t, dir, 7)
+	if !strings.Contains(log, "plugin compiled") || !strings.Contains(log, "the cached code is for "+runtime.GOOS+"/amd64 sse4.1, this machine is ") {
+		t.Errorf("log %q", log)
+	}
+	if log := compileOnce(t, dir, 7); log != "" {
+		t.Errorf("log %q of a start with the cache", log)
+	}
+	if n := len(files(t, dir)); n != 4 {
+		t.Errorf("the cache has %d files, want those of 2 modules", n)
+	}
+}
+
+// TestReasonsForCompiling checks what the log says of a module that is compiled.
+func TestReasonsForCompiling(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		dir, reason string
+		prepare     func(path string) error
+	}{
+		{"", "no cache directory", nil},
+		{dir, "not in the cache", nil},
+		{dir, "unusable cache entry: files beside the module differ", func(path string) error { return os.WriteFile(path, nil, 0o600) }},
+	} {
+		if c.prepare != nil {
+			for _, path := range files(t, c.dir) {
+				if !strings.HasSuffix(path, "module") {
+					if err := c.prepare(path); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		if log := compileOnce(t, c.dir, 7); !strings.Contains(log, c.reason) {
+			t.Errorf("log %q, want %q", log, c.reason)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// pacedGateway is a gateway whose demo takes its time between two events.
+func pacedGateway(t *testing.T, pace time.Duration) *proxytest.Gateway {
+	t.Helper()
+	return proxytest.Start(t, proxytest.Keys+fmt.Sprintf(`
+[providers.demo]
+plugin = "demo"
+pace   = %q
+[[models]]
+id      = "demo"
+targets = [{ provider = "demo", model = "demo" }]
+`, pace))
+}
+
+func TestPaceOfDemo(t *testing.T) {
+	const pace = 20 * time.Millisecond
+	g := pacedGateway(t, pace)
+	began := time.Now()
+	r := g.Chat(t, `{"model":"demo","messages":[{"role":"user","content":"Hi"}],"max_tokens":5,"stream":true}`)
+	took := time.Since(began)
+	events := strings.Count(r.Body, "data: ")
+	if r.Status != 200 || events < 6 || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") || took < time.Duration(events-1)*pace {
+		t.Errorf("%d events in %s:\n%d %v %s", events, took, r.Status, r.Err, r.Body)
+	}
+}
+
+// TestPaceEndsWithTheGateway: at its shutdown the rest of a paced response is sent at once, and of a non-streaming one there is
+// no pace at all.
+func TestPaceEndsWithTheGateway(t *testing.T) {
+	const pace = time.Second // of about fifty events
+	g := pacedGateway(t, pace)
+	began := time.Now()
+	if r := g.Chat(t, `{"model":"demo","messages":[{"role":"user","content":"Hi"}]}`); r.Status != 200 {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+"/v1/chat/completions", strings.NewReader(`{"model":"demo","messages":[{"role":"user","content":"Hi"}],"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+proxytest.Key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	r := bufio.NewReader(resp.Body)
+	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+		t.Fatalf("%q %v", line, err)
+	}
+	// The time is over: an error of Stop says so.
+	_ = g.Stop(time.Millisecond)
+	rest, err := io.ReadAll(r)
+	if took := time.Since(began); err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") || took > 10*pace {
+		t.Errorf("after %s: %v %q", took, err, rest)
+	}
+}
