@@ -40,3 +40,11 @@ func readable(raw syscall.RawConn) (is bool) {
 	}
 	return is
 }
+
+// roundTrip returns the round-trip time to the client; 0: unknown.
+func roundTrip(raw syscall.RawConn) (d time.Duration) {
+	if raw != nil {
+		_ = raw.Control(func(fd uintptr) { d = tcpconn.RoundTrip(fd) })
+	}
+	return d
+}

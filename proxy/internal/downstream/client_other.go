@@ -12,3 +12,6 @@ func peerState(syscall.RawConn, *unacked, time.Duration) clientState { return cl
 
 // readable is the same: a connection between two requests counts as idle.
 func readable(syscall.RawConn) bool { return false }
+
+// roundTrip is not known either.
+func roundTrip(syscall.RawConn) time.Duration { return 0 }

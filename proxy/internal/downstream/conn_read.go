@@ -86,12 +86,17 @@ func (c *Conn) shutdown() (grace time.Duration, done bool) {
 	}
 	switch c.phase.Load() {
 	case phaseNew:
-		grace = firstRequestGrace - time.Since(c.accepted)
+		grace = c.firstRequestLeft()
 		return grace, grace <= 0
 	case phaseIdle:
-		return firstRequestGrace, !readable(c.raw)
+		return restGrace, !readable(c.raw)
 	}
 	return 0, false
+}
+
+// firstRequestLeft returns how long a connection's first request may still take to come during a shutdown.
+func (c *Conn) firstRequestLeft() time.Duration {
+	return firstRequestGrace + firstRequestRoundTrips*roundTrip(c.raw) - time.Since(c.accepted)
 }
 
 // setReadTimeout gives reads d from now on. A connection that takes no deadline is closed, which the next read finds.

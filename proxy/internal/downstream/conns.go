@@ -126,8 +126,13 @@ const (
 	// acceptGrace is how long the accepting goroutine may take to find the queue empty.
 	acceptGrace = time.Second
 
-	// firstRequestGrace is how long a connection's first request may take to come once the gateway shuts down.
-	firstRequestGrace = time.Second
+	// firstRequestGrace is how long a connection's first request may take to come once the gateway shuts down, besides the
+	// round trips of a TLS handshake and of the request.
+	firstRequestGrace      = 100 * time.Millisecond
+	firstRequestRoundTrips = 3
+
+	// restGrace is how long the rest of a request of which something has come may then take.
+	restGrace = time.Second
 )
 
 // Finish closes the connections that wait for a request, and the others after the response that they are getting. It
@@ -181,7 +186,9 @@ func (g *Conns) wake() (none <-chan struct{}) {
 	g.closeNone()
 	for c := range g.all {
 		if c.inHandshake.Load() {
-			continue // it checks by itself afterwards
+			// A handshake cannot be resumed. It may go on for as long as a first request may take.
+			_ = c.Conn.SetReadDeadline(time.Now().Add(c.firstRequestLeft()))
+			continue
 		}
 		c.woken.Store(true)
 		_ = c.Conn.SetReadDeadline(time.Unix(1, 0))

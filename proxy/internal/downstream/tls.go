@@ -60,6 +60,10 @@ func (c *Conn) handshake() bool {
 	c.inHandshake.Store(true)
 	defer c.inHandshake.Store(false)
 	c.setReadTimeout(min(limit, maxHandshake))
+	if c.conns.finishing.Load() {
+		// The check follows the deadline, which may have overwritten that of wake.
+		c.setReadTimeout(c.firstRequestLeft())
+	}
 	err := c.tls.Handshake()
 	if err == nil {
 		c.setReadTimeout(limit)
