@@ -88,10 +88,12 @@ func (c *diskCache) path(key digest) string {
 // open returns the directory of a module and its verified entry. A directory that fails verification is removed.
 func (c *diskCache) open(key digest) (dir string, e *entry, miss error) {
 	dir = c.path(key)
-	e, err := readEntry(dir)
-	if errors.Is(err, fs.ErrNotExist) && !exists(dir) {
+	// Looked for first: a directory that appears after this, whole, is another process's and must not be taken for a
+	// damaged one because its entry could not be read a moment before.
+	if !exists(dir) {
 		return "", nil, errNotCached
 	}
+	e, err := readEntry(dir)
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return "", nil, fmt.Errorf("unusable cache entry: %w", err)
