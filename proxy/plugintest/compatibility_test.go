@@ -1,6 +1,7 @@
 package plugintest_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"fmt"
 	"io"
@@ -56,10 +57,34 @@ func TestOldModulesKeepWorking(t *testing.T) {
 	}
 }
 
+// oldVectors copies the kit's vectors, with the one message that the SDK of the first minor versions worded differently.
+func oldVectors(t *testing.T) string {
+	t.Helper()
+	const vectors = "../../sdk/internal/kit/testdata/vectors"
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(vectors)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"answer/broken-json/want.txt", "answer/broken-whole/want.txt"} {
+		want, err := os.ReadFile(filepath.Join(vectors, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := bytes.ReplaceAll(want, []byte("The provider's response is not valid JSON."), []byte("The provider's answer is not valid JSON."))
+		if bytes.Equal(old, want) {
+			t.Fatalf("%s does not hold the message", name)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 func testOldKit(t *testing.T, wasm []byte) {
 	suite := plugintest.Suite{
 		Wasm: wasm,
-		Dir:  "../../sdk/internal/kit/testdata/vectors",
+		Dir:  oldVectors(t),
 		Use:  plugintest.Use{Paths: []string{"/kit", "/models"}, Headers: []string{"x-kit"}},
 	}
 	suite.Test(t)

@@ -7,7 +7,7 @@
 
   (func (export "sluice_abi_v1") (result i32) (i32.const 0))
 
-  ;; The second page of the memory is the input buffer; this plugin takes no larger input.
+  ;; The second page of the memory is the input buffer; this plugin accepts no larger input.
   (func (export "sluice_buffer") (param $size i32) (result i32)
     (if (result i32) (i32.gt_u (local.get $size) (i32.const 65536))
       (then (i32.const 0))
