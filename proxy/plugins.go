@@ -268,6 +268,23 @@ func locateErrors(cfg *config.Config, err error) error {
 	return err
 }
 
+// CompiledPlugins holds machine code of plugins for the Servers of one process: a module is compiled, or read from the
+// cache directory, by the first of them that uses it. It is safe for concurrent use.
+type CompiledPlugins struct{ engine *engine.Engine }
+
+// NewCompiledPlugins makes an empty CompiledPlugins. Machine code is also kept in cacheDir, unless that is "". Close it
+// after the last Server that uses it.
+func NewCompiledPlugins(cacheDir string) (*CompiledPlugins, error) {
+	e, err := plugin.NewEngine(engine.Options{CacheDir: cacheDir, Keep: true})
+	if err != nil {
+		return nil, err
+	}
+	return &CompiledPlugins{e}, nil
+}
+
+// Close frees the machine code.
+func (c *CompiledPlugins) Close() error { return c.engine.Close() }
+
 // OptimizeModule returns a form of a plugin's WebAssembly module that does the same with less fuel and processor time. It is
 // for modules that Go's compiler has made; others gain little. The gateway runs modules as they are, so this belongs to the
 // build of a plugin.

@@ -46,6 +46,8 @@ type Options struct {
 	Log     *slog.Logger // nil: nothing is logged
 	// CacheDir keeps compiled plugins between starts; Config.Server.CacheDir overrides it. "": they are not kept.
 	CacheDir string
+	// Compiled is used in place of CacheDir if it is not nil.
+	Compiled *CompiledPlugins
 	// PluginLog lets plugins write to Log.
 	PluginLog bool
 	// PluginWait is how long a request waits for an instance of a plugin before it is rejected; 0 for one second.
@@ -180,6 +182,9 @@ func (o *Options) plugins() plugin.Options {
 	}
 	if o.Config.Server.CacheDir != "" {
 		p.Engine.CacheDir = o.Config.Server.CacheDir
+	}
+	if o.Compiled != nil {
+		p.Shared = o.Compiled.engine
 	}
 	if o.PluginLog {
 		p.PluginLog = o.Log

@@ -73,18 +73,27 @@ type Binding struct {
 // hosts are the plugin hosts of running tests.
 var hosts sync.Map // testing.TB to *plugin.Host
 
-// hostFor is the host that the plugins of a test are loaded into. It lasts as long as the test and keeps compiled modules
-// in the user's cache folder.
+// compiled is the engine of all hosts: it keeps the modules that the process has compiled, and in the user's cache folder
+// those of every process.
+var compiled = sync.OnceValues(func() (*engine.Engine, error) {
+	dir, err := buildtest.CacheDir("compiled")
+	if err != nil {
+		return nil, err
+	}
+	return plugin.NewEngine(engine.Options{CacheDir: dir, Keep: true})
+})
+
+// hostFor is the host that the plugins of a test are loaded into. It lasts as long as the test.
 func hostFor(tb testing.TB) *plugin.Host {
 	tb.Helper()
 	if h, ok := hosts.Load(tb); ok {
 		return h.(*plugin.Host)
 	}
-	dir, err := buildtest.CacheDir("compiled")
+	shared, err := compiled()
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
-	h, err := plugin.New(plugin.Options{Engine: engine.Options{CacheDir: dir}})
+	h, err := plugin.New(plugin.Options{Shared: shared})
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}

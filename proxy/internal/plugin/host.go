@@ -18,6 +18,8 @@ import (
 type Options struct {
 	// Engine is passed on; Output and Log are set by the Host where they are nil.
 	Engine engine.Options
+	// Shared is an engine of NewEngine that is used in place of one of the Host's own. It outlives the Host.
+	Shared *engine.Engine
 
 	// Instances bounds the instances of one plugin. 0: GOMAXPROCS + 1.
 	Instances int
@@ -101,25 +103,38 @@ func New(o Options) (*Host, error) {
 		archive: make(map[string]*Stats),
 	}
 	h.whole = fairqueue.NewSemaphore[tenant](h.options.WholeCalls, queueOptions(h.options.Queue))
-	eo := h.options.Engine
-	if eo.Log == nil {
-		eo.Log = h.options.Log
+	if h.engine = o.Shared; h.engine == nil {
+		eo := h.options.Engine
+		if eo.Log == nil {
+			eo.Log = h.options.Log
+		}
+		var err error
+		if h.engine, err = NewEngine(eo); err != nil {
+			return nil, err
+		}
 	}
-	if eo.Output == nil && h.options.PluginLog != nil {
-		eo.Output = guestOutput
+	go h.sweep()
+	return h, nil
+}
+
+// NewEngine makes an engine with the functions that plugins import, for several Hosts to share. Its caller closes it after
+// the last of them.
+func NewEngine(o engine.Options) (*engine.Engine, error) {
+	if o.Output == nil {
+		o.Output = guestOutput
 	}
 	imports, err := hostImports()
 	if err != nil {
 		return nil, err
 	}
-	if h.engine, err = engine.New(eo); err != nil {
+	e, err := engine.New(o)
+	if err != nil {
 		return nil, err
 	}
-	if err := h.engine.Provide(abi.Module, imports); err != nil {
-		return nil, errors.Join(err, h.engine.Close())
+	if err := e.Provide(abi.Module, imports); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
-	go h.sweep()
-	return h, nil
+	return e, nil
 }
 
 // Close stops the Host. Every Set must have been closed.
@@ -133,6 +148,9 @@ func (h *Host) Close() error {
 	h.mu.Unlock()
 	close(h.stop)
 	<-h.done
+	if h.engine == h.options.Shared {
+		return nil
+	}
 	return h.engine.Close()
 }
 
@@ -198,7 +216,7 @@ func (h *Host) forget(plugins map[string]*Plugin) {
 // guestOutput passes on what a guest writes to its standard output.
 func guestOutput(i *engine.Instance, fd int32, p []byte) {
 	in, ok := i.User().(*instance)
-	if !ok {
+	if !ok || in.plugin.host.options.PluginLog == nil {
 		return
 	}
 	level, name := abi.LogInfo, ""

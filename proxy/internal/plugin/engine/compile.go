@@ -49,7 +49,7 @@ func (m *Module) LimitMemory(pages uint32) error {
 func (m *Module) Exports() map[string]Signature { return m.program.exports }
 
 // Close releases the machine code; it may be called more than once. Open instances are not disturbed, but
-// nothing can be instantiated any more, so the owner of the last reference calls it. wazero unmaps the code in a
+// nothing can be instantiated any more, so the owner of the last reference calls it. An engine that keeps machine code does so with its own Close. wazero unmaps the code in a
 // finalizer: the memory returns with the collection after the last instance was closed and forgotten.
 func (m *Module) Close() error {
 	e := m.engine
@@ -59,7 +59,7 @@ func (m *Module) Close() error {
 		return nil
 	}
 	p := m.program
-	if p.users--; p.users > 0 || e.programs[p.key] != p {
+	if p.users--; p.users > 0 || e.programs[p.key] != p || e.options.Keep && p.err == nil {
 		return nil
 	}
 	delete(e.programs, p.key)

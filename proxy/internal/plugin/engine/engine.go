@@ -40,6 +40,8 @@ type Options struct {
 	// Interpreter runs guests without machine code, at a small fraction of the speed. The engine does so by itself, and
 	// logs it, where wazero has no compiler for the platform or memory cannot be made executable.
 	Interpreter bool
+	// Keep keeps the machine code of closed modules until the engine is closed, for those that will be compiled again.
+	Keep bool
 	// Log receives the engine's own few lines. nil: they are dropped.
 	Log *slog.Logger
 }
