@@ -113,7 +113,7 @@ func (s *site) line() binarytest.Line {
 	select {
 	case l := <-s.lines:
 		return l
-	case <-time.After(2 * proxytest.Patience):
+	case <-time.After(2 * proxytest.EventTimeout):
 		s.t.Fatalf("the request is not over:\n%s", s.Tail())
 		return binarytest.Line{}
 	}
@@ -415,31 +415,34 @@ func TestLowBandwidth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before binarytest.Usage
-	var held int64
-	for n := range 200 {
-		if text, err := stream.Text(); err != nil || string(text) != part("thin", n) {
-			t.Fatalf("part %d is %q: %v", n, text, err)
+	// The kernel's buffers along the way may grow by megabytes at any time, so a window is sought in which they do not: a
+	// gateway that reads on has none.
+	const parts, windows = 100, 6
+	for window := range windows {
+		held := written.Load()
+		before, err := binarytest.UsageOf(s.PID)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if n == 100 {
-			held = written.Load()
-			if before, err = binarytest.UsageOf(s.PID); err != nil {
-				t.Fatal(err)
+		for n := window * parts; n < (window+1)*parts; n++ {
+			if text, err := stream.Text(); err != nil || string(text) != part("thin", n) {
+				t.Fatalf("part %d is %q: %v", n, text, err)
 			}
 		}
+		after, err := binarytest.UsageOf(s.PID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, grown := written.Load()-held, after.RSS-before.RSS
+		t.Logf("while the client read %d KB, the provider could write %d KB, and the gateway's memory grew by %d KB", parts*storySize>>10, more>>10, grown>>10)
+		if window > 0 && grown > 8<<20 {
+			t.Fatalf("the memory grows by %d KB", grown>>10)
+		}
+		if window > 0 && more < 256<<10 {
+			return
+		}
 	}
-	after, err := binarytest.UsageOf(s.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	more := written.Load() - held
-	t.Logf("the provider could write %d KB, and %d KB while the client read %d KB; the gateway's memory grew by %d KB", held>>10, more>>10, 100*storySize>>10, (after.RSS-before.RSS)>>10)
-	if more > 1<<20 {
-		t.Errorf("the provider is not held back: it could write %d KB more", more>>10)
-	}
-	if after.RSS-before.RSS > 8<<20 {
-		t.Errorf("the memory grows by %d KB", (after.RSS-before.RSS)>>10)
-	}
+	t.Errorf("the provider is not held back: it could write %d KB", written.Load()>>10)
 }
 
 // TestSmallMTU uses links that carry 576 bytes. If hosts learn that, everything works; if not, requests succeed or end
@@ -457,7 +460,7 @@ func TestSmallMTU(t *testing.T) {
 		}
 		s.listeners(10, long)
 	})
-	t.Run("to the provider, and nobody says so", func(t *testing.T) {
+	t.Run("to the provider, without an ICMP message", func(t *testing.T) {
 		t.Parallel()
 		s := build(t, linktest.Options{}, "", `first_byte = "2s", write = "2s"`, storyteller)
 		if s == nil {
@@ -474,7 +477,7 @@ func TestSmallMTU(t *testing.T) {
 		t.Logf("status %d", status)
 		s.noUpstream()
 	})
-	t.Run("to the client, and nobody says so", func(t *testing.T) {
+	t.Run("to the client, without an ICMP message", func(t *testing.T) {
 		t.Parallel()
 		s := build(t, linktest.Options{}, fmt.Sprintf("idle_timeout = %q", vanishes), "", storyteller)
 		if s == nil {
