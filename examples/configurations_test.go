@@ -157,7 +157,7 @@ func TestRouterExampleRoutesByLength(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), proxytest.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), proxytest.EventTimeout)
 		defer cancel()
 		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
 			t.Error(err)

@@ -227,7 +227,7 @@ func listen(address string) (net.Listener, error) {
 }
 
 // listenAdmin listens at the admin address. ln is nil if the configuration disables it, or if the default address is in use:
-// an address that nobody configured must not keep the gateway from starting.
+// a default address must not keep the gateway from starting.
 func listenAdmin(cfg config.Admin) (ln net.Listener, inUse bool, err error) {
 	if cfg.Listen == "" {
 		return nil, false, nil

@@ -59,7 +59,7 @@ func TestUnusualEventsTakeSlowPath(t *testing.T) {
 		"an odd model":          {`gemini-3`, `gemini 3`},
 		"an endless model":      {`gemini-3`, strings.Repeat("x", 300)},
 		"an endless id":         {`eb-`, strings.Repeat("x", 300)},
-		"something behind it":   {`ya-As"}`, `ya-As"} `},
+		"something after it":    {`ya-As"}`, `ya-As"} `},
 		"something more":        {`ya-As"}`, `ya-As","more": 1}`},
 		"cut in the middle":     {plain[len(plain)/2:], ""},
 		"cut in the first part": {plain[20:], ""},

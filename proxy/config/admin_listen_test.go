@@ -16,14 +16,14 @@ func TestAdminListen(t *testing.T) {
 		{"not said", "[server]\nlisten = \":1\"\n", standard, ""},
 		{"said", "[admin]\nlisten = \"127.0.0.1:9\"\n", "127.0.0.1:9", ""},
 		{"nowhere", "[admin]\nlisten = \"\"\n", "", ""},
-		{"behind a byte order mark", "\ufeff[admin]\nlisten = \"127.0.0.1:9\"\n", "127.0.0.1:9", ""},
+		{"after a byte order mark", "\ufeff[admin]\nlisten = \"127.0.0.1:9\"\n", "127.0.0.1:9", ""},
 		{"in a variable", "[admin]\nlisten = \"${ADMIN}\"\n", "127.0.0.1:7", ""},
 		{"in a variable that is missing", "[admin]\nlisten = \"${NONE}\"\n", "", "f:2:11: admin.listen: NONE is not set; write ${NONE:-} if it is optional"},
 		{"no string", "[admin]\nlisten = 9\n", "", "f:2:10: admin.listen: must be a string, not an integer"},
 		{"beside a missing variable", "[[keys]]\nsecret = \"${NONE}\"\n[admin]\nlisten = \"127.0.0.1:9\"\n", "127.0.0.1:9", ""},
 		{"beside unknown keys", "what = 1\n[admin]\nlisten = \"127.0.0.1:9\"\nhow = 1\n", "127.0.0.1:9", ""},
 		{"before an error of the syntax", "[admin]\nlisten = \"127.0.0.1:9\"\n[[keys]\n", "127.0.0.1:9", ""},
-		{"behind an error of the syntax", "[[keys]\n[admin]\nlisten = \"127.0.0.1:9\"\n", standard, ""},
+		{"after an error of the syntax", "[[keys]\n[admin]\nlisten = \"127.0.0.1:9\"\n", standard, ""},
 		{"not there", "", standard, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

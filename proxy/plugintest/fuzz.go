@@ -128,7 +128,7 @@ func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int,
 
 // FuzzEventOrder plays the events of streams in any order, leaves some out, repeats some, and gives them other indexes.
 // Each step is four bytes: which stream, which of its events, how many from there on, and what happens to the index, which
-// is the number behind the text index. frame makes a response body of events.
+// is the number after the text index. frame makes a response body of events.
 func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams [][]string, frame func(events []string) []byte, uses ...FuzzUse) {
 	for i := range streams {
 		f.Add([]byte{byte(i), 0, 255, 0}, i%len(uses))

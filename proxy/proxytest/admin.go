@@ -23,7 +23,7 @@ func (g *Gateway) Admin(tb testing.TB) string {
 	served := make(chan error, 1)
 	go func() { served <- g.Server.ServeAdmin(ln) }()
 	tb.Cleanup(func() {
-		if err := g.Stop(Patience); err != nil {
+		if err := g.Stop(EventTimeout); err != nil {
 			tb.Errorf("shut the gateway down: %v", err)
 		}
 		if err := <-served; err != nil {
@@ -142,7 +142,7 @@ func hasLabels(s *dto.Metric, labels []string) bool {
 // AwaitMetrics scrapes until good returns true, and returns the metrics.
 func AwaitMetrics(tb testing.TB, admin string, good func(Metrics) bool) Metrics {
 	tb.Helper()
-	deadline := time.Now().Add(Patience)
+	deadline := time.Now().Add(EventTimeout)
 	for {
 		m := Scrape(tb, admin)
 		if good(m) {

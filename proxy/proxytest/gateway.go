@@ -22,8 +22,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 )
 
-// Patience is how long a test waits for an event. It is long because it elapses only in a test that fails.
-const Patience = 20 * time.Second
+// EventTimeout is how long a test waits for an event. It is long because it elapses only in a test that fails.
+const EventTimeout = 20 * time.Second
 
 // Gateway is a running gateway.
 type Gateway struct {
@@ -57,6 +57,11 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 	}
 	options := proxy.Options{Config: cfg, Bundled: Bundled(tb), Log: log, CacheDir: CacheDir()}
 	change(&options)
+	if options.CacheDir == CacheDir() && cfg.Server.CacheDir == "" {
+		if options.Compiled, err = compiled(); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	g.Server, err = proxy.New(tb.Context(), options)
 	if err != nil {
 		tb.Fatal(err)
@@ -72,12 +77,16 @@ func StartWith(tb testing.TB, toml string, change func(*proxy.Options)) *Gateway
 	}
 	go func() { g.served <- g.Server.Serve(ln) }()
 	tb.Cleanup(func() {
-		if err := g.Stop(Patience); err != nil {
+		if err := g.Stop(EventTimeout); err != nil {
 			tb.Errorf("shut the gateway down: %v", err)
 		}
 	})
 	return g
 }
+
+// compiled holds the plugins of all gateways of this process: reading 20 MB of machine code for each costs more than most
+// tests.
+var compiled = sync.OnceValues(func() (*proxy.CompiledPlugins, error) { return proxy.NewCompiledPlugins(CacheDir()) })
 
 // Parse reads a configuration as Start does.
 func Parse(tb testing.TB, toml string) *config.Config {
@@ -163,7 +172,7 @@ func (l *Log) String() string {
 // Await waits for the first line with the attributes, given as name, value, ….
 func (l *Log) Await(tb testing.TB, attrs ...string) Line {
 	tb.Helper()
-	t := time.NewTimer(Patience)
+	t := time.NewTimer(EventTimeout)
 	defer t.Stop()
 	for from := 0; ; {
 		l.mu.Lock()

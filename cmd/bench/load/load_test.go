@@ -43,7 +43,7 @@ func serve(t *testing.T, dialect string, sc provider.Scenario) (*provider.Server
 // waitFor waits until a count satisfies a condition.
 func waitFor(t *testing.T, r *load.Run, enough func(load.Count) bool) {
 	t.Helper()
-	for end := time.Now().Add(proxytest.Patience); !enough(r.Count()); {
+	for end := time.Now().Add(proxytest.EventTimeout); !enough(r.Count()); {
 		if time.Now().After(end) {
 			t.Fatalf("%+v", r.Count())
 		}

@@ -138,7 +138,7 @@ func open(t *testing.T, url string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	const body = `{"model":"gpt","stream":true}`

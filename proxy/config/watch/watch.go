@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// settle is how long nothing may have happened before files are read: who writes a file in several steps should
-	// have taken the last one.
+	// settle is how long nothing must have happened before files are read, so that a file that is written in several
+	// steps is read after the last one.
 	settle = 200 * time.Millisecond
 
-	// patience is after how long files are read though something happens all the time.
-	patience = 2 * time.Second
+	// maxSettle is how long changes that follow one another can delay reading.
+	maxSettle = 2 * time.Second
 )
 
 // Watcher watches files. Make it with New; one that is nil watches nothing.
@@ -42,7 +42,7 @@ type Watcher struct {
 	stop    chan struct{}
 	done    chan struct{}
 	once    sync.Once
-	looked  func(changed bool) // for tests; nil: nobody asks
+	looked  func(changed bool) // for tests; may be nil
 
 	mu      sync.Mutex
 	files   map[string]state
@@ -141,7 +141,7 @@ func (w *Watcher) run() {
 		if first.IsZero() {
 			first = time.Now()
 		}
-		quiet.Reset(min(settle, max(0, patience-time.Since(first))))
+		quiet.Reset(min(settle, max(0, maxSettle-time.Since(first))))
 	}
 	for {
 		select {
@@ -190,9 +190,9 @@ func (w *Watcher) concerns(path string) bool {
 	return w.entries[path] || w.folders[path]
 }
 
-// look reads all files and tells whether one of them has changed. w.mu is held.
+// look reads all files and reports whether one of them has changed. w.mu is held.
 func (w *Watcher) look() (changed bool) {
-	// What happens behind this line is seen by the watch, and leads to another look.
+	// The watch sees every change from here on, and another look follows it.
 	w.follow()
 	for f, before := range w.files {
 		if now := read(f); now != before {

@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+// timeout is how long a test waits for what must happen.
+const timeout = 20 * time.Second
 
 func start(t *testing.T, files ...string) *watch.Watcher {
 	t.Helper()
@@ -36,7 +36,7 @@ func awaitChange(t *testing.T, w *watch.Watcher) {
 	t.Helper()
 	select {
 	case <-w.Changed():
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("the change is not noticed")
 	}
 }
@@ -87,7 +87,7 @@ var changes = []struct {
 		func(f folder) { f.write("conf/next", "new"); f.move("conf/next", "conf/file") },
 		func(f folder) { f.write("elsewhere", "newer"); f.move("elsewhere", "conf/file") },
 	}},
-	{"kept under another name by an editor, and written anew", nil, []func(folder){
+	{"kept under another name by an editor, and rewritten", nil, []func(folder){
 		func(f folder) { f.move("conf/file", "conf/file~"); f.write("conf/file", "new") },
 	}},
 	{"removed, and back", nil, []func(folder){
@@ -191,7 +191,7 @@ func TestIgnoresRewritesWithoutChanges(t *testing.T) {
 				if changed {
 					t.Error("it counts as a change")
 				}
-			case <-time.After(patience):
+			case <-time.After(timeout):
 				t.Fatal("nobody looked")
 			}
 		})
@@ -258,7 +258,7 @@ func TestRefresh(t *testing.T) {
 		if changed {
 			t.Error("a change that was taken note of is told again")
 		}
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("nobody looked")
 	}
 }
@@ -268,7 +268,7 @@ func TestFileThatKeepsChanging(t *testing.T) {
 	f := folder{t, t.TempDir()}
 	f.write("file", "1")
 	w := start(t, f.at("file"))
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for n := 0; ; n++ {
 		select {
 		case <-w.Changed():

@@ -89,7 +89,7 @@ func TestParseRejects(t *testing.T) {
 		{"only white space", " \n", 2, "the document is empty"},
 		{"trailing garbage", `{} x`, 3, behind},
 		{"two documents", "{}\n{}", 3, behind},
-		{"NUL behind", "{}\x00", 2, behind},
+		{"NUL after it", "{}\x00", 2, behind},
 		{"byte order mark", "\xEF\xBB\xBF{}", 0, "the document begins with a byte order mark"},
 		{"bare word", `yes`, 0, value},
 		{"cut word", `tru`, 0, value},

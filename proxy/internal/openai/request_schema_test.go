@@ -225,16 +225,16 @@ func TestMemberTypes(t *testing.T) {
 			e := r.Parse(body, openai.Limits{})
 			if w.kind == "null" && strings.ContainsAny(kinds, "?~") {
 				if strings.Contains(kinds, "?") && e != nil {
-					t.Errorf("faults/119 %s: null is refused: %v", param, e)
+					t.Errorf("%s: null is refused: %v", param, e)
 				}
 				continue
 			}
 			if e == nil || e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Code != "invalid_type" || e.Param != param {
-				t.Errorf("faults/119 %s: %s gives %v", param, w.value, e)
+				t.Errorf("%s: %s gives %v", param, w.value, e)
 				continue
 			}
 			if want := fmt.Sprintf("'%s' must be ", param); !strings.HasPrefix(e.Message, want) || !strings.HasSuffix(e.Message, ", not "+w.called+".") {
-				t.Errorf("faults/119 %s: the message for %s is %q", param, w.value, e.Message)
+				t.Errorf("%s: the message for %s is %q", param, w.value, e.Message)
 			}
 		}
 		if !strings.ContainsAny(kinds, "?!") {
@@ -245,10 +245,10 @@ func TestMemberTypes(t *testing.T) {
 		switch {
 		case strings.Contains(kinds, "?"):
 			if e != nil {
-				t.Errorf("faults/119 %s: it may be absent, but: %v", param, e)
+				t.Errorf("%s: it may be absent, but: %v", param, e)
 			}
 		case e == nil || e.Status != 400 || e.Code != "missing_required_parameter" || e.Param != param:
-			t.Errorf("faults/119 %s: absent gives %v", param, e)
+			t.Errorf("%s: absent gives %v", param, e)
 		}
 	}
 }

@@ -67,9 +67,9 @@ func TestHostileCalls(t *testing.T) {
 		{"flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"import of another phase", func(m *module) w.Op { return w.Code(i32(0), i32(1), m.call("request_path"), w.Drop) }, plugin.KindProtocol, "request_path: not allowed in this call", "plugin_protocol"},
 		{"status", ops(i32(5), w.Return), plugin.KindStatus, "failed: status 5", "plugin_crashed"},
-		{"a loop behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), forever()) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
-		{"success behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), i32(0), w.Return) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
-		{"imports behind an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), m.text(i32(-1), i32(-1))) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
+		{"a loop after an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), forever()) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
+		{"success after an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), i32(0), w.Return) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
+		{"imports after an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), m.text(i32(-1), i32(-1))) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
 	}
 	h := newHost(t, plugin.Options{})
 	for _, tt := range tests {

@@ -19,7 +19,7 @@ func TestApplyIsAtomic(t *testing.T) {
 		{"a quote in an escaped text", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`a"b`)) }},
 		{"an unknown escape", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`\x41`)) }},
 		{"a raw line feed", func(b *response.Batch) { b.Refusal(0, abi.EncodingEscaped, []byte("a\nb")) }},
-		{"bad digits behind a high surrogate", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`\ud83d\uzz`)) }},
+		{"bad digits after a high surrogate", func(b *response.Batch) { b.Text(0, abi.EncodingEscaped, []byte(`\ud83d\uzz`)) }},
 		{"no JSON value", func(b *response.Batch) { b.ToolArguments(0, 5, abi.EncodingJSON, []byte(`{"a":}`)) }},
 		{"two JSON values", func(b *response.Batch) { b.ToolArguments(0, 5, abi.EncodingJSON, []byte(`{} {}`)) }},
 		{"an unknown encoding", func(b *response.Batch) { b.Text(0, 3, nil) }},

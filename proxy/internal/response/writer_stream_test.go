@@ -25,13 +25,13 @@ func TestStreamEnvelope(t *testing.T) {
 	r.want(role, content("Hi"), content(" you"), finish("stop"), done)
 	const first = `{"id":"id-1","object":"chat.completion.chunk","created":1700000000,"model":"model-1","choices":` + role + `}`
 	if got := r.frames()[0]; got != first {
-		t.Errorf("S1: first frame is %s", got)
+		t.Errorf("first frame is %s", got)
 	}
 	if n := strings.Count(string(r.w.Output()), `"role"`); n != 1 {
-		t.Errorf("S1: the role is said %d times", n)
+		t.Errorf("the role is said %d times", n)
 	}
 	if out := string(r.w.Output()); !strings.HasSuffix(out, "}\n\ndata: [DONE]\n\n") {
-		t.Errorf("S7: the stream ends with %q", out[len(out)-30:])
+		t.Errorf("the stream ends with %q", out[len(out)-30:])
 	}
 }
 
@@ -218,7 +218,7 @@ func TestTruncatedBeforeFirstByte(t *testing.T) {
 			t.Errorf("End returns %v", err)
 		}
 		if r.w.Started() {
-			t.Errorf("S14: %s", r.w.Output())
+			t.Errorf("%s", r.w.Output())
 		}
 	}
 }

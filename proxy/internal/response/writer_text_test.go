@@ -44,7 +44,7 @@ func TestTextEncodings(t *testing.T) {
 		{"plain, cut at the end", abi.EncodingUTF8, []string{"a\xe2\x82"}, "a\uFFFD\uFFFD"},
 		{"plain, nothing but a half", abi.EncodingUTF8, []string{"\xe2"}, "\uFFFD"},
 		{"escaped", abi.EncodingEscaped, []string{`a\"b\\c\n\/\u00e9\ud83d\ude00é`}, "a\"b\\c\n/é😀é"},
-		{"escaped, cut behind the backslash", abi.EncodingEscaped, []string{`a\`, `nb`}, "a\nb"},
+		{"escaped, cut after the backslash", abi.EncodingEscaped, []string{`a\`, `nb`}, "a\nb"},
 		{"escaped, cut in the digits", abi.EncodingEscaped, []string{`\u0`, `0e`, `9x`}, "éx"},
 		{"escaped, cut in a pair", abi.EncodingEscaped, []string{`\ud83d`, `\ude00`}, "😀"},
 		{"escaped, cut in the second of a pair", abi.EncodingEscaped, []string{`\ud83d\u`, `de0`, `0!`}, "😀!"},

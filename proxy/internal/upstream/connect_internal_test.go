@@ -30,7 +30,7 @@ func TestAddressRace(t *testing.T) {
 		{"IPv6 refuses", refuses + " " + good, 0, good},
 		{"both swallow before it", "2001:db8::1 192.0.2.9 2001:db8::1 " + good, 750 * time.Millisecond, good},
 		{"slow, and nothing else", slow + " " + refuses, time.Second, slow},
-		{"slow, and a good one behind it", slow + " " + good, 250 * time.Millisecond, good},
+		{"slow, and a good one after it", slow + " " + good, 250 * time.Millisecond, good},
 		{"all refuse", refuses + " " + refuses, 0, ""},
 		{"all swallow", swallows + " " + swallows, 3 * time.Second, ""},
 		{"the families by turns", refuses + " " + refuses + " " + swallows + " " + good, 0, good},

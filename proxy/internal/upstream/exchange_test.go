@@ -47,7 +47,7 @@ func TestRequestBytes(t *testing.T) {
 			"POST /v1/x:generate?key=a+b%%26c%%3Dd HTTP/1.1\r\nUser-Agent: sluice\r\nHost: %s\r\nContent-Length: 0\r\nAccept-Encoding: identity",
 		},
 		{
-			"credential behind a query, base URL without a path",
+			"credential after a query, base URL without a path",
 			func(c *upstream.Config) {
 				c.BaseURL = strings.TrimSuffix(c.BaseURL, "/v1") + "/"
 				c.Credential = credential.Credential{Query: "key", Secret: "secret"}
@@ -165,9 +165,9 @@ func TestRejectsInvalidRequests(t *testing.T) {
 		{"backslash", header, path(`/a\b`)},
 		{"not ASCII", header, path("/ä")},
 		{"credential's member", query, path("/a?key=mine")},
-		{"credential's member behind others", query, path("/a?b=c&key")},
+		{"credential's member after others", query, path("/a?b=c&key")},
 		{"credential's member escaped", query, path("/a?%6bey=mine")},
-		{"credential's member behind a semicolon", query, path("/a?b;key=mine")},
+		{"credential's member after a semicolon", query, path("/a?b;key=mine")},
 	} {
 		t.Run("I18/"+tt.name, func(t *testing.T) {
 			_, err := tt.c.Do(context.Background(), tt.r, nil)
@@ -209,8 +209,8 @@ func TestResponseFramings(t *testing.T) {
 		{"304", "POST", "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", 304, "", true},
 		{"HEAD", "HEAD", ok + "Content-Length: 5\r\n\r\n", 200, "", true},
 		// covers: F39
-		{"bytes behind the length", "POST", ok + "Content-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n", 200, "hello", false},
-		{"bytes behind the last chunk", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\n", 200, "hello", false},
+		{"bytes after the length", "POST", ok + "Content-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n\r\n", 200, "hello", false},
+		{"bytes after the last chunk", "POST", ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n\n", 200, "hello", false},
 		{"a body that may not be", "POST", "HTTP/1.1 204 No Content\r\n\r\nhello", 204, "", false},
 		// covers: F48
 		{"interim answers", "POST", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + ok + "Content-Length: 5\r\n\r\nhello", 200, "hello", true},

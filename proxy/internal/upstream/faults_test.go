@@ -25,7 +25,7 @@ func TestTruncatedBodies(t *testing.T) {
 		sent string
 		body string
 	}{
-		{"behind a chunk", upstreamtest.EventStream(), chunkOf(event), event},
+		{"after a chunk", upstreamtest.EventStream(), chunkOf(event), event},
 		{"in a chunk", upstreamtest.EventStream(), "20\r\n" + event, event},
 		{"in a chunk's size", upstreamtest.EventStream(), chunkOf(event) + "2", event},
 		{"in the last chunk", upstreamtest.EventStream(), chunkOf(event) + "0\r\n", event},
@@ -159,7 +159,7 @@ func TestRejectsInvalidResponses(t *testing.T) {
 		{"chunk size with 0x", ok + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n"},
 		{"chunk size with a sign", ok + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"},
 		{"chunk size that overflows", ok + "Transfer-Encoding: chunked\r\n\r\n10000000000000005\r\nhello\r\n0\r\n\r\n"},
-		{"chunk size behind a space", ok + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n"},
+		{"chunk size after a space", ok + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n"},
 		{"chunk size and bare LF", ok + "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n"},
 		{"chunk size and bare CR", ok + "Transfer-Encoding: chunked\r\n\r\n5\rXhello\r\n0\r\n\r\n"},
 		{"chunk longer than its size", ok + "Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n"},
@@ -336,7 +336,7 @@ func TestStaleConnections(t *testing.T) {
 			t.Errorf("%v after %d connections", err, s.Connections())
 		}
 	})
-	t.Run("no retry behind the first byte", func(t *testing.T) {
+	t.Run("no retry after the first byte", func(t *testing.T) {
 		t.Parallel()
 		s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Echo(), upstreamtest.ReadRequest(), upstreamtest.Write("H"), upstreamtest.Close()})
 		c := newClient(t, s, nil)

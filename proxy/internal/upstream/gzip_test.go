@@ -57,7 +57,7 @@ func TestGzipIsDecoded(t *testing.T) {
 		{"cut off in clean chunks", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z[:len(z)-9]) + "0\r\n\r\n", upstream.Truncated, text},
 		// covers: F40
 		{"cut off", fmt.Sprintf("Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n", len(z)), z[:len(z)-1], upstream.Truncated, text},
-		{"garbage behind it", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.InvalidResponse, text},
+		{"garbage after it", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n", chunkOf(z) + chunkOf("garbage, garbage") + "0\r\n\r\n", upstream.InvalidResponse, text},
 		{"another coding", "Content-Encoding: br\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 		{"two codings", "Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},
 		{"two headers", "Content-Encoding: identity\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n", "hello", upstream.InvalidResponse, ""},

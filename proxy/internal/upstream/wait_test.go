@@ -300,7 +300,7 @@ func TestTimeouts(t *testing.T) {
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.AwaitClose()}, upstream.PhaseBody, "idle",
 		},
 		{
-			"silence behind an event", func(t *upstream.Timeouts) { t.Idle = short }, 0,
+			"silence after an event", func(t *upstream.Timeouts) { t.Idle = short }, 0,
 			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk("data: a\n\n"), upstreamtest.AwaitClose()}, upstream.PhaseBody, "idle",
 		},
 		{

@@ -65,7 +65,7 @@ func gateway(t *testing.T) (client openai.Client) {
 	transport := &http.Transport{}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), proxytest.Patience)
+		ctx, cancel := context.WithTimeout(context.Background(), proxytest.EventTimeout)
 		defer cancel()
 		if err := errors.Join(s.Shutdown(ctx), <-served); err != nil {
 			t.Errorf("shut the gateway down: %v", err)

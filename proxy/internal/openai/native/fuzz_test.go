@@ -104,7 +104,7 @@ func checkBoth(t testing.TB, data []byte, answer, tags bool) {
 		t.Fatalf("not JSON: %s", p)
 	}
 	if u := collected.Usage(); u.Total != u.Prompt+u.Completion {
-		t.Fatalf("S19: %+v", u)
+		t.Fatalf("%+v", u)
 	}
 }
 

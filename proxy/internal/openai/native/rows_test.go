@@ -163,7 +163,7 @@ func TestProviderVariants(t *testing.T) {
 		// covers: O12
 		{"error in a stream", native.Options{}, []string{delta(`"content":"a"`), `{"error":{"message":"slow down","type":"rate_limit_error","code":"rate_limit_exceeded"}}`, `[DONE]`},
 			`failed: 429 rate_limit_error rate_limit_exceeded: The provider's rate limit has been reached.: upstream status 0, type "rate_limit_error", code "rate_limit_exceeded"`},
-		{"error behind the finish", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
+		{"error after the finish", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{},"finish_reason":"length"`), `{"error":{"code":502,"message":"gone"},"choices":[]}`, `[DONE]`},
 			`failed: 502 server_error upstream_stream_error: gone: upstream status 502, type "", code ""`},
 		{"error in a choice", native.Options{}, []string{delta(`"content":"a"`), chunk(`"delta":{"content":""},"error":{"code":503,"message":"busy"}`)},
 			`failed: 503 server_error overloaded: busy: upstream status 503, type "", code ""`},
@@ -208,7 +208,7 @@ func TestProviderVariants(t *testing.T) {
 		// covers: S13
 		{"no event", native.Options{}, []string{``, `  `, delta(`"content":"a"`), `{"ping":1}`, stop}, choice(`"content":"a","refusal":null`, `"stop"`) + `],"usage":{estimated},"ping":1}`},
 		// covers: S20
-		{"content behind the finish", native.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
+		{"content after the finish", native.Options{}, []string{delta(`"content":"a"`), stop, delta(`"content":"b"`), `[DONE]`}, choice(`"content":"a","refusal":null`, `"stop"`) + estimated},
 		// covers: S21
 		{"a message in a stream", native.Options{}, []string{`{"id":"i","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`, `[DONE]`},
 			choice(`"content":"a","refusal":null`, `"stop"`) + estimated},

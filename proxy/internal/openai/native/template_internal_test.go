@@ -81,9 +81,9 @@ func TestTemplateMismatch(t *testing.T) {
 		"no UTF-8":           strings.Replace(first, `"one"`, "\"\xff\"", 1),
 		"an escape":          strings.Replace(first, `"one"`, `"\x"`, 1),
 		"cut in the text":    first[:strings.Index(first, "one")+2],
-		"cut behind it":      first[:strings.Index(first, "one")+4],
+		"cut after it":       first[:strings.Index(first, "one")+4],
 		"cut in the padding": first[:strings.Index(first, "pad")+2],
-		"something behind":   first + "{}",
+		"something after it": first + "{}",
 		"done":               "[DONE]",
 		"nothing":            "",
 	} {

@@ -39,10 +39,10 @@ func TestCostIsAsDocumented(t *testing.T) {
 		{"loop soon after the entry", Code(Repeat(16, plain), countdown()), 100, 100},
 		{"loop later", Code(Repeat(17, plain), countdown()), 100, 101},
 		{"loop in a block at the entry", Block(Void, countdown()), 100, 100},
-		{"loop behind a block", Code(Block(Void), countdown()), 100, 101},
+		{"loop after a block", Code(Block(Void), countdown()), 100, 101},
 		{"nested loops", countdown(Loop(Void)), 10, 20},
 		{"long loop", countdown(Repeat(64, plain)), 10, 20},
-		{"a head pays anew", Code(Repeat(60, plain), Loop(Void, Repeat(60, plain))), 0, 2},
+		{"a head pays again", Code(Repeat(60, plain), Loop(Void, Repeat(60, plain))), 0, 2},
 		{"so does a bulk instruction", Code(
 			Repeat(50, plain), I32Const(0), I32Const(0), I32Const(0), MemoryFill, Repeat(60, plain)), 0, 1 + fuel.BulkBase},
 		{"charge is jumped over with the code", Code(
@@ -137,7 +137,7 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 		{"loop around an inner loop that ends", func(m *Module) {
 			m.ExportFunc("f", none, none, none, Loop(Void, Loop(Void), Br(0)))
 		}},
-		{"loop behind dead code", func(m *Module) {
+		{"loop after dead code", func(m *Module) {
 			m.ExportFunc("f", none, none, none, Block(Void, Br(0), Loop(Void, Br(0))), Loop(Void, Br(0)))
 		}},
 		{"loop in a leaf called from a loop", func(m *Module) {

@@ -58,7 +58,7 @@ type edit struct {
 type editKind uint8
 
 const (
-	editHead   editKind = iota // checked charge, behind the block type of a loop
+	editHead   editKind = iota // checked charge, after the block type of a loop
 	editCharge                 // unchecked charge, before an instruction
 	editReturn                 // instead of return: branch to the label
 	editBytes                  // charge for the length in bytes on the stack

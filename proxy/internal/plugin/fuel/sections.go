@@ -70,7 +70,7 @@ func (r *rewriter) rewrite() error {
 	return nil
 }
 
-// beginVector begins a section that holds the items of s, which may be nil, and more behind them.
+// beginVector begins a section that holds the items of s, which may be nil, and more after them.
 func (r *rewriter) beginVector(id byte, s *wasm.Section, items int) (at int) {
 	at = r.w.BeginSection(id)
 	r.w.U32(uint32(items))

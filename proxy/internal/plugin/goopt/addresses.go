@@ -5,7 +5,7 @@ import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 // addresses finds accesses to memory that need no check of their own.
 //
 // A compiler checks each address against the size of the memory, unless it has
-// seen the same value checked before, and at least as far behind it. Each such
+// seen the same value checked before, and at least as far after it. Each such
 // check of wazero's takes some sixty bytes of machine code, which are three
 // quarters of an access. Compilers of Go for WebAssembly never give it the same
 // value: pointers are i64, and each access cuts its pointer to i32 anew.
@@ -26,7 +26,7 @@ import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 // It observes every instruction, in their order. What it finds is in edits when the function ends.
 type addresses struct {
 	edits []edit
-	extra uint32 // locals of type i32 behind the others that the edits need
+	extra uint32 // locals of type i32 after the others that the edits need
 
 	first    uint32  // the first one of those
 	versions []int32 // of each local, changed whenever it is set

@@ -7,7 +7,7 @@ import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 //
 // WebAssembly code cannot switch stacks, so a Go guest unwinds its functions, and
 // later calls them again with the number of the basic block where each of them
-// resumes. Each place behind a call is therefore one that control may come to from
+// resumes. Each place after a call is therefore one that control may come to from
 // the function's beginning, with nothing known of any variable: a compiler must
 // have them all in their places there, and forgets which addresses it has checked.
 //

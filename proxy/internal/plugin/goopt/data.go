@@ -11,7 +11,7 @@ const mergeGap = 64
 // mergeData returns the data segments as they are written, and counts them.
 //
 // Two active segments that stand next to each other in the section become one
-// if the second begins at most mergeGap bytes behind the first. Memory is zero
+// if the second begins at most mergeGap bytes after the first. Memory is zero
 // where no segment was before, so the zeros in the gap change nothing unless an
 // earlier segment reaches into it; then there is no merging. If one of the two
 // lies outside of the memory, instantiation fails either way. Where segments
@@ -41,7 +41,7 @@ type dataWriter struct {
 	open   bool
 	size   int    // where the open segment's size is patched
 	span   span   // what it covers
-	high   uint64 // highest address behind the closed ones
+	high   uint64 // highest address after the closed ones
 	closed []span // what they cover, at most maxSpans
 }
 

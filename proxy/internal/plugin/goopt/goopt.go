@@ -115,7 +115,7 @@ func (o *optimizer) optimize() error {
 	return nil
 }
 
-// writeCode writes every function, and the copies behind them.
+// writeCode writes every function, and the copies after them.
 func (o *optimizer) writeCode(copies []functionCopy) error {
 	at := o.w.BeginSection(wasm.SecCode)
 	o.w.U32(uint32(len(o.m.Bodies) + len(copies)))

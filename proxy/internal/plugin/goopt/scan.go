@@ -12,7 +12,7 @@ type edit struct {
 	at, to int32
 	kind   editKind
 	index  uint32 // a label, function or local
-	reach  uint32 // of editKeep: bytes behind the address that are checked; 0 is no check
+	reach  uint32 // of editKeep: bytes after the address that are checked; 0 is no check
 }
 
 type editKind uint8

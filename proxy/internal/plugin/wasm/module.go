@@ -9,9 +9,9 @@ import (
 type Section struct {
 	ID      byte
 	Start   int // of its number
-	Content int // behind its size
+	Content int // after its size
 	End     int
-	Items   int    // behind the count, where the content is a vector; set by Parse
+	Items   int    // after the count, where the content is a vector; set by Parse
 	Name    []byte // of a custom section
 }
 
@@ -63,7 +63,7 @@ type Data struct {
 // Body is the code of a function.
 type Body struct {
 	Function  int // its index, imported functions counted
-	Entry     int // offset of its entry in the code section, behind the size
+	Entry     int // offset of its entry in the code section, after the size
 	Groups    int // groups of locals
 	GroupsAt  int
 	Locals    uint32 // parameters not counted

@@ -125,8 +125,8 @@ func Start(tb testing.TB, o Options) *Gateway {
 		_ = g.cmd.Process.Kill()
 		<-g.ended
 	})
-	patience := time.NewTimer(startPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(startTimeout)
+	defer timeout.Stop()
 	for g.Addr == "" || g.Admin == "" {
 		select {
 		case l := <-g.listen:
@@ -137,15 +137,15 @@ func Start(tb testing.TB, o Options) *Gateway {
 			}
 		case <-g.ended:
 			tb.Fatalf("the gateway ended with %d:\n%s", g.exit, g.Tail())
-		case <-patience.C:
+		case <-timeout.C:
 			tb.Fatalf("the gateway does not serve:\n%s", g.Tail())
 		}
 	}
 	return g
 }
 
-// startPatience is how long a start may take that compiles all plugins, with the race detector, on a busy machine.
-const startPatience = 6 * proxytest.Patience
+// startTimeout is how long a start may take that compiles all plugins, with the race detector, on a busy machine.
+const startTimeout = 6 * proxytest.EventTimeout
 
 // The lines of the log that say where a gateway listens.
 const (
@@ -213,15 +213,15 @@ func (g *Gateway) Signal(tb testing.TB, s os.Signal) {
 func (g *Gateway) Ended() <-chan struct{} { return g.ended }
 
 // Wait waits for the end of the process and returns its exit code, -1 for a signal.
-func (g *Gateway) Wait(tb testing.TB, patience time.Duration) int {
+func (g *Gateway) Wait(tb testing.TB, timeout time.Duration) int {
 	tb.Helper()
-	t := time.NewTimer(patience)
+	t := time.NewTimer(timeout)
 	defer t.Stop()
 	select {
 	case <-g.ended:
 		return g.exit
 	case <-t.C:
-		tb.Fatalf("the gateway does not end within %s:\n%s", patience, g.Tail())
+		tb.Fatalf("the gateway does not end within %s:\n%s", timeout, g.Tail())
 		return 0
 	}
 }

@@ -62,7 +62,7 @@ const looks = 20 * time.Millisecond
 func Await(is func() bool) bool {
 	t := time.NewTicker(looks)
 	defer t.Stop()
-	over := time.NewTimer(proxytest.Patience)
+	over := time.NewTimer(proxytest.EventTimeout)
 	defer over.Stop()
 	for !is() {
 		select {

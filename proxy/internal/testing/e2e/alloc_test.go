@@ -33,7 +33,7 @@ func TestRequestAllocatesLittle(t *testing.T) {
 	go provide(ln, fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(answer), answer))
 	defer ln.Close()
 	lines := telemetry.NewWriter(io.Discard)
-	defer lines.Close(proxytest.Patience)
+	defer lines.Close(proxytest.EventTimeout)
 	g := proxytest.StartWith(t, fmt.Sprintf("[server]\nauth = \"none\"\n[providers.p]\nplugin = \"openai\"\nbase_url = \"http://%s\"\nauth = { secret = \"sk-upstream-canary\" }\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"p\" }]\n", ln.Addr()),
 		func(o *proxy.Options) { o.Log = telemetry.NewLogger(lines, false, slog.LevelInfo) })
 	c, err := net.Dial("tcp", g.Addr)

@@ -49,7 +49,7 @@ func gauge(t *testing.T, g *proxytest.Gateway) (*proxytest.Gateway, *gauged) {
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(l) }()
 	t.Cleanup(func() {
-		if err := g.Stop(proxytest.Patience); err != nil {
+		if err := g.Stop(proxytest.EventTimeout); err != nil {
 			t.Error(err)
 		}
 		if err := <-served; err != nil {

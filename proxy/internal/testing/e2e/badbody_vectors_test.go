@@ -131,7 +131,7 @@ func bodyVectors() []vector {
 		"quotes":              {`"a'\"b"`, `'a\'"b'`},
 		"10 KiB":              {`"` + strings.Repeat("x", 10<<10) + `"`, "'" + strings.Repeat("x", 64) + "…'"},
 		"a star":              {`"*"`, "'*'"},
-		"a space behind":      {`"gpt "`, "'gpt '"},
+		"a space after it":    {`"gpt "`, "'gpt '"},
 		"another composition": {`"gp\u0074\u0301"`, ""},
 	} {
 		// covers: F125
@@ -175,7 +175,7 @@ func mediaVectors() []vector {
 		"two types, both JSON":         "Content-Type: application/json\r\ncontent-type: application/json\r\n",
 		"UTF-16":                       "Content-Type: application/json; charset=utf-16\r\n",
 		"UTF-16 in quotes":             "Content-Type: application/json; charset=\"UTF-16\"\r\n",
-		"Latin-1 behind another":       "Content-Type: application/json; x=y; charset=iso-8859-1\r\n",
+		"Latin-1 after another":        "Content-Type: application/json; x=y; charset=iso-8859-1\r\n",
 		// covers: F123
 		"gzip":                          "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
 		"br":                            "Content-Type: application/json\r\nContent-Encoding: br\r\n",

@@ -33,7 +33,7 @@ func newMemory(tb testing.TB) *memory {
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(m) }()
 	tb.Cleanup(func() {
-		if err := errors.Join(g.Stop(proxytest.Patience), <-served); err != nil {
+		if err := errors.Join(g.Stop(proxytest.EventTimeout), <-served); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -100,7 +100,7 @@ func (m *memory) answer(t testing.TB, in []byte, most int) []byte {
 	t.Helper()
 	c := &sender{in: in, most: max(most, 1), done: make(chan struct{})}
 	m.conns <- c
-	timer := time.NewTimer(proxytest.Patience)
+	timer := time.NewTimer(proxytest.EventTimeout)
 	defer timer.Stop()
 	select {
 	case <-c.done:

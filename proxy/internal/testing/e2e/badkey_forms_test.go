@@ -34,7 +34,7 @@ var wrongKeys = map[string]string{
 	"of the same length": "Bearer " + ofLength(len(proxytest.Key)),
 	"one byte different": "Bearer " + ofLength(1),
 	"a beginning":        "Bearer " + proxytest.Key[:len(proxytest.Key)-1],
-	"more behind":        "Bearer " + proxytest.Key + "0",
+	"more after it":      "Bearer " + proxytest.Key + "0",
 	"in capitals":        "Bearer " + strings.ToUpper(proxytest.Key),
 	"8 KiB":              "Bearer " + strings.Repeat("k", 8<<10),
 	"not ASCII":          "Bearer sk-schlüssel",
@@ -87,14 +87,14 @@ func keyVectors() []vector {
 	}
 	for name, lines := range map[string]string{
 		// covers: F131
-		"two headers":                 "Authorization: Bearer " + proxytest.Key + "\r\nAuthorization: Bearer sk-nobody\r\n",
-		"two headers, the same":       "Authorization: Bearer " + proxytest.Key + "\r\nauthorization: Bearer " + proxytest.Key + "\r\n",
-		"two headers, one empty":      "Authorization: \r\nAuthorization: Bearer " + proxytest.Key + "\r\n",
-		"two schemes":                 "Authorization: Basic eDp5\r\nAuthorization: Bearer " + proxytest.Key + "\r\n",
-		"joined by a comma":           "Authorization: Bearer " + proxytest.Key + ", Bearer " + proxytest.Key + "\r\n",
-		"keys joined by a comma":      "Authorization: Bearer " + proxytest.Key + ",sk-nobody\r\n",
-		"nothing behind the comma":    "Authorization: Bearer " + proxytest.Key + ",\r\n",
-		"a good one behind the wrong": "Authorization: Bearer sk-nobody, Bearer " + proxytest.Key + "\r\n",
+		"two headers":                "Authorization: Bearer " + proxytest.Key + "\r\nAuthorization: Bearer sk-nobody\r\n",
+		"two headers, the same":      "Authorization: Bearer " + proxytest.Key + "\r\nauthorization: Bearer " + proxytest.Key + "\r\n",
+		"two headers, one empty":     "Authorization: \r\nAuthorization: Bearer " + proxytest.Key + "\r\n",
+		"two schemes":                "Authorization: Basic eDp5\r\nAuthorization: Bearer " + proxytest.Key + "\r\n",
+		"joined by a comma":          "Authorization: Bearer " + proxytest.Key + ", Bearer " + proxytest.Key + "\r\n",
+		"keys joined by a comma":     "Authorization: Bearer " + proxytest.Key + ",sk-nobody\r\n",
+		"nothing after the comma":    "Authorization: Bearer " + proxytest.Key + ",\r\n",
+		"a good one after the wrong": "Authorization: Bearer sk-nobody, Bearer " + proxytest.Key + "\r\n",
 	} {
 		vectors = append(vectors, vector{name: name, send: keyed(lines), status: 400, code: "duplicate_authorization", fate: stays})
 	}

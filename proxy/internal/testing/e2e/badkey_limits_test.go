@@ -188,7 +188,7 @@ func TestEveryOutcomeReleasesReservation(t *testing.T) {
 		{name: "client leaves before the answer", body: helloUpstream, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, left: true, used: 2},
 		{name: "client leaves before the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.AwaitClose()}, left: true, used: 2},
 		{name: "client leaves within the stream", body: streamed, answer: []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(event("Hello, Hello")), upstreamtest.AwaitClose()}, left: true, leave: "Hello, Hello", used: 5},
-		{name: "a request that is not let in", body: asking(`"nobody"`), used: 0},
+		{name: "a rejected request", body: asking(`"nobody"`), used: 0},
 		{name: "a request that cannot be read", body: "x", used: 0},
 		{name: "a provider that is not there", body: strings.Replace(hello, "demo", "claude", 1), used: 0},
 	}

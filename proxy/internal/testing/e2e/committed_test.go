@@ -34,7 +34,7 @@ func TestSilenceBeforeFirstEvent(t *testing.T) {
 		{"an error first", events, []upstreamtest.Step{upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n"), upstreamtest.LastChunk()}, "", "upstream_stream_error"},
 		{"garbage", events, []upstreamtest.Step{upstreamtest.Chunk("data: <html>\n\n")}, "", "upstream_bad_answer"}, // covers: F45
 		// covers: S10
-		{"a clean end amid nothing", events, []upstreamtest.Step{upstreamtest.Chunk(": hello\n\n"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
+		{"a clean end with no events", events, []upstreamtest.Step{upstreamtest.Chunk(": hello\n\n"), upstreamtest.LastChunk()}, "", "upstream_bad_answer"},
 		{"silence", events, []upstreamtest.Step{upstreamtest.AwaitClose()}, "", "upstream_timeout"}, // covers: F35
 	}
 	begun := make([]chan struct{}, len(cases))

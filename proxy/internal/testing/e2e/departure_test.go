@@ -87,16 +87,16 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 		{"streamed, before the first event, FIN", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", false, prompt},
 		// covers: F20
 		{"streamed, before the first event, RST", askStream, []upstreamtest.Step{upstreamtest.EventStream()}, ": keep-alive\n", true, prompt},
-		{"streamed, amid the stream, FIN", askStream, stream, half, false, said}, // covers: F19
-		{"streamed, amid the stream, RST", askStream, stream, half, true, said},  // covers: F20
+		{"streamed, in the middle of the stream, FIN", askStream, stream, half, false, said}, // covers: F19
+		{"streamed, in the middle of the stream, RST", askStream, stream, half, true, said},  // covers: F20
 		// covers: F19
-		{"whole, amid a document, FIN", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", false, prompt},
+		{"whole, in the middle of a document, FIN", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", false, prompt},
 		// covers: F20
-		{"whole, amid a document, RST", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", true, prompt},
-		{"whole, amid a stream, FIN", ask, stream, "", false, said}, // covers: F19
-		{"whole, amid a stream, RST", ask, stream, "", true, said},  // covers: F20
+		{"whole, in the middle of a document, RST", ask, []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"id":`)}, "", true, prompt},
+		{"whole, in the middle of a stream, FIN", ask, stream, "", false, said}, // covers: F19
+		{"whole, in the middle of a stream, RST", ask, stream, "", true, said},  // covers: F20
 		// covers: F19
-		{"whole, amid an error, FIN", ask, []upstreamtest.Step{upstreamtest.Head(500, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"error":`)}, "", false, prompt},
+		{"whole, in the middle of an error, FIN", ask, []upstreamtest.Step{upstreamtest.Head(500, "Content-Type: application/json", "Content-Length: 1000"), upstreamtest.Write(`{"error":`)}, "", false, prompt},
 	}
 	overBoth(t, func(t *testing.T, table string) {
 		begun := make([]chan struct{}, len(cases))
@@ -138,7 +138,7 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 	overBoth(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {
 			how := map[bool]string{false: "FIN", true: "RST"}[reset]
-			t.Run("amid the request, "+how, func(t *testing.T) {
+			t.Run("in the middle of the request, "+how, func(t *testing.T) {
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
 				g := proxytest.Start(t, configuration(provider.URL(), "")+table)
 				admin := g.Admin(t)
@@ -227,7 +227,7 @@ func TestClientDisconnectDuringLargeResponse(t *testing.T) {
 			})
 		}
 		// covers: F25
-		t.Run("behind the last byte", func(t *testing.T) {
+		t.Run("after the last byte", func(t *testing.T) {
 			r := g.Do(t, "POST", "/v1/chat/completions", ask, "X-Request-Id: reads-all")
 			if r.Status != 200 || len(r.Body) < 20<<20 {
 				t.Fatalf("%d, %d bytes", r.Status, len(r.Body))

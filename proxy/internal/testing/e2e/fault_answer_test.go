@@ -162,7 +162,7 @@ func TestSlowAndTruncatedResponses(t *testing.T) {
 			streamed: fails(seenTooLate), timeout: silent, silent: true,
 		},
 		{
-			name: "silence behind an event", stream: chunks(opening, upstreamtest.AwaitClose()), whole: cut(upstreamtest.AwaitClose()),
+			name: "silence after an event", stream: chunks(opening, upstreamtest.AwaitClose()), whole: cut(upstreamtest.AwaitClose()),
 			streamed: fails(seenTooLate, "Hal"), wholly: fails(seenTooLate), timeout: silent,
 		},
 		// covers: F36
@@ -173,7 +173,7 @@ func TestSlowAndTruncatedResponses(t *testing.T) {
 			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")[:30]} }, upstreamtest.Close()),
 		},
 		{
-			name: "FIN behind the finish", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
+			name: "FIN after the finish", streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated),
 			stream: chunks(func(w *wire) []string { return []string{w.opening("Hal") + w.finish} }, upstreamtest.Close()),
 			whole:  chunks(func(w *wire) []string { return []string{w.answer("Hal")} }, upstreamtest.Close()),
 		},
@@ -204,7 +204,7 @@ func TestUnusualStreams(t *testing.T) {
 			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
 		},
 		{
-			name:     "a clean end behind the finish",
+			name:     "a clean end after the finish",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.finish }),
 			streamed: complete("Hal"), conn: kept, claude: true,
 		},
@@ -217,7 +217,7 @@ func TestUnusualStreams(t *testing.T) {
 		},
 		// covers: F39
 		{
-			name:     "events behind the end",
+			name:     "events after the end",
 			stream:   chunks(func(w *wire) []string { return []string{whole(w), w.says("more"), w.says("and more")} }, upstreamtest.AwaitClose()),
 			streamed: complete("Hal", "lo"),
 		},
@@ -228,7 +228,7 @@ func TestUnusualStreams(t *testing.T) {
 			streamed: complete("Hal", "lo"), conn: kept,
 		},
 		{
-			name: "bytes behind the body",
+			name: "bytes after the body",
 			stream: func(w *wire) []upstreamtest.Step {
 				return steps(upstreamtest.Write(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%s%s", len(whole(w)), whole(w), "HTTP/1.1 200 OK\r\n")), upstreamtest.AwaitClose())(w)
 			},
@@ -270,7 +270,7 @@ func TestUnusualStreams(t *testing.T) {
 		}), streamed: complete("Hal", "lo"), conn: kept},
 		// covers: F45
 		{
-			name:     "HTML behind an event",
+			name:     "HTML after an event",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") + "<html>\n<body>" + canary + "</body>\n\n" }),
 			streamed: fails(seenTruncated, "Hal"), wholly: fails(seenTruncated), conn: kept,
 		},
@@ -284,7 +284,7 @@ func TestUnusualStreams(t *testing.T) {
 		{name: "HTML", stream: steps(upstreamtest.Answer(200, "text/html", "<html>"+canary)), streamed: fails(seenNeither), conn: either},
 		// covers: F59
 		{
-			name:     "an error behind an event",
+			name:     "an error after an event",
 			stream:   ended(func(w *wire) string { return w.opening("Hal") + w.failed }),
 			streamed: fails(seenBusy, "Hal"), wholly: fails(seenBusy), conn: either,
 		},

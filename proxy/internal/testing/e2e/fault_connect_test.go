@@ -156,7 +156,7 @@ func TestNameResolution(t *testing.T) {
 			}
 		})
 	}
-	t.Run("I8 a name that leads to the inside", func(t *testing.T) {
+	t.Run("a name that resolves to a private address", func(t *testing.T) {
 		n.Answer("127.0.0.1")
 		r := g.Chat(t, askOf("inside", false))
 		fails(seenUnreachable).check(t, g, r, false, false)

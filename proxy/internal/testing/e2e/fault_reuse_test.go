@@ -272,7 +272,7 @@ func TestAbandonedStreams(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range clients {
 				wg.Go(func() {
-					client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.Patience}
+					client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.EventTimeout}
 					defer client.CloseIdleConnections()
 					for n := range requests / clients {
 						if n < abandoned/clients {

@@ -33,7 +33,7 @@ func refusal(status int, headers ...string) upstreamtest.Step {
 // awaitSignal waits for what a provider's script says.
 func awaitSignal(t *testing.T, ch <-chan struct{}) {
 	t.Helper()
-	timer := time.NewTimer(proxytest.Patience)
+	timer := time.NewTimer(proxytest.EventTimeout)
 	defer timer.Stop()
 	select {
 	case <-ch:
@@ -139,7 +139,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 		probe := make(chan string, 1)
 		go func() {
 			// The pause may not be over yet.
-			for client := (&http.Client{Timeout: proxytest.Patience}); ; {
+			for client := (&http.Client{Timeout: proxytest.EventTimeout}); ; {
 				_, body, err := post(client, g, proxytest.Key, askOf("m", true))
 				if err != nil || body != unavailable {
 					client.CloseIdleConnections()
@@ -163,7 +163,7 @@ func TestProviderReturnsOnly503(t *testing.T) {
 			if r := g.Chat(t, askOf("m", false)); r.Status == 200 {
 				break
 			}
-			if time.Since(start) > proxytest.Patience {
+			if time.Since(start) > proxytest.EventTimeout {
 				t.Fatal("the breaker stays open")
 			}
 		}

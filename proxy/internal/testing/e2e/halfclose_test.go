@@ -32,7 +32,7 @@ func TestHalfClosedClientGetsResponse(t *testing.T) {
 			wantHello(t, g, client, "")
 		})
 	}
-	t.Run("amid a stream", func(t *testing.T) {
+	t.Run("in the middle of a stream", func(t *testing.T) {
 		probed := make(chan struct{})
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.Wait(probed),

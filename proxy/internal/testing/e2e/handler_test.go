@@ -113,7 +113,7 @@ func TestErrorsBeforeUpstream(t *testing.T) {
 		})
 	}
 	if log := g.Log.String(); strings.Contains(log, "sk-") {
-		t.Errorf("faults_137: the log holds a key:\n%s", log)
+		t.Errorf("the log holds a key:\n%s", log)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestModels(t *testing.T) {
 	}
 	r = g.Do(t, "GET", "/v1/models", "", "Authorization: bearer   sk-narrow-0123456789 ")
 	if strings.Contains(r.Body, `"gpt"`) || !strings.Contains(r.Body, `"demo"`) {
-		t.Errorf("V16: a narrow key sees %s", r.Body)
+		t.Errorf("a narrow key sees %s", r.Body)
 	}
 	for _, path := range []string{"/v1/models/vendor/model-with/slashes", "/v1/models/vendor%2Fmodel-with%2fslashes", "/v1/models/demo"} {
 		r := g.Do(t, "GET", path, "")

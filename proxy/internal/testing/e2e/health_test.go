@@ -250,7 +250,7 @@ func TestNotReadyDuringShutdown(t *testing.T) {
 		t.Errorf("ready before the end: %d", code)
 	}
 	stopped := make(chan error, 1)
-	go func() { stopped <- g.Stop(proxytest.Patience) }()
+	go func() { stopped <- g.Stop(proxytest.EventTimeout) }()
 	awaitRefusal(t, g)
 	if code, body := proxytest.Get(t, at+"/readyz"); code != 503 || !strings.Contains(body, "shutting down") {
 		t.Errorf("ready while it shuts down: %d %s", code, body)

@@ -42,7 +42,7 @@ targets = [{ provider = "self", model = "gpt" }, { provider = "self", model = "g
 	if n != 2*6 {
 		t.Errorf("%d requests were made of 2", n)
 	}
-	if err := g.Stop(proxytest.Patience); err != nil {
+	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Error(err)
 	}
 	if err := <-served; err != nil {

@@ -262,7 +262,7 @@ func TestManyLargePrompts(t *testing.T) {
 	}))
 	defer up.Close()
 	toml := proxytest.Keys + fmt.Sprintf("[providers.up]\nplugin = \"openai\"\nbase_url = %q\n[[models]]\nid = \"gpt\"\ntargets = [{ provider = \"up\" }]\n", up.URL)
-	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.PluginWait = proxytest.Patience })
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.PluginWait = proxytest.EventTimeout })
 	admin := g.Admin(t)
 	heap := func() uint64 {
 		debug.FreeOSMemory()
@@ -276,7 +276,7 @@ func TestManyLargePrompts(t *testing.T) {
 	for range clients {
 		all.Go(func() {
 			r := g.Chat(t, prompt)
-			for deadline := time.Now().Add(proxytest.Patience); r.Status == 503 && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(proxytest.EventTimeout); r.Status == 503 && time.Now().Before(deadline); {
 				// On a machine that is too slow for fifty plugin calls a second, some are told to come again.
 				r = g.Chat(t, prompt)
 			}
@@ -316,12 +316,12 @@ func TestSlowClients(t *testing.T) {
 			"half a head":          "POST /v1/chat/completions HTTP/1.1\r\nHost: gate",
 			"a header without end": postHead + "X-Slow: ",
 			// covers: F16
-			"no body":                 postHead + "Content-Length: 100\r\n\r\n",
-			"half a body":             postHead + "Content-Length: 100\r\n\r\n" + ask[:30],
-			"half a large body":       postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat(" ", 50_000),
-			"chunks without an end":   postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\n" + ask[:5] + "\r\n",
-			"half a chunk":            postHead + "Transfer-Encoding: chunked\r\n\r\n50\r\n" + ask[:5],
-			"amid the chunk's length": postHead + "Transfer-Encoding: chunked\r\n\r\n5",
+			"no body":                   postHead + "Content-Length: 100\r\n\r\n",
+			"half a body":               postHead + "Content-Length: 100\r\n\r\n" + ask[:30],
+			"half a large body":         postHead + "Content-Length: 100000\r\n\r\n" + strings.Repeat(" ", 50_000),
+			"chunks without an end":     postHead + "Transfer-Encoding: chunked\r\n\r\n5\r\n" + ask[:5] + "\r\n",
+			"half a chunk":              postHead + "Transfer-Encoding: chunked\r\n\r\n50\r\n" + ask[:5],
+			"within the chunk's length": postHead + "Transfer-Encoding: chunked\r\n\r\n5",
 		} {
 			t.Run(name, func(t *testing.T) {
 				c := dial(t, g)

@@ -162,7 +162,7 @@ func TestTrapsAmongAThousandStreams(t *testing.T) {
 			})
 			g := proxytest.Start(t, crowdKeys+guest(t, "hostile", c.isolation)+hostileProvider("crowd", crowd.URL, "honest"))
 			client := crowdClient(t)
-			ctx, stop := context.WithTimeout(t.Context(), 5*proxytest.Patience)
+			ctx, stop := context.WithTimeout(t.Context(), 5*proxytest.EventTimeout)
 			defer stop()
 
 			var begun atomic.Int64

@@ -142,7 +142,7 @@ name = "bob"
 secret = "sk-bob-0123456789"
 `
 	provider := "[providers.keeper]\nplugin = \"keeper\"\n[[models]]\nid = \"m\"\ntargets = [{ provider = \"keeper\", model = \"m\" }]\n"
-	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.Patience}
+	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.EventTimeout}
 	defer client.CloseIdleConnections()
 	say := func(t *testing.T, g *proxytest.Gateway, key, text string) string {
 		status, body, err := post(client, g, "sk-"+key+"-0123456789", fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text))
@@ -173,7 +173,8 @@ secret = "sk-bob-0123456789"
 			}
 		})
 	}
-	t.Run("faults_98/many at once", func(t *testing.T) {
+	// covers: F98
+	t.Run("many at once", func(t *testing.T) {
 		g := proxytest.Start(t, keys+provider+guest(t, "keeper", "key"))
 		var wg sync.WaitGroup
 		for _, pair := range [][2]string{{"alice", "bob"}, {"bob", "alice"}} {
@@ -207,16 +208,16 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 
 	changed := strings.Replace(table("changed", honest), fmt.Sprintf("%x", sha256.Sum256(honest)), strings.Repeat("0", 64), 1)
 
-	cases := []struct{ row, name, table, reason string }{
-		{"faults_81", "changed", changed, "the SHA-256 of"},
-		{"faults_81", "absent", fmt.Sprintf("[plugins.absent]\nfile = %q\nsha256 = %q\n", filepath.Join(t.TempDir(), "absent.wasm"), strings.Repeat("0", 64)), "no such file"},
-		{"faults_97", "newer", table("newer", other.Bytes()), "built for abi_v2, but this gateway supports abi_v1"},
-		{"faults_97", "useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},
-		{"faults_97", "traps", table("traps", traps.Bytes()), "unreachable"},
-		{"faults_97", "reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},
-		{"faults_100", "half", table("half", honest[:len(honest)/2]), ""},
-		{"faults_100", "text", table("text", []byte("#!/bin/sh\n")), "malformed"},
-		{"faults_100", "empty", table("empty", nil), "malformed"},
+	cases := []struct{ name, table, reason string }{
+		{"changed", changed, "the SHA-256 of"}, // covers: F81
+		{"absent", fmt.Sprintf("[plugins.absent]\nfile = %q\nsha256 = %q\n", filepath.Join(t.TempDir(), "absent.wasm"), strings.Repeat("0", 64)), "no such file"}, // covers: F81
+		{"newer", table("newer", other.Bytes()), "built for abi_v2, but this gateway supports abi_v1"},                                                            // covers: F97
+		{"useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},                                                       // covers: F97
+		{"traps", table("traps", traps.Bytes()), "unreachable"},                                                                                                   // covers: F97
+		{"reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},                                                                                           // covers: F97
+		{"half", table("half", honest[:len(honest)/2]), ""},                                                                                                       // covers: F100
+		{"text", table("text", []byte("#!/bin/sh\n")), "malformed"},                                                                                               // covers: F100
+		{"empty", table("empty", nil), "malformed"},                                                                                                               // covers: F100
 	}
 	start := func(t *testing.T, text string) string {
 		t.Helper()
@@ -233,7 +234,7 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 	}
 	use := func(name string) string { return "[providers.p-" + name + "]\nplugin = \"" + name + "\"\n" }
 	for _, c := range cases {
-		t.Run(c.row+"/"+c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			got := start(t, c.table+use(c.name))
 			if !strings.Contains(got, "plugin "+c.name+": ") || !strings.Contains(got, c.reason) {
 				t.Errorf("the error is %q, want it to name the plugin and %q", got, c.reason)
@@ -257,7 +258,7 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 			t.Errorf("the good one is blamed in\n%s", got)
 		}
 	})
-	t.Run("those that nobody uses are not looked at", func(t *testing.T) {
+	t.Run("unused plugins are not loaded", func(t *testing.T) {
 		g := proxytest.Start(t, quietServer+demoProvider+cases[0].table+cases[7].table)
 		if r := g.Chat(t, hello); r.Status != 200 {
 			t.Errorf("%d %s", r.Status, r.Body)

@@ -86,7 +86,7 @@ func TestReplacePluginDuringStreams(t *testing.T) {
 		})
 	}
 	reading.Wait()
-	for deadline := time.Now().Add(proxytest.Patience); ; runtime.Gosched() {
+	for deadline := time.Now().Add(proxytest.EventTimeout); ; runtime.Gosched() {
 		p := pluginStatus(t, g, "hostile")
 		if p.Generations == 1 && p.Used == 0 {
 			break

@@ -100,7 +100,7 @@ func TestRefusedUploadDoesNotDelayShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := g.Stop(proxytest.Patience); err != nil {
+	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Fatal(err)
 	}
 	if d := time.Since(began); d > 4*time.Second {

@@ -228,7 +228,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	settled := func() bool {
 		return runtime.NumGoroutine() <= goroutines+slack && openDescriptors(t) <= descriptors+slack
 	}
-	for deadline := time.Now().Add(proxytest.Patience); !settled(); runtime.Gosched() {
+	for deadline := time.Now().Add(proxytest.EventTimeout); !settled(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines and %d descriptors, before it was %d and %d", runtime.NumGoroutine(), openDescriptors(t), goroutines, descriptors)
 		}

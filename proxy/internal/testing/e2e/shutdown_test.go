@@ -24,7 +24,7 @@ func TestShutdownWaitsForStreams(t *testing.T) {
 	c.post("waits", askStream)
 	c.readUntil(`"Hel"},"finish_reason":null}]}`)
 	stopped := make(chan error, 1)
-	go func() { stopped <- g.Stop(proxytest.Patience) }()
+	go func() { stopped <- g.Stop(proxytest.EventTimeout) }()
 	awaitRefusal(t, g)
 	select {
 	case err := <-stopped:
@@ -43,7 +43,7 @@ func TestShutdownWaitsForStreams(t *testing.T) {
 // awaitRefusal waits until the gateway accepts no more connections.
 func awaitRefusal(t *testing.T, g *proxytest.Gateway) {
 	t.Helper()
-	deadline := time.Now().Add(proxytest.Patience)
+	deadline := time.Now().Add(proxytest.EventTimeout)
 	for {
 		c, err := net.Dial("tcp", g.Addr)
 		if err != nil {
@@ -82,7 +82,7 @@ func TestShutdownDeadlineEndsStreams(t *testing.T) {
 
 func TestServeAfterShutdownReturns(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
-	if err := g.Stop(proxytest.Patience); err != nil {
+	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Fatal(err)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

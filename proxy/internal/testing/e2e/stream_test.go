@@ -50,7 +50,7 @@ func dial(t *testing.T, g *proxytest.Gateway) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	if err := c.SetReadDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	var rw io.ReadWriter = c
@@ -98,7 +98,7 @@ func (c *rawClient) reset() {
 
 func awaitEnd(t *testing.T, s *upstreamtest.Server) {
 	t.Helper()
-	timer := time.NewTimer(proxytest.Patience)
+	timer := time.NewTimer(proxytest.EventTimeout)
 	defer timer.Stop()
 	select {
 	case <-s.Ended():
@@ -145,14 +145,14 @@ func TestTruncatedStreamsAreNeverComplete(t *testing.T) {
 		code   string
 		before string // text that the client got
 	}{
-		{"faults_36/FIN amid the chunks", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"))}, "upstream_stream_truncated", "Hal"},
-		{"faults_36/FIN behind the finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), finish)}, "upstream_stream_truncated", "Hal"},
-		{"faults_37/RST", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.Reset()}, "upstream_stream_truncated", "Hal"},
-		{"faults_38/clean end without a finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.LastChunk()}, "upstream_stream_truncated", "Hal"},
-		{"faults_45/garbage", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: <html>\n\n")}, "upstream_bad_answer", "Hal"},
-		{"faults_46/giant event", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: "+strings.Repeat("x", 2<<20))}, "upstream_bad_answer", "Hal"},
-		{"faults_59/error in the stream", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n")}, "upstream_stream_error", "Hal"},
-		{"faults_35/silence", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.AwaitClose()}, "upstream_timeout", "Hal"},
+		{"FIN between chunks", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"))}, "upstream_stream_truncated", "Hal"},                                                                                      // covers: F36
+		{"FIN after the finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), finish)}, "upstream_stream_truncated", "Hal"},                                                                            // covers: F36
+		{"RST", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.Reset()}, "upstream_stream_truncated", "Hal"},                                                                               // covers: F37
+		{"clean end without a finish", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.LastChunk()}, "upstream_stream_truncated", "Hal"},                                                    // covers: F38
+		{"garbage", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: <html>\n\n")}, "upstream_bad_answer", "Hal"},                                                                                   // covers: F45
+		{"giant event", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: "+strings.Repeat("x", 2<<20))}, "upstream_bad_answer", "Hal"},                                                              // covers: F46
+		{"error in the stream", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal"), "data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n")}, "upstream_stream_error", "Hal"}, // covers: F59
+		{"silence", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk(text("Hal")), upstreamtest.AwaitClose()}, "upstream_timeout", "Hal"},                                                                               // covers: F35
 	}
 	var scripts []upstreamtest.Script
 	for _, c := range cases {
@@ -214,7 +214,7 @@ func TestFinishWithoutDoneIsComplete(t *testing.T) {
 		t.Errorf("got %s", r.Body)
 	}
 	if strings.Contains(r.Body, `"usage"`) {
-		t.Errorf("S5: usage that nobody asked for: %s", r.Body)
+		t.Errorf("usage that nobody asked for: %s", r.Body)
 	}
 }
 
@@ -229,16 +229,16 @@ func TestErrorsBeforeFirstByteHaveStatus(t *testing.T) {
 		status int
 		code   string
 	}{
-		{"faults_34/silence", []upstreamtest.Step{upstreamtest.AwaitClose()}, 504, "upstream_timeout"},
-		{"faults_40/cut short", []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 100"), upstreamtest.Write(`{"id":"x"`)}, 502, "upstream_stream_truncated"},
-		{"faults_45/HTML", []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>")}, 502, "upstream_bad_answer"},
-		{"faults_50/empty", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", "")}, 502, "upstream_empty"},
-		{"faults_51/redirect", []upstreamtest.Step{upstreamtest.Answer(302, "text/plain", "", "Location: http://127.0.0.1:1/")}, 502, ""},
-		{"faults_55/bad JSON", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"choices":`)}, 502, "upstream_bad_answer"},
-		{"faults_59/error first in the stream", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n")}, 502, "upstream_stream_error"},
+		{"silence", []upstreamtest.Step{upstreamtest.AwaitClose()}, 504, "upstream_timeout"},                                                                                                                                     // covers: F34
+		{"truncated", []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 100"), upstreamtest.Write(`{"id":"x"`)}, 502, "upstream_stream_truncated"},                                   // covers: F40
+		{"HTML", []upstreamtest.Step{upstreamtest.Answer(200, "text/html", "<html>")}, 502, "upstream_bad_answer"},                                                                                                               // covers: F45
+		{"empty", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", "")}, 502, "upstream_empty"},                                                                                                                  // covers: F50
+		{"redirect", []upstreamtest.Step{upstreamtest.Answer(302, "text/plain", "", "Location: http://127.0.0.1:1/")}, 502, ""},                                                                                                  // covers: F51
+		{"bad JSON", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"choices":`)}, 502, "upstream_bad_answer"},                                                                                               // covers: F55
+		{"error first in the stream", []upstreamtest.Step{upstreamtest.EventStream(), upstreamtest.Chunk("data: {\"error\":{\"message\":\"busy\",\"type\":\"server_error\",\"code\":null}}\n\n")}, 502, "upstream_stream_error"}, // covers: F59
 		// covers: O13
 		{"error with status 200", []upstreamtest.Step{upstreamtest.Answer(200, "application/json", `{"error":{"message":"slow","type":"requests","code":"rate_limit_exceeded"}}`)}, 429, "rate_limit_exceeded"},
-		{"faults_60/two lengths", []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 2", "Content-Length: 3"), upstreamtest.Write("{}")}, 502, "upstream_bad_answer"},
+		{"two lengths", []upstreamtest.Step{upstreamtest.Head(200, "Content-Type: application/json", "Content-Length: 2", "Content-Length: 3"), upstreamtest.Write("{}")}, 502, "upstream_bad_answer"}, // covers: F60
 	}
 	var scripts []upstreamtest.Script
 	for _, c := range cases {
@@ -255,7 +255,7 @@ func TestErrorsBeforeFirstByteHaveStatus(t *testing.T) {
 					t.Errorf("got %d %s", r.Status, r.Body)
 				}
 				if strings.Contains(r.Body, "127.0.0.1") {
-					t.Errorf("I8: the answer holds an address: %s", r.Body)
+					t.Errorf("the answer holds an address: %s", r.Body)
 				}
 			})
 		}
@@ -276,7 +276,7 @@ func TestFallbackBeforeFirstByte(t *testing.T) {
 		{"the first fails, the second answers", fails(503), upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json",
 			`{"id":"m","model":"claude","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`)}, 200, "anthropic", "2"},
 		{"both fail, the fallback answers", fails(500), fails(529), 200, "demo", "3"},
-		{"the client's own mistake is nobody else's", fails(400), fails(500), 400, "openai", "1"},
+		{"a client error does not count against the provider", fails(400), fails(500), 400, "openai", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := upstreamtest.New(t, c.openai), upstreamtest.New(t, c.anthropic)
@@ -323,7 +323,7 @@ func TestOnlyPluginOutputReachesProvider(t *testing.T) {
 	sent := provider.Requests()[0]
 	for _, secret := range []string{proxytest.Key, "10.1.1.1", "mine", "c=d", "Stainless", "curl", "x=y", "Forwarded", "Anthropic"} {
 		if strings.Contains(sent.Head, secret) {
-			t.Errorf("faults_136: the provider was sent %q:\n%s", secret, sent.Head)
+			t.Errorf("the provider was sent %q:\n%s", secret, sent.Head)
 		}
 	}
 	if sent.Path != "/chat/completions" || sent.Header.Get("Authorization") != "Bearer sk-upstream-openai-canary" || !strings.Contains(string(sent.Body), `"model":"gpt-upstream"`) {
@@ -331,7 +331,7 @@ func TestOnlyPluginOutputReachesProvider(t *testing.T) {
 	}
 	for _, name := range []string{"Set-Cookie", "Openai-Organization", "X-Ratelimit-Remaining-Requests", "Server"} {
 		if v := r.Header.Get(name); v != "" {
-			t.Errorf("I9: the client got %s: %s", name, v)
+			t.Errorf("the client got %s: %s", name, v)
 		}
 	}
 	if r.Header.Get("X-Upstream-Request-Id") != "up-7" || r.Header.Get("X-Gateway-Model") != "gpt" {

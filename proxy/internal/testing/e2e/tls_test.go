@@ -203,7 +203,7 @@ func TestStalledHandshakeTimesOut(t *testing.T) {
 		t.Errorf("another client: %d %s", r.Status, r.Body)
 	}
 	for _, c := range stalled {
-		if err := c.SetReadDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {

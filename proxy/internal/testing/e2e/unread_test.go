@@ -44,7 +44,7 @@ targets = [{ provider = "up", model = "m" }]
 	const body = `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`
 	fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	g.Log.Await(t, "msg", "request", "status", "499")
-	if err := c.SetReadDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := io.Copy(io.Discard, c); !errors.Is(err, syscall.ECONNRESET) {

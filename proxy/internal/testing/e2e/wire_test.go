@@ -141,7 +141,7 @@ func TestAcceptResumesAfterDescriptorsRanOut(t *testing.T) {
 	if r := second.Chat(t, hello); r.Status != 200 {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	if err := g.Stop(proxytest.Patience); err != nil {
+	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Error(err)
 	}
 	if err := <-served; err != nil {
@@ -160,7 +160,7 @@ func TestShutdownWhileOutOfDescriptors(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- g.Server.Serve(l) }()
 	<-l.met
-	if err := g.Stop(proxytest.Patience); err != nil {
+	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Error(err)
 	}
 	if err := <-served; err != nil {

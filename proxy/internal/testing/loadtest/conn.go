@@ -82,7 +82,7 @@ func (c *Conn) Send(r *Request) error {
 	return err
 }
 
-// Head reads the head of the answer, behind all interim ones. What the answer's Body is not read of stays on the
+// Head reads the head of the answer, after all interim ones. What the answer's Body is not read of stays on the
 // connection.
 func (c *Conn) Head() (*http.Response, error) {
 	for {
@@ -145,7 +145,7 @@ func (e *Events) Next() ([]byte, error) {
 			return nil, errors.Join(io.ErrUnexpectedEOF, err)
 		}
 		if end != '\n' {
-			return nil, fmt.Errorf("%w: %q behind a line of data", ErrEvent, end)
+			return nil, fmt.Errorf("%w: %q after a line of data", ErrEvent, end)
 		}
 		return bytes.TrimSuffix(data, []byte("\n")), nil
 	}

@@ -250,7 +250,7 @@ func keptAlive(addr string, beats int) error {
 	if _, err := s.Text(); err != nil {
 		return err
 	}
-	if err := c.SetReadDeadline(time.Now().Add(proxytest.Patience)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(proxytest.EventTimeout)); err != nil {
 		return err
 	}
 	return s.Beats(beats)

@@ -19,7 +19,7 @@ func (l *Latencies) Add(d time.Duration) {
 	l.n.Add(1)
 }
 
-// class is the position of the highest bit, and the four bits behind it.
+// class is the position of the highest bit, and the four bits after it.
 func class(v uint64) int {
 	n := bits.Len64(v)
 	if n <= 5 {
@@ -28,7 +28,7 @@ func class(v uint64) int {
 	return (n-4)<<4 | int(v>>(n-5)&15)
 }
 
-// above is the least value of the class behind one.
+// above is the least value of the class after one.
 func above(c int) time.Duration {
 	c++
 	if c < 32 {

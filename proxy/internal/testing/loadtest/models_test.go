@@ -61,7 +61,7 @@ func (l *lister) await(t *testing.T) {
 	t.Helper()
 	select {
 	case <-l.called:
-	case <-time.After(proxytest.Patience):
+	case <-time.After(proxytest.EventTimeout):
 		t.Fatalf("there is no list behind number %d", l.calls.Load())
 	}
 }

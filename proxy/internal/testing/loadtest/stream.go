@@ -40,7 +40,7 @@ func (s *Stream) Text() ([]byte, error) {
 			return nil, err
 		case string(data) == "[DONE]":
 			if _, err := s.events.Next(); err != io.EOF {
-				return nil, fmt.Errorf("behind [DONE]: %w", err)
+				return nil, fmt.Errorf("after [DONE]: %w", err)
 			}
 			return nil, io.EOF
 		case bytes.HasPrefix(data, []byte(`{"error"`)):
@@ -59,7 +59,7 @@ func (s *Stream) Beats(n int) error {
 	for s.events.Heartbeats < n {
 		line, err := s.events.read()
 		if err != nil {
-			return fmt.Errorf("behind %d heartbeats: %w", s.events.Heartbeats, err)
+			return fmt.Errorf("after %d heartbeats: %w", s.events.Heartbeats, err)
 		}
 		if string(line) != heartbeat {
 			return fmt.Errorf("%w: the line %q in place of a heartbeat", ErrEvent, line)

@@ -92,7 +92,7 @@ func (v *visit) ask(keep *bool) seen {
 		}
 	}
 	// No client waits for ever: a gateway that hangs is a promise that is broken.
-	_ = v.conn.SetDeadline(time.Now().Add(v.patience()))
+	_ = v.conn.SetDeadline(time.Now().Add(v.timeout()))
 	if err := v.send(); err != nil {
 		return seen{err: err}
 	}
@@ -106,7 +106,7 @@ func (v *visit) ask(keep *bool) seen {
 	case LeavesWaiting:
 		select {
 		case <-v.entry.waiting:
-		case <-time.After(v.patience()):
+		case <-time.After(v.timeout()):
 			return seen{err: errors.New("the request comes to no provider")}
 		}
 		return seen{left: true}
@@ -121,8 +121,8 @@ func (v *visit) ask(keep *bool) seen {
 	return s
 }
 
-// patience is more than an answer can take.
-func (v *visit) patience() time.Duration {
+// timeout is more than a response can take.
+func (v *visit) timeout() time.Duration {
 	return time.Duration(v.plan.parts)*(v.plan.gap+time.Duration(2+v.plan.size/slowBytes)*slowly) + firstByte + idle + pause + writeTimeout + 3*grace
 }
 
@@ -222,7 +222,7 @@ func (v *visit) stream(resp *http.Response) (s seen) {
 	for {
 		data, err := events.Next()
 		if err != nil {
-			return seen{err: fmt.Errorf("behind %d parts: %w", parts, err)}
+			return seen{err: fmt.Errorf("after %d parts: %w", parts, err)}
 		}
 		if string(data) == "[DONE]" {
 			if !finished {
@@ -236,7 +236,7 @@ func (v *visit) stream(resp *http.Response) (s seen) {
 		}
 		if c.Error != nil {
 			if finished {
-				return seen{err: errors.New("an error behind the finish reason")}
+				return seen{err: errors.New("an error after the finish reason")}
 			}
 			s.code = c.Error.Code
 			break
@@ -275,7 +275,7 @@ func (v *visit) stream(resp *http.Response) (s seen) {
 	}
 	// Behind the last event there is the end of the body and nothing else.
 	if _, err := events.Next(); err != io.EOF {
-		return seen{err: fmt.Errorf("behind the end: %w", err)}
+		return seen{err: fmt.Errorf("after the end: %w", err)}
 	}
 	if s.code != "" {
 		return seen{code: s.code, err: v.prefix()}
@@ -287,7 +287,7 @@ func (v *visit) stream(resp *http.Response) (s seen) {
 func (v *visit) stall() seen {
 	select {
 	case <-v.entry.logged:
-	case <-time.After(v.patience()):
+	case <-time.After(v.timeout()):
 		return seen{err: errors.New("a client that does not read is not cut")}
 	}
 	// Nothing is kept for it: the connection was reset, with what was on its way.

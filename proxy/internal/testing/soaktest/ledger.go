@@ -192,10 +192,10 @@ func (e *entry) judgeDeparture() string {
 	case gone && !s.complete:
 		return ""
 	case finished && p.Conduct != LeavesWaiting && p.Conduct != Stalled:
-		// All of it was written before anybody knew that the client had gone.
+		// All of it was written before the gateway could notice the disconnect.
 		return ""
 	}
-	return "the departure is accounted wrong"
+	return "the client disconnect is recorded wrong"
 }
 
 // mayComplete tells whether the client may have an answer in spite of the provider's fault.

@@ -44,12 +44,12 @@ type Conduct uint8
 const (
 	Polite        Conduct = iota // it keeps its connection
 	Closing                      // Connection: close
-	HalfClosed                   // it closes its sending side behind the request
+	HalfClosed                   // it closes its sending side after the request
 	Slow                         // it reads a little at a time
 	Stalled                      // it stops reading an answer that is larger than all buffers
-	LeavesSent                   // it closes its connection behind the request
+	LeavesSent                   // it closes its connection after the request
 	LeavesWaiting                // it closes its connection while the provider thinks
-	LeavesReading                // it closes its connection behind an event
+	LeavesReading                // it closes its connection after an event
 	ResetsReading                // the same, with a reset
 )
 
@@ -63,8 +63,8 @@ type Fault uint8
 const (
 	None     Fault = iota
 	Stale          // a pooled connection dies when the request comes
-	Closes         // the connection is closed a moment behind the answer
-	Trails         // bytes behind the answer's end
+	Closes         // the connection is closed a moment after the answer
+	Trails         // bytes after the answer's end
 	Pauses         // silence that is shorter than every deadline
 	Crumbs         // the answer comes in pieces of a few bytes
 	harmless       = Crumbs
@@ -88,7 +88,7 @@ const (
 )
 
 var faultNames = [...]string{
-	None: "none", Stale: "stale connection", Closes: "connection closed behind the answer", Trails: "bytes behind the answer", Pauses: "pause",
+	None: "none", Stale: "stale connection", Closes: "connection closed after the answer", Trails: "bytes after the answer", Pauses: "pause",
 	Crumbs: "crumbs", Refused: "refused", ResetsAtOnce: "reset before the head", EndsAtOnce: "FIN before the head", Status500: "status 500",
 	Status503: "status 503", Status429: "status 429", NoHTTP: "no HTTP", Page: "a page", Mute: "silence before the head", Resets: "reset within the body",
 	Ends: "FIN within the body", Hangs: "silence within the body", Garbles: "garbage", Incomplete: "no end", Traps: "trap",

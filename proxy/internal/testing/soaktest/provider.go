@@ -111,15 +111,15 @@ func (w *writer) reset() error {
 	return errOver
 }
 
-// awaitEnd says nothing until the gateway ends the connection, which it must within patience.
-func (w *writer) awaitEnd(patience time.Duration) error {
-	_ = w.SetReadDeadline(time.Now().Add(patience + grace))
+// awaitEnd says nothing until the gateway ends the connection, which it must within timeout.
+func (w *writer) awaitEnd(timeout time.Duration) error {
+	_ = w.SetReadDeadline(time.Now().Add(timeout + grace))
 	began := time.Now()
 	n, err := w.Read(make([]byte, 1))
 	var late net.Error
 	switch {
 	case n > 0:
-		w.run.Broken("more came behind a request that has no answer yet: %s", w.plan)
+		w.run.Broken("more came after a request that has no answer yet: %s", w.plan)
 	case errors.As(err, &late) && late.Timeout():
 		w.run.Broken("the gateway still waits after %s: %s", time.Since(began), w.plan)
 	}
@@ -162,7 +162,7 @@ func (w *writer) whole() error {
 	if err := w.send(head + body); err != nil {
 		return err
 	}
-	return w.behind()
+	return w.afterResponse()
 }
 
 // within tells of a fault that breaks the connection within a body.
@@ -241,7 +241,7 @@ func (w *writer) stream() error {
 	if err := w.send("0\r\n\r\n"); err != nil {
 		return err
 	}
-	return w.behind()
+	return w.afterResponse()
 }
 
 // traps are what makes the guest trap when it reads it, or run out of fuel.
@@ -256,8 +256,8 @@ func (w *writer) events(events ...string) error {
 	return nil
 }
 
-// behind is what comes behind a whole answer.
-func (w *writer) behind() error {
+// afterResponse does what the fault asks for once the response was written.
+func (w *writer) afterResponse() error {
 	switch w.fault {
 	case Trails:
 		_, _ = io.WriteString(w, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nagain")

@@ -109,12 +109,12 @@ func TestSoak(t *testing.T) {
 	if !calm {
 		// Whoever looks for what is left wants to know what it does.
 		g.Signal(t, syscall.SIGQUIT)
-		g.Wait(t, proxytest.Patience)
+		g.Wait(t, proxytest.EventTimeout)
 		t.Errorf("its goroutines:\n%s", strings.Join(run.Raw(), "\n"))
 		return
 	}
 	g.Signal(t, syscall.SIGTERM)
-	if exit := g.Wait(t, 2*proxytest.Patience); exit != 0 {
+	if exit := g.Wait(t, 2*proxytest.EventTimeout); exit != 0 {
 		t.Errorf("SIGTERM ends with %d", exit)
 	}
 }

@@ -125,15 +125,15 @@ func (r *Run) swap(tb testing.TB, g *binarytest.Gateway, guest Guest, n int, sig
 	if signal {
 		g.Signal(tb, syscall.SIGHUP)
 	}
-	patience := time.NewTimer(grace)
-	defer patience.Stop()
+	timeout := time.NewTimer(grace)
+	defer timeout.Stop()
 	for {
 		select {
 		case l := <-r.swaps.lines:
 			if l.Message == want && strings.Contains(l.Text, mark) {
 				return
 			}
-		case <-patience.C:
+		case <-timeout.C:
 			r.Broken("configuration %d is not taken note of (signal %t)", n, signal)
 			return
 		}

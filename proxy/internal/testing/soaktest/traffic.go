@@ -23,7 +23,7 @@ type Run struct {
 	latency loadtest.Latencies // to the first text, where the provider made nobody wait
 	noticed loadtest.Latencies // until the provider saw that a client had gone while it was thinking
 
-	begun, late atomic.Int64 // requests; those that began behind their time, for there were too many
+	begun, late atomic.Int64 // requests; those that began after their time, for there were too many
 	streams     atomic.Int64 // of them, that asked for a stream
 	open        atomic.Int64 // requests in flight
 

@@ -75,7 +75,7 @@ type Module struct {
 	counted bool
 }
 
-// vector is a section's content: the items one behind the other.
+// vector is a section's content: the items one after the other.
 type vector struct {
 	n    uint32
 	data []byte
@@ -218,7 +218,7 @@ func (m *Module) DataRaw(segment []byte) uint32 {
 // CountData adds the data count section, which PassiveData adds by itself.
 func (m *Module) CountData() { m.counted = true }
 
-// Custom adds a custom section behind all others.
+// Custom adds a custom section after all others.
 func (m *Module) Custom(name string, data []byte) {
 	m.customs = append(m.customs, Section(SecCustom, slices.Concat(vec([]byte(name)), data))...)
 }
