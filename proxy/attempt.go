@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -327,6 +328,7 @@ func (x *completion) readErrorResponse(ctx context.Context, status int) error {
 	}
 	// A read error is ignored: a part of an error response says more than that it was cut off.
 	body = x.provider.redact(body)
+	cause := x.rejection(status, body)
 	var e *apierror.Error
 	if x.native {
 		e = native.Failure(status, body)
@@ -342,14 +344,29 @@ func (x *completion) readErrorResponse(ctx context.Context, status int) error {
 			return err
 		}
 	}
-	if e.RetryAfter == 0 {
-		if wait := parseRetryAfter(x.response.Header, x.server.now()); wait > 0 {
-			d := *e
-			d.RetryAfter = wait
-			e = &d
-		}
+	d := *e
+	if d.RetryAfter == 0 {
+		d.RetryAfter = parseRetryAfter(x.response.Header, x.server.now())
 	}
-	return e
+	if cause != nil {
+		d.Cause = cause
+	}
+	return &d
+}
+
+// rejection is the cause of an error response with a status 4xx: the provider's words say what is wrong with the request, or with
+// the configuration. nil for another status.
+func (x *completion) rejection(status int, body []byte) error {
+	if status < 400 || status >= 500 {
+		return nil
+	}
+	r := &rejection{provider: x.provider.name, target: x.provider.client.Target("POST", x.attempt.Out.Path), status: status}
+	if x.request != nil { // else what the words repeat of it could not be found any more
+		words := excerpt.New([]byte(native.Words(body)))
+		x.request.EachText(words.Cut)
+		r.words = words.String()
+	}
+	return r
 }
 
 // annotate adds to an error the provider and the response that it comes from, and for the log, its cause.

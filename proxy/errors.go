@@ -73,6 +73,22 @@ func upstreamError(err *upstream.Error) *apierror.Error {
 	return e
 }
 
+// rejection is, for the log, a provider's response with a status 4xx.
+type rejection struct {
+	provider string
+	target   string // method and URL
+	status   int
+	words    string // the provider's own: redacted, and without what they repeat of the request; "" for none
+}
+
+func (e *rejection) Error() string {
+	s := fmt.Sprintf("provider %s: %s: status %d", e.provider, e.target, e.status)
+	if e.words != "" {
+		s += ": " + e.words
+	}
+	return s
+}
+
 // badResponse is for a provider's response that cannot be read.
 func badResponse(err error) error {
 	if e, ok := errors.AsType[*apierror.Error](err); ok {

@@ -83,11 +83,12 @@ func errorMessage(body json.Value) []byte {
 // prefix, up to a #, and an address suffix, from a colon on.
 func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 	f := &sdk.Failure{Kind: usual}
+	known := false
 	name, _, _ = bytes.Cut(name, []byte{':'})
 	name = name[bytes.IndexByte(name, '#')+1:]
-	for _, known := range failures {
-		if len(name) == len(known.name) && name[0]|0x20 == known.name[0]|0x20 && string(name[1:]) == known.name[1:] {
-			f.Kind, f.Code = known.fail, known.code
+	for _, e := range failures {
+		if len(name) == len(e.name) && name[0]|0x20 == e.name[0]|0x20 && string(name[1:]) == e.name[1:] {
+			f.Kind, f.Code, known = e.fail, e.code, true
 		}
 	}
 	if f.Kind == abi.FailInvalidRequest {
@@ -100,6 +101,9 @@ func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 	// What is about the operator's account, or names anything in it, is not shown to the client.
 	if f.Kind != abi.FailAuth && !bytes.Contains(message, []byte("arn:")) {
 		f.Message = string(message)
+	}
+	if !known { // the exception for a model says so by its name
+		translate.CheckNotFound(f, message)
 	}
 	return f
 }

@@ -33,6 +33,7 @@ func failure(body json.Value, status int) error {
 		// About the operator's account: not shown to the client.
 	default:
 		f.Message = string(message)
+		translate.CheckNotFound(f, message)
 	}
 	return f
 }

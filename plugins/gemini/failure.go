@@ -78,6 +78,7 @@ func failure(e json.Value, status int) error {
 	if f.Kind != abi.FailAuth && f.Kind != abi.FailBilling {
 		// Details of the operator's account are not shown to the client.
 		f.Message = string(message)
+		translate.CheckNotFound(f, message)
 	}
 	return f
 }

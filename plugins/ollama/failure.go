@@ -35,6 +35,7 @@ func failure(e json.Value, status int) error {
 		f.Kind = abi.FailContextLength
 	}
 	f.Message = string(message)
+	translate.CheckNotFound(f, message)
 	return f
 }
 

@@ -6,6 +6,8 @@
 package translate
 
 import (
+	"bytes"
+
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -31,7 +33,7 @@ func StatusKind(status int) abi.FailKind {
 	case 402:
 		return abi.FailBilling
 	case 404:
-		return abi.FailModelNotFound
+		return abi.FailModelNotFound // see CheckNotFound
 	case 409:
 		return abi.FailConflict
 	case 413:
@@ -44,6 +46,14 @@ func StatusKind(status int) abi.FailKind {
 		return abi.FailOverloaded
 	}
 	return abi.FailServer
+}
+
+// CheckNotFound makes f the failure of a 404 that is not about the model, unless the message speaks of one: mostly, the
+// configured address is wrong. The gateway logs the provider's words.
+func CheckNotFound(f *sdk.Failure, message []byte) {
+	if f.Kind == abi.FailModelNotFound && !bytes.Contains(bytes.ToLower(message), []byte("model")) {
+		*f = sdk.Failure{Kind: abi.FailServer, Code: "upstream_not_found", Message: "The provider has no such endpoint."}
+	}
 }
 
 // Printable returns a member name that is safe to show in a warning or an error.

@@ -94,6 +94,7 @@ var codes = []Code{
 	{"client_closed_request", 499, NextNo, "The client disconnected. In logs and metrics only.", "None."},
 	{"internal_error", 500, NextNo, "The gateway failed.", "Report it with the log's lines about the request ID."},
 	{"upstream_error", 502, NextYes, "The provider failed.", askProvider},
+	{"upstream_not_found", 502, NextYes, "The provider returned 404 for something else than the model.", "Check the provider's `base_url`; the log has the address of the request and the provider's words."},
 	{"upstream_unreachable", 502, NextYes, "No connection to the provider could be established.", "Check the provider's `base_url`, DNS and network; the log has the cause."},
 	{"upstream_bad_answer", 502, NextYes, "The provider's response is invalid.", askProvider},
 	{"upstream_answer_too_large", 502, NextYes, "The provider's response is too large.", "Request fewer tokens, or a stream."},

@@ -333,13 +333,17 @@ func (c *Client) failed(err error, r *Request) *Error {
 	if !ok {
 		e = &Error{Kind: Unreachable, Cause: err}
 	}
-	e.Upstream = c.cfg.Name
-	path, _, _ := strings.Cut(r.Path, "?")
-	e.Target = r.Method + " " + c.base + path
+	e.Upstream, e.Target = c.cfg.Name, c.Target(r.Method, r.Path)
 	if e.Kind == BadRequest {
 		e.Target = c.base
 	}
 	return e
+}
+
+// Target names a request in an error: its method, and its URL without the query, which may hold a credential.
+func (c *Client) Target(method, path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return method + " " + c.base + path
 }
 
 // describe completes an error of a body.

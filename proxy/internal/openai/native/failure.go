@@ -3,6 +3,7 @@ package native
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -43,6 +44,31 @@ func failureIn(root jsondoc.Value, code string) *apierror.Error {
 		return w.failure(0, code)
 	}
 	return nil
+}
+
+// Words is what an error response says, for the log: its type, its code and its message, or the text that it is instead. body is
+// as for Failure. The words are the provider's, and may repeat what the log must not hold.
+func Words(body []byte) string {
+	var d jsondoc.Doc
+	if d.Parse(body, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true}) != nil {
+		return clean(string(body[:min(len(body), 8*maxMessage)]))
+	}
+	root := d.Root()
+	if root.Kind() == jsondoc.Array {
+		root = root.First()
+	}
+	w := findError(root)
+	if w == nil {
+		w = readError(root)
+		w.message = firstNonEmpty(w.message, messageText(root.Get("Message")))
+	}
+	words := make([]string, 0, 3)
+	for _, s := range [...]string{w.kind, w.code, w.message} {
+		if s != "" && !slices.Contains(words, s) {
+			words = append(words, s)
+		}
+	}
+	return strings.Join(words, ": ")
 }
 
 // providerError is an error as a provider reports it.
@@ -164,6 +190,9 @@ func (w *providerError) failure(status int, fallback string) *apierror.Error {
 			e.Code = w.kind
 		}
 	case abi.FailServer:
+		if class == 404 {
+			return noEndpoint(status, &upstreamError{class, w.kind, w.code})
+		}
 		e.Code = fallback
 		e.Message = firstNonEmpty(clean(w.message), e.Message)
 	case abi.FailOverloaded, abi.FailTimeout:
@@ -216,7 +245,10 @@ func (w *providerError) classify(status int) abi.FailKind {
 		}
 		return abi.FailAuth
 	case 404:
-		return abi.FailModelNotFound
+		if w.noModel() || w.namesModel() {
+			return abi.FailModelNotFound
+		}
+		return abi.FailServer // the address is wrong, not the model
 	case 408, 504, 522, 524:
 		return abi.FailTimeout
 	case 409:
@@ -261,7 +293,7 @@ func (w *providerError) classifyByCode() abi.FailKind {
 		return abi.FailAuth
 	case has("billing", "payment_required", "insufficient_credits"):
 		return abi.FailBilling
-	case has("not_found"):
+	case has("not_found") && w.namesModel():
 		return abi.FailModelNotFound
 	case has("request_too_large"):
 		return abi.FailTooLarge
@@ -308,6 +340,20 @@ func (w *providerError) noModel() bool {
 	return w.kind == "NotFoundError"
 }
 
+// namesModel reports whether a 404 is about the model, rather than about the address.
+func (w *providerError) namesModel() bool {
+	m := strings.ToLower(w.code + " " + w.message[:min(len(w.message), 4*maxMessage)])
+	return strings.Contains(m, "model") || strings.Contains(m, "deployment") || strings.Contains(m, "no endpoints found")
+}
+
+// noEndpoint is the failure of a 404 that is not about the model: mostly, the configured address is wrong. The provider's words
+// are for the operator, and go to the log.
+func noEndpoint(status int, cause error) *apierror.Error {
+	e := apierror.Fail(abi.FailServer, "upstream_not_found", "", "The provider has no such endpoint.")
+	e.UpstreamStatus, e.Cause = status, cause
+	return e
+}
+
 // tooLong reports whether the conversation is longer than the model's context.
 func (w *providerError) tooLong(status int) bool {
 	switch status {
@@ -336,7 +382,7 @@ func proxyFailure(status int, body []byte) *apierror.Error {
 	w := providerError{}
 	kind := w.classify(status)
 	if status == 404 {
-		kind = abi.FailServer // the address is wrong, not the model
+		return noEndpoint(status, &upstreamError{status: status})
 	}
 	e := apierror.Fail(kind, "", "", "")
 	switch kind {

@@ -67,7 +67,14 @@ func TestUpstreamErrors(t *testing.T) {
 		{"page of a proxy", 502, page, "502 upstream_error upstream_error - 502 Bad Gateway 502 if a < b &amp; c next"},
 		{"503", 503, `upstream connect error`, "502 upstream_error overloaded - upstream connect error next"},
 		{"504", 504, ``, "502 upstream_error upstream_timeout - The provider did not respond in time. next"},
-		{"404", 404, `<h1>Not Found</h1>`, "502 upstream_error upstream_error - Not Found next"},
+		{"404", 404, `<h1>Not Found</h1>`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
+		{"OpenAI/404 path", 404, `{"error":{"message":"Invalid URL (POST /v1/v1/chat/completions)","type":"invalid_request_error","param":null,"code":null}}`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
+		{"vLLM/404 path", 404, `{"detail":"Not Found"}`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
+		{"vLLM/404 model", 404, `{"object":"error","message":"The model ` + "`x`" + ` does not exist.","type":"NotFoundError","param":null,"code":404}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
+		{"Azure/404 path", 404, `{"error":{"code":"404","message":"Resource not found"}}`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
+		{"Azure/404 deployment", 404, `{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
+		{"OpenRouter/404 model", 404, `{"error":{"message":"No endpoints found for acme/x.","code":404}}`, "404 invalid_request_error model_not_found - The provider does not know this model. next"},
+		{"404 without words", 404, `{}`, "502 server_error upstream_not_found - The provider has no such endpoint. next"},
 		{"429", 429, `slow down, org-123`, "429 rate_limit_error rate_limit_exceeded - The provider's rate limit has been reached. next"},
 		{"400", 400, "bad\x00\xff\r\n  request", "400 upstream_error - - bad request"},
 		{"413", 413, "", "413 upstream_error request_too_large - The request is larger than the provider accepts."},
@@ -114,6 +121,25 @@ func TestLongErrorMessagesAreCut(t *testing.T) {
 			if len(e) > 500 || len(e) < 490 || !utf8.ValidString(e) || !strings.HasPrefix(s, e) {
 				t.Errorf("%d bytes: %s", len(e), e)
 			}
+		}
+	}
+}
+
+func TestWordsOfErrors(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"message":"Invalid URL (POST /v1/x)","type":"invalid_request_error","param":null,"code":"c"}}`: "invalid_request_error: c: Invalid URL (POST /v1/x)",
+		`{"type":"error","error":{"type":"not_found_error","message":"Not Found"},"request_id":"r"}`:              "not_found_error: Not Found",
+		`[{"error":{"code":404,"message":"models/x is not found","status":"NOT_FOUND"}}]`:                         "models/x is not found",
+		`{"error":"model 'x' not found"}`: "model 'x' not found",
+		`{"message":"no"}`:                "no",
+		`{"Message":"no"}`:                "no",
+		`{"detail":[{"msg":"field required"},{"msg":"too short"}]}`:                "field required; too short",
+		`<html><head><style>p{}</style></head><h1>404</h1> page not found</html>`: "404 page not found",
+		`404 page not found`: "404 page not found",
+		`[]`:                 "", `"x"`: "", ``: "", `{}`: "", `{"error":null}`: "",
+	} {
+		if got := native.Words([]byte(body)); got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestCanariesAppearNowhere(t *testing.T) {
 		said   = "canary-said-"      // by clients and providers
 	)
 	// The type and the code of a provider's error are in the log: they say what kind of error it is.
-	complaint := `{"error":{"message":"` + secret + `provider and ` + said + `complaint","type":"` + secret + `provider","code":"` + secret + `provider"}}`
+	complaint := `{"error":{"message":"` + secret + `provider and ` + said + `prompt","type":"` + secret + `provider","code":"` + secret + `provider"}}`
 	answer := func(status int, body string) upstreamtest.Script {
 		return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(status, "application/json", body, "Connection: close", "X-Request-Id: "+secret+"provider", "Set-Cookie: "+said+"cookie")}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
-// TestLogOmitsProviderMessages has a provider quote the prompt in its error, wherever it can. The log has what failed
+// TestLogOmitsProviderMessages has a provider fail and quote the prompt in its error, wherever it can. The log has what failed
 // and for which target, but not the provider's words.
 func TestLogOmitsProviderMessages(t *testing.T) {
 	const (
@@ -46,6 +46,47 @@ func TestLogOmitsProviderMessages(t *testing.T) {
 			g.Log.Await(t, append(c.want, "request", r.RequestID())...)
 			if log := g.Log.String(); strings.Contains(log, mark) {
 				t.Errorf("the prompt is in the log:\n%s", log)
+			}
+		})
+	}
+}
+
+// TestLogHasProvidersWordsOfRejection has providers reject requests: the log has method, address and the provider's words, without
+// credentials and without what they repeat of the request.
+func TestLogHasProvidersWordsOfRejection(t *testing.T) {
+	const mark = "PROMPT-MARK"
+	for _, c := range []struct {
+		name, model, body string
+		status, client    int
+		code, words       string
+	}{
+		{"address", "gpt", `{"error":{"message":"Invalid URL (POST /chat/completions)","type":"invalid_request_error","param":null,"code":null}}`, 404, 502, "upstream_not_found", "invalid_request_error: Invalid URL (POST /chat/completions)"},
+		{"page", "gpt", "<html><h1>Not Found</h1></html>", 404, 502, "upstream_not_found", "Not Found"},
+		{"model", "gpt", `{"error":{"message":"The model gpt-upstream does not exist","type":"invalid_request_error","param":null,"code":"model_not_found"}}`, 404, 404, "model_not_found", "invalid_request_error: model_not_found: The model gpt-upstream does not exist"},
+		{"credential", "gpt", `{"error":{"message":"Incorrect API key provided: sk-upstream-openai-canary, or sk-u***nary","code":"invalid_api_key"}}`, 401, 502, "upstream_auth_failed", "invalid_api_key: Incorrect API key provided: [redacted], or [redacted]"},
+		{"limit", "gpt", `{"error":{"message":"Rate limit reached for gpt-upstream","type":"requests","code":"rate_limit_exceeded"}}`, 429, 429, "rate_limit_exceeded", "requests: rate_limit_exceeded: Rate limit reached for gpt-upstream"},
+		{"prompt", "gpt", `{"error":{"message":"flagged: ` + mark + ` is bad","type":"invalid_request_error"}}`, 400, 400, "invalid_request_error", "invalid_request_error: flagged: … is bad"},
+		{"without words", "gpt", `{}`, 422, 400, "invalid_request_error", ""},
+		{"plugin: address", "claude", `{"type":"error","error":{"type":"not_found_error","message":"Not Found"}}`, 404, 502, "upstream_not_found", "not_found_error: Not Found"},
+		{"plugin: model", "claude", `{"type":"error","error":{"type":"not_found_error","message":"model: claude-upstream"}}`, 404, 404, "model_not_found", "not_found_error: model: claude-upstream"},
+		{"plugin: credential", "claude", `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, 401, 502, "upstream_auth_failed", "authentication_error: invalid x-api-key"},
+		{"plugin: prompt", "claude", `{"type":"error","error":{"type":"invalid_request_error","message":"` + mark + `"}}`, 400, 400, "invalid_request_error", "invalid_request_error: …"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(c.status, "application/json", c.body, "Connection: close")})
+			g := proxytest.Start(t, configuration(up.URL(), up.URL()))
+			r := g.Chat(t, `{"model":"`+c.model+`","messages":[{"role":"user","content":"`+mark+`"}]}`)
+			line := g.Log.Request(t, r.RequestID())
+			provider, path := "openai", "/chat/completions"
+			if c.model == "claude" {
+				provider, path = "anthropic", "/v1/messages"
+			}
+			want := "provider " + provider + ": POST " + up.URL() + path + ": status " + strconv.Itoa(c.status)
+			if c.words != "" {
+				want += ": " + c.words
+			}
+			if r.Status != c.client || line["code"] != c.code || line["cause"] != want {
+				t.Errorf("%d %s, cause\n%s\nwant\n%s", r.Status, line["code"], line["cause"], want)
 			}
 		})
 	}

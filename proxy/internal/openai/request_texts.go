@@ -1,0 +1,30 @@
+package openai
+
+import "github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+
+// EachText calls f with every text of the request that a client wrote: contents, arguments, descriptions, names and the like,
+// but not the values of a fixed set, and not the model. It is for finding them again in what must not hold them. The texts are
+// valid during the call.
+func (r *Request) EachText(f func(text []byte)) {
+	var scratch []byte
+	eachText(r.Doc.Root(), &scratch, f)
+}
+
+func eachText(v jsondoc.Value, scratch *[]byte, f func(text []byte)) {
+	switch v.Kind() {
+	case jsondoc.Object, jsondoc.Array:
+		for m := v.First(); m.Exists(); m = m.Next() {
+			eachText(m, scratch, f)
+		}
+	case jsondoc.String:
+		if name := v.Name(); name.Exists() && (name.Is("role") || name.Is("type") || name.Is("model")) {
+			return
+		}
+		if !v.Escaped() {
+			f(v.Inside())
+			return
+		}
+		*scratch = v.AppendText((*scratch)[:0])
+		f(*scratch)
+	}
+}
