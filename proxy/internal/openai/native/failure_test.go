@@ -133,7 +133,7 @@ func TestWordsOfErrors(t *testing.T) {
 		`{"error":"model 'x' not found"}`: "model 'x' not found",
 		`{"message":"no"}`:                "no",
 		`{"Message":"no"}`:                "no",
-		`{"detail":[{"msg":"field required"},{"msg":"too short"}]}`:                "field required; too short",
+		`{"detail":[{"msg":"field required"},{"msg":"too short"}]}`:               "field required; too short",
 		`<html><head><style>p{}</style></head><h1>404</h1> page not found</html>`: "404 page not found",
 		`404 page not found`: "404 page not found",
 		`[]`:                 "", `"x"`: "", ``: "", `{}`: "", `{"error":null}`: "",
