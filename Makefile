@@ -18,13 +18,14 @@ LDFLAGS  := -s -w -X main.version=$(VERSION)
 NEEDS_GO := $(shell sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' go.mod)
 # The first build takes minutes: it names the packages while it compiles them.
 FIRST    := $(if $(wildcard bin/go.wasm),,-v)
-PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+RELEASE  := bin/release
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # Archives of one commit are the same whenever they are made, with GNU tar.
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 TARFLAGS := $(if $(findstring GNU,$(shell tar --version 2>/dev/null)),--sort=name --owner=0 --group=0 --numeric-owner --mtime=@$(SOURCE_DATE_EPOCH))
-IMAGE    ?= sluice:$(VERSION)
-ARCH     ?= $(shell $(GO) env GOARCH 2>/dev/null)
-IMAGETOOL ?= $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
+IMAGE    = sluice:$(VERSION)
+ARCH     = $(shell $(GO) env GOARCH 2>/dev/null)
+IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
 .PHONY: help run build plugins need-go release image generate test test-node test-net soak held lint bench bench-go fuzz check clean
@@ -53,17 +54,17 @@ need-go:
 		echo "Go $(NEEDS_GO) or later is needed, and $(GO) is $$(GOTOOLCHAIN=local $(GO) version 2>/dev/null | sed 's/^go version go//'): see https://go.dev/doc/install" >&2; exit 1; }
 
 release: plugins ## build archives with checksums in bin/release (PLATFORMS='linux/arm64 …')
-	@rm -rf bin/release && mkdir -p bin/release
+	@rm -rf $(RELEASE) && mkdir -p $(RELEASE)
 	@set -e; for platform in $(PLATFORMS); do \
 		os=$${platform%/*}; arch=$${platform#*/}; name=sluice_$(VERSION)_$${os}_$${arch}; \
-		echo "Building bin/release/$$name.tar.gz …"; \
-		mkdir bin/release/$$name; \
-		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o bin/release/$$name/sluice ./cmd/sluice; \
-		cp -R LICENSE README.md CHANGELOG.md SECURITY.md gateway.toml docs examples/deploy bin/release/$$name; \
-		tar -C bin/release $(TARFLAGS) -cf bin/release/$$name.tar $$name; gzip -9n bin/release/$$name.tar; \
-		rm -r bin/release/$$name; \
+		echo "Building $(RELEASE)/$$name.tar.gz …"; \
+		mkdir $(RELEASE)/$$name; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o $(RELEASE)/$$name/sluice ./cmd/sluice; \
+		cp -R LICENSE README.md CHANGELOG.md SECURITY.md gateway.toml docs examples/deploy $(RELEASE)/$$name; \
+		tar -C $(RELEASE) $(TARFLAGS) -cf $(RELEASE)/$$name.tar $$name; gzip -9n $(RELEASE)/$$name.tar; \
+		rm -r $(RELEASE)/$$name; \
 	done
-	@cd bin/release && if command -v sha256sum >/dev/null; then sha256sum *.tar.gz; else shasum -a 256 *.tar.gz; fi | tee SHA256SUMS
+	@cd $(RELEASE) && if command -v sha256sum >/dev/null; then sha256sum *.tar.gz; else shasum -a 256 *.tar.gz; fi | tee SHA256SUMS
 
 image: plugins ## build a container image with podman, buildah or docker (IMAGE=sluice:tag ARCH=arm64)
 	@test -n "$(IMAGETOOL)" || { echo "an image needs podman, buildah or docker" >&2; exit 1; }
