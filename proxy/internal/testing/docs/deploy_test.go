@@ -1,28 +1,31 @@
 package docs_test
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"net"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
-// TestAlerts checks the metrics, and their labels, that alerts.yml uses.
-func TestAlerts(t *testing.T) {
+// checkMetrics checks the metrics, and their labels, that expressions of a file use. Prometheus adds job and instance.
+func checkMetrics(t *testing.T, file, text string) {
+	t.Helper()
 	known := map[string]*telemetry.Family{}
 	for _, f := range telemetry.Families() {
 		known[f.Name] = f
 	}
-	text := read(t, "examples/deploy/alerts.yml")
 	uses := regexp.MustCompile(`(sluice_[a-z_]+)(\{[^}]*\})?`).FindAllStringSubmatch(text, -1)
 	if len(uses) < 10 {
-		t.Fatalf("only %d metrics are used", len(uses))
+		t.Fatalf("%s uses only %d metrics", file, len(uses))
 	}
 	for _, use := range uses {
 		name := use[1]
@@ -31,15 +34,94 @@ func TestAlerts(t *testing.T) {
 			f = known[strings.TrimSuffix(name, "_bucket")]
 		}
 		if f == nil {
-			t.Errorf("alerts.yml uses %s, which is no metric", name)
+			t.Errorf("%s uses %s, which is no metric", file, name)
 			continue
 		}
 		for _, label := range regexp.MustCompile(`([a-z_]+)(?:=|!=|=~|!~)"`).FindAllStringSubmatch(use[2], -1) {
-			if !slices.Contains(f.Labels, label[1]) {
-				t.Errorf("%s has no label %s", name, label[1])
+			if !slices.Contains(append([]string{"job", "instance"}, f.Labels...), label[1]) {
+				t.Errorf("%s: %s has no label %s", file, name, label[1])
 			}
 		}
 	}
+}
+
+// TestDashboard reads the expressions and the legends of the Grafana dashboard.
+func TestDashboard(t *testing.T) {
+	var board struct {
+		Panels []struct {
+			ID      int
+			Type    string
+			Title   string
+			GridPos struct{ H, W, X, Y int }
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, "examples/deploy/grafana.json")), &board); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for i, p := range board.Panels {
+		if p.ID != i+1 || p.GridPos.X+p.GridPos.W > 24 || (p.Type == "row") != (len(p.Targets) == 0) {
+			t.Errorf("panel %d: %+v", i, p)
+		}
+		for _, target := range p.Targets {
+			all.WriteString(target.Expr + "\n")
+			for _, label := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(target.LegendFormat, -1) {
+				if label[1] != "instance" && !regexp.MustCompile(`by \([a-z, ]*\b`+label[1]+`\b`).MatchString(target.Expr) {
+					t.Errorf("%s: the legend has %s, which %s does not keep", p.Title, label[1], target.Expr)
+				}
+			}
+		}
+	}
+	checkMetrics(t, "grafana.json", all.String())
+}
+
+// TestSystemdUnits checks the units against the configuration and the commands that they run.
+func TestSystemdUnits(t *testing.T) {
+	service, socket, cli := read(t, "examples/deploy/sluice.service"), read(t, "examples/deploy/sluice.socket"), read(t, "docs/cli.md")
+	cfg, err := config.Parse("gateway.toml", []byte(read(t, "examples/deploy/gateway.toml")), config.Options{
+		Bundled: plugins.Names(), Env: func(name string) (string, bool) { return fmt.Sprintf("%x", sha256.Sum256([]byte(name))), true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(socket, "\nListenStream="+cfg.Server.Listen+"\n") {
+		t.Errorf("sluice.socket does not listen at %s", cfg.Server.Listen)
+	}
+	setting := func(name string) string {
+		m := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(service)
+		if m == nil {
+			t.Fatalf("sluice.service lacks %s", name)
+		}
+		return m[1]
+	}
+	stop, err := time.ParseDuration(setting("TimeoutStopSec") + "s")
+	if took := cfg.Server.DrainDelay + cfg.Server.ShutdownTimeout; err != nil || took == 0 || stop < took+5*time.Second {
+		t.Errorf("shutting down may take %v, TimeoutStopSec is %v, %v", took, stop, err)
+	}
+	for name, command := range map[string]string{"ExecStart": "serve", "ExecReload": "reload"} {
+		line := setting(name)
+		_, section, _ := strings.Cut(cli, "\n## sluice "+command+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		if !strings.HasPrefix(line, "/usr/local/bin/sluice "+command+" ") || section == "" {
+			t.Errorf("%s=%s", name, line)
+		}
+		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(line, -1) {
+			if !strings.Contains(section, flag) && !strings.Contains(cli, flag) {
+				t.Errorf("%s: there is no flag %s", name, flag)
+			}
+		}
+	}
+	for name, want := range map[string]string{"Type": "notify", "Requires": "sluice.socket", "RestartPreventExitStatus": "2 3", "SystemCallFilter": "@system-service"} {
+		if got := setting(name); got != want {
+			t.Errorf("%s=%s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestAlerts checks what alerts.yml uses.
+func TestAlerts(t *testing.T) {
+	checkMetrics(t, "alerts.yml", read(t, "examples/deploy/alerts.yml"))
 	cfg, err := config.Parse("gateway.toml", nil, config.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -82,11 +164,25 @@ func TestKubernetesManifest(t *testing.T) {
 	}
 	for _, want := range []string{
 		"{ name: http, containerPort: " + port(cfg.Server.Listen) + " }", "{ name: admin, containerPort: " + port(cfg.Admin.Listen) + " }",
-		`prometheus.io/port: "` + port(cfg.Admin.Listen) + `"`, "mountPath: " + filepath.Dir(cfg.Server.CacheDir) + " }",
+		`prometheus.io/port: "` + port(cfg.Admin.Listen) + `"`, "mountPath: /etc/sluice, readOnly: true }", "maxUnavailable: 0",
 		"readinessProbe:\n            httpGet: { path: /readyz, port: admin }", "livenessProbe:\n            httpGet: { path: /healthz, port: admin }",
 	} {
 		if !strings.Contains(manifest, want) {
 			t.Errorf("kubernetes.yaml lacks %q", want)
+		}
+	}
+	// The restricted Pod Security profile, and a disruption budget.
+	for _, want := range []string{
+		"runAsNonRoot: true\n", "seccompProfile: { type: RuntimeDefault }\n", "allowPrivilegeEscalation: false\n", "capabilities: { drop: [ALL] }\n",
+		"readOnlyRootFilesystem: true\n", "pod-security.kubernetes.io/enforce: restricted\n", "kind: PodDisruptionBudget\n",
+	} {
+		if strings.Count(manifest, want) != 1 {
+			t.Errorf("kubernetes.yaml lacks %q", want)
+		}
+	}
+	for _, bad := range []string{"hostPath", "hostNetwork", "hostPort", "privileged: true", "runAsUser: 0"} {
+		if strings.Contains(manifest, bad) {
+			t.Errorf("kubernetes.yaml has %s, which the restricted profile forbids", bad)
 		}
 	}
 	if took := cfg.Server.DrainDelay + cfg.Server.ShutdownTimeout; took.Seconds() == 0 || !strings.Contains(manifest, "terminationGracePeriodSeconds: 80 ") || took.Seconds() >= 75 {
