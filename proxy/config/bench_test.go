@@ -3,6 +3,7 @@ package config_test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -21,15 +22,24 @@ func manyKeys(n int) []byte {
 
 // covers: F14
 func TestLoads100000Keys(t *testing.T) {
+	data := manyKeys(100_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	start := time.Now()
-	c, err := config.Parse("gateway.toml", manyKeys(100_000), config.Options{})
+	c, err := config.Parse("gateway.toml", data, config.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	took := time.Since(start)
-	t.Logf("100,000 keys in %s", took)
+	runtime.ReadMemStats(&after)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	t.Logf("100,000 keys in %s with %d MB", took, allocated>>20)
 	if len(c.Keys) != 100_000 || c.Keys[99_999].Name != "client-99999" {
 		t.Errorf("%d keys", len(c.Keys))
+	}
+	// The time goes with the memory, most of which has to be cleared, faulted in and marked.
+	if allocated > 220<<20 {
+		t.Errorf("%d MB were allocated", allocated>>20)
 	}
 	// The goal is 2 s for the whole start; the margin is for a race detector and a busy machine.
 	if took > 20*time.Second {

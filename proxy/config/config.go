@@ -253,7 +253,7 @@ func Load(path string, o Options) (*Config, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := readAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
@@ -261,6 +261,16 @@ func Load(path string, o Options) (*Config, error) {
 		return nil, Errors{{File: path, Text: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)}}
 	}
 	return Parse(path, data, o)
+}
+
+// readAll reads a file of up to maxFile bytes, or one more. It allocates what the file needs, which may be large.
+func readAll(f *os.File) ([]byte, error) {
+	var b bytes.Buffer
+	if s, err := f.Stat(); err == nil && s.Mode().IsRegular() {
+		b.Grow(int(min(s.Size(), maxFile)) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(io.LimitReader(f, maxFile+1))
+	return b.Bytes(), err
 }
 
 // Parse parses a configuration. name is the file name in errors, and relative paths are joined to its directory. The error is an

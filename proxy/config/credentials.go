@@ -18,7 +18,7 @@ const minSearch = 8
 // credential records the value of n, which may be empty.
 func (l *loader) credential(n *node) {
 	c := credential{value: n.text}
-	for _, v := range n.vars {
+	for _, v := range n.vars() {
 		c.vars = append(c.vars, v.name)
 	}
 	l.credentials = append(l.credentials, c)
@@ -46,22 +46,24 @@ func (l *loader) searchCredentials() {
 	holds := func(text string) bool {
 		return values[text] || slices.ContainsFunc(long, func(v string) bool { return strings.Contains(text, v) })
 	}
-	var walk func(n *node, where keyPath)
-	walk = func(n *node, where keyPath) {
-		if n.kind == kindString && (holds(n.text) || slices.ContainsFunc(n.vars, func(v variable) bool { return vars[v.name] })) {
+	var walk func(n *node, where *keyPath)
+	walk = func(n *node, where *keyPath) {
+		if n.kind == kindString && (holds(n.text) || slices.ContainsFunc(n.vars(), func(v variable) bool { return vars[v.name] })) {
 			l.d.fail(n.offset, where.String(), "contains a configured credential, which plugins must not see")
 		}
 		for i, e := range n.items {
-			walk(e, where.element(i))
+			element := where.element(i)
+			walk(e, &element)
 		}
 		for _, m := range n.names {
 			if holds(m.name) {
-				l.d.fail(m.offset, where.String(), "uses a configured credential as a key, which plugins must not see")
+				l.d.fail(int(m.offset), where.String(), "uses a configured credential as a key, which plugins must not see")
 			}
-			walk(m.value, where.child(m.name))
+			child := where.child(m.name)
+			walk(m.value, &child)
 		}
 	}
 	for _, f := range l.d.free {
-		walk(f.n, f.path)
+		walk(f.n, &f.path)
 	}
 }

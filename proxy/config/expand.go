@@ -14,7 +14,7 @@ type variable struct {
 // expand replaces ${NAME}, ${NAME:-default} and $$ in a string. The default replaces a variable that is unset or empty, as in
 // a shell. ${NAME} must be set, so that a missing variable is never an empty credential by accident; optional ones are written
 // ${NAME:-}. raw is the string as written in the file, for positions.
-func (d *document) expand(n *node, raw []byte, where keyPath) {
+func (d *document) expand(n *node, raw []byte, where *keyPath) {
 	if !strings.Contains(n.text, "$") {
 		return
 	}
@@ -49,7 +49,10 @@ func (d *document) expand(n *node, raw []byte, where keyPath) {
 			default:
 				value, ok := d.env(name)
 				set := ok && value != ""
-				n.vars = append(n.vars, variable{name, set})
+				if n.rare == nil {
+					n.rare = new(rare)
+				}
+				n.rare.vars = append(n.rare.vars, variable{name, set})
 				switch {
 				case optional && !set:
 					value = strings.ReplaceAll(fallback, "$$", "$")
@@ -80,7 +83,7 @@ func variableName(s string) bool {
 // unset returns why a value is empty: its unset variables, or that it is written so.
 func (n *node) unset(what string) string {
 	var names []string
-	for _, v := range n.vars {
+	for _, v := range n.vars() {
 		if !v.set {
 			names = append(names, v.name)
 		}

@@ -78,17 +78,31 @@ func (t *table) hint(name string) string {
 	hint := hints[t.path.pattern()][keySeparators.Replace(strings.ToLower(name))]
 	switch {
 	case hint == "" || hint == name:
-		return suggest(name, t.known)
-	case slices.Contains(t.known, hint):
+		return suggest(name, t.knownKeys())
+	case slices.Contains(t.knownKeys(), hint):
 		return `, did you mean "` + hint + `"?`
 	}
 	return "; " + hint
 }
 
+// knownKeys returns the keys that the table can have.
+func (t *table) knownKeys() (keys []string) {
+	prefix := strings.ReplaceAll(t.path.pattern(), ".*", ".NAME")
+	if prefix != "" {
+		prefix += "."
+	}
+	for i := range reference {
+		if name, ok := strings.CutPrefix(reference[i].Path, prefix); ok && !strings.ContainsAny(name, ".[") {
+			keys = append(keys, name)
+		}
+	}
+	return keys
+}
+
 // pattern returns the path with * for names that the operator chose, and without indexes: "models[].targets[]".
-func (p keyPath) pattern() string {
+func (p *keyPath) pattern() string {
 	var names []string
-	for at := &p; at.up != nil; at = at.up {
+	for at := p; at.up != nil; at = at.up {
 		switch {
 		case at.name == "" && at.index >= 0:
 			names = append(names, "[]")
@@ -127,7 +141,7 @@ var forms = map[string]string{
 }
 
 // form returns what to append to an error about a value of the wrong kind.
-func form(where keyPath) string {
+func form(where *keyPath) string {
 	if f := forms[where.pattern()]; f != "" {
 		return ": " + f
 	}

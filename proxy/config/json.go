@@ -61,21 +61,23 @@ func (t *table) free(skip ...string) object {
 	}
 	var o object
 next:
-	for _, m := range t.n.names {
+	for i := range t.n.names {
+		m := &t.n.names[i]
 		for _, s := range skip {
 			if m.name == s {
 				continue next
 			}
 		}
-		t.known = append(t.known, m.name)
-		t.d.free = append(t.d.free, freeMember{m.value, t.path.child(m.name)})
-		o = append(o, field{m.name, t.d.appendJSON(nil, m.value, t.path.child(m.name))})
+		m.known = true
+		path := t.path.child(m.name)
+		t.d.free = append(t.d.free, freeMember{m.value, path})
+		o = append(o, field{m.name, t.d.appendJSON(nil, m.value, &path)})
 	}
 	return o
 }
 
 // appendJSON appends a value as JSON: dates as strings, keys in file order.
-func (d *document) appendJSON(b []byte, n *node, where keyPath) []byte {
+func (d *document) appendJSON(b []byte, n *node, where *keyPath) []byte {
 	switch n.kind {
 	case kindString, kindDate:
 		return appendString(b, n.text)
@@ -95,7 +97,8 @@ func (d *document) appendJSON(b []byte, n *node, where keyPath) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = d.appendJSON(b, e, where.element(i))
+			element := where.element(i)
+			b = d.appendJSON(b, e, &element)
 		}
 		return append(b, ']')
 	case kindTable:
@@ -105,7 +108,8 @@ func (d *document) appendJSON(b []byte, n *node, where keyPath) []byte {
 				b = append(b, ',')
 			}
 			b = append(appendString(b, m.name), ':')
-			b = d.appendJSON(b, m.value, where.child(m.name))
+			child := where.child(m.name)
+			b = d.appendJSON(b, m.value, &child)
 		}
 		return append(b, '}')
 	}

@@ -119,7 +119,7 @@ func (t *table) moment(name string) (time.Time, *node) {
 	if n == nil || n.kind == kindBroken {
 		return time.Time{}, nil
 	}
-	date := n.date
+	date := n.date()
 	if n.kind == kindString {
 		date, _ = parseDate(n.text)
 	}
@@ -153,7 +153,7 @@ func (l *loader) useless() {
 		k := &c.Keys[i]
 		if len(k.Models) > 0 && !slices.ContainsFunc(k.Models, fits) {
 			l.d.warnings = append(l.d.warnings, Error{
-				File: l.d.file, Position: k.Pos, Key: keyPath{}.child("keys").element(i).child("models").String(),
+				File: l.d.file, Position: k.Pos, Key: keyOf("keys", i, "models"),
 				Text: "no model matches",
 			})
 		}

@@ -27,7 +27,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			[[models]]
 			targets = [{ }]
 			[router]`
-		d := &document{file: "gateway.toml", data: []byte(text), env: noEnv, lookedUp: func(p keyPath) { decoded[referencePath(p)] = true }}
+		d := &document{file: "gateway.toml", data: []byte(text), env: noEnv, lookedUp: func(p keyPath) { decoded[referencePath(&p)] = true }}
 		o := Options{Env: noEnv, ReadFile: readCredentialFile}
 		newLoader(d, o).load(table{d: d, n: d.parse(), path: &keyPath{}})
 	}
@@ -57,7 +57,7 @@ func noEnv(string) (string, bool) { return "", false }
 
 var elements = regexp.MustCompile(`\[\d+\]`)
 
-func referencePath(p keyPath) string {
+func referencePath(p *keyPath) string {
 	path := elements.ReplaceAllString(p.String(), "[]")
 	path = strings.Replace(path, "plugins.x", "plugins.NAME", 1)
 	return strings.Replace(path, "providers.x", "providers.NAME", 1)

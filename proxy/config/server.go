@@ -99,7 +99,7 @@ func (l *loader) access() {
 	for i := range l.cfg.Keys {
 		if k := &l.cfg.Keys[i]; k.Secret != "" && len(k.Secret) < weakSecret {
 			l.d.warnings = append(l.d.warnings, Error{
-				File: l.d.file, Position: k.Pos, Key: keyPath{}.child("keys").element(i).child("secret").String(),
+				File: l.d.file, Position: k.Pos, Key: keyOf("keys", i, "secret"),
 				Text: "the secret is short enough to guess, and the gateway is reachable from other machines; `sluice keys new` generates a strong one",
 			})
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -8,13 +9,12 @@ import (
 	"time"
 )
 
-// table reads the keys of one table. Each key that is looked up becomes a known one, and finish reports all others: a key cannot be
-// read and yet be missing from the suggestions. A table that is not in the file has no node, and no keys.
+// table reads the keys of one table. Each key that is looked up becomes a known one, and finish reports all others, with the nearest
+// key of the reference. A table that is not in the file has no node, and no keys.
 type table struct {
-	d     *document
-	n     *node
-	path  *keyPath
-	known []string
+	d    *document
+	n    *node
+	path *keyPath
 }
 
 // exists reports whether the table is in the file.
@@ -43,8 +43,19 @@ func (t *table) key(name string) string {
 	if name == "" {
 		return t.path.String()
 	}
-	return t.path.child(name).String()
+	p := t.path.child(name)
+	return p.String()
 }
+
+// elementKey returns the path of an element of an array.
+func (t *table) elementKey(name string, i int) string {
+	array := t.path.child(name)
+	element := array.element(i)
+	return element.String()
+}
+
+// keyOf returns the path of a key in an array of tables.
+func keyOf(array string, i int, name string) string { return fmt.Sprintf("%s[%d].%s", array, i, name) }
 
 func (t *table) position() Position { return t.d.position(t.offset(nil)) }
 
@@ -55,7 +66,8 @@ func (t *table) take(name string, want kind) *node {
 	case n == nil || n.kind == kindBroken:
 		return nil
 	case n.kind != want:
-		t.fail(n, name, "must be %s, not %s%s", want.named(), n.kind.named(), form(t.path.child(name)))
+		p := t.path.child(name)
+		t.fail(n, name, "must be %s, not %s%s", want.named(), n.kind.named(), form(&p))
 		return nil
 	}
 	return n
@@ -63,7 +75,6 @@ func (t *table) take(name string, want kind) *node {
 
 // look returns a key's value of any kind, nil if it is absent.
 func (t *table) look(name string) *node {
-	t.known = append(t.known, name)
 	if t.d.lookedUp != nil {
 		t.d.lookedUp(t.path.child(name))
 	}
@@ -71,6 +82,7 @@ func (t *table) look(name string) *node {
 		return nil
 	}
 	if m := t.n.member(name); m != nil {
+		m.known = true
 		return m.value
 	}
 	return nil
@@ -81,8 +93,8 @@ func (t *table) has(name string) bool { return t.n != nil && t.n.member(name) !=
 
 // show quotes a value for an error. The value of a variable is not shown: it may be a credential in the wrong place.
 func show(n *node) string {
-	if len(n.vars) > 0 {
-		return "the value of ${" + n.vars[0].name + "}"
+	if vars := n.vars(); len(vars) > 0 {
+		return "the value of ${" + vars[0].name + "}"
 	}
 	const limit = 80
 	if len(n.text) > limit {
@@ -263,7 +275,7 @@ func (t *table) strings(name string) (elements []*node, there bool) {
 			elements = append(elements, e)
 		case kindBroken:
 		default:
-			t.d.fail(e.offset, t.path.child(name).element(i).String(), "must be a string, not %s", e.kind.named())
+			t.d.fail(e.offset, t.elementKey(name, i), "must be a string, not %s", e.kind.named())
 		}
 	}
 	return elements, true
@@ -313,7 +325,7 @@ func (t *table) tables(name string) []table {
 			out = append(out, table{d: t.d, n: e, path: &p})
 		case kindBroken:
 		default:
-			t.d.fail(e.offset, p.String(), "must be a table, not %s%s", e.kind.named(), form(p))
+			t.d.fail(e.offset, p.String(), "must be a table, not %s%s", e.kind.named(), form(&p))
 		}
 	}
 	return out
@@ -337,7 +349,8 @@ func (t *table) entries() []entry {
 			continue
 		}
 		if err := checkName(m.name); err != nil {
-			t.d.fail(m.offset, t.path.child(m.name).String(), "%v", err)
+			path := t.path.child(m.name)
+			t.d.fail(int(m.offset), path.String(), "%v", err)
 			continue
 		}
 		out = append(out, e)
@@ -351,8 +364,9 @@ func (t *table) finish() {
 		return
 	}
 	for _, m := range t.n.names {
-		if !slices.Contains(t.known, m.name) {
-			t.d.fail(m.offset, t.path.child(m.name).String(), "unknown key%s", t.hint(m.name))
+		if !m.known {
+			path := t.path.child(m.name)
+			t.d.fail(int(m.offset), path.String(), "unknown key%s", t.hint(m.name))
 		}
 	}
 }

@@ -52,31 +52,53 @@ type node struct {
 	kind   kind
 	origin origin // of a table
 	tables bool   // an array defined as [[name]]
+	bool   bool
 	offset int    // of the value; for a table with a header, of its last name
 	text   string // a string after expansion; other scalars as written
-	vars   []variable
 	number int64
 	float  float64
-	date   any // time.Time, toml.LocalDate, toml.LocalDateTime or toml.LocalTime
-	bool   bool
 	items  []*node  // of an array
 	names  []member // of a table, in file order
-	index  map[string]int
+	rare   *rare    // nil for most: there may be a million nodes
+}
+
+// rare is what few nodes have.
+type rare struct {
+	vars  []variable     // of a string
+	date  any            // time.Time, toml.LocalDate, toml.LocalDateTime or toml.LocalTime
+	index map[string]int // of the names of a large table
+}
+
+// vars returns the variables in a string.
+func (n *node) vars() []variable {
+	if n.rare == nil {
+		return nil
+	}
+	return n.rare.vars
+}
+
+// date returns the value of a date.
+func (n *node) date() any {
+	if n.rare == nil {
+		return nil
+	}
+	return n.rare.date
 }
 
 // member is an entry of a table.
 type member struct {
 	name   string
-	offset int // of the name
 	value  *node
+	offset int32 // of the name
+	known  bool  // it has been looked up
 }
 
 // indexed is the number of keys from which a table has an index.
 const indexed = 16
 
 func (n *node) member(name string) *member {
-	if n.index != nil {
-		if i, ok := n.index[name]; ok {
+	if n.rare != nil && n.rare.index != nil {
+		if i, ok := n.rare.index[name]; ok {
 			return &n.names[i]
 		}
 		return nil
@@ -89,15 +111,49 @@ func (n *node) member(name string) *member {
 	return nil
 }
 
-func (n *node) add(name string, offset int, value *node) *node {
-	n.names = append(n.names, member{name, offset, value})
-	if n.index == nil && len(n.names) > indexed {
-		n.index = make(map[string]int, 2*indexed)
+// slabs allocate nodes, and the names of small tables, many at a time: there may be a million of them.
+type slabs struct {
+	nodes   []node
+	members []member
+}
+
+const slabSize = 256
+
+// node returns a new node.
+func (s *slabs) node(n node) *node {
+	if len(s.nodes) == 0 {
+		s.nodes = make([]node, slabSize)
+	}
+	out := &s.nodes[0]
+	s.nodes = s.nodes[1:]
+	*out = n
+	return out
+}
+
+// names returns an empty slice for the names of a table.
+func (s *slabs) names() []member {
+	const few = 4
+	if len(s.members) < few {
+		s.members = make([]member, few*slabSize)
+	}
+	out := s.members[:0:few]
+	s.members = s.members[few:]
+	return out
+}
+
+func (d *document) add(n *node, name string, offset int, value *node) *node {
+	if n.names == nil {
+		n.names = d.names()
+	}
+	n.names = append(n.names, member{name: name, value: value, offset: int32(offset)})
+	switch {
+	case n.rare != nil && n.rare.index != nil:
+		n.rare.index[name] = len(n.names) - 1
+	case len(n.names) > indexed:
+		n.rare = &rare{index: make(map[string]int, 2*indexed)}
 		for i := range n.names {
-			n.index[n.names[i].name] = i
+			n.rare.index[n.names[i].name] = i
 		}
-	} else if n.index != nil {
-		n.index[name] = len(n.names) - 1
 	}
 	return value
 }
@@ -113,13 +169,16 @@ type document struct {
 	free     []freeMember
 	scalars  map[string]error // results of verifyScalar
 	lookedUp func(keyPath)    // called for each member that the decoder knows; nil except in tests
-	p        unstable.Parser
+	parts    []unstable.Node  // of keyParts
+	interned map[string]string
+	slabs
+	p unstable.Parser
 }
 
 // position converts an offset to a line and a column.
 func (d *document) position(offset int) Position {
 	if d.lines == nil {
-		d.lines = append(d.lines, 0)
+		d.lines = append(make([]int, 0, 1+bytes.Count(d.data, []byte{'\n'})), 0)
 		for i, c := range d.data {
 			if c == '\n' {
 				d.lines = append(d.lines, i+1)
@@ -153,8 +212,8 @@ func (d *document) parse() *node {
 
 // read builds the tree of the file up to a syntax error.
 func (d *document) read() (root *node, whole bool) {
-	root = &node{kind: kindTable}
-	current, where := root, keyPath{}
+	root = d.node(node{kind: kindTable})
+	current, where := root, &keyPath{}
 	d.p.Reset(d.data)
 	for d.p.NextExpression() {
 		e := d.p.Expression()
@@ -200,81 +259,104 @@ func (d *document) verifyScalar(text string) error {
 	return err
 }
 
-// keyParts returns the parts of a dotted key.
-func keyParts(e *unstable.Node) []unstable.Node {
-	var parts []unstable.Node
+// keyParts returns the parts of a dotted key, valid until the next call.
+func (d *document) keyParts(e *unstable.Node) []unstable.Node {
+	d.parts = d.parts[:0]
 	for it := e.Key(); it.Next(); {
-		parts = append(parts, *it.Node())
+		d.parts = append(d.parts, *it.Node())
 	}
-	return parts
+	return d.parts
+}
+
+// maxInterned bounds the names that are kept once.
+const maxInterned = 1024
+
+// intern returns a name as a string. Most names occur again and again.
+func (d *document) intern(name []byte) string {
+	if s, ok := d.interned[string(name)]; ok {
+		return s
+	}
+	s := string(name)
+	if d.interned == nil {
+		d.interned = make(map[string]string)
+	}
+	if len(d.interned) < maxInterned {
+		d.interned[s] = s
+	}
+	return s
 }
 
 // header returns the table that a header opens. What follows an invalid header is read into a table of its own, so that it is still
 // checked.
-func (d *document) header(root *node, e *unstable.Node) (*node, keyPath) {
-	at, where := root, keyPath{}
-	parts := keyParts(e)
+func (d *document) header(root *node, e *unstable.Node) (*node, *keyPath) {
+	at, where := root, &keyPath{}
+	parts := d.keyParts(e)
 	if len(parts) > maxDepth {
 		d.fail(int(parts[maxDepth].Raw.Offset), "", "tables are nested more than %d levels deep", maxDepth)
-		return &node{kind: kindTable}, where
+		return d.node(node{kind: kindTable}), where
 	}
 	for i := range parts {
-		name, offset := string(parts[i].Data), int(parts[i].Raw.Offset)
-		where = where.child(name)
+		name, offset := d.intern(parts[i].Data), int(parts[i].Raw.Offset)
+		step := where.child(name)
+		where = &step
 		m := at.member(name)
 		if i == len(parts)-1 {
 			return d.open(at, m, where, offset, e.Kind == unstable.ArrayTable)
 		}
 		switch {
 		case m == nil:
-			at = at.add(name, offset, &node{kind: kindTable, origin: originImplicit, offset: offset})
+			at = d.add(at, name, offset, d.node(node{kind: kindTable, origin: originImplicit, offset: offset}))
 		case m.value.tables:
 			last := len(m.value.items) - 1
-			at, where = m.value.items[last], where.element(last)
+			element := where.element(last)
+			at, where = m.value.items[last], &element
 		case m.value.kind == kindTable && m.value.origin != originInline:
 			at = m.value
 		default:
 			d.twice(offset, where, m)
-			return &node{kind: kindTable}, where
+			return d.node(node{kind: kindTable}), where
 		}
 	}
 	return at, where
 }
 
 // open creates the table, or the next table of the array, of a header's last name.
-func (d *document) open(at *node, m *member, where keyPath, offset int, array bool) (*node, keyPath) {
-	fresh := &node{kind: kindTable, offset: offset}
+func (d *document) open(at *node, m *member, where *keyPath, offset int, array bool) (*node, *keyPath) {
+	fresh := d.node(node{kind: kindTable, offset: offset})
 	switch {
 	case m == nil && array:
-		at.add(where.name, offset, &node{kind: kindArray, tables: true, offset: offset, items: []*node{fresh}})
-		return fresh, where.element(0)
+		d.add(at, where.name, offset, d.node(node{kind: kindArray, tables: true, offset: offset, items: []*node{fresh}}))
+		element := where.element(0)
+		return fresh, &element
 	case m == nil:
-		return at.add(where.name, offset, fresh), where
+		return d.add(at, where.name, offset, fresh), where
 	case array && m.value.tables:
 		m.value.items = append(m.value.items, fresh)
-		return fresh, where.element(len(m.value.items) - 1)
+		element := where.element(len(m.value.items) - 1)
+		return fresh, &element
 	case !array && m.value.kind == kindTable && m.value.origin == originImplicit:
-		m.offset, m.value.offset, m.value.origin = offset, offset, originHeader
+		m.offset, m.value.offset, m.value.origin = int32(offset), offset, originHeader
 		return m.value, where
 	}
 	d.twice(offset, where, m)
 	return fresh, where
 }
 
-func (d *document) twice(offset int, where keyPath, first *member) {
-	d.fail(offset, where.String(), "is already defined on line %d", d.position(first.offset).Line)
+func (d *document) twice(offset int, where *keyPath, first *member) {
+	d.fail(offset, where.String(), "is already defined on line %d", d.position(int(first.offset)).Line)
 }
 
 // keyValue adds "a.b = value" to a table. depth is that of the table.
-func (d *document) keyValue(at *node, e *unstable.Node, depth int, where keyPath) {
-	parts := keyParts(e)
+func (d *document) keyValue(at *node, e *unstable.Node, depth int, where *keyPath) {
+	parts := d.keyParts(e)
 	if depth += len(parts); depth > maxDepth {
 		d.fail(int(parts[0].Raw.Offset), "", "tables are nested more than %d levels deep", maxDepth)
 		return
 	}
 	for i := range parts {
-		name, offset := string(parts[i].Data), int(parts[i].Raw.Offset)
-		where = where.child(name)
+		name, offset := d.intern(parts[i].Data), int(parts[i].Raw.Offset)
+		step := where.child(name)
+		where = &step
 		m := at.member(name)
 		if i == len(parts)-1 {
 			if m != nil {
@@ -284,13 +366,13 @@ func (d *document) keyValue(at *node, e *unstable.Node, depth int, where keyPath
 			start += len(d.data[start:]) - len(bytes.TrimLeft(d.data[start:], " \t="))
 			value := d.value(e.Value(), start, depth, where)
 			if m == nil {
-				at.add(name, offset, value)
+				d.add(at, name, offset, value)
 			}
 			return
 		}
 		switch {
 		case m == nil:
-			at = at.add(name, offset, &node{kind: kindTable, origin: originDotted, offset: offset})
+			at = d.add(at, name, offset, d.node(node{kind: kindTable, origin: originDotted, offset: offset}))
 		case m.value.kind == kindTable && m.value.origin == originDotted:
 			at = m.value
 		default:
@@ -301,8 +383,8 @@ func (d *document) keyValue(at *node, e *unstable.Node, depth int, where keyPath
 }
 
 // value converts a node of the parser. start is its approximate offset, used if the parser has none.
-func (d *document) value(v *unstable.Node, start, depth int, where keyPath) *node {
-	n := &node{offset: start}
+func (d *document) value(v *unstable.Node, start, depth int, where *keyPath) *node {
+	n := d.node(node{offset: start})
 	if v.Raw.Length > 0 {
 		n.offset = int(v.Raw.Offset)
 	}
@@ -314,7 +396,8 @@ func (d *document) value(v *unstable.Node, start, depth int, where keyPath) *nod
 	case unstable.Array:
 		n.kind = kindArray
 		for it := v.Children(); it.Next(); {
-			n.items = append(n.items, d.value(it.Node(), n.offset, depth+1, where.element(len(n.items))))
+			element := where.element(len(n.items))
+			n.items = append(n.items, d.value(it.Node(), n.offset, depth+1, &element))
 		}
 	case unstable.InlineTable:
 		n.kind, n.origin = kindTable, originInline
@@ -331,7 +414,7 @@ func (d *document) value(v *unstable.Node, start, depth int, where keyPath) *nod
 }
 
 // scalar parses a number, a boolean or a date, of which the parser has checked only the characters.
-func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
+func (d *document) scalar(n *node, v *unstable.Node, where *keyPath) {
 	n.text = string(v.Data)
 	bare := strings.ReplaceAll(n.text, "_", "")
 	what := "number"
@@ -351,7 +434,9 @@ func (d *document) scalar(n *node, v *unstable.Node, where keyPath) {
 		}
 	default:
 		n.kind, what = kindDate, "date or time"
-		n.date, err = parseDate(n.text)
+		var date any
+		date, err = parseDate(n.text)
+		n.rare = &rare{date: date}
 	}
 	switch {
 	case err != nil:
@@ -375,21 +460,21 @@ func parseDate(text string) (any, error) {
 	return v.Date, err
 }
 
-// keyPath is the path to a key. The zero keyPath is the root.
+// keyPath is the path to a key. The zero keyPath is the root. Paths refer to those that they begin with, which must stay as they are.
 type keyPath struct {
 	up    *keyPath
 	name  string
 	index int // of an element, if name is ""
 }
 
-func (p keyPath) child(name string) keyPath { return keyPath{up: &p, name: name, index: -1} }
+func (p *keyPath) child(name string) keyPath { return keyPath{up: p, name: name, index: -1} }
 
-func (p keyPath) element(i int) keyPath { return keyPath{up: &p, index: i} }
+func (p *keyPath) element(i int) keyPath { return keyPath{up: p, index: i} }
 
 // String returns "models[0].targets[1].provider"; a name that is not a bare key is quoted.
-func (p keyPath) String() string {
+func (p *keyPath) String() string {
 	var steps []keyPath
-	for at := &p; at.up != nil; at = at.up {
+	for at := p; at.up != nil; at = at.up {
 		steps = append(steps, *at)
 	}
 	slices.Reverse(steps)
