@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"crypto/sha256"
+	"io/fs"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -59,6 +62,67 @@ func TestPanicInClosingGeneration(t *testing.T) {
 		t.Errorf("%d panics", n)
 	}
 	s.Close()
+}
+
+// slowBundle has plugins whose modules are read, before they are compiled, only once release is closed.
+type slowBundle struct {
+	fs.FS
+	began, release chan struct{}
+}
+
+func (b *slowBundle) Digest(file string) ([sha256.Size]byte, error) {
+	return sha256.Sum256([]byte(file)), nil
+}
+
+func (b *slowBundle) ReadFile(file string) ([]byte, error) {
+	b.began <- struct{}{}
+	<-b.release
+	return []byte("no module"), nil
+}
+
+// TestReloadDoesNotWaitForTheOneBefore, which compiles for as long as the test likes: a key that is revoked meanwhile is.
+func TestReloadDoesNotWaitForTheOneBefore(t *testing.T) {
+	const key = "[[keys]]\nname = \"k\"\nsecret = \"sk-0123456789abcdef\"\nmodels = [\"*\"]\n"
+	parse := func(text string) *config.Config {
+		cfg, err := config.Parse("gateway.toml", []byte(text), config.Options{Bundled: []string{"slow", "slower"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	bundle := &slowBundle{began: make(chan struct{}, 10), release: make(chan struct{})}
+	defer close(bundle.release)
+	s, err := New(t.Context(), Options{Config: parse(key), Bundled: bundle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reload := func(plugin string) (ended chan error) {
+		ended = make(chan error, 1)
+		cfg := parse(key + "[providers.slow]\nplugin = \"" + plugin + "\"\nbase_url = \"https://example.com\"\npaths = [\"/v1\"]\n")
+		go func() { ended <- s.Reload(t.Context(), cfg) }()
+		<-bundle.began
+		return ended
+	}
+	first := reload("slow")
+	revoked := parse(strings.ReplaceAll(key, "0123456789abcdef", "another-key-1234"))
+	if err := s.Reload(t.Context(), revoked); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-first; err != ErrSuperseded {
+		t.Errorf("the reload before ended with %v", err)
+	}
+	if s.current.Load().config != revoked {
+		t.Error("the later configuration is not served")
+	}
+	if r := s.health.lastReload(); r.failed != 0 || r.succeeded != 1 {
+		t.Errorf("%d failed and %d succeeded", r.failed, r.succeeded)
+	}
+	// Nor does Close wait.
+	last := reload("slower")
+	s.Close()
+	if err := <-last; err == nil {
+		t.Error("a reload succeeded in a gateway that was closed")
+	}
 }
 
 // TestCheckIntervalWithoutProvider is about a request that waits for its router's plugin: no provider's heartbeat says how

@@ -13,22 +13,43 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 )
 
+// ErrSuperseded is the error of a Reload that another one has overtaken.
+var ErrSuperseded = errors.New("superseded by a later reload")
+
 // Reload replaces the configuration that is served. The new one is built while the old one serves; if anything is wrong
 // with it, the error says what, and the old one stays. Requests in flight end on the configuration that they began with,
 // which is closed after the last of them.
 //
+// A Reload does not wait for the one before it: that one ends with ErrSuperseded, whether the later one succeeds or not.
+// Compiling that it has begun goes on in the background, and serves the later one as well.
+//
 // Limits and timeouts of [server] count from the next request, write or connection on. What requires a restart is named in
 // a warning and stays as it is: see config.Config.NeedsRestart.
-func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
+func (s *Server) Reload(ctx context.Context, cfg *config.Config) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	began := time.Now()
-	defer func() { s.health.recordReload(s.now(), err) }()
-	old := s.acquire()
-	if old == nil {
-		return errClosed
+	if s.cancelReload != nil {
+		s.cancelReload(ErrSuperseded)
 	}
-	defer old.release()
+	s.cancelReload = cancel
+	old := s.acquire()
+	s.reloading.Unlock()
+	err := errClosed
+	if old != nil {
+		err = s.reload(ctx, cfg, old)
+		old.release()
+	}
+	if err != nil && context.Cause(ctx) == ErrSuperseded {
+		return ErrSuperseded
+	}
+	s.health.recordReload(s.now(), err)
+	return err
+}
+
+// reload builds the generation of a configuration and puts it in the place of old, unless ctx ends before.
+func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation) error {
+	began := time.Now()
 	if err := checkStaysProtected(s.started, old.config, cfg); err != nil {
 		return &BuildError{err}
 	}
@@ -38,6 +59,12 @@ func (s *Server) Reload(ctx context.Context, cfg *config.Config) (err error) {
 	}
 	g, err := s.builder.build(ctx, cfg, old)
 	if err != nil {
+		return err
+	}
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	if err := ctx.Err(); err != nil {
+		g.release()
 		return err
 	}
 	if !s.current.CompareAndSwap(old, g) {

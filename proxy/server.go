@@ -88,10 +88,12 @@ type Server struct {
 	health    health
 	admin     *admin.Server
 
-	builder   builder
-	current   atomic.Pointer[generation]
-	open      openGenerations
-	reloading sync.Mutex // one Reload at a time
+	builder builder
+	current atomic.Pointer[generation]
+	open    openGenerations
+
+	reloading    sync.Mutex              // held while a Reload begins, and while it replaces the generation
+	cancelReload context.CancelCauseFunc // ends the Reload that began last
 
 	serving  sync.WaitGroup // listeners and connections
 	refusals chan struct{}  // has room for one more connection to be told that there are too many
@@ -366,6 +368,11 @@ func (s *Server) Close() {
 		if g := s.current.Swap(nil); g != nil {
 			g.release()
 		}
+		s.reloading.Lock()
+		if s.cancelReload != nil {
+			s.cancelReload(errClosed)
+		}
+		s.reloading.Unlock()
 		// Those that a Reload has replaced as well: their plugins run in the engine.
 		s.open.unclosed.Wait()
 		if err := s.plugins.Close(); err != nil {

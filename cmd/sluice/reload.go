@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-gateway/sluice/proxy"
@@ -11,7 +13,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config/watch"
 )
 
-// reloader applies configuration changes, one at a time, while the gateway serves.
+// reloader applies configuration changes while the gateway serves. A change does not wait for the one before it, whose
+// plugins may take seconds to compile: it takes its place.
 type reloader struct {
 	*serveOptions
 	gateway   *proxy.Server
@@ -23,6 +26,11 @@ type reloader struct {
 	log       *slog.Logger
 	requested chan struct{} // of capacity 1
 	current   atomic.Pointer[config.Config]
+
+	changes int64 // configurations that were given to the gateway; only run uses it
+
+	mu     sync.Mutex // held while a reload is completed
+	served int64      // number of the change that is served
 }
 
 // request schedules a reload, whether files have changed or not. It does not wait, and a pending request absorbs further ones.
@@ -50,8 +58,8 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration and serves it. If it is invalid, the previous one stays, and the errors are logged in the
-// words of `sluice check`.
+// reload reads the configuration and begins to serve it. If it is invalid, the previous one stays, and the errors are
+// logged in the words of `sluice check`.
 func (r *reloader) reload(ctx context.Context) {
 	cfg, err := r.load(r.listen)
 	if err == nil && cfg.Empty() {
@@ -59,28 +67,50 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	if err != nil {
 		r.gateway.ReloadFailed(err)
-	} else {
-		// Watch files before they are read, so that no change is missed.
-		r.files.Add(cfg.Files()...)
-		err = r.gateway.Reload(ctx, cfg)
+		r.logFailure(err)
+		return
 	}
+	// Watch files before they are read, so that no change is missed.
+	r.files.Add(cfg.Files()...)
+	r.changes++
+	change := r.changes
+	go r.apply(ctx, cfg, change)
+}
+
+// apply serves a configuration, unless another one comes before it is built.
+func (r *reloader) apply(ctx context.Context, cfg *config.Config, change int64) {
+	err := r.gateway.Reload(ctx, cfg)
 	switch {
 	case ctx.Err() != nil:
 		return // shutting down
+	case errors.Is(err, proxy.ErrSuperseded):
+		r.log.Info("reload superseded: the configuration changed again while its plugins were loaded")
+		return
 	case err != nil:
-		// A certificate that cannot be renewed stays in use.
-		_ = r.gateway.RenewCertificate()
-		for _, text := range errorTexts(err) {
-			r.log.Error("reload failed; keeping the previous configuration", "error", text)
-		}
-		r.manager.notify("", "reload failed; keeping the previous configuration: %s", errorTexts(err)[0])
+		r.logFailure(err)
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if change < r.served {
+		return
+	}
+	r.served = change
 	r.manager.notify("", "%s", servingStatus(cfg, r.address))
 	logWarnings(r.log, cfg)
 	setLevel(r.level, cfg.Server)
 	r.files.Keep(cfg.Files()...)
 	r.current.Store(cfg)
+}
+
+// logFailure reports that a configuration is not served.
+func (r *reloader) logFailure(err error) {
+	// A certificate that cannot be renewed stays in use.
+	_ = r.gateway.RenewCertificate()
+	for _, text := range errorTexts(err) {
+		r.log.Error("reload failed; keeping the previous configuration", "error", text)
+	}
+	r.manager.notify("", "reload failed; keeping the previous configuration: %s", errorTexts(err)[0])
 }
 
 // watchFiles returns a watcher without files, or nil if files are not to be watched or cannot be. failed receives at most

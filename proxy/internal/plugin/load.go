@@ -20,7 +20,7 @@ import (
 // Spec is a plugin to load. Specs of the same module share what is compiled and nothing else.
 type Spec struct {
 	Name      string        // in a module of several plugins it also says which of them
-	Wasm      []byte        // not used after Load has returned
+	Wasm      []byte        // must not be changed: a Load that was cancelled may still use it
 	Source    engine.Source // instead of Wasm: read only if the plugin is not in the cache
 	Isolation Isolation
 	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
@@ -71,9 +71,13 @@ func (h *Host) Load(ctx context.Context, specs []Spec) (*Set, error) {
 // limiter bounds how many functions run at a time.
 type limiter chan struct{}
 
-// run runs do when there is room, and turns a panic into an error.
-func (l limiter) run(do func() error) (err error) {
-	l <- struct{}{}
+// run runs do when there is room, unless ctx has ended by then, and turns a panic into an error.
+func (l limiter) run(ctx context.Context, do func() error) (err error) {
+	select {
+	case l <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	defer func() { <-l }()
 	defer rescue.Into(&err)
 	return do()
@@ -113,7 +117,7 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 	}
 	all := strings.Join(names, ", ")
 	var m *engine.Module
-	err = cores.run(func() (err error) {
+	err = cores.run(ctx, func() (err error) {
 		m, err = h.engine.CompileFrom(ctx, all, from.Source)
 		return err
 	})
@@ -130,7 +134,7 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 	var wg sync.WaitGroup
 	for i, s := range from.specs {
 		wg.Go(func() {
-			err := cores.run(func() (err error) {
+			err := cores.run(ctx, func() (err error) {
 				plugins[i], err = h.load(ctx, s, from.Source)
 				return err
 			})

@@ -59,14 +59,21 @@ func (m *Module) Close() error {
 		return nil
 	}
 	p := m.program
-	if p.users--; p.users > 0 || e.programs[p.key] != p || e.options.Keep && p.err == nil {
-		return nil
-	}
-	delete(e.programs, p.key)
-	if err := p.close(); err != nil {
+	p.users--
+	if err := e.closeUnused(p); err != nil {
 		return fmt.Errorf("engine: close %s: %w", m.name, err)
 	}
 	return nil
+}
+
+// closeUnused closes a program that nobody uses. One that is still being built is closed when that has ended. The caller
+// holds the lock.
+func (e *Engine) closeUnused(p *program) error {
+	if p.users > 0 || !p.built || e.programs[p.key] != p || e.options.Keep && p.err == nil {
+		return nil
+	}
+	delete(e.programs, p.key)
+	return p.close()
 }
 
 // program is the machine code of one module's bytes and its declarations. It is shared by all modules made from
@@ -74,6 +81,7 @@ func (m *Module) Close() error {
 type program struct {
 	key   digest
 	users int           // modules that use it; guarded by Engine.mu
+	built bool          // the rest is set; guarded by Engine.mu
 	ready chan struct{} // closed once the rest is set
 	err   error
 
@@ -129,8 +137,11 @@ func Bytes(wasm []byte) Source {
 	return Source{Digest: sha256.Sum256(wasm), Read: func() ([]byte, error) { return wasm, nil }}
 }
 
-// Compile checks, rewrites and compiles a module. No code of it runs. Calls may run in parallel and then use as many
-// cores; the name is for errors and the log only. The module's bytes are not kept.
+// Compile checks, rewrites and compiles a module. No code of it runs. Calls may run in parallel, at most as many as there
+// are cores; the name is for errors and the log only. The module's bytes are not kept.
+//
+// If ctx ends, Compile returns at once. wazero cannot be interrupted while it compiles, which package fuel bounds: the work
+// goes on in the background, for others that wait for the same module, and for the cache. Until then the bytes must not change.
 //
 // Its errors are written for the author of the module.
 func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
@@ -167,9 +178,7 @@ func (e *Engine) compile(ctx context.Context, name string, source Source) (*Modu
 
 	m := &Module{name: name, engine: e, program: p, pages: e.options.MemoryPages}
 	if !found {
-		// Others may wait for the same program, so the end of this caller's context does not stop it.
-		p.err = e.build(context.WithoutCancel(ctx), name, source, p)
-		close(p.ready)
+		go e.run(name, source, p)
 	}
 	select {
 	case <-p.ready:
@@ -180,6 +189,25 @@ func (e *Engine) compile(ctx context.Context, name string, source Source) (*Modu
 		return nil, errors.Join(p.err, m.Close())
 	}
 	return m, nil
+}
+
+// run builds a program as soon as a core is free for it, and tells those who wait for it.
+func (e *Engine) run(name string, source Source, p *program) {
+	e.cores <- struct{}{}
+	err := e.build(context.Background(), name, source, p)
+	<-e.cores
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p.built = true
+	if e.closed {
+		delete(e.programs, p.key)
+		err = errors.Join(errClosed, p.close())
+	}
+	p.err = err
+	close(p.ready)
+	if err := e.closeUnused(p); err != nil {
+		e.log.Warn("close a plugin that is not needed any more", "plugin", name, "error", err)
+	}
 }
 
 // build fills in a program. It runs without the lock; p is not read until it is ready.

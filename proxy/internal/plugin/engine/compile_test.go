@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
@@ -253,6 +254,80 @@ func TestCancelledContext(t *testing.T) {
 	}
 	if _, err := compile(t, e, guest().Bytes()).Instantiate(ctx, nil, plenty); !errors.Is(err, context.Canceled) {
 		t.Errorf("instantiate: error %v", err)
+	}
+}
+
+// slowSource is a module whose compilation does not go on before it is released.
+type slowSource struct {
+	engine.Source
+	began, release chan struct{}
+	reads          atomic.Int32
+}
+
+func newSlowSource(wasm []byte) *slowSource {
+	s := &slowSource{Source: engine.Bytes(wasm), began: make(chan struct{}, 10), release: make(chan struct{})}
+	s.Read = func() ([]byte, error) {
+		s.reads.Add(1)
+		s.began <- struct{}{}
+		<-s.release
+		return wasm, nil
+	}
+	return s
+}
+
+func TestCompileEndsWithItsContext(t *testing.T) {
+	e := newEngine(t, engine.Options{})
+	slow := newSlowSource(guest().Bytes())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancelled := make(chan error)
+	go func() {
+		_, err := e.CompileFrom(ctx, "guest", slow.Source)
+		cancelled <- err
+	}()
+	<-slow.began
+	cancel()
+	if err := <-cancelled; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	// Another module is not kept waiting, and the next caller gets what was begun.
+	run(t, instantiate(t, compile(t, e, guest(w.Nop).Bytes())), "run")
+	compiled := make(chan *engine.Module)
+	go func() {
+		m, err := e.CompileFrom(t.Context(), "guest", slow.Source)
+		if err != nil {
+			t.Error(err)
+		}
+		compiled <- m
+	}()
+	close(slow.release)
+	m := <-compiled
+	run(t, instantiate(t, m), "run")
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := slow.reads.Load(); n != 1 {
+		t.Errorf("compiled %d times", n)
+	}
+}
+
+func TestCloseDoesNotWaitForCompiler(t *testing.T) {
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := newSlowSource(guest().Bytes())
+	failed := make(chan error)
+	go func() {
+		_, err := e.CompileFrom(t.Context(), "guest", slow.Source)
+		failed <- err
+	}()
+	<-slow.began
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	close(slow.release)
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("error %v from an engine that was closed", err)
 	}
 }
 

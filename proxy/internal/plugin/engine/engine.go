@@ -55,6 +55,7 @@ type Engine struct {
 	options Options
 	disk    *diskCache // nil without one
 	log     *slog.Logger
+	cores   chan struct{} // has room for each module that is compiled
 
 	mu       sync.Mutex
 	provided map[string]map[string]Signature // functions that guests may import; fixed once compiled is true
@@ -88,6 +89,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{
 		options:  o,
 		log:      o.Log,
+		cores:    make(chan struct{}, runtime.GOMAXPROCS(0)),
 		provided: make(map[string]map[string]Signature),
 		programs: make(map[digest]*program),
 	}
@@ -169,15 +171,17 @@ func compilerSupported() (ok bool) {
 }
 
 // Close releases all compiled modules. Instances that are still open stay usable until their owners close them;
-// nothing can be compiled or instantiated any more.
+// nothing can be compiled or instantiated any more. What is being compiled is released when that ends; Close does not wait.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
 	var err error
 	for key, p := range e.programs {
-		err = errors.Join(err, p.close())
-		delete(e.programs, key)
+		if p.built {
+			err = errors.Join(err, p.close())
+			delete(e.programs, key)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("engine: close: %w", err)
