@@ -326,7 +326,8 @@ func (r *reservation) shrink(body *int64) {
 	}
 }
 
-// withCapacity fills in the limits that the configuration leaves to the machine.
+// withCapacity fills in the limits that the configuration leaves to the machine. A body larger than the memory for bodies is refused
+// as such, since there is never room for it.
 func withCapacity(s config.Server, m capacity.Machine) *config.Server {
 	c := m.Ceilings(s.MaxBody)
 	if s.MaxConns == 0 {
@@ -337,6 +338,7 @@ func withCapacity(s config.Server, m capacity.Machine) *config.Server {
 	}
 	if s.MaxBodyMemory == 0 {
 		s.MaxBodyMemory = c.BodyMemory
+		s.MaxBody = min(s.MaxBody, c.BodyMemory)
 	}
 	return &s
 }

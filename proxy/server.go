@@ -167,13 +167,14 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		NoDefaultContentType:         true,
 		SecureErrorLogMessage:        true,
 	}
-	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body_memory", limits.MaxBodyMemory,
+	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
 		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	return s, nil
 }
 
-// LimitMemory sets the Go runtime's memory limit by the process's control group, unless it is set (GOMEMLIMIT). It is for
-// the start of a process. It returns the limit, and false where it set none.
+// LimitMemory limits the memory of the process by GOMEMLIMIT, or by its control group: it sets the Go runtime's limit to what is left
+// after memory that the runtime does not count, that of plugins. It is for the start of a process. It returns the runtime's limit,
+// and false where the process has none.
 func LimitMemory() (bytes int64, set bool) { return capacity.LimitGo() }
 
 // plugins are the options of the plugin host.

@@ -113,7 +113,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	defer manager.close()
 	manager.notify("", "loading plugins")
 	if bytes, set := proxy.LimitMemory(); set {
-		log.Info("memory limit set to 90 % of the control group's", "bytes", bytes)
+		log.Info("memory limited; the rest is left to plugins", "go_bytes", bytes)
 	}
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)

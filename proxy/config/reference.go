@@ -37,7 +37,7 @@ var reference = []Setting{
 	{"server.tls", TypeTable, "", "", "Certificate to serve HTTPS with. Unset means plain HTTP. Changed files are reloaded with the configuration."},
 	{"server.tls.cert", TypeString, "", "", "Required. PEM file with the certificate, followed by its intermediates. Relative to the configuration file."},
 	{"server.tls.key", TypeString, "", "", "Required. PEM file with the private key. Relative to the configuration file."},
-	{"server.max_body", TypeSize, "1KiB to 1GiB", `"32MiB"`, "Maximum size of a request body. Larger requests get 413."},
+	{"server.max_body", TypeSize, "1KiB to 1GiB", `"32MiB"`, "Maximum size of a request body. Larger requests get 413. Less where memory is short and `max_body_memory` is unset."},
 	{"server.max_conns", TypeInteger, "1 to 1048576", "", "Maximum client connections. Default: what memory and file descriptors allow, at most 16384."},
 	{"server.max_requests", TypeInteger, "1 to 1048576", "", "Maximum chat completions in flight, streams included. Further requests get 503. Default: what memory and file descriptors allow, at most 16384."},
 	{"server.max_body_memory", TypeSize, "1KiB to 1048576GiB", "", "Maximum memory for large request bodies and large non-streaming responses, in total. Must be at least `max_body`. Default: a share of the memory that the process may use."},

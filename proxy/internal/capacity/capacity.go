@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // Machine is what the process may use.
@@ -27,7 +28,11 @@ type Machine struct {
 // Detect reads the process's memory limit (GOMEMLIMIT), those of its control groups, and if there is none, the machine's
 // memory, of which it counts half, as other processes need some.
 func Detect() Machine {
-	m := memory(os.DirFS("/"), debug.SetMemoryLimit(-1))
+	limit := processLimit.Load()
+	if limit == 0 {
+		limit = debug.SetMemoryLimit(-1)
+	}
+	m := memory(os.DirFS("/"), limit)
 	m.Descriptors = descriptors()
 	return m
 }
@@ -46,6 +51,9 @@ const (
 	// base is what the process takes before the first request: the engine, its machine code, some instances.
 	base = 128 << 20
 
+	// smallShare is the share of a small memory that is left after that, in eighths: base is generous.
+	smallShare = 3
+
 	// perConn is the memory of a connection that waits for a request: its buffers, its goroutine's stack, TLS.
 	perConn = 64 << 10
 
@@ -63,40 +71,54 @@ const (
 	// perStream descriptors are one to the client and one to the provider.
 	perStream = 2
 
-	// least is the minimum of each, however little memory there is. With less a gateway is of no use.
-	least = 16
+	// least is the minimum of each, however little memory there is, and leastBody that of bodies. With less a gateway is of no
+	// use.
+	least     = 16
+	leastBody = 1 << 20
 )
 
-// Ceilings divides the memory above base: half for connections, a quarter for requests, a quarter for large bodies, of
-// which one of maxBody bytes always fits.
+// Ceilings divides the memory above base: a quarter for large bodies, or up to half where that is not enough for one of maxBody
+// bytes; and the rest, two to one, for connections and requests. BodyMemory may be less than maxBody.
 func (m Machine) Ceilings(maxBody int64) Ceilings {
 	c := Ceilings{Conns: Standard, Requests: Standard, BodyMemory: math.MaxInt64}
 	if m.Memory > 0 {
-		free := max(m.Memory-base, m.Memory/4)
-		c.Conns = int(min(int64(c.Conns), free/2/perConn))
-		c.Requests = int(min(int64(c.Requests), free/4/perRequest))
-		c.BodyMemory = free / 4 / bodyFactor
+		free := max(m.Memory-base, m.Memory/8*smallShare)
+		bodies := max(free/4, min(maxBody*bodyFactor, free/2))
+		c.Conns = int(min(int64(c.Conns), (free-bodies)/3*2/perConn))
+		c.Requests = int(min(int64(c.Requests), (free-bodies)/3/perRequest))
+		c.BodyMemory = max(bodies/bodyFactor, leastBody)
 	}
 	if m.Descriptors > 0 {
 		c.Conns = min(c.Conns, (m.Descriptors-spareDescriptors)/perStream)
 	}
 	c.Conns = max(c.Conns, least)
 	c.Requests = max(min(c.Requests, c.Conns), least)
-	c.BodyMemory = max(c.BodyMemory, maxBody)
 	return c
 }
 
-// LimitGo sets the runtime's soft memory limit to nine tenths of the control group's, unless there is one: else the garbage
-// collector lets the heap grow until the kernel ends the process. It returns the limit, and false if it set none.
+// The memory that the runtime does not count: the machine code of the plugins, and the memories of their instances, of which a
+// large body takes as much as it takes on the heap.
+const (
+	uncounted      = 48 << 20
+	uncountedShare = 8 // one eighth of the process's memory besides
+)
+
+// processLimit is the process's memory limit, of which LimitGo has left the runtime a part; 0: LimitGo has set nothing.
+var processLimit atomic.Int64
+
+// LimitGo limits the memory of the process, by GOMEMLIMIT or else nine tenths of its control group's limit: the runtime's soft limit
+// becomes what is left after the memory that the runtime does not count. Without a limit the garbage collector lets the heap grow
+// until the kernel ends the process. It returns the runtime's limit, and false if the process has none. It is called once.
 func LimitGo() (int64, bool) {
-	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
+	limit := debug.SetMemoryLimit(-1)
+	if limit == math.MaxInt64 {
+		limit = cgroupLimit(os.DirFS("/")) / 10 * 9
+	}
+	if limit <= 0 {
 		return 0, false
 	}
-	limit := cgroupLimit(os.DirFS("/"))
-	if limit == 0 {
-		return 0, false
-	}
-	limit = limit / 10 * 9
+	processLimit.Store(limit)
+	limit -= min(limit/2, uncounted+limit/uncountedShare)
 	debug.SetMemoryLimit(limit)
 	return limit, true
 }

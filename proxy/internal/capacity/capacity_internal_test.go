@@ -58,9 +58,9 @@ func TestDerivedLimits(t *testing.T) {
 		{"nothing is known", Machine{}, Ceilings{Standard, Standard, math.MaxInt64}},
 		{"plenty", Machine{Memory: 64 * gib, Descriptors: 1 << 20}, Ceilings{Standard, Standard, (64*gib - base) / 16}},
 		{"few descriptors", Machine{Memory: 64 * gib, Descriptors: 1024}, Ceilings{480, 480, (64*gib - base) / 16}},
-		{"512 MiB", Machine{Memory: 512 << 20, Descriptors: 1 << 20}, Ceilings{3072, 614, body}},
-		{"one large body always fits", Machine{Memory: 64 << 20, Descriptors: 1 << 20}, Ceilings{128, 25, body}},
-		{"hardly anything", Machine{Memory: 1 << 20, Descriptors: 65}, Ceilings{16, 16, body}},
+		{"512 MiB", Machine{Memory: 512 << 20, Descriptors: 1 << 20}, Ceilings{2730, 546, body}},
+		{"100 MiB: no body of that size", Machine{Memory: 100 << 20, Descriptors: 1 << 20}, Ceilings{200, 40, 4915200}},
+		{"hardly anything", Machine{Memory: 1 << 20, Descriptors: 65}, Ceilings{16, 16, 1 << 20}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.machine.Ceilings(body); got != c.want {
@@ -71,11 +71,28 @@ func TestDerivedLimits(t *testing.T) {
 }
 
 func TestDetectFindsProcessLimits(t *testing.T) {
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 20))
-	if m := Detect(); m.Memory != 1<<20 || m.From != "the Go memory limit" {
-		t.Errorf("memory %d from %q", m.Memory, m.From)
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(100 << 20))
+	defer processLimit.Store(0)
+	for range 2 {
+		if m := Detect(); m.Memory != 100<<20 || m.From != "the Go memory limit" {
+			t.Errorf("memory %d from %q", m.Memory, m.From)
+		}
+		if processLimit.Load() == 0 {
+			if limit, set := LimitGo(); !set || limit != 50<<20 || debug.SetMemoryLimit(-1) != limit {
+				t.Errorf("the runtime's limit is %d, %t", limit, set)
+			}
+		}
 	}
-	if _, set := LimitGo(); set {
-		t.Error("a limit that was set is replaced")
+}
+
+// TestLimitGo checks what is left to the runtime.
+func TestLimitGo(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	defer processLimit.Store(0)
+	for process, want := range map[int64]int64{64 << 20: 32 << 20, 256 << 20: 176 << 20, 8 * gib: 7*gib - 48<<20} {
+		debug.SetMemoryLimit(process)
+		if limit, set := LimitGo(); !set || limit != want {
+			t.Errorf("of %d MiB, %d are left, want %d", process>>20, limit>>20, want>>20)
+		}
 	}
 }
