@@ -93,8 +93,7 @@ type call struct {
 	lastOptions []byte         // of the import answer
 	lastRead    native.Options // parsed
 
-	choosing  bool   // sluice_plugin runs
-	complaint []byte // the last line that it or sluice_configure logged
+	out guestOutput
 }
 
 type (
@@ -128,6 +127,7 @@ func (c *call) begin(inv *invocation) {
 	c.tools, c.unknown = c.tools[:0], c.unknown[:0]
 	c.batch.Reset()
 	c.texts.reset()
+	c.out.reset(c.plugin.log.enabled())
 	switch inv.export {
 	case exportRequest:
 		c.summary = inv.attempt.Summary.Append(c.summary[:0])
@@ -146,8 +146,6 @@ func (c *call) begin(inv *invocation) {
 		c.models, c.next = nil, nil
 	case exportChoose:
 		c.order, c.explain = c.order[:0], nil
-	case exportConfigure:
-		c.complaint = nil
 	}
 	c.limit = abi.MaxOutputFactor*int64(c.inputSize()) + abi.MaxOutputBase
 }
@@ -317,22 +315,19 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 		c.abort(KindProtocol, "unknown level")
 		return
 	}
-	complaint := c.choosing || c.export == exportConfigure && c.binding != nil
-	if !complaint && !c.plugin.log.enabled() {
+	message = message[:min(len(message), maxRedacted)]
+	if level >= abi.LogWarn {
+		c.out.logged = append(c.out.logged[:0], message...)
+	}
+	if !c.plugin.log.enabled() {
 		return
 	}
 	name := ""
-	message = message[:min(len(message), maxRedacted)]
 	if c.binding != nil {
 		message, name = c.sanitize(message, abi.MaxLogLine), c.binding.name
 	}
 	message = message[:min(len(message), abi.MaxLogLine)]
-	if complaint && level >= abi.LogWarn {
-		c.complaint = append(c.complaint[:0], message...)
-	}
-	if c.plugin.log.enabled() {
-		c.plugin.log.write(time.Now(), name, level, message)
-	}
+	c.plugin.log.write(time.Now(), name, level, message, false)
 }
 
 // maxRetryAfter caps the Retry-After of a plugin, as that of a provider is capped.

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -67,7 +68,8 @@ func (k CallErrorKind) Label() string {
 // called reports whether the guest was called at all.
 func (k CallErrorKind) called() bool { return k != KindBusy && k != KindOpen }
 
-// CallError is a plugin's own failure in one call. Its text never contains the guest's input or output.
+// CallError is a plugin's own failure in one call. Its text never contains what the guest reported for a response, nor what its
+// words repeat of its input.
 type CallError struct {
 	Plugin  string
 	Binding string // "" if the failure concerns no binding
@@ -75,6 +77,7 @@ type CallError struct {
 	Kind    CallErrorKind
 	Reason  string // details, "" where the kind or Err says it all
 	Err     error  // the cause, may be nil; of a trap it has the guest's stack
+	Words   string // the guest's own last words, of a trap or a status other than 0: a panic with its place, or a line; may be ""
 
 	// Wait is for how long the circuit stays open, with KindOpen.
 	Wait time.Duration
@@ -97,6 +100,9 @@ func (e *CallError) Error() string {
 		// The kind says it all; the cause repeats it.
 	case e.Err != nil:
 		s += ": " + e.Err.Error()
+	}
+	if e.Words != "" {
+		s += fmt.Sprintf(": %q", e.Words)
 	}
 	return s
 }

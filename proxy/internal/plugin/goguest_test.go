@@ -42,18 +42,22 @@ func loadGoGuest(t testing.TB, h *plugin.Host, i plugin.Isolation) *plugin.Plugi
 }
 
 func TestHostileGoGuest(t *testing.T) {
+	const prompt = "a prompt of more than a few words"
 	tests := []struct {
-		data string
-		kind plugin.CallErrorKind // 0: it does no harm
+		data  string
+		kind  plugin.CallErrorKind // 0: it does no harm
+		error string               // a part of its text
 	}{
-		{"panic prompt", plugin.KindTrap},
-		{"index prompt", plugin.KindTrap},
-		{"nil prompt", plugin.KindTrap},
-		{"sleep", 0}, // the call's clock is moved instead
-		{"deadlock", plugin.KindTrap},
-		{"grow", plugin.KindMemory},
-		{"recurse", plugin.KindDepth},
-		{"goroutine", 0},
+		{"panic " + prompt, plugin.KindTrap, `provider_event: trap: unreachable: "panic: panic with… at main.event (main.go:`},
+		{"index " + prompt, plugin.KindTrap, `trap: unreachable: "panic: runtime error: slice bounds out of range [:65537] with capacity 6`},
+		{"nil " + prompt, plugin.KindTrap, `trap: unreachable: "panic: assignment to entry in nil map at main.event (main.go:`},
+		{"complain " + prompt, plugin.KindStatus, `failed: status 7: "cannot read… 3"`},
+		{"mumble", plugin.KindStatus, `failed: status 7: "a line"`},
+		{"sleep", 0, ""}, // the call's clock is moved instead
+		{"deadlock", plugin.KindTrap, `"fatal error: all goroutines are asleep - …! at main.event (main.go:`},
+		{"grow", plugin.KindMemory, "out of memory"},
+		{"recurse", plugin.KindDepth, "call stack too deep"},
+		{"goroutine", 0, ""},
 	}
 	h := newHost(t, plugin.Options{})
 	p := loadGoGuest(t, h, plugin.Shared)
@@ -67,8 +71,8 @@ func TestHostileGoGuest(t *testing.T) {
 			switch {
 			case tt.kind != 0:
 				e := wantCallError(t, err, tt.kind)
-				if strings.Contains(e.Error(), "prompt") || output(a) != "" {
-					t.Errorf("error %q, output %q", e, output(a))
+				if !strings.Contains(e.Error(), tt.error) || strings.Contains(e.Error(), "prompt") || output(a) != "" {
+					t.Errorf("error %s, want %s; output %q", e, tt.error, output(a))
 				}
 			case err != nil:
 				t.Error(err)
@@ -87,8 +91,16 @@ func TestGuestOutputGoesToPluginLog(t *testing.T) {
 	if !strings.Contains(log.String(), "panic with ***") || strings.Contains(log.String(), "sk-secret") {
 		t.Errorf("log:\n%s", &log)
 	}
-	if n := strings.Count(log.String(), "\n"); n > 30 {
-		t.Errorf("%d lines of a dying guest", n)
+	if n := strings.Count(log.String(), "\n"); n < 5 || n > 60 {
+		t.Errorf("%d lines of a dying guest:\n%s", n, &log)
+	}
+	// The last lines of many failed calls are not rate-limited, and are whole.
+	log.Reset()
+	for range 60 {
+		wantCallError(t, bound.Event(t.Context(), newAttempt(t, body), abi.EventPlain, nil, b("complain loudly")), plugin.KindStatus)
+	}
+	if n := strings.Count(log.String(), `level=ERROR msg="plugin log" plugin=test text="cannot read loudly 3" binding=binding`); n != 60 {
+		t.Errorf("%d of 60 lines:\n%s", n, &log)
 	}
 }
 

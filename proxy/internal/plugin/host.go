@@ -121,7 +121,7 @@ func New(o Options) (*Host, error) {
 // the last of them.
 func NewEngine(o engine.Options) (*engine.Engine, error) {
 	if o.Output == nil {
-		o.Output = guestOutput
+		o.Output, o.OutputBytes = receiveOutput, maxGuestOutput
 	}
 	imports, err := hostImports()
 	if err != nil {
@@ -211,20 +211,4 @@ func (h *Host) forget(plugins map[string]*Plugin) {
 	}
 	h.mu.Unlock()
 	h.free()
-}
-
-// guestOutput passes on what a guest writes to its standard output.
-func guestOutput(i *engine.Instance, fd int32, p []byte) {
-	in, ok := i.User().(*instance)
-	if !ok || in.plugin.host.options.PluginLog == nil {
-		return
-	}
-	level, name := abi.LogInfo, ""
-	if fd == 2 {
-		level = abi.LogError
-	}
-	if b := in.call.binding; b != nil {
-		p, name = in.call.sanitize(p, abi.MaxLogLine), b.name
-	}
-	in.plugin.log.write(time.Now(), name, level, p[:min(len(p), abi.MaxLogLine)])
 }

@@ -44,13 +44,8 @@ func (in *instance) configure(ctx context.Context, b *Binding) error {
 		return nil
 	}
 	err := in.run(&invocation{export: exportConfigure, binding: b, first: b.settings})
-	complaint := in.call.complaint
 	in.call.end()
 	if err != nil {
-		if err.Kind == KindStatus && len(complaint) > 0 {
-			// The operator who wrote the settings reads this, and the plugin has logged what is wrong with them.
-			err.Reason += fmt.Sprintf(": %q", complaint)
-		}
 		return err
 	}
 	in.markConfigured(b)
@@ -132,12 +127,15 @@ func (in *instance) run(inv *invocation) *CallError {
 		inv.attempt.Fuel += used
 	}
 	c.phase = 0
+	c.logOutput(c.err != nil || err != nil || status != 0)
 	switch {
 	case c.err != nil:
 		// The first error explains whatever came after it.
 		return in.addNames(c.err)
 	case err != nil:
-		return in.addNames(newFailure(inv.export.String(), err))
+		e := newFailure(inv.export.String(), err)
+		e.Words = c.lastWords()
+		return in.addNames(e)
 	case status != 0:
 		e := &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
 		// A plugin gives up when the host rejects something. Only the host knows why.
@@ -147,6 +145,7 @@ func (in *instance) run(inv *invocation) *CallError {
 		case c.refusedHeader != nil:
 			e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refusedHeader.Error()
 		}
+		e.Words = c.lastWords()
 		return in.addNames(e)
 	}
 	return nil

@@ -19,7 +19,7 @@ const (
 	logPerSec = 5
 )
 
-// guestLog forwards the log lines of one plugin, if enabled, at a bounded rate. A line may contain prompts and responses,
+// guestLog forwards the log lines of one plugin, if enabled, at a bounded rate except for calls that failed. A line may contain prompts and responses,
 // which is why plugin logs are off by default.
 //
 // It is safe for concurrent use.
@@ -33,9 +33,9 @@ type guestLog struct {
 
 func (l *guestLog) enabled() bool { return l.out != nil }
 
-// write forwards one line. The line is copied.
-func (l *guestLog) write(now time.Time, binding string, level abi.LogLevel, line []byte) {
-	if !l.rate.AllowN(now, 1) {
+// write forwards one line. The line is copied. One that says why a call failed is always forwarded.
+func (l *guestLog) write(now time.Time, binding string, level abi.LogLevel, line []byte, always bool) {
+	if !l.rate.AllowN(now, 1) && !always {
 		l.dropped.Add(1)
 		return
 	}

@@ -121,7 +121,7 @@ func TestConfigureErrorReachesOperator(t *testing.T) {
 	bind(t, p, plugin.BindingConfig{Settings: b(`{"a":1}`)})
 	_, err := p.Bind(t.Context(), plugin.BindingConfig{Name: "eu", Redact: redact})
 	wantCallError(t, err, plugin.KindStatus)
-	const text = `plugin native: binding eu: sluice_configure: failed: status 3: "member a is missing, ***"`
+	const text = `plugin native: binding eu: sluice_configure: failed: status 3: "member a is missing, [redacted]"`
 	if err.Error() != text {
 		t.Errorf("error %q, want %q", err, text)
 	}

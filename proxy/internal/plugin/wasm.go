@@ -89,8 +89,6 @@ func (g *wasmGuest) selectPlugin(in *instance) error {
 		return nil
 	}
 	c, fuel := &in.call, in.plugin.host.options.Fuel.Call
-	c.complaint, c.choosing = nil, true
-	defer func() { c.choosing = false }()
 	name := []byte(in.plugin.name)
 	var kind uint64
 	_, err := g.writeInput(c, name, nil, fuel)
@@ -107,12 +105,7 @@ func (g *wasmGuest) selectPlugin(in *instance) error {
 	if g.kind = abi.PluginKind(int32(kind)); g.kind != abi.PluginUnknown {
 		return nil
 	}
-	e := &CallError{Kind: KindStatus, Reason: "the module has no plugin of that name"}
-	if len(c.complaint) > 0 {
-		// Its input was nothing but the name.
-		e.Reason += fmt.Sprintf(": %q", c.complaint)
-	}
-	return e
+	return &CallError{Kind: KindStatus, Reason: "the module has no plugin of that name"}
 }
 
 func (g *wasmGuest) run(in *instance, fuel int64) (status int32, used int64, err error) {

@@ -230,10 +230,10 @@ func TestPollAdvancesClock(t *testing.T) {
 func TestAssemblyScriptAbort(t *testing.T) {
 	var out strings.Builder
 	e := newEngine(t, engine.Options{Output: func(_ *engine.Instance, _ int32, p []byte) { out.Write(p) }})
-	i := instantiate(t, compile(t, e, aborting("out of r\u00e4nge \U0001f600").Bytes()))
+	i := instantiate(t, compile(t, e, aborting("r\u00e4nge \U0001f600").Bytes()))
 	_, err := i.Call(function(t, i, "run"), plenty)
 	wantTrap(t, err, engine.Abort)
-	if got := out.String(); got != "out of r\u00e4nge \U0001f600" {
+	if got := out.String(); got != "panic: r\u00e4nge \U0001f600 at r\u00e4nge \U0001f600:1:2\n" {
 		t.Errorf("output %q", got)
 	}
 }

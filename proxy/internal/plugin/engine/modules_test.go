@@ -105,7 +105,7 @@ func wasiCaller() *w.Module {
 	)
 }
 
-// aborting is a guest that calls AssemblyScript's abort with a message.
+// aborting is a guest that calls AssemblyScript's abort with a message, which is also the name of the file.
 func aborting(message string) *w.Module {
 	text := utf16.Encode([]rune(message))
 	data := binary.LittleEndian.AppendUint32(nil, uint32(2*len(text)))
@@ -116,6 +116,6 @@ func aborting(message string) *w.Module {
 	abort := m.Import("env", "abort", w.Types(w.I32, w.I32, w.I32, w.I32), nil)
 	m.ExportMemory(1, w.NoMax)
 	m.Data(64, data)
-	m.ExportFunc("run", nil, nil, nil, w.I32Const(68), w.I32Const(0), w.I32Const(1), w.I32Const(2), w.Call(abort))
+	m.ExportFunc("run", nil, nil, nil, w.I32Const(68), w.I32Const(68), w.I32Const(1), w.I32Const(2), w.Call(abort))
 	return m
 }

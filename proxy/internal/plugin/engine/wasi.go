@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -264,14 +265,20 @@ var envFunctions = []Import{
 // maxAbortText bounds the message of env.abort in bytes of UTF-16.
 const maxAbortText = 512
 
-// envAbort is AssemblyScript's abort(message, file, line, column): the message goes to the output, and the call ends.
+// envAbort is AssemblyScript's abort(message, file, line, column): message and place go to the output, and the call ends.
 // Both strings are UTF-16 with their size in bytes before them; zero stands for none.
 func envAbort(i *Instance, stack []uint64) {
-	i.charge(maxAbortText)
-	text := i.abortText(uint32(stack[0]))
-	i.output(2, appendUTF16(nil, text))
+	i.charge(2 * maxAbortText)
+	text := append([]byte("panic: "), i.utf16Text(stack[0])...)
+	if file := i.utf16Text(stack[1]); len(file) > 0 {
+		text = fmt.Appendf(text, " at %s:%d:%d", file, uint32(stack[2]), uint32(stack[3]))
+	}
+	i.output(2, append(text, '\n'))
 	panic(endAbort)
 }
+
+// utf16Text returns the text of an AssemblyScript string.
+func (i *Instance) utf16Text(addr uint64) []byte { return appendUTF16(nil, i.abortText(uint32(addr))) }
 
 // abortText finds an AssemblyScript string; whatever is wrong with it makes it empty or shorter, for the call ends
 // anyway.

@@ -51,6 +51,14 @@ func event(_, _, name, length int32) int32 {
 	case "nil":
 		var m map[string]int
 		m[string(argument)] = 1
+	case "complain":
+		println("first", len(argument))
+		println("cannot read", string(argument), 3)
+		return 7
+	case "mumble":
+		println("not the end of")
+		print("a line")
+		return 7
 	case "sleep":
 		time.Sleep(time.Hour)
 	case "deadlock":

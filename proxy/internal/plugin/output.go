@@ -1,0 +1,192 @@
+package plugin
+
+import (
+	"bytes"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+const (
+	// maxOutputLine is how much of a line is kept: what is left of it after redaction is abi.MaxLogLine.
+	maxOutputLine = 4 * abi.MaxLogLine
+
+	// maxKeptOutput bounds the lines that are kept for the log until the call has ended. The oldest are dropped first.
+	maxKeptOutput = 16 << 10
+
+	// maxGuestOutput bounds what is read of a guest's output in one call: a line that tells why it failed comes last.
+	maxGuestOutput = 256 << 10
+)
+
+// guestOutput is what a guest says in one call: in lines on its standard output and error, and with the import log. Runtimes
+// write a line in many pieces.
+//
+// It finds the guest's last words: a panic with its place, as the runtimes of Go, TinyGo, Rust and AssemblyScript write it, else
+// the last line of standard error.
+type guestOutput struct {
+	keep  bool // lines are kept for the log
+	lines [3]partialLine
+	kept  []byte // whole lines, each with its descriptor as the first byte, and a newline
+
+	logged  []byte // the last line that the guest logged as a warning or an error
+	last    []byte // the last line of standard error that is not empty
+	panic   []byte // the line of the last panic; the following lines say where
+	place   string
+	frame   string // the function of a stack trace whose file is on the next line
+	seeking seeking
+}
+
+type partialLine struct {
+	text []byte
+	any  bool // something was written since the last newline
+}
+
+// seeking is what the lines after a panic are searched for.
+type seeking uint8
+
+const (
+	seekNothing seeking = iota
+	seekFrame           // of Go: the first function that is not the runtime's, and its file
+	seekMessage         // of Rust: the message, on the line after the place
+)
+
+func (o *guestOutput) reset(keep bool) {
+	o.keep = keep
+	for i := range o.lines {
+		o.lines[i] = partialLine{text: o.lines[i].text[:0]}
+	}
+	o.kept, o.logged, o.last, o.panic = o.kept[:0], o.logged[:0], o.last[:0], o.panic[:0]
+	o.place, o.frame, o.seeking = "", "", seekNothing
+}
+
+// write adds what a guest has written to a descriptor: 1 or 2.
+func (o *guestOutput) write(fd int32, p []byte) {
+	l := &o.lines[fd]
+	for len(p) > 0 {
+		line, rest, whole := bytes.Cut(p, []byte{'\n'})
+		l.text = append(l.text, line[:min(len(line), maxOutputLine-len(l.text))]...)
+		l.any = true
+		if whole {
+			o.endLine(fd)
+		}
+		p = rest
+	}
+}
+
+// finish ends the lines that have no newline.
+func (o *guestOutput) finish() {
+	for fd := range o.lines {
+		if o.lines[fd].any {
+			o.endLine(int32(fd))
+		}
+	}
+}
+
+func (o *guestOutput) endLine(fd int32) {
+	l := &o.lines[fd]
+	if o.keep {
+		if len(o.kept)+len(l.text) > maxKeptOutput {
+			half := o.kept[len(o.kept)/2:]
+			o.kept = append(o.kept[:0], half[bytes.IndexByte(half, '\n')+1:]...)
+		}
+		o.kept = append(append(append(o.kept, byte(fd)), l.text...), '\n')
+	}
+	if fd == 2 {
+		o.search(l.text)
+	}
+	l.text, l.any = l.text[:0], false
+}
+
+// search looks in a line of standard error for a panic and its place.
+func (o *guestOutput) search(line []byte) {
+	text := bytes.TrimSpace(line)
+	if len(text) == 0 {
+		return
+	}
+	o.last = append(o.last[:0], text...)
+	const rust = " panicked at "
+	at := bytes.Index(text, []byte(rust))
+	switch {
+	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):
+		o.panic = append(o.panic[:0], text...)
+		o.place, o.frame, o.seeking = "", "", seekFrame
+	case bytes.HasPrefix(text, []byte("thread ")) && at > 0:
+		o.panic, o.place = append(o.panic[:0], "panic"...), strings.TrimSuffix(string(text[at+len(rust):]), ":")
+		o.seeking = seekMessage
+	case o.seeking == seekMessage:
+		o.panic = append(append(append(o.panic[:0], "panic"...), ": "...), text...)
+		o.seeking = seekNothing
+	case o.seeking == seekFrame && o.frame != "":
+		file, _, _ := strings.Cut(string(text), " ")
+		o.place = o.frame + " (" + path.Base(file) + ")"
+		o.seeking = seekNothing
+	case o.seeking == seekFrame && line[0] != '\t' && text[len(text)-1] == ')' && !bytes.HasPrefix(text, []byte("runtime.")) && !bytes.HasPrefix(text, []byte("panic(")):
+		name := text[:bytes.LastIndexByte(text, '(')]
+		o.frame = string(name[bytes.LastIndexByte(name, '/')+1:])
+	}
+}
+
+// words are the guest's last words: why it failed.
+func (o *guestOutput) words() string {
+	switch {
+	case len(o.panic) > 0 && o.place != "":
+		return string(o.panic[:min(len(o.panic), abi.MaxLogLine)]) + " at " + o.place
+	case len(o.panic) > 0:
+		return string(o.panic)
+	case len(o.logged) > 0:
+		return string(o.logged)
+	}
+	return string(o.last)
+}
+
+// lastWords are the guest's last words in the call, fit for the log: without configured credentials, and without what they
+// repeat of the call's input.
+func (c *call) lastWords() string {
+	c.out.finish()
+	words := []byte(c.out.words())
+	if len(words) == 0 {
+		return ""
+	}
+	if c.binding != nil {
+		words = c.redact(words)
+	}
+	e := excerpt.New(words)
+	if c.export != exportConfigure { // its input is the operator's
+		e.Cut(c.first)
+		e.Cut(c.second)
+	}
+	if c.attempt != nil && c.attempt.Request != nil {
+		c.attempt.Request.EachText(e.Cut)
+	}
+	return e.String()
+}
+
+// logOutput logs the lines that the guest has written in the call. Those of a call that failed are not rate-limited: they say why.
+func (c *call) logOutput(failed bool) {
+	if !c.out.keep {
+		return
+	}
+	c.out.finish()
+	for line := range bytes.Lines(c.out.kept) {
+		level, text, name := abi.LogInfo, line[1:len(line)-1], ""
+		if line[0] == 2 {
+			level = abi.LogError
+		}
+		if c.binding != nil {
+			text, name = c.sanitize(text, abi.MaxLogLine), c.binding.name
+		}
+		c.plugin.log.write(time.Now(), name, level, text[:min(len(text), abi.MaxLogLine)], failed)
+	}
+	c.out.kept = c.out.kept[:0]
+}
+
+// receiveOutput takes what a guest writes to its standard output and error.
+func receiveOutput(i *engine.Instance, fd int32, p []byte) {
+	if in, ok := i.User().(*instance); ok {
+		in.call.out.write(fd, p)
+	}
+}
