@@ -64,20 +64,26 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	set("x-gateway-provider", x.record.Provider)
 	set("x-gateway-attempts", strconv.Itoa(x.record.Attempts))
 	set("x-upstream-request-id", x.record.UpstreamID)
-	if len(x.attempt.Warnings) == 0 {
-		return
+	if w := x.warnings(); len(w) > 0 {
+		set("x-gateway-warning", strings.Join(w, ", "))
 	}
-	var w []string
+}
+
+// warnings says what the gateway and the plugin have changed in the request.
+func (x *completion) warnings() (w []string) {
+	for _, warning := range x.request.Warnings {
+		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
+	}
+	for _, warning := range x.attempt.Warnings {
+		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
+	}
 	size := 0
-	for i, warning := range x.attempt.Warnings {
-		words := warningWords[warning.Kind] + " " + warning.Member
+	for i, words := range w {
 		if size += len(words) + len(", "); size > maxWarnings {
-			w = append(w, strconv.Itoa(len(x.attempt.Warnings)-i)+" more")
-			break
+			return append(w[:i], strconv.Itoa(len(w)-i)+" more")
 		}
-		w = append(w, words)
 	}
-	set("x-gateway-warning", strings.Join(w, ", "))
+	return w
 }
 
 var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnClamped: "clamped", abi.WarnChanged: "changed"}

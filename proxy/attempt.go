@@ -160,7 +160,7 @@ func (x *completion) resetAttempt() {
 	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
 	a.Summary.Options = x.target.Options
 	x.writer.Reset(response.Options{
-		Stream: x.stream, IncludeUsage: x.request.IncludeUsage,
+		Stream: x.stream, IncludeUsage: x.request.IncludeUsage, FunctionCalls: x.request.FunctionCalls,
 		ID: randomID("chatcmpl-"), Model: x.target.Model, Created: x.record.Began.Unix(),
 		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: x.alias,
 	})

@@ -164,6 +164,13 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 	if e := x.request.Parse(x.body, openai.Limits{}); e != nil {
 		return nil, e
 	}
+	if x.request.Rewritten() {
+		s.buffers.put(x.body)
+		x.body = nil
+		if e := x.room.grow(&x.room.request, len(x.request.Body)); e != nil {
+			return nil, e
+		}
+	}
 	x.stream = x.request.Stream
 	x.record.Stream = x.stream
 	m, ok := x.generation.catalog.Model(context.Background(), x.request.Model)
@@ -176,7 +183,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 		return nil, e
 	}
 	x.model, x.record.Model = m, m.ID
-	if e := x.request.CheckModel(m.MaxTokens, m.Thinking); e != nil {
+	if e := x.request.CheckModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {
 		return nil, e
 	}
 	if x.stream && !x.http11 {

@@ -30,17 +30,16 @@ const (
 	messageCalls
 	messageCallID
 	messageCache
-	messageDetails  // reasoning_details
-	messageBlocks   // thinking_blocks
-	messageThought  // reasoning_content
-	messageFunction // function_call
+	messageDetails // reasoning_details
+	messageBlocks  // thinking_blocks
+	messageThought // reasoning_content
 	messageAudio
 	messageName
 	messageAnnotations // describe earlier text; not sent
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
-	"thinking_blocks", "reasoning_content", "function_call", "audio", "name", "annotations")
+	"thinking_blocks", "reasoning_content", "audio", "name", "annotations")
 
 // thoughtMembers are those that hold reasoning.
 const thoughtMembers = 1<<messageDetails | 1<<messageBlocks | 1<<messageThought
@@ -263,10 +262,7 @@ func (t *translation) writeContent(m *message, role role) error {
 // writeAssistantMessage writes an earlier assistant message: its reasoning where the provider needs it back, then its
 // text, then its tool calls. A message with only reasoning is omitted: the API refuses it.
 func (t *translation) writeAssistantMessage(m *message) error {
-	switch {
-	case m.Has(messageFunction):
-		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
-	case m.Has(messageAudio):
+	if m.Has(messageAudio) {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
 	}
 	var thoughts []thought

@@ -183,8 +183,6 @@ const (
 	bodyPresencePenalty
 	bodyFrequencyPenalty
 	bodyModalities
-	bodyFunctions
-	bodyFunctionCall
 	bodyServiceTier
 	bodyCacheControl
 	bodyContainer
@@ -198,8 +196,8 @@ var bodyShape = json.NewShape(
 	"messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature",
 	"top_p", "top_k", "stop", "tools", "tool_choice", "parallel_tool_calls", "response_format", "thinking",
 	"reasoning_effort", "user", "safety_identifier", "n", "logprobs", "top_logprobs", "presence_penalty",
-	"frequency_penalty", "modalities", "functions", "function_call", "service_tier", "cache_control",
-	"container", "context_management", "mcp_servers", "inference_geo", "speed",
+	"frequency_penalty", "modalities", "service_tier", "cache_control", "container",
+	"context_management", "mcp_servers", "inference_geo", "speed",
 )
 
 // readMember reads one member of the client's body.
@@ -227,7 +225,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	case bodyTools:
 		t.tools = in.Raw()
 	case bodyToolChoice:
-		t.toolChoice = in.Raw()
+		t.toolChoice = translate.ToolChoice(in.Raw())
 	case bodyParallelToolCalls:
 		parallel, ok := in.Bool()
 		t.serial = ok && !parallel
@@ -236,7 +234,7 @@ func (t *translation) readMember(in *json.Reader) error {
 	case bodyThinking:
 		t.thinking = in.Raw()
 	case bodyReasoningEffort:
-		t.effort = in.Text()
+		t.effort = translate.Effort(in.Text())
 	case bodyUser:
 		t.user = in.Inside()
 	case bodySafetyIdentifier:
@@ -263,8 +261,6 @@ func (t *translation) readMember(in *json.Reader) error {
 				return sdk.Refuse("modalities", "This provider returns text only.")
 			}
 		}
-	case bodyFunctions, bodyFunctionCall:
-		return sdk.Refuse(string(name), "This provider does not support functions; use tools.")
 	case bodyServiceTier:
 		tier := json.Value(in.Raw())
 		if !tier.Is("auto") && !tier.Is("standard_only") {

@@ -25,8 +25,10 @@ var efforts = [...]struct {
 	{"max", 65536, "max"},
 }
 
-// effortHigh is the highest effort that every model with efforts knows.
-const effortHigh = 3
+const (
+	effortMedium = 2 // what thinking without a budget gets
+	effortHigh   = 3 // the highest that every model with efforts knows
+)
 
 // findEffort returns the index of an effort by its name, -1 if unknown.
 func findEffort(name []byte) int {
@@ -87,12 +89,14 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 		return p, nil
 	case adaptive && !t.o.adaptive:
 		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
-	case adaptive:
-		if effort := findEffort(t.effort); effort >= 0 {
+	case tokens == 0 && t.o.adaptive:
+		if effort := findEffort(t.effort); adaptive && effort >= 0 {
 			p.effort = efforts[t.adaptiveEffort(effort)].native
 		}
 		p.on = true
 		return p, nil
+	case tokens == 0:
+		return t.planTokens(efforts[effortMedium].tokens, "thinking"), nil
 	case tokens < minBudget:
 		return p, translate.Invalid("integer_below_min_value", "thinking.budget_tokens", "This provider's models need a budget of at least "+translate.Itoa(minBudget)+" tokens to think.")
 	}
@@ -129,19 +133,25 @@ func (t *translation) planEffort() (p thinkingPlan, err error) {
 		effort = t.adaptiveEffort(effort)
 	}
 	tokens := efforts[effort].tokens
-	t.raiseLimit(tokens)
 	if t.o.adaptive {
+		t.raiseLimit(tokens)
 		return thinkingPlan{on: true, effort: efforts[effort].native}, nil
 	}
+	return t.planTokens(tokens, "reasoning_effort"), nil
+}
+
+// planTokens plans for a number of tokens that the client has not named, so that it is reduced to fit the limit. member is
+// what asked for thinking.
+func (t *translation) planTokens(tokens int64, member string) thinkingPlan {
+	t.raiseLimit(tokens)
 	if tokens >= t.limit {
-		// An effort names no number of tokens, so it is reduced to fit the limit.
 		if tokens = t.limit / 2; tokens < minBudget {
-			t.r.Warn(abi.WarnDropped, "reasoning_effort")
-			return p, nil
+			t.r.Warn(abi.WarnDropped, member)
+			return thinkingPlan{}
 		}
-		t.r.Warn(abi.WarnClamped, "reasoning_effort")
+		t.r.Warn(abi.WarnClamped, member)
 	}
-	return thinkingPlan{on: true, budget: tokens}, nil
+	return thinkingPlan{on: true, budget: tokens}
 }
 
 // adaptiveEffort clamps an effort to the model's highest and warns of it.

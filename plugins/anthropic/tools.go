@@ -63,29 +63,16 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 		t.scratch = json.AppendText(t.scratch[:0], arguments)
 		arguments = t.scratch
 	}
-	switch input := json.Value(arguments); {
-	case blankJSON(input):
-		w.Verbatim(`{}`)
-	case input.Kind() != json.Object || !input.Valid():
-		return translate.Invalid("invalid_value", m.param(".tool_calls["+translate.Itoa(n)+"].function.arguments"), "The arguments of a tool call must be a JSON object.")
-	default:
-		w.Part(input)
+	input, ok := translate.Arguments(arguments)
+	if !ok {
+		t.r.Warn(abi.WarnChanged, m.param(".tool_calls["+translate.Itoa(n)+"].function.arguments"))
 	}
+	w.Part(input)
 	if cache != nil {
 		t.writeCacheControl(cache)
 	}
 	w.EndObject()
 	return nil
-}
-
-// blankJSON reports whether there is nothing but what JSON takes for white space.
-func blankJSON(v json.Value) bool {
-	for _, c := range v {
-		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
-			return false
-		}
-	}
-	return true
 }
 
 // maxCalled is how many tools a history is searched for.

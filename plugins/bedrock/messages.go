@@ -44,14 +44,13 @@ const (
 	messageDetails // reasoning_details
 	messageBlocks  // thinking_blocks
 	messageThought // reasoning_content
-	messageFunctionCall
 	messageAudio
 	messageName
 	messageAnnotations // describe earlier text; not sent
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
-	"thinking_blocks", "reasoning_content", "function_call", "audio", "name", "annotations")
+	"thinking_blocks", "reasoning_content", "audio", "name", "annotations")
 
 // message is one of the client's messages, its members in any order.
 type message struct {
@@ -245,10 +244,7 @@ func (t *translation) writeContent(m *message, role string) error {
 // that their numbers leave, and one of them stays for the end. A message with only reasoning is omitted: the API
 // refuses it.
 func (t *translation) writeAssistantMessage(m *message) error {
-	switch {
-	case m.Has(messageFunctionCall):
-		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
-	case m.Has(messageAudio):
+	if m.Has(messageAudio) {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio in assistant messages.")
 	}
 	thoughts := t.readThoughts(m)

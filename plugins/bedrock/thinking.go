@@ -28,7 +28,7 @@ var efforts = [...]struct {
 }
 
 const (
-	effortMedium = 2
+	effortMedium = 2 // what thinking without a budget gets
 	effortHigh   = 3 // the highest that every model with efforts knows
 )
 
@@ -159,12 +159,14 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 		return p, nil
 	case adaptive && !t.o.adaptive:
 		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
-	case adaptive:
+	case tokens == 0 && t.o.adaptive:
 		p.on = true
-		if effort := findEffort(t.Effort); effort >= 0 {
+		if effort := findEffort(t.Effort); adaptive && effort >= 0 {
 			p.effort = t.clampEffort(effort)
 		}
 		return p, nil
+	case tokens == 0:
+		return t.planTokens(efforts[effortMedium].tokens, "thinking"), nil
 	case tokens < minBudget:
 		return p, &sdk.Failure{
 			Kind: abi.FailInvalidRequest, Code: "integer_below_min_value", Param: "thinking.budget_tokens",
@@ -198,17 +200,23 @@ func (t *translation) planEffort() (p thinkingPlan) {
 		effort = t.clampEffort(effort)
 	}
 	tokens := efforts[effort].tokens
-	t.raiseLimit(tokens)
 	if t.o.adaptive {
+		t.raiseLimit(tokens)
 		return thinkingPlan{on: true, effort: effort}
 	}
+	return t.planTokens(tokens, "reasoning_effort")
+}
+
+// planTokens plans for a number of tokens that the client has not named, so that it is reduced to fit the limit. member is
+// what asked for thinking.
+func (t *translation) planTokens(tokens int64, member string) thinkingPlan {
+	t.raiseLimit(tokens)
 	if t.limit > 0 && tokens >= t.limit {
-		// An effort names no number of tokens, so it is reduced to fit the limit.
 		if tokens = t.limit / 2; tokens < minBudget {
-			t.warnDropped(true, "reasoning_effort")
-			return p
+			t.warnDropped(true, member)
+			return thinkingPlan{effort: -1}
 		}
-		t.r.Warn(abi.WarnClamped, "reasoning_effort")
+		t.r.Warn(abi.WarnClamped, member)
 	}
 	return thinkingPlan{on: true, budget: tokens, effort: -1}
 }

@@ -32,12 +32,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int, cache json.Va
 	if string(c.Text(callType)) != "function" {
 		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
-	input := json.Value(bytes.TrimSpace(c.Text(callArguments)))
-	switch {
-	case len(input) == 0:
-		input = json.Value("{}")
-	case input.Kind() != json.Object || !input.Valid():
-		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	input, ok := translate.Arguments(c.Text(callArguments))
+	if !ok {
+		t.r.Warn(abi.WarnChanged, param(".function.arguments"))
 	}
 	if len(t.called) < maxCalled && !t.wasCalled(name) {
 		t.called = append(t.called, name)

@@ -18,7 +18,6 @@ type message struct {
 	reasoning []byte     // reasoning_content
 	details   json.Value // reasoning_details
 	named     bool
-	function  bool // function_call
 	audio     bool
 }
 
@@ -48,8 +47,6 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 			m.reasoning = in.Inside()
 		case "reasoning_details":
 			m.details = in.Raw()
-		case "function_call":
-			m.function = true
 		case "audio":
 			m.audio = true
 		case "name":
@@ -199,10 +196,7 @@ func (t *translation) writeTextPart(text []byte) {
 // writeAssistantMessage writes an earlier assistant message: its reasoning, then its text, then its tool calls. Text
 // along with tool calls is their plan. An empty message is omitted.
 func (t *translation) writeAssistantMessage(m *message) error {
-	switch {
-	case m.function:
-		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
-	case m.audio:
+	if m.audio {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
 	}
 	t.readThoughts(m)

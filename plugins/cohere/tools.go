@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeCall writes a tool call of an earlier assistant message. Its arguments are text on both sides.
+// writeCall writes a tool call of an earlier assistant message. Its arguments are text on both sides, whatever a model has written.
 func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	var kind, id, name, arguments []byte
 	for o := r.Object(); o.Next(); {
@@ -34,16 +34,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	if string(kind) != "function" {
 		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
-	from := len(t.scratch)
-	t.scratch = json.AppendText(t.scratch, arguments)
-	text := bytes.TrimSpace(t.scratch[from:])
-	if given := json.Value(text); len(given) > 0 && (given.Kind() != json.Object || !given.Valid()) {
-		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
-	}
-	if len(text) == 0 {
+	if translate.Blank(arguments) {
 		arguments = []byte("{}")
 	}
-	t.scratch = t.scratch[:from]
 	w := t.w
 	w.Object()
 	w.Name("id")

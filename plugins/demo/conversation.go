@@ -67,11 +67,11 @@ func (c *conversation) read(body []byte) error {
 			c.readFormat(&r)
 		}
 	}
-	if c.maxTokens == 0 {
-		c.maxTokens = old
+	if c.maxTokens <= 0 {
+		c.maxTokens = max(old, 0) // -1 is no limit
 	}
 	if !decided {
-		c.thinking = len(effort) > 0 && string(effort) != "none"
+		c.thinking = len(effort) > 0 && string(effort) != "none" && string(effort) != "default"
 	}
 	return r.End()
 }

@@ -18,7 +18,7 @@ type message struct {
 	details json.Value // reasoning_details
 	thought string     // another member with reasoning, which this provider cannot use
 
-	functionCall, audio, named bool
+	audio, named bool
 }
 
 // readMessage reads a message. Members that the provider does not have cause a warning.
@@ -51,8 +51,6 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 			if m.thought == "" {
 				m.thought = "reasoning_content"
 			}
-		case "function_call":
-			m.functionCall = true
 		case "audio":
 			m.audio = true
 		case "name":
@@ -189,10 +187,7 @@ func (t *translation) writeContent(m *message, role string) error {
 
 // writeAssistantMessage writes an earlier assistant message: thoughts that have a signature, its text, its tool calls.
 func (t *translation) writeAssistantMessage(m *message) error {
-	switch {
-	case m.functionCall:
-		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
-	case m.audio:
+	if m.audio {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio in assistant messages.")
 	}
 	s := &t.signatures

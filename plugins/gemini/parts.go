@@ -11,7 +11,7 @@ import (
 type part struct {
 	kind     []byte
 	text     []byte // of a text or refusal
-	url      []byte // of an image
+	url      []byte // of an image or a video
 	detail   []byte
 	fileData []byte
 	fileID   []byte
@@ -27,7 +27,7 @@ func readPart(r *json.Reader) (p part) {
 			p.kind = r.Text()
 		case "text", "refusal":
 			p.text = r.Inside()
-		case "image_url":
+		case "image_url", "video_url":
 			for o := r.Object(); o.Next(); {
 				switch string(r.Name()) {
 				case "url":
@@ -68,9 +68,9 @@ func (t *translation) writePart(p *part, role string, m *message, n int) error {
 	case "text", "refusal":
 		t.writeText(role, p.text)
 		return nil
-	case "image_url":
-		t.warnDropped(len(p.detail) > 0 && string(p.detail) != "auto", "image_url.detail")
-		return t.writeMedia(p.url, "", role, param(".image_url.url"))
+	case "image_url", "video_url":
+		t.warnDropped(len(p.detail) > 0 && string(p.detail) != "auto", string(p.kind)+".detail")
+		return t.writeMedia(p.url, "", role, param("."+string(p.kind)+".url"))
 	case "file":
 		switch {
 		case p.fileData != nil:
@@ -88,7 +88,7 @@ func (t *translation) writePart(p *part, role string, m *message, n int) error {
 	return translate.Unsupported(param(""), "This provider does not support content of this type.")
 }
 
-// writeMedia writes an image, a file or a sound: from a data URL, from an address, or where its type is known from the base64
+// writeMedia writes an image, a video, a file or a sound: from a data URL, from an address, or where its type is known from the base64
 // alone.
 func (t *translation) writeMedia(from []byte, mediaType, role, param string) error {
 	from = unescaped(from)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -58,12 +59,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	if string(kind) != "function" {
 		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
-	args := json.Value(bytes.TrimSpace(arguments))
-	switch {
-	case len(args) == 0:
-		args = json.Value("{}")
-	case args.Kind() != json.Object || !args.Valid():
-		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	args, ok := translate.Arguments(arguments)
+	if !ok {
+		t.r.Warn(abi.WarnChanged, param(".function.arguments"))
 	}
 	if signature = t.signatures.callSignature(id, signature); len(signature) == 0 && n == 0 && t.o.requireSignature == translate.Yes {
 		signature = []byte(skipSignature)

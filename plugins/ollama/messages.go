@@ -19,7 +19,6 @@ type message struct {
 	reasoning []byte     // reasoning_content
 	details   json.Value // reasoning_details
 	named     bool
-	function  bool // function_call
 	audio     bool
 }
 
@@ -50,8 +49,6 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 			m.reasoning = in.Inside()
 		case "reasoning_details":
 			m.details = in.Raw()
-		case "function_call":
-			m.function = true
 		case "audio":
 			m.audio = true
 		case "name":
@@ -203,10 +200,7 @@ func (t *translation) readPart(r *json.Reader) (p part) {
 // writeAssistantMessage writes an earlier assistant message: its text, its reasoning and its tool calls. An empty
 // message is omitted.
 func (t *translation) writeAssistantMessage(m *message) error {
-	switch {
-	case m.function:
-		return sdk.Refuse(m.param(".function_call"), "This provider does not support function_call; use tool_calls.")
-	case m.audio:
+	if m.audio {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
 	}
 	text := t.assistantText(m)

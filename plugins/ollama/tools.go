@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -56,12 +57,9 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 	if string(kind) != "function" {
 		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
 	}
-	input := json.Value(bytes.TrimSpace(arguments))
-	switch {
-	case len(input) == 0:
-		input = json.Value("{}")
-	case input.Kind() != json.Object || !input.Valid():
-		return translate.Invalid("invalid_value", param(".function.arguments"), "The arguments of a tool call must be a JSON object.")
+	input, ok := translate.Arguments(arguments)
+	if !ok {
+		t.r.Warn(abi.WarnChanged, param(".function.arguments"))
 	}
 	t.calls = append(t.calls, call{id.Text(), name})
 	w := t.w

@@ -8,7 +8,8 @@
 //   - model becomes the target's model.
 //   - stream_options.include_usage is set on a stream, so that the gateway can account for it.
 //   - max_tokens and max_completion_tokens become one member, under the name that the model takes. If both are there,
-//     max_completion_tokens counts.
+//     max_completion_tokens counts. -1 is left out: it means no limit.
+//   - tool_choice "any" becomes "required", and reasoning_effort "default" is left out.
 //   - thinking, which the upstream does not know, becomes reasoning_effort: low for a budget under 4,096 tokens, medium
 //     under 16,384 and without a budget, high from there. It overrides a reasoning_effort, but for adaptive
 //     thinking, which leaves that unchanged. Where thinking is disabled both are removed.
@@ -34,6 +35,10 @@
 //	                   max_completion_tokens for the models of OpenAI that refuse the other.
 //	developer_role     "system" for an upstream that lacks the role developer. Unset: developer stays.
 //	stream_usage       false for an upstream that refuses stream_options. Default: true.
+//	accept             a table of what the upstream takes beyond the OpenAI API, arrays of values by the member:
+//	                   tool_choice = ["any"], reasoning_effort = ["default"], max_tokens = [-1], types of content =
+//	                   ["video_url"], types of response_format = ["regex"]. Of others, the first three are replaced as
+//	                   above, and a request with one of the last two is refused.
 //	response_format    "json_object" for an upstream without "json_schema": a request for the latter is refused.
 //	cache_control      true to keep it. Default: false.
 //	rename             a table of members by the upstream's own names for them: { seed = "random_seed" }.
@@ -62,6 +67,8 @@
 //
 // Tools:
 //
+//	arguments          "object" for an upstream that parses the arguments of earlier tool calls: arguments that are not a
+//	                   JSON object, such as those of a response that was cut off, become {}. Default: "text".
 //	tool_ids           "nine_letters" for an upstream that refuses ids of tool calls other than nine letters and digits:
 //	                   others are replaced, in calls and results alike. Default: "any".
 package openai

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -33,8 +34,9 @@ func (h *history) edit(r *provider.Request, o *options) error {
 	reasoning := r.Has(sdk.FlagReasoningHistory)
 	rewrite := reasoning && o.history&textForms != 0
 	renumber := r.Has(sdk.FlagToolHistory) && o.nineLetters
-	for i := 0; (rewrite || renumber) && r.Exists(h.memberPath(i, "")); i++ {
-		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) {
+	complete := r.Has(sdk.FlagToolHistory) && o.objectArguments
+	for i := 0; (rewrite || renumber || complete) && r.Exists(h.memberPath(i, "")); i++ {
+		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) || complete && !h.completeArguments(r, i) {
 			return sdk.Refuse("messages", "The conversation has too many messages for this provider.")
 		}
 	}
@@ -158,6 +160,31 @@ func writeText(w *json.Writer, text []byte) {
 	w.Name("text")
 	w.Raw(text)
 	w.EndObject()
+}
+
+// completeArguments replaces arguments of message i that are not a JSON object, such as those of a response that was cut off:
+// an upstream that parses them refuses the conversation for good.
+func (h *history) completeArguments(r *provider.Request, i int) bool {
+	for k := 0; ; k++ {
+		path := h.memberPath(i, "/tool_calls") + "/" + translate.Itoa(k)
+		if !r.Exists(path) {
+			return true
+		}
+		given := r.Get(path + "/function/arguments").Text()
+		if given == nil {
+			continue // a custom tool
+		}
+		object, ok := translate.Arguments(given)
+		if ok && len(given) > 0 {
+			continue
+		}
+		if !ok {
+			r.Warn(abi.WarnChanged, "messages["+translate.Itoa(i)+"].tool_calls["+translate.Itoa(k)+"].function.arguments")
+		}
+		if !r.SetText(path+"/function/arguments", object) {
+			return false
+		}
+	}
 }
 
 // rewriteToolIDs gives the tool calls of message i, and what they refer to, ids that the upstream takes.

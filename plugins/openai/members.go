@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -14,10 +15,38 @@ func checkSupported(r *provider.Request, o *options) error {
 			return err
 		}
 	}
-	if o.objectFormat && r.Has(sdk.FlagResponseFormat) && r.Get("/response_format/type").Is("json_schema") {
-		return sdk.Refuse("response_format", "The provider supports response_format of type json_object, not json_schema.")
+	if r.Has(sdk.FlagResponseFormat) {
+		switch kind := r.Get("/response_format/type"); {
+		case kind.Is("json_object"):
+		case kind.Is("json_schema") && o.objectFormat:
+			return sdk.Refuse("response_format", "The provider supports response_format of type json_object, not json_schema.")
+		case !kind.Is("json_schema") && !o.accepts("response_format", string(kind)):
+			return sdk.Refuse("response_format.type", "The provider does not support this response format.")
+		}
+	}
+	if r.Has(sdk.FlagFiles) && !o.accepts("content", `"video_url"`) {
+		return refuseVideo(r)
 	}
 	return nil
+}
+
+// refuseVideo refuses a conversation with a video in it.
+func refuseVideo(r *provider.Request) error {
+	for i := int64(0); ; i++ {
+		message := "/messages/" + string(json.AppendInt(nil, i))
+		if !r.Exists(message) {
+			return nil
+		}
+		for n := int64(0); ; n++ {
+			kind := r.Get(message + "/content/" + string(json.AppendInt(nil, n)) + "/type")
+			if !kind.Exists() {
+				break
+			}
+			if kind.Is("video_url") {
+				return translate.Unsupported("messages["+translate.Itoa(i)+"].content["+translate.Itoa(n)+"]", "The provider does not support content of this type.")
+			}
+		}
+	}
 }
 
 func refuseMembers(r *provider.Request, members json.Value) error {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
@@ -53,6 +54,9 @@ func (p *openai) Request(r *provider.Request) error {
 	editStream(r, o)
 	editMaxTokens(r, o)
 	editThinking(r, o)
+	if r.Has(sdk.FlagTools) && !o.accepts("tool_choice", `"any"`) {
+		r.Replace("/tool_choice", `"any"`, `"required"`)
+	}
 	if len(o.developerRole) > 0 {
 		r.Replace("/messages/*/role", `"developer"`, string(json.AppendString(nil, o.developerRole)))
 	}
@@ -89,13 +93,24 @@ func refusesMaxTokens(model []byte) bool {
 	return false
 }
 
-// editMaxTokens leaves one member for the limit of the response, under the name that the model takes.
+// editMaxTokens leaves one member for the limit of the response, under the name that the model takes. -1 for no limit is left
+// out where the upstream does not take it.
 func editMaxTokens(r *provider.Request, o *options) {
 	wanted := string(o.maxTokensMember)
 	if wanted == "" && refusesMaxTokens(r.Target) {
 		wanted = "max_completion_tokens"
 	}
-	limit := r.Get("/max_completion_tokens")
+	limit, older := r.Get("/max_completion_tokens"), r.Get("/max_tokens")
+	if (unlimited(limit) || unlimited(older)) && !o.accepts("max_tokens", "-1") {
+		if unlimited(limit) {
+			r.Delete("/max_completion_tokens")
+			limit = nil
+		}
+		if unlimited(older) {
+			r.Delete("/max_tokens")
+			older = nil
+		}
+	}
 	switch {
 	case limit.Kind() == json.Number:
 		r.Delete("/max_tokens")
@@ -103,13 +118,16 @@ func editMaxTokens(r *provider.Request, o *options) {
 			r.Set("/max_tokens", limit)
 			r.Delete("/max_completion_tokens")
 		}
-	case wanted == "max_completion_tokens" && r.Exists("/max_tokens"):
+	case wanted == "max_completion_tokens" && older.Exists():
 		// A null under the new name would prevent the rename.
 		if r.Exists("/max_completion_tokens") {
-			r.Set("/max_completion_tokens", r.Get("/max_tokens"))
+			r.Set("/max_completion_tokens", older)
 			r.Delete("/max_tokens")
 		} else {
 			r.Rename("/max_tokens", "max_completion_tokens")
 		}
 	}
 }
+
+// unlimited reports whether a limit is the -1 by which some hosts know that there is none.
+func unlimited(limit json.Value) bool { return string(limit) == "-1" }

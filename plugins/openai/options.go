@@ -49,6 +49,7 @@ type options struct {
 	refuse          json.Value
 	drop            json.Value
 	set             json.Value
+	accept          json.Value
 	answer          json.Value
 	thinking        thinkingMode
 	history         uint8
@@ -57,6 +58,7 @@ type options struct {
 	cacheControl    bool
 	nineLetters     bool // of tool call ids
 	objectFormat    bool // response_format: json_object only
+	objectArguments bool // of tool calls
 }
 
 var (
@@ -65,6 +67,8 @@ var (
 	errHistory         = errors.New("options: invalid reasoning_history: want reasoning_content, reasoning_details, thinking_blocks, reasoning or thinking_part")
 	errToolIDs         = errors.New("options: invalid tool_ids: want any or nine_letters")
 	errFormat          = errors.New("options: invalid response_format: want json_schema or json_object")
+	errAccept          = errors.New("options: invalid accept: want a table of arrays named tool_choice, reasoning_effort, max_tokens, content or response_format")
+	errArguments       = errors.New("options: invalid arguments: want text or object")
 	errKind            = errors.New("options: a member has the wrong type")
 )
 
@@ -125,6 +129,11 @@ func (o *options) parse(doc json.Value) error {
 		case "response_format":
 			at, err = readChoice(&r, []string{"json_schema", "json_object"}, errFormat)
 			o.objectFormat = at == 1
+		case "arguments":
+			at, err = readChoice(&r, []string{"text", "object"}, errArguments)
+			o.objectArguments = at == 1
+		case "accept":
+			o.accept, err = readAccept(&r)
 		case "rename":
 			o.rename, err = readTexts(&r)
 		case "refuse":
@@ -150,6 +159,21 @@ func (o *options) parse(doc json.Value) error {
 		return err
 	}
 	return r.End()
+}
+
+// accepts reports whether the upstream takes a value that the OpenAI API does not have: JSON, without escapes.
+func (o *options) accepts(member, value string) bool {
+	if !o.accept.Exists() {
+		return false
+	}
+	var in json.Reader
+	in.Reset(o.accept.Get(member))
+	for a := in.Array(); a.Next(); {
+		if string(in.Raw()) == value {
+			return true
+		}
+	}
+	return false
 }
 
 // effort is the upstream's name for an effort, empty if it has none.
@@ -230,6 +254,27 @@ func readTexts(r *json.Reader) (json.Value, error) {
 	for o := in.Object(); o.Next(); {
 		if in.Kind() != json.String {
 			return nil, errKind
+		}
+	}
+	return table, nil
+}
+
+// readAccept is a table of arrays, for the members that accepts is asked about.
+func readAccept(r *json.Reader) (json.Value, error) {
+	table, err := readValue(r, json.Object)
+	if err != nil {
+		return nil, errAccept
+	}
+	var in json.Reader
+	in.Reset(table)
+	for o := in.Object(); o.Next(); {
+		switch string(in.Name()) {
+		case "tool_choice", "reasoning_effort", "max_tokens", "content", "response_format":
+		default:
+			return nil, errAccept
+		}
+		if in.Kind() != json.Array {
+			return nil, errAccept
 		}
 	}
 	return table, nil

@@ -21,7 +21,7 @@ type reasoningRequest struct {
 	effort   []byte // reasoning_effort as the client said it; empty if not
 }
 
-func readReasoningRequest(r *provider.Request) (w reasoningRequest) {
+func readReasoningRequest(r *provider.Request, o *options) (w reasoningRequest) {
 	if thinking := r.Get("/thinking"); thinking.Kind() == json.Object {
 		kind := thinking.Get("type")
 		w.thinking, w.off, w.adaptive = true, kind.Is("disabled"), kind.Is("adaptive")
@@ -29,7 +29,9 @@ func readReasoningRequest(r *provider.Request) (w reasoningRequest) {
 	} else if thinking.Exists() {
 		r.Delete("/thinking") // null
 	}
-	w.effort = r.Get("/reasoning_effort").Text()
+	if w.effort = r.Get("/reasoning_effort").Text(); string(w.effort) == "default" && !o.accepts("reasoning_effort", `"default"`) {
+		w.effort = nil
+	}
 	return w
 }
 
@@ -47,7 +49,7 @@ func (w *reasoningRequest) budgetEffort() string {
 // editThinking translates the client's reasoning setting for the upstream. What becomes of reasoning_effort is decided
 // in one place, at the end, since of two edits of one member only one counts.
 func editThinking(r *provider.Request, o *options) {
-	w := readReasoningRequest(r)
+	w := readReasoningRequest(r, o)
 	effort, expressed := w.effort, false
 	switch {
 	case o.thinking == thinkingKeep:

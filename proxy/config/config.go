@@ -52,6 +52,7 @@ type Server struct {
 	TLS             *TLS          // nil: plain HTTP
 	MaxBody         int64         // bytes of a request body
 	MaxConns        int           // client connections; 0: derived from the machine
+	Strict          bool          // reject a max_tokens above the model's, instead of lowering it
 	MaxWrongKeys    int64         // invalid API keys per minute and address; 0: unlimited
 	MaxRequests     int           // chat completions in flight; 0: derived from the machine
 	MaxBodyMemory   int64         // bytes of large bodies; 0: derived from the machine

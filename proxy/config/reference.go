@@ -42,6 +42,7 @@ var reference = []Setting{
 	{"server.max_requests", TypeInteger, "1 to 1048576", "", "Maximum chat completions in flight, streams included. Further requests get 503. Default: what memory and file descriptors allow, at most 16384."},
 	{"server.max_body_memory", TypeSize, "1KiB to 1048576GiB", "", "Maximum memory for large request bodies and large non-streaming responses, in total. Must be at least `max_body`. Default: a share of the memory that the process may use."},
 	{"server.max_queue", TypeInteger, "1 to 1048576", "16384", "Maximum plugin calls waiting for an instance. A change requires a restart."},
+	{"server.strict", TypeBool, "", "false", "Rejects a request whose `max_tokens` is above the model's maximum, with 400. Otherwise `max_tokens` is lowered, and a thinking budget with it where it must be; both are named in `x-gateway-warning`."},
 	{"server.max_wrong_keys", TypeInteger, "0 to 1000000000", "20", "Invalid API keys per minute and client address that get 401. Further attempts get 429. 0 disables the limit."},
 	{"server.read_timeout", TypeDuration, "1ms to 1h", `"30s"`, "Time to read a whole request."},
 	{"server.idle_timeout", TypeDuration, "1ms to 24h", `"2m"`, "Time a connection may be idle between requests."},

@@ -42,6 +42,7 @@ func (l *loader) server(t table) {
 	}
 	s.MaxBody = t.size("max_body", 32<<20, 1<<10, 1<<30)
 	s.MaxConns = int(t.integer("max_conns", 0, 1, 1<<20))
+	s.Strict = t.bool("strict", false)
 	s.MaxWrongKeys = t.integer("max_wrong_keys", 20, 0, maxLimit)
 	s.MaxRequests = int(t.integer("max_requests", 0, 1, 1<<20))
 	s.MaxBodyMemory = l.bodyMemory(&t)

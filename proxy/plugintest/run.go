@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ type run struct {
 // asks for. What the plugin learns of the request follows from its body.
 func (v *Vector) Run(b *Binding, stream bool) Result {
 	var request openai.Request
-	if err := request.Parse(v.Request, openai.Limits{}); err != nil {
+	if err := request.Parse(bytes.Clone(v.Request), openai.Limits{}); err != nil {
 		return Result{Response: "request.json is refused: " + err.Error()}
 	}
 	r := run{v: v, b: b.binding, writer: openai.NewWriter()}
@@ -76,7 +77,7 @@ func (v *Vector) Run(b *Binding, stream bool) Result {
 	}
 	a.Summary.Describe(&request)
 	r.writer.Reset(response.Options{
-		Stream: stream, IncludeUsage: true, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
+		Stream: stream, IncludeUsage: true, FunctionCalls: request.FunctionCalls, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
 		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
 	})
 	r.result.Err = r.calls()

@@ -17,9 +17,9 @@ type Request struct {
 type Member struct{ Name, Value []byte }
 
 // Read reads the current member, which is not null; known is false for one that the plugin must read itself. It refuses
-// more than one choice, modalities other than text, and the deprecated functions.
+// more than one choice, and modalities other than text.
 func (m *Request) Read(in *json.Reader) (known bool, err error) {
-	switch name := string(in.Name()); name {
+	switch string(in.Name()) {
 	case "model", "stream", "stream_options":
 		// Handled by the gateway.
 	case "max_tokens":
@@ -31,7 +31,7 @@ func (m *Request) Read(in *json.Reader) (known bool, err error) {
 	case "tools":
 		m.Tools = in.Raw()
 	case "tool_choice":
-		m.ToolChoice = in.Raw()
+		m.ToolChoice = ToolChoice(in.Raw())
 	case "parallel_tool_calls":
 		parallel, ok := in.Bool()
 		m.Serial = ok && !parallel
@@ -40,7 +40,7 @@ func (m *Request) Read(in *json.Reader) (known bool, err error) {
 	case "thinking":
 		m.Thinking = in.Raw()
 	case "reasoning_effort":
-		m.Effort = in.Text()
+		m.Effort = Effort(in.Text())
 	case "n":
 		if n, ok := in.Int(); !ok || n != 1 {
 			return true, sdk.Refuse("n", "This provider supports n = 1 only.")
@@ -51,13 +51,53 @@ func (m *Request) Read(in *json.Reader) (known bool, err error) {
 				return true, sdk.Refuse("modalities", "This provider returns text only.")
 			}
 		}
-	case "functions", "function_call":
-		return true, sdk.Refuse(name, "This provider does not support functions; use tools.")
 	default:
 		return false, nil
 	}
 	return true, nil
 }
+
+// ToolChoice returns a tool choice in the words of the OpenAI API.
+func ToolChoice(choice json.Value) json.Value {
+	if choice.Is("any") {
+		return json.Value(`"required"`)
+	}
+	return choice
+}
+
+// Effort returns a reasoning_effort, nil for "default", which asks for none.
+func Effort(text []byte) []byte {
+	if string(text) == "default" {
+		return nil
+	}
+	return text
+}
+
+// Arguments returns the arguments of an earlier tool call for a provider that takes them as an object: an empty one if there
+// are none. ok is false for text that is not a JSON object, which a model may have written, and of which a response that was
+// cut off has the beginning: it counts as an empty object too, and the plugin warns of it.
+func Arguments(text []byte) (object json.Value, ok bool) {
+	switch object = trimJSONSpace(text); {
+	case len(object) == 0:
+		return json.Value("{}"), true
+	case object.Kind() != json.Object || !object.Valid():
+		return json.Value("{}"), false
+	}
+	return object, true
+}
+
+// trimJSONSpace trims what JSON takes for white space.
+func trimJSONSpace(s []byte) []byte {
+	for len(s) > 0 && isJSONSpace(s[0]) {
+		s = s[1:]
+	}
+	for len(s) > 0 && isJSONSpace(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
 // Limit returns the maximum number of output tokens: the client's, else the configured default within the model's own
 // limit, else 0.

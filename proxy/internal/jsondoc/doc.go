@@ -62,8 +62,9 @@ const (
 
 // SyntaxError is where and why a document was rejected.
 type SyntaxError struct {
-	Offset int    // in bytes
-	Reason string // never holds bytes of the document
+	Offset    int    // in bytes
+	Reason    string // never holds bytes of the document
+	Surrogate bool   // the reason is an unpaired surrogate: see RepairSurrogates
 }
 
 // Error is the reason and the offset.

@@ -68,7 +68,7 @@ type target struct {
 	at     uint32 // the first byte of the value; for opAppend the closing bracket
 	node   uint32 // the value; for opAppend its object or array
 	object uint32 // the object that the value is a member of, itself if there is none
-	edit   uint16
+	edit   uint32
 	op     editOp
 }
 

@@ -22,7 +22,7 @@ func (d *Doc) Parse(body []byte, l Limits) error {
 	d.nodes = nodes
 	if reason != "" {
 		d.body, d.nodes = nil, nodes[:0]
-		return &SyntaxError{Offset: at, Reason: reason}
+		return &SyntaxError{Offset: at, Reason: reason, Surrogate: reason == reasonLow || reason == reasonHigh}
 	}
 	return nil
 }
@@ -33,6 +33,8 @@ const (
 	reasonValue = "expected a value"
 	reasonName  = "expected a member name in quotes"
 	reasonMore  = "expected a comma or the end of the array or object"
+	reasonLow   = "an unpaired low surrogate"
+	reasonHigh  = "an unpaired high surrogate"
 )
 
 // scan appends the document to the tape in one pass. It returns the tape, which may have moved, and where and why the

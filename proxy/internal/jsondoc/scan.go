@@ -104,14 +104,14 @@ func scanEscape(b []byte, i int) (end int, reason string) {
 		case u < surrogateMin || u > surrogateMax:
 			return i + 6, ""
 		case u >= surrogateLow:
-			return i, "an unpaired low surrogate"
+			return i, reasonLow
 		}
 		if i+7 < len(b) && b[i+6] == '\\' && b[i+7] == 'u' {
 			if low, ok := hex4(b, i+8); ok && low >= surrogateLow && low <= surrogateMax {
 				return i + 12, ""
 			}
 		}
-		return i, "an unpaired high surrogate"
+		return i, reasonHigh
 	}
 	return i, "unknown escape sequence"
 }

@@ -106,7 +106,7 @@ func (f *finder) add(t target) {
 		f.status = abi.StatusTooLarge
 		return
 	}
-	t.edit = uint16(len(e.edits))
+	t.edit = uint32(len(e.edits))
 	e.targets = append(e.targets, t)
 	f.status = abi.StatusOK
 }

@@ -83,6 +83,11 @@ func appendCallID(dst []byte, c *choiceState, key int32) []byte {
 // writeCall writes the beginning of a tool call.
 func (r *Renderer) writeCall(c *choiceState, t *toolState, call response.ToolCall) {
 	dst := r.appendOpening(r.out.Buf, c, true)
+	if r.head.FunctionCalls {
+		r.out.Buf = dst
+		r.writeFunctionCall(c, t, call.Index, call.Name, call.Arguments)
+		return
+	}
 	dst = r.beginTool(dst, c, call.Index)
 	dst = append(append(dst, `,"id":"`...), call.ID...)
 	dst = append(append(dst, `","type":"function","function":{"name":"`...), call.Name...)
@@ -93,6 +98,10 @@ func (r *Renderer) writeCall(c *choiceState, t *toolState, call response.ToolCal
 
 // writeArguments writes a piece of a tool call's arguments.
 func (r *Renderer) writeArguments(c *choiceState, index int32, t *toolState, args []byte) {
+	if r.head.FunctionCalls {
+		r.writeFunctionCall(c, t, index, nil, args)
+		return
+	}
 	dst := r.beginTool(r.out.Buf, c, index)
 	dst = append(append(dst, `,"function":{"arguments":"`...), args...)
 	dst = append(dst, `"}`...)
@@ -109,17 +118,33 @@ func (r *Renderer) endTool(dst []byte, c *choiceState, t *toolState) []byte {
 	return r.endChunk(append(dst, `}]`...), c)
 }
 
+// writeFunctionCall writes a piece of a tool call in the older form, which has no id and one call for each message: calls after
+// the first are left out, and a model that still wants them calls again once it has the first one's result.
+func (r *Renderer) writeFunctionCall(c *choiceState, t *toolState, index int32, name, args []byte) {
+	r.out.Held -= t.members.size
+	t.members.reset()
+	if index > 0 {
+		return
+	}
+	dst := append(r.beginChunk(r.out.Buf, c), `"function_call":{`...)
+	if len(name) > 0 {
+		dst = append(appendString(dst, "name", name), ',')
+	}
+	dst = append(appendString(dst, "arguments", args), '}')
+	r.out.Buf = r.endChunk(dst, c)
+}
+
 // writeFinish writes the end of a choice. Extra members that are in no chunk yet go with it, those of tool calls in chunks
 // of their own before it.
 func (r *Renderer) writeFinish(c *choiceState) {
 	dst := r.appendOpening(r.out.Buf, c, false)
 	for i := range c.tools {
-		if t := &c.tools[i]; len(t.members.list) > 0 {
+		if t := &c.tools[i]; len(t.members.list) > 0 && !r.head.FunctionCalls {
 			dst = r.endTool(r.beginTool(dst, c, int32(i)), c, t)
 		}
 	}
 	dst = r.endDelta(r.beginChunk(dst, c), c)
-	dst = appendFinish(dst, c)
+	dst = r.appendFinish(dst, c)
 	r.out.Buf = r.endChoice(dst, c)
 }
 
@@ -133,8 +158,11 @@ var finishReasons = [abi.FinishReasons]string{
 }
 
 // appendFinish appends why a choice ended, and the provider's own reason where that is another.
-func appendFinish(dst []byte, c *choiceState) []byte {
+func (r *Renderer) appendFinish(dst []byte, c *choiceState) []byte {
 	reason := finishReasons[c.reason]
+	if c.reason == abi.FinishToolCalls && r.head.FunctionCalls {
+		reason = finishReasons[abi.FinishFunctionCall]
+	}
 	dst = append(append(append(dst, `,"finish_reason":"`...), reason...), '"')
 	if len(c.native) > 0 && string(c.native) != reason {
 		dst = append(append(append(dst, `,"native_finish_reason":"`...), c.native...), '"')

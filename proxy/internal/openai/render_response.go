@@ -29,7 +29,13 @@ func (r *Renderer) appendChoice(dst []byte, c *choiceState) []byte {
 		}
 		dst = append(dst, ']')
 	}
-	if len(c.tools) > 0 {
+	switch {
+	case len(c.tools) == 0:
+	case r.head.FunctionCalls:
+		t := &c.tools[0]
+		dst = appendString(append(dst, `,"function_call":{`...), "name", t.name)
+		dst = append(appendString(append(dst, ','), "arguments", t.args), '}')
+	default:
 		dst = appendTools(dst, c)
 	}
 	dst = c.message.appendTo(dst)
@@ -38,7 +44,7 @@ func (r *Renderer) appendChoice(dst []byte, c *choiceState) []byte {
 		dst = append(dst, `,"logprobs":null`...)
 	}
 	dst = c.choice.appendTo(dst)
-	dst = appendFinish(dst, c)
+	dst = r.appendFinish(dst, c)
 	return append(dst, '}')
 }
 

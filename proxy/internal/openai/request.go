@@ -71,15 +71,17 @@ func (t Thinking) Asked() bool { return t.Mode == ThinkingEnabled || t.Mode == T
 // It is not safe for concurrent use.
 type Request struct {
 	Doc  jsondoc.Doc
-	Body []byte // as given to Parse; it belongs to the caller and must not change before Reset
+	Body []byte // canonical: what was given to Parse, or a copy with edits. It must not change before Reset
 
-	Model        string // a copy: it may be kept
-	Stream       bool
-	IncludeUsage bool // stream_options.include_usage
-	N            int  // choices asked for, 1 if unset
-	MaxTokens    int64
-	Thinking     Thinking
-	Flags        Flags
+	Model         string // a copy: it may be kept
+	Stream        bool
+	IncludeUsage  bool // stream_options.include_usage
+	FunctionCalls bool // the client knows functions, not tools: its response has function_call in place of tool_calls
+	N             int  // choices asked for, 1 if unset
+	MaxTokens     int64
+	Thinking      Thinking
+	Flags         Flags
+	Warnings      []Warning // of what Parse and CheckModel have changed, without repetition
 
 	Messages int // how many messages and tools there are
 	Tools    int
@@ -89,17 +91,23 @@ type Request struct {
 	// It is what a token estimate starts from.
 	TextBytes int
 
-	maxTokensMember string     // the member that MaxTokens comes from
-	calls           []openCall // tool calls of the last assistant message
-	unanswered      int        // how many of calls have no tool message yet
-	nextCall        int        // the call that the next tool message most likely responds to
-	toolNames       []toolName // of tools and functions
-	scratch         []byte     // the text of a short escaped string
+	maxTokens  jsondoc.Value // that MaxTokens comes from
+	budget     jsondoc.Value // that Thinking.BudgetTokens comes from
+	calls      []openCall    // tool calls of the last assistant message
+	unanswered int           // how many of calls have no tool message yet
+	nextCall   int           // the call that the next tool message most likely responds to
+	function   functionCall  // of the last assistant message
+	toolNames  []toolName    // of tools and functions
+	scratch    []byte        // the text of a short escaped string
+
+	edits     jsondoc.Edits // that make the request canonical
+	edited    bool          // edits holds some
+	rewritten []byte        // the canonical request, where it is not the body given to Parse
 }
 
 // toolName is the name of a tool or of a legacy function.
 type toolName struct {
-	kind string // toolFunction, toolCustom, or "" for a legacy function
+	kind string // toolFunction or toolCustom
 	name jsondoc.Value
 }
 
@@ -111,12 +119,33 @@ type openCall struct {
 
 // Reset drops the request and releases its body. Memory that only a very large request needs is freed.
 func (r *Request) Reset() {
+	const keepRewritten = 64 << 10
 	r.Doc.Reset()
-	*r = Request{Doc: r.Doc, N: 1, calls: r.calls[:0], toolNames: r.toolNames[:0], scratch: r.scratch[:0]}
+	clear(r.Warnings)
+	r.Warnings = r.Warnings[:0]
+	r.forget()
+	if r.rewritten = r.rewritten[:0]; cap(r.rewritten) > keepRewritten {
+		r.rewritten = nil
+	}
 }
 
-// Parse reads and checks a request's body. It keeps body, without a copy, until Reset. The error is a 400 whose Param is
-// the path of the offending member, "messages[2].role"; the Request must be Reset or parsed again after one.
+// forget drops what has been read, but neither what it was read from nor the warnings.
+func (r *Request) forget() {
+	if r.edited {
+		r.edits.Reset(nil)
+	}
+	*r = Request{
+		Doc: r.Doc, N: 1, Warnings: r.Warnings, calls: r.calls[:0], toolNames: r.toolNames[:0], scratch: r.scratch[:0],
+		edits: r.edits, rewritten: r.rewritten,
+	}
+}
+
+// document are the limits of the JSON document.
+func (l *Limits) document() jsondoc.Limits { return jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes} }
+
+// Parse reads and checks a request's body, and makes it canonical. It keeps body, without a copy, until Reset, unless
+// Rewritten. It never changes the length of body, but writes to it to repair unpaired surrogates. The error is a 400 whose Param
+// is the path of the offending member, "messages[2].role"; the Request must be Reset or parsed again after one.
 //
 // Where the OpenAI API leaves it open: null counts as absent for every member that may be absent; an integer must be written
 // as one, 5 and not 5.0 or 5e0; a duplicate member name is rejected, however it is written; unknown members are ignored.
@@ -124,14 +153,22 @@ func (r *Request) Parse(body []byte, l Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
 	r.Body = body
-	if err := r.Doc.Parse(body, jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes}); err != nil {
+	err := r.Doc.Parse(body, l.document())
+	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {
+		err = r.repairSurrogates(body, &l)
+	}
+	if err != nil {
 		return unreadable(err)
 	}
 	root := r.Doc.Root()
 	if root.Kind() != jsondoc.Object {
 		return apierror.Invalid(codeInvalidType, "", "The request body must be a JSON object, not %s.", describe(root))
 	}
-	return r.readRequest(root, &l)
+	e := r.readRequest(root, &l)
+	if e == nil && r.edited {
+		e = r.rewrite(&l)
+	}
+	return e
 }
 
 // unreadable is the error for a body that is not a JSON document, or not one that the gateway accepts.
@@ -143,15 +180,32 @@ func unreadable(err error) *apierror.Error {
 	return e
 }
 
-// CheckModel checks the request against what is known of its model: maxTokens is the largest number of tokens that it can
-// generate, 0 if unknown; thinking is whether it supports extended thinking.
-func (r *Request) CheckModel(maxTokens int64, thinking bool) *apierror.Error {
-	if maxTokens > 0 && r.MaxTokens > maxTokens {
-		return apierror.Invalid(codeIntegerAbove, r.maxTokensMember,
-			"'%s' is %d, but the model generates at most %d tokens.", r.maxTokensMember, r.MaxTokens, maxTokens)
+// CheckModel fits the request to what is known of its model: maxTokens is the largest number of tokens that it can
+// generate, 0 if unknown; thinking is whether it supports extended thinking. A larger max_tokens is lowered, in Body as well,
+// and so is a thinking budget that would take all of it. If strict, a larger max_tokens is an error.
+func (r *Request) CheckModel(maxTokens int64, thinking, strict bool) *apierror.Error {
+	asked, budget := r.MaxTokens, r.Thinking.BudgetTokens
+	if strict && maxTokens > 0 && asked > maxTokens {
+		return r.invalid(r.maxTokens, codeIntegerAbove, "'%s' is %d, but the model generates at most %d tokens.", asked, maxTokens)
 	}
 	if !thinking && r.Thinking.Asked() {
 		return apierror.Invalid(codeUnsupportedParameter, "thinking", "'thinking' is not supported by this model.")
+	}
+	if strict || maxTokens <= 0 {
+		return nil
+	}
+	if asked > maxTokens {
+		r.MaxTokens = maxTokens
+		r.lower(r.maxTokens, maxTokens)
+	}
+	// A budget that did not leave room for a response before is the client's mistake, and its provider's to judge.
+	if budget >= maxTokens && (asked == 0 || budget < asked) {
+		room := maxTokens / 2
+		if asked > 0 {
+			room = min(room, asked-budget)
+		}
+		r.Thinking.BudgetTokens = max(maxTokens-room, 1)
+		r.lower(r.budget, r.Thinking.BudgetTokens)
 	}
 	return nil
 }

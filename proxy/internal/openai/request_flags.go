@@ -14,7 +14,7 @@ const (
 	FlagReasoning                          // "reasoning": there is a reasoning_effort
 	FlagReasoningHistory                   // "reasoning_history": a message holds the reasoning of an earlier turn
 	FlagImages                             // "images": a message holds an image
-	FlagFiles                              // "files": a message holds a file
+	FlagFiles                              // "files": a message holds a file or a video
 	FlagAudio                              // "audio": a message holds audio, or audio is asked for
 	FlagResponseFormat                     // "response_format": another form than text is asked for
 	FlagLogprobs                           // "logprobs": they are asked for

@@ -1,6 +1,7 @@
 package openai_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -8,19 +9,23 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // FuzzRequest parses any body. What is accepted must be strictly valid JSON and mean to encoding/json what the Request
-// says; what is rejected must get a 400 whose body is short JSON.
+// says, and be canonical: read again, it is unchanged and means the same. What is rejected must get a 400 whose body is short JSON.
 //
 // covers: F127
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{everyMember, hello(``), hello(`,"stop":["a"],"n":2`), talk(called("a", "b"), answered("b"), answered("a")),
 		hello(`,"tools":[` + oneTool + `],"tool_choice":{"type":"function","function":{"name":"f"}}`),
-		`{"m\u006fdel":"x","messages":[{"role":"wizard"}]}`, `{"model":"a\u0000","messages":[]}`, hello(`,"max_tokens":1e999`), ``, `[]`} {
+		`{"m\u006fdel":"x","messages":[{"role":"wizard"}]}`, `{"model":"a\u0000","messages":[]}`, hello(`,"max_tokens":1e999`), ``, `[]`,
+		talk(calledFunction, `{"role":"function","name":"f"}`), talk(called("a"), `{"role":"tool","tool_call_id":"a"}`, `{"role":"assistant","tool_calls":[]}`),
+		hello(`,"tools":[],"tool_choice":"auto","parallel_tool_calls":true`), hello(`,"functions":[{"name":"f"}],"tools":[],"function_call":{"name":"f"},"tool_choice":null`),
+		hello(`,"user":"\ud800"`), talk(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f"}}],"function_call":{"name":"f"}}`, answered("a"), `{"role":"function","name":"f"}`)} {
 		f.Add([]byte(seed))
 	}
 	files, err := filepath.Glob("testdata/requests/*.json")
@@ -34,11 +39,11 @@ func FuzzRequest(f *testing.F) {
 		}
 		f.Add(body)
 	}
-	var r openai.Request
+	var r, again openai.Request
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := string(body)
 		e := r.Parse(body, openai.Limits{})
-		if string(body) != before {
+		if string(body) != before && (!strings.Contains(before, `\u`) || !strings.Contains(string(body), `\ufffd`)) {
 			t.Fatal("the body was changed")
 		}
 		if e != nil {
@@ -48,9 +53,17 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		if !jsontext.Value(body).IsValid() {
+		if len(body) != len(before) || !jsontext.Value(body).IsValid() {
 			t.Fatal("what is no JSON is accepted")
 		}
+		if e := again.Parse(bytes.Clone(r.Body), openai.Limits{}); e != nil {
+			t.Fatalf("%s is not accepted again: %v", r.Body, e)
+		} else if string(again.Body) != string(r.Body) || again.FunctionCalls {
+			t.Fatalf("%s is not canonical: %s", r.Body, again.Body)
+		} else if diff := cmp.Diff(askedOf(&r), askedOf(&again)); diff != "" {
+			t.Fatalf("%s means something else: %s", r.Body, diff)
+		}
+		body = r.Body
 		var want struct {
 			Model    string
 			Messages []struct{ Role string }
@@ -67,7 +80,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		for _, m := range want.Messages {
 			switch m.Role {
-			case "system", "developer", "user", "assistant", "tool", "function":
+			case "system", "developer", "user", "assistant", "tool":
 			default:
 				t.Fatalf("the role %q is accepted", m.Role)
 			}

@@ -11,7 +11,7 @@ import (
 type topLevel struct {
 	model, messages, stream, streamOptions jsondoc.Value
 	maxTokens, maxCompletionTokens         jsondoc.Value
-	tools, toolChoice                      jsondoc.Value
+	tools, toolChoice, parallelToolCalls   jsondoc.Value
 	functions, functionCall                jsondoc.Value
 	logprobs, topLogprobs                  jsondoc.Value
 }
@@ -61,6 +61,10 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *Limits) (e *apierr
 		t.tools = v
 	case "tool_choice":
 		t.toolChoice = v
+	case "parallel_tool_calls":
+		t.parallelToolCalls = v
+		_, e = r.checkBool(v)
+		return e
 	case "functions":
 		t.functions = v
 	case "function_call":
@@ -99,12 +103,6 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *Limits) (e *apierr
 		return r.readMetadata(v)
 	case "modalities":
 		return r.readModalities(v)
-	case "parallel_tool_calls":
-		if given(v) {
-			r.Flags |= FlagParallelTools
-		}
-		_, e = r.checkBool(v)
-		return e
 	case "audio":
 		if given(v) {
 			r.Flags |= FlagAudio
@@ -164,25 +162,26 @@ func (r *Request) readStream(t *topLevel) (e *apierror.Error) {
 	return nil
 }
 
-// readMaxTokens reads both names of the limit. The newer one wins where both are given.
+// readMaxTokens reads both names of the limit. The newer one wins where both are given. -1, no limit, counts as absent: some
+// hosts take it, and the plugins of others leave it out.
 func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
-	for _, m := range [...]struct {
-		name  string
-		value jsondoc.Value
-	}{{"max_tokens", t.maxTokens}, {"max_completion_tokens", t.maxCompletionTokens}} {
-		n, e := r.checkInteger(m.value, 1, maxTokensCeiling)
+	for _, v := range [...]jsondoc.Value{t.maxTokens, t.maxCompletionTokens} {
+		if n, ok := v.Int(); ok && n == -1 {
+			continue
+		}
+		n, e := r.checkInteger(v, 1, maxTokensCeiling)
 		if e != nil {
 			return e
 		}
 		if n > 0 {
-			r.MaxTokens, r.maxTokensMember = n, m.name
+			r.MaxTokens, r.maxTokens = n, v
 		}
 	}
 	return nil
 }
 
 // readThinking reads the member thinking: {type, budget_tokens}. Many clients leave the budget to the provider, so it
-// may be absent.
+// may be absent. One beside "disabled" means nothing, whatever it is.
 func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	if !given(v) {
 		return nil
@@ -199,18 +198,19 @@ func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 		r.Thinking.Mode = ThinkingEnabled
 	case "disabled":
 		r.Thinking.Mode = ThinkingDisabled
+		return nil
 	case "adaptive":
 		r.Thinking.Mode = ThinkingAdaptive
 	default:
 		return r.notOneOf(typ, "enabled", "disabled", "adaptive")
 	}
-	if r.Thinking.Asked() {
-		r.Flags |= FlagThinking
-	}
+	r.Flags |= FlagThinking
+	r.budget = budget
 	r.Thinking.BudgetTokens, e = r.checkInteger(budget, 1, maxTokensCeiling)
 	return e
 }
 
+// readEffort reads reasoning_effort. "default" asks for nothing; some hosts take it, and the plugins of others leave it out.
 func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	if !given(v) {
 		return nil
@@ -222,10 +222,14 @@ func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
 		r.Flags |= FlagReasoning
 		return nil
+	case "default":
+		return nil
 	}
 	return r.notOneOf(v, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
+// readFormat reads response_format. Which types there are beyond those of the OpenAI API is the plugin's to decide: hosts have
+// grammars and regular expressions.
 func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	if !given(v) {
 		return nil
@@ -240,13 +244,11 @@ func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	switch string(r.keyword(typ)) {
 	case "text":
 		return nil
-	case "json_object":
-		r.Flags |= FlagResponseFormat
-		return nil
 	case "json_schema":
 		r.Flags |= FlagResponseFormat
 	default:
-		return r.notOneOf(typ, "text", "json_object", "json_schema")
+		r.Flags |= FlagResponseFormat
+		return nil
 	}
 	schema := v.Get("json_schema")
 	if e := r.needObject(schema, v, "json_schema"); e != nil {

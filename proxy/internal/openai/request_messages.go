@@ -90,7 +90,8 @@ func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
 	if e != nil {
 		return e
 	}
-	if author != roleTool {
+	m.toolCalls = r.dropEmpty(m.toolCalls)
+	if author != roleTool && author != roleFunction {
 		if e := r.checkAnswered(); e != nil {
 			return e
 		}
@@ -106,12 +107,15 @@ func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
 	case roleSystem, roleDeveloper:
 		return r.needContent(&m, partText)
 	case roleUser:
-		return r.needContent(&m, partText|partImage|partAudio|partFile)
+		return r.needContent(&m, partText|partImage|partAudio|partFile|partVideo)
 	case roleAssistant:
 		return r.readAssistant(&m, l)
 	case roleTool:
 		if e := r.resolveCall(&m); e != nil {
 			return e
+		}
+		if r.fillContent(&m) {
+			return nil
 		}
 		return r.needContent(&m, partText|partImage|partFile)
 	default:
@@ -153,12 +157,11 @@ func (r *Request) checkObjects(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-// readAssistant reads an earlier message of a model. Its content may be null or absent if the message has something else.
+// readAssistant reads an earlier message of a model. Its content may be null if the message has something else that was said.
 func (r *Request) readAssistant(m *message, l *Limits) *apierror.Error {
 	silent := true
 	for _, c := range [...]jsondoc.Value{m.reasoning, m.details, m.thinkBlock} {
 		if given(c) {
-			silent = false
 			r.Flags |= FlagReasoningHistory
 		}
 	}
@@ -172,20 +175,21 @@ func (r *Request) readAssistant(m *message, l *Limits) *apierror.Error {
 		silent = false
 		r.TextBytes += len(m.refusal.Inside())
 	}
-	if given(m.functionCall) {
-		silent = false
-		r.Flags |= FlagToolHistory
-		if e := r.readCallee(m.functionCall); e != nil {
-			return e
-		}
-	}
 	if given(m.toolCalls) {
 		silent = false
 		if e := r.readToolCalls(m.toolCalls, l); e != nil {
 			return e
 		}
 	}
-	if !silent && !given(m.content) {
+	if given(m.functionCall) {
+		silent = false
+		r.Flags |= FlagToolHistory
+		if _, e := r.readCallee(m.functionCall); e != nil {
+			return e
+		}
+		r.renameCall(m)
+	}
+	if !silent && m.content.Kind() == jsondoc.Null || r.fillContent(m) {
 		return nil
 	}
 	return r.needContent(m, partText|partRefusal)
@@ -197,7 +201,11 @@ func (r *Request) readFunctionResult(m *message) *apierror.Error {
 	if e := r.needName(m.name, m.self, "name"); e != nil {
 		return e
 	}
-	if m.content.Kind() == jsondoc.Null {
+	if !r.function.name.SameText(m.name) {
+		return r.invalid(m.name, codeInvalidValue, "'%s' is '%s', but the assistant message before it has no unanswered function_call of this name.", Quotable(m.name.Text()))
+	}
+	r.renameResult(m)
+	if r.fillContent(m) {
 		return nil
 	}
 	return r.needContent(m, partText)
@@ -206,9 +214,6 @@ func (r *Request) readFunctionResult(m *message) *apierror.Error {
 // readToolCalls reads the calls of an assistant message. The tool messages that follow must answer all of them.
 func (r *Request) readToolCalls(list jsondoc.Value, l *Limits) *apierror.Error {
 	r.Flags |= FlagToolHistory
-	if !list.First().Exists() {
-		return r.emptyArray(list)
-	}
 	r.calls, r.nextCall = r.calls[:0], 0
 	for v := list.First(); v.Exists(); v = v.Next() {
 		if len(r.calls) == l.ToolCalls {
@@ -261,7 +266,11 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 		if e := r.needObject(function, v, "function"); e != nil {
 			return id, e
 		}
-		return id, r.readCallee(function)
+		arguments, e := r.readCallee(function)
+		if e == nil {
+			r.fillArguments(function, arguments)
+		}
+		return id, e
 	case toolCustom:
 		if e := r.needObject(custom, v, "custom"); e != nil {
 			return id, e
@@ -278,8 +287,8 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 }
 
 // readCallee reads {name, arguments}. The arguments are a string, in which a model may have written anything: the
-// plugin decides what it must be. Missing arguments count as empty.
-func (r *Request) readCallee(f jsondoc.Value) *apierror.Error {
+// plugin decides what it must be.
+func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apierror.Error) {
 	var name jsondoc.Value
 	for v := f.First(); v.Exists(); v = v.Next() {
 		switch string(r.keyword(v.Name())) {
@@ -287,13 +296,14 @@ func (r *Request) readCallee(f jsondoc.Value) *apierror.Error {
 			name = v
 		case "arguments":
 			if e := r.checkString(v); e != nil {
-				return e
+				return v, e
 			}
+			arguments = v
 			r.TextBytes += len(v.Inside())
 		}
 	}
 	r.TextBytes += len(name.Inside())
-	return r.needName(name, f, "name")
+	return arguments, r.needName(name, f, "name")
 }
 
 // resolveCall finds the call that a tool message is the result of.
@@ -334,5 +344,10 @@ func (r *Request) checkAnswered() *apierror.Error {
 		}
 	}
 	r.calls = r.calls[:0]
+	if f := r.function.value; f.Exists() {
+		path := r.path(f)
+		return apierror.Invalid(codeInvalidValue, path,
+			"The function_call of '%s' is not answered: a message with the role 'function' and this 'name' must follow the message that makes it.", Quotable(r.function.name.Text()))
+	}
 	return nil
 }

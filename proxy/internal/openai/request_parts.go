@@ -14,10 +14,11 @@ const (
 	partAudio
 	partFile
 	partRefusal
+	partVideo
 )
 
 // partTypes are the names of contentParts, by bit.
-var partTypes = [...]string{"text", "image_url", "input_audio", "file", "refusal"}
+var partTypes = [...]string{"text", "image_url", "input_audio", "file", "refusal", "video_url"}
 
 func (s contentParts) names() (names []string) {
 	for i, name := range partTypes {
@@ -41,8 +42,8 @@ func (r *Request) needContent(m *message, allowed contentParts) *apierror.Error 
 	default:
 		return r.wrongType(c, "a string or an array of content parts")
 	}
-	if !c.First().Exists() {
-		return r.emptyArray(c)
+	if isEmptyArray(c) {
+		return r.missing(m.self, "content")
 	}
 	for p := c.First(); p.Exists(); p = p.Next() {
 		if p.Kind() != jsondoc.Object {
@@ -73,6 +74,8 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 			values[3] = c
 		case "refusal":
 			values[4] = c
+		case "video_url":
+			values[5] = c
 		case "cache_control":
 			if e := r.readCacheControl(c); e != nil {
 				return e
@@ -93,7 +96,10 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 			return r.needString(v, p, name)
 		case partImage:
 			r.Flags |= FlagImages
-			return r.readImage(v, p)
+			return r.readMedia(v, p, name)
+		case partVideo:
+			r.Flags |= FlagFiles
+			return r.readMedia(v, p, name)
 		case partAudio:
 			r.Flags |= FlagAudio
 			return r.readAudio(v, p)
@@ -105,9 +111,9 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 	return r.notOneOf(typ, allowed.names()...)
 }
 
-// readImage reads {url, detail}. The address is for the provider: the gateway fetches nothing.
-func (r *Request) readImage(v, p jsondoc.Value) *apierror.Error {
-	if e := r.needObject(v, p, "image_url"); e != nil {
+// readMedia reads {url, detail} of an image or a video. The address is for the provider: the gateway fetches nothing.
+func (r *Request) readMedia(v, p jsondoc.Value, member string) *apierror.Error {
+	if e := r.needObject(v, p, member); e != nil {
 		return e
 	}
 	if e := r.needString(v.Get("url"), v, "url"); e != nil {

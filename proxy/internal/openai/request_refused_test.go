@@ -25,8 +25,9 @@ func answered(id string) string {
 }
 
 const (
-	userSays = `{"role":"user","content":"hello"}`
-	oneTool  = `{"type":"function","function":{"name":"f"}}`
+	userSays       = `{"role":"user","content":"hello"}`
+	calledFunction = `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`
+	oneTool        = `{"type":"function","function":{"name":"f"}}`
 )
 
 func TestParseRejects(t *testing.T) {
@@ -64,17 +65,17 @@ func TestParseRejects(t *testing.T) {
 		{"an id twice, once escaped", talk(`{"role":"assistant","tool_calls":[{"id":"ab","type":"function","function":{"name":"f"}},{"id":"a\u0062","type":"function","function":{"name":"f"}}]}`), "messages[0].tool_calls[1].id", "invalid_value", "'messages[0].tool_calls[1].id' is 'ab', which is the id of another tool call of the same message."},
 
 		// covers: V7
-		{"tool_choice without tools", hello(`,"tool_choice":"auto"`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
-		{"tools is null", hello(`,"tool_choice":"auto","tools":null`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
-		{"unknown word", hello(`,"tool_choice":"any","tools":[` + oneTool + `]`), "tool_choice", "invalid_value", "'tool_choice' is 'any', but must be one of 'none', 'auto', 'required'."},
+		{"tool_choice without tools", hello(`,"tool_choice":"any"`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
+		{"tools is null", hello(`,"tool_choice":"required","tools":null`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
+		{"unknown word", hello(`,"tool_choice":"some","tools":[` + oneTool + `]`), "tool_choice", "invalid_value", "'tool_choice' is 'some', but must be one of 'none', 'auto', 'required'."},
 		{"no such tool", hello(`,"tool_choice":{"type":"function","function":{"name":"g"}},"tools":[` + oneTool + `]`), "tool_choice.function.name", "invalid_value", "'tool_choice.function.name' is 'g', but no tool has this name."},
 		{"tool of another kind", hello(`,"tool_choice":{"type":"custom","custom":{"name":"f"}},"tools":[` + oneTool + `]`), "tool_choice.custom.name", "invalid_value", "'tool_choice.custom.name' is 'f', but no tool has this name."},
 		{"unknown type", hello(`,"tool_choice":{"type":"tool"},"tools":[` + oneTool + `]`), "tool_choice.type", "invalid_value", "'tool_choice.type' is 'tool', but must be one of 'function', 'custom', 'allowed_tools'."},
 		{"allowed tools in no mode", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"x","tools":[]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.mode", "invalid_value", "'tool_choice.allowed_tools.mode' is 'x', but must be one of 'auto', 'required'."},
 		{"no such allowed tool", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"g"}}]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.tools[0].function.name", "invalid_value", "'tool_choice.allowed_tools.tools[0].function.name' is 'g', but no tool has this name."},
 		{"more allowed tools than tools", hello(`,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{},{}]}},"tools":[` + oneTool + `]`), "tool_choice.allowed_tools.tools", "array_above_max_length", "'tool_choice.allowed_tools.tools' has 2 elements, but at most 1 are allowed."},
-		{"function_call without functions", hello(`,"function_call":"auto"`), "function_call", "invalid_value", "'function_call' is only allowed when there are 'functions'."},
-		{"no such function", hello(`,"function_call":{"name":"f"},"functions":[{"name":"g"}],"tools":[` + oneTool + `]`), "function_call.name", "invalid_value", "'function_call.name' is 'f', but no tool has this name."},
+		{"function_call without functions", hello(`,"function_call":{"name":"f"}`), "function_call", "invalid_value", "'function_call' is only allowed when there are 'functions'."},
+		{"no such function", hello(`,"function_call":{"name":"f"},"functions":[{"name":"g"}]`), "function_call.name", "invalid_value", "'function_call.name' is 'f', but no tool has this name."},
 		{"function_call required", hello(`,"function_call":"required","functions":[{"name":"g"}]`), "function_call", "invalid_value", "'function_call' is 'required', but must be one of 'none', 'auto'."},
 
 		// covers: V8
@@ -96,7 +97,7 @@ func TestParseRejects(t *testing.T) {
 		// covers: F118
 		{"max_tokens 0", hello(`,"max_tokens":0`), "max_tokens", "integer_below_min_value", "'max_tokens' is 0, below the smallest value, which is 1."},
 		{"max_tokens -0", hello(`,"max_tokens":-0`), "max_tokens", "integer_below_min_value", "'max_tokens' is -0, below the smallest value, which is 1."},
-		{"max_tokens -1", hello(`,"max_tokens":-1`), "max_tokens", "integer_below_min_value", "'max_tokens' is -1, below the smallest value, which is 1."},
+		{"max_tokens -2", hello(`,"max_tokens":-2`), "max_tokens", "integer_below_min_value", "'max_tokens' is -2, below the smallest value, which is 1."},
 		{"max_tokens 1.5", hello(`,"max_tokens":1.5`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
 		{"max_tokens 5.0", hello(`,"max_tokens":5.0`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
 		{"max_tokens 1e18", hello(`,"max_tokens":1e18`), "max_tokens", "invalid_type", "'max_tokens' must be an integer, not a decimal number."},
@@ -118,22 +119,25 @@ func TestParseRejects(t *testing.T) {
 		{"thinking without a token", hello(`,"thinking":{"type":"enabled","budget_tokens":0}`), "thinking.budget_tokens", "integer_below_min_value", "'thinking.budget_tokens' is 0, below the smallest value, which is 1."},
 		// covers: T9
 		{"unknown effort", hello(`,"reasoning_effort":"ultra"`), "reasoning_effort", "invalid_value", "'reasoning_effort' is 'ultra', but must be one of 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'."},
-		{"response format of another type", hello(`,"response_format":{"type":"xml"}`), "response_format.type", "invalid_value", "'response_format.type' is 'xml', but must be one of 'text', 'json_object', 'json_schema'."},
+		{"response format without a type", hello(`,"response_format":{}`), "response_format.type", "missing_required_parameter", "The required parameter 'response_format.type' is missing."},
 		{"response format without a schema", hello(`,"response_format":{"type":"json_schema"}`), "response_format.json_schema", "missing_required_parameter", "The required parameter 'response_format.json_schema' is missing."},
-		{"no tools", hello(`,"tools":[]`), "tools", "empty_array", "'tools' must have at least one element."},
+		{"no tools and a choice", hello(`,"tools":[],"tool_choice":"required"`), "tool_choice", "invalid_value", "'tool_choice' is only allowed when there are 'tools'."},
 		{"tool of another type", hello(`,"tools":[{"type":"web_search"}]`), "tools[0].type", "invalid_value", "'tools[0].type' is 'web_search', but must be one of 'function', 'custom'."},
 		{"tool without a name", hello(`,"tools":[{"type":"function","function":{"name":""}}]`), "tools[0].function.name", "empty_string", "'tools[0].function.name' must not be empty."},
 		{"tool with a long name", hello(`,"tools":[{"type":"function","function":{"name":"` + strings.Repeat("n", 257) + `"}}]`), "tools[0].function.name", "string_above_max_length", "'tools[0].function.name' has 257 bytes, but at most 256 are allowed."},
 
-		{"unknown part", talk(userSays, `{"role":"user","content":[{"type":"text","text":""},{"type":"video","video":{}}]}`), "messages[1].content[1].type", "invalid_value", "'messages[1].content[1].type' is 'video', but must be one of 'text', 'image_url', 'input_audio', 'file'."},
+		{"unknown part", talk(userSays, `{"role":"user","content":[{"type":"text","text":""},{"type":"video","video":{}}]}`), "messages[1].content[1].type", "invalid_value", "'messages[1].content[1].type' is 'video', but must be one of 'text', 'image_url', 'input_audio', 'file', 'video_url'."},
 		{"image from the system", talk(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"u"}}]}`), "messages[0].content[0].type", "invalid_value", "'messages[0].content[0].type' is 'image_url', but must be 'text'."},
-		{"no parts", talk(`{"role":"user","content":[]}`), "messages[0].content", "empty_array", "'messages[0].content' must have at least one element."},
+		{"no parts", talk(`{"role":"user","content":[]}`), "messages[0].content", "missing_required_parameter", "The required parameter 'messages[0].content' is missing."},
 		{"a user says null", talk(`{"role":"user","content":null}`), "messages[0].content", "invalid_type", "'messages[0].content' must be a string or an array of content parts, not null."},
-		{"an assistant says nothing", talk(`{"role":"assistant"}`), "messages[0].content", "missing_required_parameter", "The required parameter 'messages[0].content' is missing."},
-		{"an assistant says null", talk(`{"role":"assistant","content":null,"tool_calls":null}`), "messages[0].content", "invalid_type", "'messages[0].content' must be a string or an array of content parts, not null."},
+		{"a video of a tool", talk(called("a"), `{"role":"tool","tool_call_id":"a","content":[{"type":"video_url","video_url":{"url":"u"}}]}`), "messages[1].content[0].type", "invalid_value", "'messages[1].content[0].type' is 'video_url', but must be one of 'text', 'image_url', 'file'."},
+		{"a video without an address", talk(`{"role":"user","content":[{"type":"video_url","video_url":{}}]}`), "messages[0].content[0].video_url.url", "missing_required_parameter", "The required parameter 'messages[0].content[0].video_url.url' is missing."},
 		{"a file without data", talk(`{"role":"user","content":[{"type":"file","file":{"filename":"f"}}]}`), "messages[0].content[0].file.file_data", "missing_required_parameter", "The required parameter 'messages[0].content[0].file.file_data' is missing."},
-		{"no tool calls", talk(`{"role":"assistant","content":"","tool_calls":[]}`), "messages[0].tool_calls", "empty_array", "'messages[0].tool_calls' must have at least one element."},
-		{"a tool call of a user", talk(`{"role":"user","content":"","tool_calls":[]}`), "messages[0].tool_calls", "unknown_parameter", "'messages[0].tool_calls' is only allowed in messages with the role 'assistant'."},
+		{"a function's result without a call", talk(userSays, `{"role":"function","name":"f","content":"x"}`), "messages[1].name", "invalid_value", "'messages[1].name' is 'f', but the assistant message before it has no unanswered function_call of this name."},
+		{"a second result", talk(calledFunction, `{"role":"function","name":"f"}`, `{"role":"function","name":"f"}`), "messages[2].name", "invalid_value", "'messages[2].name' is 'f', but the assistant message before it has no unanswered function_call of this name."},
+		{"another function's result", talk(calledFunction, `{"role":"function","name":"g"}`), "messages[1].name", "invalid_value", "'messages[1].name' is 'g', but the assistant message before it has no unanswered function_call of this name."},
+		{"a function call without a result", talk(calledFunction, userSays), "messages[0].function_call", "invalid_value", "The function_call of 'f' is not answered: a message with the role 'function' and this 'name' must follow the message that makes it."},
+		{"a tool call of a user", talk(`{"role":"user","content":"","tool_calls":[{}]}`), "messages[0].tool_calls", "unknown_parameter", "'messages[0].tool_calls' is only allowed in messages with the role 'assistant'."},
 		{"a tool call without an id", talk(called("")), "messages[0].tool_calls[0].id", "empty_string", "'messages[0].tool_calls[0].id' must not be empty."},
 		{"a tool call of another type", talk(`{"role":"assistant","tool_calls":[{"id":"a","type":"x"}]}`), "messages[0].tool_calls[0].type", "invalid_value", "'messages[0].tool_calls[0].type' is 'x', but must be one of 'function', 'custom'."},
 	} {

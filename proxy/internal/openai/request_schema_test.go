@@ -147,7 +147,7 @@ const schema = `
 /messages/2/reasoning_details/0 o
 /messages/2/thinking_blocks a?
 /messages/2/thinking_blocks/0 o
-/messages/2/function_call o?
+/messages/2/function_call o~
 /messages/2/function_call/name s!
 /messages/2/function_call/arguments s?
 /messages/2/tool_calls a~
@@ -161,7 +161,7 @@ const schema = `
 /messages/2/tool_calls/1/custom/name s!
 /messages/2/tool_calls/1/custom/input s!
 /messages/3/tool_call_id s!
-/messages/3/content sa!
+/messages/3/content sa?
 /messages/5/name s!
 `
 

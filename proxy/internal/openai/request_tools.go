@@ -7,15 +7,13 @@ import (
 
 // readTools reads tools and tool_choice, and the two older members that they have replaced.
 func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
+	t.tools, t.functions = r.dropEmpty(t.tools), r.dropEmpty(t.functions)
 	for _, list := range [...]jsondoc.Value{t.tools, t.functions} {
 		if !given(list) {
 			continue
 		}
 		if e := r.checkArray(list); e != nil {
 			return e
-		}
-		if !list.First().Exists() {
-			return r.emptyArray(list)
 		}
 		n := list.Len()
 		if n > l.Tools {
@@ -30,7 +28,7 @@ func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
 			}
 			e := (*apierror.Error)(nil)
 			if list == t.functions {
-				e = r.readFunction(v, "")
+				e = r.readFunction(v)
 			} else {
 				e = r.readTool(v)
 			}
@@ -39,10 +37,23 @@ func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
 			}
 		}
 	}
-	if e := r.readToolChoice(t.toolChoice, given(t.tools)); e != nil {
+	if given(t.parallelToolCalls) {
+		if r.Tools > 0 {
+			r.Flags |= FlagParallelTools
+		} else {
+			r.edit().DeleteValue(t.parallelToolCalls)
+		}
+	}
+	if e := r.readToolChoice(t.toolChoice); e != nil {
 		return e
 	}
-	return r.readFunctionCall(t.functionCall, given(t.functions))
+	if e := r.readFunctionCall(t.functionCall, t.toolChoice, given(t.functions)); e != nil {
+		return e
+	}
+	if given(t.functions) {
+		r.renameFunctions(t.functions, t.tools)
+	}
+	return nil
 }
 
 func (r *Request) emptyArray(v jsondoc.Value) *apierror.Error {
@@ -70,7 +81,7 @@ func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
 		if e := r.needObject(f, v, "function"); e != nil {
 			return e
 		}
-		return r.readFunction(f, toolFunction)
+		return r.readFunction(f)
 	case toolCustom:
 		c := v.Get("custom")
 		if e := r.needObject(c, v, "custom"); e != nil {
@@ -89,8 +100,8 @@ func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
 	return r.notOneOf(typ, toolFunction, toolCustom)
 }
 
-// readFunction reads the definition of a function, a tool of this kind.
-func (r *Request) readFunction(f jsondoc.Value, kind string) *apierror.Error {
+// readFunction reads the definition of a function.
+func (r *Request) readFunction(f jsondoc.Value) *apierror.Error {
 	var name jsondoc.Value
 	for v := f.First(); v.Exists(); v = v.Next() {
 		var e *apierror.Error
@@ -108,24 +119,28 @@ func (r *Request) readFunction(f jsondoc.Value, kind string) *apierror.Error {
 			return e
 		}
 	}
-	r.toolNames = append(r.toolNames, toolName{kind, name})
+	r.toolNames = append(r.toolNames, toolName{toolFunction, name})
 	return r.needName(name, f, "name")
 }
 
 // readToolChoice reads tool_choice: a keyword, or an object that names one or some of the tools.
-func (r *Request) readToolChoice(v jsondoc.Value, tools bool) *apierror.Error {
+func (r *Request) readToolChoice(v jsondoc.Value) *apierror.Error {
 	if !given(v) {
 		return nil
 	}
 	if v.Kind() != jsondoc.String && v.Kind() != jsondoc.Object {
 		return r.wrongType(v, "a string or an object")
 	}
-	if !tools {
+	if r.Tools == 0 {
+		if v.Is("none") || v.Is("auto") {
+			r.edit().DeleteValue(v)
+			return nil
+		}
 		return apierror.Invalid(codeInvalidValue, "tool_choice", "'tool_choice' is only allowed when there are 'tools'.")
 	}
 	if v.Kind() == jsondoc.String {
 		switch string(r.keyword(v)) {
-		case "none", "auto", "required":
+		case "none", "auto", "required", "any": // "any" is how other APIs call "required"
 			return nil
 		}
 		return r.notOneOf(v, "none", "auto", "required")
@@ -213,28 +228,33 @@ func (r *Request) readAllowed(v jsondoc.Value) *apierror.Error {
 }
 
 // readFunctionCall reads function_call, the older tool_choice.
-func (r *Request) readFunctionCall(v jsondoc.Value, functions bool) *apierror.Error {
+func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) *apierror.Error {
 	if !given(v) {
 		return nil
 	}
 	if v.Kind() != jsondoc.String && v.Kind() != jsondoc.Object {
 		return r.wrongType(v, "a string or an object")
 	}
-	if !functions {
+	word := v.Is("none") || v.Is("auto")
+	switch {
+	case !functions && word:
+		r.edit().DeleteValue(v)
+		return nil
+	case !functions:
 		return apierror.Invalid(codeInvalidValue, "function_call", "'function_call' is only allowed when there are 'functions'.")
-	}
-	if v.Kind() == jsondoc.String {
-		switch string(r.keyword(v)) {
-		case "none", "auto":
-			return nil
-		}
+	case v.Kind() == jsondoc.String && !word:
 		return r.notOneOf(v, "none", "auto")
+	case v.Kind() == jsondoc.Object:
+		name := v.Get("name")
+		if e := r.needName(name, v, "name"); e != nil {
+			return e
+		}
+		if e := r.checkChosen(name, toolFunction); e != nil {
+			return e
+		}
 	}
-	name := v.Get("name")
-	if e := r.needName(name, v, "name"); e != nil {
-		return e
-	}
-	return r.checkChosen(name, "")
+	r.renameFunctionCall(v, toolChoice)
+	return nil
 }
 
 // readCacheControl reads the mark of a message, part or tool up to which a provider should cache.

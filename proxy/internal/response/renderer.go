@@ -76,9 +76,10 @@ type ToolCall struct {
 // Head is what holds for a response as a whole. It belongs to the Writer; a renderer reads it. ID, Model and
 // ReasoningFormat are escaped for JSON.
 type Head struct {
-	Stream       bool
-	IncludeUsage bool  // the client asked for usage at the end of a stream
-	Created      int64 // Unix seconds
+	Stream        bool
+	IncludeUsage  bool  // the client asked for usage at the end of a stream
+	FunctionCalls bool  // the client knows function_call, not tool_calls
+	Created       int64 // Unix seconds
 
 	ID, Model       []byte // may change until Fix
 	ReasoningFormat []byte // may change until the first piece of reasoning
@@ -117,7 +118,7 @@ func (h *Head) set(id, model, reasoningFormat []byte) {
 // reset begins another response in the same memory.
 func (h *Head) reset(o *Options) {
 	*h = Head{
-		Stream: o.Stream, IncludeUsage: o.IncludeUsage, Created: o.Created,
+		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created,
 		ID: h.ID[:0], Model: h.Model[:0], ReasoningFormat: h.ReasoningFormat[:0],
 		ownID: o.ID, ownModel: o.Model,
 	}

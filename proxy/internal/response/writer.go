@@ -15,6 +15,9 @@ type Options struct {
 	Stream       bool // write frames; else collect one body
 	IncludeUsage bool // the client asked for usage at the end of a stream
 
+	// FunctionCalls is for a client that knows function_call, the older form of tool_calls.
+	FunctionCalls bool
+
 	ID      string // the response's ID where the provider gives none, and the base of generated tool call IDs
 	Model   string // the response's model where the provider names none
 	Created int64  // Unix seconds

@@ -331,3 +331,39 @@ func TestProvidersExcess(t *testing.T) {
 		})
 	}
 }
+
+// TestFunctionCalls responds to a client that knows the older form of tool calls: one for each message, without an id.
+func TestFunctionCalls(t *testing.T) {
+	fill := func(r *run) {
+		r.apply(text("a"))
+		r.apply(func(b *response.Batch) { b.ToolCall(0, 2, []byte("t2"), []byte("f")) })
+		r.apply(func(b *response.Batch) { b.ToolArguments(0, 2, abi.EncodingEscaped, []byte(`{\"a\"`)) })
+		r.apply(func(b *response.Batch) {
+			b.ToolArguments(0, 2, abi.EncodingEscaped, []byte(`:1}`))
+			b.Extra(abi.ScopeTool, 0, 2, []byte("extra_content"), []byte(`{"k":1}`))
+			b.ToolEnd(0, 2)
+		})
+		r.apply(func(b *response.Batch) {
+			b.ToolCall(0, 3, []byte("t3"), []byte("g"))
+			b.Extra(abi.ScopeTool, 0, 3, []byte("extra_content"), []byte(`{"k":1}`))
+			b.ToolEnd(0, 3)
+		})
+		r.apply(func(b *response.Batch) { b.Finish(0, abi.FinishToolCalls, nil); b.Done(abi.DoneNow) })
+	}
+	r := newRun(t, response.Options{Stream: true, FunctionCalls: true})
+	fill(r)
+	r.want(
+		role,
+		content("a"),
+		delta(`"function_call":{"name":"f","arguments":""}`),
+		delta(`"function_call":{"arguments":"{\"a\""}`),
+		delta(`"function_call":{"arguments":":1}"}`),
+		finish("function_call"), done,
+	)
+	r = newRun(t, response.Options{FunctionCalls: true})
+	fill(r)
+	const want = `"message":{"role":"assistant","content":"a","refusal":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}},"logprobs":null,"finish_reason":"function_call"`
+	if got := string(r.w.AppendResponse(nil)); !strings.Contains(got, want) {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

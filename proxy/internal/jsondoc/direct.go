@@ -1,0 +1,112 @@
+package jsondoc
+
+import "strconv"
+
+// The edits below are the host's own. They name values instead of paths, have no limits, and are not checked: the caller
+// sees to it that a value is edited once, that what is inserted is JSON, and that no object gets a member name twice.
+
+// SetValue replaces a value.
+func (e *Edits) SetValue(v Value, json ...string) {
+	e.addDirect(edit{op: opSet, value: e.insert(json...)}, v, v.node().start)
+}
+
+// RenameMember gives the member whose value is v another name, which needs no escapes.
+func (e *Edits) RenameMember(v Value, name string) {
+	e.addDirect(edit{op: opRename, name: e.insert(`"`, name, `"`)}, v, v.node().start)
+}
+
+// DeleteValue removes a member or an element.
+func (e *Edits) DeleteValue(v Value) {
+	e.addDirect(edit{op: opDelete}, v, v.node().start)
+}
+
+// AddMember adds a last member to an object. Its name needs no escapes.
+func (e *Edits) AddMember(object Value, name string, json ...string) {
+	e.addDirect(edit{op: opSet, name: e.insert(`"`, name, `"`), value: e.insert(json...)}, object, object.node().end-1)
+}
+
+// AddElement adds a last element to an array.
+func (e *Edits) AddElement(array Value, json ...string) {
+	e.addDirect(edit{op: opSet, value: e.insert(json...)}, array, array.node().end-1)
+}
+
+// insert copies the pieces of a text to the arena.
+func (e *Edits) insert(pieces ...string) span {
+	from := uint32(len(e.arena))
+	for _, p := range pieces {
+		e.arena = append(e.arena, p...)
+	}
+	return span{from, uint32(len(e.arena))}
+}
+
+// addDirect records an edit of v, whose place in the document is at: that of a container's closing bracket for what is
+// added to it.
+func (e *Edits) addDirect(x edit, v Value, at uint32) {
+	t := target{at: at, node: v.i, object: v.i, edit: uint32(len(e.edits)), op: x.op}
+	if at != v.node().start {
+		t.op = opAppend
+	}
+	x.from, x.to = len(e.targets), len(e.targets)+1
+	e.edits, e.targets = append(e.edits, x), append(e.targets, t)
+	e.added += len(",:") + int(x.name.to-x.name.from) + int(x.value.to-x.value.from)
+}
+
+// LowerInt replaces a positive integer by a smaller one in the document itself, filled up with white space, so that nothing
+// else moves.
+func (v Value) LowerInt(n int64) {
+	node := v.node()
+	old := v.d.body[node.start:node.end]
+	var room [20]byte
+	text := strconv.AppendInt(room[:0], n, 10)
+	if len(text) > len(old) {
+		panic("jsondoc: LowerInt with a larger number")
+	}
+	for i := copy(old, text); i < len(old); i++ {
+		old[i] = ' '
+	}
+	v.d.spaces += len(old) - len(text)
+	node.end = node.start + uint32(len(text))
+}
+
+// RepairSurrogates replaces escape sequences of unpaired surrogates, \ud83d, by \ufffd: the replacement character, which is
+// as long. It returns the offsets of the first few of them, and is for text that failed with SyntaxError.Surrogate.
+func RepairSurrogates(body []byte) (offsets []int) {
+	const most = 16
+	for i := 0; i < len(body); {
+		if body[i] != '\\' {
+			i++
+			continue
+		}
+		end, reason := scanEscape(body, i)
+		if reason == "" {
+			i = end
+			continue
+		}
+		if !unpairedSurrogate(body, i) {
+			i += 2
+			continue
+		}
+		copy(body[i:], `\ufffd`)
+		if len(offsets) < most {
+			offsets = append(offsets, i)
+		}
+		i += len(`\ufffd`)
+	}
+	return offsets
+}
+
+// At returns the innermost value of the document that the byte at offset belongs to.
+func (d *Doc) At(offset int) Value {
+	v := d.Root()
+	for c := v.First(); c.Exists(); {
+		if n := c.node(); int(n.end) <= offset {
+			c = c.Next()
+			continue
+		}
+		if name := c.Name(); c.Offset() > offset && (!name.Exists() || name.Offset() > offset) {
+			break
+		}
+		v, c = c, c.First()
+	}
+	return v
+}
