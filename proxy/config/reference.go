@@ -135,7 +135,7 @@ var reference = []Setting{
 	{"models[].pricing", TypeTable, "", "", "Prices in US dollars per million tokens, for routing and cost figures."},
 	{"models[].pricing.input", TypeNumber, "0 to 1000000000", "0", "Price of prompt tokens."},
 	{"models[].pricing.output", TypeNumber, "0 to 1000000000", "0", "Price of completion tokens."},
-	{"models[].max_tokens", TypeInteger, "1 to 1099511627776", "", "Maximum completion tokens that a client may request. Unset means that the gateway does not check."},
+	{"models[].max_tokens", TypeInteger, "1 to 1099511627776", "", "Maximum completion tokens that the model generates. A higher `max_tokens` of a client is lowered to it, or rejected if `server.strict` is set. Unset means unknown."},
 	{"models[].default_max_tokens", TypeInteger, "1 to 1099511627776", "", "Completion tokens to request if the provider needs a number and the client sent none."},
 	{"models[].thinking", TypeBool, "", "false", "Whether the `thinking` parameter is allowed."},
 	{"models[].targets", TypeTables, "", "", "Required. Where to send requests for this model; at least one."},
