@@ -71,6 +71,9 @@ func serveAsSluice(args []string) error {
 // TestComparisonReport runs short versions of some cases with all their processes and checks the result: one figure per
 // subject, and the files.
 func TestComparisonReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs every subject of the comparison, with its processes")
+	}
 	if runtime.GOOS != "linux" {
 		t.Log("the comparison reads the accounts of Linux")
 		return

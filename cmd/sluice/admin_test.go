@@ -9,9 +9,6 @@ import (
 
 // TestStartMessageNamesStatusPage follows the address in the start message.
 func TestStartMessageNamesStatusPage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts and restarts processes for many seconds")
-	}
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig("", testKey)))
 	line := p.await("Health, metrics and status: http://")
 	_, url, _ := strings.Cut(line, "status: ")

@@ -79,7 +79,7 @@ var normalizations = []struct {
 // TestCommandLines runs testdata/*.txt.
 func TestCommandLines(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts and restarts processes for many seconds")
+		t.Skip("runs fifty processes")
 	}
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -130,7 +130,11 @@ func TestCommandLines(t *testing.T) {
 }
 
 func TestDefaultConfiguration(t *testing.T) {
-	for _, args := range [][]string{{"check"}, {"models"}, {"plugin", "list"}} {
+	commands := [][]string{{"check"}, {"models"}, {"plugin", "list"}}
+	if testing.Short() {
+		commands = commands[:1]
+	}
+	for _, args := range commands {
 		got := run(t, buildSluice(t, true), "../..", nil, args)
 		for _, r := range normalizations {
 			got.stderr = r.re.ReplaceAllString(got.stderr, r.to)

@@ -17,7 +17,12 @@ import (
 )
 
 // streamCount is how many streams are open when a gateway shuts down.
-const streamCount = 500
+func streamCount() int {
+	if testing.Short() {
+		return 50
+	}
+	return 500
+}
 
 // manyStreams starts a gateway and opens streams that have received one event each; the rest follows when proceed is closed.
 func manyStreams(t *testing.T, server string, proceed <-chan struct{}) (p *process, base, admin string, streams []heldStream) {
@@ -39,7 +44,7 @@ targets = [{ provider = "up", model = "m" }]
 `, provider.URL())))
 	base, admin = p.addresses()
 	client := newClient(t)
-	streams = make([]heldStream, streamCount)
+	streams = make([]heldStream, streamCount())
 	var all sync.WaitGroup
 	for i := range streams {
 		all.Go(func() {

@@ -180,7 +180,7 @@ func listenAddresses(t *testing.T, pid int) (addresses []string) {
 // covers: F84
 func TestFullDisk(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts and restarts processes for many seconds")
+		t.Skip("compiles the plugins, and fills a disk with log lines")
 	}
 	dir := t.TempDir()
 	// A namespace in which the process may mount.

@@ -114,7 +114,11 @@ func TestSocketActivation(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
+	restarts := 3
+	if testing.Short() {
+		restarts = 1
+	}
+	for range restarts {
 		<-served
 		p.signal(syscall.SIGTERM)
 		if exit := p.wait(); exit != 0 {

@@ -115,7 +115,7 @@ func (b *balancer) RoundTrip(req *http.Request) (*http.Response, error) {
 // covers: F89
 func TestRollingRestart(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts and restarts processes for many seconds")
+		t.Skip("restarts three gateways under load")
 	}
 	path := writeConfig(t, demoConfig("drain_delay = \"1s\"", testKey))
 	type gateway struct {

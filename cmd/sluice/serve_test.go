@@ -128,6 +128,9 @@ targets = [{ provider = "demo", model = "demo" }]
 `, "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.config+strings.Join(c.vars, "") != "" {
+				t.Skip("one process is enough for the way there; TestBanner has what the banner says")
+			}
 			dir, path := t.TempDir(), defaultConfigPath(t)
 			if c.config != "" {
 				path = filepath.Join(dir, "gateway.toml")
@@ -242,7 +245,7 @@ func TestPortInUse(t *testing.T) {
 // covers: F79
 func TestRestartAfterKill(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts and restarts processes for many seconds")
+		t.Skip("compiles the plugins five times")
 	}
 	fresh := filepath.Join(t.TempDir(), "cache")
 	args := []string{"serve", "--config", writeConfig(t, demoConfig("", testKey)), "--cache", fresh}
@@ -343,7 +346,11 @@ targets = [{ provider = "up", model = "m" }]
 
 // covers: F77
 func TestFirstSignalLetsStreamsFinish(t *testing.T) {
-	for _, sig := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if testing.Short() {
+		signals = signals[:1]
+	}
+	for _, sig := range signals {
 		t.Run(sig.String(), func(t *testing.T) {
 			proceed := make(chan struct{})
 			p, stream := startWithStream(t, "1m", proceed)
@@ -398,6 +405,9 @@ func wantCut(t *testing.T, stream *bufio.Reader) {
 //
 // covers: F85
 func TestLogReaderStops(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends requests until a megabyte of log lines waits, twice")
+	}
 	for name, leave := range map[string]bool{"stops": false, "goes away": true} {
 		t.Run(name, func(t *testing.T) {
 			r, w, err := os.Pipe()
