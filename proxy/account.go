@@ -157,8 +157,6 @@ func (x *completion) finish() {
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
 	x.writer.Reset(response.Options{})
-	x.server.pools.writers.Put(x.writer)
-	x.writer = nil
 	x.attempt.Reset()
 	x.batch.Reset()
 	x.reader.Reset(native.Options{})

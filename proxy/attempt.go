@@ -164,6 +164,9 @@ func (x *completion) resetAttempt() {
 		ID: randomID("chatcmpl-"), Model: x.target.Model, Created: x.record.Began.Unix(),
 		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: x.alias,
 	})
+	if x.request.Tools > 0 && !x.request.FunctionCalls {
+		x.recorder.Record(x.server.thinking, x.record.Key, x.provider.name)
+	}
 }
 
 // sendRequest makes the plugin build the provider's request, and sends it. There is none where the plugin has responded by

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -39,8 +40,7 @@ type completion struct {
 	conn         *downstream.Conn
 	provider     *provider
 	response     *upstream.Response
-	writer       *response.Writer // from a pool until finish
-	*work                         // the same
+	*work        // from a pool until finish
 	chunks       chunkWriter
 	stream       bool
 	native       bool // the host reads the provider's response, not a plugin
@@ -84,6 +84,8 @@ type completion struct {
 
 // work is what attempts are made with. Its memory outlives a completion: a pool keeps it for another one.
 type work struct {
+	writer       *response.Writer
+	recorder     *thinking.Recorder // writes for the writer
 	attempt      plugin.Attempt
 	decoders     decoders.Set
 	decoder      framing.Decoder // of the response's framing, once framed
@@ -100,7 +102,8 @@ type work struct {
 }
 
 func newWork() *work {
-	w := new(work)
+	w := &work{recorder: thinking.NewRecorder(new(openai.Renderer))}
+	w.writer = response.NewWriter(w.recorder)
 	w.alias = w.attempt.Alias
 	w.header = func(name []byte) []byte { return w.headerSource.Header(string(name)) }
 	return w
@@ -117,7 +120,7 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx) {
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
 	x.conn.StartRequest(x)
 	x.watcher.Watch(x.conn, x)
-	x.writer, x.work = s.pools.getWriter(), s.pools.getWork()
+	x.work = s.pools.getWork()
 	responding := false // the response is under way: delivery finishes the completion
 	defer func() {
 		x.releaseRequest(ctx)
@@ -183,17 +186,38 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 		return nil, e
 	}
 	x.model, x.record.Model = m, m.ID
+	targets := x.generation.usableTargets(m)
+	x.restoreThinking(targets)
 	if e := x.request.CheckModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {
 		return nil, e
 	}
 	if x.stream && !x.http11 {
 		return nil, apierror.Invalid("http_version", "stream", "A streamed response needs HTTP/1.1; over HTTP/1.0, ask for a non-streaming one.")
 	}
-	targets := x.generation.usableTargets(m)
 	if len(targets) == 0 {
 		return nil, modelNotFound(x.request.Model)
 	}
 	return targets, x.admitTokens()
+}
+
+// restoreThinking puts back the signed reasoning of earlier responses that the client has not kept. Where there is no room for
+// it, the request goes on as it came: its provider may do without.
+func (x *completion) restoreThinking(targets []routing.Target) {
+	r, s := x.request, x.server
+	if !r.Flags.Has(openai.FlagToolHistory) || r.FunctionCalls {
+		return // a function_call has no id
+	}
+	usable := func(provider string) bool {
+		return slices.ContainsFunc(targets, func(t routing.Target) bool { return t.Provider == provider })
+	}
+	limit := int(s.admission.limits.Load().MaxBody)
+	body, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
+	if !changed || x.room.grow(&x.room.request, len(body)) != nil || r.Replace(body, openai.Limits{}) != nil {
+		s.buffers.put(body)
+		return
+	}
+	s.buffers.put(x.body)
+	x.body = body
 }
 
 // The tokens that a completion is assumed to take until they are known: what its request allows, up to a maximum, as most
@@ -313,16 +337,8 @@ func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 
 // pools keep what completions are made with for the next ones. What is put back has been reset.
 type pools struct {
-	writers  sync.Pool // *response.Writer
 	requests sync.Pool // *openai.Request
 	works    sync.Pool // *work
-}
-
-func (p *pools) getWriter() *response.Writer {
-	if w, ok := p.writers.Get().(*response.Writer); ok {
-		return w
-	}
-	return openai.NewWriter()
 }
 
 func (p *pools) getWork() *work {

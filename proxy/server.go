@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
 
 const (
@@ -80,6 +81,7 @@ type Server struct {
 	admission admission
 	pools     pools
 	buffers   buffers
+	thinking  *thinking.Memory // outlives a reload
 	plugins   *plugin.Host
 	registry  routing.Registry
 	usage     access.Usage
@@ -126,6 +128,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	machine := capacity.Detect()
 	limits := withCapacity(cfg.Server, machine)
 	s.admission.limits.Store(limits)
+	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)
 	certificate, err := loadCertificate(cfg.Server.TLS)
 	if err != nil {
 		return nil, &BuildError{err}

@@ -77,6 +77,14 @@ const (
 	leastBody = 1 << 20
 )
 
+// Share is how much memory something may take that could do with less: what it wants, but no more than a sixteenth of all.
+func (m Machine) Share(wanted int) int {
+	if m.Memory <= 0 {
+		return wanted
+	}
+	return int(min(int64(wanted), m.Memory/16))
+}
+
 // Ceilings divides the memory above base: a quarter for large bodies, or up to half where that is not enough for one of maxBody
 // bytes; and the rest, two to one, for connections and requests. BodyMemory may be less than maxBody.
 func (m Machine) Ceilings(maxBody int64) Ceilings {

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -45,8 +46,8 @@ type choiceState struct {
 
 	// Of a non-streaming response. Texts are the inside of JSON strings.
 	content, refusal []byte
-	reasoning        []byte   // the reasoning that people can read
-	details          []detail // reasoning_details
+	reasoning        []byte // the reasoning that people can read
+	details          thinking.Details
 }
 
 // toolState is the state of one tool call, at its index in the list.
@@ -56,23 +57,6 @@ type toolState struct {
 	name, args []byte // of a non-streaming response
 	members    members
 }
-
-// detail is one entry of reasoning_details in a non-streaming response.
-type detail struct {
-	kind      detailKind
-	key       int32
-	text      []byte // the text, summary or data
-	signature []byte
-}
-
-type detailKind uint8
-
-const (
-	detailText detailKind = iota
-	detailSummary
-	detailEncrypted
-	detailToolEncrypted
-)
 
 // Reset implements response.Renderer.
 func (r *Renderer) Reset(head *response.Head) *response.Output {
@@ -91,7 +75,7 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 }
 
 func (c *choiceState) reset() {
-	const keepTools, keepDetails = 16, 16
+	const keepTools = 16
 	for i := range c.tools {
 		c.tools[i].members.reset()
 	}
@@ -103,15 +87,13 @@ func (c *choiceState) reset() {
 		content:   response.Reuse(c.content),
 		refusal:   response.Reuse(c.refusal),
 		reasoning: response.Reuse(c.reasoning),
-		details:   c.details[:0],
+		details:   c.details,
 	}
 	c.message.reset()
 	c.choice.reset()
+	c.details.Reset()
 	if cap(c.tools) > keepTools {
 		c.tools = nil
-	}
-	if cap(c.details) > keepDetails {
-		c.details = nil
 	}
 }
 
@@ -167,13 +149,8 @@ func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 		r.writeReasoning(c, part, key, s)
 		return
 	}
-	d := c.detail(part, key)
+	c.details.Add(part, key, s)
 	r.out.Held += len(s)
-	if part == abi.ReasoningSignature {
-		d.signature = append(d.signature, s...)
-		return
-	}
-	d.text = append(d.text, s...)
 	if readable(part) {
 		c.reasoning = append(c.reasoning, s...)
 		r.out.Held += len(s)
@@ -185,31 +162,14 @@ func readable(p abi.ReasoningPart) bool {
 	return p == abi.ReasoningText || p == abi.ReasoningSummary
 }
 
-// detail returns the entry of reasoning_details that a part belongs to, making it if need be.
-func (c *choiceState) detail(part abi.ReasoningPart, key int32) *detail {
-	kind := detailText
-	switch part {
-	case abi.ReasoningSummary:
-		kind = detailSummary
-	case abi.ReasoningEncrypted:
-		kind = detailEncrypted
-	case abi.ReasoningToolEncrypted:
-		kind = detailToolEncrypted
-	}
-	for i := len(c.details) - 1; i >= 0; i-- { // mostly the last one
-		if d := &c.details[i]; d.kind == kind && d.key == key {
-			return d
+// callID returns the id of the tool call with a key, nil if there is none.
+func (c *choiceState) callID(key int32) []byte {
+	for i := range c.tools {
+		if t := &c.tools[i]; t.key == key {
+			return t.id
 		}
 	}
-	n := len(c.details)
-	if n == cap(c.details) {
-		c.details = append(c.details, detail{kind: kind, key: key})
-		return &c.details[n]
-	}
-	c.details = c.details[:n+1]
-	d := &c.details[n]
-	*d = detail{kind: kind, key: key, text: response.Reuse(d.text), signature: response.Reuse(d.signature)}
-	return d
+	return nil
 }
 
 // ToolCall implements response.Renderer.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -53,31 +54,14 @@ func (r *Renderer) writeReasoning(c *choiceState, part abi.ReasoningPart, key in
 	case abi.ReasoningEncrypted, abi.ReasoningToolEncrypted:
 		dst = appendString(append(dst, `"reasoning.encrypted",`...), "data", s)
 		if part == abi.ReasoningToolEncrypted {
-			dst = appendCallID(dst, c, key)
+			if id := c.callID(key); id != nil {
+				dst = append(append(append(dst, `,"id":"`...), id...), '"')
+			}
 		}
 	}
-	dst = r.appendOrigin(dst, key)
+	dst = thinking.AppendOrigin(dst, r.head.ReasoningFormat, key)
 	dst = append(dst, `}]`...)
 	r.out.Buf = r.endChunk(dst, c)
-}
-
-// appendOrigin appends what the client must send back with a piece of reasoning so that the provider can use it again.
-func (r *Renderer) appendOrigin(dst []byte, key int32) []byte {
-	if len(r.head.ReasoningFormat) > 0 {
-		dst = append(append(append(dst, `,"format":"`...), r.head.ReasoningFormat...), '"')
-	}
-	dst = append(dst, `,"index":`...)
-	return strconv.AppendInt(dst, int64(key), 10)
-}
-
-// appendCallID appends the ID of the tool call that a piece of reasoning belongs to.
-func appendCallID(dst []byte, c *choiceState, key int32) []byte {
-	for i := range c.tools {
-		if t := &c.tools[i]; t.key == key {
-			return append(append(append(dst, `,"id":"`...), t.id...), '"')
-		}
-	}
-	return dst
 }
 
 // writeCall writes the beginning of a tool call.

@@ -19,15 +19,8 @@ func (r *Renderer) appendChoice(dst []byte, c *choiceState) []byte {
 	if len(c.reasoning) > 0 {
 		dst = append(append(append(dst, `,"reasoning_content":"`...), c.reasoning...), '"')
 	}
-	if len(c.details) > 0 {
-		dst = append(dst, `,"reasoning_details":[`...)
-		for i := range c.details {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = r.appendDetail(dst, c, &c.details[i])
-		}
-		dst = append(dst, ']')
+	if c.details.Len() > 0 {
+		dst = c.details.AppendTo(append(dst, `,"reasoning_details":`...), 0, r.head.ReasoningFormat, c.callID)
 	}
 	switch {
 	case len(c.tools) == 0:
@@ -46,25 +39,6 @@ func (r *Renderer) appendChoice(dst []byte, c *choiceState) []byte {
 	dst = c.choice.appendTo(dst)
 	dst = r.appendFinish(dst, c)
 	return append(dst, '}')
-}
-
-func (r *Renderer) appendDetail(dst []byte, c *choiceState, d *detail) []byte {
-	switch d.kind {
-	case detailText:
-		dst = append(append(dst, `{"type":"reasoning.text","text":"`...), d.text...)
-		if len(d.signature) > 0 {
-			dst = append(append(dst, `","signature":"`...), d.signature...)
-		}
-	case detailSummary:
-		dst = append(append(dst, `{"type":"reasoning.summary","summary":"`...), d.text...)
-	case detailEncrypted, detailToolEncrypted:
-		dst = append(append(dst, `{"type":"reasoning.encrypted","data":"`...), d.text...)
-	}
-	dst = append(dst, '"')
-	if d.kind == detailToolEncrypted {
-		dst = appendCallID(dst, c, d.key)
-	}
-	return append(r.appendOrigin(dst, d.key), '}')
 }
 
 // appendTools appends the tool calls in the order in which they began.

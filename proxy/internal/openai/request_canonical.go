@@ -53,14 +53,33 @@ func (r *Request) rewrite(l *Limits) *apierror.Error {
 	if err != nil {
 		return unreadable(err)
 	}
-	functionCalls := r.FunctionCalls
 	r.rewritten = body
+	return r.reread(body, l)
+}
+
+// reread reads a version of the request that is canonical.
+func (r *Request) reread(body []byte, l *Limits) *apierror.Error {
+	functionCalls := r.FunctionCalls
 	r.forget()
 	r.Body, r.FunctionCalls = body, functionCalls
 	if err := r.Doc.Parse(body, l.document()); err != nil {
 		return unreadable(err)
 	}
 	return r.readRequest(r.Doc.Root(), l)
+}
+
+// Replace makes body the canonical request: what r has read, with what the gateway has put into it or taken out of it. It
+// is kept, without a copy, until Reset. After an error r is as it was.
+func (r *Request) Replace(body []byte, l Limits) *apierror.Error {
+	l = l.WithDefaults()
+	before := r.Body
+	e := r.reread(body, &l)
+	if e != nil {
+		_ = r.reread(before, &l)
+		return e
+	}
+	r.rewritten = r.rewritten[:0]
+	return nil
 }
 
 // Rewritten reports whether Body is the Request's own memory, and the body that was given to Parse is no longer needed.

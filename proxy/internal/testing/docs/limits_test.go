@@ -41,6 +41,8 @@ func TestGeneratedLimits(t *testing.T) {
 		{"gateways that a request may pass", number("proxy", "maxHops")},
 		{"non-streaming response of a provider", bytes("proxy", "maxDocument")},
 		{"`retry-after` of a provider", duration("proxy", "maxRetryAfter")},
+		{"signed reasoning that is remembered for tool calls", bytes("proxy/internal/thinking", "DefaultMaxSize") + ", or a sixteenth of the memory"},
+		{"remembered reasoning that is not used", duration("proxy/internal/thinking", "DefaultTTL")},
 		{"models of a provider's list", number("proxy/internal/routing/catalog", "maxListed")},
 		{"use of a DNS result", duration("proxy/internal/upstream", "namesFresh")},
 		{"use of an expired DNS result while the name server fails", duration("proxy/internal/upstream", "namesStale")},

@@ -1,0 +1,31 @@
+package thinking
+
+// Put remembers details for calls, given as id and name, as Recorder does.
+func (m *Memory) Put(client, provider, details string, calls ...[2]string) {
+	t := &thought{provider: provider, details: []byte(details), extras: make([][]byte, len(calls))}
+	var keys []string
+	for _, c := range calls {
+		keys = append(keys, callKey(client, []byte(c[0]), []byte(c[1])))
+	}
+	m.put(client, keys, t)
+}
+
+// Get returns the details for a call.
+func (m *Memory) Get(client, id, name string) string {
+	return m.GetSaid(client, id, name, "")
+}
+
+// GetSaid is Get for a client that has kept the text of the reasoning.
+func (m *Memory) GetSaid(client, id, name, reasoning string) string {
+	t, _ := m.get(callKey(client, []byte(id), []byte(name)), func(string) bool { return true }, []byte(reasoning))
+	if t == nil {
+		return ""
+	}
+	return string(t.details)
+}
+
+// Clients is how many have anything in the memory.
+func (m *Memory) Clients() int { return len(m.clients) }
+
+// AppendToken exposes appendToken.
+func AppendToken(details string) string { return string(appendToken(nil, []byte(details))) }
