@@ -224,3 +224,27 @@ func TestCheckModelLowersLimits(t *testing.T) {
 		})
 	}
 }
+
+func TestReplace(t *testing.T) {
+	var r openai.Request
+	if e := r.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"\ud800"},{"role":"assistant"}]}`), openai.Limits{}); e != nil {
+		t.Fatal(e)
+	}
+	warnings, before := len(r.Warnings), string(r.Body)
+	if warnings == 0 || !r.Rewritten() {
+		t.Fatalf("%d warnings, rewritten %v", warnings, r.Rewritten())
+	}
+	if e := r.Replace([]byte(`{"model":"m"}`), openai.Limits{}); e == nil {
+		t.Error("a request without messages is accepted")
+	}
+	if string(r.Body) != before || r.Messages != 2 || len(r.Warnings) != warnings {
+		t.Errorf("after an error: %s, %d messages, %d warnings", r.Body, r.Messages, len(r.Warnings))
+	}
+	after := `{"model":"m","messages":[{"role":"user","content":"q"}]}`
+	if e := r.Replace([]byte(after), openai.Limits{}); e != nil {
+		t.Fatal(e)
+	}
+	if string(r.Body) != after || r.Messages != 1 || len(r.Warnings) != warnings || r.Rewritten() {
+		t.Errorf("%s, %d messages, %d warnings, rewritten %v", r.Body, r.Messages, len(r.Warnings), r.Rewritten())
+	}
+}

@@ -195,7 +195,9 @@ func vectorsOf(t *testing.T, name, credential string) {
 			got := g.Chat(t, edited(t, r.v.Request, model, r.streamed))
 			status, want, retryAfter := section(r.want, map[bool]string{false: "whole", true: "stream"}[r.streamed])
 			body := strings.TrimRight(got.Body, "\n")
-			clean := func(s string) string { return thinkingToken.ReplaceAllString(estimate.ReplaceAllString(plain(s), `$1$2`), ``) }
+			clean := func(s string) string {
+				return thinkingToken.ReplaceAllString(estimate.ReplaceAllString(plain(s), `$1$2`), ``)
+			}
 			if got.Status != status || clean(body) != clean(want) {
 				t.Errorf("got %d\n%s\nwant %d\n%s", got.Status, clean(body), status, clean(want))
 			}
