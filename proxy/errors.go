@@ -144,5 +144,5 @@ func (e *NoPluginError) Error() string {
 
 // configError is an error at a position of the configuration.
 func configError(cfg *config.Config, at config.Position, key string, err error) error {
-	return config.Error{File: cfg.Path, Position: at, Key: key, Text: err.Error()}
+	return cfg.NewError(at, key, err.Error())
 }

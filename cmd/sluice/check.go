@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -10,16 +12,19 @@ import (
 )
 
 func newCheckCommand(o *options) *cobra.Command {
-	var fileOnly bool
+	var fileOnly, values bool
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration",
 		Long: "Check the configuration, and load the plugins that it uses, without serving. All errors are listed with line and\n" +
-			"column, and providers and models that are off with the reason. No request is sent to a provider.\n\n" +
+			"column, and providers and models that are off with the reason. No request is sent to a provider.\n" +
+			"With --values, every key that is set is listed with the file and line that its value is from, as files that are\n" +
+			"included are merged.\n\n" +
 			"The exit code is 0 if `sluice serve` would accept the configuration, and 3 if it or a plugin is invalid.",
 		Example: "  sluice check\n  sluice check --config /etc/sluice/gateway.toml --file-only",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			o.values = values
 			cfg, err := o.load("")
 			if err != nil {
 				return err
@@ -34,11 +39,24 @@ func newCheckCommand(o *options) *cobra.Command {
 				}
 				s.Close()
 			}
-			return printSummary(c.OutOrStdout(), cfg)
+			if err := printSummary(c.OutOrStdout(), cfg); err != nil || !values {
+				return err
+			}
+			return printValues(c.OutOrStdout(), cfg)
 		},
 	}
 	c.Flags().BoolVar(&fileOnly, "file-only", false, "check the file without loading plugins")
+	c.Flags().BoolVar(&values, "values", false, "print every key that is set, its value, and the file and line that it is from")
 	return c
+}
+
+// printValues prints where each value is from. Credentials are not printed.
+func printValues(w io.Writer, cfg *config.Config) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, v := range cfg.Values {
+		fmt.Fprintf(t, "%s:%d\t%s = %s\n", cmp.Or(v.Pos.File, cfg.Path), v.Pos.Line, v.Key, v.Text)
+	}
+	return t.Flush()
 }
 
 // printSummary counts what a valid configuration turns on, and lists what is off.
@@ -56,6 +74,9 @@ func printSummary(w io.Writer, cfg *config.Config) error {
 	}
 	_, err := fmt.Fprintf(w, "%s is valid: %s, %d of %s on, %d of %s on\n", cfg.Path, plural(len(cfg.Keys), "key"),
 		providers, plural(len(cfg.Providers), "provider"), models, plural(len(cfg.Models), "model"))
+	for _, name := range cfg.Included {
+		fmt.Fprintf(w, "  includes %s\n", name)
+	}
 	for _, p := range offProviders(cfg) {
 		fmt.Fprintf(w, "  provider %s is off: %s\n", p.Name, p.Off)
 	}

@@ -16,7 +16,7 @@ import (
 
 // load reads the configuration. A non-empty listen overrides its listen address.
 func (o *options) load(listen string) (*config.Config, error) {
-	cfg, err := config.Load(o.config, config.Options{Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen})
+	cfg, err := config.Load(o.config, config.Options{Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values})
 	var invalid config.Errors
 	switch {
 	case err == nil, errors.As(err, &invalid):

@@ -28,7 +28,11 @@ func main() {
 }
 
 // options are the flags that all commands share.
-type options struct{ config, cache string }
+type options struct {
+	config, cache string
+	opening       func(name string) // called with files that the configuration includes before they are read; may be nil
+	values        bool              // whether Config.Values is needed
+}
 
 // newCommand builds the command tree.
 func newCommand() *cobra.Command {

@@ -443,3 +443,38 @@ func TestManyReloadSignals(t *testing.T) {
 		t.Errorf("exit %d", exit)
 	}
 }
+
+// TestReloadOfIncludedFiles changes a file that the configuration includes, adds one that a pattern matches, breaks it and mends it.
+func TestReloadOfIncludedFiles(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.Mkdir(at("region.d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, at("base.toml"), []byte(demoConfig("", testKey)))
+	write(t, at("gateway.toml"), []byte("include = [\"base.toml\", \"region.d/*.toml\"]\n"))
+	p := start(t, t.TempDir(), nil, "serve", "--config", at("gateway.toml"))
+	p.ready()
+	reloaded := func(attr, want string) {
+		t.Helper()
+		if line := p.await(`msg="configuration reloaded"`); logAttr(line, attr) != want {
+			t.Errorf("want %s=%s: %s", attr, want, line)
+		}
+	}
+	replaceFile(t, at("base.toml"), strings.Replace(demoConfig("", testKey), `"demo" }]`, `"other" }]`, 1))
+	reloaded("models_changed", "demo")
+	const model = "[[models]]\nid = \"eu\"\ntargets = [{ provider = \"demo\" }]\n"
+	write(t, at("region.d/eu.toml"), []byte(model))
+	reloaded("models_added", "eu")
+	replaceFile(t, at("region.d/us.toml"), "[[models]]\nid = \"us\"\n")
+	if line := p.await("keeping the previous configuration"); !strings.Contains(line, "region.d/us.toml:1:3: models[2].targets") {
+		t.Errorf("unexpected line: %s", line)
+	}
+	// A file that has never been part of a valid configuration is watched as well.
+	replaceFile(t, at("region.d/us.toml"), strings.Replace(model, "eu", "us", 1))
+	reloaded("models_added", "us")
+	if err := os.Remove(at("region.d/eu.toml")); err != nil {
+		t.Fatal(err)
+	}
+	reloaded("models_removed", "eu")
+}

@@ -68,6 +68,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	files, watchErr := s.watchFiles()
 	defer files.Close()
 	files.Add(s.config)
+	s.opening = func(name string) { files.Add(name) }
 	ln, err := inheritedListener()
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -86,8 +85,8 @@ func AdminListen(path string, env func(string) (string, bool)) (string, error) {
 	if err != nil {
 		return defaultAdminListen, nil
 	}
-	d := &document{file: path, data: bytes.TrimPrefix(data, []byte("\ufeff")), env: env}
-	root, _ := d.read()
+	d := &document{file: path, env: env}
+	root, _ := d.readTree(data, func(string) {})
 	errs := d.errs
 	d.errs = nil
 	t := table{d: d, n: root, path: &keyPath{}}

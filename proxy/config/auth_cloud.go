@@ -185,7 +185,7 @@ func (l *loader) google(a *table, p *Provider) (off string) {
 	case file == "":
 		return n.unset("auth.google.credentials_file")
 	default:
-		c.File = l.relative(file)
+		c.File = l.relative(n, file)
 		return l.checkGoogleFile(c.File)
 	}
 	return ""

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -30,11 +29,16 @@ type Options struct {
 	// ReadFile reads certificates and credential files, to check them; nil: from disk.
 	ReadFile func(name string) ([]byte, error)
 	Listen   string // overrides server.listen; "": does not
+	// Opening is called with each file that the configuration includes, and each folder in which it looks for them, before it is read.
+	Opening func(name string)
+	Values  bool // whether to fill in Config.Values
 }
 
 // Config is a complete configuration. Options and Settings, which plugins read, contain no credential.
 type Config struct {
-	Path      string // as passed to Load or Parse
+	Path      string   // as passed to Load or Parse
+	Included  []string // the files that it includes, in the order in which they are merged
+	Folders   []string // in which they are looked up
 	Server    Server
 	Admin     Admin
 	Keys      []Key
@@ -43,6 +47,7 @@ type Config struct {
 	Models    []Model
 	Router    Router
 	Warnings  Errors // allowed, but probably not intended
+	Values    []Value
 }
 
 // Server is the table [server]; see Reference for all keys.
@@ -249,17 +254,9 @@ func (c *Config) Plugin(name string) *Plugin {
 
 // Load reads the file at path. Errors in its contents are an Errors.
 func Load(path string, o Options) (*Config, error) {
-	f, err := os.Open(path)
+	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := readAll(f)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	if len(data) > maxFile {
-		return nil, Errors{{File: path, Text: fmt.Sprintf("the file is larger than %d MiB", maxFile>>20)}}
 	}
 	return Parse(path, data, o)
 }
@@ -274,8 +271,8 @@ func readAll(f *os.File) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Parse parses a configuration. name is the file name in errors, and relative paths are joined to its directory. The error is an
-// Errors. data is not retained.
+// Parse parses a configuration, and reads the files that it includes. name is the file name in errors, and relative paths are joined to
+// its directory. The error is an Errors. data is not retained.
 func Parse(name string, data []byte, o Options) (*Config, error) {
 	if o.Env == nil {
 		o.Env = func(string) (string, bool) { return "", false }
@@ -286,17 +283,26 @@ func Parse(name string, data []byte, o Options) (*Config, error) {
 	if o.Now.IsZero() {
 		o.Now = time.Now()
 	}
-	d := &document{file: name, data: bytes.TrimPrefix(data, []byte("\ufeff")), env: o.Env}
-	root := d.parse()
-	if root == nil {
+	if o.Opening == nil {
+		o.Opening = func(string) {}
+	}
+	d := &document{file: name, env: o.Env}
+	root, whole := d.readTree(data, o.Opening)
+	if !whole {
 		return nil, d.failed()
 	}
 	l := newLoader(d, o)
+	if o.Values {
+		l.secrets = make(map[*node]bool)
+	}
 	l.load(table{d: d, n: root, path: &keyPath{}})
+	if o.Values {
+		l.cfg.Values = l.values(root, &keyPath{}, nil)
+	}
 	if len(d.errs) > 0 {
 		return nil, d.failed()
 	}
-	l.cfg.Warnings = d.warnings.sorted()
+	l.cfg.Warnings, l.cfg.Included, l.cfg.Folders = d.warnings.sorted(), d.files, d.folders
 	return l.cfg, nil
 }
 
@@ -311,7 +317,8 @@ type loader struct {
 	pluginOptions   map[string]object
 	providerOptions map[string]object
 	credentials     []credential
-	listenAt        int // offset of server.listen
+	listenAt        int            // offset of server.listen
+	secrets         map[*node]bool // values that are credentials; nil unless Options.Values
 }
 
 func newLoader(d *document, o Options) *loader {
@@ -324,6 +331,7 @@ func newLoader(d *document, o Options) *loader {
 // load reads the sections in the order in which they refer to each other. Free tables are searched for credentials last, when all
 // credentials are known.
 func (l *loader) load(root table) {
+	root.look(includeKey) // readTree has read it
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
 	l.keys(root.tables("keys"))
@@ -337,10 +345,10 @@ func (l *loader) load(root table) {
 	l.useless()
 }
 
-// relative joins a relative path to the file's directory.
-func (l *loader) relative(file string) string {
-	if file == "" || filepath.IsAbs(file) {
+// relative joins a relative path, the value of n, to the folder of the file in which it is written.
+func (l *loader) relative(n *node, file string) string {
+	if n == nil {
 		return file
 	}
-	return filepath.Join(filepath.Dir(l.cfg.Path), file)
+	return resolve(l.d.sourceOf(n.offset).file, file)
 }

@@ -22,6 +22,9 @@ func (l *loader) credential(n *node) {
 		c.vars = append(c.vars, v.name)
 	}
 	l.credentials = append(l.credentials, c)
+	if l.secrets != nil {
+		l.secrets[n] = true
+	}
 }
 
 // searchCredentials rejects free tables that contain a credential, since plugins read them. A string with a credential's variable is

@@ -7,8 +7,11 @@ import (
 	"strings"
 )
 
-// Position is a position in the file. Both count from 1, and Column counts characters; zero is the file as a whole.
-type Position struct{ Line, Column int }
+// Position is a position in the configuration. Line and Column count from 1, and Column counts characters; zero is the file as a whole.
+type Position struct {
+	Line, Column int
+	File         string // an included file; "": the main file
+}
 
 // Error is an error in a configuration. It never contains a credential or the value of a variable.
 type Error struct {
@@ -34,7 +37,19 @@ func (e Error) Error() string {
 	return b.String()
 }
 
-// Errors are all errors in a configuration, in file order.
+// newError returns an error at a position; main is the main file.
+func newError(main string, at Position, key, text string) Error {
+	file := cmp.Or(at.File, main)
+	at.File = ""
+	return Error{File: file, Position: at, Key: key, Text: text}
+}
+
+// NewError returns an error at a position of the configuration.
+func (c *Config) NewError(at Position, key, text string) Error {
+	return newError(c.Path, at, key, text)
+}
+
+// Errors are all errors in a configuration, by file, in the order of the file.
 type Errors []Error
 
 // Error returns one line per error.
@@ -57,7 +72,7 @@ func (es Errors) Unwrap() []error {
 
 func (es Errors) sorted() Errors {
 	slices.SortStableFunc(es, func(a, b Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return es
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 )
 
@@ -20,7 +21,8 @@ func (d *document) expand(n *node, raw []byte, where *keyPath) {
 	}
 	// An expression written with escapes is not found in raw; the string's position is used instead.
 	fail := func(expression, format string, args ...any) {
-		d.fail(n.offset+max(0, bytes.Index(raw, []byte(expression))), where.String(), format, args...)
+		at := d.position(n.offset + max(0, bytes.Index(raw, []byte(expression))))
+		d.unset = append(d.unset, unset{n, newError(d.file, at, where.String(), fmt.Sprintf(format, args...))})
 		n.kind = kindBroken
 	}
 	var out strings.Builder

@@ -2,7 +2,8 @@ package config
 
 import "slices"
 
-// Files returns the files that the configuration depends on: its own, certificates, credentials, and the plugins in use. Their
+// Files returns the files that the configuration depends on: its own, those that it includes and the folders in which it
+// looks for them, certificates, credentials, and the plugins in use. Their
 // contents may change while the Config stays the same.
 func (c *Config) Files() []string {
 	files := []string{c.Path}
@@ -10,6 +11,9 @@ func (c *Config) Files() []string {
 		if name != "" && !slices.Contains(files, name) {
 			files = append(files, name)
 		}
+	}
+	for _, name := range slices.Concat(c.Included, c.Folders) {
+		add(name)
 	}
 	if t := c.Server.TLS; t != nil {
 		add(t.CertFile)

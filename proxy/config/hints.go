@@ -154,10 +154,10 @@ var unquoted = regexp.MustCompile(`^\s*([A-Za-z0-9_.-]+)\s*=\s*([A-Za-z$/~*<:]|[
 
 // quotesHint returns what to append to a syntax error at an offset: the value of the line is missing its quotes. It does not repeat
 // the value, which may be a credential.
-func (d *document) quotesHint(offset int) string {
-	offset = min(max(offset, 0), len(d.data))
-	start := bytes.LastIndexByte(d.data[:offset], '\n') + 1
-	line, _, _ := bytes.Cut(d.data[start:], []byte{'\n'})
+func quotesHint(data []byte, offset int) string {
+	offset = min(max(offset, 0), len(data))
+	start := bytes.LastIndexByte(data[:offset], '\n') + 1
+	line, _, _ := bytes.Cut(data[start:], []byte{'\n'})
 	m := unquoted.FindSubmatch(line)
 	if m == nil {
 		return ""

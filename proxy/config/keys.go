@@ -89,6 +89,9 @@ func (l *loader) secret(t *table, k *Key) bool {
 		k.Secret, k.Digest = Secret(secret), sha256.Sum256([]byte(secret))
 		return true
 	case d != nil:
+		if l.secrets != nil {
+			l.secrets[d] = true // that of a weak key reveals it
+		}
 		number, ok := strings.CutPrefix(digest, "sha256:")
 		sum, err := hex.DecodeString(number)
 		if !ok || err != nil || len(sum) != len(k.Digest) {
@@ -152,10 +155,7 @@ func (l *loader) useless() {
 	for i := range c.Keys {
 		k := &c.Keys[i]
 		if len(k.Models) > 0 && !slices.ContainsFunc(k.Models, fits) {
-			l.d.warnings = append(l.d.warnings, Error{
-				File: l.d.file, Position: k.Pos, Key: keyOf("keys", i, "models"),
-				Text: "no model matches",
-			})
+			l.d.warnings = append(l.d.warnings, newError(l.d.file, k.Pos, keyOf("keys", i, "models"), "no model matches"))
 		}
 	}
 }

@@ -41,6 +41,7 @@ func (l *loader) addPlugin(p Plugin) {
 
 func (l *loader) pluginFile(t *table) (file, sum string) {
 	file, n := t.required("file")
+	at := n
 	if n == nil {
 		t.look("sha256")
 		return "", ""
@@ -49,7 +50,7 @@ func (l *loader) pluginFile(t *table) (file, sum string) {
 	if n != nil && !hexDigest(sum) {
 		t.fail(n, "sha256", "must be 64 hexadecimal digits")
 	}
-	return l.relative(file), strings.ToLower(sum)
+	return l.relative(at, file), strings.ToLower(sum)
 }
 
 func hexDigest(s string) bool {

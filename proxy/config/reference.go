@@ -31,6 +31,8 @@ func Reference() []Setting { return reference }
 
 // reference is held against the decoder by TestReference: paths, types, ranges and defaults.
 var reference = []Setting{
+	{"include", TypeStrings, "", "[]", "Files to include, relative to this one; `*` in a file's name matches any characters: `[\"base.toml\", \"region.d/*.toml\"]`. They are merged in this order, and this file last: tables key by key, `[[keys]]` by `name`, `[[models]]` by `id`; all other values are replaced, and so are `auth`, and a provider or router of another plugin. Only the main file can include others."},
+
 	{"server", TypeTable, "", "", "The client-facing listener, its limits and timeouts."},
 	{"server.listen", TypeString, "host:port", `"127.0.0.1:8080"`, "Address on which clients are served. Overridden by `--listen`."},
 	{"server.auth", TypeString, `"keys" or "none"`, "", "Whether requests need a client key. `none` accepts every request. Default: `keys` if there are any `[[keys]]`; otherwise `none` on a loopback address, and an error on any other."},

@@ -53,8 +53,8 @@ func (l *loader) server(t table) {
 	s.Heartbeat = t.duration("heartbeat", 15*time.Second, 0, hour)
 	s.DrainDelay = t.duration("drain_delay", 0, 0, hour)
 	s.ShutdownTimeout = t.duration("shutdown_timeout", 30*time.Second, 0, hour)
-	dir, _ := t.text("cache_dir")
-	s.CacheDir = l.relative(dir)
+	dir, n := t.text("cache_dir")
+	s.CacheDir = l.relative(n, dir)
 	s.LogFormat = t.choice("log_format", "text", "json")
 	s.LogLevel = t.choice("log_level", "info", "debug", "warn", "error")
 	l.tls(t.table("tls"))
@@ -80,12 +80,12 @@ func (l *loader) access() {
 		s.Auth = AuthKeys
 	case s.Auth == "" && reachable:
 		if len(l.d.errs) == 0 {
-			e := Error{File: l.d.file, Position: l.d.position(l.listenAt), Key: "server.auth", Text: fmt.Sprintf(
-				`%q is reachable from other machines, but no [[keys]] are configured; add a key, or set auth = "none" to allow anyone`, s.Listen)}
+			at := l.d.position(l.listenAt)
 			if l.o.Listen != "" {
-				e.Position = Position{} // the address is not from the file
+				at = Position{} // the address is not from the file
 			}
-			l.d.errs = append(l.d.errs, e)
+			l.d.errs = append(l.d.errs, newError(l.d.file, at, "server.auth", fmt.Sprintf(
+				`%q is reachable from other machines, but no [[keys]] are configured; add a key, or set auth = "none" to allow anyone`, s.Listen)))
 		}
 	case s.Auth == "":
 		s.Auth = AuthNone
@@ -99,10 +99,7 @@ func (l *loader) access() {
 	}
 	for i := range l.cfg.Keys {
 		if k := &l.cfg.Keys[i]; k.Secret != "" && len(k.Secret) < weakSecret {
-			l.d.warnings = append(l.d.warnings, Error{
-				File: l.d.file, Position: k.Pos, Key: keyOf("keys", i, "secret"),
-				Text: "the secret is short enough to guess, and the gateway is reachable from other machines; `sluice keys new` generates a strong one",
-			})
+			l.d.warnings = append(l.d.warnings, newError(l.d.file, k.Pos, keyOf("keys", i, "secret"), "the secret is short enough to guess, and the gateway is reachable from other machines; `sluice keys new` generates a strong one"))
 		}
 	}
 }

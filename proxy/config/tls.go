@@ -94,7 +94,7 @@ func (l *loader) tls(t table) {
 	if certAt == nil || keyAt == nil {
 		return
 	}
-	pair := &TLS{CertFile: l.relative(cert), KeyFile: l.relative(key)}
+	pair := &TLS{CertFile: l.relative(certAt, cert), KeyFile: l.relative(keyAt, key)}
 	l.cfg.Server.TLS = pair
 	c, err := pair.load(l.o.ReadFile)
 	if e, ok := errors.AsType[*PairError](err); ok {

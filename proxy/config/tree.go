@@ -47,7 +47,7 @@ const (
 	originInline                 // { }
 )
 
-// node is a value with its position. Offsets are into document.data.
+// node is a value with its position. For offsets, see source.
 type node struct {
 	kind   kind
 	origin origin // of a table
@@ -158,13 +158,17 @@ func (d *document) add(n *node, name string, offset int, value *node) *node {
 	return value
 }
 
-// document is a file being parsed, and the errors so far.
+// document is a configuration being parsed, and the errors so far. It consists of the main file and those that it includes.
 type document struct {
-	file     string
-	data     []byte
+	file     string // the main file
+	data     []byte // its contents
 	env      func(string) (string, bool)
-	lines    []int // offset of each line; set by the first call of position
+	sources  []*source
+	source   *source  // that is being parsed
+	files    []string // that are included
+	folders  []string // in which files to include are looked up
 	errs     Errors
+	unset    []unset
 	warnings Errors
 	free     []freeMember
 	scalars  map[string]error // results of verifyScalar
@@ -175,27 +179,32 @@ type document struct {
 	p unstable.Parser
 }
 
-// position converts an offset to a line and a column.
+// position converts an offset to a file, a line and a column.
 func (d *document) position(offset int) Position {
-	if d.lines == nil {
-		d.lines = append(make([]int, 0, 1+bytes.Count(d.data, []byte{'\n'})), 0)
-		for i, c := range d.data {
+	s := d.sourceOf(offset)
+	if s.lines == nil {
+		s.lines = append(make([]int, 0, 1+bytes.Count(s.data, []byte{'\n'})), 0)
+		for i, c := range s.data {
 			if c == '\n' {
-				d.lines = append(d.lines, i+1)
+				s.lines = append(s.lines, i+1)
 			}
 		}
 	}
-	offset = min(max(offset, 0), len(d.data))
-	line := sort.SearchInts(d.lines, offset+1)
-	return Position{Line: line, Column: 1 + utf8.RuneCount(d.data[d.lines[line-1]:offset])}
+	offset = min(max(offset-s.base, 0), len(s.data))
+	line := sort.SearchInts(s.lines, offset+1)
+	p := Position{Line: line, Column: 1 + utf8.RuneCount(s.data[s.lines[line-1]:offset])}
+	if s.file != d.file {
+		p.File = s.file
+	}
+	return p
 }
 
 func (d *document) fail(offset int, key, format string, args ...any) {
-	d.errs = append(d.errs, Error{File: d.file, Position: d.position(offset), Key: key, Text: fmt.Sprintf(format, args...)})
+	d.errs = append(d.errs, newError(d.file, d.position(offset), key, fmt.Sprintf(format, args...)))
 }
 
 func (d *document) warn(offset int, key, format string, args ...any) {
-	d.warnings = append(d.warnings, Error{File: d.file, Position: d.position(offset), Key: key, Text: fmt.Sprintf(format, args...)})
+	d.warnings = append(d.warnings, newError(d.file, d.position(offset), key, fmt.Sprintf(format, args...)))
 }
 
 func (d *document) failed() Errors { return d.errs.sorted() }
@@ -203,18 +212,20 @@ func (d *document) failed() Errors { return d.errs.sorted() }
 // parse builds the tree of the file. It returns nil after a syntax error. Duplicate keys and invalid scalars are all reported, and
 // left out of the tree.
 func (d *document) parse() *node {
+	d.begin(d.file, d.data)
 	root, whole := d.read()
+	d.settle()
 	if !whole {
 		return nil
 	}
 	return root
 }
 
-// read builds the tree of the file up to a syntax error.
+// read builds the tree of the current source up to a syntax error.
 func (d *document) read() (root *node, whole bool) {
 	root = d.node(node{kind: kindTable})
 	current, where := root, &keyPath{}
-	d.p.Reset(d.data)
+	d.p.Reset(d.source.data)
 	for d.p.NextExpression() {
 		e := d.p.Expression()
 		switch e.Kind {
@@ -238,8 +249,8 @@ func (d *document) syntax(err error) {
 		d.errs = append(d.errs, Error{File: d.file, Text: err.Error()})
 		return
 	}
-	offset := cap(d.data) - cap(pe.Highlight)
-	d.fail(offset, "", "%s%s", pe.Message, d.quotesHint(offset))
+	offset := cap(d.source.data) - cap(pe.Highlight)
+	d.fail(d.source.base+offset, "", "%s%s", pe.Message, quotesHint(d.source.data, offset))
 }
 
 // verifyScalar has the library decode a number or a boolean, whose notation the parser does not check. Few of them differ.
@@ -286,17 +297,20 @@ func (d *document) intern(name []byte) string {
 	return s
 }
 
+// offset returns where something is that the parser has found.
+func (d *document) offset(r unstable.Range) int { return d.source.base + int(r.Offset) }
+
 // header returns the table that a header opens. What follows an invalid header is read into a table of its own, so that it is still
 // checked.
 func (d *document) header(root *node, e *unstable.Node) (*node, *keyPath) {
 	at, where := root, &keyPath{}
 	parts := d.keyParts(e)
 	if len(parts) > maxDepth {
-		d.fail(int(parts[maxDepth].Raw.Offset), "", "tables are nested more than %d levels deep", maxDepth)
+		d.fail(d.offset(parts[maxDepth].Raw), "", "tables are nested more than %d levels deep", maxDepth)
 		return d.node(node{kind: kindTable}), where
 	}
 	for i := range parts {
-		name, offset := d.intern(parts[i].Data), int(parts[i].Raw.Offset)
+		name, offset := d.intern(parts[i].Data), d.offset(parts[i].Raw)
 		step := where.child(name)
 		where = &step
 		m := at.member(name)
@@ -350,11 +364,11 @@ func (d *document) twice(offset int, where *keyPath, first *member) {
 func (d *document) keyValue(at *node, e *unstable.Node, depth int, where *keyPath) {
 	parts := d.keyParts(e)
 	if depth += len(parts); depth > maxDepth {
-		d.fail(int(parts[0].Raw.Offset), "", "tables are nested more than %d levels deep", maxDepth)
+		d.fail(d.offset(parts[0].Raw), "", "tables are nested more than %d levels deep", maxDepth)
 		return
 	}
 	for i := range parts {
-		name, offset := d.intern(parts[i].Data), int(parts[i].Raw.Offset)
+		name, offset := d.intern(parts[i].Data), d.offset(parts[i].Raw)
 		step := where.child(name)
 		where = &step
 		m := at.member(name)
@@ -363,7 +377,8 @@ func (d *document) keyValue(at *node, e *unstable.Node, depth int, where *keyPat
 				d.twice(offset, where, m)
 			}
 			start := offset + int(parts[i].Raw.Length)
-			start += len(d.data[start:]) - len(bytes.TrimLeft(d.data[start:], " \t="))
+			rest := d.source.data[start-d.source.base:]
+			start += len(rest) - len(bytes.TrimLeft(rest, " \t="))
 			value := d.value(e.Value(), start, depth, where)
 			if m == nil {
 				d.add(at, name, offset, value)
@@ -386,7 +401,7 @@ func (d *document) keyValue(at *node, e *unstable.Node, depth int, where *keyPat
 func (d *document) value(v *unstable.Node, start, depth int, where *keyPath) *node {
 	n := d.node(node{offset: start})
 	if v.Raw.Length > 0 {
-		n.offset = int(v.Raw.Offset)
+		n.offset = d.offset(v.Raw)
 	}
 	if depth > maxDepth {
 		d.fail(n.offset, "", "arrays are nested more than %d levels deep", maxDepth)

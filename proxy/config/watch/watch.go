@@ -6,6 +6,8 @@
 // folder goes away and comes back. What happened is not believed: once it has been quiet for a moment all files are
 // read, and only where one holds other bytes than before, or has gone, is it a change.
 //
+// A folder among the files holds the names in it, without hidden ones: it changes when a file is added, removed or renamed.
+//
 // It does not know what the files are for, and keeps nothing of them but digests.
 //
 // Concurrency: a Watcher may be used from any goroutine. Its own one ends with Close.
@@ -19,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +51,7 @@ type Watcher struct {
 	files   map[string]state
 	entries map[string]bool // paths without links; what happens to one of them may change what a file holds
 	folders map[string]bool // that are watched
+	listed  map[string]bool // folders whose names count
 	warned  bool
 }
 
@@ -62,7 +66,7 @@ func New(failed func(error)) (*Watcher, error) {
 	}
 	w := &Watcher{
 		notify: n, failed: failed, changed: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-		files: map[string]state{}, entries: map[string]bool{}, folders: map[string]bool{},
+		files: map[string]state{}, entries: map[string]bool{}, folders: map[string]bool{}, listed: map[string]bool{},
 	}
 	go w.run()
 	return w, nil
@@ -187,7 +191,7 @@ func (w *Watcher) concerns(path string) bool {
 	path = filepath.Clean(path)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.entries[path] || w.folders[path]
+	return w.entries[path] || w.folders[path] || w.listed[filepath.Dir(path)]
 }
 
 // look reads all files and reports whether one of them has changed. w.mu is held.
@@ -206,8 +210,14 @@ func (w *Watcher) look() (changed bool) {
 // follow watches the folders that the paths lead through, and no others. w.mu is held.
 func (w *Watcher) follow() {
 	folders := map[string]bool{}
-	w.entries = map[string]bool{}
+	w.entries, w.listed = map[string]bool{}, map[string]bool{}
 	for f := range w.files {
+		if is, err := os.Stat(f); err == nil && is.IsDir() {
+			if err := w.notify.Add(f); err != nil {
+				w.warn(fmt.Errorf("watch %s: %w", f, err))
+			}
+			folders[f], w.listed[filepath.Clean(f)] = true, true
+		}
 		err := walk(f, func(dir, name string) error {
 			w.entries[filepath.Join(dir, name)] = true
 			if folders[dir] {
@@ -321,6 +331,21 @@ func parts(path string) (names []string) {
 	return names
 }
 
+// list is the names in a folder.
+func list(dir string) state {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return state(err.Error())
+	}
+	h := sha256.New()
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") {
+			fmt.Fprintf(h, "%q\n", e.Name())
+		}
+	}
+	return state(h.Sum(nil))
+}
+
 // read is what a path leads to. Only a regular file is opened: what else there is may block, or give what it holds only
 // once.
 func read(path string) state {
@@ -330,6 +355,8 @@ func read(path string) state {
 		return "missing"
 	case err != nil:
 		return state(err.Error())
+	case is.IsDir():
+		return list(path)
 	case !is.Mode().IsRegular():
 		return "no file"
 	}

@@ -315,3 +315,31 @@ func TestPollsWithoutWatcher(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFolderHoldsNames adds, changes and removes files in a folder that is watched for its names.
+func TestFolderHoldsNames(t *testing.T) {
+	f := folder{t, t.TempDir()}
+	f.write("conf.d/a.toml", "1")
+	w := start(t, f.at("conf.d"))
+	f.write("conf.d/b.toml", "1")
+	awaitChange(t, w)
+	if err := os.Rename(f.at("conf.d/b.toml"), f.at("conf.d/c.toml")); err != nil {
+		t.Fatal(err)
+	}
+	awaitChange(t, w)
+	looked := make(chan bool, 16)
+	w.OnLook(func(changed bool) { looked <- changed })
+	f.write("conf.d/a.toml", "2")
+	f.write("conf.d/.hidden", "2")
+	if <-looked {
+		t.Error("other contents, or a hidden file, is a change of names")
+	}
+	if err := os.RemoveAll(f.at("conf.d")); err != nil {
+		t.Fatal(err)
+	}
+	awaitChange(t, w)
+	f.write("conf.d/a.toml", "1")
+	awaitChange(t, w)
+	f.write("conf.d/d.toml", "1")
+	awaitChange(t, w)
+}

@@ -78,7 +78,7 @@ func reasons(t *testing.T, metric string) (values []string) {
 
 // headings are the sections of docs/configuration.md, by the first part of a setting's path.
 var headings = map[string]string{
-	"server": "[server]", "admin": "[admin]", "keys": "[[keys]]", "plugins": "[plugins.NAME]",
+	"include": "include", "server": "[server]", "admin": "[admin]", "keys": "[[keys]]", "plugins": "[plugins.NAME]",
 	"providers": "[providers.NAME]", "models": "[[models]]", "router": "[router]",
 }
 
@@ -100,6 +100,10 @@ func TestGeneratedConfiguration(t *testing.T) {
 			heading := headings[section]
 			if heading == "" {
 				t.Fatalf("%s has no heading", s.Path)
+			}
+			if s.Type != config.TypeTable && s.Type != config.TypeTables {
+				fmt.Fprintf(&b, "\n## %s\n\n%s: %s\n", heading, s.Type, s.Doc)
+				continue
 			}
 			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| key | type | default | |\n| --- | --- | --- | --- |\n", heading, s.Doc)
 			continue
