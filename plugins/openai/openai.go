@@ -54,8 +54,8 @@ func (p *openai) Request(r *provider.Request) error {
 	editStream(r, o)
 	editMaxTokens(r, o)
 	editThinking(r, o)
-	if r.Has(sdk.FlagTools) && !o.accepts("tool_choice", `"any"`) {
-		r.Replace("/tool_choice", `"any"`, `"required"`)
+	if r.Has(sdk.FlagTools) && r.Get("/tool_choice").Is("any") && !o.accepts("tool_choice", `"any"`) {
+		r.Set("/tool_choice", []byte(`"required"`))
 	}
 	if len(o.developerRole) > 0 {
 		r.Replace("/messages/*/role", `"developer"`, string(json.AppendString(nil, o.developerRole)))
@@ -100,15 +100,18 @@ func editMaxTokens(r *provider.Request, o *options) {
 	if wanted == "" && refusesMaxTokens(r.Target) {
 		wanted = "max_completion_tokens"
 	}
-	limit, older := r.Get("/max_completion_tokens"), r.Get("/max_tokens")
-	if (unlimited(limit) || unlimited(older)) && !o.accepts("max_tokens", "-1") {
-		if unlimited(limit) {
+	limit := r.Get("/max_completion_tokens")
+	if !o.accepts("max_tokens", "-1") {
+		if string(limit) == "-1" {
 			r.Delete("/max_completion_tokens")
 			limit = nil
 		}
-		if unlimited(older) {
+		// An edit that finds -1 costs less than reading what is there.
+		if r.Replace("/max_tokens", "-1", "null") {
 			r.Delete("/max_tokens")
-			older = nil
+			if limit.Kind() != json.Number {
+				return
+			}
 		}
 	}
 	switch {
@@ -118,16 +121,13 @@ func editMaxTokens(r *provider.Request, o *options) {
 			r.Set("/max_tokens", limit)
 			r.Delete("/max_completion_tokens")
 		}
-	case wanted == "max_completion_tokens" && older.Exists():
+	case wanted == "max_completion_tokens" && r.Exists("/max_tokens"):
 		// A null under the new name would prevent the rename.
 		if r.Exists("/max_completion_tokens") {
-			r.Set("/max_completion_tokens", older)
+			r.Set("/max_completion_tokens", r.Get("/max_tokens"))
 			r.Delete("/max_tokens")
 		} else {
 			r.Rename("/max_tokens", "max_completion_tokens")
 		}
 	}
 }
-
-// unlimited reports whether a limit is the -1 by which some hosts know that there is none.
-func unlimited(limit json.Value) bool { return string(limit) == "-1" }

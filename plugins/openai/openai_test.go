@@ -34,6 +34,10 @@ func TestConfigureRejectsInvalidOptions(t *testing.T) {
 		`{"efforts":["low"]}`:               "options: ",
 		`{"refuse":"n"}`:                    "options: ",
 		`{"list":"no"}`:                     "options: ",
+		`{"arguments":"json"}`:              "options: ",
+		`{"accept":["any"]}`:                "options: ",
+		`{"accept":{"tools":["any"]}}`:      "options: ",
+		`{"accept":{"tool_choice":"any"}}`:  "options: ",
 	})
 }
 
@@ -138,6 +142,8 @@ func FuzzRequest(f *testing.F) {
 		switch {
 		case string(got["model"]) != `"o3"`:
 			t.Errorf("the model is not the target's: %s", sent)
+		case got["functions"] != nil || got["function_call"] != nil:
+			t.Errorf("functions are sent: %s", sent)
 		case got["thinking"] != nil:
 			t.Errorf("thinking is sent: %s", sent)
 		case request.Stream && string(options["include_usage"]) != "true":

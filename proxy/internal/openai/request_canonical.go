@@ -107,6 +107,16 @@ func (r *Request) dropEmpty(list jsondoc.Value) jsondoc.Value {
 	return jsondoc.Value{}
 }
 
+// dropNull removes a member that is null, and returns it as absent; any other value is returned unchanged. It is for members
+// that the canonical request does not have: some hosts refuse unknown ones even then.
+func (r *Request) dropNull(v jsondoc.Value) jsondoc.Value {
+	if v.Kind() != jsondoc.Null {
+		return v
+	}
+	r.edit().DeleteValue(v)
+	return jsondoc.Value{}
+}
+
 func isEmptyArray(v jsondoc.Value) bool { return v.Kind() == jsondoc.Array && !v.First().Exists() }
 
 // fillContent gives a message without content an empty one. It reports false if there is content.

@@ -48,6 +48,8 @@ func TestCanonicalRequests(t *testing.T) {
 		{"functions and a word", hello(`,"function_call":"none","tools":null,"functions":[{"name":"f"}]`), hello(`,"tool_choice":"none","tools":[` + oneTool + `]`)},
 		{"functions and tools", hello(`,"functions":[{"name":"g"}],"tools":[` + oneTool + `],"function_call":"auto","tool_choice":"none"`),
 			hello(`,"tools":[` + oneTool + `,{"type":"function","function":{"name":"g"}}],"tool_choice":"none"`)},
+		{"no functions", hello(`,"functions":null,"function_call":null`), hello(``)},
+		{"no function call", talk(userSays, `{"role":"assistant","content":"x","function_call":null,"tool_calls":null}`), talk(userSays, `{"role":"assistant","content":"x","tool_calls":null}`)},
 		{"functions and no tools", hello(`,"functions":[{"name":"f"}],"tools":[]`), hello(`,"tools":[` + oneTool + `]`)},
 		{"a function call and its result", talk(userSays, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}}`, `{"role":"function","name":"f","content":"1"}`),
 			talk(userSays, `{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}`, `{"role":"tool","content":"1","tool_call_id":"call_1"}`)},

@@ -90,7 +90,7 @@ func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
 	if e != nil {
 		return e
 	}
-	m.toolCalls = r.dropEmpty(m.toolCalls)
+	m.toolCalls, m.functionCall = r.dropEmpty(m.toolCalls), r.dropNull(m.functionCall)
 	if author != roleTool && author != roleFunction {
 		if e := r.checkAnswered(); e != nil {
 			return e

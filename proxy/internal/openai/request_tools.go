@@ -7,7 +7,7 @@ import (
 
 // readTools reads tools and tool_choice, and the two older members that they have replaced.
 func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
-	t.tools, t.functions = r.dropEmpty(t.tools), r.dropEmpty(t.functions)
+	t.tools, t.functions, t.functionCall = r.dropEmpty(t.tools), r.dropNull(r.dropEmpty(t.functions)), r.dropNull(t.functionCall)
 	for _, list := range [...]jsondoc.Value{t.tools, t.functions} {
 		if !given(list) {
 			continue
