@@ -132,7 +132,7 @@ func (x *completion) finish() {
 	case x.disconnected:
 		x.recordOutcome(routing.Inconclusive, 0)
 	case failed != nil:
-		x.recordOutcome(errorOutcome(failed))
+		x.recordError(failed)
 	case x.writer.Complete():
 		x.recordOutcome(routing.Succeeded, 0)
 	default:

@@ -78,7 +78,13 @@ func (a *admission) admit(r *arrival) (*access.Key, *apierror.Error) {
 // admitTokens lets a completion in under its key's rate limits, or says which one it exceeds. The counts are estimates,
 // of the prompt and of the most that the completion may take.
 func (a *admission) admitTokens(key *access.Key, prompt, completion int64, now time.Time) (access.Admission, *apierror.Error) {
-	return key.Admit(prompt, completion, now)
+	admitted, e := key.Admit(prompt, completion, now)
+	if e != nil {
+		if limit, ok := errors.AsType[*access.LimitError](e.Cause); ok {
+			a.metrics.RejectKey(limit.Key, limitRejections[limit.Limit])
+		}
+	}
+	return admitted, e
 }
 
 // authenticate checks the client's key.
@@ -101,7 +107,11 @@ func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
 // recordWrongKey counts a refused key, and returns the error for its client: another one where too many wrong keys have
 // come from its address.
 func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Error {
-	a.metrics.Refuse(refusalReason(e))
+	reason := refusalReason(e)
+	a.metrics.Refuse(reason)
+	if known, ok := errors.AsType[*access.KeyError](e.Cause); ok {
+		a.metrics.RejectKey(known.Name, keyRejections[reason])
+	}
 	perMinute := a.limits.Load().MaxWrongKeys
 	switch {
 	case e.Code == "missing_api_key" && hasMisplacedKey(r.ctx):
@@ -119,6 +129,16 @@ func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Erro
 		return tooMany
 	}
 	return e
+}
+
+// keyRejections are the refusals of a key whose name is known, as they are counted for that key.
+var keyRejections = map[telemetry.Refusal]telemetry.KeyRejection{
+	telemetry.RefusedDisabled: telemetry.KeyDisabled, telemetry.RefusedExpired: telemetry.KeyExpired, telemetry.RefusedNotYetValid: telemetry.KeyNotYetValid,
+}
+
+// limitRejections are the limits of a key, as their excesses are counted.
+var limitRejections = [...]telemetry.KeyRejection{
+	access.LimitRequests: telemetry.KeyRequests, access.LimitTokens: telemetry.KeyTokens, access.LimitConcurrent: telemetry.KeyConcurrent,
 }
 
 // refusalReason is why a key was refused, as metrics have it.

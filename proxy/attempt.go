@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -138,7 +139,7 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 	if x.disconnected {
 		x.recordOutcome(routing.Inconclusive, 0)
 	} else {
-		x.recordOutcome(errorOutcome(e))
+		x.recordError(e)
 	}
 	x.closeUpstream()
 	x.record.Fuel += x.attempt.Fuel
@@ -437,6 +438,22 @@ func (x *completion) allUnavailable(order []int, targets []routing.Target) *apie
 	e.RetryAfter = max(soonest, time.Millisecond)
 	e.Cause = fmt.Errorf("circuit of provider %s open for another %v", x.record.Provider, soonest.Round(time.Millisecond))
 	return e
+}
+
+// recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
+func (x *completion) recordError(e *apierror.Error) {
+	if x.recorded || x.target == nil {
+		return
+	}
+	outcome, cooldown := errorOutcome(e)
+	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
+		last := routing.LastError{At: x.server.now(), Code: e.Code, Text: publicCause(e.Cause)}
+		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
+			last.Code = string(e.Kind) // a code that the provider made up may say anything
+		}
+		x.target.RecordError(last)
+	}
+	x.recordOutcome(outcome, cooldown)
 }
 
 // recordOutcome records in the target's statistics how the attempt ended, once. cooldown is how long the provider wants no

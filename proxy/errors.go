@@ -89,6 +89,24 @@ func (e *rejection) Error() string {
 	return s
 }
 
+// publicCause is the part of a cause that the status may show: without words of a provider or a plugin.
+func publicCause(err error) string {
+	if r, ok := errors.AsType[*rejection](err); ok {
+		bare := *r
+		bare.words = ""
+		return bare.Error()
+	}
+	if call, ok := errors.AsType[*plugin.CallError](err); ok {
+		bare := *call
+		bare.Words = ""
+		return bare.Error()
+	}
+	if up, ok := errors.AsType[*upstream.Error](err); ok {
+		return up.Error()
+	}
+	return ""
+}
+
 // badResponse is for a provider's response that cannot be read.
 func badResponse(err error) error {
 	if e, ok := errors.AsType[*apierror.Error](err); ok {

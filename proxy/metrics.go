@@ -153,15 +153,19 @@ func boolValue(b bool) float64 {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// setMetricNames sets which names of models and providers have series of their own: the configured ones, as providers may
+// setMetricNames sets which names of models, providers and client keys have series of their own: the configured ones, as providers may
 // list thousands of models.
 func setMetricNames(m *telemetry.Metrics, cfg *config.Config) {
 	var models, providers []string
+	keys := make([]string, len(cfg.Keys))
+	for i := range cfg.Keys {
+		keys[i] = cfg.Keys[i].Name
+	}
 	for i := range cfg.Models {
 		models = append(models, cfg.Models[i].ID)
 	}
 	for i := range cfg.Providers {
 		providers = append(providers, cfg.Providers[i].Name)
 	}
-	m.SetNames(models, providers)
+	m.SetNames(models, providers, keys)
 }

@@ -180,6 +180,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 	if !ok || !key.Allows(x.request.Model) {
 		if ok {
 			s.metrics.Refuse(telemetry.RefusedModel)
+			s.metrics.RejectKey(key.Name(), telemetry.KeyModel)
 		}
 		e := modelNotFound(x.request.Model)
 		e.Cause = x.generation.missingModelCause(x.request.Model, ok)

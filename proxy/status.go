@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"strconv"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -36,6 +37,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 		Completions: s.admission.requests.Load(), CompletionsMax: int64(limits.MaxRequests),
 		Bodies: s.admission.bodies.Load(), BodiesMax: limits.MaxBodyMemory,
 		Refused: t.Refused, Shed: t.Shed, Heartbeats: t.Heartbeats, Panics: t.Panics,
+		Statuses: t.Statuses, FirstEvent: admin.Percentiles(t.FirstEvent), Duration: admin.Percentiles(t.Duration),
 	}
 	r := s.health.lastReload()
 	status.Config = admin.Config{Open: s.open.count(), Reloads: r.succeeded, Failed: r.failed, LastReload: r.at}
@@ -51,6 +53,10 @@ func (s *Server) Status(page admin.Page) admin.Status {
 			stats = s.targetStats()
 		}
 		describeGeneration(&status, g, &s.open, stats)
+		if page.Size > 0 {
+			s.describeModels(&status, g, stats)
+			s.describeKeys(&status, g)
+		}
 	}
 	return status
 }
@@ -74,38 +80,76 @@ func (all targetStats) get(name targetName) routing.Snapshot {
 	return routing.Snapshot{Ready: true}
 }
 
-// describeGeneration adds the models and providers of a generation, as far as they are on the page of the status.
-func describeGeneration(status *admin.Status, g *generation, open *openGenerations, stats targetStats) {
-	describeTarget := func(e targetName) admin.Target {
-		f := stats.get(e)
-		t := admin.Target{
-			Provider: e.provider, Model: e.model, State: f.Health.String(), InFlight: f.Inflight,
-			Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate, Failures: f.Failures,
-			Answered: int64(f.Outcomes[routing.Succeeded]), Failed: int64(f.Outcomes[routing.Failed] + f.Outcomes[routing.RateLimited]),
-		}
-		if f.Health == routing.Open {
-			t.Until, t.RateLimited = &f.Until, f.RateLimited
-		}
-		if last := f.LastError; !last.At.IsZero() {
-			t.LastError = &admin.TargetError{At: last.At, Code: last.Code, Text: last.Text}
-		}
-		return t
+// describe returns a target's state for the status.
+func (all targetStats) describe(e targetName) admin.Target {
+	f := all.get(e)
+	t := admin.Target{
+		Provider: e.provider, Model: e.model, State: f.Health.String(), InFlight: f.Inflight,
+		Latency: f.Latency.Seconds(), ErrorRate: f.ErrorRate, Failures: f.Failures,
+		Answered: int64(f.Outcomes[routing.Succeeded]), Failed: int64(f.Outcomes[routing.Failed] + f.Outcomes[routing.RateLimited]),
 	}
-	status.ModelsTotal = len(g.config.Models)
+	if f.Health == routing.Open {
+		t.Until, t.RateLimited = &f.Until, f.RateLimited
+	}
+	if last := f.LastError; !last.At.IsZero() {
+		t.LastError = &admin.TargetError{At: last.At, Code: last.Code, Text: last.Text}
+	}
+	return t
+}
+
+// describeModels adds the models of a generation, the configured ones and then those that providers have listed, as far as they
+// are on the page of the status.
+func (s *Server) describeModels(status *admin.Status, g *generation, stats targetStats) {
+	configured, listed, counts := g.config.Models, g.catalog.Listed(), s.metrics.Models()
+	status.ModelsTotal, status.ModelsListed = len(configured)+len(listed), len(listed)
 	from, to := status.Page.Cut(status.ModelsTotal)
 	for i := from; i < to; i++ {
-		m := &g.config.Models[i]
-		model := admin.Model{ID: m.ID, Off: m.Off}
-		for _, c := range m.Targets {
+		var model admin.Model
+		var targets []config.Target
+		if i < len(configured) {
+			m := &configured[i]
+			model, targets = admin.Model{ID: m.ID, Off: m.Off}, m.Targets
+			c := counts[m.ID]
+			model.Requests, model.Failed = c.Requests, c.Failed
+			model.FirstEvent, model.Duration = admin.Percentiles(c.FirstEvent), admin.Percentiles(c.Duration)
+		} else {
+			m := listed[i-len(configured)]
+			model, targets = admin.Model{ID: m.ID, Listed: true}, m.Targets
+		}
+		for _, c := range targets {
 			t := admin.Target{Provider: c.Provider, Model: c.Model, Off: !g.hasProvider(c.Provider)}
 			if !t.Off {
-				t = describeTarget(targetName{c.Provider, c.Model})
+				t = stats.describe(targetName{c.Provider, c.Model})
 			}
 			t.Fallback = c.Fallback
 			model.Targets = append(model.Targets, t)
 		}
 		status.Models = append(status.Models, model)
 	}
+}
+
+// describeKeys adds the client keys of a generation, as far as they are on the page of the status.
+func (s *Server) describeKeys(status *admin.Status, g *generation) {
+	status.KeysTotal = len(g.config.Keys)
+	from, to := status.Page.Cut(status.KeysTotal)
+	for i := from; i < to; i++ {
+		k := &g.config.Keys[i]
+		c := s.metrics.Key(k.Name)
+		key := admin.Key{Name: k.Name, Requests: c.Requests, PromptTokens: c.PromptTokens, CompletionTokens: c.CompletionTokens, Rejected: c.Rejected}
+		switch {
+		case k.Disabled:
+			key.State = "disabled"
+		case !k.Expires.IsZero() && !status.Now.Before(k.Expires):
+			key.State = "expired"
+		case status.Now.Before(k.NotBefore):
+			key.State = "not valid yet"
+		}
+		status.Keys = append(status.Keys, key)
+	}
+}
+
+// describeGeneration adds the providers of a generation, as far as they are on the page of the status.
+func describeGeneration(status *admin.Status, g *generation, open *openGenerations, stats targetStats) {
 	upstreams := make(map[string]upstreamStats)
 	for _, u := range open.upstreams() {
 		upstreams[u.provider] = u
@@ -124,7 +168,7 @@ func describeGeneration(status *admin.Status, g *generation, open *openGeneratio
 		p.TargetsTotal = len(targets[c.Name])
 		from, to := status.Page.Cut(p.TargetsTotal)
 		for _, e := range targets[c.Name][from:to] {
-			p.Targets = append(p.Targets, describeTarget(e))
+			p.Targets = append(p.Targets, stats.describe(e))
 		}
 		status.Providers = append(status.Providers, p)
 	}

@@ -90,15 +90,16 @@ var (
 	ErrMalformed   = errors.New("malformed authorization")
 )
 
-// keyError is the cause of a rejected key that is known by name.
-type keyError struct {
-	name  string
-	cause error
+// KeyError is the cause of a rejected key that is known by name.
+type KeyError struct {
+	Name  string
+	Cause error
 }
 
-func (e *keyError) Error() string { return "key " + e.name + ": " + e.cause.Error() }
+func (e *KeyError) Error() string { return "key " + e.Name + ": " + e.Cause.Error() }
 
-func (e *keyError) Unwrap() error { return e.cause }
+// Unwrap returns what is wrong with the key.
+func (e *KeyError) Unwrap() error { return e.Cause }
 
 // Authenticate returns the key in the Authorization headers of a request. The values are only read, and a valid key causes no
 // allocation.
@@ -133,7 +134,7 @@ func (k *Keys) Authenticate(authorization [][]byte, now time.Time) (*Key, *apier
 	case !known || !same:
 		return nil, invalid(ErrUnknown)
 	case cause != nil:
-		return nil, invalid(&keyError{key.name, cause})
+		return nil, invalid(&KeyError{key.name, cause})
 	}
 	return key, nil
 }

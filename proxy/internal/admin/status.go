@@ -11,16 +11,22 @@ type Status struct {
 	Ready   bool      `json:"ready"`
 	Reason  string    `json:"reason,omitempty"` // why it is not ready
 
-	Page Page `json:"page"` // of models, and of the targets of each provider
+	Page Page `json:"page"` // of models, of keys, and of the targets of each provider
 
-	Config      Config     `json:"config"`
-	Requests    Requests   `json:"requests"`
-	Clients     Clients    `json:"clients"`
-	Models      []Model    `json:"models"`
-	ModelsTotal int        `json:"models_total"`
-	Providers   []Provider `json:"providers"`
-	Plugins     []Plugin   `json:"plugins"`
-	Process     Process    `json:"process"`
+	Config      Config   `json:"config"`
+	Requests    Requests `json:"requests"`
+	Clients     Clients  `json:"clients"`
+	Models      []Model  `json:"models"`
+	ModelsTotal int      `json:"models_total"`
+
+	ModelsListed int `json:"models_listed"` // of them, those that are not configured but listed by providers; they come last
+
+	Keys      []Key `json:"keys"`
+	KeysTotal int   `json:"keys_total"`
+
+	Providers []Provider `json:"providers"`
+	Plugins   []Plugin   `json:"plugins"`
+	Process   Process    `json:"process"`
 }
 
 // Config is the current configuration and the result of the last reload.
@@ -56,8 +62,12 @@ type Requests struct {
 	FirstEvents       int64   `json:"first_events"` // responses with a first event
 	FirstEventSeconds float64 `json:"first_event_seconds"`
 
-	Refused map[string]int64 `json:"refused"` // rejected keys, by reason
-	Shed    map[string]int64 `json:"shed"`    // by exhausted resource
+	FirstEvent Percentiles `json:"first_event_percentiles_seconds"`
+	Duration   Percentiles `json:"duration_percentiles_seconds"` // of requests that reached a provider
+
+	Statuses map[string]int64 `json:"statuses"` // by HTTP status
+	Refused  map[string]int64 `json:"refused"`  // rejected keys, by reason
+	Shed     map[string]int64 `json:"shed"`     // by exhausted resource
 
 	Heartbeats int64 `json:"heartbeats"`
 	Panics     int64 `json:"panics"`
@@ -69,11 +79,34 @@ type Clients struct {
 	Max  int `json:"max"`
 }
 
-// Model is a configured model.
+// Percentiles are estimated from the buckets of a histogram; 0 without observations.
+type Percentiles struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// Model is a model that clients can request.
 type Model struct {
 	ID      string   `json:"id"`
-	Off     string   `json:"off,omitempty"` // why
+	Off     string   `json:"off,omitempty"`    // why
+	Listed  bool     `json:"listed,omitempty"` // by its provider, and not configured: it is counted with all others of that kind
 	Targets []Target `json:"targets"`
+
+	Requests   int64       `json:"requests"`
+	Failed     int64       `json:"failed"` // error responses, and streams that failed
+	FirstEvent Percentiles `json:"first_event_percentiles_seconds"`
+	Duration   Percentiles `json:"duration_percentiles_seconds"`
+}
+
+// Key is a client key.
+type Key struct {
+	Name             string           `json:"name"`
+	State            string           `json:"state,omitempty"` // why it is not valid
+	Requests         int64            `json:"requests"`
+	PromptTokens     int64            `json:"prompt_tokens"`
+	CompletionTokens int64            `json:"completion_tokens"`
+	Rejected         map[string]int64 `json:"rejected"` // requests, by reason
 }
 
 // Target is an endpoint of a provider.

@@ -66,6 +66,8 @@ func LabelValues(f *Family, label string) []string {
 		return refusalNames[:]
 	case f == shedTotal && label == "reason":
 		return shedNames[:]
+	case f == keyRejected && label == "reason":
+		return keyRejectionNames[:]
 	case f == requestsTotal && label == "status":
 		return classes[:]
 	}

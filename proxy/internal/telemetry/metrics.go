@@ -33,6 +33,9 @@ type Metrics struct {
 	outcomes atomic.Pointer[map[outcomeKey]*outcome] // replaced, never changed
 	names    atomic.Pointer[names]
 
+	keys     keys
+	statuses statuses
+
 	mu        sync.Mutex // held to replace outcomes
 	gathering sync.Mutex
 }
@@ -86,9 +89,10 @@ func setOf(names []string) map[string]bool {
 	return s
 }
 
-// SetNames sets the models and providers that may be label values. The series of others are dropped, so that a gateway that is
+// SetNames sets the models, providers and client keys that may be label values, of the keys the first 1,000. The series of others are dropped, so that a gateway that is
 // reconfigured every day does not accumulate the names of its past.
-func (m *Metrics) SetNames(models, providers []string) {
+func (m *Metrics) SetNames(models, providers, keys []string) {
+	m.keys.set(keys)
 	n := &names{models: setOf(models), providers: setOf(providers)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,6 +156,13 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	}
 	o := m.outcome(outcomeKey{m.names.Load().seriesKey(r.Model, r.Provider, r.Stream), r.Path, Code(r.Code), statusClass(r.Status)})
 	o.n.Add(1)
+	m.statuses.count(r.Status)
+	if r.Key != "" {
+		k := m.keys.of(r.Key)
+		k.requests.Add(1)
+		k.prompt.Add(r.PromptTokens)
+		k.completion.Add(r.CompletionTokens)
+	}
 	if r.Provider == "" {
 		return
 	}
@@ -211,13 +222,17 @@ type Totals struct {
 	FirstEvents                                       int64         // responses with a first event
 	FirstEventSum                                     time.Duration // sum of the times to them
 	Heartbeats, Panics                                int64
+	FirstEvent, Duration                              Percentiles
 	Refused, Shed                                     map[string]int64 // by reason, without zeros
+	Statuses                                          map[string]int64 // by HTTP status, without zeros
 }
 
 // Totals returns the sums. Requests for names that have left the configuration are not included.
 func (m *Metrics) Totals() Totals {
 	t := Totals{InFlight: m.inflight.Load(), Streams: m.streams.Load(), Heartbeats: m.heartbeats.Load(), Panics: m.panics.Load()}
 	t.Refused, t.Shed = nonZero(refusalNames[:], m.refused[:]), nonZero(shedNames[:], m.shed[:])
+	t.Statuses = m.statuses.nonZero()
+	var first, duration tally
 	seen := make(map[*series]bool)
 	for k, o := range *m.outcomes.Load() {
 		n := o.n.Load()
@@ -225,8 +240,7 @@ func (m *Metrics) Totals() Totals {
 		switch {
 		case k.code == "client_closed_request":
 			t.Disconnects += n
-		case classes[k.status] == "5xx", k.code != "" && classes[k.status] == "2xx":
-			// A stream that failed had sent its status already.
+		case k.failed():
 			t.ServerErrors += n
 		case k.code != "":
 			t.ClientErrors += n
@@ -237,12 +251,12 @@ func (m *Metrics) Totals() Totals {
 		seen[o.series] = true
 		t.PromptTokens += o.series.prompt.Load()
 		t.CompletionTokens += o.series.completion.Load()
-		var first tally
 		o.series.first.addTo(&first)
-		count, _ := first.cumulative()
-		t.FirstEvents += int64(count)
-		t.FirstEventSum += first.sum
+		o.series.duration.addTo(&duration)
 	}
+	count, _ := first.cumulative()
+	t.FirstEvents, t.FirstEventSum = int64(count), first.sum
+	t.FirstEvent, t.Duration = first.percentiles(), duration.percentiles()
 	return t
 }
 
@@ -314,6 +328,7 @@ func (m *Metrics) sample(s *Sample) {
 	for i := range m.shed {
 		count(shedTotal, &m.shed[i], shedNames[i])
 	}
+	m.keys.sample(s)
 	all := make(map[seriesKey]*series)
 	for k, o := range *m.outcomes.Load() {
 		count(requestsTotal, &o.n, k.path, k.model, k.provider, strconv.FormatBool(k.stream), classes[k.status], k.code)

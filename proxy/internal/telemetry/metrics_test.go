@@ -38,7 +38,7 @@ func completion() telemetry.Record {
 
 func TestRequestsAreCounted(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"}, nil)
 	log := account(m)
 	good := completion()
 	m.StartRequest(&good)
@@ -93,6 +93,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	want := telemetry.Totals{
 		Requests: 3, ClientErrors: 1, ServerErrors: 1, PromptTokens: 20, CompletionTokens: 40, FirstEvents: 2, FirstEventSum: 60 * time.Millisecond,
 	}
+	sums.FirstEvent, sums.Duration, sums.Statuses = telemetry.Percentiles{}, telemetry.Percentiles{}, nil // see TestPercentilesAndStatuses
 	if sums.Refused, sums.Shed = nil, nil; fmt.Sprint(sums) != fmt.Sprint(want) {
 		t.Errorf("totals %+v\nwant   %+v", sums, want)
 	}
@@ -101,7 +102,7 @@ func TestRequestsAreCounted(t *testing.T) {
 // TestUnknownNamesMakeNoSeries uses a thousand models that are not configured, and error codes that a provider invents.
 func TestUnknownNamesMakeNoSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"}, nil)
 	log := account(m)
 	var before int
 	for i := range 1000 {
@@ -128,7 +129,7 @@ func TestRemovedNamesDropSeries(t *testing.T) {
 	m := telemetry.NewMetrics()
 	log := account(m)
 	for i := range 100 {
-		m.SetNames([]string{"m", fmt.Sprint("model-", i)}, []string{"p"})
+		m.SetNames([]string{"m", fmt.Sprint("model-", i)}, []string{"p"}, nil)
 		r := completion()
 		r.Model = fmt.Sprint("model-", i)
 		log.Request(&r)
@@ -189,7 +190,7 @@ func TestReasonsAreExposedFromStart(t *testing.T) {
 // TestMetricsPassPrometheusLint runs Prometheus' own linter over names, units and help texts.
 func TestMetricsPassPrometheusLint(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"}, nil)
 	m.Pull(func(s *telemetry.Sample) {
 		for _, f := range telemetry.Families() {
 			if strings.HasPrefix(f.Name, "sluice_request") || f.Kind == telemetry.Histogram {
@@ -277,7 +278,7 @@ func TestScrapePanicIsAnError(t *testing.T) {
 // TestInFlightReturnsToZero counts from many goroutines while others scrape and the names change.
 func TestInFlightReturnsToZero(t *testing.T) {
 	m := telemetry.NewMetrics()
-	m.SetNames([]string{"m"}, []string{"p"})
+	m.SetNames([]string{"m"}, []string{"p"}, nil)
 	log := account(m)
 	const goroutines, each = 8, 500
 	var wg sync.WaitGroup
@@ -300,7 +301,7 @@ func TestInFlightReturnsToZero(t *testing.T) {
 	for range 20 {
 		scrape(t, m)
 		m.Totals()
-		m.SetNames([]string{"m"}, []string{"p"})
+		m.SetNames([]string{"m"}, []string{"p"}, nil)
 	}
 	wg.Wait()
 	got, _ := scrape(t, m)

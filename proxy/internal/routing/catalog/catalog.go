@@ -190,6 +190,9 @@ func (c *Catalog) List(ctx context.Context) []*Model {
 	return c.current.Load().models
 }
 
+// Listed returns the models that providers have listed so far, without fetching any. The slice is shared and must not be changed.
+func (c *Catalog) Listed() []*Model { return c.current.Load().models[len(c.configured):] }
+
 // pending is a first list in flight.
 type pending struct {
 	done    chan struct{}

@@ -311,3 +311,84 @@ func TestListedModelsShareOneSeries(t *testing.T) {
 		t.Errorf("targets %v", values)
 	}
 }
+
+// TestKeysAreCounted has keys that succeed and keys that are rejected for every reason.
+func TestKeysAreCounted(t *testing.T) {
+	g := proxytest.Start(t, configuration("", "")+"[[keys]]\nname = \"limited\"\nsecret = \"sk-limited-0123456789\"\nmodels = [\"*\"]\nlimits = { requests_per_minute = 1 }\n"+
+		"[[keys]]\nname = \"early\"\nsecret = \"sk-early-0123456789\"\nmodels = [\"*\"]\nnot_before = 2999-01-01\n")
+	at := g.Admin(t)
+	const demo = `{"model":"demo","messages":[{"role":"user","content":"Hello, gateway"}]}`
+	use := func(key, body string, status int) {
+		t.Helper()
+		r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer sk-"+key+"-0123456789")
+		if r.Status != status {
+			t.Fatalf("%s gets %d %s", key, r.Status, r.Body)
+		}
+		g.Log.Request(t, r.RequestID())
+	}
+	use("limited", demo, 200)
+	use("limited", demo, 429)
+	use("limited", demo, 429)
+	use("narrow", ask, 404)
+	use("expired", demo, 401)
+	use("disabled", demo, 401)
+	use("early", demo, 401)
+	use("nobody", demo, 401)
+	m := proxytest.Scrape(t, at)
+	for _, c := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{3, "sluice_key_requests_total", []string{"key", "limited"}},
+		{1, "sluice_key_requests_total", []string{"key", "narrow"}},
+		{0, "sluice_key_requests_total", []string{"key", "expired"}},
+		{2, "sluice_key_rejected_total", []string{"key", "limited", "reason", "requests_per_minute"}},
+		{1, "sluice_key_rejected_total", []string{"key", "narrow", "reason", "model"}},
+		{1, "sluice_key_rejected_total", []string{"key", "expired", "reason", "expired"}},
+		{1, "sluice_key_rejected_total", []string{"key", "disabled", "reason", "disabled"}},
+		{1, "sluice_key_rejected_total", []string{"key", "early", "reason", "not_yet_valid"}},
+		{6, "sluice_key_rejected_total", nil},
+	} {
+		if got := m.Sum(c.name, c.labels...); got != c.want {
+			t.Errorf("%s %v is %v, want %v", c.name, c.labels, got, c.want)
+		}
+	}
+	if m.Sum("sluice_key_tokens_total", "key", "limited") != m.Sum("sluice_tokens_total", "kind", "prompt")+m.Sum("sluice_tokens_total", "kind", "completion") || m.Sum("sluice_key_tokens_total") == 0 {
+		t.Error("the tokens of the keys are not those of the models")
+	}
+	s := statusOf(t, at)
+	found := map[string]bool{}
+	for _, k := range s.Keys {
+		found[k.Name] = true
+		switch {
+		case k.Name == "limited" && (k.Requests != 3 || k.Rejected["requests_per_minute"] != 2 || k.PromptTokens == 0 || k.State != ""),
+			k.Name == "expired" && (k.State != "expired" || k.Rejected["expired"] != 1), k.Name == "disabled" && k.State != "disabled", k.Name == "early" && k.State != "not valid yet":
+			t.Errorf("the status says %+v", k)
+		}
+	}
+	if len(found) != s.KeysTotal || !found["limited"] || !found["early"] || s.Requests.Statuses["200"] != 1 || s.Requests.Statuses["429"] != 2 {
+		t.Errorf("%d keys, %v, statuses %v", s.KeysTotal, found, s.Requests.Statuses)
+	}
+}
+
+// TestLastErrorOfTarget has a provider reject a request, quoting it: the status has the error, without the words.
+func TestLastErrorOfTarget(t *testing.T) {
+	up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(404, "application/json", `{"error":{"message":"no such page, PROMPT","code":"made_up"}}`, "Connection: close")})
+	g := proxytest.Start(t, configuration(up.URL(), ""))
+	at := g.Admin(t)
+	r := g.Chat(t, ask)
+	g.Log.Request(t, r.RequestID())
+	for _, p := range statusOf(t, at).Providers {
+		if p.Name != "openai" {
+			continue
+		}
+		want := "provider openai: POST " + up.URL() + "/chat/completions: status 404"
+		if e := p.Targets[0].LastError; e == nil || e.Code != "upstream_not_found" || e.Text != want || e.At.IsZero() || p.Targets[0].Failures != 1 {
+			t.Errorf("the status says %+v, %+v", p.Targets[0], e)
+		}
+	}
+	if _, page := proxytest.Get(t, at+"/"); !strings.Contains(page, "upstream_not_found: provider openai: POST") || strings.Contains(page, "PROMPT") {
+		t.Error("the page lacks the error, or has the provider's words")
+	}
+}

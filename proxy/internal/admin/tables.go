@@ -1,0 +1,273 @@
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Each cell of a table names its column: on a narrow screen there is no head, and each row is a block of its own.
+
+// count writes a cell with a count, in the class if it is not zero.
+func (m *markup) count(label string, n int64, class string) {
+	if n == 0 {
+		class = ""
+	}
+	m.put(`<td class="n $" data-label="$">$</td>`, class, label, number(n))
+}
+
+// percentiles formats percentiles for people.
+func percentiles(p Percentiles) string {
+	if p.P99 == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("p50 %s · p95 %s · p99 %s", period(p.P50), period(p.P95), period(p.P99))
+}
+
+func (m *markup) providers(s *Status) {
+	slowest := 0.0
+	for i := range s.Providers {
+		for _, t := range s.Providers[i].Targets {
+			slowest = max(slowest, t.Latency)
+		}
+	}
+	m.put(`<h2>Providers</h2><div class="card table" id="providers"><table><thead><tr><th>Target</th><th>First event</th><th>Failures</th><th class="n">Succeeded</th><th class="n">Failed</th><th class="n">In flight</th></tr></thead>`)
+	for i := range s.Providers {
+		p := &s.Providers[i]
+		m.put(`<tbody><tr class="group"><th colspan="6">$ <span class="soft">$`, p.Name, p.Plugin)
+		switch {
+		case p.Off != "":
+			m.put(` · off: $</span></th></tr></tbody>`, p.Off)
+			continue
+		case p.TargetsTotal == 0 && len(p.Targets) == 0:
+			m.put(` · listed models only`)
+		}
+		m.connections(p)
+		m.put(`</span></th></tr>`)
+		for j := range p.Targets {
+			m.targetRow(&p.Targets[j], slowest, s.Now)
+		}
+		m.put(`</tbody>`)
+	}
+	m.put(`</table></div>`)
+}
+
+func (m *markup) targetRow(t *Target, slowest float64, now time.Time) {
+	m.put(`<tr><th class="wide">$<br/>`, t.Model)
+	m.target(t, now)
+	if t.State != StateOpen && t.Failures > 0 {
+		m.put(`<span class="warn">$ failures in a row</span>`, t.Failures)
+	}
+	if e := t.LastError; e != nil {
+		m.put(`<br/><span class="soft error">last error $: $`, clock(e.At), e.Code)
+		if e.Text != "" {
+			m.put(`: $`, e.Text)
+		}
+		m.put(`</span>`)
+	}
+	m.put(`</th><td data-label="First event">`)
+	if t.Latency > 0 {
+		m.gauge("Moving average of the time to the first event", t.Latency/slowest, "bar")
+		m.put(` $`, period(t.Latency))
+	} else {
+		m.put(`<span class="soft">–</span>`)
+	}
+	m.put(`</td><td data-label="Failures">`)
+	m.gauge("Moving average of failures", t.ErrorRate, "no")
+	m.put(` $ %</td>`, digits(t.ErrorRate*100))
+	m.count("Succeeded", t.Answered, "")
+	m.count("Failed", t.Failed, "bad")
+	m.count("In flight", t.InFlight, "")
+	m.put(`</tr>`)
+}
+
+// connections describes a provider's connections.
+func (m *markup) connections(p *Provider) {
+	if p.Max == 0 {
+		m.put(` · no upstream`)
+		return
+	}
+	m.put(` · connections: $ used, $ idle`, number(int64(p.Used)), number(int64(p.Idle)))
+	if p.Waiting > 0 {
+		m.put(`, <span class="warn">$ waiting</span>`, p.Waiting)
+	}
+	if total := p.Dialled + p.Reused; total > 0 {
+		m.put(`, $ % reused`, digits(100*float64(p.Reused)/float64(total)))
+	}
+}
+
+// target draws a target's state in words.
+func (m *markup) target(t *Target, now time.Time) {
+	switch {
+	case t.State == StateHealthy:
+		m.put(`<span class="good">● healthy</span> `)
+	case t.State == StateRetrying:
+		m.put(`<span class="warn">◐ being tried again</span> `)
+	case t.Until != nil && t.RateLimited:
+		m.put(`<span class="warn">✕ rate-limited until $</span> `, clock(*t.Until))
+	case t.Until != nil && now.Before(*t.Until):
+		m.put(`<span class="bad">✕ circuit open until $</span> `, clock(*t.Until))
+	default:
+		m.put(`<span class="bad">✕ circuit open, tried again by the next request</span> `)
+	}
+}
+
+func (m *markup) models(s *Status) {
+	m.put(`<h2>Models`)
+	if s.ModelsListed > 0 {
+		m.put(` <small>$ configured, $ listed by providers</small>`, number(int64(s.ModelsTotal-s.ModelsListed)), number(int64(s.ModelsListed)))
+	}
+	m.put(`</h2><div class="card table" id="models"><table><thead><tr><th>Model</th><th class="n">Requests</th><th class="n">Failed</th><th>Time to first event</th><th>Targets</th></tr></thead><tbody>`)
+	var listed []*Model
+	for i := range s.Models {
+		model := &s.Models[i]
+		switch {
+		case model.Listed:
+			listed = append(listed, model)
+			continue
+		case model.Off != "":
+			m.put(`<tr class="off"><th>$</th><td colspan="4" class="wide">off: $</td></tr>`, model.ID, model.Off)
+			continue
+		}
+		m.put(`<tr><th>$</th>`, model.ID)
+		m.count("Requests", model.Requests, "")
+		m.count("Failed", model.Failed, "bad")
+		m.put(`<td data-label="First event">$</td><td class="wide" data-label="Targets">`, percentiles(model.FirstEvent))
+		for j := range model.Targets {
+			m.targetChip(&model.Targets[j])
+		}
+		m.put(`</td></tr>`)
+	}
+	m.put(`</tbody></table>`)
+	if len(listed) > 0 {
+		m.put(`<details id="listed"><summary>$ listed models on this page</summary><p>`, number(int64(len(listed))))
+		for _, model := range listed {
+			m.put(`<span class="chip">$</span>`, model.ID)
+		}
+		m.put(`</p></details>`)
+	}
+	m.put(`</div>`)
+}
+
+// targetChip names a target, with its state as a mark.
+func (m *markup) targetChip(t *Target) {
+	if t.Off {
+		m.put(`<span class="chip off">$ / $ (off)</span>`, t.Provider, t.Model)
+		return
+	}
+	m.put(`<span class="chip">`)
+	if t.State == StateRetrying {
+		m.put(`<span class="warn">◐</span> `)
+	} else {
+		m.mark(t.State == StateHealthy)
+	}
+	m.put(`$ / $`, t.Provider, t.Model)
+	if t.Fallback {
+		m.put(` <span class="soft">fallback</span>`)
+	}
+	m.put(`</span>`)
+}
+
+func (m *markup) keys(s *Status) {
+	if s.KeysTotal == 0 {
+		return
+	}
+	m.put(`<h2>Keys</h2><div class="card table" id="keys"><table><thead><tr><th>Key</th><th class="n">Requests</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th>Rejected</th></tr></thead><tbody>`)
+	for i := range s.Keys {
+		k := &s.Keys[i]
+		m.put(`<tr><th>$`, k.Name)
+		if k.State != "" {
+			m.put(` <span class="warn">$</span>`, k.State)
+		}
+		m.put(`</th>`)
+		m.count("Requests", k.Requests, "")
+		m.count("Tokens in", k.PromptTokens, "")
+		m.count("Tokens out", k.CompletionTokens, "")
+		var reasons []string
+		for _, reason := range slices.Sorted(maps.Keys(k.Rejected)) {
+			reasons = append(reasons, number(k.Rejected[reason])+" "+reason)
+		}
+		m.put(`<td class="wide warn" data-label="Rejected">$</td></tr>`, strings.Join(reasons, ", "))
+	}
+	m.put(`</tbody></table></div>`)
+}
+
+func (m *markup) plugins(s *Status) {
+	m.put(`<h2>Plugins</h2><div class="card table" id="plugins"><table><thead><tr><th>Plugin</th><th>Instances</th><th class="n">Calls</th><th class="n">Failed</th><th class="n">Fuel per call</th><th class="n">Waiting</th><th></th></tr></thead><tbody>`)
+	for i := range s.Plugins {
+		p := &s.Plugins[i]
+		class := ""
+		if p.Generations == 0 {
+			class = "off"
+		}
+		m.put(`<tr class="$"><th>`, class)
+		m.mark(!p.Open)
+		m.put(`$</th><td data-label="Instances">`, p.Name)
+		m.dots(fmt.Sprintf("%d used, %d idle", p.Used, p.Idle), p.Used, p.Idle)
+		each := 0.0
+		if p.Calls > 0 {
+			each = float64(p.Fuel) / float64(p.Calls)
+		}
+		m.put(`</td>`)
+		m.count("Calls", p.Calls, "")
+		m.count("Failed", p.Failures, "bad")
+		m.put(`<td class="n" data-label="Fuel per call">$</td>`, scaled(each))
+		m.count("Waiting", int64(p.Waiting), "warn")
+		m.put(`<td class="wide soft">`)
+		var notes []string
+		if p.Open {
+			notes = append(notes, "breaker "+p.Breaker)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
+			notes = append(notes, kind+" "+number(p.Kinds[kind]))
+		}
+		if p.Generations == 0 {
+			notes = append(notes, "not loaded any more")
+		}
+		m.put(`$</td></tr>`, strings.Join(notes, ", "))
+	}
+	m.put(`</tbody></table></div>`)
+}
+
+// statusClass is the class of a status: good, or how bad.
+func statusClass(status string) string {
+	switch {
+	case strings.HasPrefix(status, "5"):
+		return "bad"
+	case strings.HasPrefix(status, "4"):
+		return "warn"
+	}
+	return "good"
+}
+
+// problems counts responses by status, and what went wrong since the start.
+func (m *markup) problems(s *Status) {
+	type row struct {
+		what string
+		n    int64
+	}
+	rows := []row{
+		{"failed requests", s.Requests.ServerErrors}, {"client errors", s.Requests.ClientErrors},
+		{"client disconnects", s.Requests.Disconnects}, {"panics", s.Requests.Panics}, {"dropped log lines", s.Process.LogDropped},
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.Requests.Refused)) {
+		rows = append(rows, row{"rejected keys: " + reason, s.Requests.Refused[reason]})
+	}
+	for _, reason := range slices.Sorted(maps.Keys(s.Requests.Shed)) {
+		rows = append(rows, row{"overloaded: " + reason, s.Requests.Shed[reason]})
+	}
+	rows = slices.DeleteFunc(rows, func(r row) bool { return r.n == 0 })
+	if len(rows)+len(s.Requests.Statuses) == 0 {
+		return
+	}
+	m.put(`<h2>Since the start</h2><div class="card">`)
+	for _, status := range slices.Sorted(maps.Keys(s.Requests.Statuses)) {
+		m.put(`<span class="chip $"><b>$</b> × $</span>`, statusClass(status), status, number(s.Requests.Statuses[status]))
+	}
+	for _, r := range rows {
+		m.put(`<span class="chip"><b>$</b> $</span>`, number(r.n), r.what)
+	}
+	m.put(`</div>`)
+}

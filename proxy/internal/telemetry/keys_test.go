@@ -1,0 +1,113 @@
+package telemetry_test
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
+)
+
+// TestKeySeries counts requests of more keys than have series of their own.
+func TestKeySeries(t *testing.T) {
+	m := telemetry.NewMetrics()
+	names := make([]string, 1500)
+	for i := range names {
+		names[i] = fmt.Sprintf("key-%04d", i)
+	}
+	m.SetNames(nil, nil, names)
+	log := account(m)
+	use := func(key string, prompt, completion int64) {
+		r := completionOf(key)
+		r.PromptTokens, r.CompletionTokens = prompt, completion
+		log.Request(&r)
+	}
+	use("key-0000", 10, 1)
+	use("key-0999", 20, 2)
+	use("key-1000", 30, 3)
+	use("key-1499", 40, 4)
+	m.RejectKey("key-0000", telemetry.KeyTokens)
+	m.RejectKey("key-1499", telemetry.KeyExpired)
+	got := series(t, m)
+	for labels, want := range map[string]float64{
+		`sluice_key_requests_total{key="key-0000"}`: 1, `sluice_key_requests_total{key="key-0001"}`: 0, `sluice_key_requests_total{key="other"}`: 2,
+		`sluice_key_tokens_total{key="key-0999",kind="prompt"}`: 20, `sluice_key_tokens_total{key="other",kind="prompt"}`: 70, `sluice_key_tokens_total{key="other",kind="completion"}`: 7,
+		`sluice_key_rejected_total{key="key-0000",reason="tokens_per_minute"}`: 1, `sluice_key_rejected_total{key="other",reason="expired"}`: 1,
+	} {
+		if v, ok := got[labels]; !ok || v != want {
+			t.Errorf("%s is %v, %v, want %v", labels, v, ok, want)
+		}
+	}
+	if _, ok := got[`sluice_key_requests_total{key="key-1000"}`]; ok {
+		t.Error("more than 1,000 keys have series")
+	}
+	if c := m.Key("key-1499"); c.Requests != 1 || c.PromptTokens != 40 || c.CompletionTokens != 4 || c.Rejected["expired"] != 1 || len(c.Rejected) != 1 {
+		t.Errorf("%+v", c)
+	}
+
+	// A reload that drops a key drops its counts, and moves others up.
+	m.SetNames(nil, nil, names[1:])
+	got = series(t, m)
+	if v := got[`sluice_key_requests_total{key="key-1000"}`]; v != 1 {
+		t.Errorf("the key that moved up has %v requests", v)
+	}
+	if v := got[`sluice_key_requests_total{key="other"}`]; v != 1 {
+		t.Errorf("the others have %v requests", v)
+	}
+	if _, ok := got[`sluice_key_requests_total{key="key-0000"}`]; ok || m.Key("key-0000").Requests != 0 {
+		t.Error("a key that is gone is counted")
+	}
+}
+
+func TestPercentilesAndStatuses(t *testing.T) {
+	m := telemetry.NewMetrics()
+	m.SetNames([]string{"m"}, []string{"p"}, nil)
+	log := account(m)
+	if got := m.Totals().FirstEvent; got != (telemetry.Percentiles{}) {
+		t.Errorf("without requests %+v", got)
+	}
+	for i := range 100 {
+		r := completion()
+		r.FirstEvent = 75 * time.Millisecond // of the bucket from 50 to 100 ms
+		if i >= 90 {
+			r.FirstEvent = 20 * time.Minute // beyond the last bound
+		}
+		if i == 0 {
+			r.Status, r.Code = 502, "upstream_error"
+		}
+		log.Request(&r)
+	}
+	got := m.Totals()
+	if math.Abs(got.FirstEvent.P50-0.0777) > 0.001 || got.FirstEvent.P95 != 900 || got.FirstEvent.P99 != 900 {
+		t.Errorf("%+v", got.FirstEvent)
+	}
+	if got.Statuses["200"] != 99 || got.Statuses["502"] != 1 || len(got.Statuses) != 2 {
+		t.Errorf("%v", got.Statuses)
+	}
+	if s := m.Models()["m"]; s.Requests != 100 || s.Failed != 1 || s.FirstEvent != got.FirstEvent {
+		t.Errorf("%+v", s)
+	}
+}
+
+func completionOf(key string) telemetry.Record {
+	r := completion()
+	r.Key = key
+	return r
+}
+
+// series are the values of all series, by name and labels.
+func series(t *testing.T, m *telemetry.Metrics) map[string]float64 {
+	t.Helper()
+	_, text := scrape(t, m)
+	all := make(map[string]float64)
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if v, err := strconv.ParseFloat(value, 64); err == nil {
+			all[name] = v
+		}
+	}
+	return all
+}
