@@ -53,12 +53,13 @@ func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation
 
 func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	cfg := g.config
-	specs, err := readPlugins(cfg, b.bundled)
-	if err != nil {
-		return err
-	}
+	specs, unread := readPlugins(cfg, b.bundled)
+	var err error
 	if g.plugins, err = b.plugins.Load(ctx, specs); err != nil {
-		return locateErrors(cfg, err)
+		err = locateErrors(cfg, err)
+	}
+	if err := errors.Join(unread, err); err != nil {
+		return err // of every plugin at once
 	}
 	g.redactor = newRedactor(cfg)
 	var errs []error

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
@@ -104,10 +107,10 @@ func (g *generation) close() {
 }
 
 // missingModelCause is, for the log, why a client gets no model of this id: its key may not use it, or it cannot be used.
-// The id is the client's own text, and may by mistake be a key.
-func (g *generation) missingModelCause(id string, exists bool) error {
+// The id is the client's own text, and may by mistake be or hold a key.
+func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exists bool) error {
 	name := openai.Quotable(id)
-	if g.keys != nil && g.keys.Knows(id) {
+	if key := presentedKey(h); key != "" && strings.Contains(id, key) || g.holdsSecret([]byte(id)) {
 		name = redacted
 	}
 	if exists {

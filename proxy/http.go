@@ -144,7 +144,7 @@ func (s *Server) serveModels(ctx *fasthttp.RequestCtx, r *telemetry.Record, to e
 	var body []byte
 	if to == modelList {
 		body = listModels(g, key)
-	} else if body, e = describeModel(g, key, path[len(pathModels)+1:]); e != nil {
+	} else if body, e = describeModel(g, &ctx.Request.Header, key, path[len(pathModels)+1:]); e != nil {
 		return e
 	}
 	ctx.SetContentType("application/json")

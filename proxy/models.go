@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
@@ -27,7 +29,7 @@ func listModels(g *generation, key *access.Key) []byte {
 }
 
 // describeModel returns one model. Its id is in the path as it is, or percent-encoded.
-func describeModel(g *generation, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
+func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
 	id, err := url.PathUnescape(string(escaped))
 	if err != nil {
 		return nil, modelNotFound(string(escaped))
@@ -35,7 +37,7 @@ func describeModel(g *generation, key *access.Key, escaped []byte) ([]byte, *api
 	m, ok := g.catalog.Model(context.Background(), id)
 	if !ok || !key.Allows(id) {
 		e := modelNotFound(id)
-		e.Cause = g.missingModelCause(id, ok)
+		e.Cause = g.missingModelCause(h, id, ok)
 		return nil, e
 	}
 	return catalog.AppendModel(nil, m), nil

@@ -183,7 +183,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 			s.metrics.RejectKey(key.Name(), telemetry.KeyModel)
 		}
 		e := modelNotFound(x.request.Model)
-		e.Cause = x.generation.missingModelCause(x.request.Model, ok)
+		e.Cause = x.generation.missingModelCause(&ctx.Request.Header, x.request.Model, ok)
 		return nil, e
 	}
 	x.model, x.record.Model = m, m.ID

@@ -57,12 +57,6 @@ func New(keys []config.Key, usage *Usage) *Keys {
 	return k
 }
 
-// Knows reports whether text is one of the keys, and so must not be logged.
-func (k *Keys) Knows(text string) bool {
-	_, known := k.byDigest[sha256.Sum256([]byte(text))]
-	return known
-}
-
 var anonymous = &Key{models: []config.Glob{"*"}}
 
 // Anonymous returns the key of every client if auth = "none". Its name is "".

@@ -18,7 +18,7 @@ const whole = `{"id":"x","object":"chat.completion","created":1,"model":"m","cho
 // foreign are headers that clients, their libraries and proxies send, and that are none of a provider's business.
 var foreign = []string{
 	"X-Forwarded-For: 203.0.113.9", "X-Forwarded-Host: evil", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.9", "X-Real-IP: 203.0.113.9",
-	"True-Client-IP: 203.0.113.9", "CF-Connecting-IP: 203.0.113.9", "Via: 1.1 somewhere", "X-Request-Id: mine", "Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+	"True-Client-IP: 203.0.113.9", "CF-Connecting-IP: 203.0.113.9", "Via: 1.1 somewhere", "X-Request-Id: mine", "Tracestate: canary=1",
 	"X-Stainless-Lang: js", "X-Stainless-Retry-Count: 1", "X-Stainless-Timeout: 600", "OpenAI-Organization: org-canary", "OpenAI-Project: proj-canary", "OpenAI-Beta: assistants=v2",
 	"Anthropic-Version: 1999-01-01", "Anthropic-Beta: canary", "X-Api-Key: canary", "Api-Key: canary", "X-Goog-Api-Key: canary", "X-Goog-User-Project: canary",
 	"X-Amz-Security-Token: canary", "X-Amz-Date: 19990101T000000Z", "X-Amzn-Bedrock-Trace: ENABLED", "HTTP-Referer: https://canary", "X-Title: canary", "Helicone-Auth: canary",
