@@ -216,8 +216,8 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 		{"traps", table("traps", traps.Bytes()), "unreachable"},                                                                                                   // covers: F97
 		{"reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},                                                                                           // covers: F97
 		{"half", table("half", honest[:len(honest)/2]), ""},                                                                                                       // covers: F100
-		{"text", table("text", []byte("#!/bin/sh\n")), "is not a WebAssembly module"},                                                                                               // covers: F100
-		{"empty", table("empty", nil), "is not a WebAssembly module"},                                                                                                               // covers: F100
+		{"text", table("text", []byte("#!/bin/sh\n")), "is not a WebAssembly module"},                                                                             // covers: F100
+		{"empty", table("empty", nil), "is not a WebAssembly module"},                                                                                             // covers: F100
 	}
 	start := func(t *testing.T, text string) string {
 		t.Helper()
