@@ -13,7 +13,7 @@ const (
 	FlagReasoning                          // reasoning: reasoning_effort is set
 	FlagReasoningHistory                   // reasoning_history: a message contains reasoning of an earlier turn
 	FlagImages                             // images: a message contains an image
-	FlagFiles                              // files: a message contains a file
+	FlagFiles                              // files: a message contains a file or a video
 	FlagAudio                              // audio: a message contains audio, or audio output is requested
 	FlagResponseFormat                     // response_format: a format other than text is requested
 	FlagLogprobs                           // logprobs: logprobs are requested

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"bytes"
+
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -74,8 +76,9 @@ func Effort(text []byte) []byte {
 }
 
 // Arguments returns the arguments of an earlier tool call for a provider that takes them as an object: an empty one if there
-// are none. ok is false for text that is not a JSON object, which a model may have written, and of which a response that was
-// cut off has the beginning: it counts as an empty object too, and the plugin warns of it.
+// are none. ok is false, and the plugin warns, for text that is not a JSON object, which a model may have written, and of which
+// a response that was cut off has the beginning: it counts as an empty object too. It is also false where half a surrogate pair
+// had to be replaced. The text must not be that of the client's body if it has escape sequences: it is repaired in place.
 func Arguments(text []byte) (object json.Value, ok bool) {
 	switch object = trimJSONSpace(text); {
 	case len(object) == 0:
@@ -83,7 +86,52 @@ func Arguments(text []byte) (object json.Value, ok bool) {
 	case object.Kind() != json.Object || !object.Valid():
 		return json.Value("{}"), false
 	}
-	return object, true
+	return object, !repairSurrogates(object)
+}
+
+// repairSurrogates replaces escape sequences of unpaired surrogates in a JSON document by that of U+FFFD, which is as long.
+// Providers refuse the whole request for one.
+func repairSurrogates(doc []byte) (repaired bool) {
+	for i := bytes.IndexByte(doc, '\\'); i >= 0 && i < len(doc); {
+		switch kind := surrogateAt(doc, i); {
+		case kind == highSurrogate && surrogateAt(doc, i+6) == lowSurrogate:
+			i += 12
+		case kind != noSurrogate:
+			copy(doc[i:], `\ufffd`)
+			repaired = true
+			i += 6
+		default:
+			i += 2
+		}
+		next := bytes.IndexByte(doc[min(i, len(doc)):], '\\')
+		if next < 0 {
+			break
+		}
+		i += next
+	}
+	return repaired
+}
+
+type surrogate uint8
+
+const (
+	noSurrogate surrogate = iota
+	highSurrogate
+	lowSurrogate
+)
+
+// surrogateAt returns which surrogate the escape sequence at i stands for.
+func surrogateAt(doc []byte, i int) surrogate {
+	if i+6 > len(doc) || doc[i] != '\\' || doc[i+1] != 'u' || doc[i+2]|0x20 != 'd' {
+		return noSurrogate
+	}
+	switch c := doc[i+3] | 0x20; {
+	case c == '8', c == '9', c == 'a', c == 'b':
+		return highSurrogate
+	case 'c' <= c && c <= 'f':
+		return lowSurrogate
+	}
+	return noSurrogate
 }
 
 // trimJSONSpace trims what JSON takes for white space.
