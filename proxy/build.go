@@ -129,7 +129,7 @@ func bindRouter(ctx context.Context, p *plugin.Plugin, r config.Router, redactor
 	if !p.Router() {
 		return nil, fmt.Errorf("plugin %s is a provider, not a router", r.Plugin)
 	}
-	return p.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redactor.Redact})
+	return p.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redactor.Redact, Searches: redactor.Searches})
 }
 
 func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, redactor *credential.Redactor) (*provider, error) {
@@ -137,7 +137,7 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 		return nil, fmt.Errorf("plugin %s is a router, not a provider", p.Plugin)
 	}
 	b, err := used.Bind(ctx, plugin.BindingConfig{
-		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redactor.Redact,
+		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redactor.Redact, Searches: redactor.Searches,
 		CredentialHeader: p.Auth.Header, CredentialQuery: p.Auth.Query,
 	})
 	if err != nil {

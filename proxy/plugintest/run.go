@@ -32,6 +32,9 @@ type Cost struct {
 	Request int64 // of provider_request
 	Reading int64 // of all calls that read the response
 	Reads   int   // how many they were
+
+	// Share is the greatest part of its budget that a call took, not counting what the budget grows by with the input.
+	Share float64
 }
 
 // Fixed values, so that every run gives the same bytes.
@@ -90,6 +93,7 @@ func (r *run) calls() error {
 	a := &r.attempt
 	err := r.b.Request(context.Background(), a)
 	r.result.Cost.Request = a.Fuel
+	r.result.Cost.Share = float64(a.Fuel) / plugin.DefaultCallFuel
 	if err != nil {
 		return err
 	}
@@ -141,7 +145,10 @@ func (r *run) whole() error {
 		}
 	} else {
 		r.result.Cost.Reads++
-		if err := r.b.Response(context.Background(), &r.attempt, r.v.Status, r.v.Response); err != nil {
+		before := r.attempt.Fuel
+		err := r.b.Response(context.Background(), &r.attempt, r.v.Status, r.v.Response)
+		r.result.Cost.Share = max(r.result.Cost.Share, float64(r.attempt.Fuel-before)/plugin.DefaultCallFuel)
+		if err != nil {
 			return err
 		}
 	}
@@ -185,7 +192,10 @@ func (r *run) events(d framing.Decoder) error {
 func (r *run) event(ev framing.Event) error {
 	if r.attempt.Dialect == abi.DialectTranslated {
 		r.result.Cost.Reads++
-		return r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
+		before := r.attempt.Fuel
+		err := r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
+		r.result.Cost.Share = max(r.result.Cost.Share, float64(r.attempt.Fuel-before)/plugin.DefaultEventFuel)
+		return err
 	}
 	r.batch.Reset()
 	if err := r.reader.ReadChunk(ev.Data, &r.batch); err != nil {

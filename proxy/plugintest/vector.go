@@ -148,4 +148,10 @@ func (v *Vector) check(t *testing.T, b *Binding) {
 		t.Logf("ended by: %v", whole.Err)
 	}
 	t.Logf("fuel: request %d, answer %d in %d calls", whole.Cost.Request, whole.Cost.Reading, whole.Cost.Reads)
+	if share := max(whole.Cost.Share, stream.Cost.Share); share > maxShare {
+		t.Errorf("a call took %.0f%% of its budget, more than %.0f%%", 100*share, 100*maxShare)
+	}
 }
+
+// maxShare is how much of its budget a call may take: real traffic is larger than vectors.
+const maxShare = 0.25

@@ -29,6 +29,8 @@ type BindingConfig struct {
 	// nothing. It is applied to error bodies and response headers before the plugin gets them, and to the plugin's own
 	// failures, warnings, log lines, explanations and finish reasons before anything else does. nil: nothing is redacted.
 	Redact func([]byte) []byte
+	// Searches is how many times Redact goes through a text, which calls are charged for. nil: once.
+	Searches func() int
 }
 
 // Binding calls a plugin for one of its uses. It is safe for concurrent use; an Attempt is not.
@@ -47,6 +49,7 @@ type Binding struct {
 	headers         map[string]bool
 	credentialQuery string
 	redactor        func([]byte) []byte
+	searchCount     func() int
 }
 
 func newBinding(p *Plugin, c BindingConfig) (*Binding, error) {
@@ -56,6 +59,7 @@ func newBinding(p *Plugin, c BindingConfig) (*Binding, error) {
 		settings:        append([]byte(nil), c.Settings...),
 		credentialQuery: c.CredentialQuery,
 		redactor:        c.Redact,
+		searchCount:     c.Searches,
 	}
 	if len(b.settings) == 0 {
 		b.settings = []byte("{}")
@@ -82,6 +86,17 @@ func (b *Binding) Name() string { return b.name }
 
 // Plugin returns the plugin that the binding uses.
 func (b *Binding) Plugin() *Plugin { return b.plugin }
+
+// searches returns how many times redact goes through a text.
+func (b *Binding) searches() int64 {
+	switch {
+	case b.redactor == nil:
+		return 0
+	case b.searchCount == nil:
+		return 1
+	}
+	return int64(b.searchCount())
+}
 
 func (b *Binding) redact(p []byte) []byte {
 	if b.redactor == nil || len(p) == 0 {

@@ -272,16 +272,30 @@ func hasControl(p []byte) bool {
 	return false
 }
 
-// redact removes configured credentials from a text. The result may be the text itself.
-func (c *call) redact(p []byte) []byte { return c.binding.redact(p) }
+// redact removes configured credentials from a text, and charges for the search. The result may be the text itself.
+func (c *call) redact(p []byte) []byte {
+	if c.meter != nil && len(p) > 0 {
+		c.meter.Charge(int64(len(p)+searchOverhead) * c.binding.searches() / searchBytes)
+	}
+	return c.binding.redact(p)
+}
 
-// maxRedacted is how much is redacted of a text of which only the beginning is used: far more than that beginning, as
-// truncating first could leave half a credential.
-const maxRedacted = 16 << 10
+// redactBeginning is redact for a text of which only the first n bytes are used.
+func (c *call) redactBeginning(p []byte, n int) []byte {
+	if len(p) <= n+maxCredential {
+		return c.redact(p)
+	}
+	// The end may be a part of a credential.
+	p = c.redact(p[:n+maxCredential])
+	return p[:max(0, len(p)-maxCredential)]
+}
+
+// maxCredential is the length of a credential that is redacted where a text is cut.
+const maxCredential = 4 << 10
 
 // sanitize prepares a plugin's text for an error or a log: redacted, valid UTF-8, at most n bytes.
 func (c *call) sanitize(p []byte, n int) []byte {
-	p = c.redact(p)
+	p = c.redactBeginning(p, n)
 	if len(p) > n {
 		p = p[:n]
 		for range utf8.UTFMax - 1 {
@@ -315,7 +329,7 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 		c.abort(KindProtocol, "unknown level")
 		return
 	}
-	message = message[:min(len(message), maxRedacted)]
+	message = message[:min(len(message), abi.MaxLogLine+maxCredential)]
 	if level >= abi.LogWarn {
 		c.out.logged = append(c.out.logged[:0], message...)
 	}
@@ -414,6 +428,6 @@ func (c *call) Unknown(what []byte) {
 		return
 	}
 	if len(c.unknown) < keep {
-		c.unknown = append(c.unknown, printable(c.redact(what[:min(len(what), maxRedacted)]), length))
+		c.unknown = append(c.unknown, printable(c.redactBeginning(what, length), length))
 	}
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
@@ -15,6 +16,9 @@ const (
 	maxAliases  = 1024
 	maxWarnings = 64
 	maxOptions  = 4 << 10
+
+	// pathPasses is what checking a path costs in addition to copying it, in passes over its bytes.
+	pathPasses = 3
 
 	// maxCopies is how many times the length of the client's body may be copied into the plugin's own body. Dialects
 	// copy a range once; the second time is for those that repeat a part of it.
@@ -94,6 +98,7 @@ func (c *call) RequestPath(path []byte) abi.Status {
 		c.refused = errPathLong
 		return abi.StatusTooLarge
 	}
+	c.chargeBytes(pathPasses * len(path))
 	if err := checkPath(path, c.binding.paths, c.binding.credentialQuery); err != nil {
 		c.refused = err
 		return abi.StatusRefused
@@ -118,6 +123,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 		c.abort(KindProtocol, "invalid header value")
 		return abi.StatusRefused
 	}
+	c.chargeBytes(len(value))
 	var buf [abi.MaxName]byte
 	lower := c.known.intern(httpfield.AppendLower(buf[:0], name))
 	if !c.binding.headers[lower] {
@@ -235,13 +241,11 @@ func (c *call) Warn(kind abi.WarnKind, member []byte) {
 		c.abort(KindProtocol, "unknown kind of warning")
 		return
 	}
-	w := Warning{Kind: kind, Member: printable(c.redact(member), abi.MaxName)}
-	for _, o := range c.warnings {
-		if o == w {
-			return
-		}
+	if len(c.warnings) >= maxWarnings {
+		return
 	}
-	if len(c.warnings) < maxWarnings {
+	w := Warning{Kind: kind, Member: printable(c.redactBeginning(member, abi.MaxName), abi.MaxName)}
+	if !slices.Contains(c.warnings, w) {
 		c.warnings = append(c.warnings, w)
 	}
 }

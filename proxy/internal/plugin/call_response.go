@@ -78,8 +78,9 @@ func (c *call) ToolCall(choice, key int32, id, name []byte) {
 	c.batch.ToolCall(choice, key, id, name)
 }
 
-// hasTool reports whether a tool call is open in the response or in this call's events.
+// hasTool reports whether a tool call is open in the response or in this call's events, and charges for the search.
 func (c *call) hasTool(choice, key int32) bool {
+	c.chargeBytes(len(c.tools))
 	for i := len(c.tools) - 1; i >= 0; i-- {
 		if c.tools[i] == (toolKey{choice, key}) {
 			return true
@@ -167,7 +168,7 @@ func (c *call) Finish(choice int32, reason abi.FinishReason, native []byte) {
 		c.abort(KindProtocol, "unknown finish reason")
 		return
 	}
-	if native = c.redact(native); c.checkName(native, "the provider's reason") {
+	if native = c.redactBeginning(native, abi.MaxName+1); c.checkName(native, "the provider's reason") {
 		c.batch.Finish(choice, reason, native)
 	}
 }

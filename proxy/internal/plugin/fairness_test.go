@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// burner is a guest whose provider_response asks for a header, so that the test sees it run, and then burns 20 million
+// burner is a guest whose provider_response asks for a header, so that the test sees it run, and then burns 2 million
 // units of fuel if its input begins with x.
 func burner() []byte {
 	m := newModule("text", "response_header").base()

@@ -59,7 +59,8 @@ func TestHostileGoGuest(t *testing.T) {
 		{"recurse", plugin.KindDepth, "call stack too deep"},
 		{"goroutine", 0, ""},
 	}
-	h := newHost(t, plugin.Options{})
+	// An event's own budget does not suffice to fill the memory.
+	h := newHost(t, plugin.Options{Fuel: plugin.Fuel{Event: plugin.DefaultCallFuel}})
 	p := loadGoGuest(t, h, plugin.Shared)
 	bound := bind(t, p, plugin.BindingConfig{})
 	neighbour := newAttempt(t, body)

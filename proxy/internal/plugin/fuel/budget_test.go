@@ -51,12 +51,14 @@ func TestCostIsAsDocumented(t *testing.T) {
 			Block(Void, LocalGet(0), BrIf(0), Repeat(640, plain))), 0, 11},
 		{"both arms of an if", Code(LocalGet(0), If(Void, Repeat(60, plain), Else, Repeat(60, plain)), Repeat(2, plain)), 0, 1},
 		{"the longer arm decides where", Code(LocalGet(0), If(Void, Repeat(60, plain), Else, Repeat(10, plain)), Repeat(3, plain)), 0, 2},
-		{"32 loads", Repeat(32, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 2},
-		{"8 divisions", Repeat(8, Code(I32Const(1), I32Const(1), I32DivS, Drop)), 0, 2},
-		{"memory.fill", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryFill), 6400, 1 + fuel.BulkBase + 100},
-		{"memory.copy", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryCopy), 640, 1 + fuel.BulkBase + 10},
+		{"6 loads", Repeat(6, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 1},
+		{"7 loads", Repeat(7, Code(I32Const(0), Drop, I32Const(0), I32Load, Drop)), 0, 2},
+		{"3 divisions", Repeat(3, Code(I32Const(1), I32Const(1), I32DivS, Drop)), 0, 1},
+		{"4 divisions", Repeat(4, Code(I32Const(1), I32Const(1), I32DivS, Drop)), 0, 2},
+		{"memory.fill", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryFill), 6400, 1 + fuel.BulkBase + 200},
+		{"memory.copy", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryCopy), 640, 1 + fuel.BulkBase + 20},
 		{"memory.copy of nothing", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryCopy), 0, 1 + fuel.BulkBase},
-		{"memory.init", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryInit(0)), 128, 1 + fuel.BulkBase + 2},
+		{"memory.init", Code(I32Const(0), I32Const(0), LocalGet(0), MemoryInit(0)), 128, 1 + fuel.BulkBase + 4},
 		{"memory.grow", Code(LocalGet(0), MemoryGrow, Drop), 3, 1 + fuel.BulkBase + 3*64},
 		{"memory.grow that fails", Code(LocalGet(0), MemoryGrow, Drop), 1 << 16, 1 + fuel.BulkBase + 64<<16},
 		{"table.fill", Code(I32Const(0), RefNull(FuncRef), LocalGet(0), TableFill(0)), 64, 1 + fuel.BulkBase + 8},
@@ -192,7 +194,7 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 			}
 			// The last bulk instruction is charged whole before the trap, and a
 			// stretch between two checks too.
-			if over := o.Used - budget; over <= 0 || over > 1_000_000 {
+			if over := o.Used - budget; over <= 0 || over > 2_000_000 {
 				t.Errorf("used %d of %d", o.Used, budget)
 			}
 		})
@@ -295,8 +297,8 @@ func TestDepthIncludesCallResults(t *testing.T) {
 	if !narrow.TooDeep || !wide.TooDeep {
 		t.Fatalf("too deep: %v, %v", narrow.TooDeep, wide.TooDeep)
 	}
-	// Each frame costs two units, one for each function.
-	if narrow.Used < 25*wide.Used {
+	// Each frame costs two units, one for each function, and with 500 results eight more for the call.
+	if narrow.Used/2 < 25*wide.Used/10 {
 		t.Errorf("%d units until the bound with one value, %d with 500", narrow.Used, wide.Used)
 	}
 }

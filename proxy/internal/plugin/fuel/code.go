@@ -90,9 +90,9 @@ func (r *rewriter) writeBody(t uint32, b *wasm.Body) {
 		case editHead:
 			r.writeHead(t)
 		case editCharge:
-			r.writeCharge()
+			r.writeCharge(int64(e.n))
 		case editReturn:
-			r.w.Indexed(wasm.OpBr, e.label)
+			r.w.Indexed(wasm.OpBr, e.n)
 		case editBytes:
 			r.writeChargeByLength(t, wasm.OpI64ShrU, bulkBytesShift)
 		case editElems:
@@ -104,9 +104,9 @@ func (r *rewriter) writeBody(t uint32, b *wasm.Body) {
 	r.w.Append(r.m.Bytes[from : b.End-1]...)
 }
 
-// Units by length: one for 64 bytes, one for 8 elements, 64 for a page.
+// Units by length: one for 32 bytes, one for 8 elements, 64 for a page.
 const (
-	bulkBytesShift = 6
+	bulkBytesShift = 5
 	bulkElemsShift = 3
 	bulkPagesShift = 6
 )
@@ -128,10 +128,12 @@ func (r *rewriter) writeRefillIfNegative() {
 	r.w.Append(wasm.OpEnd)
 }
 
-// writeCharge writes: slice -= 1.
-func (r *rewriter) writeCharge() {
+// writeCharge writes: slice -= units.
+func (r *rewriter) writeCharge(units int64) {
 	r.w.Indexed(wasm.OpGlobalGet, r.slice)
-	r.w.Append(wasm.OpI64Const, 1, wasm.OpI64Sub)
+	r.w.Append(wasm.OpI64Const)
+	r.w.Signed(units)
+	r.w.Append(wasm.OpI64Sub)
 	r.w.Indexed(wasm.OpGlobalSet, r.slice)
 }
 

@@ -15,14 +15,17 @@ const entryWeight = 16
 const unreachable = math.MinInt64 / 2
 
 const (
-	weightMemory   = 2
-	weightDivision = 8
-	weightCall     = 4
-	weightExit     = StretchWeight // leaves machine code for Go
+	weightGlobal   = 2
+	weightMemory   = 8 // most loads hit a cache, but not the nearest
+	weightDivision = 16
+	weightConvert  = 8                  // between floats and integers, with checks
+	weightTable    = 8                  // a branch that is hardly ever predicted
+	weightCall     = 4                  // and 1 for each parameter and result
+	weightExit     = 20 * StretchWeight // leaves machine code for Go
 )
 
-// weights is what an opcode weighs, in units of a plain instruction; it is no
-// measurement, only the right order of magnitude.
+// weights is what an opcode weighs, in units of a plain instruction. BenchmarkPrices measures it: a unit of fuel pays for
+// about 3 ns of ordinary code, and for some 20 ns of the code that is slowest for its weight.
 var weights = func() (t [256]int64) {
 	for op := range t {
 		t[op] = 1
@@ -33,18 +36,26 @@ var weights = func() (t [256]int64) {
 		}
 	}
 	set(0, 0x01, 0x02, 0x03, 0x05, 0x0b, 0x1a) // nop, block, loop, else, end, drop
-	set(2, 0x0e)                               // br_table
+	set(weightTable, 0x0e)                     // br_table
 	set(weightCall, 0x10)
 	set(2*weightCall, 0x11)
-	set(weightMemory, 0x23, 0x24)   // global.get, global.set
-	set(2*weightMemory, 0x25, 0x26) // table.get, table.set
-	for op := 0x28; op <= 0x3f; op++ {
-		t[op] = weightMemory // loads, stores, memory.size
+	set(weightGlobal, 0x23, 0x24)   // global.get, global.set
+	set(2*weightGlobal, 0x25, 0x26) // table.get, table.set
+	for op := 0x28; op <= 0x3e; op++ {
+		t[op] = weightMemory // loads, stores
 	}
+	set(2, 0x3f)                                                        // memory.size
 	set(weightDivision, 0x6d, 0x6e, 0x6f, 0x70, 0x7f, 0x80, 0x81, 0x82) // integers: div, rem
 	set(weightDivision, 0x91, 0x95, 0x9f, 0xa3)                         // floats: sqrt, div
-	set(weightExit, 0xd2)                                               // ref.func
-	set(weightMemory, 0xfc)
+	set(2, 0x96, 0x97, 0x98, 0xa4, 0xa5, 0xa6)                          // floats: min, max, copysign
+	for op := 0xa8; op <= 0xab; op++ {
+		t[op], t[op+6] = weightConvert, weightConvert // trunc
+	}
+	for op := 0xb2; op <= 0xba; op++ {
+		t[op] = weightConvert // convert, demote
+	}
+	set(weightExit, 0xd2) // ref.func
+	set(weightConvert, 0xfc)
 	return t
 }()
 
@@ -52,15 +63,15 @@ var weights = func() (t [256]int64) {
 type edit struct {
 	at, to int32
 	kind   editKind
-	label  uint32
+	n      uint32 // label; units
 }
 
 type editKind uint8
 
 const (
 	editHead   editKind = iota // checked charge, after the block type of a loop
-	editCharge                 // unchecked charge, before an instruction
-	editReturn                 // instead of return: branch to the label
+	editCharge                 // unchecked charge of n units, before an instruction
+	editReturn                 // instead of return: branch to label n
 	editBytes                  // charge for the length in bytes on the stack
 	editElems                  // the same for elements
 	editPages                  // the same for pages
@@ -113,9 +124,13 @@ func (s *scan) run(b *wasm.Body, results int) error {
 	for d.Next() {
 		s.flow.note(d)
 		weight := weights[d.Opcode]
+		if d.Class == wasm.ClassCall || d.Class == wasm.ClassCallIndirect {
+			weight += int64(len(d.Type.Params) + len(d.Type.Results))
+		}
 		if w += weight; w > StretchWeight {
-			s.insert(editCharge)
-			w = weight
+			units := (weight + StretchWeight - 1) / StretchWeight
+			s.insert(editCharge, units)
+			w = weight - (units-1)*StretchWeight
 		}
 		switch d.Class {
 		case wasm.ClassBlock:
@@ -163,7 +178,7 @@ func (s *scan) run(b *wasm.Body, results int) error {
 			w = unreachable
 
 		case wasm.ClassReturn:
-			s.edits = append(s.edits, edit{at: int32(d.At), to: int32(d.End), kind: editReturn, label: uint32(len(s.frames) - 1)})
+			s.edits = append(s.edits, edit{at: int32(d.At), to: int32(d.End), kind: editReturn, n: uint32(len(s.frames) - 1)})
 			simple = false
 			w = unreachable
 
@@ -192,12 +207,12 @@ func (s *scan) run(b *wasm.Body, results int) error {
 }
 
 // insert notes a change before the instruction.
-func (s *scan) insert(kind editKind) {
-	s.edits = append(s.edits, edit{at: int32(s.d.At), kind: kind})
+func (s *scan) insert(kind editKind, n int64) {
+	s.edits = append(s.edits, edit{at: int32(s.d.At), kind: kind, n: uint32(n)})
 }
 
 func (s *scan) chargeByLength(kind editKind) {
-	s.insert(kind)
+	s.insert(kind, 0)
 }
 
 // misc handles an instruction with the prefix 0xfc, and reports whether it is charged by length.
