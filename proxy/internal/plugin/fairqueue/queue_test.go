@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fairqueue"
@@ -18,7 +18,8 @@ type flow = fairqueue.Flow[string]
 
 func newFlow(group, member string) flow { return flow{Group: group, Member: member} }
 
-// patience is how long a test waits for something that must happen.
+// patience is how long callers wait that are served in the end. Tests run in bubbles of package synctest: time passes only
+// when every goroutine waits.
 const patience = 20 * time.Second
 
 var options = fairqueue.Options{MaxWaiting: 100, MinCost: 1, Deficit: 1000}
@@ -72,15 +73,18 @@ func (l *line) add(n int, f flow, cost int64) {
 	for range n {
 		_, before := l.s.Load()
 		l.begin(f, cost)
-		await(l.t, "the caller waits", func() bool { _, waiting := l.s.Load(); return waiting == before+1 })
+		synctest.Wait()
+		if _, waiting := l.s.Load(); waiting != before+1 {
+			l.t.Fatalf("%d wait, want %d", waiting, before+1)
+		}
 	}
 }
 
 // order lets the callers go, and returns who was served, in order and how many times in a row.
 func (l *line) order() string {
 	l.t.Helper()
-	// Then units are handed over, and the callers are served one by one in the order of the queue.
-	time.Sleep(fairqueue.HandOverAfter + 5*time.Millisecond)
+	// From then on units are handed over, and the callers are served one by one in the order of the queue.
+	time.Sleep(fairqueue.HandOverAfter)
 	close(l.start)
 	l.calls.Wait()
 	var runs []string
@@ -93,15 +97,6 @@ func (l *line) order() string {
 		i = n
 	}
 	return strings.Join(runs, ", ")
-}
-
-func await(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
 
 func TestOrder(t *testing.T) {
@@ -139,20 +134,24 @@ func TestOrder(t *testing.T) {
 		}, "1 a/x, 1 b/x, 1 a/x, 1 b/x, 1 a/x, 1 b/x"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLine(t, fairqueue.NewSemaphore[string](1, options), tt.first, tt.cost)
-			tt.add(l)
-			if got := l.order(); got != tt.want {
-				t.Errorf("served %s\nwant   %s", got, tt.want)
-			}
-			if held, waiting := l.s.Load(); held != 0 || waiting != 0 {
-				t.Errorf("%d hold the semaphore and %d wait afterwards", held, waiting)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				l := newLine(t, fairqueue.NewSemaphore[string](1, options), tt.first, tt.cost)
+				tt.add(l)
+				if got := l.order(); got != tt.want {
+					t.Errorf("served %s\nwant   %s", got, tt.want)
+				}
+				if held, waiting := l.s.Load(); held != 0 || waiting != 0 {
+					t.Errorf("%d hold the semaphore and %d wait afterwards", held, waiting)
+				}
+			})
 		})
 	}
 }
 
 // TestIdleFlowAccumulatesNoCredit: a flow that comes late is served in turn with the others, and not for as long as they were.
-func TestIdleFlowAccumulatesNoCredit(t *testing.T) {
+func TestIdleFlowAccumulatesNoCredit(t *testing.T) { synctest.Test(t, idleFlowAccumulatesNoCredit) }
+
+func idleFlowAccumulatesNoCredit(t *testing.T) {
 	s := fairqueue.NewSemaphore[string](1, options)
 	early, late := newFlow("early", ""), newFlow("late", "")
 	l := newLine(t, s, newFlow("first", ""), 1)
@@ -168,6 +167,10 @@ func TestIdleFlowAccumulatesNoCredit(t *testing.T) {
 }
 
 func TestFullQueueRejectsFromTheLongestFlow(t *testing.T) {
+	synctest.Test(t, fullQueueRejectsFromTheLongestFlow)
+}
+
+func fullQueueRejectsFromTheLongestFlow(t *testing.T) {
 	o := options
 	o.MaxWaiting = 4
 	many, few := newFlow("many", ""), newFlow("few", "")
@@ -177,17 +180,18 @@ func TestFullQueueRejectsFromTheLongestFlow(t *testing.T) {
 		t.Errorf("a fifth caller of the longest flow: %v", err)
 	}
 	l.begin(few, 1)
-	await(t, "the last of the many is rejected", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.served) == 1
-	})
+	synctest.Wait()
+	if len(l.served) != 1 {
+		t.Fatalf("served %v, want the last of the many rejected", l.served)
+	}
 	if got, want := l.order(), "1 many/: "+fairqueue.ErrBusy.Error()+", 1 many/, 1 few/, 2 many/"; got != want {
 		t.Errorf("served %s\nwant   %s", got, want)
 	}
 }
 
-func TestCallersThatGiveUp(t *testing.T) {
+func TestCallersThatGiveUp(t *testing.T) { synctest.Test(t, callersThatGiveUp) }
+
+func callersThatGiveUp(t *testing.T) {
 	s := fairqueue.NewSemaphore[string](1, options)
 	if waited, err := s.Acquire(t.Context(), flow{}, 0); waited || err != nil {
 		t.Fatalf("waited %v, error %v", waited, err)
@@ -207,7 +211,9 @@ func TestCallersThatGiveUp(t *testing.T) {
 }
 
 // TestUnitsAreNeverLost has many callers come and give up at random: no more hold a unit than there are, and all come back.
-func TestUnitsAreNeverLost(t *testing.T) {
+func TestUnitsAreNeverLost(t *testing.T) { synctest.Test(t, unitsAreNeverLost) }
+
+func unitsAreNeverLost(t *testing.T) {
 	const units = 3
 	s := fairqueue.NewSemaphore[string](units, fairqueue.Options{MaxWaiting: 20, MinCost: 1, Deficit: 50})
 	var callers sync.WaitGroup
@@ -221,11 +227,7 @@ func TestUnitsAreNeverLost(t *testing.T) {
 					if held, _ := s.Load(); held < 1 || held > units {
 						t.Errorf("%d hold the semaphore", held)
 					}
-					if r.IntN(2) == 0 {
-						runtime.Gosched()
-					} else {
-						time.Sleep(time.Duration(r.IntN(200)) * time.Microsecond)
-					}
+					time.Sleep(time.Duration(r.IntN(200)) * time.Microsecond)
 					s.Release(f, r.Int64N(100))
 				}
 				cancel()
@@ -262,7 +264,9 @@ func waiting(r *tokens, q *fairqueue.Queue[string, int]) int {
 	return q.Waiting()
 }
 
-func TestUrgentCallersGoFirst(t *testing.T) {
+func TestUrgentCallersGoFirst(t *testing.T) { synctest.Test(t, urgentCallersGoFirst) }
+
+func urgentCallersGoFirst(t *testing.T) {
 	r := &tokens{}
 	q := fairqueue.New(r, options)
 	putBack := func(n int) {
@@ -282,9 +286,12 @@ func TestUrgentCallersGoFirst(t *testing.T) {
 			served <- name
 			putBack(n)
 		})
-		await(t, "the caller waits", func() bool { return waiting(r, q) == i+1 })
+		synctest.Wait()
+		if n := waiting(r, q); n != i+1 {
+			t.Fatalf("%d wait", n)
+		}
 	}
-	time.Sleep(fairqueue.HandOverAfter + 5*time.Millisecond)
+	time.Sleep(fairqueue.HandOverAfter)
 	putBack(7)
 	callers.Wait()
 	if first, second := <-served, <-served; first != "urgent" || second != "one" {
@@ -292,7 +299,9 @@ func TestUrgentCallersGoFirst(t *testing.T) {
 	}
 }
 
-func TestClose(t *testing.T) {
+func TestClose(t *testing.T) { synctest.Test(t, closeRejectsCallers) }
+
+func closeRejectsCallers(t *testing.T) {
 	r := &tokens{}
 	q := fairqueue.New(r, options)
 	closed := errors.New("closed")
@@ -301,7 +310,10 @@ func TestClose(t *testing.T) {
 		_, _, err := q.Acquire(context.Background(), flow{}, false, patience)
 		result <- err
 	}()
-	await(t, "the caller waits", func() bool { return waiting(r, q) == 1 })
+	synctest.Wait()
+	if n := waiting(r, q); n != 1 {
+		t.Fatalf("%d wait", n)
+	}
 	r.Lock()
 	q.Close(closed)
 	r.PutBack(1)
