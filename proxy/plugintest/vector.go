@@ -153,5 +153,5 @@ func (v *Vector) check(t *testing.T, b *Binding) {
 	}
 }
 
-// maxShare is how much of its budget a call may take: real traffic is larger than vectors.
-const maxShare = 0.25
+// maxShare is how much of its budget a call may take, also for a request that was made to be expensive.
+const maxShare = 2.0 / 3

@@ -15,13 +15,14 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
 // Requests have no body and responses are built in memory, so short timeouts suffice.
@@ -170,13 +171,11 @@ var routes = map[string]route{
 }
 
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.logPanic(v)
-			ctx.Response.Reset()
-			respondText(ctx, fasthttp.StatusInternalServerError, "The gateway failed.")
-		}
-	}()
+	defer rescue.Recover(func(p *rescue.Error) {
+		s.logPanic(p)
+		ctx.Response.Reset()
+		respondText(ctx, fasthttp.StatusInternalServerError, "The gateway failed.")
+	})
 	h := &ctx.Response.Header
 	h.Set("cache-control", "no-store")
 	h.Set("x-content-type-options", "nosniff")
@@ -196,8 +195,8 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 }
 
 // logPanic logs a panic without its value, which may contain anything.
-func (s *Server) logPanic(v any) {
-	s.o.Log.Error("panic", "listener", "admin", "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+func (s *Server) logPanic(p *rescue.Error) {
+	s.o.Log.Error("panic", "listener", "admin", "type", p.Type, "stack", string(p.Stack))
 }
 
 // allowedHost protects against DNS rebinding: a web page could make its own host name resolve to this address, and then read

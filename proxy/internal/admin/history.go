@@ -3,6 +3,8 @@ package admin
 import (
 	"sync"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
 const (
@@ -76,11 +78,7 @@ func (h *history) figures() figures {
 
 // takeSample adds a sample.
 func (s *Server) takeSample() {
-	defer func() {
-		if v := recover(); v != nil {
-			s.logPanic(v)
-		}
-	}()
+	defer rescue.Recover(s.logPanic)
 	status := s.o.Gateway.Status(Page{})
 	s.history.add(&status)
 }

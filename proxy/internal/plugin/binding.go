@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fairqueue"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -271,12 +271,10 @@ func (inv *invocation) provesHealth() bool {
 // result is an error or not. Otherwise it must not serve again, and either the plugin has failed, or, with the result as
 // the error, the call could not be made. A panic of the gateway fails this call only.
 func (p *Plugin) serve(ctx context.Context, in *instance, inv *invocation, t tenant, fresh bool) (kept bool, failed *CallError, result error) {
-	defer func() {
-		if v := recover(); v != nil {
-			kept, failed, result = false, p.panicked(inv.export, v, debug.Stack()), nil
-			failed.Binding = inv.binding.name
-		}
-	}()
+	defer rescue.Recover(func(e *rescue.Error) {
+		kept, failed, result = false, p.panicked(inv.export, e), nil
+		failed.Binding = inv.binding.name
+	})
 	if err := in.prepare(ctx, inv.binding, t, fresh); err != nil {
 		e, ok := errors.AsType[*CallError](err)
 		if !ok {

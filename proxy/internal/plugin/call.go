@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"bytes"
-	"runtime/debug"
 	"time"
 	"unicode/utf8"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -204,13 +204,9 @@ func (c *call) abort(kind CallErrorKind, reason string) {
 	}
 }
 
-// recoverPanic turns a panic of the gateway in an import into the failure of the call. It is deferred.
-func (c *call) recoverPanic() {
-	v := recover()
-	if v == nil {
-		return
-	}
-	e := c.plugin.panicked(c.export, v, debug.Stack())
+// importPanicked turns a panic of the gateway in an import into the failure of the call.
+func (c *call) importPanicked(p *rescue.Error) {
+	e := c.plugin.panicked(c.export, p)
 	if c.running >= 0 {
 		e.Reason = abi.Imports[c.running].Name
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -172,7 +173,7 @@ func hostImport(index int, decode func(*args)) engine.HostFunc {
 	return func(i *engine.Instance, stack []uint64) {
 		in := i.User().(*instance)
 		c := &in.call
-		defer c.recoverPanic()
+		defer rescue.Recover(c.importPanicked)
 		if c.meter == nil {
 			c.meter = i // the instance's own start is calling
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -73,19 +72,15 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 
 // prepare makes an instance ready for a call; see instance.prepare. A panic of the gateway in it is an error like any other.
 func (p *Plugin) prepare(ctx context.Context, in *instance, b *Binding, t tenant, fresh bool) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = p.panicked(exportConfigure, v, debug.Stack())
-		}
-	}()
+	defer rescue.Recover(func(e *rescue.Error) { err = p.panicked(exportConfigure, e) })
 	return in.prepare(ctx, b, t, fresh)
 }
 
 // panicked is the failure of a call in which the gateway itself panicked. The stack goes to the log, never the panic's
 // value, which may hold anything.
-func (p *Plugin) panicked(e export, v any, stack []byte) *CallError {
+func (p *Plugin) panicked(e export, r *rescue.Error) *CallError {
 	if log := p.host.options.Log; log != nil {
-		log.Error("panic in a plugin call", "plugin", p.name, "call", e.String(), "type", fmt.Sprintf("%T", v), "stack", string(stack))
+		log.Error("panic in a plugin call", "plugin", p.name, "call", e.String(), "type", r.Type, "stack", string(r.Stack))
 	}
 	return &CallError{Plugin: p.name, Call: e.String(), Kind: KindHost}
 }

@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"unicode/utf8"
-
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -42,43 +40,20 @@ func (t *textCount) pending(b *response.Batch, choice int32) int64 {
 func (t *textCount) count(e abi.Encoding, s []byte) int64 {
 	switch e {
 	case abi.EncodingEscaped:
-		return escapedPoints(s)
+		n := response.CountEscapedPoints(s)
+		if secondHalf(s) {
+			n--
+		}
+		return int64(n)
 	case abi.EncodingJSON:
 		// Invalid JSON counts as empty here and is refused when the call returns.
 		t.text, _ = jsondoc.AppendCompact(t.text[:0], s)
 		s = t.text
 	}
-	return points(s)
+	return int64(response.CountPoints(s))
 }
 
-func points(s []byte) int64 {
-	n := int64(0)
-	for _, c := range s {
-		if utf8.RuneStart(c) {
-			n++
-		}
-	}
-	return n
-}
-
-// escapedPoints counts in the inside of a JSON string: an escape is one code point, and the second of a surrogate pair
-// none.
-func escapedPoints(s []byte) int64 {
-	n := int64(0)
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '\\' && i+1 < len(s) && s[i+1] == 'u':
-			second := i+3 < len(s) && s[i+2]|0x20 == 'd' && s[i+3]|0x20 >= 'c'
-			if !second {
-				n++
-			}
-			i += 5
-		case c == '\\':
-			n++
-			i++
-		case utf8.RuneStart(c):
-			n++
-		}
-	}
-	return n
+// secondHalf reports whether the inside of a JSON string begins with the escape of a surrogate pair's second half.
+func secondHalf(s []byte) bool {
+	return len(s) >= 4 && s[0] == '\\' && s[1] == 'u' && s[2]|0x20 == 'd' && s[3]|0x20 >= 'c'
 }

@@ -150,7 +150,7 @@ func (w *Writer) prepareText(b *Batch, ev *Event, p *prepared, t *text) (reason 
 		if held.n == 0 && jsondoc.CheckEscaped(s) {
 			p.at = ev.A
 			if ev.Kind == EventText {
-				p.points = int32(countEscapedPoints(s))
+				p.points = int32(CountEscapedPoints(s))
 			}
 			return ""
 		}
@@ -194,7 +194,7 @@ func (w *Writer) prepareText(b *Batch, ev *Event, p *prepared, t *text) (reason 
 		from = len(w.scratch)
 		w.scratch, count = held.appendTo(w.scratch)
 		w.scratch = jsondoc.AppendEscaped(w.scratch, s)
-		count += countPoints(s)
+		count += CountPoints(s)
 		held = partial{}
 
 	default:

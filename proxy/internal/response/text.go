@@ -178,8 +178,8 @@ func hex4(s []byte) (v uint32, digits int, ok bool) {
 	return v, digits, true
 }
 
-// countPoints counts the code points of valid UTF-8.
-func countPoints(s []byte) int { return len(s) - continuations(s) }
+// CountPoints counts the code points of valid UTF-8.
+func CountPoints(s []byte) int { return len(s) - continuations(s) }
 
 // continuations counts the bytes that continue a character, eight at a time.
 func continuations(s []byte) (n int) {
@@ -196,17 +196,21 @@ func continuations(s []byte) (n int) {
 	return n
 }
 
-// countEscapedPoints counts the code points of the inside of a JSON string that is known to be valid.
-func countEscapedPoints(s []byte) int {
-	n := countPoints(s)
+// CountEscapedPoints counts the code points of the inside of a JSON string that is valid, or ends within a character.
+func CountEscapedPoints(s []byte) int {
+	n := CountPoints(s)
 	for i := 0; i < len(s); {
 		at := bytes.IndexByte(s[i:], '\\')
 		if at < 0 {
 			break
 		}
-		w, _ := escapeWidth(s[i+at:])
+		i += at
+		w, _ := escapeWidth(s[i:])
+		if w == 0 {
+			w = len(s) - i
+		}
 		n -= w - 1
-		i += at + w
+		i += w
 	}
 	return n
 }

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"strconv"
@@ -12,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
 // Other is the label value for names that the configuration does not have, and for codes that are not the gateway's own.
@@ -308,11 +309,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 // callPull recovers from a panic of pull, since the registry collects on its own goroutines. The panic's value may hold
 // anything, and is not repeated.
 func callPull(s *Sample, pull func(*Sample)) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.err = fmt.Errorf("panic (%T)", v)
-		}
-	}()
+	defer rescue.Into(&s.err)
 	pull(s)
 }
 
