@@ -3,8 +3,10 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -92,7 +94,7 @@ func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
 	if r.generation.keys == nil {
 		return access.Anonymous(), nil
 	}
-	key, e := r.generation.keys.Authenticate(r.head.PeekAll(fasthttp.HeaderAuthorization), r.now)
+	key, e := findKey(r)
 	switch {
 	case e != nil && r.ctx != nil:
 		return nil, a.recordWrongKey(r, e)
@@ -102,6 +104,20 @@ func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
 		r.record.Key = key.Name()
 	}
 	return key, nil
+}
+
+// findKey finds the client's key in the headers that may have it.
+func findKey(r *arrival) (*access.Key, *apierror.Error) {
+	authorization, names := r.head.PeekAll(fasthttp.HeaderAuthorization), r.generation.config.Server.KeyHeaders
+	if len(names) == 0 {
+		return r.generation.keys.Authenticate(authorization, r.now)
+	}
+	authorization = slices.Clone(authorization) // PeekAll returns the same slice each time
+	var others [][]byte
+	for _, name := range names {
+		others = append(others, r.head.PeekAll(name)...)
+	}
+	return r.generation.keys.AuthenticateWith(authorization, others, r.now)
 }
 
 // recordWrongKey counts a refused key, and returns the error for its client: another one where too many wrong keys have
@@ -114,7 +130,8 @@ func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Erro
 	}
 	perMinute := a.limits.Load().MaxWrongKeys
 	switch {
-	case e.Code == "missing_api_key" && hasMisplacedKey(r.ctx):
+	case e.Code == "missing_api_key" && misplacedKey(r.ctx) != nil:
+		e.Cause = misplacedKey(r.ctx)
 		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
 	case e.Code == "invalid_api_key" && perMinute > 0:
 		refused, tooMany := a.authLimiter.RecordInvalidKey(peerAddress(r.ctx), perMinute, r.now)
@@ -160,15 +177,21 @@ func refusalReason(e *apierror.Error) telemetry.Refusal {
 	return telemetry.RefusedUnknown
 }
 
-// hasMisplacedKey reports whether there is a key where other APIs have theirs.
-func hasMisplacedKey(ctx *fasthttp.RequestCtx) bool {
-	for _, name := range []string{"x-api-key", "api-key", "x-goog-api-key"} {
+// credentialHeaders are where clients send keys: the first is the one for it, the others are those of other APIs.
+var credentialHeaders = [...]string{fasthttp.HeaderAuthorization, "x-api-key", "api-key", "x-goog-api-key"}
+
+// misplacedKey says, for the log, where a request without a key has one that is not looked for, and what would change that; nil if it
+// has none.
+func misplacedKey(ctx *fasthttp.RequestCtx) error {
+	for _, name := range credentialHeaders[1:] {
 		if len(ctx.Request.Header.Peek(name)) > 0 {
-			return true
+			return fmt.Errorf("key in the header %s, which server.key_headers does not name", name)
 		}
 	}
-	query := ctx.QueryArgs()
-	return query.Has("api_key") || query.Has("api-key") || query.Has("key")
+	if query := ctx.QueryArgs(); query.Has("api_key") || query.Has("api-key") || query.Has("key") {
+		return errors.New("key in the query, where no key is accepted")
+	}
+	return nil
 }
 
 // isPowerOfTen reports whether n is 1, 10, 100, ….

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,7 +109,7 @@ func (g *generation) close() {
 // The id is the client's own text, and may by mistake be or hold a key.
 func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exists bool) error {
 	name := openai.Quotable(id)
-	if key := presentedKey(h); key != "" && strings.Contains(id, key) || g.holdsSecret([]byte(id)) {
+	if withoutKey(h, id) != id || g.holdsSecret([]byte(id)) {
 		name = redacted
 	}
 	if exists {

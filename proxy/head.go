@@ -282,7 +282,7 @@ func requestID(h *fasthttp.RequestHeader, g *generation) string {
 	if len(ids) != 1 || len(ids[0]) == 0 || len(ids[0]) > maxRequestID || !isVisibleASCII(ids[0]) {
 		return newRequestID()
 	}
-	if key := presentedKey(h); key != "" && bytes.Contains(ids[0], []byte(key)) {
+	if id := string(ids[0]); withoutKey(h, id) != id {
 		return newRequestID()
 	}
 	if g != nil && g.holdsSecret(ids[0]) {
@@ -334,11 +334,14 @@ func randomID(prefix string) string {
 // minKey is how long the shortest text is that may be a key: a shorter one is a word like any other.
 const minKey = 6
 
-// presentedKey is the last word of a request's Authorization, "" where that is too short to be a key.
-func presentedKey(h *fasthttp.RequestHeader) string {
-	words := bytes.Fields(h.Peek(fasthttp.HeaderAuthorization))
-	if len(words) == 0 || len(words[len(words)-1]) < minKey {
-		return ""
+// presentedKeys are the last words of a request's Authorization and of the other headers in which clients send keys, whether they
+// are looked for there or not, but for those that are too short to be a key.
+func presentedKeys(h *fasthttp.RequestHeader) (keys []string) {
+	for _, name := range credentialHeaders {
+		words := bytes.Fields(h.Peek(name))
+		if len(words) > 0 && len(words[len(words)-1]) >= minKey {
+			keys = append(keys, string(words[len(words)-1]))
+		}
 	}
-	return string(words[len(words)-1])
+	return keys
 }

@@ -211,14 +211,21 @@ const redacted = "[redacted]"
 // redactKey returns the error without the request's key, wherever in the request it stood: programs log the errors that
 // they get.
 func redactKey(h *fasthttp.RequestHeader, e *apierror.Error) *apierror.Error {
-	key := presentedKey(h)
-	if key == "" || !strings.Contains(e.Message, key) && !strings.Contains(e.Param, key) {
+	message, param := withoutKey(h, e.Message), withoutKey(h, e.Param)
+	if message == e.Message && param == e.Param {
 		return e
 	}
 	hidden := *e
-	hidden.Message = strings.ReplaceAll(e.Message, key, redacted)
-	hidden.Param = strings.ReplaceAll(e.Param, key, redacted)
+	hidden.Message, hidden.Param = message, param
 	return &hidden
+}
+
+// withoutKey returns a text without the request's key.
+func withoutKey(h *fasthttp.RequestHeader, text string) string {
+	for _, key := range presentedKeys(h) {
+		text = strings.ReplaceAll(text, key, redacted)
+	}
+	return text
 }
 
 // handleReadError responds to what is not an HTTP request. fasthttp closes the connection after it.

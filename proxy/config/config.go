@@ -54,6 +54,7 @@ type Config struct {
 type Server struct {
 	Listen          string
 	Auth            string        // AuthKeys or AuthNone
+	KeyHeaders      []string      // that may have a client's key besides Authorization, lower case
 	TLS             *TLS          // nil: plain HTTP
 	MaxBody         int64         // bytes of a request body
 	MaxConns        int           // client connections; 0: derived from the machine

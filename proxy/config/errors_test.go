@@ -65,6 +65,11 @@ func TestErrors(t *testing.T) {
 			"2:13: server.max_conns: must be from 1 to 1048576",
 			"3:12: server.max_body: must be from 1024 to 1073741824 bytes",
 		}},
+		{"key_headers", "[server]\nkey_headers = [\"x api\", \"Authorization\", \"x-api-key\", \"X-Api-Key\"]\n", []string{
+			`2:16: server.key_headers: "x api": is not a valid header name`,
+			`2:25: server.key_headers: "Authorization": must not be a header of HTTP itself, Authorization, or one that is in the list already`,
+			`2:55: server.key_headers: "X-Api-Key": must not be a header of HTTP itself, Authorization, or one that is in the list already`,
+		}},
 		{"limits of a key", "[[keys]]\nname = \"k\"\nsecret = \"s\"\nlimits = { requests_per_minute = 0, tokens_per_minute = 1000000001, concurrent = \"4\", per_day = 1 }\n[server]\nmax_wrong_keys = -1\n", []string{
 			"4:34: keys[0].limits.requests_per_minute: must be from 1 to 1000000000",
 			"4:57: keys[0].limits.tokens_per_minute: must be from 1 to 1000000000",

@@ -36,6 +36,7 @@ var reference = []Setting{
 	{"server", TypeTable, "", "", "The client-facing listener, its limits and timeouts."},
 	{"server.listen", TypeString, "host:port", `"127.0.0.1:8080"`, "Address on which clients are served. Overridden by `--listen`."},
 	{"server.auth", TypeString, `"keys" or "none"`, "", "Whether requests need a client key. `none` accepts every request. Default: `keys` if there are any `[[keys]]`; otherwise `none` on a loopback address, and an error on any other."},
+	{"server.key_headers", TypeStrings, "", "[]", "Headers that may carry a client's key besides `Authorization`, such as `x-api-key` and `api-key`, the key alone as their value. Different keys in one request get 400."},
 	{"server.tls", TypeTable, "", "", "Certificate to serve HTTPS with. Unset means plain HTTP. Changed files are reloaded with the configuration."},
 	{"server.tls.cert", TypeString, "", "", "Required. PEM file with the certificate, followed by its intermediates. Relative to the configuration file."},
 	{"server.tls.key", TypeString, "", "", "Required. PEM file with the private key. Relative to the configuration file."},

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
 const (
@@ -40,6 +43,7 @@ func (l *loader) server(t table) {
 	} else {
 		t.look("auth")
 	}
+	s.KeyHeaders = keyHeaders(&t)
 	s.MaxBody = t.size("max_body", 32<<20, 1<<10, 1<<30)
 	s.MaxConns = int(t.integer("max_conns", 0, 1, 1<<20))
 	s.Strict = t.bool("strict", false)
@@ -59,6 +63,23 @@ func (l *loader) server(t table) {
 	s.LogLevel = t.choice("log_level", "info", "debug", "warn", "error")
 	l.tls(t.table("tls"))
 	t.finish()
+}
+
+// keyHeaders reads key_headers.
+func keyHeaders(t *table) (names []string) {
+	elements, _ := t.strings("key_headers")
+	for _, e := range elements {
+		name := strings.ToLower(e.text)
+		switch {
+		case !httpfield.ValidName(name):
+			t.fail(e, "key_headers", "%s: is not a valid header name", show(e))
+		case slices.Contains(reservedHeaders, name), slices.Contains(names, name):
+			t.fail(e, "key_headers", "%s: must not be a header of HTTP itself, Authorization, or one that is in the list already", show(e))
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // bodyMemory reads max_body_memory. A limit below max_body would reject the largest bodies at any time.

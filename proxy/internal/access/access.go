@@ -1,6 +1,6 @@
 // Package access authenticates clients by their keys and enforces what a key may use.
 //
-// It owns parsing the Authorization header, looking up keys, their models, their usage of limits, and the limit of invalid keys
+// It owns parsing the Authorization header and others that have a key, looking up keys, their models, their usage of limits, and the limit of invalid keys
 // per address. It does not write responses or count tokens. Keys come from the configuration alone. All state is in memory.
 //
 // A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals any part
@@ -114,6 +114,39 @@ func (k *Keys) Authenticate(authorization [][]byte, now time.Time) (*Key, *apier
 		return nil, duplicate()
 	}
 	presented, ok := bearer(header)
+	return k.find(presented, ok, now)
+}
+
+// AuthenticateWith is Authenticate for a gateway that takes keys from further headers, of which these are the values, each the
+// key alone. A request may have its key in several places, but not different ones.
+func (k *Keys) AuthenticateWith(authorization, others [][]byte, now time.Time) (*Key, *apierror.Error) {
+	var other []byte
+	for _, v := range others {
+		switch v = trim(v); {
+		case len(v) == 0:
+		case len(other) > 0 && !bytes.Equal(v, other):
+			return nil, different()
+		default:
+			other = v
+		}
+	}
+	if len(other) == 0 {
+		return k.Authenticate(authorization, now)
+	}
+	key, e := k.Authenticate(authorization, now)
+	if e != nil && e.Code == codeMissing {
+		return k.find(other, visible(other), now)
+	}
+	if len(authorization) == 1 {
+		if presented, _ := bearer(trim(authorization[0])); !bytes.Equal(presented, other) {
+			return nil, different()
+		}
+	}
+	return key, e
+}
+
+// find returns the key that a client has presented. ok is false if what it presented cannot be a key.
+func (k *Keys) find(presented []byte, ok bool, now time.Time) (*Key, *apierror.Error) {
 	// A malformed key takes the same path as an unknown one: it is hashed, looked up and compared.
 	digest := config.Digest(sha256.Sum256(presented))
 	key, known := k.byDigest[digest]
@@ -161,10 +194,17 @@ func bearer(header []byte) (key []byte, ok bool) {
 	}
 	ok = httpfield.EqualFold(header[:len(scheme)], scheme)
 	key = trim(header[len(scheme):])
+	return key, ok && visible(key)
+}
+
+// visible reports whether a key has only printable ASCII characters and no spaces.
+func visible(key []byte) bool {
 	for _, c := range key {
-		ok = ok && c > ' ' && c < 0x7f
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
 	}
-	return key, ok
+	return true
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
@@ -179,9 +219,11 @@ func trim(b []byte) []byte {
 	return b
 }
 
+const codeMissing = "missing_api_key"
+
 func missing() *apierror.Error {
 	return &apierror.Error{
-		Status: 401, Kind: apierror.KindInvalidRequest, Code: "missing_api_key", Authenticate: true,
+		Status: 401, Kind: apierror.KindInvalidRequest, Code: codeMissing, Authenticate: true,
 		Message: "No API key was given. Send it in the header Authorization: Bearer YOUR_KEY.",
 	}
 }
@@ -195,4 +237,8 @@ func invalid(cause error) *apierror.Error {
 
 func duplicate() *apierror.Error {
 	return apierror.Invalid("duplicate_authorization", "", "The request has more than one Authorization header.")
+}
+
+func different() *apierror.Error {
+	return apierror.Invalid("duplicate_authorization", "", "The request has different API keys in several headers.")
 }

@@ -245,3 +245,46 @@ func BenchmarkCheckManyKeys(b *testing.B) {
 		})
 	}
 }
+
+func TestKeyInOtherHeaders(t *testing.T) {
+	values := func(list []string) (b [][]byte) {
+		for _, v := range list {
+			b = append(b, []byte(v))
+		}
+		return b
+	}
+	type list = []string
+	for _, c := range []struct {
+		name                  string
+		authorization, others list
+		code                  string // "": the key is found
+	}{
+		{"in one", nil, list{"sk-good"}, ""},
+		{"with spaces around it", nil, list{" sk-good\t"}, ""},
+		{"in two", nil, list{"sk-good", "sk-good"}, ""},
+		{"and in Authorization", list{"Bearer sk-good"}, list{"sk-good"}, ""},
+		{"only in Authorization", list{"Bearer sk-good"}, list{"", " "}, ""},
+		{"Authorization is empty", list{" "}, list{"sk-good"}, ""},
+
+		{"nowhere", nil, list{""}, "missing_api_key"},
+		{"unknown", nil, list{"sk-nobody"}, "invalid_api_key"},
+		{"expired", nil, list{"sk-expired"}, "invalid_api_key"},
+		{"disabled", nil, list{"sk-disabled"}, "invalid_api_key"},
+		{"with a scheme", nil, list{"Bearer sk-good"}, "invalid_api_key"},
+		{"two that differ", nil, list{"sk-good", "sk-nobody"}, "duplicate_authorization"},
+		{"another in Authorization", list{"Bearer sk-nobody"}, list{"sk-good"}, "duplicate_authorization"},
+		{"the good one in Authorization", list{"Bearer sk-good"}, list{"sk-nobody"}, "duplicate_authorization"},
+		{"another scheme in Authorization", list{"Basic eDp5"}, list{"sk-good"}, "duplicate_authorization"},
+		{"Authorization twice", list{"Bearer sk-good", "Bearer sk-good"}, list{"sk-good"}, "duplicate_authorization"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k, e := keys().AuthenticateWith(values(c.authorization), values(c.others), now)
+			switch {
+			case c.code == "" && (e != nil || k.Name() != "good"):
+				t.Errorf("error %v", e)
+			case c.code != "" && (e == nil || e.Code != c.code || k != nil):
+				t.Errorf("error %v, want %s", e, c.code)
+			}
+		})
+	}
+}

@@ -68,7 +68,7 @@ var codes = []Code{
 	{"decimal_below_min_value", 400, NextNo, "A number is too small.", fixRequest},
 	{"decimal_above_max_value", 400, NextNo, "A number is too large.", fixRequest},
 	{"bad_request", 400, NextNo, "The request is not well-formed HTTP, or can be parsed in more than one way.", fixClient},
-	{"duplicate_authorization", 400, NextNo, "The request has more than one Authorization header.", fixClient},
+	{"duplicate_authorization", 400, NextNo, "The request has more than one Authorization header, or different keys in several headers.", fixClient},
 	{"http_version", 400, NextNo, "A stream was requested over HTTP/1.0.", "Use HTTP/1.1, or request a non-streaming response."},
 	{"https_required", 400, NextNo, "Plain HTTP was sent to a port that serves HTTPS.", "Use an https:// URL."},
 	{"loop_detected", 400, NextNo, "The request has passed through too many gateways.", "Check that no gateway is configured as its own provider."},
