@@ -43,7 +43,7 @@ build: plugins ## build bin/sluice with the bundled plugins
 plugins: need-go ## build the bundled plugins
 	@echo "Compiling the plugins to WebAssembly$(if $(FIRST), (the first build also downloads and compiles the Go modules: a few minutes)) …"
 	@GOOS=wasip1 GOARCH=wasm $(GO) build $(FIRST) -trimpath -buildmode=c-shared -ldflags="-s -w" -o bin/go.wasm ./plugins/all
-	@$(GO) run -trimpath ./cmd/wasmopt bin/go.wasm bin/all.wasm
+	@$(GO) run -trimpath ./cmd/wasmopt $(foreach schema,$(wildcard plugins/*/options.json),-options $(schema:plugins/%/options.json=%)=$(schema)) bin/go.wasm bin/all.wasm
 	@gzip -dc plugins/bundle/all.wasm.gz 2>/dev/null | cmp -s - bin/all.wasm || gzip -9nc bin/all.wasm >plugins/bundle/all.wasm.gz
 	@find plugins/bundle -name '*.wasm*' ! -name all.wasm.gz -delete
 

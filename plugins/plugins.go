@@ -22,6 +22,9 @@ import (
 //go:embed all:bundle
 var bundle embed.FS
 
+//go:embed */options.json
+var schemas embed.FS
+
 // Names is the plugins that ship, whether or not this binary was built with them.
 func Names() []string {
 	return []string{"anthropic", "bedrock", "cohere", "demo", "gemini", "ollama", "openai", "router"}
@@ -32,6 +35,13 @@ const file = "all.wasm"
 
 // Modules is a folder with the module, if it was built. The file is opened by its name; there is no list.
 type Modules struct{}
+
+// OptionsSchema returns the JSON Schema of a plugin's options, nil if there is no such plugin. The module has the same schemas as custom
+// sections, but it would have to be decompressed.
+func (Modules) OptionsSchema(plugin string) []byte {
+	s, _ := schemas.ReadFile(plugin + "/options.json")
+	return s
+}
 
 // FS is the folder of the built module.
 func FS() Modules { return Modules{} }

@@ -1,45 +1,72 @@
-// Command wasmopt optimises a plugin's WebAssembly module that was built by Go:
+// Command wasmopt optimises a plugin's WebAssembly module that was built by Go, and adds the schema of its options:
 //
-//	wasmopt IN OUT
+//	wasmopt [-options FILE] [-options NAME=FILE]... IN OUT
 package main
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy"
 )
 
-const usage = `Usage: wasmopt IN OUT
+const usage = `Usage: wasmopt [-options FILE] [-options NAME=FILE]... IN OUT
 
 Optimises IN, a plugin's WebAssembly module built by Go, and writes it to OUT.
 The result does the same with less fuel and CPU time.
+
+  -options FILE       add a JSON Schema of the plugin's options, with which
+                      "sluice check" names options that are unknown or wrong
+  -options NAME=FILE  the same for one of the plugins in the module
 `
 
 func main() {
-	args := os.Args[1:]
-	switch {
-	case len(args) == 1 && (args[0] == "-h" || args[0] == "--help"):
-		fmt.Print(usage)
-	case len(args) != 2:
-		fmt.Fprint(os.Stderr, usage)
+	var schemas []string
+	flags := flag.NewFlagSet("wasmopt", flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprint(flags.Output(), usage) }
+	flags.Func("options", "", func(file string) error {
+		schemas = append(schemas, file)
+		return nil
+	})
+	switch err := flags.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		os.Exit(2)
+	case flags.NArg() != 2:
+		flags.Usage()
 		os.Exit(2)
 	default:
-		if err := optimize(args[0], args[1]); err != nil {
+		if err := optimize(flags.Arg(0), flags.Arg(1), schemas); err != nil {
 			fmt.Fprintf(os.Stderr, "wasmopt: %v\n", err)
 			os.Exit(1)
 		}
 	}
 }
 
-func optimize(in, out string) error {
+func optimize(in, out string, schemas []string) error {
 	module, err := os.ReadFile(in)
 	if err != nil {
 		return err
 	}
-	optimized, err := proxy.OptimizeModule(module)
+	module, err = proxy.OptimizeModule(module)
 	if err != nil {
 		return fmt.Errorf("%s: %w", in, err)
 	}
-	return os.WriteFile(out, optimized, 0o644)
+	for _, of := range schemas {
+		plugin, file, named := strings.Cut(of, "=")
+		if !named {
+			plugin, file = "", of
+		}
+		schema, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if module, err = proxy.AddOptionsSchema(module, plugin, schema); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return os.WriteFile(out, module, 0o644)
 }

@@ -31,7 +31,9 @@ type Options struct {
 	Listen   string // overrides server.listen; "": does not
 	// Opening is called with each file that the configuration includes, and each folder in which it looks for them, before it is read.
 	Opening func(name string)
-	Values  bool // whether to fill in Config.Values
+	// OptionsSchema returns the JSON Schema of a plugin's options, nil if it has none; nil: options are not checked here.
+	OptionsSchema func(*Plugin) []byte
+	Values        bool // whether to fill in Config.Values
 }
 
 // Config is a complete configuration. Options and Settings, which plugins read, contain no credential.
@@ -318,7 +320,8 @@ type loader struct {
 	pluginOptions   map[string]object
 	providerOptions map[string]object
 	credentials     []credential
-	listenAt        int            // offset of server.listen
+	listenAt        int // offset of server.listen
+	optionTables    []optionTable
 	secrets         map[*node]bool // values that are credentials; nil unless Options.Values
 }
 
@@ -341,6 +344,7 @@ func (l *loader) load(root table) {
 	l.models(root.tables("models"))
 	l.router(root.table("router"))
 	root.finish()
+	l.checkOptions()
 	l.access()
 	l.searchCredentials()
 	l.useless()

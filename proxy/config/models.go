@@ -90,6 +90,9 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 		price.finish()
 		own := t.table("options")
 		g.Options = options.over(own.free()).raw()
+		if at, ok := l.providers[g.Provider]; ok {
+			l.checkLater(t, "options", l.cfg.Providers[at].Plugin, true)
+		}
 		t.finish()
 		out = append(out, g)
 	}
@@ -166,5 +169,8 @@ func (l *loader) router(t table) {
 		t.fail(t.look("plugin"), "plugin", "%q is a provider, not a router", r.Plugin)
 	}
 	l.use(r.Plugin)
+	if r.Plugin != "" && l.o.OptionsSchema != nil {
+		l.optionTables = append(l.optionTables, optionTable{n: t.n, path: *t.path, plugin: r.Plugin, router: true})
+	}
 	r.Settings = l.pluginOptions[r.Plugin].over(t.free("plugin")).raw()
 }

@@ -27,6 +27,7 @@ func (l *loader) pluginTables(t table) {
 		p.MemoryPages = uint32((t.size("memory", 0, 1<<20, 1<<32) + pageSize - 1) / pageSize)
 		options := t.table("options")
 		l.pluginOptions[e.name] = options.free()
+		l.checkLater(t, "options", e.name, false)
 		t.finish()
 		l.addPlugin(p)
 	}

@@ -70,6 +70,7 @@ func (l *loader) provider(name string, t *table) {
 	options := t.table("options")
 	all := set.options.over(l.pluginOptions[p.Plugin]).over(options.free())
 	p.Options = all.raw()
+	l.checkLater(t, "options", p.Plugin, false)
 	t.finish()
 	if p.Off == "" {
 		l.use(p.Plugin)

@@ -9,7 +9,7 @@ package abi
 // guest may be older; one that is newer receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
-	Minor = 1
+	Minor = 2
 )
 
 // Module is the name of the import module that holds the host's functions.
@@ -32,6 +32,10 @@ const (
 	ExportModels     = "provider_models"   // (binding, http_status, length) -> status ; optional
 	ExportChoose     = "router_choose"     // (binding, length) -> status
 )
+
+// SectionOptions is the name of the custom section with the JSON Schema of a plugin's options. In a module of several plugins, a dot and
+// the plugin's name follow.
+const SectionOptions = "sluice.options"
 
 // PluginKind is the result of sluice_plugin. A plugin of both kinds returns their sum.
 type PluginKind int32

@@ -1,0 +1,291 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// schema describes the options of a plugin: the subset of JSON Schema that sdk/abi/README.md names. Other keywords are ignored.
+type schema struct {
+	Type                 schemaTypes        `json:"type"`
+	Properties           map[string]*schema `json:"properties"`
+	AdditionalProperties additional         `json:"additionalProperties"`
+	Items                *schema            `json:"items"`
+	Enum                 []any              `json:"enum"`
+	Minimum              *float64           `json:"minimum"`
+	Maximum              *float64           `json:"maximum"`
+	MinLength            int                `json:"minLength"`
+	MinItems             int                `json:"minItems"`
+	Defs                 map[string]*schema `json:"$defs"`
+}
+
+// schemaTypes are the types that a value may have; none means any.
+type schemaTypes []string
+
+// UnmarshalJSON reads one type, or an array of them.
+func (t *schemaTypes) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*t = schemaTypes{one}
+		return nil
+	}
+	var many []string
+	err := json.Unmarshal(data, &many)
+	*t = many
+	return err
+}
+
+// additional is what keys may be in an object besides its properties: none, or those whose values a schema describes. The zero value
+// allows any.
+type additional struct {
+	none   bool
+	schema *schema
+}
+
+// UnmarshalJSON reads a boolean or a schema.
+func (a *additional) UnmarshalJSON(data []byte) error {
+	var allowed bool
+	if json.Unmarshal(data, &allowed) == nil {
+		a.none = !allowed
+		return nil
+	}
+	return json.Unmarshal(data, &a.schema)
+}
+
+func parseSchema(data []byte) (*schema, error) {
+	s := new(schema)
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, err
+	}
+	if len(s.Type) > 0 && !slices.Equal(s.Type, schemaTypes{"object"}) {
+		return nil, errors.New("options are an object")
+	}
+	return s, nil
+}
+
+// CheckOptionsSchema checks the JSON Schema of a plugin's options.
+func CheckOptionsSchema(data []byte) error {
+	_, err := parseSchema(data)
+	return err
+}
+
+// targetDefinition is the definition in a router's schema of the options of targets that the router reads.
+const targetDefinition = "target"
+
+// optionTable is a table of options in the file, to be checked once the plugins are known.
+type optionTable struct {
+	n      *node
+	path   keyPath
+	plugin string
+	router bool // it is [router], in which plugin is no option
+	target bool // it is a target's, which the router plugin may read as well
+}
+
+// checkLater remembers a table of options.
+func (l *loader) checkLater(t *table, name, plugin string, target bool) {
+	if n := t.look(name); n != nil && n.kind == kindTable && plugin != "" && l.o.OptionsSchema != nil {
+		l.optionTables = append(l.optionTables, optionTable{n: n, path: t.path.child(name), plugin: plugin, target: target})
+	}
+}
+
+// checkOptions checks the options of plugins, providers, targets and the router against the schemas of the plugins. A plugin without a
+// schema checks its options itself, when it is loaded.
+func (l *loader) checkOptions() {
+	if l.o.OptionsSchema == nil {
+		return
+	}
+	known := map[string]*schema{}
+	find := func(plugin string) *schema {
+		s, there := known[plugin]
+		if i, declared := l.plugins[plugin]; !there && declared {
+			s = l.schemaOf(&l.cfg.Plugins[i])
+			known[plugin] = s
+		}
+		return s
+	}
+	router := find(l.cfg.Router.Plugin)
+	for _, t := range l.optionTables {
+		s := find(t.plugin)
+		if s == nil {
+			continue
+		}
+		c := optionCheck{d: l.d, plugin: t.plugin}
+		if t.router {
+			c.skip = "plugin"
+		}
+		if t.target && l.cfg.Router.Plugin != "" {
+			if router == nil {
+				c.others = true // the router does not say what it reads
+			} else {
+				c.also = router.Defs[targetDefinition]
+			}
+		}
+		c.object(t.n, s, &t.path, true)
+	}
+}
+
+// schemaOf returns the schema of a plugin, nil if it has none.
+func (l *loader) schemaOf(p *Plugin) *schema {
+	data := l.o.OptionsSchema(p)
+	if data == nil {
+		return nil
+	}
+	s, err := parseSchema(data)
+	if err != nil {
+		l.d.errs = append(l.d.errs, newError(l.d.file, p.Pos, "plugins."+p.Name, fmt.Sprintf("the module's schema of options is invalid: %v", err)))
+		return nil
+	}
+	return s
+}
+
+// optionCheck compares options with a schema.
+type optionCheck struct {
+	d      *document
+	plugin string
+	skip   string  // a key of the outermost table that is no option
+	also   *schema // of further keys of the outermost table
+	others bool    // the outermost table may have keys that are not in the schema
+}
+
+func (c *optionCheck) fail(offset int, where *keyPath, format string, args ...any) {
+	c.d.fail(offset, where.String(), format, args...)
+}
+
+func (c *optionCheck) object(n *node, s *schema, where *keyPath, outermost bool) {
+	for i := range n.names {
+		m := &n.names[i]
+		if outermost && m.name == c.skip {
+			continue
+		}
+		path := where.child(m.name)
+		p := s.Properties[m.name]
+		if p == nil && outermost && c.also != nil {
+			p = c.also.Properties[m.name]
+		}
+		switch {
+		case p != nil:
+			c.value(m.value, p, &path)
+		case s.AdditionalProperties.schema != nil:
+			c.value(m.value, s.AdditionalProperties.schema, &path)
+		case s.AdditionalProperties.none && !(outermost && c.others):
+			known := slices.Sorted(maps.Keys(s.Properties))
+			c.fail(int(m.offset), &path, "the plugin %s has no such option%s", c.plugin, suggest(m.name, known))
+		}
+	}
+}
+
+func (c *optionCheck) value(n *node, s *schema, where *keyPath) {
+	if n.kind == kindBroken {
+		return
+	}
+	if len(s.Type) > 0 && !slices.ContainsFunc(s.Type, func(t string) bool { return hasType(n.kind, t) }) {
+		var names []string
+		for _, t := range s.Type {
+			names = append(names, typeName(t))
+		}
+		c.fail(n.offset, where, "must be %s, not %s", alternatives(names), n.kind.named())
+		return
+	}
+	if len(s.Enum) > 0 {
+		c.enum(n, s.Enum, where)
+	}
+	switch n.kind {
+	case kindTable:
+		c.object(n, s, where, false)
+	case kindArray:
+		switch {
+		case len(n.items) >= s.MinItems:
+		case s.MinItems == 1:
+			c.fail(n.offset, where, "must not be empty")
+		default:
+			c.fail(n.offset, where, "must have at least %d elements", s.MinItems)
+		}
+		for i, e := range n.items {
+			if s.Items != nil {
+				element := where.element(i)
+				c.value(e, s.Items, &element)
+			}
+		}
+	case kindString:
+		switch {
+		case utf8.RuneCountInString(n.text) >= s.MinLength:
+		case s.MinLength == 1:
+			c.fail(n.offset, where, "must not be empty")
+		default:
+			c.fail(n.offset, where, "must have at least %d characters", s.MinLength)
+		}
+	case kindInteger, kindFloat:
+		if s.Minimum != nil && !(n.float >= *s.Minimum) {
+			c.fail(n.offset, where, "must be at least %v", *s.Minimum)
+		}
+		if s.Maximum != nil && !(n.float <= *s.Maximum) {
+			c.fail(n.offset, where, "must be at most %v", *s.Maximum)
+		}
+	}
+}
+
+func (c *optionCheck) enum(n *node, values []any, where *keyPath) {
+	var texts, words []string
+	for _, v := range values {
+		switch v := v.(type) {
+		case string:
+			if n.kind == kindString && n.text == v {
+				return
+			}
+			texts, words = append(texts, strconv.Quote(v)), append(words, v)
+		case float64:
+			if (n.kind == kindInteger || n.kind == kindFloat) && n.float == v {
+				return
+			}
+			texts = append(texts, strconv.FormatFloat(v, 'g', -1, 64))
+		case bool:
+			if n.kind == kindBool && n.bool == v {
+				return
+			}
+			texts = append(texts, strconv.FormatBool(v))
+		}
+	}
+	if len(texts) == 0 {
+		return // values that are compared nowhere
+	}
+	shown := n.text
+	if n.kind == kindString {
+		shown = show(n)
+	}
+	c.fail(n.offset, where, "%s is invalid: want %s%s", shown, alternatives(texts), suggest(n.text, words))
+}
+
+// hasType reports whether a value has a type of JSON Schema. A date is a string: that is what plugins get.
+func hasType(k kind, t string) bool {
+	switch t {
+	case "string":
+		return k == kindString || k == kindDate
+	case "boolean":
+		return k == kindBool
+	case "integer":
+		return k == kindInteger
+	case "number":
+		return k == kindInteger || k == kindFloat
+	case "array":
+		return k == kindArray
+	case "object":
+		return k == kindTable
+	}
+	return t != "null" // which TOML lacks; others are of a later version
+}
+
+// typeName returns how errors refer to a type of JSON Schema.
+func typeName(t string) string {
+	switch t {
+	case "object":
+		return "a table"
+	case "array", "integer":
+		return "an " + t
+	}
+	return "a " + t
+}
