@@ -14,6 +14,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
@@ -209,7 +210,7 @@ func (x *completion) doRequest(ctx context.Context) error {
 	}
 	x.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
-		Accept: framing.ContentType(x.attempt.Framing),
+		Accept: framing.ContentType(x.attempt.Framing), Client: x.clientHash(),
 	}
 	x.tried = append(x.tried, x.target.Budget)
 	x.watcher.Start()
@@ -227,6 +228,14 @@ func (x *completion) doRequest(ctx context.Context) error {
 	x.record.UpstreamID = string(x.provider.redact(upstreamRequestID(response)))
 	x.headerSource, x.attempt.ResponseHeader = response, x.header
 	return nil
+}
+
+// clientHash is a hash of the client: of its key, or where none is needed, of its address.
+func (x *completion) clientHash() uint64 {
+	if x.key == access.Anonymous() {
+		return access.Hash(x.record.Remote)
+	}
+	return x.key.Hash()
 }
 
 // mayHaveReached reports whether the provider may have read the request although it has not responded.

@@ -155,6 +155,7 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 		BaseURL:      p.BaseURL,
 		Credential:   upstreamCredential(&p.Auth),
 		Redactor:     redactor,
+		RetryAfter:   parseRetryAfter,
 		MaxConns:     p.MaxConns,
 		AllowPrivate: p.AllowPrivate,
 		Timeouts: upstream.Timeouts{
@@ -171,7 +172,10 @@ func breakerConfig(c *config.Breaker) breaker.Config {
 
 // upstreamCredential is what a provider's requests are authorised with.
 func upstreamCredential(a *config.Auth) credential.Credential {
-	c := credential.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query, Secret: string(a.Secret)}
+	c := credential.Credential{Header: a.Header, Prefix: a.Prefix, Query: a.Query}
+	for _, s := range a.Secrets {
+		c.Secrets = append(c.Secrets, s.Reveal())
+	}
 	if a.AWS != nil {
 		c.AWS = &credential.AWS{
 			Region: a.AWS.Region, Service: a.AWS.Service, Profile: a.AWS.Profile, AccessKeyID: string(a.AWS.AccessKeyID),
@@ -189,7 +193,9 @@ func newRedactor(cfg *config.Config) *credential.Redactor {
 	var secrets []string
 	for i := range cfg.Providers {
 		a := &cfg.Providers[i].Auth
-		secrets = append(secrets, string(a.Secret))
+		for _, s := range a.Secrets {
+			secrets = append(secrets, s.Reveal())
+		}
 		if a.AWS != nil {
 			secrets = append(secrets, string(a.AWS.AccessKeyID), string(a.AWS.SecretAccessKey), string(a.AWS.SessionToken))
 		}

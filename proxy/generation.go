@@ -128,6 +128,15 @@ func (g *generation) holdsSecret(text []byte) bool {
 	return g.keys != nil && g.keys.Has(text) || !bytes.Equal(g.redactor.Redact(text), text)
 }
 
+// inherit takes over what the generation before knows of credentials. It is called before this one serves.
+func (g *generation) inherit(old *generation) {
+	for name, p := range g.providers {
+		if was := old.providers[name]; p.client != nil && was != nil && was.client != nil {
+			p.client.Inherit(was.client)
+		}
+	}
+}
+
 // hasProvider reports whether there is a provider of that name that is on.
 func (g *generation) hasProvider(name string) bool { return g.providers[name] != nil }
 

@@ -44,6 +44,7 @@ func (c scrape) all() {
 		m.Add(telemetry.UpstreamReused, float64(u.Reused), u.provider)
 		m.Add(telemetry.UpstreamStale, float64(u.Stale), u.provider)
 		m.Add(telemetry.UpstreamRetried, float64(u.Retried), u.provider)
+		m.Add(telemetry.UpstreamReauthorized, float64(u.Reauthorized), u.provider)
 	}
 }
 

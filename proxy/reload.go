@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // ErrSuperseded is the error of a Reload that another one has overtaken.
@@ -67,6 +68,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 		g.release()
 		return err
 	}
+	g.inherit(old)
 	if !s.current.CompareAndSwap(old, g) {
 		// Close came first.
 		g.release()
@@ -105,6 +107,45 @@ func (s *Server) RenewCertificate() error {
 		s.clients.SetCertificate(pair)
 	}
 	return err
+}
+
+// RenewSecrets reads the files of providers' credentials again. Reload does so too, but takes longer, and needs a configuration
+// without errors. A credential that cannot be read stays as it is.
+func (s *Server) RenewSecrets() error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	g := s.acquire()
+	if g == nil {
+		return errClosed
+	}
+	defer g.release()
+	var errs []error
+	for i := range g.config.Providers {
+		p := &g.config.Providers[i]
+		if !p.Auth.FromFile() || g.providers[p.Name] == nil || g.providers[p.Name].client == nil {
+			continue
+		}
+		changed, err := renewSecrets(g.providers[p.Name].client, &p.Auth)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("providers.%s.auth: %w", p.Name, err))
+		}
+		if changed {
+			s.log.Info("credential renewed", "provider", p.Name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func renewSecrets(client *upstream.Client, a *config.Auth) (changed bool, err error) {
+	read, err := a.Reread()
+	if err != nil {
+		return false, err
+	}
+	secrets := make([]string, len(read))
+	for i, secret := range read {
+		secrets[i] = secret.Reveal()
+	}
+	return client.RenewSecrets(secrets)
 }
 
 // newCertificate loads the certificate of another configuration than the one at the start, which decided whether clients

@@ -61,6 +61,10 @@ func (r *reloader) run(ctx context.Context) {
 // reload reads the configuration and begins to serve it. If it is invalid, the previous one stays, and the errors are
 // logged in the words of `sluice check`.
 func (r *reloader) reload(ctx context.Context) {
+	// First what is quick, and works although the configuration may have errors.
+	if err := r.gateway.RenewSecrets(); err != nil {
+		r.log.Warn("cannot renew credentials; keeping the previous ones", "error", err)
+	}
 	cfg, err := r.load(r.listen)
 	if err == nil && cfg.Empty() {
 		err = errEmpty

@@ -1,12 +1,19 @@
 package config
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
+
+// maxSecrets is how many secrets a provider may have.
+const maxSecrets = 64
 
 // auth reads the credential. Without the table none is sent. A credential that is empty or cannot be found turns the provider off.
 func (l *loader) auth(t *table, p *Provider, defaults Auth) {
@@ -34,7 +41,7 @@ func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 		off = l.secretAuth(&a, p, defaults)
 	}
 	if cloud != "" {
-		for _, name := range []string{"header", "prefix", "query", "secret"} {
+		for _, name := range []string{"header", "prefix", "query", "secret", "secrets"} {
 			if n := a.look(name); n != nil {
 				l.credential(n)
 				a.fail(n, name, "cannot be combined with %s", cloud)
@@ -45,6 +52,29 @@ func (l *loader) auth(t *table, p *Provider, defaults Auth) {
 		p.Off = off
 	}
 	a.finish()
+}
+
+// privateNames are ends of host names that are not in the public DNS, or that are reserved (RFC 6761, 6762, 8375, 9476).
+var privateNames = []string{
+	".local", ".localhost", ".internal", ".intranet", ".private", ".corp", ".home", ".lan", ".home.arpa", ".alt", ".svc", ".test", ".example", ".invalid",
+}
+
+// isPublic reports whether a host is one of the internet: an API there needs a credential.
+func isPublic(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		private, closed := privateHost(host)
+		return ip.IsGlobalUnicast() && !private && !closed
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return strings.Contains(host, ".") && !slices.ContainsFunc(privateNames, func(end string) bool { return strings.HasSuffix(host, end) })
+}
+
+// missingAuth warns about a provider on the internet without a credential.
+func missingAuth(t *table, p *Provider) {
+	u, err := url.Parse(p.BaseURL)
+	if err == nil && p.Off == "" && !t.has("auth") && !p.AllowPrivate && isPublic(u.Hostname()) {
+		t.warn(nil, "auth", "is missing: requests to %s are sent without a credential", u.Hostname())
+	}
 }
 
 // secretAuth reads a secret and how it is sent.
@@ -85,28 +115,151 @@ func (l *loader) secretAuth(a *table, p *Provider, defaults Auth) (off string) {
 		}
 		p.Auth.Prefix = prefix
 	}
-	secret, n := l.secretKey(a, "secret")
-	switch {
-	case n == nil && !a.has("secret"):
-		a.fail(nil, "secret", `is missing; omit auth if no credential is needed`)
-	case n != nil && secret == "":
-		off = n.unset("auth.secret")
-	}
-	p.Auth.Secret = secret
+	p.Auth.Secrets, off = l.providerSecrets(a)
 	return off
 }
 
+// providerSecrets reads the secret of a provider, or several of them. Empty ones are left out; off says why there is none.
+func (l *loader) providerSecrets(a *table) (secrets []FileSecret, off string) {
+	one, several := a.look("secret"), a.take("secrets", kindArray)
+	where := a.path.child("secrets")
+	nodes := []*node{one}
+	switch {
+	case several != nil && one != nil:
+		a.fail(several, "secrets", "set secret or secrets, not both")
+		return nil, ""
+	case one != nil:
+	case several == nil:
+		if !a.has("secrets") {
+			a.fail(nil, "secret", `is missing; omit auth if no credential is needed`)
+		}
+		return nil, ""
+	case len(several.items) > maxSecrets:
+		a.fail(several, "secrets", "has more than %d elements", maxSecrets)
+		return nil, ""
+	default:
+		nodes = several.items
+		off = "auth.secrets is empty"
+	}
+	for i, n := range nodes {
+		at := where.element(i)
+		if one != nil {
+			at = a.path.child("secret")
+		}
+		secret, value := l.secretValue(&at, n)
+		switch {
+		case value == nil: // it has been reported
+		case secret.Secret == "":
+			off = value.unset("auth." + strings.TrimPrefix(at.String(), a.path.String()+"."))
+		case slices.ContainsFunc(secrets, func(s FileSecret) bool { return s.Secret == secret.Secret }):
+			l.d.warn(n.offset, at.String(), "is the same as another one")
+		default:
+			l.looksLikeSecret(&at, value, "")
+			secrets = append(secrets, secret)
+		}
+	}
+	if len(secrets) > 0 {
+		off = ""
+	}
+	return secrets, off
+}
+
 // secretKey reads a key that is a credential or part of one.
-func (l *loader) secretKey(t *table, name string) (Secret, *node) {
-	secret, n := t.text(name)
+func (l *loader) secretKey(t *table, name string) (FileSecret, *node) {
+	n := t.look(name)
 	if n == nil {
-		return "", nil
+		return FileSecret{}, nil
+	}
+	where := t.path.child(name)
+	return l.secretValue(&where, n)
+}
+
+// secretValue reads a secret that is a string, or that is in the file that a table names. It returns the node that has the text, nil
+// for a value that is reported.
+func (l *loader) secretValue(where *keyPath, n *node) (FileSecret, *node) {
+	secret := FileSecret{}
+	switch n.kind {
+	case kindBroken:
+		return secret, nil
+	case kindString:
+	case kindTable:
+		t := table{d: l.d, n: n, path: where}
+		file, f := t.required("file")
+		t.finish()
+		if f == nil {
+			return secret, nil
+		}
+		secret.File = l.relative(f, file)
+		text, err := readSecret(l.o.ReadFile, secret.File)
+		if err != nil {
+			t.fail(f, "file", "%v", err)
+			return secret, nil
+		}
+		n = &node{kind: kindString, offset: f.offset, text: text}
+	default:
+		l.d.fail(n.offset, where.String(), "must be a string, or a table such as { file = %q }, not %s", "FILE", n.kind.named())
+		return secret, nil
 	}
 	l.credential(n)
-	if err := checkSecret(secret); err != nil {
-		t.fail(n, name, "%v", err)
+	if err := checkSecret(n.text); err != nil {
+		l.d.fail(n.offset, where.String(), "%v", err)
 	}
-	return Secret(secret), n
+	secret.Secret = Secret(n.text)
+	return secret, n
+}
+
+// readSecret reads a secret from a file, without the spaces and line ends around it. Its errors do not contain it.
+func readSecret(read func(string) ([]byte, error), file string) (string, error) {
+	data, err := read(file)
+	if err != nil {
+		return "", err
+	}
+	text := string(bytes.TrimSpace(data))
+	if text == "" {
+		return "", rule("the file %s is empty", file)
+	}
+	return text, nil
+}
+
+// FromFile reports whether a secret comes from a file.
+func (a *Auth) FromFile() bool {
+	return slices.ContainsFunc(a.Secrets, func(s FileSecret) bool { return s.File != "" })
+}
+
+// Reread reads the secrets that come from files again, and returns all of them in their order.
+func (a *Auth) Reread() ([]Secret, error) {
+	all := make([]Secret, 0, len(a.Secrets))
+	for _, s := range a.Secrets {
+		if s.File != "" {
+			text, err := readSecret(readCredentialFile, s.File)
+			if err == nil {
+				err = checkSecret(text)
+			}
+			if err != nil {
+				return nil, err
+			}
+			s.Secret = Secret(text)
+		}
+		all = append(all, s.Secret)
+	}
+	return all, nil
+}
+
+// looksLikeSecret warns about what was probably not meant to be a secret, without quoting it. hint says where a digest belongs.
+func (l *loader) looksLikeSecret(where *keyPath, n *node, hint string) {
+	switch {
+	case strings.HasPrefix(n.text, "$") && variableName(n.text[1:]) && n.text == strings.ToUpper(n.text):
+		l.d.warn(n.offset, where.String(), "starts with $ and is used as it is; a variable is written ${NAME}")
+	case isDigest(n.text):
+		l.d.warn(n.offset, where.String(), "is a digest, and the secret itself is needed%s", hint)
+	}
+}
+
+// isDigest reports whether a text has the form of a key's digest.
+func isDigest(text string) bool {
+	number, ok := strings.CutPrefix(text, "sha256:")
+	sum, err := hex.DecodeString(number)
+	return ok && err == nil && len(sum) == sha256.Size
 }
 
 func checkCredentialHeader(s string) error {

@@ -31,9 +31,15 @@ func (l *loader) aws(a *table, p *Provider) (off string) {
 	var profile *node
 	c.Profile, profile = t.text("profile")
 	var id, key *node
-	c.AccessKeyID, id = l.secretKey(&t, "access_key_id")
-	c.SecretAccessKey, key = l.secretKey(&t, "secret_access_key")
-	c.SessionToken, _ = l.secretKey(&t, "session_token")
+	part := func(name string, to *Secret) *node {
+		s, n := l.secretKey(&t, name)
+		if *to = s.Secret; s.File != "" {
+			c.Files = append(c.Files, s.File)
+		}
+		return n
+	}
+	id, key = part("access_key_id", &c.AccessKeyID), part("secret_access_key", &c.SecretAccessKey)
+	part("session_token", &c.SessionToken)
 	t.finish()
 	p.Auth.AWS = c
 

@@ -106,7 +106,7 @@ func TestCloudCredentials(t *testing.T) {
 		{"google/adc, machine", `{ google = "adc" }`, map[string]string{"/sys/class/dmi/id/product_name": "Google Compute Engine\n"}, nil, google(config.Google{}), ""},
 		{"google/adc, nothing", `{ google = "adc" }`, nil, nil, google(config.Google{}),
 			"no Google credential found: GOOGLE_APPLICATION_CREDENTIALS is not set, gcloud has none, and this is not a Google machine"},
-		{"azure", `{ header = "api-key", secret = "k" }`, nil, nil, config.Auth{Header: "api-key", Secret: "k"}, ""},
+		{"azure", `{ header = "api-key", secret = "k" }`, nil, nil, config.Auth{Header: "api-key", Secrets: []config.FileSecret{{Secret: "k"}}}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

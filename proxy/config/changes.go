@@ -26,7 +26,7 @@ func (c *Config) Since(old *Config) Changes {
 	return Changes{
 		Keys: change(old.Keys, c.Keys, func(k *Key) string { return k.Name }, func(a, b Key) bool {
 			// There may be very many keys, for which reflection takes too long.
-			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
+			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.File == b.File && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
 				a.Disabled == b.Disabled && a.Limits == b.Limits
 		}),
 		Plugins: change(old.Plugins, c.Plugins, func(p *Plugin) string { return p.Name }, func(a, b Plugin) bool {

@@ -86,6 +86,7 @@ const (
 type Key struct {
 	Name      string
 	Secret    Secret // "" if only the digest is configured
+	File      string // that Secret was read from; "" for one in the configuration or the environment
 	Digest    Digest // SHA-256 of the secret, always set
 	Models    []Glob // that it may use; empty: none
 	NotBefore time.Time
@@ -142,15 +143,21 @@ type Provider struct {
 	Pos          Position
 }
 
-// Auth is a provider's credential: a secret and the header, with a prefix, or the query parameter that carries it; or the keys of
+// Auth is a provider's credential: secrets and the header, with a prefix, or the query parameter that carries one; or the keys of
 // an AWS signature; or the source of a Google token.
 type Auth struct {
-	Header string
-	Prefix string
-	Query  string
-	Secret Secret // "": none is sent
-	AWS    *AWS
-	Google *Google
+	Header  string
+	Prefix  string
+	Query   string
+	Secrets []FileSecret // of one account each; empty: none is sent
+	AWS     *AWS
+	Google  *Google
+}
+
+// FileSecret is a secret that may come from a file.
+type FileSecret struct {
+	Secret
+	File string // "" for one in the configuration or the environment
 }
 
 // AWS configures AWS signatures. The keys are configured here, or those of the profile, or else found by the SDK's default chain.
@@ -160,7 +167,8 @@ type AWS struct {
 	Profile         string
 	AccessKeyID     Secret
 	SecretAccessKey Secret
-	SessionToken    Secret // may be empty
+	SessionToken    Secret   // may be empty
+	Files           []string // that hold these
 }
 
 // Google is the source of a Google token.

@@ -67,7 +67,7 @@ targets = [{ provider = "up" }]
 	}
 	wantProvider := config.Provider{
 		Name: "up", Plugin: "openai", BaseURL: "https://up.example/v1",
-		Auth: config.Auth{Header: "Authorization", Prefix: "Bearer ", Secret: "sk-up"},
+		Auth: config.Auth{Header: "Authorization", Prefix: "Bearer ", Secrets: []config.FileSecret{{Secret: "sk-up"}}},
 		Timeout: config.Timeout{
 			Connect: 3 * time.Second, TLS: 5 * time.Second, FirstByte: time.Minute, Idle: time.Minute,
 			Total: 15 * time.Minute, Write: 30 * time.Second,
@@ -134,16 +134,16 @@ plugin = "demo"
 	}
 	openai := []string{"/chat/completions", "/models"}
 	want := map[string]facts{
-		"openai": {Auth: config.Auth{Header: "Authorization", Prefix: "Bearer ", Secret: "k1"}, Paths: openai},
-		"azure":  {Auth: config.Auth{Header: "api-key", Secret: "k2"}, Paths: openai},
+		"openai": {Auth: config.Auth{Header: "Authorization", Prefix: "Bearer ", Secrets: []config.FileSecret{{Secret: "k1"}}}, Paths: openai},
+		"azure":  {Auth: config.Auth{Header: "api-key", Secrets: []config.FileSecret{{Secret: "k2"}}}, Paths: openai},
 		"plain":  {Paths: openai, Private: true},
-		"anthropic": {Auth: config.Auth{Header: "x-api-key", Secret: "k3"}, Paths: []string{
+		"anthropic": {Auth: config.Auth{Header: "x-api-key", Secrets: []config.FileSecret{{Secret: "k3"}}}, Paths: []string{
 			"/v1/messages", "/v1/models",
 			"/v1/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
 			"/v1/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
 		}, Headers: []string{"anthropic-version", "anthropic-beta"}},
-		"query": {Auth: config.Auth{Query: "key", Secret: "k4"}, Paths: []string{"/v1beta/models/*"}, Headers: []string{"x-extra"}},
-		"token": {Auth: config.Auth{Header: "authorization", Prefix: "Token ", Secret: "k5"}, Paths: openai},
+		"query": {Auth: config.Auth{Query: "key", Secrets: []config.FileSecret{{Secret: "k4"}}}, Paths: []string{"/v1beta/models/*"}, Headers: []string{"x-extra"}},
+		"token": {Auth: config.Auth{Header: "authorization", Prefix: "Token ", Secrets: []config.FileSecret{{Secret: "k5"}}}, Paths: openai},
 		"demo":  {},
 	}
 	got := map[string]facts{}

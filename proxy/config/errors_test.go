@@ -100,7 +100,7 @@ func TestErrors(t *testing.T) {
 		}},
 		{"types of sizes, prices and names", "providers.p.plugin = \"openai\"\nproviders.p.base_url = \"https://x.example\"\nproviders.p.auth = { query = \"a&b\", secret = 1 }\n[plugins.\"\"]\n[server]\nmax_body = 1.5\n", []string{
 			`3:30: providers.p.auth.query: "a&b" is not a valid query parameter name`,
-			"3:46: providers.p.auth.secret: must be a string, not an integer",
+			"3:46: providers.p.auth.secret: must be a string, or a table such as { file = \"FILE\" }, not an integer",
 			`4:10: plugins."": a name has 1 to 64 letters, digits, '.', '_' or '-', and starts with a letter or digit`,
 			`6:12: server.max_body: must be a size such as "32MiB", not a number`,
 		}},

@@ -25,9 +25,21 @@ func (c *Config) Files() []string {
 		}
 	}
 	for i := range c.Providers {
-		if g := c.Providers[i].Auth.Google; g != nil {
-			add(g.File)
+		a := &c.Providers[i].Auth
+		for _, s := range a.Secrets {
+			add(s.File)
 		}
+		if a.AWS != nil {
+			for _, file := range a.AWS.Files {
+				add(file)
+			}
+		}
+		if a.Google != nil {
+			add(a.Google.File)
+		}
+	}
+	for i := range c.Keys {
+		add(c.Keys[i].File)
 	}
 	return files
 }

@@ -111,7 +111,7 @@ strategy = "cheapest"
 		t.Errorf("keys %v, team %+v", keys, team)
 	}
 	p := c.Provider("openai")
-	if p.BaseURL != "https://eu.example/v1" || p.Auth.Secret.Reveal() != "sk-eu-0123456789" || p.Auth.Header != "x-key" {
+	if p.BaseURL != "https://eu.example/v1" || p.Auth.Secrets[0].Secret.Reveal() != "sk-eu-0123456789" || p.Auth.Header != "x-key" {
 		t.Errorf("provider %+v", p)
 	}
 	if p.Timeout.Connect.String() != "1s" || p.Timeout.Total.String() != "2m0s" || string(p.Options) != `{"path":"/x","list":true}` {
@@ -145,7 +145,7 @@ func TestIncludeReplacesProviderAndRouterOfAnotherPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Provider("openai")
-	if p.BaseURL != "https://api.anthropic.com" || p.Auth.Secret != "" || string(p.Options) != "{}" || string(c.Router.Settings) != `{"x":1}` {
+	if p.BaseURL != "https://api.anthropic.com" || p.Auth.Secrets[0].Secret != "" || string(p.Options) != "{}" || string(c.Router.Settings) != `{"x":1}` {
 		t.Errorf("provider %+v, router %s", p, c.Router.Settings)
 	}
 }

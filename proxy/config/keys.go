@@ -65,7 +65,7 @@ func (l *loader) keys(tables []table) {
 
 // secret reads the secret or the digest of a key, exactly one of which is required.
 func (l *loader) secret(t *table, k *Key) bool {
-	secret, s := t.text("secret")
+	secret, s := l.secretKey(t, "secret")
 	digest, d := t.text("digest")
 	switch {
 	case t.has("secret") && t.has("digest"):
@@ -73,20 +73,18 @@ func (l *loader) secret(t *table, k *Key) bool {
 	case !t.has("secret") && !t.has("digest"):
 		t.fail(nil, "", "secret or digest is missing; `sluice keys new` generates both")
 	case s != nil:
-		if secret == "" {
+		text := s.text
+		if text == "" {
 			t.fail(s, "secret", "%s", s.unset("the secret"))
 			return false
 		}
-		if err := checkSecret(secret); err != nil {
-			t.fail(s, "secret", "%v", err)
-			return false
-		}
-		if strings.Contains(secret, ",") {
+		if strings.Contains(text, ",") {
 			t.fail(s, "secret", "has a comma, which would be taken for two joined headers")
 			return false
 		}
-		l.credential(s)
-		k.Secret, k.Digest = Secret(secret), sha256.Sum256([]byte(secret))
+		where := t.path.child("secret")
+		l.looksLikeSecret(&where, s, "; a digest goes into digest")
+		k.Secret, k.File, k.Digest = secret.Secret, secret.File, sha256.Sum256([]byte(text))
 		return true
 	case d != nil:
 		if l.secrets != nil {

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +18,8 @@ var presetNames = []string{
 }
 
 func TestPresetSuffices(t *testing.T) {
-	bearer := config.Auth{Header: "Authorization", Prefix: "Bearer ", Secret: "sk-x"}
-	key := config.Auth{Header: "api-key", Secret: "sk-x"}
+	bearer := config.Auth{Header: "Authorization", Prefix: "Bearer ", Secrets: []config.FileSecret{{Secret: "sk-x"}}}
+	key := config.Auth{Header: "api-key", Secrets: []config.FileSecret{{Secret: "sk-x"}}}
 	for name, want := range map[string]struct {
 		url   string // "" where everybody has another
 		auth  config.Auth
@@ -53,7 +54,7 @@ func TestPresetSuffices(t *testing.T) {
 			}
 			c := mustParse(t, text)
 			p := c.Provider("p")
-			if p.Plugin != "openai" || p.BaseURL != want.url || p.Auth != want.auth || strings.Join(p.Paths, " ") != want.paths {
+			if p.Plugin != "openai" || p.BaseURL != want.url || !reflect.DeepEqual(p.Auth, want.auth) || strings.Join(p.Paths, " ") != want.paths {
 				t.Errorf("the provider is %+v", p)
 			}
 			if local := strings.Contains(want.url, "localhost"); p.AllowPrivate != local {

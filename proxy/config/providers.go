@@ -32,6 +32,7 @@ func (l *loader) provider(name string, t *table) {
 	}
 	l.auth(t, &p, set.auth)
 	l.baseURL(t, &p, set.baseURL, known && !set.local)
+	missingAuth(t, &p)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)
 	p.Pace = t.duration("pace", 0, 0, time.Second)

@@ -17,7 +17,7 @@ import (
 // TestReferenceHasEveryKey compares the reference with the keys that the decoder looks up.
 func TestReferenceHasEveryKey(t *testing.T) {
 	decoded := map[string]bool{}
-	for _, auth := range []string{`{ secret = "sk-12345678" }`, `{ aws = { } }`, `{ google = { } }`} {
+	for _, auth := range []string{`{ secret = "sk-12345678" }`, `{ secret = { file = "f" } }`, `{ aws = { } }`, `{ google = { } }`} {
 		text := `
 			server.tls = { cert = "c", key = "k" }
 			[[keys]]
@@ -176,6 +176,10 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	t.Helper()
 	auth := map[string]any{"secret": "sk-12345678"}
 	switch {
+	case strings.HasSuffix(path, "auth.secret.file"):
+		auth = map[string]any{"secret": map[string]any{}}
+	case strings.HasSuffix(path, "auth.secrets"):
+		auth = map[string]any{}
 	case strings.Contains(path, "auth.aws."):
 		auth = map[string]any{"aws": map[string]any{"region": "eu-central-1", "access_key_id": "id", "secret_access_key": "sk-12345678"}}
 	case strings.Contains(path, "auth.google."):

@@ -23,7 +23,7 @@ plugin = "openai"
 base_url = "https://x.example"
 auth = { secret = "${CANARY}p" }
 `, "CANARY="+canary)
-	if c.Keys[0].Secret.Reveal() != canary || c.Providers[0].Auth.Secret.Reveal() != canary+"p" {
+	if c.Keys[0].Secret.Reveal() != canary || c.Providers[0].Auth.Secrets[0].Reveal() != canary+"p" {
 		t.Fatal("the secrets were not read")
 	}
 	var out bytes.Buffer

@@ -15,6 +15,8 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"hash/fnv"
+	"io"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -38,6 +40,7 @@ type Key struct {
 	disabled  bool
 	limits    config.KeyLimits
 	usage     *keyUsage // nil: the key has no limits
+	hash      uint64
 }
 
 // New returns the set of the configured keys. The usage of those with limits is kept in usage.
@@ -49,6 +52,7 @@ func New(keys []config.Key, usage *Usage) *Keys {
 		all[i] = Key{
 			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled, limits: c.Limits,
 		}
+		all[i].hash = Hash(c.Name)
 		if c.Limits != (config.KeyLimits{}) {
 			all[i].usage = usage.key(c.Name)
 		}
@@ -64,6 +68,16 @@ func Anonymous() *Key { return anonymous }
 
 // Name returns the key's name in the configuration. It is not a secret.
 func (k *Key) Name() string { return k.name }
+
+// Hash returns a hash of the key's name, which is the same in every gateway that has the key.
+func (k *Key) Hash() uint64 { return k.hash }
+
+// Hash returns a hash of a client's name or address.
+func Hash(client string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, client)
+	return h.Sum64()
+}
 
 // Allows reports whether the key may use a model. It does not allocate.
 func (k *Key) Allows(model string) bool {

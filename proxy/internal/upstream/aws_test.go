@@ -242,7 +242,7 @@ func TestInvalidSigningConfiguration(t *testing.T) {
 		"keys and a profile":        {AWS: &credential.AWS{Region: "eu-central-1", AccessKeyID: "canary", SecretAccessKey: "canary", Profile: "p"}},
 		"be sent in a header":       {AWS: &credential.AWS{Region: "eu-central-1", AccessKeyID: "canary\n", SecretAccessKey: "canary"}},
 		"more than one":             {AWS: &credential.AWS{Region: "eu-central-1"}, Google: &credential.Google{}},
-		"more than one credenti":    {Google: &credential.Google{}, Header: "x", Secret: "canary"},
+		"more than one credenti":    {Google: &credential.Google{}, Header: "x", Secrets: []string{"canary"}},
 	} {
 		if _, err := upstream.New(upstream.Config{BaseURL: "https://a.example", Credential: c}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%v, want %q", err, want)

@@ -81,7 +81,7 @@ func (s *fastServer) serve(c net.Conn) {
 
 func fastClient(tb testing.TB, s *fastServer) *upstream.Client {
 	tb.Helper()
-	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String() + "/v1", Credential: credential.Credential{Header: "Authorization", Prefix: "Bearer ", Secret: "sk-0123456789"}})
+	c, err := upstream.New(upstream.Config{BaseURL: "http://" + s.ln.Addr().String() + "/v1", Credential: credential.Credential{Header: "Authorization", Prefix: "Bearer ", Secrets: []string{"sk-0123456789"}}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -29,6 +29,8 @@ type Config struct {
 	Name       string // for errors
 	BaseURL    string // http or https, host, optional port and path
 	Credential credential.Credential
+	// RetryAfter returns from a response's header how long the provider wants no requests, 0 if it does not say. nil: it never does.
+	RetryAfter func(header func(name string) []byte, now time.Time) time.Duration
 	Timeouts   Timeouts
 	Ticks      Ticks
 
@@ -61,7 +63,7 @@ type Client struct {
 	scheme     string
 	host       string // of the Host header
 	path       string // of the base URL, without a trailing slash
-	credential credential.Prepared
+	credential *credential.Set
 	tls        *tls.Config // nil for http
 	connector  *connector
 	pool       pool
@@ -169,8 +171,18 @@ func (c *Client) parseBase() (host, port string, err error) {
 func (c *Client) Close() {
 	c.pool.close()
 	c.connector.close()
-	if c.credential.Signer != nil {
-		c.credential.Signer.Close()
+	c.credential.Close()
+}
+
+// RenewSecrets replaces the secrets of the credential, in their order, and reports whether one has changed.
+func (c *Client) RenewSecrets(secrets []string) (changed bool, err error) {
+	return c.credential.Renew(secrets)
+}
+
+// Inherit takes over what an older Client for the same base URL knows of its credentials. It is called before the Client is used.
+func (c *Client) Inherit(old *Client) {
+	if c.base == old.base {
+		c.credential.Inherit(old.credential)
 	}
 }
 
@@ -181,7 +193,8 @@ func (c *Client) Stats() Stats { return c.pool.snapshot() }
 //
 // A request that was sent on a reused connection and failed before the first byte of the response, or got a 408 that the peer sent
 // because the connection had been idle, is sent once more on a new connection: the peer had given up the old one, most probably
-// before it read the request. Nothing else is retried.
+// before it read the request. A request whose credential the provider refuses or limits is sent once with each of the others that it
+// may accept (credential.Set). Nothing else is retried.
 func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, error) {
 	if s := c.check(r); s != "" {
 		return nil, c.failed(&Error{Kind: BadRequest, Reason: s}, r)
@@ -191,10 +204,23 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 	if c.cfg.Timeouts.Total > 0 {
 		deadline = now.Add(c.cfg.Timeouts.Total)
 	}
-	var authorization []Header
-	if c.credential.Signer != nil {
+	choice := c.credential.Choose(r.Client)
+	for {
+		resp, err := c.do(ctx, r, authorization{Addition: choice.Addition()}, w, now, deadline)
+		if err != nil || resp.status < 400 || !choice.Next(resp.status, resp.retryAfter) {
+			return resp, err
+		}
+		resp.Close()
+		c.pool.count(func(s *Stats) { s.Reauthorized++ })
+		now = time.Now()
+	}
+}
+
+// do sends a request with one credential.
+func (c *Client) do(ctx context.Context, r *Request, auth authorization, w Watcher, now, deadline time.Time) (*Response, error) {
+	if c.credential.Signer() != nil {
 		var err error
-		if authorization, err = c.authorize(ctx, r, w, deadline); err != nil {
+		if auth.signed, err = c.authorize(ctx, r, w, deadline); err != nil {
 			return nil, c.failed(err, r)
 		}
 	}
@@ -218,7 +244,7 @@ func (c *Client) Do(ctx context.Context, r *Request, w Watcher) (*Response, erro
 				return nil, c.failed(err, r)
 			}
 		}
-		resp, err := c.roundTrip(ctx, cn, r, authorization, w, deadline)
+		resp, err := c.roundTrip(ctx, cn, r, &auth, w, deadline)
 		if err == nil {
 			answered = true
 			return resp, nil
@@ -248,7 +274,7 @@ func (c *Client) authorize(ctx context.Context, r *Request, w Watcher, deadline 
 	if !deadline.IsZero() && deadline.Before(limit) {
 		limit = deadline
 	}
-	headers, err := c.credential.Signer.Sign(ctx, limit, credential.Request{
+	headers, err := c.credential.Signer().Sign(ctx, limit, credential.Request{
 		Method: r.Method, Scheme: c.scheme, Host: c.host, Base: c.path, Path: r.Path, ContentType: r.ContentType, Headers: r.Headers, Body: r.Body,
 	})
 	switch {
@@ -288,13 +314,13 @@ func (c *Client) waited(w Watcher, start time.Time) error {
 }
 
 // roundTrip sends a request on a connection and reads the response header. With an error the connection is still open.
-func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, authorization []Header, w Watcher, deadline time.Time) (*Response, error) {
+func (c *Client) roundTrip(ctx context.Context, cn *conn, r *Request, auth *authorization, w Watcher, deadline time.Time) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, &Error{Kind: Cancelled, Phase: PhaseConnect, Cause: context.Cause(ctx)}
 	}
 	cn.begin(ctx, w, deadline)
 	cn.enter(PhaseSend, c.cfg.Timeouts.Write, "write")
-	sent := c.send(cn, r, authorization)
+	sent := c.send(cn, r, auth)
 	if e, ok := errors.AsType[*Error](sent); ok {
 		return nil, e
 	}

@@ -40,10 +40,10 @@ func TestRejectsInvalidConfiguration(t *testing.T) {
 		{"port", upstream.Config{BaseURL: "https://a:canary"}, "is malformed"},
 		{"dot segment", upstream.Config{BaseURL: "https://a/v1/%2e./canary"}, "dot segment"},
 		{"empty segment", upstream.Config{BaseURL: "https://a//canary"}, "empty segment"},
-		{"credential nowhere", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Secret: canary}}, "needs a header or a query"},
-		{"credential in both", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a", Query: "b", Secret: canary}}, "needs a header or a query"},
-		{"credential with LF", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a", Secret: canary + "\n"}}, "cannot be sent"},
-		{"credential's header with a space", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a b", Secret: canary}}, "cannot be sent"},
+		{"credential nowhere", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Secrets: []string{canary}}}, "needs a header or a query"},
+		{"credential in both", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a", Query: "b", Secrets: []string{canary}}}, "needs a header or a query"},
+		{"credential with LF", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a", Secrets: []string{canary + "\n"}}}, "cannot be sent"},
+		{"credential's header with a space", upstream.Config{BaseURL: "https://a", Credential: credential.Credential{Header: "a b", Secrets: []string{canary}}}, "cannot be sent"},
 		{"TLS unverified", upstream.Config{BaseURL: "https://a", TLS: &tls.Config{InsecureSkipVerify: true}}, "InsecureSkipVerify"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestRejectsInvalidConfiguration(t *testing.T) {
 
 func TestCredentialIsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	for _, c := range []credential.Credential{{Header: "Authorization", Prefix: "Bearer ", Secret: canary}, {Query: "key", Secret: canary}} {
+	for _, c := range []credential.Credential{{Header: "Authorization", Prefix: "Bearer ", Secrets: []string{canary}}, {Query: "key", Secrets: []string{canary}}} {
 		j, err := json.Marshal(map[string]any{"c": c, "p": &c})
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestCredentialIsNeverPrinted(t *testing.T) {
 func TestErrorsOmitQueryAndCredential(t *testing.T) {
 	t.Parallel()
 	s := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Write("HTTP/1.1 200 OK\r\nX-Canary: sk-canary\x00\r\n\r\n"), upstreamtest.AwaitClose()})
-	for _, cred := range []credential.Credential{{Header: "x-api-key", Secret: "sk-canary"}, {Query: "key", Secret: "sk-canary"}} {
+	for _, cred := range []credential.Credential{{Header: "x-api-key", Secrets: []string{"sk-canary"}}, {Query: "key", Secrets: []string{"sk-canary"}}} {
 		c := newClient(t, s, func(c *upstream.Config) { c.Credential = cred })
 		r := post(`{"prompt":"canary"}`)
 		r.Path = "/x?q=canary"
@@ -115,7 +115,7 @@ func TestRedactor(t *testing.T) {
 	if got := credential.NewRedactor().Redact(plain); &got[0] != &plain[0] {
 		t.Error("a redactor of nothing copied")
 	}
-	if got := (credential.Credential{Secret: "sk-0123456789"}).Redactor().Redact([]byte("Incorrect API key: sk-0123456789")); string(got) != "Incorrect API key: [redacted]" {
+	if got := (credential.Credential{Secrets: []string{"sk-0123456789"}}).Redactor().Redact([]byte("Incorrect API key: sk-0123456789")); string(got) != "Incorrect API key: [redacted]" {
 		t.Errorf("%q", got)
 	}
 }

@@ -42,7 +42,9 @@ func TestRequestBytes(t *testing.T) {
 		},
 		{
 			"credential in the query",
-			func(c *upstream.Config) { c.Credential = credential.Credential{Query: "key", Secret: "a b&c=d"} },
+			func(c *upstream.Config) {
+				c.Credential = credential.Credential{Query: "key", Secrets: []string{"a b&c=d"}}
+			},
 			upstream.Request{Method: "POST", Path: "/x:generate"},
 			"POST /v1/x:generate?key=a+b%%26c%%3Dd HTTP/1.1\r\nUser-Agent: sluice\r\nHost: %s\r\nContent-Length: 0\r\nAccept-Encoding: identity",
 		},
@@ -50,7 +52,7 @@ func TestRequestBytes(t *testing.T) {
 			"credential after a query, base URL without a path",
 			func(c *upstream.Config) {
 				c.BaseURL = strings.TrimSuffix(c.BaseURL, "/v1") + "/"
-				c.Credential = credential.Credential{Query: "key", Secret: "secret"}
+				c.Credential = credential.Credential{Query: "key", Secrets: []string{"secret"}}
 			},
 			upstream.Request{Method: "POST", Path: "/x?alt=sse"},
 			"POST /x?alt=sse&key=secret HTTP/1.1\r\nUser-Agent: sluice\r\nHost: %s\r\nContent-Length: 0\r\nAccept-Encoding: identity",
@@ -112,7 +114,9 @@ func TestRejectsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	s := okServer(t)
 	header := newClient(t, s, nil)
-	query := newClient(t, s, func(c *upstream.Config) { c.Credential = credential.Credential{Query: "key", Secret: "secret-canary"} })
+	query := newClient(t, s, func(c *upstream.Config) {
+		c.Credential = credential.Credential{Query: "key", Secrets: []string{"secret-canary"}}
+	})
 	with := func(f func(*upstream.Request)) *upstream.Request {
 		r := post("{}")
 		f(r)

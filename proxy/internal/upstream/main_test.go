@@ -29,7 +29,7 @@ func newClient(tb testing.TB, s *upstreamtest.Server, change func(*upstream.Conf
 	tb.Helper()
 	cfg := upstream.Config{
 		Name: "test", BaseURL: s.URL() + "/v1",
-		Credential: credential.Credential{Header: "Authorization", Prefix: "Bearer ", Secret: "sk-canary-0123456789"},
+		Credential: credential.Credential{Header: "Authorization", Prefix: "Bearer ", Secrets: []string{"sk-canary-0123456789"}},
 		Ticks:      upstream.Ticks{First: 10 * time.Millisecond, Slow: 20 * time.Millisecond},
 	}
 	if change != nil {

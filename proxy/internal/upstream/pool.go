@@ -18,6 +18,8 @@ type Stats struct {
 	Reused  uint64 // requests sent on a reused connection
 	Stale   uint64 // idle connections found closed by the peer
 	Retried uint64 // requests resent because their reused connection turned out to be closed or timed out
+
+	Reauthorized uint64 // requests resent with another credential because the provider refused or limited theirs
 }
 
 // pool holds the idle connections and counts all of them. The most recently used one is taken first, so that surplus ones age and
@@ -254,7 +256,7 @@ func (p *pool) snapshot() Stats {
 func (s Stats) Plus(o Stats) Stats {
 	return Stats{
 		Open: s.Open + o.Open, Idle: s.Idle + o.Idle, InUse: s.InUse + o.InUse, Waiting: s.Waiting + o.Waiting,
-		Dialled: s.Dialled + o.Dialled, Reused: s.Reused + o.Reused, Stale: s.Stale + o.Stale, Retried: s.Retried + o.Retried,
+		Dialled: s.Dialled + o.Dialled, Reused: s.Reused + o.Reused, Stale: s.Stale + o.Stale, Retried: s.Retried + o.Retried, Reauthorized: s.Reauthorized + o.Reauthorized,
 	}
 }
 

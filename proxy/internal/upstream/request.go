@@ -26,6 +26,13 @@ type Request struct {
 	Body        []byte
 	ContentType string
 	Accept      string
+	Client      uint64 // a hash of the client, by which one of several credentials is chosen
+}
+
+// authorization is what a credential adds to a request.
+type authorization struct {
+	credential.Addition
+	signed []Header
 }
 
 // reserved are the headers that Request.Headers must not contain: framing and hop-by-hop headers, and those that Request has fields
@@ -73,7 +80,7 @@ func (c *Client) check(r *Request) string {
 		if !httpfield.ValidValue(h.Value) {
 			return "malformed header value"
 		}
-		if isReserved(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.credential.Signer != nil && c.credential.Signer.Owns(strings.ToLower(h.Name)) {
+		if isReserved(h.Name) || strings.EqualFold(h.Name, c.cfg.Credential.Header) || c.credential.Signer() != nil && c.credential.Signer().Owns(strings.ToLower(h.Name)) {
 			return "a header that only the gateway sets"
 		}
 	}
@@ -129,7 +136,7 @@ func isDots(seg string) bool {
 
 // build writes the head of a request that has been checked, and as much of the body as fits, into s.buf. It returns the
 // rest of the body.
-func (c *Client) build(s *sender, r *Request, authorization []Header, secure bool) (rest []byte) {
+func (c *Client) build(s *sender, r *Request, auth *authorization, secure bool) (rest []byte) {
 	h := &s.header
 	h.Reset()
 	h.DisableNormalizing()
@@ -145,7 +152,7 @@ func (c *Client) build(s *sender, r *Request, authorization []Header, secure boo
 	}
 	// The target is put together in the buffer that the head is written to next; fasthttp copies it in between.
 	t := append(append(s.buf[:0], c.path...), r.Path...)
-	if q := c.credential.Query; q != "" {
+	if q := auth.Query; q != "" {
 		sep := byte('?')
 		if strings.IndexByte(r.Path, '?') >= 0 {
 			sep = '&'
@@ -160,10 +167,10 @@ func (c *Client) build(s *sender, r *Request, authorization []Header, secure boo
 	for _, kv := range r.Headers {
 		h.Add(kv.Name, kv.Value)
 	}
-	if c.credential.Header.Value != "" {
-		h.Add(c.credential.Header.Name, c.credential.Header.Value)
+	if auth.Header.Value != "" {
+		h.Add(auth.Header.Name, auth.Header.Value)
 	}
-	for _, kv := range authorization {
+	for _, kv := range auth.signed {
 		h.Add(kv.Name, kv.Value)
 	}
 	s.buf = h.AppendBytes(s.buf[:0])
@@ -177,9 +184,9 @@ func (c *Client) build(s *sender, r *Request, authorization []Header, secure boo
 
 // send writes a request. Its memory is given back before the answer is waited for: there may be many such waits, and
 // they may be long.
-func (c *Client) send(cn *conn, r *Request, authorization []Header) error {
+func (c *Client) send(cn *conn, r *Request, auth *authorization) error {
 	s := senders.Get().(*sender)
-	rest := c.build(s, r, authorization, cn.tls)
+	rest := c.build(s, r, auth, cn.tls)
 	var err error
 	if cn.tls {
 		if _, err = cn.rw.Write(s.buf); err == nil && len(rest) > 0 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
@@ -29,6 +30,14 @@ func (r *Response) Header(name string) []byte {
 		return nil
 	}
 	return r.conn.header.get(name)
+}
+
+// retryAfter returns how long the provider wants no requests; 0 if it does not say.
+func (r *Response) retryAfter() time.Duration {
+	if f := r.client.cfg.RetryAfter; f != nil {
+		return f(r.Header, r.client.cfg.Now())
+	}
+	return 0
 }
 
 // SetWatcher replaces the Watcher; nil is none.

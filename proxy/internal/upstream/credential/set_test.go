@@ -1,0 +1,193 @@
+package credential_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
+)
+
+// clock is a clock that tests set.
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
+func newSet(t *testing.T, c *clock, r *credential.Redactor, secrets ...string) *credential.Set {
+	t.Helper()
+	s, err := credential.Credential{Header: "x-api-key", Secrets: secrets}.Prepare(c.Now, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// use returns the secrets with which a request is sent, one after the other, to a provider that responds with these statuses, and
+// with 200 to all others.
+func use(s *credential.Set, client uint64, retryAfter time.Duration, statuses map[string]int) (used []string) {
+	c := s.Choose(client)
+	for {
+		secret := c.Addition().Header.Value
+		used = append(used, secret)
+		status := statuses[secret]
+		if status == 0 {
+			status = 200
+		}
+		if !c.Next(status, func() time.Duration { return retryAfter }) {
+			return used
+		}
+	}
+}
+
+func want(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("used %v, want %v", got, want)
+	}
+}
+
+// client returns a client that prefers a secret.
+func client(t *testing.T, s *credential.Set, secret string) uint64 {
+	t.Helper()
+	for h := uint64(1); h < 1000; h++ {
+		if c := s.Choose(h); c.Addition().Header.Value == secret {
+			return h
+		}
+	}
+	t.Fatalf("no client prefers %s", secret)
+	return 0
+}
+
+func TestClientsAreSpread(t *testing.T) {
+	c := &clock{time.Unix(1e9, 0)}
+	three, four := newSet(t, c, nil, "a", "b", "c"), newSet(t, c, nil, "a", "b", "c", "d")
+	counts, moved := map[string]int{}, 0
+	const clients = 6000
+	for i := range clients {
+		h := uint64(i) * 0x9E3779B97F4A7C15
+		first, second := three.Choose(h), three.Choose(h)
+		if first.Addition() != second.Addition() {
+			t.Fatal("a client changes its secret")
+		}
+		counts[first.Addition().Header.Value]++
+		more := four.Choose(h)
+		if v := more.Addition().Header.Value; v != first.Addition().Header.Value {
+			if moved++; v != "d" {
+				t.Fatal("a client changes to a secret that is not new")
+			}
+		}
+	}
+	for secret, n := range counts {
+		if n < clients/4 || n > clients/2 {
+			t.Errorf("%d clients use %s", n, secret)
+		}
+	}
+	if moved < clients/6 || moved > clients/3 {
+		t.Errorf("%d clients change to the new secret", moved)
+	}
+}
+
+func TestNextSecretWhileOneRests(t *testing.T) {
+	for _, tt := range []struct {
+		status     int
+		retryAfter time.Duration
+		rests      time.Duration // 0: not at all
+	}{
+		{429, 0, 5 * time.Second},
+		{429, time.Hour, time.Hour},
+		{401, time.Hour, time.Minute},
+		{402, 0, time.Minute},
+		{403, 0, 0},
+	} {
+		t.Run(fmt.Sprint(tt.status, tt.retryAfter), func(t *testing.T) {
+			c := &clock{time.Unix(1e9, 0)}
+			s := newSet(t, c, nil, "a", "b")
+			h := client(t, s, "a")
+			bad := map[string]int{"a": tt.status}
+			want(t, use(s, h, tt.retryAfter, bad), "a", "b")
+			if tt.rests == 0 {
+				want(t, use(s, h, tt.retryAfter, bad), "a", "b")
+				return
+			}
+			want(t, use(s, h, tt.retryAfter, bad), "b")
+			c.now = c.now.Add(tt.rests - 1)
+			want(t, use(s, h, tt.retryAfter, bad), "b")
+			c.now = c.now.Add(1)
+			want(t, use(s, h, tt.retryAfter, nil), "a")
+		})
+	}
+	t.Run("all rest", func(t *testing.T) {
+		s := newSet(t, &clock{time.Unix(1e9, 0)}, nil, "a", "b", "c")
+		h := client(t, s, "b")
+		bad := map[string]int{"a": 429, "b": 429, "c": 429}
+		if used := use(s, h, time.Minute, bad); len(used) != 3 || used[0] != "b" {
+			t.Errorf("used %v", used)
+		}
+		want(t, use(s, h, time.Minute, bad), "b")
+	})
+	for _, status := range []int{200, 400, 404, 408, 500, 503} {
+		want(t, use(newSet(t, &clock{}, nil, "a"), 1, 0, map[string]int{"a": status}), "a")
+	}
+	want(t, use(newSet(t, &clock{}, nil, "a"), 1, 0, map[string]int{"a": 429}), "a")
+	want(t, use(newSet(t, &clock{}, nil), 1, 0, map[string]int{"": 401}), "")
+}
+
+func TestReplacedSecretIsTriedOnce(t *testing.T) {
+	c := &clock{time.Unix(1e9, 0)}
+	r := credential.NewRedactor()
+	s := newSet(t, c, r, "old-12345")
+	early := s.Choose(0)
+	if changed, err := s.Renew([]string{"old-12345"}); changed || err != nil {
+		t.Error(changed, err)
+	}
+	if changed, err := s.Renew([]string{"new-12345"}); !changed || err != nil {
+		t.Error(changed, err)
+	}
+	if early.Addition().Header.Value != "old-12345" {
+		t.Error("a request in flight has changed its secret")
+	}
+	if !early.Next(401, nil) || early.Addition().Header.Value != "new-12345" {
+		t.Error("a request whose secret was revoked meanwhile is not sent with the new one")
+	}
+	want(t, use(s, 0, 0, nil), "new-12345")
+	want(t, use(s, 0, 0, map[string]int{"new-12345": 401}), "new-12345", "old-12345")
+	want(t, use(s, 0, 0, map[string]int{"new-12345": 401, "old-12345": 401}), "new-12345", "old-12345")
+	want(t, use(s, 0, 0, map[string]int{"new-12345": 429}), "new-12345")
+	if got := string(r.Redact([]byte("old-12345 new-12345"))); got != "[redacted] [redacted]" {
+		t.Errorf("redacted to %s", got)
+	}
+	for _, bad := range [][]string{{""}, {"a\nb"}, {"a", "b"}, {}} {
+		if changed, err := s.Renew(bad); changed || err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+	want(t, use(s, 0, 0, nil), "new-12345")
+}
+
+func TestInherit(t *testing.T) {
+	c := &clock{time.Unix(1e9, 0)}
+	old := newSet(t, c, nil, "a", "b")
+	h := client(t, old, "a")
+	use(old, h, time.Hour, map[string]int{"a": 429})
+
+	same := newSet(t, c, nil, "a", "b")
+	same.Inherit(old)
+	want(t, use(same, h, 0, nil), "b") // a still rests
+
+	replaced := newSet(t, c, nil, "a", "c")
+	replaced.Inherit(old)
+	want(t, use(replaced, h, 0, map[string]int{"c": 401}), "c", "b")
+	again := newSet(t, c, nil, "a", "c")
+	again.Inherit(replaced)
+	want(t, use(again, client(t, again, "c"), 0, map[string]int{"c": 401}), "c", "b")
+
+	elsewhere, err := credential.Credential{Query: "key", Secrets: []string{"c"}}.Prepare(c.Now, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere.Inherit(old)
+	if n := elsewhere.Choose(0); n.Next(401, nil) {
+		t.Error("a secret is sent in another place than it was")
+	}
+}
