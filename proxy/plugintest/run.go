@@ -33,8 +33,12 @@ type Cost struct {
 	Reading int64 // of all calls that read the response
 	Reads   int   // how many they were
 
-	// Share is the greatest part of its budget that a call took, not counting what the budget grows by with the input.
-	Share float64
+	Share float64 // the greatest part of its budget that a call took
+}
+
+// addCall adds a call that took some fuel of the budget that it has for an input.
+func (c *Cost) addCall(used, base int64, input int) {
+	c.Share = max(c.Share, float64(used)/float64(base+plugin.DefaultFuelPerByte*int64(input)))
 }
 
 // Fixed values, so that every run gives the same bytes.
@@ -93,7 +97,7 @@ func (r *run) calls() error {
 	a := &r.attempt
 	err := r.b.Request(context.Background(), a)
 	r.result.Cost.Request = a.Fuel
-	r.result.Cost.Share = float64(a.Fuel) / plugin.DefaultCallFuel
+	r.result.Cost.addCall(a.Fuel, plugin.DefaultCallFuel, len(a.Request.Body))
 	if err != nil {
 		return err
 	}
@@ -147,7 +151,7 @@ func (r *run) whole() error {
 		r.result.Cost.Reads++
 		before := r.attempt.Fuel
 		err := r.b.Response(context.Background(), &r.attempt, r.v.Status, r.v.Response)
-		r.result.Cost.Share = max(r.result.Cost.Share, float64(r.attempt.Fuel-before)/plugin.DefaultCallFuel)
+		r.result.Cost.addCall(r.attempt.Fuel-before, plugin.DefaultCallFuel, len(r.v.Response))
 		if err != nil {
 			return err
 		}
@@ -194,7 +198,7 @@ func (r *run) event(ev framing.Event) error {
 		r.result.Cost.Reads++
 		before := r.attempt.Fuel
 		err := r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
-		r.result.Cost.Share = max(r.result.Cost.Share, float64(r.attempt.Fuel-before)/plugin.DefaultEventFuel)
+		r.result.Cost.addCall(r.attempt.Fuel-before, plugin.DefaultEventFuel, len(ev.Name)+len(ev.Data))
 		return err
 	}
 	r.batch.Reset()

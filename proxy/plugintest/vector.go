@@ -147,8 +147,9 @@ func (v *Vector) check(t *testing.T, b *Binding) {
 	if whole.Err != nil {
 		t.Logf("ended by: %v", whole.Err)
 	}
-	t.Logf("fuel: request %d, answer %d in %d calls", whole.Cost.Request, whole.Cost.Reading, whole.Cost.Reads)
-	if share := max(whole.Cost.Share, stream.Cost.Share); share > maxShare {
+	share := max(whole.Cost.Share, stream.Cost.Share)
+	t.Logf("fuel: request %d, answer %d in %d calls, %.2f%% of a budget at most", whole.Cost.Request, whole.Cost.Reading, whole.Cost.Reads, 100*share)
+	if share > maxShare {
 		t.Errorf("a call took %.0f%% of its budget, more than %.0f%%", 100*share, 100*maxShare)
 	}
 }
