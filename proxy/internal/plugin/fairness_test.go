@@ -264,16 +264,20 @@ func TestNoStarvation(t *testing.T) {
 		event:    func(abi.Host, abi.EventKind, []byte, []byte) int32 { return 0 },
 		response: func(abi.Host, int32, []byte) int32 { return 0 },
 	}), plugin.BindingConfig{})
+	calls := 200
+	if testing.Short() {
+		calls = 40
+	}
 	for name, call := range map[string]func(a *plugin.Attempt) error{
 		"instance":  func(a *plugin.Attempt) error { return bound.Event(t.Context(), a, abi.EventPlain, nil, nil) },
 		"semaphore": func(a *plugin.Attempt) error { return bound.Response(t.Context(), a, 200, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var calls sync.WaitGroup
+			var others sync.WaitGroup
 			stop := make(chan struct{})
 			for range 4 {
 				a := newAttempt(t, body)
-				calls.Go(func() {
+				others.Go(func() {
 					for {
 						select {
 						case <-stop:
@@ -288,14 +292,14 @@ func TestNoStarvation(t *testing.T) {
 				})
 			}
 			a := newAttempt(t, body)
-			for range 200 {
+			for range calls {
 				if err := call(a); err != nil {
 					t.Fatal(err)
 				}
 				runtime.Gosched()
 			}
 			close(stop)
-			calls.Wait()
+			others.Wait()
 			if s := h.Stats(); s.WholeCalls != 0 || s.Waiting != 0 || s.Plugins[0].Waiting != 0 || s.Plugins[0].Idle != s.Plugins[0].Instances {
 				t.Errorf("afterwards %+v", s)
 			}

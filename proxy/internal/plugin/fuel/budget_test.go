@@ -179,7 +179,7 @@ func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
 			m.ExportFunc("f", none, none, none, Loop(Void, I64Const(1), Call(double), Drop, Br(0)))
 		}},
 		{"long straight code, again and again", func(m *Module) {
-			long := m.Func(none, none, none, Repeat(20_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
+			long := m.Func(none, none, none, Repeat(8_000, I64Const(1), I64Const(3), Op{0x7f}, Drop))
 			m.ExportFunc("f", none, none, none, Repeat(1_000, Call(long)))
 		}},
 	}

@@ -16,7 +16,12 @@ func TestMeteredProgramsDoTheSame(t *testing.T)    { SamePrograms(t, Meter) }
 func TestEveryPathIsCharged(t *testing.T)          { SameRandomPrograms(t, Meter) }
 func TestMeteredGraphsDoTheSame(t *testing.T)      { SameGraphs(t, Meter) }
 func TestMeteredGoFunctionsDoTheSame(t *testing.T) { SameGoFunctions(t, Meter) }
-func TestMeteredGoGuestDoesTheSame(t *testing.T)   { SameGoGuest(t, Meter) }
+func TestMeteredGoGuestDoesTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a Go guest twice; smaller programs stand for it")
+	}
+	SameGoGuest(t, Meter)
+}
 
 func TestInfoDescribesOriginal(t *testing.T) {
 	var m Module

@@ -39,7 +39,12 @@ func TestOptimizedProgramsDoTheSame(t *testing.T)       { SamePrograms(t, meterO
 func TestOptimizedRandomProgramsDoTheSame(t *testing.T) { SameRandomPrograms(t, meterOptimized) }
 func TestOptimizedGraphsDoTheSame(t *testing.T)         { SameGraphs(t, meterOptimized) }
 func TestOptimizedGoFunctionsDoTheSame(t *testing.T)    { SameGoFunctions(t, meterOptimized) }
-func TestOptimizedGoGuestDoesTheSame(t *testing.T)      { SameGoGuest(t, meterOptimized) }
+func TestOptimizedGoGuestDoesTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a Go guest twice; smaller programs stand for it")
+	}
+	SameGoGuest(t, meterOptimized)
+}
 
 // TestGoGuestsAreOptimised fails if Go's compiler generates other code than the optimiser looks for.
 func TestGoGuestsAreOptimised(t *testing.T) {
@@ -63,8 +68,8 @@ func TestGoGuestsAreOptimised(t *testing.T) {
 	if stats.Segments < 10_000 || stats.SegmentsMerged > 100 {
 		t.Errorf("%d segments became %d", stats.Segments, stats.SegmentsMerged)
 	}
+	before, after := RunGoGuest(t, Meter(t, guest)), RunGoGuest(t, Meter(t, out))
 	for _, name := range []string{"digest", "words", "garbage"} {
-		before, after := RunGoGuest(t, Meter(t, guest)), RunGoGuest(t, Meter(t, out))
 		b, a := before.Call(t, BigBudget, name, 10_000), after.Call(t, BigBudget, name, 10_000)
 		if b.Err != nil || a.Err != nil || a.Used > b.Used {
 			t.Errorf("%s: %d units became %d; errors %v, %v", name, b.Used, a.Used, b.Err, a.Err)
@@ -144,8 +149,11 @@ func TestFlippedBitsNeverBreakTheOptimizer(t *testing.T) {
 	module := GoGuest(t)
 	r := rand.New(rand.NewPCG(4, 5))
 	variant := make([]byte, len(module))
-	refused := 0
-	for range 50 {
+	refused, variants := 0, 50
+	if testing.Short() {
+		variants = 15
+	}
+	for range variants {
 		copy(variant, module)
 		variant[r.IntN(len(module))] ^= 1 << r.IntN(8)
 		out, _, err := goopt.Optimize(variant)
@@ -156,8 +164,8 @@ func TestFlippedBitsNeverBreakTheOptimizer(t *testing.T) {
 			refused++
 		}
 	}
-	if refused == 0 || refused == 50 {
-		t.Errorf("%d of 50 refused", refused)
+	if refused == 0 || refused == variants {
+		t.Errorf("%d of %d refused", refused, variants)
 	}
 }
 
