@@ -130,7 +130,7 @@ var reference = []Setting{
 	{"providers.NAME.headers", TypeStrings, "", "", "Request headers that the plugin may set. Bundled plugins have defaults; for other plugins the default is none."},
 	{"providers.NAME.max_conns", TypeInteger, "1 to 1048576", "16384", "Maximum connections to the upstream. Each request in flight uses one."},
 	{"providers.NAME.max_event", TypeSize, "1KiB to 32MiB", `"1MiB"`, "Maximum size of one event of a streamed response. A larger one ends the attempt with `upstream_bad_answer`. Raise it for models that send images or audio in a stream."},
-	{"providers.NAME.options", TypeTable, "", "", "Settings for the plugin, overriding those in `plugins.NAME.options`; see the plugin's documentation."},
+	{"providers.NAME.options", TypeTable, "", "", "Settings for the plugin, overriding those in `plugins.NAME.options`: [options.md](options.md) for bundled plugins."},
 
 	{"models", TypeTables, "", "", "Models that clients can request and `GET /v1/models` lists."},
 	{"models[].id", TypeString, "", "", "Required. The model's name for clients, up to 256 bytes."},

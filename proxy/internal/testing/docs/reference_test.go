@@ -2,16 +2,20 @@ package docs_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/build"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/plugins"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -124,6 +128,77 @@ func TestGeneratedConfiguration(t *testing.T) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, cell(kind), standard, cell(s.Doc))
 	}
 	checkGenerated(t, "docs/configuration.md", b.String())
+}
+
+// option is what the page about options shows of a schema.
+type option struct {
+	Type        any
+	Enum        []string
+	Items       *option
+	Default     any
+	Description string
+	Properties  map[string]option
+}
+
+// TestGeneratedOptions generates docs/options.md from the schemas of the bundled plugins.
+func TestGeneratedOptions(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# Options of the bundled plugins\n\n" + generatedNote)
+	b.WriteString("Keys of `options` in `[plugins.NAME]`, `[providers.NAME]` and a target, each overriding those before; those of `router` are keys of\n" +
+		"`[router]`. `sluice check` names unknown and wrong ones. Presets set options of `openai`. How to describe the options of a plugin of your\n" +
+		"own: [plugins.md](plugins.md#configure).\n")
+	for _, name := range plugins.Names() {
+		var s option
+		if err := json.Unmarshal(plugins.FS().OptionsSchema(name), &s); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n", name)
+		if len(s.Properties) == 0 {
+			b.WriteString("No options.\n")
+			continue
+		}
+		b.WriteString("| option | values | default | |\n| --- | --- | --- | --- |\n")
+		for _, key := range slices.Sorted(maps.Keys(s.Properties)) {
+			o := s.Properties[key]
+			standard := ""
+			if o.Default != nil {
+				text, err := json.Marshal(o.Default)
+				if err != nil {
+					t.Fatal(err)
+				}
+				standard = "`" + string(text) + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", key, cell(o.values()), standard, cell(o.Description))
+		}
+	}
+	checkGenerated(t, "docs/options.md", b.String())
+}
+
+// values describes the values that an option may have.
+func (o option) values() string {
+	switch types := o.Type.(type) {
+	case []any:
+		var names []string
+		for _, t := range types {
+			names = append(names, fmt.Sprint(t))
+		}
+		return strings.Join(names, " or ")
+	case string:
+		if types == "array" && o.Items != nil {
+			return "array: " + o.Items.values()
+		}
+		if types == "object" {
+			return "table"
+		}
+	}
+	if len(o.Enum) > 0 {
+		var quoted []string
+		for _, v := range o.Enum {
+			quoted = append(quoted, strconv.Quote(v))
+		}
+		return strings.Join(quoted, ", ")
+	}
+	return fmt.Sprint(o.Type)
 }
 
 // TestGeneratedErrors generates docs/errors.md.
