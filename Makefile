@@ -28,7 +28,7 @@ ARCH     = $(shell $(GO) env GOARCH 2>/dev/null)
 IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins need-go release image generate test test-node test-net soak held lint bench bench-go fuzz check clean
+.PHONY: help run build plugins need-go release image generate test test-agents test-node test-net soak held lint bench bench-go fuzz check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -87,10 +87,13 @@ generate: ## regenerate the reference pages in docs
 test: plugins ## run all tests, with the race detector if there is a C compiler
 	$(GO) test $(RACE) -timeout 15m ./...
 
-test-node: ## test with the official Node client and the AI SDK, if Node is installed
+test-agents: plugins ## test with go-openai and eino, which are a module of their own
+	cd proxy/internal/testing/agents && $(GO) test ./...
+
+test-node: ## test with the official Node client, the AI SDK and LangChain, if Node is installed
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then echo "Node is not installed: skipping its clients"; exit 0; fi; \
 	mkdir -p bin/node && cp proxy/internal/testing/e2e/testdata/node/package*.json bin/node/ && npm ci --prefix bin/node --no-audit --no-fund --loglevel error && \
-	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run TestNodeClients -v ./proxy/internal/testing/e2e
+	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run '^TestNode' -v ./proxy/internal/testing/e2e
 
 test-net: ## test with lossy and broken networks (Linux, as root)
 	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/internal/testing/linktest
@@ -105,6 +108,7 @@ lint: ## run gofmt, go vet (gateway and plugins) and staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$unformatted" ]; then echo "not gofmt'd:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags node ./proxy/internal/testing/e2e
+	cd proxy/internal/testing/agents && $(GO) vet ./...
 	$(GO) vet -tags network ./proxy/internal/testing/linktest
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./sdk/json ./sdk/provider ./sdk/router ./plugins/...
 	$(GO) tool staticcheck ./...

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/agenttest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
 
@@ -61,16 +62,39 @@ func TestNodeClients(t *testing.T) {
 	}
 	g := proxytest.Start(t, config.String())
 
-	// What CI installed stays out of the sources.
+	runNode(t, "clients.mjs", g)
+	g.Log.Await(t, "msg", "request", "model", "endless", "status", "499")
+}
+
+// TestNodeAgents drives agents that run the loop of a tool by themselves: LangChain and the AI SDK.
+func TestNodeAgents(t *testing.T) {
+	config := proxytest.Keys
+	providers := map[string]*agenttest.Provider{}
+	for _, name := range []string{"langchain", "langchain-streamed", "aisdk", "aisdk-streamed"} {
+		providers[name] = agenttest.New(t, "touch", `{"path":"a"}`)
+	}
+	for name, p := range providers {
+		config += p.Config(name)
+	}
+	runNode(t, "agents.mjs", proxytest.Start(t, config))
+	for name, p := range providers {
+		t.Run(name, func(t *testing.T) { p.Check(t, 1, true) })
+	}
+}
+
+// runNode runs a script of testdata/node with the clients that make has installed in NODE_CLIENTS.
+func runNode(t *testing.T, name string, g *proxytest.Gateway) {
+	t.Helper()
+	// What is installed stays out of the sources.
 	dir := os.Getenv("NODE_CLIENTS")
 	if dir == "" {
 		t.Fatal("NODE_CLIENTS is not set: run make test-node")
 	}
-	script, err := os.ReadFile("testdata/node/clients.mjs")
+	script, err := os.ReadFile(filepath.Join("testdata/node", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := filepath.Join(dir, "clients.mjs")
+	run := filepath.Join(dir, name)
 	if err := os.WriteFile(run, script, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +103,6 @@ func TestNodeClients(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil || !bytes.Contains(out, []byte(", 0 failed")) {
-		t.Fatal(err)
+		t.Errorf("%s: %v", name, err)
 	}
-	g.Log.Await(t, "msg", "request", "model", "endless", "status", "499")
 }

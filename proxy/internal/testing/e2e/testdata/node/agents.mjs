@@ -1,0 +1,77 @@
+// Agents of Node against a running gateway, with a scripted provider behind it that calls a tool twice, thinks before every call,
+// and then answers. Results of tools are empty, and more tokens are asked for than the model has.
+//
+// GATEWAY and KEY come from the environment. Each model has a name of its own: the test reads what its provider received. Each
+// check prints a line; the process ends with 1 if one fails.
+import assert from 'node:assert/strict'
+import { ChatOpenAI } from '@langchain/openai'
+import { createAgent, tool as langchainTool } from 'langchain'
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { generateText, stepCountIs, streamText, tool } from 'ai'
+import { z } from 'zod'
+
+const baseURL = process.env.GATEWAY + '/v1'
+const apiKey = process.env.KEY
+const prompt = 'Touch two files.'
+const answer = 'All is done.'
+const maxTokens = 32000
+const schema = z.object({ path: z.string() })
+
+function langchain(model) {
+  return createAgent({
+    model: new ChatOpenAI({ model, apiKey, configuration: { baseURL }, maxTokens, maxRetries: 0, modelKwargs: { reasoning_effort: 'high' } }),
+    tools: [langchainTool(async () => '', { name: 'touch', description: 'Touches a file.', schema })],
+  })
+}
+
+const input = { messages: [{ role: 'user', content: prompt }] }
+const limits = () => ({ recursionLimit: 12, signal: AbortSignal.timeout(60_000) })
+
+function aisdk(model) {
+  return {
+    model: createOpenAICompatible({ name: 'sluice', baseURL, apiKey })(model),
+    prompt,
+    maxOutputTokens: maxTokens,
+    maxRetries: 0,
+    stopWhen: stepCountIs(6),
+    providerOptions: { sluice: { reasoningEffort: 'high' } },
+    tools: { touch: tool({ description: 'Touches a file.', inputSchema: schema, execute: async () => '' }) },
+  }
+}
+
+const checks = {
+  async 'LangChain'() {
+    const { messages } = await langchain('langchain').invoke(input, limits())
+    assert.equal(messages.at(-1).text, answer)
+  },
+
+  async 'LangChain, streamed'() {
+    let text = ''
+    for await (const [message] of await langchain('langchain-streamed').stream(input, { ...limits(), streamMode: 'messages' })) {
+      if (message.type === 'ai') text += message.text
+    }
+    assert.equal(text, answer)
+  },
+
+  async 'AI SDK'() {
+    assert.equal((await generateText(aisdk('aisdk'))).text, answer)
+  },
+
+  async 'AI SDK, streamed'() {
+    assert.equal(await streamText(aisdk('aisdk-streamed')).text, answer)
+  },
+
+}
+
+let failed = 0
+for (const [name, check] of Object.entries(checks)) {
+  try {
+    await check()
+    console.log(`ok    ${name}`)
+  } catch (e) {
+    failed++
+    console.log(`FAIL  ${name}: ${e.stack ?? e}`)
+  }
+}
+console.log(`${Object.keys(checks).length - failed} passed, ${failed} failed`)
+process.exit(failed ? 1 : 0)
