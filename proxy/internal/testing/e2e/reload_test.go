@@ -257,7 +257,7 @@ func TestReplacedConfigurationHoldsNoInstances(t *testing.T) {
 	provider := upstreamtest.New(t, upstreamtest.Script{
 		upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("Hel")), upstreamtest.AwaitClose(),
 	})
-	toml := configuration(provider.URL(), "")
+	toml := strings.ReplaceAll(configuration(provider.URL(), ""), `idle = "3s"`, `idle = "30s"`)
 	g := proxytest.Start(t, toml)
 	admin := g.Admin(t)
 	c := dial(t, g)
