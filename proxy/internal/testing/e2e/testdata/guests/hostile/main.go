@@ -111,6 +111,7 @@ func (*hostile) Event(a *provider.Answer, e *provider.Event) error {
 
 var (
 	sink  []byte
+	hoard [][]byte
 	words = []byte("and so on and so on and so on and so on and so on and so on and so on and so on ")
 )
 
@@ -132,7 +133,7 @@ func act(how string, a *provider.Answer) (known bool, err error) {
 		}
 	case "memory":
 		for {
-			sink = append(sink, make([]byte, 1<<20)...)
+			hoard = append(hoard, make([]byte, 24<<20))
 		}
 	case "recursion":
 		sink = recurse(words)
