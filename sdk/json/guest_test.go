@@ -43,11 +43,11 @@ func TestFuelOfReading(t *testing.T) {
 	if fuel := fuelOf(measure(t, event, "event"), 1000); fuel > 290 {
 		t.Errorf("an event takes %.0f units of fuel", fuel)
 	}
-	if fuel := fuelOf(measure(t, messageDocument, "members"), 1000); fuel > 118 {
+	if fuel := fuelOf(measure(t, messageDocument, "members"), 1000); fuel > 139 {
 		t.Errorf("a message takes %.0f units of fuel", fuel)
 	}
 	body := string(conversation(100 << 10))
-	if fuel := fuelOf(measure(t, body, "whole"), 10) / float64(len(body)); fuel > 0.37 {
+	if fuel := fuelOf(measure(t, body, "whole"), 10) / float64(len(body)); fuel > 0.5 {
 		t.Errorf("a byte of a body takes %.2f units of fuel", fuel)
 	}
 }

@@ -164,8 +164,9 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
 				g := proxytest.Start(t, proxytest.Keys+guest(t, "hostile", "shared")+hostileProvider("p", provider.URL(), "slow")+table)
 				admin := g.Admin(t)
+				const queued = 100
 				var before []*rawClient
-				for i := range 20 {
+				for i := range queued {
 					c := dial(t, g)
 					c.post(fmt.Sprint("before-", i), askOf("p/slow", false))
 					before = append(before, c)
@@ -177,10 +178,10 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 						return m.Sum("sluice_completions_in_flight")+m.Sum("sluice_requests_total") >= n
 					})
 				}
-				arrived(20)
+				arrived(queued)
 				client := dial(t, g)
 				client.post("waits", askOf("p/slow", false))
-				arrived(21)
+				arrived(queued + 1)
 				client.leave(reset)
 				wantDeparture(t, g, "waits", map[string]string{"prompt_tokens": ""})
 				for _, c := range before {
