@@ -215,7 +215,7 @@ var breakages = []struct {
 		replaceFile(t, s.at("mine.wasm"), "no module")
 		s.edit(t, fmt.Sprintf("%x", sha256.Sum256(s.module)), fmt.Sprintf("%x", sha256.Sum256([]byte("no module"))))
 	}, "plugin mine: "},
-	{"setting rejected by the plugin", func(t *testing.T, s *installation) { s.edit(t, "weighted", "by whim") }, ": router: plugin router: "},
+	{"invalid option of the router", func(t *testing.T, s *installation) { s.edit(t, "weighted", "by whim") }, `router.strategy: "by whim" is invalid`},
 	{"configuration removed", func(t *testing.T, s *installation) { s.remove(t, "gateway.toml") }, "gateway.toml does not exist"},
 	{"module removed", func(t *testing.T, s *installation) { s.remove(t, "mine.wasm") }, "plugins.mine: plugin mine: open "},
 }
