@@ -10,7 +10,7 @@ import (
 // the values that are live where paths meet, for each path and each level of loops; with the square of a function's
 // basic blocks; with the types of a module for each function. A few kilobytes can thus keep it busy for minutes, and it
 // cannot be interrupted. So what it does beyond the usual for each byte is estimated before anything is compiled, in
-// nanoseconds. TestCompileTakesWhatWasEstimated compares the two.
+// nanoseconds. BenchmarkCompileEstimate compares the two.
 const (
 	// A module may take baseWork, and workPerByte for each of its bytes. A large Go program
 	// (esbuild, 14 MB) is estimated at 650 for each byte, and SQLite, made by LLVM, at 1,050.

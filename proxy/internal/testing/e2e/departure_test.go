@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
@@ -162,14 +163,18 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 				// One call with a body at a time, each nearly as long as it may be.
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.AwaitClose()})
-				g := proxytest.Start(t, proxytest.Keys+guest(t, "hostile", "shared")+hostileProvider("p", provider.URL(), "slow")+table)
+				g := proxytest.StartWith(t, proxytest.Keys+guest(t, "hostile", "shared")+hostileProvider("p", provider.URL(), "slow")+table,
+					func(o *proxy.Options) { o.PluginWait = proxytest.EventTimeout })
+				ask := strings.Replace(askOf("p/slow", false), canary, strings.Repeat("x", 500_000), 1)
 				admin := g.Admin(t)
-				const queued = 100
+				const queued = 60
 				var before []*rawClient
-				for i := range queued {
-					c := dial(t, g)
-					c.post(fmt.Sprint("before-", i), askOf("p/slow", false))
-					before = append(before, c)
+				for range queued {
+					before = append(before, dial(t, g))
+				}
+				client := dial(t, g)
+				for i, c := range before {
+					c.post(fmt.Sprint("before-", i), ask)
 				}
 				// The queue is first come, first served: the request that waits comes after all others, and is known to be there.
 				arrived := func(n float64) {
@@ -179,8 +184,7 @@ func TestClientDisconnectBeforeUpstream(t *testing.T) {
 					})
 				}
 				arrived(queued)
-				client := dial(t, g)
-				client.post("waits", askOf("p/slow", false))
+				client.post("waits", ask)
 				arrived(queued + 1)
 				client.leave(reset)
 				wantDeparture(t, g, "waits", map[string]string{"prompt_tokens": ""})

@@ -298,7 +298,8 @@ func TestListedModelsShareOneSeries(t *testing.T) {
 			t.Fatalf("%s: %d %s", model, r.Status, r.Body)
 		}
 	}
-	m := proxytest.Scrape(t, at)
+	// A request is counted after its response was written.
+	m := proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool { return m.Sum("sluice_requests_total", "provider", "openai") == 3 })
 	for name, want := range map[string]float64{"gpt-a": 1, "other": 2} {
 		if got := m.Sum("sluice_requests_total", "model", name, "provider", "openai"); got != want {
 			t.Errorf("%v requests for %s, want %v", got, name, want)

@@ -67,7 +67,7 @@ func (*hostile) Request(r *provider.Request) error {
 	case "nothing":
 	case "slow":
 		// As long as a call may take, nearly.
-		for range 1_300_000 {
+		for range 1_000_000 + 28*len(r.Body()) {
 			sink = nil
 		}
 		r.SetPath(path)
