@@ -103,10 +103,6 @@ func (m *Metrics) Key(name string) KeyCounts {
 func (k *keys) sample(s *Sample) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	var rest keyCounts
-	for _, c := range k.used {
-		c.addTo(&rest)
-	}
 	add := func(name string, c *keyCounts) {
 		s.Add(keyRequests, float64(c.requests.Load()), name)
 		s.Add(keyTokens, float64(c.prompt.Load()), name, "prompt")
@@ -117,29 +113,34 @@ func (k *keys) sample(s *Sample) {
 			}
 		}
 	}
+	shown := make(map[string]bool, len(k.shown))
 	for _, name := range k.shown {
+		shown[name] = true
 		c := k.used[name]
 		if c == nil {
 			c = new(keyCounts)
 		}
 		add(name, c)
-		c.takeFrom(&rest)
 	}
-	if k.more {
-		add(Other, &rest)
+	if !k.more {
+		return
 	}
+	// Summed up and not subtracted from a total: counts rise meanwhile, and a counter must not fall.
+	var rest keyCounts
+	for name, c := range k.used {
+		if !shown[name] {
+			c.addTo(&rest)
+		}
+	}
+	add(Other, &rest)
 }
 
-func (c *keyCounts) addTo(sum *keyCounts) { c.apply(sum, 1) }
-
-func (c *keyCounts) takeFrom(sum *keyCounts) { c.apply(sum, -1) }
-
-func (c *keyCounts) apply(sum *keyCounts, sign int64) {
-	sum.requests.Add(sign * c.requests.Load())
-	sum.prompt.Add(sign * c.prompt.Load())
-	sum.completion.Add(sign * c.completion.Load())
+func (c *keyCounts) addTo(sum *keyCounts) {
+	sum.requests.Add(c.requests.Load())
+	sum.prompt.Add(c.prompt.Load())
+	sum.completion.Add(c.completion.Load())
 	for r := range c.rejected {
-		sum.rejected[r].Add(sign * c.rejected[r].Load())
+		sum.rejected[r].Add(c.rejected[r].Load())
 	}
 }
 
