@@ -95,6 +95,17 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 // RenewCertificate reads the files of the served certificate again, as Reload does. It is for when Reload fails: a
 // certificate must not expire because something else is wrong with the configuration.
 func (s *Server) RenewCertificate() error {
+	return s.renew(func(g *generation) error {
+		pair, err := newCertificate(s.started, g.config)
+		if pair != nil {
+			s.clients.SetCertificate(pair)
+		}
+		return err
+	})
+}
+
+// renew calls f with the current generation, which no Reload replaces meanwhile.
+func (s *Server) renew(f func(*generation) error) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	g := s.acquire()
@@ -102,23 +113,14 @@ func (s *Server) RenewCertificate() error {
 		return errClosed
 	}
 	defer g.release()
-	pair, err := newCertificate(s.started, g.config)
-	if pair != nil {
-		s.clients.SetCertificate(pair)
-	}
-	return err
+	return f(g)
 }
 
 // RenewSecrets reads the files of providers' credentials again. Reload does so too, but takes longer, and needs a configuration
 // without errors. A credential that cannot be read stays as it is.
-func (s *Server) RenewSecrets() error {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	g := s.acquire()
-	if g == nil {
-		return errClosed
-	}
-	defer g.release()
+func (s *Server) RenewSecrets() error { return s.renew(s.renewAllSecrets) }
+
+func (s *Server) renewAllSecrets(g *generation) error {
 	var errs []error
 	for i := range g.config.Providers {
 		p := &g.config.Providers[i]
