@@ -60,6 +60,7 @@ type thought struct {
 	provider string   // the configured one that it came from
 	details  []byte   // a JSON array, or nil
 	extras   [][]byte // extra_content of each call, a JSON value or nil
+	said     string   // its reasoning_content
 }
 
 // NewMemory returns a memory of at most maxSize bytes; 0 stands for the default, as for ttl. now is nil for time.Now.
@@ -97,6 +98,9 @@ const overhead = 256
 
 // put remembers a thought for the calls with these keys, in the order of the thought's extras.
 func (m *Memory) put(name string, calls []string, t *thought) {
+	if t.details != nil {
+		t.said = reasoningText(t.details) // here, and not by those who hold the lock and ask
+	}
 	e := &entry{client: name, calls: calls, thought: t}
 	if e.size = e.weigh(); e.size > m.maxSize/maxEntry {
 		return
@@ -133,7 +137,7 @@ func (e *entry) weigh() int {
 	for _, extra := range e.thought.extras {
 		n += len(extra)
 	}
-	return n + len(e.thought.details)
+	return n + len(e.thought.details) + len(e.thought.said)
 }
 
 func (t *thought) equals(o *thought) bool {
@@ -142,15 +146,20 @@ func (t *thought) equals(o *thought) bool {
 
 // says reports whether reasoning is the reasoning_content of the response.
 func (t *thought) says(reasoning []byte) bool {
+	return len(reasoning) > 0 && t.said == string(reasoning)
+}
+
+// reasoningText returns the reasoning_content of a response with these details.
+func reasoningText(details []byte) string {
 	var d jsondoc.Doc
-	if len(reasoning) == 0 || d.Parse(t.details, jsondoc.Limits{}) != nil {
-		return false
+	if d.Parse(details, jsondoc.Limits{}) != nil {
+		return ""
 	}
 	var text []byte
 	for e := d.Root().First(); e.Exists(); e = e.Next() {
 		text = e.Get("summary").AppendText(e.Get("text").AppendText(text))
 	}
-	return bytes.Equal(text, reasoning)
+	return string(text)
 }
 
 // get returns what is remembered for a call from a provider that usable accepts, and the call's number among those of the
