@@ -161,15 +161,15 @@ var importRules = []struct {
 		},
 	},
 	{
-		"proxy/internal/response imports only jsondoc and apierror, proxy/internal/thinking these and response, proxy/internal/openai these, response and thinking",
-		"the writer knows no client API, so that each is one more renderer; and an API knows no provider, plugin or connection",
+		"proxy/internal/response imports only jsondoc and apierror, proxy/internal/thinking and clientapi these and response, and a client API these, thinking and clientapi",
+		"the writer knows no client API, so that each is one more renderer; and an API knows no other one, and no provider, plugin or connection",
 		func(p *pkg, i imported) bool {
 			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror"}
 			switch {
 			case within(p.dir, "proxy/internal/response"):
-			case within(p.dir, "proxy/internal/openai"):
-				allowed = append(allowed, "proxy/internal/response", "proxy/internal/thinking")
-			case within(p.dir, "proxy/internal/thinking"):
+			case within(p.dir, "proxy/internal/openai"), within(p.dir, "proxy/internal/messages"), within(p.dir, "proxy/internal/responses"):
+				allowed = append(allowed, "proxy/internal/response", "proxy/internal/thinking", "proxy/internal/clientapi", p.dir)
+			case within(p.dir, "proxy/internal/thinking"), within(p.dir, "proxy/internal/clientapi"):
 				allowed = append(allowed, "proxy/internal/response")
 			default:
 				return false

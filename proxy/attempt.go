@@ -17,9 +17,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -152,8 +154,9 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 func (x *completion) resetAttempt() {
 	a, m := &x.attempt, x.model
 	a.Reset()
-	a.Request, a.Writer, a.Tenant = x.request, x.writer, x.record.Key
-	a.Summary.Describe(x.request)
+	a.Request = plugin.Document{Doc: &x.request.Doc, Body: x.request.Body}
+	a.Writer, a.Tenant = x.writer, x.record.Key
+	a.Summary.Describe(&x.request.Facts, len(x.request.Body))
 	a.Summary.RequestID = x.record.RequestID
 	a.Summary.Time = x.attemptStart
 	a.Summary.Attempt = x.record.Attempts
@@ -376,7 +379,7 @@ func (x *completion) rejection(status int, body []byte) error {
 	r := &rejection{provider: x.provider.name, target: x.provider.client.Target("POST", x.attempt.Out.Path), status: status}
 	if x.request != nil { // else what the words repeat of it could not be found any more
 		words := excerpt.New([]byte(native.Words(body)))
-		x.request.EachText(words.Cut)
+		clientapi.EachText(&x.request.Doc, words.Cut)
 		r.words = words.String()
 	}
 	return r

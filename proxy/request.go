@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
@@ -164,7 +165,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 		return nil, e
 	}
 	x.request = s.pools.getRequest()
-	if e := x.request.Parse(x.body, openai.Limits{}); e != nil {
+	if e := x.request.Parse(x.body, clientapi.Limits{}); e != nil {
 		return nil, e
 	}
 	if x.request.Rewritten() {
@@ -205,7 +206,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 // it, the request goes on as it came: its provider may do without.
 func (x *completion) restoreThinking(targets []routing.Target) {
 	r, s := x.request, x.server
-	if !r.Flags.Has(openai.FlagToolHistory) || r.FunctionCalls {
+	if !r.Flags.Has(clientapi.FlagToolHistory) || r.FunctionCalls {
 		return // a function_call has no id
 	}
 	usable := func(provider string) bool {
@@ -213,7 +214,7 @@ func (x *completion) restoreThinking(targets []routing.Target) {
 	}
 	limit := int(s.admission.limits.Load().MaxBody)
 	body, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
-	if !changed || x.room.grow(&x.room.request, len(body)) != nil || r.Replace(body, openai.Limits{}) != nil {
+	if !changed || x.room.grow(&x.room.request, len(body)) != nil || r.Replace(body, clientapi.Limits{}) != nil {
 		s.buffers.put(body)
 		return
 	}
@@ -313,7 +314,7 @@ func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 // appendSummary appends what a router learns about the request.
 func (x *completion) appendSummary(dst []byte) []byte {
 	s := &x.attempt.Summary
-	s.Describe(x.request)
+	s.Describe(&x.request.Facts, len(x.request.Body))
 	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
 	s.Target = ""
 	s.MaxTokens, s.DefaultMaxTokens = x.model.MaxTokens, x.model.DefaultMaxTokens

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -164,7 +165,7 @@ func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams []
 // Accepted tells whether the gateway would let a client's request through to a plugin.
 func Accepted(request []byte) bool {
 	var r openai.Request
-	return r.Parse(request, openai.Limits{}) == nil
+	return r.Parse(request, clientapi.Limits{}) == nil
 }
 
 // checkRequest runs a vector without a response, if the gateway accepts its request.

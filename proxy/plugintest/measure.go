@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -36,7 +37,7 @@ type Attempt struct {
 func (b *Binding) Attempt(tb testing.TB, request string) *Attempt {
 	tb.Helper()
 	a := &Attempt{binding: b, writer: openai.NewWriter()}
-	if err := a.request.Parse([]byte(request), openai.Limits{}); err != nil {
+	if err := a.request.Parse([]byte(request), clientapi.Limits{}); err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
 	a.Restart()
@@ -58,12 +59,12 @@ func (a *Attempt) Restart() {
 func (a *Attempt) Request() error {
 	at := &a.attempt
 	at.Reset()
-	at.Request, at.Writer = &a.request, a.writer
+	at.Request, at.Writer = plugin.Document{Doc: &a.request.Doc, Body: a.request.Body}, a.writer
 	at.Summary = plugin.Summary{
 		RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(testCreated, 0), Attempt: 1, Target: a.binding.suite.target(),
 		Options: []byte(a.binding.suite.Use.Settings),
 	}
-	at.Summary.Describe(&a.request)
+	at.Summary.Describe(&a.request.Facts, len(a.request.Body))
 	return a.binding.binding.Request(context.Background(), at)
 }
 

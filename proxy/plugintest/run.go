@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -66,12 +67,12 @@ type run struct {
 // asks for. What the plugin learns of the request follows from its body.
 func (v *Vector) Run(b *Binding, stream bool) Result {
 	var request openai.Request
-	if err := request.Parse(bytes.Clone(v.Request), openai.Limits{}); err != nil {
+	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
 		return Result{Response: "request.json is refused: " + err.Error()}
 	}
 	r := run{v: v, b: b.binding, writer: openai.NewWriter()}
 	a := &r.attempt
-	a.Request, a.Writer, a.Tenant = &request, r.writer, "plugintest"
+	a.Request, a.Writer, a.Tenant = plugin.Document{Doc: &request.Doc, Body: request.Body}, r.writer, "plugintest"
 	a.ResponseHeader = func(name []byte) []byte {
 		if value, ok := v.Headers[string(name)]; ok {
 			return []byte(value)
@@ -82,7 +83,7 @@ func (v *Vector) Run(b *Binding, stream bool) Result {
 		RequestID: "req_test", Time: time.Unix(testCreated, 0), Attempt: 1, Random: testRandom, Target: v.Target,
 		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
 	}
-	a.Summary.Describe(&request)
+	a.Summary.Describe(&request.Facts, len(request.Body))
 	r.writer.Reset(response.Options{
 		Stream: stream, IncludeUsage: true, FunctionCalls: request.FunctionCalls, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
 		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
@@ -244,7 +245,7 @@ func (r *run) finish(stream bool, err error) {
 // FlagNames are the names of the flags in a summary, in the order of their bits in package sdk.
 func FlagNames() (names []string) {
 	for bit := range 32 {
-		names = append(names, openai.Flags(1<<bit).Names()...)
+		names = append(names, clientapi.Flags(1<<bit).Names()...)
 	}
 	return names
 }

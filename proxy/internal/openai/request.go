@@ -4,65 +4,9 @@ import (
 	"errors"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
-
-// Limits bounds a request beyond what the OpenAI API itself specifies. A zero member is its default. Each limit is above what
-// any provider accepts, and is there so that no request costs more than its bytes justify.
-type Limits struct {
-	Messages  int // messages; default 100,000
-	Tools     int // tools, and legacy functions; default 1,024
-	ToolCalls int // tool calls of one message; default 128
-	Stop      int // stop sequences; default 16
-	LogitBias int // entries of logit_bias; default 1,024
-	Depth     int // levels of arrays and objects; default 128
-	Nodes     int // values and member names; default 1,048,576
-}
-
-// WithDefaults returns l with defaults in place of zeros.
-func (l Limits) WithDefaults() Limits {
-	for _, m := range [...]struct {
-		limit    *int
-		standard int
-	}{
-		{&l.Messages, 100_000},
-		{&l.Tools, 1024},
-		{&l.ToolCalls, 128},
-		{&l.Stop, 16},
-		{&l.LogitBias, 1024},
-		{&l.Depth, jsondoc.DefaultDepth},
-		{&l.Nodes, jsondoc.DefaultNodes},
-	} {
-		if *m.limit <= 0 {
-			*m.limit = m.standard
-		}
-	}
-	return l
-}
-
-// maxTokensCeiling bounds max_tokens and thinking budgets where no model's maximum is known: providers read them as
-// 32-bit integers.
-const maxTokensCeiling = 1<<31 - 1
-
-// ThinkingMode is whether a request asks for extended thinking.
-type ThinkingMode uint8
-
-// The modes: the type of the member thinking.
-const (
-	ThinkingUnset    ThinkingMode = iota // no member thinking, or null
-	ThinkingEnabled                      // "enabled"
-	ThinkingDisabled                     // "disabled"
-	ThinkingAdaptive                     // "adaptive": the model decides how much
-)
-
-// Thinking is the member thinking.
-type Thinking struct {
-	Mode         ThinkingMode
-	BudgetTokens int64 // 0 if unset
-}
-
-// Asked reports whether the request asks for extended thinking.
-func (t Thinking) Asked() bool { return t.Mode == ThinkingEnabled || t.Mode == ThinkingAdaptive }
 
 // Request is a chat completion request that has been read and checked once. Doc is that one reading: what a plugin looks
 // up or edits, and what is forwarded, comes from it.
@@ -73,23 +17,7 @@ type Request struct {
 	Doc  jsondoc.Doc
 	Body []byte // canonical: what was given to Parse, or a copy with edits. It must not change before Reset
 
-	Model         string // a copy: it may be kept
-	Stream        bool
-	IncludeUsage  bool // stream_options.include_usage
-	FunctionCalls bool // the client knows functions, not tools: its response has function_call in place of tool_calls
-	N             int  // choices asked for, 1 if unset
-	MaxTokens     int64
-	Thinking      Thinking
-	Flags         Flags
-	Warnings      []Warning // of what Parse and CheckModel have changed, without repetition
-
-	Messages int // how many messages and tools there are
-	Tools    int
-
-	// TextBytes is how many bytes of the body a model reads as text: contents, names and arguments of tools and their
-	// definitions, reasoning that is sent back, but no image, audio or file. Escape sequences count as they are written.
-	// It is what a token estimate starts from.
-	TextBytes int
+	clientapi.Facts
 
 	maxTokens  jsondoc.Value // that MaxTokens comes from
 	budget     jsondoc.Value // that Thinking.BudgetTokens comes from
@@ -135,13 +63,10 @@ func (r *Request) forget() {
 		r.edits.Reset(nil)
 	}
 	*r = Request{
-		Doc: r.Doc, N: 1, Warnings: r.Warnings, calls: r.calls[:0], toolNames: r.toolNames[:0], scratch: r.scratch[:0],
+		Doc: r.Doc, Facts: clientapi.Facts{N: 1, Warnings: r.Warnings}, calls: r.calls[:0], toolNames: r.toolNames[:0], scratch: r.scratch[:0],
 		edits: r.edits, rewritten: r.rewritten,
 	}
 }
-
-// document are the limits of the JSON document.
-func (l *Limits) document() jsondoc.Limits { return jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes} }
 
 // Parse reads and checks a request's body, and makes it canonical. It keeps body, without a copy, until Reset, unless
 // Rewritten. It never changes the length of body, but writes to it to repair unpaired surrogates. The error is a 400 whose Param
@@ -149,11 +74,11 @@ func (l *Limits) document() jsondoc.Limits { return jsondoc.Limits{Depth: l.Dept
 //
 // Where the OpenAI API leaves it open: null counts as absent for every member that may be absent; an integer must be written
 // as one, 5 and not 5.0 or 5e0; a duplicate member name is rejected, however it is written; unknown members are ignored.
-func (r *Request) Parse(body []byte, l Limits) *apierror.Error {
+func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
 	r.Body = body
-	err := r.Doc.Parse(body, l.document())
+	err := r.Doc.Parse(body, l.Document())
 	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {
 		err = r.repairSurrogates(body, &l)
 	}

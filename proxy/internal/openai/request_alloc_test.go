@@ -5,6 +5,7 @@ package openai_test
 import (
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -23,7 +24,7 @@ func TestParseAllocatesOnlyModel(t *testing.T) {
 		body := test.body
 		var r openai.Request
 		parse := func() {
-			if e := r.Parse(body, openai.Limits{}); e != nil {
+			if e := r.Parse(body, clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			if e := r.CheckModel(1<<20, true, false); e != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -34,7 +35,7 @@ func BenchmarkRequestParse(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if e := r.Parse(body, openai.Limits{}); e != nil {
+				if e := r.Parse(body, clientapi.Limits{}); e != nil {
 					b.Fatal(e)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -20,24 +21,6 @@ import (
 // Reading a request records the edits that make it canonical. They are then applied together, and the result is read again,
 // as if the client had sent it. Nearly all requests need no edit and are read once.
 
-// Warning says what the gateway changed in a request.
-type Warning struct {
-	Kind   abi.WarnKind
-	Member string // the path of the member, in printable ASCII
-}
-
-// warn records a warning, once.
-func (r *Request) warn(kind abi.WarnKind, path string) {
-	quoted := strconv.QuoteToASCII(path)
-	w := Warning{kind, quoted[1:min(len(quoted)-1, abi.MaxName)]}
-	for _, o := range r.Warnings {
-		if o == w {
-			return
-		}
-	}
-	r.Warnings = append(r.Warnings, w)
-}
-
 // edit is where the edits that make the request canonical are recorded.
 func (r *Request) edit() *jsondoc.Edits {
 	if !r.edited {
@@ -48,7 +31,7 @@ func (r *Request) edit() *jsondoc.Edits {
 }
 
 // rewrite applies the recorded edits, and reads the canonical request.
-func (r *Request) rewrite(l *Limits) *apierror.Error {
+func (r *Request) rewrite(l *clientapi.Limits) *apierror.Error {
 	body, err := r.edits.Apply(r.rewritten[:0])
 	if err != nil {
 		return unreadable(err)
@@ -58,11 +41,11 @@ func (r *Request) rewrite(l *Limits) *apierror.Error {
 }
 
 // reread reads a version of the request that is canonical.
-func (r *Request) reread(body []byte, l *Limits) *apierror.Error {
+func (r *Request) reread(body []byte, l *clientapi.Limits) *apierror.Error {
 	functionCalls := r.FunctionCalls
 	r.forget()
 	r.Body, r.FunctionCalls = body, functionCalls
-	if err := r.Doc.Parse(body, l.document()); err != nil {
+	if err := r.Doc.Parse(body, l.Document()); err != nil {
 		return unreadable(err)
 	}
 	return r.readRequest(r.Doc.Root(), l)
@@ -70,7 +53,7 @@ func (r *Request) reread(body []byte, l *Limits) *apierror.Error {
 
 // Replace makes body the canonical request: what r has read, with what the gateway has put into it or taken out of it. It
 // is kept, without a copy, until Reset. After an error r is as it was.
-func (r *Request) Replace(body []byte, l Limits) *apierror.Error {
+func (r *Request) Replace(body []byte, l clientapi.Limits) *apierror.Error {
 	l = l.WithDefaults()
 	before := r.Body
 	e := r.reread(body, &l)
@@ -87,13 +70,13 @@ func (r *Request) Rewritten() bool { return len(r.rewritten) > 0 }
 
 // repairSurrogates replaces unpaired surrogates in the body, which could not be parsed for them: half of a pair is what is left
 // where a client cuts a text, and means no character.
-func (r *Request) repairSurrogates(body []byte, l *Limits) error {
+func (r *Request) repairSurrogates(body []byte, l *clientapi.Limits) error {
 	offsets := jsondoc.RepairSurrogates(body)
-	if err := r.Doc.Parse(body, l.document()); err != nil {
+	if err := r.Doc.Parse(body, l.Document()); err != nil {
 		return err
 	}
 	for _, offset := range offsets {
-		r.warn(abi.WarnChanged, r.path(r.Doc.At(offset)))
+		r.Warn(abi.WarnChanged, r.path(r.Doc.At(offset)))
 	}
 	return nil
 }
@@ -226,5 +209,5 @@ func (r *Request) renameResult(m *message) {
 // lower replaces an integer of the body by a smaller one, in place, and warns of it.
 func (r *Request) lower(v jsondoc.Value, n int64) {
 	v.LowerInt(n)
-	r.warn(abi.WarnClamped, r.path(v))
+	r.Warn(abi.WarnClamped, r.path(v))
 }

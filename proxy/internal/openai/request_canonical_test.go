@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -66,7 +67,7 @@ func TestCanonicalRequests(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r openai.Request
-			if e := r.Parse([]byte(test.body), openai.Limits{}); e != nil {
+			if e := r.Parse([]byte(test.body), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			if string(r.Body) != test.want {
@@ -85,7 +86,7 @@ func TestCanonicalRequests(t *testing.T) {
 
 			// What is canonical stays as it is, and means the same.
 			var again openai.Request
-			if e := again.Parse([]byte(test.want), openai.Limits{}); e != nil {
+			if e := again.Parse([]byte(test.want), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			if again.Rewritten() {
@@ -108,7 +109,7 @@ func TestFunctionCallsAreAskedFor(t *testing.T) {
 		`,"functions":[{"name":"f"}],"tools":[` + oneTool + `]`: false,
 	} {
 		var r openai.Request
-		if e := r.Parse([]byte(hello(members)), openai.Limits{}); e != nil || r.FunctionCalls != want {
+		if e := r.Parse([]byte(hello(members)), clientapi.Limits{}); e != nil || r.FunctionCalls != want {
 			t.Errorf("%s: %v, %v", members, r.FunctionCalls, e)
 		}
 	}
@@ -127,12 +128,12 @@ func TestValuesOfOtherHostsAreAccepted(t *testing.T) {
 		{`,"reasoning_effort":"default"`, asked{}},
 		{`,"response_format":{"type":"grammar","grammar":"root ::= x"}`, asked{Flags: "response_format"}},
 		{`,"response_format":{"type":"regex","pattern":"x"}`, asked{Flags: "response_format"}},
-		{`,"thinking":{"type":"disabled","budget_tokens":0}`, asked{Thinking: openai.Thinking{Mode: openai.ThinkingDisabled}}},
-		{`,"thinking":{"type":"disabled","budget_tokens":"none"}`, asked{Thinking: openai.Thinking{Mode: openai.ThinkingDisabled}}},
+		{`,"thinking":{"type":"disabled","budget_tokens":0}`, asked{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
+		{`,"thinking":{"type":"disabled","budget_tokens":"none"}`, asked{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
 	} {
 		var r openai.Request
 		body := hello(test.members)
-		if e := r.Parse([]byte(body), openai.Limits{}); e != nil {
+		if e := r.Parse([]byte(body), clientapi.Limits{}); e != nil {
 			t.Errorf("%s: %v", test.members, e)
 			continue
 		}
@@ -144,7 +145,7 @@ func TestValuesOfOtherHostsAreAccepted(t *testing.T) {
 		}
 	}
 	var r openai.Request
-	if e := r.Parse([]byte(talk(`{"role":"user","content":[{"type":"video_url","video_url":{"url":"u"}}]}`)), openai.Limits{}); e != nil || r.Flags.Names()[0] != "files" {
+	if e := r.Parse([]byte(talk(`{"role":"user","content":[{"type":"video_url","video_url":{"url":"u"}}]}`)), clientapi.Limits{}); e != nil || r.Flags.Names()[0] != "files" {
 		t.Errorf("a video: %v, %v", e, r.Flags.Names())
 	}
 }
@@ -152,10 +153,10 @@ func TestValuesOfOtherHostsAreAccepted(t *testing.T) {
 func TestSurrogatesAreNamed(t *testing.T) {
 	body := talk(`{"role":"user","content":[{"type":"text","text":"a\ud83d b\ud83d"},{"type":"text","text":"\ude00"}]}`)
 	var r openai.Request
-	if e := r.Parse([]byte(body[:len(body)-1]+`,"metadata":{"k\ud800 é":"v"}}`), openai.Limits{}); e != nil {
+	if e := r.Parse([]byte(body[:len(body)-1]+`,"metadata":{"k\ud800 é":"v"}}`), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
-	want := []openai.Warning{
+	want := []clientapi.Warning{
 		{Kind: abi.WarnChanged, Member: "messages[0].content[0].text"},
 		{Kind: abi.WarnChanged, Member: "messages[0].content[1].text"},
 		{Kind: abi.WarnChanged, Member: `metadata['k\ufffd \u00e9']`},
@@ -174,7 +175,7 @@ func TestManyRepairs(t *testing.T) {
 		fmt.Fprintf(&b, `,{"role":"assistant","function_call":{"name":"f%d"}},{"role":"function","name":"f%d"}`, i, i)
 	}
 	var r openai.Request
-	if e := r.Parse([]byte(talk(b.String())), openai.Limits{}); e != nil {
+	if e := r.Parse([]byte(talk(b.String())), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
 	if r.Messages != 2*turns+1 || strings.Count(string(r.Body), `"content":""`) != 2*turns || strings.Count(string(r.Body), `"tool_call_id":"call_`) != turns {
@@ -201,7 +202,7 @@ func TestCheckModelLowersLimits(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r openai.Request
-			if e := r.Parse([]byte(hello(test.members)), openai.Limits{}); e != nil {
+			if e := r.Parse([]byte(hello(test.members)), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			if e := r.CheckModel(test.most, true, false); e != nil {
@@ -220,7 +221,7 @@ func TestCheckModelLowersLimits(t *testing.T) {
 				t.Errorf("warnings of %q, want %q", got, test.warnings)
 			}
 			var again openai.Request
-			if e := again.Parse([]byte(r.Body), openai.Limits{}); e != nil || again.MaxTokens != r.MaxTokens || again.Thinking != r.Thinking {
+			if e := again.Parse([]byte(r.Body), clientapi.Limits{}); e != nil || again.MaxTokens != r.MaxTokens || again.Thinking != r.Thinking {
 				t.Errorf("%v: %d and %v in the body, %d and %v in the request", e, again.MaxTokens, again.Thinking, r.MaxTokens, r.Thinking)
 			}
 		})
@@ -229,21 +230,21 @@ func TestCheckModelLowersLimits(t *testing.T) {
 
 func TestReplace(t *testing.T) {
 	var r openai.Request
-	if e := r.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"\ud800"},{"role":"assistant"}]}`), openai.Limits{}); e != nil {
+	if e := r.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"\ud800"},{"role":"assistant"}]}`), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
 	warnings, before := len(r.Warnings), string(r.Body)
 	if warnings == 0 || !r.Rewritten() {
 		t.Fatalf("%d warnings, rewritten %v", warnings, r.Rewritten())
 	}
-	if e := r.Replace([]byte(`{"model":"m"}`), openai.Limits{}); e == nil {
+	if e := r.Replace([]byte(`{"model":"m"}`), clientapi.Limits{}); e == nil {
 		t.Error("a request without messages is accepted")
 	}
 	if string(r.Body) != before || r.Messages != 2 || len(r.Warnings) != warnings {
 		t.Errorf("after an error: %s, %d messages, %d warnings", r.Body, r.Messages, len(r.Warnings))
 	}
 	after := `{"model":"m","messages":[{"role":"user","content":"q"}]}`
-	if e := r.Replace([]byte(after), openai.Limits{}); e != nil {
+	if e := r.Replace([]byte(after), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
 	if string(r.Body) != after || r.Messages != 1 || len(r.Warnings) != warnings || r.Rewritten() {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -42,7 +43,7 @@ func FuzzRequest(f *testing.F) {
 	var r, again openai.Request
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := string(body)
-		e := r.Parse(body, openai.Limits{})
+		e := r.Parse(body, clientapi.Limits{})
 		if string(body) != before && (!strings.Contains(before, `\u`) || !strings.Contains(string(body), `\ufffd`)) {
 			t.Fatal("the body was changed")
 		}
@@ -56,7 +57,7 @@ func FuzzRequest(f *testing.F) {
 		if len(body) != len(before) || !jsontext.Value(body).IsValid() {
 			t.Fatal("what is no JSON is accepted")
 		}
-		if e := again.Parse(bytes.Clone(r.Body), openai.Limits{}); e != nil {
+		if e := again.Parse(bytes.Clone(r.Body), clientapi.Limits{}); e != nil {
 			t.Fatalf("%s is not accepted again: %v", r.Body, e)
 		} else if string(again.Body) != string(r.Body) || again.FunctionCalls {
 			t.Fatalf("%s is not canonical: %s", r.Body, again.Body)

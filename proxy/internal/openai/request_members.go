@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
@@ -17,7 +18,7 @@ type topLevel struct {
 }
 
 // readRequest reads a request's members. Those that can be checked on their own are, in the order of the document.
-func (r *Request) readRequest(root jsondoc.Value, l *Limits) *apierror.Error {
+func (r *Request) readRequest(root jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	var t topLevel
 	for v := root.First(); v.Exists(); v = v.Next() {
 		if e := r.readMember(v, &t, l); e != nil {
@@ -43,7 +44,7 @@ func (r *Request) readRequest(root jsondoc.Value, l *Limits) *apierror.Error {
 }
 
 // readMember checks one member of the request, or keeps it for later.
-func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *Limits) (e *apierror.Error) {
+func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) (e *apierror.Error) {
 	switch string(r.keyword(v.Name())) {
 	case "model":
 		t.model = v
@@ -105,7 +106,7 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *Limits) (e *apierr
 		return r.readModalities(v)
 	case "audio":
 		if given(v) {
-			r.Flags |= FlagAudio
+			r.Flags |= clientapi.FlagAudio
 		}
 		return r.checkObject(v)
 	case "store":
@@ -169,7 +170,7 @@ func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
 		if n, ok := v.Int(); ok && n == -1 {
 			continue
 		}
-		n, e := r.checkInteger(v, 1, maxTokensCeiling)
+		n, e := r.checkInteger(v, 1, clientapi.MaxTokensCeiling)
 		if e != nil {
 			return e
 		}
@@ -195,18 +196,18 @@ func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	}
 	switch string(r.keyword(typ)) {
 	case "enabled":
-		r.Thinking.Mode = ThinkingEnabled
+		r.Thinking.Mode = clientapi.ThinkingEnabled
 	case "disabled":
-		r.Thinking.Mode = ThinkingDisabled
+		r.Thinking.Mode = clientapi.ThinkingDisabled
 		return nil
 	case "adaptive":
-		r.Thinking.Mode = ThinkingAdaptive
+		r.Thinking.Mode = clientapi.ThinkingAdaptive
 	default:
 		return r.notOneOf(typ, "enabled", "disabled", "adaptive")
 	}
-	r.Flags |= FlagThinking
+	r.Flags |= clientapi.FlagThinking
 	r.budget = budget
-	r.Thinking.BudgetTokens, e = r.checkInteger(budget, 1, maxTokensCeiling)
+	r.Thinking.BudgetTokens, e = r.checkInteger(budget, 1, clientapi.MaxTokensCeiling)
 	return e
 }
 
@@ -220,7 +221,7 @@ func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	}
 	switch string(r.keyword(v)) {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
-		r.Flags |= FlagReasoning
+		r.Flags |= clientapi.FlagReasoning
 		return nil
 	case "default":
 		return nil
@@ -245,9 +246,9 @@ func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	case "text":
 		return nil
 	case "json_schema":
-		r.Flags |= FlagResponseFormat
+		r.Flags |= clientapi.FlagResponseFormat
 	default:
-		r.Flags |= FlagResponseFormat
+		r.Flags |= clientapi.FlagResponseFormat
 		return nil
 	}
 	schema := v.Get("json_schema")
@@ -268,7 +269,7 @@ func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 	return e
 }
 
-func (r *Request) readStop(v jsondoc.Value, l *Limits) *apierror.Error {
+func (r *Request) readStop(v jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	switch v.Kind() {
 	case jsondoc.Null, jsondoc.String:
 		return nil
@@ -292,7 +293,7 @@ func (r *Request) eachString(v jsondoc.Value) *apierror.Error {
 	return nil
 }
 
-func (r *Request) readBias(v jsondoc.Value, l *Limits) *apierror.Error {
+func (r *Request) readBias(v jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	if e := r.checkObject(v); e != nil {
 		return e
 	}
@@ -330,7 +331,7 @@ func (r *Request) readModalities(v jsondoc.Value) *apierror.Error {
 	}
 	for c := v.First(); c.Exists(); c = c.Next() {
 		if c.Is("audio") {
-			r.Flags |= FlagAudio
+			r.Flags |= clientapi.FlagAudio
 		}
 	}
 	return nil
@@ -342,7 +343,7 @@ func (r *Request) readLogprobs(t *topLevel) *apierror.Error {
 		return e
 	}
 	if on {
-		r.Flags |= FlagLogprobs
+		r.Flags |= clientapi.FlagLogprobs
 	}
 	if _, e := r.checkInteger(t.topLogprobs, 0, 20); e != nil {
 		return e

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
@@ -19,7 +20,7 @@ const (
 )
 
 // readMessages reads the conversation.
-func (r *Request) readMessages(list, root jsondoc.Value, l *Limits) *apierror.Error {
+func (r *Request) readMessages(list, root jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	switch {
 	case !list.Exists():
 		return r.missing(root, "messages")
@@ -52,7 +53,7 @@ type message struct {
 }
 
 // readMessage reads one message: the members that can be checked on their own, then those that depend on its role.
-func (r *Request) readMessage(v jsondoc.Value, l *Limits) *apierror.Error {
+func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	m := message{self: v}
 	for c := v.First(); c.Exists(); c = c.Next() {
 		var e *apierror.Error
@@ -158,18 +159,18 @@ func (r *Request) checkObjects(v jsondoc.Value) *apierror.Error {
 }
 
 // readAssistant reads an earlier message of a model. Its content may be null if the message has something else that was said.
-func (r *Request) readAssistant(m *message, l *Limits) *apierror.Error {
+func (r *Request) readAssistant(m *message, l *clientapi.Limits) *apierror.Error {
 	silent := true
 	for _, c := range [...]jsondoc.Value{m.reasoning, m.details, m.thinkBlock} {
 		if given(c) {
-			r.Flags |= FlagReasoningHistory
+			r.Flags |= clientapi.FlagReasoningHistory
 		}
 	}
 	// The same reasoning may stand in more than one form; a model reads one of them.
 	r.TextBytes += max(len(m.reasoning.Raw()), len(m.details.Raw()), len(m.thinkBlock.Raw()))
 	if given(m.audio) {
 		silent = false
-		r.Flags |= FlagAudio
+		r.Flags |= clientapi.FlagAudio
 	}
 	if given(m.refusal) {
 		silent = false
@@ -183,7 +184,7 @@ func (r *Request) readAssistant(m *message, l *Limits) *apierror.Error {
 	}
 	if given(m.functionCall) {
 		silent = false
-		r.Flags |= FlagToolHistory
+		r.Flags |= clientapi.FlagToolHistory
 		if _, e := r.readCallee(m.functionCall); e != nil {
 			return e
 		}
@@ -197,7 +198,7 @@ func (r *Request) readAssistant(m *message, l *Limits) *apierror.Error {
 
 // readFunctionResult reads the older form of a tool's result, which names a function in place of a call.
 func (r *Request) readFunctionResult(m *message) *apierror.Error {
-	r.Flags |= FlagToolHistory
+	r.Flags |= clientapi.FlagToolHistory
 	if e := r.needName(m.name, m.self, "name"); e != nil {
 		return e
 	}
@@ -212,8 +213,8 @@ func (r *Request) readFunctionResult(m *message) *apierror.Error {
 }
 
 // readToolCalls reads the calls of an assistant message. The tool messages that follow must answer all of them.
-func (r *Request) readToolCalls(list jsondoc.Value, l *Limits) *apierror.Error {
-	r.Flags |= FlagToolHistory
+func (r *Request) readToolCalls(list jsondoc.Value, l *clientapi.Limits) *apierror.Error {
+	r.Flags |= clientapi.FlagToolHistory
 	r.calls, r.nextCall = r.calls[:0], 0
 	for v := list.First(); v.Exists(); v = v.Next() {
 		if len(r.calls) == l.ToolCalls {
@@ -308,7 +309,7 @@ func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apier
 
 // resolveCall finds the call that a tool message is the result of.
 func (r *Request) resolveCall(m *message) *apierror.Error {
-	r.Flags |= FlagToolHistory
+	r.Flags |= clientapi.FlagToolHistory
 	id := m.toolCallID
 	if e := r.needString(id, m.self, "tool_call_id"); e != nil {
 		return e

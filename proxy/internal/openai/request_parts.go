@@ -2,6 +2,7 @@ package openai
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
@@ -95,16 +96,16 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 			r.TextBytes += len(v.Inside())
 			return r.needString(v, p, name)
 		case partImage:
-			r.Flags |= FlagImages
+			r.Flags |= clientapi.FlagImages
 			return r.readMedia(v, p, name)
 		case partVideo:
-			r.Flags |= FlagFiles
+			r.Flags |= clientapi.FlagFiles
 			return r.readMedia(v, p, name)
 		case partAudio:
-			r.Flags |= FlagAudio
+			r.Flags |= clientapi.FlagAudio
 			return r.readAudio(v, p)
 		default:
-			r.Flags |= FlagFiles
+			r.Flags |= clientapi.FlagFiles
 			return r.readFile(v, p)
 		}
 	}

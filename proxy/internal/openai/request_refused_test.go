@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
@@ -143,7 +144,7 @@ func TestParseRejects(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r openai.Request
-			e := r.Parse([]byte(test.body), openai.Limits{})
+			e := r.Parse([]byte(test.body), clientapi.Limits{})
 			if e == nil {
 				t.Fatal("the request is accepted")
 			}
@@ -177,7 +178,7 @@ func TestParseAcceptsToolResultsInAnyOrder(t *testing.T) {
 		// The next turn may use an id again.
 		messages = append(messages, called("b"), `{"role":"tool","tool_call_id":"\u0062","content":"x"}`, userSays)
 		var r openai.Request
-		if e := r.Parse([]byte(talk(messages...)), openai.Limits{}); e != nil {
+		if e := r.Parse([]byte(talk(messages...)), clientapi.Limits{}); e != nil {
 			t.Errorf("V6/order %v: %v", order, e)
 		}
 	}
@@ -200,25 +201,25 @@ func TestParseNamesTheLimit(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name, body     string
-		limits         openai.Limits
+		limits         clientapi.Limits
 		param, message string // empty: accepted
 	}{
 		// covers: F124
-		{"100,000 messages", `{"model":"m","messages":` + many(100_000, userSays) + `}`, openai.Limits{}, "", ""},
-		{"100,001 messages", `{"model":"m","messages":` + many(100_001, userSays) + `}`, openai.Limits{}, "messages", "'messages' has 100001 elements, but at most 100000 are allowed."},
-		{"configured", talk(userSays, userSays, userSays), openai.Limits{Messages: 2}, "messages", "'messages' has 3 elements, but at most 2 are allowed."},
-		{"5 MiB", talk(`{"role":"user","content":"` + strings.Repeat("x", 5<<20) + `"}`), openai.Limits{}, "", ""},
-		{"20 MiB image", talk(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 20<<20) + `"}}]}`), openai.Limits{}, "", ""},
-		{"too many values", hello(`,"x":` + many(1<<20, "0")), openai.Limits{}, "-", "The request body could not be parsed as JSON: the document has more than 1048576 values"},
+		{"100,000 messages", `{"model":"m","messages":` + many(100_000, userSays) + `}`, clientapi.Limits{}, "", ""},
+		{"100,001 messages", `{"model":"m","messages":` + many(100_001, userSays) + `}`, clientapi.Limits{}, "messages", "'messages' has 100001 elements, but at most 100000 are allowed."},
+		{"configured", talk(userSays, userSays, userSays), clientapi.Limits{Messages: 2}, "messages", "'messages' has 3 elements, but at most 2 are allowed."},
+		{"5 MiB", talk(`{"role":"user","content":"` + strings.Repeat("x", 5<<20) + `"}`), clientapi.Limits{}, "", ""},
+		{"20 MiB image", talk(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", 20<<20) + `"}}]}`), clientapi.Limits{}, "", ""},
+		{"too many values", hello(`,"x":` + many(1<<20, "0")), clientapi.Limits{}, "-", "The request body could not be parsed as JSON: the document has more than 1048576 values"},
 		// covers: F126
-		{"stop of 16", hello(`,"stop":` + many(16, `"x"`)), openai.Limits{}, "", ""},
-		{"stop of 1,000", hello(`,"stop":` + many(1000, `"x"`)), openai.Limits{}, "stop", "'stop' has 1000 elements, but at most 16 are allowed."},
-		{"logit_bias of 100,000", hello(`,"logit_bias":` + members(100_000)), openai.Limits{}, "logit_bias", "'logit_bias' has 100000 members, but at most 1024 are allowed."},
-		{"metadata of 17", hello(`,"metadata":` + members(17)), openai.Limits{}, "metadata", "'metadata' has 17 members, but at most 16 are allowed."},
-		{"tools", hello(`,"tools":` + many(1024, oneTool)), openai.Limits{}, "", ""},
-		{"too many tools", hello(`,"tools":` + many(1025, oneTool)), openai.Limits{}, "tools", "'tools' has 1025 elements, but at most 1024 are allowed."},
-		{"too many tool calls", talk(called(calls...)), openai.Limits{}, "messages[0].tool_calls", "'messages[0].tool_calls' has 129 elements, but at most 128 are allowed."},
-		{"depth configured", hello(`,"x":[[]]`), openai.Limits{Depth: 2}, "-", "The request body could not be parsed as JSON: the document is nested deeper than 2 levels"},
+		{"stop of 16", hello(`,"stop":` + many(16, `"x"`)), clientapi.Limits{}, "", ""},
+		{"stop of 1,000", hello(`,"stop":` + many(1000, `"x"`)), clientapi.Limits{}, "stop", "'stop' has 1000 elements, but at most 16 are allowed."},
+		{"logit_bias of 100,000", hello(`,"logit_bias":` + members(100_000)), clientapi.Limits{}, "logit_bias", "'logit_bias' has 100000 members, but at most 1024 are allowed."},
+		{"metadata of 17", hello(`,"metadata":` + members(17)), clientapi.Limits{}, "metadata", "'metadata' has 17 members, but at most 16 are allowed."},
+		{"tools", hello(`,"tools":` + many(1024, oneTool)), clientapi.Limits{}, "", ""},
+		{"too many tools", hello(`,"tools":` + many(1025, oneTool)), clientapi.Limits{}, "tools", "'tools' has 1025 elements, but at most 1024 are allowed."},
+		{"too many tool calls", talk(called(calls...)), clientapi.Limits{}, "messages[0].tool_calls", "'messages[0].tool_calls' has 129 elements, but at most 128 are allowed."},
+		{"depth configured", hello(`,"x":[[]]`), clientapi.Limits{Depth: 2}, "-", "The request body could not be parsed as JSON: the document is nested deeper than 2 levels"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r openai.Request
@@ -253,7 +254,7 @@ func TestErrorsDoNotQuotePrompt(t *testing.T) {
 		hello(`,"temperature":"` + secret + `"`),
 	} {
 		var r openai.Request
-		e := r.Parse([]byte(body), openai.Limits{})
+		e := r.Parse([]byte(body), clientapi.Limits{})
 		if e == nil {
 			t.Errorf("accepted: %s", body)
 			continue
@@ -287,7 +288,7 @@ func TestValidationIsLinear(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
 			var r openai.Request
-			if e := r.Parse([]byte(body), openai.Limits{}); e != nil {
+			if e := r.Parse([]byte(body), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			if took := time.Since(began); took > tolerable {

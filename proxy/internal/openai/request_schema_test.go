@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -211,7 +212,7 @@ func edited(t *testing.T, edit func(e *jsondoc.Edits) abi.Status) []byte {
 // covers: F119
 func TestMemberTypes(t *testing.T) {
 	var r openai.Request
-	if e := r.Parse([]byte(everyMember), openai.Limits{}); e != nil {
+	if e := r.Parse([]byte(everyMember), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
 	for line := range strings.SplitSeq(strings.TrimSpace(schema), "\n") {
@@ -222,7 +223,7 @@ func TestMemberTypes(t *testing.T) {
 				continue
 			}
 			body := edited(t, func(e *jsondoc.Edits) abi.Status { return e.Set([]byte(pointer), []byte(w.value)) })
-			e := r.Parse(body, openai.Limits{})
+			e := r.Parse(body, clientapi.Limits{})
 			if w.kind == "null" && strings.ContainsAny(kinds, "?~") {
 				if strings.Contains(kinds, "?") && e != nil {
 					t.Errorf("%s: null is refused: %v", param, e)
@@ -241,7 +242,7 @@ func TestMemberTypes(t *testing.T) {
 			continue
 		}
 		body := edited(t, func(e *jsondoc.Edits) abi.Status { return e.Delete([]byte(pointer)) })
-		e := r.Parse(body, openai.Limits{})
+		e := r.Parse(body, clientapi.Limits{})
 		switch {
 		case strings.Contains(kinds, "?"):
 			if e != nil {

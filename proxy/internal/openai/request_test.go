@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
@@ -21,7 +22,7 @@ type asked struct {
 	Stream, IncludeUsage bool
 	N                    int
 	MaxTokens            int64
-	Thinking             openai.Thinking
+	Thinking             clientapi.Thinking
 	Flags                string
 	Messages, Tools      int
 	TextBytes            int
@@ -59,13 +60,13 @@ func TestParseRequests(t *testing.T) {
 		{"other bounds", hello(`,"temperature":0,"top_p":0,"frequency_penalty":2.0,"top_logprobs":0,"logprobs":true`),
 			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "logprobs"}},
 		{"thinking", hello(`,"thinking":{"type":"enabled","budget_tokens":2048}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: openai.Thinking{Mode: openai.ThinkingEnabled, BudgetTokens: 2048}}},
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 2048}}},
 		{"thinking without a budget", hello(`,"thinking":{"type":"enabled"}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: openai.Thinking{Mode: openai.ThinkingEnabled}}},
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled}}},
 		{"adaptive thinking", hello(`,"thinking":{"type":"adaptive"}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: openai.Thinking{Mode: openai.ThinkingAdaptive}}},
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Flags: "thinking", Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}}},
 		{"no thinking", hello(`,"thinking":{"type":"disabled"}`),
-			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Thinking: openai.Thinking{Mode: openai.ThinkingDisabled}}},
+			asked{Model: "m", N: 1, Messages: 1, TextBytes: 5, Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}}},
 		// covers: F120
 		{"unknown members", hello(`,"top_k":5,"extra_body":{"a":[1]},"messages2":0`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}},
 		{"unknown members everywhere", talk(`{"role":"user","x":1,"content":[{"type":"text","text":"abc","x":{}}]}`), asked{Model: "m", N: 1, Messages: 1, TextBytes: 3}},
@@ -92,12 +93,12 @@ func TestParseRequests(t *testing.T) {
 		{"the result of an older function", talk(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, `{"role":"function","name":"f","content":null}`),
 			asked{Model: "m", N: 1, Messages: 2, TextBytes: 3, Flags: "tool_history"}},
 		{"everything", everyMember, asked{Model: "m", Stream: true, IncludeUsage: true, N: 2, MaxTokens: 200, Messages: 6, Tools: 3, TextBytes: 319,
-			Thinking: openai.Thinking{Mode: openai.ThinkingEnabled, BudgetTokens: 1024},
+			Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 1024},
 			Flags:    "tools tool_history thinking reasoning reasoning_history images files audio response_format logprobs parallel_tools cache_control"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r openai.Request
-			if e := r.Parse([]byte(test.body), openai.Limits{}); e != nil {
+			if e := r.Parse([]byte(test.body), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			if diff := cmp.Diff(test.want, askedOf(&r)); diff != "" {
@@ -132,7 +133,7 @@ func TestParseRecordedRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			var r openai.Request
-			if e := r.Parse(body, openai.Limits{}); e != nil {
+			if e := r.Parse(body, clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			if diff := cmp.Diff(want[name], askedOf(&r)); diff != "" {
@@ -169,7 +170,7 @@ func TestParseRejectsNonRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r openai.Request
-			e := r.Parse([]byte(test.body), openai.Limits{})
+			e := r.Parse([]byte(test.body), clientapi.Limits{})
 			if e == nil || e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Param != "" || e.Code != test.code || e.Message != test.message {
 				t.Fatalf("got %v, want code %q and %q", e, test.code, test.message)
 			}
@@ -183,13 +184,13 @@ func TestParseRejectsNonRequests(t *testing.T) {
 
 func TestRequestReuse(t *testing.T) {
 	var r openai.Request
-	if e := r.Parse([]byte(everyMember), openai.Limits{}); e != nil {
+	if e := r.Parse([]byte(everyMember), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
-	if e := r.Parse([]byte(`{"model":5}`), openai.Limits{}); e == nil || e.Param != "model" {
+	if e := r.Parse([]byte(`{"model":5}`), clientapi.Limits{}); e == nil || e.Param != "model" {
 		t.Fatal(e)
 	}
-	if e := r.Parse([]byte(hello(``)), openai.Limits{}); e != nil {
+	if e := r.Parse([]byte(hello(``)), clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
 	if diff := cmp.Diff(asked{Model: "m", N: 1, Messages: 1, TextBytes: 5}, askedOf(&r)); diff != "" {
@@ -205,7 +206,7 @@ func TestRequestReuse(t *testing.T) {
 func TestModelIsCopied(t *testing.T) {
 	body := []byte(hello(``))
 	var r openai.Request
-	if e := r.Parse(body, openai.Limits{}); e != nil {
+	if e := r.Parse(body, clientapi.Limits{}); e != nil {
 		t.Fatal(e)
 	}
 	clear(body)
@@ -237,7 +238,7 @@ func TestCheckModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r openai.Request
-			if e := r.Parse([]byte(hello(test.members)), openai.Limits{}); e != nil {
+			if e := r.Parse([]byte(hello(test.members)), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
 			e := r.CheckModel(test.maxTokens, test.thinking, true)
@@ -254,11 +255,11 @@ func TestCheckModel(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	f := openai.FlagTools | openai.FlagCacheControl
-	if got := f.Names(); !slices.Equal(got, []string{"tools", "cache_control"}) || openai.Flags(0).Names() != nil {
+	f := clientapi.FlagTools | clientapi.FlagCacheControl
+	if got := f.Names(); !slices.Equal(got, []string{"tools", "cache_control"}) || clientapi.Flags(0).Names() != nil {
 		t.Errorf("names are %v", got)
 	}
-	if !f.Has(openai.FlagTools) || f.Has(openai.FlagTools|openai.FlagImages) || !f.Has(0) {
+	if !f.Has(clientapi.FlagTools) || f.Has(clientapi.FlagTools|clientapi.FlagImages) || !f.Has(0) {
 		t.Error("Has is wrong")
 	}
 }

@@ -2,11 +2,12 @@ package openai
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
 // readTools reads tools and tool_choice, and the two older members that they have replaced.
-func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
+func (r *Request) readTools(t *topLevel, l *clientapi.Limits) *apierror.Error {
 	t.tools, t.functions, t.functionCall = r.dropEmpty(t.tools), r.dropNull(r.dropEmpty(t.functions)), r.dropNull(t.functionCall)
 	for _, list := range [...]jsondoc.Value{t.tools, t.functions} {
 		if !given(list) {
@@ -20,7 +21,7 @@ func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
 			return r.tooMany(list, l.Tools)
 		}
 		r.Tools += n
-		r.Flags |= FlagTools
+		r.Flags |= clientapi.FlagTools
 		r.TextBytes += len(list.Raw())
 		for v := list.First(); v.Exists(); v = v.Next() {
 			if v.Kind() != jsondoc.Object {
@@ -39,7 +40,7 @@ func (r *Request) readTools(t *topLevel, l *Limits) *apierror.Error {
 	}
 	if given(t.parallelToolCalls) {
 		if r.Tools > 0 {
-			r.Flags |= FlagParallelTools
+			r.Flags |= clientapi.FlagParallelTools
 		} else {
 			r.edit().DeleteValue(t.parallelToolCalls)
 		}
@@ -260,7 +261,7 @@ func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) 
 // readCacheControl reads the mark of a message, part or tool up to which a provider should cache.
 func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
 	if given(v) {
-		r.Flags |= FlagCacheControl
+		r.Flags |= clientapi.FlagCacheControl
 	}
 	return r.checkObject(v)
 }

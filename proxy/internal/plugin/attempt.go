@@ -1,7 +1,7 @@
 package plugin
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -13,9 +13,9 @@ import (
 // The zero value is ready once the first group of members is set. After Reset it may be used for another attempt and
 // keeps its memory. It belongs to one goroutine at a time.
 type Attempt struct {
-	// Set by the caller before Binding.Request, and not changed after it. Request may be set to nil once the request
-	// has been sent.
-	Request *openai.Request
+	// Set by the caller before Binding.Request, and not changed after it. Request may be cleared once the request has been
+	// sent.
+	Request Document
 	Summary Summary
 	Writer  *response.Writer // takes the plugin's events; its options should have Alias of this attempt as Aliases
 	Tenant  string           // the name of the gateway key, for isolation
@@ -41,6 +41,12 @@ type Attempt struct {
 	aliases map[string][]byte
 	own     []byte // memory of Out.Body where it is not the client's body
 	reader  openAIReader
+}
+
+// Document is a JSON document that a plugin makes its request from: Doc is what has been read from Body.
+type Document struct {
+	Doc  *jsondoc.Doc
+	Body []byte
 }
 
 // OutRequest is the upstream request of a plugin. The host adds the credential, and the method: POST for a
@@ -85,7 +91,7 @@ func (a *Attempt) Reset() {
 // Release frees what only sending needs: call it once the upstream response has started, so that an open stream
 // keeps nothing of its request. Out cannot be sent again then.
 func (a *Attempt) Release() {
-	a.Request = nil
+	a.Request = Document{}
 	a.Out.Body = nil
 	returnBody(a.own)
 	a.own = nil

@@ -132,7 +132,7 @@ func (c *call) begin(inv *invocation) {
 	case exportRequest:
 		c.summary = inv.attempt.Summary.Append(c.summary[:0])
 		c.first = c.summary
-		c.edits.Reset(&inv.attempt.Request.Doc)
+		c.edits.Reset(inv.attempt.Request.Doc)
 		c.path = c.path[:0]
 		c.headers, c.aliases, c.warnings = c.headers[:0], c.aliases[:0], c.warnings[:0]
 		if c.own = inv.attempt.own[:0]; c.own == nil {

@@ -40,7 +40,7 @@ func (c *call) BodyGet(path, dst []byte) int32 {
 	}
 	value := c.attempt.Request.Body
 	if len(path) > 0 {
-		doc := &c.attempt.Request.Doc
+		doc := c.attempt.Request.Doc
 		before := doc.Visited()
 		v := doc.Pointer(path)
 		c.chargeVisits(before)

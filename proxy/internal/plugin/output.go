@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -159,8 +160,8 @@ func (c *call) lastWords() string {
 		e.Cut(c.first)
 		e.Cut(c.second)
 	}
-	if c.attempt != nil && c.attempt.Request != nil {
-		c.attempt.Request.EachText(e.Cut)
+	if c.attempt != nil && c.attempt.Request.Doc != nil {
+		clientapi.EachText(c.attempt.Request.Doc, e.Cut)
 	}
 	return e.String()
 }

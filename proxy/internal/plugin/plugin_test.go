@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -82,11 +83,12 @@ func newAttempt(t interface {
 	Fatal(args ...any)
 }, request string) *plugin.Attempt {
 	t.Helper()
-	a := &plugin.Attempt{Request: new(openai.Request), Writer: openai.NewWriter(), Tenant: "alice"}
-	if err := a.Request.Parse([]byte(request), openai.Limits{}); err != nil {
+	var r openai.Request
+	if err := r.Parse([]byte(request), clientapi.Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	a.Summary.Describe(a.Request)
+	a := &plugin.Attempt{Request: plugin.Document{Doc: &r.Doc, Body: r.Body}, Writer: openai.NewWriter(), Tenant: "alice"}
+	a.Summary.Describe(&r.Facts, len(r.Body))
 	a.Writer.Reset(response.Options{Stream: true, ID: "id", Model: "m", Created: 1, Aliases: a.Alias})
 	return a
 }

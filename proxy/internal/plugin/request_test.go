@@ -408,7 +408,7 @@ func TestAttemptsReuseMemoryOnly(t *testing.T) {
 			t.Errorf("alias %q, state %q, body %q", a.Alias(b("x")), a.State(), a.Out.Body)
 		}
 		a.Reset()
-		if a.Out.Path != "" || len(a.Out.Headers) != 0 || a.Out.Body != nil || len(a.Warnings) != 0 || a.Request != nil || string(a.Alias(b("x"))) != "x" || len(a.State()) != 0 || a.Fuel != 0 {
+		if a.Out.Path != "" || len(a.Out.Headers) != 0 || a.Out.Body != nil || len(a.Warnings) != 0 || a.Request.Doc != nil || string(a.Alias(b("x"))) != "x" || len(a.State()) != 0 || a.Fuel != 0 {
 			t.Errorf("after Reset: %+v", a)
 		}
 	}

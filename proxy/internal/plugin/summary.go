@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 )
 
 // Summary describes a request to a plugin: the input of provider_request, and a part of router_choose's. It does not
@@ -20,7 +20,7 @@ type Summary struct {
 	Stream       bool
 	IncludeUsage bool
 	Model        string // as the client wrote it
-	Flags        openai.Flags
+	Flags        clientapi.Flags
 	Body         int // bytes of the client's body
 
 	Target           string // the provider's name of the model
@@ -29,10 +29,10 @@ type Summary struct {
 	Options          []byte // JSON object: the target's options over the provider's; nil for none
 }
 
-// Describe sets the members that describe the client's request.
-func (s *Summary) Describe(r *openai.Request) {
-	s.Stream, s.IncludeUsage = r.Stream, r.IncludeUsage
-	s.Model, s.Flags, s.Body = r.Model, r.Flags, len(r.Body)
+// Describe sets the members that describe the client's request, of which a plugin gets a document of a size.
+func (s *Summary) Describe(f *clientapi.Facts, size int) {
+	s.Stream, s.IncludeUsage = f.Stream, f.IncludeUsage
+	s.Model, s.Flags, s.Body = f.Model, f.Flags, size
 }
 
 // Append appends the summary as a JSON object that always has every member.

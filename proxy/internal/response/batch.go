@@ -21,6 +21,7 @@ const (
 	EventUsage                              // Value; Code = abi.UsageKind
 	EventFinish                             // A native reason; Code = abi.FinishReason
 	EventDone                               // Code = abi.DoneNow or abi.DoneAtEnd
+	EventFrame                              // A name, B data
 )
 
 // Span is a range of a Batch's bytes.
@@ -139,6 +140,12 @@ func (b *Batch) Finish(choice int32, reason abi.FinishReason, native []byte) {
 // Done says that the response is complete, now (abi.DoneNow) or at a clean end of the body (abi.DoneAtEnd).
 func (b *Batch) Done(more int32) {
 	b.Events = append(b.Events, Event{Kind: EventDone, Code: uint8(more)})
+}
+
+// Frame passes on an event of a provider that speaks the client's API: its name and data as they came, or the body of a
+// non-streaming response. It stands after the events that say what it means.
+func (b *Batch) Frame(name, data []byte) {
+	b.Events = append(b.Events, Event{Kind: EventFrame, A: b.put(name), B: b.put(data)})
 }
 
 // Fail says that the response cannot be completed. It takes effect after all of the batch's events.

@@ -35,6 +35,8 @@ func (w *Writer) commit(b *Batch) {
 			}
 		case EventExtra:
 			w.commitExtra(b, i)
+		case EventFrame:
+			w.r.Frame(b.Bytes(ev.A), b.Bytes(ev.B))
 		default:
 			c := w.at(ev.Choice)
 			c.grouped = 0

@@ -100,7 +100,7 @@ func (w *Writer) prepareEvent(b *Batch, ev *Event, p *prepared) (reason string) 
 			return ""
 		}
 		return w.prepareText(b, ev, p, &t.args)
-	case EventToolEnd:
+	case EventToolEnd, EventFrame:
 	case EventExtra:
 		return w.prepareExtra(b, ev, p)
 	case EventUsage:

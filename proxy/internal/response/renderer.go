@@ -46,6 +46,10 @@ type Renderer interface {
 	// because the provider may still fail.
 	Flush(choice int32, finished bool)
 
+	// Frame writes an event of a provider that speaks the client's API, or the body of a non-streaming response, as it came. Only
+	// a reader of that API makes them, and a renderer that is given them writes nothing else.
+	Frame(name, data []byte)
+
 	// Finish ends a choice. native is the provider's own reason, empty if it gave none, and valid until the next Reset.
 	Finish(choice int32, reason abi.FinishReason, native []byte)
 

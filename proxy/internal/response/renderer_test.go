@@ -96,6 +96,8 @@ func (r *recorder) Member(scope abi.Scope, choice, tool int32, name, value []byt
 	return true
 }
 
+func (r *recorder) Frame(name, data []byte) {}
+
 func (r *recorder) Flush(choice int32, finished bool) {
 	r.check(r.head.Stream && !r.finished[choice], "flush after the end, or without a stream")
 }

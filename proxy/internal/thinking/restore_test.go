@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -34,7 +35,7 @@ func restore(t *testing.T, m *thinking.Memory, body string, max int) string {
 		return body
 	}
 	var r openai.Request
-	if e := r.Parse(out, openai.Limits{}); e != nil {
+	if e := r.Parse(out, clientapi.Limits{}); e != nil {
 		t.Fatalf("%v in %s", e, out)
 	}
 	return string(out)

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 )
 
 // TestGeneratedLimits generates docs/limits.md.
 func TestGeneratedLimits(t *testing.T) {
-	request := openai.Limits{}.WithDefaults()
+	request := clientapi.Limits{}.WithDefaults()
 	bytes := func(dir, name string) string { return formatBytes(readConstant(t, dir, name)) }
 	number := func(dir, name string) string { return formatNumber(readConstant(t, dir, name)) }
 	duration := func(dir, name string) string { return time.Duration(readConstant(t, dir, name)).String() }

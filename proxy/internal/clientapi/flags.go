@@ -1,4 +1,4 @@
-package openai
+package clientapi
 
 import "math/bits"
 

@@ -1,13 +1,13 @@
-package openai
+package clientapi
 
 import "github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 
-// EachText calls f with every text of the request that a client wrote: contents, arguments, descriptions, names and the like,
+// EachText calls f with every text of a request that its client wrote: contents, arguments, descriptions, names and the like,
 // but not the values of a fixed set, and not the model. It is for finding them again in what must not hold them. The texts are
 // valid during the call.
-func (r *Request) EachText(f func(text []byte)) {
+func EachText(d *jsondoc.Doc, f func(text []byte)) {
 	var scratch []byte
-	eachText(r.Doc.Root(), &scratch, f)
+	eachText(d.Root(), &scratch, f)
 }
 
 func eachText(v jsondoc.Value, scratch *[]byte, f func(text []byte)) {

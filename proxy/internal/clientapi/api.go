@@ -1,0 +1,83 @@
+package clientapi
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+)
+
+// API is one of the APIs in which clients ask for a completion.
+type API struct {
+	Name string // in the log, in metrics and in a plugin's summary: "chat", "messages", "responses"
+
+	NewRequest  func() Request
+	NewRenderer func() Renderer
+	NewReader   func() Reader
+
+	// AppendError appends the body of an error response. requestID is the gateway's own, for APIs whose bodies have it.
+	AppendError func(dst []byte, e *apierror.Error, requestID string) []byte
+
+	// Failure reads a provider's error response, one of an API that it speaks itself.
+	Failure func(status int, body []byte) *apierror.Error
+
+	// Heartbeat is a whole frame that a client of a stream ignores.
+	Heartbeat string
+}
+
+// Request is a client's request that is read and checked once. It is ready for Parse, also again after Reset.
+type Request interface {
+	// Parse reads and checks a body. It keeps the body, without a copy, until Reset, and may repair bytes of it in place. The
+	// error is a 400 whose Param is the path of the offending member.
+	Parse(body []byte, l Limits) *apierror.Error
+
+	// Describe returns what the gateway has to know of the request. It is the request's own.
+	Describe() *Facts
+
+	// Document is the request as it goes to a provider that speaks the client's API, but for what its plugin edits. Both are
+	// valid until Reset or FitModel.
+	Document() (*jsondoc.Doc, []byte)
+
+	// FitModel fits the request to what is known of its model: maxTokens is the largest number of tokens that it can generate, 0
+	// if unknown; thinking is whether it supports extended thinking. A larger max_tokens is lowered, with a warning; if
+	// strict, it is an error.
+	FitModel(maxTokens int64, thinking, strict bool) *apierror.Error
+
+	// AppendChat appends a chat completions request that asks for the same, as far as that API can: it passes the checks of
+	// package openai. The warnings name what it leaves out or changes, by the client's paths. It is called after FitModel. An
+	// error has TryNext set where a provider that speaks the client's API could serve the request.
+	AppendChat(dst []byte) ([]byte, []Warning, *apierror.Error)
+
+	// Origin is the client's path of what stands at a path of the document that AppendChat has written last: "" if it is
+	// not known.
+	Origin(path string) string
+
+	// Reset drops the request and releases its body.
+	Reset()
+}
+
+// Renderer spells responses in one API.
+type Renderer interface {
+	response.Renderer
+
+	// Respond says which request is responded to: after each Reset, before anything else. What the renderer needs of the request
+	// it copies.
+	Respond(to Request)
+
+	// Pass makes the renderer write the frames that it is given, of a provider that speaks the same API, and nothing by itself,
+	// until the next Reset: what else it is told is only accounted by the Writer. The frames that complete a response wait
+	// for Complete. For a non-streaming response the one frame is its body.
+	Pass()
+}
+
+// Reader reads the responses of providers that speak an API themselves. Its errors are *apierror.Error: the response cannot be
+// understood. What it is given is not kept.
+type Reader interface {
+	// Reset prepares the reader for the response to another attempt. pass adds each event as a frame, too, after what it means.
+	Reset(pass bool)
+
+	// ReadEvent reads an event of a stream and appends what it means to b.
+	ReadEvent(name, data []byte, b *response.Batch) error
+
+	// ReadResponse reads a non-streaming response. One that is an error becomes the batch's failure.
+	ReadResponse(body []byte, b *response.Batch) error
+}
