@@ -10,8 +10,12 @@
 // canonical document, and Recorder on the calls of any response.Renderer, so that neither depends on the client's API or
 // on the provider's.
 //
-// The package owns the form of reasoning_details (Details), the memory with its bounds, and the token. It does not know which
+// Clients of Messages and of Responses return reasoning themselves, with one opaque string for what its provider has signed or
+// encrypted. What came from a provider with another API reaches them sealed (Sealer): the token names the origin, so that the
+// reasoning goes back to it and to no one else.
+//
+// The package owns the form of reasoning_details (Details), the memory with its bounds, and both tokens. It does not know which
 // provider accepts which signature: plugins judge that by the format of the entries.
 //
-// Concurrency: a Memory is safe for concurrent use. A Recorder and Details belong to one response.
+// Concurrency: a Memory and a Sealer are safe for concurrent use. A Recorder and Details belong to one response.
 package thinking
