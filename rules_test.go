@@ -168,7 +168,7 @@ var importRules = []struct {
 			switch {
 			case within(p.dir, "proxy/internal/response"):
 			case within(p.dir, "proxy/internal/openai"), within(p.dir, "proxy/internal/messages"), within(p.dir, "proxy/internal/responses"):
-				allowed = append(allowed, "proxy/internal/response", "proxy/internal/thinking", "proxy/internal/clientapi", p.dir)
+				allowed = append(allowed, "proxy/internal/response", "proxy/internal/thinking", "proxy/internal/clientapi", p.dir, p.dir+"/native")
 			case within(p.dir, "proxy/internal/thinking"), within(p.dir, "proxy/internal/clientapi"):
 				allowed = append(allowed, "proxy/internal/response")
 			default:

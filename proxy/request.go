@@ -190,7 +190,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 	x.model, x.record.Model = m, m.ID
 	targets := x.generation.usableTargets(m)
 	x.restoreThinking(targets)
-	if e := x.request.CheckModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {
+	if e := x.request.FitModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {
 		return nil, e
 	}
 	if x.stream && !x.http11 {

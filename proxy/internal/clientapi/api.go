@@ -22,6 +22,9 @@ type API struct {
 
 	// Heartbeat is a whole frame that a client of a stream ignores.
 	Heartbeat string
+
+	// IDPrefix begins the IDs that the gateway gives responses: "chatcmpl-".
+	IDPrefix string
 }
 
 // Request is a client's request that is read and checked once. It is ready for Parse, also again after Reset.

@@ -203,10 +203,6 @@ func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
 // ToolEnd implements response.Renderer. The format does not say where a call ends.
 func (r *Renderer) ToolEnd(choice, tool int32) {}
 
-// Frame implements response.Renderer. Responses of providers that speak chat completions are rendered like all others: what
-// they leave out or write in another way is put right.
-func (r *Renderer) Frame(name, data []byte) {}
-
 // Flush implements response.Renderer. Extra members of the message are a part of its content, such as sound, and may begin
 // it; those of the choice wait until something has, or for the chunk with the finish reason.
 func (r *Renderer) Flush(choice int32, finished bool) {

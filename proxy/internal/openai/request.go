@@ -105,10 +105,9 @@ func unreadable(err error) *apierror.Error {
 	return e
 }
 
-// CheckModel fits the request to what is known of its model: maxTokens is the largest number of tokens that it can
-// generate, 0 if unknown; thinking is whether it supports extended thinking. A larger max_tokens is lowered, in Body as well,
-// and so is a thinking budget that would take all of it. If strict, a larger max_tokens is an error.
-func (r *Request) CheckModel(maxTokens int64, thinking, strict bool) *apierror.Error {
+// FitModel implements clientapi.Request. A larger max_tokens is lowered in Body as well, and so is a thinking budget that
+// would take all of it.
+func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	asked, budget := r.MaxTokens, r.Thinking.BudgetTokens
 	if strict && maxTokens > 0 && asked > maxTokens {
 		return r.invalid(r.maxTokens, codeIntegerAbove, "'%s' is %d, but the model generates at most %d tokens.", asked, maxTokens)

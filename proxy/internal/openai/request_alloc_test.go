@@ -27,7 +27,7 @@ func TestParseAllocatesOnlyModel(t *testing.T) {
 			if e := r.Parse(body, clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
-			if e := r.CheckModel(1<<20, true, false); e != nil {
+			if e := r.FitModel(1<<20, true, false); e != nil {
 				t.Fatal(e)
 			}
 			r.Reset()

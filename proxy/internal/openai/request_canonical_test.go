@@ -205,7 +205,7 @@ func TestCheckModelLowersLimits(t *testing.T) {
 			if e := r.Parse([]byte(hello(test.members)), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
-			if e := r.CheckModel(test.most, true, false); e != nil {
+			if e := r.FitModel(test.most, true, false); e != nil {
 				t.Fatal(e)
 			}
 			if want := hello(test.want); string(r.Body) != want {

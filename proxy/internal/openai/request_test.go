@@ -241,7 +241,7 @@ func TestCheckModel(t *testing.T) {
 			if e := r.Parse([]byte(hello(test.members)), clientapi.Limits{}); e != nil {
 				t.Fatal(e)
 			}
-			e := r.CheckModel(test.maxTokens, test.thinking, true)
+			e := r.FitModel(test.maxTokens, test.thinking, true)
 			switch {
 			case test.param == "":
 				if e != nil {

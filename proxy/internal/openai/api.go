@@ -1,0 +1,59 @@
+package openai
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+)
+
+// API returns the chat completions API.
+func API() *clientapi.API {
+	return &clientapi.API{
+		Name:        "chat",
+		NewRequest:  func() clientapi.Request { return new(Request) },
+		NewRenderer: func() clientapi.Renderer { return new(Renderer) },
+		NewReader:   func() clientapi.Reader { return new(Reader) },
+		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return AppendErrorBody(dst, e) },
+		Failure:     native.Failure,
+		Heartbeat:   ": keep-alive\n",
+		IDPrefix:    "chatcmpl-",
+	}
+}
+
+// Describe implements clientapi.Request.
+func (r *Request) Describe() *clientapi.Facts { return &r.Facts }
+
+// Document implements clientapi.Request.
+func (r *Request) Document() (*jsondoc.Doc, []byte) { return &r.Doc, r.Body }
+
+// AppendChat implements clientapi.Request: the request is one already.
+func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
+	return append(dst, r.Body...), nil, nil
+}
+
+// Origin implements clientapi.Request.
+func (r *Request) Origin(path string) string { return path }
+
+// Respond implements clientapi.Renderer: a response repeats nothing of its request.
+func (r *Renderer) Respond(clientapi.Request) {}
+
+// Pass implements clientapi.Renderer. Responses of providers that speak chat completions are rendered like all others: what
+// they leave out or write in another way is put right.
+func (r *Renderer) Pass() {}
+
+// Frame implements response.Renderer: see Pass.
+func (r *Renderer) Frame(name, data []byte) {}
+
+// Reader implements clientapi.Reader. It makes no frames: see Renderer.Pass.
+type Reader struct {
+	native.Reader
+	Options native.Options // of the response that the next Reset prepares for
+}
+
+// Reset implements clientapi.Reader.
+func (r *Reader) Reset(pass bool) { r.Reader.Reset(r.Options) }
+
+// ReadEvent implements clientapi.Reader.
+func (r *Reader) ReadEvent(_, data []byte, b *response.Batch) error { return r.ReadChunk(data, b) }
