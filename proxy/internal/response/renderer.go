@@ -81,14 +81,15 @@ type ToolCall struct {
 // ReasoningFormat are escaped for JSON.
 type Head struct {
 	Stream        bool
-	IncludeUsage  bool  // the client asked for usage at the end of a stream
-	FunctionCalls bool  // the client knows function_call, not tool_calls
-	Created       int64 // Unix seconds
+	IncludeUsage  bool   // the client asked for usage at the end of a stream
+	FunctionCalls bool   // the client knows function_call, not tool_calls
+	Created       int64  // Unix seconds
+	OwnID         string // the gateway's ID of the response, for what a renderer derives from it
 
 	ID, Model       []byte // may change until Fix
 	ReasoningFormat []byte // may change until the first piece of reasoning
 
-	ownID, ownModel       string // where the provider gives none
+	ownModel              string // where the provider gives none
 	fixed, fixedReasoning bool
 }
 
@@ -99,7 +100,7 @@ func (h *Head) Fix() {
 	}
 	h.fixed = true
 	if len(h.ID) == 0 {
-		h.ID = jsondoc.AppendEscaped(h.ID, []byte(h.ownID))
+		h.ID = jsondoc.AppendEscaped(h.ID, []byte(h.OwnID))
 	}
 	if len(h.Model) == 0 {
 		h.Model = jsondoc.AppendEscaped(h.Model, []byte(h.ownModel))
@@ -122,8 +123,8 @@ func (h *Head) set(id, model, reasoningFormat []byte) {
 // reset begins another response in the same memory.
 func (h *Head) reset(o *Options) {
 	*h = Head{
-		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created,
+		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created, OwnID: o.ID,
 		ID: h.ID[:0], Model: h.Model[:0], ReasoningFormat: h.ReasoningFormat[:0],
-		ownID: o.ID, ownModel: o.Model,
+		ownModel: o.Model,
 	}
 }
