@@ -1,6 +1,9 @@
 package sdk
 
-import "github.com/sluice-gateway/sluice/sdk/json"
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
 
 // Flags are features of a request on which a plugin can decide without reading the body.
 type Flags uint32
@@ -35,10 +38,19 @@ type Summary struct {
 	MaxTokens        int64 // the model's limit; 0 if unknown
 	DefaultMaxTokens int64 // for requests that set none; 0 if unknown
 
+	// Form is the API whose request the body is: abi.FormChat, or one that the provider has declared (provider.Former). ClientForm is
+	// the API that the client uses; the gateway has converted the request if it is another one. FormUnknown stands for an API
+	// that this SDK does not know.
+	Form, ClientForm abi.Forms
+	Betas            json.Value // array: the words of the header anthropic-beta of a client that uses Messages
+
 	Flags    Flags
 	BodySize int64      // the size of the client's body in bytes
 	Options  json.Value // the provider's options, overridden by the target's; an object
 }
+
+// FormUnknown is a form that this SDK does not know.
+const FormUnknown abi.Forms = -1
 
 // Has reports whether all of the flags are set.
 func (s *Summary) Has(f Flags) bool { return s.Flags&f == f }

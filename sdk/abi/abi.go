@@ -9,7 +9,7 @@ package abi
 // guest may be older; one that is newer receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
-	Minor = 2
+	Minor = 3
 )
 
 // Module is the name of the import module that holds the host's functions.
@@ -23,6 +23,7 @@ const (
 	ExportBuffer     = "sluice_buffer"     // (size) -> address
 	ExportPlugin     = "sluice_plugin"     // (length) -> kind ; optional
 	ExportConfigure  = "sluice_configure"  // (binding, length) -> status
+	ExportForms      = "sluice_forms"      // (binding) -> forms ; optional
 	ExportCollect    = "sluice_collect"    // () ; optional
 	ExportRequest    = "provider_request"  // (binding, length) -> status
 	ExportResponse   = "provider_response" // (binding, http_status, length) -> status
@@ -45,6 +46,23 @@ const (
 	PluginUnknown  PluginKind = 0 // the module has no plugin of that name
 	PluginProvider PluginKind = 1
 	PluginRouter   PluginKind = 2
+)
+
+// Forms is a set of forms. A form is an API, as the format of requests; as the value of one form, Forms is a set of one.
+type Forms int32
+
+// The forms. Every provider plugin accepts FormChat, which is therefore in no set.
+const (
+	FormChat        Forms = 0  // chat completions
+	FormMessages    Forms = 1  // Anthropic Messages
+	FormResponses   Forms = 2  // OpenAI Responses
+	FormGemini      Forms = 4  // generateContent
+	FormCompletions Forms = 8  // legacy completions
+	FormEmbeddings  Forms = 16 // OpenAI embeddings
+	FormModerations Forms = 32
+	FormRerank      Forms = 64 // Cohere rerank
+
+	FormsKnown Forms = 127 // all of them
 )
 
 // Status is the result of an import. Imports that return a length use the negative values in place of it.
@@ -211,7 +229,9 @@ type Dialect int32
 // The dialects.
 const (
 	DialectTranslated Dialect = 0 // the plugin, event by event
-	DialectOpenAI     Dialect = 1 // the host, natively
+	DialectOpenAI     Dialect = 1 // the host: chat completions
+	DialectMessages   Dialect = 2 // the host: Messages
+	DialectResponses  Dialect = 3 // the host: Responses
 )
 
 // WarnKind is what happened to a member of the request, for the header x-gateway-warning.

@@ -10,7 +10,7 @@ const (
 	PhaseList                        // provider_list
 	PhaseModels                      // provider_models
 	PhaseRouter                      // router_choose
-	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_collect: only log
+	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, sluice_collect: only log
 )
 
 // Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for i64, and s

@@ -52,7 +52,7 @@ func readme(t *testing.T) string {
 func TestReadmeHasEveryExport(t *testing.T) {
 	text := readme(t)
 	for _, name := range []string{
-		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportPlugin, abi.ExportConfigure, abi.ExportCollect,
+		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportPlugin, abi.ExportConfigure, abi.ExportForms, abi.ExportCollect,
 		abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportChoose,
 	} {
 		if !strings.Contains(text, "\n| `"+name+"` |") {
@@ -121,7 +121,10 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	// The text on the page for each constant; %d stands for its number.
 	words := map[string]string{
 		"PluginUnknown": "| %d | there is no plugin of that name", "PluginProvider": "| %d | a provider |", "PluginRouter": "| %d | a router |",
-		"StatusOK": "| %d | done", "StatusAbsent": "| %d | absent", "StatusRefused": "| %d | refused",
+		"FormMessages": "| %d | `messages` |", "FormResponses": "| %d | `responses` |", "FormGemini": "| %d | `gemini` |",
+		"FormCompletions": "| %d | `completions` |", "FormEmbeddings": "| %d | `embeddings` |", "FormModerations": "| %d | `moderations` |",
+		"FormRerank": "| %d | `rerank` |",
+		"StatusOK":   "| %d | done", "StatusAbsent": "| %d | absent", "StatusRefused": "| %d | refused",
 		"StatusTooLarge": "| %d | too large", "StatusUnknown": "| %d | unknown",
 		"EventPlain": "| %d | an event", "EventException": "| %d | a frame of type `exception`", "EventError": "| %d | a frame of type `error`",
 		"LogDebug": "%d debug", "LogInfo": "%d info", "LogWarn": "%d warn", "LogError": "%d error",
@@ -149,6 +152,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"FramingJSON": "| %d | one JSON document |", "FramingSSE": "| %d | server-sent events |",
 		"FramingNDJSON": "| %d | newline-delimited JSON |", "FramingAWSEventStream": "| %d | AWS event stream |",
 		"DialectTranslated": "| %d | translated:", "DialectOpenAI": "| %d | openai:",
+		"DialectMessages": "| %d | messages:", "DialectResponses": "| %d | responses:",
 		"WarnDropped": "was %d dropped", "WarnClamped": "%d clamped", "WarnChanged": "%d changed",
 	}
 	limits := map[string]string{
@@ -158,7 +162,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	}
 	notOnThePage := map[string]bool{ // counts, masks and versions
 		"Major": true, "Minor": true, "FailKinds": true, "EncodingMask": true, "ReasoningParts": true, "Scopes": true,
-		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true,
+		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true, "FormChat": true, "FormsKnown": true,
 		"PhaseRequest": true, "PhaseAnswer": true, "PhaseList": true, "PhaseModels": true, "PhaseRouter": true, "PhaseConfigure": true,
 	}
 	for name, value := range constants(t) {

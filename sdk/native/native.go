@@ -49,7 +49,7 @@ func (n *Instance) Has(export string) bool {
 	switch export {
 	case abi.ExportConfigure:
 		return true
-	case abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels:
+	case abi.ExportForms, abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels:
 		return n.provider != nil
 	case abi.ExportChoose:
 		return n.router != nil
@@ -61,6 +61,12 @@ func (n *Instance) Has(export string) bool {
 func (n *Instance) Configure(binding int32, settings []byte) int32 {
 	defer n.enter()()
 	return n.guest.Configure(binding, settings)
+}
+
+// Forms is the export sluice_forms.
+func (n *Instance) Forms(binding int32) int32 {
+	defer n.enter()()
+	return n.provider.Forms(binding)
 }
 
 // Request is the export provider_request.

@@ -15,6 +15,9 @@ func self() *instance {
 
 var none instance
 
+//go:wasmexport sluice_forms
+func exportForms(binding int32) int32 { return self().Forms(binding) }
+
 //go:wasmexport provider_request
 func exportRequest(binding, length int32) int32 {
 	return self().Request(binding, guest.Input(length))

@@ -82,6 +82,14 @@ func (i *instance) Configure(n int32, settings []byte) int32 {
 	return guest.OK
 }
 
+// Forms is the export sluice_forms.
+func (i *instance) Forms(n int32) int32 {
+	if f, ok := i.binding(n).provider.(Former); ok {
+		return int32(f.Forms())
+	}
+	return int32(abi.FormChat)
+}
+
 // Request is the export provider_request.
 func (i *instance) Request(n int32, document []byte) int32 {
 	b := i.binding(n)

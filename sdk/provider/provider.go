@@ -26,10 +26,14 @@
 // belong to another client's request. Use Answer.SetState for what later calls of the same attempt need.
 //
 // A module built with this package exports all provider calls. Those that the type does not implement have no effect:
-// provider_end does nothing, and provider_list sets no path, which means that there is no model list.
+// sluice_forms returns no form, provider_end does nothing, and provider_list sets no path, which means that there is no model
+// list.
 package provider
 
-import "github.com/sluice-gateway/sluice/sdk/json"
+import (
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
 
 // Provider is one use of the plugin, with the options of one provider in the configuration. Every plugin implements it; the
 // interfaces below are optional.
@@ -45,7 +49,27 @@ type Configurer interface {
 	Configure(options json.Value) error
 }
 
-// Reader is a provider that reads its upstream's responses. It is not needed if the gateway reads them (abi.DialectOpenAI).
+// Former is a provider whose upstream understands the requests of other APIs than chat completions as their clients write them.
+// Forms, called once after Configure, returns these APIs. Request then also receives requests whose Form is one of them; it edits
+// what the upstream needs otherwise, such as the model, and has the gateway read the response:
+//
+//	func (*messages) Forms() abi.Forms { return abi.FormMessages }
+//
+//	func (m *messages) Request(r *provider.Request) error {
+//		if r.Form != abi.FormMessages {
+//			return m.translate(r)
+//		}
+//		r.SetPath("/v1/messages")
+//		r.SetText("/model", r.Target)
+//		r.Expect(abi.FramingSSE, abi.DialectMessages, nil)
+//		return nil
+//	}
+type Former interface {
+	Forms() abi.Forms
+}
+
+// Reader is a provider that reads its upstream's responses. It is not needed if the gateway reads them, in every dialect but
+// abi.DialectTranslated.
 type Reader interface {
 	// Response reads a complete body: a response, or an error if the status is 300 or above.
 	Response(a *Answer, status int, body []byte) error

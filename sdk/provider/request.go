@@ -47,8 +47,8 @@ func (r *Request) reset() {
 	r.writer.Out = (*bodyOutput)(r)
 }
 
-// Body returns the client's body, which the gateway has validated: it is a chat completions request in valid UTF-8 without
-// duplicate members. The first call copies it into the plugin.
+// Body returns the client's body, which the gateway has validated: it is a request in the API that Form names, a chat completions
+// request unless the provider is a Former, in valid UTF-8 without duplicate members. The first call copies it into the plugin.
 func (r *Request) Body() []byte {
 	if len(r.body) == 0 {
 		if cap(r.body) < int(r.BodySize) {

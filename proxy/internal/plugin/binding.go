@@ -45,6 +45,7 @@ type Binding struct {
 	index           int32
 	name            string
 	settings        []byte
+	forms           abi.Forms // set by Bind
 	paths           []pattern
 	headers         map[string]bool
 	credentialQuery string
@@ -83,6 +84,10 @@ func newBinding(p *Plugin, c BindingConfig) (*Binding, error) {
 
 // Name returns the name that the binding was made with.
 func (b *Binding) Name() string { return b.name }
+
+// Forms are the forms of requests that the provider accepts besides chat completions, as far as this host knows them. A request in
+// one of them is passed in Attempt.Request as its client wrote it, with Summary.Form set.
+func (b *Binding) Forms() abi.Forms { return b.forms }
 
 // Plugin returns the plugin that the binding uses.
 func (b *Binding) Plugin() *Plugin { return b.plugin }
@@ -264,7 +269,7 @@ const responseWaitFactor = 10
 // provesHealth reports whether the call, which has succeeded, shows that the plugin works: a request alone does not, unless
 // there is nothing more for the plugin to do.
 func (inv *invocation) provesHealth() bool {
-	return inv.export != exportRequest || inv.attempt.Answered || inv.attempt.Dialect == abi.DialectOpenAI
+	return inv.export != exportRequest || inv.attempt.Answered || inv.attempt.Dialect != abi.DialectTranslated
 }
 
 // serve makes a call on an instance that the caller has acquired. The instance is kept if the call succeeded, whether its

@@ -213,7 +213,9 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	if len(options) > maxOptions {
 		return abi.StatusTooLarge
 	}
-	if d != abi.DialectTranslated && d != abi.DialectOpenAI {
+	switch d {
+	case abi.DialectTranslated, abi.DialectOpenAI, abi.DialectMessages, abi.DialectResponses:
+	default:
 		return abi.StatusUnknown
 	}
 	// The options are those of the OpenAI dialect, which a plugin that translates may use through openai_event. Mostly they

@@ -14,6 +14,7 @@ type export uint8
 
 const (
 	exportConfigure export = iota
+	exportForms
 	exportRequest
 	exportResponse
 	exportEvent
@@ -35,6 +36,7 @@ var exports = [exportCount]struct {
 	begins bool
 }{
 	exportConfigure: {abi.ExportConfigure, 2, abi.PhaseConfigure, true, false},
+	exportForms:     {abi.ExportForms, 1, abi.PhaseConfigure, true, false},
 	exportRequest:   {abi.ExportRequest, 2, abi.PhaseRequest, true, true},
 	exportResponse:  {abi.ExportResponse, 3, abi.PhaseAnswer, true, false},
 	exportEvent:     {abi.ExportEvent, 4, abi.PhaseAnswer, false, false},

@@ -4,7 +4,7 @@ import "github.com/sluice-gateway/sluice/sdk/abi"
 
 // Guest is a plugin that runs natively in place of a Wasm instance, so that the same Binding serves both: tests run a
 // plugin's Go code under the host's rules without building it for wasip1. Its methods are the guest's exports and
-// return their status. Byte slices belong to the host and are valid during the call only.
+// return their status, except Forms. Byte slices belong to the host and are valid during the call only.
 //
 // An export that the guest does not have is never called. A panic ends the call as a trap does.
 type Guest interface {
@@ -12,6 +12,7 @@ type Guest interface {
 	Has(export string) bool
 
 	Configure(binding int32, settings []byte) int32
+	Forms(binding int32) int32 // returns the forms
 	Request(binding int32, summary []byte) int32
 	Response(binding, status int32, body []byte) int32
 	Event(binding int32, kind abi.EventKind, name, data []byte) int32

@@ -114,12 +114,31 @@ func (in *instance) serve(inv *invocation, t tenant) (failed *CallError, result 
 	return nil, err
 }
 
-// run makes one call. Nothing of it is committed.
+// forms calls sluice_forms, whose result is no status.
+func (in *instance) forms(b *Binding) (abi.Forms, *CallError) {
+	defer in.call.end()
+	forms, err := in.execute(&invocation{export: exportForms, binding: b})
+	if err == nil && forms < 0 {
+		err = in.addNames(&CallError{Kind: KindProtocol, Reason: fmt.Sprintf("returned %d, not a valid set of forms", forms)})
+	}
+	return abi.Forms(forms), err
+}
+
+// run makes one call, which fails if its status is not 0. Nothing of it is committed.
 func (in *instance) run(inv *invocation) *CallError {
+	status, err := in.execute(inv)
+	if err == nil && status != 0 {
+		err = in.statusError(status)
+	}
+	return err
+}
+
+// execute makes one call and returns its result. Nothing of it is committed.
+func (in *instance) execute(inv *invocation) (int32, *CallError) {
 	c := &in.call
 	c.begin(inv)
 	p := in.plugin
-	status, used, err := in.guest.run(in, p.host.options.Fuel.budget(inv.export, c.inputSize()))
+	result, used, err := in.guest.run(in, p.host.options.Fuel.budget(inv.export, c.inputSize()))
 	p.counts.calls.Add(1)
 	p.counts.fuel.Add(used)
 	in.spent += used
@@ -127,28 +146,31 @@ func (in *instance) run(inv *invocation) *CallError {
 		inv.attempt.Fuel += used
 	}
 	c.phase = 0
-	c.logOutput(c.err != nil || err != nil || status != 0)
+	c.logOutput(c.err != nil || err != nil || result != 0 && inv.export != exportForms)
 	switch {
 	case c.err != nil:
 		// The first error explains whatever came after it.
-		return in.addNames(c.err)
+		return 0, in.addNames(c.err)
 	case err != nil:
 		e := newFailure(inv.export.String(), err)
 		e.Words = c.lastWords()
-		return in.addNames(e)
-	case status != 0:
-		e := &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
-		// A plugin gives up when the host rejects something. Only the host knows why.
-		switch {
-		case c.refused != nil && len(c.path) == 0:
-			e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refused.Error()
-		case c.refusedHeader != nil:
-			e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refusedHeader.Error()
-		}
-		e.Words = c.lastWords()
-		return in.addNames(e)
+		return 0, in.addNames(e)
 	}
-	return nil
+	return result, nil
+}
+
+// statusError returns the failure of a call that has returned a status other than 0.
+func (in *instance) statusError(status int32) *CallError {
+	c, e := &in.call, &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
+	// A plugin gives up when the host rejects something. Only the host knows why.
+	switch {
+	case c.refused != nil && len(c.path) == 0:
+		e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refused.Error()
+	case c.refusedHeader != nil:
+		e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refusedHeader.Error()
+	}
+	e.Words = c.lastWords()
+	return in.addNames(e)
 }
 
 // addNames adds the plugin, binding and call to an error.

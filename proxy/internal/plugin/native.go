@@ -31,6 +31,8 @@ func (g nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err erro
 	switch c.export {
 	case exportConfigure:
 		status = g.guest.Configure(b, c.first)
+	case exportForms:
+		status = g.guest.Forms(b)
 	case exportRequest:
 		status = g.guest.Request(b, c.first)
 	case exportResponse:

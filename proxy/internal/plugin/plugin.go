@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // Plugin is a loaded plugin with the one pool of its instances, however many bindings use it. It belongs to a Set and is
@@ -66,8 +67,26 @@ func (p *Plugin) Bind(ctx context.Context, c BindingConfig) (*Binding, error) {
 		p.pool.discard(in)
 		return nil, b.notCalled(exportConfigure, err)
 	}
+	if err := p.readForms(in, b); err != nil {
+		p.pool.discard(in)
+		return nil, b.notCalled(exportForms, err)
+	}
 	p.release(in)
 	return b, nil
+}
+
+// readForms asks a provider for the forms that it accepts for a binding.
+func (p *Plugin) readForms(in *instance, b *Binding) (err error) {
+	defer rescue.Recover(func(e *rescue.Error) { err = p.panicked(exportForms, e) })
+	if !p.exports[exportForms] {
+		return nil
+	}
+	forms, failed := in.forms(b)
+	if failed != nil {
+		return failed
+	}
+	b.forms = forms & abi.FormsKnown
+	return nil
 }
 
 // prepare makes an instance ready for a call; see instance.prepare. A panic of the gateway in it is an error like any other.

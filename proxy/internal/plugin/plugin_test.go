@@ -98,6 +98,7 @@ func newAttempt(t interface {
 type native struct {
 	host      abi.Host
 	configure func(h abi.Host, settings []byte) int32
+	forms     func(h abi.Host) int32
 	request   func(h abi.Host, summary []byte) int32
 	response  func(h abi.Host, status int32, body []byte) int32
 	event     func(h abi.Host, kind abi.EventKind, name, data []byte) int32
@@ -111,6 +112,8 @@ func (n *native) Has(export string) bool {
 	switch export {
 	case abi.ExportConfigure:
 		return true
+	case abi.ExportForms:
+		return n.forms != nil
 	case abi.ExportRequest:
 		return n.choose == nil
 	case abi.ExportResponse:
@@ -145,6 +148,7 @@ func (n *native) Response(_, status int32, in []byte) int32 { return n.response(
 func (n *native) Event(_ int32, kind abi.EventKind, name, data []byte) int32 {
 	return n.event(n.host, kind, name, data)
 }
+func (n *native) Forms(int32) int32                    { return n.forms(n.host) }
 func (n *native) End(int32) int32                      { return n.end(n.host) }
 func (n *native) List(_ int32, cursor []byte) int32    { return n.list(n.host, cursor) }
 func (n *native) Models(_, s int32, body []byte) int32 { return n.models(n.host, s, body) }

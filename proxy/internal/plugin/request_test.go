@@ -255,6 +255,25 @@ func TestAnswerDeclaresFraming(t *testing.T) {
 	want(t, "answered", a.Answered, false)
 }
 
+func TestDialectsOfTheHost(t *testing.T) {
+	for _, d := range []abi.Dialect{abi.DialectTranslated, abi.DialectOpenAI, abi.DialectMessages, abi.DialectResponses} {
+		bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
+			h.RequestPath(b("/v1"))
+			want(t, "known", h.Answer(abi.FramingSSE, d, nil), abi.StatusOK)
+			for _, unknown := range []abi.Dialect{-1, 4, 1 << 30} {
+				want(t, "unknown", h.Answer(abi.FramingNDJSON, unknown, nil), abi.StatusUnknown)
+			}
+			return 0
+		}}, plugin.BindingConfig{Paths: []string{"/v1"}})
+		a := newAttempt(t, body)
+		if err := bound.Request(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		want(t, "dialect", a.Dialect, d)
+		want(t, "framing", a.Framing, abi.FramingSSE)
+	}
+}
+
 func TestWarningsAreCollected(t *testing.T) {
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
 		h.RequestPath(b("/v1"))
@@ -369,8 +388,9 @@ func TestSummary(t *testing.T) {
 	a.Summary.Time = unixMilli(1_700_000_000_123)
 	a.Summary.Target, a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = "up/m", 64000, 4096
 	a.Summary.Options = b(`{"x":[1]}`)
+	a.Summary.Form, a.Summary.ClientForm, a.Summary.Betas = "messages", "messages", []string{"a-1", `b"2`}
 	wantCallError(t, bound.Request(t.Context(), a), plugin.KindStatus)
-	const full = `{"request_id":"req-1","time":1700000000123,"attempt":2,"random":"0000000000000abc","stream":true,"include_usage":true,"model":"a\"b","target":"up/m","limits":{"max_tokens":64000,"default_max_tokens":4096},"flags":["tools","thinking"],"body":218,"options":{"x":[1]}}`
+	const full = `{"request_id":"req-1","time":1700000000123,"attempt":2,"random":"0000000000000abc","stream":true,"include_usage":true,"model":"a\"b","target":"up/m","limits":{"max_tokens":64000,"default_max_tokens":4096},"flags":["tools","thinking"],"form":"messages","client_form":"messages","betas":["a-1","b\"2"],"body":218,"options":{"x":[1]}}`
 	if got != full {
 		t.Errorf("summary\n%s\nwant\n%s", got, full)
 	}
@@ -378,7 +398,7 @@ func TestSummary(t *testing.T) {
 	a = newAttempt(t, body)
 	a.Summary.Time = unixMilli(0)
 	wantCallError(t, bound.Request(t.Context(), a), plugin.KindStatus)
-	const empty = `{"request_id":"","time":0,"attempt":0,"random":"0000000000000000","stream":false,"include_usage":false,"model":"m","target":"","limits":{"max_tokens":0,"default_max_tokens":0},"flags":[],"body":82,"options":{}}`
+	const empty = `{"request_id":"","time":0,"attempt":0,"random":"0000000000000000","stream":false,"include_usage":false,"model":"m","target":"","limits":{"max_tokens":0,"default_max_tokens":0},"flags":[],"form":"chat","client_form":"chat","betas":[],"body":82,"options":{}}`
 	if got != empty {
 		t.Errorf("summary\n%s\nwant\n%s", got, empty)
 	}

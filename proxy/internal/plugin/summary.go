@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -22,6 +23,12 @@ type Summary struct {
 	Model        string // as the client wrote it
 	Flags        clientapi.Flags
 	Body         int // bytes of the client's body
+
+	// Form is the name of the API whose request the body is, and ClientForm of the one that the client uses: clientapi.API.Name, and
+	// "chat" where they are empty. For a router, which has no body, they are the same. Betas are the words of the header
+	// anthropic-beta of a client that uses Messages.
+	Form, ClientForm string
+	Betas            []string
 
 	Target           string // the provider's name of the model
 	MaxTokens        int64  // the model's maximum, 0 where none is configured
@@ -57,6 +64,15 @@ func (s *Summary) Append(dst []byte) []byte {
 		}
 		dst = appendString(dst, f)
 	}
+	dst = appendString(append(dst, `],"form":`...), cmp.Or(s.Form, chat))
+	dst = appendString(append(dst, `,"client_form":`...), cmp.Or(s.ClientForm, chat))
+	dst = append(dst, `,"betas":[`...)
+	for i, b := range s.Betas {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, b)
+	}
 	dst = strconv.AppendInt(append(dst, `],"body":`...), int64(s.Body), 10)
 	dst = append(dst, `,"options":`...)
 	if len(s.Options) == 0 {
@@ -66,6 +82,9 @@ func (s *Summary) Append(dst []byte) []byte {
 	}
 	return append(dst, '}')
 }
+
+// chat is the name of the form that every provider accepts.
+const chat = "chat"
 
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')

@@ -12,7 +12,7 @@ import (
 // runner runs a guest's exports. One of them belongs to each instance.
 type runner interface {
 	// run makes the call that in.call was prepared for, under the given fuel.
-	run(in *instance, fuel int64) (status int32, used int64, err error)
+	run(in *instance, fuel int64) (result int32, used int64, err error)
 	// snapshot makes an image of the guest, restore restores it to one. After engine.ErrNoImage, which means that this
 	// guest cannot be saved, it is unchanged; after any other error it is dead.
 	snapshot() (*image, error)
@@ -183,7 +183,7 @@ func (g *wasmGuest) call(c *call, fuel int64) (uint64, error) {
 	b, number := uint64(uint32(c.binding.index)), uint64(uint32(c.number))
 	first, second := uint64(len(c.first)), uint64(len(c.second))
 	switch c.export {
-	case exportEnd:
+	case exportEnd, exportForms:
 		return g.instance.Call(f, fuel, b)
 	case exportEvent:
 		return g.instance.Call(f, fuel, b, number, first, second)

@@ -30,6 +30,7 @@ type Guest interface {
 // the input itself instead of its length.
 type Provider interface {
 	Guest
+	Forms(binding int32) int32
 	Request(binding int32, summary []byte) int32
 	Response(binding, status int32, body []byte) int32
 	Event(binding int32, kind abi.EventKind, name, data []byte) int32

@@ -4,6 +4,7 @@ package summary
 
 import (
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -28,12 +29,15 @@ const (
 	maxTokens
 	defaultMaxTokens
 	flags
+	form
+	clientForm
+	betas
 	body
 	options
 )
 
 var shape = json.NewShape("request_id", "time", "attempt", "random", "stream", "include_usage", "model", "target",
-	"limits.max_tokens", "limits.default_max_tokens", "flags", "body", "options")
+	"limits.max_tokens", "limits.default_max_tokens", "flags", "form", "client_form", "betas", "body", "options")
 
 // flagNames are the names of the flags, in the order of their bits.
 var flagNames = json.NewShape("tools", "tool_history", "thinking", "reasoning", "reasoning_history", "images", "files", "audio",
@@ -61,6 +65,8 @@ func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 	s.DefaultMaxTokens, _ = m.Int(defaultMaxTokens)
 	s.BodySize, _ = m.Int(body)
 	s.Options = m.Raw(options)
+	s.Form, s.ClientForm = parseForm(m.Inside(form)), parseForm(m.Inside(clientForm))
+	s.Betas = m.Raw(betas)
 	s.Flags = 0
 	if names := m.Raw(flags); len(names) > len("[]") {
 		r.flags.Reset(names)
@@ -70,6 +76,29 @@ func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 			}
 		}
 	}
+}
+
+// parseForm returns the form with a name. A gateway before version 1.3 of the ABI gives none: it has only chat completions.
+func parseForm(name []byte) abi.Forms {
+	switch string(name) {
+	case "chat", "":
+		return abi.FormChat
+	case "messages":
+		return abi.FormMessages
+	case "responses":
+		return abi.FormResponses
+	case "gemini":
+		return abi.FormGemini
+	case "completions":
+		return abi.FormCompletions
+	case "embeddings":
+		return abi.FormEmbeddings
+	case "moderations":
+		return abi.FormModerations
+	case "rerank":
+		return abi.FormRerank
+	}
+	return sdk.FormUnknown
 }
 
 // parseHex parses sixteen lower-case hexadecimal digits.
