@@ -51,6 +51,10 @@ type Limits struct {
 	// Loose is for documents of providers, which are only read: strings may hold invalid UTF-8 and unpaired surrogates,
 	// since a character may be cut between two documents, and of two members with one name Get finds the first.
 	Loose bool
+
+	// FlatNumbers keeps arrays that hold nothing but numbers as one value without elements, whose Raw is checked: of vectors
+	// the numbers are only copied, and each would take 16 bytes of the tape.
+	FlatNumbers bool
 }
 
 // What Limits' zero values stand for. DefaultDepth is 128: deeper than any schema seen in requests, and far from what

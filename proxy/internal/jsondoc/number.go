@@ -65,6 +65,46 @@ func scanNumber(b []byte, i int) (end int, reason string) {
 	return i, ""
 }
 
+// scanNumbers reads the elements of an array from i on, where the first one begins. It returns the index of the bracket that
+// closes the array, and how many bytes of white space there are; ok is false where the elements are not all numbers, or one
+// of them is not valid.
+func scanNumbers(b []byte, i int) (end, spaces int, ok bool) {
+	for i < len(b) && (b[i] == '-' || '0' <= b[i] && b[i] <= '9') {
+		n, reason := scanNumber(b, i)
+		if reason != "" {
+			return 0, 0, false
+		}
+		i = skipSpace(b, n)
+		spaces += i - n
+		if i >= len(b) {
+			return 0, 0, false
+		}
+		if b[i] == ']' {
+			return i, spaces, true
+		}
+		if b[i] != ',' {
+			return 0, 0, false
+		}
+		n = i + 1
+		i = skipSpace(b, n)
+		spaces += i - n
+	}
+	return 0, 0, false
+}
+
+// ValidNumbers reports whether json is an array of numbers, each as Doc.Parse accepts it, with nothing before or after it.
+func ValidNumbers(json []byte) bool {
+	if len(json) < len("[]") || json[0] != '[' || len(json) > maxBody {
+		return false
+	}
+	first := skipSpace(json, 1)
+	if first == len(json)-1 {
+		return json[first] == ']'
+	}
+	end, _, ok := scanNumbers(json, first)
+	return ok && end == len(json)-1
+}
+
 func skipDigits(b []byte, i int) int {
 	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
 		i++

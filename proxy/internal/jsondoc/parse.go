@@ -113,6 +113,13 @@ value:
 		if kind == Object {
 			goto name
 		}
+		if l.FlatNumbers {
+			if end, gaps, ok := scanNumbers(b, i); ok {
+				i = end
+				spaces += gaps
+				goto closed
+			}
+		}
 		member = 0
 		goto value
 
