@@ -22,6 +22,8 @@ const (
 	EventFinish                             // A native reason; Code = abi.FinishReason
 	EventDone                               // Code = abi.DoneNow or abi.DoneAtEnd
 	EventFrame                              // A name, B data
+	EventEmbedding                          // Key index, A numbers
+	EventRank                               // Key index, A score
 )
 
 // Span is a range of a Batch's bytes.
@@ -146,6 +148,17 @@ func (b *Batch) Done(more int32) {
 // non-streaming response. It stands after the events that say what it means.
 func (b *Batch) Frame(name, data []byte) {
 	b.Events = append(b.Events, Event{Kind: EventFrame, A: b.put(name), B: b.put(data)})
+}
+
+// Embedding is the vector of the input with this index: a JSON array of numbers, or empty where a frame of the batch has it.
+func (b *Batch) Embedding(index int32, numbers []byte) {
+	b.Events = append(b.Events, Event{Kind: EventEmbedding, Key: index, A: b.put(numbers)})
+}
+
+// Rank is the next one of the ranked documents, by its index in the request, with its score: a JSON number, or empty where a
+// frame of the batch has it.
+func (b *Batch) Rank(index int32, score []byte) {
+	b.Events = append(b.Events, Event{Kind: EventRank, Key: index, A: b.put(score)})
 }
 
 // Fail says that the response cannot be completed. It takes effect after all of the batch's events.

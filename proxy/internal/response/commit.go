@@ -37,6 +37,8 @@ func (w *Writer) commit(b *Batch) {
 			w.commitExtra(b, i)
 		case EventFrame:
 			w.r.Frame(b.Bytes(ev.A), b.Bytes(ev.B))
+		case EventEmbedding, EventRank:
+			w.commitItem(b, ev)
 		default:
 			c := w.at(ev.Choice)
 			c.grouped = 0
@@ -230,11 +232,17 @@ var idAlphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadd
 
 // finish completes the response, unless a tool call was cut off.
 func (w *Writer) finish() {
-	some := false
+	some := w.anyItems
 	for _, c := range w.choices {
 		some = some || c.begun
 		if c.cut() {
 			w.Fail(Truncated())
+			return
+		}
+	}
+	if w.items != nil {
+		if e := w.items.Check(); e != nil {
+			w.Fail(e)
 			return
 		}
 	}

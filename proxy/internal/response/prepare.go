@@ -101,6 +101,8 @@ func (w *Writer) prepareEvent(b *Batch, ev *Event, p *prepared) (reason string) 
 		}
 		return w.prepareText(b, ev, p, &t.args)
 	case EventToolEnd, EventFrame:
+	case EventEmbedding, EventRank:
+		return w.prepareItem(b, ev)
 	case EventExtra:
 		return w.prepareExtra(b, ev, p)
 	case EventUsage:

@@ -51,9 +51,10 @@ type Options struct {
 // A Writer may be used again after Reset, and then needs no new memory for a response like the one before. It is not safe
 // for concurrent use.
 type Writer struct {
-	r   Renderer
-	out *Output // the renderer's
-	o   Options
+	r     Renderer
+	items ItemRenderer // r, if it is one
+	out   *Output      // the renderer's
+	o     Options
 
 	head    Head
 	choices []*choice // by index; those that have not begun hold memory for later
@@ -70,6 +71,7 @@ type Writer struct {
 	textBytes int64 // bytes of texts so far, for the estimate of completion tokens
 	dropped   int
 	events    bool // something was applied
+	anyItems  bool // so was an item
 	doneNow   bool
 	doneAtEnd bool // complete at a clean end of the body
 	complete  bool
@@ -78,7 +80,7 @@ type Writer struct {
 
 // NewWriter returns a writer that uses r, which nothing else may use.
 func NewWriter(r Renderer) *Writer {
-	w := &Writer{r: r}
+	w := &Writer{r: r, items: itemRenderer(r)}
 	w.Reset(Options{})
 	return w
 }
@@ -106,6 +108,7 @@ func (w *Writer) Reset(o Options) {
 	}
 	*w = Writer{
 		r:         w.r,
+		items:     w.items,
 		o:         o,
 		head:      w.head,
 		choices:   choices,

@@ -47,6 +47,9 @@ type call struct {
 // NewRecorder returns a recorder before r, for the use of one Writer.
 func NewRecorder(r response.Renderer) *Recorder { return &Recorder{Renderer: r} }
 
+// Unwrap returns the renderer that the recorder passes on to.
+func (r *Recorder) Unwrap() response.Renderer { return r.Renderer }
+
 // Record makes the recorder record the response that begins, to a request of a client, from a provider, for a memory.
 func (r *Recorder) Record(m *Memory, client, provider string) {
 	r.memory, r.client, r.provider = m, client, provider

@@ -1,0 +1,108 @@
+package response_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// itemRecorder is a recorder of vectors and ranks.
+type itemRecorder struct {
+	recorder
+	lacks *apierror.Error
+}
+
+func (r *itemRecorder) Embedding(index int32, numbers []byte) {
+	r.calls = append(r.calls, fmt.Sprintf("embedding %d %s", index, numbers))
+}
+
+func (r *itemRecorder) Rank(index int32, score []byte) {
+	r.calls = append(r.calls, fmt.Sprintf("rank %d %s", index, score))
+}
+
+func (r *itemRecorder) Check() *apierror.Error { return r.lacks }
+
+// wrapped passes everything on to another renderer, as a recorder of reasoning does.
+type wrapped struct{ response.Renderer }
+
+func (w wrapped) Unwrap() response.Renderer { return w.Renderer }
+
+func TestItems(t *testing.T) {
+	for _, wrap := range []bool{false, true} {
+		rec := new(itemRecorder)
+		var r response.Renderer = rec
+		if wrap {
+			r = wrapped{rec}
+		}
+		w := response.NewWriter(r)
+		w.Reset(response.Options{PromptEstimate: 7})
+		var b response.Batch
+		b.Embedding(0, []byte("[1, -2.5e-3]"))
+		b.Embedding(1, nil)
+		b.Rank(3, []byte("0.25"))
+		b.Usage(abi.UsagePrompt, 12)
+		b.Done(abi.DoneNow)
+		if err := w.Apply(&b); err != nil {
+			t.Fatal(err)
+		}
+		if !w.Complete() || strings.Join(rec.calls, "; ") != "embedding 0 [1, -2.5e-3]; embedding 1 ; rank 3 0.25" {
+			t.Errorf("complete %v: %q", w.Complete(), rec.calls)
+		}
+		if u := w.Usage(); u.Prompt != 12 || u.Completion != 0 || u.Estimated {
+			t.Errorf("usage %+v", u)
+		}
+	}
+}
+
+func TestItemsLack(t *testing.T) {
+	rec := &itemRecorder{}
+	w := response.NewWriter(rec)
+	w.Reset(response.Options{})
+	rec.lacks = apierror.Fail(abi.FailBadAnswer, "", "", "one vector is missing")
+	var b response.Batch
+	b.Embedding(0, []byte("[1]"))
+	b.Done(abi.DoneNow)
+	if err := w.Apply(&b); err != nil {
+		t.Fatal(err)
+	}
+	if w.Complete() || w.Failed() != rec.lacks || rec.complete {
+		t.Errorf("complete %v, failed %v", w.Complete(), w.Failed())
+	}
+}
+
+func TestRejectsInvalidItems(t *testing.T) {
+	for name, fill := range map[string]func(b *response.Batch){
+		"negative index":     func(b *response.Batch) { b.Embedding(-1, []byte("[1]")) },
+		"no array":           func(b *response.Batch) { b.Embedding(0, []byte("1")) },
+		"text in the vector": func(b *response.Batch) { b.Embedding(0, []byte(`[1,"2"]`)) },
+		"half a vector":      func(b *response.Batch) { b.Embedding(0, []byte("[1,2")) },
+		"nested vector":      func(b *response.Batch) { b.Embedding(0, []byte("[[1]]")) },
+		"score text":         func(b *response.Batch) { b.Rank(0, []byte(`"1"`)) },
+		"score space":        func(b *response.Batch) { b.Rank(0, []byte(" 1")) },
+		"two scores":         func(b *response.Batch) { b.Rank(0, []byte("1,2")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rec := new(itemRecorder)
+			w := response.NewWriter(rec)
+			w.Reset(response.Options{})
+			var b response.Batch
+			b.Embedding(0, []byte("[1]"))
+			fill(&b)
+			if _, refused := errors.AsType[*response.ProtocolError](w.Apply(&b)); !refused || len(rec.calls) > 0 {
+				t.Errorf("refused %v, %q", refused, rec.calls)
+			}
+		})
+	}
+}
+
+// A response to a chat completions request has neither vectors nor ranks.
+func TestRejectsItemsOfOtherRequests(t *testing.T) {
+	r := newRun(t, response.Options{})
+	r.refuse(func(b *response.Batch) { b.Embedding(0, []byte("[1]")) })
+	r.refuse(func(b *response.Batch) { b.Rank(0, []byte("1")) })
+}
