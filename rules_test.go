@@ -148,10 +148,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"the leaves jsondoc, apierror, framing, breaker, glob and httpfield of proxy/internal import no sibling, but framing httpfield",
+		"the leaves jsondoc, apierror, framing, breaker, glob, fairlru and httpfield of proxy/internal import no sibling, but framing httpfield",
 		"JSON, errors, framings and the like stand by themselves, and can be tested and read so",
 		func(p *pkg, i imported) bool {
-			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "glob", "httpfield"} {
+			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "glob", "fairlru", "httpfield"} {
 				dir := "proxy/internal/" + leaf
 				if within(p.dir, dir) && i.own && i.path != "sdk/abi" && !within(i.path, dir) && !(leaf == "framing" && i.path == "proxy/internal/httpfield") {
 					return true
@@ -161,7 +161,7 @@ var importRules = []struct {
 		},
 	},
 	{
-		"proxy/internal/response imports only jsondoc and apierror, proxy/internal/thinking and clientapi these and response, and a client API these, thinking and clientapi",
+		"proxy/internal/response imports only jsondoc and apierror, proxy/internal/thinking and clientapi these and response, and a client API these, thinking and clientapi; thinking and responses keep what they remember in fairlru",
 		"the writer knows no client API, so that each is one more renderer; and an API knows no other one, and no provider, plugin or connection",
 		func(p *pkg, i imported) bool {
 			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror"}
@@ -173,6 +173,9 @@ var importRules = []struct {
 				allowed = append(allowed, "proxy/internal/response")
 			default:
 				return false
+			}
+			if within(p.dir, "proxy/internal/thinking", "proxy/internal/responses") {
+				allowed = append(allowed, "proxy/internal/fairlru")
 			}
 			return i.own && !slices.Contains(allowed, i.path)
 		},

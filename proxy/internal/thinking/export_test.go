@@ -3,11 +3,10 @@ package thinking
 // Put remembers details for calls, given as id and name, as Recorder does.
 func (m *Memory) Put(client, provider, details string, calls ...[2]string) {
 	t := &thought{provider: provider, details: []byte(details), extras: make([][]byte, len(calls))}
-	var keys []string
 	for _, c := range calls {
-		keys = append(keys, callKey(client, []byte(c[0]), []byte(c[1])))
+		t.calls = append(t.calls, callKey(client, []byte(c[0]), []byte(c[1])))
 	}
-	m.put(client, keys, t)
+	m.put(client, t)
 }
 
 // Get returns the details for a call.
@@ -25,7 +24,7 @@ func (m *Memory) GetSaid(client, id, name, reasoning string) string {
 }
 
 // Clients is how many have anything in the memory.
-func (m *Memory) Clients() int { return len(m.clients) }
+func (m *Memory) Clients() int { return m.cache.Clients() }
 
 // AppendToken exposes appendToken.
 func AppendToken(details string) string { return string(appendToken(nil, []byte(details))) }

@@ -160,11 +160,10 @@ func (r *Recorder) Complete(usage response.Usage) {
 // store puts the reasoning of a choice into the memory, if it called tools and there is something that its provider has signed.
 func (r *Recorder) store(c *recorded) {
 	var t thought
-	var keys []string
 	some := false
 	for i := range c.calls {
 		if call := &c.calls[i]; call.begun {
-			keys = append(keys, callKey(r.client, call.id, call.name))
+			t.calls = append(t.calls, callKey(r.client, call.id, call.name))
 			t.extras = append(t.extras, bytes.Clone(call.extra))
 			some = some || len(call.extra) > 0
 		}
@@ -173,8 +172,8 @@ func (r *Recorder) store(c *recorded) {
 		some = true
 		t.details = c.details.AppendTo(nil, 0, r.head.ReasoningFormat, c.callID)
 	}
-	if len(keys) > 0 && some {
+	if len(t.calls) > 0 && some {
 		t.provider = r.provider
-		r.memory.put(r.client, keys, &t)
+		r.memory.put(r.client, &t)
 	}
 }
