@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -108,7 +108,7 @@ func (g *generation) close() {
 // missingModelCause is, for the log, why a client gets no model of this id: its key may not use it, or it cannot be used.
 // The id is the client's own text, and may by mistake be or hold a key.
 func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exists bool) error {
-	name := openai.Quotable(id)
+	name := clientapi.Quotable(id)
 	if withoutKey(h, id) != id || g.holdsSecret([]byte(id)) {
 		name = redacted
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -186,7 +186,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierr
 			c.LingerOnClose()
 		}
 	}
-	ctx.Response.SetBodyRaw(openai.AppendErrorBody(nil, redactKey(&ctx.Request.Header, e)))
+	ctx.Response.SetBodyRaw(clientapi.AppendErrorBody(nil, redactKey(&ctx.Request.Header, e)))
 }
 
 // countShed counts a request that was rejected because a resource that it needed was used up.
@@ -272,7 +272,7 @@ func remoteHost(ctx *fasthttp.RequestCtx) string {
 
 // rawResponse is the response on a connection of which no request is read.
 func rawResponse(e *apierror.Error) []byte {
-	body := openai.AppendErrorBody(nil, e)
+	body := clientapi.AppendErrorBody(nil, e)
 	out := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n",
 		e.Status, fasthttp.StatusMessage(e.Status), len(body), newRequestID())
 	if e.RetryAfter > 0 {

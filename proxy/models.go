@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
@@ -45,7 +45,7 @@ func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, es
 
 // modelNotFound is for a model that does not exist and for one that the key may not use, in the same words.
 func modelNotFound(id string) *apierror.Error {
-	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", openai.Quotable(id))
+	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", clientapi.Quotable(id))
 	e.Status = 404
 	return e
 }

@@ -231,7 +231,7 @@ func (r *run) finish(stream bool, err error) {
 	failed := m.Failed()
 	switch {
 	case failed != nil && !(stream && m.Started()):
-		*out += fmt.Sprintf("%d\n%s\n", failed.Status, openai.AppendErrorBody(nil, failed))
+		*out += fmt.Sprintf("%d\n%s\n", failed.Status, clientapi.AppendErrorBody(nil, failed))
 		if failed.RetryAfter > 0 {
 			*out += fmt.Sprintf("retry after %v\n", failed.RetryAfter)
 		}

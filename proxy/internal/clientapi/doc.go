@@ -6,6 +6,8 @@
 // that do not are sent the same request as a chat completions request, which is the form that plugins translate from
 // (Request.AppendChat).
 //
+// What the two APIs of OpenAI have in common is here as well: the checks of their requests and the words of their errors.
+//
 // The package knows nothing of HTTP, plugins or configuration. An API may be used from any goroutine; what it makes is for one
 // goroutine at a time.
 package clientapi

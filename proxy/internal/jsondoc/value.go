@@ -51,6 +51,14 @@ func (v Value) Len() int {
 	return n
 }
 
+// Root is the document's value.
+func (v Value) Root() Value {
+	if v.d == nil {
+		return v
+	}
+	return v.d.Root()
+}
+
 // First is the first element of an array, or the value of the first member of an object.
 func (v Value) First() Value {
 	if v.d == nil {

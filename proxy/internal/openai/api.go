@@ -15,7 +15,7 @@ func API() *clientapi.API {
 		NewRequest:  func() clientapi.Request { return new(Request) },
 		NewRenderer: func() clientapi.Renderer { return new(Renderer) },
 		NewReader:   func() clientapi.Reader { return new(Reader) },
-		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return AppendErrorBody(dst, e) },
+		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
 		Failure:     native.Failure,
 		Heartbeat:   ": keep-alive\n",
 		IDPrefix:    "chatcmpl-",

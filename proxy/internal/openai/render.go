@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
@@ -242,7 +243,7 @@ func (r *Renderer) Complete(usage response.Usage) {
 
 // AppendError implements response.Renderer.
 func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
-	return append(AppendErrorBody(append(dst, "data: "...), e), "\n\n"...)
+	return append(clientapi.AppendErrorBody(append(dst, "data: "...), e), "\n\n"...)
 }
 
 // AppendResponse implements response.Renderer.

@@ -1,8 +1,6 @@
 package openai
 
 import (
-	"errors"
-
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
@@ -78,42 +76,29 @@ func (r *Request) Parse(body []byte, l clientapi.Limits) *apierror.Error {
 	r.Reset()
 	l = l.WithDefaults()
 	r.Body = body
-	err := r.Doc.Parse(body, l.Document())
-	if syntax, ok := errors.AsType[*jsondoc.SyntaxError](err); ok && syntax.Surrogate {
-		err = r.repairSurrogates(body, &l)
+	root, e := clientapi.ReadDocument(&r.Doc, body, &l, &r.Facts)
+	if e != nil {
+		return e
 	}
-	if err != nil {
-		return unreadable(err)
-	}
-	root := r.Doc.Root()
-	if root.Kind() != jsondoc.Object {
-		return apierror.Invalid(codeInvalidType, "", "The request body must be a JSON object, not %s.", describe(root))
-	}
-	e := r.readRequest(root, &l)
+	e = r.readRequest(root, &l)
 	if e == nil && r.edited {
 		e = r.rewrite(&l)
 	}
 	return e
 }
 
-// unreadable is the error for a body that is not a JSON document, or not one that the gateway accepts.
-func unreadable(err error) *apierror.Error {
-	var syntax *jsondoc.SyntaxError
-	errors.As(err, &syntax)
-	e := apierror.Invalid("", "", "The request body could not be parsed as JSON: %s (at byte %d).", syntax.Reason, syntax.Offset)
-	e.Cause = err
-	return e
-}
+// keyword is the text of a string that is compared with keywords of the API. It is valid until the next call.
+func (r *Request) keyword(v jsondoc.Value) []byte { return clientapi.Keyword(v, &r.scratch) }
 
 // FitModel implements clientapi.Request. A larger max_tokens is lowered in Body as well, and so is a thinking budget that
 // would take all of it.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	asked, budget := r.MaxTokens, r.Thinking.BudgetTokens
 	if strict && maxTokens > 0 && asked > maxTokens {
-		return r.invalid(r.maxTokens, codeIntegerAbove, "'%s' is %d, but the model generates at most %d tokens.", asked, maxTokens)
+		return clientapi.InvalidValue(r.maxTokens, clientapi.CodeIntegerAbove, "'%s' is %d, but the model generates at most %d tokens.", asked, maxTokens)
 	}
 	if !thinking && r.Thinking.Asked() {
-		return apierror.Invalid(codeUnsupportedParameter, "thinking", "'thinking' is not supported by this model.")
+		return apierror.Invalid(clientapi.CodeUnsupportedParameter, "thinking", "'thinking' is not supported by this model.")
 	}
 	if strict || maxTokens <= 0 {
 		return nil

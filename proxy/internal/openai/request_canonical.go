@@ -34,7 +34,7 @@ func (r *Request) edit() *jsondoc.Edits {
 func (r *Request) rewrite(l *clientapi.Limits) *apierror.Error {
 	body, err := r.edits.Apply(r.rewritten[:0])
 	if err != nil {
-		return unreadable(err)
+		return clientapi.Unreadable(err)
 	}
 	r.rewritten = body
 	return r.reread(body, l)
@@ -46,7 +46,7 @@ func (r *Request) reread(body []byte, l *clientapi.Limits) *apierror.Error {
 	r.forget()
 	r.Body, r.FunctionCalls = body, functionCalls
 	if err := r.Doc.Parse(body, l.Document()); err != nil {
-		return unreadable(err)
+		return clientapi.Unreadable(err)
 	}
 	return r.readRequest(r.Doc.Root(), l)
 }
@@ -67,19 +67,6 @@ func (r *Request) Replace(body []byte, l clientapi.Limits) *apierror.Error {
 
 // Rewritten reports whether Body is the Request's own memory, and the body that was given to Parse is no longer needed.
 func (r *Request) Rewritten() bool { return len(r.rewritten) > 0 }
-
-// repairSurrogates replaces unpaired surrogates in the body, which could not be parsed for them: half of a pair is what is left
-// where a client cuts a text, and means no character.
-func (r *Request) repairSurrogates(body []byte, l *clientapi.Limits) error {
-	offsets := jsondoc.RepairSurrogates(body)
-	if err := r.Doc.Parse(body, l.Document()); err != nil {
-		return err
-	}
-	for _, offset := range offsets {
-		r.Warn(abi.WarnChanged, r.path(r.Doc.At(offset)))
-	}
-	return nil
-}
 
 // dropEmpty removes a list without elements, and returns it as absent; any other value is returned unchanged.
 func (r *Request) dropEmpty(list jsondoc.Value) jsondoc.Value {
@@ -129,7 +116,7 @@ func (r *Request) fillArguments(callee, arguments jsondoc.Value) {
 func (r *Request) renameFunctions(functions, tools jsondoc.Value) {
 	e := r.edit()
 	const before, after = `{"type":"function","function":`, `}`
-	if given(tools) {
+	if clientapi.Given(tools) {
 		for f := functions.First(); f.Exists(); f = f.Next() {
 			e.AddElement(tools, before, string(f.Raw()), after)
 		}
@@ -149,7 +136,7 @@ func (r *Request) renameFunctions(functions, tools jsondoc.Value) {
 // renameFunctionCall makes function_call a tool_choice, unless there is one.
 func (r *Request) renameFunctionCall(v, toolChoice jsondoc.Value) {
 	e := r.edit()
-	if given(toolChoice) {
+	if clientapi.Given(toolChoice) {
 		e.DeleteValue(v)
 		return
 	}
@@ -174,14 +161,14 @@ type functionCall struct {
 func (r *Request) renameCall(m *message) {
 	f := m.functionCall
 	name, arguments := f.Get("name"), string(f.Get("arguments").Raw())
-	if !given(f.Get("arguments")) {
+	if !clientapi.Given(f.Get("arguments")) {
 		arguments = `"{}"`
 	}
 	id := `"call_` + strconv.Itoa(r.Messages-1) + `"`
 	r.function = functionCall{value: f, name: name, id: id}
 	e := r.edit()
 	call := `{"id":` + id + `,"type":"function","function":{"name":` + string(name.Raw()) + `,"arguments":` + arguments + `}}`
-	if given(m.toolCalls) {
+	if clientapi.Given(m.toolCalls) {
 		e.AddElement(m.toolCalls, call)
 		e.DeleteValue(f)
 		return
@@ -209,5 +196,5 @@ func (r *Request) renameResult(m *message) {
 // lower replaces an integer of the body by a smaller one, in place, and warns of it.
 func (r *Request) lower(v jsondoc.Value, n int64) {
 	v.LowerInt(n)
-	r.Warn(abi.WarnClamped, r.path(v))
+	r.Warn(abi.WarnClamped, clientapi.Path(v))
 }

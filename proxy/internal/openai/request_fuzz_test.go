@@ -48,7 +48,7 @@ func FuzzRequest(f *testing.F) {
 			t.Fatal("the body was changed")
 		}
 		if e != nil {
-			text := openai.AppendErrorBody(nil, e)
+			text := clientapi.AppendErrorBody(nil, e)
 			if e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
 				t.Fatalf("refused with %s", text)
 			}

@@ -64,7 +64,7 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) 
 		t.toolChoice = v
 	case "parallel_tool_calls":
 		t.parallelToolCalls = v
-		_, e = r.checkBool(v)
+		_, e = clientapi.CheckBool(v)
 		return e
 	case "functions":
 		t.functions = v
@@ -76,19 +76,19 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) 
 		t.topLogprobs = v
 
 	case "temperature":
-		return r.checkDecimal(v, 0, 2)
+		return clientapi.CheckDecimal(v, 0, 2)
 	case "top_p":
-		return r.checkDecimal(v, 0, 1)
+		return clientapi.CheckDecimal(v, 0, 1)
 	case "presence_penalty", "frequency_penalty":
-		return r.checkDecimal(v, -2, 2)
+		return clientapi.CheckDecimal(v, -2, 2)
 	case "n":
 		var n int64
-		if n, e = r.checkInteger(v, 1, 128); n > 0 {
+		if n, e = clientapi.CheckInteger(v, 1, 128); n > 0 {
 			r.N = int(n)
 		}
 		return e
 	case "seed":
-		_, e = r.checkInteger(v, -1<<63, 1<<63-1)
+		_, e = clientapi.CheckInteger(v, -1<<63, 1<<63-1)
 		return e
 	case "thinking":
 		return r.readThinking(v)
@@ -105,56 +105,56 @@ func (r *Request) readMember(v jsondoc.Value, t *topLevel, l *clientapi.Limits) 
 	case "modalities":
 		return r.readModalities(v)
 	case "audio":
-		if given(v) {
+		if clientapi.Given(v) {
 			r.Flags |= clientapi.FlagAudio
 		}
-		return r.checkObject(v)
+		return clientapi.CheckObject(v)
 	case "store":
-		_, e = r.checkBool(v)
+		_, e = clientapi.CheckBool(v)
 		return e
 	case "prediction", "web_search_options":
-		return r.checkObject(v)
+		return clientapi.CheckObject(v)
 	case "user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier", "verbosity":
-		return r.checkString(v)
+		return clientapi.CheckString(v)
 	}
 	return nil
 }
 
 // readModel copies the model's name. It is looked up in the catalogue later; only what cannot be a name is rejected here.
 func (r *Request) readModel(v, root jsondoc.Value) *apierror.Error {
-	if e := r.needString(v, root, "model"); e != nil {
+	if e := clientapi.NeedString(v, root, "model"); e != nil {
 		return e
 	}
 	if len(v.Inside()) == 0 {
-		return apierror.Invalid(codeEmptyString, "model", "'model' must not be empty.")
+		return apierror.Invalid(clientapi.CodeEmptyString, "model", "'model' must not be empty.")
 	}
 	r.Model = v.Text()
 	if strings.IndexByte(r.Model, 0) >= 0 {
-		return apierror.Invalid(codeInvalidValue, "model", "'model' must not hold the character U+0000.")
+		return apierror.Invalid(clientapi.CodeInvalidValue, "model", "'model' must not hold the character U+0000.")
 	}
 	return nil
 }
 
 func (r *Request) readStream(t *topLevel) (e *apierror.Error) {
-	if r.Stream, e = r.checkBool(t.stream); e != nil {
+	if r.Stream, e = clientapi.CheckBool(t.stream); e != nil {
 		return e
 	}
 	o := t.streamOptions
-	if !given(o) {
+	if !clientapi.Given(o) {
 		return nil
 	}
-	if e := r.checkObject(o); e != nil {
+	if e := clientapi.CheckObject(o); e != nil {
 		return e
 	}
 	if !r.Stream {
-		return apierror.Invalid(codeInvalidValue, "stream_options", "'stream_options' is only allowed when 'stream' is true.")
+		return apierror.Invalid(clientapi.CodeInvalidValue, "stream_options", "'stream_options' is only allowed when 'stream' is true.")
 	}
 	for v := o.First(); v.Exists(); v = v.Next() {
 		switch string(r.keyword(v.Name())) {
 		case "include_usage":
-			r.IncludeUsage, e = r.checkBool(v)
+			r.IncludeUsage, e = clientapi.CheckBool(v)
 		case "include_obfuscation":
-			_, e = r.checkBool(v)
+			_, e = clientapi.CheckBool(v)
 		}
 		if e != nil {
 			return e
@@ -170,7 +170,7 @@ func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
 		if n, ok := v.Int(); ok && n == -1 {
 			continue
 		}
-		n, e := r.checkInteger(v, 1, clientapi.MaxTokensCeiling)
+		n, e := clientapi.CheckInteger(v, 1, clientapi.MaxTokensCeiling)
 		if e != nil {
 			return e
 		}
@@ -184,14 +184,14 @@ func (r *Request) readMaxTokens(t *topLevel) *apierror.Error {
 // readThinking reads the member thinking: {type, budget_tokens}. Many clients leave the budget to the provider, so it
 // may be absent. One beside "disabled" means nothing, whatever it is.
 func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return nil
 	}
-	if e := r.checkObject(v); e != nil {
+	if e := clientapi.CheckObject(v); e != nil {
 		return e
 	}
 	typ, budget := v.Get("type"), v.Get("budget_tokens")
-	if e := r.needString(typ, v, "type"); e != nil {
+	if e := clientapi.NeedString(typ, v, "type"); e != nil {
 		return e
 	}
 	switch string(r.keyword(typ)) {
@@ -203,20 +203,20 @@ func (r *Request) readThinking(v jsondoc.Value) (e *apierror.Error) {
 	case "adaptive":
 		r.Thinking.Mode = clientapi.ThinkingAdaptive
 	default:
-		return r.notOneOf(typ, "enabled", "disabled", "adaptive")
+		return clientapi.NotOneOf(typ, "enabled", "disabled", "adaptive")
 	}
 	r.Flags |= clientapi.FlagThinking
 	r.budget = budget
-	r.Thinking.BudgetTokens, e = r.checkInteger(budget, 1, clientapi.MaxTokensCeiling)
+	r.Thinking.BudgetTokens, e = clientapi.CheckInteger(budget, 1, clientapi.MaxTokensCeiling)
 	return e
 }
 
 // readEffort reads reasoning_effort. "default" asks for nothing; some hosts take it, and the plugins of others leave it out.
 func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return nil
 	}
-	if e := r.checkString(v); e != nil {
+	if e := clientapi.CheckString(v); e != nil {
 		return e
 	}
 	switch string(r.keyword(v)) {
@@ -226,20 +226,20 @@ func (r *Request) readEffort(v jsondoc.Value) *apierror.Error {
 	case "default":
 		return nil
 	}
-	return r.notOneOf(v, "none", "minimal", "low", "medium", "high", "xhigh", "max")
+	return clientapi.NotOneOf(v, "none", "minimal", "low", "medium", "high", "xhigh", "max")
 }
 
 // readFormat reads response_format. Which types there are beyond those of the OpenAI API is the plugin's to decide: hosts have
 // grammars and regular expressions.
 func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return nil
 	}
-	if e := r.checkObject(v); e != nil {
+	if e := clientapi.CheckObject(v); e != nil {
 		return e
 	}
 	typ := v.Get("type")
-	if e := r.needString(typ, v, "type"); e != nil {
+	if e := clientapi.NeedString(typ, v, "type"); e != nil {
 		return e
 	}
 	switch string(r.keyword(typ)) {
@@ -252,20 +252,20 @@ func (r *Request) readFormat(v jsondoc.Value) *apierror.Error {
 		return nil
 	}
 	schema := v.Get("json_schema")
-	if e := r.needObject(schema, v, "json_schema"); e != nil {
+	if e := clientapi.NeedObject(schema, v, "json_schema"); e != nil {
 		return e
 	}
-	if e := r.needName(schema.Get("name"), schema, "name"); e != nil {
+	if e := clientapi.NeedName(schema.Get("name"), schema, "name"); e != nil {
 		return e
 	}
-	if e := r.checkString(schema.Get("description")); e != nil {
+	if e := clientapi.CheckString(schema.Get("description")); e != nil {
 		return e
 	}
-	if e := r.checkObject(schema.Get("schema")); e != nil {
+	if e := clientapi.CheckObject(schema.Get("schema")); e != nil {
 		return e
 	}
 	r.TextBytes += len(schema.Get("schema").Raw())
-	_, e := r.checkBool(schema.Get("strict"))
+	_, e := clientapi.CheckBool(schema.Get("strict"))
 	return e
 }
 
@@ -275,36 +275,26 @@ func (r *Request) readStop(v jsondoc.Value, l *clientapi.Limits) *apierror.Error
 		return nil
 	case jsondoc.Array:
 	default:
-		return r.wrongType(v, "a string or an array of strings")
+		return clientapi.WrongType(v, "a string or an array of strings")
 	}
 	if v.Len() > l.Stop {
-		return r.tooMany(v, l.Stop)
+		return clientapi.TooMany(v, l.Stop)
 	}
-	return r.eachString(v)
-}
-
-// eachString checks that an array's elements, or an object's members, are strings.
-func (r *Request) eachString(v jsondoc.Value) *apierror.Error {
-	for c := v.First(); c.Exists(); c = c.Next() {
-		if c.Kind() != jsondoc.String {
-			return r.wrongType(c, "a string")
-		}
-	}
-	return nil
+	return clientapi.CheckStrings(v)
 }
 
 func (r *Request) readBias(v jsondoc.Value, l *clientapi.Limits) *apierror.Error {
-	if e := r.checkObject(v); e != nil {
+	if e := clientapi.CheckObject(v); e != nil {
 		return e
 	}
 	if v.Len() > l.LogitBias {
-		return r.tooMany(v, l.LogitBias)
+		return clientapi.TooMany(v, l.LogitBias)
 	}
 	for c := v.First(); c.Exists(); c = c.Next() {
 		if c.Kind() != jsondoc.Number {
-			return r.wrongType(c, "a number")
+			return clientapi.WrongType(c, "a number")
 		}
-		if e := r.checkDecimal(c, -100, 100); e != nil {
+		if e := clientapi.CheckDecimal(c, -100, 100); e != nil {
 			return e
 		}
 	}
@@ -312,21 +302,21 @@ func (r *Request) readBias(v jsondoc.Value, l *clientapi.Limits) *apierror.Error
 }
 
 func (r *Request) readMetadata(v jsondoc.Value) *apierror.Error {
-	if e := r.checkObject(v); e != nil {
+	if e := clientapi.CheckObject(v); e != nil {
 		return e
 	}
 	const pairs = 16
 	if v.Len() > pairs {
-		return r.tooMany(v, pairs)
+		return clientapi.TooMany(v, pairs)
 	}
-	return r.eachString(v)
+	return clientapi.CheckStrings(v)
 }
 
 func (r *Request) readModalities(v jsondoc.Value) *apierror.Error {
-	if e := r.checkArray(v); e != nil {
+	if e := clientapi.CheckArray(v); e != nil {
 		return e
 	}
-	if e := r.eachString(v); e != nil {
+	if e := clientapi.CheckStrings(v); e != nil {
 		return e
 	}
 	for c := v.First(); c.Exists(); c = c.Next() {
@@ -338,18 +328,18 @@ func (r *Request) readModalities(v jsondoc.Value) *apierror.Error {
 }
 
 func (r *Request) readLogprobs(t *topLevel) *apierror.Error {
-	on, e := r.checkBool(t.logprobs)
+	on, e := clientapi.CheckBool(t.logprobs)
 	if e != nil {
 		return e
 	}
 	if on {
 		r.Flags |= clientapi.FlagLogprobs
 	}
-	if _, e := r.checkInteger(t.topLogprobs, 0, 20); e != nil {
+	if _, e := clientapi.CheckInteger(t.topLogprobs, 0, 20); e != nil {
 		return e
 	}
-	if given(t.topLogprobs) && !on {
-		return apierror.Invalid(codeInvalidValue, "top_logprobs", "'top_logprobs' is only allowed when 'logprobs' is true.")
+	if clientapi.Given(t.topLogprobs) && !on {
+		return apierror.Invalid(clientapi.CodeInvalidValue, "top_logprobs", "'top_logprobs' is only allowed when 'logprobs' is true.")
 	}
 	return nil
 }

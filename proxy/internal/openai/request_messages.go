@@ -23,18 +23,18 @@ const (
 func (r *Request) readMessages(list, root jsondoc.Value, l *clientapi.Limits) *apierror.Error {
 	switch {
 	case !list.Exists():
-		return r.missing(root, "messages")
+		return clientapi.Missing(root, "messages")
 	case list.Kind() != jsondoc.Array:
-		return r.wrongType(list, "an array")
+		return clientapi.WrongType(list, "an array")
 	case !list.First().Exists():
-		return r.emptyArray(list)
+		return clientapi.EmptyArray(list)
 	}
 	for m := list.First(); m.Exists(); m = m.Next() {
 		if r.Messages++; r.Messages > l.Messages {
-			return r.tooMany(list, l.Messages)
+			return clientapi.TooMany(list, l.Messages)
 		}
 		if m.Kind() != jsondoc.Object {
-			return r.wrongType(m, "an object")
+			return clientapi.WrongType(m, "an object")
 		}
 		if e := r.readMessage(m, l); e != nil {
 			return e
@@ -63,23 +63,23 @@ func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Er
 		case "content":
 			m.content = c
 		case "tool_calls":
-			m.toolCalls, e = c, r.checkArray(c)
+			m.toolCalls, e = c, clientapi.CheckArray(c)
 		case "tool_call_id":
-			m.toolCallID, e = c, r.checkString(c)
+			m.toolCallID, e = c, clientapi.CheckString(c)
 		case "name":
-			m.name, e = c, r.checkString(c)
+			m.name, e = c, clientapi.CheckString(c)
 		case "function_call":
-			m.functionCall, e = c, r.checkObject(c)
+			m.functionCall, e = c, clientapi.CheckObject(c)
 		case "audio":
-			m.audio, e = c, r.checkObject(c)
+			m.audio, e = c, clientapi.CheckObject(c)
 		case "refusal":
-			m.refusal, e = c, r.checkString(c)
+			m.refusal, e = c, clientapi.CheckString(c)
 		case "reasoning_content":
-			m.reasoning, e = c, r.checkString(c)
+			m.reasoning, e = c, clientapi.CheckString(c)
 		case "reasoning_details":
-			m.details, e = c, r.checkObjects(c)
+			m.details, e = c, clientapi.CheckObjects(c)
 		case "thinking_blocks":
-			m.thinkBlock, e = c, r.checkObjects(c)
+			m.thinkBlock, e = c, clientapi.CheckObjects(c)
 		case "cache_control":
 			e = r.readCacheControl(c)
 		}
@@ -99,8 +99,8 @@ func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Er
 	}
 	if author != roleAssistant {
 		for _, c := range [...]jsondoc.Value{m.toolCalls, m.functionCall} {
-			if given(c) {
-				return r.invalid(c, codeUnknownParameter, "'%s' is only allowed in messages with the role 'assistant'.")
+			if clientapi.Given(c) {
+				return clientapi.InvalidValue(c, clientapi.CodeUnknownParameter, "'%s' is only allowed in messages with the role 'assistant'.")
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Er
 }
 
 func (r *Request) readRole(v, message jsondoc.Value) (role, *apierror.Error) {
-	if e := r.needString(v, message, "role"); e != nil {
+	if e := clientapi.NeedString(v, message, "role"); e != nil {
 		return roleUnknown, e
 	}
 	switch string(r.keyword(v)) {
@@ -142,47 +142,34 @@ func (r *Request) readRole(v, message jsondoc.Value) (role, *apierror.Error) {
 	case "function":
 		return roleFunction, nil
 	}
-	return roleUnknown, r.notOneOf(v, "system", "developer", "user", "assistant", "tool", "function")
-}
-
-// checkObjects checks an optional array of objects whose members only their provider knows.
-func (r *Request) checkObjects(v jsondoc.Value) *apierror.Error {
-	if e := r.checkArray(v); e != nil {
-		return e
-	}
-	for c := v.First(); c.Exists(); c = c.Next() {
-		if c.Kind() != jsondoc.Object {
-			return r.wrongType(c, "an object")
-		}
-	}
-	return nil
+	return roleUnknown, clientapi.NotOneOf(v, "system", "developer", "user", "assistant", "tool", "function")
 }
 
 // readAssistant reads an earlier message of a model. Its content may be null if the message has something else that was said.
 func (r *Request) readAssistant(m *message, l *clientapi.Limits) *apierror.Error {
 	silent := true
 	for _, c := range [...]jsondoc.Value{m.reasoning, m.details, m.thinkBlock} {
-		if given(c) {
+		if clientapi.Given(c) {
 			r.Flags |= clientapi.FlagReasoningHistory
 		}
 	}
 	// The same reasoning may stand in more than one form; a model reads one of them.
 	r.TextBytes += max(len(m.reasoning.Raw()), len(m.details.Raw()), len(m.thinkBlock.Raw()))
-	if given(m.audio) {
+	if clientapi.Given(m.audio) {
 		silent = false
 		r.Flags |= clientapi.FlagAudio
 	}
-	if given(m.refusal) {
+	if clientapi.Given(m.refusal) {
 		silent = false
 		r.TextBytes += len(m.refusal.Inside())
 	}
-	if given(m.toolCalls) {
+	if clientapi.Given(m.toolCalls) {
 		silent = false
 		if e := r.readToolCalls(m.toolCalls, l); e != nil {
 			return e
 		}
 	}
-	if given(m.functionCall) {
+	if clientapi.Given(m.functionCall) {
 		silent = false
 		r.Flags |= clientapi.FlagToolHistory
 		if _, e := r.readCallee(m.functionCall); e != nil {
@@ -199,11 +186,11 @@ func (r *Request) readAssistant(m *message, l *clientapi.Limits) *apierror.Error
 // readFunctionResult reads the older form of a tool's result, which names a function in place of a call.
 func (r *Request) readFunctionResult(m *message) *apierror.Error {
 	r.Flags |= clientapi.FlagToolHistory
-	if e := r.needName(m.name, m.self, "name"); e != nil {
+	if e := clientapi.NeedName(m.name, m.self, "name"); e != nil {
 		return e
 	}
 	if !r.function.name.SameText(m.name) {
-		return r.invalid(m.name, codeInvalidValue, "'%s' is '%s', but the assistant message before it has no unanswered function_call of this name.", Quotable(m.name.Text()))
+		return clientapi.InvalidValue(m.name, clientapi.CodeInvalidValue, "'%s' is '%s', but the assistant message before it has no unanswered function_call of this name.", clientapi.Quotable(m.name.Text()))
 	}
 	r.renameResult(m)
 	if r.fillContent(m) {
@@ -218,10 +205,10 @@ func (r *Request) readToolCalls(list jsondoc.Value, l *clientapi.Limits) *apierr
 	r.calls, r.nextCall = r.calls[:0], 0
 	for v := list.First(); v.Exists(); v = v.Next() {
 		if len(r.calls) == l.ToolCalls {
-			return r.tooMany(list, l.ToolCalls)
+			return clientapi.TooMany(list, l.ToolCalls)
 		}
 		if v.Kind() != jsondoc.Object {
-			return r.wrongType(v, "an object")
+			return clientapi.WrongType(v, "an object")
 		}
 		id, e := r.readToolCall(v)
 		if e != nil {
@@ -229,7 +216,7 @@ func (r *Request) readToolCalls(list jsondoc.Value, l *clientapi.Limits) *apierr
 		}
 		for i := range r.calls {
 			if r.calls[i].id.SameText(id) {
-				return r.invalid(id, codeInvalidValue, "'%s' is '%s', which is the id of another tool call of the same message.", Quotable(id.Text()))
+				return clientapi.InvalidValue(id, clientapi.CodeInvalidValue, "'%s' is '%s', which is the id of another tool call of the same message.", clientapi.Quotable(id.Text()))
 			}
 		}
 		r.calls = append(r.calls, openCall{id: id})
@@ -253,18 +240,18 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 			custom = c
 		}
 	}
-	if e = r.needString(id, v, "id"); e == nil && len(id.Inside()) == 0 {
-		e = r.invalid(id, codeEmptyString, "'%s' must not be empty.")
+	if e = clientapi.NeedString(id, v, "id"); e == nil && len(id.Inside()) == 0 {
+		e = clientapi.InvalidValue(id, clientapi.CodeEmptyString, "'%s' must not be empty.")
 	}
 	if e == nil {
-		e = r.needString(typ, v, "type")
+		e = clientapi.NeedString(typ, v, "type")
 	}
 	if e != nil {
 		return id, e
 	}
 	switch string(r.keyword(typ)) {
 	case toolFunction:
-		if e := r.needObject(function, v, "function"); e != nil {
+		if e := clientapi.NeedObject(function, v, "function"); e != nil {
 			return id, e
 		}
 		arguments, e := r.readCallee(function)
@@ -273,18 +260,18 @@ func (r *Request) readToolCall(v jsondoc.Value) (id jsondoc.Value, e *apierror.E
 		}
 		return id, e
 	case toolCustom:
-		if e := r.needObject(custom, v, "custom"); e != nil {
+		if e := clientapi.NeedObject(custom, v, "custom"); e != nil {
 			return id, e
 		}
 		input := custom.Get("input")
-		if e := r.needString(input, custom, "input"); e != nil {
+		if e := clientapi.NeedString(input, custom, "input"); e != nil {
 			return id, e
 		}
 		name := custom.Get("name")
 		r.TextBytes += len(input.Inside()) + len(name.Inside())
-		return id, r.needName(name, custom, "name")
+		return id, clientapi.NeedName(name, custom, "name")
 	}
-	return id, r.notOneOf(typ, toolFunction, toolCustom)
+	return id, clientapi.NotOneOf(typ, toolFunction, toolCustom)
 }
 
 // readCallee reads {name, arguments}. The arguments are a string, in which a model may have written anything: the
@@ -296,7 +283,7 @@ func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apier
 		case "name":
 			name = v
 		case "arguments":
-			if e := r.checkString(v); e != nil {
+			if e := clientapi.CheckString(v); e != nil {
 				return v, e
 			}
 			arguments = v
@@ -304,14 +291,14 @@ func (r *Request) readCallee(f jsondoc.Value) (arguments jsondoc.Value, e *apier
 		}
 	}
 	r.TextBytes += len(name.Inside())
-	return arguments, r.needName(name, f, "name")
+	return arguments, clientapi.NeedName(name, f, "name")
 }
 
 // resolveCall finds the call that a tool message is the result of.
 func (r *Request) resolveCall(m *message) *apierror.Error {
 	r.Flags |= clientapi.FlagToolHistory
 	id := m.toolCallID
-	if e := r.needString(id, m.self, "tool_call_id"); e != nil {
+	if e := clientapi.NeedString(id, m.self, "tool_call_id"); e != nil {
 		return e
 	}
 	// Results mostly come in the order of the calls.
@@ -322,14 +309,14 @@ func (r *Request) resolveCall(m *message) *apierror.Error {
 			continue
 		}
 		if c.answered {
-			return r.invalid(id, codeInvalidValue, "'%s' is '%s', a tool call that an earlier message has answered.", Quotable(id.Text()))
+			return clientapi.InvalidValue(id, clientapi.CodeInvalidValue, "'%s' is '%s', a tool call that an earlier message has answered.", clientapi.Quotable(id.Text()))
 		}
 		c.answered = true
 		r.unanswered--
 		r.nextCall = (at + 1) % len(r.calls)
 		return nil
 	}
-	return r.invalid(id, codeInvalidValue, "'%s' is '%s', but the assistant message before it has no tool call with this id.", Quotable(id.Text()))
+	return clientapi.InvalidValue(id, clientapi.CodeInvalidValue, "'%s' is '%s', but the assistant message before it has no tool call with this id.", clientapi.Quotable(id.Text()))
 }
 
 // checkAnswered checks that only tool messages come between an assistant's calls and the last of their results, and closes the
@@ -338,17 +325,17 @@ func (r *Request) checkAnswered() *apierror.Error {
 	if r.unanswered > 0 {
 		for _, c := range r.calls {
 			if !c.answered {
-				path := r.path(c.id)
-				return apierror.Invalid(codeInvalidValue, path,
-					"The tool call '%s' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it.", Quotable(c.id.Text()))
+				path := clientapi.Path(c.id)
+				return apierror.Invalid(clientapi.CodeInvalidValue, path,
+					"The tool call '%s' is not answered: a message with the role 'tool' and this 'tool_call_id' must follow the message that makes it.", clientapi.Quotable(c.id.Text()))
 			}
 		}
 	}
 	r.calls = r.calls[:0]
 	if f := r.function.value; f.Exists() {
-		path := r.path(f)
-		return apierror.Invalid(codeInvalidValue, path,
-			"The function_call of '%s' is not answered: a message with the role 'function' and this 'name' must follow the message that makes it.", Quotable(r.function.name.Text()))
+		path := clientapi.Path(f)
+		return apierror.Invalid(clientapi.CodeInvalidValue, path,
+			"The function_call of '%s' is not answered: a message with the role 'function' and this 'name' must follow the message that makes it.", clientapi.Quotable(r.function.name.Text()))
 	}
 	return nil
 }

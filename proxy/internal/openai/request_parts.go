@@ -38,17 +38,17 @@ func (r *Request) needContent(m *message, allowed contentParts) *apierror.Error 
 		r.TextBytes += len(c.Inside())
 		return nil
 	case jsondoc.Invalid:
-		return r.missing(m.self, "content")
+		return clientapi.Missing(m.self, "content")
 	case jsondoc.Array:
 	default:
-		return r.wrongType(c, "a string or an array of content parts")
+		return clientapi.WrongType(c, "a string or an array of content parts")
 	}
 	if isEmptyArray(c) {
-		return r.missing(m.self, "content")
+		return clientapi.Missing(m.self, "content")
 	}
 	for p := c.First(); p.Exists(); p = p.Next() {
 		if p.Kind() != jsondoc.Object {
-			return r.wrongType(p, "an object")
+			return clientapi.WrongType(p, "an object")
 		}
 		if e := r.readPart(p, allowed); e != nil {
 			return e
@@ -83,7 +83,7 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 			}
 		}
 	}
-	if e := r.needString(typ, p, "type"); e != nil {
+	if e := clientapi.NeedString(typ, p, "type"); e != nil {
 		return e
 	}
 	for i, name := range partTypes {
@@ -94,7 +94,7 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 		switch contentParts(1 << i) {
 		case partText, partRefusal:
 			r.TextBytes += len(v.Inside())
-			return r.needString(v, p, name)
+			return clientapi.NeedString(v, p, name)
 		case partImage:
 			r.Flags |= clientapi.FlagImages
 			return r.readMedia(v, p, name)
@@ -109,45 +109,45 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 			return r.readFile(v, p)
 		}
 	}
-	return r.notOneOf(typ, allowed.names()...)
+	return clientapi.NotOneOf(typ, allowed.names()...)
 }
 
 // readMedia reads {url, detail} of an image or a video. The address is for the provider: the gateway fetches nothing.
 func (r *Request) readMedia(v, p jsondoc.Value, member string) *apierror.Error {
-	if e := r.needObject(v, p, member); e != nil {
+	if e := clientapi.NeedObject(v, p, member); e != nil {
 		return e
 	}
-	if e := r.needString(v.Get("url"), v, "url"); e != nil {
+	if e := clientapi.NeedString(v.Get("url"), v, "url"); e != nil {
 		return e
 	}
-	return r.checkString(v.Get("detail"))
+	return clientapi.CheckString(v.Get("detail"))
 }
 
 // readAudio reads {data, format}.
 func (r *Request) readAudio(v, p jsondoc.Value) *apierror.Error {
-	if e := r.needObject(v, p, "input_audio"); e != nil {
+	if e := clientapi.NeedObject(v, p, "input_audio"); e != nil {
 		return e
 	}
-	if e := r.needString(v.Get("data"), v, "data"); e != nil {
+	if e := clientapi.NeedString(v.Get("data"), v, "data"); e != nil {
 		return e
 	}
-	return r.needString(v.Get("format"), v, "format")
+	return clientapi.NeedString(v.Get("format"), v, "format")
 }
 
 // readFile reads {file_data, file_id, filename}, of which the first or the second must be there.
 func (r *Request) readFile(v, p jsondoc.Value) *apierror.Error {
-	if e := r.needObject(v, p, "file"); e != nil {
+	if e := clientapi.NeedObject(v, p, "file"); e != nil {
 		return e
 	}
 	data, id := v.Get("file_data"), v.Get("file_id")
-	if !given(data) && !given(id) {
-		return r.missing(v, "file_data")
+	if !clientapi.Given(data) && !clientapi.Given(id) {
+		return clientapi.Missing(v, "file_data")
 	}
-	if e := r.checkString(data); e != nil {
+	if e := clientapi.CheckString(data); e != nil {
 		return e
 	}
-	if e := r.checkString(id); e != nil {
+	if e := clientapi.CheckString(id); e != nil {
 		return e
 	}
-	return r.checkString(v.Get("filename"))
+	return clientapi.CheckString(v.Get("filename"))
 }

@@ -149,7 +149,7 @@ func TestParseRejects(t *testing.T) {
 				t.Fatal("the request is accepted")
 			}
 			want := fmt.Sprintf(`{"error":{"message":%s,"type":"invalid_request_error","param":%s,"code":%q}}`, quoted(t, test.message), quoted(t, test.param), test.code)
-			if got := string(openai.AppendErrorBody(nil, e)); e.Status != 400 || e.TryNext || got != want {
+			if got := string(clientapi.AppendErrorBody(nil, e)); e.Status != 400 || e.TryNext || got != want {
 				t.Errorf("got  %d %s\nwant %s", e.Status, got, want)
 			}
 		})
@@ -259,7 +259,7 @@ func TestErrorsDoNotQuotePrompt(t *testing.T) {
 			t.Errorf("accepted: %s", body)
 			continue
 		}
-		if strings.Contains(e.Error()+string(openai.AppendErrorBody(nil, e)), "treasure") {
+		if strings.Contains(e.Error()+string(clientapi.AppendErrorBody(nil, e)), "treasure") {
 			t.Errorf("the error holds the prompt: %v", e)
 		}
 	}

@@ -10,22 +10,22 @@ import (
 func (r *Request) readTools(t *topLevel, l *clientapi.Limits) *apierror.Error {
 	t.tools, t.functions, t.functionCall = r.dropEmpty(t.tools), r.dropNull(r.dropEmpty(t.functions)), r.dropNull(t.functionCall)
 	for _, list := range [...]jsondoc.Value{t.tools, t.functions} {
-		if !given(list) {
+		if !clientapi.Given(list) {
 			continue
 		}
-		if e := r.checkArray(list); e != nil {
+		if e := clientapi.CheckArray(list); e != nil {
 			return e
 		}
 		n := list.Len()
 		if n > l.Tools {
-			return r.tooMany(list, l.Tools)
+			return clientapi.TooMany(list, l.Tools)
 		}
 		r.Tools += n
 		r.Flags |= clientapi.FlagTools
 		r.TextBytes += len(list.Raw())
 		for v := list.First(); v.Exists(); v = v.Next() {
 			if v.Kind() != jsondoc.Object {
-				return r.wrongType(v, "an object")
+				return clientapi.WrongType(v, "an object")
 			}
 			e := (*apierror.Error)(nil)
 			if list == t.functions {
@@ -38,7 +38,7 @@ func (r *Request) readTools(t *topLevel, l *clientapi.Limits) *apierror.Error {
 			}
 		}
 	}
-	if given(t.parallelToolCalls) {
+	if clientapi.Given(t.parallelToolCalls) {
 		if r.Tools > 0 {
 			r.Flags |= clientapi.FlagParallelTools
 		} else {
@@ -48,17 +48,13 @@ func (r *Request) readTools(t *topLevel, l *clientapi.Limits) *apierror.Error {
 	if e := r.readToolChoice(t.toolChoice); e != nil {
 		return e
 	}
-	if e := r.readFunctionCall(t.functionCall, t.toolChoice, given(t.functions)); e != nil {
+	if e := r.readFunctionCall(t.functionCall, t.toolChoice, clientapi.Given(t.functions)); e != nil {
 		return e
 	}
-	if given(t.functions) {
+	if clientapi.Given(t.functions) {
 		r.renameFunctions(t.functions, t.tools)
 	}
 	return nil
-}
-
-func (r *Request) emptyArray(v jsondoc.Value) *apierror.Error {
-	return r.invalid(v, codeEmptyArray, "'%s' must have at least one element.")
 }
 
 // The types of tools and tool calls.
@@ -73,32 +69,32 @@ func (r *Request) readTool(v jsondoc.Value) *apierror.Error {
 		return e
 	}
 	typ := v.Get("type")
-	if e := r.needString(typ, v, "type"); e != nil {
+	if e := clientapi.NeedString(typ, v, "type"); e != nil {
 		return e
 	}
 	switch string(r.keyword(typ)) {
 	case toolFunction:
 		f := v.Get("function")
-		if e := r.needObject(f, v, "function"); e != nil {
+		if e := clientapi.NeedObject(f, v, "function"); e != nil {
 			return e
 		}
 		return r.readFunction(f)
 	case toolCustom:
 		c := v.Get("custom")
-		if e := r.needObject(c, v, "custom"); e != nil {
+		if e := clientapi.NeedObject(c, v, "custom"); e != nil {
 			return e
 		}
 		name := c.Get("name")
-		if e := r.needName(name, c, "name"); e != nil {
+		if e := clientapi.NeedName(name, c, "name"); e != nil {
 			return e
 		}
 		r.toolNames = append(r.toolNames, toolName{toolCustom, name})
-		if e := r.checkString(c.Get("description")); e != nil {
+		if e := clientapi.CheckString(c.Get("description")); e != nil {
 			return e
 		}
-		return r.checkObject(c.Get("format"))
+		return clientapi.CheckObject(c.Get("format"))
 	}
-	return r.notOneOf(typ, toolFunction, toolCustom)
+	return clientapi.NotOneOf(typ, toolFunction, toolCustom)
 }
 
 // readFunction reads the definition of a function.
@@ -110,44 +106,44 @@ func (r *Request) readFunction(f jsondoc.Value) *apierror.Error {
 		case "name":
 			name = v
 		case "description":
-			e = r.checkString(v)
+			e = clientapi.CheckString(v)
 		case "parameters":
-			e = r.checkObject(v)
+			e = clientapi.CheckObject(v)
 		case "strict":
-			_, e = r.checkBool(v)
+			_, e = clientapi.CheckBool(v)
 		}
 		if e != nil {
 			return e
 		}
 	}
 	r.toolNames = append(r.toolNames, toolName{toolFunction, name})
-	return r.needName(name, f, "name")
+	return clientapi.NeedName(name, f, "name")
 }
 
 // readToolChoice reads tool_choice: a keyword, or an object that names one or some of the tools.
 func (r *Request) readToolChoice(v jsondoc.Value) *apierror.Error {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return nil
 	}
 	if v.Kind() != jsondoc.String && v.Kind() != jsondoc.Object {
-		return r.wrongType(v, "a string or an object")
+		return clientapi.WrongType(v, "a string or an object")
 	}
 	if r.Tools == 0 {
 		if v.Is("none") || v.Is("auto") {
 			r.edit().DeleteValue(v)
 			return nil
 		}
-		return apierror.Invalid(codeInvalidValue, "tool_choice", "'tool_choice' is only allowed when there are 'tools'.")
+		return apierror.Invalid(clientapi.CodeInvalidValue, "tool_choice", "'tool_choice' is only allowed when there are 'tools'.")
 	}
 	if v.Kind() == jsondoc.String {
 		switch string(r.keyword(v)) {
 		case "none", "auto", "required", "any": // "any" is how other APIs call "required"
 			return nil
 		}
-		return r.notOneOf(v, "none", "auto", "required")
+		return clientapi.NotOneOf(v, "none", "auto", "required")
 	}
 	typ := v.Get("type")
-	if e := r.needString(typ, v, "type"); e != nil {
+	if e := clientapi.NeedString(typ, v, "type"); e != nil {
 		return e
 	}
 	switch string(r.keyword(typ)) {
@@ -158,17 +154,17 @@ func (r *Request) readToolChoice(v jsondoc.Value) *apierror.Error {
 	case "allowed_tools":
 		return r.readAllowed(v)
 	}
-	return r.notOneOf(typ, toolFunction, toolCustom, "allowed_tools")
+	return clientapi.NotOneOf(typ, toolFunction, toolCustom, "allowed_tools")
 }
 
 // readChosen reads {type, [kind]: {name}}, which must name one of the tools.
 func (r *Request) readChosen(v jsondoc.Value, kind string) *apierror.Error {
 	chosen := v.Get(kind)
-	if e := r.needObject(chosen, v, kind); e != nil {
+	if e := clientapi.NeedObject(chosen, v, kind); e != nil {
 		return e
 	}
 	name := chosen.Get("name")
-	if e := r.needName(name, chosen, "name"); e != nil {
+	if e := clientapi.NeedName(name, chosen, "name"); e != nil {
 		return e
 	}
 	return r.checkChosen(name, kind)
@@ -181,45 +177,45 @@ func (r *Request) checkChosen(name jsondoc.Value, kind string) *apierror.Error {
 			return nil
 		}
 	}
-	return r.invalid(name, codeInvalidValue, "'%s' is '%s', but no tool has this name.", Quotable(name.Text()))
+	return clientapi.InvalidValue(name, clientapi.CodeInvalidValue, "'%s' is '%s', but no tool has this name.", clientapi.Quotable(name.Text()))
 }
 
 // readAllowed reads {type, allowed_tools: {mode, tools}}.
 func (r *Request) readAllowed(v jsondoc.Value) *apierror.Error {
 	allowed := v.Get("allowed_tools")
-	if e := r.needObject(allowed, v, "allowed_tools"); e != nil {
+	if e := clientapi.NeedObject(allowed, v, "allowed_tools"); e != nil {
 		return e
 	}
 	mode, list := allowed.Get("mode"), allowed.Get("tools")
-	if e := r.needString(mode, allowed, "mode"); e != nil {
+	if e := clientapi.NeedString(mode, allowed, "mode"); e != nil {
 		return e
 	}
 	if w := string(r.keyword(mode)); w != "auto" && w != "required" {
-		return r.notOneOf(mode, "auto", "required")
+		return clientapi.NotOneOf(mode, "auto", "required")
 	}
 	if !list.Exists() {
-		return r.missing(allowed, "tools")
+		return clientapi.Missing(allowed, "tools")
 	}
 	if list.Kind() != jsondoc.Array {
-		return r.wrongType(list, "an array")
+		return clientapi.WrongType(list, "an array")
 	}
 	// No more than there are tools: so the look-ups are bounded by the square of the limit of tools.
 	if list.Len() > len(r.toolNames) {
-		return r.tooMany(list, len(r.toolNames))
+		return clientapi.TooMany(list, len(r.toolNames))
 	}
 	for t := list.First(); t.Exists(); t = t.Next() {
 		if t.Kind() != jsondoc.Object {
-			return r.wrongType(t, "an object")
+			return clientapi.WrongType(t, "an object")
 		}
 		typ := t.Get("type")
-		if e := r.needString(typ, t, "type"); e != nil {
+		if e := clientapi.NeedString(typ, t, "type"); e != nil {
 			return e
 		}
 		kind := toolFunction
 		if typ.Is(toolCustom) {
 			kind = toolCustom
 		} else if !typ.Is(toolFunction) {
-			return r.notOneOf(typ, toolFunction, toolCustom)
+			return clientapi.NotOneOf(typ, toolFunction, toolCustom)
 		}
 		if e := r.readChosen(t, kind); e != nil {
 			return e
@@ -230,11 +226,11 @@ func (r *Request) readAllowed(v jsondoc.Value) *apierror.Error {
 
 // readFunctionCall reads function_call, the older tool_choice.
 func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) *apierror.Error {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return nil
 	}
 	if v.Kind() != jsondoc.String && v.Kind() != jsondoc.Object {
-		return r.wrongType(v, "a string or an object")
+		return clientapi.WrongType(v, "a string or an object")
 	}
 	word := v.Is("none") || v.Is("auto")
 	switch {
@@ -242,12 +238,12 @@ func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) 
 		r.edit().DeleteValue(v)
 		return nil
 	case !functions:
-		return apierror.Invalid(codeInvalidValue, "function_call", "'function_call' is only allowed when there are 'functions'.")
+		return apierror.Invalid(clientapi.CodeInvalidValue, "function_call", "'function_call' is only allowed when there are 'functions'.")
 	case v.Kind() == jsondoc.String && !word:
-		return r.notOneOf(v, "none", "auto")
+		return clientapi.NotOneOf(v, "none", "auto")
 	case v.Kind() == jsondoc.Object:
 		name := v.Get("name")
-		if e := r.needName(name, v, "name"); e != nil {
+		if e := clientapi.NeedName(name, v, "name"); e != nil {
 			return e
 		}
 		if e := r.checkChosen(name, toolFunction); e != nil {
@@ -260,8 +256,8 @@ func (r *Request) readFunctionCall(v, toolChoice jsondoc.Value, functions bool) 
 
 // readCacheControl reads the mark of a message, part or tool up to which a provider should cache.
 func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
-	if given(v) {
+	if clientapi.Given(v) {
 		r.Flags |= clientapi.FlagCacheControl
 	}
-	return r.checkObject(v)
+	return clientapi.CheckObject(v)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -145,7 +146,7 @@ func TestRecordedResponses(t *testing.T) {
 		t.Run(rec.name, func(t *testing.T) {
 			if rec.status != 200 {
 				e := native.Failure(rec.status, rec.body)
-				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, openai.AppendErrorBody(nil, e)))
+				out := fmt.Appendf(nil, "%d\n%s", e.Status, pretty(t, clientapi.AppendErrorBody(nil, e)))
 				golden(t, rec.name+".error.json", out)
 				return
 			}
@@ -156,7 +157,7 @@ func TestRecordedResponses(t *testing.T) {
 
 			replay(t, w, &rec, options(false, false))
 			if e := w.Failed(); e != nil {
-				golden(t, rec.name+".whole.json", pretty(t, openai.AppendErrorBody(nil, e)))
+				golden(t, rec.name+".whole.json", pretty(t, clientapi.AppendErrorBody(nil, e)))
 				return
 			}
 			if !w.Complete() {

@@ -1,4 +1,4 @@
-package openai_test
+package clientapi_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -24,11 +24,8 @@ func TestErrorBody(t *testing.T) {
 			`{"error":{"message":"m` + "\uFFFD" + `\u0001","type":"t","param":null,"code":"c","provider":"p\"","upstream_status":529,"upstream_request_id":"r"}}`},
 	}
 	for _, c := range cases {
-		if got := string(openai.AppendErrorBody([]byte("> "), &c.e)); got != "> "+c.want {
+		if got := string(clientapi.AppendErrorBody([]byte("> "), &c.e)); got != "> "+c.want {
 			t.Errorf(" got %s\nwant %s", got, c.want)
-		}
-		if got := string(openai.NewWriter().AppendError(nil, &c.e)); got != "data: "+c.want+"\n\n" {
-			t.Errorf("frame is %s", got)
 		}
 	}
 }
@@ -36,7 +33,7 @@ func TestErrorBody(t *testing.T) {
 func TestErrorBodyMembers(t *testing.T) {
 	var body map[string]map[string]any
 	e := apierror.Fail(abi.FailServer, "", "", "")
-	if err := json.Unmarshal(openai.AppendErrorBody(nil, e), &body); err != nil {
+	if err := json.Unmarshal(clientapi.AppendErrorBody(nil, e), &body); err != nil {
 		t.Fatal(err)
 	}
 	var names []string

@@ -1,4 +1,4 @@
-package openai
+package clientapi
 
 import (
 	"strconv"
@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// AppendErrorBody appends the body of an error response.
+// AppendErrorBody appends the body of an error response in the form of the OpenAI APIs.
 func AppendErrorBody(dst []byte, e *apierror.Error) []byte {
 	dst = appendErrorMember(append(dst, `{"error":{`...), "message", e.Message, false)
 	dst = appendErrorMember(append(dst, ','), "type", string(e.Kind), false)
