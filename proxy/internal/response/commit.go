@@ -256,6 +256,10 @@ func (w *Writer) finish() {
 			w.finishChoice(c)
 		}
 	}
+	if e := w.out.Failed; e != nil {
+		w.Fail(e)
+		return
+	}
 	w.complete = true
 	w.r.Complete(w.Usage())
 }

@@ -10,8 +10,10 @@ import (
 // it collects what it is given in the order that the API wants.
 //
 // The Writer calls it only with what has been checked, in an order that is right: nothing for a choice after its Finish,
-// arguments only between ToolCall and ToolEnd, nothing after Complete. No method can fail. Choices are numbered as the
-// client numbers them, and tool calls by their order within the choice, both from 0 and without gaps for tool calls.
+// arguments only between ToolCall and ToolEnd, nothing after Complete. Choices are numbered as the client numbers them, and
+// tool calls by their order within the choice, both from 0 and without gaps for tool calls.
+//
+// No method fails, but a response that the API cannot spell is given up by Output.Failed.
 //
 // Texts, names and IDs are the inside of a JSON string: valid UTF-8, escaped, to be copied between quotes. Values are
 // compact JSON. Both are valid during the call only.
@@ -67,6 +69,9 @@ type Renderer interface {
 type Output struct {
 	Buf  []byte // frames that have not been sent
 	Held int    // bytes that the renderer keeps in memory besides Buf
+
+	// Failed is why the response cannot be spelled in the client's API, nil if it can. It ends the response.
+	Failed *apierror.Error
 }
 
 // ToolCall is the beginning of a tool call. Arguments is what came with it, and may be empty.
@@ -91,7 +96,12 @@ type Head struct {
 
 	ownModel              string // where the provider gives none
 	fixed, fixedReasoning bool
+
+	usage func() Usage // the Writer's
 }
+
+// Usage is the tokens so far, for an API that gives them at the beginning of a response, too.
+func (h *Head) Usage() Usage { return h.usage() }
 
 // Fix makes ID and Model final. A renderer calls it before the client can see either of them.
 func (h *Head) Fix() {
@@ -125,6 +135,6 @@ func (h *Head) reset(o *Options) {
 	*h = Head{
 		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created, OwnID: o.ID,
 		ID: h.ID[:0], Model: h.Model[:0], ReasoningFormat: h.ReasoningFormat[:0],
-		ownModel: o.Model,
+		ownModel: o.Model, usage: h.usage,
 	}
 }

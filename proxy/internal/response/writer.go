@@ -81,6 +81,7 @@ type Writer struct {
 // NewWriter returns a writer that uses r, which nothing else may use.
 func NewWriter(r Renderer) *Writer {
 	w := &Writer{r: r, items: itemRenderer(r)}
+	w.head.usage = w.Usage
 	w.Reset(Options{})
 	return w
 }
@@ -121,13 +122,13 @@ func (w *Writer) Reset(o Options) {
 	}
 	w.head.reset(&o)
 	w.out = w.r.Reset(&w.head)
-	w.out.Buf, w.out.Held = Reuse(w.out.Buf), 0
+	w.out.Buf, w.out.Held, w.out.Failed = Reuse(w.out.Buf), 0, nil
 }
 
 // Apply applies the events of a batch, in order. A *ProtocolError refuses all of them; an *apierror.Error means that the
-// response cannot be used: it has outgrown MaxHeld, has more tool calls or parts of reasoning than a choice may have, or holds
-// JSON that can be read in more than one way. In both cases nothing of the batch is written, and the caller decides how the
-// response ends (Fail).
+// response cannot be used: it has outgrown MaxHeld, has more tool calls or parts of reasoning than a choice may have, holds JSON
+// that can be read in more than one way, or cannot be spelled in the client's API. In both cases nothing of the batch is
+// written, and the caller decides how the response ends (Fail).
 //
 // Where the batch holds a failure, the response ends with it. If nothing of the response has been written before, nothing
 // of the batch is either, so that the failure can still be an HTTP status and another target may be tried.
@@ -160,6 +161,9 @@ func (w *Writer) Apply(b *Batch) error {
 	case w.Held() > w.o.MaxHeld:
 		w.out.Buf = w.out.Buf[:written]
 		return apierror.Fail(abi.FailBadAnswer, "upstream_answer_too_large", "", "The provider's response is larger than the gateway accepts.")
+	case w.out.Failed != nil:
+		w.out.Buf = w.out.Buf[:written]
+		return w.out.Failed
 	case fail != nil:
 		w.Fail(fail)
 	case w.doneNow:
