@@ -8,9 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -27,7 +25,7 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (respo
 			closing := *e
 			closing.CloseClient, e = true, &closing
 		}
-		s.refuse(ctx, &x.record, e)
+		s.refuse(ctx, &x.record, x.api, e)
 		x.record.Bytes = int64(len(ctx.Response.Body()))
 		return false
 	}
@@ -71,8 +69,13 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 
 // warnings says what the gateway and the plugin have changed in the request.
 func (x *completion) warnings() (w []string) {
-	for _, warning := range x.request.Warnings {
+	for _, warning := range x.request.Describe().Warnings {
 		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
+	}
+	if x.translated {
+		for _, warning := range x.lowered.warnings {
+			w = append(w, warningWords[warning.Kind]+" "+warning.Member)
+		}
 	}
 	for _, warning := range x.attempt.Warnings {
 		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
@@ -156,14 +159,8 @@ func (x *completion) finish() {
 	x.usage.Release(x.tokensUsed(), x.finishedAt)
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
-	x.writer.Reset(response.Options{})
-	x.attempt.Reset()
-	x.batch.Reset()
-	x.reader.Reset(native.Options{})
-	x.decoders.Reset()
-	x.decoder = nil
-	x.headerSource = nil
-	x.server.pools.works.Put(x.work)
+	x.api.putWork(x.work)
+	x.reader = nil
 	x.work = nil
 }
 

@@ -62,7 +62,7 @@ func (a *admission) admit(r *arrival) (*access.Key, *apierror.Error) {
 	if int64(size) > a.limits.Load().MaxBody {
 		return key, a.tooLarge()
 	}
-	if r.endpoint != completions {
+	if !endpoints[r.endpoint].completion {
 		return key, nil
 	}
 	if e := checkContent(r.head); e != nil {

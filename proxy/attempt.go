@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,16 +13,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -117,10 +116,10 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 	x.framed, x.bodyDone = false, false
 	x.writtenAt, x.sent = x.attemptStart, false
 	x.room.shrink(&x.room.response)
-	x.resetAttempt()
-
-	err := x.sendRequest(ctx)
-	if err == nil {
+	var err error
+	if e := x.resetAttempt(); e != nil {
+		err = e
+	} else if err = x.sendRequest(ctx); err == nil {
 		err = x.readResponse(ctx)
 	}
 	if err == nil || errors.Is(err, errCommit) {
@@ -150,13 +149,26 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 	return e
 }
 
-// resetAttempt prepares an attempt at x.target.
-func (x *completion) resetAttempt() {
-	a, m := &x.attempt, x.model
+// resetAttempt prepares an attempt at x.target. It fails if the request cannot be made one that the target takes.
+func (x *completion) resetAttempt() *apierror.Error {
+	a, m, facts := &x.attempt, x.model, x.request.Describe()
+	x.reader, x.speaks, x.translated = nil, nil, false
 	a.Reset()
-	a.Request = plugin.Document{Doc: &x.request.Doc, Body: x.request.Body}
 	a.Writer, a.Tenant = x.writer, x.record.Key
-	a.Summary.Describe(&x.request.Facts, len(x.request.Body))
+	x.writer.Reset(response.Options{
+		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
+		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: x.target.Model, Created: x.record.Began.Unix(),
+		Choices: facts.N, PromptEstimate: promptEstimate(facts), Aliases: x.alias,
+	})
+	x.renderer.Respond(x.request)
+	if x.api.id == chatAPI && facts.Tools > 0 && !facts.FunctionCalls {
+		x.recorder.Record(x.server.thinking, x.record.Key, x.provider.name)
+	}
+	if e := x.chooseDocument(); e != nil {
+		return e
+	}
+	a.Summary.Describe(facts, len(a.Request.Body))
+	a.Summary.ClientForm = x.api.Name
 	a.Summary.RequestID = x.record.RequestID
 	a.Summary.Time = x.attemptStart
 	a.Summary.Attempt = x.record.Attempts
@@ -164,14 +176,63 @@ func (x *completion) resetAttempt() {
 	a.Summary.Target = x.target.Model
 	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
 	a.Summary.Options = x.target.Options
-	x.writer.Reset(response.Options{
-		Stream: x.stream, IncludeUsage: x.request.IncludeUsage, FunctionCalls: x.request.FunctionCalls,
-		ID: randomID("chatcmpl-"), Model: x.target.Model, Created: x.record.Began.Unix(),
-		Choices: x.request.N, PromptEstimate: promptEstimate(x.request), Aliases: x.alias,
-	})
-	if x.request.Tools > 0 && !x.request.FunctionCalls {
-		x.recorder.Record(x.server.thinking, x.record.Key, x.provider.name)
+	return nil
+}
+
+// chooseDocument chooses what x.target's plugin makes its request from: the client's own document where that is what the plugin
+// takes, else the lowered one.
+func (x *completion) chooseDocument() *apierror.Error {
+	a := &x.attempt
+	if x.api.form == abi.FormChat || x.provider.binding.Forms()&x.api.form != 0 {
+		a.Request.Doc, a.Request.Body = x.request.Document()
+		a.Summary.Form = x.api.Name
+		return nil
 	}
+	x.translated, a.Summary.Form = true, x.server.apis[chatAPI].Name
+	if x.lowered.request == nil && x.lowered.err == nil {
+		x.lowered.err = x.lower()
+	}
+	if x.lowered.err != nil {
+		return x.lowered.err
+	}
+	a.Request.Doc, a.Request.Body = x.lowered.request.Document()
+	return nil
+}
+
+// lower makes a chat completions request of the client's. It is done once a request.
+func (x *completion) lower() *apierror.Error {
+	l, s := &x.lowered, x.server
+	_, own := x.request.Document()
+	body, warnings, e := x.request.AppendChat(s.buffers.get(len(own)))
+	l.body = body
+	if e != nil {
+		return e
+	}
+	if e := x.room.grow(&x.room.request, len(x.body)+len(body)); e != nil {
+		return e
+	}
+	r := s.apis[chatAPI].getRequest().(*openai.Request)
+	l.request = r
+	if e := r.Parse(body, clientapi.Limits{}); e != nil {
+		e = originError(x.request, e)
+		e.TryNext = true // a provider that speaks the client's API may take it
+		return e
+	}
+	l.warnings = warnings
+	for _, w := range r.Warnings {
+		l.warnings = clientapi.AddWarning(l.warnings, w.Kind, cmp.Or(x.request.Origin(w.Member), w.Member))
+	}
+	return nil
+}
+
+// releaseLowered gives back the lowered request.
+func (x *completion) releaseLowered() {
+	l := &x.lowered
+	if l.request != nil {
+		x.server.apis[chatAPI].putRequest(l.request)
+	}
+	x.server.buffers.put(l.body)
+	*l = lowered{}
 }
 
 // sendRequest makes the plugin build the provider's request, and sends it. There is none where the plugin has responded by
@@ -185,7 +246,9 @@ func (x *completion) sendRequest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.native = x.attempt.Dialect == abi.DialectOpenAI
+	if x.speaks = x.server.apis.ofDialect(x.attempt.Dialect); x.speaks != nil {
+		x.reader = x.work.reader(x.speaks)
+	}
 	if x.attempt.Answered {
 		x.record.FirstEvent = x.server.now().Sub(x.attemptStart)
 		return nil
@@ -198,9 +261,6 @@ func (x *completion) sendRequest(ctx context.Context) error {
 func (x *completion) doRequest(ctx context.Context) error {
 	if x.provider.client == nil {
 		return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not respond, and the provider has no base_url.")
-	}
-	if x.native {
-		x.reader.Reset(x.attempt.DialectOptions)
 	}
 	out := &x.attempt.Out
 	headers := x.out.Headers[:0]
@@ -291,13 +351,28 @@ func (x *completion) readResponse(ctx context.Context) error {
 		e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is neither JSON nor a stream of events.")
 		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(x.response.Header("content-type")))
 		return e
-	case framed == abi.FramingJSON:
+	}
+	x.startReading(framed != abi.FramingJSON)
+	if framed == abi.FramingJSON {
 		return x.readDocument(ctx, first)
 	}
 	x.decoder = x.decoders.Open(framed, x.provider.maxEvent)
 	x.decoder.Feed(first)
 	x.framed, x.eventAt = true, x.server.now()
 	return x.readEvents(ctx)
+}
+
+// startReading prepares for a response that is a stream of events, or is not. One in the client's own API is passed on if it has
+// the form that the client wants.
+func (x *completion) startReading(stream bool) {
+	if x.reader == nil {
+		return
+	}
+	pass := x.speaks == x.api && stream == x.stream
+	if pass {
+		x.renderer.Pass()
+	}
+	x.reader.Reset(pass)
 }
 
 // readDocument reads a response that is one JSON document, of which first is the beginning.
@@ -312,7 +387,7 @@ func (x *completion) readDocument(ctx context.Context, first []byte) error {
 		return err
 	}
 	x.bodyDone = true
-	if x.native {
+	if x.reader != nil {
 		x.batch.Reset()
 		if err := x.reader.ReadResponse(body, &x.batch); err != nil {
 			return badResponse(err)
@@ -346,8 +421,8 @@ func (x *completion) readErrorResponse(ctx context.Context, status int) error {
 	body = x.provider.redact(body)
 	cause := x.rejection(status, body)
 	var e *apierror.Error
-	if x.native {
-		e = native.Failure(status, body)
+	if x.speaks != nil {
+		e = x.speaks.Failure(status, body)
 	} else {
 		err := x.provider.binding.Response(ctx, &x.attempt, status, body)
 		if failed := x.writer.Failed(); err == nil && failed != nil {
@@ -379,7 +454,8 @@ func (x *completion) rejection(status int, body []byte) error {
 	r := &rejection{provider: x.provider.name, target: x.provider.client.Target("POST", x.attempt.Out.Path), status: status}
 	if x.request != nil { // else what the words repeat of it could not be found any more
 		words := excerpt.New([]byte(native.Words(body)))
-		clientapi.EachText(&x.request.Doc, words.Cut)
+		doc, _ := x.request.Document()
+		clientapi.EachText(doc, words.Cut)
 		r.words = words.String()
 	}
 	return r
@@ -387,6 +463,9 @@ func (x *completion) rejection(status int, body []byte) error {
 
 // annotate adds to an error the provider and the response that it comes from, and for the log, its cause.
 func (x *completion) annotate(e *apierror.Error) *apierror.Error {
+	if x.translated && e != x.lowered.err {
+		e = originError(x.request, e)
+	}
 	d := *e
 	if x.response != nil {
 		if x.response.Status() >= 300 {
@@ -404,6 +483,8 @@ func (x *completion) annotate(e *apierror.Error) *apierror.Error {
 // or the response ended early.
 func (x *completion) responseCause() error {
 	switch {
+	case x.lowered.err != nil && x.attempt.Request.Doc == nil:
+		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", x.provider.name)
 	case x.response == nil:
 		return fmt.Errorf("reported by the plugin for provider %s", x.provider.name)
 	case x.bodyDone:
@@ -487,26 +568,3 @@ func (x *completion) recordOutcome(o routing.Outcome, cooldown time.Duration) {
 		x.server.log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
 	}
 }
-
-// errorOutcome is what an error means for its target's statistics, and for how long the provider wants no requests.
-func errorOutcome(e *apierror.Error) (routing.Outcome, time.Duration) {
-	switch {
-	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != fasthttp.StatusTooManyRequests, isGatewayFault(e):
-		return routing.Inconclusive, 0
-	case e.Status == fasthttp.StatusTooManyRequests && e.RetryAfter > 0:
-		return routing.RateLimited, e.RetryAfter
-	}
-	return routing.Failed, e.RetryAfter
-}
-
-// isGatewayFault reports whether an error is the fault of the gateway, a plugin or the model, rather than the provider's.
-func isGatewayFault(e *apierror.Error) bool {
-	switch e.Code {
-	case "gateway_overloaded", "plugin_crashed", "plugin_timeout", "plugin_protocol", "upstream_invalid_tool_call":
-		return e.UpstreamStatus == 0
-	}
-	return false
-}
-
-// isUnsupported reports whether the target cannot do what the request asks for, rather than that it failed.
-func isUnsupported(e *apierror.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }

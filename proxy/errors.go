@@ -7,11 +7,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -142,6 +145,29 @@ func parseRetryAfter(header func(name string) []byte, now time.Time) time.Durati
 	}
 	return max(0, min(wait, maxRetryAfter))
 }
+
+// errorOutcome is what an error means for its target's statistics, and for how long the provider wants no requests.
+func errorOutcome(e *apierror.Error) (routing.Outcome, time.Duration) {
+	switch {
+	case !e.TryNext, e.Status >= 400 && e.Status < 500 && e.Status != fasthttp.StatusTooManyRequests, isGatewayFault(e):
+		return routing.Inconclusive, 0
+	case e.Status == fasthttp.StatusTooManyRequests && e.RetryAfter > 0:
+		return routing.RateLimited, e.RetryAfter
+	}
+	return routing.Failed, e.RetryAfter
+}
+
+// isGatewayFault reports whether an error is the fault of the gateway, a plugin or the model, rather than the provider's.
+func isGatewayFault(e *apierror.Error) bool {
+	switch e.Code {
+	case "gateway_overloaded", "plugin_crashed", "plugin_timeout", "plugin_protocol", "upstream_invalid_tool_call":
+		return e.UpstreamStatus == 0
+	}
+	return false
+}
+
+// isUnsupported reports whether the target cannot do what the request asks for, rather than that it failed.
+func isUnsupported(e *apierror.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }
 
 // BuildError is for a configuration that is valid but cannot be served: a plugin is missing, is not one, or rejects its
 // settings.

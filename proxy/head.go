@@ -41,12 +41,17 @@ const (
 	pathModels      = "/v1/models"
 )
 
-// endpoints are each endpoint's path, as the log names it, and the methods it takes.
-var endpoints = [...]struct{ path, allow string }{
+// endpoints are each endpoint's path, as the log names it, the methods it takes, the API that it is of, and whether it is for
+// completions.
+var endpoints = [...]struct {
+	path, allow string
+	api         apiID
+	completion  bool
+}{
 	unknownEndpoint: {},
-	completions:     {pathCompletions, "POST"},
-	modelList:       {pathModels, "GET, HEAD"},
-	oneModel:        {pathModels + "/{id}", "GET, HEAD"},
+	completions:     {pathCompletions, "POST", chatAPI, true},
+	modelList:       {pathModels, "GET, HEAD", chatAPI, false},
+	oneModel:        {pathModels + "/{id}", "GET, HEAD", chatAPI, false},
 }
 
 // matchPath compares a path as it came, byte for byte: what a normaliser would make of it is another path.
@@ -73,7 +78,7 @@ func matchEndpoint(h *fasthttp.RequestHeader) (to endpoint, path []byte, e *apie
 	switch {
 	case to == unknownEndpoint:
 		return to, path, unknownURL(h, path)
-	case to == completions && h.IsPost(), to != completions && (h.IsGet() || h.IsHead()):
+	case endpoints[to].completion && h.IsPost(), !endpoints[to].completion && (h.IsGet() || h.IsHead()):
 		return to, path, nil
 	}
 	return to, path, methodNotAllowed(h, endpoints[to].allow)

@@ -41,8 +41,8 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	}
 	e.CloseClient = true
 	r.Path = endpoints[to].path
-	ctx.Response.Header.Set("x-request-id", r.RequestID)
-	s.refuse(ctx, &r, e)
+	s.setRequestID(ctx, r.RequestID)
+	s.refuse(ctx, &r, s.apis.ofHead(h), e)
 	s.account.Request(&r)
 	return e.Status
 }
@@ -73,8 +73,8 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	// not where the handler has set a deadline; the deadlines that count are those of downstream.Conn.
 	_ = ctx.SetWriteDeadline(time.Time{})
 	to, path, e := matchEndpoint(&ctx.Request.Header)
-	if to == completions && e == nil {
-		serveCompletion(s, ctx)
+	if endpoints[to].completion && e == nil {
+		serveCompletion(s, ctx, to)
 		return
 	}
 	s.serveDirect(ctx, to, path, e)
@@ -86,7 +86,15 @@ func (s *Server) startRecord(ctx *fasthttp.RequestCtx, r *telemetry.Record, to e
 	r.Began, r.RequestID, r.Remote, r.Method, r.Path = s.now(), requestID(h, s.current.Load()), remoteHost(ctx), knownMethod(h), endpoints[to].path
 	r.Trace = traceparent(h)
 	s.metrics.StartRequest(r)
-	ctx.Response.Header.Set("x-request-id", r.RequestID)
+	s.setRequestID(ctx, r.RequestID)
+}
+
+// setRequestID gives the response the request's ID, in the headers in which clients look for it.
+func (s *Server) setRequestID(ctx *fasthttp.RequestCtx, id string) {
+	ctx.Response.Header.Set("x-request-id", id)
+	if name := s.apis.ofHead(&ctx.Request.Header).idHeader; name != "" {
+		ctx.Response.Header.Set(name, id)
+	}
 }
 
 // refuseUnrecorded responds to a request that panicked before it began to be accounted.
@@ -102,7 +110,7 @@ func (s *Server) refusePanic(ctx *fasthttp.RequestCtx, r *telemetry.Record, p *r
 	s.logPanic(r.RequestID, p)
 	e := internalError(nil)
 	e.CloseClient = true
-	s.refuse(ctx, r, e)
+	s.refuse(ctx, r, s.apis.ofHead(&ctx.Request.Header), e)
 }
 
 // serveDirect serves everything but completions: e is not nil where a request is refused for its head.
@@ -124,7 +132,7 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint, path []byte,
 		e = s.serveModels(ctx, &r, to, path)
 	}
 	if e != nil {
-		s.refuse(ctx, &r, e)
+		s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), e)
 	}
 	r.Bytes = int64(len(ctx.Response.Body()))
 	s.account.Request(&r)
@@ -152,8 +160,8 @@ func (s *Server) serveModels(ctx *fasthttp.RequestCtx, r *telemetry.Record, to e
 	return nil
 }
 
-// refuse writes an error as the response.
-func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierror.Error) {
+// refuse writes an error as the response, in the form of an API.
+func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clientAPI, e *apierror.Error) {
 	countShed(s.metrics, e)
 	s.logPanicOf(r.RequestID, e.Cause)
 	r.Status, r.Code = e.Status, e.Code
@@ -186,7 +194,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, e *apierr
 			c.LingerOnClose()
 		}
 	}
-	ctx.Response.SetBodyRaw(clientapi.AppendErrorBody(nil, redactKey(&ctx.Request.Header, e)))
+	ctx.Response.SetBodyRaw(api.AppendError(nil, redactKey(&ctx.Request.Header, e), r.RequestID))
 }
 
 // countShed counts a request that was rejected because a resource that it needed was used up.
@@ -233,8 +241,8 @@ func (s *Server) handleReadError(ctx *fasthttp.RequestCtx, err error) {
 	// The method of a head that was not read to its end is unknown.
 	r := telemetry.Record{Began: s.now(), RequestID: newRequestID(), Remote: remoteHost(ctx), Cause: err}
 	defer rescue.Recover(func(p *rescue.Error) { s.logPanic(r.RequestID, p) })
-	ctx.Response.Header.Set("x-request-id", r.RequestID)
-	s.refuse(ctx, &r, s.readError(err))
+	s.setRequestID(ctx, r.RequestID)
+	s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), s.readError(err))
 	s.account.Request(&r)
 }
 

@@ -17,21 +17,15 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
-	"github.com/sluice-gateway/sluice/proxy/internal/framing"
-	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
-	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
-// completion is one chat completion in flight: a request, the attempts at its targets, and the response.
+// completion is one completion in flight: a request in one of the client APIs, the attempts at its targets, and the response.
 //
 // It lives from the handler to the last byte of the response, on one goroutine. What only the request needs (request, and
 // the body) is given back when the response's head is sent; the rest when finish ends it.
@@ -41,10 +35,11 @@ type completion struct {
 	conn         *downstream.Conn
 	provider     *provider
 	response     *upstream.Response
-	*work        // from a pool until finish
+	*work                         // from the API's pool until finish
+	reader       clientapi.Reader // of the provider's response; nil: a plugin translates it
 	chunks       chunkWriter
+	api          *clientAPI
 	stream       bool
-	native       bool // the host reads the provider's response, not a plugin
 	framed       bool // the response's first bytes have come, and decoder is the one for its framing
 	bodyDone     bool // the provider's body has ended cleanly
 	committed    bool // the head of a streamed response has been sent
@@ -59,7 +54,8 @@ type completion struct {
 	record     telemetry.Record
 
 	// Of the request; nil once the head of the response is on its way.
-	request *openai.Request
+	request clientapi.Request
+	lowered lowered
 	model   *catalog.Model
 	body    []byte // from the server's buffers
 	random  uint64
@@ -79,49 +75,24 @@ type completion struct {
 	// Of the attempt that is under way or has responded.
 	target       *routing.Target
 	ticket       breaker.Ticket
-	sent         bool // the provider has been sent the request
+	speaks       *clientAPI // in which the provider responds; nil: the plugin translates the response
+	translated   bool       // the plugin has been given the lowered request
+	sent         bool       // the provider has been sent the request
 	attemptStart time.Time
-}
-
-// work is what attempts are made with. Its memory outlives a completion: a pool keeps it for another one.
-type work struct {
-	writer       *response.Writer
-	recorder     *thinking.Recorder // writes for the writer
-	attempt      plugin.Attempt
-	decoders     decoders.Set
-	decoder      framing.Decoder // of the response's framing, once framed
-	reader       native.Reader
-	batch        response.Batch
-	tried        []*routing.Budget // of the providers that have been sent the request
-	order        []int             // in which the targets are tried
-	out          upstream.Request
-	headerSource *upstream.Response // whose headers the plugin may read
-
-	// Methods of what is above, bound once.
-	alias  func(name []byte) []byte
-	header func(name []byte) []byte
-}
-
-func newWork() *work {
-	w := &work{recorder: thinking.NewRecorder(new(openai.Renderer))}
-	w.writer = response.NewWriter(w.recorder)
-	w.alias = w.attempt.Alias
-	w.header = func(name []byte) []byte { return w.headerSource.Header(string(name)) }
-	return w
 }
 
 // errDisconnected ends a wait whose client is gone.
 var errDisconnected = errors.New("the client closed the connection")
 
-// serveCompletion serves POST /v1/chat/completions.
-func serveCompletion(s *Server, ctx *fasthttp.RequestCtx) {
-	x := &completion{server: s, http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64()}
-	s.startRecord(ctx, &x.record, completions)
+// serveCompletion serves an endpoint for completions.
+func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
+	x := &completion{server: s, api: &s.apis[endpoints[to].api], http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64()}
+	s.startRecord(ctx, &x.record, to)
 	x.checkedAt = x.record.Began
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
 	x.conn.StartRequest(x)
 	x.watcher.Watch(x.conn, x)
-	x.work = s.pools.getWork()
+	x.work = x.api.getWork()
 	responding := false // the response is under way: delivery finishes the completion
 	defer func() {
 		x.releaseRequest(ctx)
@@ -140,10 +111,10 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx) {
 	})
 
 	if x.generation = s.acquire(); x.generation == nil {
-		s.refuse(ctx, &x.record, shutdownError())
+		s.refuse(ctx, &x.record, x.api, shutdownError())
 		return
 	}
-	targets, e := x.accept(ctx)
+	targets, e := x.accept(ctx, to)
 	if e == nil {
 		e = x.tryTargets(&x.watcher, targets)
 	}
@@ -151,10 +122,10 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx) {
 }
 
 // accept checks all of the request that can be checked before a provider is asked, and finds the targets of its model.
-func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierror.Error) {
+func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Target, *apierror.Error) {
 	s, h := x.server, &ctx.Request.Header
 	key, e := s.admission.admit(&arrival{
-		generation: x.generation, endpoint: completions, head: h, now: x.record.Began, ctx: ctx, record: &x.record, room: &x.room,
+		generation: x.generation, endpoint: to, head: h, now: x.record.Began, ctx: ctx, record: &x.record, room: &x.room,
 	})
 	x.key = key
 	if e != nil {
@@ -164,27 +135,20 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 	if e := x.readBody(ctx); e != nil {
 		return nil, e
 	}
-	x.request = s.pools.getRequest()
-	if e := x.request.Parse(x.body, clientapi.Limits{}); e != nil {
+	facts, e := x.parseRequest()
+	if e != nil {
 		return nil, e
 	}
-	if x.request.Rewritten() {
-		s.buffers.put(x.body)
-		x.body = nil
-		if e := x.room.grow(&x.room.request, len(x.request.Body)); e != nil {
-			return nil, e
-		}
-	}
-	x.stream = x.request.Stream
+	x.stream = facts.Stream
 	x.record.Stream = x.stream
-	m, ok := x.generation.catalog.Model(context.Background(), x.request.Model)
-	if !ok || !key.Allows(x.request.Model) {
+	m, ok := x.generation.catalog.Model(context.Background(), facts.Model)
+	if !ok || !key.Allows(facts.Model) {
 		if ok {
 			s.metrics.Refuse(telemetry.RefusedModel)
 			s.metrics.RejectKey(key.Name(), telemetry.KeyModel)
 		}
-		e := modelNotFound(x.request.Model)
-		e.Cause = x.generation.missingModelCause(&ctx.Request.Header, x.request.Model, ok)
+		e := modelNotFound(facts.Model)
+		e.Cause = x.generation.missingModelCause(&ctx.Request.Header, facts.Model, ok)
 		return nil, e
 	}
 	x.model, x.record.Model = m, m.ID
@@ -197,16 +161,33 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx) ([]routing.Target, *apierr
 		return nil, apierror.Invalid("http_version", "stream", "A streamed response needs HTTP/1.1; over HTTP/1.0, ask for a non-streaming one.")
 	}
 	if len(targets) == 0 {
-		return nil, modelNotFound(x.request.Model)
+		return nil, modelNotFound(facts.Model)
 	}
 	return targets, x.admitTokens()
 }
 
-// restoreThinking puts back the signed reasoning of earlier responses that the client has not kept. Where there is no room for
-// it, the request goes on as it came: its provider may do without.
+// parseRequest reads and checks the request.
+func (x *completion) parseRequest() (*clientapi.Facts, *apierror.Error) {
+	x.request = x.api.getRequest()
+	if e := x.request.Parse(x.body, clientapi.Limits{}); e != nil {
+		return nil, e
+	}
+	if chat, ok := x.request.(*openai.Request); ok && chat.Rewritten() {
+		x.server.buffers.put(x.body)
+		x.body = nil
+		if e := x.room.grow(&x.room.request, len(chat.Body)); e != nil {
+			return nil, e
+		}
+	}
+	return x.request.Describe(), nil
+}
+
+// restoreThinking puts back the signed reasoning of earlier responses that a client of chat completions has not kept; in other
+// APIs clients send it back themselves. Where there is no room for it, the request goes on as it came: its provider may do without.
 func (x *completion) restoreThinking(targets []routing.Target) {
-	r, s := x.request, x.server
-	if !r.Flags.Has(clientapi.FlagToolHistory) || r.FunctionCalls {
+	s := x.server
+	r, chat := x.request.(*openai.Request)
+	if !chat || !r.Flags.Has(clientapi.FlagToolHistory) || r.FunctionCalls {
 		return // a function_call has no id
 	}
 	usable := func(provider string) bool {
@@ -231,7 +212,7 @@ const (
 
 // admitTokens lets the request in under its key's rate limits.
 func (x *completion) admitTokens() (e *apierror.Error) {
-	r := x.request
+	r := x.request.Describe()
 	tokens := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
 	x.admittedAt = x.server.now()
 	x.usage, e = x.server.admission.admitTokens(x.key, promptEstimate(r), int64(r.N)*tokens, x.admittedAt)
@@ -239,7 +220,7 @@ func (x *completion) admitTokens() (e *apierror.Error) {
 }
 
 // promptEstimate is how many tokens a request's prompt is assumed to have.
-func promptEstimate(r *openai.Request) int64 { return int64(r.TextBytes+3) / 4 }
+func promptEstimate(f *clientapi.Facts) int64 { return int64(f.TextBytes+3) / 4 }
 
 // readBody reads the client's body into x.body. Room for it is reserved before a byte of it is read, or where it comes in
 // chunks, before memory for the next ones is allocated.
@@ -314,9 +295,10 @@ func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 // appendSummary appends what a router learns about the request.
 func (x *completion) appendSummary(dst []byte) []byte {
 	s := &x.attempt.Summary
-	s.Describe(&x.request.Facts, len(x.request.Body))
+	_, body := x.request.Document()
+	s.Describe(x.request.Describe(), len(body))
 	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
-	s.Target = ""
+	s.Target, s.Form, s.ClientForm = "", x.api.Name, x.api.Name
 	s.MaxTokens, s.DefaultMaxTokens = x.model.MaxTokens, x.model.DefaultMaxTokens
 	return s.Append(dst)
 }
@@ -324,8 +306,8 @@ func (x *completion) appendSummary(dst []byte) []byte {
 // releaseRequest gives back what only the request needed, before the response's head is sent.
 func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.request != nil {
-		x.request.Reset()
-		x.server.pools.requests.Put(x.request)
+		x.releaseLowered()
+		x.api.putRequest(x.request)
 		x.request = nil
 		x.attempt.Release()
 	}
@@ -335,26 +317,6 @@ func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.stream {
 		ctx.Request.ReleaseBody(0)
 	}
-}
-
-// pools keep what completions are made with for the next ones. What is put back has been reset.
-type pools struct {
-	requests sync.Pool // *openai.Request
-	works    sync.Pool // *work
-}
-
-func (p *pools) getWork() *work {
-	if w, ok := p.works.Get().(*work); ok {
-		return w
-	}
-	return newWork()
-}
-
-func (p *pools) getRequest() *openai.Request {
-	if r, ok := p.requests.Get().(*openai.Request); ok {
-		return r
-	}
-	return new(openai.Request)
 }
 
 // buffers keeps the memory of bodies of requests and responses. The large ones are kept apart, or most of them would

@@ -79,7 +79,7 @@ type Server struct {
 	clients   *downstream.Conns
 	http      fasthttp.Server
 	admission admission
-	pools     pools
+	apis      clientAPIs
 	buffers   buffers
 	thinking  *thinking.Memory // outlives a reload
 	plugins   *plugin.Host
@@ -123,6 +123,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now,
 		started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
+	s.apis.init()
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	s.admission.metrics, s.admission.log = s.metrics, s.log
 	machine := capacity.Detect()

@@ -264,7 +264,7 @@ func (x *completion) endBody(ctx context.Context) error {
 			return err
 		}
 	}
-	if x.native || x.writer.Complete() || x.writer.Failed() != nil {
+	if x.reader != nil || x.writer.Complete() || x.writer.Failed() != nil {
 		return nil
 	}
 	return x.provider.binding.End(ctx, &x.attempt)
@@ -280,11 +280,11 @@ func (x *completion) reserveResponse(n int) error {
 
 // handleEvent gives one event to the plugin, or reads it natively.
 func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
-	if !x.native {
+	if x.reader == nil {
 		return x.provider.binding.Event(ctx, &x.attempt, ev.Kind, ev.Name, ev.Data)
 	}
 	x.batch.Reset()
-	if err := x.reader.ReadChunk(ev.Data, &x.batch); err != nil {
+	if err := x.reader.ReadEvent(ev.Name, ev.Data, &x.batch); err != nil {
 		return badResponse(err)
 	}
 	return x.applyBatch()
@@ -393,7 +393,7 @@ func (x *completion) Tick(_ upstream.Phase, _ time.Duration) error {
 		return nil
 	}
 	if now.Sub(x.writtenAt) >= heartbeat {
-		if _, err := x.conn.Write(heartbeatChunk); err != nil {
+		if _, err := x.conn.Write(x.api.heartbeat); err != nil {
 			x.disconnected = true
 			return errDisconnected
 		}
@@ -429,19 +429,13 @@ func (x *completion) checkClient(now time.Time) error {
 	return nil
 }
 
-// heartbeatLine is a comment of an SSE stream, which dispatches no event; heartbeatChunk is the same as a chunk.
-const heartbeatLine = ": keep-alive\n"
-
-var (
-	heartbeatChunk = []byte("d\r\n" + heartbeatLine + "\r\n")
-	continueHead   = []byte("HTTP/1.1 100 Continue\r\n\r\n")
-)
+var continueHead = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
 // probe writes something that a client must ignore, if the protocol permits it at this moment.
 func (x *completion) probe() bool {
 	switch {
 	case x.committed:
-		_, err := x.conn.Write(heartbeatChunk)
+		_, err := x.conn.Write(x.api.heartbeat)
 		x.writtenAt = x.server.now()
 		return err == nil
 	case x.http11 && !x.probed:

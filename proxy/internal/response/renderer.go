@@ -89,6 +89,7 @@ type Head struct {
 	IncludeUsage  bool   // the client asked for usage at the end of a stream
 	FunctionCalls bool   // the client knows function_call, not tool_calls
 	Created       int64  // Unix seconds
+	RequestID     string // the gateway's
 	OwnID         string // the gateway's ID of the response, for what a renderer derives from it
 
 	ID, Model       []byte // may change until Fix
@@ -133,7 +134,7 @@ func (h *Head) set(id, model, reasoningFormat []byte) {
 // reset begins another response in the same memory.
 func (h *Head) reset(o *Options) {
 	*h = Head{
-		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created, OwnID: o.ID,
+		Stream: o.Stream, IncludeUsage: o.IncludeUsage, FunctionCalls: o.FunctionCalls, Created: o.Created, OwnID: o.ID, RequestID: o.RequestID,
 		ID: h.ID[:0], Model: h.Model[:0], ReasoningFormat: h.ReasoningFormat[:0],
 		ownModel: o.Model, usage: h.usage,
 	}

@@ -18,7 +18,9 @@ type Options struct {
 	// FunctionCalls is for a client that knows function_call, the older form of tool_calls.
 	FunctionCalls bool
 
-	ID      string // the response's ID where the provider gives none, and the base of generated tool call IDs
+	ID        string // the response's ID where the provider gives none, and the base of generated tool call IDs
+	RequestID string // the gateway's ID of the request, for APIs whose errors have it
+
 	Model   string // the response's model where the provider names none
 	Created int64  // Unix seconds
 

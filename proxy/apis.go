@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// apiID numbers the APIs that clients can use.
+type apiID uint8
+
+const (
+	chatAPI apiID = iota
+	apiCount
+)
+
+// clientAPI is an API that clients can use, with what its requests are served with.
+type clientAPI struct {
+	*clientapi.API
+	id        apiID
+	form      abi.Forms   // of requests
+	dialect   abi.Dialect // of responses that a provider writes in this API
+	idHeader  string      // has the request's ID besides x-request-id, "" for none
+	heartbeat []byte      // Heartbeat as a chunk
+
+	// What is put back has been reset.
+	requests sync.Pool // clientapi.Request
+	works    sync.Pool // *work
+}
+
+// clientAPIs are all APIs, by their numbers.
+type clientAPIs [apiCount]clientAPI
+
+func (a *clientAPIs) init() {
+	a[chatAPI].API, a[chatAPI].dialect = openai.API(), abi.DialectOpenAI
+	for id := range a {
+		a[id].id, a[id].heartbeat = apiID(id), chunk(a[id].Heartbeat)
+	}
+}
+
+// chunk is data as one chunk of a body.
+func chunk(data string) []byte {
+	return []byte(strconv.FormatInt(int64(len(data)), 16) + "\r\n" + data + "\r\n")
+}
+
+// ofDialect returns the API in which a provider responds; nil if the plugin translates the response.
+func (a *clientAPIs) ofDialect(d abi.Dialect) *clientAPI {
+	for id := range a {
+		if d != abi.DialectTranslated && a[id].dialect == d {
+			return &a[id]
+		}
+	}
+	return nil
+}
+
+// ofHead returns the API of a request of which nothing but its head is known, and maybe not all of that: its errors are those
+// of the API that its path looks like.
+func (a *clientAPIs) ofHead(h *fasthttp.RequestHeader) *clientAPI {
+	return &a[endpoints[matchPath(requestPath(h))].api]
+}
+
+func (a *clientAPI) getRequest() clientapi.Request {
+	if r, ok := a.requests.Get().(clientapi.Request); ok {
+		return r
+	}
+	return a.NewRequest()
+}
+
+func (a *clientAPI) putRequest(r clientapi.Request) {
+	r.Reset()
+	a.requests.Put(r)
+}
+
+// work is what attempts are made with. Its memory outlives a completion: the pool of its API keeps it for another one.
+type work struct {
+	renderer     clientapi.Renderer
+	writer       *response.Writer
+	recorder     *thinking.Recorder // writes for the writer
+	attempt      plugin.Attempt
+	decoders     decoders.Set
+	decoder      framing.Decoder            // of the response's framing, once framed
+	readers      [apiCount]clientapi.Reader // nil until a provider speaks that API
+	batch        response.Batch
+	tried        []*routing.Budget // of the providers that have been sent the request
+	order        []int             // in which the targets are tried
+	out          upstream.Request
+	headerSource *upstream.Response // whose headers the plugin may read
+
+	// Methods of what is above, bound once.
+	alias  func(name []byte) []byte
+	header func(name []byte) []byte
+}
+
+func (a *clientAPI) getWork() *work {
+	if w, ok := a.works.Get().(*work); ok {
+		return w
+	}
+	w := &work{renderer: a.NewRenderer()}
+	w.recorder = thinking.NewRecorder(w.renderer)
+	w.writer = response.NewWriter(w.recorder)
+	w.alias = w.attempt.Alias
+	w.header = func(name []byte) []byte { return w.headerSource.Header(string(name)) }
+	return w
+}
+
+// putWork drops what w holds of a completion, and keeps it for another one.
+func (a *clientAPI) putWork(w *work) {
+	w.writer.Reset(response.Options{})
+	w.attempt.Reset()
+	w.batch.Reset()
+	for _, r := range w.readers {
+		if r != nil {
+			r.Reset(false)
+		}
+	}
+	w.decoders.Reset()
+	w.decoder = nil
+	w.headerSource = nil
+	a.works.Put(w)
+}
+
+// reader returns the reader of responses of an API.
+func (w *work) reader(a *clientAPI) clientapi.Reader {
+	r := w.readers[a.id]
+	if r == nil {
+		r = a.NewReader()
+		w.readers[a.id] = r
+	}
+	if chat, ok := r.(*openai.Reader); ok {
+		chat.Options = w.attempt.DialectOptions
+	}
+	return r
+}
+
+// lowered is a client's request as a chat completions request, for providers that do not speak the client's API.
+type lowered struct {
+	request  *openai.Request
+	body     []byte              // that request holds; from buffers
+	warnings []clientapi.Warning // what of the client's request it leaves out or changes
+	err      *apierror.Error     // the client's request cannot be one
+}
+
+// originError is the error of a request as its client wrote it, for one of its chat completions request: what was wrong with
+// that may come from another place.
+func originError(r clientapi.Request, e *apierror.Error) *apierror.Error {
+	if e.Param == "" {
+		return e
+	}
+	moved := *e
+	moved.Param = ""
+	if r != nil {
+		moved.Param = r.Origin(e.Param)
+	}
+	if moved.Param != "" {
+		moved.Message = strings.ReplaceAll(e.Message, e.Param, moved.Param)
+	}
+	return &moved
+}
