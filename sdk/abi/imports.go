@@ -57,6 +57,8 @@ var Imports = [...]Import{
 	{"finish", "iis", "", PhaseRequest | PhaseAnswer},
 	{"done", "i", "", PhaseRequest | PhaseAnswer},
 	{"openai_event", "s", "i", PhaseRequest | PhaseAnswer},
+	{"embedding", "is", "", PhaseRequest | PhaseAnswer},
+	{"rank", "is", "", PhaseRequest | PhaseAnswer},
 	{"unknown", "s", "", PhaseAnswer | PhaseModels},
 
 	{"model", "s", "", PhaseModels},
@@ -101,6 +103,8 @@ type Host interface {
 	Finish(choice int32, reason FinishReason, native []byte)
 	Done(more int32)
 	OpenAIEvent(p []byte) Status
+	Embedding(index int32, numbers []byte)
+	Rank(index int32, score []byte)
 	Unknown(what []byte)
 
 	Model(json []byte)

@@ -106,6 +106,13 @@ func (a *Answer) DoneAtEnd() { host.Done(abi.DoneAtEnd) }
 // the gateway cannot parse it.
 func (a *Answer) OpenAIEvent(p []byte) bool { return host.OpenAIEvent(p) == abi.StatusOK }
 
+// Embedding reports the vector of the input with this index of an embeddings request, in the order of the inputs: a JSON array of
+// numbers. It is best a slice of the upstream's response, found with json.Reader.Raw: the plugin need not parse the numbers.
+func (a *Answer) Embedding(index int32, numbers []byte) { host.Embedding(index, numbers) }
+
+// Rank reports the next best document of a rerank request, by its index in the request, with its score, a JSON number.
+func (a *Answer) Rank(index int32, score []byte) { host.Rank(index, score) }
+
 // Unknown reports that the plugin skipped something that it does not know, such as a new type of event. It is counted and
 // logged once. what is a name, never content.
 func (a *Answer) Unknown(what []byte) { host.Unknown(what) }

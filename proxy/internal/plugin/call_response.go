@@ -189,6 +189,36 @@ func (c *call) Done(more int32) {
 	c.batch.Done(more)
 }
 
+// Embedding implements abi.Host. The numbers are checked once, by the response writer.
+func (c *call) Embedding(index int32, numbers []byte) {
+	if c.beginItem(importEmbedding, index, numbers) {
+		c.batch.Embedding(index, numbers)
+	}
+}
+
+// Rank implements abi.Host.
+func (c *call) Rank(index int32, score []byte) {
+	if c.beginItem(importRank, index, score) {
+		c.batch.Rank(index, score)
+	}
+}
+
+// beginItem begins a vector or a rank. Empty ones stand for those that the host reads natively.
+func (c *call) beginItem(imp int, index int32, json []byte) bool {
+	if !c.beginImport(imp) || !c.countOutput(len(json)+entryCost) {
+		return false
+	}
+	switch {
+	case index < 0:
+		c.abort(KindProtocol, "index out of range")
+	case len(json) == 0:
+		c.abort(KindProtocol, "no value")
+	default:
+		return true
+	}
+	return false
+}
+
 // Model implements abi.Host.
 func (c *call) Model(json []byte) {
 	const most = 10_000

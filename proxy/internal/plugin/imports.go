@@ -40,6 +40,8 @@ var (
 	importFinish         = importIndex("finish")
 	importDone           = importIndex("done")
 	importOpenAIEvent    = importIndex("openai_event")
+	importEmbedding      = importIndex("embedding")
+	importRank           = importIndex("rank")
 	importUnknown        = importIndex("unknown")
 	importModel          = importIndex("model")
 	importMore           = importIndex("more")
@@ -96,6 +98,8 @@ var decoders = map[string]func(a *args){
 	"finish":       func(a *args) { a.call.Finish(a.i32(), abi.FinishReason(a.i32()), a.bytes()) },
 	"done":         func(a *args) { a.call.Done(a.i32()) },
 	"openai_event": func(a *args) { a.status(a.call.OpenAIEvent(a.bytes())) },
+	"embedding":    func(a *args) { a.call.Embedding(a.i32(), a.bytes()) },
+	"rank":         func(a *args) { a.call.Rank(a.i32(), a.bytes()) },
 	"unknown":      func(a *args) { a.call.Unknown(a.bytes()) },
 
 	"model":     func(a *args) { a.call.Model(a.bytes()) },

@@ -160,6 +160,16 @@ func OpenAIEvent(p []byte) abi.Status {
 	return current.OpenAIEvent(p)
 }
 
+// Embedding is the import embedding.
+func Embedding(index int32, numbers []byte) {
+	current.Embedding(index, numbers)
+}
+
+// Rank is the import rank.
+func Rank(index int32, score []byte) {
+	current.Rank(index, score)
+}
+
 // Unknown is the import unknown.
 func Unknown(what []byte) {
 	current.Unknown(what)

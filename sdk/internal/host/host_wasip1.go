@@ -282,6 +282,24 @@ func OpenAIEvent(p []byte) abi.Status {
 	return abi.Status(importOpenAIEvent(view(p)))
 }
 
+//go:wasmimport sluice embedding
+//go:noescape
+func importEmbedding(index int32, numbers string)
+
+// Embedding is the import embedding.
+func Embedding(index int32, numbers []byte) {
+	importEmbedding(index, view(numbers))
+}
+
+//go:wasmimport sluice rank
+//go:noescape
+func importRank(index int32, score string)
+
+// Rank is the import rank.
+func Rank(index int32, score []byte) {
+	importRank(index, view(score))
+}
+
 //go:wasmimport sluice unknown
 //go:noescape
 func importUnknown(what string)
