@@ -21,6 +21,26 @@ func (d *Doc) AppendCompact(dst []byte) []byte {
 	return appendWithoutSpace(dst, d.body[at:])
 }
 
+// AppendCompact appends the value without the white space between its tokens.
+func (v Value) AppendCompact(dst []byte) []byte {
+	if v.d == nil {
+		return dst
+	}
+	n := v.node()
+	if v.d.spaces == 0 || n.kind < Object {
+		return append(dst, v.Raw()...)
+	}
+	at, nodes := n.start, v.d.nodes
+	for i := v.i + 1; i < uint32(len(nodes)) && nodes[i].start < n.end; i++ {
+		if c := &nodes[i]; c.kind == String {
+			dst = appendWithoutSpace(dst, v.d.body[at:c.start])
+			dst = append(dst, v.d.body[c.start:c.end]...)
+			at = c.end
+		}
+	}
+	return appendWithoutSpace(dst, v.d.body[at:n.end])
+}
+
 // appendWithoutSpace appends the bytes between two strings, without white space.
 func appendWithoutSpace(dst, s []byte) []byte {
 	for _, c := range s {

@@ -1,0 +1,139 @@
+package responses
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// Store holds responses of earlier requests, and their items. client tells clients apart: what one of them has stored no other
+// finds. A Store is safe for concurrent use.
+type Store interface {
+	// AppendConversation appends the items of a stored response's request, all that it referred to included, and those of its
+	// output: JSON objects with commas between. It is false where nothing is stored.
+	AppendConversation(dst []byte, client, response string) ([]byte, bool)
+
+	// AppendItem appends an item that a stored response has, a JSON object.
+	AppendItem(dst []byte, client, item string) ([]byte, bool)
+}
+
+// Expand replaces previous_response_id and item_reference by what they stand for, as far as the store has it: for AppendChat, and
+// for Describe, which includes it from here on. What the store does not have a provider of this API may, so that only
+// AppendChat refuses it. It is called once, after Parse.
+func (r *Request) Expand(client string) *apierror.Error {
+	refers := r.m.previous.Exists()
+	for i := range r.items {
+		refers = refers || r.items[i].kind == itemReference
+	}
+	if !refers || r.store == nil {
+		return nil
+	}
+	body, before, ok := r.appendExpanded(nil, client)
+	if !ok {
+		return nil
+	}
+	if r.full == nil {
+		r.full = NewRequest(r.sealer, nil)
+	}
+	if e := r.full.Parse(body, r.limits); e != nil {
+		if e.Param = r.originOf(before, e.Param); e.Param == "" {
+			e.Param = "input"
+		}
+		return e
+	}
+	r.expanded, r.before = true, before
+	own, all := &r.facts, &r.full.facts
+	own.Messages, own.Tools, own.TextBytes, own.Flags = all.Messages, all.Tools, all.TextBytes, own.Flags|all.Flags
+	return nil
+}
+
+// appendExpanded appends the request with the items that it refers to, and returns how many of them are of the previous response.
+func (r *Request) appendExpanded(dst []byte, client string) (body []byte, before int, ok bool) {
+	dst = append(dst, '{')
+	wrote := false
+	for v := r.doc.Root().First(); v.Exists(); v = v.Next() {
+		switch name := v.Name(); {
+		case name.Is("previous_response_id"), name.Is("input"):
+		default:
+			if wrote {
+				dst = append(dst, ',')
+			}
+			wrote = true
+			dst = append(append(append(dst, name.Raw()...), ':'), v.Raw()...)
+		}
+	}
+	dst = append(dst, `,"input":[`...)
+	begin := len(dst)
+	if r.m.previous.Exists() {
+		if dst, ok = r.store.AppendConversation(dst, client, r.m.previous.Text()); !ok {
+			return dst, 0, false
+		}
+		before = countItems(dst[begin:])
+	}
+	if in := r.m.input; in.Kind() == jsondoc.String {
+		dst = append(separate(dst, begin), `{"type":"message","role":"user","content":`...)
+		dst = append(append(dst, in.Raw()...), '}')
+	}
+	for i := range r.items {
+		dst = separate(dst, begin)
+		if it := &r.items[i]; it.kind != itemReference {
+			dst = append(dst, it.v.Raw()...)
+		} else if dst, ok = r.store.AppendItem(dst, client, it.v.Get("id").Text()); !ok {
+			return dst, 0, false
+		}
+	}
+	return append(dst, "]}"...), before, true
+}
+
+// separate appends the comma before an element of a list that begins at begin.
+func separate(dst []byte, begin int) []byte {
+	if len(dst) > begin {
+		dst = append(dst, ',')
+	}
+	return dst
+}
+
+// countItems counts the elements of a list without its brackets.
+func countItems(list []byte) int {
+	var d jsondoc.Doc
+	if d.Parse(append(append([]byte{'['}, list...), ']'), jsondoc.Limits{}) != nil {
+		return 0
+	}
+	return d.Root().Len()
+}
+
+// notFound is the error for what no store of the gateway's has, in the words of OpenAI. Another target's provider may have it.
+func (r *Request) notFound() *apierror.Error {
+	if v := r.m.previous; v.Exists() {
+		e := apierror.Invalid("previous_response_not_found", "previous_response_id", "Previous response with id '%s' not found.", clientapi.Quotable(v.Text()))
+		e.TryNext = true
+		return e
+	}
+	for i := range r.items {
+		if it := &r.items[i]; it.kind == itemReference {
+			e := apierror.Invalid("", "input", "Item with id '%s' not found.", clientapi.Quotable(it.v.Get("id").Text()))
+			e.TryNext = true
+			return e
+		}
+	}
+	return nil
+}
+
+// AppendInput appends the items of the request, what it refers to included, as a Store keeps them: JSON objects with commas
+// between.
+func (r *Request) AppendInput(dst []byte) []byte {
+	if r.expanded {
+		return r.full.AppendInput(dst)
+	}
+	begin := len(dst)
+	if in := r.m.input; in.Kind() == jsondoc.String {
+		dst = append(append(append(dst, `{"type":"message","role":"user","content":`...), in.Raw()...), '}')
+	}
+	for i := range r.items {
+		dst = r.items[i].v.AppendCompact(separate(dst, begin))
+	}
+	return dst
+}
+
+// Stores reports whether the client wants the response to be kept.
+func (r *Request) Stores() bool { return r.m.store.Kind() != jsondoc.False }
