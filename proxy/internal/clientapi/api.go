@@ -17,6 +17,13 @@ type API struct {
 	// AppendError appends the body of an error response. requestID is the gateway's own, for APIs whose bodies have it.
 	AppendError func(dst []byte, e *apierror.Error, requestID string) []byte
 
+	// Status is the status of an error response; nil: that of the error.
+	Status func(e *apierror.Error) int
+
+	// AppendCount appends the response to a request for the number of its tokens; nil: the API has no such request. A Request is a
+	// CountRequest if it has.
+	AppendCount func(dst []byte, tokens int64) []byte
+
 	// Failure reads a provider's error response, one of an API that it speaks itself.
 	Failure func(status int, body []byte) *apierror.Error
 
@@ -56,6 +63,14 @@ type Request interface {
 
 	// Reset drops the request and releases its body.
 	Reset()
+}
+
+// CountRequest is a Request of an API that counts tokens.
+type CountRequest interface {
+	Request
+
+	// ParseCount is Parse for a request that gets the number of its tokens, and no response.
+	ParseCount(body []byte, l Limits) *apierror.Error
 }
 
 // Renderer spells responses in one API.
