@@ -19,17 +19,47 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the last column of the proof tables")
 
-// proofTables are the documents that list what must be proven, and the groups of rows of each. A row's ID is the letter of its
-// group and a number.
-var proofTables = map[string]string{"docs/proof/translation.md": "SATRGBOV", "docs/proof/faults.md": "F"}
+// proofTables are the documents that list what must be proven, and the groups of rows of each. A row's ID is the name of its
+// group and a number: "S15", and "M3.4" where the name ends in a number itself.
+var proofTables = map[string][]string{
+	"docs/proof/translation.md": {"S", "A", "T", "R", "G", "B", "O", "V"},
+	"docs/proof/faults.md":      {"F"},
+	"docs/proof/messages.md":    {"M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"},
+}
+
+// openTables are those with rows that may have no proof: their last column says so.
+var openTables = map[string]bool{"docs/proof/messages.md": true}
 
 // groupSizes is the number of rows of each group.
-var groupSizes = map[byte]int{'S': 22, 'A': 31, 'T': 20, 'R': 21, 'G': 35, 'B': 22, 'O': 18, 'V': 16, 'F': 139}
+var groupSizes = map[string]int{
+	"S": 22, "A": 31, "T": 20, "R": 21, "G": 35, "B": 22, "O": 18, "V": 16, "F": 139,
+	"M1": 15, "M2": 30, "M3": 29, "M4": 11, "M5": 14, "M6": 10, "M7": 25, "M8": 12, "M9": 7,
+	"P1": 9, "P2": 39, "P3": 31, "P4": 9, "P5": 20, "P6": 13, "P7": 20, "P8": 5, "P9": 10,
+}
 
 // groupPlugins are the plugins that some groups are about: tests of another plugin do not prove their rows.
-var groupPlugins = map[byte]string{
-	'A': "plugins/anthropic", 'T': "plugins/anthropic", 'R': "plugins/anthropic", 'G': "plugins/gemini", 'B': "plugins/bedrock",
-	'O': "plugins/openai",
+var groupPlugins = map[string]string{
+	"A": "plugins/anthropic", "T": "plugins/anthropic", "R": "plugins/anthropic", "G": "plugins/gemini", "B": "plugins/bedrock",
+	"O": "plugins/openai",
+}
+
+// rowID is the ID of the row of a group.
+func rowID(group string, n int) string {
+	if len(group) > 1 {
+		group += "."
+	}
+	return group + strconv.Itoa(n)
+}
+
+// groupOf is the group of a row, "" if there is no such row.
+func groupOf(id string) string {
+	for i := 1; i < len(id); i++ {
+		group := strings.TrimSuffix(id[:i], ".")
+		if n, err := strconv.Atoi(id[i:]); err == nil && n >= 1 && n <= groupSizes[group] && id == rowID(group, n) {
+			return group
+		}
+	}
+	return ""
 }
 
 // maxShown is the number of proofs that the last column names.
@@ -38,8 +68,8 @@ const maxShown = 3
 var (
 	// caseName matches strings that can be the name of a case, and not JSON or HTTP.
 	caseName = regexp.MustCompile(`^[^\x00-\x1f{}<>]*[\pL\d][^\x00-\x1f{}<>]*$`)
-	tableRow = regexp.MustCompile(`(?m)^\| ([A-Z]\d+) \| ([^|]*) \|(.*)\|$`)
-	decision = regexp.MustCompile(`(?m)^- \*\*([SATRGBOVF]\d+)\*\*`)
+	tableRow = regexp.MustCompile(`(?m)^\| ([A-Z][\d.]+) \| ([^|]*) \|(.*)\|$`)
+	decision = regexp.MustCompile(`(?m)^- \*\*([A-Z][\d.]+)\*\*`)
 )
 
 // TestProofTables checks that every row of the proof tables is covered by a test, a case of a test or a vector, or is explained in
@@ -61,7 +91,7 @@ func TestProofTables(t *testing.T) {
 }
 
 // checkTable compares one table with the proofs that were found, and with -update rewrites its last column.
-func checkTable(t *testing.T, file, groups string, proofs map[string][]proof, decided map[string]bool) {
+func checkTable(t *testing.T, file string, groups []string, proofs map[string][]proof, decided map[string]bool) {
 	old, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +105,7 @@ func checkTable(t *testing.T, file, groups string, proofs map[string][]proof, de
 			t.Errorf("%s: duplicate row %s", file, id)
 		}
 		seen[id] = true
-		if len(proofs[id]) == 0 && !decided[id] {
+		if len(proofs[id]) == 0 && !decided[id] && !openTables[file] {
 			t.Errorf("%s: no test covers %s (%s)", file, id, subject)
 		}
 		row := fmt.Sprintf("| %s | %s | %s |", id, subject, lastColumn(proofs[id], decided[id]))
@@ -84,15 +114,18 @@ func checkTable(t *testing.T, file, groups string, proofs map[string][]proof, de
 		}
 		return row
 	})
-	for _, group := range []byte(groups) {
+	for _, group := range groups {
 		for i := range groupSizes[group] {
-			if id := string(group) + strconv.Itoa(i+1); !seen[id] {
+			if id := rowID(group, i+1); !seen[id] {
 				t.Errorf("%s: row %s is missing", file, id)
 			}
 		}
 	}
 	if table == string(old) {
 		return
+	}
+	if !*update && openTables[file] {
+		t.Skipf("%s: last column of %s is out of date: run go test . -run TestProofTables -update", file, strings.Join(stale, ", "))
 	}
 	if !*update {
 		t.Errorf("%s: last column of %s is out of date: run go test . -run TestProofTables -update", file, strings.Join(stale, ", "))
@@ -110,6 +143,9 @@ func lastColumn(found []proof, decided bool) string {
 	}
 	if decided {
 		names = append(names, "[decisions.md](decisions.md)")
+	}
+	if len(names) == 0 {
+		return "not proven"
 	}
 	return strings.Join(names, "<br>")
 }
@@ -144,7 +180,7 @@ func findProofs(t *testing.T) map[string][]proof {
 	proofs := make(map[string][]proof)
 	add := func(p proof, ids []string) {
 		for _, id := range ids {
-			if home := groupPlugins[id[0]]; home != "" && within(p.dir, "plugins") && !within(p.dir, home) {
+			if home := groupPlugins[groupOf(id)]; home != "" && within(p.dir, "plugins") && !within(p.dir, home) {
 				continue
 			}
 			if !slices.Contains(proofs[id], p) {
@@ -308,8 +344,7 @@ func caseAt(firstName map[int]string, line int) string {
 // parseIDs reads a list of IDs, "S15 F18".
 func parseIDs(list string) (ids []string, err error) {
 	for _, id := range strings.Fields(list) {
-		n, err := strconv.Atoi(id[1:])
-		if err != nil || n < 1 || n > groupSizes[id[0]] || id != id[:1]+strconv.Itoa(n) {
+		if groupOf(id) == "" {
 			return nil, fmt.Errorf("covers %q, which is not a row of a proof table", id)
 		}
 		ids = append(ids, id)
@@ -327,7 +362,7 @@ func leadingIDs(name string) (ids []string) {
 		if m == nil {
 			return ids
 		}
-		if n, err := strconv.Atoi(m[2]); err == nil && n <= groupSizes[m[1][0]] {
+		if n, err := strconv.Atoi(m[2]); err == nil && n <= groupSizes[m[1]] {
 			ids = append(ids, m[1]+m[2])
 		}
 		name = name[len(m[0]):]
@@ -375,7 +410,7 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// covers: F7
+// covers: F7 M3.29
 func FuzzTwo(f *testing.F) {}
 `
 	got := make(map[string]string)
@@ -386,7 +421,7 @@ func FuzzTwo(f *testing.F) {}
 		t.Fatal(err)
 	}
 	for ids, name := range map[string]string{
-		"S1 F2": "TestOne", "F3": "first", "F4": "second", "F5 V1": "fourth", "F6": "TestOne", "F7": "FuzzTwo",
+		"S1 F2": "TestOne", "F3": "first", "F4": "second", "F5 V1": "fourth", "F6": "TestOne", "F7 M3.29": "FuzzTwo",
 	} {
 		if got[ids] != name {
 			t.Errorf("%s: covered by %q, want %q", ids, got[ids], name)
@@ -396,6 +431,9 @@ func FuzzTwo(f *testing.F) {}
 		"package p\n\n// covers: F1\nvar x = 1\n",
 		"package p\n\n// covers: F140\nfunc TestX() {}\n",
 		"package p\n\n// covers: F01\nfunc TestX() {}\n",
+		"package p\n\n// covers: M1\nfunc TestX() {}\n",
+		"package p\n\n// covers: M1.16\nfunc TestX() {}\n",
+		"package p\n\n// covers: F.1\nfunc TestX() {}\n",
 		"package p\n\n// covers: F1, F2\nfunc TestX() {}\n",
 		"package p\n\nvar x = []c{{name: \"a\", covers: \"F0\"}}\n",
 	} {

@@ -1,0 +1,26 @@
+package messages
+
+import (
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// AppendError appends the body of an error response. The API has no member for the place of an error, so that leads the text.
+func AppendError(dst []byte, e *apierror.Error, requestID string) []byte {
+	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), errorType(e)...), `","message":"`...)
+	message := contextMessage(e)
+	if e.Param != "" && e.Code != codeContextLength && !strings.HasPrefix(message, e.Param) {
+		dst = jsondoc.AppendEscaped(dst, []byte(e.Param))
+		dst = append(dst, ": "...)
+	}
+	dst = jsondoc.AppendEscaped(dst, []byte(message))
+	dst = append(dst, `"}`...)
+	if requestID != "" {
+		dst = append(dst, `,"request_id":"`...)
+		dst = jsondoc.AppendEscaped(dst, []byte(requestID))
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
+}

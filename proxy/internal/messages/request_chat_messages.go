@@ -1,0 +1,415 @@
+package messages
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// lowerMessages appends the conversation, one turn after the other. A turn is a run of messages of the assistant, or of
+// others: tool results come from the user, and system messages may stand before or after them.
+func (r *Request) lowerMessages() *apierror.Error {
+	c := &r.chat
+	c.text(`,"messages":[`)
+	start := len(c.dst)
+	r.lowerSystem()
+	for m := r.m.messages.First(); m.Exists(); {
+		var e *apierror.Error
+		if r.roleOf(m) == roleAssistant {
+			m, e = r.lowerAssistantTurn(m)
+		} else {
+			m, e = r.lowerUserTurn(m)
+		}
+		if e != nil {
+			return e
+		}
+	}
+	if e := r.checkAnswered(); e != nil {
+		return e
+	}
+	if len(c.dst) == start || len(c.origins.messages) == 1 && r.m.system.Exists() && c.origins.messages[0].self == r.m.system {
+		return r.unsupported(r.m.messages, "Nothing is left of the messages for the provider of this model.")
+	}
+	c.text("]")
+	return nil
+}
+
+// beginMessage begins a message that comes from v.
+func (c *lowering) beginMessage(v jsondoc.Value, role string) {
+	if len(c.origins.messages) > 0 {
+		c.text(",")
+	}
+	c.origins.addMessage(v)
+	c.dst = append(append(append(c.dst, `{"role":"`...), role...), `"`...)
+}
+
+// lowerSystem appends the system prompt.
+func (r *Request) lowerSystem() {
+	v := r.m.system
+	if !v.Exists() || v.Kind() == jsondoc.Array && !v.First().Exists() {
+		return
+	}
+	r.chat.beginMessage(v, "system")
+	r.chat.text(`,"content":`)
+	r.lowerTexts(v)
+	r.chat.text("}")
+}
+
+// lowerTexts appends the content of a system message: a string, or text blocks.
+func (r *Request) lowerTexts(v jsondoc.Value) {
+	c := &r.chat
+	var p partList
+	c.beginParts(&p, v)
+	var b block
+	for v := v.First(); v.Exists(); v = v.Next() {
+		if r.scanBlock(v, &b); b.kind == blockText {
+			r.lowerText(&p, &b)
+		}
+	}
+	c.endParts(&p)
+}
+
+// lowerAssistantTurn appends the messages of the assistant from first on, and returns the message after them. Messages behind a
+// tool use, in which the assistant has gone on, belong to the one with it: chat completions want the results directly after that.
+func (r *Request) lowerAssistantTurn(first jsondoc.Value) (next jsondoc.Value, e *apierror.Error) {
+	if e := r.checkAnswered(); e != nil {
+		return next, e
+	}
+	for m := first; m.Exists() && r.roleOf(m) == roleAssistant; {
+		end, calls := m.Next(), r.callsTool(m)
+		for calls && end.Exists() && r.roleOf(end) == roleAssistant {
+			end = end.Next()
+		}
+		if e := r.lowerAssistant(m, end); e != nil {
+			return next, e
+		}
+		m, next = end, end
+	}
+	return next, nil
+}
+
+// callsTool reports whether a message holds a tool use.
+func (r *Request) callsTool(message jsondoc.Value) bool {
+	content := message.Get("content")
+	if content.Kind() != jsondoc.Array {
+		return false
+	}
+	for v := content.First(); v.Exists(); v = v.Next() {
+		if v.Get("type").Is("tool_use") {
+			return true
+		}
+	}
+	return false
+}
+
+// lowerAssistant appends one message of the assistant, made of those from first up to end.
+func (r *Request) lowerAssistant(first, end jsondoc.Value) *apierror.Error {
+	c := &r.chat
+	mark, origins := len(c.dst), c.origins.mark()
+	c.beginMessage(first, "assistant")
+	reasoning := r.lowerReasoning(first, end)
+	calls, e := r.lowerCalls(first, end)
+	if e != nil {
+		return e
+	}
+	texts, e := r.lowerAssistantTexts(first, end)
+	if e != nil {
+		return e
+	}
+	switch {
+	case texts:
+	case calls:
+		c.text(`,"content":null`)
+	case reasoning:
+		c.text(`,"content":""`)
+	default: // blocks of tools that the provider ran, and nothing else
+		c.dst = c.dst[:mark]
+		c.origins.cut(origins)
+		return nil
+	}
+	c.text("}")
+	return nil
+}
+
+// lowerAssistantTexts appends the content of a message of the assistant. It reports false if there is none.
+func (r *Request) lowerAssistantTexts(first, end jsondoc.Value) (some bool, e *apierror.Error) {
+	c := &r.chat
+	mark := len(c.dst)
+	c.text(`,"content":`)
+	var p partList
+	if content := first.Get("content"); first.Next() == end {
+		c.beginParts(&p, content)
+	} else {
+		c.beginParts(&p, jsondoc.Value{})
+	}
+	var b block
+	for m := first; m != end; m = m.Next() {
+		content := m.Get("content")
+		if content.Kind() == jsondoc.String {
+			if first.Next() != end {
+				c.addText(&p, content, content, jsondoc.Value{})
+			}
+			continue
+		}
+		for v := content.First(); v.Exists(); v = v.Next() {
+			switch r.scanBlock(v, &b); b.kind {
+			case blockText:
+				r.lowerText(&p, &b)
+			case blockCompaction:
+				if b.content.Kind() == jsondoc.String {
+					c.addText(&p, v, b.content, b.cacheControl)
+				} else {
+					r.drop(v)
+				}
+			case blockServer:
+				r.drop(v)
+			case blockThinking, blockRedactedThinking, blockToolUse:
+			default:
+				return false, r.unknownBlock(&b)
+			}
+		}
+	}
+	if !c.endParts(&p) {
+		c.dst = c.dst[:mark]
+		return false, nil
+	}
+	return true, nil
+}
+
+// unknownBlock is the error for a block that chat completions cannot express.
+func (r *Request) unknownBlock(b *block) *apierror.Error {
+	return r.unsupported(b.self, "The provider of this model does not support content of the type '%s' here.", quotable(b.typ.Text()))
+}
+
+// lowerCalls appends the tool calls of a message of the assistant.
+func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.Error) {
+	c := &r.chat
+	c.calls, c.nextCall = c.calls[:0], 0
+	var b block
+	for m := first; m != end; m = m.Next() {
+		for v := m.Get("content").First(); v.Exists(); v = v.Next() {
+			if !v.Get("type").Is("tool_use") {
+				continue
+			}
+			r.scanBlock(v, &b)
+			if len(c.calls) == r.limits.ToolCalls {
+				return false, r.invalid(v, codeArrayAbove, "A turn should have at most %d `tool_use` blocks", r.limits.ToolCalls)
+			}
+			for i := range c.calls {
+				if c.calls[i].id.SameText(b.id) {
+					return false, r.invalid(b.id, codeInvalidValue, "`tool_use` ids must be unique")
+				}
+			}
+			if len(c.calls) == 0 {
+				c.text(`,"tool_calls":[`)
+			} else {
+				c.text(",")
+			}
+			c.calls = append(c.calls, openCall{id: b.id})
+			c.origins.addCall(v)
+			c.text(`{"id":`)
+			c.raw(b.id)
+			c.text(`,"type":"function","function":{"name":`)
+			c.raw(b.name)
+			c.text(`,"arguments":"`)
+			c.dst = appendEscapedJSON(c.dst, b.input.Raw())
+			c.text(`"}`)
+			c.member("cache_control", b.cacheControl)
+			c.text("}")
+		}
+	}
+	if c.open = len(c.calls); c.open > 0 {
+		c.text("]")
+	}
+	return c.open > 0, nil
+}
+
+// appendEscapedJSON appends a JSON text, without the white space between its tokens, as the inside of a JSON string. Digits, the order of
+// members and escapes stay as they are, so that prompt caches match.
+func appendEscapedJSON(dst, json []byte) []byte {
+	from := 0 // json[from:i] is to be copied
+	inside := false
+	for i := 0; i < len(json); i++ {
+		switch b := json[i]; {
+		case b == '"':
+			dst = append(append(dst, json[from:i]...), '\\')
+			from = i
+			inside = !inside
+		case b == '\\': // and what it escapes
+			dst = append(append(dst, json[from:i]...), '\\')
+			from = i
+			if i++; json[i] == '"' || json[i] == '\\' {
+				dst = append(dst, '\\', '\\')
+				from = i
+			}
+		case b <= ' ' && !inside:
+			dst = append(dst, json[from:i]...)
+			from = i + 1
+		}
+	}
+	return append(dst, json[from:]...)
+}
+
+// lowerUserTurn appends the messages of users and systems from first on, and returns the message after them. The results of
+// tools come first, in their order, wherever they stand in the turn.
+func (r *Request) lowerUserTurn(first jsondoc.Value) (next jsondoc.Value, e *apierror.Error) {
+	results := 0
+	for next = first; next.Exists() && r.roleOf(next) != roleAssistant; next = next.Next() {
+		if r.roleOf(next) != roleUser {
+			continue
+		}
+		for v := next.Get("content").First(); v.Exists(); v = v.Next() {
+			if !v.Get("type").Is("tool_result") {
+				continue
+			}
+			results++
+			if e := r.lowerResult(next, v); e != nil {
+				return next, e
+			}
+		}
+	}
+	if e := r.checkAnswered(); e != nil {
+		return next, e
+	}
+	for m := first; m != next; m = m.Next() {
+		if r.roleOf(m) == roleUser {
+			e = r.lowerUserMessage(m)
+		} else {
+			e = r.lowerSystemMessage(m)
+		}
+		if e != nil {
+			return next, e
+		}
+	}
+	return next, nil
+}
+
+// lowerSystemMessage appends a system message in the middle of the conversation, in its place. It may change what holds from
+// there on: the effort, and the tools.
+func (r *Request) lowerSystemMessage(m jsondoc.Value) *apierror.Error {
+	c, content := &r.chat, m.Get("content")
+	if effort := m.Get("output_config").Get("effort"); given(effort) {
+		c.effort = effort
+	}
+	var b block
+	texts := content.Kind() == jsondoc.String
+	for v := content.First(); v.Exists(); v = v.Next() {
+		var e *apierror.Error
+		switch r.scanBlock(v, &b); b.kind {
+		case blockText:
+			texts = true
+		case blockToolAddition:
+			e = r.change(&b, false)
+		case blockToolRemoval:
+			e = r.change(&b, true)
+		default:
+			e = r.unknownBlock(&b)
+		}
+		if e != nil {
+			return e
+		}
+	}
+	if !texts {
+		return nil
+	}
+	c.beginMessage(m, "system")
+	c.text(`,"content":`)
+	r.lowerTexts(content)
+	c.text("}")
+	return nil
+}
+
+// lowerUserMessage appends what a message of the user holds besides tool results.
+func (r *Request) lowerUserMessage(m jsondoc.Value) *apierror.Error {
+	c, content := &r.chat, m.Get("content")
+	mark, origins := len(c.dst), c.origins.mark()
+	c.beginMessage(m, "user")
+	c.text(`,"content":`)
+	var p partList
+	c.beginParts(&p, content)
+	var b block
+	for v := content.First(); v.Exists(); v = v.Next() {
+		r.scanBlock(v, &b)
+		if b.kind == blockToolResult {
+			p.aside = true
+			continue
+		}
+		if e := r.lowerBlock(&p, &b); e != nil {
+			return e
+		}
+	}
+	if !c.endParts(&p) {
+		c.dst = c.dst[:mark]
+		c.origins.cut(origins)
+		return nil
+	}
+	c.text("}")
+	return nil
+}
+
+// lowerResult appends the result of a tool, which stands in message m.
+func (r *Request) lowerResult(m, v jsondoc.Value) *apierror.Error {
+	var b block
+	r.scanBlock(v, &b)
+	if e := r.answerCall(&b); e != nil {
+		return e
+	}
+	c := &r.chat
+	c.beginMessage(v, "tool")
+	c.member("tool_call_id", b.toolUseID)
+	if failed, _ := b.isError.Bool(); failed {
+		c.text(`,"is_error":true`)
+	}
+	c.member("cache_control", b.cacheControl)
+	c.text(`,"content":`)
+	var p partList
+	c.beginParts(&p, b.content)
+	var inner block
+	for w := b.content.First(); w.Exists(); w = w.Next() {
+		r.scanBlock(w, &inner)
+		if e := r.lowerBlock(&p, &inner); e != nil {
+			return e
+		}
+	}
+	if !c.endParts(&p) {
+		c.text(`""`)
+	}
+	c.text("}")
+	return nil
+}
+
+// answerCall finds the tool use that a result answers.
+func (r *Request) answerCall(b *block) *apierror.Error {
+	c := &r.chat
+	// Results mostly come in the order of the calls.
+	for i := range c.calls {
+		at := (c.nextCall + i) % len(c.calls)
+		call := &c.calls[at]
+		if !call.id.SameText(b.toolUseID) {
+			continue
+		}
+		if call.answered {
+			return r.invalid(b.self, codeInvalidValue, "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", quotable(b.toolUseID.Text()))
+		}
+		call.answered = true
+		c.open--
+		c.nextCall = (at + 1) % len(c.calls)
+		return nil
+	}
+	return r.invalid(b.self, codeInvalidValue, "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
+		quotable(b.toolUseID.Text()))
+}
+
+// checkAnswered checks that all tool uses have their results, and closes them.
+func (r *Request) checkAnswered() *apierror.Error {
+	c := &r.chat
+	if c.open > 0 {
+		for _, call := range c.calls {
+			if !call.answered {
+				return r.invalid(call.id, codeInvalidValue, "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
+					quotable(call.id.Text()))
+			}
+		}
+	}
+	c.calls = c.calls[:0]
+	return nil
+}

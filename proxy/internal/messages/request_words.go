@@ -1,0 +1,276 @@
+package messages
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// The codes of errors, which are those of chat completions: in the log, and in metrics. Clients of this API do not see them.
+const (
+	codeMissing      = "missing_required_parameter"
+	codeInvalidType  = "invalid_type"
+	codeInvalidValue = "invalid_value"
+	codeUnsupported  = "unsupported_parameter"
+	codeEmptyArray   = "empty_array"
+	codeEmptyString  = "empty_string"
+	codeArrayAbove   = "array_above_max_length"
+	codeStringAbove  = "string_above_max_length"
+	codeIntegerBelow = "integer_below_min_value"
+	codeIntegerAbove = "integer_above_max_value"
+	codeDecimalBelow = "decimal_below_min_value"
+	codeDecimalAbove = "decimal_above_max_value"
+	codeNotOffered   = "unsupported" // another target may offer it
+
+	codeContextLength = "context_length_exceeded"
+)
+
+// path is the place of a value in the request as Anthropic writes it, "messages.3.content.0.tool_result.content": names and
+// indices with dots between them, and after an element of a union the type that it has. It is computed only for errors and warnings.
+func (r *Request) path(v jsondoc.Value) string {
+	var b strings.Builder
+	r.appendPath(&b, v)
+	return b.String()
+}
+
+// appendPath appends the path of v.
+func (r *Request) appendPath(b *strings.Builder, v jsondoc.Value) {
+	foreign := false // within a schema or the input of a tool, whose members are not the API's
+	for at := r.doc.Root(); at != v; {
+		index, c := 0, at.First()
+		for ; c.Exists() && c.Offset()+len(c.Raw()) <= v.Offset(); c = c.Next() {
+			index++
+		}
+		if !c.Exists() {
+			return
+		}
+		name := c.Name()
+		if !name.Exists() {
+			appendSegment(b, strconv.Itoa(index))
+			at = c
+			continue
+		}
+		if !foreign && b.Len() > 0 && !name.Is("type") {
+			appendTag(b, at)
+		}
+		foreign = foreign || name.Is("input_schema") || name.Is("input") || name.Is("schema")
+		appendSegment(b, quotable(name.Text()))
+		at = c
+	}
+}
+
+// appendTag appends the type of an object that is one of a union. A tool without a type is a custom one.
+func appendTag(b *strings.Builder, object jsondoc.Value) {
+	switch typ := object.Get("type"); {
+	case typ.Kind() == jsondoc.String && len(typ.Inside()) > 0:
+		appendSegment(b, quotable(typ.Text()))
+	case object.Get("input_schema").Exists():
+		appendSegment(b, "custom")
+	}
+}
+
+func appendSegment(b *strings.Builder, s string) {
+	if b.Len() > 0 {
+		b.WriteByte('.')
+	}
+	b.WriteString(s)
+}
+
+// memberPath is the path of a member, which need not exist, of the object at parent.
+func (r *Request) memberPath(parent jsondoc.Value, member string) string {
+	var b strings.Builder
+	r.appendPath(&b, parent)
+	if b.Len() > 0 && member != "type" {
+		appendTag(&b, parent)
+	}
+	appendSegment(&b, member)
+	return b.String()
+}
+
+// quotable makes a client's value fit to stand in an error message or a log: cut to 64 bytes, with "…" where it was, and
+// with everything escaped that is not printable ASCII.
+func quotable(s string) string {
+	const longest = 64
+	cut := ""
+	if len(s) > longest {
+		s, cut = s[:longest], "…"
+	}
+	q := strconv.QuoteToASCII(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`) + cut
+}
+
+// invalid is the error for a value.
+func (r *Request) invalid(v jsondoc.Value, code, format string, args ...any) *apierror.Error {
+	return apierror.Invalid(code, r.path(v), format, args...)
+}
+
+// unsupported is the error for a value that only a provider of this API can serve.
+func (r *Request) unsupported(v jsondoc.Value, format string, args ...any) *apierror.Error {
+	e := r.invalid(v, codeNotOffered, format, args...)
+	e.TryNext = true
+	return e
+}
+
+// missing is the error for a member that must be there.
+func (r *Request) missing(parent jsondoc.Value, member string) *apierror.Error {
+	return apierror.Invalid(codeMissing, r.memberPath(parent, member), "Field required")
+}
+
+// wrongType is the error for a value that is not what it must be, "integer".
+func (r *Request) wrongType(v jsondoc.Value, expected string) *apierror.Error {
+	return r.invalid(v, codeInvalidType, "Input should be a valid %s", expected)
+}
+
+// notOneOf is the error for a string that is not one of those that the API knows.
+func (r *Request) notOneOf(v jsondoc.Value, known ...string) *apierror.Error {
+	last := len(known) - 1
+	return r.invalid(v, codeInvalidValue, "Input should be '%s' or '%s'", strings.Join(known[:last], "', '"), known[last])
+}
+
+// tooMany is the error for an array with too many elements.
+func (r *Request) tooMany(v jsondoc.Value, limit int) *apierror.Error {
+	return r.invalid(v, codeArrayAbove, "List should have at most %d items, not %d", limit, v.Len())
+}
+
+// given reports whether an optional member is there. null counts as absent.
+func given(v jsondoc.Value) bool { return v.Kind() > jsondoc.Null }
+
+// present returns an optional member, absent where it is null.
+func present(v jsondoc.Value) jsondoc.Value {
+	if v.Kind() == jsondoc.Null {
+		return jsondoc.Value{}
+	}
+	return v
+}
+
+// keyword is the text of a string that is compared with the API's own words. It is valid until the next call. A string that is
+// too long for any of them is returned as it is written.
+func (r *Request) keyword(v jsondoc.Value) []byte {
+	inside := v.Inside()
+	const longest = 64
+	if !v.Escaped() || len(inside) > longest*len(`\u0000`) {
+		return inside
+	}
+	r.scratch = v.AppendText(r.scratch[:0])
+	return r.scratch
+}
+
+// checkKind checks an optional member of one kind.
+func (r *Request) checkKind(v jsondoc.Value, kind jsondoc.Kind, expected string) *apierror.Error {
+	if given(v) && v.Kind() != kind {
+		return r.wrongType(v, expected)
+	}
+	return nil
+}
+
+func (r *Request) checkString(v jsondoc.Value) *apierror.Error {
+	return r.checkKind(v, jsondoc.String, "string")
+}
+
+func (r *Request) checkObject(v jsondoc.Value) *apierror.Error {
+	return r.checkKind(v, jsondoc.Object, "dictionary")
+}
+
+func (r *Request) checkArray(v jsondoc.Value) *apierror.Error {
+	return r.checkKind(v, jsondoc.Array, "list")
+}
+
+// need checks a member that must be there, and of one kind.
+func (r *Request) need(v, parent jsondoc.Value, member string, kind jsondoc.Kind, expected string) *apierror.Error {
+	if !v.Exists() {
+		return r.missing(parent, member)
+	}
+	if v.Kind() != kind {
+		return r.wrongType(v, expected)
+	}
+	return nil
+}
+
+func (r *Request) needString(v, parent jsondoc.Value, member string) *apierror.Error {
+	return r.need(v, parent, member, jsondoc.String, "string")
+}
+
+func (r *Request) needObject(v, parent jsondoc.Value, member string) *apierror.Error {
+	return r.need(v, parent, member, jsondoc.Object, "dictionary")
+}
+
+// needID checks a member that must be there, a string, and not empty.
+func (r *Request) needID(v, parent jsondoc.Value, member string) *apierror.Error {
+	if e := r.needString(v, parent, member); e != nil {
+		return e
+	}
+	if len(v.Inside()) == 0 {
+		return r.invalid(v, codeEmptyString, "String should have at least 1 character")
+	}
+	return nil
+}
+
+// needName checks a member that must be there, a string, and not empty or longer than any provider takes.
+func (r *Request) needName(v, parent jsondoc.Value, member string) *apierror.Error {
+	if e := r.needID(v, parent, member); e != nil {
+		return e
+	}
+	const longest = 256
+	if len(v.Inside()) > longest && len(v.Text()) > longest {
+		return r.invalid(v, codeStringAbove, "String should have at most %d characters", longest)
+	}
+	return nil
+}
+
+// checkBool reads an optional boolean.
+func (r *Request) checkBool(v jsondoc.Value) (bool, *apierror.Error) {
+	if !given(v) {
+		return false, nil
+	}
+	b, ok := v.Bool()
+	if !ok {
+		return false, r.wrongType(v, "boolean")
+	}
+	return b, nil
+}
+
+// checkInteger reads an optional integer between low and high; 0 if it is absent.
+func (r *Request) checkInteger(v jsondoc.Value, low, high int64) (int64, *apierror.Error) {
+	if !given(v) {
+		return 0, nil
+	}
+	n, ok := v.Int()
+	if !ok {
+		raw := v.Raw()
+		if v.Kind() != jsondoc.Number || bytes.ContainsAny(raw, ".eE") {
+			return 0, r.wrongType(v, "integer")
+		}
+		if n = high; raw[0] == '-' { // an integer beyond 64 bits
+			n = low - 1
+		} else {
+			n++
+		}
+	}
+	switch {
+	case n < low:
+		return 0, r.invalid(v, codeIntegerBelow, "Input should be greater than or equal to %d", low)
+	case n > high:
+		return 0, r.invalid(v, codeIntegerAbove, "Input should be less than or equal to %d", high)
+	}
+	return n, nil
+}
+
+// checkDecimal checks an optional number between low and high.
+func (r *Request) checkDecimal(v jsondoc.Value, low, high int64) *apierror.Error {
+	if !given(v) {
+		return nil
+	}
+	f, ok := v.Float()
+	switch {
+	case !ok:
+		return r.wrongType(v, "number")
+	case f < float64(low):
+		return r.invalid(v, codeDecimalBelow, "Input should be greater than or equal to %d", low)
+	case f > float64(high):
+		return r.invalid(v, codeDecimalAbove, "Input should be less than or equal to %d", high)
+	}
+	return nil
+}
