@@ -139,14 +139,17 @@ func (s *Shape) place(all []slot) {
 	s.shift = uint8(64 - log)
 	s.factor = 0x9E3779B97F4A7C15
 	fits := false
+	// One table for all tries: garbage of the initialisation would be collected during a call.
+	s.slots = make([]slot, 1<<log)
 	for tries := 1 << 10; tries > 0 && !fits; tries-- {
-		s.slots, s.long = make([]slot, 1<<log), nil
+		s.long = s.long[:0]
 		if fits = s.fill(all); !fits {
+			clear(s.slots)
 			s.factor = s.factor*0xD1342543DE82EF95 + 2
 		}
 	}
 	if !fits {
-		s.slots, s.long = make([]slot, 1<<log), all
+		s.long = all
 	}
 	s.slots = append(s.slots, s.long...)
 	s.long = s.slots[1<<log:]
