@@ -3,7 +3,7 @@
 // request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go, replay.go,
 // tools.go, form.go, thinking.go and sampling.go hold the rules for its parts. event.go reads the streaming response,
 // block.go and cite.go what its blocks hold, response.go a non-streaming response, failure.go an error, models.go the
-// model list. options.go has what differs between models.
+// model list. options.go has what differs between models. Requests of Messages clients are not translated: native.go passes them on.
 //
 // Sources of the format: https://docs.claude.com/en/api/messages,
 // https://docs.claude.com/en/docs/build-with-claude/streaming,
@@ -34,6 +34,7 @@ type anthropic struct {
 
 var (
 	_ provider.Configurer = (*anthropic)(nil)
+	_ provider.Former     = (*anthropic)(nil)
 	_ provider.Reader     = (*anthropic)(nil)
 	_ provider.Lister     = (*anthropic)(nil)
 )

@@ -10,8 +10,8 @@ import (
 
 // List requests a page of the model list (https://docs.claude.com/en/api/models-list).
 func (p *anthropic) List(l *provider.List, cursor []byte) error {
-	if p.settings.options.vertex {
-		return nil // it has none
+	if p.settings.options.vertex || p.settings.options.noList {
+		return nil
 	}
 	path := "/v1/models?limit=1000"
 	if len(cursor) > 0 {

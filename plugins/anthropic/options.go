@@ -16,6 +16,11 @@ type options struct {
 	version string // the header anthropic-version
 	beta    string // the header anthropic-beta; empty: none
 
+	// "betas": which of a Messages client's words for that header are sent on; a * at the end stands for anything. nil: all, and
+	// on Vertex AI vertexBetas.
+	betas  []string
+	noList bool // "list" = false: the upstream has no list of models
+
 	vertex            bool   // "api" = "vertex": the models on Google's Vertex AI
 	project, location string // of Vertex AI; needed there
 
@@ -84,6 +89,18 @@ func (o *options) read(v json.Value) error {
 			text := r.Text()
 			ok = text != nil
 			o.beta = string(text)
+		case "betas":
+			ok = r.Kind() == json.Array
+			o.betas = []string{}
+			for a := r.Array(); a.Next(); {
+				text := r.Text()
+				ok = ok && len(text) > 0
+				o.betas = append(o.betas, string(text))
+			}
+		case "list":
+			var list bool
+			list, ok = r.Bool()
+			o.noList = !list
 		case "api":
 			o.vertex, ok = translate.OneOf(r.Text(), "vertex", "anthropic")
 		case "project":

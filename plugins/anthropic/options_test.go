@@ -10,10 +10,14 @@ import (
 func TestConfigureRejectsInvalidOptions(t *testing.T) {
 	suite.TestSettings(t, map[string]string{
 		`{"version":"2023-06-01","beta":"x","adaptive_thinking":true,"always_thinking":false,"highest_effort":"max",` +
-			`"json_schema":"tool","sampling":"one","out_of_range":"clamp","unknown":"drop"}`: "", // every option
+			`"betas":["a","b*"],"list":true,"json_schema":"tool","sampling":"one","out_of_range":"clamp","unknown":"drop"}`: "", // every option
 		`{"thinking":"adaptive"}`:      "option",
 		`{"version":""}`:               "option",
 		`{"beta":["a"]}`:               "option",
+		`{"betas":"a"}`:                "option",
+		`{"betas":[""]}`:               "option",
+		`{"betas":[1]}`:                "option",
+		`{"list":"no"}`:                "option",
 		`{"adaptive_thinking":"yes"}`:  "option",
 		`{"always_thinking":1}`:        "option",
 		`{"highest_effort":"low"}`:     "option",

@@ -65,17 +65,16 @@ func (p *anthropic) Request(r *provider.Request) error {
 	if err != nil {
 		return err
 	}
+	if r.Form == abi.FormMessages {
+		p.passMessages(r, o)
+		return nil
+	}
 	t := &p.t
 	t.reset(r, o, &p.work)
 	if err := t.translate(&p.reader); err != nil {
 		return err
 	}
-	if o.vertex {
-		r.SetPath(vertexPath(o, r.Target, r.Stream))
-	} else {
-		r.SetPath("/v1/messages")
-		r.SetHeader("anthropic-version", t.o.version)
-	}
+	setTarget(r, o)
 	if t.o.beta != "" {
 		r.SetHeader("anthropic-beta", t.o.beta)
 	}
@@ -88,6 +87,16 @@ func (p *anthropic) Request(r *provider.Request) error {
 		s.save(&r.Answer)
 	}
 	return nil
+}
+
+// setTarget sets where the request goes, and the version of the API.
+func setTarget(r *provider.Request, o *options) {
+	if o.vertex {
+		r.SetPath(vertexPath(o, r.Target, r.Stream)) // the version stands in the body
+		return
+	}
+	r.SetPath("/v1/messages")
+	r.SetHeader("anthropic-version", o.version)
 }
 
 // reset resets the state for a request and keeps the buffers.

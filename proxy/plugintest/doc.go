@@ -21,7 +21,7 @@
 //	request.json  the client's request
 //	answer.json   the upstream's response as one document, or in events: answer.sse, answer.ndjson, answer.eventstream;
 //	              none of them if the plugin answers by itself or only its request matters
-//	vector.json   everything else (see Vector); optional
+//	vector.json   everything else (see Vector), such as another form than chat completions; optional
 //	want.txt      the expected result; go test -update writes it
 //
 // # Other tests

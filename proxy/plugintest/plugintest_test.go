@@ -180,3 +180,12 @@ func TestRejectsInvalidVectors(t *testing.T) {
 		})
 	}
 }
+
+func TestRejectsUnknownForm(t *testing.T) {
+	b := plugintest.Suite{Package: "proxy/plugintest/testdata/leaky"}.Bind(t, plugintest.Module)
+	v := said("hello")
+	v.Form = "telepathy"
+	if got := v.Run(b, false); got.Request != "" || !strings.Contains(got.Response, "unknown form telepathy") {
+		t.Errorf("%+v", got)
+	}
+}

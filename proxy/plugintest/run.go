@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -54,25 +53,33 @@ const (
 
 // run is one attempt at a vector.
 type run struct {
-	v       *Vector
-	b       *plugin.Binding
-	attempt plugin.Attempt
-	writer  *response.Writer
-	reader  native.Reader
-	batch   response.Batch
-	result  Result
+	v        *Vector
+	b        *plugin.Binding
+	attempt  plugin.Attempt
+	api      *clientapi.API // of the request and of the client
+	renderer clientapi.Renderer
+	writer   *response.Writer
+	reader   clientapi.Reader // nil if the plugin reads the response
+	batch    response.Batch
+	result   Result
 }
 
 // Run runs the vector for a client that wants a stream with its usage, or a non-streaming response, whatever the request
 // asks for. What the plugin learns of the request follows from its body.
 func (v *Vector) Run(b *Binding, stream bool) Result {
-	var request openai.Request
+	api := findAPI(v.Form)
+	if api == nil {
+		return Result{Response: "vector.json has an unknown form " + v.Form}
+	}
+	request := api.NewRequest()
 	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
 		return Result{Response: "request.json is refused: " + err.Error()}
 	}
-	r := run{v: v, b: b.binding, writer: openai.NewWriter()}
-	a := &r.attempt
-	a.Request, a.Writer, a.Tenant = plugin.Document{Doc: &request.Doc, Body: request.Body}, r.writer, "plugintest"
+	renderer := api.NewRenderer()
+	r := run{v: v, b: b.binding, api: api, renderer: renderer, writer: response.NewWriter(renderer)}
+	a, facts := &r.attempt, request.Describe()
+	a.Writer, a.Tenant = r.writer, "plugintest"
+	a.Request.Doc, a.Request.Body = request.Document()
 	a.ResponseHeader = func(name []byte) []byte {
 		if value, ok := v.Headers[string(name)]; ok {
 			return []byte(value)
@@ -82,12 +89,14 @@ func (v *Vector) Run(b *Binding, stream bool) Result {
 	a.Summary = plugin.Summary{
 		RequestID: "req_test", Time: time.Unix(testCreated, 0), Attempt: 1, Random: testRandom, Target: v.Target,
 		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
+		Form: v.Form, ClientForm: cmp.Or(v.ClientForm, v.Form), Betas: v.Betas,
 	}
-	a.Summary.Describe(&request.Facts, len(request.Body))
+	a.Summary.Describe(facts, len(a.Request.Body))
 	r.writer.Reset(response.Options{
-		Stream: stream, IncludeUsage: true, FunctionCalls: request.FunctionCalls, ID: testID, Model: v.Target, Created: testCreated, Choices: request.N,
-		PromptEstimate: int64(request.TextBytes) / 4, Aliases: a.Alias,
+		Stream: stream, IncludeUsage: true, FunctionCalls: facts.FunctionCalls, ID: testID, Model: v.Target, Created: testCreated, Choices: facts.N,
+		PromptEstimate: int64(facts.TextBytes) / 4, Aliases: a.Alias,
 	})
+	renderer.Respond(request)
 	r.result.Err = r.calls()
 	r.finish(stream, r.result.Err)
 	return r.result
@@ -120,11 +129,18 @@ func (r *run) calls() error {
 	if r.v.Response == nil {
 		return nil
 	}
-	r.reader.Reset(a.DialectOptions)
+	api := dialectAPI(a.Dialect)
+	switch {
+	case api == nil:
+	case api.NewReader == nil:
+		return nil
+	default:
+		r.openReader(api)
+	}
 	before := a.Fuel
 	switch {
-	case r.v.Status >= 300 && a.Dialect == abi.DialectOpenAI:
-		err = native.Failure(r.v.Status, r.v.Response)
+	case r.v.Status >= 300 && api != nil:
+		err = api.Failure(r.v.Status, r.v.Response)
 	case r.v.Status >= 300:
 		err = r.whole()
 	default:
@@ -140,7 +156,7 @@ func (r *run) calls() error {
 
 // whole reads a response that is one document.
 func (r *run) whole() error {
-	if r.attempt.Dialect == abi.DialectOpenAI {
+	if r.reader != nil {
 		r.batch.Reset()
 		if err := r.reader.ReadResponse(r.v.Response, &r.batch); err != nil {
 			return err
@@ -186,7 +202,7 @@ func (r *run) events(d framing.Decoder) error {
 			return err
 		}
 	}
-	if r.attempt.Dialect == abi.DialectTranslated {
+	if r.reader == nil {
 		if err := r.b.End(context.Background(), &r.attempt); err != nil {
 			return err
 		}
@@ -195,7 +211,7 @@ func (r *run) events(d framing.Decoder) error {
 }
 
 func (r *run) event(ev framing.Event) error {
-	if r.attempt.Dialect == abi.DialectTranslated {
+	if r.reader == nil {
 		r.result.Cost.Reads++
 		before := r.attempt.Fuel
 		err := r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
@@ -203,7 +219,7 @@ func (r *run) event(ev framing.Event) error {
 		return err
 	}
 	r.batch.Reset()
-	if err := r.reader.ReadChunk(ev.Data, &r.batch); err != nil {
+	if err := r.reader.ReadEvent(ev.Name, ev.Data, &r.batch); err != nil {
 		return err
 	}
 	return r.writer.Apply(&r.batch)
@@ -231,7 +247,7 @@ func (r *run) finish(stream bool, err error) {
 	failed := m.Failed()
 	switch {
 	case failed != nil && !(stream && m.Started()):
-		*out += fmt.Sprintf("%d\n%s\n", failed.Status, clientapi.AppendErrorBody(nil, failed))
+		*out += fmt.Sprintf("%d\n%s\n", failed.Status, r.api.AppendError(nil, failed, "req_test"))
 		if failed.RetryAfter > 0 {
 			*out += fmt.Sprintf("retry after %v\n", failed.RetryAfter)
 		}

@@ -206,6 +206,9 @@ func (b *Binding) Choose(input []byte, targets int) (order []int, explain string
 	return b.binding.Choose(context.Background(), input, targets)
 }
 
+// Forms are the forms of requests that the plugin accepts with the binding's settings, besides chat completions.
+func (b *Binding) Forms() abi.Forms { return b.binding.Forms() }
+
 // name is what the plugin is loaded by.
 func (s Suite) name() string {
 	if s.Plugin == "" {

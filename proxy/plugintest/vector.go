@@ -19,6 +19,12 @@ type Vector struct {
 	Response []byte `json:"-"` // the upstream's body, nil if there is none
 	dir      string
 
+	// Form is the API whose request this is, as Messages clients and others write it; empty is chat completions. A plugin gets such a
+	// request only if it has declared the form. ClientForm is the API that the client uses, if that is another one.
+	Form       string   `json:"form"`
+	ClientForm string   `json:"client_form"`
+	Betas      []string `json:"betas"` // of a Messages client
+
 	Target   string          `json:"target"`   // the upstream's name of the model; empty is "target-model"
 	Settings json.RawMessage `json:"settings"` // in place of the suite's
 	Options  json.RawMessage `json:"options"`  // of the target

@@ -22,6 +22,7 @@ type kit struct {
 
 var (
 	_ provider.Configurer = (*kit)(nil)
+	_ provider.Former     = (*kit)(nil)
 	_ provider.Reader     = (*kit)(nil)
 	_ provider.Ender      = (*kit)(nil)
 	_ provider.Lister     = (*kit)(nil)
@@ -41,11 +42,23 @@ func (k *kit) Configure(settings json.Value) error {
 	return nil
 }
 
+// Forms returns the forms of the settings.
+func (k *kit) Forms() abi.Forms {
+	forms, _ := k.settings.Get("forms").Int()
+	return abi.Forms(forms)
+}
+
 // Request does what the option "do" selects.
 func (k *kit) Request(r *provider.Request) error {
 	switch string(r.Options.Get("do").Text()) {
 	case "summary":
 		return k.summary(r)
+	case "form":
+		r.SetPath("/kit")
+		r.SetHeader("x-kit", string(json.AppendInt(nil, int64(r.Form)))+" "+string(json.AppendInt(nil, int64(r.ClientForm)))+" "+string(r.Betas))
+		r.SetText("/model", r.Target)
+		r.Expect(abi.FramingJSON, abi.DialectMessages, nil)
+		return nil
 	case "write":
 		return k.write(r)
 	case "edit":

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 var suite = plugintest.Suite{
@@ -13,6 +14,23 @@ var suite = plugintest.Suite{
 }
 
 func TestVectors(t *testing.T) { suite.Test(t) }
+
+// TestVectorsOfVersion3 has what version 1.3 of the ABI adds: modules of older versions are not tested with it.
+func TestVectorsOfVersion3(t *testing.T) {
+	s := suite
+	s.Dir = "testdata/vectors3"
+	s.Test(t)
+}
+
+func TestForms(t *testing.T) {
+	for settings, want := range map[string]abi.Forms{`{}`: 0, `{"forms":1}`: abi.FormMessages, `{"forms":3}`: abi.FormMessages | abi.FormResponses} {
+		suite.EachForm(t, settings, func(t *testing.T, b *plugintest.Binding) {
+			if b.Forms() != want {
+				t.Errorf("forms %d, want %d", b.Forms(), want)
+			}
+		})
+	}
+}
 
 func TestSettings(t *testing.T) {
 	suite.TestSettings(t, map[string]string{`{}`: "", `{"refuse":true}`: errSettings.Error()})

@@ -1,0 +1,202 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// recordedMessages are requests that real clients of the Messages API sent, by name.
+func recordedMessages(t *testing.T) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob("testdata/messages/*.req.json")
+	if err != nil || len(files) < 70 {
+		t.Fatalf("%d requests, %v", len(files), err)
+	}
+	all := make(map[string][]byte, len(files))
+	for _, file := range files {
+		if all[strings.TrimSuffix(filepath.Base(file), ".req.json")], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// member returns where the value of a member of an object begins and ends.
+func member(t *testing.T, object []byte, name string) (from, to int64) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		t.Fatal(err)
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+		if key == name {
+			return d.InputOffset() - int64(len(value)), d.InputOffset()
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return 0, 0
+}
+
+func sentBody(t *testing.T, r plugintest.Result) (head string, body []byte) {
+	t.Helper()
+	head, sent, ok := strings.Cut(r.Request, "\n\n")
+	if !ok {
+		t.Fatalf("nothing is sent: %s", r.Response)
+	}
+	return head, []byte(strings.TrimSuffix(sent, "\n"))
+}
+
+// The request of a Messages client reaches the provider byte for byte, but for the model.
+func TestMessagesArePassedOn(t *testing.T) {
+	for name, request := range recordedMessages(t) {
+		from, to := member(t, request, "model")
+		want := string(request[:from]) + `"claude \"x\""` + string(request[to:])
+		suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
+			v := plugintest.Vector{Form: "messages", Target: `claude "x"`, Status: 200, Request: request, Limits: struct {
+				MaxTokens        int64 `json:"max_tokens"`
+				DefaultMaxTokens int64 `json:"default_max_tokens"`
+			}{16, 16}}
+			r := v.Run(b, false)
+			head, got := sentBody(t, r)
+			if head != "POST /v1/messages\nanthropic-version: 2023-06-01" || r.Warnings != "" {
+				t.Errorf("%s: %s, warnings %s", name, head, r.Warnings)
+			}
+			if string(got) != want {
+				t.Errorf("%s is sent as\n%s\nwant\n%s", name, got, want)
+			}
+		})
+	}
+}
+
+// On Vertex AI the model stands in the path, and the version in the body; all else is as the client wrote it.
+func TestMessagesArePassedOnToVertex(t *testing.T) {
+	suite.EachForm(t, `{"api":"vertex","project":"p","location":"eu"}`, func(t *testing.T, b *plugintest.Binding) {
+		for name, request := range recordedMessages(t) {
+			v := plugintest.Vector{Form: "messages", Target: "claude@1", Status: 200, Request: request}
+			r := v.Run(b, false)
+			head, got := sentBody(t, r)
+			var before, after map[string]json.RawMessage
+			if err := json.Unmarshal(request, &before); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(got, &after); err != nil {
+				t.Fatalf("%s: %v: %s", name, err, got)
+			}
+			call := "rawPredict"
+			if string(before["stream"]) == "true" {
+				call = "streamRawPredict"
+			}
+			if want := "POST /v1/projects/p/locations/eu/publishers/anthropic/models/claude@1:" + call; head != want {
+				t.Errorf("%s: %s, want %s", name, head, want)
+			}
+			if string(after["anthropic_version"]) != `"vertex-2023-10-16"` || after["model"] != nil || len(after) != len(before) {
+				t.Errorf("%s is sent as %s", name, got)
+			}
+			for member, value := range before {
+				if member != "model" && !bytes.Equal(after[member], value) {
+					t.Errorf("%s: %s is sent as %s", name, member, after[member])
+				}
+			}
+		}
+	})
+}
+
+// covers: M1.6 M1.7 M1.8
+func TestBetas(t *testing.T) {
+	const vertex = `"api":"vertex","project":"p","location":"eu"`
+	long := strings.Repeat("a", 200)
+	for name, test := range map[string]struct {
+		settings, betas, header, warnings string
+	}{
+		"all":                      {`{}`, `["one-1","two.2"]`, "one-1,two.2", ""},
+		"none":                     {`{}`, `[]`, "", ""},
+		"repeated":                 {`{}`, `["a","b","a"]`, "a,b", ""},
+		"with the operator's":      {`{"beta":"mine, yours"}`, `["yours","a","mine"]`, "mine, yours,a", ""},
+		"the operator's alone":     {`{"beta":"mine"}`, `[]`, "mine", ""},
+		"a list":                   {`{"betas":["one-*","two-2"]}`, `["two-2","one-7","two-3"]`, "two-2,one-7", "dropped anthropic-beta two-3\n"},
+		"an empty list":            {`{"betas":[],"beta":"mine"}`, `["a"]`, "mine", "dropped anthropic-beta a\n"},
+		"everything":               {`{"betas":["*"]}`, `["a","b"]`, "a,b", ""},
+		"what marks the client":    {`{"betas":["a"]}`, `["claude-code-20250219","oauth-2025-04-20","a"]`, "a", ""},
+		"Vertex AI":                {`{` + vertex + `}`, `["files-api-2025-04-14","context-1m-2025-08-07","claude-code-20250219"]`, "context-1m-2025-08-07", "dropped anthropic-beta files-api-2025-04-14\n"},
+		"Vertex AI with a list":    {`{` + vertex + `,"betas":["files-*"]}`, `["files-api-2025-04-14"]`, "files-api-2025-04-14", ""},
+		"what no header can hold":  {`{}`, `["a","b\r\nx: y","","c d","\u00e4"]`, "a", "dropped anthropic-beta b??x:?y\ndropped anthropic-beta \ndropped anthropic-beta c?d\ndropped anthropic-beta ??\n"},
+		"more than a header holds": {`{}`, `["` + strings.Repeat(`x`+long+`","`, 1) + strings.Join(manyBetas(20, long), `","`) + `"]`, "x" + long + "," + strings.Join(manyBetas(9, long), ","), droppedBetas(9, 20, long)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			suite.EachForm(t, test.settings, func(t *testing.T, b *plugintest.Binding) {
+				v := plugintest.Vector{Form: "messages", Target: "m", Status: 200, Request: []byte(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Hi"}]}`)}
+				if err := json.Unmarshal([]byte(test.betas), &v.Betas); err != nil {
+					t.Fatal(err)
+				}
+				r := v.Run(b, false)
+				head, _ := sentBody(t, r)
+				header := ""
+				for line := range strings.SplitSeq(head, "\n") {
+					if value, ok := strings.CutPrefix(line, "anthropic-beta: "); ok {
+						header = value
+					}
+				}
+				if header != test.header || r.Warnings != test.warnings {
+					t.Errorf("header %q, want %q\nwarnings %q, want %q", header, test.header, r.Warnings, test.warnings)
+				}
+			})
+		})
+	}
+}
+
+// manyBetas are n long betas, all different.
+func manyBetas(n int, long string) (all []string) {
+	for i := range n {
+		all = append(all, string(rune('a'+i))+long)
+	}
+	return all
+}
+
+// droppedBetas are the warnings for the betas from one to another, of which only the beginning is shown.
+func droppedBetas(from, to int, long string) string {
+	var all strings.Builder
+	for _, beta := range manyBetas(to, long)[from:] {
+		all.WriteString("dropped anthropic-beta " + beta[:64] + "\n")
+	}
+	return all.String()
+}
+
+// Requests of other clients get the operator's betas only: what they would ask for with them is not in the request.
+func TestBetasOfConvertedRequests(t *testing.T) {
+	b := suite.Bind(t, plugintest.Native)
+	v := plugintest.Vector{ClientForm: "messages", Betas: []string{"a"}, Target: "m", Status: 200, Request: []byte(plugintest.Hello)}
+	if r := v.Run(b, false); strings.Contains(r.Request, "anthropic-beta") || r.Warnings != "" {
+		t.Errorf("%s%s", r.Request, r.Warnings)
+	}
+}
+
+func TestDeclaresMessages(t *testing.T) {
+	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
+		if b.Forms() != abi.FormMessages {
+			t.Errorf("forms %d", b.Forms())
+		}
+	})
+}
+
+func TestListCanBeSwitchedOff(t *testing.T) {
+	suite.EachForm(t, `{"list":false}`, func(t *testing.T, b *plugintest.Binding) {
+		if out, err := b.List(""); err != nil || out.Path != "" {
+			t.Errorf("%+v, %v", out, err)
+		}
+	})
+}

@@ -1,0 +1,74 @@
+package plugintest
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// findAPI returns the API with the name of a form, nil for a name that is not one.
+func findAPI(form string) *clientapi.API {
+	switch form {
+	case "", "chat":
+		return openai.API()
+	case "messages", "responses", "gemini", "completions", "embeddings", "moderations", "rerank":
+		return documentAPI(form)
+	}
+	return nil
+}
+
+// documentAPI is an API of whose requests this package knows only that they are JSON documents. Responses are not read.
+func documentAPI(name string) *clientapi.API {
+	api := openai.API()
+	api.Name, api.NewRequest, api.NewReader = name, func() clientapi.Request { return new(document) }, nil
+	return api
+}
+
+// document is a request of documentAPI. Methods that vectors do not need are missing.
+type document struct {
+	clientapi.Request
+	doc   jsondoc.Doc
+	body  []byte
+	facts clientapi.Facts
+}
+
+func (d *document) Parse(body []byte, l clientapi.Limits) *apierror.Error {
+	if err := d.doc.Parse(body, l.Document()); err != nil {
+		return apierror.Fail(abi.FailInvalidRequest, "", "", err.Error())
+	}
+	stream, _ := d.doc.Root().Get("stream").Bool()
+	d.body, d.facts = body, clientapi.Facts{Model: d.doc.Root().Get("model").Text(), Stream: stream, N: 1}
+	return nil
+}
+
+func (d *document) Describe() *clientapi.Facts { return &d.facts }
+
+func (d *document) Document() (*jsondoc.Doc, []byte) { return &d.doc, d.body }
+
+// dialectAPI returns the API that the gateway reads a response of, nil if the plugin reads it.
+func dialectAPI(d abi.Dialect) *clientapi.API {
+	switch d {
+	case abi.DialectOpenAI:
+		return findAPI("chat")
+	case abi.DialectMessages:
+		return findAPI("messages")
+	case abi.DialectResponses:
+		return findAPI("responses")
+	}
+	return nil
+}
+
+// openReader prepares to read a response of an API. A client that uses it itself gets the events as they come.
+func (r *run) openReader(api *clientapi.API) {
+	r.reader = api.NewReader()
+	if chat, ok := r.reader.(*openai.Reader); ok {
+		chat.Options = r.attempt.DialectOptions
+	}
+	pass := api.Name == r.api.Name
+	if pass {
+		r.renderer.Pass()
+	}
+	r.reader.Reset(pass)
+}
