@@ -167,7 +167,7 @@ var importRules = []struct {
 			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror"}
 			switch {
 			case within(p.dir, "proxy/internal/response"):
-			case within(p.dir, "proxy/internal/openai"), within(p.dir, "proxy/internal/messages"), within(p.dir, "proxy/internal/responses"):
+			case within(p.dir, "proxy/internal/openai"), within(p.dir, "proxy/internal/messages"), within(p.dir, "proxy/internal/responses"), within(p.dir, "proxy/internal/calls"):
 				allowed = append(allowed, "proxy/internal/response", "proxy/internal/thinking", "proxy/internal/clientapi", p.dir, p.dir+"/native")
 			case within(p.dir, "proxy/internal/thinking"), within(p.dir, "proxy/internal/clientapi"):
 				allowed = append(allowed, "proxy/internal/response")

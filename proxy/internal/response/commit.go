@@ -240,12 +240,6 @@ func (w *Writer) finish() {
 			return
 		}
 	}
-	if w.items != nil {
-		if e := w.items.Check(); e != nil {
-			w.Fail(e)
-			return
-		}
-	}
 	if !some {
 		w.Fail(apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response has no choices."))
 		return
@@ -255,6 +249,9 @@ func (w *Writer) finish() {
 			w.head.Fix()
 			w.finishChoice(c)
 		}
+	}
+	if w.items != nil {
+		w.items.EndItems()
 	}
 	if e := w.out.Failed; e != nil {
 		w.Fail(e)

@@ -1,7 +1,6 @@
 package response
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -16,9 +15,9 @@ type ItemRenderer interface {
 	Embedding(index int32, numbers []byte)
 	Rank(index int32, score []byte)
 
-	// Check is called when the provider has completed the response, before Complete. An error says what it lacks, and ends the
-	// response in its place.
-	Check() *apierror.Error
+	// EndItems is called when the provider has completed the response, before Complete: one that lacks something is given up
+	// by Output.Failed.
+	EndItems()
 }
 
 // itemRenderer returns the ItemRenderer that r is or passes on to, nil if there is none.

@@ -25,7 +25,7 @@ func (r *itemRecorder) Rank(index int32, score []byte) {
 	r.calls = append(r.calls, fmt.Sprintf("rank %d %s", index, score))
 }
 
-func (r *itemRecorder) Check() *apierror.Error { return r.lacks }
+func (r *itemRecorder) EndItems() { r.out.Failed = r.lacks }
 
 // wrapped passes everything on to another renderer, as a recorder of reasoning does.
 type wrapped struct{ response.Renderer }

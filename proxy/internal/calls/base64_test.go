@@ -1,0 +1,91 @@
+package calls
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// decode is what an SDK makes of a vector in base64.
+func decode(t testing.TB, s []byte) []float32 {
+	t.Helper()
+	p, err := base64.StdEncoding.DecodeString(string(s))
+	if err != nil || len(p)%4 != 0 {
+		t.Fatalf("%d bytes, %v", len(p), err)
+	}
+	out := make([]float32, 0, len(p)/4)
+	for ; len(p) > 0; p = p[4:] {
+		out = append(out, math.Float32frombits(binary.LittleEndian.Uint32(p)))
+	}
+	return out
+}
+
+func TestBase64RoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		want := rapid.SliceOfN(rapid.Float32(), 0, 400).Draw(rt, "vector")
+		text, err := json.Marshal(want)
+		if err != nil {
+			rt.Skip("no JSON number")
+		}
+		if rapid.Bool().Draw(rt, "spaces") {
+			text = []byte(strings.ReplaceAll(string(text), ",", " ,\n\t"))
+		}
+		out, ok := appendBase64([]byte("x"), text)
+		got := decode(t, out[1:])
+		if !ok || len(got) != len(want) {
+			rt.Fatalf("%v, %d numbers for %d", ok, len(got), len(want))
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				rt.Fatalf("%d: %v, want %v", i, got[i], want[i])
+			}
+		}
+	})
+}
+
+func FuzzBase64(f *testing.F) {
+	for _, s := range []string{"[1]", "[ 1e-3 , -0 ]", "[]", "[1e39]", "[0.10000000000000000001]"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, p []byte) {
+		var numbers []json.Number
+		if json.Unmarshal(p, &numbers) != nil || len(p) == 0 || p[0] != '[' {
+			return
+		}
+		var want []float32
+		if err := json.Unmarshal(p, &want); err != nil {
+			if _, ok := appendBase64(nil, p); ok && !strings.Contains(string(p), "null") {
+				t.Fatalf("%s is accepted: %v", p, err)
+			}
+			return
+		}
+		if strings.Contains(string(p), "null") || strings.Contains(string(p), `"`) {
+			return
+		}
+		out, ok := appendBase64(nil, p)
+		got := decode(t, out)
+		if !ok || len(got) != len(want) {
+			t.Fatalf("%s: %v", p, got)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("%s: %v", p, got)
+			}
+		}
+	})
+}
+
+func BenchmarkBase64(b *testing.B) {
+	vector := []byte("[" + strings.Repeat("-0.0123456789,", 1535) + "0.1]")
+	var dst []byte
+	b.SetBytes(int64(len(vector)))
+	b.ReportAllocs()
+	for b.Loop() {
+		dst, _ = appendBase64(dst[:0], vector)
+	}
+}

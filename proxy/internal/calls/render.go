@@ -1,0 +1,288 @@
+package calls
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Renderer implements clientapi.Renderer and response.ItemRenderer. What providers of the same API send it passes on, but for
+// vectors of numbers where the client wants base64. Of other providers it spells vectors and ranks.
+type Renderer struct {
+	call *call
+	head *response.Head
+	out  response.Output
+	pass bool
+
+	inputs int  // of the request
+	base64 bool // the client wants vectors as base64
+
+	body  []byte // of a non-streaming response: of one that is passed on all, else the items
+	items int
+	seen  []bool // by index: whether the document has been ranked
+
+	held []byte // frames that wait for Complete
+	done bool   // one of them ends the stream
+}
+
+var (
+	_ clientapi.Renderer    = (*Renderer)(nil)
+	_ response.ItemRenderer = (*Renderer)(nil)
+)
+
+// Reset implements response.Renderer.
+func (r *Renderer) Reset(head *response.Head) *response.Output {
+	*r = Renderer{call: r.call, head: head, out: r.out, body: response.Reuse(r.body), seen: r.seen[:0], held: response.Reuse(r.held)}
+	if cap(r.seen) > 4096 {
+		r.seen = nil
+	}
+	return &r.out
+}
+
+// Respond implements clientapi.Renderer.
+func (r *Renderer) Respond(to clientapi.Request) {
+	if q, ok := to.(*Request); ok {
+		r.inputs, r.base64 = q.inputs, q.base64
+	}
+}
+
+// Pass implements clientapi.Renderer.
+func (r *Renderer) Pass() { r.pass = true }
+
+// fail gives the response up.
+func (r *Renderer) fail(format string, args ...any) {
+	if r.out.Failed == nil {
+		e := apierror.Fail(abi.FailBadAnswer, "", "", "")
+		e.Cause = fmt.Errorf(format, args...)
+		r.out.Failed = e
+	}
+}
+
+// choice gives up a response with choices that cannot be passed on: nothing here spells them.
+func (r *Renderer) choice() {
+	if !r.pass {
+		r.fail("the response to a %s request is not in the form that was asked for", r.call.name)
+	}
+}
+
+// Text implements response.Renderer.
+func (r *Renderer) Text(int32, []byte) { r.choice() }
+
+// Refusal implements response.Renderer.
+func (r *Renderer) Refusal(int32, []byte) { r.choice() }
+
+// Reasoning implements response.Renderer.
+func (r *Renderer) Reasoning(int32, abi.ReasoningPart, int32, []byte) { r.choice() }
+
+// ToolCall implements response.Renderer.
+func (r *Renderer) ToolCall(int32, response.ToolCall) { r.choice() }
+
+// ToolArguments implements response.Renderer.
+func (r *Renderer) ToolArguments(int32, int32, []byte) { r.choice() }
+
+// ToolEnd implements response.Renderer.
+func (r *Renderer) ToolEnd(int32, int32) {}
+
+// Member implements response.Renderer.
+func (r *Renderer) Member(abi.Scope, int32, int32, []byte, []byte) bool { return false }
+
+// Flush implements response.Renderer.
+func (r *Renderer) Flush(int32, bool) {}
+
+// Finish implements response.Renderer.
+func (r *Renderer) Finish(int32, abi.FinishReason, []byte) { r.choice() }
+
+// Embedding implements response.ItemRenderer.
+func (r *Renderer) Embedding(index int32, numbers []byte) {
+	switch {
+	case r.call != embeddings:
+		r.fail("a vector in the response to a %s request", r.call.name)
+		return
+	case int(index) != r.items || r.items >= r.inputs:
+		r.fail("vector %d of %d follows %d others", index, r.inputs, r.items)
+		return
+	}
+	r.items++
+	if r.pass {
+		return
+	}
+	before := len(r.body)
+	r.body = append(r.separate(), `{"object":"embedding","index":`...)
+	r.body = strconv.AppendInt(r.body, int64(index), 10)
+	r.body = append(r.body, `,"embedding":`...)
+	r.body = append(r.appendVector(r.body, numbers), '}')
+	r.out.Held += len(r.body) - before
+}
+
+// separate returns body with a comma, if there are items.
+func (r *Renderer) separate() []byte {
+	if len(r.body) > 0 {
+		return append(r.body, ',')
+	}
+	return r.body
+}
+
+// appendVector appends a vector in the encoding that the client wants.
+func (r *Renderer) appendVector(dst, numbers []byte) []byte {
+	if !r.base64 {
+		return appendNumbers(dst, numbers)
+	}
+	dst, ok := appendBase64(append(dst, '"'), numbers)
+	if !ok {
+		r.fail("a number in a vector is no float32")
+	}
+	return append(dst, '"')
+}
+
+// Rank implements response.ItemRenderer.
+func (r *Renderer) Rank(index int32, score []byte) {
+	for len(r.seen) < r.inputs {
+		r.seen = append(r.seen, false)
+	}
+	switch {
+	case r.call != rerank:
+		r.fail("a rank in the response to a %s request", r.call.name)
+		return
+	case int(index) >= len(r.seen) || r.seen[index]:
+		r.fail("document %d of %d is ranked twice, or does not exist", index, r.inputs)
+		return
+	}
+	r.seen[index] = true
+	r.items++
+	if r.pass {
+		return
+	}
+	before := len(r.body)
+	r.body = append(r.separate(), `{"index":`...)
+	r.body = strconv.AppendInt(r.body, int64(index), 10)
+	r.body = append(append(r.body, `,"relevance_score":`...), score...)
+	r.body = append(r.body, '}')
+	r.out.Held += len(r.body) - before
+}
+
+// EndItems implements response.ItemRenderer.
+func (r *Renderer) EndItems() {
+	if r.call == embeddings && r.items != r.inputs {
+		r.fail("%d vectors for %d inputs", r.items, r.inputs)
+	}
+}
+
+// Names of frames, by which the reader says what they are.
+var (
+	frameUsage = []byte("usage") // nothing but token counts
+	frameLast  = []byte("last")  // completes the response as far as it is known
+	frameDone  = []byte("done")  // ends the stream
+)
+
+// Frame implements response.Renderer.
+func (r *Renderer) Frame(name, data []byte) {
+	if !r.pass {
+		return
+	}
+	if r.head.Stream {
+		r.writeFrame(name, data)
+		return
+	}
+	r.body = r.body[:0]
+	if r.call == embeddings && r.base64 {
+		r.body = r.appendEncoded(r.body, data)
+	} else {
+		r.body = append(r.body, data...)
+	}
+	r.out.Held = len(r.body)
+}
+
+// appendEncoded appends the body of an embeddings response whose vectors may be arrays, with base64 in their place. The reader
+// has checked the body.
+func (r *Renderer) appendEncoded(dst, body []byte) []byte {
+	var d jsondoc.Doc
+	if d.Parse(body, responseLimits) != nil {
+		return dst
+	}
+	at := 0
+	for item := d.Root().Get("data").First(); item.Exists(); item = item.Next() {
+		if v := item.Get("embedding"); v.Kind() == jsondoc.Array && jsondoc.ValidNumbers(v.Raw()) {
+			dst = append(dst, body[at:v.Offset()]...)
+			dst = r.appendVector(dst, v.Raw())
+			at = v.Offset() + len(v.Raw())
+		}
+	}
+	return append(dst, body[at:]...)
+}
+
+// writeFrame writes an event of a stream. Those that complete the response wait for Complete.
+func (r *Renderer) writeFrame(name, data []byte) {
+	if bytes.Equal(name, frameUsage) && !r.head.IncludeUsage {
+		return // the gateway asked for it
+	}
+	last := bytes.Equal(name, frameLast) || bytes.Equal(name, frameDone)
+	switch {
+	case last || len(r.held) > 0 && bytes.Equal(name, frameUsage):
+		before := len(r.held)
+		r.held = appendEvent(r.held, data)
+		r.done = r.done || bytes.Equal(name, frameDone)
+		r.out.Held += len(r.held) - before
+	default:
+		r.release()
+		r.out.Buf = appendEvent(r.out.Buf, data)
+	}
+}
+
+// release writes the frames that wait.
+func (r *Renderer) release() {
+	if len(r.held) > 0 {
+		r.out.Buf = append(r.out.Buf, r.held...)
+		r.out.Held -= len(r.held)
+		r.held = r.held[:0]
+	}
+}
+
+// appendEvent appends an event with data that is JSON, or the word that ends a stream.
+func appendEvent(dst, data []byte) []byte {
+	dst = append(dst, "data: "...)
+	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
+		return append(append(dst, data...), "\n\n"...)
+	}
+	// A line end in valid JSON is white space.
+	dst, _ = jsondoc.AppendCompact(dst, data)
+	return append(dst, "\n\n"...)
+}
+
+// Complete implements response.Renderer.
+func (r *Renderer) Complete(response.Usage) {
+	if !r.head.Stream {
+		return
+	}
+	r.release()
+	if !r.done {
+		r.out.Buf = append(r.out.Buf, "data: [DONE]\n\n"...)
+	}
+}
+
+// AppendError implements response.Renderer.
+func (r *Renderer) AppendError(dst []byte, e *apierror.Error) []byte {
+	return append(clientapi.AppendErrorBody(append(dst, "data: "...), e), "\n\n"...)
+}
+
+// AppendResponse implements response.Renderer.
+func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
+	if r.pass {
+		return append(dst, r.body...)
+	}
+	if r.call == embeddings {
+		dst = append(append(append(dst, `{"object":"list","data":[`...), r.body...), `],"model":"`...)
+		dst = append(dst, r.head.Model...)
+	} else {
+		dst = append(append(append(dst, `{"id":"`...), r.head.ID...), `","results":[`...)
+		dst = append(append(append(dst, r.body...), `],"model":"`...), r.head.Model...)
+	}
+	dst = strconv.AppendInt(append(dst, `","usage":{"prompt_tokens":`...), usage.Prompt, 10)
+	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), usage.Total, 10)
+	return append(dst, "}}"...)
+}
