@@ -37,8 +37,9 @@ type Request struct {
 	calls    callTable
 	origins  []origin
 	warnings []clientapi.Warning // of AppendChat
-	lowered  []byte              // scratch of AppendChat
 }
+
+var _ clientapi.Request = (*Request)(nil)
 
 // NewRequest returns a Request that opens seals of sealer, and finds earlier responses in store, which may be nil.
 func NewRequest(sealer *thinking.Sealer, store Store) *Request {
@@ -58,7 +59,7 @@ func (r *Request) Reset() {
 		sealer: r.sealer, store: r.store, doc: r.doc, facts: clientapi.Facts{N: 1, Warnings: r.facts.Warnings[:0]},
 		items: trim(r.items, keepItems), tools: trim(r.tools, keepItems), renamed: trim(r.renamed, keepItems), names: trim(r.names, keepScratch),
 		scratch: trim(r.scratch, keepScratch), full: r.full, calls: r.calls.reset(), origins: trim(r.origins, keepItems),
-		warnings: trim(r.warnings, keepItems), lowered: trim(r.lowered, keepScratch),
+		warnings: trim(r.warnings, keepItems),
 	}
 }
 
