@@ -24,11 +24,12 @@ var update = flag.Bool("update", false, "rewrite the last column of the proof ta
 var proofTables = map[string][]string{
 	"docs/proof/translation.md": {"S", "A", "T", "R", "G", "B", "O", "V"},
 	"docs/proof/faults.md":      {"F"},
+	"docs/proof/responses.md":   {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9"},
 	"docs/proof/messages.md":    {"M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"},
 }
 
 // openTables are those with rows that may have no proof: their last column says so.
-var openTables = map[string]bool{"docs/proof/messages.md": true}
+var openTables = map[string]bool{"docs/proof/messages.md": true, "docs/proof/responses.md": true}
 
 // groupSizes is the number of rows of each group.
 var groupSizes = map[string]int{

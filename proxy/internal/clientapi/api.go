@@ -73,6 +73,15 @@ type CountRequest interface {
 	ParseCount(body []byte, l Limits) *apierror.Error
 }
 
+// StatefulRequest is a Request of an API whose requests may refer to earlier responses.
+type StatefulRequest interface {
+	Request
+
+	// Expand finds what the request refers to among what is kept for the client. It is called once after Parse, before anything
+	// else. The error is one of the request with what it refers to.
+	Expand(client string) *apierror.Error
+}
+
 // Renderer spells responses in one API.
 type Renderer interface {
 	response.Renderer

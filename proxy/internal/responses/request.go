@@ -30,6 +30,7 @@ type Request struct {
 	scratch  []byte // the text of a short escaped string
 	counting bool   // the request is one for input_tokens
 
+	client   string   // what Expand was given
 	full     *Request // the request with the items that it refers to, where it refers to some
 	expanded bool     // full is in use
 	before   int      // how many items of full come from previous_response_id
@@ -39,7 +40,10 @@ type Request struct {
 	warnings []clientapi.Warning // of AppendChat
 }
 
-var _ clientapi.Request = (*Request)(nil)
+var (
+	_ clientapi.StatefulRequest = (*Request)(nil)
+	_ clientapi.CountRequest    = (*Request)(nil)
+)
 
 // NewRequest returns a Request that opens seals of sealer, and finds earlier responses in store, which may be nil.
 func NewRequest(sealer *thinking.Sealer, store Store) *Request {

@@ -17,10 +17,11 @@ type Store interface {
 	AppendItem(dst []byte, client, item string) ([]byte, bool)
 }
 
-// Expand replaces previous_response_id and item_reference by what they stand for, as far as the store has it: for AppendChat, and
+// Expand implements clientapi.StatefulRequest. It replaces previous_response_id and item_reference by what they stand for, as far as the store has it: for AppendChat, and
 // for Describe, which includes it from here on. What the store does not have a provider of this API may, so that only
-// AppendChat refuses it. It is called once, after Parse.
+// AppendChat refuses it.
 func (r *Request) Expand(client string) *apierror.Error {
+	r.client = client
 	refers := r.m.previous.Exists()
 	for i := range r.items {
 		refers = refers || r.items[i].kind == itemReference
@@ -134,6 +135,9 @@ func (r *Request) AppendInput(dst []byte) []byte {
 	}
 	return dst
 }
+
+// Client is whose request it is, as Expand was told.
+func (r *Request) Client() string { return r.client }
 
 // Stores reports whether the client wants the response to be kept.
 func (r *Request) Stores() bool { return r.m.store.Kind() != jsondoc.False }
