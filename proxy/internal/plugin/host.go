@@ -81,6 +81,7 @@ type Host struct {
 	whole   *fairqueue.Semaphore[tenant] // whole-body calls
 
 	ticks  atomic.Int64  // sweeps so far: the clock of idle instances
+	seen   atomic.Int64  // the engine's count of changes when memory was last returned
 	loaded atomic.Int64  // plugins so far
 	freed  chan struct{} // something large was released
 	stop   chan struct{}
@@ -192,8 +193,12 @@ func (h *Host) sweepOnce() {
 	}
 }
 
-// free asks for memory to be returned to the system soon.
+// free asks for memory to be returned to the system soon, if machine code has been made or released since the last time. A
+// reload that changes no plugin leaves it to the garbage collector, since a collection for all of it takes CPU time.
 func (h *Host) free() {
+	if n := h.engine.Changes(); h.seen.Swap(n) == n {
+		return
+	}
 	select {
 	case h.freed <- struct{}{}:
 	default:

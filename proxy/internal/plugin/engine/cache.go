@@ -42,7 +42,7 @@ const (
 )
 
 // entryMagic begins the file "module", in this version of its format.
-var entryMagic = []byte("sluice module 4\n")
+var entryMagic = []byte("sluice module 5\n")
 
 // openDiskCache creates the directory if it is missing, and checks that it is private.
 func openDiskCache(dir string, limit int64) (*diskCache, error) {
@@ -210,11 +210,12 @@ func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
 	}
 }
 
-// entry is the content of the file "module": the metered module without its code, and its declarations.
+// entry is the content of the file "module": the metered module without its code and data, its declarations, and its data.
 type entry struct {
 	source digest // of the module as it was given
 	info   fuel.Info
 	stub   []byte
+	data   []byte // the content of its data section; empty if the stub module has it
 
 	stats map[string]fs.FileInfo // of the files beside it, when it was read
 }
@@ -256,6 +257,7 @@ type entryHeader struct {
 	Processor string // what the machine code was compiled for
 	Info      fuel.Info
 	Files     string // as sumFiles lists them
+	Data      int    // bytes after the stub module
 }
 
 // Reasons for compiling a module.
@@ -272,12 +274,12 @@ func writeEntry(dir string, e *entry) error {
 	if err != nil {
 		return err
 	}
-	header, err := json.Marshal(entryHeader{Source: hex.EncodeToString(e.source[:]), Processor: processor(), Info: e.info, Files: sums})
+	header, err := json.Marshal(entryHeader{Source: hex.EncodeToString(e.source[:]), Processor: processor(), Info: e.info, Files: sums, Data: len(e.data)})
 	if err != nil {
 		return err
 	}
 	size := binary.LittleEndian.AppendUint32(nil, uint32(len(header)))
-	rest := slices.Concat(size, header, e.stub)
+	rest := slices.Concat(size, header, e.stub, e.data)
 	sum := sha256.Sum256(rest)
 	return os.WriteFile(filepath.Join(dir, entryFile), slices.Concat(entryMagic, sum[:], rest), 0o600)
 }
@@ -286,9 +288,13 @@ func readEntry(dir string) (*entry, error) {
 	if err := checkPrivate(dir); err != nil {
 		return nil, err
 	}
-	header, stub, err := readHeader(filepath.Join(dir, entryFile))
+	header, rest, err := readHeader(filepath.Join(dir, entryFile))
 	if err != nil {
 		return nil, err
+	}
+	stub := len(rest) - header.Data
+	if header.Data < 0 || stub < 0 {
+		return nil, errEntry
 	}
 	sums, err := sumFiles(dir)
 	if err != nil {
@@ -301,11 +307,11 @@ func readEntry(dir string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{info: header.Info, stub: stub, stats: before}, nil
+	return &entry{info: header.Info, stub: rest[:stub], data: rest[stub:], stats: before}, nil
 }
 
-// readHeader reads and verifies a file "module".
-func readHeader(path string) (header *entryHeader, stub []byte, err error) {
+// readHeader reads and verifies a file "module". rest is what follows the header.
+func readHeader(path string) (header *entryHeader, rest []byte, err error) {
 	p, err := os.ReadFile(path)
 	if err != nil {
 		return nil, nil, err

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -56,6 +57,7 @@ type Engine struct {
 	disk    *diskCache // nil without one
 	log     *slog.Logger
 	cores   chan struct{} // has room for each module that is compiled
+	changes atomic.Int64  // programs made and closed
 
 	mu       sync.Mutex
 	provided map[string]map[string]Signature // functions that guests may import; fixed once compiled is true
@@ -103,11 +105,13 @@ func New(o Options) (*Engine, error) {
 		}
 		e.disk = disk
 	}
-	if err := e.Provide("wasi_snapshot_preview1", wasiFunctions); err != nil {
-		return nil, err
-	}
-	if err := e.Provide("env", envFunctions); err != nil {
-		return nil, err
+	for _, m := range []hostModule{
+		{name: "wasi_snapshot_preview1", imports: wasiFunctions, standard: true},
+		{name: "env", imports: envFunctions, standard: true},
+	} {
+		if err := e.provide(m); err != nil {
+			return nil, err
+		}
 	}
 	return e, nil
 }
@@ -169,6 +173,10 @@ func compilerSupported() (ok bool) {
 	_, err := newRuntime(context.Background(), false, "", nil)
 	return err == nil
 }
+
+// Changes counts the machine code that has been made or released so far. Both leave memory to be collected: what
+// compiling took, and code that finalizers unmap.
+func (e *Engine) Changes() int64 { return e.changes.Load() }
 
 // Close releases all compiled modules. Instances that are still open stay usable until their owners close them;
 // nothing can be compiled or instantiated any more. What is being compiled is released when that ends; Close does not wait.

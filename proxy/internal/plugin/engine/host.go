@@ -27,6 +27,11 @@ type Import struct {
 // Provide makes a module of functions that guests may import. It must happen before the first [Engine.Compile], because
 // a compiled module was checked against the functions of its time.
 func (e *Engine) Provide(module string, imports []Import) error {
+	return e.provide(hostModule{name: module, imports: imports})
+}
+
+func (e *Engine) provide(m hostModule) error {
+	module, imports := m.name, m.imports
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -51,14 +56,16 @@ func (e *Engine) Provide(module string, imports []Import) error {
 		functions[im.Name] = s
 	}
 	e.provided[module] = functions
-	e.modules = append(e.modules, hostModule{name: module, imports: slices.Clone(imports)})
+	m.imports = slices.Clone(imports)
+	e.modules = append(e.modules, m)
 	return nil
 }
 
 // hostModule is a module of functions that every runtime gets.
 type hostModule struct {
-	name    string
-	imports []Import
+	name     string
+	imports  []Import
+	standard bool // WASI, or what else compilers expect of any host
 }
 
 // addTo adds the module's functions to r.
@@ -66,20 +73,23 @@ func (m hostModule) addTo(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(m.name)
 	for _, im := range m.imports {
 		b.NewFunctionBuilder().
-			WithGoModuleFunction(hostFunction(im.Func), apiTypes(im.Params), apiTypes(im.Results)).
+			WithGoModuleFunction(hostFunction(im.Func, !m.standard), apiTypes(im.Params), apiTypes(im.Results)).
 			Export(im.Name)
 	}
 	_, err := b.Instantiate(ctx)
 	return err
 }
 
-// hostFunction gives fn to wazero.
-func hostFunction(fn HostFunc) api.GoModuleFunction {
+// hostFunction gives fn to wazero. effects: what fn does may be seen outside of the instance.
+func hostFunction(fn HostFunc, effects bool) api.GoModuleFunction {
 	return api.GoModuleFunc(func(ctx context.Context, guest api.Module, stack []uint64) {
 		i, ok := ctx.(*instanceContext)
 		if !ok {
 			i = ctx.Value(instanceKey{}).(*instanceContext)
 			i.instance.adopt(guest)
+		}
+		if effects {
+			i.instance.spoke = true
 		}
 		fn(i.instance, stack)
 	})

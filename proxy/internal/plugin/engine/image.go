@@ -32,7 +32,12 @@ func (i *Instance) Snapshot() (*Image, error) {
 		return nil, fmt.Errorf("engine: snapshot of %s: %w", i.module.name, ErrNoImage)
 	}
 	memory, _ := i.memory.Read(0, i.memory.Size())
-	m, err := newMemoryImage(memory)
+	m, err := newMemoryImage(uint64(len(memory)))
+	if err == nil {
+		if err = m.write(memory, 0); err != nil {
+			m.release()
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("engine: snapshot of %s: %w", i.module.name, err)
 	}

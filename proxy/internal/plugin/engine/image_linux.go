@@ -16,32 +16,32 @@ type memoryImage struct {
 	bytes uint64
 }
 
-// newMemoryImage copies p, without the pages that are zero.
-func newMemoryImage(p []byte) (*memoryImage, error) {
+// newMemoryImage makes an image of zeros.
+func newMemoryImage(size uint64) (*memoryImage, error) {
 	fd, err := unix.MemfdCreate("sluice-image", unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("image of %d bytes: %w", len(p), err)
+		return nil, fmt.Errorf("image of %d bytes: %w", size, err)
 	}
-	m := &memoryImage{file: os.NewFile(uintptr(fd), "sluice-image"), bytes: uint64(len(p))}
-	if err := m.fill(p); err != nil {
+	m := &memoryImage{file: os.NewFile(uintptr(fd), "sluice-image"), bytes: size}
+	if err := m.file.Truncate(int64(size)); err != nil {
 		m.release()
-		return nil, fmt.Errorf("image of %d bytes: %w", len(p), err)
+		return nil, fmt.Errorf("image of %d bytes: %w", size, err)
 	}
 	return m, nil
 }
 
-func (m *memoryImage) fill(p []byte) error {
-	if err := m.file.Truncate(int64(len(p))); err != nil {
-		return err
-	}
-	const block = 4096
-	var zeros [block]byte
-	for at := 0; at < len(p); at += block {
-		if b := p[at:min(at+block, len(p))]; !bytes.Equal(b, zeros[:len(b)]) {
-			if _, err := m.file.WriteAt(b, int64(at)); err != nil {
-				return err
+// write copies p, without the pages that are zero. The image is not mapped yet, and p lies within it.
+func (m *memoryImage) write(p []byte, at int) error {
+	const page = 4096
+	var zeros [page]byte
+	for len(p) > 0 {
+		n := min(page-at%page, len(p))
+		if !bytes.Equal(p[:n], zeros[:n]) {
+			if _, err := m.file.WriteAt(p[:n], int64(at)); err != nil {
+				return fmt.Errorf("image of %d bytes: %w", m.bytes, err)
 			}
 		}
+		p, at = p[n:], at+n
 	}
 	return nil
 }

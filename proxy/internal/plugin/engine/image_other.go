@@ -2,15 +2,20 @@
 
 package engine
 
-import "bytes"
-
 // memoryImage is the memory of an image: a copy on the Go heap.
 type memoryImage struct {
 	content []byte
 }
 
-func newMemoryImage(p []byte) (*memoryImage, error) {
-	return &memoryImage{content: bytes.Clone(p)}, nil
+// newMemoryImage makes an image of zeros.
+func newMemoryImage(size uint64) (*memoryImage, error) {
+	return &memoryImage{content: make([]byte, size)}, nil
+}
+
+// write copies p. The image is not mapped yet, and p lies within it.
+func (m *memoryImage) write(p []byte, at int) error {
+	copy(m.content[at:], p)
+	return nil
 }
 
 func (m *memoryImage) size() uint64 { return uint64(len(m.content)) }

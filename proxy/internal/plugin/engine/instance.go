@@ -33,6 +33,7 @@ type Instance struct {
 	dead    bool
 	died    Kind // of what, where it is dead
 	closed  bool
+	spoke   bool // has called a function that a module of Engine.Provide has, or written output
 
 	seed       uint64
 	random     rand.PCG
@@ -77,8 +78,7 @@ func (m *Module) Instantiate(ctx context.Context, user any, fuel int64) (*Instan
 		return nil, err
 	}
 	if m.program.initializes {
-		f, _ := i.Func(exportInitialize)
-		if _, err := i.Call(f, fuel); err != nil {
+		if err := m.program.initial.initialize(i, fuel); err != nil {
 			i.Close()
 			return nil, fmt.Errorf("engine: instantiate %s: %w", m.name, err)
 		}
@@ -105,7 +105,7 @@ func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
 // instantiate makes an instance. No code of it runs but its start function.
 func (m *Module) instantiate(user any) (*Instance, error) {
 	e, p := m.engine, m.program
-	linear, err := newLinearMemory(uint64(m.pages) * wasmPage)
+	linear, err := newLinearMemory(uint64(m.pages)*wasmPage, p.data)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,9 @@ const wasmPage = 64 << 10
 // It belongs to its instance and is as little safe for concurrent use.
 type linearMemory struct {
 	region  region
-	limit   uint64 // bytes the guest may have
-	refused bool   // a growth was refused since the call began
+	data    *memoryImage // what the memory begins with; nil: zeros
+	limit   uint64       // bytes the guest may have
+	refused bool         // a growth was refused since the call began
 	freed   bool
 }
 
@@ -28,19 +29,27 @@ var _ experimental.LinearMemory = (*linearMemory)(nil)
 func (m *linearMemory) Allocate(_, _ uint64) experimental.LinearMemory { return m }
 
 // newLinearMemory reserves room for limit bytes; none of it is usable or counted yet.
-func newLinearMemory(limit uint64) (*linearMemory, error) {
+func newLinearMemory(limit uint64, data *memoryImage) (*linearMemory, error) {
 	r, err := reserve(limit)
 	if err != nil {
 		return nil, err
 	}
-	return &linearMemory{region: r, limit: limit}, nil
+	return &linearMemory{region: r, data: data, limit: limit}, nil
 }
 
-// Reallocate makes the first size bytes usable and returns them; what is new in them is zero.
+// Reallocate makes the first size bytes usable and returns them; what is new in them is zero, except the first time, when data
+// is there.
 func (m *linearMemory) Reallocate(size uint64) []byte {
 	if size > m.limit || m.freed || m.region.commit(size) != nil {
 		m.refused = true
 		return nil
+	}
+	if m.data != nil {
+		if m.data.size() > size || m.data.mapInto(&m.region) != nil {
+			m.refused = true
+			return nil
+		}
+		m.data = nil
 	}
 	return m.region.bytes(size)
 }

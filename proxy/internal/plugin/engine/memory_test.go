@@ -7,7 +7,7 @@ import (
 
 func TestLinearMemoryGrowsInPlace(t *testing.T) {
 	const limit = 64 * wasmPage
-	m, err := newLinearMemory(limit)
+	m, err := newLinearMemory(limit, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestLinearMemoryGrowsInPlace(t *testing.T) {
 }
 
 func TestEmptyLinearMemory(t *testing.T) {
-	m, err := newLinearMemory(wasmPage)
+	m, err := newLinearMemory(wasmPage, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,6 +169,7 @@ func (i *Instance) output(fd int32, p []byte) {
 	p = p[:min(len(p), i.outputLeft)]
 	i.outputLeft -= len(p)
 	if len(p) > 0 && i.engine.options.Output != nil {
+		i.spoke = true
 		i.engine.options.Output(i, fd, p)
 	}
 }
