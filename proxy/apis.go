@@ -7,6 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
@@ -32,10 +33,11 @@ const (
 type clientAPI struct {
 	*clientapi.API
 	id        apiID
-	form      abi.Forms   // of requests
-	dialect   abi.Dialect // of responses that a provider writes in this API
-	idHeader  string      // has the request's ID besides x-request-id, "" for none
-	heartbeat []byte      // Heartbeat as a chunk
+	form      abi.Forms    // of requests
+	dialect   abi.Dialect  // of responses that a provider writes in this API
+	kind      config.Kinds // of requests; chat if unset
+	idHeader  string       // has the request's ID besides x-request-id, "" for none
+	heartbeat []byte       // Heartbeat as a chunk
 
 	// What is put back has been reset.
 	requests sync.Pool // clientapi.Request
@@ -48,6 +50,9 @@ type clientAPIs [apiCount]clientAPI
 func (a *clientAPIs) init() {
 	a[chatAPI].API, a[chatAPI].dialect = openai.API(), abi.DialectOpenAI
 	for id := range a {
+		if a[id].kind == 0 {
+			a[id].kind = config.KindChat
+		}
 		a[id].id, a[id].heartbeat = apiID(id), chunk(a[id].Heartbeat)
 	}
 }

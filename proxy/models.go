@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -47,6 +49,18 @@ func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, es
 func modelNotFound(id string) *apierror.Error {
 	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", clientapi.Quotable(id))
 	e.Status = 404
+	return e
+}
+
+// wrongKind is for a model that serves other kinds of requests. The client learns which: its key may use the model.
+func wrongKind(m *catalog.Model, asked config.Kinds) *apierror.Error {
+	serves := strings.Join(m.Kinds.Names(), ", ")
+	if serves == "" {
+		serves = "other"
+	}
+	e := apierror.Invalid("model_not_found", "model", "The model '%s' serves %s requests, not %s.", m.ID, serves, asked.Names()[0])
+	e.Status = 404
+	e.Cause = fmt.Errorf("the model '%s' serves %s requests (kinds), not %s", m.ID, serves, asked.Names()[0])
 	return e
 }
 

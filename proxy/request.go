@@ -152,6 +152,9 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		return nil, e
 	}
 	x.model, x.record.Model = m, m.ID
+	if m.Kinds&x.api.kind == 0 {
+		return nil, wrongKind(m, x.api.kind)
+	}
 	targets := x.generation.usableTargets(m)
 	x.restoreThinking(targets)
 	if e := x.request.FitModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {

@@ -215,6 +215,7 @@ type Model struct {
 	MaxTokens        int64 // 0: unknown
 	DefaultMaxTokens int64 // if the provider needs a number and the client sent none; 0: none
 	Thinking         bool
+	Kinds            Kinds    // of requests that it serves
 	Targets          []Target // at least one
 	Off              string   // why no target is available, for people; "" if one is
 	Pos              Position

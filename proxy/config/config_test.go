@@ -83,7 +83,7 @@ targets = [{ provider = "up" }]
 		t.Errorf("provider (-want +got):\n%s", diff)
 	}
 	wantModel := config.Model{
-		ID: "m", DisplayName: "m", OwnedBy: "up", Pos: config.Position{Line: 11, Column: 3},
+		ID: "m", DisplayName: "m", OwnedBy: "up", Kinds: config.KindChat, Pos: config.Position{Line: 11, Column: 3},
 		Targets: []config.Target{{Provider: "up", Model: "m", Weight: 1, Options: []byte(`{}`)}},
 	}
 	if diff := cmp.Diff(wantModel, c.Models[0]); diff != "" {

@@ -184,6 +184,12 @@ func TestErrors(t *testing.T) {
 			"19:11: models[3].created: must not be before 1970",
 			"20:16: models[3].display_name: must have at most 256 bytes, and no control characters",
 		}},
+		{"kinds", provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\" }]\nkinds = [\"embedding\", \"chat\", 5]\n[[models]]\nid = \"n\"\ntargets = [{ provider = \"demo\" }]\nkinds = []\n[[models]]\nid = \"o\"\ntargets = [{ provider = \"demo\" }]\ntype = \"embeddings\"\n", []string{
+			`6:10: models[0].kinds: "embedding" is invalid: want chat, embeddings, rerank, completions or moderations, did you mean "embeddings"?`,
+			"6:31: models[0].kinds[2]: must be a string, not an integer",
+			"10:9: models[1].kinds: must not be empty",
+			`14:1: models[2].type: unknown key, did you mean "kinds"?`,
+		}},
 		{"router", "[router]\nplugin = \"demo\"\nstrategy = nan\n", []string{
 			`2:10: router.plugin: "demo" is a provider, not a router`,
 			"3:12: router.strategy: nan cannot be represented in JSON, in which plugins get their settings",

@@ -63,6 +63,7 @@ var hints = func() map[string]map[string]string {
 	add("models[]", "the name for clients is id, that for people display_name", "name", "model")
 	add("models[]", `write targets = [{ provider = "…", model = "…" }]`, "provider", "providers", "target", "upstream", "plugin")
 	add("models[]", "max_tokens", "maxoutputtokens", "maxcompletiontokens", "maxoutput", "contextwindow", "contextlength")
+	add("models[]", "kinds", "kind", "type", "mode", "task", "tasks", "capabilities")
 	add("models[]", `write pricing = { input = …, output = … }`, "price", "prices", "cost", "inputprice", "outputprice")
 	add("models[].targets[]", "model", "name", "id", "deployment")
 	add("models[].targets[]", "provider", "plugin", "type", "upstream")

@@ -47,6 +47,7 @@ func (l *loader) models(tables []table) {
 			t.fail(t.look("default_max_tokens"), "default_max_tokens", "must not be greater than max_tokens")
 		}
 		m.Thinking = t.bool("thinking", false)
+		m.Kinds = t.kinds("kinds")
 		t.finish()
 		l.cfg.Models = append(l.cfg.Models, m)
 	}

@@ -143,6 +143,7 @@ var reference = []Setting{
 	{"models[].max_tokens", TypeInteger, "1 to 1099511627776", "", "Maximum completion tokens that the model generates. A higher `max_tokens` of a client is lowered to it, or rejected if `server.strict` is set. Unset means unknown."},
 	{"models[].default_max_tokens", TypeInteger, "1 to 1099511627776", "", "Completion tokens to request if the provider needs a number and the client sent none."},
 	{"models[].thinking", TypeBool, "", "false", "Whether the `thinking` parameter is allowed."},
+	{"models[].kinds", TypeStrings, "", `["chat"]`, "Requests that the model serves: `chat` by every API for conversations, `embeddings`, `rerank`, `completions` (legacy, with a `prompt`), `moderations`. A request of another kind gets `model_not_found`. The provider has to support them."},
 	{"models[].targets", TypeTables, "", "", "Required. Where to send requests for this model; at least one."},
 	{"models[].targets[].provider", TypeString, "", "", "Required. Name of the provider."},
 	{"models[].targets[].model", TypeString, "", "", "The provider's name for the model. Default: the id."},

@@ -43,6 +43,10 @@ type Model struct {
 	MaxTokens   int64 // maximum completion tokens
 	Thinking    bool  // supports reasoning
 
+	// Kinds are the kinds of requests that the model serves: "chat", "embeddings", "rerank", "completions", "moderations". None means
+	// that the upstream does not say.
+	Kinds []string
+
 	// Prices in US dollars per million tokens, as JSON numbers.
 	InputPrice, OutputPrice json.Value
 }
@@ -79,6 +83,14 @@ func (m *Models) Add(model *Model) {
 	if model.Thinking {
 		w.Name("thinking")
 		w.Bool(true)
+	}
+	if len(model.Kinds) > 0 {
+		w.Name("kinds")
+		w.Array()
+		for _, kind := range model.Kinds {
+			w.String(kind)
+		}
+		w.EndArray()
 	}
 	if model.InputPrice.Kind() == json.Number && model.OutputPrice.Kind() == json.Number {
 		w.Name("pricing")

@@ -50,6 +50,7 @@ targets = [{ provider = "off" }]
 
 [[models]]
 id = "bare"
+kinds = ["rerank", "embeddings"]
 targets = [{ provider = "demo" }]
 `
 
@@ -154,6 +155,8 @@ func TestModelJSON(t *testing.T) {
 			return []catalog.Listed{
 				{ID: "full", DisplayName: "Full", OwnedBy: "them", Created: 5, Pricing: &catalog.Price{Input: 1.5, Output: 2}, MaxTokens: 7, Thinking: &yes},
 				{ID: "plain", Thinking: &no},
+				{ID: "vectors", Kinds: []string{"embeddings", "audio"}},
+				{ID: "talk", Kinds: []string{"chat"}},
 				{ID: "wrong", Created: -1, MaxTokens: -1, Pricing: &catalog.Price{Input: -1, Output: 1e300}},
 			}, nil
 		},
@@ -162,11 +165,13 @@ func TestModelJSON(t *testing.T) {
 	defer c.Close()
 	c.List(t.Context())
 	tests := map[string]string{
-		"demo":  `{"id":"demo","object":"model","created":1767225600,"owned_by":"sluice","display_name":"The \u003cDemo\u003e","pricing":{"input":0.0000001,"output":12345678.9},"max_tokens":100,"thinking":true}`,
-		"bare":  `{"id":"bare","object":"model","created":0,"owned_by":"demo","display_name":"bare","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false}`,
-		"full":  `{"id":"full","object":"model","created":5,"owned_by":"them","display_name":"Full","pricing":{"input":1.5,"output":2},"max_tokens":7,"thinking":true}`,
-		"plain": `{"id":"plain","object":"model","created":0,"owned_by":"first","display_name":"plain","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false}`,
-		"wrong": `{"id":"wrong","object":"model","created":0,"owned_by":"first","display_name":"wrong","pricing":{"input":0,"output":0},"pricing_known":false}`,
+		"demo":    `{"id":"demo","object":"model","created":1767225600,"owned_by":"sluice","display_name":"The \u003cDemo\u003e","pricing":{"input":0.0000001,"output":12345678.9},"max_tokens":100,"thinking":true}`,
+		"bare":    `{"id":"bare","object":"model","created":0,"owned_by":"demo","display_name":"bare","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false,"kinds":["embeddings","rerank"]}`,
+		"full":    `{"id":"full","object":"model","created":5,"owned_by":"them","display_name":"Full","pricing":{"input":1.5,"output":2},"max_tokens":7,"thinking":true}`,
+		"plain":   `{"id":"plain","object":"model","created":0,"owned_by":"first","display_name":"plain","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false}`,
+		"talk":    `{"id":"talk","object":"model","created":0,"owned_by":"first","display_name":"talk","pricing":{"input":0,"output":0},"pricing_known":false}`,
+		"vectors": `{"id":"vectors","object":"model","created":0,"owned_by":"first","display_name":"vectors","pricing":{"input":0,"output":0},"pricing_known":false,"kinds":["embeddings"]}`,
+		"wrong":   `{"id":"wrong","object":"model","created":0,"owned_by":"first","display_name":"wrong","pricing":{"input":0,"output":0},"pricing_known":false}`,
 	}
 	for id, want := range tests {
 		m, ok := c.Model(t.Context(), id)
@@ -176,6 +181,15 @@ func TestModelJSON(t *testing.T) {
 		}
 		if got := string(catalog.AppendModel([]byte("x"), m)); got != "x"+want {
 			t.Errorf("%s\ngot  %s\nwant %s", id, got, want)
+		}
+		kinds, known := map[string]config.Kinds{
+			"demo": config.KindChat, "bare": config.KindRerank | config.KindEmbeddings, "vectors": config.KindEmbeddings, "talk": config.KindChat,
+		}[id]
+		if !known {
+			kinds = config.AllKinds
+		}
+		if m.Kinds != kinds {
+			t.Errorf("%s is for %v", id, m.Kinds.Names())
 		}
 		if m.Thinking != (id != "bare" && id != "plain") {
 			t.Errorf("%s may think: %t", id, m.Thinking)
@@ -192,12 +206,12 @@ func TestModelJSON(t *testing.T) {
 
 func TestListedParsesPluginJSON(t *testing.T) {
 	var got catalog.Listed
-	const in = `{"id":"m","display_name":"M","owned_by":"o","created":1,"max_tokens":2,"thinking":true,"pricing":{"input":1.5,"output":2}}`
+	const in = `{"id":"m","display_name":"M","owned_by":"o","created":1,"max_tokens":2,"thinking":true,"pricing":{"input":1.5,"output":2},"kinds":["rerank"]}`
 	if err := json.Unmarshal([]byte(in), &got); err != nil {
 		t.Fatal(err)
 	}
 	yes := true
-	want := catalog.Listed{ID: "m", DisplayName: "M", OwnedBy: "o", Created: 1, MaxTokens: 2, Thinking: &yes, Pricing: &catalog.Price{Input: 1.5, Output: 2}}
+	want := catalog.Listed{ID: "m", DisplayName: "M", OwnedBy: "o", Created: 1, MaxTokens: 2, Thinking: &yes, Kinds: []string{"rerank"}, Pricing: &catalog.Price{Input: 1.5, Output: 2}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -19,6 +19,7 @@ type Model struct {
 	MaxTokens        int64           // 0: unknown
 	DefaultMaxTokens int64           // 0: none
 	Thinking         bool            // whether thinking may be requested; true if a list does not say
+	Kinds            config.Kinds    // of requests that it serves; all if a list does not say
 	Targets          []config.Target // at least one; only those whose provider is on
 	Listed           bool            // from a provider's list, not from the configuration
 
@@ -27,19 +28,28 @@ type Model struct {
 
 // Listed is a model in a provider's list, with the members of the plugin's JSON. All but ID are optional.
 type Listed struct {
-	ID          string `json:"id"` // the provider's name for the model
-	DisplayName string `json:"display_name"`
-	OwnedBy     string `json:"owned_by"`
-	Created     int64  `json:"created"` // Unix seconds
-	Pricing     *Price `json:"pricing"`
-	MaxTokens   int64  `json:"max_tokens"`
-	Thinking    *bool  `json:"thinking"`
+	ID          string   `json:"id"` // the provider's name for the model
+	DisplayName string   `json:"display_name"`
+	OwnedBy     string   `json:"owned_by"`
+	Created     int64    `json:"created"` // Unix seconds
+	Pricing     *Price   `json:"pricing"`
+	MaxTokens   int64    `json:"max_tokens"`
+	Thinking    *bool    `json:"thinking"`
+	Kinds       []string `json:"kinds"`
 }
 
 // Price is in US dollars per million tokens.
 type Price struct {
 	Input  float64 `json:"input"`
 	Output float64 `json:"output"`
+}
+
+// kinds returns the listed kinds, without those that this gateway does not know. known is false where the list says nothing of them.
+func (l *Listed) kinds() (kinds config.Kinds, known bool) {
+	for _, name := range l.Kinds {
+		kinds |= config.ParseKind(name)
+	}
+	return kinds, len(l.Kinds) > 0
 }
 
 // pricing returns the listed prices. An impossible price counts as unknown.
@@ -62,13 +72,14 @@ func configuredModels(cfg *config.Config) []*Model {
 		m := &Model{
 			ID: c.ID, DisplayName: c.DisplayName, OwnedBy: c.OwnedBy, Created: c.Created, Pricing: c.Pricing,
 			MaxTokens: c.MaxTokens, DefaultMaxTokens: c.DefaultMaxTokens, Thinking: c.Thinking,
+			Kinds: c.Kinds,
 		}
 		for _, t := range c.Targets {
 			if p := cfg.Provider(t.Provider); p != nil && p.Off == "" {
 				m.Targets = append(m.Targets, t)
 			}
 		}
-		m.json = m.render(true)
+		m.json = m.render(true, true)
 		out = append(out, m)
 	}
 	return out
@@ -92,7 +103,11 @@ func listedModels(p *config.Provider, list []Listed) []*Model {
 			Pricing: l.pricing(), MaxTokens: max(l.MaxTokens, 0), Thinking: l.Thinking == nil || *l.Thinking, Listed: true,
 			Targets: []config.Target{{Provider: p.Name, Model: l.ID, Weight: 1, Options: p.Options}},
 		}
-		m.json = m.render(l.Thinking != nil)
+		kinds, known := l.kinds()
+		if m.Kinds = kinds; !known {
+			m.Kinds = config.AllKinds
+		}
+		m.json = m.render(l.Thinking != nil, known)
 		out = append(out, m)
 	}
 	slices.SortStableFunc(out, func(a, b *Model) int { return cmp.Compare(a.ID, b.ID) })
@@ -114,7 +129,8 @@ func validID(id string) bool {
 }
 
 // render returns the model's JSON for clients. Both prices are always there; if unknown, they are 0 and "pricing_known" is false.
-func (m *Model) render(thinking bool) []byte {
+// The kinds are only there for a model of which more is known than that it is for chat.
+func (m *Model) render(thinking, kinds bool) []byte {
 	b := appendString([]byte(`{"id":`), m.ID)
 	b = strconv.AppendInt(append(b, `,"object":"model","created":`...), m.Created, 10)
 	b = appendString(append(b, `,"owned_by":`...), m.OwnedBy)
@@ -130,6 +146,16 @@ func (m *Model) render(thinking bool) []byte {
 	}
 	if thinking {
 		b = strconv.AppendBool(append(b, `,"thinking":`...), m.Thinking)
+	}
+	if kinds && m.Kinds != config.KindChat {
+		b = append(b, `,"kinds":[`...)
+		for i, name := range m.Kinds.Names() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, name)
+		}
+		b = append(b, ']')
 	}
 	return append(b, '}')
 }
