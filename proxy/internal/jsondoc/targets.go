@@ -149,7 +149,7 @@ func sameInside(name Value, inside []byte) bool {
 		return bytes.Equal(name.Inside(), inside)
 	}
 	var room [2 * abi.MaxName]byte
-	return equalText(name.Inside(), appendText(room[:0], inside))
+	return equalText(name.Inside(), AppendUnescaped(room[:0], inside))
 }
 
 // equalScalar reports whether v equals old, whose text is oldText if it is a string.

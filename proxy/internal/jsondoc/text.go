@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendText appends the text of an escaped string, which has been checked before.
-func appendText(dst, inside []byte) []byte {
+// AppendUnescaped appends the text of a string that is written as inside is, without its quotes. It must be valid.
+func AppendUnescaped(dst, inside []byte) []byte {
 	for {
 		n := plainLen(inside)
 		dst = append(dst, inside[:n]...)

@@ -109,7 +109,7 @@ func (d *Doc) name(n *node) []byte {
 	if n.flags&flagEscaped == 0 {
 		return inside
 	}
-	d.scratch = appendText(d.scratch[:0], inside)
+	d.scratch = AppendUnescaped(d.scratch[:0], inside)
 	return d.scratch
 }
 

@@ -139,7 +139,7 @@ func (v Value) Is(s string) bool {
 // AppendText appends a string's text.
 func (v Value) AppendText(dst []byte) []byte {
 	if v.Escaped() {
-		return appendText(dst, v.Inside())
+		return AppendUnescaped(dst, v.Inside())
 	}
 	return append(dst, v.Inside()...)
 }
@@ -147,7 +147,7 @@ func (v Value) AppendText(dst []byte) []byte {
 // Text is a string's text.
 func (v Value) Text() string {
 	if v.Escaped() {
-		return string(appendText(nil, v.Inside()))
+		return string(AppendUnescaped(nil, v.Inside()))
 	}
 	return string(v.Inside())
 }
@@ -209,5 +209,5 @@ func (v Value) SameText(o Value) bool {
 	case !v.Escaped():
 		return equalText(o.Inside(), v.Inside())
 	}
-	return equalText(v.Inside(), appendText(nil, o.Inside()))
+	return equalText(v.Inside(), AppendUnescaped(nil, o.Inside()))
 }

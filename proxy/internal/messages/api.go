@@ -1,0 +1,21 @@
+package messages
+
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
+)
+
+// API returns the Messages API. Reasoning of other origins goes through its clients in seals of sealer.
+func API(sealer *thinking.Sealer) *clientapi.API {
+	return &clientapi.API{
+		Name:        "messages",
+		NewRequest:  func() clientapi.Request { return NewRequest(sealer) },
+		NewRenderer: func() clientapi.Renderer { return NewRenderer(sealer) },
+		NewReader:   func() clientapi.Reader { return new(Reader) },
+		AppendError: AppendError,
+		Status:      Status,
+		Failure:     Failure,
+		Heartbeat:   "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+		IDPrefix:    "msg_",
+	}
+}

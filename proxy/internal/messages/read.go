@@ -1,0 +1,259 @@
+package messages
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Reader implements clientapi.Reader for providers that speak Messages themselves. Blocks, deltas and events that it does not
+// know, such as those of tools that the provider runs, mean nothing to it, and are passed on as all others.
+type Reader struct {
+	pass  bool
+	doc   jsondoc.Doc
+	calls []int32 // keys of the open blocks that hold a tool call
+}
+
+// looseLimits bound what a provider may send in one piece.
+var looseLimits = jsondoc.Limits{Depth: jsondoc.DefaultDepth, Nodes: 1 << 19, Loose: true}
+
+// Reset implements clientapi.Reader.
+func (r *Reader) Reset(pass bool) {
+	const keepCalls = 64
+	r.doc.Reset()
+	if cap(r.calls) > keepCalls {
+		r.calls = nil
+	}
+	r.pass, r.calls = pass, r.calls[:0]
+}
+
+// badResponse is the error of a response that cannot be understood.
+func badResponse(cause error) *apierror.Error {
+	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
+	e.Cause = cause
+	return e
+}
+
+// parse parses a document, which is an object.
+func (r *Reader) parse(data []byte) (jsondoc.Value, error) {
+	if err := r.doc.Parse(data, looseLimits); err != nil {
+		return jsondoc.Value{}, badResponse(err)
+	}
+	root := r.doc.Root()
+	if root.Kind() != jsondoc.Object {
+		return root, badResponse(fmt.Errorf("%v instead of an object", root.Kind()))
+	}
+	return root, nil
+}
+
+// ReadEvent implements clientapi.Reader. An event of a host that does not name it has the name that its type is.
+func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
+	if d, ok := readDelta(data); ok {
+		r.readPiece(&d, b)
+		if r.pass {
+			b.Frame([]byte(deltaEvent), data)
+		}
+		return nil
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	defer r.doc.Reset() // it must not hold on to data
+	root, err := r.parse(data)
+	if err != nil {
+		return err
+	}
+	if kind := root.Get("type"); len(kind.Inside()) > 0 {
+		name = kind.Inside()
+	}
+	if e := failureIn(root, name); e != nil {
+		b.Fail(e)
+		return nil
+	}
+	index, _ := root.Get("index").Int()
+	key := int32(max(min(index, maxKey), 0))
+	switch string(name) {
+	case "message_start":
+		r.readMessage(root.Get("message"), b)
+	case "content_block_start":
+		r.readStart(root.Get("content_block"), key, b)
+	case deltaEvent:
+		d := delta{kind: deltaKind(root.Get("delta").Get("type").Inside()), key: key}
+		d.text = root.Get("delta").Get(deltaMembers[d.kind]).Inside()
+		r.readPiece(&d, b)
+	case "content_block_stop":
+		r.endCall(key, b)
+	case "message_delta":
+		readUsage(root.Get("usage"), b)
+		readStop(root.Get("delta"), b)
+	case "message_stop":
+		b.Done(abi.DoneNow)
+	}
+	if r.pass {
+		b.Frame(name, data)
+	}
+	return nil
+}
+
+// maxKey bounds the index of a block.
+const maxKey = 1 << 30
+
+// readMessage reads what a message says of itself before its content.
+func (r *Reader) readMessage(v jsondoc.Value, b *response.Batch) {
+	b.Start(shortText(v.Get("id")), shortText(v.Get("model")), formatClaude)
+	readUsage(v.Get("usage"), b)
+}
+
+// shortText is the text of a string that fits the limit for names, else nothing.
+func shortText(v jsondoc.Value) []byte {
+	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
+		return nil
+	}
+	return v.AppendText(nil)
+}
+
+// readStart reads the start of a block, which holds its first content, mostly none; of a non-streaming response all of it.
+func (r *Reader) readStart(v jsondoc.Value, key int32, b *response.Batch) {
+	switch kind := v.Get("type"); {
+	case kind.Is("text"):
+		addText(b, v.Get("text"))
+	case kind.Is("thinking"):
+		addReasoning(b, abi.ReasoningText, key, v.Get("thinking"))
+		addReasoning(b, abi.ReasoningSignature, key, v.Get("signature"))
+	case kind.Is("redacted_thinking"):
+		addReasoning(b, abi.ReasoningEncrypted, key, v.Get("data"))
+	case kind.Is("tool_use"):
+		name := shortText(v.Get("name"))
+		if len(name) == 0 {
+			b.Fail(apierror.Fail(abi.FailBadToolCall, "", "", ""))
+			return
+		}
+		b.ToolCall(0, key, shortText(v.Get("id")), name)
+		r.calls = append(r.calls, key)
+		// Some hosts send the whole input here, and maybe the same in pieces.
+		if input := v.Get("input"); input.First().Exists() {
+			b.ToolArguments(0, key, abi.EncodingJSON|abi.EncodingDefault, input.Raw())
+		}
+	}
+}
+
+func addText(b *response.Batch, v jsondoc.Value) {
+	if s := v.Inside(); len(s) > 0 {
+		b.Text(0, abi.EncodingEscaped, s)
+	}
+}
+
+func addReasoning(b *response.Batch, part abi.ReasoningPart, key int32, v jsondoc.Value) {
+	if s := v.Inside(); len(s) > 0 {
+		b.Reasoning(0, part, key, abi.EncodingEscaped, s)
+	}
+}
+
+// readPiece reads a piece of a block.
+func (r *Reader) readPiece(d *delta, b *response.Batch) {
+	if len(d.text) == 0 {
+		return
+	}
+	switch d.kind {
+	case textDelta:
+		b.Text(0, abi.EncodingEscaped, d.text)
+	case thinkingDelta:
+		b.Reasoning(0, abi.ReasoningText, d.key, abi.EncodingEscaped, d.text)
+	case signatureDelta:
+		b.Reasoning(0, abi.ReasoningSignature, d.key, abi.EncodingEscaped, d.text)
+	case inputDelta:
+		// The pieces of a tool's input that the provider runs itself look the same.
+		for _, key := range r.calls {
+			if key == d.key {
+				b.ToolArguments(0, key, abi.EncodingEscaped, d.text)
+				return
+			}
+		}
+	}
+}
+
+// endCall ends the tool call in a block, if there is one.
+func (r *Reader) endCall(key int32, b *response.Batch) {
+	for i := range r.calls {
+		if r.calls[i] == key {
+			r.calls = append(r.calls[:i], r.calls[i+1:]...)
+			b.ToolEnd(0, key)
+			return
+		}
+	}
+}
+
+// readUsage reads token counts. They are totals of the message so far, and one that is absent is unchanged. What the cache held
+// is no part of the input's count.
+func readUsage(v jsondoc.Value, b *response.Batch) {
+	add := func(kind abi.UsageKind, v jsondoc.Value) {
+		if n, ok := v.Int(); ok && n >= 0 {
+			b.Usage(kind, n)
+		}
+	}
+	add(abi.UsagePrompt, v.Get("input_tokens"))
+	add(abi.UsageCachedBeside, v.Get("cache_read_input_tokens"))
+	add(abi.UsageCacheWriteBeside, v.Get("cache_creation_input_tokens"))
+	add(abi.UsageCompletion, v.Get("output_tokens"))
+	add(abi.UsageReasoning, v.Get("output_tokens_details").Get("thinking_tokens"))
+}
+
+// readStop reads why the message ended, if it says so.
+func readStop(v jsondoc.Value, b *response.Batch) {
+	reason := shortText(v.Get("stop_reason"))
+	if len(reason) == 0 {
+		return
+	}
+	if s := v.Get(stopSequenceMember); s.Kind() == jsondoc.String && string(reason) == "stop_sequence" {
+		b.Extra(abi.ScopeChoice, 0, 0, []byte(stopSequenceMember), s.Raw())
+	}
+	switch string(reason) {
+	case "end_turn", "stop_sequence":
+		b.Finish(0, abi.FinishStop, nil)
+	case "tool_use":
+		b.Finish(0, abi.FinishToolCalls, nil)
+	case "max_tokens":
+		b.Finish(0, abi.FinishLength, nil)
+	case "model_context_window_exceeded":
+		b.Finish(0, abi.FinishLength, reason)
+	case "refusal":
+		b.Finish(0, abi.FinishContentFilter, reason)
+	default:
+		b.Finish(0, abi.FinishStop, reason)
+	}
+}
+
+// ReadResponse implements clientapi.Reader.
+func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
+	defer r.doc.Reset()
+	root, err := r.parse(body)
+	if err != nil {
+		return err
+	}
+	if e := failureIn(root, root.Get("type").Inside()); e != nil {
+		b.Fail(e)
+		return nil
+	}
+	content := root.Get("content")
+	if content.Kind() != jsondoc.Array {
+		return badResponse(fmt.Errorf("content is %v instead of an array", content.Kind()))
+	}
+	r.readMessage(root, b)
+	b.Text(0, abi.EncodingUTF8, nil) // a message without content is one, too
+	key := int32(0)
+	for v := content.First(); v.Exists(); v = v.Next() {
+		r.readStart(v, key, b)
+		r.endCall(key, b)
+		key++
+	}
+	readStop(root, b)
+	b.Done(abi.DoneNow)
+	if r.pass {
+		b.Frame(nil, body)
+	}
+	return nil
+}

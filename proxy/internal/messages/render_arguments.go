@@ -1,0 +1,248 @@
+package messages
+
+import "bytes"
+
+// arguments checks the arguments of a tool call piece by piece: the API has them as an object, and a block can be closed as soon as
+// that is complete. The zero value is ready.
+//
+// The text is the inside of a JSON string, so each quote and backslash of its own is an escape. A piece ends with a whole character.
+type arguments struct {
+	state   argumentState
+	depth   uint8
+	name    bool                          // the string is a member's name
+	objects [maxArgumentDepth / 64]uint64 // a bit for each level: whether it is an object
+	word    string                        // what must follow of true, false or null
+	digits  uint8                         // of a \u escape that are still to come
+}
+
+// maxArgumentDepth is how many levels of arrays and objects there may be.
+const maxArgumentDepth = 128
+
+type argumentState uint8
+
+const (
+	argumentsStart     argumentState = iota
+	argumentsFirstName               // after {
+	argumentsName                    // after a comma in an object
+	argumentsColon
+	argumentsFirstValue // after [
+	argumentsValue
+	argumentsComma // after a value
+	argumentsString
+	argumentsEscape
+	argumentsHex
+	argumentsWord
+	argumentsMinus
+	argumentsZero
+	argumentsInteger
+	argumentsPoint
+	argumentsFraction
+	argumentsExponent
+	argumentsExponentSign
+	argumentsExponentDigits
+	argumentsWhole
+	argumentsInvalid
+)
+
+// begun reports whether there was anything but white space.
+func (a *arguments) begun() bool { return a.state != argumentsStart }
+
+// whole reports whether the object is complete.
+func (a *arguments) whole() bool { return a.state == argumentsWhole }
+
+// add adds a piece. It reports false if the text cannot become a JSON object any more.
+func (a *arguments) add(s []byte) bool {
+	for len(s) > 0 {
+		if a.state == argumentsString {
+			// Only an escape can end the string, or be wrong in it.
+			at := bytes.IndexByte(s, '\\')
+			if at < 0 {
+				break
+			}
+			s = s[at:]
+		}
+		c, n := unescapeByte(s)
+		s = s[n:]
+		a.step(c)
+	}
+	return a.state != argumentsInvalid
+}
+
+// anyCharacter stands for a character that is not ASCII.
+const anyCharacter = 0x80
+
+// unescapeByte is the character that s, the inside of a JSON string, begins with, and its length there.
+func unescapeByte(s []byte) (c byte, n int) {
+	if s[0] != '\\' || len(s) < 2 {
+		return s[0], 1
+	}
+	switch s[1] {
+	case 'b', 'f':
+		return '\b', 2
+	case 'n', 'r', 't':
+		return '\n', 2
+	case 'u':
+	default:
+		return s[1], 2
+	}
+	v := uint16(0)
+	for _, h := range s[2:min(6, len(s))] {
+		switch {
+		case h <= '9':
+			v = v<<4 | uint16(h-'0')
+		default:
+			v = v<<4 | uint16(h|0x20-'a'+10)
+		}
+	}
+	if n = min(6, len(s)); v >= anyCharacter {
+		return anyCharacter, n
+	}
+	return byte(v), n
+}
+
+// step takes one character.
+func (a *arguments) step(c byte) {
+	switch a.state {
+	case argumentsString:
+		switch {
+		case c == '"' && a.name:
+			a.state = argumentsColon
+		case c == '"':
+			a.state = argumentsComma
+		case c == '\\':
+			a.state = argumentsEscape
+		case c < ' ':
+			a.state = argumentsInvalid
+		}
+		return
+	case argumentsEscape:
+		switch c {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			a.state = argumentsString
+		case 'u':
+			a.state, a.digits = argumentsHex, 4
+		default:
+			a.state = argumentsInvalid
+		}
+		return
+	case argumentsHex:
+		switch a.digits--; {
+		case !isHex(c):
+			a.state = argumentsInvalid
+		case a.digits == 0:
+			a.state = argumentsString
+		}
+		return
+	case argumentsWord:
+		if c != a.word[0] {
+			a.state = argumentsInvalid
+		} else if a.word = a.word[1:]; a.word == "" {
+			a.state = argumentsComma
+		}
+		return
+	}
+	if a.state >= argumentsMinus && a.state <= argumentsExponentDigits {
+		if a.stepNumber(c) {
+			return
+		}
+		a.state = argumentsComma // c comes after the number
+	}
+	if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
+		return
+	}
+	a.stepToken(c)
+}
+
+func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
+
+// stepToken takes a character that is neither white space nor in a value.
+func (a *arguments) stepToken(c byte) {
+	switch s := a.state; {
+	case s == argumentsStart && c == '{', (s == argumentsFirstValue || s == argumentsValue) && (c == '{' || c == '['):
+		a.enter(c == '{')
+	case (s == argumentsFirstName || s == argumentsName) && c == '"':
+		a.state, a.name = argumentsString, true
+	case s == argumentsColon && c == ':':
+		a.state = argumentsValue
+	case s == argumentsComma && c == ',':
+		if a.state = argumentsValue; a.inObject() {
+			a.state = argumentsName
+		}
+	case (s == argumentsFirstName || s == argumentsComma && a.inObject()) && c == '}',
+		(s == argumentsFirstValue || s == argumentsComma && !a.inObject()) && c == ']':
+		if a.depth--; a.depth == 0 {
+			a.state = argumentsWhole
+		} else {
+			a.state = argumentsComma
+		}
+	case s == argumentsFirstValue || s == argumentsValue:
+		a.beginScalar(c)
+	default:
+		a.state = argumentsInvalid
+	}
+}
+
+func (a *arguments) beginScalar(c byte) {
+	switch {
+	case c == '"':
+		a.state, a.name = argumentsString, false
+	case c == 't':
+		a.state, a.word = argumentsWord, "rue"
+	case c == 'f':
+		a.state, a.word = argumentsWord, "alse"
+	case c == 'n':
+		a.state, a.word = argumentsWord, "ull"
+	case c == '-':
+		a.state = argumentsMinus
+	case c == '0':
+		a.state = argumentsZero
+	case c-'1' <= 8:
+		a.state = argumentsInteger
+	default:
+		a.state = argumentsInvalid
+	}
+}
+
+// stepNumber takes a character of a number. It reports false if c does not belong to it, and the number is complete.
+func (a *arguments) stepNumber(c byte) bool {
+	digit := c-'0' <= 9
+	exponent := c|0x20 == 'e'
+	switch s := a.state; {
+	case s == argumentsMinus && c == '0':
+		a.state = argumentsZero
+	case s == argumentsMinus && digit, s == argumentsInteger && digit:
+		a.state = argumentsInteger
+	case (s == argumentsZero || s == argumentsInteger) && c == '.':
+		a.state = argumentsPoint
+	case (s == argumentsPoint || s == argumentsFraction) && digit:
+		a.state = argumentsFraction
+	case (s == argumentsZero || s == argumentsInteger || s == argumentsFraction) && exponent:
+		a.state = argumentsExponent
+	case s == argumentsExponent && (c == '+' || c == '-'):
+		a.state = argumentsExponentSign
+	case s >= argumentsExponent && digit:
+		a.state = argumentsExponentDigits
+	case s == argumentsZero && digit, s == argumentsMinus, s == argumentsPoint, s == argumentsExponent, s == argumentsExponentSign:
+		a.state = argumentsInvalid
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *arguments) enter(object bool) {
+	if a.depth == maxArgumentDepth-1 {
+		a.state = argumentsInvalid
+		return
+	}
+	a.depth++
+	bit := uint64(1) << (a.depth % 64)
+	a.objects[a.depth/64] &^= bit
+	a.state = argumentsFirstValue
+	if object {
+		a.objects[a.depth/64] |= bit
+		a.state = argumentsFirstName
+	}
+}
+
+func (a *arguments) inObject() bool { return a.objects[a.depth/64]&(1<<(a.depth%64)) != 0 }

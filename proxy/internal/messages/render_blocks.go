@@ -1,0 +1,292 @@
+package messages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// outKind is what a block of a response holds.
+type outKind uint8
+
+const (
+	outText outKind = iota
+	outRefusal
+	outThinking
+	outRedacted
+	outToolUse
+)
+
+// outBlock is a block of the response. Texts are the inside of JSON strings.
+type outBlock struct {
+	kind   outKind
+	closed bool              // nothing more comes for it; in a stream its end may still wait for that of another block
+	key    int32             // of reasoning
+	part   abi.ReasoningPart // of reasoning that can be read: what it is
+	call   int32             // index of the tool call
+
+	sealed   bool              // there is a signature, or data
+	sealPart abi.ReasoningPart // what it is
+	seal     []byte            // itself; of a closed block as the client gets it
+
+	text []byte // of a non-streaming response
+}
+
+// toolUse is a tool call. ID and name are the inside of JSON strings.
+type toolUse struct {
+	key      int32
+	block    int // index of its block among all, -1 if that has not begun
+	id, name []byte
+	args     arguments
+	text     []byte // the arguments, of a non-streaming response or a pending call
+}
+
+// blockSize is about what a block takes in memory besides its texts.
+const blockSize = 160
+
+// at returns a block by its index among all.
+func (r *Renderer) at(index int) *outBlock { return &r.blocks[index-r.first] }
+
+// begin begins a block.
+func (r *Renderer) begin(kind outKind, key int32) *outBlock {
+	r.start()
+	n := len(r.blocks)
+	if n == cap(r.blocks) {
+		r.blocks = append(r.blocks, outBlock{})
+	} else {
+		r.blocks = r.blocks[:n+1]
+	}
+	b := &r.blocks[n]
+	*b = outBlock{kind: kind, key: key, text: response.Reuse(b.text), seal: response.Reuse(b.seal)}
+	if !r.head.Stream {
+		r.out.Held += blockSize
+	}
+	return b
+}
+
+// last is the index among all of the block that has begun last.
+func (r *Renderer) last() int { return r.first + len(r.blocks) - 1 }
+
+// writePiece writes a piece of text to the current block, or to a new one if that is another. part is what it is of reasoning.
+func (r *Renderer) writePiece(kind outKind, key int32, part abi.ReasoningPart, s []byte) {
+	b := r.textBlock(kind, key, part)
+	if !r.head.Stream {
+		b.text = append(b.text, s...)
+		r.out.Held += len(s)
+		return
+	}
+	dst := append(append(r.out.Buf, r.prefix...), s...)
+	r.out.Buf = append(dst, `"}}`+"\n\n"...)
+}
+
+func (r *Renderer) textBlock(kind outKind, key int32, part abi.ReasoningPart) *outBlock {
+	if r.current >= 0 {
+		if b := r.at(r.current); b.kind == kind && b.key == key && b.part == part && !b.sealed {
+			return b
+		}
+	}
+	r.settle()
+	b := r.begin(kind, key)
+	b.part, r.current = part, r.last()
+	if r.head.Stream {
+		r.writeStart(b, r.current)
+	}
+	return b
+}
+
+// sealedBlock returns the block that a piece of a signature, or of encrypted reasoning, belongs to: that of the same reasoning if
+// it is still open and has no other seal, else one of its own.
+func (r *Renderer) sealedBlock(part abi.ReasoningPart, key int32) *outBlock {
+	kind := outThinking
+	if part == abi.ReasoningEncrypted && r.claude() {
+		kind = outRedacted
+	}
+	if r.current >= 0 {
+		b := r.at(r.current)
+		switch {
+		case b.key != key || b.kind != kind:
+		case b.sealed && b.sealPart == part:
+			return b
+		case !b.sealed && part != abi.ReasoningToolEncrypted:
+			b.sealed, b.sealPart = true, part
+			return b
+		}
+	}
+	if part == abi.ReasoningToolEncrypted && r.pending != noCall && r.calls[r.pending].key == key {
+		r.closeCurrent() // the call comes after its signature
+	} else {
+		r.settle()
+	}
+	b := r.begin(kind, key)
+	b.sealed, b.sealPart, r.current = true, part, r.last()
+	if r.head.Stream && kind != outRedacted { // the start of that has all of it
+		r.writeStart(b, r.current)
+	}
+	return b
+}
+
+// claude reports whether the reasoning is Anthropic's.
+func (r *Renderer) claude() bool { return bytes.Equal(r.head.ReasoningFormat, formatClaude) }
+
+// settle closes what another block must not stand in, and begins that of a pending call.
+func (r *Renderer) settle() {
+	r.closeCurrent()
+	if r.pending == noCall {
+		return
+	}
+	t := &r.calls[r.pending]
+	r.beginCall(t, r.pending)
+	r.pending = noCall
+	if r.head.Stream {
+		if string(t.text) != "{}" {
+			r.writeArguments(t, t.text)
+		}
+		r.out.Held -= len(t.text)
+		t.text = response.Reuse(t.text)
+	}
+	r.endCall(t)
+}
+
+// closeCurrent closes the open block that is no call's.
+func (r *Renderer) closeCurrent() {
+	if r.current < 0 {
+		return
+	}
+	index := r.current
+	b := r.at(index)
+	r.current = -1
+	if b.kind == outThinking {
+		r.sign(b)
+	}
+	if r.head.Stream {
+		switch b.kind {
+		case outThinking:
+			r.writeSignature(b, index)
+		case outRedacted:
+			r.writeStart(b, index)
+		}
+		r.out.Held -= len(b.seal)
+	}
+	r.closeBlock(b)
+}
+
+// closeBlock closes a block. In a stream it stops as soon as those before it have.
+func (r *Renderer) closeBlock(b *outBlock) {
+	b.closed = true
+	if !r.head.Stream {
+		return
+	}
+	stopped := 0
+	for stopped < len(r.blocks) && r.blocks[stopped].closed {
+		r.writeStop(r.first + stopped)
+		stopped++
+	}
+	for i := stopped; i < len(r.blocks); i++ { // swapped, to keep the memory of those that have stopped
+		r.blocks[i-stopped], r.blocks[i] = r.blocks[i], r.blocks[i-stopped]
+	}
+	r.first += stopped
+	r.blocks = r.blocks[:len(r.blocks)-stopped]
+}
+
+// sign gives a thinking block its signature, in place of what the provider has given. It is what the provider has given where that
+// is Anthropic, or someone who passes on what is Anthropic's.
+func (r *Renderer) sign(b *outBlock) {
+	if r.claude() && b.sealed && b.sealPart == abi.ReasoningSignature && len(b.seal) > 0 {
+		return
+	}
+	s := thinking.Sealed{Part: b.part, Data: b.seal}
+	if bytes.IndexByte(r.head.ReasoningFormat, '\\') < 0 { // else it is no format's name
+		s.Format = string(r.head.ReasoningFormat)
+	}
+	if b.sealed {
+		s.Part = b.sealPart
+	}
+	if s.Part == abi.ReasoningToolEncrypted {
+		s.CallID = r.callID(b.key)
+	}
+	r.token = r.sealer.Append(r.token[:0], s)
+	r.out.Held += len(r.token) - len(b.seal)
+	b.seal = append(b.seal[:0], r.token...)
+}
+
+// callID is the client's ID of the call with a key, "" if there is none.
+func (r *Renderer) callID(key int32) string {
+	for i := range r.calls {
+		if t := &r.calls[i]; t.key == key {
+			return string(t.id)
+		}
+	}
+	return ""
+}
+
+// addCall records a call, whose block has not begun.
+func (r *Renderer) addCall(call response.ToolCall) *toolUse {
+	n := len(r.calls)
+	if n == cap(r.calls) {
+		r.calls = append(r.calls, toolUse{})
+	} else {
+		r.calls = r.calls[:n+1]
+	}
+	t := &r.calls[n]
+	*t = toolUse{key: call.Key, block: -1, id: appendToolUseID(t.id[:0], call.ID), name: append(t.name[:0], call.Name...), text: response.Reuse(t.text)}
+	r.out.Held += len(t.id) + len(t.name)
+	return t
+}
+
+// holdCall holds a call back that came whole until the next event: its provider may have signed it, and the signature has to
+// come first. The client can do nothing with the call before the message ends.
+func (r *Renderer) holdCall(index int32, args []byte) {
+	t := &r.calls[index]
+	t.text = append(t.text, args...)
+	r.out.Held += len(args)
+	r.pending = index
+}
+
+// beginCall begins the block of a call.
+func (r *Renderer) beginCall(t *toolUse, index int32) {
+	b := r.begin(outToolUse, t.key)
+	b.call, t.block = index, r.last()
+	if r.head.Stream {
+		r.writeStart(b, t.block)
+	}
+}
+
+// writeArguments writes a piece of a call's arguments.
+func (r *Renderer) writeArguments(t *toolUse, s []byte) {
+	if !r.head.Stream {
+		t.text = append(t.text, s...)
+		r.out.Held += len(s)
+		return
+	}
+	dst := append(appendDelta(r.out.Buf, t.block, outToolUse), s...)
+	r.out.Buf = append(dst, `"}}`+"\n\n"...)
+}
+
+// endCall closes the block of a call.
+func (r *Renderer) endCall(t *toolUse) { r.closeBlock(r.at(t.block)) }
+
+// appendToolUseID appends the ID that a call has in this API: the provider's, or one that follows from it where the API does not
+// take that.
+func appendToolUseID(dst, id []byte) []byte {
+	for _, c := range id {
+		if c|0x20-'a' > 'z'-'a' && c-'0' > 9 && c != '_' && c != '-' {
+			const bytesOfID = 15
+			sum := sha256.Sum256(id)
+			return toolUseIDs.AppendEncode(append(dst, "toolu_"...), sum[:bytesOfID])
+		}
+	}
+	return append(dst, id...)
+}
+
+var toolUseIDs = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// appendOwnID appends an ID of the gateway's own, with a prefix.
+func appendOwnID(dst []byte, prefix, id string) []byte {
+	return jsondoc.AppendEscaped(append(dst, prefix...), []byte(strings.TrimPrefix(id, prefix)))
+}

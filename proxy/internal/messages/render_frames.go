@@ -1,0 +1,143 @@
+package messages
+
+import (
+	"strconv"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// A frame is an "event:" line, a "data:" line whose type is the event's name, and the blank line that ends it. What goes into it is
+// escaped or compact JSON, so there is no other line feed in it.
+
+// What the deltas of a block hold between its index and the text.
+var deltaHeads = [...]string{
+	outText:     `,"delta":{"type":"text_delta","text":"`,
+	outRefusal:  `,"delta":{"type":"text_delta","text":"`,
+	outThinking: `,"delta":{"type":"thinking_delta","thinking":"`,
+	outToolUse:  `,"delta":{"type":"input_json_delta","partial_json":"`,
+}
+
+// start writes message_start, once.
+func (r *Renderer) start() {
+	if r.started || !r.head.Stream {
+		return
+	}
+	r.started = true
+	dst := append(r.out.Buf, `event: message_start`+"\n"+`data: {"type":"message_start","message":{"id":"`...)
+	dst = append(r.appendID(dst), `","type":"message","role":"assistant","model":"`...)
+	dst = append(append(dst, r.head.Model...), `","content":[],"stop_reason":null,"stop_sequence":null,"usage":`...)
+	usage := r.head.Usage()
+	if !usage.Has(abi.UsageCompletion) {
+		usage.Completion = 0 // an estimate at this point says nothing
+	}
+	r.out.Buf = append(appendUsage(dst, &usage), "}}\n\n"...)
+}
+
+// writeStart writes the start of a block. For a block with pieces of text it prepares what each of their deltas begins with.
+func (r *Renderer) writeStart(b *outBlock, index int) {
+	dst := append(r.out.Buf, "event: content_block_start\n"+`data: {"type":"content_block_start","index":`...)
+	dst = append(strconv.AppendInt(dst, int64(index), 10), `,"content_block":`...)
+	switch b.kind {
+	case outToolUse:
+		dst = append(appendToolUse(dst, &r.calls[b.call]), `,"input":{}}`...)
+	case outRedacted:
+		dst = appendRedacted(dst, b)
+	case outThinking:
+		r.prefix = appendDelta(r.prefix[:0], index, b.kind)
+		dst = append(dst, `{"type":"thinking","thinking":"","signature":""}`...)
+	default:
+		r.prefix = appendDelta(r.prefix[:0], index, b.kind)
+		dst = append(dst, `{"type":"text","text":""}`...)
+	}
+	r.out.Buf = append(dst, "}\n\n"...)
+}
+
+// appendDelta appends the frame of a delta as far as its text.
+func appendDelta(dst []byte, index int, kind outKind) []byte {
+	dst = append(dst, "event: content_block_delta\n"+`data: {"type":"content_block_delta","index":`...)
+	dst = strconv.AppendInt(dst, int64(index), 10)
+	return append(dst, deltaHeads[kind]...)
+}
+
+func (r *Renderer) writeSignature(b *outBlock, index int) {
+	dst := append(r.out.Buf, "event: content_block_delta\n"+`data: {"type":"content_block_delta","index":`...)
+	dst = append(strconv.AppendInt(dst, int64(index), 10), `,"delta":{"type":"signature_delta","signature":"`...)
+	r.out.Buf = append(append(dst, b.seal...), `"}}`+"\n\n"...)
+}
+
+func (r *Renderer) writeStop(index int) {
+	dst := append(r.out.Buf, "event: content_block_stop\n"+`data: {"type":"content_block_stop","index":`...)
+	r.out.Buf = append(strconv.AppendInt(dst, int64(index), 10), "}\n\n"...)
+}
+
+// writeEnd writes the events that end the message.
+func (r *Renderer) writeEnd(usage *response.Usage) {
+	dst := append(r.out.Buf, "event: message_delta\n"+`data: {"type":"message_delta","delta":{`...)
+	dst = append(r.appendStop(dst), `},"usage":`...)
+	dst = append(appendUsage(dst, usage), "}\n\n"...)
+	r.out.Buf = append(dst, "event: message_stop\n"+`data: {"type":"message_stop"}`+"\n\n"...)
+}
+
+// AppendResponse implements response.Renderer.
+func (r *Renderer) AppendResponse(dst []byte, usage response.Usage) []byte {
+	if r.pass.on {
+		return append(dst, r.pass.head...)
+	}
+	dst = append(r.appendID(append(dst, `{"id":"`...)), `","type":"message","role":"assistant","model":"`...)
+	dst = append(append(dst, r.head.Model...), `","content":[`...)
+	for i := range r.blocks {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.appendBlock(dst, &r.blocks[i])
+	}
+	dst = r.appendStop(append(dst, "],"...))
+	return append(appendUsage(append(dst, `,"usage":`...), &usage), '}')
+}
+
+// appendBlock appends a block of a non-streaming response.
+func (r *Renderer) appendBlock(dst []byte, b *outBlock) []byte {
+	switch b.kind {
+	case outThinking:
+		dst = append(append(dst, `{"type":"thinking","thinking":"`...), b.text...)
+		dst = append(append(dst, `","signature":"`...), b.seal...)
+		return append(dst, `"}`...)
+	case outRedacted:
+		return appendRedacted(dst, b)
+	case outToolUse:
+		t := &r.calls[b.call]
+		dst = append(appendToolUse(dst, t), `,"input":`...)
+		if !t.args.whole() || len(t.text) == 0 { // cut off, or none
+			return append(dst, "{}}"...)
+		}
+		return append(jsondoc.AppendUnescaped(dst, t.text), '}')
+	}
+	return append(append(append(dst, `{"type":"text","text":"`...), b.text...), `"}`...)
+}
+
+func appendRedacted(dst []byte, b *outBlock) []byte {
+	return append(append(append(dst, `{"type":"redacted_thinking","data":"`...), b.seal...), `"}`...)
+}
+
+// appendToolUse appends the block of a call as far as its input.
+func appendToolUse(dst []byte, t *toolUse) []byte {
+	dst = append(append(dst, `{"type":"tool_use","id":"`...), t.id...)
+	dst = append(append(dst, `","name":"`...), t.name...)
+	return append(dst, '"')
+}
+
+// appendUsage appends the usage object. What the cache held is no part of the API's input_tokens.
+func appendUsage(dst []byte, u *response.Usage) []byte {
+	dst = append(dst, `{"input_tokens":`...)
+	dst = strconv.AppendInt(dst, max(u.Prompt-u.Cached-u.CacheWrite, 0), 10)
+	dst = strconv.AppendInt(append(dst, `,"cache_creation_input_tokens":`...), u.CacheWrite, 10)
+	dst = strconv.AppendInt(append(dst, `,"cache_read_input_tokens":`...), u.Cached, 10)
+	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), u.Completion, 10)
+	if u.Has(abi.UsageReasoning, abi.UsageReasoningBeside) {
+		dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.Reasoning, 10)
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
