@@ -105,6 +105,16 @@ func (l Limits) WithDefaults() Limits {
 // Document are the limits of the JSON document.
 func (l *Limits) Document() jsondoc.Limits { return jsondoc.Limits{Depth: l.Depth, Nodes: l.Nodes} }
 
+// Lowered are the limits of the chat completions request that Request.AppendChat writes for a request within l. It may nest
+// deeper, and has more values and messages: one message of another API may become several.
+func (l Limits) Lowered() Limits {
+	l = l.WithDefaults()
+	l.Depth += 4
+	l.Nodes *= 4
+	l.Messages = l.Nodes
+	return l
+}
+
 // MaxTokensCeiling bounds max_tokens and thinking budgets where no model's maximum is known: providers read them as
 // 32-bit integers.
 const MaxTokensCeiling = 1<<31 - 1

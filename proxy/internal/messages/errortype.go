@@ -61,7 +61,7 @@ var contextTexts = func() (list []*regexp.Regexp) {
 		`is too large: (?P<output>N)\. .*maximum context length is (?P<limit>N) tokens and your request has (?P<prompt>N) input tokens`,
 		// OpenAI and its like, DeepSeek, OpenRouter: … However, you requested 5000 tokens (1000 in the messages, 4000 in the completion)
 		`maximum context length is (?P<limit>N) tokens\. However, you requested (?:about )?N tokens \((?P<prompt>N) [^,]*, (?P<output>N) in the (?:completion|output)`,
-		`maximum context length is (?P<limit>N) tokens\. However, (?:your messages resulted in|you requested) (?P<prompt>N)`,
+		`maximum context length is (?P<limit>N) tokens\. However, (?:your messages resulted in|you requested)(?: about)? (?P<prompt>N)`,
 		`maximum context length is (?P<limit>N) tokens.* (?P<prompt>N) input tokens`,
 		// xAI
 		`maximum prompt length is (?P<limit>N) but the request contains (?P<prompt>N)`,

@@ -101,11 +101,11 @@ func (r *Request) parse(body []byte, l clientapi.Limits) *apierror.Error {
 		err = r.repairSurrogates()
 	}
 	if err != nil {
-		return unreadable(err)
+		return clientapi.Unreadable(err)
 	}
 	root := r.doc.Root()
 	if root.Kind() != jsondoc.Object {
-		return apierror.Invalid(codeInvalidType, "", "The request body must be a JSON object.")
+		return apierror.Invalid(clientapi.CodeInvalidType, "", "The request body must be a JSON object.")
 	}
 	return r.readRequest(root)
 }
@@ -121,15 +121,6 @@ func (r *Request) repairSurrogates() error {
 		r.facts.Warn(abi.WarnChanged, r.path(r.doc.At(offset)))
 	}
 	return nil
-}
-
-// unreadable is the error for a body that is not a JSON document, or not one that the gateway accepts.
-func unreadable(err error) *apierror.Error {
-	var syntax *jsondoc.SyntaxError
-	errors.As(err, &syntax)
-	e := apierror.Invalid("", "", "The request body is not valid JSON: %s (at byte %d).", syntax.Reason, syntax.Offset)
-	e.Cause = err
-	return e
 }
 
 // edit is where the edits of the client's document are recorded.
@@ -167,11 +158,11 @@ func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Err
 	f := &r.facts
 	asked, budget := f.MaxTokens, f.Thinking.BudgetTokens
 	if strict && maxTokens > 0 && asked > maxTokens {
-		return apierror.Invalid(codeIntegerAbove, "max_tokens", "%d > %d, which is the maximum allowed number of output tokens for %s", asked, maxTokens, quotable(f.Model))
+		return apierror.Invalid(clientapi.CodeIntegerAbove, "max_tokens", "%d > %d, which is the maximum allowed number of output tokens for %s", asked, maxTokens, quotable(f.Model))
 	}
 	if !thinking && f.Thinking.Asked() {
 		if f.Thinking.Mode == clientapi.ThinkingEnabled {
-			return apierror.Invalid(codeUnsupported, "thinking", "This model does not support thinking.")
+			return apierror.Invalid(clientapi.CodeUnsupportedParameter, "thinking", "This model does not support thinking.")
 		}
 		f.Thinking, f.Flags = clientapi.Thinking{}, f.Flags&^clientapi.FlagThinking
 		f.Warn(abi.WarnDropped, "thinking")

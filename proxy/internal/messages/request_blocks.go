@@ -35,7 +35,7 @@ func (r *Request) readMessages(root jsondoc.Value) *apierror.Error {
 		return e
 	}
 	if !list.First().Exists() {
-		return r.invalid(list, codeEmptyArray, "at least one message is required")
+		return r.invalid(list, clientapi.CodeEmptyArray, "at least one message is required")
 	}
 	for m := list.First(); m.Exists(); m = m.Next() {
 		if f.Messages++; f.Messages > r.limits.Messages {
@@ -59,11 +59,11 @@ func (r *Request) readMessage(m jsondoc.Value) *apierror.Error {
 	if r.roleOf(m) == roleUnknown {
 		return r.notOneOf(author, "user", "assistant", "system")
 	}
-	if c := m.Get("output_config"); given(c) {
+	if c := m.Get("output_config"); clientapi.Given(c) {
 		if e := r.checkObject(c); e != nil {
 			return e
 		}
-		if effort := c.Get("effort"); given(effort) {
+		if effort := c.Get("effort"); clientapi.Given(effort) {
 			if e := r.checkString(effort); e != nil {
 				return e
 			}
@@ -356,7 +356,7 @@ func (r *Request) readDocument(b *block, nested int) *apierror.Error {
 			return nil
 		case jsondoc.Array:
 			if nested >= maxNested {
-				return r.invalid(b.self, codeInvalidValue, "Documents must not hold documents")
+				return r.invalid(b.self, clientapi.CodeInvalidValue, "Documents must not hold documents")
 			}
 			return r.readBlocks(content, maxNested)
 		}
@@ -369,7 +369,7 @@ func (r *Request) readDocument(b *block, nested int) *apierror.Error {
 func (r *Request) readToolResult(b *block, nested int) *apierror.Error {
 	r.facts.Flags |= clientapi.FlagToolHistory
 	if nested > 0 {
-		return r.invalid(b.self, codeInvalidValue, "`tool_result` blocks can only be specified in messages")
+		return r.invalid(b.self, clientapi.CodeInvalidValue, "`tool_result` blocks can only be specified in messages")
 	}
 	if e := r.needID(b.toolUseID, b.self, "tool_use_id"); e != nil {
 		return e

@@ -227,7 +227,7 @@ func (r *Request) lowerFormat() *apierror.Error {
 		return nil
 	}
 	schema := m.format.Get("schema")
-	if !m.format.Get("type").Is("json_schema") || !given(schema) {
+	if !m.format.Get("type").Is("json_schema") || !clientapi.Given(schema) {
 		return r.unsupported(m.format, "The provider of this model does not support this format.")
 	}
 	c.text(`,"response_format":{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`)

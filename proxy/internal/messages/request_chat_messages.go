@@ -2,6 +2,7 @@ package messages
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
@@ -192,11 +193,11 @@ func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.E
 			}
 			r.scanBlock(v, &b)
 			if len(c.calls) == r.limits.ToolCalls {
-				return false, r.invalid(v, codeArrayAbove, "A turn should have at most %d `tool_use` blocks", r.limits.ToolCalls)
+				return false, r.invalid(v, clientapi.CodeArrayAbove, "A turn should have at most %d `tool_use` blocks", r.limits.ToolCalls)
 			}
 			for i := range c.calls {
 				if c.calls[i].id.SameText(b.id) {
-					return false, r.invalid(b.id, codeInvalidValue, "`tool_use` ids must be unique")
+					return false, r.invalid(b.id, clientapi.CodeInvalidValue, "`tool_use` ids must be unique")
 				}
 			}
 			if len(c.calls) == 0 {
@@ -287,7 +288,7 @@ func (r *Request) lowerUserTurn(first jsondoc.Value) (next jsondoc.Value, e *api
 // there on: the effort, and the tools.
 func (r *Request) lowerSystemMessage(m jsondoc.Value) *apierror.Error {
 	c, content := &r.chat, m.Get("content")
-	if effort := m.Get("output_config").Get("effort"); given(effort) {
+	if effort := m.Get("output_config").Get("effort"); clientapi.Given(effort) {
 		c.effort = effort
 	}
 	var b block
@@ -388,14 +389,14 @@ func (r *Request) answerCall(b *block) *apierror.Error {
 			continue
 		}
 		if call.answered {
-			return r.invalid(b.self, codeInvalidValue, "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", quotable(b.toolUseID.Text()))
+			return r.invalid(b.self, clientapi.CodeInvalidValue, "each tool_use must have a single result. Found multiple `tool_result` blocks with id: %s", quotable(b.toolUseID.Text()))
 		}
 		call.answered = true
 		c.open--
 		c.nextCall = (at + 1) % len(c.calls)
 		return nil
 	}
-	return r.invalid(b.self, codeInvalidValue, "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
+	return r.invalid(b.self, clientapi.CodeInvalidValue, "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
 		quotable(b.toolUseID.Text()))
 }
 
@@ -405,7 +406,7 @@ func (r *Request) checkAnswered() *apierror.Error {
 	if c.open > 0 {
 		for _, call := range c.calls {
 			if !call.answered {
-				return r.invalid(call.id, codeInvalidValue, "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
+				return r.invalid(call.id, clientapi.CodeInvalidValue, "`tool_use` ids were found without `tool_result` blocks immediately after: %s. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
 					quotable(call.id.Text()))
 			}
 		}

@@ -8,7 +8,7 @@ import (
 // partList is the content of a message that is being written: a string where the client wrote one, or one text, and else an
 // array of parts.
 type partList struct {
-	single bool // the client's content is one text block
+	single bool // the client's content is one text, besides what is written elsewhere
 	whole  bool // a string has been written
 	parts  int
 	empty  bool // an empty text was left out
@@ -22,8 +22,16 @@ func (c *lowering) beginParts(p *partList, content jsondoc.Value) {
 		c.raw(content)
 		p.whole = true
 	case jsondoc.Array:
-		first := content.First()
-		p.single = first.Exists() && !first.Next().Exists() && first.Get("type").Is("text")
+		for v := content.First(); v.Exists(); v = v.Next() {
+			switch typ := v.Get("type"); {
+			case typ.Is("tool_use"), typ.Is("tool_result"), typ.Is("thinking"), typ.Is("redacted_thinking"), typ.Is("tool_addition"), typ.Is("tool_removal"):
+			case p.single, !typ.Is("text"):
+				p.single = false
+				return
+			default:
+				p.single = true
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
@@ -86,7 +87,7 @@ func (r *Request) change(b *block, removed bool) *apierror.Error {
 		}
 	}
 	if len(c.changes) == r.limits.Tools {
-		return r.invalid(b.self, codeArrayAbove, "A conversation should change at most %d tools", r.limits.Tools)
+		return r.invalid(b.self, clientapi.CodeArrayAbove, "A conversation should change at most %d tools", r.limits.Tools)
 	}
 	c.changes = append(c.changes, toolChange{name, removed})
 	return nil

@@ -94,7 +94,7 @@ func (r *Request) readModel(root jsondoc.Value) *apierror.Error {
 	}
 	r.facts.Model = v.Text()
 	if strings.IndexByte(r.facts.Model, 0) >= 0 {
-		return r.invalid(v, codeInvalidValue, "String should not hold the character U+0000")
+		return r.invalid(v, clientapi.CodeInvalidValue, "String should not hold the character U+0000")
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (r *Request) readThinking() (e *apierror.Error) {
 		return e
 	}
 	if budget.Exists() && f.Thinking.BudgetTokens >= f.MaxTokens && f.Tools == 0 && !r.counting {
-		return apierror.Invalid(codeIntegerAbove, "max_tokens", "`max_tokens` must be greater than `thinking.budget_tokens`.")
+		return apierror.Invalid(clientapi.CodeIntegerAbove, "max_tokens", "`max_tokens` must be greater than `thinking.budget_tokens`.")
 	}
 	return nil
 }
@@ -228,12 +228,20 @@ func (r *Request) readSystem() *apierror.Error {
 	if e := r.checkArray(v); e != nil {
 		return e
 	}
-	return r.readBlocks(v, 0)
+	if e := r.readBlocks(v, 0); e != nil {
+		return e
+	}
+	for c := v.First(); c.Exists(); c = c.Next() {
+		if !c.Get("type").Is("text") {
+			return r.wrongType(c, "text block")
+		}
+	}
+	return nil
 }
 
 // readCacheControl reads the mark of a block or a tool up to which a provider should cache.
 func (r *Request) readCacheControl(v jsondoc.Value) *apierror.Error {
-	if given(v) {
+	if clientapi.Given(v) {
 		r.facts.Flags |= clientapi.FlagCacheControl
 	}
 	return r.checkObject(v)

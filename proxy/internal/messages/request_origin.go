@@ -155,5 +155,8 @@ func cutIndex(path string) (index int, rest string, ok bool) {
 
 // dotted writes the rest of a path with dots, ".0.b" for "[0].b".
 func dotted(rest string) string {
+	if rest == "" {
+		return ""
+	}
 	return quotable(strings.NewReplacer("['", ".", "']", "", "[", ".", "]", "").Replace(rest))
 }

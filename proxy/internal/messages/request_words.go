@@ -6,25 +6,13 @@ import (
 	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// The codes of errors, which are those of chat completions: in the log, and in metrics. Clients of this API do not see them.
+// The codes of errors beyond those that all APIs have: in the log, and in metrics. Clients of this API do not see them.
 const (
-	codeMissing      = "missing_required_parameter"
-	codeInvalidType  = "invalid_type"
-	codeInvalidValue = "invalid_value"
-	codeUnsupported  = "unsupported_parameter"
-	codeEmptyArray   = "empty_array"
-	codeEmptyString  = "empty_string"
-	codeArrayAbove   = "array_above_max_length"
-	codeStringAbove  = "string_above_max_length"
-	codeIntegerBelow = "integer_below_min_value"
-	codeIntegerAbove = "integer_above_max_value"
-	codeDecimalBelow = "decimal_below_min_value"
-	codeDecimalAbove = "decimal_above_max_value"
-	codeNotOffered   = "unsupported" // another target may offer it
-
+	codeNotOffered    = "unsupported" // another target may offer it
 	codeContextLength = "context_length_exceeded"
 )
 
@@ -91,8 +79,11 @@ func (r *Request) memberPath(parent jsondoc.Value, member string) string {
 }
 
 // quotable makes a client's value fit to stand in an error message or a log: cut to 64 bytes, with "…" where it was, and
-// with everything escaped that is not printable ASCII.
+// with everything escaped that is not printable ASCII. An empty one is a pair of quotes.
 func quotable(s string) string {
+	if s == "" {
+		return `""`
+	}
 	const longest = 64
 	cut := ""
 	if len(s) > longest {
@@ -116,27 +107,24 @@ func (r *Request) unsupported(v jsondoc.Value, format string, args ...any) *apie
 
 // missing is the error for a member that must be there.
 func (r *Request) missing(parent jsondoc.Value, member string) *apierror.Error {
-	return apierror.Invalid(codeMissing, r.memberPath(parent, member), "Field required")
+	return apierror.Invalid(clientapi.CodeMissing, r.memberPath(parent, member), "Field required")
 }
 
 // wrongType is the error for a value that is not what it must be, "integer".
 func (r *Request) wrongType(v jsondoc.Value, expected string) *apierror.Error {
-	return r.invalid(v, codeInvalidType, "Input should be a valid %s", expected)
+	return r.invalid(v, clientapi.CodeInvalidType, "Input should be a valid %s", expected)
 }
 
 // notOneOf is the error for a string that is not one of those that the API knows.
 func (r *Request) notOneOf(v jsondoc.Value, known ...string) *apierror.Error {
 	last := len(known) - 1
-	return r.invalid(v, codeInvalidValue, "Input should be '%s' or '%s'", strings.Join(known[:last], "', '"), known[last])
+	return r.invalid(v, clientapi.CodeInvalidValue, "Input should be '%s' or '%s'", strings.Join(known[:last], "', '"), known[last])
 }
 
 // tooMany is the error for an array with too many elements.
 func (r *Request) tooMany(v jsondoc.Value, limit int) *apierror.Error {
-	return r.invalid(v, codeArrayAbove, "List should have at most %d items, not %d", limit, v.Len())
+	return r.invalid(v, clientapi.CodeArrayAbove, "List should have at most %d items, not %d", limit, v.Len())
 }
-
-// given reports whether an optional member is there. null counts as absent.
-func given(v jsondoc.Value) bool { return v.Kind() > jsondoc.Null }
 
 // present returns an optional member, absent where it is null.
 func present(v jsondoc.Value) jsondoc.Value {
@@ -146,21 +134,12 @@ func present(v jsondoc.Value) jsondoc.Value {
 	return v
 }
 
-// keyword is the text of a string that is compared with the API's own words. It is valid until the next call. A string that is
-// too long for any of them is returned as it is written.
-func (r *Request) keyword(v jsondoc.Value) []byte {
-	inside := v.Inside()
-	const longest = 64
-	if !v.Escaped() || len(inside) > longest*len(`\u0000`) {
-		return inside
-	}
-	r.scratch = v.AppendText(r.scratch[:0])
-	return r.scratch
-}
+// keyword is the text of a string that is compared with the API's own words: see clientapi.Keyword.
+func (r *Request) keyword(v jsondoc.Value) []byte { return clientapi.Keyword(v, &r.scratch) }
 
 // checkKind checks an optional member of one kind.
 func (r *Request) checkKind(v jsondoc.Value, kind jsondoc.Kind, expected string) *apierror.Error {
-	if given(v) && v.Kind() != kind {
+	if clientapi.Given(v) && v.Kind() != kind {
 		return r.wrongType(v, expected)
 	}
 	return nil
@@ -203,7 +182,7 @@ func (r *Request) needID(v, parent jsondoc.Value, member string) *apierror.Error
 		return e
 	}
 	if len(v.Inside()) == 0 {
-		return r.invalid(v, codeEmptyString, "String should have at least 1 character")
+		return r.invalid(v, clientapi.CodeEmptyString, "String should have at least 1 character")
 	}
 	return nil
 }
@@ -215,14 +194,14 @@ func (r *Request) needName(v, parent jsondoc.Value, member string) *apierror.Err
 	}
 	const longest = 256
 	if len(v.Inside()) > longest && len(v.Text()) > longest {
-		return r.invalid(v, codeStringAbove, "String should have at most %d characters", longest)
+		return r.invalid(v, clientapi.CodeStringAbove, "String should have at most %d characters", longest)
 	}
 	return nil
 }
 
 // checkBool reads an optional boolean.
 func (r *Request) checkBool(v jsondoc.Value) (bool, *apierror.Error) {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return false, nil
 	}
 	b, ok := v.Bool()
@@ -234,7 +213,7 @@ func (r *Request) checkBool(v jsondoc.Value) (bool, *apierror.Error) {
 
 // checkInteger reads an optional integer between low and high; 0 if it is absent.
 func (r *Request) checkInteger(v jsondoc.Value, low, high int64) (int64, *apierror.Error) {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return 0, nil
 	}
 	n, ok := v.Int()
@@ -251,16 +230,16 @@ func (r *Request) checkInteger(v jsondoc.Value, low, high int64) (int64, *apierr
 	}
 	switch {
 	case n < low:
-		return 0, r.invalid(v, codeIntegerBelow, "Input should be greater than or equal to %d", low)
+		return 0, r.invalid(v, clientapi.CodeIntegerBelow, "Input should be greater than or equal to %d", low)
 	case n > high:
-		return 0, r.invalid(v, codeIntegerAbove, "Input should be less than or equal to %d", high)
+		return 0, r.invalid(v, clientapi.CodeIntegerAbove, "Input should be less than or equal to %d", high)
 	}
 	return n, nil
 }
 
 // checkDecimal checks an optional number between low and high.
 func (r *Request) checkDecimal(v jsondoc.Value, low, high int64) *apierror.Error {
-	if !given(v) {
+	if !clientapi.Given(v) {
 		return nil
 	}
 	f, ok := v.Float()
@@ -268,9 +247,9 @@ func (r *Request) checkDecimal(v jsondoc.Value, low, high int64) *apierror.Error
 	case !ok:
 		return r.wrongType(v, "number")
 	case f < float64(low):
-		return r.invalid(v, codeDecimalBelow, "Input should be greater than or equal to %d", low)
+		return r.invalid(v, clientapi.CodeDecimalBelow, "Input should be greater than or equal to %d", low)
 	case f > float64(high):
-		return r.invalid(v, codeDecimalAbove, "Input should be less than or equal to %d", high)
+		return r.invalid(v, clientapi.CodeDecimalAbove, "Input should be less than or equal to %d", high)
 	}
 	return nil
 }
