@@ -3,54 +3,12 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
-
-// recordedMessages are requests that real clients of the Messages API sent, by name.
-func recordedMessages(t *testing.T) map[string][]byte {
-	t.Helper()
-	files, err := filepath.Glob("testdata/messages/*.req.json")
-	if err != nil || len(files) < 70 {
-		t.Fatalf("%d requests, %v", len(files), err)
-	}
-	all := make(map[string][]byte, len(files))
-	for _, file := range files {
-		if all[strings.TrimSuffix(filepath.Base(file), ".req.json")], err = os.ReadFile(file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return all
-}
-
-// member returns where the value of a member of an object begins and ends.
-func member(t *testing.T, object []byte, name string) (from, to int64) {
-	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(object))
-	if _, err := d.Token(); err != nil {
-		t.Fatal(err)
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			t.Fatal(err)
-		}
-		if key == name {
-			return d.InputOffset() - int64(len(value)), d.InputOffset()
-		}
-	}
-	t.Fatalf("there is no %s", name)
-	return 0, 0
-}
 
 func sentBody(t *testing.T, r plugintest.Result) (head string, body []byte) {
 	t.Helper()
@@ -61,32 +19,15 @@ func sentBody(t *testing.T, r plugintest.Result) (head string, body []byte) {
 	return head, []byte(strings.TrimSuffix(sent, "\n"))
 }
 
-// The request of a Messages client reaches the provider byte for byte, but for the model.
+// covers: M5.14
 func TestMessagesArePassedOn(t *testing.T) {
-	for name, request := range recordedMessages(t) {
-		from, to := member(t, request, "model")
-		want := string(request[:from]) + `"claude \"x\""` + string(request[to:])
-		suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
-			v := plugintest.Vector{Form: "messages", Target: `claude "x"`, Status: 200, Request: request, Limits: struct {
-				MaxTokens        int64 `json:"max_tokens"`
-				DefaultMaxTokens int64 `json:"default_max_tokens"`
-			}{16, 16}}
-			r := v.Run(b, false)
-			head, got := sentBody(t, r)
-			if head != "POST /v1/messages\nanthropic-version: 2023-06-01" || r.Warnings != "" {
-				t.Errorf("%s: %s, warnings %s", name, head, r.Warnings)
-			}
-			if string(got) != want {
-				t.Errorf("%s is sent as\n%s\nwant\n%s", name, got, want)
-			}
-		})
-	}
+	suite.TestPassedOn(t, "messages", "POST /v1/messages\nanthropic-version: 2023-06-01")
 }
 
 // On Vertex AI the model stands in the path, and the version in the body; all else is as the client wrote it.
 func TestMessagesArePassedOnToVertex(t *testing.T) {
 	suite.EachForm(t, `{"api":"vertex","project":"p","location":"eu"}`, func(t *testing.T, b *plugintest.Binding) {
-		for name, request := range recordedMessages(t) {
+		for name, request := range plugintest.RecordedRequests(t, "messages") {
 			v := plugintest.Vector{Form: "messages", Target: "claude@1", Status: 200, Request: request}
 			r := v.Run(b, false)
 			head, got := sentBody(t, r)

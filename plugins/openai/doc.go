@@ -18,6 +18,9 @@
 //
 // Whatever is removed or replaced against the client's wish is named in x-gateway-warning. All else is sent as it came.
 //
+// That is for chat completions. If the upstream speaks Responses as well (the option forms), the request of a Responses client is
+// sent as it is, but for the model.
+//
 // # Options
 //
 // Of a provider, or of a target over those of its provider. The presets of proxy/config hold those of the upstreams
@@ -25,9 +28,16 @@
 //
 // Where the request goes:
 //
-//	path, models_path  instead of /chat/completions and /models. {model} stands for the target's model.
-//	api_version        is added to both as the query api-version.
+//	path, models_path, responses_path
+//	                   instead of /chat/completions, /models and /responses. {model} stands for the target's model.
+//	api_version        is added to all of them as the query api-version.
 //	list               false for an upstream without a list of models. Default: true.
+//
+// Responses:
+//
+//	forms              ["responses"] for an upstream that speaks it.
+//	stateless          true for one that keeps no responses: a request that refers to one is refused, so that another target may
+//	                   serve it, and store is false. Default: false.
 //
 // Members:
 //

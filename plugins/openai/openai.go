@@ -11,13 +11,15 @@ func init() { provider.RegisterAs[openai]("openai") }
 
 // openai is one provider that uses the plugin.
 type openai struct {
-	modelsPath string  // of the model list; "" if the upstream has none
+	modelsPath string // of the model list; "" if the upstream has none
+	forms      abi.Forms
 	options    options // of the current request; a member so that it is not allocated
 	history    history // likewise
 }
 
 var (
 	_ provider.Configurer = (*openai)(nil)
+	_ provider.Former     = (*openai)(nil)
 	_ provider.Lister     = (*openai)(nil)
 )
 
@@ -27,6 +29,9 @@ func (p *openai) Configure(settings json.Value) error {
 	if err := p.options.read(settings); err != nil {
 		return err
 	}
+	if p.forms = p.options.forms; p.options.responses && !p.options.formsSet {
+		p.forms = abi.FormResponses
+	}
 	p.modelsPath = ""
 	if !p.options.noList {
 		p.modelsPath = p.options.expandPath(p.options.modelsPath, "/models", nil)
@@ -34,11 +39,17 @@ func (p *openai) Configure(settings json.Value) error {
 	return nil
 }
 
+// Forms returns the forms, besides chat completions, of the requests that the upstream takes.
+func (p *openai) Forms() abi.Forms { return p.forms }
+
 // Request edits the client's body for the upstream.
 func (p *openai) Request(r *provider.Request) error {
 	o := &p.options
 	if err := o.read(r.Options); err != nil {
 		return err
+	}
+	if r.Form == abi.FormResponses {
+		return passResponses(r, o)
 	}
 	if err := checkSupported(r, o); err != nil {
 		return err

@@ -12,7 +12,7 @@ var suite = plugintest.Suite{
 	Package: "plugins/all",
 	Plugin:  "openai",
 	Use: plugintest.Use{
-		Paths: []string{"/chat/completions", "/models", "/openai/deployments/*/chat/completions"},
+		Paths: []string{"/chat/completions", "/responses", "/models", "/openai/deployments/*/chat/completions"},
 	},
 }
 
@@ -34,6 +34,11 @@ func TestConfigureRejectsInvalidOptions(t *testing.T) {
 		`{"efforts":["low"]}`:               "options: ",
 		`{"refuse":"n"}`:                    "options: ",
 		`{"list":"no"}`:                     "options: ",
+		`{"api":"completions"}`:             "options: ",
+		`{"forms":"responses"}`:             "options: ",
+		`{"forms":["chat"]}`:                "options: ",
+		`{"stateless":1}`:                   "options: ",
+		`{"responses_path":1}`:              "options: ",
 		`{"arguments":"json"}`:              "options: ",
 		`{"accept":["any"]}`:                "options: ",
 		`{"accept":{"tools":["any"]}}`:      "options: ",

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -41,6 +42,7 @@ type options struct {
 	developerRole   []byte
 	path            []byte
 	modelsPath      []byte
+	responsesPath   []byte
 	apiVersion      []byte
 	thinkingMember  []byte
 	effortOff       []byte
@@ -54,6 +56,10 @@ type options struct {
 	thinking        thinkingMode
 	history         uint8
 	noList          bool
+	responses       bool // api: Responses, for requests in any form
+	stateless       bool // responses are not kept
+	forms           abi.Forms
+	formsSet        bool
 	noStreamUsage   bool
 	cacheControl    bool
 	nineLetters     bool // of tool call ids
@@ -69,6 +75,8 @@ var (
 	errFormat          = errors.New("options: invalid response_format: want json_schema or json_object")
 	errAccept          = errors.New("options: invalid accept: want a table of arrays named tool_choice, reasoning_effort, max_tokens, content or response_format")
 	errArguments       = errors.New("options: invalid arguments: want text or object")
+	errAPI             = errors.New("options: invalid api: want chat or responses")
+	errForms           = errors.New("options: invalid forms: want responses")
 	errKind            = errors.New("options: a member has the wrong type")
 )
 
@@ -150,6 +158,16 @@ func (o *options) parse(doc json.Value) error {
 			o.modelsPath, err = readText(&r)
 		case "api_version":
 			o.apiVersion, err = readText(&r)
+		case "api":
+			at, err = readChoice(&r, []string{"chat", "responses"}, errAPI)
+			o.responses = at == 1
+		case "forms":
+			o.forms, err = readForms(&r)
+			o.formsSet = true
+		case "stateless":
+			o.stateless, err = readBool(&r)
+		case "responses_path":
+			o.responsesPath, err = readText(&r)
 		case "list":
 			on, err = readBool(&r)
 			o.noList = !on
@@ -278,6 +296,20 @@ func readAccept(r *json.Reader) (json.Value, error) {
 		}
 	}
 	return table, nil
+}
+
+// formNames are the forms besides chat completions in which an upstream takes requests.
+var formNames = [...]string{"responses"}
+
+func readForms(r *json.Reader) (forms abi.Forms, err error) {
+	if r.Kind() != json.Array {
+		return 0, errForms
+	}
+	for a := r.Array(); a.Next() && err == nil; {
+		_, err = readChoice(r, formNames[:], errForms)
+		forms |= abi.FormResponses
+	}
+	return forms, err
 }
 
 func parseHistory(r *json.Reader) (forms uint8, err error) {

@@ -21,6 +21,9 @@ type preset struct {
 	paths   []string
 	headers []string
 	options object
+
+	// standard has the options of a provider at baseURL that has no preset: those of the preset with the plugin's name.
+	standard object
 }
 
 // presetTables are the tables of presets.toml.
@@ -79,6 +82,9 @@ func (l *loader) preset(t *table) (plugin string, set preset, known bool) {
 		}
 		plugin = l.pluginName(t)
 		set, known = presets().plugins[plugin]
+		if own := presets().byName[plugin]; own.plugin == plugin {
+			set.standard = own.options
+		}
 		return plugin, set, known
 	}
 	beside, b := t.text("plugin")

@@ -15,6 +15,7 @@ import (
 var presetNames = []string{
 	"anthropic", "azure", "azure-v1", "bedrock", "cohere", "deepseek", "fireworks", "gemini", "groq", "lmstudio", "mistral", "ollama",
 	"openai", "openrouter", "perplexity", "together", "vllm", "xai", "zai",
+	"deepseek-anthropic", "kimi-anthropic", "minimax-anthropic", "zai-anthropic",
 }
 
 func TestPresetSuffices(t *testing.T) {
@@ -26,19 +27,19 @@ func TestPresetSuffices(t *testing.T) {
 		paths string
 	}{
 		"azure":      {"", key, "/openai/deployments/*/chat/completions"},
-		"azure-v1":   {"", key, "/chat/completions"},
-		"deepseek":   {"https://api.deepseek.com", bearer, "/chat/completions /models"},
-		"fireworks":  {"https://api.fireworks.ai/inference/v1", bearer, "/chat/completions /models"},
-		"groq":       {"https://api.groq.com/openai/v1", bearer, "/chat/completions /models"},
-		"lmstudio":   {"http://localhost:1234/v1", bearer, "/chat/completions /models"},
-		"mistral":    {"https://api.mistral.ai/v1", bearer, "/chat/completions /models"},
-		"ollama":     {"http://localhost:11434/v1", bearer, "/chat/completions /models"},
-		"openrouter": {"https://openrouter.ai/api/v1", bearer, "/chat/completions /models"},
+		"azure-v1":   {"", key, "/chat/completions /responses"},
+		"deepseek":   {"https://api.deepseek.com", bearer, "/chat/completions /responses /models"},
+		"fireworks":  {"https://api.fireworks.ai/inference/v1", bearer, "/chat/completions /responses /models"},
+		"groq":       {"https://api.groq.com/openai/v1", bearer, "/chat/completions /responses /models"},
+		"lmstudio":   {"http://localhost:1234/v1", bearer, "/chat/completions /responses /models"},
+		"mistral":    {"https://api.mistral.ai/v1", bearer, "/chat/completions /responses /models"},
+		"ollama":     {"http://localhost:11434/v1", bearer, "/chat/completions /responses /models"},
+		"openrouter": {"https://openrouter.ai/api/v1", bearer, "/chat/completions /responses /models"},
 		"perplexity": {"https://api.perplexity.ai", bearer, "/chat/completions"},
-		"together":   {"https://api.together.ai/v1", bearer, "/chat/completions /models"},
-		"vllm":       {"http://localhost:8000/v1", bearer, "/chat/completions /models"},
-		"xai":        {"https://api.x.ai/v1", bearer, "/chat/completions /models"},
-		"zai":        {"https://api.z.ai/api/paas/v4", bearer, "/chat/completions /models"},
+		"together":   {"https://api.together.ai/v1", bearer, "/chat/completions /responses /models"},
+		"vllm":       {"http://localhost:8000/v1", bearer, "/chat/completions /responses /models"},
+		"xai":        {"https://api.x.ai/v1", bearer, "/chat/completions /responses /models"},
+		"zai":        {"https://api.z.ai/api/paas/v4", bearer, "/chat/completions /responses /models"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !slices.Contains(presetNames, name) {
@@ -124,6 +125,29 @@ func TestPresetsHaveValidOptions(t *testing.T) {
 		p := mustParse(t, "[providers.p]\npreset = \""+name+"\"\nbase_url = \"https://x.example\"\n").Provider("p")
 		if !json.Valid(p.Options) {
 			t.Errorf("%s: %s", name, p.Options)
+		}
+	}
+}
+
+// A provider with the plugin openai speaks Responses if it is OpenAI; of another address nothing is known.
+func TestOptionsOfStandardAddress(t *testing.T) {
+	for keys, want := range map[string]string{
+		``:                                       `{"forms":["responses"]}`,
+		`base_url = "https://api.openai.com/v1"`: `{"forms":["responses"]}`,
+		`base_url = "https://api.openai.com/v1/"`:                                                 `{"forms":["responses"]}`,
+		`base_url = "https://proxy.example/v1"`:                                                   `{}`,
+		`options = { forms = [] }`:                                                                `{"forms":[]}`,
+		`options = { api = "responses" }`:                                                         `{"forms":["responses"],"api":"responses"}`,
+		"preset = \"openai\"\nbase_url = \"https://proxy.example/v1\"":                            `{"forms":["responses"]}`,
+		"preset = \"vllm\"\nbase_url = \"https://proxy.example/v1\"\noptions.stateless = false\n": "",
+	} {
+		plugin := "plugin = \"openai\"\n"
+		if strings.Contains(keys, "preset") {
+			plugin = ""
+		}
+		c := mustParse(t, "[providers.p]\n"+plugin+keys+"\nauth = { secret = \"sk-x\" }\n")
+		if got := string(c.Provider("p").Options); want != "" && got != want || want == "" && !strings.Contains(got, `"stateless":false`) {
+			t.Errorf("%s: options %s, want %s", keys, got, want)
 		}
 	}
 }

@@ -32,6 +32,9 @@ func (l *loader) provider(name string, t *table) {
 	}
 	l.auth(t, &p, set.auth)
 	l.baseURL(t, &p, set.baseURL, known && !set.local)
+	if p.BaseURL == set.baseURL && set.options == nil {
+		set.options = set.standard
+	}
 	missingAuth(t, &p)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)
