@@ -1,0 +1,241 @@
+package responses_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Messages and tools that many cases have.
+const (
+	hello     = `{"role":"user","content":"hi"}`
+	called    = `{"type":"function_call","id":"fc_1","call_id":"a","name":"f","arguments":"{}","status":null}`
+	answered  = `{"type":"function_call_output","call_id":"a","output":"1"}`
+	chatCall  = `{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}`
+	chatTool  = `{"role":"tool","tool_call_id":"a","content":"1"}`
+	oneTool   = `{"type":"function","name":"f","parameters":{"type":"object"}}`
+	chatOne   = `{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`
+	emptyTool = `{"type":"function","name":"g","parameters":null}`
+	chatEmpty = `{"type":"function","function":{"name":"g","parameters":{"type":"object","properties":{}}}}`
+)
+
+// seal is the encrypted_content of an item.
+func seal(pieces ...thinking.Sealed) string {
+	var tokens []string
+	for _, p := range pieces {
+		tokens = append(tokens, string(sealer.Append(nil, p)))
+	}
+	return strings.Join(tokens, ",")
+}
+
+// TestLower compares chat completions requests, without their model and what greets at the end, with what is expected.
+func TestLower(t *testing.T) {
+	signed := seal(thinking.Sealed{Format: "anthropic-claude-v1", Part: abi.ReasoningSignature, Data: []byte("sig")})
+	whole := seal(thinking.Sealed{Format: "anthropic-claude-v1", Part: abi.ReasoningText, Data: []byte(`think \"hard\"`)},
+		thinking.Sealed{Format: "anthropic-claude-v1", Part: abi.ReasoningSignature, Data: []byte("sig")})
+	for name, test := range map[string]struct {
+		covers   string
+		members  string // of the request, or its input where it begins with {
+		want     string // after the messages; the messages before the greeting where it begins with {
+		warnings string
+	}{
+		"a text":               {"P2.3", `,"input":"hi"`, ``, ``},
+		"instructions":         {"P2.5", `,"instructions":"be \u00e4","input":"hi"`, `{"role":"system","content":"be \u00e4"}`, ``},
+		"null members":         {"P2.6", `,"instructions":null,"tools":null,"reasoning":null,"text":null,"tool_choice":null,"input":"hi"`, ``, ``},
+		"sampling":             {"P2.7 P2.8", `,"input":"hi","max_output_tokens":5,"temperature":0.5,"top_p":1`, `,"max_tokens":5,"temperature":0.5,"top_p":1`, ``},
+		"a stream":             {"P2.35", `,"input":"hi","stream":true,"stream_options":{"include_obfuscation":true}`, `stream`, ``},
+		"logprobs":             {"P2.9", `,"input":"hi","top_logprobs":2,"include":["message.output_text.logprobs"]`, `,"logprobs":true,"top_logprobs":2`, ``},
+		"logprobs not shown":   {"P2.9", `,"input":"hi","top_logprobs":2`, ``, ``},
+		"effort":               {"P2.10 P2.11", `,"input":"hi","reasoning":{"effort":"low","summary":"auto"}`, `,"reasoning_effort":"low"`, ``},
+		"reasoning of new":     {"P2.12", `,"input":"hi","reasoning":{"context":"all_turns","mode":"x"}`, ``, `0 reasoning.context 0 reasoning.mode`},
+		"format text":          {"P2.13", `,"input":"hi","text":{"format":{"type":"text"}}`, ``, ``},
+		"format object":        {"P2.13", `,"input":"hi","text":{"format":{"type":"json_object"}}`, `,"response_format":{"type":"json_object"}`, ``},
+		"format schema":        {"P2.13", `,"input":"hi","text":{"format":{"type":"json_schema","strict":true,"name":"n","description":null,"schema":{"type":"object"}}}`, `,"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object"}}}`, ``},
+		"verbosity":            {"P2.14", `,"input":"hi","text":{"verbosity":"low"}`, `,"verbosity":"low"`, ``},
+		"parallel calls":       {"P2.15", `,"input":"hi","parallel_tool_calls":true,"tools":[` + oneTool + `]`, `,"tools":[` + chatOne + `]`, ``},
+		"no parallel calls":    {"P2.15", `,"input":"hi","parallel_tool_calls":false,"tools":[` + oneTool + `]`, `,"tools":[` + chatOne + `],"parallel_tool_calls":false`, ``},
+		"parallel, no tools":   {"P2.15", `,"input":"hi","parallel_tool_calls":false,"tools":[]`, ``, ``},
+		"choice":               {"P2.17", `,"input":"hi","tool_choice":"required","tools":[` + oneTool + `]`, `,"tools":[` + chatOne + `],"tool_choice":"required"`, ``},
+		"choice without tools": {"P2.17", `,"input":"hi","tool_choice":"auto"`, ``, ``},
+		"choice of a function": {"P2.18", `,"input":"hi","tool_choice":{"type":"function","name":"f"},"tools":[` + oneTool + `]`, `,"tools":[` + chatOne + `],"tool_choice":{"type":"function","function":{"name":"f"}}`, ``},
+		"choice in namespace":  {"P2.18 P4.5", `,"input":"hi","tool_choice":{"type":"custom","name":"x"},"tools":[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"x"}]}]`, `,"tools":[{"type":"function","function":{"name":"n__x","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}}],"tool_choice":{"type":"function","function":{"name":"n__x"}}`, ``},
+		"allowed tools":        {"P2.19", `,"input":"hi","tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"function","name":"f"}]},"tools":[` + emptyTool + `,{"type":"mcp"},` + oneTool + `]`, `,"tools":[` + chatOne + `],"tool_choice":"required"`, ``},
+		"dropped silently":     {"P2.16 P2.27 P2.30 P2.32 P2.39", `,"input":"hi","max_tool_calls":1,"include":["web_search_call.results"],"metadata":{"a":"b"},"client_metadata":{"x":1},"prompt_cache_retention":"24h","prompt_cache_options":{"mode":"explicit"},"store":true,"truncation":"disabled"`, ``, ``},
+		"dropped":              {"P2.28 P2.29 P2.36 P2.37", `,"input":"hi","truncation":"auto","context_management":[{"type":"compaction"}],"moderation":{},"access_programs":[],"new":1,"other":null`, ``, `0 truncation 0 context_management 0 moderation 0 access_programs 0 new`},
+		"of the client":        {"P2.31 P2.33 P2.34", `,"input":"hi","prompt_cache_key":"k","safety_identifier":"s","user":"u","service_tier":"flex"`, `,"user":"u","safety_identifier":"s","service_tier":"flex","prompt_cache_key":"k"`, ``},
+
+		"a breakpoint":             {"P2.32", `{"role":"user","content":[{"type":"input_text","text":"a","prompt_cache_breakpoint":{"mode":"explicit"}}]}`, `{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]}`, ``},
+		"roles":                    {"P3.3", `{"role":"developer","content":"a"},{"type":"message","role":"system","content":[{"type":"input_text","text":"b"}]}`, `{"role":"developer","content":"a"},{"role":"system","content":"b"}`, ``},
+		"parts":                    {"P3.1 P3.2", `{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_text","text":"\n"}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"\n"}]}`, ``},
+		"no parts":                 {"P3.2", `{"role":"user","content":[]}`, `{"role":"user","content":""}`, ``},
+		"an image":                 {"P3.4", `{"role":"user","content":[{"type":"input_image","detail":"original","image_url":"u"},{"type":"input_image","image_url":"v","file_id":null,"detail":"low"}]}`, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"u","detail":"high"}},{"type":"image_url","image_url":{"url":"v","detail":"low"}}]}`, ``},
+		"a file":                   {"P3.5", `{"role":"user","content":[{"type":"input_file","filename":"n","file_data":"d"}]}`, `{"role":"user","content":[{"type":"file","file":{"file_data":"d","filename":"n"}}]}`, ``},
+		"audio":                    {"P3.6", `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"d","format":"wav"}}]}`, `{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"d","format":"wav"}}]}`, ``},
+		"an assistant":             {"P3.7 P3.8", `{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[],"logprobs":[]},{"type":"output_text","text":"b"}]}`, `{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, ``},
+		"an assistant's text":      {"P3.8", `{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"a"}`, ``},
+		"an assistant says nought": {"P3.24", `{"role":"assistant","content":""},{"role":"assistant","content":[]}`, ``, ``},
+		"a refusal":                {"P3.9", `{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`, `{"role":"assistant","content":[{"type":"refusal","refusal":"no"}]}`, ``},
+		"a call":                   {"P3.10 P3.11 P3.29", called + `,` + answered, `{"role":"assistant","content":null,"tool_calls":[` + chatCall + `]},` + chatTool, ``},
+		"calls in a row": {"P3.10", `{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"t"}]},{"role":"assistant","content":"a"},` + called + `,{"type":"function_call","call_id":"b","name":"g","arguments":""},{"type":"function_call_output","call_id":"b","output":"2"},` + answered,
+			`{"role":"assistant","content":"a","reasoning_content":"t","tool_calls":[` + chatCall + `,{"id":"b","type":"function","function":{"name":"g","arguments":""}}]},` + chatTool + `,{"role":"tool","tool_call_id":"b","content":"2"}`, ``},
+		"between call and output": {"P3.14", called + `,` + hello + `,{"role":"developer","content":"d"},` + answered, `{"role":"assistant","content":null,"tool_calls":[` + chatCall + `]},` + chatTool + `,` + hello + `,{"role":"developer","content":"d"}`, ``},
+		"an id used twice":        {"P3.13", called + `,` + answered + `,` + called + `,{"type":"function_call_output","call_id":"\u0061","output":"2"}`, `{"role":"assistant","content":null,"tool_calls":[` + chatCall + `]},` + chatTool + `,{"role":"assistant","content":null,"tool_calls":[` + chatCall + `]},{"role":"tool","tool_call_id":"\u0061","content":"2"}`, ``},
+		"outputs of parts":        {"P3.12", called + `,{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"1"},{"type":"input_image","image_url":"u"}]}`, `{"role":"assistant","content":null,"tool_calls":[` + chatCall + `]},{"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"1"},{"type":"image_url","image_url":{"url":"u"}}]}`, ``},
+		"arguments not JSON":      {"P3.16", `{"type":"function_call","call_id":"a","name":"f","arguments":"{\"x"},` + answered, `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x"}}]},` + chatTool, ``},
+		"a custom call": {"P3.17", `{"type":"custom_tool_call","call_id":"a","name":"x","input":"*** \"a\"\n\u00e4"},{"type":"custom_tool_call_output","call_id":"a","output":[{"type":"input_text","text":"1"}]}`,
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"x","arguments":"{\"input\":\"*** \\\"a\\\"\\n\\u00e4\"}"}}]},` + chatTool, ``},
+		"a call in a namespace": {"P4.5", `{"type":"function_call","call_id":"a","namespace":"n","name":"f","arguments":"{}"},` + answered, `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"n__f","arguments":"{}"}}]},` + chatTool, ``},
+		"calls of a shell": {"P3.25", `{"type":"local_shell_call","id":"lsh","call_id":"a","action":{"type":"exec","command":["ls"],"env":{}}},{"type":"local_shell_call_output","id":"a","output":"1"},` +
+			`{"type":"shell_call","call_id":"b","action":{"commands":["ls"]}},{"type":"shell_call_output","call_id":"b","output":[{"stdout":"x"}]},` +
+			`{"type":"apply_patch_call","call_id":"c","operation":{"type":"delete_file","path":"p"}},{"type":"apply_patch_call_output","call_id":"c","status":"completed"}`,
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"local_shell","arguments":"{\"type\":\"exec\",\"command\":[\"ls\"],\"env\":{}}"}}]},` + chatTool +
+				`,{"role":"assistant","content":null,"tool_calls":[{"id":"b","type":"function","function":{"name":"shell","arguments":"{\"commands\":[\"ls\"]}"}}]},{"role":"tool","tool_call_id":"b","content":"[{\"stdout\":\"x\"}]"}` +
+				`,{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"apply_patch","arguments":"{\"type\":\"delete_file\",\"path\":\"p\"}"}}]},{"role":"tool","tool_call_id":"c","content":"completed"}`, ``},
+
+		"reasoning that is shown": {"P3.18", `{"type":"reasoning","summary":[{"type":"summary_text","text":"a"},{"type":"summary_text","text":"b"}],"encrypted_content":"` + signed + `"},{"role":"assistant","content":"c"}`,
+			`{"role":"assistant","content":"c","reasoning_details":[{"type":"reasoning.text","text":"ab","signature":"sig","format":"anthropic-claude-v1","index":0}]}`, ``},
+		"reasoning that is not shown": {"P3.18 P2.26", `{"type":"reasoning","summary":[],"encrypted_content":"` + whole + `"},{"role":"assistant","content":"c"}`,
+			`{"role":"assistant","content":"c","reasoning_details":[{"type":"reasoning.text","text":"think \"hard\"","signature":"sig","format":"anthropic-claude-v1","index":0}]}`, ``},
+		"reasoning of two blocks": {"P3.18", `{"type":"reasoning","summary":[],"encrypted_content":"` + whole + `"},{"type":"reasoning","summary":[],"encrypted_content":"` + seal(thinking.Sealed{Format: "f", Part: abi.ReasoningEncrypted, Data: []byte("x")}) + `"},{"role":"assistant","content":"c"}`,
+			`{"role":"assistant","content":"c","reasoning_details":[{"type":"reasoning.text","text":"think \"hard\"","signature":"sig","format":"anthropic-claude-v1","index":0},{"type":"reasoning.encrypted","data":"x","format":"f","index":1}]}`, ``},
+		"reasoning of a call": {"P3.18", `{"type":"reasoning","summary":[],"encrypted_content":"` + seal(thinking.Sealed{Format: "google-gemini-v1", Part: abi.ReasoningToolEncrypted, CallID: "a", Data: []byte("x")}) + `"},` + called + `,` + answered,
+			`{"role":"assistant","content":null,"reasoning_details":[{"type":"reasoning.encrypted","data":"x","id":"a","format":"google-gemini-v1","index":0}],"tool_calls":[` + chatCall + `]},` + chatTool, ``},
+		"a summary of what is encrypted": {"P3.18", `{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"encrypted_content":"` + seal(thinking.Sealed{Part: abi.ReasoningEncrypted, Data: []byte("x")}) + `"},{"role":"assistant","content":"c"}`,
+			`{"role":"assistant","content":"c","reasoning_details":[{"type":"reasoning.encrypted","data":"x","index":0},{"type":"reasoning.summary","summary":"s","index":0}]}`, ``},
+		"text of known origin": {"P3.20", `{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"encrypted_content":"` + seal(thinking.Sealed{Format: "deepseek", Part: abi.ReasoningText}) + `"},{"role":"assistant","content":"c"}`,
+			`{"role":"assistant","content":"c","reasoning_details":[{"type":"reasoning.text","text":"s","format":"deepseek","index":0}]}`, ``},
+		"foreign reasoning": {"P3.19", `{"type":"reasoning","summary":[],"encrypted_content":"gAAAA"},{"role":"assistant","content":"a"},` + hello + `,{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"encrypted_content":"gAAAA"},{"role":"assistant","content":"b"}`,
+			`{"role":"assistant","content":"a"},` + hello + `,{"role":"assistant","content":"b"}`, `0 input[0]`},
+		"a damaged seal":          {"P3.18", `{"type":"reasoning","summary":[],"encrypted_content":"` + signed[:len(signed)-1] + `"},{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"a"}`, `0 input[0]`},
+		"a seal and a half":       {"P3.18", `{"type":"reasoning","summary":[],"encrypted_content":"` + signed + `,"},{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"a"}`, `0 input[0]`},
+		"plain content":           {"P3.20", `{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"content":[{"type":"reasoning_text","text":"t"}]},{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"a","reasoning_content":"t"}`, ``},
+		"plain summary":           {"P3.20", `{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}]},{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"a","reasoning_content":"s"}`, ``},
+		"reasoning alone":         {"P3.21", `{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}],"encrypted_content":"` + signed + `"}`, ``, ``},
+		"reasoning without seal":  {"P3.30", `{"type":"reasoning","summary":[],"content":null,"encrypted_content":""},{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"a"}`, ``},
+		"hosted calls":            {"P3.24", `{"type":"web_search_call","id":"ws","status":"completed"},{"type":"mcp_list_tools","server_label":"x","tools":[]},{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"a"}`, `0 input[0]`},
+		"a call of no tool":       {"P3.31", called + `,` + answered, `{"role":"assistant","content":null,"tool_calls":[` + chatCall + `]},` + chatTool, ``},
+		"tools of an item":        {"P3.27", `{"type":"additional_tools","role":"developer","tools":[` + oneTool + `]}`, `,"tools":[` + chatOne + `]`, ``},
+		"tools defined again":     {"P3.27", `{"type":"additional_tools","tools":[{"type":"function","name":"f","description":"old"}]},` + hello + `,{"type":"additional_tools","tools":[` + oneTool + `]}`, `,"tools":[` + chatOne + `]`, ``},
+		"an effort from there on": {"P3.27", `{"type":"configuration_update","reasoning":{"effort":"high"}}`, `,"reasoning_effort":"high"`, ``},
+
+		"a function":        {"P4.1 P4.3", `,"input":"hi","tools":[{"type":"function","name":"f","strict":true,"description":"d","parameters":{},"defer_loading":true,"allowed_callers":["direct"],"output_schema":{}}]`, `,"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{},"strict":true}}]`, ``},
+		"parameters null":   {"P4.2", `,"input":"hi","tools":[` + emptyTool + `]`, `,"tools":[` + chatEmpty + `]`, ``},
+		"a custom tool":     {"P4.4", `,"input":"hi","tools":[{"type":"custom","name":"x","description":"d","format":{"type":"text"}}]`, `,"tools":[{"type":"function","function":{"name":"x","description":"d","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}}}]`, ``},
+		"a grammar":         {"P4.4", `,"input":"hi","tools":[{"type":"custom","name":"x","format":{"type":"grammar","syntax":"lark","definition":"start: \"a\"\n"}}]`, `,"tools":[{"type":"function","function":{"name":"x","parameters":{"type":"object","properties":{"input":{"type":"string","description":"Must match this grammar (lark):\nstart: \"a\"\n"}},"required":["input"],"additionalProperties":false}}}]`, ``},
+		"a namespace":       {"P4.5", `,"input":"hi","tools":[{"type":"namespace","name":"n","description":"d","tools":[` + oneTool + `]}]`, `,"tools":[{"type":"function","function":{"name":"n__f","parameters":{"type":"object"}}}]`, ``},
+		"web_search":        {"P4.6", `,"input":"hi","tools":[{"type":"web_search"},` + oneTool + `]`, `,"tools":[` + chatOne + `]`, `0 tools[0]`},
+		"web_search alone":  {"P4.6", `,"input":"hi","tool_choice":"auto","parallel_tool_calls":false,"tools":[{"type":"web_search_preview"}]`, ``, `0 tools[0]`},
+		"an expanded chain": {"P2.22 P9.6", `,"previous_response_id":"resp_1","input":"hi"`, `{"role":"user","content":"a"},{"role":"assistant","content":"b"}`, ``},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `{"model":"m"` + test.members + `}`
+			if strings.HasPrefix(test.members, "{") {
+				body = `{"model":"m","input":[` + test.members + `,` + hello + `]}`
+			}
+			want := `{"model":"m","messages":[` + hello + `]` + test.want + `}`
+			switch {
+			case test.want == "stream":
+				want = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[` + hello + `]}`
+			case strings.HasPrefix(test.want, "{"):
+				want = `{"model":"m","messages":[` + test.want + `,` + hello + `]}`
+			case name == "tools defined again":
+				want = `{"model":"m","messages":[` + hello + `,` + hello + `]` + test.want + `}`
+			}
+			r := request(t, body)
+			if e := r.Expand("c"); e != nil {
+				t.Fatal(e)
+			}
+			chat, warnings, e := r.AppendChat([]byte("> "))
+			if e != nil {
+				t.Fatal(e)
+			}
+			if string(chat) != "> "+want {
+				t.Errorf(" got %s\nwant > %s", chat, want)
+			}
+			var list []string
+			for _, w := range warnings {
+				list = append(list, fmt.Sprint(w.Kind, " ", w.Member))
+			}
+			if got := strings.Join(list, " "); got != test.warnings {
+				t.Errorf("warnings are %q, want %q", got, test.warnings)
+			}
+			if again, _, e := r.AppendChat(nil); e != nil || "> "+string(again) != string(chat) {
+				t.Errorf("the second time %s, %v", again, e)
+			}
+			var q openai.Request
+			if e := q.Parse(chat[2:], clientapi.Limits{}); e != nil {
+				t.Error(e)
+			} else if q.Rewritten() {
+				t.Errorf("not canonical: %s", q.Body)
+			}
+		})
+	}
+}
+
+// TestLowerRefuses refuses what only a provider of the API can do, or what no provider can.
+func TestLowerRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		covers  string
+		members string
+		param   string
+		code    string
+		next    bool
+		message string
+	}{
+		"conversation":          {"P2.23 P8.4", `,"input":"hi","conversation":"conv_1"`, "conversation", "unsupported", true, ""},
+		"prompt":                {"P2.24", `,"prompt":{"id":"pmpt_1"}`, "prompt", "unsupported", true, ""},
+		"background":            {"P2.25", `,"input":"hi","background":true`, "background", "unsupported", true, ""},
+		"previous response":     {"P2.22 P9.1 P9.8", `,"previous_response_id":"resp_9","input":"hi"`, "previous_response_id", "previous_response_not_found", true, "Previous response with id 'resp_9' not found."},
+		"item reference":        {"P3.22 P9.1", `{"type":"item_reference","id":"msg_9"}`, "input", "", true, "Item with id 'msg_9' not found."},
+		"effort":                {"P2.10", `,"input":"hi","reasoning":{"effort":"enormous"}`, "reasoning.effort", "unsupported", true, ""},
+		"format":                {"P2.13", `,"input":"hi","text":{"format":{"type":"grammar"}}`, "text.format.type", "unsupported", true, ""},
+		"choice of hosted":      {"P2.20", `,"input":"hi","tool_choice":{"type":"file_search"},"tools":[` + oneTool + `]`, "tool_choice.type", "unsupported", true, ""},
+		"choice of nothing":     {"P2.17", `,"input":"hi","tool_choice":"required","tools":[{"type":"web_search"}]`, "tool_choice", "unsupported", true, ""},
+		"choice of a word":      {"P2.17", `,"input":"hi","tool_choice":"perhaps","tools":[` + oneTool + `]`, "tool_choice", "invalid_value", true, ""},
+		"choice of no function": {"P2.18", `,"input":"hi","tool_choice":{"type":"function","name":"f"}`, "tool_choice", "unsupported", true, ""},
+		"too many allowed":      {"P2.19", `,"input":"hi","tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"f"}]}`, "tool_choice.tools", "array_above_max_length", false, ""},
+		"image by file":         {"P3.4", `{"role":"user","content":[{"type":"input_image","file_id":"f"}]}`, "input[0].content[0].file_id", "unsupported", true, ""},
+		"no image":              {"P3.4", `{"role":"user","content":[{"type":"input_image"}]}`, "input[0].content[0].image_url", "missing_required_parameter", false, ""},
+		"file by URL":           {"P3.5", `{"role":"user","content":[{"type":"input_file","file_url":"u"}]}`, "input[0].content[0].file_url", "unsupported", true, ""},
+		"part of chat":          {"P3.2", `{"role":"user","content":[{"type":"text","text":"a"}]}`, "input[0].content[0].type", "unsupported", true, ""},
+		"image of an assistant": {"P3.7", `{"role":"assistant","content":[{"type":"input_image","image_url":"u"}]}`, "input[0].content[0].type", "unsupported", true, ""},
+		"call without output":   {"P3.13", called, "input", "", false, "No tool output found for function call a."},
+		"custom without output": {"P3.13", `{"type":"custom_tool_call","call_id":"a","name":"x","input":""}`, "input", "", false, "No tool output found for custom tool call a."},
+		"output without call":   {"P3.13", answered, "input", "", false, "No tool call found for tool call output with call_id a."},
+		"output before call":    {"P3.13", answered + `,` + called, "input", "", false, "No tool call found for tool call output with call_id a."},
+		"two outputs":           {"P3.15", called + `,` + answered + `,` + answered, "input[2].call_id", "invalid_value", false, "'input[2].call_id' is 'a', a call that has another output."},
+		"compaction":            {"P3.23", `{"type":"compaction","encrypted_content":"x"}`, "input[0].type", "unsupported", true, ""},
+		"computer":              {"P3.26", `{"type":"computer_call","call_id":"a","action":{}}`, "input[0].type", "unsupported", true, ""},
+		"unknown item":          {"P3.28", hello + `,{"type":"hologram"}`, "input[1].type", "unsupported", true, "Items of the type 'hologram' are not supported by this model's provider."},
+		"hosted tool":           {"P4.7", `,"input":"hi","tools":[` + oneTool + `,{"type":"mcp","server_label":"x"}]`, "tools[1].type", "unsupported", true, ""},
+		"shell":                 {"P4.8", `,"input":"hi","tools":[{"type":"shell"}]`, "tools[0].type", "unsupported", true, ""},
+		"hosted in a namespace": {"P4.7", `,"input":"hi","tools":[{"type":"namespace","name":"n","tools":[{"type":"mcp"}]}]`, "tools[0].tools[0].type", "unsupported", true, ""},
+		"nothing to say":        {"P3.21", `,"input":[{"type":"reasoning","summary":[]}]`, "input", "unsupported", true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body := `{"model":"m"` + test.members + `}`
+			if strings.HasPrefix(test.members, "{") {
+				body = `{"model":"m","input":[` + test.members + `]}`
+			}
+			r := request(t, body)
+			if e := r.Expand("c"); e != nil {
+				t.Fatal(e)
+			}
+			chat, _, e := r.AppendChat([]byte("> "))
+			if e == nil || e.Status != 400 || e.Param != test.param || e.Code != test.code || e.TryNext != test.next || test.message != "" && e.Message != test.message {
+				t.Errorf("got %+v", e)
+			}
+			if string(chat) != "> " {
+				t.Errorf("wrote %s", chat)
+			}
+			if again := request(t, body); again.Describe().Model != "m" { // a provider of the API gets it
+				t.Error("not parsed")
+			}
+		})
+	}
+}
