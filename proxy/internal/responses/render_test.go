@@ -1,0 +1,215 @@
+package responses_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// step is what a provider sends at once.
+type step func(b *response.Batch)
+
+func text(s string) step { return func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(s)) } }
+
+func refusal(s string) step {
+	return func(b *response.Batch) { b.Refusal(0, abi.EncodingUTF8, []byte(s)) }
+}
+
+func think(part abi.ReasoningPart, key int32, s string) step {
+	return func(b *response.Batch) { b.Reasoning(0, part, key, abi.EncodingUTF8, []byte(s)) }
+}
+
+func call(key int32, id, name string) step {
+	return func(b *response.Batch) { b.ToolCall(0, key, []byte(id), []byte(name)) }
+}
+
+func args(key int32, s string) step {
+	return func(b *response.Batch) { b.ToolArguments(0, key, abi.EncodingUTF8, []byte(s)) }
+}
+
+func endCall(key int32) step { return func(b *response.Batch) { b.ToolEnd(0, key) } }
+
+func member(scope abi.Scope, name, value string) step {
+	return func(b *response.Batch) { b.Extra(scope, 0, 0, []byte(name), []byte(value)) }
+}
+
+func with(steps ...step) step {
+	return func(b *response.Batch) {
+		for _, s := range steps {
+			s(b)
+		}
+	}
+}
+
+func origin(format string) step {
+	return func(b *response.Batch) { b.Start([]byte("chatcmpl-1"), []byte("up-model"), []byte(format)) }
+}
+
+func finish(reason abi.FinishReason) step {
+	return func(b *response.Batch) {
+		b.Usage(abi.UsagePrompt, 11)
+		b.Usage(abi.UsageCompletion, 22)
+		b.Finish(0, reason, nil)
+		b.Done(abi.DoneNow)
+	}
+}
+
+func fail(e *apierror.Error) step { return func(b *response.Batch) { b.Fail(e) } }
+
+// play gives steps to the writer, each as a batch, and returns what the client gets.
+func (g *gateway) play(stream bool, steps []step) []byte {
+	g.t.Helper()
+	g.begin(stream, false)
+	for _, s := range steps {
+		s(&g.b)
+		g.apply(nil)
+	}
+	return g.finish(stream)
+}
+
+const (
+	customTools = `"tools":[{"type":"custom","name":"exec"},{"type":"namespace","name":"fs","tools":[{"type":"function","name":"read","parameters":{"type":"object"}},{"type":"custom","name":"write"}]},` +
+		`{"type":"function","name":"plain","parameters":{ "type" : "object" }}]`
+	wantsSeals   = `"include":["reasoning.encrypted_content"]`
+	wantsSummary = `"reasoning":{"effort":"high","summary":"auto"}`
+	claude       = "anthropic-claude-v1"
+)
+
+var rendered = []struct {
+	name    string
+	request string
+	show    bool // Options.ShowReasoning
+	steps   []step
+	covers  string
+}{
+	{"text", ``, false, []step{origin(""), text("Hello, \"wor"), text("ld\"\n"), finish(abi.FinishStop)}, "P5.20 P6.2 P7.2"},
+	{"nothing", ``, false, []step{text(""), finish(abi.FinishStop)}, "P5.20 P7.18"},
+	{"echo", `"instructions":"Be\nbrief.","metadata":{ "a" : "b" },"max_output_tokens":99,"parallel_tool_calls":false,"temperature":0.5,"top_p":0.25,
+		"text":{"format":{"type":"json_object"},"verbosity":"low"},"tool_choice":"required","truncation":"disabled","user":"u","store":false,` + wantsSummary + `,` + customTools,
+		false, []step{text("{}"), finish(abi.FinishStop)}, "P2.30 P5.1 P5.2 P5.3"},
+	{"reasoning-shown", wantsSeals + `,` + wantsSummary, false, []step{
+		origin(claude), think(abi.ReasoningText, 0, "Let me "), think(abi.ReasoningText, 0, "see."), think(abi.ReasoningSignature, 0, "c2ln"),
+		text("So."), call(2, "toolu_1", "look"), args(2, `{"a":`), args(2, `1}`), endCall(2), finish(abi.FinishToolCalls)}, "P2.26 P5.12 P7.6 P7.8 P7.10"},
+	{"reasoning-hidden", wantsSeals, false, []step{
+		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), think(abi.ReasoningEncrypted, 1, "cmVk"), text("So."), finish(abi.FinishStop)}, "P2.11"},
+	{"reasoning-not-asked", ``, false, []step{
+		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), text("So."), finish(abi.FinishStop)}, "P2.11 P2.26"},
+	{"reasoning-only-sealed", ``, false, []step{origin(claude), think(abi.ReasoningEncrypted, 0, "cmVk"), text("So."), finish(abi.FinishStop)}, "P7.18"},
+	{"reasoning-content", ``, true, []step{think(abi.ReasoningText, 0, "Hm"), think(abi.ReasoningText, 0, "m."), text("So."), finish(abi.FinishStop)}, "P7.7"},
+	{"reasoning-of-call", wantsSeals, false, []step{
+		origin("google-gemini-v1"), with(call(1, "function.look:0", "look"), args(1, `{"a":1}`), endCall(1), think(abi.ReasoningToolEncrypted, 1, "c2ln")), finish(abi.FinishToolCalls)}, "P5.14 P2.26"},
+	{"interleaved-reasoning", wantsSummary, false, []step{
+		text("One."), think(abi.ReasoningText, 0, "Hm."), text("Two."), think(abi.ReasoningText, 1, "Oh."), think(abi.ReasoningSummary, 1, "Sum."), finish(abi.FinishStop)}, "P7.12"},
+	{"custom-tool", customTools, false, []step{
+		call(0, "call_1", "exec"), args(0, `{"in`), args(0, `put": "a\`), args(0, `n\"b\"\ud83d`), args(0, `\ude00"}`), endCall(0),
+		call(1, "call_2", "fs__write"), args(1, `{"input":"x"}`), call(2, "call_3", "fs__read"), args(2, `{"input":"y"}`), finish(abi.FinishToolCalls)}, "P7.9 P4.5"},
+	{"interleaved-calls", ``, false, []step{
+		call(0, "call_1", "a"), call(1, "call_2", "b"), args(1, `{"x":2}`), args(0, `{"x":`), endCall(1), args(0, `1}`), endCall(0), call(2, "call_3", "c"), finish(abi.FinishToolCalls)}, "P5.11 P7.11"},
+	{"length", ``, false, []step{text("It was a dark and"), finish(abi.FinishLength)}, "P5.7 P7.16"},
+	{"length-in-arguments", ``, false, []step{text("So."), call(0, "call_1", "a"), args(0, `{"x":`), finish(abi.FinishLength)}, "P7.17"},
+	{"content-filter", ``, false, []step{text("It"), finish(abi.FinishContentFilter)}, "P5.7"},
+	{"refusal", ``, false, []step{refusal("I can"), refusal("not."), finish(abi.FinishStop)}, "P5.18 P7.15"},
+	{"annotations", `"include":["message.output_text.logprobs"],"top_logprobs":1`, false, []step{
+		with(text("A"), member(abi.ScopeChoice, "logprobs", `{"content":[{"token":"A","logprob":-0.1,"bytes":[65],"top_logprobs":[]}],"refusal":null}`)),
+		with(text("B"), member(abi.ScopeMessage, "annotations", `[{"type":"url_citation","url_citation":{"url":"https://a.example","title":"T","start_index":0,"end_index":2}}]`)),
+		member(abi.ScopeMessage, "annotations", `[{"type":"file_citation","file_id":"f","index":1,"filename":"n"}]`), finish(abi.FinishStop)}, "P2.9 P5.17 P7.4 P7.14"},
+	{"failed", ``, false, []step{text("It"), call(0, "call_1", "a"), fail(&apierror.Error{
+		Status: 429, Kind: apierror.KindRateLimit, Code: "rate_limit_exceeded", Message: "Slow down.", RetryAfter: 1500 * time.Millisecond})}, "P6.6 P6.7 P6.9 P5.8"},
+}
+
+// TestRendered compares the stream and the whole response with files that have been read, and what the SDK makes of both.
+func TestRendered(t *testing.T) {
+	for _, c := range rendered {
+		t.Run(c.name, func(t *testing.T) {
+			o := testOptions
+			o.ShowReasoning = c.show
+			g := newGateway(t, o, c.request)
+			stream := g.play(true, c.steps)
+			streamed := readStream(t, stream)
+			out := append([]byte(nil), stream...)
+			if whole := g.play(false, c.steps); g.w.Complete() {
+				out = append(append(out, "=== whole\n"...), indent(t, whole)...)
+				if a, b := factsOf(streamed), factsOf(readWhole(t, whole)); !reflect.DeepEqual(a, b) {
+					t.Errorf("streamed %+v\nwhole    %+v", a, b)
+				}
+			}
+			golden(t, filepath.Join("testdata/rendered", c.name+".txt"), out)
+		})
+	}
+}
+
+func indent(t testing.TB, p []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := json.Indent(&out, p, "", "  "); err != nil {
+		t.Fatalf("%v in %s", err, p)
+	}
+	return append(out.Bytes(), '\n')
+}
+
+// covers: P6.6 P6.13 P5.8 P8.2 P8.3
+func TestFailuresHaveTheCodesThatClientsLookFor(t *testing.T) {
+	g := newGateway(t, testOptions, "")
+	for _, c := range []struct {
+		kind abi.FailKind
+		code string
+	}{
+		{abi.FailRateLimit, "rate_limit_exceeded"}, {abi.FailQuota, "insufficient_quota"}, {abi.FailContextLength, "context_length_exceeded"},
+		{abi.FailContentPolicy, "invalid_prompt"}, {abi.FailServer, "server_error"}, {abi.FailOverloaded, "server_error"},
+	} {
+		r := readStream(t, g.play(true, []step{text("a"), fail(apierror.Fail(c.kind, "", "", ""))}))
+		if string(r.Status) != "failed" || string(r.Error.Code) != c.code || r.Error.Message == "" {
+			t.Errorf("kind %d: %+v", c.kind, r.Error)
+		}
+	}
+}
+
+// An open stream keeps what it has said once, and not its request.
+//
+// covers: P7.20 P5.3
+func TestHeldMemory(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	g := newGateway(t, testOptions, `"instructions":"`+long+`","store":false`)
+	g.begin(true, false)
+	if n := g.w.Held(); n < 10_000 || n > 12_000 {
+		t.Errorf("%d bytes before the first event", n)
+	}
+	for range 100 {
+		g.b.Text(0, abi.EncodingUTF8, []byte(long))
+		g.apply(nil)
+		g.w.Consume()
+	}
+	if n := g.w.Held(); n < 1_000_000 || n > 1_002_000 {
+		t.Errorf("%d bytes for a text of 1,000,000", n)
+	}
+}
+
+// The ids are the same for the same response, and others for another.
+//
+// covers: P5.4 P5.13
+func TestIDs(t *testing.T) {
+	g := newGateway(t, testOptions, "")
+	steps := []step{think(abi.ReasoningText, 0, "a"), text("b"), finish(abi.FinishStop)}
+	first, second := readWhole(t, g.play(false, steps)), readWhole(t, g.play(false, steps))
+	if first.ID != second.ID || first.Output[0].ID != second.Output[0].ID {
+		t.Error("ids are not derived")
+	}
+	if len(first.ID) != len("resp_")+48 || !strings.HasPrefix(first.ID, "resp_") {
+		t.Errorf("the id is %q", first.ID)
+	}
+	ids := map[string]bool{first.ID[5:]: true}
+	for _, it := range first.Output {
+		ids[it.ID[strings.Index(it.ID, "_")+1:]] = true
+	}
+	if len(ids) != len(first.Output)+1 {
+		t.Errorf("ids are not unique: %v", ids)
+	}
+}
