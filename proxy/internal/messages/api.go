@@ -14,6 +14,7 @@ func API(sealer *thinking.Sealer) *clientapi.API {
 		NewReader:   func() clientapi.Reader { return new(Reader) },
 		AppendError: AppendError,
 		Status:      Status,
+		AppendCount: AppendCount,
 		Failure:     Failure,
 		Heartbeat:   "event: ping\ndata: {\"type\":\"ping\"}\n\n",
 		IDPrefix:    "msg_",

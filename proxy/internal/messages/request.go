@@ -49,7 +49,7 @@ type nativeDocument struct {
 	ready bool
 }
 
-var _ clientapi.Request = (*Request)(nil)
+var _ clientapi.CountRequest = (*Request)(nil)
 
 // NewRequest returns a Request that opens the seals of sealer. Without one (nil) all seals count as another gateway's.
 func NewRequest(sealer *thinking.Sealer) *Request { return &Request{sealer: sealer} }
