@@ -1,4 +1,4 @@
-// Package cohere is the provider plugin for Cohere's Chat API, version 2.
+// Package cohere is the provider plugin for Cohere's Chat API, version 2, and its Embed and Rerank APIs (embed.go).
 //
 // request.go reads the client's request once and writes the provider's body from it; messages.go, tools.go, thinking.go
 // and sampling.go hold the rules for its parts. event.go reads the streaming response, response.go a non-streaming
@@ -41,6 +41,7 @@ type cohere struct {
 
 var (
 	_ provider.Configurer = (*cohere)(nil)
+	_ provider.Former     = (*cohere)(nil)
 	_ provider.Reader     = (*cohere)(nil)
 	_ provider.Lister     = (*cohere)(nil)
 )

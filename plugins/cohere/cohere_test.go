@@ -9,7 +9,7 @@ import (
 var suite = plugintest.Suite{
 	Package: "plugins/all",
 	Plugin:  "cohere",
-	Use:     plugintest.Use{Paths: []string{"/v2/chat", "/v1/models"}},
+	Use:     plugintest.Use{Paths: []string{"/v2/chat", "/v2/embed", "/v1/rerank", "/v2/rerank", "/v1/models"}},
 }
 
 func TestVectors(t *testing.T) { suite.Test(t) }

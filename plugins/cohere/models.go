@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// List requests a page of the models that support chat (https://docs.cohere.com/reference/list-models).
+// List requests a page of the models (https://docs.cohere.com/reference/list-models).
 func (p *cohere) List(l *provider.List, cursor []byte) error {
-	path := "/v1/models?endpoint=chat&page_size=1000"
+	path := "/v1/models?page_size=1000"
 	if len(cursor) > 0 {
 		path += "&page_token=" + string(translate.AppendEscaped(nil, cursor))
 	}
@@ -52,23 +52,43 @@ func (p *cohere) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// readModel reads a model; ok is false for one that cannot chat.
+// kinds are what models serve, by the endpoints that the list names.
+var kinds = [...]struct{ endpoint, kind string }{{"chat", "chat"}, {"embed", "embeddings"}, {"rerank", "rerank"}}
+
+// readModel reads a model; ok is false for one that serves nothing that clients of the gateway ask for.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	m.OwnedBy = []byte("cohere")
-	chats := true
+	said := false
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "name":
 			m.ID = r.Text()
 		case "endpoints":
-			if r.Kind() == json.Array {
-				chats = contains(r, "chat")
+			if said = r.Kind() == json.Array; said {
+				m.Kinds = readKinds(r)
 			}
 		case "features":
 			m.Thinking = contains(r, "reasoning")
 		}
 	}
-	return m, chats && len(m.ID) > 0
+	return m, (!said || len(m.Kinds) > 0) && len(m.ID) > 0
+}
+
+// readKinds reads the current list of endpoints.
+func readKinds(r *json.Reader) (serves []string) {
+	var has [len(kinds)]bool
+	for list := r.Array(); list.Next(); {
+		endpoint := r.Inside()
+		for i := range kinds {
+			has[i] = has[i] || string(endpoint) == kinds[i].endpoint
+		}
+	}
+	for i := range kinds {
+		if has[i] {
+			serves = append(serves, kinds[i].kind)
+		}
+	}
+	return serves
 }
 
 // contains reports whether the current list has a word.

@@ -9,9 +9,9 @@ import (
 func TestModelList(t *testing.T) {
 	suite.EachForm(t, "", func(t *testing.T, b *plugintest.Binding) {
 		for cursor, want := range map[string]string{
-			"":          "/v1/models?endpoint=chat&page_size=1000",
-			"a-1_b.~":   "/v1/models?endpoint=chat&page_size=1000&page_token=a-1_b.~",
-			"x+/=&k=\n": "/v1/models?endpoint=chat&page_size=1000&page_token=x%2B%2F%3D%26k%3D%0A",
+			"":          "/v1/models?page_size=1000",
+			"a-1_b.~":   "/v1/models?page_size=1000&page_token=a-1_b.~",
+			"x+/=&k=\n": "/v1/models?page_size=1000&page_token=x%2B%2F%3D%26k%3D%0A",
 		} {
 			out, err := b.List(cursor)
 			if err != nil || out.Path != want || len(out.Headers) != 0 {
@@ -24,10 +24,13 @@ func TestModelList(t *testing.T) {
 		"two": {
 			Body: `{"models":[{"name":"command-a-03-2025","is_deprecated":false,"endpoints":["chat","tokenize"],"finetuned":false,"context_length":288000,"tokenizer_url":"https://x","features":["tools","json_mode"],"default_endpoints":[],"supports_vision":false},` +
 				`{"name":"command-a-reasoning-08-2025","endpoints":["generate","chat"],"features":["reasoning","tools"]}]}`,
-			Models: `{"id":"command-a-03-2025","owned_by":"cohere"} {"id":"command-a-reasoning-08-2025","owned_by":"cohere","thinking":true}`,
+			Models: `{"id":"command-a-03-2025","owned_by":"cohere","kinds":["chat"]} {"id":"command-a-reasoning-08-2025","owned_by":"cohere","thinking":true,"kinds":["chat"]}`,
 		},
-		"more":             {Body: `{"models":[{"name":"x"}],"next_page_token":"p+2"}`, Models: `{"id":"x","owned_by":"cohere"}`, Next: "p+2"},
-		"not for chat":     {Body: `{"models":[{"name":"embed","endpoints":["embed"]},{"name":"none","endpoints":[]},{"name":"x","endpoints":null,"features":null}]}`, Models: `{"id":"x","owned_by":"cohere"}`},
+		"more": {Body: `{"models":[{"name":"x"}],"next_page_token":"p+2"}`, Models: `{"id":"x","owned_by":"cohere"}`, Next: "p+2"},
+		"other kinds": {
+			Body:   `{"models":[{"name":"embed-v4.0","endpoints":["embed","classify"]},{"name":"none","endpoints":["classify"]},{"name":"nothing","endpoints":[]},{"name":"rerank-v3.5","endpoints":["rerank"]},{"name":"x","endpoints":null,"features":null}]}`,
+			Models: `{"id":"embed-v4.0","owned_by":"cohere","kinds":["embeddings"]} {"id":"rerank-v3.5","owned_by":"cohere","kinds":["rerank"]} {"id":"x","owned_by":"cohere"}`,
+		},
 		"nothing":          {Body: `{"models":[],"next_page_token":""}`},
 		"without a name":   {Body: `{"models":[{"endpoints":["chat"]},7,null,{"name":""},{"name":"z"}]}`, Models: `{"id":"z","owned_by":"cohere"}`},
 		"no further token": {Body: `{"models":[{"name":"x"}],"next_page_token":null}`, Models: `{"id":"x","owned_by":"cohere"}`},

@@ -7,9 +7,10 @@ import (
 
 // options are choices of the operator and facts of a model. They come from the options of a provider and a target.
 type options struct {
-	refuseOutOfRange bool // "out_of_range" = "refuse": a number that the API does not take is a 400 instead of the nearest one
-	refuseUnknown    bool // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
-	noThinking       bool // "replay_thinking" = false: the model takes no reasoning of earlier assistant messages
+	refuseOutOfRange bool   // "out_of_range" = "refuse": a number that the API does not take is a 400 instead of the nearest one
+	refuseUnknown    bool   // "unknown" = "refuse": a member that the API does not have is a 400 instead of a warning
+	inputType        string // "input_type": of texts to embed, where the client says nothing; empty is search_document
+	noThinking       bool   // "replay_thinking" = false: the model takes no reasoning of earlier assistant messages
 }
 
 // Configure reads the settings of a provider.
@@ -27,6 +28,9 @@ func (o *options) read(v json.Value) error {
 			o.refuseOutOfRange, ok = translate.OneOf(r.Text(), "refuse", "clamp")
 		case "unknown":
 			o.refuseUnknown, ok = translate.OneOf(r.Text(), "refuse", "drop")
+		case "input_type":
+			o.inputType = string(r.Text())
+			ok = len(o.inputType) > 0
 		case "replay_thinking":
 			var replay bool
 			replay, ok = r.Bool()

@@ -29,6 +29,12 @@ type translation struct {
 
 // Request builds the provider's request.
 func (p *cohere) Request(r *provider.Request) error {
+	switch r.Form {
+	case abi.FormEmbeddings:
+		return p.embed(r)
+	case abi.FormRerank:
+		return rerank(r)
+	}
 	t := &p.t
 	*t = translation{r: r, w: r.JSON(), o: p.settings, passed: t.passed[:0], thoughts: t.thoughts[:0], scratch: t.scratch[:0]}
 	if err := t.o.read(r.Options); err != nil {

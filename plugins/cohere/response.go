@@ -12,6 +12,9 @@ func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(body, status)
 	}
+	if string(a.State()) == string(embedState) {
+		return p.readVectors(a, body)
+	}
 	r := &p.reader
 	r.Reset(body)
 	var message, counts json.Value

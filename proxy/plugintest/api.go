@@ -2,9 +2,11 @@ package plugintest
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -13,10 +15,23 @@ func findAPI(form string) *clientapi.API {
 	switch form {
 	case "", "chat":
 		return openai.API()
-	case "messages", "responses", "gemini", "completions", "embeddings", "moderations", "rerank":
+	case "completions":
+		return calls.Completions(native.Failure)
+	case "embeddings":
+		return calls.Embeddings(native.Failure)
+	case "moderations":
+		return calls.Moderations(native.Failure)
+	case "rerank":
+		return calls.Rerank(native.Failure)
+	case "messages", "responses", "gemini":
 		return documentAPI(form)
 	}
 	return nil
+}
+
+// streams reports whether the responses to requests in a form can be streams.
+func streams(form string) bool {
+	return form != "embeddings" && form != "moderations" && form != "rerank"
 }
 
 // documentAPI is an API of whose requests this package knows only that they are JSON documents. Responses are not read.
@@ -47,10 +62,14 @@ func (d *document) Describe() *clientapi.Facts { return &d.facts }
 
 func (d *document) Document() (*jsondoc.Doc, []byte) { return &d.doc, d.body }
 
-// dialectAPI returns the API that the gateway reads a response of, nil if the plugin reads it.
-func dialectAPI(d abi.Dialect) *clientapi.API {
+// dialectAPI returns the API that the gateway reads the response to a request in a form of, nil if the plugin reads it.
+func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 	switch d {
 	case abi.DialectOpenAI:
+		switch form {
+		case "completions", "embeddings", "moderations", "rerank":
+			return findAPI(form)
+		}
 		return findAPI("chat")
 	case abi.DialectMessages:
 		return findAPI("messages")

@@ -71,6 +71,7 @@ func (v *Vector) Run(b *Binding, stream bool) Result {
 	if api == nil {
 		return Result{Response: "vector.json has an unknown form " + v.Form}
 	}
+	stream = stream && streams(v.Form)
 	request := api.NewRequest()
 	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
 		return Result{Response: "request.json is refused: " + err.Error()}
@@ -129,7 +130,7 @@ func (r *run) calls() error {
 	if r.v.Response == nil {
 		return nil
 	}
-	api := dialectAPI(a.Dialect)
+	api := dialectAPI(a.Dialect, r.v.Form)
 	switch {
 	case api == nil:
 	case api.NewReader == nil:

@@ -48,14 +48,14 @@ func (w *Writer) prepareItem(b *Batch, ev *Event) (reason string) {
 	p := b.Bytes(ev.A)
 	if ev.Kind == EventEmbedding {
 		if !jsondoc.ValidNumbers(p) {
-			return "the vector is not an array of numbers"
+			return noVector
 		}
 		return ""
 	}
 	from := len(w.scratch)
 	var err error
 	if w.scratch, err = jsondoc.AppendCompact(w.scratch, p); err != nil || len(w.scratch)-from != len(p) || p[0] != '-' && (p[0] < '0' || p[0] > '9') {
-		return "the score is not a number"
+		return noScore
 	}
 	return ""
 }

@@ -93,8 +93,13 @@ func TestRejectsInvalidItems(t *testing.T) {
 			var b response.Batch
 			b.Embedding(0, []byte("[1]"))
 			fill(&b)
-			if _, refused := errors.AsType[*response.ProtocolError](w.Apply(&b)); !refused || len(rec.calls) > 0 {
-				t.Errorf("refused %v, %q", refused, rec.calls)
+			err := w.Apply(&b)
+			if _, refused := errors.AsType[*response.ProtocolError](err); !refused || len(rec.calls) > 0 {
+				t.Errorf("%v, %q", err, rec.calls)
+			}
+			// What plugins pass on is the provider's.
+			if e, provider := errors.AsType[*apierror.Error](err); provider != (name != "negative index") || provider && e.Code != "upstream_bad_answer" {
+				t.Errorf("%v", err)
 			}
 		})
 	}

@@ -59,12 +59,18 @@ const (
 	// ambiguous is JSON that readers take for different values.
 	ambiguous = "the text is JSON that can be read in more than one way"
 
+	noVector     = "the vector is not an array of numbers"
+	noScore      = "the score is not a number"
 	tooManyTools = "there are too many tool calls"
 	tooManyParts = "there are too many parts of reasoning"
 )
 
 func providersFault(reason string) bool {
-	return reason == ambiguous || reason == tooManyTools || reason == tooManyParts
+	switch reason {
+	case ambiguous, noVector, noScore, tooManyTools, tooManyParts:
+		return true
+	}
+	return false
 }
 
 // prepareEvent prepares one event. It returns the reason for refusing it, or "".

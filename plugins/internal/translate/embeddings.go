@@ -1,0 +1,91 @@
+package translate
+
+import (
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// Embeddings holds the members of an embeddings request. Its slices alias the client's body.
+type Embeddings struct {
+	Input      json.Value // a string, or an array of strings
+	Dimensions json.Value // a number, nil if unset
+}
+
+// ReadEmbeddings reads an embeddings request of a client. extra reads a member that the API of OpenAI does not have, and reports
+// whether the provider has it: any other one is dropped with a warning. Inputs other than texts are refused.
+func ReadEmbeddings(r *provider.Request, in *json.Reader, extra func(in *json.Reader) bool) (e Embeddings, err error) {
+	in.Reset(r.Body())
+	for o := in.Object(); o.Next() && err == nil; {
+		if in.Kind() == json.Null {
+			continue
+		}
+		switch string(in.Name()) {
+		case "model", "encoding_format": // handled by the gateway
+		case "input":
+			e.Input = in.Raw()
+			err = checkTexts(e.Input)
+		case "dimensions":
+			e.Dimensions = in.Raw()
+		default:
+			if extra == nil || !extra(in) {
+				r.Warn(abi.WarnDropped, Printable(in.Name()))
+			}
+		}
+	}
+	if err == nil {
+		err = in.End()
+	}
+	return e, err
+}
+
+// checkTexts refuses an input that is neither a text nor a list of texts.
+func checkTexts(input json.Value) error {
+	if input.Kind() == json.String {
+		return nil
+	}
+	var in json.Reader
+	in.Reset(input)
+	for a := in.Array(); a.Next(); {
+		if in.Kind() != json.String {
+			return sdk.Refuse("input", "This provider takes texts only.")
+		}
+	}
+	return nil
+}
+
+// WriteTexts writes the inputs as an array.
+func (e *Embeddings) WriteTexts(w *json.Writer) {
+	if e.Input.Kind() == json.Array {
+		w.Raw(e.Input)
+		return
+	}
+	w.Array()
+	w.Raw(e.Input)
+	w.EndArray()
+}
+
+// EachText calls add with each input, a JSON string, in order.
+func (e *Embeddings) EachText(add func(text json.Value)) {
+	if e.Input.Kind() != json.Array {
+		add(e.Input)
+		return
+	}
+	var in json.Reader
+	in.Reset(e.Input)
+	for a := in.Array(); a.Next(); {
+		add(in.Raw())
+	}
+}
+
+// EmitVectors reports the vectors of the current array, which holds an array of numbers for each input. It returns how many
+// there are.
+func EmitVectors(a *provider.Answer, r *json.Reader) (n int32) {
+	for l := r.Array(); l.Next(); n++ {
+		if vector := r.Raw(); len(vector) > 0 { // else the reader has failed
+			a.Embedding(n, vector)
+		}
+	}
+	return n
+}
