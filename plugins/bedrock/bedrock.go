@@ -1,4 +1,5 @@
-// Package bedrock is the provider plugin for the Converse and ConverseStream operations of AWS Bedrock.
+// Package bedrock is the provider plugin for the Converse and ConverseStream operations of AWS Bedrock, and for InvokeModel with
+// models for embeddings and rerank (embed.go).
 //
 // request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go,
 // documents.go, replay.go, tools.go, names.go, cache.go, form.go, thinking.go and sampling.go hold the rules for its
@@ -30,5 +31,6 @@ type bedrock struct {
 
 var (
 	_ provider.Configurer = (*bedrock)(nil)
+	_ provider.Former     = (*bedrock)(nil)
 	_ provider.Reader     = (*bedrock)(nil)
 )

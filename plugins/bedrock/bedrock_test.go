@@ -10,7 +10,7 @@ var suite = plugintest.Suite{
 	FinishFollowsTools: true,
 	Package:            "plugins/all",
 	Plugin:             "bedrock",
-	Use:                plugintest.Use{Paths: []string{"/model/*/converse", "/model/*/converse-stream"}},
+	Use:                plugintest.Use{Paths: []string{"/model/*/converse", "/model/*/converse-stream", "/model/*/invoke"}},
 }
 
 func TestVectors(t *testing.T) { suite.Test(t) }

@@ -45,6 +45,12 @@ type memory struct {
 
 // Request builds the provider's request.
 func (p *bedrock) Request(r *provider.Request) error {
+	switch r.Form {
+	case abi.FormEmbeddings:
+		return p.embed(r)
+	case abi.FormRerank:
+		return rerank(r)
+	}
 	t := &p.t
 	*t = translation{memory: &p.memory, r: r, w: r.JSON(), o: p.options, scratch: t.scratch[:0]}
 	if err := t.o.read(r.Options); err != nil {

@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -11,6 +12,9 @@ import (
 func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(a, status, body)
+	}
+	if translate.Embeds(a) {
+		return p.readVectors(a, body)
 	}
 	r := &p.reader
 	r.Reset(body)

@@ -11,9 +11,6 @@ import (
 // Forms returns the forms, besides chat completions, of the requests that the plugin takes: rerank is the provider's own API.
 func (p *cohere) Forms() abi.Forms { return abi.FormEmbeddings | abi.FormRerank }
 
-// embedState is the state of an attempt at an embeddings request: its response is of another form.
-var embedState = []byte("embed")
-
 // embed builds the provider's request for embeddings (https://docs.cohere.com/reference/embed).
 func (p *cohere) embed(r *provider.Request) error {
 	o := p.settings
@@ -59,7 +56,7 @@ func (p *cohere) embed(r *provider.Request) error {
 	w.EndObject()
 	r.SetPath("/v2/embed")
 	r.Expect(abi.FramingJSON, abi.DialectTranslated, nil)
-	r.SetState(embedState)
+	r.SetState([]byte(translate.EmbedState))
 	return nil
 }
 
@@ -88,11 +85,7 @@ func (p *cohere) readVectors(a *provider.Answer, body []byte) error {
 		case "id":
 			id = r.Text()
 		case "embeddings":
-			for types := r.Object(); types.Next(); {
-				if string(r.Name()) == "float" {
-					n = translate.EmitVectors(a, r)
-				}
-			}
+			n = translate.EmitCohereVectors(a, r)
 		case "meta":
 			tokens, counted = json.Value(r.Raw()).Get("billed_units").Get("input_tokens").Int()
 		}

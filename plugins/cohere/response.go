@@ -1,6 +1,7 @@
 package cohere
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -12,7 +13,7 @@ func (p *cohere) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(body, status)
 	}
-	if string(a.State()) == string(embedState) {
+	if translate.Embeds(a) {
 		return p.readVectors(a, body)
 	}
 	r := &p.reader

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -50,6 +51,9 @@ func (p *gemini) Event(a *provider.Answer, e *provider.Event) error {
 func (p *gemini) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(bodyError(body), status)
+	}
+	if translate.Embeds(a) {
+		return p.readVectors(a, body)
 	}
 	p.progress.reset(a)
 	r := &p.reader

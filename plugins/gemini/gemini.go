@@ -22,6 +22,7 @@ type gemini struct {
 
 var (
 	_ provider.Configurer = (*gemini)(nil)
+	_ provider.Former     = (*gemini)(nil)
 	_ provider.Reader     = (*gemini)(nil)
 	_ provider.Lister     = (*gemini)(nil)
 )

@@ -12,6 +12,7 @@ var suite = plugintest.Suite{
 	Use: plugintest.Use{
 		Paths: []string{
 			"/v1beta/models", "/v1beta/models/*:generateContent", "/v1beta/models/*:streamGenerateContent",
+			"/v1beta/models/*:batchEmbedContents", "/v1/projects/*/locations/*/publishers/*/models/*:predict",
 			"/v1/projects/*/locations/*/publishers/*/models/*:generateContent",
 			"/v1/projects/*/locations/*/publishers/*/models/*:streamGenerateContent",
 		},

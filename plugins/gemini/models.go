@@ -60,10 +60,10 @@ func (p *gemini) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// readModel reads one model. Those that cannot hold a conversation, such as embedding models, are omitted.
+// readModel reads one model. Those that serve nothing that clients of the gateway ask for are omitted.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
 	m.OwnedBy = []byte("google")
-	answers, said := false, false
+	said := false
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "name":
@@ -79,9 +79,14 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 		case "supportedGenerationMethods":
 			for l := r.Array(); l.Next(); {
 				said = true
-				answers = answers || string(r.Inside()) == "generateContent"
+				switch string(r.Inside()) {
+				case "generateContent":
+					m.Kinds = append(m.Kinds, "chat")
+				case "embedContent":
+					m.Kinds = append(m.Kinds, "embeddings")
+				}
 			}
 		}
 	}
-	return m, len(m.ID) > 0 && (answers || !said)
+	return m, len(m.ID) > 0 && (len(m.Kinds) > 0 || !said)
 }

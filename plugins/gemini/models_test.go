@@ -24,8 +24,8 @@ func TestModelList(t *testing.T) {
 		"two": {
 			Body: `{"models":[{"name":"models/gemini-2.5-flash","version":"001","displayName":"Gemini 2.5 Flash","inputTokenLimit":1048576,"outputTokenLimit":65536,` +
 				`"supportedGenerationMethods":["generateContent","countTokens"],"temperature":1,"thinking":true},` +
-				`{"name":"models/text-embedding-004","supportedGenerationMethods":["embedContent"]},{"name":"tunedModels/x","outputTokenLimit":1.5}]}`,
-			Models: `{"id":"gemini-2.5-flash","display_name":"Gemini 2.5 Flash","owned_by":"google","max_tokens":65536,"thinking":true} {"id":"tunedModels/x","owned_by":"google"}`,
+				`{"name":"models/text-embedding-004","supportedGenerationMethods":["embedContent"]},{"name":"models/imagen","supportedGenerationMethods":["predict"]},{"name":"tunedModels/x","outputTokenLimit":1.5}]}`,
+			Models: `{"id":"gemini-2.5-flash","display_name":"Gemini 2.5 Flash","owned_by":"google","max_tokens":65536,"thinking":true,"kinds":["chat"]} {"id":"text-embedding-004","owned_by":"google","kinds":["embeddings"]} {"id":"tunedModels/x","owned_by":"google"}`,
 		},
 		"more":            {Body: `{"models":[{"name":"models/x"}],"nextPageToken":"t/="}`, Models: `{"id":"x","owned_by":"google"}`, Next: "t/="},
 		"nothing":         {Body: `{}`},

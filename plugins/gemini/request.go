@@ -38,6 +38,9 @@ type translation struct {
 
 // Request builds the provider's request.
 func (p *gemini) Request(r *provider.Request) error {
+	if r.Form == abi.FormEmbeddings {
+		return p.embed(r)
+	}
 	t := &p.t
 	t.reset(r)
 	t.o = p.settings
@@ -68,8 +71,8 @@ func (t *translation) reset(r *provider.Request) {
 // keepScratch is the size up to which memory is kept for the next request.
 const keepScratch = 256 << 10
 
-// path is where the request goes. Without alt=sse a stream would be one long JSON array.
-func (o *options) path(model []byte, stream bool) string {
+// modelPath is the path of a model, before the method.
+func (o *options) modelPath(model []byte) []byte {
 	p := []byte("/v1beta/models/")
 	if o.vertex {
 		p = translate.AppendEscaped(append(p[:0], "/v1/projects/"...), o.project)
@@ -77,7 +80,20 @@ func (o *options) path(model []byte, stream bool) string {
 		p = translate.AppendEscaped(append(p, "/publishers/"...), o.publisher)
 		p = append(p, "/models/"...)
 	}
-	p = translate.AppendEscaped(p, model)
+	return translate.AppendEscaped(p, model)
+}
+
+// embedPath is where an embeddings request goes.
+func (o *options) embedPath(model []byte) string {
+	if o.vertex {
+		return string(append(o.modelPath(model), ":predict"...))
+	}
+	return string(append(o.modelPath(model), ":batchEmbedContents"...))
+}
+
+// path is where the request goes. Without alt=sse a stream would be one long JSON array.
+func (o *options) path(model []byte, stream bool) string {
+	p := o.modelPath(model)
 	if stream {
 		return string(append(p, ":streamGenerateContent?alt=sse"...))
 	}

@@ -44,9 +44,9 @@ func (p *ollama) Models(m *provider.Models, status int, body []byte) error {
 	return nil
 }
 
-// readModel reads a model; ok is false for one whose capabilities exclude chat.
+// readModel reads a model; ok is false for one whose capabilities include nothing that clients of the gateway ask for.
 func readModel(r *json.Reader) (m provider.Model, ok bool) {
-	chats := true
+	said := false
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "model":
@@ -58,25 +58,27 @@ func readModel(r *json.Reader) (m provider.Model, ok bool) {
 		case "modified_at":
 			m.Created = unixTime(r.Inside())
 		case "capabilities":
-			if r.Kind() == json.Array {
-				chats, m.Thinking = readCapabilities(r)
+			if said = r.Kind() == json.Array; said {
+				m.Kinds, m.Thinking = readCapabilities(r)
 			}
 		}
 	}
 	m.OwnedBy = modelOwner(m.ID)
-	return m, chats && len(m.ID) > 0
+	return m, (!said || len(m.Kinds) > 0) && len(m.ID) > 0
 }
 
-func readCapabilities(r *json.Reader) (chats, thinks bool) {
+func readCapabilities(r *json.Reader) (kinds []string, thinks bool) {
 	for list := r.Array(); list.Next(); {
 		switch string(r.Inside()) {
 		case "completion":
-			chats = true
+			kinds = append(kinds, "chat")
+		case "embedding":
+			kinds = append(kinds, "embeddings")
 		case "thinking":
 			thinks = true
 		}
 	}
-	return chats, thinks
+	return kinds, thinks
 }
 
 // modelOwner is whose a model is: in its name [[host/]owner/]model[:tag] as the server understands it.

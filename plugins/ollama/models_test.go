@@ -18,14 +18,17 @@ func TestModelList(t *testing.T) {
 		"two": {
 			Body: `{"models":[{"name":"llama3.2:latest","model":"llama3.2:latest","modified_at":"2025-05-04T17:37:44.706015396-07:00","size":3826793677,"digest":"x","details":{"family":"llama"}},` +
 				`{"name":"qwen3:8b","model":"qwen3:8b","modified_at":"2024-02-29T23:59:59Z","capabilities":["completion","tools","thinking"]}]}`,
-			Models: `{"id":"llama3.2:latest","owned_by":"library","created":1746405464} {"id":"qwen3:8b","owned_by":"library","created":1709251199,"thinking":true}`,
+			Models: `{"id":"llama3.2:latest","owned_by":"library","created":1746405464} {"id":"qwen3:8b","owned_by":"library","created":1709251199,"thinking":true,"kinds":["chat"]}`,
 		},
 		"owners": {
 			Body:   `{"models":[{"model":"ann/bot:1b"},{"model":"hf.co/bob/Bot-GGUF:Q4_K_M"},{"model":"/x"}]}`,
 			Models: `{"id":"ann/bot:1b","owned_by":"ann"} {"id":"hf.co/bob/Bot-GGUF:Q4_K_M","owned_by":"bob"} {"id":"/x","owned_by":"library"}`,
 		},
-		"an older server":  {Body: `{"models":[{"name":"x"},{"model":"","name":"y"}]}`, Models: `{"id":"x","owned_by":"library"} {"id":"y","owned_by":"library"}`},
-		"not for chat":     {Body: `{"models":[{"model":"embed","capabilities":["embedding"]},{"model":"x","capabilities":null}]}`, Models: `{"id":"x","owned_by":"library"}`},
+		"an older server": {Body: `{"models":[{"name":"x"},{"model":"","name":"y"}]}`, Models: `{"id":"x","owned_by":"library"} {"id":"y","owned_by":"library"}`},
+		"other kinds": {
+			Body:   `{"models":[{"model":"embed","capabilities":["embedding"]},{"model":"both","capabilities":["completion","embedding"]},{"model":"none","capabilities":["image"]},{"model":"x","capabilities":null}]}`,
+			Models: `{"id":"embed","owned_by":"library","kinds":["embeddings"]} {"id":"both","owned_by":"library","kinds":["chat","embeddings"]} {"id":"x","owned_by":"library"}`,
+		},
 		"nothing":          {Body: `{"models":[]}`},
 		"null for nothing": {Body: `{"models":null}`},
 		"without a name":   {Body: `{"models":[{"size":1},7,null,{"model":"z"}]}`, Models: `{"id":"z","owned_by":"library"}`},

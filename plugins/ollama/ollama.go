@@ -1,4 +1,4 @@
-// Package ollama is the provider plugin for Ollama's own API, /api/chat with newline-delimited JSON.
+// Package ollama is the provider plugin for Ollama's own API, /api/chat with newline-delimited JSON, and /api/embed (embed.go).
 //
 // request.go reads the client's request once and writes the server's body from it; messages.go, image.go, tools.go,
 // thinking.go and options.go hold the rules for its parts. response.go reads the lines of a stream and non-streaming
@@ -38,6 +38,7 @@ type ollama struct {
 
 var (
 	_ provider.Configurer = (*ollama)(nil)
+	_ provider.Former     = (*ollama)(nil)
 	_ provider.Reader     = (*ollama)(nil)
 	_ provider.Lister     = (*ollama)(nil)
 )

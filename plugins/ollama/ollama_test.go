@@ -9,7 +9,7 @@ import (
 var suite = plugintest.Suite{
 	Package: "plugins/all",
 	Plugin:  "ollama",
-	Use:     plugintest.Use{Paths: []string{"/api/chat", "/api/tags"}},
+	Use:     plugintest.Use{Paths: []string{"/api/chat", "/api/embed", "/api/tags"}},
 }
 
 func TestVectors(t *testing.T) { suite.Test(t) }

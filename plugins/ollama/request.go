@@ -30,6 +30,9 @@ type translation struct {
 
 // Request builds the server's request.
 func (p *ollama) Request(r *provider.Request) error {
+	if r.Form == abi.FormEmbeddings {
+		return p.embed(r)
+	}
 	t := &p.t
 	*t = translation{
 		r: r, w: r.JSON(), o: p.settings,

@@ -3,6 +3,7 @@ package ollama
 import (
 	"encoding/binary"
 
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -36,6 +37,9 @@ type line struct {
 func (p *ollama) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
+	}
+	if translate.Embeds(a) {
+		return p.readVectors(a, body)
 	}
 	l, err := p.read(body)
 	if err != nil {

@@ -89,3 +89,23 @@ func EmitVectors(a *provider.Answer, r *json.Reader) (n int32) {
 	}
 	return n
 }
+
+// EmitCohereVectors reports the vectors of the current value as Cohere's models write them: an object with a list for each type, or
+// the list alone.
+func EmitCohereVectors(a *provider.Answer, r *json.Reader) (n int32) {
+	if r.Kind() == json.Array {
+		return EmitVectors(a, r)
+	}
+	for types := r.Object(); types.Next(); {
+		if string(r.Name()) == "float" {
+			n = EmitVectors(a, r)
+		}
+	}
+	return n
+}
+
+// EmbedState is the state of an attempt at an embeddings request: its response has another form than that of chat.
+const EmbedState = "embed"
+
+// Embeds reports whether a response is that to an embeddings request.
+func Embeds(a *provider.Answer) bool { return string(a.State()) == EmbedState }
