@@ -9,6 +9,7 @@ import (
 
 // TestStartMessageNamesStatusPage follows the address in the start message.
 func TestStartMessageNamesStatusPage(t *testing.T) {
+	t.Parallel()
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig("", testKey)))
 	line := p.await("Health, metrics and status: http://")
 	_, url, _ := strings.Cut(line, "status: ")

@@ -87,6 +87,7 @@ func cut(rest string) bool {
 //
 // covers: F77
 func TestDrainDelay(t *testing.T) {
+	t.Parallel()
 	p, base, admin, streams := manyStreams(t, "drain_delay = \"1h\"\nshutdown_timeout = \"1h\"", nil)
 	// An idle connection, as load balancers keep them.
 	kept := newClient(t)
@@ -128,6 +129,7 @@ func TestDrainDelay(t *testing.T) {
 
 // covers: F77
 func TestDrainFinishesManyStreams(t *testing.T) {
+	t.Parallel()
 	proceed := make(chan struct{})
 	p, base, admin, streams := manyStreams(t, "drain_delay = \"10ms\"\nshutdown_timeout = \"1h\"", proceed)
 	p.signal(syscall.SIGTERM)
@@ -151,6 +153,7 @@ func TestDrainFinishesManyStreams(t *testing.T) {
 
 // covers: F77
 func TestDrainDeadlineWithManyStreams(t *testing.T) {
+	t.Parallel()
 	p, _, _, streams := manyStreams(t, "drain_delay = \"10ms\"\nshutdown_timeout = \"100ms\"", nil)
 	p.signal(syscall.SIGTERM)
 	readAllStreams(t, streams, cut)
@@ -213,6 +216,7 @@ func drainIdle(t *testing.T, server string, pair *proxytest.Pair) time.Duration 
 //
 // covers: F78
 func TestSecondSignalWithoutRequests(t *testing.T) {
+	t.Parallel()
 	p := start(t, t.TempDir(), nil, "serve", "--config", writeConfig(t, demoConfig(`drain_delay = "1h"`, testKey)))
 	p.ready()
 	p.signal(syscall.SIGTERM)
@@ -227,6 +231,7 @@ func TestSecondSignalWithoutRequests(t *testing.T) {
 //
 // covers: F88
 func TestConfiguredAdminAddressInUse(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func openTerminal(t *testing.T) (emulator, program *os.File) {
 // TestTerminalHangup: SIGHUP reloads a gateway while its terminal is open, and the hangup of the terminal ends it, unless it
 // was started with nohup.
 func TestTerminalHangup(t *testing.T) {
+	t.Parallel()
 	for name, setup := range map[string]string{"exits": "", "survives with nohup": "trap '' HUP; "} {
 		t.Run(name, func(t *testing.T) {
 			emulator, program := openTerminal(t)

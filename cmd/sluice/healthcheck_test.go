@@ -9,6 +9,7 @@ import (
 )
 
 func TestHealthcheck(t *testing.T) {
+	t.Parallel()
 	open := demoConfig(`drain_delay = "1h"`, testKey)
 	dir := t.TempDir()
 	p := start(t, dir, nil, "serve", "--config", writeConfig(t, open))
@@ -52,6 +53,7 @@ func TestHealthcheck(t *testing.T) {
 }
 
 func TestHealthcheckFailures(t *testing.T) {
+	t.Parallel()
 	// A server that accepts and never responds.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

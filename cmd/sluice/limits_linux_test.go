@@ -50,6 +50,7 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 //
 // covers: F86
 func TestOutOfDescriptors(t *testing.T) {
+	t.Parallel()
 	p := startShell(t, t.TempDir(), `ulimit -n 64; exec "$@"`, demoConfig("max_conns = 10000", testKey), nil)
 	base := p.ready()
 	early := newClient(t)
@@ -96,6 +97,7 @@ func TestOutOfDescriptors(t *testing.T) {
 //
 // covers: F84
 func TestLogWriteFails(t *testing.T) {
+	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 // TestServiceManagerIsNotified reads what systemd would: ready only once requests are served, and the outcome of reloads.
 func TestServiceManagerIsNotified(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
@@ -77,6 +78,7 @@ func startActivated(t *testing.T, socket *os.File, sockets int, args ...string) 
 // TestSocketActivation restarts a gateway whose socket belongs to the service manager, while clients open connections all the
 // time: none is refused and no request fails.
 func TestSocketActivation(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -135,6 +137,7 @@ func TestSocketActivation(t *testing.T) {
 }
 
 func TestSocketActivationErrors(t *testing.T) {
+	t.Parallel()
 	config := writeConfig(t, demoConfig("", testKey))
 	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -157,6 +160,7 @@ func TestSocketActivationErrors(t *testing.T) {
 // TestActivatedAddressIsChecked: whether everyone may come in depends on the address that clients reach, not on the configured
 // one.
 func TestActivatedAddressIsChecked(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +180,7 @@ func TestActivatedAddressIsChecked(t *testing.T) {
 }
 
 func TestReloadCommand(t *testing.T) {
+	t.Parallel()
 	path := writeConfig(t, demoConfig("", testKey))
 	p := start(t, t.TempDir(), nil, "serve", "--watch=false", "--config", path)
 	_, admin := p.addresses()

@@ -34,6 +34,7 @@ var triggers = []struct {
 
 // covers: F80 F134
 func TestReloadChangesKey(t *testing.T) {
+	t.Parallel()
 	for _, trigger := range triggers {
 		t.Run(trigger.name, func(t *testing.T) {
 			if testing.Short() && trigger.args != nil {
@@ -94,6 +95,7 @@ targets = [{ provider = "up", model = "m" }]
 //
 // covers: F80
 func TestRewrittenFileWithoutChanges(t *testing.T) {
+	t.Parallel()
 	text := demoConfig("", testKey)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
@@ -114,6 +116,7 @@ func TestRewrittenFileWithoutChanges(t *testing.T) {
 //
 // covers: F80
 func TestReloadRenewsCertificate(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	old, next, last := proxytest.GoodPair(t), proxytest.GoodPair(t), proxytest.GoodPair(t)
 	cert, key := old.Write(t, dir)
@@ -245,6 +248,7 @@ var checkOnly = regexp.MustCompile(`(?m)^sluice: |^\d+ errors?\n|^Compil(ing|ed)
 //
 // covers: F81 F82
 func TestReloadOfInvalidConfiguration(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("breaks a configuration in every way, twice")
 	}
@@ -305,6 +309,7 @@ func TestReloadOfInvalidConfiguration(t *testing.T) {
 //
 // covers: F81
 func TestReloadOfEmptyFile(t *testing.T) {
+	t.Parallel()
 	text := demoConfig("", testKey)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
@@ -325,6 +330,7 @@ func TestReloadOfEmptyFile(t *testing.T) {
 //
 // covers: F81
 func TestChangesThatNeedRestart(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -355,6 +361,7 @@ func TestChangesThatNeedRestart(t *testing.T) {
 //
 // covers: F81
 func TestReloadWithoutKeysStaysLocal(t *testing.T) {
+	t.Parallel()
 	text := strings.Replace(demoConfig("", testKey), "[server]\nlisten = \"127.0.0.1:0\"", "[server]\nlisten = \"0.0.0.0:0\"", 1)
 	path := writeConfig(t, text)
 	p := start(t, t.TempDir(), nil, "serve", "--config", path)
@@ -446,6 +453,7 @@ func TestManyReloadSignals(t *testing.T) {
 
 // TestReloadOfIncludedFiles changes a file that the configuration includes, adds one that a pattern matches, breaks it and mends it.
 func TestReloadOfIncludedFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.Mkdir(at("region.d"), 0o700); err != nil {

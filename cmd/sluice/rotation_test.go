@@ -172,6 +172,7 @@ targets = [{ provider = "up", model = "m" }]
 
 // TestSeveralCredentials checks that each client key has its account, and that the next one is used while it is limited or refused.
 func TestSeveralCredentials(t *testing.T) {
+	t.Parallel()
 	provider := &accounts{statuses: map[string]int{"sk-a-0123": 200, "sk-b-0123": 200, "sk-c-0123": 200}, used: map[string]int{}}
 	up := upstreamtest.New(t, upstreamtest.Script{upstreamtest.Loop(provider.respond)})
 	var keys strings.Builder

@@ -96,6 +96,7 @@ func splitShell(t *testing.T, line string, variables map[string]string) []string
 
 // TestBannerCommand runs the command line that the banner shows.
 func TestBannerCommand(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		vars   []string
@@ -181,6 +182,7 @@ targets = [{ provider = "demo", model = "demo" }]
 }
 
 func TestBannerListsModelsAndProviders(t *testing.T) {
+	t.Parallel()
 	p := start(t, t.TempDir(), []string{"OPENAI_API_KEY=sk-canary", "OPENAI_BASE_URL=http://127.0.0.1:1/v1"}, "serve", "--config", defaultConfigPath(t), "--listen", "127.0.0.1:0")
 	base := p.ready()
 	said := strings.Join(p.seen, "\n")
@@ -204,6 +206,7 @@ func TestBannerListsModelsAndProviders(t *testing.T) {
 }
 
 func TestQuietPrintsOnlyTheLog(t *testing.T) {
+	t.Parallel()
 	p := start(t, t.TempDir(), nil, "serve", "-q", "--config", defaultConfigPath(t), "--listen", "127.0.0.1:0")
 	p.ready()
 	p.signal(syscall.SIGTERM)
@@ -222,6 +225,7 @@ func TestQuietPrintsOnlyTheLog(t *testing.T) {
 //
 // covers: F88
 func TestPortInUse(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -244,6 +248,7 @@ func TestPortInUse(t *testing.T) {
 //
 // covers: F79
 func TestRestartAfterKill(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("compiles the plugins five times")
 	}
@@ -346,6 +351,7 @@ targets = [{ provider = "up", model = "m" }]
 
 // covers: F77
 func TestFirstSignalLetsStreamsFinish(t *testing.T) {
+	t.Parallel()
 	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
 	if testing.Short() {
 		signals = signals[:1]
@@ -370,6 +376,7 @@ func TestFirstSignalLetsStreamsFinish(t *testing.T) {
 
 // covers: F77
 func TestShutdownDeadlineEndsStreamsWithError(t *testing.T) {
+	t.Parallel()
 	p, stream := startWithStream(t, "50ms", nil)
 	p.signal(syscall.SIGTERM)
 	wantCut(t, stream)
@@ -380,6 +387,7 @@ func TestShutdownDeadlineEndsStreamsWithError(t *testing.T) {
 
 // covers: F78
 func TestSecondSignalCutsStreams(t *testing.T) {
+	t.Parallel()
 	p, stream := startWithStream(t, "1h", nil)
 	p.signal(syscall.SIGTERM)
 	p.await(`msg="shutting down"`)
@@ -513,6 +521,7 @@ func fillLog(t *testing.T, client *http.Client, base, admin string) {
 // TestJSONLogIsJSONFromTheFirstLine starts a gateway that compiles its plugins, has a provider that is off and a banner to print,
 // and ends it; and one that cannot start.
 func TestJSONLogIsJSONFromTheFirstLine(t *testing.T) {
+	t.Parallel()
 	config := demoConfig(`log_format = "json"`, testKey) + "[providers.idle]\nplugin = \"openai\"\nbase_url = \"https://idle.example\"\nenabled = false\n"
 	for _, c := range []struct{ name, config, want string }{
 		{"serves", config, `"msg":"provider is off","provider":"idle","reason":`},
