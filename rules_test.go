@@ -113,15 +113,17 @@ var importRules = []struct {
 		},
 	},
 	{
-		"of the leaves of proxy/internal/plugin, wasm and fairqueue import nothing of this module, fuel and goopt only wasm",
+		"of the leaves of proxy/internal/plugin, wasm and fairqueue import nothing of this module, compilecost and goopt only wasm, fuel wasm and compilecost",
 		"the sandbox is read and audited by itself: it does not know the optimiser",
 		func(p *pkg, i imported) bool {
 			const plugin = "proxy/internal/plugin/"
 			switch p.dir {
 			case plugin + "wasm", plugin + "fairqueue":
 				return i.own
-			case plugin + "fuel", plugin + "goopt":
+			case plugin + "compilecost", plugin + "goopt":
 				return i.own && i.path != plugin+"wasm"
+			case plugin + "fuel":
+				return i.own && i.path != plugin+"wasm" && i.path != plugin+"compilecost"
 			}
 			return false
 		},
@@ -246,7 +248,7 @@ func TestImportRules(t *testing.T) {
 		{"plugins/openai", other("encoding/json"), other("errors")},
 		{"proxy/internal/openai", own("sdk/json"), own("sdk/abi")},
 		{"proxy/internal/plugin", other("github.com/tetratelabs/wazero/api"), own("proxy/internal/plugin/engine")},
-		{"proxy/internal/plugin/fuel", own("proxy/internal/plugin/goopt"), own("proxy/internal/plugin/wasm")},
+		{"proxy/internal/plugin/fuel", own("proxy/internal/plugin/goopt"), own("proxy/internal/plugin/compilecost")},
 		{"proxy/internal/plugin/engine", own("proxy/internal/plugin/goopt"), own("proxy/internal/plugin/fuel")},
 		{"proxy/internal/routing", other("github.com/valyala/fasthttp"), other("time")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},

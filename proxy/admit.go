@@ -130,9 +130,11 @@ func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Erro
 	}
 	perMinute := a.limits.Load().MaxWrongKeys
 	switch {
-	case e.Code == "missing_api_key" && misplacedKey(r.ctx) != nil:
-		e.Cause = misplacedKey(r.ctx)
-		e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
+	case e.Code == "missing_api_key":
+		if where := misplacedKey(r.ctx); where != nil {
+			e.Cause = where
+			e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
+		}
 	case e.Code == "invalid_api_key" && perMinute > 0:
 		refused, tooMany := a.authLimiter.RecordInvalidKey(peerAddress(r.ctx), perMinute, r.now)
 		if tooMany == nil {

@@ -141,14 +141,25 @@ func (x *completion) writeOutput(out []byte) error {
 			return err
 		}
 		out = out[end:]
-		time.Sleep(pace)
-		if err := x.checkClient(x.server.now()); x.disconnected {
+		if err := x.pause(pace); x.disconnected {
 			return err
 		} else if err != nil {
 			break // the gateway ends, but the response is there
 		}
 	}
 	return x.writeChunk(out)
+}
+
+// pause waits, unless the client disconnects or the gateway ends meanwhile, which are errors.
+func (x *completion) pause(d time.Duration) error {
+	x.watcher.Start()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-x.watcher.Done():
+	}
+	return x.watcher.Finish()
 }
 
 func (x *completion) writeChunk(data []byte) error {

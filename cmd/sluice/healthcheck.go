@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +45,7 @@ func newHealthcheckCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, err := probe(address, timeout)
+			text, err := probe(c.Context(), address, timeout)
 			if err != nil {
 				return err
 			}
@@ -87,31 +88,45 @@ func (o *options) healthURL(c *cobra.Command, base, path string) (string, error)
 }
 
 // probe returns the body of a 200, and an error for everything else.
-func probe(address string, timeout time.Duration) (string, error) {
-	// Neither proxies of the environment nor redirects are followed: only this gateway may answer.
-	client := http.Client{
-		Timeout:       timeout,
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+func probe(ctx context.Context, address string, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	status, body, err := getAdmin(ctx, address, maxHealthBody, timeout)
+	if err != nil {
+		return "", err
 	}
-	resp, err := client.Get(address)
+	text := strings.TrimSpace(string(body))
+	if status != http.StatusOK {
+		return "", fmt.Errorf("%s returned %d: %s", address, status, text)
+	}
+	return text, nil
+}
+
+// adminClient follows neither proxies of the environment nor redirects: only the gateway may answer.
+var adminClient = http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// getAdmin sends a GET request to an admin address and reads up to limit bytes of the response. timeout is that of ctx, for errors.
+func getAdmin(ctx context.Context, address string, limit int64, timeout time.Duration) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := adminClient.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
-		return "", fmt.Errorf("no response from %s: %w\n%s", address, simplifyNetError(err, timeout),
+		return 0, nil, fmt.Errorf("no response from %s: %w\n%s", address, simplifyNetError(err, timeout),
 			"Is the gateway running with this configuration? --url checks another address.")
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealthBody))
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", address, simplifyNetError(err, timeout))
+	if body, err = io.ReadAll(io.LimitReader(resp.Body, limit)); err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", address, simplifyNetError(err, timeout))
 	}
-	text := strings.TrimSpace(string(body))
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s returned %d: %s", address, resp.StatusCode, text)
-	}
-	return text, nil
+	return resp.StatusCode, body, nil
 }
 
 // simplifyNetError drops the details of the most common network errors.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -15,8 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// reloadPoll is how often the outcome of a reload is asked for.
-const reloadPoll = 100 * time.Millisecond
+const (
+	reloadPoll    = 100 * time.Millisecond // how often the outcome of a reload is asked for
+	maxStatusBody = 64 << 20               // how much of a status is read, in bytes
+)
 
 func newReloadCommand(o *options) *cobra.Command {
 	var pid int
@@ -38,9 +39,7 @@ func newReloadCommand(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(c.Context(), timeout)
-			defer cancel()
-			return reloadAndWait(ctx, pid, address)
+			return reloadAndWait(c.Context(), pid, address, timeout)
 		},
 	}
 	mainPID, _ := strconv.Atoi(os.Getenv("MAINPID"))
@@ -61,8 +60,10 @@ type reloadOutcome struct {
 }
 
 // reloadAndWait makes a gateway reload, and returns the errors if that fails.
-func reloadAndWait(ctx context.Context, pid int, address string) error {
-	before, err := readOutcome(ctx, address)
+func reloadAndWait(ctx context.Context, pid int, address string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	before, err := readOutcome(ctx, address, timeout)
 	if err != nil {
 		return err
 	}
@@ -78,10 +79,10 @@ func reloadAndWait(ctx context.Context, pid int, address string) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return errors.New("timed out waiting for the reload; the log has its outcome")
+			return fmt.Errorf("the reload has not ended after %s; the log has its outcome", timeout)
 		case <-poll.C:
 		}
-		now, err := readOutcome(ctx, address)
+		now, err := readOutcome(ctx, address, timeout)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return err
@@ -94,20 +95,15 @@ func reloadAndWait(ctx context.Context, pid int, address string) error {
 	}
 }
 
-func readOutcome(ctx context.Context, address string) (*reloadOutcome, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+// readOutcome reads the status. timeout is that of ctx, for errors.
+func readOutcome(ctx context.Context, address string, timeout time.Duration) (*reloadOutcome, error) {
+	status, body, err := getAdmin(ctx, address, maxStatusBody, timeout)
 	if err != nil {
 		return nil, err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("no response from %s: %w", address, simplifyNetError(err, 0))
-	}
-	defer resp.Body.Close()
 	var outcome reloadOutcome
-	if err := json.NewDecoder(resp.Body).Decode(&outcome); err != nil || resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s returned %d, not a status: is it the gateway's admin address?", address, resp.StatusCode)
+	if err := json.Unmarshal(body, &outcome); err != nil || status != http.StatusOK {
+		return nil, fmt.Errorf("%s returned %d, not a status: is it the gateway's admin address?", address, status)
 	}
 	return &outcome, nil
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrClosed ends a script whose server is being stopped.
@@ -195,6 +197,14 @@ func Wait(ch <-chan struct{}) Step {
 		case <-c.Server.done:
 			return ErrClosed
 		}
+	}
+}
+
+// Idle waits for a random time of less than most, as a provider does that closes connections at moments of its own.
+func Idle(most time.Duration) Step {
+	return func(*Conn) error {
+		time.Sleep(rand.N(most))
+		return nil
 	}
 }
 

@@ -1,10 +1,13 @@
 package fuel
 
-import "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/compilecost"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+)
 
 // writeCode writes every function with its charges, and refill behind them.
 func (r *rewriter) writeCode() error {
-	r.scan.d = r.m.Decoder()
+	r.scan.d, r.scan.cost = r.m.Decoder(), compilecost.New(r.m)
 	at := r.w.BeginSection(wasm.SecCode)
 	r.w.U32(uint32(len(r.m.Bodies) + 1))
 	for i := range r.m.Bodies {
@@ -13,7 +16,7 @@ func (r *rewriter) writeCode() error {
 			return err
 		}
 		s := &r.scan
-		if err := r.addWork(b); err != nil {
+		if err := s.cost.EndFunction(b); err != nil {
 			return err
 		}
 		r.hidden = r.hidden || s.hidden

@@ -7,9 +7,9 @@
 // result does), does not optimise, and decides no budget. Its functions may be
 // called from any goroutine.
 //
-// Besides the budget of a call it bounds the cost of loading and of instances: the
-// estimated work of the compiler and the growth of tables have limits, as have the counts
-// and sizes that package wasm checks.
+// Besides the budget of a call it bounds the cost of loading and of instances: it refuses
+// what package compilecost finds too much work for the compiler, and limits the growth of
+// tables; package wasm checks counts and sizes.
 //
 // # What is added
 //
@@ -185,7 +185,7 @@ func Rewrite(module []byte, o Options) ([]byte, Info, error) {
 	if err != nil {
 		return nil, Info{}, err
 	}
-	r := rewriter{m: m, o: o.withDefaults(), limit: baseWork + workPerByte*float64(len(module))}
+	r := rewriter{m: m, o: o.withDefaults()}
 	if err := r.rewrite(); err != nil {
 		return nil, Info{}, err
 	}

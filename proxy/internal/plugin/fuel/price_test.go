@@ -84,7 +84,7 @@ func prices() []priced {
 		for i := range uint32(200) {
 			code = Code(code, LocalGet(i), I32Const(1), I32Add, LocalSet((i+77)%200))
 		}
-		m.ExportFunc("f", i32, none, values(200), Loop(Void, code, Br(0)))
+		m.ExportFunc("f", i32, none, Values(200), Loop(Void, code, Br(0)))
 	})
 	add("branches that cannot be predicted", func(m *Module) {
 		again(m, Repeat(unroll/4,
@@ -103,7 +103,7 @@ func prices() []priced {
 		again(m, Repeat(unroll, Call(leaf)))
 	})
 	add("call of a wide leaf", func(m *Module) {
-		leaf := m.Func(values(100), values(100), none, numbered(100, LocalGet))
+		leaf := m.Func(Values(100), Values(100), none, Numbered(100, LocalGet))
 		again(m, Repeat(100, I32Const(1)), Repeat(10, Call(leaf)), Repeat(100, Drop))
 	})
 	add("call_indirect", func(m *Module) {
@@ -118,9 +118,9 @@ func prices() []priced {
 		again(m, I32Const(3000), Call(deep))
 	})
 	add("recursion with large frames", func(m *Module) {
-		code := numbered(1000, func(i uint32) Op { return Code(LocalGet(i+1), I32Const(1), I32Add, LocalSet(i+1)) })
-		sum := numbered(1000, func(i uint32) Op { return Code(LocalGet(i+1), LocalGet(1), I32Add, LocalSet(1)) })
-		deep := m.Func(i32, none, values(1000), LocalGet(0), If(Void, code, LocalGet(0), I32Const(1), I32Sub, Call(0), sum))
+		code := Numbered(1000, func(i uint32) Op { return Code(LocalGet(i+1), I32Const(1), I32Add, LocalSet(i+1)) })
+		sum := Numbered(1000, func(i uint32) Op { return Code(LocalGet(i+1), LocalGet(1), I32Add, LocalSet(1)) })
+		deep := m.Func(i32, none, Values(1000), LocalGet(0), If(Void, code, LocalGet(0), I32Const(1), I32Sub, Call(0), sum))
 		again(m, I32Const(8), Call(deep))
 	})
 	add("ref.func", func(m *Module) {

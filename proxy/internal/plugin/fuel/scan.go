@@ -3,6 +3,7 @@ package fuel
 import (
 	"math"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/compilecost"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
 
@@ -104,7 +105,7 @@ type scan struct {
 	freeEntry bool
 	// extra is the number of values beyond the first that calls and blocks yield.
 	extra int
-	flow  flow
+	cost  *compilecost.Estimate
 	// hidden says that the code changes what the host cannot restore.
 	hidden bool
 }
@@ -120,9 +121,9 @@ func (s *scan) run(b *wasm.Body, results int) error {
 		simple = true // only blocks and plain instructions so far
 	)
 	d.Reset(b)
-	s.flow.reset(int(d.Locals()), results)
+	s.cost.BeginFunction(int(d.Locals()), results)
 	for d.Next() {
-		s.flow.note(d)
+		s.cost.Note(d)
 		weight := weights[d.Opcode]
 		if d.Class == wasm.ClassCall || d.Class == wasm.ClassCallIndirect {
 			weight += int64(len(d.Type.Params) + len(d.Type.Results))

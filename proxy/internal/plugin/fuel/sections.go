@@ -19,12 +19,8 @@ type rewriter struct {
 	wraps              []uint32 // by type, the type () -> results; only with more than one result
 	slice, rest, depth uint32   // global indexes
 
-	scan    scan
-	limit   float64 // of work
-	work    float64 // of compiling the functions so far
-	widest  int     // most basic blocks of a function so far
-	mutable int     // mutable globals
-	hidden  bool    // calls can change what the host cannot restore
+	scan   scan
+	hidden bool // calls can change what the host cannot restore
 }
 
 func (r *rewriter) rewrite() error {
@@ -33,11 +29,6 @@ func (r *rewriter) rewrite() error {
 	r.slice = uint32(len(m.Globals))
 	r.rest, r.depth = r.slice+1, r.slice+2
 	r.info = Info{Imports: m.Imports, Exports: m.Exports, Memory: m.Memory, Start: m.HasStart}
-	for _, g := range m.Globals {
-		if g.Mutable {
-			r.mutable++
-		}
-	}
 	r.w.Out = make([]byte, 0, len(m.Bytes)+len(m.Bytes)/2+4096)
 	r.w.Append(m.Bytes[:wasm.HeaderSize]...)
 	for _, id := range wasm.FileOrder {

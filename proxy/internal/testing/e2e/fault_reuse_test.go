@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -214,11 +213,12 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 		events := w.stream("good")
 		return upstreamtest.Answer(200, "text/event-stream", events)(c)
 	}
-	timeOut := func(c *upstreamtest.Conn) error {
-		time.Sleep(rand.N(1500 * time.Microsecond)) // it is the provider that waits
-		return upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntime")(c)
-	}
-	up := upstreamtest.New(t, upstreamtest.Script{respond, timeOut, upstreamtest.Close()})
+	up := upstreamtest.New(t, upstreamtest.Script{
+		respond,
+		upstreamtest.Idle(1500 * time.Microsecond),
+		upstreamtest.Write("HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 4\r\n\r\ntime"),
+		upstreamtest.Close(),
+	})
 	g := proxytest.Start(t, quietServer+one(w, up.URL(), "breaker = { enabled = false }"))
 	failed := 0
 	for i := range requests {

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -67,4 +68,38 @@ func TestPaceEndsWithTheGateway(t *testing.T) {
 	if took := time.Since(began); err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") || took > 10*pace {
 		t.Errorf("after %s: %v %q", took, err, rest)
 	}
+}
+
+// TestPaceEndsWithTheClient disconnects in a pause: the request ends before the pause does. A busy machine may need another try.
+func TestPaceEndsWithTheClient(t *testing.T) {
+	const pace = time.Second
+	g := pacedGateway(t, pace)
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/v1/chat/completions", strings.NewReader(`{"model":"demo","messages":[{"role":"user","content":"Hi"}],"stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+proxytest.Key)
+		req.Header.Set("Content-Type", "application/json")
+		began := time.Now()
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+			t.Fatalf("%q %v", line, err)
+		}
+		cancel()
+		line := g.Log.Request(t, resp.Header.Get("X-Request-Id"))
+		if line["code"] != "client_closed_request" {
+			t.Fatalf("the log has %v", line)
+		}
+		if time.Since(began) < pace {
+			return
+		}
+	}
+	t.Error("the request went on until the pause was over")
 }

@@ -203,3 +203,21 @@ func S64(v int64) []byte {
 		out = append(out, b|0x80)
 	}
 }
+
+// Numbered joins code for 0 to n-1.
+func Numbered(n int, code func(i uint32) Op) Op {
+	var out Op
+	for i := range n {
+		out = append(out, code(uint32(i))...)
+	}
+	return out
+}
+
+// Values returns n value types.
+func Values(n int) []byte {
+	out := make([]byte, n)
+	for i := range out {
+		out[i] = I32
+	}
+	return out
+}

@@ -1,59 +1,10 @@
-package fuel
+package compilecost
 
 import (
 	"math/bits"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 )
-
-// The runtime's compiler takes time that grows with the size of a module, and in some places faster: with the square of
-// the values that are live where paths meet, for each path and each level of loops; with the square of a function's
-// basic blocks; with the types of a module for each function. A few kilobytes can thus keep it busy for minutes, and it
-// cannot be interrupted. So what it does beyond the usual for each byte is estimated before anything is compiled, in
-// nanoseconds. BenchmarkCompileEstimate compares the two.
-const (
-	// A module may take baseWork, and workPerByte for each of its bytes. A large Go program
-	// (esbuild, 14 MB) is estimated at 650 for each byte, and SQLite, made by LLVM, at 1,050.
-	baseWork    = 5e9
-	workPerByte = 1000
-
-	// maxBlocks bounds the basic blocks of a function: the compiler recurses over them. A large Go program has 15,000.
-	maxBlocks = 1 << 15
-
-	// maxLive bounds the values that are live in a function's basic blocks, summed over these: the compiler lists
-	// them, in 8 to 16 bytes each. A large Go program has 300,000.
-	maxLive = 1 << 24
-
-	workPerPhi     = 4   // for each pair of values that meet, path, and level of loops
-	workPerPair    = 4   // for each pair of basic blocks
-	workPerLive    = 60  // for each value that is live in a block
-	workPerSearch  = 10  // for each block that a read of a local is traced back through
-	workPerGlobal  = 800 // for each mutable global at a call, after which it is loaded again
-	workPerOperand = 800 // for each parameter and result of a call
-	workPerType    = 8   // for each type, in each function
-	workPerWidest  = 4   // for each basic block of the largest function so far, in each function
-)
-
-// addWork adds the function that was read last to the work of the module.
-func (r *rewriter) addWork(b *wasm.Body) error {
-	f := &r.scan.flow
-	refuse := func(detail string) error {
-		return &wasm.Error{Reason: wasm.Limit, Section: "code", Function: b.Function, Offset: b.Entry, Detail: detail}
-	}
-	if f.blocks > maxBlocks {
-		return refuse("blocks and labels of branch tables")
-	}
-	r.widest = max(r.widest, f.blocks)
-	work, live := f.work(r.mutable)
-	r.work += work + float64(len(r.m.Types))*workPerType + float64(r.widest)*workPerWidest
-	switch {
-	case live > maxLive:
-		return refuse("locals and operands that are live across blocks")
-	case r.work > r.limit:
-		return refuse("work of compiling locals, blocks, branches and calls")
-	}
-	return nil
-}
 
 // flow is the code of a function as far as the compiler's work depends on it: accesses of locals, and the structure of
 // blocks. It is recorded while the code is read, and then followed backwards to find where each local is live.

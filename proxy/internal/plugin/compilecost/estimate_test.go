@@ -1,41 +1,27 @@
-package fuel_test
+package compilecost_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/compilecost"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel/fueltest"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
 	. "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
-// numbered joins code for 0 to n-1.
-func numbered(n int, code func(i uint32) Op) Op {
-	var out Op
-	for i := range n {
-		out = append(out, code(uint32(i))...)
-	}
-	return out
-}
-
 // nested puts code into n blocks, each of them begun and ended by the same instructions.
 func nested(n int, begin, code, end Op) Op {
 	return Code(Repeat(n, begin), code, Repeat(n, end))
 }
 
-// values returns n value types.
-func values(n int) []byte {
-	out := make([]byte, n)
-	for i := range out {
-		out[i] = I32
-	}
-	return out
-}
-
 var (
+	none      = Types()
+	i32       = Types(I32)
 	openBlock = Op{0x02, 0x40}
 	openLoop  = Op{0x03, 0x40}
 	openIf    = Code(LocalGet(0), Op{0x04, 0x40})
@@ -51,11 +37,11 @@ type bomb struct {
 }
 
 // f adds a function with a parameter and a number of locals.
-func f(m *Module, locals int, code ...Op) { m.ExportFunc("f", i32, none, values(locals), code...) }
+func f(m *Module, locals int, code ...Op) { m.ExportFunc("f", i32, none, Values(locals), code...) }
 
 // readAll reads locals 1 to n.
 func readAll(n int) Op {
-	return numbered(n, func(i uint32) Op { return Code(LocalGet(i+1), Drop) })
+	return Numbered(n, func(i uint32) Op { return Code(LocalGet(i+1), Drop) })
 }
 
 var bombs = []bomb{
@@ -66,20 +52,20 @@ var bombs = []bomb{
 		f(m, n, nested(n, openLoop, readAll(n), Code(condition, BrIf(0), End)))
 	}, 150, 1500},
 	{"locals set in loops", func(m *Module, n int) {
-		set := numbered(n, func(i uint32) Op { return Code(condition, LocalSet(i+1)) })
+		set := Numbered(n, func(i uint32) Op { return Code(condition, LocalSet(i+1)) })
 		f(m, n, Repeat(n, Loop(Void, Block(Void, condition, BrIf(0), set), condition, BrIf(0))), readAll(n))
 	}, 200, 1200},
 	{"locals set in branches", func(m *Module, n int) {
-		f(m, n, numbered(n, func(i uint32) Op { return Code(condition, If(Void, condition, LocalSet(i+1))) }), readAll(n))
+		f(m, n, Numbered(n, func(i uint32) Op { return Code(condition, If(Void, condition, LocalSet(i+1))) }), readAll(n))
 	}, 1000, 12000},
 	{"locals and branches", func(m *Module, n int) {
-		f(m, n, Block(Void, numbered(n, func(i uint32) Op { return Code(condition, LocalSet(i+1), condition, BrIf(0)) })), readAll(n))
+		f(m, n, Block(Void, Numbered(n, func(i uint32) Op { return Code(condition, LocalSet(i+1), condition, BrIf(0)) })), readAll(n))
 	}, 700, 6000},
 	{"labels of a branch table", func(m *Module, n int) {
 		f(m, 0, Block(Void, condition, BrTable(make([]uint32, n)...)))
 	}, 10000, 1 << 20},
 	{"branch tables of many locals", func(m *Module, n int) {
-		set := numbered(100, func(i uint32) Op { return Code(condition, LocalSet(i+1)) })
+		set := Numbered(100, func(i uint32) Op { return Code(condition, LocalSet(i+1)) })
 		f(m, 100, Block(Void, condition, BrIf(0), set, condition, BrTable(make([]uint32, n)...)), readAll(100))
 	}, 5000, 1 << 20},
 	{"blocks one after the other", func(m *Module, n int) {
@@ -95,7 +81,7 @@ var bombs = []bomb{
 		f(m, 0, Repeat(n, condition), Repeat(n, Block(Void, condition, BrIf(0))), Repeat(n, Drop))
 	}, 1500, 12000},
 	{"operands of branches", func(m *Module, n int) {
-		m.ExportFunc("f", i32, values(900), none, Repeat(900, condition), Repeat(n, condition, BrIf(0)))
+		m.ExportFunc("f", i32, Values(900), none, Repeat(900, condition), Repeat(n, condition, BrIf(0)))
 	}, 300, 12000},
 	{"globals and calls", func(m *Module, n int) {
 		for range n {
@@ -105,7 +91,7 @@ var bombs = []bomb{
 		f(m, 0, Repeat(n, Call(leaf)))
 	}, 1500, 50000},
 	{"parameters of calls", func(m *Module, n int) {
-		wide := m.Func(values(900), values(900), none, numbered(900, LocalGet))
+		wide := m.Func(Values(900), Values(900), none, Numbered(900, LocalGet))
 		f(m, 0, Repeat(900, condition), Repeat(n, Call(wide)), Repeat(900, Drop))
 	}, 500, 500000},
 	{"types and functions", func(m *Module, n int) {
@@ -144,8 +130,9 @@ func TestRejectsCompileBombs(t *testing.T) {
 	for _, b := range bombs {
 		t.Run(b.name, func(t *testing.T) {
 			module := Page(func(m *Module) { b.build(m, b.large) })
-			if reason, err := reasonOf(t, module); reason != wasm.Limit {
-				t.Fatalf("a module of %d bytes: reason %v: %v", len(module), reason, err)
+			_, _, err := fuel.Rewrite(module, fuel.Options{})
+			if e, ok := errors.AsType[*wasm.Error](err); !ok || e.Reason != wasm.Limit {
+				t.Fatalf("a module of %d bytes: %v", len(module), err)
 			}
 		})
 	}
@@ -156,7 +143,11 @@ func BenchmarkCompileEstimate(bench *testing.B) {
 	for _, b := range bombs {
 		bench.Run(b.name, func(t *testing.B) {
 			module := Page(func(m *Module) { b.build(m, b.small) })
-			out, estimate, err := fuel.Work(module)
+			estimate, err := compilecost.Of(module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, _, err := fuel.Rewrite(module, fuel.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
