@@ -23,9 +23,9 @@ type Reader struct {
 	fail func(status int, body []byte) *apierror.Error
 	pass bool
 
-	doc  jsondoc.Doc
-	text []byte // scratch: an unescaped string
-	json []byte // scratch: an extra member
+	doc   jsondoc.Doc
+	loose bool   // doc holds what strict JSON does not allow
+	json  []byte // scratch: an extra member
 
 	begun      bool // the one choice has begun
 	identified bool // so have the id and the model
@@ -70,13 +70,13 @@ func NewReader(fail func(status int, body []byte) *apierror.Error) *Reader {
 func (r *Reader) Reset(pass bool) {
 	const keepItems, keepScratch = 64, 64 << 10
 	r.doc.Reset()
-	*r = Reader{fail: r.fail, pass: pass, doc: r.doc, text: trim(r.text, keepScratch), json: trim(r.json, keepScratch), items: trim(r.items, keepItems)}
+	*r = Reader{fail: r.fail, pass: pass, doc: r.doc, json: trim(r.json, keepScratch), items: trim(r.items, keepItems)}
 }
 
 // parse reads a document, as strict JSON if possible.
 func (r *Reader) parse(p []byte) (jsondoc.Value, error) {
 	err := r.doc.Parse(p, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes})
-	if err != nil {
+	if r.loose = err != nil; r.loose {
 		err = r.doc.Parse(p, jsondoc.Limits{Depth: maxDepth, Nodes: maxNodes, Loose: true})
 	}
 	root := r.doc.Root()

@@ -77,6 +77,8 @@ func (r *Reader) endItem(b *response.Batch, it *readItem, v jsondoc.Value) {
 		case it.some:
 		case s.Kind() == jsondoc.String && len(s.Inside()) > 0:
 			r.emitArguments(b, key, s)
+		case s.Kind() == jsondoc.Object && r.loose:
+			b.ToolArguments(0, key, abi.EncodingUTF8, s.Raw())
 		case s.Kind() == jsondoc.Object:
 			b.ToolArguments(0, key, abi.EncodingJSON, s.Raw())
 		}
@@ -136,7 +138,7 @@ func (r *Reader) endReasoning(b *response.Batch, it *readItem, v jsondoc.Value) 
 
 // annotation emits an annotation in the form of chat completions, where a citation has its members in an object of their own.
 func (r *Reader) annotation(b *response.Batch, it *readItem, v jsondoc.Value) {
-	if v.Kind() != jsondoc.Object {
+	if v.Kind() != jsondoc.Object || r.loose {
 		return
 	}
 	it.cites++
@@ -163,7 +165,7 @@ func (r *Reader) annotation(b *response.Batch, it *readItem, v jsondoc.Value) {
 
 // logprobs emits the log probabilities of a text.
 func (r *Reader) logprobs(b *response.Batch, list jsondoc.Value) {
-	if elements(list).Exists() {
+	if elements(list).Exists() && !r.loose {
 		r.json = append(append(append(r.json[:0], `{"content":`...), list.Raw()...), '}')
 		b.Extra(abi.ScopeChoice, 0, 0, []byte("logprobs"), r.json)
 	}

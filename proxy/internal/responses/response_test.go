@@ -151,13 +151,15 @@ func (g *gateway) apply(err error) {
 	if err == nil {
 		err = g.w.Apply(&g.b)
 	}
+	g.b.Reset()
+	if err == nil {
+		return
+	}
 	var e *apierror.Error
-	if errors.As(err, &e) {
-		g.w.Fail(e)
-	} else if err != nil {
+	if !errors.As(err, &e) {
 		g.t.Fatal(err)
 	}
-	g.b.Reset()
+	g.w.Fail(e)
 }
 
 // replay reads a recording, and returns what the client gets: of a failure that it learns from the status, nothing.
