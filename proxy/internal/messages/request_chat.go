@@ -20,6 +20,7 @@ type lowering struct {
 	effort   jsondoc.Value
 	changes  []toolChange
 	names    []jsondoc.Value // of the tools that were written
+	media    []jsondoc.Value // images and files of the results of a turn
 	plain    []jsondoc.Value // the reasoning of a message of which no provider is known
 	origins  origins
 }
@@ -42,7 +43,7 @@ const maxWarnings = 32
 func (c *lowering) reset() {
 	clear(c.warnings)
 	c.dst, c.effort = nil, jsondoc.Value{}
-	c.warnings, c.calls, c.changes, c.names, c.plain = c.warnings[:0], c.calls[:0], c.changes[:0], c.names[:0], c.plain[:0]
+	c.warnings, c.calls, c.changes, c.names, c.media, c.plain = c.warnings[:0], c.calls[:0], c.changes[:0], c.names[:0], c.media[:0], c.plain[:0]
 	c.open, c.nextCall = 0, 0
 	c.origins.reset()
 }
@@ -65,7 +66,7 @@ func (r *Request) warn(kind abi.WarnKind, v jsondoc.Value) {
 // AppendChat implements clientapi.Request.
 //
 // Each message becomes one, but that a turn's tool results become messages of their own, in front of the rest of the turn,
-// and a turn of the assistant that goes on after a tool use is joined. Texts are copied as they are written, still escaped.
+// a turn of the assistant that goes on after a tool use is joined, and images and files in tool results follow these. Texts are copied as they are written, still escaped.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	c := &r.chat
 	c.reset()

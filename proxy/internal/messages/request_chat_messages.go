@@ -253,7 +253,6 @@ func appendEscapedJSON(dst, json []byte) []byte {
 // lowerUserTurn appends the messages of users and systems from first on, and returns the message after them. The results of
 // tools come first, in their order, wherever they stand in the turn.
 func (r *Request) lowerUserTurn(first jsondoc.Value) (next jsondoc.Value, e *apierror.Error) {
-	results := 0
 	for next = first; next.Exists() && r.roleOf(next) != roleAssistant; next = next.Next() {
 		if r.roleOf(next) != roleUser {
 			continue
@@ -262,13 +261,15 @@ func (r *Request) lowerUserTurn(first jsondoc.Value) (next jsondoc.Value, e *api
 			if !v.Get("type").Is("tool_result") {
 				continue
 			}
-			results++
 			if e := r.lowerResult(next, v); e != nil {
 				return next, e
 			}
 		}
 	}
 	if e := r.checkAnswered(); e != nil {
+		return next, e
+	}
+	if e := r.lowerMedia(first); e != nil {
 		return next, e
 	}
 	for m := first; m != next; m = m.Next() {
@@ -362,7 +363,7 @@ func (r *Request) lowerResult(m, v jsondoc.Value) *apierror.Error {
 	}
 	c.member("cache_control", b.cacheControl)
 	c.text(`,"content":`)
-	var p partList
+	p := partList{result: true}
 	c.beginParts(&p, b.content)
 	var inner block
 	for w := b.content.First(); w.Exists(); w = w.Next() {

@@ -13,6 +13,7 @@ type partList struct {
 	parts  int
 	empty  bool // an empty text was left out
 	aside  bool // other blocks of the content are written elsewhere
+	result bool // the content is that of a tool's result, in which chat completions have only text: see addMedia
 }
 
 // beginParts begins the content of a message that is made of the client's.
@@ -116,9 +117,52 @@ func (r *Request) lowerBlock(p *partList, b *block) *apierror.Error {
 	return nil
 }
 
+// addMedia leaves an image or a file of a tool's result for the message of the user that follows the results, with a text in its
+// place. It reports false for one that can stand where it is.
+func (c *lowering) addMedia(p *partList, b *block, placeholder string) bool {
+	if !p.result {
+		return false
+	}
+	c.beginPart(p, b.self, `{"type":"text","text":"`)
+	c.text(placeholder)
+	c.text(`"}`)
+	c.media = append(c.media, b.self)
+	return true
+}
+
+// lowerMedia appends a message of the user with the images and files of the results of a turn, in their order.
+func (r *Request) lowerMedia(turn jsondoc.Value) *apierror.Error {
+	c := &r.chat
+	if len(c.media) == 0 {
+		return nil
+	}
+	c.beginMessage(turn, "user")
+	c.text(`,"content":`)
+	var p partList
+	var b block
+	for _, v := range c.media {
+		r.scanBlock(v, &b)
+		if b.kind == blockDocument {
+			r.lowerFile(&p, &b)
+			continue
+		}
+		if e := r.lowerImage(&p, &b); e != nil {
+			return e
+		}
+	}
+	c.endParts(&p)
+	c.text("}")
+	c.media = c.media[:0]
+	return nil
+}
+
 func (r *Request) lowerImage(p *partList, b *block) *apierror.Error {
 	c, s := &r.chat, b.source
-	switch string(r.keyword(s.Get("type"))) {
+	typ := string(r.keyword(s.Get("type")))
+	if (typ == "base64" || typ == "url") && c.addMedia(p, b, "[image]") {
+		return nil
+	}
+	switch typ {
 	case "base64":
 		c.beginPart(p, b.self, `{"type":"image_url","image_url":{"url":"`)
 		c.dataURL(s)
@@ -166,20 +210,9 @@ func (r *Request) lowerDocument(p *partList, b *block) *apierror.Error {
 	}
 	switch typ {
 	case "base64", "url":
-		c.beginPart(p, b.self, `{"type":"file","file":{`)
-		if len(b.title.Inside()) > 0 {
-			c.text(`"filename":`)
-			c.raw(b.title)
-			c.text(",")
+		if !c.addMedia(p, b, "[file]") {
+			r.lowerFile(p, b)
 		}
-		c.text(`"file_data":"`)
-		if typ == "url" {
-			c.dst = append(c.dst, s.Get("url").Inside()...)
-		} else {
-			c.dataURL(s)
-		}
-		c.text(`"}`)
-		c.endPart(b.cacheControl)
 	case "text":
 		c.addText(p, b.self, s.Get("data"), b.cacheControl)
 	case "content":
@@ -188,6 +221,25 @@ func (r *Request) lowerDocument(p *partList, b *block) *apierror.Error {
 		return r.foreignFile(s)
 	}
 	return nil
+}
+
+// lowerFile appends a document that is a file.
+func (r *Request) lowerFile(p *partList, b *block) {
+	c := &r.chat
+	c.beginPart(p, b.self, `{"type":"file","file":{`)
+	if len(b.title.Inside()) > 0 {
+		c.text(`"filename":`)
+		c.raw(b.title)
+		c.text(",")
+	}
+	c.text(`"file_data":"`)
+	if address := b.source.Get("url"); b.source.Get("type").Is("url") {
+		c.dst = append(c.dst, address.Inside()...)
+	} else {
+		c.dataURL(b.source)
+	}
+	c.text(`"}`)
+	c.endPart(b.cacheControl)
 }
 
 // lowerInlined appends the content of a document: a string, or blocks. The last of them ends what is to be cached.

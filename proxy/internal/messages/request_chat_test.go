@@ -142,7 +142,10 @@ var vectors = []vector{
 		want: `,"messages":[` + calledChat + `,{"role":"tool","tool_call_id":"a","is_error":true,"content":"no such file"}]`},
 	{name: "tool that has not failed", covers: "M3.4", messages: called + `,` + said("user", `{"type":"tool_result","tool_use_id":"a","is_error":false,"content":"x"}`), want: resultChat(`"x"`)},
 	{name: "image in a result", covers: "M3.5", messages: inResult(`{"type":"text","text":"a.png"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBO"}}`),
-		want: resultChat(`[{"type":"text","text":"a.png"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBO"}}]`)},
+		want: `,"messages":[` + calledChat + `,{"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"a.png"},{"type":"text","text":"[image]"}]},{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBO"}}]}]`},
+	{name: "files in results, before the rest of the turn", covers: "M3.5 M3.6", messages: inResult(`{"type":"document","title":"T","context":"C","source":{"type":"url","url":"https://a.example/c.pdf"},"cache_control":{"type":"ephemeral"}},{"type":"image","source":{"type":"url","url":"u"}}`) + `,` + hello,
+		want: `,"messages":[` + calledChat + `,{"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"C"},{"type":"text","text":"[file]"},{"type":"text","text":"[image]"}]},` +
+			`{"role":"user","content":[{"type":"file","file":{"filename":"T","file_data":"https://a.example/c.pdf"},"cache_control":{"type":"ephemeral"}},{"type":"image_url","image_url":{"url":"u"}}]},{"role":"user","content":"Hi"}]`},
 	{name: "documents in a result", covers: "M3.6", messages: inResult(`{"type":"document","source":{"type":"text","media_type":"text/plain","data":"D"}},{"type":"search_result","source":"https://a.example","title":"T","content":[{"type":"text","text":"S"}]},{"type":"tool_reference","tool_name":"g"}`),
 		want: resultChat(`[{"type":"text","text":"D"},{"type":"text","text":"https://a.example\nT\nS"},{"type":"text","text":"g"}]`)},
 	{name: "browser state in a result", covers: "M3.6", messages: inResult(`{"type":"browser_state"}`),
