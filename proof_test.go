@@ -354,7 +354,7 @@ func parseIDs(list string) (ids []string, err error) {
 }
 
 // leadingID is one ID at the start of a vector's name, with or without a leading zero, and its separator.
-var leadingID = regexp.MustCompile(`^([SATRGBOVF])0?([1-9]\d{0,2})(-|$)`)
+var leadingID = regexp.MustCompile(`^([A-Z]|[A-Z]\d\.)0?([1-9]\d{0,2})(-|$)`)
 
 // leadingIDs returns the IDs at the start of a vector's name.
 func leadingIDs(name string) (ids []string) {
@@ -363,8 +363,8 @@ func leadingIDs(name string) (ids []string) {
 		if m == nil {
 			return ids
 		}
-		if n, err := strconv.Atoi(m[2]); err == nil && n <= groupSizes[m[1]] {
-			ids = append(ids, m[1]+m[2])
+		if id := m[1] + m[2]; groupOf(id) != "" {
+			ids = append(ids, id)
 		}
 		name = name[len(m[0]):]
 	}
@@ -375,6 +375,8 @@ func TestLeadingIDs(t *testing.T) {
 		"A05-parallel-tools":        "A5",
 		"T16-T17-foreign-reasoning": "T16 T17",
 		"O10":                       "O10",
+		"M3.4-M4.11-failed-tools":   "M3.4 M4.11",
+		"M3.30-unknown-row":         "",
 		"S23-unknown-row":           "",
 		"S0-unknown-row":            "",
 		"streams":                   "",

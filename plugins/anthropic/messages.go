@@ -36,10 +36,11 @@ const (
 	messageAudio
 	messageName
 	messageAnnotations // describe earlier text; not sent
+	messageFailed      // is_error of a tool's result
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
-	"thinking_blocks", "reasoning_content", "audio", "name", "annotations")
+	"thinking_blocks", "reasoning_content", "audio", "name", "annotations", "is_error")
 
 // thoughtMembers are those that hold reasoning.
 const thoughtMembers = 1<<messageDetails | 1<<messageBlocks | 1<<messageThought
@@ -341,7 +342,7 @@ func (t *translation) writeToolMessage(m *message) error {
 	t.results = true
 	w.Literal(`{"type":"tool_result","tool_use_id":"`)
 	t.writeToolID(m.Text(messageCallID))
-	if text := m.text(); !translate.Blank(text) && m.Seen()&(1<<messageCache) == 0 {
+	if text := m.text(); !translate.Blank(text) && m.Seen()&(1<<messageCache|1<<messageFailed) == 0 {
 		// What nearly all results are.
 		w.Verbatim(`","content":[{"type":"text","text":"`)
 		w.Part(text)
@@ -377,6 +378,9 @@ func (t *translation) writeToolMessage(m *message) error {
 	}
 	if opened {
 		w.EndArray()
+	}
+	if failed, _ := m.Bool(messageFailed); failed {
+		w.Verbatim(`,"is_error":true`)
 	}
 	t.writeCacheControl(cache)
 	w.EndObject()

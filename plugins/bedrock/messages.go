@@ -47,10 +47,11 @@ const (
 	messageAudio
 	messageName
 	messageAnnotations // describe earlier text; not sent
+	messageFailed      // is_error of a tool's result
 )
 
 var messageShape = json.NewShape("role", "content", "refusal", "tool_calls", "tool_call_id", "cache_control", "reasoning_details",
-	"thinking_blocks", "reasoning_content", "audio", "name", "annotations")
+	"thinking_blocks", "reasoning_content", "audio", "name", "annotations", "is_error")
 
 // message is one of the client's messages, its members in any order.
 type message struct {
@@ -329,7 +330,14 @@ func (t *translation) writeToolMessage(m *message) error {
 	t.writeID(m.Text(messageCallID))
 	w.Name("content")
 	w.Array()
-	if text := m.text(); !translate.Blank(text) {
+	failed, _ := m.Bool(messageFailed)
+	// The API refuses the status for models of other families: these see it by the text.
+	byStatus := t.o.family == claude || t.o.family == nova
+	byText := failed && !byStatus
+	if text := m.text(); !translate.Blank(text) || byText && text != nil {
+		if byText {
+			text = translate.FailedText(text)
+		}
 		t.writeTextBlock(text, nil)
 	}
 	cache := m.Raw(messageCache)
@@ -337,6 +345,9 @@ func (t *translation) writeToolMessage(m *message) error {
 	r.Reset(m.parts())
 	for a, n := r.Array(), 0; a.Next(); n++ {
 		p := readPart(&r, &t.pieces)
+		if byText && string(p.kind) == "text" {
+			p.text, byText = translate.FailedText(p.text), false
+		}
 		if p.cache.Exists() {
 			cache, p.cache = p.cache, nil
 		}
@@ -345,6 +356,10 @@ func (t *translation) writeToolMessage(m *message) error {
 		}
 	}
 	w.EndArray()
+	if failed && byStatus {
+		w.Name("status")
+		w.String("error")
+	}
 	w.EndObject()
 	w.EndObject()
 	t.writeCachePoint(cache)

@@ -19,6 +19,7 @@ type message struct {
 	details   json.Value // reasoning_details
 	named     bool
 	audio     bool
+	failed    bool // is_error of a tool's result
 }
 
 // readMessage reads a message. Members that the provider does not have cause a warning.
@@ -51,6 +52,8 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 			m.audio = true
 		case "name":
 			m.named = true
+		case "is_error":
+			m.failed, _ = in.Bool()
 		case "annotations":
 			// Annotations describe earlier text and mean nothing to a model.
 		default:
@@ -93,6 +96,9 @@ func (t *translation) writeMessage(m *message) error {
 		return t.writeAssistantMessage(m)
 	case "tool":
 		t.openMessage("tool")
+		if m.failed {
+			m.text = translate.FailedText(m.text)
+		}
 		t.w.Name("tool_call_id")
 		t.w.Inside(m.callID)
 		return t.closeMessage(t.writeContent(m))
@@ -159,6 +165,9 @@ func (t *translation) writePart(r *json.Reader, m *message, n int) error {
 	param := func() string { return m.param(".content[" + translate.Itoa(n) + "]") }
 	switch string(kind) {
 	case "text", "refusal":
+		if m.failed && string(m.role) == "tool" {
+			text, m.failed = translate.FailedText(text), false
+		}
 		t.writeTextPart(text)
 		return nil
 	case "image_url":

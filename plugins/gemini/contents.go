@@ -19,6 +19,7 @@ type message struct {
 	thought string     // another member with reasoning, which this provider cannot use
 
 	audio, named bool
+	failed       bool // is_error of a tool's result
 }
 
 // readMessage reads a message. Members that the provider does not have cause a warning.
@@ -55,6 +56,8 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 			m.audio = true
 		case "name":
 			m.named = true
+		case "is_error":
+			m.failed, _ = in.Bool()
 		case "cache_control", "annotations":
 			// The first is warned of for the whole request; the others tell of an earlier assistant message's text.
 		default:

@@ -147,7 +147,7 @@ func (t *translation) writeResult(c *call) {
 }
 
 // writeResponse writes what a tool said as an object: one that is a JSON object unchanged, any other text as the member
-// output, several texts as a list there.
+// output, several texts as a list there. What a tool said that has failed is the member error.
 func (t *translation) writeResponse(m *message) {
 	w := t.w
 	text, texts := m.text, 0
@@ -161,12 +161,23 @@ func (t *translation) writeResponse(m *message) {
 	}
 	if first := bytes.TrimLeft(text, " "); texts < 2 && len(first) > 0 && (first[0] == '{' || first[0] == '\\') {
 		if plain := json.Value(bytes.TrimSpace(json.AppendText(nil, text))); plain.Kind() == json.Object && plain.Valid() {
+			if !m.failed {
+				w.Raw(plain)
+				return
+			}
+			w.Object()
+			w.Name("error")
 			w.Raw(plain)
+			w.EndObject()
 			return
 		}
 	}
 	w.Object()
-	w.Name("output")
+	if m.failed {
+		w.Name("error")
+	} else {
+		w.Name("output")
+	}
 	if texts < 2 {
 		w.Inside(text)
 	} else {

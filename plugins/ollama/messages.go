@@ -20,6 +20,7 @@ type message struct {
 	details   json.Value // reasoning_details
 	named     bool
 	audio     bool
+	failed    bool // is_error of a tool's result
 }
 
 // readMessage reads a message. Members that the API does not have cause a warning.
@@ -53,6 +54,8 @@ func (t *translation) readMessage(m *message, in *json.Reader, index int) {
 			m.audio = true
 		case "name":
 			m.named = true
+		case "is_error":
+			m.failed, _ = in.Bool()
 		case "annotations":
 			// Annotations describe earlier text and mean nothing to a model.
 		default:
@@ -115,14 +118,22 @@ func (t *translation) openMessage(role string) {
 // writeContent writes the text and images of a message.
 func (t *translation) writeContent(m *message) error {
 	w := t.w
+	failed := m.failed && string(m.role) == "tool"
 	if !m.parts.Exists() {
+		text := m.text
+		if failed {
+			text = translate.FailedText(text)
+		}
 		w.Name("content")
-		w.Inside(m.text)
+		w.Inside(text)
 		return nil
 	}
 	text, err := t.readParts(m)
 	if err != nil {
 		return err
+	}
+	if failed {
+		text = translate.FailedText(text)
 	}
 	w.Name("content")
 	w.Inside(text)

@@ -15,6 +15,7 @@
 //     thinking, which leaves that unchanged. Where thinking is disabled both are removed.
 //   - reasoning_content, reasoning_details and thinking_blocks of earlier turns are removed, and so is cache_control:
 //     an upstream that does not know them refuses the request.
+//   - is_error of a tool's result is removed, and its text begins with "Error:".
 //
 // Whatever is removed or replaced against the client's wish is named in x-gateway-warning. All else is sent as it came.
 //

@@ -31,12 +31,13 @@ func (h *history) edit(r *provider.Request, o *options) error {
 			r.Warn(abi.WarnDropped, "cache_control")
 		}
 	}
+	failed := r.Has(sdk.FlagToolHistory) && r.Delete("/messages/*/is_error")
 	reasoning := r.Has(sdk.FlagReasoningHistory)
 	rewrite := reasoning && o.history&textForms != 0
 	renumber := r.Has(sdk.FlagToolHistory) && o.nineLetters
 	complete := r.Has(sdk.FlagToolHistory) && o.objectArguments
-	for i := 0; (rewrite || renumber || complete) && r.Exists(h.memberPath(i, "")); i++ {
-		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) || complete && !h.completeArguments(r, i) {
+	for i := 0; (rewrite || renumber || complete || failed) && r.Exists(h.memberPath(i, "")); i++ {
+		if rewrite && !h.rewriteReasoning(r, o, i) || renumber && !h.rewriteToolIDs(r, i) || complete && !h.completeArguments(r, i) || failed && !h.markFailed(r, i) {
 			return sdk.Refuse("messages", "The conversation has too many messages for this provider.")
 		}
 	}
@@ -185,6 +186,25 @@ func (h *history) completeArguments(r *provider.Request, i int) bool {
 			return false
 		}
 	}
+}
+
+// markFailed begins the text of message i with "Error:" if it is the result of a tool that has failed: the API has no other sign
+// of it.
+func (h *history) markFailed(r *provider.Request, i int) bool {
+	if failed, _ := r.Get(h.memberPath(i, "/is_error")).Bool(); !failed || !r.Get(h.memberPath(i, "/role")).Is("tool") {
+		return true
+	}
+	path := h.memberPath(i, "/content")
+	text := r.Get(path)
+	if text.Kind() == json.Array {
+		path += "/0/text" // the texts of a result come first
+		text = r.Get(path)
+	}
+	if text.Kind() != json.String {
+		return true
+	}
+	h.out.Buf = append(append(append(h.out.Buf[:0], '"'), translate.FailedText(text.Inside())...), '"')
+	return r.Set(path, h.out.Buf)
 }
 
 // rewriteToolIDs gives the tool calls of message i, and what they refer to, ids that the upstream takes.

@@ -119,3 +119,13 @@ func ValidName(s []byte) bool {
 	}
 	return len(s) > 0
 }
+
+// FailedText is the result of a tool that has failed, escaped string content, for a provider that can see that only by the
+// text: it begins with "Error:".
+func FailedText(inside []byte) []byte {
+	const mark = "Error:"
+	if len(inside) >= len(mark) && string(inside[:len(mark)]) == mark {
+		return inside
+	}
+	return append([]byte(mark+" "), inside...)
+}

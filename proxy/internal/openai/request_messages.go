@@ -80,6 +80,8 @@ func (r *Request) readMessage(v jsondoc.Value, l *clientapi.Limits) *apierror.Er
 			m.details, e = c, clientapi.CheckObjects(c)
 		case "thinking_blocks":
 			m.thinkBlock, e = c, clientapi.CheckObjects(c)
+		case "is_error": // of a tool's result: the gateway's own
+			_, e = clientapi.CheckBool(c)
 		case "cache_control":
 			e = r.readCacheControl(c)
 		}
