@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -43,6 +44,16 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (respo
 	x.chunks.start(x.conn, &s.buffers, ctx)
 	s.metrics.StartStream()
 	return true
+}
+
+// respondCount responds with how many tokens the request has, for which no provider is asked.
+func (x *completion) respondCount(ctx *fasthttp.RequestCtx) {
+	x.setRouteHeaders(&ctx.Response.Header)
+	x.setRateLimitHeaders(&ctx.Response.Header)
+	ctx.Response.Header.Set("x-gateway-warning", "estimated input_tokens")
+	ctx.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(x.api.AppendCount(nil, x.request.(clientapi.CountRequest).EstimateTokens()))
+	x.record.Status, x.record.Bytes = fasthttp.StatusOK, int64(len(ctx.Response.Body()))
 }
 
 // maxWarnings is how long x-gateway-warning may be, about: some clients take no more than 8 KiB of headers.

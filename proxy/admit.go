@@ -62,7 +62,7 @@ func (a *admission) admit(r *arrival) (*access.Key, *apierror.Error) {
 	if int64(size) > a.limits.Load().MaxBody {
 		return key, a.tooLarge()
 	}
-	if !endpoints[r.endpoint].completion {
+	if !r.endpoint.hasBody() {
 		return key, nil
 	}
 	if e := checkContent(r.head); e != nil {
@@ -109,7 +109,8 @@ func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
 // findKey finds the client's key in the headers that may have it.
 func findKey(r *arrival) (*access.Key, *apierror.Error) {
 	authorization, names := r.head.PeekAll(fasthttp.HeaderAuthorization), r.generation.config.Server.KeyHeaders
-	if len(names) == 0 {
+	ofMessages := headAPI(r.head) == messagesAPI
+	if len(names) == 0 && !ofMessages {
 		return r.generation.keys.Authenticate(authorization, r.now)
 	}
 	authorization = slices.Clone(authorization) // PeekAll returns the same slice each time
@@ -117,8 +118,22 @@ func findKey(r *arrival) (*access.Key, *apierror.Error) {
 	for _, name := range names {
 		others = append(others, r.head.PeekAll(name)...)
 	}
-	return r.generation.keys.AuthenticateWith(authorization, others, r.now)
+	if ofMessages && !slices.Contains(names, messagesKey) {
+		others = append(others, r.head.PeekAll(messagesKey)...)
+	}
+	key, e := r.generation.keys.AuthenticateWith(authorization, others, r.now)
+	switch {
+	case !ofMessages || e == nil:
+	case e.Code == "missing_api_key":
+		e.Message = "No API key was given. Send it in the header x-api-key, or as Authorization: Bearer YOUR_KEY."
+	case e.Code == "duplicate_authorization":
+		e.Status = fasthttp.StatusUnauthorized // clients of Messages take a 400 for a defect of the body, and try another one
+	}
+	return key, e
 }
+
+// messagesKey is the header in which clients of Messages send their key, unless they send it in Authorization.
+const messagesKey = "x-api-key"
 
 // recordWrongKey counts a refused key, and returns the error for its client: another one where too many wrong keys have
 // come from its address.
@@ -186,7 +201,7 @@ var credentialHeaders = [...]string{fasthttp.HeaderAuthorization, "x-api-key", "
 // has none.
 func misplacedKey(ctx *fasthttp.RequestCtx) error {
 	for _, name := range credentialHeaders[1:] {
-		if len(ctx.Request.Header.Peek(name)) > 0 {
+		if len(ctx.Request.Header.Peek(name)) > 0 && !(name == messagesKey && headAPI(&ctx.Request.Header) == messagesAPI) {
 			return fmt.Errorf("key in the header %s, which server.key_headers does not name", name)
 		}
 	}

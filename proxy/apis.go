@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
+	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -26,6 +27,7 @@ type apiID uint8
 
 const (
 	chatAPI apiID = iota
+	messagesAPI
 	apiCount
 )
 
@@ -47,8 +49,10 @@ type clientAPI struct {
 // clientAPIs are all APIs, by their numbers.
 type clientAPIs [apiCount]clientAPI
 
-func (a *clientAPIs) init() {
-	a[chatAPI].API, a[chatAPI].dialect = openai.API(), abi.DialectOpenAI
+func (a *clientAPIs) init(sealer *thinking.Sealer) {
+	a[chatAPI].API, a[chatAPI].form, a[chatAPI].dialect = openai.API(), abi.FormChat, abi.DialectOpenAI
+	a[messagesAPI].API, a[messagesAPI].form, a[messagesAPI].dialect = messages.API(sealer), abi.FormMessages, abi.DialectMessages
+	a[messagesAPI].idHeader = "request-id"
 	for id := range a {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat
@@ -72,10 +76,15 @@ func (a *clientAPIs) ofDialect(d abi.Dialect) *clientAPI {
 	return nil
 }
 
-// ofHead returns the API of a request of which nothing but its head is known, and maybe not all of that: its errors are those
-// of the API that its path looks like.
-func (a *clientAPIs) ofHead(h *fasthttp.RequestHeader) *clientAPI {
-	return &a[endpoints[matchPath(requestPath(h))].api]
+// ofHead returns the API of a request of which nothing but its head is known.
+func (a *clientAPIs) ofHead(h *fasthttp.RequestHeader) *clientAPI { return &a[headAPI(h)] }
+
+// status is the status of an error response.
+func (a *clientAPI) status(e *apierror.Error) int {
+	if a.Status == nil {
+		return e.Status
+	}
+	return a.Status(e)
 }
 
 func (a *clientAPI) getRequest() clientapi.Request {

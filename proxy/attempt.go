@@ -168,7 +168,7 @@ func (x *completion) resetAttempt() *apierror.Error {
 		return e
 	}
 	a.Summary.Describe(facts, len(a.Request.Body))
-	a.Summary.ClientForm = x.api.Name
+	a.Summary.ClientForm, a.Summary.Betas = x.api.Name, x.betas
 	a.Summary.RequestID = x.record.RequestID
 	a.Summary.Time = x.attemptStart
 	a.Summary.Attempt = x.record.Attempts
@@ -213,7 +213,7 @@ func (x *completion) lower() *apierror.Error {
 	}
 	r := s.apis[chatAPI].getRequest().(*openai.Request)
 	l.request = r
-	if e := r.Parse(body, clientapi.Limits{}); e != nil {
+	if e := r.Parse(body, clientapi.Limits{}.Lowered()); e != nil {
 		e = originError(x.request, e)
 		e.TryNext = true // a provider that speaks the client's API may take it
 		return e

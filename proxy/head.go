@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -31,41 +32,94 @@ type endpoint uint8
 
 const (
 	unknownEndpoint endpoint = iota
+	unknownMessages          // below the path of Messages
 	completions
+	messagesCompletions
+	messagesCount
 	modelList
 	oneModel
 )
 
 const (
 	pathCompletions = "/v1/chat/completions"
+	pathMessages    = "/v1/messages"
 	pathModels      = "/v1/models"
 )
 
-// endpoints are each endpoint's path, as the log names it, the methods it takes, the API that it is of, and whether it is for
-// completions.
+// endpoints are each endpoint's path, as the log names it, the methods it takes, the API that it is of, and how its requests are
+// served.
 var endpoints = [...]struct {
 	path, allow string
 	api         apiID
-	completion  bool
+	serve       service
 }{
-	unknownEndpoint: {},
-	completions:     {pathCompletions, "POST", chatAPI, true},
-	modelList:       {pathModels, "GET, HEAD", chatAPI, false},
-	oneModel:        {pathModels + "/{id}", "GET, HEAD", chatAPI, false},
+	unknownEndpoint:     {},
+	unknownMessages:     {api: messagesAPI},
+	completions:         {pathCompletions, "POST", chatAPI, serveCompletions},
+	messagesCompletions: {pathMessages, "POST", messagesAPI, serveCompletions},
+	messagesCount:       {pathMessages + "/count_tokens", "POST", messagesAPI, serveCounts},
+	modelList:           {pathModels, "GET, HEAD", chatAPI, serveModels},
+	oneModel:            {pathModels + "/{id}", "GET, HEAD", chatAPI, serveModels},
+}
+
+// service is how the requests of an endpoint are served.
+type service uint8
+
+const (
+	serveNothing     service = iota
+	serveCompletions         // as a completion
+	serveCounts              // as a completion, but for the attempts
+	serveModels
+)
+
+// hasBody reports whether the requests of an endpoint have a body that counts.
+func (e endpoint) hasBody() bool {
+	return endpoints[e].serve == serveCompletions || endpoints[e].serve == serveCounts
+}
+
+// allows reports whether an endpoint takes a method.
+func (e endpoint) allows(method []byte) bool {
+	for allowed := range strings.SplitSeq(endpoints[e].allow, ", ") {
+		if string(method) == allowed {
+			return true
+		}
+	}
+	return false
 }
 
 // matchPath compares a path as it came, byte for byte: what a normaliser would make of it is another path.
 func matchPath(path []byte) endpoint {
-	switch {
-	case string(path) == pathCompletions:
+	switch string(path) {
+	case pathCompletions:
 		return completions
-	case string(path) == pathModels:
+	case pathMessages:
+		return messagesCompletions
+	case pathMessages + "/count_tokens":
+		return messagesCount
+	case pathModels:
 		return modelList
+	}
+	switch {
 	case bytes.HasPrefix(path, []byte(pathModels+"/")):
 		return oneModel
+	case bytes.HasPrefix(path, []byte(pathMessages+"/")):
+		return unknownMessages
 	}
 	return unknownEndpoint
 }
+
+// headAPI is the API of a request of which nothing but its head is known, and maybe not all of that: the one that its path looks
+// like.
+func headAPI(h *fasthttp.RequestHeader) apiID {
+	to := matchPath(requestPath(h))
+	if endpoints[to].serve == serveModels && len(h.Peek(messagesVersion)) > 0 {
+		return messagesAPI
+	}
+	return endpoints[to].api
+}
+
+// messagesVersion is a header that clients of Messages send: their list of models has another form.
+const messagesVersion = "anthropic-version"
 
 // matchEndpoint checks a request's head, and finds what the request is for. The path is without its query; it is the
 // header's.
@@ -76,9 +130,9 @@ func matchEndpoint(h *fasthttp.RequestHeader) (to endpoint, path []byte, e *apie
 	path = requestPath(h)
 	to = matchPath(path)
 	switch {
-	case to == unknownEndpoint:
+	case endpoints[to].serve == serveNothing:
 		return to, path, unknownURL(h, path)
-	case endpoints[to].completion && h.IsPost(), !endpoints[to].completion && (h.IsGet() || h.IsHead()):
+	case to.allows(h.Method()):
 		return to, path, nil
 	}
 	return to, path, methodNotAllowed(h, endpoints[to].allow)
@@ -211,9 +265,9 @@ func hasSeveralTypes(h *fasthttp.RequestHeader) bool {
 // knownSegments are those of our own paths and of paths that clients request by mistake. What else a path holds may be
 // anything, a key among it, and is not shown.
 var knownSegments = map[string]bool{
-	"admin": true, "api": true, "assistants": true, "audio": true, "batches": true, "chat": true, "completion": true,
-	"completions": true, "deployments": true, "embeddings": true, "engines": true, "favicon.ico": true, "files": true,
-	"generate": true, "health": true, "healthz": true, "images": true, "messages": true, "metrics": true, "model": true,
+	"admin": true, "api": true, "assistants": true, "audio": true, "batches": true, "cancel": true, "chat": true, "compact": true,
+	"completion": true, "completions": true, "count_tokens": true, "deployments": true, "embeddings": true, "engines": true, "favicon.ico": true, "files": true,
+	"event_logging": true, "generate": true, "health": true, "healthz": true, "images": true, "input_items": true, "input_tokens": true, "messages": true, "metrics": true, "model": true,
 	"models": true, "moderations": true, "openai": true, "readyz": true, "responses": true, "robots.txt": true,
 	"status": true, "tags": true, "threads": true, "v1": true, "v1beta": true, "v2": true,
 }
@@ -249,8 +303,8 @@ func methodNotAllowed(h *fasthttp.RequestHeader, allowed string) *apierror.Error
 
 func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 	shown := sanitizePath(path)
-	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and GET %s.",
-		knownMethod(h), shown, pathCompletions, pathModels, endpoints[oneModel].path)
+	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, POST %s, GET %s and GET %s.",
+		knownMethod(h), shown, pathCompletions, pathMessages, pathModels, endpoints[oneModel].path)
 	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+shown)
 	return e
 }
@@ -265,6 +319,25 @@ func knownMethod(h *fasthttp.RequestHeader) string {
 		}
 	}
 	return "other"
+}
+
+// parseBetas returns the words of a request's anthropic-beta headers, each once: features that the client wants of a provider of
+// Messages. Plugins see them and may send them on, so none may be or hold a credential.
+func parseBetas(h *fasthttp.RequestHeader, g *generation) (betas []string) {
+	const maxBetas, maxBeta = 64, 128
+	for _, header := range h.PeekAll("anthropic-beta") {
+		for word := range bytes.SplitSeq(header, []byte{','}) {
+			word = bytes.Trim(word, " \t")
+			if len(word) == 0 || len(word) > maxBeta || !httpfield.ValidName(word) || len(betas) == maxBetas {
+				continue
+			}
+			beta := string(word)
+			if !slices.Contains(betas, beta) && withoutKey(h, beta) == beta && !g.holdsSecret(word) {
+				betas = append(betas, beta)
+			}
+		}
+	}
+	return betas
 }
 
 // isVisibleASCII reports whether s can be a token in a header and in the log.

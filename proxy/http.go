@@ -44,7 +44,7 @@ func (s *Server) expectContinue(ctx *fasthttp.RequestCtx) int {
 	s.setRequestID(ctx, r.RequestID)
 	s.refuse(ctx, &r, s.apis.ofHead(h), e)
 	s.account.Request(&r)
-	return e.Status
+	return r.Status
 }
 
 // admitHead judges a request by its head alone.
@@ -73,7 +73,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	// not where the handler has set a deadline; the deadlines that count are those of downstream.Conn.
 	_ = ctx.SetWriteDeadline(time.Time{})
 	to, path, e := matchEndpoint(&ctx.Request.Header)
-	if endpoints[to].completion && e == nil {
+	if to.hasBody() && e == nil {
 		serveCompletion(s, ctx, to)
 		return
 	}
@@ -129,7 +129,7 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint, path []byte,
 	}
 	r.Status = fasthttp.StatusOK
 	if e == nil {
-		e = s.serveModels(ctx, &r, to, path)
+		e = s.serveFrom(ctx, &r, to, path)
 	}
 	if e != nil {
 		s.refuse(ctx, &r, s.apis.ofHead(&ctx.Request.Header), e)
@@ -138,8 +138,8 @@ func (s *Server) serveDirect(ctx *fasthttp.RequestCtx, to endpoint, path []byte,
 	s.account.Request(&r)
 }
 
-// serveModels responds with the list of models, or with one.
-func (s *Server) serveModels(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint, path []byte) *apierror.Error {
+// serveFrom responds from what the gateway has.
+func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to endpoint, path []byte) *apierror.Error {
 	g := s.acquire()
 	if g == nil {
 		return shutdownError()
@@ -150,9 +150,13 @@ func (s *Server) serveModels(ctx *fasthttp.RequestCtx, r *telemetry.Record, to e
 		return e
 	}
 	var body []byte
-	if to == modelList {
-		body = listModels(g, key)
-	} else if body, e = describeModel(g, &ctx.Request.Header, key, path[len(pathModels)+1:]); e != nil {
+	switch {
+	case to == modelList:
+		body = listModels(g, key, modelsForm(ctx))
+	default:
+		body, e = describeModel(g, &ctx.Request.Header, key, path[len(pathModels)+1:], modelsForm(ctx))
+	}
+	if e != nil {
 		return e
 	}
 	ctx.SetContentType("application/json")
@@ -164,7 +168,7 @@ func (s *Server) serveModels(ctx *fasthttp.RequestCtx, r *telemetry.Record, to e
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clientAPI, e *apierror.Error) {
 	countShed(s.metrics, e)
 	s.logPanicOf(r.RequestID, e.Cause)
-	r.Status, r.Code = e.Status, e.Code
+	r.Status, r.Code = api.status(e), e.Code
 	if r.Code == "" {
 		r.Code = string(e.Kind)
 	}
@@ -172,7 +176,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, r *telemetry.Record, api *clie
 		r.Cause = e.Cause
 	}
 	ctx.Response.ResetBody()
-	ctx.SetStatusCode(e.Status)
+	ctx.SetStatusCode(r.Status)
 	h := &ctx.Response.Header
 	h.SetContentType("application/json")
 	if e.RetryAfter > 0 {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,12 +15,33 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
+// modelForm is how a client wants models described.
+type modelForm uint8
+
+const (
+	openAIModels   modelForm = iota
+	codexModels              // the list has a member models besides, which a client of Responses insists on
+	messagesModels           // as Messages has them
+)
+
+// modelsForm finds out how the client wants models described.
+func modelsForm(ctx *fasthttp.RequestCtx) modelForm {
+	switch {
+	case headAPI(&ctx.Request.Header) == messagesAPI:
+		return messagesModels
+	case ctx.QueryArgs().Has("client_version"):
+		return codexModels
+	}
+	return openAIModels
+}
+
 // listModels returns the list of the models that the key may use.
-func listModels(g *generation, key *access.Key) []byte {
+func listModels(g *generation, key *access.Key, form modelForm) []byte {
 	all := g.catalog.List(context.Background())
 	allowed := make([]*catalog.Model, 0, len(all))
 	for _, m := range all {
@@ -27,11 +49,18 @@ func listModels(g *generation, key *access.Key) []byte {
 			allowed = append(allowed, m)
 		}
 	}
-	return catalog.AppendList(nil, allowed)
+	if form == messagesModels {
+		return appendMessagesList(nil, allowed)
+	}
+	list := catalog.AppendList(nil, allowed)
+	if form == codexModels {
+		list = append(list[:len(list)-1], `,"models":[]}`...)
+	}
+	return list
 }
 
 // describeModel returns one model. Its id is in the path as it is, or percent-encoded.
-func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, escaped []byte) ([]byte, *apierror.Error) {
+func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, escaped []byte, form modelForm) ([]byte, *apierror.Error) {
 	id, err := url.PathUnescape(string(escaped))
 	if err != nil {
 		return nil, modelNotFound(string(escaped))
@@ -42,7 +71,43 @@ func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, es
 		e.Cause = g.missingModelCause(h, id, ok)
 		return nil, e
 	}
+	if form == messagesModels {
+		return appendMessagesModel(nil, m), nil
+	}
 	return catalog.AppendModel(nil, m), nil
+}
+
+// appendMessagesList appends a list of models in the form of Messages. It is one page: the gateway ignores how many the client wants
+// on one.
+func appendMessagesList(dst []byte, models []*catalog.Model) []byte {
+	id := func(dst []byte, i int) []byte {
+		if i < 0 || i >= len(models) {
+			return append(dst, "null"...)
+		}
+		return appendQuoted(dst, models[i].ID)
+	}
+	dst = append(dst, `{"data":[`...)
+	for i, m := range models {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendMessagesModel(dst, m)
+	}
+	dst = id(append(dst, `],"has_more":false,"first_id":`...), 0)
+	dst = id(append(dst, `,"last_id":`...), len(models)-1)
+	return append(dst, '}')
+}
+
+func appendMessagesModel(dst []byte, m *catalog.Model) []byte {
+	dst = appendQuoted(append(dst, `{"type":"model","id":`...), m.ID)
+	dst = appendQuoted(append(dst, `,"display_name":`...), cmp.Or(m.DisplayName, m.ID))
+	dst = append(dst, `,"created_at":"`...)
+	dst = time.Unix(m.Created, 0).UTC().AppendFormat(dst, time.RFC3339)
+	return append(dst, `"}`...)
+}
+
+func appendQuoted(dst []byte, s string) []byte {
+	return append(jsondoc.AppendEscaped(append(dst, '"'), []byte(s)), '"')
 }
 
 // modelNotFound is for a model that does not exist and for one that the key may not use, in the same words.

@@ -57,7 +57,8 @@ type completion struct {
 	request clientapi.Request
 	lowered lowered
 	model   *catalog.Model
-	body    []byte // from the server's buffers
+	body    []byte   // from the server's buffers
+	betas   []string // that a client of Messages has asked for
 	random  uint64
 	hops    int // gateways that the request has passed before this one
 	http11  bool
@@ -115,6 +116,10 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
 		return
 	}
 	targets, e := x.accept(ctx, to)
+	if e == nil && endpoints[to].serve == serveCounts {
+		x.respondCount(ctx)
+		return
+	}
 	if e == nil {
 		e = x.tryTargets(&x.watcher, targets)
 	}
@@ -132,10 +137,13 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		return nil, e
 	}
 	x.hops = parseHops(h)
+	if x.api.id == messagesAPI {
+		x.betas = parseBetas(h, x.generation)
+	}
 	if e := x.readBody(ctx); e != nil {
 		return nil, e
 	}
-	facts, e := x.parseRequest()
+	facts, e := x.parseRequest(to)
 	if e != nil {
 		return nil, e
 	}
@@ -166,13 +174,22 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 	if len(targets) == 0 {
 		return nil, modelNotFound(facts.Model)
 	}
+	if endpoints[to].serve == serveCounts {
+		x.admittedAt = s.now()
+		x.usage, e = s.admission.admitTokens(key, 0, 0, x.admittedAt)
+		return nil, e
+	}
 	return targets, x.admitTokens()
 }
 
 // parseRequest reads and checks the request.
-func (x *completion) parseRequest() (*clientapi.Facts, *apierror.Error) {
+func (x *completion) parseRequest(to endpoint) (*clientapi.Facts, *apierror.Error) {
 	x.request = x.api.getRequest()
-	if e := x.request.Parse(x.body, clientapi.Limits{}); e != nil {
+	parse := x.request.Parse
+	if count, ok := x.request.(clientapi.CountRequest); ok && endpoints[to].serve == serveCounts {
+		parse = count.ParseCount
+	}
+	if e := parse(x.body, clientapi.Limits{}); e != nil {
 		return nil, e
 	}
 	if chat, ok := x.request.(*openai.Request); ok && chat.Rewritten() {
@@ -301,7 +318,7 @@ func (x *completion) appendSummary(dst []byte) []byte {
 	_, body := x.request.Document()
 	s.Describe(x.request.Describe(), len(body))
 	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
-	s.Target, s.Form, s.ClientForm = "", x.api.Name, x.api.Name
+	s.Target, s.Form, s.ClientForm, s.Betas = "", x.api.Name, x.api.Name, x.betas
 	s.MaxTokens, s.DefaultMaxTokens = x.model.MaxTokens, x.model.DefaultMaxTokens
 	return s.Append(dst)
 }
@@ -311,7 +328,7 @@ func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.request != nil {
 		x.releaseLowered()
 		x.api.putRequest(x.request)
-		x.request = nil
+		x.request, x.betas = nil, nil
 		x.attempt.Release()
 	}
 	x.server.buffers.put(x.body)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +124,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now,
 		started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
-	s.apis.init()
+	s.apis.init(newSealer(cfg))
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	s.admission.metrics, s.admission.log = s.metrics, s.log
 	machine := capacity.Detect()
@@ -174,6 +175,15 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
 		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	return s, nil
+}
+
+// newSealer makes what seals reasoning that clients keep.
+func newSealer(cfg *config.Config) *thinking.Sealer {
+	if cfg.Server.ReasoningKey == "" {
+		return thinking.NewSealer(nil)
+	}
+	key := sha256.Sum256([]byte(cfg.Server.ReasoningKey.Reveal()))
+	return thinking.NewSealer(key[:])
 }
 
 // LimitMemory limits the memory of the process by GOMEMLIMIT, or by its control group: it sets the Go runtime's limit to what is left

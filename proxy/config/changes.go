@@ -121,4 +121,6 @@ func (c *Config) NeedsRestart(running *Config) []string {
 	return names
 }
 
-var atStart = []string{"server.listen", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts"}
+var atStart = []string{
+	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts",
+}

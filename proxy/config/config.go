@@ -57,6 +57,7 @@ type Server struct {
 	Listen          string
 	Auth            string        // AuthKeys or AuthNone
 	KeyHeaders      []string      // that may have a client's key besides Authorization, lower case
+	ReasoningKey    Secret        // authenticates reasoning that clients keep; "": a random key
 	TLS             *TLS          // nil: plain HTTP
 	MaxBody         int64         // bytes of a request body
 	MaxConns        int           // client connections; 0: derived from the machine

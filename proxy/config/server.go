@@ -20,6 +20,7 @@ const (
 	defaultMaxConns = 16384
 	defaultMaxQueue = 16384
 	weakSecret      = 16 // shorter client keys can be guessed
+	minReasoningKey = 32 // bytes of its text
 )
 
 func (l *loader) server(t table) {
@@ -44,6 +45,7 @@ func (l *loader) server(t table) {
 		t.look("auth")
 	}
 	s.KeyHeaders = keyHeaders(&t)
+	s.ReasoningKey = l.reasoningKey(&t)
 	s.MaxBody = t.size("max_body", 32<<20, 1<<10, 1<<30)
 	s.MaxConns = int(t.integer("max_conns", 0, 1, 1<<20))
 	s.Strict = t.bool("strict", false)
@@ -80,6 +82,15 @@ func keyHeaders(t *table) (names []string) {
 		}
 	}
 	return names
+}
+
+// reasoningKey reads reasoning_key.
+func (l *loader) reasoningKey(t *table) Secret {
+	key, n := l.secretKey(t, "reasoning_key")
+	if n != nil && n.text != "" && len(n.text) < minReasoningKey {
+		t.fail(n, "reasoning_key", "has %d bytes; at least %d random ones are needed, such as those of `openssl rand -hex 32`", len(n.text), minReasoningKey)
+	}
+	return key.Secret
 }
 
 // bodyMemory reads max_body_memory. A limit below max_body would reject the largest bodies at any time.

@@ -71,6 +71,9 @@ type CountRequest interface {
 
 	// ParseCount is Parse for a request that gets the number of its tokens, and no response.
 	ParseCount(body []byte, l Limits) *apierror.Error
+
+	// EstimateTokens returns about how many tokens the request has, and rather too many than too few.
+	EstimateTokens() int64
 }
 
 // StatefulRequest is a Request of an API whose requests may refer to earlier responses.

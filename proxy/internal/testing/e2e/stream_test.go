@@ -69,7 +69,12 @@ func (c *rawClient) send(s string) {
 
 // post sends a chat completion with this id.
 func (c *rawClient) post(id, body string, headers ...string) {
-	c.send("POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key +
+	c.postTo("/v1/chat/completions", id, body, headers...)
+}
+
+// postTo sends a request with this id to a path.
+func (c *rawClient) postTo(path, id, body string, headers ...string) {
+	c.send("POST " + path + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key +
 		"\r\nContent-Type: application/json\r\nX-Request-Id: " + id + "\r\n" + strings.Join(append(headers, ""), "\r\n") +
 		fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body))
 }

@@ -1,0 +1,513 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// ingress is an API in which clients ask: what all of them promise is tested over all of them.
+type ingress struct {
+	name, path string
+	model      string // where a request has the model: the rest of one with the text %q
+	delta      string // begins the text of an event of a stream
+	whole      string // begins the text of a response
+	done       string // in the last frame of a stream that is complete, and in no other stream
+	failed     string // begins the frame of a stream that ends with an error
+	heartbeat  string
+	overloaded int  // the status for an overload
+	keyHeader  bool // keys may be in x-api-key, and errors are those of Messages
+}
+
+var ingresses = []*ingress{
+	{
+		name: "chat", path: "/v1/chat/completions", model: `"messages":[{"role":"user","content":%q}]`,
+		delta: `"content":"`, whole: `"content":"`, done: "data: [DONE]\n\n", failed: `data: {"error":`, heartbeat: ": keep-alive\n", overloaded: 503,
+	},
+	{
+		name: "messages", path: "/v1/messages?beta=true", model: `"max_tokens":1000,"messages":[{"role":"user","content":%q}]`,
+		delta: `"type":"text_delta","text":"`, whole: `"type":"text","text":"`, done: "event: message_stop\n", failed: "event: error\n",
+		heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", overloaded: 529, keyHeader: true,
+	},
+}
+
+// overIngresses runs a test over every API.
+func overIngresses(t *testing.T, test func(t *testing.T, in *ingress)) {
+	for _, in := range ingresses {
+		t.Run(in.name, func(t *testing.T) { test(t, in) })
+	}
+}
+
+// overIngressesAndWires runs a test over every API in front of providers that speak each of the dialects: a gateway has the model
+// "m" at the provider.
+func overIngressesAndWires(t *testing.T, test func(t *testing.T, in *ingress, w *wire)) {
+	overIngresses(t, func(t *testing.T, in *ingress) {
+		for _, w := range wires {
+			t.Run(w.plugin, func(t *testing.T) { test(t, in, w) })
+		}
+	})
+}
+
+// named is the configuration of a provider.
+func (w *wire) named(name, url, more string) string {
+	return fmt.Sprintf("[providers.%s]\nplugin = %q\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\n%s\n", name, w.plugin, url, more)
+}
+
+// at is the configuration of a gateway with the model "m" at a provider.
+func (w *wire) at(url string) string {
+	return configuration("", "") + w.named("one", url, `timeout = { connect = "2s", first_byte = "3s", idle = "3s", total = "30s" }
+breaker = { enabled = false }`) + model("m", "one/m")
+}
+
+// asking is the body of a request.
+func (in *ingress) asking(model, text string, stream bool) string {
+	return fmt.Sprintf(`{"model":%q,`+in.model+`,"stream":%v}`, model, text, stream)
+}
+
+func (in *ingress) ask(t *testing.T, g *proxytest.Gateway, model string, stream bool, headers ...string) *proxytest.Reply {
+	t.Helper()
+	return g.Do(t, "POST", in.path, in.asking(model, "x", stream), headers...)
+}
+
+// loggedPath is the path without the query.
+func (in *ingress) loggedPath() string { return strings.TrimSuffix(in.path, "?beta=true") }
+
+// text joins the text of a response.
+func (in *ingress) text(body string, stream bool) string {
+	begin := in.whole
+	if stream {
+		begin = in.delta
+	}
+	var b strings.Builder
+	for _, piece := range strings.Split(body, begin)[1:] {
+		b.WriteString(piece[:strings.IndexByte(piece, '"')])
+	}
+	return b.String()
+}
+
+// wantText checks a good response, and how it was accounted.
+func (in *ingress) wantText(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, stream bool, text string) {
+	t.Helper()
+	if r.Err != nil || r.Status != 200 || in.text(r.Body, stream) != text {
+		t.Errorf("status %d, %v: text %q, want %q in\n%s", r.Status, r.Err, in.text(r.Body, stream), text, r.Body)
+	}
+	contentType := "application/json"
+	if stream {
+		contentType = "text/event-stream; charset=utf-8"
+		if strings.Count(r.Body, in.done) != 1 || strings.Contains(r.Body, in.failed) {
+			t.Errorf("the stream is not complete:\n%s", r.Body)
+		}
+	}
+	if got := r.Header.Get("Content-Type"); got != contentType {
+		t.Errorf("content type %s, want %s", got, contentType)
+	}
+	in.wantID(t, r)
+	line := g.Log.Request(t, r.RequestID())
+	if line["path"] != in.loggedPath() || line["status"] != "200" || line["complete"] != "true" || line["stream"] != fmt.Sprint(stream) {
+		t.Errorf("accounted as %v", line)
+	}
+}
+
+func (in *ingress) wantID(t *testing.T, r *proxytest.Reply) {
+	t.Helper()
+	if id := r.Header.Get("Request-Id"); r.RequestID() == "" || in.keyHeader && id != r.RequestID() || !in.keyHeader && id != "" {
+		t.Errorf("x-request-id %q, request-id %q", r.RequestID(), id)
+	}
+}
+
+// errorTypes are the types of errors of Messages, by their status.
+var errorTypes = map[int]string{
+	400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error", 405: "invalid_request_error", 413: "request_too_large",
+	415: "invalid_request_error", 429: "rate_limit_error", 431: "invalid_request_error", 502: "api_error", 504: "timeout_error", 529: "overloaded_error",
+}
+
+// wantRefusal checks an error response in the API's own form, and how it was accounted. code is what the log has, and the client of
+// an API whose errors have codes: the type of an error without one.
+func (in *ingress) wantRefusal(t *testing.T, g *proxytest.Gateway, r *proxytest.Reply, status int, code string) (message string) {
+	t.Helper()
+	if status == 503 {
+		status = in.overloaded
+	}
+	var body struct {
+		Type      string
+		RequestID string `json:"request_id"`
+		Error     struct{ Type, Code, Message string }
+	}
+	if err := json.Unmarshal([]byte(r.Body), &body); err != nil {
+		t.Fatalf("status %d: %v in %s", r.Status, err, r.Body)
+	}
+	switch {
+	case r.Status != status, body.Error.Message == "":
+		t.Errorf("status %d, want %d: %s", r.Status, status, r.Body)
+	case !in.keyHeader && body.Error.Code != code && !(body.Error.Code == "" && body.Error.Type == code):
+		t.Errorf("code %q, want %q: %s", body.Error.Code, code, r.Body)
+	case in.keyHeader && (body.Type != "error" || body.Error.Type != errorTypes[status] || body.RequestID != r.RequestID()):
+		t.Errorf("not a %s of Messages with the request's ID: %s", errorTypes[status], r.Body)
+	}
+	if got := r.Header.Get("Content-Type"); got != "application/json" {
+		t.Errorf("content type %s", got)
+	}
+	in.wantID(t, r)
+	line := g.Log.Request(t, r.RequestID())
+	if line["status"] != fmt.Sprint(status) || line["code"] != code {
+		t.Errorf("accounted as %v, want status %d and code %q", line, status, code)
+	}
+	return body.Error.Message
+}
+
+// covers: M7.19 M7.23 M5.1
+func TestIngressResponds(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		provider := upstreamtest.New(t,
+			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close")},
+			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", w.stream("go", "od"), "Connection: close")},
+			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", w.stream("go", "od"), "Connection: close")},
+			upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close")},
+		)
+		g := proxytest.Start(t, w.at(provider.URL()))
+		for i, stream := range []bool{false, true, false, true} { // the last two get the other form from the provider
+			r := in.ask(t, g, "m", stream)
+			in.wantText(t, g, r, stream, "good")
+			if line := g.Log.Request(t, r.RequestID()); line["prompt_tokens"] == "" || line["completion_tokens"] == "0" {
+				t.Errorf("response %d: accounted as %v", i, line)
+			}
+		}
+		m := proxytest.AwaitMetrics(t, g.Admin(t), func(m proxytest.Metrics) bool { return m.Sum("sluice_requests_total", "path", in.loggedPath()) == 4 })
+		if n := m.Sum("sluice_requests_total", "path", in.loggedPath(), "stream", "true", "model", "m", "provider", "one"); n != 2 {
+			t.Errorf("%v streams counted", n)
+		}
+	})
+}
+
+// covers: M1.2 M1.3 M1.4 M1.5 M1.12
+func TestIngressKeys(t *testing.T) {
+	overIngresses(t, func(t *testing.T, in *ingress) {
+		g := proxytest.Start(t, configuration("", ""))
+		const narrow = "sk-narrow-0123456789"
+		type presented struct {
+			name    string
+			headers []string
+			status  int
+			code    string
+		}
+		cases := []presented{
+			{"Bearer", nil, 200, ""},
+			{"none", []string{"Authorization:"}, 401, "missing_api_key"},
+			{"unknown", []string{"Authorization: Bearer sk-nobody-0123456789"}, 401, "invalid_api_key"},
+			{"expired", []string{"Authorization: Bearer sk-expired-0123456789"}, 401, "invalid_api_key"},
+			{"disabled", []string{"Authorization: Bearer sk-disabled-0123456789"}, 401, "invalid_api_key"},
+		}
+		if in.keyHeader {
+			cases = append(cases, []presented{
+				{"x-api-key", []string{"Authorization:", "x-api-key: " + proxytest.Key}, 200, ""},
+				{"both", []string{"x-api-key: " + proxytest.Key}, 200, ""},
+				{"two that differ", []string{"x-api-key: " + narrow}, 401, "duplicate_authorization"},
+				{"unknown in x-api-key", []string{"Authorization:", "x-api-key: sk-nobody-0123456789"}, 401, "invalid_api_key"},
+			}...)
+		} else {
+			cases = append(cases, presented{"x-api-key", []string{"Authorization:", "x-api-key: " + proxytest.Key}, 401, "missing_api_key"})
+		}
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				r := in.ask(t, g, "demo", false, c.headers...)
+				if c.status == 200 {
+					if r.Status != 200 {
+						t.Errorf("status %d: %s", r.Status, r.Body)
+					}
+				} else {
+					in.wantRefusal(t, g, r, c.status, c.code)
+				}
+				for _, key := range []string{proxytest.Key, narrow, "sk-nobody-0123456789", "sk-expired-0123456789", "sk-disabled-0123456789"} {
+					if strings.Contains(r.Body, key) || strings.Contains(g.Log.String(), key) {
+						t.Errorf("a key is repeated: %s\n%s", r.Body, g.Log.String())
+					}
+				}
+			})
+		}
+		t.Run("model of another key", func(t *testing.T) {
+			in.wantRefusal(t, g, in.ask(t, g, "gpt", false, "Authorization: Bearer "+narrow), 404, "model_not_found")
+		})
+	})
+}
+
+// covers: M1.15 M2.1 M2.12
+func TestIngressRefusals(t *testing.T) {
+	overIngresses(t, func(t *testing.T, in *ingress) {
+		g := proxytest.Start(t, configuration("", ""))
+		body := in.asking("demo", "x", false)
+		add := func(members string) string { return strings.TrimSuffix(body, "}") + "," + members + "}" }
+		for _, c := range []struct {
+			name, method, body string
+			headers            []string
+			status             int
+			code               string
+		}{
+			{"duplicate member", "POST", add(`"stream":true`), nil, 400, "invalid_request_error"},
+			{"duplicate member, escaped", "POST", add(`"str\u0065am":true`), nil, 400, "invalid_request_error"},
+			{"number beyond all", "POST", add(`"x":1e999`), nil, 400, "invalid_request_error"},
+			{"too deep", "POST", add(`"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)), nil, 400, "invalid_request_error"},
+			{"no JSON", "POST", "{", nil, 400, "invalid_request_error"},
+			{"stream of another type", "POST", strings.Replace(body, `"stream":false`, `"stream":"no"`, 1), nil, 400, "invalid_type"},
+			{"no model", "POST", strings.Replace(body, `"model":"demo",`, "", 1), nil, 400, "missing_required_parameter"},
+			{"unknown model", "POST", in.asking("nothing", "x", false), nil, 404, "model_not_found"},
+			{"another type", "POST", body, []string{"Content-Type: text/plain"}, 415, "unsupported_media_type"},
+			{"compressed", "POST", body, []string{"Content-Encoding: zstd"}, 415, "unsupported_media_type"},
+			{"too large", "POST", in.asking("demo", strings.Repeat("x", 1<<20), false), nil, 413, "request_too_large"},
+			{"another method", "PUT", body, nil, 405, "method_not_allowed"},
+			{"passed too many gateways", "POST", body, []string{"X-Sluice-Hops: 5"}, 400, "loop_detected"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				in.wantRefusal(t, g, g.Do(t, c.method, in.path, c.body, c.headers...), c.status, c.code)
+			})
+		}
+		t.Run("many header lines", func(t *testing.T) {
+			headers := make([]string, 101)
+			for i := range headers {
+				headers[i] = fmt.Sprintf("X-%d: x", i)
+			}
+			in.wantRefusal(t, g, g.Do(t, "POST", in.path, body, headers...), 431, "request_header_too_large")
+		})
+	})
+}
+
+func TestIngressLimits(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		provider := answers(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
+		config := w.at(provider.URL()) + `
+[[keys]]
+name   = "slow"
+secret = "sk-slow-0123456789"
+limits = { requests_per_minute = 1 }
+
+[[keys]]
+name   = "short"
+secret = "sk-short-0123456789"
+limits = { tokens_per_minute = 10 }
+`
+		g := proxytest.Start(t, config)
+		slow := "Authorization: Bearer sk-slow-0123456789"
+		r := in.ask(t, g, "m", false, slow)
+		in.wantText(t, g, r, false, "good")
+		wantLimits(t, r, "Requests", 1, 0)
+		r = in.ask(t, g, "m", true, slow)
+		in.wantRefusal(t, g, r, 429, "rate_limit_exceeded")
+		if n, err := strconv.Atoi(r.Header.Get("Retry-After")); err != nil || n < 1 || r.Header.Get("X-Should-Retry") != "" {
+			t.Errorf("headers %v", r.Header)
+		}
+		r = g.Do(t, "POST", in.path, in.asking("m", strings.Repeat("word ", 100), false), "Authorization: Bearer sk-short-0123456789")
+		in.wantRefusal(t, g, r, 429, "rate_limit_exceeded")
+		if r.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("headers %v", r.Header)
+		}
+	})
+}
+
+// covers: M8.3 M8.7 M8.8 M8.9 M8.12 M7.17
+func TestIngressFailuresBeforeResponse(t *testing.T) {
+	const secret = "sk-upstream-one-canary"
+	for _, c := range []struct {
+		name         string
+		answer       upstreamtest.Step
+		status       int
+		code, retry  string
+		says, hidden string // in the error's message
+	}{
+		{"refused", upstreamtest.Answer(400, "application/json", `{"type":"error","error":{"type":"invalid_request_error","message":"bad `+secret+` words"}}`), 400, "invalid_request_error", "", "words", secret},
+		{"limited", upstreamtest.Answer(429, "application/json", `{"error":{"message":"slow down","type":"x"}}`, "Retry-After: 7"), 429, "rate_limit_exceeded", "7", "", ""},
+		{"overloaded", upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`), 503, "overloaded", "", "", ""},
+		{"broken", upstreamtest.Answer(500, "text/html", "<html><p>sorry</p></html>"), 502, "upstream_error", "", "", "<"},
+		{"wrong credential", upstreamtest.Answer(401, "application/json", `{"error":{"message":"account of Acme","type":"authentication_error"}}`), 502, "upstream_auth_failed", "", "", "Acme"},
+		{"nothing", upstreamtest.Close(), 502, "upstream_unreachable", "", "", ""},
+		{"no JSON", upstreamtest.Answer(200, "application/json", "<html>"), 502, "upstream_bad_answer", "", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+				provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), c.answer, upstreamtest.Close()})
+				g := proxytest.Start(t, w.at(provider.URL()))
+				for _, stream := range []bool{false, true} {
+					r := in.ask(t, g, "m", stream)
+					message := in.wantRefusal(t, g, r, c.status, c.code)
+					if !strings.Contains(message, c.says) || c.hidden != "" && strings.Contains(r.Body, c.hidden) {
+						t.Errorf("the message is %q", message)
+					}
+					if r.Header.Get("Retry-After") != c.retry {
+						t.Errorf("retry-after %q, want %q", r.Header.Get("Retry-After"), c.retry)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestIngressFallback(t *testing.T) {
+	overIngresses(t, func(t *testing.T, in *ingress) {
+		for i, w := range wires {
+			t.Run("from "+w.plugin, func(t *testing.T) {
+				next := wires[1-i]
+				busy := answers(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
+				good := upstreamtest.New(t,
+					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", next.answer("good"), "Connection: close")},
+					upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", next.stream("good"), "Connection: close")})
+				g := proxytest.Start(t, configuration("", "")+w.named("first", busy.URL(), "breaker = { enabled = false }")+
+					next.named("second", good.URL(), "")+model("m", "first/m", "second/m"))
+				for _, stream := range []bool{false, true} {
+					r := in.ask(t, g, "m", stream)
+					in.wantText(t, g, r, stream, "good")
+					if r.Header.Get("X-Gateway-Provider") != "second" || r.Header.Get("X-Gateway-Attempts") != "2" {
+						t.Errorf("headers %v", r.Header)
+					}
+				}
+			})
+		}
+	})
+}
+
+func TestIngressCircuitBreaker(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		broken := answers(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
+		g := proxytest.Start(t, configuration("", "")+w.named("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+model("m", "one/m"))
+		for range 2 {
+			in.wantRefusal(t, g, in.ask(t, g, "m", true), 502, "upstream_error")
+		}
+		r := in.ask(t, g, "m", true)
+		in.wantRefusal(t, g, r, 503, "upstream_unavailable")
+		if n, err := strconv.Atoi(r.Header.Get("Retry-After")); err != nil || n < 30 {
+			t.Errorf("headers %v", r.Header)
+		}
+		if n := len(broken.Requests()); n != 2 {
+			t.Errorf("the provider was asked %d times", n)
+		}
+	})
+}
+
+// covers: M7.15 M7.16
+func TestIngressTruncatedStreams(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(w *wire) []upstreamtest.Step
+		code string
+	}{
+		{"FIN", func(*wire) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.Close()} }, "upstream_stream_truncated"},
+		{"RST", func(*wire) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.Reset()} }, "upstream_stream_truncated"},
+		{"a clean end too early", func(*wire) []upstreamtest.Step { return []upstreamtest.Step{upstreamtest.LastChunk()} }, "upstream_stream_truncated"},
+		{"an error", func(w *wire) []upstreamtest.Step {
+			return []upstreamtest.Step{upstreamtest.Chunk(w.failed), upstreamtest.LastChunk()}
+		}, ""},
+		{"garbage", func(*wire) []upstreamtest.Step {
+			return []upstreamtest.Step{upstreamtest.Chunk("data: <html>\n\n")}
+		}, "upstream_bad_answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+				script := append(upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("half"))}, c.end(w)...)
+				provider := upstreamtest.New(t, script)
+				g := proxytest.Start(t, w.at(provider.URL()))
+				r := in.ask(t, g, "m", true)
+				if r.Err != nil || r.Status != 200 || in.text(r.Body, true) != "half" {
+					t.Errorf("status %d, %v: %s", r.Status, r.Err, r.Body)
+				}
+				frames := strings.SplitAfter(strings.TrimSuffix(r.Body, "\n\n"), "\n\n")
+				if last := frames[len(frames)-1]; strings.Contains(r.Body, in.done) || !strings.HasPrefix(last, in.failed) || strings.Count(r.Body, in.failed) != 1 {
+					t.Errorf("the stream does not end with one error:\n%s", r.Body)
+				}
+				line := g.Log.Request(t, r.RequestID())
+				if line["status"] != "200" || line["complete"] != "false" || line["code"] == "" || c.code != "" && line["code"] != c.code || line["cause"] == "" {
+					t.Errorf("accounted as %v", line)
+				}
+			})
+		})
+	}
+}
+
+// covers: M7.18
+func TestIngressHeartbeat(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		begin, middle := make(chan struct{}), make(chan struct{})
+		provider := upstreamtest.New(t, upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Wait(begin), upstreamtest.Chunk(w.opening("go")),
+			upstreamtest.Wait(middle), upstreamtest.Chunk(w.says("od") + w.finish + w.done), upstreamtest.LastChunk(),
+		})
+		g := proxytest.Start(t, w.at(provider.URL()))
+		client := dial(t, g)
+		client.postTo(in.path, "silent", in.asking("m", "x", true))
+		head := client.readUntil(in.heartbeat + "\r\n")
+		close(begin)
+		body := client.readUntil(in.heartbeat + "\r\n")
+		close(middle)
+		body += client.readUntil("\r\n0\r\n\r\n")
+		if !strings.HasPrefix(head, "HTTP/1.1 200") || in.text(body, true) != "good" || !strings.Contains(body, in.done) {
+			t.Errorf("the client gets %s\n%s", head, body)
+		}
+	})
+}
+
+func TestIngressDisconnect(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		provider := upstreamtest.New(t, upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("half")), upstreamtest.AwaitClose(),
+		})
+		g := proxytest.Start(t, w.at(provider.URL()))
+		client := dial(t, g)
+		client.postTo(in.path, "gone", in.asking("m", "x", true))
+		client.readUntil("half")
+		client.reset()
+		awaitEnd(t, provider)
+		if line := g.Log.Request(t, "gone"); line["status"] != "499" || line["code"] != "client_closed_request" || line["complete"] != "false" {
+			t.Errorf("accounted as %v", line)
+		}
+	})
+}
+
+func TestIngressShutdown(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		provider := upstreamtest.New(t, upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("half")), upstreamtest.AwaitClose(),
+		})
+		g := proxytest.Start(t, w.at(provider.URL()))
+		client := dial(t, g)
+		client.postTo(in.path, "cut", in.asking("m", "x", true))
+		head := client.readUntil("half")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // there is no time to shut down
+		if err := g.Server.Shutdown(ctx); err == nil {
+			t.Error("no stream was cut")
+		}
+		rest := client.readUntil("\r\n0\r\n\r\n")
+		if strings.Contains(rest, in.done) || !strings.Contains(rest, in.failed) {
+			t.Errorf("the client gets %s\n%s", head, rest)
+		}
+		if line := g.Log.Request(t, "cut"); line["code"] != "gateway_shutdown" {
+			t.Errorf("accounted as %v", line)
+		}
+	})
+}
+
+func TestIngressReload(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		proceed := make(chan struct{})
+		old := upstreamtest.New(t, upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("o")), upstreamtest.Wait(proceed),
+			upstreamtest.Chunk(w.says("ld") + w.finish + w.done), upstreamtest.LastChunk(),
+		})
+		other := answers(t, upstreamtest.Answer(200, "application/json", w.answer("new"), "Connection: close"))
+		g := proxytest.Start(t, w.at(old.URL()))
+		client := dial(t, g)
+		client.postTo(in.path, "before", in.asking("m", "x", true))
+		body := client.readUntil("\"o\"")
+		if err := g.Reload(t, w.at(other.URL())); err != nil {
+			t.Fatal(err)
+		}
+		in.wantText(t, g, in.ask(t, g, "m", false), false, "new")
+		close(proceed)
+		body += client.readUntil("\r\n0\r\n\r\n")
+		if in.text(body, true) != "old" || !strings.Contains(body, in.done) {
+			t.Errorf("the client gets %s", body)
+		}
+	})
+}

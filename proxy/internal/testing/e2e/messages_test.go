@@ -1,0 +1,210 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+const askMessages = `{"model":"m","max_tokens":1000,"messages":[{"role":"user","content":"x"}]}`
+
+// anthropicWire and openaiWire are the dialects of providers.
+var openaiWire, anthropicWire = wires[0], wires[1]
+
+// TestMessagesPassToAnthropic checks that a provider of Messages gets what the client wrote, and the client what the provider wrote, but
+// for what the gateway must change.
+//
+// covers: M1.1 M1.6 M1.7 M1.10 M5.14 M7.20
+func TestMessagesPassToAnthropic(t *testing.T) {
+	const odd = `{"model": "m",  "max_tokens": 1000, "messages": [ {"role":"user","content":[{"type":"text","text":"\u0078"}]} ], "new_member": {"b":1.50,"a":[]}}`
+	stream := "event: message_start\r\ndata: {\"type\":\"message_start\", \"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"stop_reason\":null,\"usage\":{\"input_tokens\":3,\"output_tokens\":1}}}\r\n\r\n" +
+		"event: ping\ndata: {\"type\": \"ping\"}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"H\\u0069\"}}\n\n" +
+		"event: of_tomorrow\ndata: {\"type\":\"of_tomorrow\",\"x\":1.0}\n\n" +
+		"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":5}}\n\n" +
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	whole := `{"id":"msg_1", "type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"H\u0069"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":5,"of_tomorrow":1.0}}`
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", stream, "Connection: close")})
+	g := proxytest.Start(t, anthropicWire.at(provider.URL()))
+	for i, want := range []string{whole, strings.ReplaceAll(stream, "\r\n", "\n")} {
+		body := odd
+		if i == 1 {
+			body = strings.Replace(odd, "{", `{"stream": true, `, 1)
+		}
+		r := g.Do(t, "POST", "/v1/messages?beta=true", body, "anthropic-version: 2030-01-01", "x-app: cli", "anthropic-beta: one-2025-01-01, two-2025-01-01,one-2025-01-01")
+		if r.Status != 200 || r.Body != want {
+			t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
+		}
+		sent := provider.Requests()[i]
+		if string(sent.Body) != body {
+			t.Errorf("the provider gets\n%s\nwant\n%s", sent.Body, body)
+		}
+		for name, want := range map[string]string{"anthropic-beta": "one-2025-01-01,two-2025-01-01", "anthropic-version": "2023-06-01", "x-app": ""} {
+			if got := strings.ReplaceAll(strings.Join(sent.Header.Values(name), ","), " ", ""); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		line := g.Log.Request(t, r.RequestID())
+		if line["prompt_tokens"] != "3" || line["completion_tokens"] != "5" || line["complete"] != "true" {
+			t.Errorf("accounted as %v", line)
+		}
+	}
+}
+
+// TestMessagesErrorsNameClientsPath has a provider of chat completions refuse what the gateway made of a request.
+//
+// covers: M3.29
+func TestMessagesErrorsNameClientsPath(t *testing.T) {
+	provider := answers(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"'messages[1].content' is bad","type":"invalid_request_error","param":"messages[1].content","code":"invalid_value"}}`, "Connection: close"))
+	g := proxytest.Start(t, openaiWire.at(provider.URL()))
+	r := g.Do(t, "POST", "/v1/messages", `{"model":"m","max_tokens":10,"system":"s","messages":[{"role":"user","content":"x"}]}`)
+	if r.Status != 400 || strings.Contains(r.Body, "messages[1]") || !strings.Contains(r.Body, "messages.0") {
+		t.Errorf("status %d: %s", r.Status, r.Body)
+	}
+}
+
+// TestMessagesThatNoTargetTakes are refused by name, after providers of Messages have been asked, of which there is none here.
+//
+// covers: M4.6
+func TestMessagesThatNoTargetTakes(t *testing.T) {
+	const body = `{"model":"m","max_tokens":10,"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[{"role":"user","content":"x"}]}`
+	busy := answers(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
+	good := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
+	t.Run("none", func(t *testing.T) {
+		g := proxytest.Start(t, openaiWire.at(busy.URL()))
+		r := g.Do(t, "POST", "/v1/messages", body)
+		line := g.Log.Request(t, r.RequestID())
+		if r.Status != 400 || !strings.Contains(r.Body, "tools.0") || !strings.Contains(line["cause"], "one") || len(busy.Requests()) != 0 {
+			t.Errorf("status %d: %s, accounted as %v", r.Status, r.Body, line)
+		}
+	})
+	t.Run("the next", func(t *testing.T) {
+		g := proxytest.Start(t, configuration("", "")+openaiWire.named("a", busy.URL(), "")+openaiWire.named("b", busy.URL(), "")+anthropicWire.named("c", good.URL(), "")+model("m", "a/m", "b/m", "c/m"))
+		r := g.Do(t, "POST", "/v1/messages", body)
+		if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "c" || r.Header.Get("X-Gateway-Attempts") != "3" {
+			t.Errorf("status %d, headers %v: %s", r.Status, r.Header, r.Body)
+		}
+		if warning := r.Header.Get("X-Gateway-Warning"); warning != "" {
+			t.Errorf("warning %q of a request that was passed on", warning)
+		}
+	})
+}
+
+// covers: M9.1 M9.4 M9.5 M9.6
+func TestMessagesCountTokens(t *testing.T) {
+	provider := upstreamtest.New(t)
+	g := proxytest.Start(t, openaiWire.at(provider.URL())+"[[keys]]\nname = \"one\"\nsecret = \"sk-one-0123456789\"\nlimits = { requests_per_minute = 3, tokens_per_minute = 1 }\n")
+	count := func(body string) int {
+		t.Helper()
+		r := g.Do(t, "POST", "/v1/messages/count_tokens?beta=true", body, "Authorization:", "x-api-key: sk-one-0123456789")
+		var n struct {
+			Tokens int `json:"input_tokens"`
+		}
+		if err := json.Unmarshal([]byte(r.Body), &n); err != nil || r.Status != 200 || n.Tokens == 0 || r.Header.Get("X-Gateway-Warning") != "estimated input_tokens" {
+			t.Errorf("status %d, %v: %s", r.Status, err, r.Body)
+		}
+		if line := g.Log.Request(t, r.RequestID()); line["path"] != "/v1/messages/count_tokens" || line["status"] != "200" || line["model"] != "m" {
+			t.Errorf("accounted as %v", line)
+		}
+		return n.Tokens
+	}
+	prose := strings.Repeat("A sentence of seven words, in English. ", 100) // about 900 tokens
+	plain := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, prose)
+	tools := strings.Replace(plain, "{", `{"tools":[{"name":"f","description":"`+strings.Repeat("words ", 100)+`","input_schema":{"type":"object"}}],`, 1)
+	image := strings.Replace(plain, `"content":"`, `"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},{"type":"text","text":"`, 1)
+	image = strings.Replace(image, `"}]}`, `"}]}]}`, 1)
+	n := count(plain)
+	if n < 900 || n > 2000 {
+		t.Errorf("%d tokens for 900", n)
+	}
+	if more := count(tools) - n; more < 100 {
+		t.Errorf("%d tokens for a tool of 100 words", more)
+	}
+	if more := count(image) - n; more < 1600 {
+		t.Errorf("%d tokens for an image", more)
+	}
+	r := g.Do(t, "POST", "/v1/messages/count_tokens", plain, "Authorization:", "x-api-key: sk-one-0123456789")
+	if r.Status != 429 {
+		t.Errorf("status %d beyond the limit of requests: %s", r.Status, r.Body)
+	}
+	r = g.Do(t, "POST", "/v1/messages/count_tokens", `{"model":"m","messages":[]}`)
+	if r.Status != 400 || !strings.Contains(r.Body, `"type":"invalid_request_error"`) {
+		t.Errorf("status %d without messages: %s", r.Status, r.Body)
+	}
+}
+
+// covers: M1.13 P1.6
+func TestModelsOfOtherAPIs(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	var list struct {
+		Data []struct {
+			Type, ID    string
+			DisplayName string `json:"display_name"`
+			CreatedAt   string `json:"created_at"`
+		}
+		HasMore *bool  `json:"has_more"`
+		FirstID string `json:"first_id"`
+		LastID  string `json:"last_id"`
+	}
+	headers := []string{"anthropic-version: 2023-06-01", "Authorization:", "x-api-key: " + proxytest.Key}
+	r := g.Do(t, "GET", "/v1/models?limit=1000", "", headers...)
+	if err := json.Unmarshal([]byte(r.Body), &list); err != nil || r.Status != 200 || list.HasMore == nil || *list.HasMore || len(list.Data) != 5 {
+		t.Fatalf("status %d, %v: %s", r.Status, err, r.Body)
+	}
+	first := list.Data[0]
+	if first.Type != "model" || first.ID != list.FirstID || list.Data[4].ID != list.LastID {
+		t.Errorf("%s", r.Body)
+	}
+	r = g.Do(t, "GET", "/v1/models/demo", "", headers...)
+	if want := `{"type":"model","id":"demo","display_name":"Demo","created_at":"2026-01-01T00:00:00Z"}`; r.Body != want {
+		t.Errorf("got %s\nwant %s", r.Body, want)
+	}
+	messages := ingresses[1]
+	messages.wantRefusal(t, g, g.Do(t, "GET", "/v1/models/nothing", "", headers...), 404, "model_not_found")
+	messages.wantRefusal(t, g, g.Do(t, "GET", "/v1/models", "", "anthropic-version: 2023-06-01", "Authorization:"), 401, "missing_api_key")
+	if r := g.Do(t, "GET", "/v1/models", "", "Authorization:", "x-api-key: "+proxytest.Key); r.Status != 401 {
+		t.Errorf("status %d for x-api-key of another client", r.Status)
+	}
+
+	var codex struct {
+		Data, Models []any
+	}
+	r = g.Do(t, "GET", "/v1/models?client_version=0.169.0", "")
+	if err := json.Unmarshal([]byte(r.Body), &codex); err != nil || r.Status != 200 || len(codex.Data) != 5 || codex.Models == nil {
+		t.Errorf("status %d, %v: %s", r.Status, err, r.Body)
+	}
+}
+
+// covers: M1.14
+func TestMessagesUnknownPaths(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	for _, path := range []string{"/v1/messages/batches", "/v1/messages/", "/v1/messages/sk-secret-0123456789"} {
+		r := g.Do(t, "POST", path, "{}")
+		message := ingresses[1].wantRefusal(t, g, r, 404, "unknown_url")
+		if strings.Contains(message, "secret") || !strings.Contains(message, "POST /v1/messages") {
+			t.Errorf("%s: %s", path, message)
+		}
+	}
+	if r := g.Do(t, "GET", "/v1/messages", ""); r.Status != 405 || r.Header.Get("Allow") != "POST" || !strings.Contains(r.Body, `"type":"error"`) {
+		t.Errorf("status %d, headers %v: %s", r.Status, r.Header, r.Body)
+	}
+}
+
+// TestBetasAreNoPlaceForKeys checks that a credential in anthropic-beta goes nowhere.
+func TestBetasAreNoPlaceForKeys(t *testing.T) {
+	provider := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
+	g := proxytest.Start(t, anthropicWire.at(provider.URL()))
+	r := g.Do(t, "POST", "/v1/messages", askMessages, "anthropic-beta: "+proxytest.Key+",good-2025-01-01,sk-upstream-one-canary,"+strings.Repeat("x", 200))
+	sent := provider.Requests()[0].Header.Get("anthropic-beta")
+	if r.Status != 200 || sent != "good-2025-01-01" || strings.Contains(fmt.Sprint(r.Header)+g.Log.String(), proxytest.Key) {
+		t.Errorf("status %d, sent %q, headers %v", r.Status, sent, r.Header)
+	}
+}
