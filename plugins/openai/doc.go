@@ -20,7 +20,8 @@
 // Whatever is removed or replaced against the client's wish is named in x-gateway-warning. All else is sent as it came.
 //
 // That is for chat completions. If the upstream speaks Responses as well (the option forms), the request of a Responses client is
-// sent as it is, but for the model.
+// sent as it is, but for the model. So are requests for embeddings, rerank, moderations and legacy completions, but for the model,
+// stream_options, and the options rename, drop and refuse.
 //
 // # Options
 //
@@ -29,14 +30,15 @@
 //
 // Where the request goes:
 //
-//	path, models_path, responses_path
-//	                   instead of /chat/completions, /models and /responses. {model} stands for the target's model.
+//	path, models_path, responses_path, completions_path, embeddings_path, moderations_path, rerank_path
+//	                   instead of /chat/completions, /models, /responses and so on. {model} stands for the target's model.
 //	api_version        is added to all of them as the query api-version.
 //	list               false for an upstream without a list of models. Default: true.
 //
-// Responses:
+// Other APIs:
 //
-//	forms              ["responses"] for an upstream that speaks it.
+//	forms              those that the upstream speaks besides chat completions, of "responses", "completions" (legacy), "embeddings",
+//	                   "moderations" and "rerank".
 //	stateless          true for one that keeps no responses: a request that refers to one is refused, so that another target may
 //	                   serve it, and store is false. Default: false.
 //

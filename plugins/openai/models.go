@@ -71,6 +71,7 @@ func readModels(m *provider.Models, r *json.Reader) {
 			}
 		}
 		if len(model.ID) > 0 && len(model.ID) <= abi.MaxName {
+			model.Kinds = kindsByName(model.ID)
 			m.Add(&model)
 		}
 	}

@@ -10,9 +10,10 @@ import (
 
 func TestForms(t *testing.T) {
 	for settings, want := range map[string]abi.Forms{
-		`{}`:                             abi.FormChat,
-		`{"forms":["responses"]}`:        abi.FormResponses,
-		`{"forms":[]}`:                   abi.FormChat,
+		`{}`:                      abi.FormChat,
+		`{"forms":["responses"]}`: abi.FormResponses,
+		`{"forms":[]}`:            abi.FormChat,
+		`{"forms":["completions","embeddings","moderations","rerank"]}`: abi.FormCompletions | abi.FormEmbeddings | abi.FormModerations | abi.FormRerank,
 		`{"api":"chat"}`:                 abi.FormChat,
 		`{"api":"responses"}`:            abi.FormResponses,
 		`{"api":"responses","forms":[]}`: abi.FormChat,
@@ -38,7 +39,7 @@ func TestPresetsOfResponses(t *testing.T) {
 		s := suite
 		s.Use = preset(t, name)
 		b := s.Bind(t, plugintest.Native)
-		if b.Forms() != abi.FormResponses {
+		if b.Forms()&abi.FormResponses == 0 {
 			t.Errorf("%s: forms %d", name, b.Forms())
 		}
 		for member, refused := range map[string]bool{

@@ -51,6 +51,9 @@ func (p *openai) Request(r *provider.Request) error {
 	if r.Form == abi.FormResponses {
 		return passResponses(r, o)
 	}
+	if done, err := passCall(r, o); done {
+		return err
+	}
 	if err := checkSupported(r, o); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ var suite = plugintest.Suite{
 	Package: "plugins/all",
 	Plugin:  "openai",
 	Use: plugintest.Use{
-		Paths: []string{"/chat/completions", "/responses", "/models", "/openai/deployments/*/chat/completions"},
+		Paths: []string{"/chat/completions", "/responses", "/completions", "/embeddings", "/moderations", "/rerank", "/models", "/openai/deployments/*/chat/completions"},
 	},
 }
 
@@ -68,6 +68,12 @@ func TestModelList(t *testing.T) {
 		"names": {
 			Body:   `{"data":[{"id":"a/b","name":"A \"B\"","created":1.5,"context_length":8192}]}`,
 			Models: `{"id":"a/b","display_name":"A \"B\""}`,
+		},
+		"kinds by name": {
+			Body: `{"data":[{"id":"text-embedding-3-small"},{"id":"nomic-Embed-text"},{"id":"omni-moderation-latest"},{"id":"Salesforce/Llama-Rank-reranker"},{"id":"gpt-3.5-turbo-instruct-0914"},{"id":"davinci-002"},{"id":"codestral-latest"},{"id":"embe"}]}`,
+			Models: `{"id":"text-embedding-3-small","kinds":["embeddings"]} {"id":"nomic-Embed-text","kinds":["embeddings"]} {"id":"omni-moderation-latest","kinds":["moderations"]} ` +
+				`{"id":"Salesforce/Llama-Rank-reranker","kinds":["rerank"]} {"id":"gpt-3.5-turbo-instruct-0914","kinds":["completions"]} {"id":"davinci-002","kinds":["completions"]} ` +
+				`{"id":"codestral-latest","kinds":["chat","completions"]} {"id":"embe"}`,
 		},
 		"bare array":      {Body: `[{"id":"x","owned_by":"y"}]`, Models: `{"id":"x","owned_by":"y"}`},
 		"nothing":         {Body: `{"data":[]}`, Models: ``},

@@ -43,6 +43,7 @@ type options struct {
 	path            []byte
 	modelsPath      []byte
 	responsesPath   []byte
+	callPaths       [len(calls)][]byte
 	apiVersion      []byte
 	thinkingMember  []byte
 	effortOff       []byte
@@ -76,7 +77,7 @@ var (
 	errAccept          = errors.New("options: invalid accept: want a table of arrays named tool_choice, reasoning_effort, max_tokens, content or response_format")
 	errArguments       = errors.New("options: invalid arguments: want text or object")
 	errAPI             = errors.New("options: invalid api: want chat or responses")
-	errForms           = errors.New("options: invalid forms: want responses")
+	errForms           = errors.New("options: invalid forms: want responses, completions, embeddings, moderations or rerank")
 	errKind            = errors.New("options: a member has the wrong type")
 )
 
@@ -168,6 +169,14 @@ func (o *options) parse(doc json.Value) error {
 			o.stateless, err = readBool(&r)
 		case "responses_path":
 			o.responsesPath, err = readText(&r)
+		case "completions_path":
+			o.callPaths[0], err = readText(&r)
+		case "embeddings_path":
+			o.callPaths[1], err = readText(&r)
+		case "moderations_path":
+			o.callPaths[2], err = readText(&r)
+		case "rerank_path":
+			o.callPaths[3], err = readText(&r)
 		case "list":
 			on, err = readBool(&r)
 			o.noList = !on
@@ -299,15 +308,18 @@ func readAccept(r *json.Reader) (json.Value, error) {
 }
 
 // formNames are the forms besides chat completions in which an upstream takes requests.
-var formNames = [...]string{"responses"}
+var formNames = [...]string{"responses", "completions", "embeddings", "moderations", "rerank"}
+
+var formBits = [...]abi.Forms{abi.FormResponses, abi.FormCompletions, abi.FormEmbeddings, abi.FormModerations, abi.FormRerank}
 
 func readForms(r *json.Reader) (forms abi.Forms, err error) {
 	if r.Kind() != json.Array {
 		return 0, errForms
 	}
 	for a := r.Array(); a.Next() && err == nil; {
-		_, err = readChoice(r, formNames[:], errForms)
-		forms |= abi.FormResponses
+		var at int
+		at, err = readChoice(r, formNames[:], errForms)
+		forms |= formBits[at]
 	}
 	return forms, err
 }

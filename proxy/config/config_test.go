@@ -76,7 +76,7 @@ targets = [{ provider = "up" }]
 		Breaker:     config.Breaker{Failures: 5, Share: 0.8, Window: 30 * time.Second, Pause: 2 * time.Second, MaxPause: time.Minute},
 		RetryBudget: 0.2,
 		ListModels:  config.ListModels{Every: 10 * time.Minute},
-		Paths:       []string{"/chat/completions", "/responses", "/models"}, MaxConns: 16384, MaxEvent: 1 << 20, Options: []byte(`{}`),
+		Paths:       []string{"/chat/completions", "/responses", "/completions", "/embeddings", "/moderations", "/rerank", "/models"}, MaxConns: 16384, MaxEvent: 1 << 20, Options: []byte(`{}`),
 		Pos: config.Position{Line: 6, Column: 12},
 	}
 	if diff := cmp.Diff(wantProvider, c.Providers[0]); diff != "" {
@@ -132,7 +132,7 @@ plugin = "demo"
 		Paths, Headers []string
 		Private        bool
 	}
-	openai := []string{"/chat/completions", "/responses", "/models"}
+	openai := []string{"/chat/completions", "/responses", "/completions", "/embeddings", "/moderations", "/rerank", "/models"}
 	want := map[string]facts{
 		"openai": {Auth: config.Auth{Header: "Authorization", Prefix: "Bearer ", Secrets: []config.FileSecret{{Secret: "k1"}}}, Paths: openai},
 		"azure":  {Auth: config.Auth{Header: "api-key", Secrets: []config.FileSecret{{Secret: "k2"}}}, Paths: openai},

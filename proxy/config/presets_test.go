@@ -26,20 +26,20 @@ func TestPresetSuffices(t *testing.T) {
 		auth  config.Auth
 		paths string
 	}{
-		"azure":      {"", key, "/openai/deployments/*/chat/completions"},
-		"azure-v1":   {"", key, "/chat/completions /responses"},
-		"deepseek":   {"https://api.deepseek.com", bearer, "/chat/completions /responses /models"},
-		"fireworks":  {"https://api.fireworks.ai/inference/v1", bearer, "/chat/completions /responses /models"},
-		"groq":       {"https://api.groq.com/openai/v1", bearer, "/chat/completions /responses /models"},
-		"lmstudio":   {"http://localhost:1234/v1", bearer, "/chat/completions /responses /models"},
-		"mistral":    {"https://api.mistral.ai/v1", bearer, "/chat/completions /responses /models"},
-		"ollama":     {"http://localhost:11434/v1", bearer, "/chat/completions /responses /models"},
-		"openrouter": {"https://openrouter.ai/api/v1", bearer, "/chat/completions /responses /models"},
+		"azure":      {"", key, "/openai/deployments/*/chat/completions /openai/deployments/*/completions /openai/deployments/*/embeddings"},
+		"azure-v1":   {"", key, "/chat/completions /responses /completions /embeddings"},
+		"deepseek":   {"https://api.deepseek.com", bearer, "/chat/completions /responses /beta/completions /models"},
+		"fireworks":  {"https://api.fireworks.ai/inference/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
+		"groq":       {"https://api.groq.com/openai/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
+		"lmstudio":   {"http://localhost:1234/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
+		"mistral":    {"https://api.mistral.ai/v1", bearer, "/chat/completions /fim/completions /embeddings /moderations /models"},
+		"ollama":     {"http://localhost:11434/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
+		"openrouter": {"https://openrouter.ai/api/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
 		"perplexity": {"https://api.perplexity.ai", bearer, "/chat/completions"},
-		"together":   {"https://api.together.ai/v1", bearer, "/chat/completions /responses /models"},
-		"vllm":       {"http://localhost:8000/v1", bearer, "/chat/completions /responses /models"},
-		"xai":        {"https://api.x.ai/v1", bearer, "/chat/completions /responses /models"},
-		"zai":        {"https://api.z.ai/api/paas/v4", bearer, "/chat/completions /responses /models"},
+		"together":   {"https://api.together.ai/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
+		"vllm":       {"http://localhost:8000/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
+		"xai":        {"https://api.x.ai/v1", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
+		"zai":        {"https://api.z.ai/api/paas/v4", bearer, "/chat/completions /responses /completions /embeddings /moderations /rerank /models"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !slices.Contains(presetNames, name) {
@@ -90,7 +90,7 @@ options = { tool_ids = "any", path = "/chat" }
 	}
 	for name, want := range map[string]any{
 		"tool_ids": "any", "path": "/chat", "cache_control": true, "thinking": "keep", "max_tokens_member": "max_tokens",
-		"rename": map[string]any{"seed": "random_seed"},
+		"rename": map[string]any{"seed": "random_seed", "dimensions": "output_dimension"},
 	} {
 		if diff := cmp.Diff(want, got[name]); diff != "" {
 			t.Errorf("options.%s (-want +got):\n%s", name, diff)
@@ -132,13 +132,13 @@ func TestPresetsHaveValidOptions(t *testing.T) {
 // A provider with the plugin openai speaks Responses if it is OpenAI; of another address nothing is known.
 func TestOptionsOfStandardAddress(t *testing.T) {
 	for keys, want := range map[string]string{
-		``:                                       `{"forms":["responses"]}`,
-		`base_url = "https://api.openai.com/v1"`: `{"forms":["responses"]}`,
-		`base_url = "https://api.openai.com/v1/"`:                                                 `{"forms":["responses"]}`,
+		``:                                       `{"forms":["responses","completions","embeddings","moderations"]}`,
+		`base_url = "https://api.openai.com/v1"`: `{"forms":["responses","completions","embeddings","moderations"]}`,
+		`base_url = "https://api.openai.com/v1/"`:                                                 `{"forms":["responses","completions","embeddings","moderations"]}`,
 		`base_url = "https://proxy.example/v1"`:                                                   `{}`,
 		`options = { forms = [] }`:                                                                `{"forms":[]}`,
-		`options = { api = "responses" }`:                                                         `{"forms":["responses"],"api":"responses"}`,
-		"preset = \"openai\"\nbase_url = \"https://proxy.example/v1\"":                            `{"forms":["responses"]}`,
+		`options = { api = "responses" }`:                                                         `{"forms":["responses","completions","embeddings","moderations"],"api":"responses"}`,
+		"preset = \"openai\"\nbase_url = \"https://proxy.example/v1\"":                            `{"forms":["responses","completions","embeddings","moderations"]}`,
 		"preset = \"vllm\"\nbase_url = \"https://proxy.example/v1\"\noptions.stateless = false\n": "",
 	} {
 		plugin := "plugin = \"openai\"\n"

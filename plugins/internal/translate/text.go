@@ -96,6 +96,27 @@ func hasBackslash(s []byte) bool {
 	return false
 }
 
+// ContainsFold reports whether a name holds a part, which is in lower case; upper and lower case of the name count as the same.
+func ContainsFold(name []byte, part string) bool {
+	for i := 0; i+len(part) <= len(name); i++ {
+		n := 0
+		for n < len(part) && lower(name[i+n]) == part[n] {
+			n++
+		}
+		if n == len(part) {
+			return true
+		}
+	}
+	return false
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
 // NameByte reports whether a byte can stand in names and ids of tools: letters, digits, _ and -.
 func NameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
