@@ -2,7 +2,6 @@ package anthropic
 
 import (
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
-	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
@@ -80,7 +79,7 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	kind := t.thinking.Get("type")
 	tokens, _ := t.thinking.Get("budget_tokens").Int()
 	adaptive := kind.Is("adaptive") && tokens == 0
-	t.warnDropped(len(t.effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
+	t.warnDropped(len(t.effort) > 0 && !(adaptive && (t.o.adaptive || findEffort(t.effort) >= 0)), "reasoning_effort")
 	switch {
 	case kind.Is("disabled"):
 		if p.off = !t.o.alwaysThinking; !p.off {
@@ -88,7 +87,12 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 		}
 		return p, nil
 	case adaptive && !t.o.adaptive:
-		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
+		// The client leaves it to the model, and this one has no measure of its own: the effort is, if there is one.
+		if effort := findEffort(t.effort); effort >= 0 {
+			return t.planTokens(efforts[effort].tokens, "thinking"), nil
+		}
+		t.r.Warn(abi.WarnDropped, "thinking")
+		return p, nil
 	case tokens == 0 && t.o.adaptive:
 		if effort := findEffort(t.effort); adaptive && effort >= 0 {
 			p.effort = efforts[t.adaptiveEffort(effort)].native

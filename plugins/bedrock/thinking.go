@@ -151,14 +151,19 @@ func (t *translation) planThinkingMember() (p thinkingPlan, err error) {
 	kind := t.Thinking.Get("type")
 	tokens, _ := t.Thinking.Get("budget_tokens").Int()
 	adaptive := kind.Is("adaptive") && tokens == 0
-	t.warnDropped(len(t.Effort) > 0 && !(adaptive && t.o.adaptive), "reasoning_effort")
+	t.warnDropped(len(t.Effort) > 0 && !(adaptive && (t.o.adaptive || findEffort(t.Effort) >= 0)), "reasoning_effort")
 	switch {
 	case kind.Is("disabled"):
 		p.off = !t.o.alwaysThinking
 		t.warnDropped(!p.off, "thinking")
 		return p, nil
 	case adaptive && !t.o.adaptive:
-		return p, sdk.Refuse("thinking.type", "This model needs a budget: use thinking of type enabled with budget_tokens.")
+		// The client leaves it to the model, and this one has no measure of its own: the effort is, if there is one.
+		if effort := findEffort(t.Effort); effort >= 0 {
+			return t.planTokens(efforts[effort].tokens, "thinking"), nil
+		}
+		t.r.Warn(abi.WarnDropped, "thinking")
+		return p, nil
 	case tokens == 0 && t.o.adaptive:
 		p.on = true
 		if effort := findEffort(t.Effort); adaptive && effort >= 0 {

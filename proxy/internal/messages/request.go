@@ -27,6 +27,7 @@ type Request struct {
 	edits         jsondoc.Edits // that make the document fit for a provider that speaks the API
 	edited        bool          // edits holds some
 	foreignBlocks int           // blocks of reasoning that the edits remove
+	noThinking    bool          // the model does not support thinking
 	native        nativeDocument
 
 	chat lowering
@@ -73,7 +74,7 @@ func (r *Request) Reset() {
 	}
 	clear(r.facts.Warnings)
 	r.facts = clientapi.Facts{N: 1, IncludeUsage: true, Warnings: r.facts.Warnings[:0]}
-	r.body, r.m, r.limits, r.counting, r.edited, r.foreignBlocks = nil, members{}, clientapi.Limits{}, false, false, 0
+	r.body, r.m, r.limits, r.counting, r.edited, r.foreignBlocks, r.noThinking = nil, members{}, clientapi.Limits{}, false, false, 0, false
 	r.chat.reset()
 }
 
@@ -133,7 +134,7 @@ func (r *Request) edit() *jsondoc.Edits {
 }
 
 // Document implements clientapi.Request. It is the client's own document, byte for byte, unless that holds reasoning of
-// another origin (see readReasoning) or a member that the model does not take (see FitModel): then those are cut out of it.
+// another origin, which is then cut out of it: see cutReasoning.
 func (r *Request) Document() (*jsondoc.Doc, []byte) {
 	if !r.edited {
 		return &r.doc, r.body
@@ -152,8 +153,9 @@ func (r *Request) Document() (*jsondoc.Doc, []byte) {
 	return &n.doc, n.body
 }
 
-// FitModel implements clientapi.Request. Adaptive thinking is left to the model by the client, so of a model without thinking
-// it is taken away, with a warning; Claude Code asks every model for it.
+// FitModel implements clientapi.Request. Adaptive thinking, which Claude Code asks every model for, is not refused: the client leaves
+// it to the model. A provider that speaks the API gets it as it is, since other members depend on it, and any other does without
+// it if the model does not support thinking.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	f := &r.facts
 	asked, budget := f.MaxTokens, f.Thinking.BudgetTokens
@@ -164,11 +166,7 @@ func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Err
 		if f.Thinking.Mode == clientapi.ThinkingEnabled {
 			return apierror.Invalid(clientapi.CodeUnsupportedParameter, "thinking", "This model does not support thinking.")
 		}
-		f.Thinking, f.Flags = clientapi.Thinking{}, f.Flags&^clientapi.FlagThinking
-		f.Warn(abi.WarnDropped, "thinking")
-		r.edit().DeleteValue(r.m.thinking)
-		r.m.thinking, r.m.thinkingType, r.m.budget = jsondoc.Value{}, jsondoc.Value{}, jsondoc.Value{}
-		return r.FitModel(maxTokens, true, strict)
+		r.noThinking = true
 	}
 	if strict || maxTokens <= 0 {
 		return nil

@@ -194,7 +194,11 @@ func (r *Request) lowerUser() {
 // lowerThinking appends thinking. Between tools is where other providers think, too: that is theirs to decide, as adaptive is.
 func (r *Request) lowerThinking() *apierror.Error {
 	c, m := &r.chat, &r.m
-	if !m.thinking.Exists() {
+	switch {
+	case !m.thinking.Exists():
+		return nil
+	case r.noThinking:
+		r.drop(m.thinking)
 		return nil
 	}
 	switch string(r.keyword(m.thinkingType)) {

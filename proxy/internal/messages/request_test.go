@@ -115,7 +115,7 @@ func TestFitModel(t *testing.T) {
 			want: `"max_tokens":8192 ,"thinking":{"type":"enabled","budget_tokens":4192 }`, warnings: "max_tokens, thinking.budget_tokens"},
 		{name: "strict", members: `"max_tokens":128000`, maxTokens: 64000, strict: true, refused: "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for m"},
 		{name: "adaptive thinking without", covers: "M2.18", members: `"thinking":{"type":"adaptive"},"max_tokens":128000`, maxTokens: 64000, noThinking: true,
-			want: `"max_tokens":64000 `, warnings: "thinking, max_tokens"},
+			want: `"thinking":{"type":"adaptive"},"max_tokens":64000 `, warnings: "max_tokens"},
 		{name: "thinking without", members: `"max_tokens":64000` + budget, noThinking: true, refused: "thinking: This model does not support thinking."},
 		{name: "thinking disabled without", members: `"max_tokens":1,"thinking":{"type":"disabled"}`, noThinking: true, want: `"max_tokens":1,"thinking":{"type":"disabled"}`},
 	} {
@@ -141,7 +141,10 @@ func TestFitModel(t *testing.T) {
 		if got := strings.Join(all, ", "); got != c.warnings {
 			t.Errorf("%s: warnings %s", c.name, got)
 		}
-		chat, _, e := r.AppendChat(nil)
+		chat, warnings, e := r.AppendChat(nil)
+		if dropped := len(warnings) == 1 && warnings[0] == (clientapi.Warning{Kind: abi.WarnDropped, Member: "thinking"}); dropped != strings.Contains(c.members, "adaptive") {
+			t.Errorf("%s: warnings %v", c.name, warnings)
+		}
 		if e != nil || c.maxTokens > 0 && !bytes.Contains(chat, []byte(`"max_tokens":`)) || c.noThinking && bytes.Contains(chat, []byte(`adaptive`)) {
 			t.Errorf("%s: %v, %s", c.name, e, chat)
 		}
