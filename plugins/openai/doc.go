@@ -12,7 +12,7 @@
 //   - tool_choice "any" becomes "required", and reasoning_effort "default" is left out.
 //   - thinking, which the upstream does not know, becomes reasoning_effort: low for a budget under 4,096 tokens, medium
 //     under 16,384 and without a budget, high from there. It overrides a reasoning_effort, but for adaptive
-//     thinking, which leaves that unchanged. Where thinking is disabled both are removed.
+//     thinking, which leaves that as it is, also if there is none. Where thinking is disabled both are removed.
 //   - reasoning_content, reasoning_details and thinking_blocks of earlier turns are removed, and so is cache_control:
 //     an upstream that does not know them refuses the request.
 //   - is_error of a tool's result is removed, and its text begins with "Error:".

@@ -96,8 +96,8 @@ func editEffort(r *provider.Request, o *options, w *reasoningRequest) []byte {
 		return nil
 	}
 	r.Warn(abi.WarnChanged, "thinking")
-	if w.adaptive && len(w.effort) > 0 {
-		return w.effort // what the client wants the model to adapt to
+	if w.adaptive {
+		return w.effort // what the client wants the model to adapt to; without it the model does as it does by default
 	}
 	return []byte(w.budgetEffort())
 }
