@@ -187,6 +187,9 @@ func (w *lowering) result(it *item) *apierror.Error {
 	w.begin("tool", it.v)
 	w.string(`,"tool_call_id":`)
 	w.raw(it.callID)
+	if it.v.Get("type").Is("apply_patch_call_output") && it.v.Get("status").Is("failed") {
+		w.string(`,"is_error":true`)
+	}
 	w.string(`,"content":`)
 	e := (*apierror.Error)(nil)
 	switch output := it.v.Get("output"); {

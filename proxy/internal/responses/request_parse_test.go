@@ -11,47 +11,47 @@ import (
 
 // TestParseRefuses refuses what no provider of the API accepts, whether it is translated or passed on.
 func TestParseRefuses(t *testing.T) {
-	for name, test := range map[string]struct{ covers, members, param, code string }{
-		"a member twice":            {"P2.1", `,"input":"hi","inp\u0075t":"x"`, "", ""},
-		"input of the wrong type":   {"P2.4", `,"input":5`, "input", "invalid_type"},
-		"no input":                  {"P2.4", ``, "input", "missing_required_parameter"},
-		"input null":                {"P2.4", `,"input":null`, "input", "missing_required_parameter"},
-		"empty input":               {"P2.4", `,"input":[]`, "input", "empty_array"},
-		"instructions of items":     {"P2.6", `,"input":"hi","instructions":[{"role":"user","content":"x"}]`, "instructions", "invalid_type"},
-		"no tokens":                 {"P2.7", `,"input":"hi","max_output_tokens":0`, "max_output_tokens", "integer_below_min_value"},
-		"temperature":               {"P2.8", `,"input":"hi","temperature":3`, "temperature", "decimal_above_max_value"},
-		"top_logprobs":              {"P2.9", `,"input":"hi","top_logprobs":21`, "top_logprobs", "integer_above_max_value"},
-		"reasoning of a word":       {"P2.10", `,"input":"hi","reasoning":"high"`, "reasoning", "invalid_type"},
-		"effort of a number":        {"P2.10", `,"input":"hi","reasoning":{"effort":1}`, "reasoning.effort", "invalid_type"},
-		"format without type":       {"P2.13", `,"input":"hi","text":{"format":{}}`, "text.format.type", "missing_required_parameter"},
-		"schema without name":       {"P2.13", `,"input":"hi","text":{"format":{"type":"json_schema","schema":{}}}`, "text.format.name", "missing_required_parameter"},
-		"schema missing":            {"P2.13", `,"input":"hi","text":{"format":{"type":"json_schema","name":"n"}}`, "text.format.schema", "missing_required_parameter"},
-		"include of a word":         {"P2.26", `,"input":"hi","include":"x"`, "include", "invalid_type"},
-		"metadata of numbers":       {"P2.30", `,"input":"hi","metadata":{"a":1}`, "metadata.a", "invalid_type"},
-		"messages":                  {"P2.38", `,"messages":[]`, "messages", "unknown_parameter"},
-		"max_tokens":                {"P2.38", `,"input":"hi","max_tokens":5`, "max_tokens", "unknown_parameter"},
-		"n":                         {"P2.38", `,"input":"hi","n":1`, "n", "unknown_parameter"},
-		"stop, even null":           {"P2.38", `,"input":"hi","stop":null`, "stop", "unknown_parameter"},
-		"response_format":           {"P2.38", `,"input":"hi","response_format":{"type":"text"}`, "response_format", "unknown_parameter"},
-		"an item of nothing":        {"P3.1", `,"input":[{"content":"x"}]`, "input[0].type", "missing_required_parameter"},
-		"an item of a word":         {"P3.1", `,"input":["x"]`, "input[0]", "invalid_type"},
-		"role tool":                 {"P3.3", `,"input":[{"role":"tool","content":"x"}]`, "input[0].role", "invalid_value"},
-		"no content":                {"P3.2", `,"input":[{"role":"user"}]`, "input[0].content", "missing_required_parameter"},
-		"content of a number":       {"P3.2", `,"input":[{"role":"user","content":1}]`, "input[0].content", "invalid_type"},
-		"part without type":         {"P3.2", `,"input":[{"role":"user","content":[{"text":"x"}]}]`, "input[0].content[0].type", "missing_required_parameter"},
-		"part without text":         {"P3.2", `,"input":[{"role":"user","content":[{"type":"input_text"}]}]`, "input[0].content[0].text", "missing_required_parameter"},
-		"audio without format":      {"P3.6", `,"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"d"}}]}]`, "input[0].content[0].input_audio.format", "missing_required_parameter"},
-		"call without id":           {"P3.11", `,"input":[{"type":"function_call","id":"fc_1","name":"f","arguments":"{}"}]`, "input[0].call_id", "missing_required_parameter"},
-		"call without name":         {"P3.10", `,"input":[{"type":"function_call","call_id":"a","arguments":"{}"}]`, "input[0].name", "missing_required_parameter"},
-		"arguments of an object":    {"P3.16", `,"input":[{"type":"function_call","call_id":"a","name":"f","arguments":{}}]`, "input[0].arguments", "invalid_type"},
-		"custom call without input": {"P3.17", `,"input":[{"type":"custom_tool_call","call_id":"a","name":"x"}]`, "input[0].input", "missing_required_parameter"},
-		"output missing":            {"P3.12", `,"input":[{"type":"function_call_output","call_id":"a"}]`, "input[0].output", "missing_required_parameter"},
-		"a reference of nothing":    {"P3.22", `,"input":[{"type":"item_reference"}]`, "input[0].id", "missing_required_parameter"},
-		"a tool without type":       {"P4.1", `,"input":"hi","tools":[{"name":"f"}]`, "tools[0].type", "missing_required_parameter"},
-		"a function of chat":        {"P4.1", `,"input":"hi","tools":[{"type":"function","function":{"name":"f"}}]`, "tools[0].name", "missing_required_parameter"},
-		"a tool of a namespace":     {"P4.5", `,"input":"hi","tools":[{"type":"namespace","name":"n","tools":[{"type":"function"}]}]`, "tools[0].tools[0].name", "missing_required_parameter"},
-		"tools of an item":          {"P3.27", `,"input":[{"type":"additional_tools","tools":[{"type":"custom"}]}]`, "input[0].tools[0].name", "missing_required_parameter"},
-		"choice of a number":        {"P2.17", `,"input":"hi","tool_choice":1`, "tool_choice", "invalid_type"},
+	for name, test := range map[string]struct{ members, param, code string }{
+		"a member twice":            {`,"input":"hi","inp\u0075t":"x"`, "", ""},                                                                                                                           // covers: P2.1
+		"input of the wrong type":   {`,"input":5`, "input", "invalid_type"},                                                                                                                              // covers: P2.4
+		"no input":                  {``, "input", "missing_required_parameter"},                                                                                                                          // covers: P2.4
+		"input null":                {`,"input":null`, "input", "missing_required_parameter"},                                                                                                             // covers: P2.4
+		"empty input":               {`,"input":[]`, "input", "empty_array"},                                                                                                                              // covers: P2.4
+		"instructions of items":     {`,"input":"hi","instructions":[{"role":"user","content":"x"}]`, "instructions", "invalid_type"},                                                                     // covers: P2.6
+		"no tokens":                 {`,"input":"hi","max_output_tokens":0`, "max_output_tokens", "integer_below_min_value"},                                                                              // covers: P2.7
+		"temperature":               {`,"input":"hi","temperature":3`, "temperature", "decimal_above_max_value"},                                                                                          // covers: P2.8
+		"top_logprobs":              {`,"input":"hi","top_logprobs":21`, "top_logprobs", "integer_above_max_value"},                                                                                       // covers: P2.9
+		"reasoning of a word":       {`,"input":"hi","reasoning":"high"`, "reasoning", "invalid_type"},                                                                                                    // covers: P2.10
+		"effort of a number":        {`,"input":"hi","reasoning":{"effort":1}`, "reasoning.effort", "invalid_type"},                                                                                       // covers: P2.10
+		"format without type":       {`,"input":"hi","text":{"format":{}}`, "text.format.type", "missing_required_parameter"},                                                                             // covers: P2.13
+		"schema without name":       {`,"input":"hi","text":{"format":{"type":"json_schema","schema":{}}}`, "text.format.name", "missing_required_parameter"},                                             // covers: P2.13
+		"schema missing":            {`,"input":"hi","text":{"format":{"type":"json_schema","name":"n"}}`, "text.format.schema", "missing_required_parameter"},                                            // covers: P2.13
+		"include of a word":         {`,"input":"hi","include":"x"`, "include", "invalid_type"},                                                                                                           // covers: P2.26
+		"metadata of numbers":       {`,"input":"hi","metadata":{"a":1}`, "metadata.a", "invalid_type"},                                                                                                   // covers: P2.30
+		"messages":                  {`,"messages":[]`, "messages", "unknown_parameter"},                                                                                                                  // covers: P2.38
+		"max_tokens":                {`,"input":"hi","max_tokens":5`, "max_tokens", "unknown_parameter"},                                                                                                  // covers: P2.38
+		"n":                         {`,"input":"hi","n":1`, "n", "unknown_parameter"},                                                                                                                    // covers: P2.38
+		"stop, even null":           {`,"input":"hi","stop":null`, "stop", "unknown_parameter"},                                                                                                           // covers: P2.38
+		"response_format":           {`,"input":"hi","response_format":{"type":"text"}`, "response_format", "unknown_parameter"},                                                                          // covers: P2.38
+		"an item of nothing":        {`,"input":[{"content":"x"}]`, "input[0].type", "missing_required_parameter"},                                                                                        // covers: P3.1
+		"an item of a word":         {`,"input":["x"]`, "input[0]", "invalid_type"},                                                                                                                       // covers: P3.1
+		"role tool":                 {`,"input":[{"role":"tool","content":"x"}]`, "input[0].role", "invalid_value"},                                                                                       // covers: P3.3
+		"no content":                {`,"input":[{"role":"user"}]`, "input[0].content", "missing_required_parameter"},                                                                                     // covers: P3.2
+		"content of a number":       {`,"input":[{"role":"user","content":1}]`, "input[0].content", "invalid_type"},                                                                                       // covers: P3.2
+		"part without type":         {`,"input":[{"role":"user","content":[{"text":"x"}]}]`, "input[0].content[0].type", "missing_required_parameter"},                                                    // covers: P3.2
+		"part without text":         {`,"input":[{"role":"user","content":[{"type":"input_text"}]}]`, "input[0].content[0].text", "missing_required_parameter"},                                           // covers: P3.2
+		"audio without format":      {`,"input":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"d"}}]}]`, "input[0].content[0].input_audio.format", "missing_required_parameter"}, // covers: P3.6
+		"call without id":           {`,"input":[{"type":"function_call","id":"fc_1","name":"f","arguments":"{}"}]`, "input[0].call_id", "missing_required_parameter"},                                    // covers: P3.11
+		"call without name":         {`,"input":[{"type":"function_call","call_id":"a","arguments":"{}"}]`, "input[0].name", "missing_required_parameter"},                                                // covers: P3.10
+		"arguments of an object":    {`,"input":[{"type":"function_call","call_id":"a","name":"f","arguments":{}}]`, "input[0].arguments", "invalid_type"},                                                // covers: P3.16
+		"custom call without input": {`,"input":[{"type":"custom_tool_call","call_id":"a","name":"x"}]`, "input[0].input", "missing_required_parameter"},                                                  // covers: P3.17
+		"output missing":            {`,"input":[{"type":"function_call_output","call_id":"a"}]`, "input[0].output", "missing_required_parameter"},                                                        // covers: P3.12
+		"a reference of nothing":    {`,"input":[{"type":"item_reference"}]`, "input[0].id", "missing_required_parameter"},                                                                                // covers: P3.22
+		"a tool without type":       {`,"input":"hi","tools":[{"name":"f"}]`, "tools[0].type", "missing_required_parameter"},                                                                              // covers: P4.1
+		"a function of chat":        {`,"input":"hi","tools":[{"type":"function","function":{"name":"f"}}]`, "tools[0].name", "missing_required_parameter"},                                               // covers: P4.1
+		"a tool of a namespace":     {`,"input":"hi","tools":[{"type":"namespace","name":"n","tools":[{"type":"function"}]}]`, "tools[0].tools[0].name", "missing_required_parameter"},                    // covers: P4.5
+		"tools of an item":          {`,"input":[{"type":"additional_tools","tools":[{"type":"custom"}]}]`, "input[0].tools[0].name", "missing_required_parameter"},                                       // covers: P3.27
+		"choice of a number":        {`,"input":"hi","tool_choice":1`, "tool_choice", "invalid_type"},                                                                                                     // covers: P2.17
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := responses.NewRequest(sealer, stored)
