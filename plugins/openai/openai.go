@@ -15,6 +15,10 @@ type openai struct {
 	forms      abi.Forms
 	options    options // of the current request; a member so that it is not allocated
 	history    history // likewise
+
+	// Of requests that are translated: reused buffers, no data outlives a call.
+	translation translation
+	reader      json.Reader
 }
 
 var (
@@ -53,6 +57,9 @@ func (p *openai) Request(r *provider.Request) error {
 	}
 	if done, err := passCall(r, o); done {
 		return err
+	}
+	if o.responses {
+		return p.translateRequest(r, o)
 	}
 	if err := checkSupported(r, o); err != nil {
 		return err

@@ -59,6 +59,8 @@ type options struct {
 	noList          bool
 	responses       bool // api: Responses, for requests in any form
 	stateless       bool // responses are not kept
+	summary         []byte
+	sealed          translate.Choice // reasoning is sealed; unset: if the model reasons
 	forms           abi.Forms
 	formsSet        bool
 	noStreamUsage   bool
@@ -78,6 +80,7 @@ var (
 	errArguments       = errors.New("options: invalid arguments: want text or object")
 	errAPI             = errors.New("options: invalid api: want chat or responses")
 	errForms           = errors.New("options: invalid forms: want responses, completions, embeddings, moderations or rerank")
+	errSummary         = errors.New("options: invalid reasoning_summary: want auto, concise or detailed")
 	errKind            = errors.New("options: a member has the wrong type")
 )
 
@@ -167,6 +170,14 @@ func (o *options) parse(doc json.Value) error {
 			o.formsSet = true
 		case "stateless":
 			o.stateless, err = readBool(&r)
+		case "reasoning_summary":
+			o.summary, err = readText(&r)
+			if s := string(o.summary); err == nil && s != "auto" && s != "concise" && s != "detailed" {
+				err = errSummary
+			}
+		case "encrypted_reasoning":
+			on, err = readBool(&r)
+			o.sealed, _ = translate.Choose(on, true)
 		case "responses_path":
 			o.responsesPath, err = readText(&r)
 		case "completions_path":

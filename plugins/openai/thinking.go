@@ -23,9 +23,7 @@ type reasoningRequest struct {
 
 func readReasoningRequest(r *provider.Request, o *options) (w reasoningRequest) {
 	if thinking := r.Get("/thinking"); thinking.Kind() == json.Object {
-		kind := thinking.Get("type")
-		w.thinking, w.off, w.adaptive = true, kind.Is("disabled"), kind.Is("adaptive")
-		w.budget, _ = thinking.Get("budget_tokens").Int()
+		w.readThinking(thinking)
 	} else if thinking.Exists() {
 		r.Delete("/thinking") // null
 	}
@@ -33,6 +31,13 @@ func readReasoningRequest(r *provider.Request, o *options) (w reasoningRequest) 
 		w.effort = nil
 	}
 	return w
+}
+
+// readThinking reads the member thinking.
+func (w *reasoningRequest) readThinking(thinking json.Value) {
+	kind := thinking.Get("type")
+	w.thinking, w.off, w.adaptive = true, kind.Is("disabled"), kind.Is("adaptive")
+	w.budget, _ = thinking.Get("budget_tokens").Int()
 }
 
 // budgetEffort maps a budget to an effort.

@@ -1,0 +1,302 @@
+package openai
+
+import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/json"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// responsesFormat is the format of the reasoning in responses that the gateway reads as Responses. Reasoning in another one is
+// another provider's.
+const responsesFormat = "openai-responses-v1"
+
+// minOutputTokens is the least that the API takes for max_output_tokens.
+const minOutputTokens = 16
+
+// translation is a chat completions request on its way to a Responses request (the option api). The conversation is written while it
+// is read; members that depend on each other are recorded, and written after it. Its slices alias the client's body.
+type translation struct {
+	r *provider.Request
+	w *json.Writer
+	o *options
+
+	customIDs [][]byte // of calls of custom tools
+	thoughts  []thought
+	input     bool // the conversation was there
+
+	tools, toolChoice, responseFormat, verbosity json.Value
+	limit, newLimit                              int64
+	reasoning                                    reasoningRequest
+	reasoningHistory                             bool // sealed reasoning is sent back
+	logprobs                                     bool
+	passed                                       []translate.Member // members that both APIs have
+}
+
+// translateRequest writes the Responses request of a chat completions request.
+func (p *openai) translateRequest(r *provider.Request, o *options) error {
+	t := &p.translation
+	*t = translation{r: r, w: r.JSON(), o: o, customIDs: t.customIDs[:0], thoughts: t.thoughts[:0], passed: t.passed[:0]}
+	in := &p.reader
+	in.ResetChecked(r.Body())
+	w := t.w
+	w.Object()
+	w.Name("model")
+	w.Text(r.Target)
+	for m := in.Object(); m.Next(); {
+		if err := t.readMember(in); err != nil {
+			return err
+		}
+	}
+	if err := in.End(); err != nil {
+		return err
+	}
+	if !t.input {
+		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
+	}
+	t.writeReasoning()
+	t.writeText()
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	t.writeLimit()
+	for _, m := range t.passed {
+		w.NameText(m.Name)
+		w.Raw(m.Value)
+	}
+	if t.r.Stream {
+		w.Name("stream")
+		w.Bool(true)
+	}
+	t.writeSet()
+	w.EndObject()
+	expectResponses(r, o)
+	return nil
+}
+
+// name begins a member, unless the operator sets it.
+func (t *translation) name(name string) bool {
+	if t.o.set.Exists() && t.o.set.Get(name).Exists() {
+		return false
+	}
+	t.w.Name(name)
+	return true
+}
+
+// readMember reads one member of the client's body.
+func (t *translation) readMember(in *json.Reader) error {
+	if in.Kind() == json.Null {
+		return nil
+	}
+	name := in.Name()
+	switch {
+	case lists(t.o.refuse, name):
+		if value := json.Value(in.Raw()); !isDefault(string(name), value) {
+			return sdk.Refuse(translate.Printable(name), "The provider does not support this parameter.")
+		}
+		return nil
+	case lists(t.o.drop, name):
+		if value := json.Value(in.Raw()); !isDefault(string(name), value) {
+			t.warnDropped(translate.Printable(name))
+		}
+		return nil
+	}
+	switch string(name) {
+	case "model", "stream", "stream_options":
+		// Handled by the gateway.
+	case "messages":
+		return t.writeInput(in)
+	case "tools":
+		t.tools = in.Raw()
+	case "tool_choice":
+		t.toolChoice = translate.ToolChoice(in.Raw())
+	case "response_format":
+		t.responseFormat = in.Raw()
+	case "verbosity":
+		t.verbosity = in.Raw()
+	case "max_tokens":
+		t.limit, _ = in.Int()
+	case "max_completion_tokens":
+		t.newLimit, _ = in.Int()
+	case "reasoning_effort":
+		t.reasoning.effort = translate.Effort(in.Text())
+	case "thinking":
+		t.reasoning.readThinking(in.Raw())
+	case "logprobs":
+		t.logprobs, _ = in.Bool()
+	case "n":
+		if n, ok := in.Int(); !ok || n != 1 {
+			return sdk.Refuse("n", "This model supports n = 1 only.")
+		}
+	case "stop":
+		stops := false
+		translate.StopSequences(in.Raw(), func([]byte) { stops = true })
+		if stops {
+			return sdk.Refuse("stop", "This model does not support stop sequences.")
+		}
+	case "modalities":
+		for a := in.Array(); a.Next(); {
+			if string(in.Text()) != "text" {
+				return sdk.Refuse("modalities", "This model returns text only.")
+			}
+		}
+	case "temperature", "top_p", "top_logprobs", "parallel_tool_calls", "user", "safety_identifier", "service_tier", "metadata",
+		"prompt_cache_key", "prompt_cache_retention", "store", "truncation":
+		if t.o.set.Exists() && t.o.set.Get(string(name)).Exists() {
+			return nil
+		}
+		t.passed = append(t.passed, translate.Member{Name: name, Value: in.Raw()})
+	default:
+		if value := json.Value(in.Raw()); !isDefault(string(name), value) {
+			t.warnDropped(translate.Printable(name))
+		}
+	}
+	return nil
+}
+
+// lists reports whether a list of names has one.
+func lists(names json.Value, name []byte) bool {
+	if !names.Exists() {
+		return false
+	}
+	var in json.Reader
+	in.Reset(names)
+	for a := in.Array(); a.Next(); {
+		if string(in.Text()) == string(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// warnDropped warns of a member that is not sent.
+func (t *translation) warnDropped(name string) { t.r.Warn(abi.WarnDropped, name) }
+
+// passes reports whether a member is passed on.
+func (t *translation) passes(name string) bool {
+	for _, m := range t.passed {
+		if string(m.Name) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// writeLimit writes the limit of the response, which includes reasoning.
+func (t *translation) writeLimit() {
+	name, limit := "max_completion_tokens", t.newLimit
+	if limit <= 0 {
+		name, limit = "max_tokens", t.limit
+	}
+	if limit <= 0 {
+		return // -1 stands for no limit
+	}
+	if limit < minOutputTokens {
+		t.r.Warn(abi.WarnClamped, name)
+		limit = minOutputTokens
+	}
+	if t.name("max_output_tokens") {
+		t.w.Int(limit)
+	}
+}
+
+// writeReasoning writes how much the model reasons, and that nothing is stored: instead the response has the reasoning sealed, which
+// comes back with the next turn.
+func (t *translation) writeReasoning() {
+	w, asked := t.w, &t.reasoning
+	effort := asked.effort
+	switch {
+	case t.o.thinking == thinkingDrop && asked.thinking:
+		t.warnDropped("thinking")
+	case !asked.thinking, asked.adaptive && len(effort) > 0:
+	case asked.off:
+		if effort = t.o.effortOff; len(effort) == 0 {
+			t.warnDropped("thinking") // it may reason all the same
+		}
+	default:
+		t.r.Warn(abi.WarnChanged, "thinking")
+		effort = []byte(asked.budgetEffort())
+	}
+	name := t.o.effort(effort)
+	if string(name) != string(effort) && string(effort) == string(asked.effort) {
+		t.r.Warn(abi.WarnChanged, "reasoning_effort")
+	}
+	reasons := len(name) > 0 && string(name) != "none"
+	if len(name) > 0 && t.name("reasoning") {
+		w.Object()
+		w.Name("effort")
+		w.Text(name)
+		if reasons && len(t.o.summary) > 0 {
+			w.Name("summary")
+			w.Text(t.o.summary)
+		}
+		w.EndObject()
+	}
+	if !t.passes("store") && t.name("store") {
+		w.Bool(false)
+	}
+	sealed := reasons || t.reasoningHistory || reasonsByDefault(t.r.Target)
+	if t.o.sealed != translate.Unset {
+		sealed = t.o.sealed == translate.Yes
+	}
+	if (sealed || t.logprobs) && t.name("include") {
+		w.Array()
+		if sealed {
+			w.String("reasoning.encrypted_content")
+		}
+		if t.logprobs {
+			w.String("message.output_text.logprobs")
+		}
+		w.EndArray()
+	}
+}
+
+// reasonsByDefault reports whether a model of OpenAI reasons unasked. Others refuse to seal what they do not have.
+func reasonsByDefault(model []byte) bool {
+	const chat = "gpt-5-chat"
+	return refusesMaxTokens(model) && (len(model) < len(chat) || string(model[:len(chat)]) != chat)
+}
+
+// writeText writes the response's format and length.
+func (t *translation) writeText() {
+	kind := t.responseFormat.Get("type")
+	if !kind.Exists() && !t.verbosity.Exists() || !t.name("text") {
+		return
+	}
+	w := t.w
+	w.Object()
+	if kind.Exists() {
+		w.Name("format")
+		w.Object()
+		w.Name("type")
+		w.Raw(kind)
+		var in json.Reader
+		in.Reset(t.responseFormat.Get("json_schema"))
+		for m := in.Object(); m.Next(); {
+			if in.Kind() != json.Null {
+				w.NameText(in.Name())
+				w.Raw(in.Raw())
+			}
+		}
+		w.EndObject()
+	}
+	if t.verbosity.Exists() {
+		w.Name("verbosity")
+		w.Raw(t.verbosity)
+	}
+	w.EndObject()
+}
+
+// writeSet writes the operator's members.
+func (t *translation) writeSet() {
+	if !t.o.set.Exists() {
+		return
+	}
+	var in json.Reader
+	in.Reset(t.o.set)
+	for m := in.Object(); m.Next(); {
+		t.w.NameText(in.Name())
+		t.w.Raw(in.Raw())
+	}
+}
