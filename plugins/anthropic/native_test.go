@@ -29,6 +29,9 @@ func TestMessagesArePassedOnToVertex(t *testing.T) {
 	suite.EachForm(t, `{"api":"vertex","project":"p","location":"eu"}`, func(t *testing.T, b *plugintest.Binding) {
 		for name, request := range plugintest.RecordedRequests(t, "messages") {
 			v := plugintest.Vector{Form: "messages", Target: "claude@1", Status: 200, Request: request}
+			if strings.HasPrefix(name, "count-tokens") {
+				continue
+			}
 			r := v.Run(b, false)
 			head, got := sentBody(t, r)
 			var before, after map[string]json.RawMessage

@@ -263,7 +263,7 @@ func hasPrefix(s []byte, prefix string) bool {
 }
 
 // writeAssistant writes what an earlier response consisted of: reasoning, a message, calls. The reasoning knows its place among the
-// other items; those are in the order that they have here.
+// other items, which are in the order that they have here. The API refuses reasoning that no other item follows.
 func (t *translation) writeAssistant(m *turn) error {
 	if m.audio {
 		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
@@ -277,28 +277,44 @@ func (t *translation) writeAssistant(m *turn) error {
 		calls.Reset(m.calls)
 		list = calls.Array()
 	}
-	for n := 0; ; place++ {
+	others := countElements(m.calls)
+	if message {
+		others++
+	}
+	for n := 0; others > 0; place++ {
 		switch {
-		case len(thoughts) > 0 && thoughts[0].index <= place:
+		case len(thoughts) > 0 && (thoughts[0].index <= place || others == 1):
 			t.writeThought(&thoughts[0])
 			thoughts = thoughts[1:]
 		case message:
 			message = false
+			others--
 			if err := t.writeMessage(m, "assistant", "output_text"); err != nil {
 				return err
 			}
-		case m.calls != nil && list.Next():
+		case list.Next():
 			if err := t.writeCall(&calls, m, n); err != nil {
 				return err
 			}
 			n++
-		case len(thoughts) > 0:
-			t.writeThought(&thoughts[0])
-			thoughts = thoughts[1:]
+			others--
 		default:
 			return nil
 		}
 	}
+	return nil
+}
+
+func countElements(list json.Value) (n int) {
+	if list.Kind() != json.Array {
+		return 0
+	}
+	var in json.Reader
+	in.Reset(list)
+	for a := in.Array(); a.Next(); n++ {
+		in.Skip()
+	}
+	return n
 }
 
 // readThoughts reads the reasoning of an earlier turn that can be sent back. Without a seal, the provider would not take it as its

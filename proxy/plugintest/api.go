@@ -5,8 +5,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -23,7 +25,9 @@ func findAPI(form string) *clientapi.API {
 		return calls.Moderations(native.Failure)
 	case "rerank":
 		return calls.Rerank(native.Failure)
-	case "messages", "responses", "gemini":
+	case "messages":
+		return messages.API(thinking.NewSealer(make([]byte, 32)))
+	case "responses", "gemini":
 		return documentAPI(form)
 	}
 	return nil
