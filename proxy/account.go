@@ -148,6 +148,9 @@ func (x *completion) finish() {
 	case failed != nil:
 		x.recordError(failed)
 	case x.writer.Complete():
+		if x.passing && x.api.id == responsesAPI && x.server.responses != nil {
+			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), targetKey(x.target))
+		}
 		x.recordOutcome(routing.Succeeded, 0)
 	default:
 		// Only a panic ends a response in any other way.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -14,8 +15,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -28,6 +31,7 @@ type apiID uint8
 const (
 	chatAPI apiID = iota
 	messagesAPI
+	responsesAPI
 	apiCount
 )
 
@@ -49,10 +53,12 @@ type clientAPI struct {
 // clientAPIs are all APIs, by their numbers.
 type clientAPIs [apiCount]clientAPI
 
-func (a *clientAPIs) init(sealer *thinking.Sealer) {
+func (a *clientAPIs) init(sealer *thinking.Sealer, memory *responses.Memory, now func() time.Time) {
 	a[chatAPI].API, a[chatAPI].form, a[chatAPI].dialect = openai.API(), abi.FormChat, abi.DialectOpenAI
 	a[messagesAPI].API, a[messagesAPI].form, a[messagesAPI].dialect = messages.API(sealer), abi.FormMessages, abi.DialectMessages
 	a[messagesAPI].idHeader = "request-id"
+	a[responsesAPI].API = responses.API(responses.Options{Sealer: sealer, Memory: memory, Failure: native.Failure, Now: now})
+	a[responsesAPI].form, a[responsesAPI].dialect = abi.FormResponses, abi.DialectResponses
 	for id := range a {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat
@@ -166,6 +172,20 @@ type lowered struct {
 	body     []byte              // that request holds; from buffers
 	warnings []clientapi.Warning // what of the client's request it leaves out or changes
 	err      *apierror.Error     // the client's request cannot be one
+}
+
+// targetKey names a target for the memory of responses.
+func targetKey(t *routing.Target) string { return t.Provider + "/" + t.Model }
+
+// preferTarget puts a target first in an order.
+func preferTarget(order []int, targets []routing.Target, name string) {
+	for at, i := range order {
+		if targetKey(&targets[i]) == name {
+			copy(order[1:at+1], order[:at])
+			order[0] = i
+			return
+		}
+	}
 }
 
 // originError is the error of a request as its client wrote it, for one of its chat completions request: what was wrong with

@@ -47,6 +47,9 @@ func (x *completion) tryTargets(ctx context.Context, targets []routing.Target) *
 	if err != nil {
 		return clientError(err)
 	}
+	if stateful, ok := x.request.(clientapi.StatefulRequest); ok && x.server.responses != nil && stateful.Previous() != "" {
+		preferTarget(order, targets, x.server.responses.Target(x.record.Key, stateful.Previous()))
+	}
 	x.tried = x.tried[:0]
 	var last *apierror.Error
 	for n, i := range order {
@@ -152,7 +155,7 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 // resetAttempt prepares an attempt at x.target. It fails if the request cannot be made one that the target takes.
 func (x *completion) resetAttempt() *apierror.Error {
 	a, m, facts := &x.attempt, x.model, x.request.Describe()
-	x.reader, x.speaks, x.translated = nil, nil, false
+	x.reader, x.speaks, x.translated, x.passing = nil, nil, false, false
 	a.Reset()
 	a.Writer, a.Tenant = x.writer, x.record.Key
 	x.writer.Reset(response.Options{
@@ -368,11 +371,11 @@ func (x *completion) startReading(stream bool) {
 	if x.reader == nil {
 		return
 	}
-	pass := x.speaks == x.api && stream == x.stream
-	if pass {
+	x.passing = x.speaks == x.api && stream == x.stream
+	if x.passing {
 		x.renderer.Pass()
 	}
-	x.reader.Reset(pass)
+	x.reader.Reset(x.passing)
 }
 
 // readDocument reads a response that is one JSON document, of which first is the beginning.

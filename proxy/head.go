@@ -36,6 +36,12 @@ const (
 	completions
 	messagesCompletions
 	messagesCount
+	unknownResponses // below the path of Responses
+	responsesCompletions
+	responsesCount
+	storedResponse
+	storedItems
+	cancelResponse
 	modelList
 	oneModel
 )
@@ -43,6 +49,7 @@ const (
 const (
 	pathCompletions = "/v1/chat/completions"
 	pathMessages    = "/v1/messages"
+	pathResponses   = "/v1/responses"
 	pathModels      = "/v1/models"
 )
 
@@ -53,13 +60,19 @@ var endpoints = [...]struct {
 	api         apiID
 	serve       service
 }{
-	unknownEndpoint:     {},
-	unknownMessages:     {api: messagesAPI},
-	completions:         {pathCompletions, "POST", chatAPI, serveCompletions},
-	messagesCompletions: {pathMessages, "POST", messagesAPI, serveCompletions},
-	messagesCount:       {pathMessages + "/count_tokens", "POST", messagesAPI, serveCounts},
-	modelList:           {pathModels, "GET, HEAD", chatAPI, serveModels},
-	oneModel:            {pathModels + "/{id}", "GET, HEAD", chatAPI, serveModels},
+	unknownEndpoint:      {},
+	unknownMessages:      {api: messagesAPI},
+	completions:          {pathCompletions, "POST", chatAPI, serveCompletions},
+	messagesCompletions:  {pathMessages, "POST", messagesAPI, serveCompletions},
+	messagesCount:        {pathMessages + "/count_tokens", "POST", messagesAPI, serveCounts},
+	unknownResponses:     {api: responsesAPI},
+	responsesCompletions: {pathResponses, "POST", responsesAPI, serveCompletions},
+	responsesCount:       {pathResponses + "/input_tokens", "POST", responsesAPI, serveCounts},
+	storedResponse:       {pathResponses + "/{id}", "GET, HEAD, DELETE", responsesAPI, serveStored},
+	storedItems:          {pathResponses + "/{id}/input_items", "GET, HEAD", responsesAPI, serveStored},
+	cancelResponse:       {pathResponses + "/{id}/cancel", "POST", responsesAPI, serveStored},
+	modelList:            {pathModels, "GET, HEAD", chatAPI, serveModels},
+	oneModel:             {pathModels + "/{id}", "GET, HEAD", chatAPI, serveModels},
 }
 
 // service is how the requests of an endpoint are served.
@@ -69,6 +82,7 @@ const (
 	serveNothing     service = iota
 	serveCompletions         // as a completion
 	serveCounts              // as a completion, but for the attempts
+	serveStored              // from what is kept of responses
 	serveModels
 )
 
@@ -96,6 +110,10 @@ func matchPath(path []byte) endpoint {
 		return messagesCompletions
 	case pathMessages + "/count_tokens":
 		return messagesCount
+	case pathResponses:
+		return responsesCompletions
+	case pathResponses + "/input_tokens":
+		return responsesCount
 	case pathModels:
 		return modelList
 	}
@@ -104,8 +122,25 @@ func matchPath(path []byte) endpoint {
 		return oneModel
 	case bytes.HasPrefix(path, []byte(pathMessages+"/")):
 		return unknownMessages
+	case bytes.HasPrefix(path, []byte(pathResponses+"/")):
+		return matchStored(path)
 	}
 	return unknownEndpoint
+}
+
+// matchStored finds what a path below that of Responses is for.
+func matchStored(path []byte) endpoint {
+	id, rest, more := bytes.Cut(path[len(pathResponses)+1:], []byte{'/'})
+	switch {
+	case len(id) == 0, string(id) == "compact":
+	case !more:
+		return storedResponse
+	case string(rest) == "input_items":
+		return storedItems
+	case string(rest) == "cancel":
+		return cancelResponse
+	}
+	return unknownResponses
 }
 
 // headAPI is the API of a request of which nothing but its head is known, and maybe not all of that: the one that its path looks
@@ -134,6 +169,8 @@ func matchEndpoint(h *fasthttp.RequestHeader) (to endpoint, path []byte, e *apie
 		return to, path, unknownURL(h, path)
 	case to.allows(h.Method()):
 		return to, path, nil
+	case to == responsesCompletions && httpfield.EqualFold(h.Peek(fasthttp.HeaderUpgrade), "websocket"):
+		return to, path, noWebSocket()
 	}
 	return to, path, methodNotAllowed(h, endpoints[to].allow)
 }
@@ -303,9 +340,16 @@ func methodNotAllowed(h *fasthttp.RequestHeader, allowed string) *apierror.Error
 
 func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 	shown := sanitizePath(path)
-	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, POST %s, GET %s and GET %s.",
-		knownMethod(h), shown, pathCompletions, pathMessages, pathModels, endpoints[oneModel].path)
+	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, POST %s, POST %s, GET %s and GET %s.",
+		knownMethod(h), shown, pathCompletions, pathMessages, pathResponses, pathModels, endpoints[oneModel].path)
 	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+shown)
+	return e
+}
+
+// noWebSocket is for a client that would rather use a WebSocket: it goes on with POST.
+func noWebSocket() *apierror.Error {
+	e := apierror.Invalid("websocket_unsupported", "", "The gateway has no WebSocket. Send POST %s.", pathResponses)
+	e.Status = fasthttp.StatusUpgradeRequired
 	return e
 }
 

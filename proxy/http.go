@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
@@ -151,6 +152,8 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 	}
 	var body []byte
 	switch {
+	case endpoints[to].serve == serveStored:
+		body, e = s.storedResponse(ctx, r.Key, to, string(path[len(pathResponses)+1:]))
 	case to == modelList:
 		body = listModels(g, key, modelsForm(ctx))
 	default:
@@ -162,6 +165,33 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 	ctx.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(body)
 	return nil
+}
+
+// storedResponse responds from what is kept of a client's responses. rest is the path below that of Responses.
+func (s *Server) storedResponse(ctx *fasthttp.RequestCtx, client string, to endpoint, rest string) (body []byte, e *apierror.Error) {
+	id, _, _ := strings.Cut(rest, "/")
+	found := false
+	switch m := s.responses; {
+	case m == nil:
+	case to == storedItems:
+		query := ctx.QueryArgs()
+		page := responses.Page{After: string(query.Peek("after")), Ascending: string(query.Peek("order")) == "asc"}
+		page.Limit, _ = strconv.Atoi(string(query.Peek("limit"))) // one that is no number is the default
+		body, found = m.AppendInputItems(nil, client, id, page)
+	case ctx.IsDelete():
+		body, found = m.AppendDeleted(nil, client, id)
+	default:
+		body, found = m.AppendResponse(nil, client, id)
+	}
+	switch {
+	case !found:
+		e := apierror.Invalid("", "", "Response with id '%s' not found.", clientapi.Quotable(id))
+		e.Status = fasthttp.StatusNotFound
+		return nil, e
+	case to == cancelResponse:
+		return nil, apierror.Invalid("", "", "Cannot cancel a synchronous response.")
+	}
+	return body, nil
 }
 
 // refuse writes an error as the response, in the form of an API.

@@ -78,6 +78,7 @@ type completion struct {
 	ticket       breaker.Ticket
 	speaks       *clientAPI // in which the provider responds; nil: the plugin translates the response
 	translated   bool       // the plugin has been given the lowered request
+	passing      bool       // the provider's response is passed on
 	sent         bool       // the provider has been sent the request
 	attemptStart time.Time
 }
@@ -196,6 +197,11 @@ func (x *completion) parseRequest(to endpoint) (*clientapi.Facts, *apierror.Erro
 		x.server.buffers.put(x.body)
 		x.body = nil
 		if e := x.room.grow(&x.room.request, len(chat.Body)); e != nil {
+			return nil, e
+		}
+	}
+	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
+		if e := stateful.Expand(x.record.Key); e != nil {
 			return nil, e
 		}
 	}

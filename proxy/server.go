@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
@@ -82,7 +83,8 @@ type Server struct {
 	admission admission
 	apis      clientAPIs
 	buffers   buffers
-	thinking  *thinking.Memory // outlives a reload
+	thinking  *thinking.Memory  // outlives a reload
+	responses *responses.Memory // outlives a reload; nil: nothing is kept
 	plugins   *plugin.Host
 	registry  routing.Registry
 	usage     access.Usage
@@ -124,7 +126,10 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now,
 		started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
-	s.apis.init(newSealer(cfg))
+	if r := cfg.Responses; r.Memory > 0 {
+		s.responses = responses.NewMemory(int(r.Memory), r.TTL, o.Now)
+	}
+	s.apis.init(newSealer(cfg), s.responses, o.Now)
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	s.admission.metrics, s.admission.log = s.metrics, s.log
 	machine := capacity.Detect()

@@ -11,7 +11,7 @@ import (
 type Changes struct {
 	Keys, Plugins, Providers, Models Change
 
-	Members []string // changed keys of [server] and [admin], such as "server.max_body"
+	Members []string // changed keys of [server], [admin] and [responses], such as "server.max_body"
 	Router  bool
 }
 
@@ -41,7 +41,7 @@ func (c *Config) Since(old *Config) Changes {
 			a.Pos = b.Pos
 			return reflect.DeepEqual(a, b)
 		}),
-		Members: append(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin)...),
+		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses)),
 		Router:  old.Router.Plugin != c.Router.Plugin || string(old.Router.Settings) != string(c.Router.Settings),
 	}
 }
@@ -107,7 +107,7 @@ func snake(field string) string {
 	return b.String()
 }
 
-// NeedsRestart returns the changed keys of [server] and [admin] that take effect only after a restart.
+// NeedsRestart returns the changed keys of [server], [admin] and [responses] that take effect only after a restart.
 func (c *Config) NeedsRestart(running *Config) []string {
 	var names []string
 	for _, name := range c.Since(running).Members {
@@ -123,4 +123,5 @@ func (c *Config) NeedsRestart(running *Config) []string {
 
 var atStart = []string{
 	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts",
+	"responses.memory", "responses.ttl",
 }

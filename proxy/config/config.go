@@ -43,6 +43,7 @@ type Config struct {
 	Folders   []string // in which they are looked up
 	Server    Server
 	Admin     Admin
+	Responses Responses
 	Keys      []Key
 	Plugins   []Plugin // the declared ones, and the bundled ones that are referred to
 	Providers []Provider
@@ -348,6 +349,7 @@ func (l *loader) load(root table) {
 	root.look(includeKey) // readTree has read it
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
+	l.responses(root.table("responses"))
 	l.keys(root.tables("keys"))
 	l.pluginTables(root.table("plugins"))
 	l.providerTables(root.table("providers"))

@@ -93,6 +93,19 @@ func (l *loader) reasoningKey(t *table) Secret {
 	return key.Secret
 }
 
+// Responses is the table [responses]: what the gateway keeps of responses for later requests.
+type Responses struct {
+	Memory int64         // bytes; 0: nothing is kept
+	TTL    time.Duration // how long
+}
+
+func (l *loader) responses(t table) {
+	r := &l.cfg.Responses
+	r.Memory = t.size("memory", 64<<20, 0, 1<<50)
+	r.TTL = t.duration("ttl", hour, time.Second, 30*day)
+	t.finish()
+}
+
 // bodyMemory reads max_body_memory. A limit below max_body would reject the largest bodies at any time.
 func (l *loader) bodyMemory(t *table) int64 {
 	v := t.size("max_body_memory", 0, 1<<10, 1<<50)

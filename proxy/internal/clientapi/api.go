@@ -83,6 +83,9 @@ type StatefulRequest interface {
 	// Expand finds what the request refers to among what is kept for the client. It is called once after Parse, before anything
 	// else. The error is one of the request with what it refers to.
 	Expand(client string) *apierror.Error
+
+	// Previous is the ID of the response that the request goes on from, "" for none.
+	Previous() string
 }
 
 // Renderer spells responses in one API.

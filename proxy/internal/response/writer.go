@@ -224,6 +224,9 @@ func (w *Writer) AppendError(dst []byte, e *apierror.Error) []byte { return w.r.
 // AppendResponse appends the body of a non-streaming response. It may be called when the response is complete.
 func (w *Writer) AppendResponse(dst []byte) []byte { return w.r.AppendResponse(dst, w.Usage()) }
 
+// ID is the response's ID, as far as it is known, escaped for JSON. It is valid until Reset.
+func (w *Writer) ID() []byte { return w.head.ID }
+
 // Complete reports whether the response is complete: for a stream, that its last frame has been written.
 func (w *Writer) Complete() bool { return w.complete }
 

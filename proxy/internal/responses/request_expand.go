@@ -139,5 +139,13 @@ func (r *Request) AppendInput(dst []byte) []byte {
 // Client is whose request it is, as Expand was told.
 func (r *Request) Client() string { return r.client }
 
+// Previous implements clientapi.StatefulRequest.
+func (r *Request) Previous() string {
+	if !r.m.previous.Exists() {
+		return ""
+	}
+	return r.m.previous.Text()
+}
+
 // Stores reports whether the client wants the response to be kept.
 func (r *Request) Stores() bool { return r.m.store.Kind() != jsondoc.False }

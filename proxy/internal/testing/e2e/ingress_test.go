@@ -35,6 +35,10 @@ var ingresses = []*ingress{
 		delta: `"type":"text_delta","text":"`, whole: `"type":"text","text":"`, done: "event: message_stop\n", failed: "event: error\n",
 		heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", overloaded: 529, keyHeader: true,
 	},
+	{
+		name: "responses", path: "/v1/responses", model: `"input":%q`,
+		delta: `"delta":"`, whole: `"text":"`, done: "event: response.completed\n", failed: "event: response.failed\n", heartbeat: ": keep-alive\n\n", overloaded: 503,
+	},
 }
 
 // overIngresses runs a test over every API.

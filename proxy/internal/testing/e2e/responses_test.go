@@ -1,0 +1,143 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// TestPreviousResponse goes on from a response that the gateway keeps, asks for it, and deletes it.
+//
+// covers: P1.3 P2.22 P9.2 P9.3 P9.5 P9.9 P9.10
+func TestPreviousResponse(t *testing.T) {
+	const other = "Authorization: Bearer sk-other-0123456789"
+	for _, stream := range []bool{false, true} {
+		t.Run(fmt.Sprint("stream ", stream), func(t *testing.T) {
+			provider := answers(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
+			config := openaiWire.at(provider.URL()) + "[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\n"
+			g := proxytest.Start(t, config)
+			ask := func(more string, headers ...string) *proxytest.Reply {
+				t.Helper()
+				return g.Do(t, "POST", "/v1/responses", fmt.Sprintf(`{"model":"m","input":"a question","stream":%v%s}`, stream, more), headers...)
+			}
+			id := func(r *proxytest.Reply) string {
+				t.Helper()
+				_, id, ok := strings.Cut(r.Body, `"id":"resp_`)
+				id, _, _ = strings.Cut(id, `"`)
+				if r.Status != 200 || !ok || strings.Count(r.Body, `"id":"resp_`+id) != strings.Count(r.Body, `"id":"resp_`) {
+					t.Fatalf("status %d, not one id: %s", r.Status, r.Body)
+				}
+				return "resp_" + id
+			}
+			first := id(ask(""))
+			if err := g.Reload(t, config+"\n# changed\n"); err != nil {
+				t.Fatal(err)
+			}
+			second := ask(`,"previous_response_id":"` + first + `"`)
+			id(second)
+			if sent := string(provider.Requests()[1].Body); strings.Count(sent, "a question") != 2 || strings.Count(sent, "an answer") != 1 {
+				t.Errorf("the provider gets %s", sent)
+			}
+			for _, r := range []*proxytest.Reply{ask(`,"previous_response_id":"`+first+`"`, other), ask(`,"previous_response_id":"resp_nothing"`)} {
+				wantError(t, r, 400, "invalid_request_error", "previous_response_not_found", "previous_response_id")
+			}
+
+			stored := g.Do(t, "GET", "/v1/responses/"+first, "")
+			var body struct {
+				ID     string
+				Status string
+			}
+			if err := json.Unmarshal([]byte(stored.Body), &body); err != nil || body.ID != first || body.Status != "completed" || !strings.Contains(stored.Body, "an answer") {
+				t.Errorf("status %d, %v: %s", stored.Status, err, stored.Body)
+			}
+			if items := g.Do(t, "GET", "/v1/responses/"+first+"/input_items", ""); items.Status != 200 || !strings.Contains(items.Body, "a question") {
+				t.Errorf("status %d: %s", items.Status, items.Body)
+			}
+			wantError(t, g.Do(t, "POST", "/v1/responses/"+first+"/cancel", ""), 400, "invalid_request_error", "", "")
+			wantError(t, g.Do(t, "GET", "/v1/responses/"+first, "", other), 404, "invalid_request_error", "", "")
+			wantError(t, g.Do(t, "DELETE", "/v1/responses/"+first, "", other), 404, "invalid_request_error", "", "")
+			if r := g.Do(t, "DELETE", "/v1/responses/"+first, ""); r.Status != 200 || r.Body != `{"id":"`+first+`","object":"response","deleted":true}` {
+				t.Errorf("status %d: %s", r.Status, r.Body)
+			}
+			r := g.Do(t, "GET", "/v1/responses/"+first, "")
+			wantError(t, r, 404, "invalid_request_error", "", "")
+			if line := g.Log.Request(t, r.RequestID()); line["path"] != "/v1/responses/{id}" {
+				t.Errorf("accounted as %v", line)
+			}
+		})
+	}
+}
+
+// covers: P9.1
+func TestNothingOfResponsesIsKept(t *testing.T) {
+	provider := answers(t, upstreamtest.Answer(200, "application/json", openaiWire.answer("an answer"), "Connection: close"))
+	g := proxytest.Start(t, openaiWire.at(provider.URL())+"[responses]\nmemory = \"0\"\n")
+	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"a question"}`)
+	if r.Status != 200 || !strings.Contains(r.Body, `"store":false`) {
+		t.Errorf("status %d: %s", r.Status, r.Body)
+	}
+	_, id, _ := strings.Cut(r.Body, `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	wantError(t, g.Do(t, "GET", "/v1/responses/"+id, ""), 404, "invalid_request_error", "", "")
+	wantError(t, g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"x","previous_response_id":"`+id+`"}`), 400, "invalid_request_error", "previous_response_not_found", "previous_response_id")
+}
+
+// covers: P1.1 P1.4 P1.5
+func TestResponsesPaths(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	wantError(t, g.Do(t, "GET", "/v1/responses", "", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="), 426, "invalid_request_error", "websocket_unsupported", "")
+	wantError(t, g.Do(t, "GET", "/v1/responses", ""), 405, "invalid_request_error", "method_not_allowed", "")
+	for _, path := range []string{"/v1/responses/compact", "/v1/responses/", "/v1/responses/resp_1/other"} {
+		wantError(t, g.Do(t, "POST", path, "{}"), 404, "invalid_request_error", "unknown_url", "")
+	}
+	wantError(t, g.Do(t, "GET", "/v1/responses/resp_1", "", "Authorization:"), 401, "invalid_request_error", "missing_api_key", "")
+}
+
+// covers: P1.2
+func TestResponsesInputTokens(t *testing.T) {
+	g := proxytest.Start(t, configuration("", ""))
+	r := g.Do(t, "POST", "/v1/responses/input_tokens", fmt.Sprintf(`{"model":"gpt","input":%q}`, strings.Repeat("A sentence of seven words, in English. ", 100)))
+	var n struct {
+		Object string
+		Tokens int `json:"input_tokens"`
+	}
+	if err := json.Unmarshal([]byte(r.Body), &n); err != nil || r.Status != 200 || n.Object != "response.input_tokens" || n.Tokens < 900 || n.Tokens > 2000 {
+		t.Errorf("status %d, %v: %s", r.Status, err, r.Body)
+	}
+}
+
+// TestResponsesPass checks that a provider that speaks the API gets what the client wrote, and the client what the provider wrote, and
+// that a request goes to the target whose provider has the response that it goes on from.
+//
+// covers: P2.37 P9.7
+func TestResponsesPass(t *testing.T) {
+	response := func(id string) string {
+		return `{"id":"` + id + `", "object":"response","created_at":1,"status":"completed","error":null,"incomplete_details":null,"instructions":null,"metadata":{},"model":"m","output":[{"type":"message","id":"msg_1","status":"completed","role":"assistant","content":[{"type":"output_text","text":"H\u0069","annotations":[],"logprobs":[]}]}],"parallel_tool_calls":true,"temperature":1.0,"tool_choice":"auto","tools":[],"top_p":1.0,"usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":0},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":8},"of_tomorrow":1.0}`
+	}
+	first := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close")},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", response("resp_b"), "Connection: close")})
+	second := answers(t, upstreamtest.Answer(200, "application/json", response("resp_a"), "Connection: close"))
+	const native = "options = { forms = [\"responses\"] }\n"
+	g := proxytest.Start(t, configuration("", "")+openaiWire.named("first", first.URL(), native)+openaiWire.named("second", second.URL(), native)+model("m", "first/m", "second/m"))
+	const body = `{"model": "m", "input": [ {"role":"user","content":"\u0078"} ], "of_tomorrow": {"b":1.50}}`
+	r := g.Do(t, "POST", "/v1/responses", body)
+	if r.Status != 200 || r.Body != response("resp_a") || string(second.Requests()[0].Body) != body || second.Requests()[0].Path != "/responses" {
+		t.Fatalf("status %d: %s\nsent %s\n%s", r.Status, r.Body, second.Requests()[0].Head, second.Requests()[0].Body)
+	}
+	if line := g.Log.Request(t, r.RequestID()); line["prompt_tokens"] != "3" || line["completion_tokens"] != "5" {
+		t.Errorf("accounted as %v", line)
+	}
+	r = g.Do(t, "POST", "/v1/responses", strings.Replace(body, "{", `{"previous_response_id":"resp_a",`, 1))
+	if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "second" {
+		t.Errorf("status %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
+	}
+	r = g.Do(t, "POST", "/v1/responses", body)
+	if r.Status != 200 || r.Header.Get("X-Gateway-Provider") != "first" {
+		t.Errorf("status %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
+	}
+}
