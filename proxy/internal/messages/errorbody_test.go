@@ -10,13 +10,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// covers: M8.1
+// covers: M8.1 M2.2
 func TestErrorBody(t *testing.T) {
 	e := apierror.Invalid("invalid_type", "messages.3.content.0.type", "Input should be a \"valid\" string\n")
 	e.Provider, e.UpstreamStatus = "p", 400
 	const want = `{"type":"error","error":{"type":"invalid_request_error","message":"messages.3.content.0.type: Input should be a \"valid\" string\n"},"request_id":"req_1"}`
 	if got := string(messages.AppendError(nil, e, "req_1")); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	e = apierror.Fail(abi.FailModelNotFound, "", "", "No such model.")
+	if got := string(messages.AppendError(nil, e, "")); got != `{"type":"error","error":{"type":"not_found_error","message":"model: No such model."}}` {
+		t.Errorf("got %s", got)
 	}
 	e = apierror.Invalid("", "", "No.")
 	if got := string(messages.AppendError([]byte("x"), e, "")); got != `x{"type":"error","error":{"type":"invalid_request_error","message":"No."}}` {

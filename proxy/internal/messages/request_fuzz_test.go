@@ -38,7 +38,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-func checkRequest(t testing.TB, r *messages.Request, chat *openai.Request, body []byte, before string, maxTokens int64, thinks bool) {
+func checkRequest(t failer, r *messages.Request, chat *openai.Request, body []byte, before string, maxTokens int64, thinks bool) {
 	e := r.Parse(body, clientapi.Limits{})
 	if string(body) != before && (!strings.Contains(before, `\u`) || !strings.Contains(string(body), `\ufffd`)) {
 		t.Fatal("the body was changed")
@@ -93,7 +93,7 @@ func checkRequest(t testing.TB, r *messages.Request, chat *openai.Request, body 
 	}
 }
 
-func checkError(t testing.TB, e *apierror.Error) {
+func checkError(t failer, e *apierror.Error) {
 	t.Helper()
 	text := messages.AppendError(nil, e, "req_1")
 	if e.Status != 400 || e.Kind != apierror.KindInvalidRequest || e.Message == "" || !json.Valid(text) || len(text) > 2048 {
@@ -102,7 +102,7 @@ func checkError(t testing.TB, e *apierror.Error) {
 }
 
 // checkFacts compares facts with what encoding/json reads.
-func checkFacts(t testing.TB, facts *clientapi.Facts, body []byte) {
+func checkFacts(t failer, facts *clientapi.Facts, body []byte) {
 	t.Helper()
 	var all map[string]json.RawMessage
 	if json.Unmarshal(body, &all) != nil {
@@ -122,4 +122,11 @@ func checkFacts(t testing.TB, facts *clientapi.Facts, body []byte) {
 	if want.model != facts.Model || want.stream != facts.Stream || len(want.tools) != facts.Tools || len(want.messages) != facts.Messages {
 		t.Fatalf("read %+v, encoding/json reads %+v", facts, want)
 	}
+}
+
+// failer is what tests and properties have in common.
+type failer interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
