@@ -6,13 +6,26 @@ import (
 )
 
 // patterns are strings of one length to search for. A few are searched one after the other, which is fastest. A gateway with a
-// hundred thousand client keys has too many for that: text is then scanned once with a rolling hash (Rabin-Karp).
+// hundred thousand client keys has too many for that: text is then scanned once with a rolling hash (Rabin-Karp). Of many strings
+// only the hashes are kept, and from which secret each is made.
 type patterns struct {
 	length int
 	few    [][]byte
-	many   map[string]struct{}
-	filter filter // of the hashes of many
+	many   map[uint64]int32 // by hash: an index of origins
+	filter filter           // of the hashes of many
 	first  uint64
+
+	origins []origin
+	secrets []string // of all lengths
+}
+
+// origin is what a pattern is made from.
+type origin struct {
+	hash   uint64
+	secret int32 // index in patterns.secrets
+	next   int32 // index of another origin of that hash; -1: none
+	length int32
+	form   form
 }
 
 // maxFew is how many are searched one after the other.
@@ -21,40 +34,74 @@ const maxFew = 16
 // base is the base of the hash, a polynomial modulo 2^64.
 const base = 0x9E3779B97F4A7C15
 
-// groupPatterns groups texts, none of which is empty, by length, the longest first.
-func groupPatterns(texts [][]byte) []patterns {
-	byLength := map[int][][]byte{}
-	for _, t := range texts {
-		byLength[len(t)] = append(byLength[len(t)], t)
-	}
-	all := make([]patterns, 0, len(byLength))
-	for length, same := range byLength {
-		p := patterns{length: length}
-		if len(same) <= maxFew {
-			p.few = same
-		} else {
-			p.index(same)
+// groupForms groups the forms of secrets by length, the longest first.
+func groupForms(secrets []string) []patterns {
+	var f forms
+	var found []origin
+	byLength := map[int32]int{}
+	for i, s := range secrets {
+		for _, t := range f.of(s) {
+			o := origin{secret: int32(i), form: t.form, length: int32(len(t.text))}
+			for _, c := range t.text {
+				o.hash = o.hash*base + uint64(c)
+			}
+			if found == nil {
+				found = make([]origin, 0, 4*len(secrets))
+			}
+			found = append(found, o)
+			byLength[o.length]++
 		}
-		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b patterns) int { return b.length - a.length })
+	lengths := make([]int32, 0, len(byLength))
+	for n := range byLength {
+		lengths = append(lengths, n)
+	}
+	slices.SortFunc(lengths, func(a, b int32) int { return int(b - a) })
+	all := make([]patterns, len(lengths))
+	at := make(map[int32]*patterns, len(lengths))
+	for i, n := range lengths {
+		p := &all[i]
+		p.length, at[n] = int(n), p
+		if n := byLength[n]; n > maxFew {
+			p.secrets, p.origins = secrets, make([]origin, 0, n)
+			p.many, p.filter = make(map[uint64]int32, n), newFilter(n)
+			p.first = 1
+			for range p.length - 1 {
+				p.first *= base
+			}
+		}
+	}
+	for _, o := range found {
+		at[o.length].add(o, secrets[o.secret])
+	}
 	return all
 }
 
-func (p *patterns) index(texts [][]byte) {
-	p.many, p.filter = make(map[string]struct{}, len(texts)), newFilter(len(texts))
-	p.first = 1
-	for range p.length - 1 {
-		p.first *= base
+func (p *patterns) add(o origin, secret string) {
+	if p.many == nil {
+		p.few = append(p.few, o.form.append(nil, secret))
+		return
 	}
-	for _, t := range texts {
-		p.many[string(t)] = struct{}{}
-		var h uint64
-		for _, c := range t {
-			h = h*base + uint64(c)
+	o.next = -1
+	if same, ok := p.many[o.hash]; ok {
+		o.next = same
+	}
+	p.many[o.hash] = int32(len(p.origins))
+	p.origins = append(p.origins, o)
+	p.filter.add(o.hash)
+}
+
+// has reports whether text, whose hash is h, is one of many.
+func (p *patterns) has(h uint64, text []byte) bool {
+	i, ok := p.many[h]
+	for ok && i >= 0 {
+		o := &p.origins[i]
+		if bytes.Equal(o.form.append(nil, p.secrets[o.secret]), text) {
+			return true
 		}
-		p.filter.add(h)
+		i = o.next
 	}
+	return false
 }
 
 // replace returns text with all patterns redacted: text itself if it has none, otherwise a new slice.
@@ -81,7 +128,7 @@ func (p *patterns) replace(text []byte) []byte {
 			continue
 		}
 		at := i + 1 - p.length
-		if _, is := p.many[string(text[at:i+1])]; is {
+		if p.has(h, text[at:i+1]) {
 			out = append(append(out, text[from:at]...), redacted...)
 			from, h, hashed = i+1, 0, 0
 		}

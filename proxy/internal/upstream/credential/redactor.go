@@ -1,11 +1,7 @@
 package credential
 
 import (
-	"encoding/base64"
-	"encoding/hex"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -18,7 +14,7 @@ type Redactor struct {
 	fixed []patterns
 
 	mu      sync.Mutex
-	learned map[any][2][][]byte        // by owner: the forms of its current and of its previous secrets
+	learned map[any][2][]string        // by owner: its current and its previous secrets
 	all     atomic.Pointer[[]patterns] // of fixed and learned
 }
 
@@ -27,7 +23,7 @@ const minSecret = 6
 
 // NewRedactor returns a Redactor of secrets as they are, in base64, in hexadecimal, and escaped for a URL or a JSON string.
 func NewRedactor(secrets ...string) *Redactor {
-	r := &Redactor{fixed: groupPatterns(secretForms(secrets))}
+	r := &Redactor{fixed: groupForms(secrets)}
 	r.all.Store(&r.fixed)
 	return r
 }
@@ -35,43 +31,18 @@ func NewRedactor(secrets ...string) *Redactor {
 // Redactor returns a Redactor of the configured secrets.
 func (c Credential) Redactor() *Redactor { return NewRedactor(c.secrets()...) }
 
-// escapeJSON escapes for a JSON string, and escapeJSONSlash also slashes, as some encoders do.
-var escapeJSON, escapeJSONSlash = strings.NewReplacer(`\`, `\\`, `"`, `\"`), strings.NewReplacer(`\`, `\\`, `"`, `\"`, `/`, `\/`)
-
-func secretForms(secrets []string) [][]byte {
-	var forms [][]byte
-	there := make(map[string]bool)
-	for _, s := range secrets {
-		if len(s) < minSecret {
-			continue
-		}
-		for _, f := range []string{
-			s, url.QueryEscape(s), url.PathEscape(s), hex.EncodeToString([]byte(s)),
-			base64.RawStdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s)),
-			escapeJSONSlash.Replace(s), escapeJSON.Replace(s),
-		} {
-			if !there[f] {
-				there[f] = true
-				forms = append(forms, []byte(f))
-			}
-		}
-	}
-	return forms
-}
-
 // learn adds the secrets that owner has obtained, and forgets those before its previous ones, which requests in flight may still
 // use.
 func (r *Redactor) learn(owner any, secrets ...string) {
 	if r == nil {
 		return
 	}
-	forms := secretForms(secrets)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.learned == nil {
-		r.learned = map[any][2][][]byte{}
+		r.learned = map[any][2][]string{}
 	}
-	r.learned[owner] = [2][][]byte{forms, r.learned[owner][0]}
+	r.learned[owner] = [2][]string{secrets, r.learned[owner][0]}
 	r.publish()
 }
 
@@ -88,11 +59,11 @@ func (r *Redactor) forget(owner any) {
 
 // publish combines all forms, the longest first, since one may be part of another. r.mu is held.
 func (r *Redactor) publish() {
-	var learned [][]byte
+	var learned []string
 	for _, generations := range r.learned {
 		learned = append(append(learned, generations[0]...), generations[1]...)
 	}
-	all := append(slices.Clone(r.fixed), groupPatterns(learned)...)
+	all := append(slices.Clone(r.fixed), groupForms(learned)...)
 	slices.SortStableFunc(all, func(a, b patterns) int { return b.length - a.length })
 	r.all.Store(&all)
 }

@@ -1,0 +1,41 @@
+package e2e_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// BenchmarkReload100000Keys reports the processor time of a reload, from the text of the configuration to the collection of what it
+// replaced.
+func BenchmarkReload100000Keys(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		key  func(i int) string
+	}{
+		{"digests", func(i int) string {
+			return fmt.Sprintf("digest = \"sha256:%x\"", sha256.Sum256(fmt.Appendf(nil, "sk-%032d", i)))
+		}},
+		{"secrets", func(i int) string { return fmt.Sprintf("secret = \"sk-%032d\"", i) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var text strings.Builder
+			text.WriteString(proxytest.Keys)
+			for i := range 100_000 {
+				fmt.Fprintf(&text, "[[keys]]\nname = \"client-%d\"\n%s\nmodels = [\"gpt-*\", \"claude-*\"]\n", i, c.key(i))
+			}
+			text.WriteString("[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n")
+			g := proxytest.Start(b, text.String())
+			began := cpu()
+			for b.Loop() {
+				if err := g.Reload(b, text.String()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric((cpu()-began).Seconds()/float64(b.N), "cpu-s/reload")
+		})
+	}
+}
