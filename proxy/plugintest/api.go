@@ -1,6 +1,8 @@
 package plugintest
 
 import (
+	"time"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -8,6 +10,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -31,6 +34,16 @@ func findAPI(form string) *clientapi.API {
 		return documentAPI(form)
 	}
 	return nil
+}
+
+// clientAPI returns the API with the name of a form as a client of it knows it.
+func clientAPI(form string) *clientapi.API {
+	if form != "responses" {
+		return findAPI(form)
+	}
+	return responses.API(responses.Options{
+		Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(testCreated, 0) },
+	})
 }
 
 // streams reports whether the responses to requests in a form can be streams.
@@ -78,7 +91,7 @@ func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 	case abi.DialectMessages:
 		return findAPI("messages")
 	case abi.DialectResponses:
-		return findAPI("responses")
+		return clientAPI("responses")
 	}
 	return nil
 }

@@ -66,7 +66,10 @@ type run struct {
 
 // Run runs the vector for a client that wants a stream with its usage, or a non-streaming response, whatever the request
 // asks for. What the plugin learns of the request follows from its body.
-func (v *Vector) Run(b *Binding, stream bool) Result {
+func (v *Vector) Run(b *Binding, stream bool) Result { return v.RunFor(b, "", nil, stream) }
+
+// RunFor is Run for a client of another API than that of the vector's request: form, whose request asks for the same.
+func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Result {
 	api := findAPI(v.Form)
 	if api == nil {
 		return Result{Response: "vector.json has an unknown form " + v.Form}
@@ -76,8 +79,16 @@ func (v *Vector) Run(b *Binding, stream bool) Result {
 	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
 		return Result{Response: "request.json is refused: " + err.Error()}
 	}
-	renderer := api.NewRenderer()
-	r := run{v: v, b: b.binding, api: api, renderer: renderer, writer: response.NewWriter(renderer)}
+	client, responded := api, request
+	if asked != nil {
+		client = clientAPI(form)
+		responded = client.NewRequest()
+		if err := responded.Parse(bytes.Clone(asked), clientapi.Limits{}); err != nil {
+			return Result{Response: "the client's request is refused: " + err.Error()}
+		}
+	}
+	renderer := client.NewRenderer()
+	r := run{v: v, b: b.binding, api: client, renderer: renderer, writer: response.NewWriter(renderer)}
 	a, facts := &r.attempt, request.Describe()
 	a.Writer, a.Tenant = r.writer, "plugintest"
 	a.Request.Doc, a.Request.Body = request.Document()
@@ -97,7 +108,7 @@ func (v *Vector) Run(b *Binding, stream bool) Result {
 		Stream: stream, IncludeUsage: true, FunctionCalls: facts.FunctionCalls, ID: testID, Model: v.Target, Created: testCreated, Choices: facts.N,
 		PromptEstimate: int64(facts.TextBytes) / 4, Aliases: a.Alias,
 	})
-	renderer.Respond(request)
+	renderer.Respond(responded)
 	r.result.Err = r.calls()
 	r.finish(stream, r.result.Err)
 	return r.result

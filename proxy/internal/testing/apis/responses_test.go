@@ -1,0 +1,339 @@
+// Package apis_test shows that clients of all APIs learn the same from the response of any provider.
+package apis_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	chatsdk "github.com/openai/openai-go/v3"
+	sdk "github.com/openai/openai-go/v3/responses"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/sse"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/responses"
+	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+)
+
+// facts is what a client learns from a response, whatever API it uses.
+type facts struct {
+	Failed    bool
+	Text      string
+	Refusal   string
+	Reasoning string
+	Calls     []string // id, name, arguments
+	Cut       bool     // for its length or its content
+	Usage     string   // prompt, completion, total
+}
+
+func usageFacts(prompt, completion, total int64) string {
+	return strconv.FormatInt(prompt, 10) + " " + strconv.FormatInt(completion, 10) + " " + strconv.FormatInt(total, 10)
+}
+
+// chatFacts reads a chat completion with the official SDK.
+func chatFacts(t *testing.T, body string) (f facts) {
+	t.Helper()
+	var c chatsdk.ChatCompletion
+	if err := json.Unmarshal([]byte(body), &c); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	f.Usage = usageFacts(c.Usage.PromptTokens, c.Usage.CompletionTokens, c.Usage.TotalTokens)
+	for _, choice := range c.Choices {
+		if choice.Index != 0 {
+			continue // the API has one
+		}
+		m := choice.Message
+		f.Text, f.Refusal = m.Content, m.Refusal
+		_ = json.Unmarshal([]byte(m.JSON.ExtraFields["reasoning_content"].Raw()), &f.Reasoning)
+		for _, call := range m.ToolCalls {
+			f.Calls = append(f.Calls, callFact(call.ID, call.Function.Name, call.Function.Arguments))
+		}
+		f.Cut = choice.FinishReason == "length" || choice.FinishReason == "content_filter"
+	}
+	return f
+}
+
+// callFact is a call as all APIs know it. IDs have fewer characters in some.
+func callFact(id, name, args string) string {
+	id = strings.Map(func(r rune) rune {
+		if strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-", r) {
+			return r
+		}
+		return '_'
+	}, id)
+	return id + " " + name + " " + args
+}
+
+// responseFacts reads a response of the Responses API.
+func responseFacts(t *testing.T, r *sdk.Response) (f facts) {
+	t.Helper()
+	f.Usage = usageFacts(r.Usage.InputTokens, r.Usage.OutputTokens, r.Usage.TotalTokens)
+	f.Failed, f.Cut = r.Status == "failed", r.Status == "incomplete"
+	for _, it := range r.Output {
+		switch it.Type {
+		case "message":
+			for _, p := range it.Content {
+				f.Text += p.Text
+				f.Refusal += p.Refusal
+			}
+		case "reasoning":
+			for _, p := range it.AsReasoning().Summary {
+				f.Reasoning += p.Text
+			}
+		case "function_call":
+			f.Calls = append(f.Calls, callFact(it.CallID, it.Name, it.Arguments.OfString))
+		}
+	}
+	return f
+}
+
+// streamFacts reads a stream of the Responses API, event by event.
+func streamFacts(t *testing.T, body string) facts {
+	t.Helper()
+	var acc sdk.ResponseAccumulator
+	var last string
+	for event := range strings.SplitSeq(strings.TrimSuffix(body, "\n\n"), "\n\n") {
+		name, data, ok := strings.Cut(event, "\ndata: ")
+		if !ok {
+			t.Fatalf("the event is %q", event)
+		}
+		var union sdk.ResponsesServerEventUnion
+		if err := json.Unmarshal([]byte(data), &union); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		if err := acc.AddEvent(union); err != nil || "event: "+union.Type != name {
+			t.Fatalf("%v: %s", err, event)
+		}
+		last = data
+	}
+	var end struct{ Response sdk.Response }
+	if err := json.Unmarshal([]byte(last), &end); err != nil {
+		t.Fatalf("%v in %s", err, last)
+	}
+	if snapshot := acc.Snapshot(); snapshot.TerminalEvent == "" {
+		t.Fatalf("the stream ends with %s", last)
+	} else if text := responseFacts(t, &end.Response).Text; end.Response.Status != "failed" && snapshot.OutputText() != text {
+		t.Errorf("the pieces make %q, the whole is %q", snapshot.OutputText(), text)
+	}
+	return responseFacts(t, &end.Response)
+}
+
+// asked is a request whose response shows everything.
+const asked = `{"model":"m","input":"x","reasoning":{"summary":"auto"},"include":["reasoning.encrypted_content"],"store":false}`
+
+// compare checks what clients of Responses learn, from a stream and from a whole response, against a chat completion. Each is
+// a status line and a body.
+func compare(t *testing.T, chat, stream, whole string) {
+	t.Helper()
+	status, body, _ := strings.Cut(chat, "\n")
+	if status != "200" {
+		if got, _, _ := strings.Cut(whole, "\n"); got != status {
+			t.Errorf("the status is %s, of a chat completion %s", got, status)
+		}
+		if got, body, _ := strings.Cut(stream, "\n"); got == "200" && !streamFacts(t, body).Failed {
+			t.Errorf("the stream does not fail: %s", body)
+		}
+		return
+	}
+	want := chatFacts(t, body)
+	_, body, _ = strings.Cut(whole, "\n")
+	var r sdk.Response
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	if got := responseFacts(t, &r); !reflect.DeepEqual(got, want) {
+		t.Errorf("whole:  %+v\n chat:  %+v", got, want)
+	}
+	_, body, _ = strings.Cut(stream, "\n")
+	if got := streamFacts(t, body); !reflect.DeepEqual(got, want) {
+		t.Errorf("stream: %+v\n  chat: %+v", got, want)
+	}
+}
+
+// TestPluginsForResponses has the recordings and vectors of every plugin read by clients of Responses.
+//
+// covers: P7.19 P5.9 P5.16
+func TestPluginsForResponses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some hundred responses, each read by two SDKs")
+	}
+	for _, name := range []string{"anthropic", "bedrock", "cohere", "gemini", "ollama"} {
+		t.Run(name, func(t *testing.T) {
+			suite := plugintest.Suite{
+				Package: "plugins/all", Plugin: name, Dir: filepath.Join("../../../../plugins", name, "testdata/vectors"),
+				Use: plugintest.Use{Paths: anyPath(), Headers: []string{"anthropic-version", "anthropic-beta"}},
+			}
+			p := suite.Load(t, plugintest.Module)
+			seen := 0
+			for _, v := range suite.Vectors(t) {
+				if v.Form != "" || v.Response == nil || bytes.Contains(v.Request, []byte(`"functions"`)) {
+					continue // a chat completion of the older form has other calls
+				}
+				b, err := p.Bind(string(v.Settings))
+				if err != nil {
+					t.Fatal(err)
+				}
+				chat := v.Run(b, false).Response
+				if !strings.HasPrefix(chat, "200\n") && !strings.HasPrefix(chat, "4") && !strings.HasPrefix(chat, "5") {
+					continue // a plugin that fails
+				}
+				seen++
+				t.Run(v.Name, func(t *testing.T) {
+					compare(t, chat, v.RunFor(b, "responses", []byte(asked), true).Response, v.RunFor(b, "responses", []byte(asked), false).Response)
+				})
+			}
+			if seen < 30 {
+				t.Errorf("only %d responses", seen)
+			}
+		})
+	}
+}
+
+// anyPath allows a plugin all paths, whose segments are counted.
+func anyPath() (paths []string) {
+	for n := 1; n <= 12; n++ {
+		paths = append(paths, strings.Repeat("/*", n))
+	}
+	return paths
+}
+
+// recording is a response of a host that speaks chat completions.
+type recording struct {
+	name string
+	body string
+	sse  bool
+}
+
+func recordings(t *testing.T) (all []recording) {
+	t.Helper()
+	paths, err := filepath.Glob("../../openai/native/testdata/*/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		data, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := recording{name: filepath.Base(filepath.Dir(p)) + "/" + filepath.Base(p), body: string(data)}
+		switch {
+		case strings.Contains(p, "/error-"):
+			continue
+		case strings.HasSuffix(p, ".sse"):
+			r.sse = true
+		case strings.HasSuffix(p, ".chunks.txt"):
+			r.sse = true
+			r.body = "data: " + strings.ReplaceAll(strings.TrimSpace(r.body), "\n", "\n\ndata: ") + "\n\n"
+		case !strings.HasSuffix(p, ".resp.json"):
+			continue
+		}
+		all = append(all, r)
+	}
+	if len(all) < 40 {
+		t.Fatalf("only %d recordings", len(all))
+	}
+	return all
+}
+
+// read reads a recording that comes in pieces, for a client of an API. It returns the status and the body.
+func (rec *recording) read(t *testing.T, api *clientapi.API, request string, stream bool, piece func() int) string {
+	t.Helper()
+	q := api.NewRequest()
+	if e := q.Parse([]byte(request), clientapi.Limits{}); e != nil {
+		t.Fatal(e)
+	}
+	renderer := api.NewRenderer()
+	w := response.NewWriter(renderer)
+	w.Reset(response.Options{Stream: stream, ID: "resp_test", Model: "asked", Created: 1700000000, PromptEstimate: 7})
+	renderer.Respond(q)
+	var reader native.Reader
+	reader.Reset(native.Options{})
+	var b response.Batch
+	apply := func(err error) {
+		if err == nil {
+			err = w.Apply(&b)
+		}
+		b.Reset()
+		var e *apierror.Error
+		if errors.As(err, &e) {
+			w.Fail(e)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rec.sse {
+		var d sse.Decoder
+		next := func(read func() (framing.Event, bool, error)) {
+			for !w.Complete() && w.Failed() == nil {
+				ev, ok, err := read()
+				if err != nil && !errors.Is(err, io.EOF) {
+					t.Fatal(err)
+				}
+				if !ok {
+					return
+				}
+				apply(reader.ReadChunk(ev.Data, &b))
+			}
+		}
+		for rest := rec.body; rest != ""; {
+			n := min(len(rest), piece())
+			d.Feed([]byte(rest[:n]))
+			rest = rest[n:]
+			next(d.Next)
+		}
+		next(d.End)
+	} else {
+		apply(reader.ReadResponse([]byte(rec.body), &b))
+	}
+	_ = w.End()
+	switch e := w.Failed(); {
+	case e != nil && !w.Started():
+		return strconv.Itoa(e.Status) + "\n"
+	case stream:
+		return "200\n" + string(w.Output())
+	}
+	return "200\n" + string(w.AppendResponse(nil))
+}
+
+// TestChatRecordingsForResponses has the recordings of hosts that speak chat completions read by clients of Responses, whatever
+// pieces they come in.
+//
+// covers: P6.12 P7.13 P7.19
+func TestChatRecordingsForResponses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fifty responses, each read three times by two SDKs")
+	}
+	api := responses.API(responses.Options{Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(1700000000, 0) }})
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, rec := range recordings(t) {
+		t.Run(rec.name, func(t *testing.T) {
+			all := func() int { return len(rec.body) }
+			chat := rec.read(t, openai.API(), `{"model":"m","messages":[{"role":"user","content":"x"}]}`, false, all)
+			stream := rec.read(t, api, asked, true, all)
+			compare(t, chat, stream, rec.read(t, api, asked, false, all))
+			if !rec.sse {
+				return
+			}
+			for name, piece := range map[string]func() int{"bytes": func() int { return 1 }, "random pieces": func() int { return 1 + rnd.IntN(200) }} {
+				if got := rec.read(t, api, asked, true, piece); got != stream {
+					t.Errorf("in %s, the stream differs", name)
+				}
+			}
+		})
+	}
+}
