@@ -19,7 +19,11 @@
 //
 // Whatever is removed or replaced against the client's wish is named in x-gateway-warning. All else is sent as it came.
 //
-// That is for chat completions. If the upstream speaks Responses as well (the option forms), the request of a Responses client is
+// That is for chat completions. Some models are better asked by Responses: with api = "responses" a request is translated to it, with
+// nothing stored, and with reasoning that is sealed and comes back in reasoning_details. A stop sequence, n above 1 and audio are
+// refused; other members that Responses does not have are left out.
+//
+// If the upstream speaks Responses as well (the option forms), the request of a Responses client is
 // sent as it is, but for the model. So are requests for embeddings, rerank, moderations and legacy completions, but for the model,
 // stream_options, and the options rename, drop and refuse.
 //
@@ -37,6 +41,11 @@
 //
 // Other APIs:
 //
+//	api                "responses" to translate requests to it; mostly of a target. Default: "chat".
+//	reasoning_summary  the summary of its reasoning that a model is asked for then: "auto", "concise" or "detailed". Default: none.
+//	encrypted_reasoning
+//	                   whether the reasoning is asked for then, sealed. Default: if the model is known to reason, or the client asks
+//	                   for it; others refuse that.
 //	forms              those that the upstream speaks besides chat completions, of "responses", "completions" (legacy), "embeddings",
 //	                   "moderations" and "rerank".
 //	stateless          true for one that keeps no responses: a request that refers to one is refused, so that another target may

@@ -209,25 +209,31 @@ func (t *translation) writeReasoning() {
 	switch {
 	case t.o.thinking == thinkingDrop && asked.thinking:
 		t.warnDropped("thinking")
-	case !asked.thinking, asked.adaptive && len(effort) > 0:
+	case !asked.thinking:
 	case asked.off:
 		if effort = t.o.effortOff; len(effort) == 0 {
 			t.warnDropped("thinking") // it may reason all the same
 		}
 	default:
 		t.r.Warn(abi.WarnChanged, "thinking")
-		effort = []byte(asked.budgetEffort())
+		if !asked.adaptive {
+			effort = []byte(asked.budgetEffort())
+		}
 	}
 	name := t.o.effort(effort)
 	if string(name) != string(effort) && string(effort) == string(asked.effort) {
 		t.r.Warn(abi.WarnChanged, "reasoning_effort")
 	}
 	reasons := len(name) > 0 && string(name) != "none"
-	if len(name) > 0 && t.name("reasoning") {
+	byDefault := len(name) == 0 && !asked.off && (asked.thinking || reasonsByDefault(t.r.Target))
+	summary := len(t.o.summary) > 0 && (reasons || byDefault)
+	if (len(name) > 0 || summary) && t.name("reasoning") {
 		w.Object()
-		w.Name("effort")
-		w.Text(name)
-		if reasons && len(t.o.summary) > 0 {
+		if len(name) > 0 {
+			w.Name("effort")
+			w.Text(name)
+		}
+		if summary {
 			w.Name("summary")
 			w.Text(t.o.summary)
 		}

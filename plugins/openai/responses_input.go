@@ -18,6 +18,7 @@ type turn struct {
 	thought  []byte     // reasoning_content
 	details  json.Value // reasoning_details
 	hasBlock bool       // thinking_blocks
+	failed   bool       // is_error of a tool's result
 	audio    bool
 }
 
@@ -85,8 +86,10 @@ func (t *translation) readTurn(in *json.Reader, index int) turn {
 			named = true
 		case "cache_control":
 			t.warnDropped("cache_control")
-		case "annotations", "is_error":
-			// Annotations describe earlier text; that a tool has failed stands in its result.
+		case "is_error":
+			m.failed, _ = in.Bool()
+		case "annotations":
+			// They describe earlier text.
 		default:
 			t.warnDropped("messages[]." + translate.Printable(name))
 		}
@@ -209,6 +212,9 @@ func (t *translation) writePart(in *json.Reader, m *turn, n int, textType string
 	w, own := t.w, string(m.role) != "assistant"
 	switch {
 	case string(kind) == "text":
+		if m.failed && string(m.role) == "tool" {
+			text, m.failed = translate.FailedText(text), false
+		}
 		t.writeTextPart(textType, text)
 	case string(kind) == "refusal" && !own:
 		t.writeRefusal(text)
@@ -488,6 +494,9 @@ func (t *translation) writeResult(m *turn) error {
 	w.Inside(m.callID)
 	w.Name("output")
 	if m.parts == nil {
+		if m.failed {
+			m.text = translate.FailedText(m.text)
+		}
 		w.Inside(m.text)
 	} else {
 		w.Array()

@@ -30,7 +30,9 @@ func findAPI(form string) *clientapi.API {
 		return calls.Rerank(native.Failure)
 	case "messages":
 		return messages.API(thinking.NewSealer(make([]byte, 32)))
-	case "responses", "gemini":
+	case "responses":
+		return responses.API(responses.Options{Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(testCreated, 0) }})
+	case "gemini":
 		return documentAPI(form)
 	}
 	return nil
