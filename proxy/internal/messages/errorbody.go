@@ -11,7 +11,7 @@ import (
 func AppendError(dst []byte, e *apierror.Error, requestID string) []byte {
 	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), errorType(e)...), `","message":"`...)
 	message := contextMessage(e)
-	if e.Code == "model_not_found" && e.Param == "" {
+	if e.Code == "model_not_found" && e.Param == "" && !strings.HasPrefix(message, "model: ") {
 		dst = append(dst, "model: "...)
 	}
 	if e.Param != "" && e.Code != codeContextLength && !strings.HasPrefix(message, e.Param) {

@@ -76,8 +76,8 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 // Respond implements clientapi.Renderer: a response repeats nothing of its request.
 func (r *Renderer) Respond(clientapi.Request) {}
 
-// skips reports whether an event of a choice is not rendered. The first choice with content is.
-func (r *Renderer) skips(choice int32) bool {
+// ignores reports whether an event of a choice is not rendered. The first choice with content is.
+func (r *Renderer) ignores(choice int32) bool {
 	if r.pass.on {
 		r.pass.begun = true
 		return true
@@ -90,14 +90,14 @@ func (r *Renderer) skips(choice int32) bool {
 
 // Text implements response.Renderer.
 func (r *Renderer) Text(choice int32, s []byte) {
-	if !r.skips(choice) {
+	if !r.ignores(choice) {
 		r.writePiece(outText, 0, 0, s)
 	}
 }
 
 // Refusal implements response.Renderer.
 func (r *Renderer) Refusal(choice int32, s []byte) {
-	if !r.skips(choice) {
+	if !r.ignores(choice) {
 		r.refused = true
 		r.writePiece(outRefusal, 0, 0, s)
 	}
@@ -106,7 +106,7 @@ func (r *Renderer) Refusal(choice int32, s []byte) {
 // Reasoning implements response.Renderer.
 func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s []byte) {
 	switch {
-	case r.skips(choice):
+	case r.ignores(choice):
 	case part == abi.ReasoningText, part == abi.ReasoningSummary:
 		r.writePiece(outThinking, key, part, s)
 	default:
@@ -118,13 +118,13 @@ func (r *Renderer) Reasoning(choice int32, part abi.ReasoningPart, key int32, s 
 
 // ToolCall implements response.Renderer.
 func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
-	if r.skips(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	t := r.addCall(call)
-	r.settle()
+	r.closeOpen()
 	if !t.args.add(call.Arguments) {
-		r.giveUp()
+		r.failCall()
 		return
 	}
 	if t.args.whole() {
@@ -139,14 +139,14 @@ func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
 
 // ToolArguments implements response.Renderer.
 func (r *Renderer) ToolArguments(choice, tool int32, s []byte) {
-	if r.skips(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	t := &r.calls[tool]
 	begun, whole := t.args.begun(), t.args.whole()
 	switch {
 	case !t.args.add(s):
-		r.giveUp()
+		r.failCall()
 	case whole: // white space
 	case !begun && string(s) == "{}":
 		r.endCall(t) // the block has it from its start
@@ -178,11 +178,11 @@ func (r *Renderer) Flush(choice int32, finished bool) {}
 
 // Finish implements response.Renderer.
 func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) {
-	if r.skips(choice) {
+	if r.ignores(choice) {
 		return
 	}
 	r.reason, r.native = reason, native
-	r.settle()
+	r.closeOpen()
 	cut := reason == abi.FinishLength || reason == abi.FinishContentFilter
 	for i := range r.calls {
 		switch t := &r.calls[i]; {
@@ -190,14 +190,14 @@ func (r *Renderer) Finish(choice int32, reason abi.FinishReason, native []byte) 
 		case cut:
 			r.endCall(t)
 		default:
-			r.giveUp()
+			r.failCall()
 			return
 		}
 	}
 }
 
-// giveUp ends a response in which the model has called a tool with what is no JSON object.
-func (r *Renderer) giveUp() { r.out.Failed = apierror.Fail(abi.FailBadToolCall, "", "", "") }
+// failCall ends a response in which the model has called a tool with what is no JSON object.
+func (r *Renderer) failCall() { r.out.Failed = apierror.Fail(abi.FailBadToolCall, "", "", "") }
 
 // Complete implements response.Renderer.
 func (r *Renderer) Complete(usage response.Usage) {
@@ -206,7 +206,7 @@ func (r *Renderer) Complete(usage response.Usage) {
 	case r.pass.on:
 		r.completePassed()
 	default:
-		r.start()
+		r.writeMessageStart()
 		r.writeEnd(&usage)
 	}
 }

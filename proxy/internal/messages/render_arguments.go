@@ -63,7 +63,7 @@ func (a *arguments) add(s []byte) bool {
 		}
 		c, n := unescapeByte(s)
 		s = s[n:]
-		a.step(c)
+		a.addByte(c)
 	}
 	return a.state != argumentsInvalid
 }
@@ -100,8 +100,8 @@ func unescapeByte(s []byte) (c byte, n int) {
 	return byte(v), n
 }
 
-// step takes one character.
-func (a *arguments) step(c byte) {
+// addByte adds one character, unescaped.
+func (a *arguments) addByte(c byte) {
 	switch a.state {
 	case argumentsString:
 		switch {
@@ -142,7 +142,7 @@ func (a *arguments) step(c byte) {
 		return
 	}
 	if a.state >= argumentsMinus && a.state <= argumentsExponentDigits {
-		if a.stepNumber(c) {
+		if a.addToNumber(c) {
 			return
 		}
 		a.state = argumentsComma // c comes after the number
@@ -150,16 +150,16 @@ func (a *arguments) step(c byte) {
 	if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
 		return
 	}
-	a.stepToken(c)
+	a.addToken(c)
 }
 
 func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' <= 5 }
 
-// stepToken takes a character that is neither white space nor in a value.
-func (a *arguments) stepToken(c byte) {
+// addToken adds a character that is neither white space nor in a value.
+func (a *arguments) addToken(c byte) {
 	switch s := a.state; {
 	case s == argumentsStart && c == '{', (s == argumentsFirstValue || s == argumentsValue) && (c == '{' || c == '['):
-		a.enter(c == '{')
+		a.openContainer(c == '{')
 	case (s == argumentsFirstName || s == argumentsName) && c == '"':
 		a.state, a.name = argumentsString, true
 	case s == argumentsColon && c == ':':
@@ -203,8 +203,8 @@ func (a *arguments) beginScalar(c byte) {
 	}
 }
 
-// stepNumber takes a character of a number. It reports false if c does not belong to it, and the number is complete.
-func (a *arguments) stepNumber(c byte) bool {
+// addToNumber adds a character of a number. It reports false if c does not belong to it, and the number is complete.
+func (a *arguments) addToNumber(c byte) bool {
 	digit := c-'0' <= 9
 	exponent := c|0x20 == 'e'
 	switch s := a.state; {
@@ -230,7 +230,7 @@ func (a *arguments) stepNumber(c byte) bool {
 	return true
 }
 
-func (a *arguments) enter(object bool) {
+func (a *arguments) openContainer(object bool) {
 	if a.depth == maxArgumentDepth-1 {
 		a.state = argumentsInvalid
 		return

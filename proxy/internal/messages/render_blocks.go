@@ -50,12 +50,12 @@ type toolUse struct {
 // blockSize is about what a block takes in memory besides its texts.
 const blockSize = 160
 
-// at returns a block by its index among all.
-func (r *Renderer) at(index int) *outBlock { return &r.blocks[index-r.first] }
+// block returns a block by its index among all.
+func (r *Renderer) block(index int) *outBlock { return &r.blocks[index-r.first] }
 
-// begin begins a block.
-func (r *Renderer) begin(kind outKind, key int32) *outBlock {
-	r.start()
+// beginBlock adds a block to the message.
+func (r *Renderer) beginBlock(kind outKind, key int32) *outBlock {
+	r.writeMessageStart()
 	n := len(r.blocks)
 	if n == cap(r.blocks) {
 		r.blocks = append(r.blocks, outBlock{})
@@ -70,8 +70,8 @@ func (r *Renderer) begin(kind outKind, key int32) *outBlock {
 	return b
 }
 
-// last is the index among all of the block that has begun last.
-func (r *Renderer) last() int { return r.first + len(r.blocks) - 1 }
+// lastIndex is the index among all of the newest block.
+func (r *Renderer) lastIndex() int { return r.first + len(r.blocks) - 1 }
 
 // writePiece writes a piece of text to the current block, or to a new one if that is another. part is what it is of reasoning.
 func (r *Renderer) writePiece(kind outKind, key int32, part abi.ReasoningPart, s []byte) {
@@ -87,13 +87,13 @@ func (r *Renderer) writePiece(kind outKind, key int32, part abi.ReasoningPart, s
 
 func (r *Renderer) textBlock(kind outKind, key int32, part abi.ReasoningPart) *outBlock {
 	if r.current >= 0 {
-		if b := r.at(r.current); b.kind == kind && b.key == key && b.part == part && !b.sealed {
+		if b := r.block(r.current); b.kind == kind && b.key == key && b.part == part && !b.sealed {
 			return b
 		}
 	}
-	r.settle()
-	b := r.begin(kind, key)
-	b.part, r.current = part, r.last()
+	r.closeOpen()
+	b := r.beginBlock(kind, key)
+	b.part, r.current = part, r.lastIndex()
 	if r.head.Stream {
 		r.writeStart(b, r.current)
 	}
@@ -104,11 +104,11 @@ func (r *Renderer) textBlock(kind outKind, key int32, part abi.ReasoningPart) *o
 // it is still open and has no other seal, else one of its own.
 func (r *Renderer) sealedBlock(part abi.ReasoningPart, key int32) *outBlock {
 	kind := outThinking
-	if part == abi.ReasoningEncrypted && r.claude() {
+	if part == abi.ReasoningEncrypted && r.isClaude() {
 		kind = outRedacted
 	}
 	if r.current >= 0 {
-		b := r.at(r.current)
+		b := r.block(r.current)
 		switch {
 		case b.key != key || b.kind != kind:
 		case b.sealed && b.sealPart == part:
@@ -121,21 +121,21 @@ func (r *Renderer) sealedBlock(part abi.ReasoningPart, key int32) *outBlock {
 	if part == abi.ReasoningToolEncrypted && r.pending != noCall && r.calls[r.pending].key == key {
 		r.closeCurrent() // the call comes after its signature
 	} else {
-		r.settle()
+		r.closeOpen()
 	}
-	b := r.begin(kind, key)
-	b.sealed, b.sealPart, r.current = true, part, r.last()
+	b := r.beginBlock(kind, key)
+	b.sealed, b.sealPart, r.current = true, part, r.lastIndex()
 	if r.head.Stream && kind != outRedacted { // the start of that has all of it
 		r.writeStart(b, r.current)
 	}
 	return b
 }
 
-// claude reports whether the reasoning is Anthropic's.
-func (r *Renderer) claude() bool { return bytes.Equal(r.head.ReasoningFormat, formatClaude) }
+// isClaude reports whether the reasoning is Anthropic's.
+func (r *Renderer) isClaude() bool { return bytes.Equal(r.head.ReasoningFormat, formatClaude) }
 
-// settle closes what another block must not stand in, and begins that of a pending call.
-func (r *Renderer) settle() {
+// closeOpen closes the open block that is no call's, and writes a call that is pending: another block is about to begin.
+func (r *Renderer) closeOpen() {
 	r.closeCurrent()
 	if r.pending == noCall {
 		return
@@ -159,10 +159,10 @@ func (r *Renderer) closeCurrent() {
 		return
 	}
 	index := r.current
-	b := r.at(index)
+	b := r.block(index)
 	r.current = -1
 	if b.kind == outThinking {
-		r.sign(b)
+		r.signBlock(b)
 	}
 	if r.head.Stream {
 		switch b.kind {
@@ -194,10 +194,10 @@ func (r *Renderer) closeBlock(b *outBlock) {
 	r.blocks = r.blocks[:len(r.blocks)-stopped]
 }
 
-// sign gives a thinking block its signature, in place of what the provider has given. It is what the provider has given where that
+// signBlock gives a thinking block its signature, in place of what the provider has given. It is what the provider has given where that
 // is Anthropic, or someone who passes on what is Anthropic's.
-func (r *Renderer) sign(b *outBlock) {
-	if r.claude() && b.sealed && b.sealPart == abi.ReasoningSignature && len(b.seal) > 0 {
+func (r *Renderer) signBlock(b *outBlock) {
+	if r.isClaude() && b.sealed && b.sealPart == abi.ReasoningSignature && len(b.seal) > 0 {
 		return
 	}
 	s := thinking.Sealed{Part: b.part, Data: b.seal}
@@ -250,8 +250,8 @@ func (r *Renderer) holdCall(index int32, args []byte) {
 
 // beginCall begins the block of a call.
 func (r *Renderer) beginCall(t *toolUse, index int32) {
-	b := r.begin(outToolUse, t.key)
-	b.call, t.block = index, r.last()
+	b := r.beginBlock(outToolUse, t.key)
+	b.call, t.block = index, r.lastIndex()
 	if r.head.Stream {
 		r.writeStart(b, t.block)
 	}
@@ -269,7 +269,7 @@ func (r *Renderer) writeArguments(t *toolUse, s []byte) {
 }
 
 // endCall closes the block of a call.
-func (r *Renderer) endCall(t *toolUse) { r.closeBlock(r.at(t.block)) }
+func (r *Renderer) endCall(t *toolUse) { r.closeBlock(r.block(t.block)) }
 
 // appendToolUseID appends the ID that a call has in this API: the provider's, or one that follows from it where the API does not
 // take that.

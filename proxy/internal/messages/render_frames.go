@@ -19,8 +19,8 @@ var deltaHeads = [...]string{
 	outToolUse:  `,"delta":{"type":"input_json_delta","partial_json":"`,
 }
 
-// start writes message_start, once.
-func (r *Renderer) start() {
+// writeMessageStart writes message_start, once.
+func (r *Renderer) writeMessageStart() {
 	if r.started || !r.head.Stream {
 		return
 	}
