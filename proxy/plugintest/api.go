@@ -98,13 +98,13 @@ func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 	return nil
 }
 
-// openReader prepares to read a response of an API. A client that uses it itself gets the events as they come.
+// openReader prepares to read a response of an API. The client whose own document the upstream was sent gets the events as they come.
 func (r *run) openReader(api *clientapi.API) {
 	r.reader = api.NewReader()
 	if chat, ok := r.reader.(*openai.Reader); ok {
 		chat.Options = r.attempt.DialectOptions
 	}
-	pass := api.Name == r.api.Name
+	pass := api.Name == r.v.Form
 	if pass {
 		r.renderer.Pass()
 	}
