@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
@@ -32,6 +33,10 @@ const (
 	chatAPI apiID = iota
 	messagesAPI
 	responsesAPI
+	embeddingsAPI
+	rerankAPI
+	legacyAPI // completions of a prompt
+	moderationsAPI
 	apiCount
 )
 
@@ -59,6 +64,10 @@ func (a *clientAPIs) init(sealer *thinking.Sealer, memory *responses.Memory, now
 	a[messagesAPI].idHeader = "request-id"
 	a[responsesAPI].API = responses.API(responses.Options{Sealer: sealer, Memory: memory, Failure: native.Failure, Now: now})
 	a[responsesAPI].form, a[responsesAPI].dialect = abi.FormResponses, abi.DialectResponses
+	a[embeddingsAPI] = clientAPI{API: calls.Embeddings(native.Failure), form: abi.FormEmbeddings, kind: config.KindEmbeddings, dialect: abi.DialectOpenAI}
+	a[rerankAPI] = clientAPI{API: calls.Rerank(native.Failure), form: abi.FormRerank, kind: config.KindRerank, dialect: abi.DialectOpenAI}
+	a[legacyAPI] = clientAPI{API: calls.Completions(native.Failure), form: abi.FormCompletions, kind: config.KindCompletions, dialect: abi.DialectOpenAI}
+	a[moderationsAPI] = clientAPI{API: calls.Moderations(native.Failure), form: abi.FormModerations, kind: config.KindModerations, dialect: abi.DialectOpenAI}
 	for id := range a {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat
@@ -72,8 +81,12 @@ func chunk(data string) []byte {
 	return []byte(strconv.FormatInt(int64(len(data)), 16) + "\r\n" + data + "\r\n")
 }
 
-// ofDialect returns the API in which a provider responds; nil if the plugin translates the response.
-func (a *clientAPIs) ofDialect(d abi.Dialect) *clientAPI {
+// ofDialect returns the API in which a provider responds to a request of one; nil if the plugin translates the response. The
+// dialect of OpenAI is that of each of its APIs besides Responses.
+func (a *clientAPIs) ofDialect(d abi.Dialect, asked *clientAPI) *clientAPI {
+	if d != abi.DialectTranslated && asked.dialect == d {
+		return asked
+	}
 	for id := range a {
 		if d != abi.DialectTranslated && a[id].dialect == d {
 			return &a[id]

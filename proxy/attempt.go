@@ -249,7 +249,11 @@ func (x *completion) sendRequest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if x.speaks = x.server.apis.ofDialect(x.attempt.Dialect); x.speaks != nil {
+	asked := x.api
+	if x.translated {
+		asked = &x.server.apis[chatAPI]
+	}
+	if x.speaks = x.server.apis.ofDialect(x.attempt.Dialect, asked); x.speaks != nil {
 		x.reader = x.work.reader(x.speaks)
 	}
 	if x.attempt.Answered {

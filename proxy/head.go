@@ -42,6 +42,11 @@ const (
 	storedResponse
 	storedItems
 	cancelResponse
+	embeddings
+	rerank
+	rerankV2
+	legacyCompletions
+	moderations
 	modelList
 	oneModel
 )
@@ -50,6 +55,11 @@ const (
 	pathCompletions = "/v1/chat/completions"
 	pathMessages    = "/v1/messages"
 	pathResponses   = "/v1/responses"
+	pathEmbeddings  = "/v1/embeddings"
+	pathRerank      = "/v1/rerank"
+	pathRerankV2    = "/v2/rerank"
+	pathLegacy      = "/v1/completions"
+	pathModerations = "/v1/moderations"
 	pathModels      = "/v1/models"
 )
 
@@ -71,6 +81,11 @@ var endpoints = [...]struct {
 	storedResponse:       {pathResponses + "/{id}", "GET, HEAD, DELETE", responsesAPI, serveStored},
 	storedItems:          {pathResponses + "/{id}/input_items", "GET, HEAD", responsesAPI, serveStored},
 	cancelResponse:       {pathResponses + "/{id}/cancel", "POST", responsesAPI, serveStored},
+	embeddings:           {pathEmbeddings, "POST", embeddingsAPI, serveCompletions},
+	rerank:               {pathRerank, "POST", rerankAPI, serveCompletions},
+	rerankV2:             {pathRerankV2, "POST", rerankAPI, serveCompletions},
+	legacyCompletions:    {pathLegacy, "POST", legacyAPI, serveCompletions},
+	moderations:          {pathModerations, "POST", moderationsAPI, serveCompletions},
 	modelList:            {pathModels, "GET, HEAD", chatAPI, serveModels},
 	oneModel:             {pathModels + "/{id}", "GET, HEAD", chatAPI, serveModels},
 }
@@ -114,6 +129,16 @@ func matchPath(path []byte) endpoint {
 		return responsesCompletions
 	case pathResponses + "/input_tokens":
 		return responsesCount
+	case pathEmbeddings:
+		return embeddings
+	case pathRerank:
+		return rerank
+	case pathRerankV2:
+		return rerankV2
+	case pathLegacy:
+		return legacyCompletions
+	case pathModerations:
+		return moderations
 	case pathModels:
 		return modelList
 	}
@@ -305,7 +330,7 @@ var knownSegments = map[string]bool{
 	"admin": true, "api": true, "assistants": true, "audio": true, "batches": true, "cancel": true, "chat": true, "compact": true,
 	"completion": true, "completions": true, "count_tokens": true, "deployments": true, "embeddings": true, "engines": true, "favicon.ico": true, "files": true,
 	"event_logging": true, "generate": true, "health": true, "healthz": true, "images": true, "input_items": true, "input_tokens": true, "messages": true, "metrics": true, "model": true,
-	"models": true, "moderations": true, "openai": true, "readyz": true, "responses": true, "robots.txt": true,
+	"models": true, "moderations": true, "openai": true, "readyz": true, "rerank": true, "responses": true, "robots.txt": true,
 	"status": true, "tags": true, "threads": true, "v1": true, "v1beta": true, "v2": true,
 }
 
@@ -340,8 +365,9 @@ func methodNotAllowed(h *fasthttp.RequestHeader, allowed string) *apierror.Error
 
 func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 	shown := sanitizePath(path)
-	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, POST %s, POST %s, GET %s and GET %s.",
-		knownMethod(h), shown, pathCompletions, pathMessages, pathResponses, pathModels, endpoints[oneModel].path)
+	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and %s.",
+		knownMethod(h), shown, strings.Join([]string{pathCompletions, pathMessages, pathResponses, pathEmbeddings, pathRerank, pathLegacy, pathModerations}, ", "),
+		pathModels, endpoints[oneModel].path)
 	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+shown)
 	return e
 }

@@ -123,7 +123,7 @@ func wrongKind(m *catalog.Model, asked config.Kinds) *apierror.Error {
 	if serves == "" {
 		serves = "other"
 	}
-	e := apierror.Invalid("model_not_found", "model", "The model '%s' serves %s requests, not %s.", m.ID, serves, asked.Names()[0])
+	e := apierror.Invalid("model_not_found", "", "The model '%s' serves %s requests, not %s.", m.ID, serves, asked.Names()[0])
 	e.Status = 404
 	e.Cause = fmt.Errorf("the model '%s' serves %s requests (kinds), not %s", m.ID, serves, asked.Names()[0])
 	return e

@@ -68,7 +68,7 @@ func pathVectors() []vector {
 		"/V1/chat/completions", "/v1/Chat/Completions", "/v1/chat/COMPLETIONS", "/%76%31/chat/completions", "/v1/chat/completion%73",
 		`/v1\chat\completions`, `/v1/chat\completions`, "/v1/chat/completions#x", "/v1/chat/completions%3fx", "/v1/chat/completions%0d%0aX:%20y",
 		"/v1/chat/complétions", "/v1/chat/completions\xff", "/v2/chat/completions", "/chat/completions", "/v1/v1/chat/completions",
-		"/v1/completions", "/v1/embeddings", "/v1/modelsx", "/v1/model", "/%c0%ae%c0%ae/metrics",
+		"/v1/audio/speech", "/v1/embedding", "/v1/embeddings/", "/v2/embeddings", "/v3/rerank", "/v1/modelsx", "/v1/model", "/%c0%ae%c0%ae/metrics",
 		"/metrics", "/healthz", "/readyz", "/status", "/debug/pprof/", "/admin", "/favicon.ico", "/.env", "/.git/config",
 		"/" + strings.Repeat("x", 8000), strings.Repeat("/x", 4000),
 	} {
@@ -98,7 +98,7 @@ func pathVectors() []vector {
 func TestPathsAreSanitised(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
 	for path, want := range map[string]string{
-		"/v1/embeddings":             "/v1/embeddings",
+		"/v1/embeddings/":            "/v1/embeddings/",
 		"/v1/v1/chat/completions":    "/v1/v1/chat/completions",
 		"/v1/sk-canary-0123/models":  "/v1/*/models",
 		"/v1/chat/completions/":      "/v1/chat/completions/",
