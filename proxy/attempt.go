@@ -164,11 +164,11 @@ func (x *completion) resetAttempt() *apierror.Error {
 		Choices: facts.N, PromptEstimate: promptEstimate(facts), Aliases: x.alias,
 	})
 	x.renderer.Respond(x.request)
-	if x.api.id == chatAPI && facts.Tools > 0 && !facts.FunctionCalls {
-		x.recorder.Record(x.server.thinking, x.record.Key, x.provider.name)
-	}
 	if e := x.chooseDocument(); e != nil {
 		return e
+	}
+	if x.remembersThinking() && facts.Tools > 0 && !facts.FunctionCalls {
+		x.recorder.Record(x.server.thinking, x.record.Key, x.provider.name)
 	}
 	a.Summary.Describe(facts, len(a.Request.Body))
 	a.Summary.ClientForm, a.Summary.Betas = x.api.Name, x.betas
@@ -180,6 +180,11 @@ func (x *completion) resetAttempt() *apierror.Error {
 	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
 	a.Summary.Options = x.target.Options
 	return nil
+}
+
+// remembersThinking reports whether signed reasoning is kept for the client: those of Messages always send it back.
+func (x *completion) remembersThinking() bool {
+	return x.api.id == chatAPI || x.api.id == responsesAPI && x.translated
 }
 
 // chooseDocument chooses what x.target's plugin makes its request from: the client's own document where that is what the plugin
@@ -220,6 +225,9 @@ func (x *completion) lower() *apierror.Error {
 		e = originError(x.request, e)
 		e.TryNext = true // a provider that speaks the client's API may take it
 		return e
+	}
+	if x.remembersThinking() {
+		l.body = x.restoreThinking(r, body, len(x.body))
 	}
 	l.warnings = warnings
 	for _, w := range r.Warnings {

@@ -1,13 +1,13 @@
-// Package proxy is the gateway: it serves the OpenAI API over HTTP, and gets its responses from the providers of a
-// configuration, through their plugins.
+// Package proxy is the gateway: it serves chat completions, Messages and Responses over HTTP, and gets its responses from the
+// providers of a configuration, through their plugins.
 //
 // It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), head (what a request's
 // head says), admit (who may come in), request (one completion, from acceptance to its body), attempt (targets in order,
 // one attempt), stream (events read, chunks written) and account (headers, records, release). Beside them are Server with
-// its lifetime (server, reload), the generations of the configuration (generation, build, plugins, models), and what the
+// its lifetime (server, reload), the client APIs (apis), the generations of the configuration (generation, build, plugins, models), and what the
 // gateway shows of itself (metrics, status, log).
 //
-// It does not know how a response is spelled (internal/openai), how it is split into events (internal/framing), how a
+// It does not know how a request is read and a response spelled (internal/openai, internal/messages, internal/responses), how it is split into events (internal/framing), how a
 // client's connection is kept (internal/downstream), how a provider is reached (internal/upstream), or how a plugin runs
 // (internal/plugin).
 //

@@ -56,6 +56,7 @@ type completion struct {
 	// Of the request; nil once the head of the response is on its way.
 	request clientapi.Request
 	lowered lowered
+	targets []routing.Target // of the model
 	model   *catalog.Model
 	body    []byte   // from the server's buffers
 	betas   []string // that a client of Messages has asked for
@@ -165,7 +166,10 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		return nil, wrongKind(m, x.api.kind)
 	}
 	targets := x.generation.usableTargets(m)
-	x.restoreThinking(targets)
+	x.targets = targets
+	if chat, ok := x.request.(*openai.Request); ok {
+		x.body = x.restoreThinking(chat, x.body, 0)
+	}
 	if e := x.request.FitModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {
 		return nil, e
 	}
@@ -208,25 +212,25 @@ func (x *completion) parseRequest(to endpoint) (*clientapi.Facts, *apierror.Erro
 	return x.request.Describe(), nil
 }
 
-// restoreThinking puts back the signed reasoning of earlier responses that a client of chat completions has not kept; in other
-// APIs clients send it back themselves. Where there is no room for it, the request goes on as it came: its provider may do without.
-func (x *completion) restoreThinking(targets []routing.Target) {
+// restoreThinking puts back into a chat completions request the signed reasoning of earlier responses that the client has not kept.
+// body is the buffer that has the request, and held how many bytes count besides it; the result is the buffer that has it then.
+// Where there is no room for it, the request goes on as it came: its provider may do without.
+func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) []byte {
 	s := x.server
-	r, chat := x.request.(*openai.Request)
-	if !chat || !r.Flags.Has(clientapi.FlagToolHistory) || r.FunctionCalls {
-		return // a function_call has no id
+	if !r.Flags.Has(clientapi.FlagToolHistory) || r.FunctionCalls {
+		return body // a function_call has no id
 	}
 	usable := func(provider string) bool {
-		return slices.ContainsFunc(targets, func(t routing.Target) bool { return t.Provider == provider })
+		return slices.ContainsFunc(x.targets, func(t routing.Target) bool { return t.Provider == provider })
 	}
 	limit := int(s.admission.limits.Load().MaxBody)
-	body, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
-	if !changed || x.room.grow(&x.room.request, len(body)) != nil || r.Replace(body, clientapi.Limits{}) != nil {
-		s.buffers.put(body)
-		return
+	restored, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
+	if !changed || x.room.grow(&x.room.request, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
+		s.buffers.put(restored)
+		return body
 	}
-	s.buffers.put(x.body)
-	x.body = body
+	s.buffers.put(body)
+	return restored
 }
 
 // The tokens that a completion is assumed to take until they are known: what its request allows, up to a maximum, as most
@@ -334,7 +338,7 @@ func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.request != nil {
 		x.releaseLowered()
 		x.api.putRequest(x.request)
-		x.request, x.betas = nil, nil
+		x.request, x.betas, x.targets = nil, nil, nil
 		x.attempt.Release()
 	}
 	x.server.buffers.put(x.body)

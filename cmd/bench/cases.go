@@ -25,6 +25,8 @@ func cases() []benchCase {
 	for _, r := range []rate{
 		{name: "non-streaming, prompt of 200 B", unit: "µs CPU/request", connections: 16, goals: goals{1.4, 2}},
 		{name: "non-streaming, conversation of 100 KB", unit: "µs CPU/request", connections: 16, prompt: 100_000, goals: goals{2.5, 6}},
+		{name: "Messages, conversation of 110 KB", unit: "µs CPU/request", connections: 16, api: "messages", prompt: 110_000, goals: goals{7, 2.5}},
+		{name: "Responses, conversation of 110 KB", unit: "µs CPU/request", connections: 16, api: "responses", prompt: 110_000, goals: goals{7, 7}},
 		{name: "paced stream, 200 × 100 events/s", unit: "µs CPU/event", connections: 200, scenario: provider.Scenario{Stream: true, Every: 10 * time.Millisecond}, goals: goals{1.1, 1.2}},
 		{name: "unpaced stream, one write per event", unit: "µs CPU/event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500}, goals: goals{2, 3}},
 		{name: "unpaced stream, writes of 16 KiB", unit: "µs CPU/event", connections: 16, scenario: provider.Scenario{Stream: true, Events: 500, Block: 16 << 10}, goals: goals{2, 3}},
@@ -58,6 +60,7 @@ func (g goals) of(dialect string) float64 {
 type rate struct {
 	name, unit  string
 	connections int
+	api         string // of the client, "" for chat completions
 	prompt      int
 	scenario    provider.Scenario
 	goals       goals
@@ -107,7 +110,7 @@ const maxSlice = 30 * time.Second
 
 // slice measures one subject for a while, and returns what it used and the number of requests or events.
 func (r rate) slice(s *stage, sub *subject) (used process.Usage, units int64, err error) {
-	if err := s.startJob(sub, r.scenario, load.Job{Connections: r.connections, Prompt: r.prompt}); err != nil {
+	if err := s.startJob(sub, r.scenario, load.Job{Connections: r.connections, API: r.api, Prompt: r.prompt}); err != nil {
 		return used, 0, err
 	}
 	if r.scenario.Every > 0 {

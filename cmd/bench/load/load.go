@@ -22,6 +22,7 @@ import (
 type Job struct {
 	Addr        string
 	Connections int
+	API         string // in which requests are made: "messages", "responses", or "" for chat completions
 	Prompt      int    // approximate size of the conversation in bytes
 	Model       string // requested model
 	Stream      bool

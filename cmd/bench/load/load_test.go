@@ -163,3 +163,21 @@ func TestRequestSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestsOfOtherAPIs checks that a conversation is the same in each of them.
+func TestRequestsOfOtherAPIs(t *testing.T) {
+	for api, want := range map[string]struct{ path, list string }{"messages": {"/v1/messages", "messages"}, "responses": {"/v1/responses", "input"}} {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(string(load.Request(&load.Job{API: api, Prompt: 110_000, Model: "m"})))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var body map[string]json.RawMessage
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Fatal(err)
+		}
+		list := string(body[want.list])
+		if r.URL.Path != want.path || len(list) < 110_000 || (api == "messages") == strings.Contains(list, `"system"`) {
+			t.Errorf("%s: %s with %d bytes in %s", api, r.URL.Path, len(list), want.list)
+		}
+	}
+}

@@ -40,13 +40,19 @@ func Request(j *Job) []byte {
 	if err != nil {
 		panic(err) // strings can always be marshalled
 	}
-	stream := `"stream":false`
-	if j.Stream {
-		stream = `"stream":true,"stream_options":{"include_usage":true}`
+	stream := fmt.Sprintf(`"stream":%v`, j.Stream)
+	if j.Stream && j.API == "" {
+		stream += `,"stream_options":{"include_usage":true}`
 	}
-	body := fmt.Sprintf(`{"model":%q,"messages":%s,"temperature":0.7,"max_tokens":1024,%s}`, j.Model, list, stream)
-	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nUser-Agent: OpenAI/Go 3.9.0\r\nContent-Length: %d\r\nAccept: application/json\r\n"+
+	path, body := "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":%s,"temperature":0.7,"max_tokens":1024,%s}`, j.Model, list, stream)
+	switch j.API {
+	case "messages": // its messages have no role system
+		path, body = "/v1/messages", strings.Replace(body, `"messages":[{"role":"system","content":"You are a guide who knows every bridge."},`, `"system":"You are a guide who knows every bridge.","messages":[`, 1)
+	case "responses":
+		path, body = "/v1/responses", fmt.Sprintf(`{"model":%q,"input":%s,"temperature":0.7,"max_output_tokens":1024,"store":false,%s}`, j.Model, list, stream)
+	}
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: OpenAI/Go 3.9.0\r\nContent-Length: %d\r\nAccept: application/json\r\n"+
 		"Authorization: Bearer %s\r\nContent-Type: application/json\r\nX-Stainless-Arch: x64\r\nX-Stainless-Lang: go\r\nX-Stainless-Os: Linux\r\n"+
 		"X-Stainless-Package-Version: 3.9.0\r\nX-Stainless-Retry-Count: 0\r\nX-Stainless-Runtime: go\r\nX-Stainless-Runtime-Version: go1.26\r\n\r\n%s",
-		j.Addr, len(body), provider.Credential, body)
+		path, j.Addr, len(body), provider.Credential, body)
 }

@@ -175,7 +175,7 @@ func readRequest(r *bufio.Reader, buf *[]byte) (request, error) {
 			method, rest, _ := bytes.Cut(line, []byte{' '})
 			path, _, _ := bytes.Cut(rest, []byte{' '})
 			q.get = string(method) == "GET"
-			q.path = string(path) == "/v1/chat/completions" || string(path) == "/v1/messages"
+			q.path = string(path) == "/v1/chat/completions" || string(path) == "/v1/messages" || string(path) == "/v1/responses"
 			continue
 		}
 		name, value, _ := bytes.Cut(line, []byte{':'})

@@ -141,3 +141,21 @@ func TestResponsesPass(t *testing.T) {
 		t.Errorf("status %d from %s: %s", r.Status, r.Header.Get("X-Gateway-Provider"), r.Body)
 	}
 }
+
+// TestResponsesRememberThinking has a client send back a call without the reasoning before it, which it has not asked for.
+func TestResponsesRememberThinking(t *testing.T) {
+	const call = `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"hm","signature":"c2lnbmF0dXJl"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":3,"output_tokens":5}}`
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", call, "Connection: close")},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close")})
+	g := proxytest.Start(t, strings.Replace(anthropicWire.at(provider.URL()), "id = \"m\"", "id = \"m\"\nthinking = true", 1))
+	const tools = `,"store":false,"reasoning":{"effort":"low"},"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}]}`
+	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"x"`+tools)
+	if r.Status != 200 || !strings.Contains(r.Body, `"call_id":"toolu_1"`) || strings.Contains(r.Body, "c2lnbmF0dXJl") {
+		t.Fatalf("status %d: %s", r.Status, r.Body)
+	}
+	r = g.Do(t, "POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"toolu_1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"toolu_1","output":"y"}]`+tools)
+	if sent := string(provider.Requests()[1].Body); r.Status != 200 || !strings.Contains(sent, "c2lnbmF0dXJl") {
+		t.Errorf("status %d: %s\nsent %s", r.Status, r.Body, sent)
+	}
+}
