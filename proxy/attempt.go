@@ -377,13 +377,13 @@ func (x *completion) readResponse(ctx context.Context) error {
 	return x.readEvents(ctx)
 }
 
-// startReading prepares for a response that is a stream of events, or is not. One in the client's own API is passed on if it has
+// startReading prepares for a response that is a stream of events, or is not. One to the client's own document is passed on if it has
 // the form that the client wants.
 func (x *completion) startReading(stream bool) {
 	if x.reader == nil {
 		return
 	}
-	x.passing = x.speaks == x.api && stream == x.stream
+	x.passing = x.speaks == x.api && stream == x.stream && !x.translated
 	if x.passing {
 		x.renderer.Pass()
 	}
