@@ -11,11 +11,15 @@ import (
 func AppendError(dst []byte, e *apierror.Error, requestID string) []byte {
 	dst = append(append(append(dst, `{"type":"error","error":{"type":"`...), errorType(e)...), `","message":"`...)
 	message := contextMessage(e)
-	if e.Code == "model_not_found" && e.Param == "" && !strings.HasPrefix(message, "model: ") {
-		dst = append(dst, "model: "...)
+	place := e.Param
+	switch e.Code {
+	case codeModelNotFound:
+		place = "model"
+	case codeContextLength:
+		place = ""
 	}
-	if e.Param != "" && e.Code != codeContextLength && !strings.HasPrefix(message, e.Param) {
-		dst = jsondoc.AppendEscaped(dst, []byte(e.Param))
+	if place != "" && !strings.HasPrefix(message, place) {
+		dst = jsondoc.AppendEscaped(dst, []byte(place))
 		dst = append(dst, ": "...)
 	}
 	dst = jsondoc.AppendEscaped(dst, []byte(message))

@@ -75,27 +75,37 @@ func TestContextTooLong(t *testing.T) {
 		output  = "input length and `max_tokens` exceed context limit: 150000 + 128000 > 200000, decrease input length or `max_tokens` and try again"
 		unknown = "prompt is too long"
 	)
-	for _, c := range []struct{ name, covers, message, want string }{
-		{"Anthropic", "M8.3 M8.4", known, known},
-		{"Anthropic with output", "M8.3 M8.5", output, output},
-		{"OpenAI", "M8.4", "This model's maximum context length is 200000 tokens. However, your messages resulted in 210000 tokens. Please reduce the length of the messages.", known},
-		{"DeepSeek", "M8.4", "This model's maximum context length is 200000 tokens. However, you requested 210000 tokens (210000 in the messages, 0 in the completion). Please reduce the length of the messages or completion.", known},
-		{"DeepSeek with output", "M8.5", "This model's maximum context length is 200000 tokens. However, you requested 278000 tokens (150000 in the messages, 128000 in the completion). Please reduce the length of the messages or completion.", output},
-		{"OpenRouter", "M8.4", "This endpoint's maximum context length is 200000 tokens. However, you requested about 210000 tokens (210000 of text input). Please reduce the length of either one", known},
-		{"OpenRouter with output", "M8.5", "This endpoint's maximum context length is 200000 tokens. However, you requested about 278000 tokens (150000 of text input, 128000 in the output). Please reduce the length of either one", output},
-		{"vLLM", "M8.5", "'max_tokens' or 'max_completion_tokens' is too large: 128000. This model's maximum context length is 200000 tokens and your request has 150000 input tokens (128000 > 200000 - 150000).", output},
-		{"xAI", "M8.4", "This model's maximum prompt length is 200000 but the request contains 210000 tokens.", known},
-		{"Gemini", "M8.4", "The input token count (210000) exceeds the maximum number of tokens allowed (200000).", known},
-		{"Gemini without brackets", "M8.4", "The input token count 210000 exceeds the maximum number of tokens allowed 200,000.", known},
-		{"Mistral", "M8.4", "Prompt contains 210000 tokens and 0 draft tokens, too large for model with 200000 maximum context length", known},
-		{"Cohere", "M8.4", "too many tokens: total number of tokens in the prompt cannot exceed 200000 - received 210000. Try using a shorter prompt.", known},
-		{"Together", "M8.5", "`inputs` tokens + `max_new_tokens` must be <= 200000. Given: 150000 `inputs` tokens and 128000 `max_new_tokens`", output},
-		{"llama.cpp", "M8.4", "request (210000 tokens) exceeds the available context size (200000 tokens), try increasing it", known},
-		{"Fireworks", "M8.4", "The prompt is too long: 210000, model maximum context length: 200000", known},
-		{"Responses", "M8.6", "Your input exceeds the context window of this model. Please adjust your input and try again.", unknown},
-		{"Bedrock", "M8.6", "Input is too long for requested model.", unknown},
-		{"the gateway's own", "M8.6", "", unknown},
-		{"numbers that say nothing", "M8.6", "This model's maximum context length is 200000 tokens. However, your messages resulted in 100 tokens.", unknown},
+	for _, c := range []struct{ name, message, want string }{
+		// covers: M8.3 M8.4
+		{"Anthropic", known, known},
+		// covers: M8.3 M8.5
+		{"Anthropic with output", output, output},
+		// covers: M8.4
+		{"OpenAI", "This model's maximum context length is 200000 tokens. However, your messages resulted in 210000 tokens. Please reduce the length of the messages.", known},
+		{"DeepSeek", "This model's maximum context length is 200000 tokens. However, you requested 210000 tokens (210000 in the messages, 0 in the completion). Please reduce the length of the messages or completion.", known},
+		// covers: M8.5
+		{"DeepSeek with output", "This model's maximum context length is 200000 tokens. However, you requested 278000 tokens (150000 in the messages, 128000 in the completion). Please reduce the length of the messages or completion.", output},
+		// covers: M8.4
+		{"OpenRouter", "This endpoint's maximum context length is 200000 tokens. However, you requested about 210000 tokens (210000 of text input). Please reduce the length of either one", known},
+		// covers: M8.5
+		{"OpenRouter with output", "This endpoint's maximum context length is 200000 tokens. However, you requested about 278000 tokens (150000 of text input, 128000 in the output). Please reduce the length of either one", output},
+		{"vLLM", "'max_tokens' or 'max_completion_tokens' is too large: 128000. This model's maximum context length is 200000 tokens and your request has 150000 input tokens (128000 > 200000 - 150000).", output},
+		// covers: M8.4
+		{"xAI", "This model's maximum prompt length is 200000 but the request contains 210000 tokens.", known},
+		{"Gemini", "The input token count (210000) exceeds the maximum number of tokens allowed (200000).", known},
+		{"Gemini without brackets", "The input token count 210000 exceeds the maximum number of tokens allowed 200,000.", known},
+		{"Mistral", "Prompt contains 210000 tokens and 0 draft tokens, too large for model with 200000 maximum context length", known},
+		{"Cohere", "too many tokens: total number of tokens in the prompt cannot exceed 200000 - received 210000. Try using a shorter prompt.", known},
+		// covers: M8.5
+		{"Together", "`inputs` tokens + `max_new_tokens` must be <= 200000. Given: 150000 `inputs` tokens and 128000 `max_new_tokens`", output},
+		// covers: M8.4
+		{"llama.cpp", "request (210000 tokens) exceeds the available context size (200000 tokens), try increasing it", known},
+		{"Fireworks", "The prompt is too long: 210000, model maximum context length: 200000", known},
+		// covers: M8.6
+		{"Responses", "Your input exceeds the context window of this model. Please adjust your input and try again.", unknown},
+		{"Bedrock", "Input is too long for requested model.", unknown},
+		{"the gateway's own", "", unknown},
+		{"numbers that say nothing", "This model's maximum context length is 200000 tokens. However, your messages resulted in 100 tokens.", unknown},
 	} {
 		e := apierror.Fail(abi.FailContextLength, "", "messages", c.message)
 		var body struct {

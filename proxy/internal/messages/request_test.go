@@ -18,26 +18,35 @@ import (
 
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct {
-		name, covers, body string
-		want               clientapi.Facts
+		name, body string
+		want       clientapi.Facts
 	}{
-		{"hello", "M2.12", talk(hello), clientapi.Facts{Messages: 1, TextBytes: 2}},
-		{"model with a suffix", "M2.3", `{"model":"claude-sonnet-4-5[1m]","max_tokens":0,"messages":[` + hello + `]}`,
+		// covers: M2.12
+		{"hello", talk(hello), clientapi.Facts{Messages: 1, TextBytes: 2}},
+		// covers: M2.3
+		{"model with a suffix", `{"model":"claude-sonnet-4-5[1m]","max_tokens":0,"messages":[` + hello + `]}`,
 			clientapi.Facts{Model: "claude-sonnet-4-5[1m]", MaxTokens: -1, Messages: 1, TextBytes: 2}},
-		{"stream, thinking and effort", "M2.17 M2.22", `{"model":"m","max_tokens":5000,"stream":true,"thinking":{"type":"enabled","budget_tokens":2000},"output_config":{"effort":"low"},"system":"Be","messages":[` + hello + `]}`,
+		// covers: M2.17 M2.22
+		{"stream, thinking and effort", `{"model":"m","max_tokens":5000,"stream":true,"thinking":{"type":"enabled","budget_tokens":2000},"output_config":{"effort":"low"},"system":"Be","messages":[` + hello + `]}`,
 			clientapi.Facts{Stream: true, MaxTokens: 5000, Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 2000}, Flags: clientapi.FlagThinking | clientapi.FlagReasoning, Messages: 1, TextBytes: 4}},
-		{"budget beyond max_tokens, for thinking between tool calls", "M2.21", ask(`,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[` + oneTool + `]`),
+		// covers: M2.21
+		{"budget beyond max_tokens, for thinking between tool calls", ask(`,"thinking":{"type":"enabled","budget_tokens":2000},"tools":[` + oneTool + `]`),
 			clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingEnabled, BudgetTokens: 2000}, Flags: clientapi.FlagThinking | clientapi.FlagTools, Messages: 1, Tools: 1, TextBytes: 4 + len(oneTool)}},
-		{"adaptive thinking", "M2.18", ask(`,"thinking":{"type":"adaptive"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
-		{"thinking between tools", "M2.20", ask(`,"thinking":{"type":"between_tools"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
-		{"thinking disabled", "M2.19", ask(`,"thinking":{"type":"disabled"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}, Messages: 1, TextBytes: 2}},
-		{"tools", "M4.10", ask(`,"tools":[` + oneTool + `],"tool_choice":{"type":"auto","disable_parallel_tool_use":false},"cache_control":{"type":"ephemeral"},"output_config":{"format":{"type":"json_schema","schema":{}}}`),
+		// covers: M2.18
+		{"adaptive thinking", ask(`,"thinking":{"type":"adaptive"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
+		// covers: M2.20
+		{"thinking between tools", ask(`,"thinking":{"type":"between_tools"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingAdaptive}, Flags: clientapi.FlagThinking, Messages: 1, TextBytes: 2}},
+		// covers: M2.19
+		{"thinking disabled", ask(`,"thinking":{"type":"disabled"}`), clientapi.Facts{Thinking: clientapi.Thinking{Mode: clientapi.ThinkingDisabled}, Messages: 1, TextBytes: 2}},
+		// covers: M4.10
+		{"tools", ask(`,"tools":[` + oneTool + `],"tool_choice":{"type":"auto","disable_parallel_tool_use":false},"cache_control":{"type":"ephemeral"},"output_config":{"format":{"type":"json_schema","schema":{}}}`),
 			clientapi.Facts{Flags: clientapi.FlagTools | clientapi.FlagParallelTools | clientapi.FlagCacheControl | clientapi.FlagResponseFormat, Messages: 1, Tools: 1, TextBytes: 2 + 2 + 2 + len(oneTool)}},
-		{"what messages hold", "", talk(said("user", `{"type":"image","source":{"type":"url","url":"u"}},{"type":"document","source":{"type":"url","url":"u"}}`) + `,` +
+		{"what messages hold", talk(said("user", `{"type":"image","source":{"type":"url","url":"u"}},{"type":"document","source":{"type":"url","url":"u"}}`) + `,` +
 			said("assistant", `{"type":"thinking","thinking":"abc","signature":"sig"},{"type":"tool_use","id":"a","name":"fn","input":{}}`) + `,` +
 			said("user", `{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"abcd","cache_control":{"type":"ephemeral"}}]}`)),
 			clientapi.Facts{Flags: clientapi.FlagImages | clientapi.FlagFiles | clientapi.FlagReasoningHistory | clientapi.FlagToolHistory | clientapi.FlagCacheControl, Messages: 3, TextBytes: 3 + 2 + 2 + 4}},
-		{"half of a character", "M2.1", talk(`{"role":"user","content":"\ud83d"}`), clientapi.Facts{Messages: 1, TextBytes: 6, Warnings: []clientapi.Warning{{Kind: abi.WarnChanged, Member: "messages.0.content"}}}},
+		// covers: M2.1
+		{"half of a character", talk(`{"role":"user","content":"\ud83d"}`), clientapi.Facts{Messages: 1, TextBytes: 6, Warnings: []clientapi.Warning{{Kind: abi.WarnChanged, Member: "messages.0.content"}}}},
 	} {
 		r := messages.NewRequest(nil)
 		if e := r.Parse([]byte(c.body), clientapi.Limits{}); e != nil {
@@ -65,16 +74,23 @@ func TestDescribe(t *testing.T) {
 func TestNativeDocument(t *testing.T) {
 	foreign := seal("deepseek-v1", abi.ReasoningText, "", "")
 	const text, signed = `{"type":"text","text":"Hi"}`, `{"type":"thinking","thinking":"t","signature":"Eq=="}`
-	for _, c := range []struct{ name, covers, messages, want string }{
-		{"untouched", "M2.5 M2.11 M2.20 M2.24 M2.25 M2.28 M2.29 M3.19 M3.22 M3.23 M3.25 M3.27 M3.28 M4.3 M4.6 M4.7",
+	for _, c := range []struct{ name, messages, want string }{
+		// covers: M2.5 M2.11 M2.20 M2.24 M2.25 M2.28 M2.29 M3.19 M3.22 M3.23 M3.25 M3.27 M3.28 M4.3 M4.6 M4.7
+		{"untouched",
 			said("user", ` { "type" : "hologram" , "x" : [ 1.0 ] }, {"type":"text","text":""}`) + `,` + said("assistant", `{"type":"server_tool_use","id":"s","name":"n","input":{}},{"type":"compaction","content":"c"},`+text+`,`+signed+` `) + `,{"role":"assistant","content":"{ "}`, ""},
-		{"Anthropic's own", "M3.13 M3.17 M3.18", said("assistant", signed+`,`+text+`,{"type":"redacted_thinking","data":"Em=="},`+signed), ""},
-		{"a seal of the gateway", "M3.14", said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"}, `+text), said("assistant", text)},
-		{"a damaged seal", "M3.15", said("assistant", text+`,{"type":"thinking","thinking":"t","signature":"sluice.seal.1.AAAA"}`), said("assistant", text)},
-		{"a seal with an escape", "M3.14", said("assistant", text+`,{"type":"thinking","thinking":"t","signature":"\u0073`+foreign[1:]+`"},`+signed), said("assistant", text+`,`+signed)},
-		{"an empty signature", "M3.16", said("assistant", `{"type":"thinking","thinking":"t","signature":""},{"type":"thinking","thinking":"t"},`+signed+`,`+text), said("assistant", signed+`,`+text)},
-		{"a message with nothing else", "M3.14", hello + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},{"type":"redacted_thinking","data":"`+foreign+`"}`) + `,` + hello, hello + `,` + hello},
-		{"several messages", "M3.14", hello + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},`+text) + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":""}`) + `,` + said("assistant", text+`,{"type":"thinking","thinking":"t","signature":""}`),
+		// covers: M3.13 M3.17 M3.18
+		{"Anthropic's own", said("assistant", signed+`,`+text+`,{"type":"redacted_thinking","data":"Em=="},`+signed), ""},
+		// covers: M3.14
+		{"a seal of the gateway", said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"}, `+text), said("assistant", text)},
+		// covers: M3.15
+		{"a damaged seal", said("assistant", text+`,{"type":"thinking","thinking":"t","signature":"sluice.seal.1.AAAA"}`), said("assistant", text)},
+		// covers: M3.14
+		{"a seal with an escape", said("assistant", text+`,{"type":"thinking","thinking":"t","signature":"\u0073`+foreign[1:]+`"},`+signed), said("assistant", text+`,`+signed)},
+		// covers: M3.16
+		{"an empty signature", said("assistant", `{"type":"thinking","thinking":"t","signature":""},{"type":"thinking","thinking":"t"},`+signed+`,`+text), said("assistant", signed+`,`+text)},
+		// covers: M3.14
+		{"a message with nothing else", hello + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},{"type":"redacted_thinking","data":"`+foreign+`"}`) + `,` + hello, hello + `,` + hello},
+		{"several messages", hello + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":"`+foreign+`"},`+text) + `,` + said("assistant", `{"type":"thinking","thinking":"t","signature":""}`) + `,` + said("assistant", text+`,{"type":"thinking","thinking":"t","signature":""}`),
 			hello + `,` + said("assistant", text) + `,` + said("assistant", text)},
 	} {
 		r := messages.NewRequest(thinking.NewSealer(sealKey))
@@ -230,22 +246,25 @@ func TestReset(t *testing.T) {
 // TestEstimateTokens compares the estimate with what Anthropic counted: it is never below, and not far above for what is not tiny.
 func TestEstimateTokens(t *testing.T) {
 	for _, c := range []struct {
-		name, covers string
-		counted      int64
+		name    string
+		counted int64
 	}{
-		{"count-tokens-t1", "M9.1 M9.4", 14},
-		{"count-tokens-t2", "M9.4 M9.5", 588},
-		{"count-tokens-cache-t1", "M9.4", 1114},
-		{"parallel-tools-3-t2", "M9.4", 771},
-		{"schema-strict-tools-t2", "M9.4", 957},
-		{"stream-schema", "M9.4", 230},
-		{"stream-thinking-adaptive", "M9.4", 34},
-		{"system-mid-cache-ttl", "M9.4", 68},
-		{"task-budget", "M9.4", 54},
-		{"thinking-replay-t1", "M9.4", 45},
-		{"thinking-tool-t2", "M9.4", 557},
-		{"tool-reference", "M9.4", 924},
-		{"tool-result-error", "M9.4", 1122},
+		// covers: M9.1 M9.4
+		{"count-tokens-t1", 14},
+		// covers: M9.4 M9.5
+		{"count-tokens-t2", 588},
+		// covers: M9.4
+		{"count-tokens-cache-t1", 1114},
+		{"parallel-tools-3-t2", 771},
+		{"schema-strict-tools-t2", 957},
+		{"stream-schema", 230},
+		{"stream-thinking-adaptive", 34},
+		{"system-mid-cache-ttl", 68},
+		{"task-budget", 54},
+		{"thinking-replay-t1", 45},
+		{"thinking-tool-t2", 557},
+		{"tool-reference", 924},
+		{"tool-result-error", 1122},
 	} {
 		body, err := os.ReadFile(filepath.Join("testdata", "requests", c.name+".json"))
 		if err != nil {

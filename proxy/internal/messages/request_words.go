@@ -14,6 +14,7 @@ import (
 const (
 	codeNotOffered    = "unsupported" // another target may offer it
 	codeContextLength = "context_length_exceeded"
+	codeModelNotFound = "model_not_found"
 )
 
 // path is the place of a value in the request as Anthropic writes it, "messages.3.content.0.tool_result.content": names and
