@@ -92,7 +92,7 @@ func usedCodes(t *testing.T) (all []usage) {
 				}
 			case *ast.ValueSpec:
 				for i, name := range n.Names {
-					if strings.HasPrefix(name.Name, "code") || strings.HasPrefix(name.Name, "Code") && i < len(n.Values) {
+					if (strings.HasPrefix(name.Name, "code") || strings.HasPrefix(name.Name, "Code")) && i < len(n.Values) {
 						add(n.Values[i], true, 0)
 					}
 				}
