@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
@@ -165,7 +168,7 @@ func (in *ingress) wantRefusal(t *testing.T, g *proxytest.Gateway, r *proxytest.
 	return body.Error.Message
 }
 
-// covers: M7.19 M7.23 M5.1
+// covers: M7.19 M7.23 M5.1 P1.8
 func TestIngressResponds(t *testing.T) {
 	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := upstreamtest.New(t,
@@ -240,7 +243,7 @@ func TestIngressKeys(t *testing.T) {
 	})
 }
 
-// covers: M1.15 M2.1 M2.12
+// covers: M1.15 M2.1 M2.12 P1.9 P2.1
 func TestIngressRefusals(t *testing.T) {
 	overIngresses(t, func(t *testing.T, in *ingress) {
 		g := proxytest.Start(t, configuration("", ""))
@@ -280,6 +283,7 @@ func TestIngressRefusals(t *testing.T) {
 	})
 }
 
+// covers: M8.10
 func TestIngressLimits(t *testing.T) {
 	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := answers(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
@@ -312,7 +316,7 @@ limits = { tokens_per_minute = 10 }
 	})
 }
 
-// covers: M8.3 M8.7 M8.8 M8.9 M8.12 M7.17
+// covers: M8.3 M8.7 M8.8 M8.9 M8.12 M7.17 P6.8
 func TestIngressFailuresBeforeResponse(t *testing.T) {
 	const secret = "sk-upstream-one-canary"
 	for _, c := range []struct {
@@ -429,7 +433,7 @@ func TestIngressTruncatedStreams(t *testing.T) {
 	}
 }
 
-// covers: M7.18
+// covers: M7.18 P6.5
 func TestIngressHeartbeat(t *testing.T) {
 	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
 		begin, middle := make(chan struct{}), make(chan struct{})
@@ -512,6 +516,39 @@ func TestIngressReload(t *testing.T) {
 		body += client.readUntil("\r\n0\r\n\r\n")
 		if in.text(body, true) != "old" || !strings.Contains(body, in.done) {
 			t.Errorf("the client gets %s", body)
+		}
+	})
+}
+
+// TestIngressForwardsNoHeaders compares with what the gateway sends for a client without headers.
+//
+// covers: M1.9 M1.11 P1.7
+func TestIngressForwardsNoHeaders(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		provider := answers(t, upstreamtest.Answer(200, "application/json", w.answer("good"), "Connection: close"))
+		g := proxytest.Start(t, w.at(provider.URL()))
+		headers := []string{"anthropic-workspace-id: canary", "anthropic-user-profile-id: canary", "session_id: canary", "conversation_id: canary", "originator: canary", "x-codex-turn-metadata: canary", "x-claude-code-session-id: canary"}
+		for _, h := range foreign {
+			// Those that have a meaning at the paths of Messages: a key, and features of its providers.
+			if !in.keyHeader || !strings.HasPrefix(h, "X-Api-Key") && !strings.HasPrefix(h, "Anthropic-Beta") {
+				headers = append(headers, h)
+			}
+		}
+		if in.keyHeader && w.plugin != "anthropic" {
+			headers = append(headers, "anthropic-beta: canary-2025-01-01")
+		}
+		in.ask(t, g, "m", false, headers...)
+		c := dial(t, g)
+		c.send("POST " + in.path + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n" + sized(in.asking("m", "x", false)))
+		if _, err := http.ReadResponse(c.r, nil); err != nil {
+			t.Fatal(err)
+		}
+		requests := provider.Requests()
+		if len(requests) != 2 {
+			t.Fatalf("%d requests", len(requests))
+		}
+		if diff := cmp.Diff(requests[1].Head, requests[0].Head); diff != "" {
+			t.Errorf("a client's headers change what is sent:\n%s", diff)
 		}
 	})
 }

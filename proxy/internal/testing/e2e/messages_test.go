@@ -73,7 +73,7 @@ func TestMessagesErrorsNameClientsPath(t *testing.T) {
 
 // TestMessagesThatNoTargetTakes are refused by name, after providers of Messages have been asked, of which there is none here.
 //
-// covers: M4.6
+// covers: M4.6 M8.11
 func TestMessagesThatNoTargetTakes(t *testing.T) {
 	const body = `{"model":"m","max_tokens":10,"tools":[{"type":"web_search_20250305","name":"web_search"}],"messages":[{"role":"user","content":"x"}]}`
 	busy := answers(t, upstreamtest.Answer(503, "application/json", `{"error":{"message":"busy","type":"x"}}`, "Connection: close"))
@@ -206,5 +206,39 @@ func TestBetasAreNoPlaceForKeys(t *testing.T) {
 	sent := provider.Requests()[0].Header.Get("anthropic-beta")
 	if r.Status != 200 || sent != "good-2025-01-01" || strings.Contains(fmt.Sprint(r.Header)+g.Log.String(), proxytest.Key) {
 		t.Errorf("status %d, sent %q, headers %v", r.Status, sent, r.Header)
+	}
+}
+
+// TestMessagesContextTooLong has providers refuse a conversation in their words: clients repair it by those of Messages.
+//
+// covers: M8.4 M8.5 M8.6
+func TestMessagesContextTooLong(t *testing.T) {
+	for _, c := range []struct{ says, want string }{
+		{"This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens. Please reduce the length of the messages.", "prompt is too long: 130000 tokens > 128000 maximum"},
+		{"This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (5000 in the messages, 4000 in the completion). Please reduce the length of the messages or completion.", "input length and `max_tokens` exceed context limit: 5000 + 4000 > 8192, decrease input length or `max_tokens` and try again"},
+		{"Too long.", "prompt is too long"},
+	} {
+		provider := answers(t, upstreamtest.Answer(400, "application/json", fmt.Sprintf(`{"error":{"message":%q,"type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}`, c.says), "Connection: close"))
+		g := proxytest.Start(t, openaiWire.at(provider.URL()))
+		r := g.Do(t, "POST", "/v1/messages", askMessages)
+		if message := ingresses[1].wantRefusal(t, g, r, 400, "context_length_exceeded"); message != c.want {
+			t.Errorf("%q, want %q", message, c.want)
+		}
+	}
+}
+
+// TestMessagesModelWithSuffix has a model whose name is longer than another's: neither is taken for the other.
+//
+// covers: M2.3
+func TestMessagesModelWithSuffix(t *testing.T) {
+	provider := answers(t, upstreamtest.Answer(200, "application/json", anthropicWire.answer("good"), "Connection: close"))
+	g := proxytest.Start(t, anthropicWire.at(provider.URL())+model("m[1m]", "one/long"))
+	for name, want := range map[string]int{"m": 200, "m[1m]": 200, "m[2m]": 404} {
+		if r := g.Do(t, "POST", "/v1/messages", strings.Replace(askMessages, `"m"`, `"`+name+`"`, 1)); r.Status != want {
+			t.Errorf("%s: status %d: %s", name, r.Status, r.Body)
+		}
+	}
+	if sent := string(provider.Requests()[0].Body) + string(provider.Requests()[1].Body); strings.Count(sent, `"model":"long"`) != 1 {
+		t.Errorf("sent %s", sent)
 	}
 }

@@ -159,3 +159,11 @@ func TestResponsesRememberThinking(t *testing.T) {
 		t.Errorf("status %d: %s\nsent %s", r.Status, r.Body, sent)
 	}
 }
+
+// covers: P8.5
+func TestResponsesPassErrors(t *testing.T) {
+	provider := answers(t, upstreamtest.Answer(400, "application/json", `{"error":{"message":"Bad input.","type":"invalid_request_error","param":"input[0].content","code":"of_tomorrow"}}`, "Connection: close"))
+	g := proxytest.Start(t, configuration("", "")+openaiWire.named("one", provider.URL(), "options = { forms = [\"responses\"] }")+model("m", "one/m"))
+	r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":[{"role":"user","content":"x"}]}`)
+	wantError(t, r, 400, "invalid_request_error", "of_tomorrow", "input[0].content")
+}
