@@ -478,7 +478,7 @@ func TestAWSCredentialsMissing(t *testing.T) {
 			tt.prepare(t, bareEnvironment(t))
 			s := agreeing(t)
 			c := newSigning(t, s, "http://bedrock.example", credential.AWS{Region: "eu-central-1", Profile: tt.profile}, func(c *upstream.Config) {
-				if strings.Contains(tt.want, "took too long") {
+				if strings.Contains(tt.want, "timed out") {
 					c.Timeouts.Connect, c.Timeouts.TLS = 30*time.Millisecond, 30*time.Millisecond
 				}
 			})

@@ -19,10 +19,8 @@ import (
 //
 // covers: F135
 func TestKeyGuessingIsLimited(t *testing.T) {
-	const (
-		guessers = 4
-		each     = 25_000
-	)
+	const guessers = 4
+	each := scale(25_000, 2_500)
 	g := proxytest.Start(t, configuration("", ""))
 	began := time.Now()
 	var wrong, tooMany atomic.Int64
@@ -65,7 +63,7 @@ func TestKeyGuessingIsLimited(t *testing.T) {
 	}
 	all.Wait()
 	// 20 at once, and one more each 3 seconds that this took.
-	if n := wrong.Load(); n < 20 || n > 20+int64(time.Since(began)/(3*time.Second)) || n+tooMany.Load() != guessers*each {
+	if n := wrong.Load(); n < 20 || n > 20+int64(time.Since(began)/(3*time.Second)) || n+tooMany.Load() != int64(guessers*each) {
 		t.Errorf("%d were answered as wrong keys, %d as too many", n, tooMany.Load())
 	}
 	lines, said := 0, 0

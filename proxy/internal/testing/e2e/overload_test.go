@@ -242,7 +242,7 @@ func TestBodyMemoryLimit(t *testing.T) {
 // covers: F11
 func TestManyLargePrompts(t *testing.T) {
 	const size = 4 << 20
-	clients := scale(50, 10)
+	clients := scale(50, 5)
 	together := make(chan struct{}) // closed when all of them have arrived, or have failed
 	var arrived sync.WaitGroup
 	arrived.Add(clients)

@@ -12,7 +12,7 @@ import (
 
 // TestStatusOf20000Models reads the pages of /status, and the page for browsers, of a gateway with very many models.
 func TestStatusOf20000Models(t *testing.T) {
-	const n = 20_000
+	n := scale(20_000, 3_000)
 	var text strings.Builder
 	text.WriteString("[providers.demo]\nplugin = \"demo\"\n")
 	for i := range n {

@@ -74,7 +74,7 @@ func (p *tide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // covers: F26
 func TestManyClientDisconnects(t *testing.T) {
 	const atOnce = 100
-	clients := scale(1000, 300)
+	clients := scale(1000, 100)
 	provider := &tide{events: 12}
 	up := httptest.NewServer(provider)
 	defer up.Close()
