@@ -20,7 +20,7 @@ import (
 // covers: F135
 func TestKeyGuessingIsLimited(t *testing.T) {
 	const guessers = 4
-	each := scale(25_000, 2_500)
+	each := scale(25_000, 3_000)
 	g := proxytest.Start(t, configuration("", ""))
 	began := time.Now()
 	var wrong, tooMany atomic.Int64
