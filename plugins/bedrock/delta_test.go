@@ -60,14 +60,3 @@ func FuzzDelta(f *testing.F) {
 		}
 	})
 }
-
-func TestCompact(t *testing.T) {
-	for value, want := range map[string]string{
-		`{"a":1}`: `{"a":1}`, "{ \"a\" :\t[ 1 , \"b \\\" c\\\\\" ] }\r\n": `{"a":[1,"b \" c\\"]}`,
-		`{"\\ud83d": "x"}`: `{"\\ud83d":"x"}`, `{}`: `{}`, "{\n}": `{}`,
-	} {
-		if got := compact(json.Value(value)); string(got) != want {
-			t.Errorf("%q becomes %q, want %q", value, got, want)
-		}
-	}
-}

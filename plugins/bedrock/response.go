@@ -82,13 +82,13 @@ func readBlock(a *provider.Answer, r *json.Reader, index int32, emulated bool) e
 				c.input = json.Value("{}")
 			}
 			if emulated && string(c.kind) != "server_tool_use" {
-				a.Text(0, abi.EncodingUTF8, compact(c.input))
+				a.Text(0, abi.EncodingUTF8, translate.AppendCompact(nil, c.input))
 				continue
 			}
 			if err := c.emitStart(a, index); err != nil {
 				return err
 			}
-			a.ToolArguments(0, index, abi.EncodingUTF8, compact(c.input))
+			a.ToolArguments(0, index, abi.EncodingUTF8, translate.AppendCompact(nil, c.input))
 			a.ToolEnd(0, index)
 		case "reasoningContent":
 			if err := readReasoning(a, r, index); err != nil {
@@ -145,36 +145,4 @@ func readCited(a *provider.Answer, r *json.Reader) {
 			}
 		}
 	}
-}
-
-// compact is a value without white space around its parts. Strings stay unchanged, even with lone surrogates: arguments
-// are passed on as the model wrote them.
-func compact(v json.Value) []byte {
-	var out []byte // nil while nothing had to go
-	quoted := false
-	for i := 0; i < len(v); i++ {
-		c := v[i]
-		switch {
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\' && i+1 < len(v):
-			if out != nil {
-				out = append(out, c)
-			}
-			i++
-			c = v[i]
-		case !quoted && c <= ' ':
-			if out == nil {
-				out = append(make([]byte, 0, len(v)), v[:i]...)
-			}
-			continue
-		}
-		if out != nil {
-			out = append(out, c)
-		}
-	}
-	if out == nil {
-		return v
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -86,26 +87,10 @@ func (q *piece) emitCall(a *provider.Answer, p *progress, choice int32) error {
 	return nil
 }
 
-// compact is a JSON value without the white space between its tokens, valid until the next piece of arguments. The gateway
-// could do that, too, but would take a member that comes twice for this plugin's mistake: it is the model's, and the
-// client's to judge.
+// compact is a JSON value without white space around its parts, valid until the next piece of arguments. The gateway could do
+// that, too, but would take a member that comes twice for this plugin's mistake: it is the model's, and the client's to judge.
 func (p *progress) compact(value json.Value) []byte {
-	p.text = p.text[:0]
-	quoted := false
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		switch {
-		case c == '"':
-			quoted = !quoted
-		case c == '\\' && quoted && i+1 < len(value):
-			p.text = append(p.text, c)
-			i++
-			c = value[i]
-		case c <= ' ' && !quoted:
-			continue
-		}
-		p.text = append(p.text, c)
-	}
+	p.text = translate.AppendCompact(p.text[:0], value)
 	return p.text
 }
 

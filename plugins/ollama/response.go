@@ -194,33 +194,12 @@ func emitToolCall(a *provider.Answer, key int32, r *json.Reader) error {
 	switch arguments.Kind() {
 	case json.Object:
 		// As text and not as JSON, for the gateway takes no JSON with a member twice, and a model may write one.
-		a.ToolArguments(0, key, abi.EncodingUTF8, compact(arguments))
+		a.ToolArguments(0, key, abi.EncodingUTF8, translate.AppendCompact(nil, arguments))
 	case json.String:
 		a.ToolArguments(0, key, abi.EncodingEscaped, arguments.Inside())
 	}
 	a.ToolEnd(0, key)
 	return nil
-}
-
-// compact is a JSON value without the white space between its tokens.
-func compact(value []byte) []byte {
-	out := make([]byte, 0, len(value))
-	quoted := false
-	for i := 0; i < len(value); i++ {
-		c := value[i]
-		switch {
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ' ' || c == '\t' || c == '\n' || c == '\r'):
-			continue
-		case c == '\\':
-			out = append(out, c)
-			i++
-			c = value[i]
-		}
-		out = append(out, c)
-	}
-	return out
 }
 
 // maxCount bounds a token count; higher values are invalid.
