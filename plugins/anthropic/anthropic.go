@@ -18,7 +18,7 @@ import (
 
 func init() { provider.RegisterAs[anthropic]("anthropic") }
 
-// format names this provider's reasoning format. Reasoning in another format is never sent to it.
+// format names the reasoning format of Anthropic's models: the default of the option reasoning_format.
 const format = "anthropic-claude-v1"
 
 // anthropic is an instance of the plugin. Except for the settings its fields are reused buffers; no data outlives a

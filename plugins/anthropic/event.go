@@ -50,7 +50,7 @@ func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
 	case "message_start":
 		r.Reset(ev.message)
 		r.Members(&p.response, responseShape)
-		startResponse(a, &p.response)
+		startResponse(a, &p.response, p.settings.options.format)
 	case "message_delta":
 		if len(ev.stopReason) > 0 {
 			emitFinish(a, ev.stopReason)

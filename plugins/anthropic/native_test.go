@@ -137,6 +137,26 @@ func TestDeclaresMessages(t *testing.T) {
 	})
 }
 
+// A host with models of its own takes back its own reasoning, and not that of Anthropic's models.
+func TestReasoningOfOtherHosts(t *testing.T) {
+	suite.EachForm(t, `{"reasoning_format":"host-1"}`, func(t *testing.T, b *plugintest.Binding) {
+		first := suite.Vector(t, "recorded/stream-thinking-tool-t1")
+		r := first.Run(b, false)
+		if !strings.Contains(r.Response, `"format":"host-1"`) {
+			t.Errorf("the client gets %s", r.Response)
+		}
+		own := first.FollowUp(t, r.Message(t), "40 C")
+		foreign := *own
+		foreign.Request = bytes.ReplaceAll(own.Request, []byte(`"host-1"`), []byte(`"anthropic-claude-v1"`))
+		if sent := own.Run(b, false).Request; !strings.Contains(sent, `"signature":"`) {
+			t.Errorf("its own reasoning is sent as %s", sent)
+		}
+		if sent := foreign.Run(b, false).Request; sent == "" || strings.Contains(sent, `"signature":"`) {
+			t.Errorf("foreign reasoning is sent as %s", sent)
+		}
+	})
+}
+
 func TestListCanBeSwitchedOff(t *testing.T) {
 	suite.EachForm(t, `{"list":false}`, func(t *testing.T, b *plugintest.Binding) {
 		if out, err := b.List(""); err != nil || out.Path != "" {

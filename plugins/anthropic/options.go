@@ -19,7 +19,8 @@ type options struct {
 	// "betas": which of a Messages client's words for that header are sent on; a * at the end stands for anything. nil: all, and
 	// on Vertex AI vertexBetas.
 	betas  []string
-	noList bool // "list" = false: the upstream has no list of models
+	noList bool   // "list" = false: the upstream has no list of models
+	format string // "reasoning_format": reasoning in another format is never sent to the upstream
 
 	vertex            bool   // "api" = "vertex": the models on Google's Vertex AI
 	project, location string // of Vertex AI; needed there
@@ -66,7 +67,7 @@ func (s *settings) with(v json.Value) (*options, error) {
 
 // Configure reads the settings of a provider.
 func (p *anthropic) Configure(o json.Value) error {
-	p.settings = settings{options: options{version: "2023-06-01"}}
+	p.settings = settings{options: options{version: "2023-06-01", format: format}}
 	if err := p.settings.options.read(o); err != nil {
 		return err
 	}
@@ -97,6 +98,10 @@ func (o *options) read(v json.Value) error {
 				ok = ok && len(text) > 0
 				o.betas = append(o.betas, string(text))
 			}
+		case "reasoning_format":
+			text := r.Text()
+			ok = len(text) > 0
+			o.format = string(text)
 		case "list":
 			var list bool
 			list, ok = r.Bool()

@@ -14,6 +14,7 @@ func TestConfigureRejectsInvalidOptions(t *testing.T) {
 		`{"thinking":"adaptive"}`:      "option",
 		`{"version":""}`:               "option",
 		`{"beta":["a"]}`:               "option",
+		`{"reasoning_format":""}`:      "option",
 		`{"betas":"a"}`:                "option",
 		`{"betas":[""]}`:               "option",
 		`{"betas":[1]}`:                "option",

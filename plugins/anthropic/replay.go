@@ -28,7 +28,7 @@ func (t *translation) readThoughts(m *message) []thought {
 	t.all = t.all[:0]
 	m.Read(messageDetails, r)
 	for a := r.Array(); a.Next(); {
-		t.all = addDetail(t.all, r)
+		t.all = addDetail(t.all, r, t.o.format)
 	}
 	kept := replayable(t.all)
 	if len(kept) == 0 {
@@ -58,8 +58,8 @@ func replayable(all []thought) []thought {
 }
 
 // addDetail reads an entry of reasoning_details. A client that collected a stream may have the pieces of one block as
-// entries of their own, the last of which is the signature.
-func addDetail(all []thought, r *json.Reader) []thought {
+// entries of their own, the last of which is the signature. Those of another format than the upstream's own are omitted.
+func addDetail(all []thought, r *json.Reader, own string) []thought {
 	var kind, form, text, signature, data []byte
 	var index int64
 	placed := false
@@ -79,7 +79,7 @@ func addDetail(all []thought, r *json.Reader) []thought {
 			index, placed = r.Int()
 		}
 	}
-	if form != nil && string(form) != format {
+	if form != nil && string(form) != own {
 		return all
 	}
 	switch string(kind) {

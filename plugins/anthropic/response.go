@@ -24,7 +24,7 @@ func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error 
 	if m.Kind(responseContent) != json.Array {
 		return sdk.Fail(abi.FailBadAnswer, "")
 	}
-	startResponse(a, m)
+	startResponse(a, m, p.settings.options.format)
 	m.Read(responseContent, r)
 	key := int32(0)
 	for list := r.Array(); list.Next(); key++ {
@@ -68,8 +68,8 @@ var counts = [...]abi.UsageKind{
 	responseCacheWrite: abi.UsageCacheWriteBeside, responseThinking: abi.UsageReasoning,
 }
 
-// startResponse emits the id, model and usage of a response.
-func startResponse(a *provider.Answer, m *json.Members) {
+// startResponse emits the id, model and usage of a response, and the format of its reasoning.
+func startResponse(a *provider.Answer, m *json.Members, format string) {
 	a.Start(provider.FitName(m.Text(responseID)), provider.FitName(m.Text(responseModel)), format)
 	for k, kind := range counts {
 		if m.Has(k) {
