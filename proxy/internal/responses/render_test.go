@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -88,41 +89,58 @@ var rendered = []struct {
 	request string
 	show    bool // Options.ShowReasoning
 	steps   []step
-	covers  string
 }{
-	{"text", ``, false, []step{origin(""), text("Hello, \"wor"), text("ld\"\n"), finish(abi.FinishStop)}, "P5.20 P6.2 P7.2"},
-	{"nothing", ``, false, []step{text(""), finish(abi.FinishStop)}, "P5.20 P7.18"},
+	// covers: P5.20 P6.2 P7.2
+	{"text", ``, false, []step{origin(""), text("Hello, \"wor"), text("ld\"\n"), finish(abi.FinishStop)}},
+	// covers: P5.20 P7.18
+	{"nothing", ``, false, []step{text(""), finish(abi.FinishStop)}},
+	// covers: P2.30 P5.1 P5.2 P5.3
 	{"echo", `"instructions":"Be\nbrief.","metadata":{ "a" : "b" },"max_output_tokens":99,"parallel_tool_calls":false,"temperature":0.5,"top_p":0.25,
 		"text":{"format":{"type":"json_object"},"verbosity":"low"},"tool_choice":"required","truncation":"disabled","user":"u","store":false,` + wantsSummary + `,` + customTools,
-		false, []step{text("{}"), finish(abi.FinishStop)}, "P2.30 P5.1 P5.2 P5.3"},
+		false, []step{text("{}"), finish(abi.FinishStop)}},
+	// covers: P2.26 P5.12 P7.6 P7.8 P7.10
 	{"reasoning-shown", wantsSeals + `,` + wantsSummary, false, []step{
 		origin(claude), think(abi.ReasoningText, 0, "Let me "), think(abi.ReasoningText, 0, "see."), think(abi.ReasoningSignature, 0, "c2ln"),
-		text("So."), call(2, "toolu_1", "look"), args(2, `{"a":`), args(2, `1}`), endCall(2), finish(abi.FinishToolCalls)}, "P2.26 P5.12 P7.6 P7.8 P7.10"},
+		text("So."), call(2, "toolu_1", "look"), args(2, `{"a":`), args(2, `1}`), endCall(2), finish(abi.FinishToolCalls)}},
+	// covers: P2.11
 	{"reasoning-hidden", wantsSeals, false, []step{
-		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), think(abi.ReasoningEncrypted, 1, "cmVk"), text("So."), finish(abi.FinishStop)}, "P2.11"},
+		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), think(abi.ReasoningEncrypted, 1, "cmVk"), text("So."), finish(abi.FinishStop)}},
+	// covers: P2.11 P2.26
 	{"reasoning-not-asked", ``, false, []step{
-		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), text("So."), finish(abi.FinishStop)}, "P2.11 P2.26"},
-	{"reasoning-only-sealed", ``, false, []step{origin(claude), think(abi.ReasoningEncrypted, 0, "cmVk"), text("So."), finish(abi.FinishStop)}, "P7.18"},
-	{"reasoning-content", ``, true, []step{think(abi.ReasoningText, 0, "Hm"), think(abi.ReasoningText, 0, "m."), text("So."), finish(abi.FinishStop)}, "P7.7"},
+		origin(claude), think(abi.ReasoningText, 0, "Secret."), think(abi.ReasoningSignature, 0, "c2ln"), text("So."), finish(abi.FinishStop)}},
+	// covers: P7.18
+	{"reasoning-only-sealed", ``, false, []step{origin(claude), think(abi.ReasoningEncrypted, 0, "cmVk"), text("So."), finish(abi.FinishStop)}},
+	// covers: P7.7
+	{"reasoning-content", ``, true, []step{think(abi.ReasoningText, 0, "Hm"), think(abi.ReasoningText, 0, "m."), text("So."), finish(abi.FinishStop)}},
+	// covers: P5.14 P2.26
 	{"reasoning-of-call", wantsSeals, false, []step{
-		origin("google-gemini-v1"), with(call(1, "function.look:0", "look"), args(1, `{"a":1}`), endCall(1), think(abi.ReasoningToolEncrypted, 1, "c2ln")), finish(abi.FinishToolCalls)}, "P5.14 P2.26"},
+		origin("google-gemini-v1"), with(call(1, "function.look:0", "look"), args(1, `{"a":1}`), endCall(1), think(abi.ReasoningToolEncrypted, 1, "c2ln")), finish(abi.FinishToolCalls)}},
+	// covers: P7.12
 	{"interleaved-reasoning", wantsSummary, false, []step{
-		text("One."), think(abi.ReasoningText, 0, "Hm."), text("Two."), think(abi.ReasoningText, 1, "Oh."), think(abi.ReasoningSummary, 1, "Sum."), finish(abi.FinishStop)}, "P7.12"},
+		text("One."), think(abi.ReasoningText, 0, "Hm."), text("Two."), think(abi.ReasoningText, 1, "Oh."), think(abi.ReasoningSummary, 1, "Sum."), finish(abi.FinishStop)}},
+	// covers: P7.9 P4.5
 	{"custom-tool", customTools, false, []step{
 		call(0, "call_1", "exec"), args(0, `{"in`), args(0, `put": "a\`), args(0, `n\"b\"\ud83d`), args(0, `\ude00"}`), endCall(0),
-		call(1, "call_2", "fs__write"), args(1, `{"input":"x"}`), call(2, "call_3", "fs__read"), args(2, `{"input":"y"}`), finish(abi.FinishToolCalls)}, "P7.9 P4.5"},
+		call(1, "call_2", "fs__write"), args(1, `{"input":"x"}`), call(2, "call_3", "fs__read"), args(2, `{"input":"y"}`), finish(abi.FinishToolCalls)}},
+	// covers: P5.11 P7.11
 	{"interleaved-calls", ``, false, []step{
-		call(0, "call_1", "a"), call(1, "call_2", "b"), args(1, `{"x":2}`), args(0, `{"x":`), endCall(1), args(0, `1}`), endCall(0), call(2, "call_3", "c"), finish(abi.FinishToolCalls)}, "P5.11 P7.11"},
-	{"length", ``, false, []step{text("It was a dark and"), finish(abi.FinishLength)}, "P5.7 P7.16"},
-	{"length-in-arguments", ``, false, []step{text("So."), call(0, "call_1", "a"), args(0, `{"x":`), finish(abi.FinishLength)}, "P7.17"},
-	{"content-filter", ``, false, []step{text("It"), finish(abi.FinishContentFilter)}, "P5.7"},
-	{"refusal", ``, false, []step{refusal("I can"), refusal("not."), finish(abi.FinishStop)}, "P5.18 P7.15"},
+		call(0, "call_1", "a"), call(1, "call_2", "b"), args(1, `{"x":2}`), args(0, `{"x":`), endCall(1), args(0, `1}`), endCall(0), call(2, "call_3", "c"), finish(abi.FinishToolCalls)}},
+	// covers: P5.6 P5.7 P7.16
+	{"length", ``, false, []step{text("It was a dark and"), finish(abi.FinishLength)}},
+	// covers: P7.17
+	{"length-in-arguments", ``, false, []step{text("So."), call(0, "call_1", "a"), args(0, `{"x":`), finish(abi.FinishLength)}},
+	// covers: P5.7
+	{"content-filter", ``, false, []step{text("It"), finish(abi.FinishContentFilter)}},
+	// covers: P5.18 P7.15
+	{"refusal", ``, false, []step{refusal("I can"), refusal("not."), finish(abi.FinishStop)}},
+	// covers: P2.9 P5.17 P7.4 P7.14
 	{"annotations", `"include":["message.output_text.logprobs"],"top_logprobs":1`, false, []step{
 		with(text("A"), member(abi.ScopeChoice, "logprobs", `{"content":[{"token":"A","logprob":-0.1,"bytes":[65],"top_logprobs":[]}],"refusal":null}`)),
 		with(text("B"), member(abi.ScopeMessage, "annotations", `[{"type":"url_citation","url_citation":{"url":"https://a.example","title":"T","start_index":0,"end_index":2}}]`)),
-		member(abi.ScopeMessage, "annotations", `[{"type":"file_citation","file_id":"f","index":1,"filename":"n"}]`), finish(abi.FinishStop)}, "P2.9 P5.17 P7.4 P7.14"},
+		member(abi.ScopeMessage, "annotations", `[{"type":"file_citation","file_id":"f","index":1,"filename":"n"}]`), finish(abi.FinishStop)}},
+	// covers: P6.6 P6.7 P6.9 P5.8
 	{"failed", ``, false, []step{text("It"), call(0, "call_1", "a"), fail(&apierror.Error{
-		Status: 429, Kind: apierror.KindRateLimit, Code: "rate_limit_exceeded", Message: "Slow down.", RetryAfter: 1500 * time.Millisecond})}, "P6.6 P6.7 P6.9 P5.8"},
+		Status: 429, Kind: apierror.KindRateLimit, Code: "rate_limit_exceeded", Message: "Slow down.", RetryAfter: 1500 * time.Millisecond})}},
 }
 
 // TestRendered compares the stream and the whole response with files that have been read, and what the SDK makes of both.
@@ -189,6 +207,34 @@ func TestHeldMemory(t *testing.T) {
 	}
 	if n := g.w.Held(); n < 1_000_000 || n > 1_002_000 {
 		t.Errorf("%d bytes for a text of 1,000,000", n)
+	}
+}
+
+// covers: P8.5
+func TestNativeErrorsAreTheProvidersOwn(t *testing.T) {
+	api := responses.API(testOptions)
+	seen := 0
+	for _, rec := range recordings(t) {
+		if rec.status == 400 && rec.body != nil {
+			seen++
+			e := api.Failure(400, rec.body)
+			var own struct {
+				Error struct{ Message, Code, Param string }
+			}
+			_ = json.Unmarshal(rec.body, &own)
+			if e.Code == "model_not_found" {
+				continue // in the gateway's words: another target may know it
+			}
+			if e.Status != 400 || own.Error.Message != "" && (e.Message != own.Error.Message || e.Code != own.Error.Code || e.Param != own.Error.Param) {
+				t.Errorf("%s: %+v, want %+v", rec.name, e, own)
+			}
+			if body := api.AppendError(nil, e, "req"); !strings.Contains(string(body), `"error":{"message":`) {
+				t.Errorf("%s: %s", rec.name, body)
+			}
+		}
+	}
+	if seen < 3 {
+		t.Errorf("only %d errors", seen)
 	}
 }
 
