@@ -108,7 +108,7 @@ func TestBodiesAboveLimit(t *testing.T) {
 			}
 			return fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece)
 		}, 401, "invalid_api_key", buffered},
-		"a wrong path": {strings.Replace(postHead, "/chat", "", 1) + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit), func(i int) string { return "" }, 404, "unknown_url", buffered},
+		"a wrong path": {strings.Replace(postHead, "/chat", "/nowhere", 1) + fmt.Sprintf("Content-Length: %d\r\n\r\n", limit), func(i int) string { return "" }, 404, "unknown_url", buffered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := l.read.Load()

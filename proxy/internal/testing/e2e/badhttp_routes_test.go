@@ -146,7 +146,7 @@ func expectVectors() []vector {
 		{name: "no key", send: "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\n", status: 401, code: "missing_api_key", also: []string{"Www-Authenticate: Bearer"}},
 		{name: "a wrong key", send: unkeyed, status: 401, code: "invalid_api_key", also: []string{"Www-Authenticate: Bearer"}},
 		{name: "two keys", send: postHead + "Authorization: Bearer x\r\n", status: 400, code: "duplicate_authorization"},
-		{name: "a wrong path", send: strings.Replace(postHead, "chat/", "", 1), status: 404, code: "unknown_url"},
+		{name: "a wrong path", send: strings.Replace(postHead, "chat/", "nowhere/", 1), status: 404, code: "unknown_url"},
 		{name: "a wrong method", send: strings.Replace(postHead, "POST", "PUT", 1), status: 405, code: "method_not_allowed"},
 		{name: "a bad head", send: strings.Replace(postHead, "Host: gateway", "Host: user@gateway", 1), status: 400, code: "bad_request"},
 	} {

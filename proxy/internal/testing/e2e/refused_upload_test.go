@@ -39,7 +39,7 @@ func TestRefusedUploadGetsResponse(t *testing.T) {
 		{"too large, in chunks", plain, postHead + "Transfer-Encoding: chunked\r\n\r\n", fmt.Sprintf("%x\r\n", upload), 413},
 		{"too large a chunk extension", plain, postHead + "Transfer-Encoding: chunked\r\n\r\n", "1;", 413},
 		{"gateway busy", busy(large(plain)), postHead + sized, "", 503},
-		{"wrong path", plain, strings.Replace(postHead, "/chat", "", 1) + sized, "", 404},
+		{"wrong path", plain, strings.Replace(postHead, "/chat", "/nowhere", 1) + sized, "", 404},
 		{"list of models with a body", plain, strings.Replace(postHead, "POST /v1/chat/completions", "GET /v1/models", 1) + sized, "", 413},
 		{"list of models with a body, limit raised", large(plain), strings.Replace(postHead, "POST /v1/chat/completions", "GET /v1/models", 1) + sized, "", 200},
 		{"list of models with a chunk extension", plain, strings.Replace(postHead, "POST /v1/chat/completions", "GET /v1/models", 1) + "Transfer-Encoding: chunked\r\n\r\n", "1;", 200},
