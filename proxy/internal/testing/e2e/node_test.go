@@ -66,11 +66,13 @@ func TestNodeClients(t *testing.T) {
 	g.Log.Await(t, "msg", "request", "model", "endless", "status", "499")
 }
 
-// TestNodeAgents drives agents that run the loop of a tool by themselves: LangChain and the AI SDK.
+// TestNodeAgents drives agents that run the loop of a tool by themselves: LangChain, the AI SDK and the Agents SDK.
+//
+// covers: P3.22 P9.2 P9.6
 func TestNodeAgents(t *testing.T) {
 	config := proxytest.Keys
 	providers := map[string]*agenttest.Provider{}
-	for _, name := range []string{"langchain", "langchain-streamed", "aisdk", "aisdk-streamed"} {
+	for _, name := range []string{"langchain", "langchain-streamed", "aisdk", "aisdk-streamed", "aisdk-responses", "aisdk-responses-streamed", "agents", "agents-streamed"} {
 		providers[name] = agenttest.New(t, "touch", `{"path":"a"}`)
 	}
 	for name, p := range providers {

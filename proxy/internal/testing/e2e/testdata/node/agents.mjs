@@ -6,7 +6,9 @@
 import assert from 'node:assert/strict'
 import { ChatOpenAI } from '@langchain/openai'
 import { createAgent, tool as langchainTool } from 'langchain'
+import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { Agent, OpenAIProvider, Runner, setTracingDisabled, tool as agentsTool } from '@openai/agents'
 import { generateText, stepCountIs, streamText, tool } from 'ai'
 import { z } from 'zod'
 
@@ -39,6 +41,29 @@ function aisdk(model) {
   }
 }
 
+// The default models of OpenAI's provider speak the Responses API, and refer to what the gateway has stored.
+function aisdkResponses(model) {
+  return {
+    ...aisdk(model),
+    model: createOpenAI({ baseURL, apiKey })(model),
+    providerOptions: { openai: { reasoningEffort: 'high', forceReasoning: true } },
+  }
+}
+
+setTracingDisabled(true)
+
+// agents runs the default model of the Agents SDK, which speaks the Responses API.
+function agents(model, options) {
+  const agent = new Agent({
+    name: 'toucher',
+    instructions: 'You touch files.',
+    model,
+    modelSettings: { maxTokens, reasoning: { effort: 'high', summary: 'auto' } },
+    tools: [agentsTool({ name: 'touch', description: 'Touches a file.', parameters: schema, execute: async () => 'done' })],
+  })
+  return new Runner({ modelProvider: new OpenAIProvider({ baseURL, apiKey }) }).run(agent, prompt, { maxTurns: 6, ...options })
+}
+
 const checks = {
   async 'LangChain'() {
     const { messages } = await langchain('langchain').invoke(input, limits())
@@ -61,6 +86,25 @@ const checks = {
     assert.equal(await streamText(aisdk('aisdk-streamed')).text, answer)
   },
 
+  async 'AI SDK, Responses'() {
+    assert.equal((await generateText(aisdkResponses('aisdk-responses'))).text, answer)
+  },
+
+  async 'AI SDK, Responses, streamed'() {
+    assert.equal(await streamText(aisdkResponses('aisdk-responses-streamed')).text, answer)
+  },
+
+  async 'Agents SDK'() {
+    assert.equal((await agents('agents')).finalOutput, answer)
+  },
+
+  async 'Agents SDK, streamed'() {
+    const run = await agents('agents-streamed', { stream: true })
+    let text = ''
+    for await (const delta of run.toTextStream()) text += delta
+    await run.completed
+    assert.equal(text, answer)
+  },
 }
 
 let failed = 0
