@@ -145,10 +145,14 @@ func TestPresetsHaveKnownOptions(t *testing.T) {
 	}
 	// The options of the presets, as those of a provider each.
 	var text strings.Builder
+	plugin := ""
 	for line := range strings.Lines(string(presets)) {
+		if name, ok := strings.CutPrefix(line, "plugin = "); ok {
+			plugin = name
+		}
 		if name, ok := strings.CutPrefix(line, "[presets."); ok && strings.HasSuffix(name, ".options]\n") {
 			name = strings.TrimSuffix(name, ".options]\n")
-			text.WriteString("[providers." + name + "]\nplugin = \"openai\"\n[providers." + name + ".options]\n")
+			text.WriteString("[providers." + name + "]\nplugin = " + plugin + "[providers." + name + ".options]\n")
 			continue
 		}
 		if strings.HasPrefix(line, "[") {

@@ -83,6 +83,9 @@ func (s Suite) FuzzConversations(f *testing.F, check func(t *testing.T, use int,
 	var turns []string
 	var others []request
 	for _, v := range s.Vectors(f) {
+		if v.Form != "" {
+			continue
+		}
 		var r request
 		var messages []json.RawMessage
 		if json.Unmarshal(v.Request, &r) != nil || json.Unmarshal(r["messages"], &messages) != nil {
