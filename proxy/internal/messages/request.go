@@ -153,21 +153,19 @@ func (r *Request) Document() (*jsondoc.Doc, []byte) {
 	return &n.doc, n.body
 }
 
-// FitModel implements clientapi.Request. Adaptive thinking, which Claude Code asks every model for, is not refused: the client leaves
-// it to the model. A provider that speaks the API gets it as it is, since other members depend on it, and any other does without
-// it if the model does not support thinking.
+// FitModel implements clientapi.Request. Adaptive thinking and an effort, which Claude Code asks every model for, are not refused:
+// the client leaves it to the model. A provider that speaks the API gets both as they are, since other members depend on them,
+// and any other does without them if the model does not support thinking.
 func (r *Request) FitModel(maxTokens int64, thinking, strict bool) *apierror.Error {
 	f := &r.facts
 	asked, budget := f.MaxTokens, f.Thinking.BudgetTokens
 	if strict && maxTokens > 0 && asked > maxTokens {
 		return apierror.Invalid(clientapi.CodeIntegerAbove, "max_tokens", "%d > %d, which is the maximum allowed number of output tokens for %s", asked, maxTokens, quotable(f.Model))
 	}
-	if !thinking && f.Thinking.Asked() {
-		if f.Thinking.Mode == clientapi.ThinkingEnabled {
-			return apierror.Invalid(clientapi.CodeUnsupportedParameter, "thinking", "This model does not support thinking.")
-		}
-		r.noThinking = true
+	if !thinking && f.Thinking.Mode == clientapi.ThinkingEnabled {
+		return apierror.Invalid(clientapi.CodeUnsupportedParameter, "thinking", "This model does not support thinking.")
 	}
+	r.noThinking = !thinking
 	if strict || maxTokens <= 0 {
 		return nil
 	}

@@ -197,7 +197,7 @@ func (r *Request) lowerThinking() *apierror.Error {
 	switch {
 	case !m.thinking.Exists():
 		return nil
-	case r.noThinking:
+	case r.noThinking && r.facts.Thinking.Asked():
 		r.drop(m.thinking)
 		return nil
 	}
@@ -242,7 +242,7 @@ func (r *Request) lowerFormat() *apierror.Error {
 }
 
 // lowerEffort appends the effort that holds for the response: that of the last message which has one, or else the request's. It
-// comes last, as it is known last.
+// comes last, as it is known last. A model that does not think has none: OpenAI's refuse the member.
 func (r *Request) lowerEffort(dst []byte) []byte {
 	v := r.chat.effort
 	if !v.Exists() {
@@ -251,6 +251,10 @@ func (r *Request) lowerEffort(dst []byte) []byte {
 	switch word := r.keyword(v); string(word) {
 	case "":
 	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
+		if r.noThinking {
+			r.drop(v)
+			break
+		}
 		dst = append(append(append(dst, `,"reasoning_effort":"`...), word...), '"')
 	default:
 		r.drop(v)

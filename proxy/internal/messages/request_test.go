@@ -132,6 +132,8 @@ func TestFitModel(t *testing.T) {
 		{name: "strict", members: `"max_tokens":128000`, maxTokens: 64000, strict: true, refused: "max_tokens: 128000 > 64000, which is the maximum allowed number of output tokens for m"},
 		{name: "adaptive thinking without", covers: "M2.18", members: `"thinking":{"type":"adaptive"},"max_tokens":128000`, maxTokens: 64000, noThinking: true,
 			want: `"thinking":{"type":"adaptive"},"max_tokens":64000 `, warnings: "max_tokens"},
+		{name: "effort without", covers: "M2.22", members: `"max_tokens":100,"output_config":{"effort":"high"}`, noThinking: true,
+			want: `"max_tokens":100,"output_config":{"effort":"high"}`},
 		{name: "thinking without", members: `"max_tokens":64000` + budget, noThinking: true, refused: "thinking: This model does not support thinking."},
 		{name: "thinking disabled without", members: `"max_tokens":1,"thinking":{"type":"disabled"}`, noThinking: true, want: `"max_tokens":1,"thinking":{"type":"disabled"}`},
 	} {
@@ -161,7 +163,7 @@ func TestFitModel(t *testing.T) {
 		if dropped := len(warnings) == 1 && warnings[0] == (clientapi.Warning{Kind: abi.WarnDropped, Member: "thinking"}); dropped != strings.Contains(c.members, "adaptive") {
 			t.Errorf("%s: warnings %v", c.name, warnings)
 		}
-		if e != nil || c.maxTokens > 0 && !bytes.Contains(chat, []byte(`"max_tokens":`)) || c.noThinking && bytes.Contains(chat, []byte(`adaptive`)) {
+		if e != nil || c.maxTokens > 0 && !bytes.Contains(chat, []byte(`"max_tokens":`)) || c.noThinking && (bytes.Contains(chat, []byte(`adaptive`)) || bytes.Contains(chat, []byte(`effort`))) {
 			t.Errorf("%s: %v, %s", c.name, e, chat)
 		}
 	}
