@@ -68,10 +68,10 @@ const maxShown = 3
 
 var (
 	// caseName matches strings that can be the name of a case, and not JSON or HTTP.
-	caseName = regexp.MustCompile(`^[^\x00-\x1f{}<>]*[\pL\d][^\x00-\x1f{}<>]*$`)
-	tableRow = regexp.MustCompile(`(?m)^\| ([A-Z][\d.]+) \| ([^|]*) \|(.*)\|$`)
-	decision = regexp.MustCompile(`(?m)^- (\*\*[A-Z][\d.]+\*\*,? ?)+`)
-	rowID    = regexp.MustCompile(`[A-Z][\d.]+`)
+	caseName  = regexp.MustCompile(`^[^\x00-\x1f{}<>]*[\pL\d][^\x00-\x1f{}<>]*$`)
+	tableRow  = regexp.MustCompile(`(?m)^\| ([A-Z][\d.]+) \| ([^|]*) \|(.*)\|$`)
+	decision  = regexp.MustCompile(`(?m)^- (\*\*[A-Z][\d.]+\*\*,? ?)+`)
+	decidedID = regexp.MustCompile(`[A-Z][\d.]+`)
 )
 
 // TestProofTables checks that every row of the proof tables is covered by a test, a case of a test or a vector, or is explained in
@@ -84,7 +84,7 @@ func TestProofTables(t *testing.T) {
 	}
 	decided := make(map[string]bool)
 	for _, bullet := range decision.FindAllString(string(decisions), -1) {
-		for _, id := range rowID.FindAllString(bullet, -1) {
+		for _, id := range decidedID.FindAllString(bullet, -1) {
 			decided[id] = true
 		}
 	}
