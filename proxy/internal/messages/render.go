@@ -44,6 +44,8 @@ type Renderer struct {
 	refused      bool   // there is a refusal
 	stopSequence []byte // the one that ended the message, a JSON string; empty if unknown
 
+	renamed []renamed // tools of the request
+
 	pass  passing
 	token []byte // scratch
 }
@@ -73,8 +75,16 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 	return &r.out
 }
 
-// Respond implements clientapi.Renderer: a response repeats nothing of its request.
-func (r *Renderer) Respond(clientapi.Request) {}
+// Respond implements clientapi.Renderer. Of its request a response needs the tools whose names were too long for the provider.
+func (r *Renderer) Respond(to clientapi.Request) {
+	q, ok := to.(*Request)
+	if !ok {
+		return
+	}
+	for _, name := range q.longNames {
+		r.renamed = append(r.renamed, renamed{appendShortName(nil, name.Inside()), bytes.Clone(name.Inside())})
+	}
+}
 
 // ignores reports whether an event of a choice is not rendered. The first choice with content is.
 func (r *Renderer) ignores(choice int32) bool {
@@ -121,6 +131,7 @@ func (r *Renderer) ToolCall(choice int32, call response.ToolCall) {
 	if r.ignores(choice) {
 		return
 	}
+	call.Name = ownName(r.renamed, call.Name)
 	t := r.addCall(call)
 	r.closeOpen()
 	if !t.args.add(call.Arguments) {

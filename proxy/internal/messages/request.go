@@ -24,10 +24,11 @@ type Request struct {
 	counting bool   // the request only asks for its tokens
 	scratch  []byte // the text of a short escaped string
 
-	edits         jsondoc.Edits // that make the document fit for a provider that speaks the API
-	edited        bool          // edits holds some
-	foreignBlocks int           // blocks of reasoning that the edits remove
-	noThinking    bool          // the model does not support thinking
+	edits         jsondoc.Edits   // that make the document fit for a provider that speaks the API
+	edited        bool            // edits holds some
+	foreignBlocks int             // blocks of reasoning that the edits remove
+	longNames     []jsondoc.Value // of tools that providers of other APIs know by another name
+	noThinking    bool            // the model does not support thinking
 	native        nativeDocument
 
 	chat lowering
@@ -75,6 +76,7 @@ func (r *Request) Reset() {
 	clear(r.facts.Warnings)
 	r.facts = clientapi.Facts{N: 1, IncludeUsage: true, Warnings: r.facts.Warnings[:0]}
 	r.body, r.m, r.limits, r.counting, r.edited, r.foreignBlocks, r.noThinking = nil, members{}, clientapi.Limits{}, false, false, 0, false
+	r.longNames = r.longNames[:0]
 	r.chat.reset()
 }
 

@@ -210,7 +210,7 @@ func (r *Request) lowerCalls(first, end jsondoc.Value) (some bool, e *apierror.E
 			c.text(`{"id":`)
 			c.raw(b.id)
 			c.text(`,"type":"function","function":{"name":`)
-			c.raw(b.name)
+			c.toolName(b.name)
 			c.text(`,"arguments":"`)
 			c.dst = appendEscapedJSON(c.dst, b.input.Raw())
 			c.text(`"}`)

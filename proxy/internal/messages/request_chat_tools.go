@@ -46,7 +46,7 @@ func (r *Request) lowerTools() *apierror.Error {
 // tool that is deferred is sent like all others.
 func (c *lowering) lowerTool(t *tool) {
 	c.text(`{"type":"function","function":{"name":`)
-	c.raw(t.name)
+	c.toolName(t.name)
 	c.member("description", t.description)
 	c.member("strict", t.strict)
 	c.text(`,"parameters":`)
@@ -128,7 +128,7 @@ func (r *Request) lowerToolChoice() *apierror.Error {
 			return r.unsupported(m.choiceName, "Tool '%s' not found in the tools that the provider of this model is given", quotable(m.choiceName.Text()))
 		}
 		c.text(`,"tool_choice":{"type":"function","function":{"name":`)
-		c.raw(m.choiceName)
+		c.toolName(m.choiceName)
 		c.text("}}")
 	}
 	if single, _ := m.noMulti.Bool(); single {
