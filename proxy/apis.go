@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -58,11 +57,12 @@ type clientAPI struct {
 // clientAPIs are all APIs, by their numbers.
 type clientAPIs [apiCount]clientAPI
 
-func (a *clientAPIs) init(sealer *thinking.Sealer, memory *responses.Memory, now func() time.Time) {
+func (a *clientAPIs) init(o responses.Options) {
+	o.Failure = native.Failure
 	a[chatAPI].API, a[chatAPI].form, a[chatAPI].dialect = openai.API(), abi.FormChat, abi.DialectOpenAI
-	a[messagesAPI].API, a[messagesAPI].form, a[messagesAPI].dialect = messages.API(sealer), abi.FormMessages, abi.DialectMessages
+	a[messagesAPI].API, a[messagesAPI].form, a[messagesAPI].dialect = messages.API(o.Sealer), abi.FormMessages, abi.DialectMessages
 	a[messagesAPI].idHeader = "request-id"
-	a[responsesAPI].API = responses.API(responses.Options{Sealer: sealer, Memory: memory, Failure: native.Failure, Now: now})
+	a[responsesAPI].API = responses.API(o)
 	a[responsesAPI].form, a[responsesAPI].dialect = abi.FormResponses, abi.DialectResponses
 	a[embeddingsAPI] = clientAPI{API: calls.Embeddings(native.Failure), form: abi.FormEmbeddings, kind: config.KindEmbeddings, dialect: abi.DialectOpenAI}
 	a[rerankAPI] = clientAPI{API: calls.Rerank(native.Failure), form: abi.FormRerank, kind: config.KindRerank, dialect: abi.DialectOpenAI}

@@ -129,7 +129,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if r := cfg.Responses; r.Memory > 0 {
 		s.responses = responses.NewMemory(int(r.Memory), r.TTL, o.Now)
 	}
-	s.apis.init(newSealer(cfg), s.responses, o.Now)
+	s.apis.init(responses.Options{
+		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
+	})
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	s.admission.metrics, s.admission.log = s.metrics, s.log
 	machine := capacity.Detect()

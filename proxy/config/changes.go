@@ -123,5 +123,5 @@ func (c *Config) NeedsRestart(running *Config) []string {
 
 var atStart = []string{
 	"server.listen", "server.reasoning_key", "server.cache_dir", "server.log_format", "server.max_queue", "admin.listen", "admin.hosts",
-	"responses.memory", "responses.ttl",
+	"responses.memory", "responses.ttl", "responses.show_reasoning",
 }

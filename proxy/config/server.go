@@ -93,16 +93,20 @@ func (l *loader) reasoningKey(t *table) Secret {
 	return key.Secret
 }
 
-// Responses is the table [responses]: what the gateway keeps of responses for later requests.
+// Responses is the table [responses]: what the gateway keeps and shows of responses.
 type Responses struct {
 	Memory int64         // bytes; 0: nothing is kept
 	TTL    time.Duration // how long
+
+	// ShowReasoning shows the reasoning of models to clients that have not asked for a summary of it.
+	ShowReasoning bool
 }
 
 func (l *loader) responses(t table) {
 	r := &l.cfg.Responses
 	r.Memory = t.size("memory", 64<<20, 0, 1<<50)
 	r.TTL = t.duration("ttl", hour, time.Second, 30*day)
+	r.ShowReasoning = t.bool("show_reasoning", false)
 	t.finish()
 }
 

@@ -86,6 +86,19 @@ func TestNothingOfResponsesIsKept(t *testing.T) {
 	wantError(t, g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"x","previous_response_id":"`+id+`"}`), 400, "invalid_request_error", "previous_response_not_found", "previous_response_id")
 }
 
+// covers: P7.7
+func TestReasoningIsShownWhereTheOperatorAllowsIt(t *testing.T) {
+	answer := strings.Replace(openaiWire.answer("an answer"), `"content":`, `"reasoning_content":"a thought","content":`, 1)
+	for _, show := range []bool{true, false} {
+		provider := answers(t, upstreamtest.Answer(200, "application/json", answer, "Connection: close"))
+		g := proxytest.Start(t, openaiWire.at(provider.URL())+fmt.Sprintf("[responses]\nshow_reasoning = %t\n", show))
+		r := g.Do(t, "POST", "/v1/responses", `{"model":"m","input":"a question"}`)
+		if r.Status != 200 || strings.Contains(r.Body, `{"type":"reasoning_text","text":"a thought"}`) != show || strings.Contains(r.Body, "a thought") != show {
+			t.Errorf("show_reasoning = %t: status %d: %s", show, r.Status, r.Body)
+		}
+	}
+}
+
 // covers: P1.1 P1.4 P1.5
 func TestResponsesPaths(t *testing.T) {
 	g := proxytest.Start(t, configuration("", ""))
