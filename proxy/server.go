@@ -126,15 +126,19 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now,
 		started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
+	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
-		s.responses = responses.NewMemory(int(r.Memory), r.TTL, o.Now)
+		size := int(r.Memory)
+		if r.Memory == config.DefaultResponsesMemory {
+			size = machine.Share(size)
+		}
+		s.responses = responses.NewMemory(size, r.TTL, o.Now)
 	}
 	s.apis.init(responses.Options{
 		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
 	})
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	s.admission.metrics, s.admission.log = s.metrics, s.log
-	machine := capacity.Detect()
 	limits := withCapacity(cfg.Server, machine)
 	s.admission.limits.Store(limits)
 	s.thinking = thinking.NewMemory(machine.Share(thinking.DefaultMaxSize), thinking.DefaultTTL, o.Now)

@@ -63,7 +63,7 @@ var reference = []Setting{
 	{"admin.hosts", TypeStrings, "", "[]", "Host names accepted in the `Host` header besides IP addresses, `localhost` and the host in `listen`. A change requires a restart."},
 
 	{"responses", TypeTable, "", "", "The Responses API. The gateway keeps its responses for `previous_response_id`, `item_reference` and `GET /v1/responses/{id}`: for providers that do not speak it themselves, input and output of responses; for those that do, which provider has it."},
-	{"responses.memory", TypeSize, "0 to 1048576GiB", `"64MiB"`, "Memory for it. Of the clients that have the most, the oldest responses are forgotten first. 0 keeps nothing: responses say `\"store\": false`. A change requires a restart."},
+	{"responses.memory", TypeSize, "0 to 1048576GiB", `"64MiB"`, "Memory for it; the default is at most a sixteenth of what the process may use. Of the clients that have the most, the oldest responses are forgotten first. 0 keeps nothing: responses say `\"store\": false`. A change requires a restart."},
 	{"responses.ttl", TypeDuration, "1s to 720h", `"1h"`, "How long a response is kept. A change requires a restart."},
 	{"responses.show_reasoning", TypeBool, "", "false", "Shows the reasoning of models, as `reasoning_text`, to clients that have not asked for a summary of it. A change requires a restart."},
 

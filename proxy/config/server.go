@@ -93,9 +93,12 @@ func (l *loader) reasoningKey(t *table) Secret {
 	return key.Secret
 }
 
+// DefaultResponsesMemory is how many bytes responses may take.
+const DefaultResponsesMemory = 64 << 20
+
 // Responses is the table [responses]: what the gateway keeps and shows of responses.
 type Responses struct {
-	Memory int64         // bytes; 0: nothing is kept
+	Memory int64         // bytes; 0: nothing is kept. DefaultResponsesMemory is less where there is little memory
 	TTL    time.Duration // how long
 
 	// ShowReasoning shows the reasoning of models to clients that have not asked for a summary of it.
@@ -104,7 +107,7 @@ type Responses struct {
 
 func (l *loader) responses(t table) {
 	r := &l.cfg.Responses
-	r.Memory = t.size("memory", 64<<20, 0, 1<<50)
+	r.Memory = t.size("memory", DefaultResponsesMemory, 0, 1<<50)
 	r.TTL = t.duration("ttl", hour, time.Second, 30*day)
 	r.ShowReasoning = t.bool("show_reasoning", false)
 	t.finish()
