@@ -148,8 +148,8 @@ func TestServiceMatchesConfiguration(t *testing.T) {
 
 // TestRouterExampleRoutesByLength serves the router's configuration and sends a short and a long request.
 func TestRouterExampleRoutesByLength(t *testing.T) {
-	dir := "plugins/router-by-length"
-	_, s := load(t, dir+"/gateway.toml", "router.wasm", "examples/"+dir, "ROUTER_SHA256", nil)
+	dir := "plugins/go-router"
+	_, s := load(t, dir+"/gateway.toml", "plugin.wasm", "examples/"+dir, "PLUGIN_SHA256", nil)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func TestGeneratedExample(t *testing.T) {
 	if n := len(block.FindAllString(text, -1)); n != 1 {
 		t.Fatalf("README.md has %d blocks of Go code, want 1", n)
 	}
-	example := "```go\n" + read(t, "examples/plugins/echo/echo.go") + "```\n"
+	example := "```go\n" + read(t, "examples/plugins/go-provider/plugin.go") + "```\n"
 	checkGenerated(t, "README.md", block.ReplaceAllLiteralString(text, example))
 }
 

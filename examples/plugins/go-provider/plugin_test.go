@@ -6,9 +6,9 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 )
 
-var suite = plugintest.Suite{Package: ".", Use: plugintest.Use{Paths: []string{"/say"}}}
+var suite = plugintest.Suite{Package: ".", Dir: "../testdata/provider", Use: plugintest.Use{Paths: []string{"/say"}}}
 
-// TestVectors runs the directories of testdata/vectors through the plugin as Go code and as WebAssembly.
+// TestVectors runs the vectors that all example providers share, as Go code and as WebAssembly.
 func TestVectors(t *testing.T) { suite.Test(t) }
 
 // BenchmarkVectors measures the fuel of a request and of an event.

@@ -1,4 +1,4 @@
-// Command upstream is the API that the echo plugin uses: it streams the last message back, word by word.
+// Command upstream is the API that the example providers translate: it streams the last message back, word by word.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command router-by-length is a routing policy: short requests go to the targets in the configured order, long ones in reverse
+// Command go-router is a routing policy: short requests go to the targets in the configured order, long ones in reverse
 // order, so that the configuration lists the model with the large context last.
 //
 // Its setting is long, the minimum size of a long request in bytes. Unhealthy targets are tried last, whatever the size.

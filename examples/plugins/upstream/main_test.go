@@ -24,13 +24,13 @@ import (
 // gateway starts a gateway with the example configuration, its plugin and its upstream.
 func gateway(t *testing.T) (client openai.Client) {
 	t.Helper()
-	wasm := plugintest.Build(t, "examples/plugins/echo")
-	toml, err := os.ReadFile("../gateway.toml")
+	wasm := plugintest.Build(t, "examples/plugins/go-provider")
+	toml, err := os.ReadFile("../go-provider/gateway.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, data := range map[string][]byte{"echo.wasm": wasm, "gateway.toml": toml} {
+	for name, data := range map[string][]byte{"plugin.wasm": wasm, "gateway.toml": toml} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +38,7 @@ func gateway(t *testing.T) (client openai.Client) {
 	upstream := httptest.NewServer(echo{})
 	t.Cleanup(upstream.Close)
 	sum := sha256.Sum256(wasm)
-	env := map[string]string{"ECHO_SHA256": hex.EncodeToString(sum[:]), "ECHO_BASE_URL": upstream.URL}
+	env := map[string]string{"PLUGIN_SHA256": hex.EncodeToString(sum[:]), "UPSTREAM_URL": upstream.URL}
 	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
 		Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
@@ -77,7 +77,7 @@ func gateway(t *testing.T) (client openai.Client) {
 
 func TestEchoThroughTheGateway(t *testing.T) {
 	client := gateway(t)
-	question := openai.ChatCompletionNewParams{Model: "echo", Messages: []openai.ChatCompletionMessageParamUnion{
+	question := openai.ChatCompletionNewParams{Model: "go-provider", Messages: []openai.ChatCompletionMessageParamUnion{
 		openai.UserMessage("Good \"morning\", grüß dich"),
 	}}
 	whole, err := client.Chat.Completions.New(t.Context(), question)

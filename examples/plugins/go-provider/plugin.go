@@ -1,5 +1,5 @@
-// Command echo is a provider plugin for an upstream with an API of its own: POST /say takes a chat completions request with
-// "turns" in place of "messages", and responds with events: {"text":"…"} for each piece, {"tokens":…} at the end.
+// Command go-provider is a provider plugin for an upstream with an API of its own: POST /say takes a chat completions request
+// with "turns" in place of "messages", and responds with events: {"text":"…"} for each piece, {"tokens":…} at the end.
 package main
 
 import (
@@ -17,7 +17,7 @@ type echo struct{}
 
 func (*echo) Request(r *provider.Request) error {
 	if r.Has(sdk.FlagTools) {
-		return sdk.Refuse("tools", "The echo has no tools.")
+		return sdk.Refuse("tools", "The upstream has no tools.")
 	}
 	r.SetPath("/say")
 	r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
