@@ -190,11 +190,11 @@ var importRules = []struct {
 		},
 	},
 	{
-		"a command imports proxy, its config, with the watch of files, the plugins, and what is its own",
-		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it",
+		"a command imports proxy, its config, with the watch of files, plugindev, the plugins, and what is its own",
+		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it, and to plugindev, for who writes plugins",
 		func(p *pkg, i imported) bool {
 			ofTheBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
-			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "plugins"}, i.path)
+			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/plugindev", "plugins"}, i.path)
 		},
 	},
 	{

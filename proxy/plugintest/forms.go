@@ -1,16 +1,15 @@
 package plugintest
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
 )
 
 // RecordedRequests are requests that real clients of an API sent, by name: "messages" or "responses".
@@ -41,7 +40,7 @@ func (s Suite) TestPassedOn(t *testing.T, form, head string) {
 	s.EachForm(t, s.Use.Settings, func(t *testing.T, b *Binding) {
 		passed := 0
 		for name, request := range RecordedRequests(t, form) {
-			if e := findAPI(form).NewRequest().Parse(bytes.Clone(request), clientapi.Limits{}); e != nil {
+			if e := plugindev.CheckRequest(form, request); e != nil {
 				t.Logf("%s is for another endpoint: %v", name, e)
 				continue
 			}

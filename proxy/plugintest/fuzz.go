@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
 )
 
 // Hello is a request with nothing but a message.
@@ -167,8 +166,7 @@ func (s Suite) FuzzEventOrder(f *testing.F, streamType, index string, streams []
 
 // Accepted tells whether the gateway would let a client's request through to a plugin.
 func Accepted(request []byte) bool {
-	var r openai.Request
-	return r.Parse(request, clientapi.Limits{}) == nil
+	return plugindev.CheckRequest("", request) == nil
 }
 
 // checkRequest runs a vector without a response, if the gateway accepts its request.

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -50,7 +51,7 @@ func (b *Binding) Attempt(tb testing.TB, request string) *Attempt {
 // Restart begins a new response to the same request.
 func (a *Attempt) Restart() {
 	a.writer.Reset(response.Options{
-		Stream: a.request.Stream, ID: testID, Model: a.binding.suite.target(), Created: testCreated, Choices: a.request.N,
+		Stream: a.request.Stream, ID: "chatcmpl-test", Model: a.binding.suite.target(), Created: 1700000000, Choices: a.request.N,
 		Aliases: a.attempt.Alias,
 	})
 }
@@ -61,22 +62,22 @@ func (a *Attempt) Request() error {
 	at.Reset()
 	at.Request, at.Writer = plugin.Document{Doc: &a.request.Doc, Body: a.request.Body}, a.writer
 	at.Summary = plugin.Summary{
-		RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(testCreated, 0), Attempt: 1, Target: a.binding.suite.target(),
+		RequestID: "req_0123456789abcdef0123456789abcdef", Time: time.Unix(1700000000, 0), Attempt: 1, Target: a.binding.suite.target(),
 		Options: []byte(a.binding.suite.Use.Settings),
 	}
 	at.Summary.Describe(&a.request.Facts, len(a.request.Body))
-	return a.binding.binding.Request(context.Background(), at)
+	return a.binding.Internal().Request(context.Background(), at)
 }
 
 // Event hands over an event.
 func (a *Attempt) Event(name, data string) error {
 	a.name, a.data = append(a.name[:0], name...), append(a.data[:0], data...)
-	return a.binding.binding.Event(context.Background(), &a.attempt, abi.EventPlain, a.name, a.data)
+	return a.binding.Internal().Event(context.Background(), &a.attempt, abi.EventPlain, a.name, a.data)
 }
 
 // Response hands over a whole body.
 func (a *Attempt) Response(status int, body []byte) error {
-	return a.binding.binding.Response(context.Background(), &a.attempt, status, body)
+	return a.binding.Internal().Response(context.Background(), &a.attempt, status, body)
 }
 
 // Output is what the client is sent, from the last Take on.
@@ -216,9 +217,9 @@ func (s Suite) Benchmark(b *testing.B) {
 	h := hostFor(b)
 	p := s.Load(b, Module)
 	b.Run("load", func(b *testing.B) {
-		spec := plugin.Spec{Name: s.name(), Wasm: s.module(b)}
+		spec := plugindev.Module{Name: s.name(), Wasm: s.module(b)}
 		for b.Loop() {
-			g, err := h.Load(context.Background(), []plugin.Spec{spec})
+			g, err := h.Load(context.Background(), spec)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,49 +1,12 @@
 package plugintest
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 )
-
-// ListRequest is the request for a page of an upstream's model list. Without a path there is no list.
-type ListRequest struct {
-	Path    string
-	Headers []Header
-}
-
-// Header is a header of a request; its name is in lower case.
-type Header struct{ Name, Value string }
-
-// List has a provider build the request for a page of its model list; an empty cursor is the first page.
-func (b *Binding) List(cursor string) (ListRequest, error) {
-	out, err := b.binding.List(context.Background(), []byte(cursor))
-	r := ListRequest{Path: out.Path}
-	for _, h := range out.Headers {
-		r.Headers = append(r.Headers, Header(h))
-	}
-	return r, err
-}
-
-// Models has a provider read a page of its model list. It returns the models, a JSON object each with a space between
-// them, and the cursor of the next page. headers have names in lower case.
-func (b *Binding) Models(status int, headers map[string]string, body string) (models, next string, err error) {
-	header := func(name []byte) []byte {
-		if value, ok := headers[string(name)]; ok {
-			return []byte(value)
-		}
-		return nil
-	}
-	page, err := b.binding.Models(context.Background(), status, header, []byte(body))
-	var list []string
-	for _, m := range page.Models {
-		list = append(list, string(m))
-	}
-	return strings.Join(list, " "), page.Next, err
-}
 
 // ModelList is a page of an upstream's model list and what a provider should make of it.
 type ModelList struct{ Body, Models, Next string }

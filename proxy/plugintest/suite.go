@@ -13,20 +13,13 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/proxy/internal/testing/buildtest"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/native"
 )
 
 var update = flag.Bool("update", false, "write the want.txt of vectors")
-
-// Use is how a configuration would use the plugin.
-type Use struct {
-	Settings string   // of the provider or the router, a JSON object; empty is {}
-	Paths    []string // that it may ask for
-	Headers  []string // that it may set
-}
 
 // Suite is a plugin and its vectors. Its methods named Test, Fuzz and Benchmark are the bodies of a test, a fuzz target
 // and a benchmark; the others are for tests that a plugin writes itself.
@@ -60,40 +53,40 @@ func (f Form) String() string { return formNames[f] }
 
 // Plugin is a loaded plugin. It lasts as long as the test that loaded it.
 type Plugin struct {
-	plugin *plugin.Plugin
-	suite  Suite
+	*plugindev.Plugin
+	suite Suite
 }
 
 // Binding is one use of a plugin: a provider or a router of a configuration. It may be used from parallel tests.
 type Binding struct {
-	binding *plugin.Binding
-	suite   Suite
+	*plugindev.Binding
+	suite Suite
 }
 
 // hosts are the plugin hosts of running tests.
-var hosts sync.Map // testing.TB to *plugin.Host
+var hosts sync.Map // testing.TB to *plugindev.Host
 
 // compiled is the engine of all hosts: it keeps the modules that the process has compiled, and in the user's cache folder
 // those of every process.
-var compiled = sync.OnceValues(func() (*engine.Engine, error) {
+var compiled = sync.OnceValues(func() (*plugindev.Engine, error) {
 	dir, err := buildtest.CacheDir("compiled")
 	if err != nil {
 		return nil, err
 	}
-	return plugin.NewEngine(engine.Options{CacheDir: dir, Keep: true})
+	return plugindev.NewEngine(dir)
 })
 
 // hostFor is the host that the plugins of a test are loaded into. It lasts as long as the test.
-func hostFor(tb testing.TB) *plugin.Host {
+func hostFor(tb testing.TB) *plugindev.Host {
 	tb.Helper()
 	if h, ok := hosts.Load(tb); ok {
-		return h.(*plugin.Host)
+		return h.(*plugindev.Host)
 	}
 	shared, err := compiled()
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
-	h, err := plugin.New(plugin.Options{Shared: shared})
+	h, err := plugindev.NewHost(plugindev.Options{Engine: shared})
 	if err != nil {
 		tb.Fatalf("plugintest: %v", err)
 	}
@@ -128,26 +121,22 @@ func (s Suite) load(tb testing.TB, form Form) (*Plugin, error) {
 	tb.Helper()
 	h := hostFor(tb)
 	var (
-		g   *plugin.Set
+		p   *plugindev.Plugin
 		err error
 	)
 	if form == Native {
 		if native.New(s.name(), nil) == nil {
 			return nil, errors.New("this program has not registered the plugin " + s.name() + ": is the test in the plugin's package?")
 		}
-		g, err = h.LoadNative(s.name(), func(h abi.Host) plugin.Guest { return native.New(s.name(), h) })
+		p, err = h.LoadNative(s.name(), func(h abi.Host) plugin.Guest { return native.New(s.name(), h) })
 	} else {
-		isolation := plugin.Shared
-		if form == Fresh {
-			isolation = plugin.PerCall
-		}
-		g, err = h.Load(context.Background(), []plugin.Spec{{Name: s.name(), Wasm: s.module(tb), Isolation: isolation}})
+		p, err = h.Load(context.Background(), plugindev.Module{Name: s.name(), Wasm: s.module(tb), Fresh: form == Fresh})
 	}
 	if err != nil {
 		return nil, err
 	}
-	tb.Cleanup(g.Close)
-	return &Plugin{g.Plugin(s.name()), s}, nil
+	tb.Cleanup(p.Close)
+	return &Plugin{p, s}, nil
 }
 
 // Bind loads the plugin in one of the forms and binds it with the suite's settings, which must be accepted.
@@ -176,9 +165,9 @@ func (s Suite) forms() []Form {
 
 // Bind binds the plugin with these settings. The error is the plugin's reason to refuse them.
 func (p *Plugin) Bind(settings string) (*Binding, error) {
-	b, err := p.plugin.Bind(context.Background(), plugin.BindingConfig{
-		Name: p.suite.name(), Settings: []byte(settings), Paths: p.suite.Use.Paths, Headers: p.suite.Use.Headers,
-	})
+	use := p.suite.Use
+	use.Settings = settings
+	b, err := p.Plugin.Bind(context.Background(), use)
 	if err != nil {
 		return nil, err
 	}
@@ -193,21 +182,6 @@ func (p *Plugin) mustBind(tb testing.TB, settings string) *Binding {
 	}
 	return b
 }
-
-// Provider tells whether the plugin is a provider.
-func (p *Plugin) Provider() bool { return p.plugin.Provider() }
-
-// Router tells whether the plugin is a router.
-func (p *Plugin) Router() bool { return p.plugin.Router() }
-
-// Choose asks a router for the order in which to try the targets of a request. input is the document that the gateway
-// would show it, with so many targets.
-func (b *Binding) Choose(input []byte, targets int) (order []int, explain string, err error) {
-	return b.binding.Choose(context.Background(), input, targets)
-}
-
-// Forms are the forms of requests that the plugin accepts with the binding's settings, besides chat completions.
-func (b *Binding) Forms() abi.Forms { return b.binding.Forms() }
 
 // name is what the plugin is loaded by.
 func (s Suite) name() string {
@@ -324,6 +298,3 @@ func (s Suite) TestSettings(t *testing.T, settings map[string]string) {
 		}
 	}
 }
-
-// Fuel is the fuel that all calls of the plugin have taken so far.
-func (p *Plugin) Fuel() int64 { return p.plugin.Stats().Fuel }

@@ -1,4 +1,4 @@
-package plugintest
+package plugindev
 
 import (
 	"bytes"
@@ -90,14 +90,9 @@ func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Resu
 	renderer := client.NewRenderer()
 	r := run{v: v, b: b.binding, api: client, renderer: renderer, writer: response.NewWriter(renderer)}
 	a, facts := &r.attempt, request.Describe()
-	a.Writer, a.Tenant = r.writer, "plugintest"
+	a.Writer, a.Tenant = r.writer, "plugindev"
 	a.Request.Doc, a.Request.Body = request.Document()
-	a.ResponseHeader = func(name []byte) []byte {
-		if value, ok := v.Headers[string(name)]; ok {
-			return []byte(value)
-		}
-		return nil
-	}
+	a.ResponseHeader = lookup(v.Headers)
 	a.Summary = plugin.Summary{
 		RequestID: "req_test", Time: time.Unix(testCreated, 0), Attempt: 1, Random: testRandom, Target: v.Target,
 		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
@@ -268,12 +263,4 @@ func (r *run) finish(stream bool, err error) {
 	case m.Complete():
 		*out += fmt.Sprintf("200\n%s\n", m.AppendResponse(nil))
 	}
-}
-
-// FlagNames are the names of the flags in a summary, in the order of their bits in package sdk.
-func FlagNames() (names []string) {
-	for bit := range 32 {
-		names = append(names, clientapi.Flags(1<<bit).Names()...)
-	}
-	return names
 }

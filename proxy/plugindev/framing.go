@@ -1,4 +1,4 @@
-package plugintest
+package plugindev
 
 import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"

@@ -1,6 +1,8 @@
-package plugintest
+package plugindev
 
 import (
+	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
@@ -34,6 +36,18 @@ func findAPI(form string) *clientapi.API {
 		return responses.API(responses.Options{Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(testCreated, 0) }})
 	case "gemini":
 		return documentAPI(form)
+	}
+	return nil
+}
+
+// CheckRequest tells why the gateway would refuse a client's request in a form before any plugin gets it; nil if it would not.
+func CheckRequest(form string, body []byte) error {
+	api := findAPI(form)
+	if api == nil {
+		return fmt.Errorf("unknown form %s", form)
+	}
+	if e := api.NewRequest().Parse(bytes.Clone(body), clientapi.Limits{}); e != nil {
+		return e
 	}
 	return nil
 }

@@ -1,0 +1,165 @@
+package plugindev
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Engine compiles modules, and keeps what it has compiled, for several Hosts. It is safe for concurrent use.
+type Engine struct{ engine *engine.Engine }
+
+// NewEngine makes an engine. Machine code is also kept in cacheDir, unless that is "". Close it after the last Host that uses it.
+func NewEngine(cacheDir string) (*Engine, error) {
+	e, err := plugin.NewEngine(engine.Options{CacheDir: cacheDir, Keep: true})
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{e}, nil
+}
+
+// Close frees the machine code.
+func (e *Engine) Close() error { return e.engine.Close() }
+
+// Options say how a Host runs plugins.
+type Options struct {
+	Engine    *Engine      // that compiles its modules; it outlives the Host
+	PluginLog *slog.Logger // receives what plugins log, prompts and responses included; nil: it is dropped
+}
+
+// Host holds loaded plugins.
+type Host struct{ host *plugin.Host }
+
+// NewHost makes a Host. Its caller closes it after the plugins.
+func NewHost(o Options) (*Host, error) {
+	h, err := plugin.New(plugin.Options{Shared: o.Engine.engine, PluginLog: o.PluginLog})
+	if err != nil {
+		return nil, err
+	}
+	return &Host{h}, nil
+}
+
+// Close ends what the Host runs by itself.
+func (h *Host) Close() error { return h.host.Close() }
+
+// Use is how a configuration would use a plugin.
+type Use struct {
+	Settings string   // of the provider or the router, a JSON object; empty is {}
+	Paths    []string // that it may ask for
+	Headers  []string // that it may set
+}
+
+// Module is a plugin in WebAssembly.
+type Module struct {
+	Name  string // of the plugin; in a module of several it also says which
+	Wasm  []byte // must not be changed
+	Fresh bool   // every call runs on a fresh instance
+}
+
+// Plugin is a loaded plugin.
+type Plugin struct {
+	plugin *plugin.Plugin
+	set    *plugin.Set
+}
+
+// Load compiles a module, checks it as the gateway does, and starts the plugin. The caller closes it.
+func (h *Host) Load(ctx context.Context, m Module) (*Plugin, error) {
+	spec := plugin.Spec{Name: m.Name, Wasm: m.Wasm, Isolation: plugin.Shared}
+	if m.Fresh {
+		spec.Isolation = plugin.PerCall
+	}
+	set, err := h.host.Load(ctx, []plugin.Spec{spec})
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{set.Plugin(m.Name), set}, nil
+}
+
+// LoadNative makes a plugin of code in this program. newGuest is called for each instance, with the host that serves its calls.
+func (h *Host) LoadNative(name string, newGuest func(abi.Host) plugin.Guest) (*Plugin, error) {
+	set, err := h.host.LoadNative(name, newGuest)
+	if err != nil {
+		return nil, err
+	}
+	return &Plugin{set.Plugin(name), set}, nil
+}
+
+// Close closes the plugin's instances.
+func (p *Plugin) Close() { p.set.Close() }
+
+// Provider tells whether the plugin is a provider.
+func (p *Plugin) Provider() bool { return p.plugin.Provider() }
+
+// Router tells whether the plugin is a router.
+func (p *Plugin) Router() bool { return p.plugin.Router() }
+
+// Fuel is the fuel that all calls of the plugin have taken so far.
+func (p *Plugin) Fuel() int64 { return p.plugin.Stats().Fuel }
+
+// Binding is one use of a plugin: a provider or a router of a configuration.
+type Binding struct{ binding *plugin.Binding }
+
+// Bind binds the plugin. The error is the plugin's reason to refuse the settings.
+func (p *Plugin) Bind(ctx context.Context, u Use) (*Binding, error) {
+	b, err := p.plugin.Bind(ctx, plugin.BindingConfig{Name: p.plugin.Name(), Settings: []byte(u.Settings), Paths: u.Paths, Headers: u.Headers})
+	if err != nil {
+		return nil, err
+	}
+	return &Binding{b}, nil
+}
+
+// Internal returns the gateway's own binding, for what this package does not do.
+func (b *Binding) Internal() *plugin.Binding { return b.binding }
+
+// Forms are the forms of requests that the plugin accepts with the binding's settings, besides chat completions.
+func (b *Binding) Forms() abi.Forms { return b.binding.Forms() }
+
+// Choose asks a router for the order in which to try the targets of a request. input is the document that the gateway
+// would show it, with so many targets.
+func (b *Binding) Choose(input []byte, targets int) (order []int, explain string, err error) {
+	return b.binding.Choose(context.Background(), input, targets)
+}
+
+// ListRequest is the request for a page of an upstream's model list. Without a path there is no list.
+type ListRequest struct {
+	Path    string
+	Headers []Header
+}
+
+// Header is a header of a request; its name is in lower case.
+type Header struct{ Name, Value string }
+
+// List has a provider build the request for a page of its model list; an empty cursor is the first page.
+func (b *Binding) List(cursor string) (ListRequest, error) {
+	out, err := b.binding.List(context.Background(), []byte(cursor))
+	r := ListRequest{Path: out.Path}
+	for _, h := range out.Headers {
+		r.Headers = append(r.Headers, Header(h))
+	}
+	return r, err
+}
+
+// Models has a provider read a page of its model list. It returns the models, a JSON object each with a space between
+// them, and the cursor of the next page. headers have names in lower case.
+func (b *Binding) Models(status int, headers map[string]string, body string) (models, next string, err error) {
+	page, err := b.binding.Models(context.Background(), status, lookup(headers), []byte(body))
+	var list []string
+	for _, m := range page.Models {
+		list = append(list, string(m))
+	}
+	return strings.Join(list, " "), page.Next, err
+}
+
+// lookup finds headers by their names in lower case.
+func lookup(headers map[string]string) func(name []byte) []byte {
+	return func(name []byte) []byte {
+		if value, ok := headers[string(name)]; ok {
+			return []byte(value)
+		}
+		return nil
+	}
+}
