@@ -36,7 +36,7 @@ func oldModule(t *testing.T, path string) []byte {
 // built from the source.
 func TestOldModulesKeepWorking(t *testing.T) {
 	modules, err := filepath.Glob("../../sdk/abi/testdata/minor*/*.wasm.gz")
-	if err != nil || len(modules) < 8 {
+	if err != nil || len(modules) < 11 {
 		t.Fatalf("modules %v, %v", modules, err)
 	}
 	for _, path := range modules {
@@ -46,6 +46,9 @@ func TestOldModulesKeepWorking(t *testing.T) {
 			switch name, _, _ := strings.Cut(filepath.Base(path), "."); name {
 			case "kit":
 				testOldKit(t, wasm, oldVectors(t, filepath.Dir(path)))
+				if filepath.Dir(path) >= "minor3" {
+					oldKit(wasm, "../../sdk/internal/kit/testdata/vectors3").Test(t)
+				}
 			case "router-by-length":
 				testOldRouter(t, wasm)
 			case "pair":
@@ -84,12 +87,16 @@ func oldVectors(t *testing.T, version string) string {
 	return dir
 }
 
-func testOldKit(t *testing.T, wasm []byte, vectors string) {
-	suite := plugintest.Suite{
+func oldKit(wasm []byte, vectors string) plugintest.Suite {
+	return plugintest.Suite{
 		Wasm: wasm,
 		Dir:  vectors,
 		Use:  plugintest.Use{Paths: []string{"/kit", "/models"}, Headers: []string{"x-kit"}},
 	}
+}
+
+func testOldKit(t *testing.T, wasm []byte, vectors string) {
+	suite := oldKit(wasm, vectors)
 	suite.Test(t)
 	p := suite.Load(t, plugintest.Module)
 	b, err := p.Bind("")

@@ -9,7 +9,7 @@ package abi
 // guest may be older; one that is newer receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
-	Minor = 3
+	Minor = 4
 )
 
 // Module is the name of the import module that holds the host's functions.

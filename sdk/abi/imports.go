@@ -10,8 +10,11 @@ const (
 	PhaseList                        // provider_list
 	PhaseModels                      // provider_models
 	PhaseRouter                      // router_choose
-	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, sluice_collect: only log
+	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, sluice_collect: only log and host_minor
 )
+
+// phasesInput are those of calls whose input may be a JSON document.
+const phasesInput = PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter
 
 // Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for i64, and s
 // for a string, which is two i32: address and length.
@@ -27,6 +30,11 @@ var Imports = [...]Import{
 	{"log", "is", "", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure},
 	{"fail", "isssi", "", PhaseRequest | PhaseAnswer | PhaseModels | PhaseRouter},
 
+	{"host_minor", "", "i", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure},
+	{"input_get", "sii", "i", phasesInput},
+	{"input_count", "s", "i", phasesInput},
+	{"input_text", "sii", "i", phasesInput},
+
 	{"body_get", "sii", "i", PhaseRequest},
 	{"body_set", "ss", "i", PhaseRequest},
 	{"body_delete", "s", "i", PhaseRequest},
@@ -35,6 +43,7 @@ var Imports = [...]Import{
 	{"request_path", "s", "i", PhaseRequest | PhaseList},
 	{"request_header", "ss", "i", PhaseRequest | PhaseList},
 	{"request_write", "s", "", PhaseRequest},
+	{"request_string", "s", "i", PhaseRequest},
 	{"request_copy", "ii", "", PhaseRequest},
 	{"tool_alias", "ss", "i", PhaseRequest},
 	{"answer", "iis", "i", PhaseRequest},
@@ -73,6 +82,11 @@ type Host interface {
 	Log(level LogLevel, message []byte)
 	Fail(kind FailKind, code, param, message []byte, retryAfterMs int32)
 
+	HostMinor() int32
+	InputGet(path, dst []byte) int32
+	InputCount(path []byte) int32
+	InputText(path, dst []byte) int32
+
 	BodyGet(path, dst []byte) int32
 	BodySet(path, json []byte) Status
 	BodyDelete(path []byte) Status
@@ -81,6 +95,7 @@ type Host interface {
 	RequestPath(path []byte) Status
 	RequestHeader(name, value []byte) Status
 	RequestWrite(p []byte)
+	RequestString(text []byte) Status
 	RequestCopy(offset, length int32)
 	ToolAlias(alias, name []byte) Status
 	Answer(framing Framing, dialect Dialect, options []byte) Status

@@ -25,7 +25,7 @@ func (d *Doc) Pointer(path []byte) Value {
 		case Object:
 			v = d.member(v, token)
 		case Array:
-			index, ok := arrayIndex(token)
+			index, ok := Index(token)
 			if !ok {
 				return Value{}
 			}
@@ -69,8 +69,8 @@ func appendToken(dst, token []byte) []byte {
 	return dst
 }
 
-// arrayIndex reads a token as the index of an element: digits without a leading zero.
-func arrayIndex(token []byte) (uint32, bool) {
+// Index reads a token of a pointer as the index of an element: digits without a leading zero.
+func Index(token []byte) (uint32, bool) {
 	if len(token) == 0 || len(token) > 9 || token[0] == '0' && len(token) > 1 {
 		return 0, false
 	}

@@ -45,7 +45,7 @@ func (f *finder) find(v Value, parent uint32, path []byte) {
 		case string(token) == "-" && len(rest) == 0:
 			f.addAppend(v)
 		default:
-			if index, ok := arrayIndex(token); ok {
+			if index, ok := Index(token); ok {
 				if c := d.element(v, index, cachedArrays); c.Exists() {
 					f.find(c, v.i, rest)
 				}

@@ -87,6 +87,7 @@ type call struct {
 
 	extra   []byte // scratch: the value of an extra member
 	summary []byte
+	input   inputDoc
 
 	// Kept between calls: what is mostly the same from one request to the next.
 	known       interned
@@ -125,6 +126,7 @@ func (c *call) begin(inv *invocation) {
 	c.output = 0
 	c.done, c.stateOn = false, false
 	c.tools, c.unknown = c.tools[:0], c.unknown[:0]
+	c.input.reset()
 	c.batch.Reset()
 	c.texts.reset()
 	c.out.reset(c.plugin.log.enabled())
@@ -186,6 +188,7 @@ func (c *call) end() {
 	clear(c.headers)
 	clear(c.aliases)
 	clear(c.unknown)
+	c.input.reset()
 	c.invocation = invocation{}
 	c.phase = 0
 }
@@ -241,6 +244,13 @@ func (c *call) countOutput(n int) bool {
 func (c *call) chargeBytes(n int) {
 	if c.meter != nil {
 		c.meter.Charge(int64(n) / fuelBytes)
+	}
+}
+
+// chargeUnits charges fuel for what the host does beyond reading what the guest passed.
+func (c *call) chargeUnits(n int64) {
+	if c.meter != nil {
+		c.meter.Charge(n)
 	}
 }
 
@@ -338,6 +348,12 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 	}
 	message = message[:min(len(message), abi.MaxLogLine)]
 	c.plugin.log.write(time.Now(), name, level, message, false)
+}
+
+// HostMinor implements abi.Host.
+func (c *call) HostMinor() int32 {
+	c.beginImport(importHostMinor)
+	return abi.Minor
 }
 
 // maxRetryAfter caps the Retry-After of a plugin, as that of a provider is capped.

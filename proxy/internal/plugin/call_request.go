@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
@@ -28,9 +29,7 @@ const (
 // chargeVisits charges for the values of the client's body that a look-up has passed: finding a late member of a large
 // object takes the host as long as the object has members.
 func (c *call) chargeVisits(before uint64) {
-	if c.meter != nil {
-		c.meter.Charge(int64(c.attempt.Request.Doc.Visited() - before))
-	}
+	c.chargeUnits(int64(c.attempt.Request.Doc.Visited() - before))
 }
 
 // BodyGet implements abi.Host. The bytes are the client's own; a string keeps its quotes and escapes.
@@ -161,6 +160,21 @@ func (c *call) RequestWrite(p []byte) {
 	if c.beginWrite(importRequestWrite) && c.countOutput(len(p)) {
 		c.own = append(c.own, p...)
 	}
+}
+
+// RequestString implements abi.Host.
+func (c *call) RequestString(text []byte) abi.Status {
+	if !c.beginWrite(importRequestString) || !c.countOutput(len(text)) {
+		return abi.StatusRefused
+	}
+	if !utf8.Valid(text) {
+		return abi.StatusRefused
+	}
+	n := len(c.own)
+	c.own = append(jsondoc.AppendEscaped(append(c.own, '"'), text), '"')
+	c.chargeBytes(len(c.own) - n)
+	c.countOutput(len(c.own) - n - len(text)) // quotes and escapes
+	return abi.StatusOK
 }
 
 // RequestCopy implements abi.Host.

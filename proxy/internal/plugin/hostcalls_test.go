@@ -52,7 +52,7 @@ func (s *script) bytes() []byte {
 func (s *script) run(h abi.Host) {
 	room := make([]byte, 16)
 	for len(s.rest) > 0 {
-		switch s.byte() % 35 {
+		switch s.byte() % 40 {
 		case 0:
 			h.Log(abi.LogLevel(s.number()), s.bytes())
 		case 1:
@@ -121,6 +121,16 @@ func (s *script) run(h abi.Host) {
 			h.More(s.bytes())
 		case 34:
 			h.Candidate(s.number())
+		case 35:
+			h.HostMinor()
+		case 36:
+			h.InputGet(s.bytes(), room)
+		case 37:
+			h.InputCount(s.bytes())
+		case 38:
+			h.InputText(s.bytes(), room)
+		case 39:
+			h.RequestString(s.bytes())
 		}
 	}
 }
@@ -133,6 +143,7 @@ func FuzzHostCalls(f *testing.F) {
 	f.Add([]byte("\x07\x03/v1\x09\x02{}\x0a\x00\x05"), []byte("\x19\x00\x00\x00\x01x\x01[\x1b\x00\x05"))
 	f.Add([]byte("\x11\x01a\x01b\x00\x12\x00\x00\x01x\x1d\x00"), []byte("\x1e\x2a{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}  "))
 	f.Add([]byte("\x01\x02\x00\x00\x03bad\x00"), []byte("\x01\x0f\x00\x00\x00\xff"))
+	f.Add([]byte("\x07\x03/v1\x27\x04a\"\n\xc3\x26\x06/model\x24\x00\x25\x06/flags"), []byte("\x25\x00\x24\x02/a"))
 	h := patient(f)
 	f.Fuzz(func(t *testing.T, request, event []byte) {
 		g, err := h.LoadNative("native", func(host abi.Host) plugin.Guest {

@@ -12,6 +12,10 @@ import (
 var (
 	importLog            = importIndex("log")
 	importFail           = importIndex("fail")
+	importHostMinor      = importIndex("host_minor")
+	importInputGet       = importIndex("input_get")
+	importInputCount     = importIndex("input_count")
+	importInputText      = importIndex("input_text")
 	importBodyGet        = importIndex("body_get")
 	importBodySet        = importIndex("body_set")
 	importBodyDelete     = importIndex("body_delete")
@@ -20,6 +24,7 @@ var (
 	importRequestPath    = importIndex("request_path")
 	importRequestHeader  = importIndex("request_header")
 	importRequestWrite   = importIndex("request_write")
+	importRequestString  = importIndex("request_string")
 	importRequestCopy    = importIndex("request_copy")
 	importToolAlias      = importIndex("tool_alias")
 	importAnswer         = importIndex("answer")
@@ -64,6 +69,11 @@ var decoders = map[string]func(a *args){
 	"log":  func(a *args) { a.call.Log(abi.LogLevel(a.i32()), a.bytes()) },
 	"fail": func(a *args) { a.call.Fail(abi.FailKind(a.i32()), a.bytes(), a.bytes(), a.bytes(), a.i32()) },
 
+	"host_minor":  func(a *args) { a.length(a.call.HostMinor()) },
+	"input_get":   func(a *args) { a.length(a.call.InputGet(a.bytes(), a.buffer())) },
+	"input_count": func(a *args) { a.length(a.call.InputCount(a.bytes())) },
+	"input_text":  func(a *args) { a.length(a.call.InputText(a.bytes(), a.buffer())) },
+
 	"body_get":       func(a *args) { a.length(a.call.BodyGet(a.bytes(), a.buffer())) },
 	"body_set":       func(a *args) { a.status(a.call.BodySet(a.bytes(), a.bytes())) },
 	"body_delete":    func(a *args) { a.status(a.call.BodyDelete(a.bytes())) },
@@ -72,6 +82,7 @@ var decoders = map[string]func(a *args){
 	"request_path":   func(a *args) { a.status(a.call.RequestPath(a.bytes())) },
 	"request_header": func(a *args) { a.status(a.call.RequestHeader(a.bytes(), a.bytes())) },
 	"request_write":  func(a *args) { a.call.RequestWrite(a.bytes()) },
+	"request_string": func(a *args) { a.status(a.call.RequestString(a.bytes())) },
 	"request_copy":   func(a *args) { a.call.RequestCopy(a.i32(), a.i32()) },
 	"tool_alias":     func(a *args) { a.status(a.call.ToolAlias(a.bytes(), a.bytes())) },
 	"answer":         func(a *args) { a.status(a.call.Answer(abi.Framing(a.i32()), abi.Dialect(a.i32()), a.bytes())) },

@@ -20,6 +20,26 @@ func Fail(kind abi.FailKind, code []byte, param []byte, message []byte, retryAft
 	current.Fail(kind, code, param, message, retryAfterMs)
 }
 
+// HostMinor is the import host_minor.
+func HostMinor() int32 {
+	return current.HostMinor()
+}
+
+// InputGet is the import input_get.
+func InputGet(path []byte, dst []byte) int32 {
+	return current.InputGet(path, dst)
+}
+
+// InputCount is the import input_count.
+func InputCount(path []byte) int32 {
+	return current.InputCount(path)
+}
+
+// InputText is the import input_text.
+func InputText(path []byte, dst []byte) int32 {
+	return current.InputText(path, dst)
+}
+
 // BodyGet is the import body_get.
 func BodyGet(path []byte, dst []byte) int32 {
 	return current.BodyGet(path, dst)
@@ -58,6 +78,11 @@ func RequestHeader(name []byte, value []byte) abi.Status {
 // RequestWrite is the import request_write.
 func RequestWrite(p []byte) {
 	current.RequestWrite(p)
+}
+
+// RequestString is the import request_string.
+func RequestString(text []byte) abi.Status {
+	return current.RequestString(text)
 }
 
 // RequestCopy is the import request_copy.

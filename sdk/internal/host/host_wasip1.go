@@ -30,6 +30,41 @@ func Fail(kind abi.FailKind, code []byte, param []byte, message []byte, retryAft
 	importFail(int32(kind), view(code), view(param), view(message), retryAfterMs)
 }
 
+//go:wasmimport sluice host_minor
+func importHostMinor() int32
+
+// HostMinor is the import host_minor.
+func HostMinor() int32 {
+	return importHostMinor()
+}
+
+//go:wasmimport sluice input_get
+//go:noescape
+func importInputGet(path string, dst unsafe.Pointer, capacity uint32) int32
+
+// InputGet is the import input_get.
+func InputGet(path []byte, dst []byte) int32 {
+	return importInputGet(view(path), Address(dst), uint32(len(dst)))
+}
+
+//go:wasmimport sluice input_count
+//go:noescape
+func importInputCount(path string) int32
+
+// InputCount is the import input_count.
+func InputCount(path []byte) int32 {
+	return importInputCount(view(path))
+}
+
+//go:wasmimport sluice input_text
+//go:noescape
+func importInputText(path string, dst unsafe.Pointer, capacity uint32) int32
+
+// InputText is the import input_text.
+func InputText(path []byte, dst []byte) int32 {
+	return importInputText(view(path), Address(dst), uint32(len(dst)))
+}
+
 //go:wasmimport sluice body_get
 //go:noescape
 func importBodyGet(path string, dst unsafe.Pointer, capacity uint32) int32
@@ -100,6 +135,15 @@ func importRequestWrite(p string)
 // RequestWrite is the import request_write.
 func RequestWrite(p []byte) {
 	importRequestWrite(view(p))
+}
+
+//go:wasmimport sluice request_string
+//go:noescape
+func importRequestString(text string) int32
+
+// RequestString is the import request_string.
+func RequestString(text []byte) abi.Status {
+	return abi.Status(importRequestString(view(text)))
 }
 
 //go:wasmimport sluice request_copy

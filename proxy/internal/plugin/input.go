@@ -1,0 +1,159 @@
+package plugin
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// inputDoc is the JSON document in a call's input, for plugins that leave reading it to the host. It is parsed when the plugin
+// first asks for a part of it, and belongs to one call.
+type inputDoc struct {
+	doc   jsondoc.Doc
+	state inputState
+}
+
+type inputState uint8
+
+const (
+	inputUnread inputState = iota
+	inputJSON
+	inputInvalid
+)
+
+// reset forgets the document of the last call.
+func (d *inputDoc) reset() {
+	if d.state != inputUnread {
+		d.doc.Reset()
+		d.state = inputUnread
+	}
+}
+
+// inputLimits are loose, as the documents are mostly providers'. Arrays of numbers are not worth a value for each element.
+var inputLimits = jsondoc.Limits{Loose: true, FlatNumbers: true}
+
+// inputPasses is what parsing an input costs, in passes over its bytes.
+const inputPasses = 4
+
+// readInput parses the document of the call's input, once. It is false if that is not JSON.
+func (c *call) readInput() bool {
+	if c.input.state == inputUnread {
+		p := c.first
+		if c.export == exportEvent {
+			p = c.second
+		}
+		c.chargeBytes(inputPasses * len(p))
+		c.input.state = inputInvalid
+		if c.input.doc.Parse(p, inputLimits) == nil {
+			c.input.state = inputJSON
+		}
+	}
+	return c.input.state == inputJSON
+}
+
+// lookUpInput finds a value in the call's input: an element of an array of numbers, which has no
+// Value, is returned as it is written.
+func (c *call) lookUpInput(imp int, path []byte) (v jsondoc.Value, number []byte, s abi.Status) {
+	if !c.beginImport(imp) || !c.readInput() {
+		return v, nil, abi.StatusRefused
+	}
+	doc := &c.input.doc
+	before := doc.Visited()
+	if v = doc.Pointer(path); !v.Exists() {
+		number = c.flatNumber(path)
+	}
+	c.chargeUnits(int64(doc.Visited() - before))
+	if !v.Exists() && number == nil {
+		return v, nil, abi.StatusAbsent
+	}
+	return v, number, abi.StatusOK
+}
+
+// flatNumber finds an element of an array of numbers.
+func (c *call) flatNumber(path []byte) []byte {
+	i := bytes.LastIndexByte(path, '/')
+	if i < 0 {
+		return nil
+	}
+	index, ok := jsondoc.Index(path[i+1:])
+	if !ok {
+		return nil
+	}
+	numbers, ok := flatNumbers(c.input.doc.Pointer(path[:i]))
+	c.chargeBytes(len(numbers))
+	for n := 0; ok; n++ {
+		var element []byte
+		if element, numbers, ok = bytes.Cut(numbers, []byte{','}); n == int(index) {
+			return bytes.TrimSpace(element)
+		}
+	}
+	return nil
+}
+
+// flatNumbers returns what is between the brackets of an array of numbers that is kept without its elements.
+func flatNumbers(v jsondoc.Value) ([]byte, bool) {
+	if v.Kind() != jsondoc.Array || v.First().Exists() {
+		return nil, false
+	}
+	raw := v.Raw()
+	inside := bytes.TrimSpace(raw[1 : len(raw)-1])
+	return inside, len(inside) > 0
+}
+
+// InputGet implements abi.Host. The bytes are those of the input; a string keeps its quotes and escapes.
+func (c *call) InputGet(path, dst []byte) int32 {
+	v, raw, s := c.lookUpInput(importInputGet, path)
+	if s != abi.StatusOK {
+		return int32(s)
+	}
+	if v.Exists() {
+		raw = v.Raw()
+	}
+	c.chargeBytes(min(len(raw), len(dst)))
+	copy(dst, raw)
+	return int32(len(raw))
+}
+
+// InputCount implements abi.Host.
+func (c *call) InputCount(path []byte) int32 {
+	v, _, s := c.lookUpInput(importInputCount, path)
+	if s != abi.StatusOK {
+		return int32(s)
+	}
+	if numbers, ok := flatNumbers(v); ok {
+		c.chargeBytes(len(numbers))
+		return int32(bytes.Count(numbers, []byte{','}) + 1)
+	}
+	if k := v.Kind(); k != jsondoc.Array && k != jsondoc.Object {
+		return int32(abi.StatusRefused)
+	}
+	n := v.Len()
+	c.chargeUnits(int64(n))
+	return int32(n)
+}
+
+// InputText implements abi.Host. The text is always UTF-8.
+func (c *call) InputText(path, dst []byte) int32 {
+	v, _, s := c.lookUpInput(importInputText, path)
+	if s != abi.StatusOK {
+		return int32(s)
+	}
+	if v.Kind() != jsondoc.String {
+		return int32(abi.StatusRefused)
+	}
+	text := v.Inside()
+	c.chargeBytes(len(text))
+	if v.Escaped() {
+		c.extra = v.AppendText(response.Reuse(c.extra))
+		text = c.extra
+	}
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\uFFFD"))
+	}
+	c.chargeBytes(min(len(text), len(dst)))
+	copy(dst, text)
+	return int32(len(text))
+}
