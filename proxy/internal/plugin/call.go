@@ -339,15 +339,7 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 	if level >= abi.LogWarn {
 		c.out.logged = append(c.out.logged[:0], message...)
 	}
-	if !c.plugin.log.enabled() {
-		return
-	}
-	name := ""
-	if c.binding != nil {
-		message, name = c.sanitize(message, abi.MaxLogLine), c.binding.name
-	}
-	message = message[:min(len(message), abi.MaxLogLine)]
-	c.plugin.log.write(time.Now(), name, level, message, false)
+	c.out.add(level, message)
 }
 
 // HostMinor implements abi.Host.

@@ -3,9 +3,11 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
 // ErrClosed is returned for a use of a Host, Set or Plugin that has been closed.
@@ -104,7 +106,23 @@ func (e *CallError) Error() string {
 	if e.Words != "" {
 		s += fmt.Sprintf(": %q", e.Words)
 	}
+	if trap, ok := errors.AsType[*engine.Trap](e.Err); ok {
+		if frames := trap.Frames(maxFrames); len(frames) > 0 {
+			s += ", in " + strings.Join(frames, " < ")
+		}
+	}
 	return s
+}
+
+// maxFrames is how many of the guest's functions are named in an error.
+const maxFrames = 3
+
+// Stack returns the guest's stack of a trap in lines, the innermost function first; "" for any other failure.
+func (e *CallError) Stack() string {
+	if trap, ok := errors.AsType[*engine.Trap](e.Err); ok {
+		return trap.Stack()
+	}
+	return ""
 }
 
 // Unwrap returns the cause.

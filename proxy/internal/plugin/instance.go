@@ -149,7 +149,10 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 	c.logOutput(c.err != nil || err != nil || result != 0 && inv.export != exportForms)
 	switch {
 	case c.err != nil:
-		// The first error explains whatever came after it.
+		// The first error explains whatever came after it: it has taken away the guest's fuel.
+		if c.err.Err == nil {
+			c.err.Err = err
+		}
 		return 0, in.addNames(c.err)
 	case err != nil:
 		e := newFailure(inv.export.String(), err)
@@ -188,6 +191,7 @@ func (in *instance) collect() error {
 	in.call.err, in.call.running, in.call.phase = nil, -1, abi.PhaseConfigure
 	err := in.guest.collect(in.plugin.host.options.Fuel.Call)
 	in.call.phase = 0
+	in.call.logOutput(in.call.err != nil || err != nil)
 	if in.call.err != nil {
 		return in.call.err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -63,9 +62,11 @@ func TestPluginLogLimits(t *testing.T) {
 	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
 	bound := bind(t, loadNative(t, h, logger), plugin.BindingConfig{Redact: redact})
 	a := newAttempt(t, body)
-	lines := "key sk-secret\n" + strings.Repeat("z", abi.MaxLogLine-5) + "sk-secret\n" + strings.Repeat("y", 1000) + "\n" + strings.Repeat("flood\n", 1000)
-	if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(lines)); err != nil {
-		t.Fatal(err)
+	lines := "key sk-secret\n" + strings.Repeat("z", abi.MaxLogLine-5) + "sk-secret\n" + strings.Repeat("y", 1000)
+	for _, lines := range []string{lines, strings.Repeat("flood\n", 1000)} {
+		if err := bound.Event(t.Context(), a, abi.EventPlain, nil, b(lines)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	got := log.String()
 	if !strings.Contains(got, `level=WARN msg="plugin log" plugin=native text="key ***" binding=binding`) {
@@ -82,7 +83,8 @@ func TestPluginLogLimits(t *testing.T) {
 	}
 }
 
-// TestLogFloodIsChargedAndLimited has a guest log a million lines.
+// TestLogFloodIsChargedAndLimited has a guest log a million lines, in calls that run out of fuel. The last lines of each are
+// not rate-limited.
 //
 // covers: F96
 func TestLogFloodIsChargedAndLimited(t *testing.T) {
@@ -92,13 +94,14 @@ func TestLogFloodIsChargedAndLimited(t *testing.T) {
 	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
 	p := load(t, h, plugin.Spec{Wasm: m.Bytes()})
 	bound := bind(t, p, plugin.BindingConfig{})
-	const perLine = 64 // units at most: the import, its bytes and the loop
-	began := time.Now()
+	const perLine, perCall = 64, 64 // units of a line at most: the import, its bytes and the loop; and lines of a call
+	calls := 0
 	flood := 1_000_000
 	if testing.Short() {
 		flood = 100_000
 	}
 	for lines := 0; lines < flood; lines += plugin.DefaultEventFuel / perLine {
+		calls++
 		a := newAttempt(t, body)
 		a.Tenant = fmt.Sprint(lines) // or the first would soon be kept away
 		wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("flood")), plugin.KindOutOfFuel)
@@ -106,8 +109,8 @@ func TestLogFloodIsChargedAndLimited(t *testing.T) {
 			t.Errorf("the flood has used %d units", a.Fuel)
 		}
 	}
-	most := 20 + 5*(1+int(time.Since(began).Seconds()))
-	if n := strings.Count(log.String(), "\n"); n < 20 || n > most {
+	most := calls * perCall
+	if n := strings.Count(log.String(), "\n"); n < 20 || n > most || !strings.Contains(log.String(), "dropped_before=") {
 		t.Errorf("%d lines of the flood, want 20 to %d", n, most)
 	}
 }

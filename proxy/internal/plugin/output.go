@@ -16,8 +16,10 @@ const (
 	// maxOutputLine is how much of a line is kept: what is left of it after redaction is abi.MaxLogLine.
 	maxOutputLine = 4 * abi.MaxLogLine
 
-	// maxKeptOutput bounds the lines that are kept for the log until the call has ended. The oldest are dropped first.
+	// maxKeptOutput and maxKeptLines bound the lines that are kept for the log until the call has ended. The oldest are dropped
+	// first.
 	maxKeptOutput = 16 << 10
+	maxKeptLines  = 64
 
 	// maxGuestOutput bounds what is read of a guest's output in one call: a line that tells why it failed comes last.
 	maxGuestOutput = 256 << 10
@@ -29,9 +31,11 @@ const (
 // It finds the guest's last words: a panic with its place, as the runtimes of Go, TinyGo, Rust and AssemblyScript write it, else
 // the last line of standard error.
 type guestOutput struct {
-	keep  bool // lines are kept for the log
-	lines [3]partialLine
-	kept  []byte // whole lines, each with its descriptor as the first byte, and a newline
+	keep    bool // lines are kept for the log
+	lines   [3]partialLine
+	kept    []keptLine
+	text    []byte // of the kept lines
+	dropped int    // lines, since they were too many
 
 	logged  []byte // the last line that the guest logged as a warning or an error
 	last    []byte // the last line of standard error that is not empty
@@ -39,6 +43,12 @@ type guestOutput struct {
 	place   string
 	frame   string // the function of a stack trace whose file is on the next line
 	seeking seeking
+}
+
+// keptLine is a line for the log.
+type keptLine struct {
+	level abi.LogLevel
+	end   int // of its text in guestOutput.text, where the next one begins
 }
 
 type partialLine struct {
@@ -60,7 +70,8 @@ func (o *guestOutput) reset(keep bool) {
 	for i := range o.lines {
 		o.lines[i] = partialLine{text: o.lines[i].text[:0]}
 	}
-	o.kept, o.logged, o.last, o.panic = o.kept[:0], o.logged[:0], o.last[:0], o.panic[:0]
+	o.kept, o.text, o.dropped = o.kept[:0], o.text[:0], 0
+	o.logged, o.last, o.panic = o.logged[:0], o.last[:0], o.panic[:0]
 	o.place, o.frame, o.seeking = "", "", seekNothing
 }
 
@@ -89,17 +100,37 @@ func (o *guestOutput) finish() {
 
 func (o *guestOutput) endLine(fd int32) {
 	l := &o.lines[fd]
-	if o.keep {
-		if len(o.kept)+len(l.text) > maxKeptOutput {
-			half := o.kept[len(o.kept)/2:]
-			o.kept = append(o.kept[:0], half[bytes.IndexByte(half, '\n')+1:]...)
-		}
-		o.kept = append(append(append(o.kept, byte(fd)), l.text...), '\n')
+	level := abi.LogInfo
+	if fd == 2 {
+		level = abi.LogError
 	}
+	o.add(level, l.text)
 	if fd == 2 {
 		o.search(l.text)
 	}
 	l.text, l.any = l.text[:0], false
+}
+
+// add keeps a line for the log. It is copied.
+func (o *guestOutput) add(level abi.LogLevel, line []byte) {
+	if !o.keep {
+		return
+	}
+	if len(o.text)+len(line) > maxKeptOutput || len(o.kept) == maxKeptLines {
+		half := len(o.kept) / 2
+		from := 0
+		if half > 0 {
+			from = o.kept[half-1].end
+		}
+		o.text = append(o.text[:0], o.text[from:]...)
+		o.kept = append(o.kept[:0], o.kept[half:]...)
+		for i := range o.kept {
+			o.kept[i].end -= from
+		}
+		o.dropped += half
+	}
+	o.text = append(o.text, line...)
+	o.kept = append(o.kept, keptLine{level, len(o.text)})
 }
 
 // search looks in a line of standard error for a panic and its place.
@@ -116,8 +147,15 @@ func (o *guestOutput) search(line []byte) {
 		o.panic = append(o.panic[:0], text...)
 		o.place, o.frame, o.seeking = "", "", seekFrame
 	case bytes.HasPrefix(text, []byte("thread ")) && at > 0:
-		o.panic, o.place = append(o.panic[:0], "panic"...), strings.TrimSuffix(string(text[at+len(rust):]), ":")
-		o.seeking = seekMessage
+		o.panic, o.frame = append(o.panic[:0], "panic"...), ""
+		place := string(text[at+len(rust):])
+		// Before Rust 1.73 the message is on the same line: 'message', src/lib.rs:10:5
+		if end := strings.LastIndex(place, "', "); place[0] == '\'' && end > 0 {
+			o.panic = append(append(o.panic, ": "...), place[1:end]...)
+			o.place, o.seeking = place[end+len("', "):], seekNothing
+			break
+		}
+		o.place, o.seeking = strings.TrimSuffix(place, ":"), seekMessage
 	case o.seeking == seekMessage:
 		o.panic = append(append(append(o.panic[:0], "panic"...), ": "...), text...)
 		o.seeking = seekNothing
@@ -166,23 +204,31 @@ func (c *call) lastWords() string {
 	return e.String()
 }
 
-// logOutput logs the lines that the guest has written in the call. Those of a call that failed are not rate-limited: they say why.
+// logOutput logs the lines that the guest has written or logged in the call. Those of a call that failed are not rate-limited:
+// they say why.
 func (c *call) logOutput(failed bool) {
 	if !c.out.keep {
 		return
 	}
 	c.out.finish()
-	for line := range bytes.Lines(c.out.kept) {
-		level, text, name := abi.LogInfo, line[1:len(line)-1], ""
-		if line[0] == 2 {
-			level = abi.LogError
-		}
-		if c.binding != nil {
-			text, name = c.sanitize(text, abi.MaxLogLine), c.binding.name
-		}
-		c.plugin.log.write(time.Now(), name, level, text[:min(len(text), abi.MaxLogLine)], failed)
+	if len(c.out.kept) == 0 {
+		return
 	}
-	c.out.kept = c.out.kept[:0]
+	name := ""
+	if c.binding != nil {
+		name = c.binding.name
+	}
+	c.plugin.log.dropped.Add(int64(c.out.dropped))
+	from, now := 0, time.Now()
+	for _, line := range c.out.kept {
+		text := c.out.text[from:line.end]
+		from = line.end
+		if c.binding != nil {
+			text = c.sanitize(text, abi.MaxLogLine)
+		}
+		c.plugin.log.write(now, name, line.level, text[:min(len(text), abi.MaxLogLine)], failed)
+	}
+	c.out.kept, c.out.text, c.out.dropped = c.out.kept[:0], c.out.text[:0], 0
 }
 
 // receiveOutput takes what a guest writes to its standard output and error.

@@ -203,6 +203,7 @@ func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 		return e
 	}
 	in.guest = g
+	in.call.logOutput(false)
 	return nil
 }
 

@@ -42,7 +42,7 @@ const (
 )
 
 // entryMagic begins the file "module", in this version of its format.
-var entryMagic = []byte("sluice module 5\n")
+var entryMagic = []byte("sluice module 6\n")
 
 // openDiskCache creates the directory if it is missing, and checks that it is private.
 func openDiskCache(dir string, limit int64) (*diskCache, error) {
@@ -210,12 +210,14 @@ func sumFile(path string, buffer []byte) (n int64, sum uint32, err error) {
 	}
 }
 
-// entry is the content of the file "module": the metered module without its code and data, its declarations, and its data.
+// entry is the content of the file "module": the metered module without its code and data, its declarations, its data, and the
+// names of its functions.
 type entry struct {
 	source digest // of the module as it was given
 	info   fuel.Info
 	stub   []byte
 	data   []byte // the content of its data section; empty if the stub module has it
+	names  names
 
 	stats map[string]fs.FileInfo // of the files beside it, when it was read
 }
@@ -258,6 +260,7 @@ type entryHeader struct {
 	Info      fuel.Info
 	Files     string // as sumFiles lists them
 	Data      int    // bytes after the stub module
+	Names     int    // bytes after the data
 }
 
 // Reasons for compiling a module.
@@ -274,12 +277,12 @@ func writeEntry(dir string, e *entry) error {
 	if err != nil {
 		return err
 	}
-	header, err := json.Marshal(entryHeader{Source: hex.EncodeToString(e.source[:]), Processor: processor(), Info: e.info, Files: sums, Data: len(e.data)})
+	header, err := json.Marshal(entryHeader{Source: hex.EncodeToString(e.source[:]), Processor: processor(), Info: e.info, Files: sums, Data: len(e.data), Names: len(e.names)})
 	if err != nil {
 		return err
 	}
 	size := binary.LittleEndian.AppendUint32(nil, uint32(len(header)))
-	rest := slices.Concat(size, header, e.stub, e.data)
+	rest := slices.Concat(size, header, e.stub, e.data, e.names)
 	sum := sha256.Sum256(rest)
 	return os.WriteFile(filepath.Join(dir, entryFile), slices.Concat(entryMagic, sum[:], rest), 0o600)
 }
@@ -292,8 +295,9 @@ func readEntry(dir string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	stub := len(rest) - header.Data
-	if header.Data < 0 || stub < 0 {
+	data := len(rest) - header.Names
+	stub := data - header.Data
+	if header.Names < 0 || header.Data < 0 || stub < 0 {
 		return nil, errEntry
 	}
 	sums, err := sumFiles(dir)
@@ -307,7 +311,7 @@ func readEntry(dir string) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{info: header.Info, stub: rest[:stub], data: rest[stub:], stats: before}, nil
+	return &entry{info: header.Info, stub: rest[:stub], data: rest[stub:data], names: bytes.Clone(rest[data:]), stats: before}, nil
 }
 
 // readHeader reads and verifies a file "module". rest is what follows the header.

@@ -95,17 +95,18 @@ type program struct {
 	stackSlots  int      // cells that the largest call needs
 	restorable  bool     // memory and globals are all that calls can change
 	globals     []string // exports of the globals of an image
+	names       names    // of the functions, for the stacks of traps
 
 	data    *memoryImage // the memory that an instance begins with; nil where the module's data segments make it
 	initial initialImage
 }
 
 // formatVersion is part of the key of everything that is derived from a module's bytes here.
-const formatVersion = "5"
+const formatVersion = "6"
 
 // programKey is the key of a source's program. The processor is a part of it: see processor.
-func programKey(source [sha256.Size]byte, names bool) digest {
-	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s names %t %s", source, formatVersion, fuel.Version, names, processor()))
+func programKey(source [sha256.Size]byte) digest {
+	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s %s", source, formatVersion, fuel.Version, processor()))
 }
 
 // processor names what machine code depends on: the platform, and the features of the processor that wazero's compiler asks
@@ -165,7 +166,7 @@ func (e *Engine) compile(ctx context.Context, name string, source Source) (*Modu
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	key := programKey(source.Digest, e.options.Names)
+	key := programKey(source.Digest)
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -246,13 +247,14 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 	if err != nil {
 		return err
 	}
-	rewritten, info, err := fuel.Rewrite(module, fuel.Options{KeepNames: e.options.Names})
+	rewritten, info, err := fuel.Rewrite(module, fuel.Options{})
 	if err != nil {
 		return err
 	}
 	if err := p.admit(e, &info); err != nil {
 		return err
 	}
+	p.names = functionNames(module)
 	rewritten, data, err := wasm.TakeData(rewritten)
 	if err == nil {
 		err = p.loadData(data)
@@ -263,7 +265,7 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 	if e.disk == nil {
 		return p.compile(ctx, e, "", rewritten)
 	}
-	cacheErr := p.store(ctx, e, rewritten, &entry{source: source.Digest, info: info, data: data})
+	cacheErr := p.store(ctx, e, rewritten, &entry{source: source.Digest, info: info, data: data, names: p.names})
 	if cacheErr != nil && e.options.RequireCache {
 		return errors.Join(cacheErr, p.close())
 	}
@@ -325,6 +327,7 @@ func (p *program) load(ctx context.Context, e *Engine) (miss, err error) {
 	if err := p.admit(e, &entry.info); err != nil {
 		return errRejected, err
 	}
+	p.names = entry.names
 	if p.loadData(entry.data) != nil || p.compile(ctx, e, dir, entry.stub) != nil {
 		e.disk.abandon(dir)
 		err := p.close()

@@ -36,8 +36,6 @@ type Options struct {
 	Output func(i *Instance, fd int32, p []byte)
 	// OutputBytes bounds what Output receives of one call: a panicking Go guest writes its whole goroutine trace. 0: 8 KiB.
 	OutputBytes int
-	// Names keeps the names of a guest's functions for the stacks of traps. They cost memory.
-	Names bool
 	// Interpreter runs guests without machine code, at a small fraction of the speed. The engine does so by itself, and
 	// logs it, where wazero has no compiler for the platform or memory cannot be made executable.
 	Interpreter bool

@@ -120,6 +120,6 @@ func TestCacheEntryRejectedByWazero(t *testing.T) {
 
 // programDir is the name of a module's directory in the cache.
 func programDir(wasm []byte) string {
-	key := programKey(Bytes(wasm).Digest, false)
+	key := programKey(Bytes(wasm).Digest)
 	return hex.EncodeToString(key[:])
 }

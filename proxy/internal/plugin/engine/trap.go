@@ -67,6 +67,7 @@ type Trap struct {
 
 	detail string // why a call was not run; never text of a guest
 	cause  error  // wazero's error with the guest's stack; nil if wazero was not called
+	names  names  // of the guest's functions
 }
 
 // Error returns one line without anything that the guest wrote.
@@ -80,13 +81,24 @@ func (t *Trap) Error() string {
 	return t.Func + ": " + t.Kind.String()
 }
 
-// Stack returns wazero's description of the trap: many lines with the names of the guest's functions, and for a HostPanic
-// the stack of the gateway. It is for the log; a guest chooses the names in it.
+// Stack returns wazero's description of the trap: many lines with the guest's functions, by name where the module has names,
+// and for a HostPanic the stack of the gateway. It is for the log; a guest chooses the names in it.
 func (t *Trap) Stack() string {
 	if t.cause == nil {
 		return ""
 	}
-	return t.cause.Error()
+	return t.names.named(t.cause.Error())
+}
+
+// Frames returns the names of at most so many of the guest's functions that were running, the innermost first, without those of
+// its language's runtime that the innermost one called. It is nil if the module has no names. Searching for them takes time
+// in proportion to the module's names, so it is left until an error is printed.
+func (t *Trap) Frames(most int) []string {
+	if t.cause == nil {
+		return nil
+	}
+	frames := own(t.names.frames(t.cause.Error()))
+	return frames[:min(len(frames), most)]
 }
 
 // Is makes errors.Is(err, &Trap{Kind: k}) true for every trap of that kind.
@@ -124,7 +136,7 @@ var wazeroTraps = map[string]Kind{
 
 // newTrap turns wazero's error of a call of fn into a Trap. The instance knows about fuel, depth and memory.
 func newTrap(i *Instance, fn string, err error) *Trap {
-	t := &Trap{Func: fn, cause: err}
+	t := &Trap{Func: fn, cause: err, names: i.module.program.names}
 	var end *ending
 	if errors.As(err, &end) {
 		t.Kind, t.Code = end.kind, end.code

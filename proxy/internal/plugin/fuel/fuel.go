@@ -113,10 +113,6 @@ type Options struct {
 	// one is lowered, and a larger minimum is refused. Zero is
 	// DefaultTableElements.
 	TableElements uint32
-
-	// KeepNames keeps the name section, for names in stack traces. It costs
-	// memory for each compiled module. All other custom sections are dropped.
-	KeepNames bool
 }
 
 func (o Options) withDefaults() Options {

@@ -56,7 +56,6 @@ func (r *rewriter) rewrite() error {
 			return err
 		}
 	}
-	r.writeNames()
 	r.info.Restorable = !r.hidden
 	return nil
 }
@@ -171,17 +170,4 @@ func (r *rewriter) exportGlobal(name string, index uint32) {
 	r.w.Name(name)
 	r.w.Append(byte(wasm.ExternGlobal))
 	r.w.U32(index)
-}
-
-// writeNames keeps the name section, if it is wanted. All other custom sections are dropped.
-func (r *rewriter) writeNames() {
-	if !r.o.KeepNames {
-		return
-	}
-	for _, s := range r.m.Sections {
-		if s.ID == wasm.SecCustom && string(s.Name) == "name" {
-			r.w.Append(r.m.Bytes[s.Start:s.End]...)
-			return
-		}
-	}
 }

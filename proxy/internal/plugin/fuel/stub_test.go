@@ -18,7 +18,7 @@ func TestStub(t *testing.T) {
 	ctx := context.Background()
 	for _, p := range Programs {
 		t.Run(p.Name, func(t *testing.T) {
-			rewritten, _, err := fuel.Rewrite(p.Module(), fuel.Options{KeepNames: true})
+			rewritten, _, err := fuel.Rewrite(p.Module(), fuel.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,3 +25,22 @@ func TestCustomSectionsComeBack(t *testing.T) {
 		t.Error("a section is found in a module that is cut off")
 	}
 }
+
+// FuzzFunctionNames reads any bytes as a name section. Seeds: names of functions after that of the module, and in halves.
+func FuzzFunctionNames(f *testing.F) {
+	whole := []byte("\x00\x02\x01m\x01\x0c\x02\x00\x03run\x02\x04main")
+	for _, cut := range []int{0, 4, 6, 9, 13, len(whole)} {
+		f.Add(whole[:cut])
+	}
+	f.Add([]byte("\x01\x06\xff\xff\xff\xff\x0f\x00"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		found := map[uint32]string{0: "", 2: "", 9: ""}
+		wasm.FunctionNames(content, found)
+		if len(found) != 3 {
+			t.Errorf("names that were not looked for: %v", found)
+		}
+		if bytes.Equal(content, whole) && (found[0] != "run" || found[2] != "main" || found[9] != "") {
+			t.Errorf("found %v", found)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+)
+
+// names is the name section of a module: the content, which is searched when a trap is described. Empty: the module has none.
+// It never changes.
+type names []byte
+
+// maxNames bounds the names that are kept in memory for each module. A larger section counts as none.
+const maxNames = 1 << 20
+
+// functionNames returns the names that a module has for its functions.
+func functionNames(module []byte) names {
+	section, _ := wasm.Custom(module, "name")
+	if len(section) > maxNames {
+		return nil
+	}
+	return section
+}
+
+// frames returns the names of the guest's functions in a stack trace of wazero, the innermost first, without functions of
+// the host and those that have no name. It is nil if the module has no names.
+func (n names) frames(trace string) []string {
+	if len(n) == 0 {
+		return nil
+	}
+	var indexes []uint32
+	found := make(map[uint32]string)
+	for line := range strings.Lines(trace) {
+		if index, ok := frameIndex(line); ok {
+			indexes = append(indexes, index)
+			found[index] = ""
+		}
+	}
+	wasm.FunctionNames(n, found)
+	var list []string
+	for _, i := range indexes {
+		if name := found[i]; name != "" {
+			list = append(list, readable(name))
+		}
+	}
+	return list
+}
+
+// frameIndex returns the index of the function in a line of a stack trace of wazero, "\t.$12(i32,i32) i32". It is false for
+// a function of the host, and for any other line.
+func frameIndex(line string) (index uint32, ok bool) {
+	text, ok := strings.CutPrefix(strings.TrimSpace(line), ".$")
+	if !ok {
+		return 0, false
+	}
+	digits, _, ok := strings.Cut(text, "(")
+	n, err := strconv.ParseUint(digits, 10, 32)
+	return uint32(n), ok && err == nil
+}
+
+// maxFrame is the maximum length of a function's name in bytes.
+const maxFrame = 96
+
+// readable returns a function's name as it is in the source, where that is simple, and fit for a line of the log: printable
+// ASCII of bounded length.
+func readable(name string) string {
+	if plain, ok := demangleRust(name); ok {
+		name = plain
+	}
+	out := make([]byte, 0, min(len(name), maxFrame))
+	for i := 0; i < len(name) && len(out) < maxFrame; i++ {
+		c := name[i]
+		if c < ' ' || c >= 0x7f {
+			c = '?'
+		}
+		out = append(out, c)
+	}
+	return string(out)
+}
+
+// demangleRust returns the path of a symbol that Rust or C++ mangles as nested names, _ZN4core3num5parse17h0123456789abcdefE:
+// core::num::parse. It is false for any other symbol, and for those of C++ that have types.
+func demangleRust(symbol string) (path string, ok bool) {
+	rest, ok := strings.CutPrefix(symbol, "_ZN")
+	if !ok {
+		return "", false
+	}
+	var parts []string
+	for rest != "" && rest[0] != 'E' {
+		digits := 0
+		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+			digits++
+		}
+		n, err := strconv.Atoi(rest[:digits])
+		if err != nil || n > len(rest)-digits {
+			return "", false
+		}
+		parts = append(parts, rest[digits:digits+n])
+		rest = rest[digits+n:]
+	}
+	if rest == "" || len(parts) == 0 {
+		return "", false
+	}
+	if hash := parts[len(parts)-1]; len(parts) > 1 && len(hash) == 17 && hash[0] == 'h' && strings.Trim(hash, "h0123456789abcdef") == "" {
+		parts = parts[:len(parts)-1]
+	}
+	for i, p := range parts {
+		if strings.HasPrefix(p, "_$") {
+			p = p[1:]
+		}
+		parts[i] = rustEscapes.Replace(p)
+	}
+	return strings.Join(parts, "::"), true
+}
+
+var rustEscapes = strings.NewReplacer("$LT$", "<", "$GT$", ">", "$RF$", "&", "$BP$", "*", "$LP$", "(", "$RP$", ")", "$C$", ",",
+	"$SP$", "@", "$u20$", " ", "$u27$", "'", "$u5b$", "[", "$u5d$", "]", "$u7b$", "{", "$u7d$", "}", "$u7e$", "~", "..", "::")
+
+// Functions that a language's runtime calls to end the program, or to allocate: what is wrong is in what called them.
+var (
+	runtimePrefixes = []string{"std::", "core::", "alloc::", "<std::", "<core::", "<alloc::", "__rust", "runtime.", "~lib/", "__wasi_"}
+	runtimeNames    = []string{"abort", "exit", "_Exit", "__assert_fail", "proc_exit", "rust_panic", "rust_begin_unwind", "rust_oom"}
+)
+
+// own returns the frames from the innermost on that is the plugin author's own, all if none is.
+func own(frames []string) []string {
+	for i, f := range frames {
+		if !isRuntime(f) {
+			return frames[i:]
+		}
+	}
+	return frames
+}
+
+func isRuntime(frame string) bool {
+	return slices.Contains(runtimeNames, frame) ||
+		slices.ContainsFunc(runtimePrefixes, func(p string) bool { return strings.HasPrefix(frame, p) })
+}
+
+// named returns a stack trace of wazero with the names of the guest's functions in it.
+func (n names) named(trace string) string {
+	if len(n) == 0 {
+		return trace
+	}
+	found := make(map[uint32]string)
+	for line := range strings.Lines(trace) {
+		if index, ok := frameIndex(line); ok {
+			found[index] = ""
+		}
+	}
+	wasm.FunctionNames(n, found)
+	var out bytes.Buffer
+	for line := range strings.Lines(trace) {
+		index, ok := frameIndex(line)
+		if name := found[index]; ok && name != "" {
+			at := strings.Index(line, ".$")
+			line = line[:at] + readable(name) + line[strings.IndexByte(line, '('):]
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
