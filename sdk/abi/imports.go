@@ -10,11 +10,11 @@ const (
 	PhaseList                        // provider_list
 	PhaseModels                      // provider_models
 	PhaseRouter                      // router_choose
-	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, sluice_collect: only log and host_minor
+	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, sluice_collect: only log, host_minor and input_*
 )
 
 // phasesInput are those of calls whose input may be a JSON document.
-const phasesInput = PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter
+const phasesInput = PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure
 
 // Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for i64, and s
 // for a string, which is two i32: address and length.

@@ -95,6 +95,7 @@ func TestInputOfEachCall(t *testing.T) {
 		return 0
 	}
 	bound := bindNative(t, native{
+		configure: func(h abi.Host, _ []byte) int32 { return check(h, "/setting", "3") },
 		request: func(h abi.Host, _ []byte) int32 {
 			check(h, "/target", `"up"`)
 			check(h, "/options/a", "[1]")
@@ -106,7 +107,7 @@ func TestInputOfEachCall(t *testing.T) {
 		end:      func(h abi.Host) int32 { return check(h, "", "-2") },
 		list:     func(h abi.Host, _ []byte) int32 { return check(h, "/page", "2") },
 		models:   func(h abi.Host, _ int32, _ []byte) int32 { return check(h, "/0", `"m"`) },
-	}, plugin.BindingConfig{Paths: []string{"/v1"}})
+	}, plugin.BindingConfig{Settings: b(`{"setting":3}`), Paths: []string{"/v1"}})
 	a := newAttempt(t, body)
 	a.Summary.Target, a.Summary.Options = "up", b(`{"a":[1]}`)
 	if err := bound.Request(t.Context(), a); err != nil {
