@@ -32,13 +32,16 @@ const (
 	ExportList       = "provider_list"     // (binding, cursor_length) -> status ; optional
 	ExportModels     = "provider_models"   // (binding, http_status, length) -> status ; optional
 	ExportChoose     = "router_choose"     // (binding, length) -> status
+
+	ExportFilterRequest = "filter_request" // (binding, length) -> status ; optional
+	ExportFilterText    = "filter_text"    // (binding, what, choice, flags, held, length) -> status
 )
 
 // SectionOptions is the name of the custom section with the JSON Schema of a plugin's options. In a module of several plugins, a dot and
 // the plugin's name follow.
 const SectionOptions = "sluice.options"
 
-// PluginKind is the result of sluice_plugin. A plugin of both kinds returns their sum.
+// PluginKind is the result of sluice_plugin. A plugin of several kinds returns their sum.
 type PluginKind int32
 
 // The kinds of plugins.
@@ -46,6 +49,7 @@ const (
 	PluginUnknown  PluginKind = 0 // the module has no plugin of that name
 	PluginProvider PluginKind = 1
 	PluginRouter   PluginKind = 2
+	PluginFilter   PluginKind = 4
 )
 
 // Forms is a set of forms. A form is an API, as the format of requests; as the value of one form, Forms is a set of one.
@@ -234,6 +238,34 @@ const (
 	DialectResponses  Dialect = 3 // the host: Responses
 )
 
+// What is what a text is that a filter gets.
+type What int32
+
+// The texts of a response, and from WhatSystem on those of a request.
+const (
+	WhatText          What = 0
+	WhatRefusal       What = 1
+	WhatReasoning     What = 2
+	WhatToolArguments What = 3
+
+	WhatSystem        What = 8
+	WhatUser          What = 9
+	WhatAssistant     What = 10
+	WhatToolResult    What = 11
+	WhatSentArguments What = 12 // of the tool calls that a request repeats
+	WhatOther         What = 13 // descriptions of tools, inputs of embeddings, documents of rerank
+)
+
+// TextFlags is what holds for a text that a filter gets.
+type TextFlags int32
+
+// The flags of a text.
+const (
+	TextOfRequest TextFlags = 1
+	TextComplete  TextFlags = 2 // nothing of the text follows
+	TextStreamed  TextFlags = 4 // the response is streamed
+)
+
 // WarnKind is what happened to a member of the request, for the header x-gateway-warning.
 type WarnKind int32
 
@@ -253,6 +285,7 @@ const (
 	MaxLogLine = 256
 	MaxKeys    = 1024 // tool calls and reasoning parts of one choice
 	MaxChoices = 128  // choices of one response
+	MaxHold    = 1024 // what a filter holds of a text
 
 	// A call may emit MaxOutputFactor times the size of its input plus MaxOutputBase.
 	MaxOutputFactor = 8

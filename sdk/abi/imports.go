@@ -1,7 +1,7 @@
 package abi
 
 // Phase is a set of kinds of calls. An import that is used in another phase ends the call with a protocol error.
-type Phase uint8
+type Phase uint16
 
 // The phases.
 const (
@@ -11,10 +11,12 @@ const (
 	PhaseModels                      // provider_models
 	PhaseRouter                      // router_choose
 	PhaseConfigure                   // _initialize, sluice_plugin, sluice_configure, sluice_forms, sluice_collect: only log, host_minor and input_*
+	PhaseFilter                      // filter_request
+	PhaseText                        // filter_text
 )
 
 // phasesInput are those of calls whose input may be a JSON document.
-const phasesInput = PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure
+const phasesInput = PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure | PhaseFilter
 
 // Import is the signature of an imported function. Params and Results contain one letter per value: i for i32, I for i64, and s
 // for a string, which is two i32: address and length.
@@ -27,10 +29,10 @@ type Import struct {
 
 // Imports lists every function that a guest may import from Module. Callers must not modify it.
 var Imports = [...]Import{
-	{"log", "is", "", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure},
-	{"fail", "isssi", "", PhaseRequest | PhaseAnswer | PhaseModels | PhaseRouter},
+	{"log", "is", "", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure | PhaseFilter | PhaseText},
+	{"fail", "isssi", "", PhaseRequest | PhaseAnswer | PhaseModels | PhaseRouter | PhaseFilter | PhaseText},
 
-	{"host_minor", "", "i", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure},
+	{"host_minor", "", "i", PhaseRequest | PhaseAnswer | PhaseList | PhaseModels | PhaseRouter | PhaseConfigure | PhaseFilter | PhaseText},
 	{"input_get", "sii", "i", phasesInput},
 	{"input_count", "s", "i", phasesInput},
 	{"input_text", "sii", "i", phasesInput},
@@ -74,6 +76,10 @@ var Imports = [...]Import{
 	{"more", "s", "", PhaseModels},
 	{"candidate", "i", "", PhaseRouter},
 	{"explain", "s", "", PhaseRouter},
+
+	{"tag", "s", "i", PhaseFilter | PhaseText},
+	{"replace", "iis", "i", PhaseText},
+	{"hold", "i", "i", PhaseText},
 }
 
 // Host is the import module as a Go interface: natively running guests call it, and the gateway implements it. Byte slices belong
@@ -126,4 +132,8 @@ type Host interface {
 	More(cursor []byte)
 	Candidate(index int32)
 	Explain(text []byte)
+
+	Tag(name []byte) Status
+	Replace(from, to int32, text []byte) Status
+	Hold(n int32) Status
 }

@@ -54,6 +54,7 @@ func TestReadmeHasEveryExport(t *testing.T) {
 	for _, name := range []string{
 		abi.ExportMemory, abi.ExportInitialize, abi.ExportVersion, abi.ExportBuffer, abi.ExportPlugin, abi.ExportConfigure, abi.ExportForms, abi.ExportCollect,
 		abi.ExportRequest, abi.ExportResponse, abi.ExportEvent, abi.ExportEnd, abi.ExportList, abi.ExportModels, abi.ExportChoose,
+		abi.ExportFilterRequest, abi.ExportFilterText,
 	} {
 		if !strings.Contains(text, "\n| `"+name+"` |") {
 			t.Errorf("the table of exports lacks %s", name)
@@ -82,7 +83,7 @@ func importPhases(i abi.Import) string {
 		letter string
 	}{
 		{abi.PhaseRequest, "q"}, {abi.PhaseAnswer, "a"}, {abi.PhaseList, "l"}, {abi.PhaseModels, "m"},
-		{abi.PhaseRouter, "r"}, {abi.PhaseConfigure, "c"},
+		{abi.PhaseRouter, "r"}, {abi.PhaseConfigure, "c"}, {abi.PhaseFilter, "f"}, {abi.PhaseText, "t"},
 	}
 	var s []string
 	for _, l := range letters {
@@ -95,7 +96,7 @@ func importPhases(i abi.Import) string {
 
 func TestReadmeHasEveryImport(t *testing.T) {
 	text := readme(t)
-	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*?) ?\\| `([siI]* ?(?:-> [iI])?)` \\| ([qalmrc ]+) \\|")
+	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*?) ?\\| `([siI]* ?(?:-> [iI])?)` \\| ([qalmrcft ]+) \\|")
 	rows := row.FindAllStringSubmatch(text, -1)
 	if len(rows) != len(abi.Imports) {
 		t.Errorf("the table has %d imports, the package %d", len(rows), len(abi.Imports))
@@ -121,6 +122,11 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	// The text on the page for each constant; %d stands for its number.
 	words := map[string]string{
 		"PluginUnknown": "| %d | there is no plugin of that name", "PluginProvider": "| %d | a provider |", "PluginRouter": "| %d | a router |",
+		"PluginFilter": "| %d | a filter |",
+		"WhatText":     "| %d | text |", "WhatRefusal": "| %d | refusal |", "WhatReasoning": "| %d | reasoning |", "WhatToolArguments": "| %d | tool arguments |",
+		"WhatSystem": "| %d | system |", "WhatUser": "| %d | user |", "WhatAssistant": "| %d | assistant |", "WhatToolResult": "| %d | tool result |",
+		"WhatSentArguments": "| %d | tool arguments |", "WhatOther": "| %d | other:",
+		"TextOfRequest": "| %d | the text is of a request", "TextComplete": "| %d | the text is complete", "TextStreamed": "| %d | the response is streamed",
 		"FormMessages": "| %d | `messages` |", "FormResponses": "| %d | `responses` |", "FormGemini": "| %d | `gemini` |",
 		"FormCompletions": "| %d | `completions` |", "FormEmbeddings": "| %d | `embeddings` |", "FormModerations": "| %d | `moderations` |",
 		"FormRerank": "| %d | `rerank` |",
@@ -158,12 +164,14 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	limits := map[string]string{
 		"MaxState": "| state | %s bytes", "MaxName": "| ids, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",
 		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of an answer | %s |",
+		"MaxHold":         "| what a filter holds of a text | %s bytes",
 		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",
 	}
 	notOnThePage := map[string]bool{ // counts, masks and versions
 		"Major": true, "Minor": true, "FailKinds": true, "EncodingMask": true, "ReasoningParts": true, "Scopes": true,
 		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true, "FormChat": true, "FormsKnown": true,
 		"PhaseRequest": true, "PhaseAnswer": true, "PhaseList": true, "PhaseModels": true, "PhaseRouter": true, "PhaseConfigure": true, "phasesInput": true,
+		"PhaseFilter": true, "PhaseText": true,
 	}
 	for name, value := range constants(t) {
 		var want string

@@ -20,6 +20,7 @@ type Instance struct {
 	guest    guest.Guest
 	provider guest.Provider // nil for a router
 	router   guest.Router   // nil for a provider
+	filter   guest.Filter   // nil for both
 }
 
 // New creates an instance of the registered plugin with this name, with the imports of h. It returns nil if there is none.
@@ -31,6 +32,7 @@ func New(name string, h abi.Host) *Instance {
 	n := &Instance{host: h, guest: g}
 	n.provider, _ = g.(guest.Provider)
 	n.router, _ = g.(guest.Router)
+	n.filter, _ = g.(guest.Filter)
 	return n
 }
 
@@ -53,6 +55,8 @@ func (n *Instance) Has(export string) bool {
 		return n.provider != nil
 	case abi.ExportChoose:
 		return n.router != nil
+	case abi.ExportFilterRequest, abi.ExportFilterText:
+		return n.filter != nil
 	}
 	return false
 }
@@ -109,4 +113,16 @@ func (n *Instance) Models(binding, status int32, body []byte) int32 {
 func (n *Instance) Choose(binding int32, input []byte) int32 {
 	defer n.enter()()
 	return n.router.Choose(binding, input)
+}
+
+// FilterRequest is the export filter_request.
+func (n *Instance) FilterRequest(binding int32, input []byte) int32 {
+	defer n.enter()()
+	return n.filter.FilterRequest(binding, input)
+}
+
+// FilterText is the export filter_text.
+func (n *Instance) FilterText(binding int32, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32 {
+	defer n.enter()()
+	return n.filter.FilterText(binding, what, choice, flags, held, text)
 }

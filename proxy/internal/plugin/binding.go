@@ -199,15 +199,15 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 	if !p.exports[inv.export] {
 		return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindProtocol, Reason: "the plugin does not export it"}
 	}
-	if exports[inv.export].begins {
+	if exports[inv.export].begins || inv.begins {
 		if wait := p.breaker.admit(inv.ticket, t); wait > 0 {
 			p.counts.recordFailure(KindOpen)
 			return &CallError{Plugin: p.name, Binding: b.name, Call: inv.export.String(), Kind: KindOpen, Wait: wait}
 		}
 	}
-	whole := exports[inv.export].whole
+	whole := exports[inv.export].whole || inv.export == exportFilterText && len(inv.first)+len(inv.second) > largeText
 	limit := p.host.options.Wait
-	if exports[inv.export].phase == abi.PhaseAnswer {
+	if exports[inv.export].phase == abi.PhaseAnswer || inv.export == exportFilterText && inv.flags&abi.TextOfRequest == 0 {
 		limit *= responseWaitFactor
 	}
 	var used int64

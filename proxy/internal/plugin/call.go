@@ -18,15 +18,19 @@ import (
 type invocation struct {
 	export  export
 	binding *Binding
-	number  int32  // HTTP status or event kind
-	first   []byte // the event's name; else the whole input
-	second  []byte // the event's data
+	number  int32  // HTTP status, event kind, or what a text is
+	first   []byte // the event's name, or what was held of a text; else the whole input
+	second  []byte // the event's data, or the text
+	choice  int32  // of a text
+	flags   abi.TextFlags
 
 	attempt    *Attempt                 // request and response phases
 	header     func(name []byte) []byte // response and models phases; may be nil
 	candidates int                      // router phase
 	result     *result                  // list, models and router phases
 	ticket     *ticket                  // of the call's attempt, nil for lists
+	begins     bool                     // the call is the attempt's first, although its export does not say so
+	filtering  *Filtering               // filter and text phases
 }
 
 // result is the output of a call without an Attempt.
@@ -79,6 +83,11 @@ type call struct {
 	dialect       abi.Dialect
 	options       native.Options
 	warnings      []Warning
+
+	tags     uint64
+	replaced []replacement
+	hold     int
+	joined   []byte // texts of replacements
 
 	models  [][]byte
 	next    []byte
@@ -148,6 +157,8 @@ func (c *call) begin(inv *invocation) {
 		c.models, c.next = nil, nil
 	case exportChoose:
 		c.order, c.explain = c.order[:0], nil
+	case exportFilterRequest, exportFilterText:
+		c.tags, c.replaced, c.hold, c.joined = 0, c.replaced[:0], 0, response.Reuse(c.joined)
 	}
 	c.limit = abi.MaxOutputFactor*int64(c.inputSize()) + abi.MaxOutputBase
 }
@@ -174,6 +185,8 @@ func (c *call) commit() error {
 		return c.commitModels()
 	case exportChoose:
 		return c.commitChoose()
+	case exportFilterRequest, exportFilterText:
+		return c.commitFilter()
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ const (
 	exportList
 	exportModels
 	exportChoose
+	exportFilterRequest
+	exportFilterText
 
 	exportCount
 )
@@ -44,6 +46,9 @@ var exports = [exportCount]struct {
 	exportList:      {abi.ExportList, 2, abi.PhaseList, true, false},
 	exportModels:    {abi.ExportModels, 3, abi.PhaseModels, true, false},
 	exportChoose:    {abi.ExportChoose, 2, abi.PhaseRouter, false, true},
+
+	exportFilterRequest: {abi.ExportFilterRequest, 2, abi.PhaseFilter, false, false},
+	exportFilterText:    {abi.ExportFilterText, 6, abi.PhaseText, false, false},
 }
 
 func (e export) String() string { return exports[e].name }
@@ -59,29 +64,45 @@ type exportSet [exportCount]bool
 func (s exportSet) provider() bool { return s[exportRequest] }
 func (s exportSet) router() bool   { return s[exportChoose] }
 
+func (s exportSet) filter() bool { return s[exportFilterText] }
+
+// kindOf returns the kind of plugin that has an export, 0 of one that every plugin has.
+func kindOf(e export) abi.PluginKind {
+	switch e {
+	case exportConfigure:
+		return 0
+	case exportChoose:
+		return abi.PluginRouter
+	case exportFilterRequest, exportFilterText:
+		return abi.PluginFilter
+	}
+	return abi.PluginProvider
+}
+
 // restrict returns those of a module's exports that belong to a plugin of a kind.
 func (s exportSet) restrict(kind abi.PluginKind) (exportSet, error) {
-	provider, router := kind&abi.PluginProvider != 0, kind&abi.PluginRouter != 0
 	switch {
-	case kind&^(abi.PluginProvider|abi.PluginRouter) != 0:
+	case kind&^(abi.PluginProvider|abi.PluginRouter|abi.PluginFilter) != 0:
 		return s, fmt.Errorf("%s returned %d, not a valid kind of plugin", abi.ExportPlugin, kind)
-	case provider && !s.provider():
+	case kind&abi.PluginProvider != 0 && !s.provider():
 		return s, fmt.Errorf("%s declares a provider, but the module does not export %s", abi.ExportPlugin, abi.ExportRequest)
-	case router && !s.router():
+	case kind&abi.PluginRouter != 0 && !s.router():
 		return s, fmt.Errorf("%s declares a router, but the module does not export %s", abi.ExportPlugin, abi.ExportChoose)
+	case kind&abi.PluginFilter != 0 && !s.filter():
+		return s, fmt.Errorf("%s declares a filter, but the module does not export %s", abi.ExportPlugin, abi.ExportFilterText)
 	}
 	for e := range s {
-		if export(e) != exportConfigure {
-			s[e] = s[e] && (export(e) == exportChoose && router || export(e) != exportChoose && provider)
+		if of := kindOf(export(e)); of != 0 {
+			s[e] = s[e] && kind&of != 0
 		}
 	}
 	return s, nil
 }
 
-// check returns an error for a plugin that is neither a provider nor a router.
+// check returns an error for a plugin that is neither a provider nor a router nor a filter.
 func (s exportSet) check() error {
-	if !s.provider() && !s.router() {
-		return fmt.Errorf("neither a provider nor a router: it exports neither %s nor %s", abi.ExportRequest, abi.ExportChoose)
+	if !s.provider() && !s.router() && !s.filter() {
+		return fmt.Errorf("neither a provider nor a router nor a filter: it exports none of %s, %s and %s", abi.ExportRequest, abi.ExportChoose, abi.ExportFilterText)
 	}
 	return nil
 }

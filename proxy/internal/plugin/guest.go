@@ -20,4 +20,6 @@ type Guest interface {
 	List(binding int32, cursor []byte) int32
 	Models(binding, status int32, body []byte) int32
 	Choose(binding int32, input []byte) int32
+	FilterRequest(binding int32, input []byte) int32
+	FilterText(binding int32, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32
 }

@@ -52,7 +52,7 @@ func (s *script) bytes() []byte {
 func (s *script) run(h abi.Host) {
 	room := make([]byte, 16)
 	for len(s.rest) > 0 {
-		switch s.byte() % 40 {
+		switch s.byte() % 43 {
 		case 0:
 			h.Log(abi.LogLevel(s.number()), s.bytes())
 		case 1:
@@ -131,6 +131,12 @@ func (s *script) run(h abi.Host) {
 			h.InputText(s.bytes(), room)
 		case 39:
 			h.RequestString(s.bytes())
+		case 40:
+			h.Tag(s.bytes())
+		case 41:
+			h.Replace(s.number(), s.number(), s.bytes())
+		case 42:
+			h.Hold(s.number())
 		}
 	}
 }

@@ -197,7 +197,7 @@ func TestLoadRejects(t *testing.T) {
 		{"no version", without(abi.ExportVersion), "missing export sluice_abi_v1 () -> i32"},
 		{"no buffer", without(abi.ExportBuffer), "missing export sluice_buffer (i32) -> i32"},
 		{"no configure", without(abi.ExportConfigure), "missing export sluice_configure (i32, i32) -> i32"},
-		{"neither provider nor router", without(abi.ExportRequest), "neither a provider nor a router: it exports neither provider_request nor router_choose"},
+		{"neither provider nor router", without(abi.ExportRequest), "neither a provider nor a router nor a filter: it exports none of provider_request, router_choose and filter_text"},
 		{"another major version", func() []byte {
 			m := newModule()
 			m.ExportMemory(16, w.NoMax)

@@ -52,6 +52,9 @@ var (
 	importMore           = importIndex("more")
 	importCandidate      = importIndex("candidate")
 	importExplain        = importIndex("explain")
+	importTag            = importIndex("tag")
+	importReplace        = importIndex("replace")
+	importHold           = importIndex("hold")
 )
 
 func importIndex(name string) int {
@@ -117,6 +120,10 @@ var decoders = map[string]func(a *args){
 	"more":      func(a *args) { a.call.More(a.bytes()) },
 	"candidate": func(a *args) { a.call.Candidate(a.i32()) },
 	"explain":   func(a *args) { a.call.Explain(a.bytes()) },
+
+	"tag":     func(a *args) { a.status(a.call.Tag(a.bytes())) },
+	"replace": func(a *args) { a.status(a.call.Replace(a.i32(), a.i32(), a.bytes())) },
+	"hold":    func(a *args) { a.status(a.call.Hold(a.i32())) },
 }
 
 // args is the stack of one import's call. It lives in the instance, as an argument of a function value would be

@@ -145,6 +145,9 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 	if inv.attempt != nil {
 		inv.attempt.Fuel += used
 	}
+	if inv.filtering != nil {
+		inv.filtering.Fuel += used
+	}
 	c.phase = 0
 	c.logOutput(c.err != nil || err != nil || result != 0 && inv.export != exportForms)
 	switch {

@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -47,6 +48,11 @@ func (g nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err erro
 		status = g.guest.Models(b, c.number, c.first)
 	case exportChoose:
 		status = g.guest.Choose(b, c.first)
+	case exportFilterRequest:
+		status = g.guest.FilterRequest(b, c.first)
+	case exportFilterText:
+		input := slices.Concat(c.first, c.second)
+		status = g.guest.FilterText(b, abi.What(c.number), c.choice, c.flags, int32(len(c.first)), input)
 	}
 	return status, 0, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +43,23 @@ func (p *Plugin) Provider() bool { return p.exports.provider() }
 
 // Router reports whether the plugin can order targets.
 func (p *Plugin) Router() bool { return p.exports.router() }
+
+// Filter reports whether the plugin can filter texts.
+func (p *Plugin) Filter() bool { return p.exports.filter() }
+
+// Kind describes what the plugin is: "a provider".
+func (p *Plugin) Kind() string {
+	var kinds []string
+	for _, k := range [...]struct {
+		is   bool
+		name string
+	}{{p.Provider(), "a provider"}, {p.Router(), "a router"}, {p.Filter(), "a filter"}} {
+		if k.is {
+			kinds = append(kinds, k.name)
+		}
+	}
+	return strings.Join(kinds, " and ")
+}
 
 // Bind makes a use of the plugin, and has the plugin validate its settings: settings that it rejects are an error here
 // and not at the first request.

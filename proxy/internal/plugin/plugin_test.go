@@ -106,6 +106,9 @@ type native struct {
 	list      func(h abi.Host, cursor []byte) int32
 	models    func(h abi.Host, status int32, body []byte) int32
 	choose    func(h abi.Host, input []byte) int32
+
+	filterRequest func(h abi.Host, input []byte) int32
+	filterText    func(h abi.Host, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32
 }
 
 func (n *native) Has(export string) bool {
@@ -115,7 +118,7 @@ func (n *native) Has(export string) bool {
 	case abi.ExportForms:
 		return n.forms != nil
 	case abi.ExportRequest:
-		return n.choose == nil
+		return n.choose == nil && n.filterText == nil
 	case abi.ExportResponse:
 		return n.response != nil
 	case abi.ExportEvent:
@@ -128,6 +131,10 @@ func (n *native) Has(export string) bool {
 		return n.models != nil
 	case abi.ExportChoose:
 		return n.choose != nil
+	case abi.ExportFilterRequest:
+		return n.filterRequest != nil
+	case abi.ExportFilterText:
+		return n.filterText != nil
 	}
 	return false
 }
@@ -153,6 +160,12 @@ func (n *native) End(int32) int32                      { return n.end(n.host) }
 func (n *native) List(_ int32, cursor []byte) int32    { return n.list(n.host, cursor) }
 func (n *native) Models(_, s int32, body []byte) int32 { return n.models(n.host, s, body) }
 func (n *native) Choose(_ int32, input []byte) int32   { return n.choose(n.host, input) }
+func (n *native) FilterRequest(_ int32, input []byte) int32 {
+	return n.filterRequest(n.host, input)
+}
+func (n *native) FilterText(_ int32, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32 {
+	return n.filterText(n.host, what, choice, flags, held, text)
+}
 
 // loadNative makes a plugin of which every instance is a copy of n.
 func loadNative(t testing.TB, h *plugin.Host, n native) *plugin.Plugin {

@@ -189,6 +189,8 @@ func (g *wasmGuest) call(c *call, fuel int64) (uint64, error) {
 		return g.instance.Call(f, fuel, b, number, first, second)
 	case exportResponse, exportModels:
 		return g.instance.Call(f, fuel, b, number, first)
+	case exportFilterText:
+		return g.instance.Call(f, fuel, b, number, uint64(uint32(c.choice)), uint64(uint32(c.flags)), first, first+second)
 	}
 	return g.instance.Call(f, fuel, b, first)
 }

@@ -21,7 +21,7 @@ const (
 	Failed = 1 // the plugin failed, the binding was not configured, or the plugin does not implement the call
 )
 
-// Guest is one instance of a plugin: a Provider or a Router.
+// Guest is one instance of a plugin: a Provider, a Router or a Filter.
 type Guest interface {
 	Configure(binding int32, settings []byte) int32
 }
@@ -43,6 +43,13 @@ type Provider interface {
 type Router interface {
 	Guest
 	Choose(binding int32, input []byte) int32
+}
+
+// Filter is an instance of a filter plugin.
+type Filter interface {
+	Guest
+	FilterRequest(binding int32, input []byte) int32
+	FilterText(binding int32, what abi.What, choice int32, flags abi.TextFlags, held int32, text []byte) int32
 }
 
 // registry contains the plugins of a program: a single one without a name, or several with different names.
@@ -101,6 +108,9 @@ func pluginKind(g Guest) abi.PluginKind {
 	}
 	if _, ok := g.(Router); ok {
 		kind |= abi.PluginRouter
+	}
+	if _, ok := g.(Filter); ok {
+		kind |= abi.PluginFilter
 	}
 	return kind
 }

@@ -219,3 +219,18 @@ func Candidate(index int32) {
 func Explain(text []byte) {
 	current.Explain(text)
 }
+
+// Tag is the import tag.
+func Tag(name []byte) abi.Status {
+	return current.Tag(name)
+}
+
+// Replace is the import replace.
+func Replace(from int32, to int32, text []byte) abi.Status {
+	return current.Replace(from, to, text)
+}
+
+// Hold is the import hold.
+func Hold(n int32) abi.Status {
+	return current.Hold(n)
+}

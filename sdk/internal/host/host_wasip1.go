@@ -388,3 +388,30 @@ func importExplain(text string)
 func Explain(text []byte) {
 	importExplain(view(text))
 }
+
+//go:wasmimport sluice tag
+//go:noescape
+func importTag(name string) int32
+
+// Tag is the import tag.
+func Tag(name []byte) abi.Status {
+	return abi.Status(importTag(view(name)))
+}
+
+//go:wasmimport sluice replace
+//go:noescape
+func importReplace(from int32, to int32, text string) int32
+
+// Replace is the import replace.
+func Replace(from int32, to int32, text []byte) abi.Status {
+	return abi.Status(importReplace(from, to, view(text)))
+}
+
+//go:wasmimport sluice hold
+//go:noescape
+func importHold(n int32) int32
+
+// Hold is the import hold.
+func Hold(n int32) abi.Status {
+	return abi.Status(importHold(n))
+}
