@@ -253,6 +253,14 @@ func describeOther(wasm []byte) string {
 	return "is not a WebAssembly module"
 }
 
+// CheckModuleFile tells of a file that is not a WebAssembly module what it is instead.
+func CheckModuleFile(file string, wasm []byte) error {
+	if other := describeOther(wasm); other != "" {
+		return fmt.Errorf("%s %s", file, other)
+	}
+	return nil
+}
+
 // locateErrors adds the position in the configuration to errors about plugins from files.
 func locateErrors(cfg *config.Config, err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

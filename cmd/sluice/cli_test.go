@@ -101,7 +101,11 @@ func TestCommandLines(t *testing.T) {
 				switch name {
 				case "args", "env", "bare", "want", "stdout", "stderr":
 				default:
-					write(t, filepath.Join(dir, name), []byte(text))
+					path := filepath.Join(dir, name)
+					if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+						t.Fatal(err)
+					}
+					write(t, path, []byte(text))
 				}
 			}
 			_, bare := s.text["bare"]

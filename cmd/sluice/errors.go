@@ -25,7 +25,10 @@ func exitCode(err error) int {
 	var read readError
 	var invalid config.Errors
 	var build *proxy.BuildError
+	var failed failedVectors
 	switch {
+	case errors.As(err, &failed):
+		return min(int(failed), maxFailedVectors)
 	case errors.As(err, &usage):
 		return exitUsage
 	case errors.As(err, &read), errors.As(err, &invalid), errors.As(err, &build):

@@ -65,8 +65,8 @@ func newModelsCommand(o *options) *cobra.Command {
 func newPluginCommand(o *options) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "plugin",
-		Short: "Inspect plugins",
-		Long:  "Inspect the plugins that are built into this binary or named in the configuration.",
+		Short: "Develop and inspect plugins",
+		Long:  "Develop plugins, and inspect those that are built into this binary or named in the configuration.",
 	}, &cobra.Command{
 		Use:   "list",
 		Short: "List and check built-in and configured plugins",
@@ -95,7 +95,7 @@ func newPluginCommand(o *options) *cobra.Command {
 			}
 			return err
 		},
-	}, newCompileCommand(o))
+	}, newCompileCommand(o), newPluginTestCommand(o), newPluginRunCommand(o))
 }
 
 func newCompileCommand(o *options) *cobra.Command {

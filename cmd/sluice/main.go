@@ -20,7 +20,8 @@ var version = ""
 func main() {
 	useBundledRoots()
 	if err := newCommand().ExecuteContext(context.Background()); err != nil {
-		if _, logged := errors.AsType[loggedError](err); !logged {
+		_, logged := errors.AsType[loggedError](err)
+		if _, printed := errors.AsType[failedVectors](err); !logged && !printed {
 			fmt.Fprintln(os.Stderr, formatError(err))
 		}
 		os.Exit(exitCode(err))

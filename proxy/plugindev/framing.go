@@ -12,12 +12,12 @@ type Event struct {
 	Name, Data string
 }
 
-// responseFiles are the files that hold a response, and the content type that each stands for.
-var responseFiles = [...]struct{ file, contentType string }{
-	{"answer.json", "application/json"},
-	{"answer.sse", "text/event-stream"},
-	{"answer.ndjson", "application/x-ndjson"},
-	{"answer.eventstream", "application/vnd.amazon.eventstream"},
+// responseFiles are the extensions of files that hold a response, and the content type that each stands for.
+var responseFiles = [...]struct{ extension, contentType string }{
+	{".json", "application/json"},
+	{".sse", "text/event-stream"},
+	{".ndjson", "application/x-ndjson"},
+	{".eventstream", "application/vnd.amazon.eventstream"},
 }
 
 // newDecoder returns a decoder for a content type; nil for one document.

@@ -20,11 +20,19 @@ import (
 // Result is the outcome of a vector. Where the plugin itself failed, Response begins with a line that says in which call
 // and how, and goes on with what the client would receive.
 type Result struct {
-	Request  string // method, path, headers and body of the upstream's request; empty if the plugin answered itself
+	Request  string // method, path, headers and body of the upstream's request, of each attempt; empty if the plugin answered itself
 	Warnings string // a line each
 	Response string // a line with the HTTP status, and the body that the client receives
 	Cost     Cost
-	Err      error // what ended the attempt, nil if it succeeded
+	Calls    []Call // in their order
+	Err      error  // what ended the last attempt, nil if it succeeded
+	Broken   bool   // the plugin itself failed
+}
+
+// Call is one call of the plugin and the fuel that it took; 0 for a native plugin.
+type Call struct {
+	Name string // the export
+	Fuel int64
 }
 
 // Cost is the fuel that a vector's calls took; 0 for a native plugin.
@@ -51,89 +59,152 @@ const (
 	pieceBytes = 61
 )
 
-// run is one attempt at a vector.
+// how says how a vector is run.
+type how struct {
+	stream bool   // the client wants a stream
+	form   string // the API of a client that uses another one than the vector's, with its own request
+	asked  []byte
+
+	pieces int // the size of the pieces in which a body arrives; 0 is pieceBytes
+	cut    int // if not 0, a body arrives in two pieces, the first of which has so many bytes
+	leave  int // if not 0, the client leaves after so many calls that read the response
+}
+
+// run is a client's request with all attempts at it.
 type run struct {
+	how
 	v        *Vector
 	b        *plugin.Binding
 	attempt  plugin.Attempt
+	request  clientapi.Request
 	api      *clientapi.API // of the request and of the client
 	renderer clientapi.Renderer
 	writer   *response.Writer
 	reader   clientapi.Reader // nil if the plugin reads the response
 	batch    response.Batch
+	answer   Answer // to this attempt
 	result   Result
+
+	requests, warnings, attempts strings.Builder // of all attempts
 }
+
+// errLeft ends a run whose client has left.
+var errLeft = errors.New("the client has left")
 
 // Run runs the vector for a client that wants a stream with its usage, or a non-streaming response, whatever the request
 // asks for. What the plugin learns of the request follows from its body.
-func (v *Vector) Run(b *Binding, stream bool) Result { return v.RunFor(b, "", nil, stream) }
+func (v *Vector) Run(b *Binding, stream bool) Result { return v.run(b, how{stream: stream}) }
 
 // RunFor is Run for a client of another API than that of the vector's request: form, whose request asks for the same.
 func (v *Vector) RunFor(b *Binding, form string, asked []byte, stream bool) Result {
+	return v.run(b, how{form: form, asked: asked, stream: stream})
+}
+
+func (v *Vector) run(b *Binding, h how) Result {
 	api := findAPI(v.Form)
 	if api == nil {
 		return Result{Response: "vector.json has an unknown form " + v.Form}
 	}
-	stream = stream && streams(v.Form)
+	h.stream = h.stream && streams(v.Form)
 	request := api.NewRequest()
 	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
 		return Result{Response: "request.json is refused: " + err.Error()}
 	}
 	client, responded := api, request
-	if asked != nil {
-		client = clientAPI(form)
+	if h.asked != nil {
+		client = clientAPI(h.form)
 		responded = client.NewRequest()
-		if err := responded.Parse(bytes.Clone(asked), clientapi.Limits{}); err != nil {
+		if err := responded.Parse(bytes.Clone(h.asked), clientapi.Limits{}); err != nil {
 			return Result{Response: "the client's request is refused: " + err.Error()}
 		}
 	}
 	renderer := client.NewRenderer()
-	r := run{v: v, b: b.binding, api: client, renderer: renderer, writer: response.NewWriter(renderer)}
-	a, facts := &r.attempt, request.Describe()
+	r := run{how: h, v: v, b: b.binding, request: request, api: client, renderer: renderer, writer: response.NewWriter(renderer)}
+	answers := v.answers()
+	for n := 1; ; n++ {
+		r.answer = answers[n-1]
+		r.prepare(n)
+		renderer.Respond(responded)
+		r.result.Err = r.calls()
+		failed := r.failure(r.result.Err)
+		if failed == nil || n == len(answers) || !failed.TryNext || r.stream && r.writer.Started() {
+			if n < len(answers) {
+				fmt.Fprintf(&r.attempts, "attempt %d is the last: the other answers are not asked for\n", n)
+			}
+			break
+		}
+		fmt.Fprintf(&r.attempts, "attempt %d: %s\n", n, describeFailure(failed))
+	}
+	r.result.Request, r.result.Warnings = r.requests.String(), r.warnings.String()
+	r.finish(r.result.Err)
+	return r.result
+}
+
+// failure is how an attempt failed, nil if it has not.
+func (r *run) failure(err error) *apierror.Error {
+	if err == nil {
+		return r.writer.Failed()
+	}
+	if e, ok := errors.AsType[*apierror.Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*plugin.CallError](err); ok {
+		return e.ClientError()
+	}
+	return apierror.Fail(abi.FailBadAnswer, "", "", "")
+}
+
+// describeFailure is a failure in a line.
+func describeFailure(e *apierror.Error) string {
+	s := fmt.Sprintf("%d %s", e.Status, cmp.Or(e.Code, string(e.Kind)))
+	if e.RetryAfter > 0 {
+		s += fmt.Sprintf(", retry after %v", e.RetryAfter)
+	}
+	return s
+}
+
+// prepare begins the attempt of this number.
+func (r *run) prepare(n int) {
+	v, a, facts := r.v, &r.attempt, r.request.Describe()
+	r.reader = nil
+	a.Reset()
 	a.Writer, a.Tenant = r.writer, "plugindev"
-	a.Request.Doc, a.Request.Body = request.Document()
-	a.ResponseHeader = lookup(v.Headers)
+	a.Request.Doc, a.Request.Body = r.request.Document()
+	a.ResponseHeader = lookup(r.answer.Headers)
 	a.Summary = plugin.Summary{
-		RequestID: "req_test", Time: time.Unix(testCreated, 0), Attempt: 1, Random: testRandom, Target: v.Target,
+		RequestID: "req_test", Time: time.Unix(testCreated, 0), Attempt: n, Random: testRandom, Target: v.Target,
 		MaxTokens: v.Limits.MaxTokens, DefaultMaxTokens: v.Limits.DefaultMaxTokens, Options: v.Options,
 		Form: v.Form, ClientForm: cmp.Or(v.ClientForm, v.Form), Betas: v.Betas,
 	}
 	a.Summary.Describe(facts, len(a.Request.Body))
 	r.writer.Reset(response.Options{
-		Stream: stream, IncludeUsage: true, FunctionCalls: facts.FunctionCalls, ID: testID, Model: v.Target, Created: testCreated, Choices: facts.N,
+		Stream: r.stream, IncludeUsage: true, FunctionCalls: facts.FunctionCalls, ID: testID, Model: v.Target, Created: testCreated, Choices: facts.N,
 		PromptEstimate: int64(facts.TextBytes) / 4, Aliases: a.Alias,
 	})
-	renderer.Respond(responded)
-	r.result.Err = r.calls()
-	r.finish(stream, r.result.Err)
-	return r.result
 }
 
 // calls makes the plugin calls of an attempt.
 func (r *run) calls() error {
 	a := &r.attempt
 	err := r.b.Request(context.Background(), a)
-	r.result.Cost.Request = a.Fuel
+	r.result.Cost.Request += a.Fuel
 	r.result.Cost.addCall(a.Fuel, plugin.DefaultCallFuel, len(a.Request.Body))
+	r.result.Calls = append(r.result.Calls, Call{Name: abi.ExportRequest, Fuel: a.Fuel})
 	if err != nil {
 		return err
 	}
-	var warnings strings.Builder
 	for _, w := range a.Warnings {
-		fmt.Fprintf(&warnings, "%s %s\n", [...]string{"dropped", "clamped", "changed"}[w.Kind], w.Member)
+		fmt.Fprintf(&r.warnings, "%s %s\n", [...]string{"dropped", "clamped", "changed"}[w.Kind], w.Member)
 	}
-	r.result.Warnings = warnings.String()
 	if a.Answered {
 		return nil
 	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "POST %s\n", a.Out.Path)
+	fmt.Fprintf(&r.requests, "POST %s\n", a.Out.Path)
 	for _, h := range a.Out.Headers {
-		fmt.Fprintf(&out, "%s: %s\n", h.Name, h.Value)
+		fmt.Fprintf(&r.requests, "%s: %s\n", h.Name, h.Value)
 	}
-	fmt.Fprintf(&out, "\n%s\n", a.Out.Body)
-	r.result.Request = out.String()
-	if r.v.Response == nil {
+	fmt.Fprintf(&r.requests, "\n%s\n", a.Out.Body)
+	if r.answer.Body == nil {
 		return nil
 	}
 	api := dialectAPI(a.Dialect, r.v.Form)
@@ -146,18 +217,18 @@ func (r *run) calls() error {
 	}
 	before := a.Fuel
 	switch {
-	case r.v.Status >= 300 && api != nil:
-		err = api.Failure(r.v.Status, r.v.Response)
-	case r.v.Status >= 300:
+	case r.answer.Status >= 300 && api != nil:
+		err = api.Failure(r.answer.Status, r.answer.Body)
+	case r.answer.Status >= 300:
 		err = r.whole()
 	default:
-		if d := newDecoder(r.v.ContentType); d != nil {
+		if d := newDecoder(r.answer.ContentType); d != nil {
 			err = r.events(d)
 		} else {
 			err = r.whole()
 		}
 	}
-	r.result.Cost.Reading = a.Fuel - before
+	r.result.Cost.Reading += a.Fuel - before
 	return err
 }
 
@@ -165,17 +236,16 @@ func (r *run) calls() error {
 func (r *run) whole() error {
 	if r.reader != nil {
 		r.batch.Reset()
-		if err := r.reader.ReadResponse(r.v.Response, &r.batch); err != nil {
+		if err := r.reader.ReadResponse(r.answer.Body, &r.batch); err != nil {
 			return err
 		}
 		if err := r.writer.Apply(&r.batch); err != nil {
 			return err
 		}
 	} else {
-		r.result.Cost.Reads++
 		before := r.attempt.Fuel
-		err := r.b.Response(context.Background(), &r.attempt, r.v.Status, r.v.Response)
-		r.result.Cost.addCall(r.attempt.Fuel-before, plugin.DefaultCallFuel, len(r.v.Response))
+		err := r.b.Response(context.Background(), &r.attempt, r.answer.Status, r.answer.Body)
+		r.addRead(abi.ExportResponse, before, plugin.DefaultCallFuel, len(r.answer.Body))
 		if err != nil {
 			return err
 		}
@@ -185,8 +255,11 @@ func (r *run) whole() error {
 
 // events reads a response event by event, until it is complete or its body ends.
 func (r *run) events(d framing.Decoder) error {
-	for body := r.v.Response; len(body) > 0; {
-		n := min(pieceBytes, len(body))
+	for body, size := r.answer.Body, cmp.Or(r.cut, r.pieces, pieceBytes); len(body) > 0; {
+		n := min(size, len(body))
+		if r.cut > 0 {
+			size = len(body)
+		}
 		d.Feed(body[:n])
 		body = body[n:]
 		for {
@@ -210,7 +283,12 @@ func (r *run) events(d framing.Decoder) error {
 		}
 	}
 	if r.reader == nil {
-		if err := r.b.End(context.Background(), &r.attempt); err != nil {
+		before := r.attempt.Fuel
+		err := r.b.End(context.Background(), &r.attempt)
+		if used := r.attempt.Fuel - before; used > 0 {
+			r.result.Calls = append(r.result.Calls, Call{Name: abi.ExportEnd, Fuel: used})
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -219,10 +297,12 @@ func (r *run) events(d framing.Decoder) error {
 
 func (r *run) event(ev framing.Event) error {
 	if r.reader == nil {
-		r.result.Cost.Reads++
 		before := r.attempt.Fuel
 		err := r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
-		r.result.Cost.addCall(r.attempt.Fuel-before, plugin.DefaultEventFuel, len(ev.Name)+len(ev.Data))
+		r.addRead(abi.ExportEvent, before, plugin.DefaultEventFuel, len(ev.Name)+len(ev.Data))
+		if err == nil && r.result.Cost.Reads == r.leave {
+			return errLeft
+		}
 		return err
 	}
 	r.batch.Reset()
@@ -232,24 +312,31 @@ func (r *run) event(ev framing.Event) error {
 	return r.writer.Apply(&r.batch)
 }
 
+// addRead adds a call that read the response, before which the attempt had taken so much fuel.
+func (r *run) addRead(call string, before, base int64, input int) {
+	used := r.attempt.Fuel - before
+	r.result.Cost.Reads++
+	r.result.Cost.addCall(used, base, input)
+	r.result.Calls = append(r.result.Calls, Call{call, used})
+}
+
 // finish renders what the client receives.
-func (r *run) finish(stream bool, err error) {
-	m := r.writer
+func (r *run) finish(err error) {
+	m, stream := r.writer, r.stream
 	out := &r.result.Response
+	*out = r.attempts.String()
+	if err == errLeft {
+		*out += fmt.Sprintf("the client has left\n%s", m.Output())
+		return
+	}
 	if err != nil {
-		var (
-			failure *apierror.Error
-			broken  *plugin.CallError
-		)
-		switch {
-		case errors.As(err, &broken):
-			*out = broken.Call + ": " + broken.Kind.String() + "\n"
-			failure = broken.ClientError()
-		case !errors.As(err, &failure):
-			*out = err.Error() + "\n"
-			failure = apierror.Fail(abi.FailBadAnswer, "", "", "")
+		if broken, ok := errors.AsType[*plugin.CallError](err); ok {
+			*out += broken.Call + ": " + broken.Kind.String() + "\n"
+			r.result.Broken = true
+		} else if _, ok := errors.AsType[*apierror.Error](err); !ok {
+			*out += err.Error() + "\n"
 		}
-		m.Fail(failure)
+		m.Fail(r.failure(err))
 	}
 	failed := m.Failed()
 	switch {

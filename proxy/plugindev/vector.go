@@ -2,6 +2,7 @@ package plugindev
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 )
 
 // Vector is a client's request and an upstream's answer to it. The members with a name in JSON come from vector.json.
@@ -34,23 +37,26 @@ type Vector struct {
 	Status      int               `json:"status"`       // of the answer; 0 is 200
 	ContentType string            `json:"content_type"` // of the answer; empty is what the file's name says
 	Headers     map[string]string `json:"headers"`      // of the answer, with names in lower case
+
+	// Answers are those of several attempts, where Response is nil: a request that fails so that another target may do better is
+	// tried again. Their bodies are the files answer.1.json, answer.2.sse and so on.
+	Answers []Answer `json:"answers"`
 }
 
-// LoadVectors reads the vectors below a folder, in the order of their names.
-func LoadVectors(dir string) ([]*Vector, error) {
-	var vectors []*Vector
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() != "request.json" {
-			return err
-		}
-		v, err := load(dir, filepath.Dir(path))
-		if err != nil {
-			return fmt.Errorf("%s: %w", filepath.Dir(path), err)
-		}
-		vectors = append(vectors, v)
-		return nil
-	})
-	return vectors, err
+// Answer is a response of an upstream.
+type Answer struct {
+	Body        []byte            `json:"-"`            // nil if there is none
+	Status      int               `json:"status"`       // 0 is 200
+	ContentType string            `json:"content_type"` // empty is what the file's name says
+	Headers     map[string]string `json:"headers"`      // with names in lower case
+}
+
+// answers are the responses to the attempts, one at least.
+func (v *Vector) answers() []Answer {
+	if len(v.Answers) > 0 {
+		return v.Answers
+	}
+	return []Answer{{v.Response, v.Status, v.ContentType, v.Headers}}
 }
 
 func load(base, dir string) (*Vector, error) {
@@ -68,35 +74,74 @@ func load(base, dir string) (*Vector, error) {
 		return nil, err
 	}
 	if more != nil {
-		dec := json.NewDecoder(bytes.NewReader(more))
-		dec.DisallowUnknownFields()
-		if err := dec.Decode(v); err != nil {
+		if err := decodeStrict(more, v); err != nil {
 			return nil, fmt.Errorf("vector.json: %w", err)
 		}
 	}
-	for _, form := range responseFiles {
-		body, err := optional(dir, form.file)
-		if err != nil {
-			return nil, err
-		}
-		if body == nil {
-			continue
-		}
-		if v.Response != nil {
-			return nil, errors.New("two answers")
-		}
-		v.Response = body
-		if v.ContentType == "" {
-			v.ContentType = form.contentType
-		}
+	one := Answer{Status: v.Status, ContentType: v.ContentType}
+	if err := one.load(dir, ""); err != nil {
+		return nil, err
+	}
+	v.Response, v.Status, v.ContentType = one.Body, one.Status, one.ContentType
+	if err := v.loadAnswers(dir); err != nil {
+		return nil, err
 	}
 	if v.Target == "" {
 		v.Target = "target-model"
 	}
-	if v.Status == 0 {
-		v.Status = 200
-	}
 	return v, nil
+}
+
+// loadAnswers reads the responses of several attempts.
+func (v *Vector) loadAnswers(dir string) error {
+	for n := 1; ; n++ {
+		var a Answer
+		if n <= len(v.Answers) {
+			a = v.Answers[n-1]
+		}
+		if err := a.load(dir, fmt.Sprintf(".%d", n)); err != nil {
+			return err
+		}
+		switch {
+		case n <= len(v.Answers) && a.Body == nil:
+			return fmt.Errorf("vector.json has answer %d, and there is no file answer.%d", n, n)
+		case a.Body == nil:
+			return nil
+		case v.Response != nil:
+			return errors.New("one answer, and numbered ones")
+		case n <= len(v.Answers):
+			v.Answers[n-1] = a
+		default:
+			v.Answers = append(v.Answers, a)
+		}
+	}
+}
+
+// load reads the file of a response, whose name has a number if there are several.
+func (a *Answer) load(dir, number string) error {
+	for _, form := range responseFiles {
+		body, err := optional(dir, "answer"+number+form.extension)
+		if err != nil {
+			return err
+		}
+		if body == nil {
+			continue
+		}
+		if a.Body != nil {
+			return errors.New("two answers")
+		}
+		a.Body = body
+		a.ContentType = cmp.Or(a.ContentType, form.contentType)
+	}
+	a.Status = cmp.Or(a.Status, 200)
+	return nil
+}
+
+// decodeStrict reads a JSON document, in which a misspelt member is an error.
+func decodeStrict(text []byte, to any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	return dec.Decode(to)
 }
 
 // optional reads a file that may be missing; it is nil then.
@@ -142,12 +187,16 @@ func (o Outcome) Text() string { return o.text }
 // Problems are what is wrong with an outcome whatever it should have been, a line each.
 func (o Outcome) Problems() (problems []string) {
 	if w, s := o.Whole, o.Stream; w.Request != s.Request || w.Warnings != s.Warnings {
-		problems = append(problems, fmt.Sprintf("the request depends on more than the request:\n%s%s\nand\n%s%s", w.Request, w.Warnings, s.Request, s.Warnings))
+		problems = append(problems, "two runs of the same request give the upstream different ones\n"+Diff(w.Request+w.Warnings, s.Request+s.Warnings))
 	}
 	if share := o.Share(); share > MaxShare {
-		problems = append(problems, fmt.Sprintf("a call took %.0f%% of its budget, more than %.0f%%", 100*share, 100*MaxShare))
+		problems = append(problems, budgetProblem(share))
 	}
 	return problems
+}
+
+func budgetProblem(share float64) string {
+	return fmt.Sprintf("a call took %.0f%% of its budget, more than %.0f%%", 100*share, 100*MaxShare)
 }
 
 // Share is the greatest part of its budget that a call took.
@@ -158,3 +207,13 @@ const MaxShare = 2.0 / 3
 
 // WantFile is the file of a vector's folder with its expected outcome.
 const WantFile = "want.txt"
+
+// Stream reports whether the request asks for a stream.
+func (v *Vector) Stream() bool {
+	api := findAPI(v.Form)
+	if api == nil {
+		return false
+	}
+	r := api.NewRequest()
+	return r.Parse(bytes.Clone(v.Request), clientapi.Limits{}) == nil && r.Describe().Stream
+}

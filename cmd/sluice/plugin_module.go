@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
+)
+
+// pluginFlags are the flags of commands that run a plugin without a gateway.
+type pluginFlags struct {
+	plugin, vectors string
+}
+
+func (f *pluginFlags) register(c *cobra.Command) {
+	c.Flags().StringVar(&f.plugin, "plugin", "", "`name` of the plugin, in a module of several")
+	c.Flags().StringVar(&f.vectors, "vectors", "", "`directory` of the vectors; testdata/vectors beside the module by default")
+}
+
+// subject is a plugin that a command is about, and its vectors.
+type subject struct {
+	module plugindev.Module
+	file   string // of the module; "" for a bundled plugin
+	suite  *plugindev.Suite
+}
+
+// open reads the plugin that an argument names: a module's file, a folder with a plugin or with recordings of one, or a bundled plugin.
+func (f *pluginFlags) open(c *cobra.Command, argument string) (*subject, error) {
+	info, err := os.Stat(argument)
+	switch {
+	case err == nil && info.IsDir():
+		return f.openFolder(c, argument)
+	case err == nil:
+		return f.openFile(argument, cmp.Or(f.vectors, filepath.Join(filepath.Dir(argument), "testdata", "vectors")))
+	case errors.Is(err, fs.ErrNotExist) && slices.Contains(plugins.Names(), argument):
+		return f.openBundled(argument, f.vectors)
+	}
+	return nil, err
+}
+
+// openFolder reads a folder of a plugin, or of vectors that say which plugin they are for.
+func (f *pluginFlags) openFolder(c *cobra.Command, dir string) (*subject, error) {
+	suite, err := plugindev.OpenSuite(cmp.Or(f.vectors, dir))
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case suite.Module != "":
+		return f.openFile(filepath.Join(dir, suite.Module), dir)
+	case slices.Contains(plugins.Names(), suite.Plugin):
+		return f.openBundled(suite.Plugin, dir)
+	}
+	return nil, newUsageError(c, "%s has no %s and no module: name a plugin's file, or its folder", dir, plugindev.SuiteFile)
+}
+
+func (f *pluginFlags) openFile(file, vectors string) (*subject, error) {
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := proxy.CheckModuleFile(file, wasm); err != nil {
+		return nil, invalidPlugin(err)
+	}
+	s := &subject{file: file}
+	if s.suite, err = openVectors(vectors); err != nil {
+		return nil, err
+	}
+	stem, _, _ := strings.Cut(filepath.Base(file), ".")
+	s.module = plugindev.Module{Name: cmp.Or(f.plugin, s.suite.Plugin, stem), Wasm: wasm}
+	return s, nil
+}
+
+// openBundled reads a plugin that is built in, with what the configuration presets for it.
+func (f *pluginFlags) openBundled(name, vectors string) (*subject, error) {
+	wasm, err := fs.ReadFile(plugins.FS(), "all.wasm")
+	if err != nil {
+		return nil, &proxy.NoPluginError{Plugin: name}
+	}
+	s := &subject{module: plugindev.Module{Name: name, Wasm: wasm}}
+	if s.suite, err = openVectors(vectors); err != nil {
+		return nil, err
+	}
+	if s.suite.Use.Paths == nil && s.suite.Use.Settings == "" {
+		s.suite.Use, err = presetUse(name)
+	}
+	return s, err
+}
+
+// openVectors reads vectors; none if there is no such folder.
+func openVectors(dir string) (*plugindev.Suite, error) {
+	if dir == "" {
+		return &plugindev.Suite{}, nil
+	}
+	s, err := plugindev.OpenSuite(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &plugindev.Suite{Dir: dir}, nil
+	}
+	return s, err
+}
+
+// presetUse is how a configuration uses a bundled provider that says no more than its name.
+func presetUse(plugin string) (plugindev.Use, error) {
+	text := fmt.Sprintf("[providers.preset]\nplugin = %q\nbase_url = \"https://provider.example\"\n", plugin)
+	cfg, err := config.Parse("preset", []byte(text), config.Options{Bundled: plugins.Names()})
+	if err != nil {
+		return plugindev.Use{}, nil // not a provider, or one that takes no address
+	}
+	p := cfg.Provider("preset")
+	return plugindev.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers}, nil
+}
+
+// invalidPlugin makes an error of a plugin one that ends the process with exitInvalid.
+func invalidPlugin(err error) error { return &proxy.BuildError{Err: err} }
+
+// host starts what runs plugins. Its caller calls closed.
+func (o *options) host() (h *plugindev.Host, closed func(), err error) {
+	e, err := plugindev.NewEngine(o.cache)
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err = plugindev.NewHost(plugindev.Options{Engine: e})
+	if err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	return h, func() { h.Close(); e.Close() }, nil
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
+)
+
+// pluginRun is `sluice plugin run`.
+type pluginRun struct {
+	*options
+	pluginFlags
+	request, response, target, form string
+	settings, targetOptions         string
+	status                          int
+	stream                          bool
+}
+
+func newPluginRunCommand(o *options) *cobra.Command {
+	r := &pluginRun{options: o}
+	c := &cobra.Command{
+		Use:   "run FILE|DIR --request FILE",
+		Short: "Run a plugin on one request",
+		Long: "Run a plugin on one request of a client, and print the request that it makes for the provider, what the client receives,\n" +
+			"and the fuel of each call. With --response, the provider's response is read from a file, whose name says its format:\n" +
+			".json for one document, .sse, .ndjson or .eventstream for events. No request is sent, and nothing listens.\n\n" +
+			"The exit code is 1 if the request has failed.",
+		Example: "  sluice plugin run plugin.wasm --request request.json\n  sluice plugin run plugin.wasm --request request.json --response answer.sse --stream",
+		Args:    oneArgument("FILE or DIR"),
+		RunE:    r.runE,
+	}
+	r.register(c)
+	c.Flags().StringVar(&r.request, "request", "", "`file` with the client's request")
+	c.Flags().StringVar(&r.response, "response", "", "`file` with the provider's response")
+	c.Flags().IntVar(&r.status, "status", 200, "HTTP `status` of the response")
+	c.Flags().BoolVar(&r.stream, "stream", false, "the client wants a stream, whatever the request says")
+	c.Flags().StringVar(&r.target, "target", "target-model", "the provider's `name` of the model")
+	c.Flags().StringVar(&r.form, "form", "chat", "the `API` of the request: chat, messages, responses, completions, embeddings, moderations or rerank")
+	c.Flags().StringVar(&r.settings, "options", "", "the provider's options, a JSON `object`")
+	c.Flags().StringVar(&r.targetOptions, "target-options", "", "the target's options, a JSON `object`")
+	return c
+}
+
+func (r *pluginRun) runE(c *cobra.Command, args []string) error {
+	if r.request == "" {
+		return newUsageError(c, "no request; name a file with --request")
+	}
+	for flag, text := range map[string]string{"options": r.settings, "target-options": r.targetOptions} {
+		if text != "" && !json.Valid([]byte(text)) {
+			return newUsageError(c, "--%s is not JSON", flag)
+		}
+	}
+	s, err := r.open(c, args[0])
+	if err != nil {
+		return err
+	}
+	v := &plugindev.Vector{Target: r.target, Form: r.form, Options: []byte(r.targetOptions)}
+	if r.form == "chat" {
+		v.Form = ""
+	}
+	if v.Request, err = os.ReadFile(r.request); err != nil {
+		return err
+	}
+	v.Request = bytes.TrimSpace(v.Request)
+	if err := plugindev.CheckRequest(v.Form, v.Request); err != nil {
+		return fmt.Errorf("%s: the gateway refuses the request: %w", r.request, err)
+	}
+	if r.response != "" {
+		body, err := os.ReadFile(r.response)
+		if err != nil {
+			return err
+		}
+		answer, err := plugindev.ReadAnswer(r.response, body, r.status)
+		if err != nil {
+			return newUsageError(c, "--response %w", err)
+		}
+		v.Answers = []plugindev.Answer{answer}
+	}
+	h, closed, err := r.host()
+	if err != nil {
+		return err
+	}
+	defer closed()
+	ctx := context.Background()
+	p, err := h.Load(ctx, s.module)
+	if err != nil {
+		return invalidPlugin(err)
+	}
+	defer p.Close()
+	use := s.suite.Use
+	if r.settings != "" {
+		use.Settings = r.settings
+	}
+	b, err := p.Bind(ctx, use)
+	if err != nil {
+		return invalidPlugin(err)
+	}
+	if !p.Provider() {
+		return newUsageError(c, "plugin %s is not a provider: `sluice plugin test` runs vectors of routers", s.module.Name)
+	}
+	text, err := v.Trace(b, r.stream || v.Stream())
+	fmt.Fprint(c.OutOrStdout(), text)
+	if err != nil {
+		return fmt.Errorf("the request has failed: %w", err)
+	}
+	return nil
+}

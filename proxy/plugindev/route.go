@@ -1,0 +1,78 @@
+package plugindev
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+)
+
+// targetsFile is the input of a router's vector: the document that router_choose gets.
+const targetsFile = "targets.json"
+
+// Route is a vector of a router: a request's summary and its targets, of which the order should come.
+type Route struct {
+	Name    string
+	Dir     string
+	Input   []byte
+	targets int
+	more    struct {
+		Settings json.RawMessage `json:"settings"`
+	}
+}
+
+func loadRoute(base, dir string) (*Route, error) {
+	name, err := filepath.Rel(base, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Route{Name: filepath.ToSlash(name), Dir: dir}
+	if r.Input, err = os.ReadFile(filepath.Join(dir, targetsFile)); err != nil {
+		return nil, err
+	}
+	var document struct {
+		Targets []json.RawMessage `json:"targets"`
+	}
+	if err := json.Unmarshal(r.Input, &document); err != nil {
+		return nil, fmt.Errorf("%s: %w", targetsFile, err)
+	}
+	r.Input, r.targets = bytes.TrimSpace(r.Input), len(document.Targets)
+	more, err := optional(dir, "vector.json")
+	if err != nil || more == nil {
+		return r, err
+	}
+	if err := decodeStrict(more, &r.more); err != nil {
+		return nil, fmt.Errorf("vector.json: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Route) name() string              { return r.Name }
+func (r *Route) dir() string               { return r.Dir }
+func (r *Route) settings() json.RawMessage { return r.more.Settings }
+
+func (r *Route) outcome(b *Binding) (text string, problems []string, cost Cost) {
+	p := b.binding.Plugin()
+	before := p.Stats().Fuel
+	order, why, err := b.binding.Choose(context.Background(), r.Input, r.targets)
+	cost = Cost{Request: p.Stats().Fuel - before}
+	cost.addCall(cost.Request, plugin.DefaultEventFuel, len(r.Input))
+	if err != nil {
+		return "-- error --\n" + err.Error() + "\n", nil, cost
+	}
+	text = "-- order --\n" + strings.Trim(fmt.Sprint(order), "[]") + "\n"
+	if why != "" {
+		text += "-- explain --\n" + why + "\n"
+	}
+	if cost.Share > MaxShare {
+		problems = append(problems, budgetProblem(cost.Share))
+	}
+	return text, problems, cost
+}
+
+func (r *Route) variants(*Binding, func(variant, want, got string)) {}

@@ -1,0 +1,48 @@
+package plugindev
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Trace is what comes of one request, for people: what goes upstream, what the client gets, and the fuel of each call.
+func (v *Vector) Trace(b *Binding, stream bool) (text string, err error) {
+	r := v.run(b, how{stream: stream})
+	var out strings.Builder
+	part := func(title, text string) {
+		if text != "" {
+			fmt.Fprintf(&out, "-- %s --\n%s\n\n", title, strings.TrimRight(text, "\n"))
+		}
+	}
+	part("to the provider", r.Request)
+	part("warnings", r.Warnings)
+	part("to the client", r.Response)
+	if r.Err != nil {
+		part("error", r.Err.Error())
+	}
+	out.WriteString("-- fuel --\n")
+	for i := 0; i < len(r.Calls); {
+		n, first, total, most := i, r.Calls[i], int64(0), int64(0)
+		for ; n < len(r.Calls) && r.Calls[n].Name == first.Name; n++ {
+			total, most = total+r.Calls[n].Fuel, max(most, r.Calls[n].Fuel)
+		}
+		if calls := n - i; calls > 1 {
+			fmt.Fprintf(&out, "%-18s %d in %d calls, %d at most\n", first.Name, total, calls, most)
+		} else {
+			fmt.Fprintf(&out, "%-18s %d\n", first.Name, total)
+		}
+		i = n
+	}
+	fmt.Fprintf(&out, "%-18s %.1f%% of its budget\n", "costliest call", 100*r.Cost.Share)
+	return out.String(), r.Err
+}
+
+// ReadAnswer reads a response as an upstream's. A file's name says its framing: .json, .sse, .ndjson or .eventstream.
+func ReadAnswer(name string, body []byte, status int) (Answer, error) {
+	for _, f := range responseFiles {
+		if strings.HasSuffix(name, f.extension) {
+			return Answer{Body: body, Status: status, ContentType: f.contentType}, nil
+		}
+	}
+	return Answer{}, fmt.Errorf("%s: the name of a response ends in .json, .sse, .ndjson or .eventstream", name)
+}
