@@ -1,0 +1,260 @@
+/* The kit for plugins of the Sluice gateway in C11. A plugin is a few functions and one line that exports them: SLUICE_PROVIDER,
+   SLUICE_ROUTER or SLUICE_FILTER, in one file of the plugin. README.md shows a whole one.
+
+   What a plugin does is calls of the functions in sluice_abi.h, which the contract, sdk/abi/README.md, describes. The gateway chooses
+   an instance for each call, so a plugin keeps nothing between calls but what follows from its settings. No C library is needed. */
+#ifndef SLUICE_H
+#define SLUICE_H
+
+#include "sluice_abi.h"
+#include <stdbool.h>
+#if __has_include(<stdlib.h>)
+#include <stdlib.h>
+#endif
+
+/* A string literal as a sluice_string: S("text"). */
+#define S(literal) ((sluice_string){"" literal, sizeof(literal) - 1})
+
+#define SLUICE_EXPORT(name) __attribute__((export_name(#name), used))
+
+/* Ends the call with a line of the source as its cause. */
+#define sluice_panic(message) sluice_panic_at(__FILE__, __LINE__, message)
+#define sluice_assert(condition) ((condition) ? (void)0 : sluice_panic("assertion failed: " #condition))
+#undef abort
+#define abort() sluice_panic("abort")
+
+/* Returns from a function of the plugin unless an import did what it was asked for. */
+#define SLUICE_TRY(import) \
+	do { \
+		int32_t sluice_result = (import); \
+		if (sluice_result < 0) { \
+			sluice_log_at(__FILE__, __LINE__, #import, sluice_result); \
+			return 1; \
+		} \
+	} while (0)
+
+/* Memory is handed out from one end to the other, and all of a call's is free again when the next one begins. It begins with the
+   64 KiB page that the instance has anyway. */
+struct sluice_memory {
+	char *next, *end, *floor; /* below floor is what lasts: the input buffer, and what was made from settings */
+	char *input;
+	size_t input_size;
+	char first[36 << 10];
+};
+extern struct sluice_memory sluice_memory;
+
+/* Ends here, with the place in the source and why. */
+static inline void sluice_log_at(const char *file, int line, const char *what, int32_t status)
+{
+	char text[SLUICE_MAX_LOG_LINE], digits[12], *d = digits + sizeof digits;
+	size_t n = 0;
+	while (*file && n < 80)
+		text[n++] = *file++;
+	text[n++] = ':';
+	do
+		*--d = (char)('0' + line % 10);
+	while (line /= 10);
+	while (d < digits + sizeof digits)
+		text[n++] = *d++;
+	text[n++] = ':', text[n++] = ' ';
+	static const char *const why[] = {"", ": absent", ": refused", ": too large", ": unknown to this gateway"};
+	const char *end = why[status < 0 && status >= -4 ? -status : 0];
+	while (*what && n < sizeof text - 32)
+		text[n++] = *what++;
+	while (*end)
+		text[n++] = *end++;
+	sluice_log(SLUICE_LOG_ERROR, (sluice_string){text, n});
+}
+
+_Noreturn static inline void sluice_panic_at(const char *file, int line, const char *message)
+{
+	sluice_log_at(file, line, message, 0);
+	__builtin_trap();
+}
+
+/* Memory that lasts until the next call begins; what sluice_configure takes lasts for ever. */
+static inline char *sluice_alloc(size_t size)
+{
+	struct sluice_memory *m = &sluice_memory;
+	size = (size + 15) & ~(size_t)15;
+	if (!m->end)
+		m->next = m->floor = m->first, m->end = m->first + sizeof m->first;
+	if (size > (size_t)(m->end - m->next)) {
+		size_t pages = (size >> 16) + 1, page = __builtin_wasm_memory_grow(0, pages);
+		if (page == SIZE_MAX)
+			sluice_panic("out of memory");
+		if (m->end != (char *)(page << 16))
+			m->next = m->floor = (char *)(page << 16);
+		m->end = (char *)((page + pages) << 16);
+	}
+	char *p = m->next;
+	m->next += size;
+	return p;
+}
+
+static inline int32_t sluice_begin(void) { return sluice_memory.next = sluice_memory.floor, 0; }
+
+static inline char *sluice_reserve(size_t size)
+{
+	struct sluice_memory *m = &sluice_memory;
+	if (size > m->input_size) {
+		m->next = m->floor; /* no call is running */
+		m->input = sluice_alloc(m->input_size = size);
+		m->floor = m->next;
+	}
+	return m->input;
+}
+
+static inline sluice_string sluice_input(int32_t from, int32_t length) { return (sluice_string){sluice_memory.input + from, (size_t)length}; }
+
+static inline bool sluice_equal(sluice_string a, sluice_string b)
+{
+	size_t n = 0;
+	while (a.size == b.size && n < a.size && a.data[n] == b.data[n])
+		n++;
+	return a.size == b.size && n == a.size;
+}
+
+/* A path with an index: sluice_at(S("/targets/"), 2, S("/healthy")). */
+static inline sluice_string sluice_at(sluice_string before, size_t index, sluice_string after)
+{
+	size_t n = 0;
+	char *path = sluice_alloc(before.size + 20 + after.size), digits[20], *d = digits + sizeof digits;
+	do
+		*--d = (char)('0' + index % 10);
+	while (index /= 10);
+	for (size_t i = 0; i < before.size; i++)
+		path[n++] = before.data[i];
+	while (d < digits + sizeof digits)
+		path[n++] = *d++;
+	for (size_t i = 0; i < after.size; i++)
+		path[n++] = after.data[i];
+	return (sluice_string){path, n};
+}
+
+/* Values are read by JSON pointer from the call's input, or with sluice_body_get from the client's body. One that does not exist is a
+   string without data. */
+typedef int32_t sluice_getter(sluice_string path, char *dst, size_t capacity);
+
+static inline sluice_string sluice_get(sluice_getter *get, sluice_string path)
+{
+	char *value = sluice_alloc(0);
+	size_t capacity = (size_t)(sluice_memory.end - value);
+	int32_t size = get(path, value, capacity);
+	if (size < 0)
+		return (sluice_string){0, 0};
+	value = sluice_alloc((size_t)size);
+	if ((size_t)size > capacity)
+		get(path, value, (size_t)size);
+	return (sluice_string){value, (size_t)size};
+}
+
+/* A value as it is written; a decoded string; a string's inside, for SLUICE_ENCODING_ESCAPED. */
+static inline sluice_string sluice_raw(sluice_string path) { return sluice_get(sluice_input_get, path); }
+
+static inline sluice_string sluice_decoded(sluice_string path) { return sluice_get(sluice_input_text, path); }
+
+static inline sluice_string sluice_inside(sluice_string path)
+{
+	sluice_string s = sluice_raw(path);
+	if (s.size < 2 || s.data[0] != '"')
+		return (sluice_string){0, 0};
+	return (sluice_string){s.data + 1, s.size - 2};
+}
+
+static inline bool sluice_true(sluice_string path) { return sluice_equal(sluice_raw(path), S("true")); }
+
+/* An integer, or -1 for anything but an integer from 0 on. */
+static inline int64_t sluice_int(sluice_string path)
+{
+	sluice_string s = sluice_raw(path);
+	int64_t value = s.size && s.size < 19 ? 0 : -1;
+	for (size_t n = 0; n < s.size && value >= 0; n++)
+		value = s.data[n] >= '0' && s.data[n] <= '9' ? 10 * value + s.data[n] - '0' : -1;
+	return value;
+}
+
+/* Whether an array of the input has a string: sluice_has(S("/flags/"), S("tools")). */
+static inline bool sluice_has(sluice_string array, sluice_string text)
+{
+	int32_t count = sluice_input_count((sluice_string){array.data, array.size - 1}); /* without the slash */
+	for (int32_t i = 0; i < count; i++)
+		if (sluice_equal(sluice_decoded(sluice_at(array, (size_t)i, S(""))), text))
+			return true;
+	return false;
+}
+
+/* Ends a function of the plugin: the request fails. An empty message stands for the kind's own. */
+static inline int32_t sluice_refuse(enum sluice_fail_kind kind, sluice_string member, sluice_string message)
+{
+	return sluice_fail(kind, S(""), member, message, SLUICE_RETRY_AFTER_UNKNOWN), 0;
+}
+
+/* Ends a function of the plugin: the plugin fails, with this line in the gateway's log. */
+static inline int32_t sluice_reject(sluice_string why) { return sluice_log(SLUICE_LOG_ERROR, why), 1; }
+
+/* An instance serves one plugin, and each use of it in the configuration is a binding, numbered from 0. */
+enum { SLUICE_BINDINGS = 256 };
+
+#define SLUICE_MODULE(configure) \
+	struct sluice_memory sluice_memory; \
+	SLUICE_EXPORT(sluice_abi_v1) int32_t sluice_export_version(void) { return SLUICE_MINOR; } \
+	SLUICE_EXPORT(sluice_buffer) char *sluice_export_buffer(int32_t size) { return sluice_reserve((size_t)size); } \
+	SLUICE_EXPORT(sluice_configure) int32_t sluice_export_configure(int32_t binding, int32_t length) \
+	{ \
+		(void)length; \
+		sluice_begin(); \
+		if (binding < 0 || binding >= SLUICE_BINDINGS) \
+			return sluice_reject(S("the plugin is used too often in the configuration")); \
+		int32_t status = configure(binding); \
+		sluice_memory.floor = sluice_memory.next; \
+		return status; \
+	}
+
+/* For providers and filters without settings. */
+static inline int32_t sluice_no_settings(int32_t binding) { return (void)binding, 0; }
+
+/* Makes functions the module's plugin. They return 0, or 1 if the plugin has failed. Optional exports, such as provider_end, are
+   functions of the plugin with SLUICE_EXPORT(provider_end). */
+#define SLUICE_PROVIDER(configure, request, event, response) \
+	SLUICE_MODULE(configure) \
+	SLUICE_EXPORT(provider_request) int32_t sluice_export_request(int32_t binding, int32_t length) \
+	{ \
+		return sluice_begin() + request(binding, sluice_input(0, length)); \
+	} \
+	SLUICE_EXPORT(provider_event) int32_t sluice_export_event(int32_t binding, int32_t kind, int32_t name, int32_t data) \
+	{ \
+		return sluice_begin() + event(binding, kind, sluice_input(0, name), sluice_input(name, data)); \
+	} \
+	SLUICE_EXPORT(provider_response) int32_t sluice_export_response(int32_t binding, int32_t status, int32_t length) \
+	{ \
+		return sluice_begin() + response(binding, status, sluice_input(0, length)); \
+	} \
+	_Static_assert(1, "takes a semicolon")
+
+#define SLUICE_ROUTER(configure, choose) \
+	SLUICE_MODULE(configure) \
+	SLUICE_EXPORT(router_choose) int32_t sluice_export_choose(int32_t binding, int32_t length) \
+	{ \
+		(void)length; \
+		return sluice_begin() + choose(binding); \
+	} \
+	_Static_assert(1, "takes a semicolon")
+
+/* A text that a filter sees, or a piece of one. The first held bytes were held before. */
+typedef struct {
+	sluice_string bytes;
+	int32_t what, choice, flags;
+	size_t held;
+} sluice_text_input;
+
+#define SLUICE_FILTER(configure, text) \
+	SLUICE_MODULE(configure) \
+	SLUICE_EXPORT(filter_text) int32_t sluice_export_text(int32_t binding, int32_t what, int32_t choice, int32_t flags, int32_t held, int32_t length) \
+	{ \
+		sluice_text_input t = {sluice_input(0, length), what, choice, flags, (size_t)held}; \
+		return sluice_begin() + text(binding, &t); \
+	} \
+	_Static_assert(1, "takes a semicolon")
+
+#endif
