@@ -34,7 +34,7 @@ type Attempt struct {
 
 	// Sums over the attempt's calls.
 	Fuel    int64 // used, also by calls that failed
-	Unknown int   // elements that the plugin skipped as unknown
+	Unknown int   // elements that the plugin skipped as unknown, and its numbers that the host did not know
 
 	ticket  ticket
 	state   []byte

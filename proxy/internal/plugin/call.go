@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 	"unicode/utf8"
 
@@ -46,8 +47,8 @@ type result struct {
 // guest through the table in imports.go.
 //
 // The guest's output is collected here and goes into the Attempt in commit, which runs only if the call has returned 0
-// without an error. Nothing that a guest does makes the host panic: the first error is recorded, takes away the
-// guest's fuel, and makes all later imports do nothing; it takes precedence over the call's status.
+// without an error. Nothing that a guest does makes the host panic: the first error is recorded, and ends the call of a guest
+// in WebAssembly at once. For a native guest it makes all later imports do nothing, and takes precedence over the call's status.
 //
 // A call belongs to its instance and is reused for the instance's next call.
 type call struct {
@@ -67,7 +68,8 @@ type call struct {
 	stateOn bool // state_set was called
 	tools   []toolKey
 	texts   textCount
-	unknown []string
+	unknown []string // elements of the provider's that the plugin has reported
+	ignored []string // numbers of the plugin's that this host does not know
 
 	edits         jsondoc.Edits
 	path          []byte
@@ -114,7 +116,6 @@ type (
 // meter is the fuel of a Wasm instance.
 type meter interface {
 	Charge(units int64)
-	Exhaust()
 }
 
 var _ abi.Host = (*call)(nil)
@@ -134,7 +135,7 @@ func (c *call) begin(inv *invocation) {
 	c.refused, c.refusedHeader = nil, nil
 	c.output = 0
 	c.done, c.stateOn = false, false
-	c.tools, c.unknown = c.tools[:0], c.unknown[:0]
+	c.tools, c.unknown, c.ignored = c.tools[:0], c.unknown[:0], c.ignored[:0]
 	c.input.reset()
 	c.batch.Reset()
 	c.texts.reset()
@@ -174,6 +175,7 @@ func (c *call) inputSize() int {
 
 // commit makes the call's output take effect. It is called once, after status 0.
 func (c *call) commit() error {
+	c.noteUnknown()
 	switch c.export {
 	case exportRequest:
 		return c.commitRequest()
@@ -201,6 +203,7 @@ func (c *call) end() {
 	clear(c.headers)
 	clear(c.aliases)
 	clear(c.unknown)
+	clear(c.ignored)
 	c.input.reset()
 	c.invocation = invocation{}
 	c.phase = 0
@@ -215,9 +218,6 @@ func (c *call) abort(kind CallErrorKind, reason string) {
 		reason = abi.Imports[c.running].Name + ": " + reason
 	}
 	c.err = &CallError{Kind: kind, Reason: reason}
-	if c.meter != nil {
-		c.meter.Exhaust()
-	}
 }
 
 // importPanicked turns a panic of the gateway in an import into the failure of the call.
@@ -227,7 +227,6 @@ func (c *call) importPanicked(p *rescue.Error) {
 		e.Reason = abi.Imports[c.running].Name
 	}
 	c.err = e
-	c.meter.Exhaust()
 }
 
 // beginImport begins an import. It is false if the import must do nothing, as the call has failed or is in another phase.
@@ -345,7 +344,7 @@ func (c *call) Log(level abi.LogLevel, message []byte) {
 		return
 	}
 	if level < abi.LogDebug || level > abi.LogError {
-		c.abort(KindProtocol, "unknown level")
+		c.ignore(int32(level))
 		return
 	}
 	message = message[:min(len(message), abi.MaxLogLine+maxCredential)]
@@ -373,9 +372,8 @@ func (c *call) Fail(kind abi.FailKind, code, param, message []byte, retryAfterMs
 	if !c.beginImport(importFail) || !c.countOutput(len(code)+len(param)+len(message)+entryCost) {
 		return
 	}
-	if kind < 0 {
-		c.abort(KindProtocol, "unknown kind of failure")
-		return
+	if kind < 0 || kind >= abi.FailKinds {
+		c.ignore(int32(kind)) // the failure itself counts, as one of the provider
 	}
 	e := apierror.Fail(kind, string(c.sanitize(code, abi.MaxName)), string(c.sanitize(param, abi.MaxName)), string(c.sanitize(message, maxFailMessage)))
 	if retryAfterMs > 0 {
@@ -438,13 +436,32 @@ func (c *call) StateSet(state []byte) abi.Status {
 	return abi.StatusOK
 }
 
+// maxNoted is how many unknown elements and numbers of one call are noted.
+const maxNoted = 16
+
+// ignore counts a number that this host does not know in the import that runs: the plugin was written for a newer one.
+func (c *call) ignore(number int32) {
+	if len(c.ignored) < maxNoted {
+		c.ignored = append(c.ignored, fmt.Sprintf("%s %d", abi.Imports[c.running].Name, number))
+	}
+}
+
+// noteUnknown counts what the call has reported as unknown, and what this host did not know of it.
+func (c *call) noteUnknown() {
+	if c.attempt != nil {
+		c.attempt.Unknown += len(c.unknown) + len(c.ignored)
+	}
+	c.plugin.noteUnknown(c.binding, "plugin skipped an unknown element", c.unknown)
+	c.plugin.noteUnknown(c.binding, "plugin used a number of a newer ABI: ignored", c.ignored)
+}
+
 // Unknown implements abi.Host.
 func (c *call) Unknown(what []byte) {
-	const keep, length = 16, 64
+	const length = 64
 	if !c.beginImport(importUnknown) || !c.countOutput(entryCost) {
 		return
 	}
-	if len(c.unknown) < keep {
+	if len(c.unknown) < maxNoted {
 		c.unknown = append(c.unknown, printable(c.redactBeginning(what, length), length))
 	}
 }

@@ -254,7 +254,7 @@ func (c *call) Warn(kind abi.WarnKind, member []byte) {
 		return
 	}
 	if kind < 0 || kind >= abi.WarnKinds {
-		c.abort(KindProtocol, "unknown kind of warning")
+		c.ignore(int32(kind))
 		return
 	}
 	if len(c.warnings) >= maxWarnings {

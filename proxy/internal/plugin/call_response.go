@@ -24,10 +24,11 @@ func (c *call) beginEvent(imp int, choice int32, n int) bool {
 	return c.countOutput(n + entryCost)
 }
 
-// checkEncoding checks an encoding's number. The text itself is checked once, by the response writer.
-func (c *call) checkEncoding(e abi.Encoding) bool {
+// knowsEncoding reports whether the encoding is known, and counts it otherwise. The text itself is checked once, by the response
+// writer.
+func (c *call) knowsEncoding(e abi.Encoding) bool {
 	if e&^(abi.EncodingMask|abi.EncodingDefault) != 0 || e&abi.EncodingMask > abi.EncodingJSON {
-		c.abort(KindProtocol, "unknown encoding")
+		c.ignore(int32(e))
 		return false
 	}
 	return true
@@ -45,25 +46,25 @@ func (c *call) Start(id, model, reasoningFormat []byte) {
 
 // Text implements abi.Host.
 func (c *call) Text(choice int32, e abi.Encoding, s []byte) {
-	if c.beginEvent(importText, choice, len(s)) && c.checkEncoding(e) {
+	if c.beginEvent(importText, choice, len(s)) && c.knowsEncoding(e) {
 		c.batch.Text(choice, e, s)
 	}
 }
 
 // Refusal implements abi.Host.
 func (c *call) Refusal(choice int32, e abi.Encoding, s []byte) {
-	if c.beginEvent(importRefusal, choice, len(s)) && c.checkEncoding(e) {
+	if c.beginEvent(importRefusal, choice, len(s)) && c.knowsEncoding(e) {
 		c.batch.Refusal(choice, e, s)
 	}
 }
 
 // Reasoning implements abi.Host.
 func (c *call) Reasoning(choice int32, part abi.ReasoningPart, key int32, e abi.Encoding, s []byte) {
-	if !c.beginEvent(importReasoning, choice, len(s)) || !c.checkEncoding(e) {
+	if !c.beginEvent(importReasoning, choice, len(s)) || !c.knowsEncoding(e) {
 		return
 	}
 	if part < 0 || part >= abi.ReasoningParts {
-		c.abort(KindProtocol, "unknown part of reasoning")
+		c.ignore(int32(part))
 		return
 	}
 	c.batch.Reasoning(choice, part, key, e, s)
@@ -91,8 +92,11 @@ func (c *call) hasTool(choice, key int32) bool {
 
 // ToolArguments implements abi.Host.
 func (c *call) ToolArguments(choice, key int32, e abi.Encoding, s []byte) abi.Status {
-	if !c.beginEvent(importToolArguments, choice, len(s)) || !c.checkEncoding(e) {
+	if !c.beginEvent(importToolArguments, choice, len(s)) {
 		return abi.StatusRefused
+	}
+	if !c.knowsEncoding(e) {
+		return abi.StatusUnknown
 	}
 	if !c.hasTool(choice, key) {
 		return abi.StatusAbsent
@@ -148,7 +152,7 @@ func (c *call) Usage(kind abi.UsageKind, value int64) {
 	}
 	switch {
 	case kind < 0 || kind >= abi.UsageKinds:
-		c.abort(KindProtocol, "unknown kind of usage")
+		c.ignore(int32(kind))
 	case value < 0 || value > maxTokens:
 		c.abort(KindProtocol, "token count out of range")
 	default:
@@ -165,7 +169,7 @@ func (c *call) Finish(choice int32, reason abi.FinishReason, native []byte) {
 		return
 	}
 	if reason < 0 || reason >= abi.FinishReasons {
-		c.abort(KindProtocol, "unknown finish reason")
+		c.ignore(int32(reason))
 		return
 	}
 	if native = c.redactBeginning(native, abi.MaxName+1); c.checkName(native, "the provider's reason") {
@@ -183,7 +187,7 @@ func (c *call) Done(more int32) {
 		c.done = true
 	case abi.DoneAtEnd:
 	default:
-		c.abort(KindProtocol, "argument is neither 0 nor 1")
+		c.ignore(more)
 		return
 	}
 	c.batch.Done(more)
@@ -315,14 +319,12 @@ func (inv *invocation) excess(failed *CallError) error {
 	return e
 }
 
-// commitState commits the state slot and the counts.
+// commitState commits the state slot.
 func (c *call) commitState() {
 	if c.stateOn {
 		c.attempt.state = append(c.attempt.state[:0], c.state...)
 	}
 	c.attempt.reader.dirty = false
-	c.attempt.Unknown += len(c.unknown)
-	c.plugin.noteUnknown(c.binding, c.unknown)
 }
 
 // commitResponse writes the events of a call of the response phases to the attempt's response.
@@ -339,7 +341,6 @@ func (c *call) commitResponse() error {
 
 // commitModels sets the result of provider_models.
 func (c *call) commitModels() error {
-	c.plugin.noteUnknown(c.binding, c.unknown)
 	if c.failure != nil {
 		return c.failure
 	}

@@ -82,8 +82,8 @@ func kindOf(e export) abi.PluginKind {
 // restrict returns those of a module's exports that belong to a plugin of a kind.
 func (s exportSet) restrict(kind abi.PluginKind) (exportSet, error) {
 	switch {
-	case kind&^(abi.PluginProvider|abi.PluginRouter|abi.PluginFilter) != 0:
-		return s, fmt.Errorf("%s returned %d, not a valid kind of plugin", abi.ExportPlugin, kind)
+	case kind < 0 || kind&(abi.PluginProvider|abi.PluginRouter|abi.PluginFilter) == 0:
+		return s, fmt.Errorf("%s returned %d, not a kind of plugin that this gateway knows", abi.ExportPlugin, kind)
 	case kind&abi.PluginProvider != 0 && !s.provider():
 		return s, fmt.Errorf("%s declares a provider, but the module does not export %s", abi.ExportPlugin, abi.ExportRequest)
 	case kind&abi.PluginRouter != 0 && !s.router():

@@ -135,6 +135,7 @@ func NewEngine(o engine.Options) (*engine.Engine, error) {
 	if err := e.Provide(abi.Module, imports); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	e.ProvideMissing(abi.Module, missingImport)
 	return e, nil
 }
 

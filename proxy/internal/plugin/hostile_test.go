@@ -1,6 +1,8 @@
 package plugin_test
 
 import (
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,6 +28,11 @@ func hostile(code func(m *module) w.Op) *module {
 	m.Func(types("i"), nil, nil, w.LocalGet(0), i32(1), w.I32Add, w.Call(recursion))
 	m.imports["chain"], m.imports["recursion"] = chain, recursion
 	return m.provider(when('x', code(m)), m.echo())
+}
+
+// choiceOutOfRange breaks the contract.
+func choiceOutOfRange(m *module) w.Op {
+	return w.Code(i32(-1), i32(0), i32(0), i32(0), m.call("text"))
 }
 
 func TestHostileCalls(t *testing.T) {
@@ -67,9 +74,9 @@ func TestHostileCalls(t *testing.T) {
 		{"flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"import of another phase", func(m *module) w.Op { return w.Code(i32(0), i32(1), m.call("request_path"), w.Drop) }, plugin.KindProtocol, "request_path: not allowed in this call", "plugin_protocol"},
 		{"status", ops(i32(5), w.Return), plugin.KindStatus, "failed: status 5", "plugin_crashed"},
-		{"a loop after an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), forever()) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
-		{"success after an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), i32(0), w.Return) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
-		{"imports after an error", func(m *module) w.Op { return w.Code(i32(9), m.call("done"), m.text(i32(-1), i32(-1))) }, plugin.KindProtocol, "done: argument is neither 0 nor 1", "plugin_protocol"},
+		{"a loop after an error", func(m *module) w.Op { return w.Code(choiceOutOfRange(m), forever()) }, plugin.KindProtocol, "text: choice out of range", "plugin_protocol"},
+		{"success after an error", func(m *module) w.Op { return w.Code(choiceOutOfRange(m), i32(0), w.Return) }, plugin.KindProtocol, "text: choice out of range", "plugin_protocol"},
+		{"imports after an error", func(m *module) w.Op { return w.Code(choiceOutOfRange(m), m.text(i32(-1), i32(-1))) }, plugin.KindProtocol, "text: choice out of range", "plugin_protocol"},
 	}
 	h := newHost(t, plugin.Options{})
 	for _, tt := range tests {
@@ -247,8 +254,7 @@ func TestLoadRejects(t *testing.T) {
 			return m.provider(i32(0)).Bytes()
 		}, "memory"},
 		{"import of another module", importing("env", "system", types("s"), types("i")), `"system"`},
-		{"import of a function that the contract does not have", importing(abi.Module, "steal", types("s"), types("i")), `"steal"`},
-		{"import of a file function", importing("wasi_snapshot_preview1", "path_open", types("iisiIIii"), types("i")), `"path_open"`},
+		{"import of a function that WASI does not have", importing("wasi_snapshot_preview1", "steal", types("s"), types("i")), `"steal"`},
 		{"import with another signature", importing(abi.Module, "text", types("is"), nil), `"text"`},
 		// covers: F100
 		{"nothing", func() []byte { return nil }, ""},
@@ -280,6 +286,49 @@ func TestLoadRejects(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// TestFailedCallCostsWhatItUsed: a call that breaks the contract ends where it does so.
+func TestFailedCallCostsWhatItUsed(t *testing.T) {
+	bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: hostile(func(m *module) w.Op { return w.Code(choiceOutOfRange(m), forever()) }).Bytes()}), plugin.BindingConfig{})
+	a := newAttempt(t, body)
+	wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")), plugin.KindProtocol)
+	if a.Fuel <= 32 || a.Fuel > 200 {
+		t.Errorf("the call cost %d units", a.Fuel)
+	}
+}
+
+// TestImportOfNewerVersion: a plugin that imports what a newer contract has added is loaded with a warning, and works until it calls it.
+func TestImportOfNewerVersion(t *testing.T) {
+	m := newModule("text")
+	m.imports["later"] = m.Import(abi.Module, "later", types("isI"), types("I"))
+	m.Import(abi.Module, "later", types("isI"), types("I"))
+	m.base()
+	m.provider(when('x', i32(0), i32(0), i32(0), w.I64Const(0), m.call("later"), w.Drop), m.echo())
+	var log bytes.Buffer
+	h := newHost(t, plugin.Options{Log: textLog(&log)})
+	for range 2 { // the second time from the cache
+		bound := bind(t, load(t, h, plugin.Spec{Wasm: m.Bytes()}), plugin.BindingConfig{})
+		if got := log.String(); !strings.Contains(got, "plugin imports functions of a newer ABI") || !strings.Contains(got, "later") {
+			t.Errorf("log:\n%s", got)
+		}
+		log.Reset()
+		a := newAttempt(t, body)
+		echo(t, bound, a, "before")
+		e := wantCallError(t, bound.Event(t.Context(), a, abi.EventPlain, nil, b("x")), plugin.KindProtocol)
+		if want := fmt.Sprintf(`"later" is not an import of ABI %d.%d: it needs a newer gateway`, abi.Major, abi.Minor); !strings.Contains(e.Error(), want) {
+			t.Errorf("error %q, want it to say %q", e, want)
+		}
+		echo(t, bound, a, "after")
+	}
+	m = newModule()
+	m.Import(abi.Module, "later", types("i"), nil)
+	m.Import(abi.Module, "later", types("I"), nil)
+	m.base()
+	_, err := h.Load(t.Context(), []plugin.Spec{{Name: "bad", Wasm: m.provider(i32(0)).Bytes()}})
+	if err == nil || !strings.Contains(err.Error(), `"later" is (i64) -> (), want (i32) -> ()`) {
+		t.Errorf("one import of two types: %v", err)
+	}
 }
 
 // TestFlippedBits flips each bit of a plugin in turn, each fifth in a short run: the module is rejected or works within its limits. It is

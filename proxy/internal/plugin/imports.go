@@ -194,22 +194,37 @@ func hostImports() ([]engine.Import, error) {
 func hostImport(index int, decode func(*args)) engine.HostFunc {
 	return func(i *engine.Instance, stack []uint64) {
 		in := i.User().(*instance)
-		c := &in.call
-		defer rescue.Recover(c.importPanicked)
-		if c.meter == nil {
-			c.meter = i // the instance's own start is calling
+		in.runImport(i, stack, index, decode)
+		if in.call.err != nil {
+			i.Stop() // the call has failed: what it has used so far is what it costs
 		}
-		if c.err != nil {
-			c.meter.Exhaust()
-			return
-		}
-		c.running = index
-		i.Charge(importFuel)
-		a := &in.args
-		a.call, a.guest, a.stack, a.next = c, i, stack, 0
-		decode(a)
-		a.stack = nil
 	}
+}
+
+// missingImport returns the function of an import that a newer version of the contract has added. Only calling it fails.
+func missingImport(name string) engine.HostFunc {
+	reason := fmt.Sprintf("%.64q is not an import of ABI %d.%d: it needs a newer gateway", name, abi.Major, abi.Minor)
+	return func(i *engine.Instance, _ []uint64) {
+		c := &i.User().(*instance).call
+		c.running = -1
+		c.abort(KindProtocol, reason)
+		i.Stop()
+	}
+}
+
+// runImport runs one import. A panic of the gateway in it fails the call.
+func (in *instance) runImport(i *engine.Instance, stack []uint64, index int, decode func(*args)) {
+	c := &in.call
+	defer rescue.Recover(c.importPanicked)
+	if c.meter == nil {
+		c.meter = i // the instance's own start is calling
+	}
+	c.running = index
+	i.Charge(importFuel)
+	a := &in.args
+	a.call, a.guest, a.stack, a.next = c, i, stack, 0
+	decode(a)
+	a.stack = nil
 }
 
 func valueTypes(letters string) []engine.ValueType {

@@ -44,6 +44,9 @@ func (in *instance) configure(ctx context.Context, b *Binding) error {
 		return nil
 	}
 	err := in.run(&invocation{export: exportConfigure, binding: b, first: b.settings})
+	if err == nil {
+		in.call.noteUnknown()
+	}
 	in.call.end()
 	if err != nil {
 		return err

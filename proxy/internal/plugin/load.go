@@ -155,6 +155,9 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
 	}
 	p.module = m
+	if names := m.Missing(); len(names) > 0 {
+		p.warn("plugin imports functions of a newer ABI, which fail when called", errors.New(strings.Join(names, ", ")))
+	}
 	in, err := p.openFirst(ctx, s)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())

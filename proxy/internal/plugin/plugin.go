@@ -248,11 +248,11 @@ func (p *Plugin) collectIdle() {
 	}
 }
 
-// noteUnknown counts the elements that a committed call reported as unknown, and logs each of them once.
-func (p *Plugin) noteUnknown(b *Binding, names []string) {
+// noteUnknown counts what was unknown in a committed call, and logs each of them once.
+func (p *Plugin) noteUnknown(b *Binding, message string, names []string) {
 	for _, n := range names {
 		if p.unknown.add(n) && p.host.options.Log != nil {
-			p.host.options.Log.Warn("plugin skipped an unknown element", "plugin", p.name, "binding", b.name, "what", n)
+			p.host.options.Log.Warn(message, "plugin", p.name, "binding", b.name, "what", n)
 		}
 	}
 }

@@ -130,8 +130,6 @@ func TestRequestViolatesContract(t *testing.T) {
 		{"a header's name", func(h abi.Host) { h.RequestHeader(b("x-ok: y\r\nz"), b("a")) }, plugin.KindProtocol, "invalid header name"},
 		{"a tool's name", func(h abi.Host) { h.ToolAlias(b("a"), b("\xff")) }, plugin.KindProtocol, "not UTF-8"},
 		{"an empty alias", func(h abi.Host) { h.ToolAlias(nil, b("x")) }, plugin.KindProtocol, "empty name"},
-		{"unknown warning", func(h abi.Host) { h.Warn(abi.WarnKinds, b("x")) }, plugin.KindProtocol, "warn: unknown kind"},
-		{"unknown log level", func(h abi.Host) { h.Log(4, b("x")) }, plugin.KindProtocol, "log: unknown level"},
 		{"import of another phase", func(h abi.Host) { h.Candidate(0) }, plugin.KindProtocol, "candidate: not allowed in this call"},
 		{"header of an answer", func(h abi.Host) { h.ResponseHeader(b("x"), nil) }, plugin.KindProtocol, "response_header: not allowed"},
 		{"a name that is too long", func(h abi.Host) { h.Start(nil, long, nil) }, plugin.KindProtocol, "start: the model is longer"},

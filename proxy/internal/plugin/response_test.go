@@ -58,16 +58,8 @@ func TestResponseViolatesContract(t *testing.T) {
 	}{
 		{"choice", func(h abi.Host) { h.Text(abi.MaxChoices, 0, b("x")) }, plugin.KindProtocol, "text: choice out of range"},
 		{"negative choice", func(h abi.Host) { h.Finish(-1, 0, nil) }, plugin.KindProtocol, "finish: choice out of range"},
-		{"encoding", func(h abi.Host) { h.Text(0, 3, b("x")) }, plugin.KindProtocol, "text: unknown encoding"},
-		{"encoding bits", func(h abi.Host) { h.Refusal(0, 16, b("x")) }, plugin.KindProtocol, "refusal: unknown encoding"},
-		{"negative encoding", func(h abi.Host) { h.Text(0, -8, b("x")) }, plugin.KindProtocol, "text: unknown encoding"},
-		{"part", func(h abi.Host) { h.Reasoning(0, abi.ReasoningParts, 0, 0, b("x")) }, plugin.KindProtocol, "reasoning: unknown part"},
-		{"usage kind", func(h abi.Host) { h.Usage(abi.UsageKinds, 1) }, plugin.KindProtocol, "usage: unknown kind"},
 		{"negative usage", func(h abi.Host) { h.Usage(abi.UsagePrompt, -1) }, plugin.KindProtocol, "usage: token count out of range"},
 		{"absurd usage", func(h abi.Host) { h.Usage(abi.UsagePrompt, 1<<62) }, plugin.KindProtocol, "usage: token count out of range"},
-		{"finish reason", func(h abi.Host) { h.Finish(0, abi.FinishReasons, nil) }, plugin.KindProtocol, "finish: unknown finish"},
-		{"done", func(h abi.Host) { h.Done(2) }, plugin.KindProtocol, "done: argument is neither 0 nor 1"},
-		{"fail kind", func(h abi.Host) { h.Fail(-1, nil, nil, nil, -1) }, plugin.KindProtocol, "fail: unknown kind"},
 		// covers: F95
 		{"id with a line feed", func(h abi.Host) { h.Start(b("a\nb"), nil, nil) }, plugin.KindProtocol, "start: the id contains a control"},
 		{"model that is not UTF-8", func(h abi.Host) { h.Start(nil, b("\xc3"), nil) }, plugin.KindProtocol, "start: the model is not UTF-8"},
@@ -86,7 +78,7 @@ func TestResponseViolatesContract(t *testing.T) {
 			}
 		}, plugin.KindOutput, "tool_end: output limit exceeded"},
 		{"import of the request phase", func(h abi.Host) { h.RequestPath(b("/v1")) }, plugin.KindProtocol, "request_path: not allowed"},
-		{"the first error counts", func(h abi.Host) { h.Done(7); h.Text(-1, 0, nil) }, plugin.KindProtocol, "done: argument is neither"},
+		{"the first error counts", func(h abi.Host) { h.ToolEnd(-1, 0); h.Text(-1, 0, nil) }, plugin.KindProtocol, "tool_end: choice out of range"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // aging is a guest that runs code in an event beginning with x, but only where the instance has served before.
 func aging(code func(m *module) w.Op) *module {
-	m := newModule("text", "state_set", "state_get", "openai_event", "done").base()
+	m := newModule("text", "state_set", "state_get", "openai_event").base()
 	m.Global(w.I32, true, i32(0))
 	return m.provider(
 		w.GlobalGet(0), w.If(w.Void, when('x', code(m))),
@@ -36,7 +36,7 @@ func TestRetryAfterTrap(t *testing.T) {
 		}, true},
 		{"endless loop", func(*module) w.Op { return forever() }, false},
 		{"status", func(*module) w.Op { return w.Code(i32(1), w.Return) }, false},
-		{"protocol", func(m *module) w.Op { return w.Code(i32(7), m.call("done")) }, false},
+		{"protocol", func(m *module) w.Op { return choiceOutOfRange(m) }, false},
 		{"trap after openai_event", func(m *module) w.Op {
 			return w.Code(i32(inputAt), i32(1), m.call("openai_event"), w.Drop, w.Unreachable)
 		}, false},
@@ -95,13 +95,13 @@ func TestErrorDiscardsInstance(t *testing.T) {
 	codes := map[string]func(m *module) w.Op{
 		"trap":     func(*module) w.Op { return w.Unreachable },
 		"status":   func(*module) w.Op { return w.Code(i32(1), w.Return) },
-		"protocol": func(m *module) w.Op { return w.Code(i32(7), m.call("done")) },
+		"protocol": func(m *module) w.Op { return choiceOutOfRange(m) },
 		"fuel":     func(*module) w.Op { return forever() },
 	}
 	h := newHost(t, plugin.Options{Instances: 1})
 	for name, code := range codes {
 		t.Run(name, func(t *testing.T) {
-			m := newModule("text", "done").base()
+			m := newModule("text").base()
 			m.Global(w.I32, true, i32(0))
 			m.provider(
 				w.GlobalGet(0), w.If(w.Void, i32(9), w.Return), // it has met an x
@@ -136,7 +136,7 @@ func TestFailedInstanceIsRestored(t *testing.T) {
 		{"trap deep in calls", func(m *module) w.Op { return w.Code(i32(3000), m.call("deep")) }, false},
 		{"trap with more memory than before", func(*module) w.Op { return w.Code(page, w.Unreachable) }, false},
 		{"status", func(*module) w.Op { return w.Code(i32(1), w.Return) }, false},
-		{"protocol", func(m *module) w.Op { return w.Code(i32(7), m.call("done")) }, false},
+		{"protocol", func(m *module) w.Op { return choiceOutOfRange(m) }, false},
 		{"bad address", func(m *module) w.Op { return m.text(i32(-1), i32(1)) }, false},
 		{"fuel", func(*module) w.Op { return forever() }, false},
 		{"depth", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, true},
@@ -144,7 +144,7 @@ func TestFailedInstanceIsRestored(t *testing.T) {
 	for _, isolation := range []plugin.Isolation{plugin.Shared, plugin.PerKey, plugin.PerCall} {
 		for _, c := range codes {
 			t.Run(isolation.String()+" "+c.name, func(t *testing.T) {
-				m := newModule("text", "done").base()
+				m := newModule("text").base()
 				m.Global(w.I32, true, i32(0))
 				recursion := m.Func(types("i"), nil, nil)
 				m.imports["recursion"] = recursion + 1

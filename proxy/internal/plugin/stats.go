@@ -16,7 +16,7 @@ type Stats struct {
 	Failures int64 // calls that ended in a *CallError, retried or not
 	Retries  int64 // of them, retried on a fresh instance
 	Fuel     int64 // units used
-	Unknown  int64 // elements of provider responses that the plugin did not know
+	Unknown  int64 // elements of provider responses that the plugin did not know, and numbers of its calls that the host did not
 
 	// Failed counts by kind the Failures, and the calls that were not made because no instance became free or the
 	// breaker was open. Kinds without any are not in it.

@@ -51,9 +51,11 @@ type wasmGuest struct {
 func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (*wasmGuest, error) {
 	in.call.phase, in.call.running = abi.PhaseConfigure, -1
 	i, err := m.Instantiate(ctx, in, fuel)
-	if err == nil && in.call.err != nil {
-		i.Close()
-		err = in.call.err
+	if in.call.err != nil {
+		if err == nil {
+			i.Close()
+		}
+		err = in.call.err // it explains whatever came after it
 	}
 	if err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ var (
 	PluginFailures   = family("plugin_failures_total", Counter, "Plugin calls that failed (trap, fuel, depth, memory, protocol, output, status, host) or were rejected (busy, breaker).", "plugin", "kind")
 	PluginRetries    = family("plugin_retries_total", Counter, "Plugin calls retried on a fresh instance.", "plugin")
 	PluginFuel       = family("plugin_fuel_total", Counter, "Fuel used by the plugin.", "plugin")
-	PluginUnknown    = family("plugin_unknown_total", Counter, "Items that the plugin reported as unknown.", "plugin")
+	PluginUnknown    = family("plugin_unknown_total", Counter, "Items that the plugin reported as unknown, and numbers of a newer ABI in its calls.", "plugin")
 	PluginWaits      = family("plugin_waits_total", Counter, "Plugin calls that had to wait for an instance.", "plugin")
 	PluginWaiting    = family("plugin_waiting", Gauge, "Plugin calls waiting for an instance.", "plugin")
 	PluginInstances  = family("plugin_instances", Gauge, "Instances of the plugin.", "plugin", "state")

@@ -43,8 +43,8 @@ func TestHostFunctionChargesFuel(t *testing.T) {
 				i.Charge(1<<63 - 1)
 			}
 		}, 10, 10_000, engine.OutOfFuel, func(n int64) bool { return n == 10_000 }},
-		{"exhausts", (*engine.Instance).Exhaust, 10, 1 << 40, engine.OutOfFuel, func(n int64) bool { return n == 1<<40 }},
-		{"exhausts twice", func(i *engine.Instance) { i.Exhaust(); i.Exhaust() }, 10, 1 << 40, engine.OutOfFuel, func(n int64) bool { return n == 1<<40 }},
+		{"stops", (*engine.Instance).Stop, 10, 1 << 40, engine.Stopped, func(n int64) bool { return n > 0 && n < 100 }},
+		{"charges and stops", func(i *engine.Instance) { i.Charge(500); i.Stop() }, 10, 1 << 40, engine.Stopped, func(n int64) bool { return n > 500 && n < 600 }},
 		{"no fuel at all", func(*engine.Instance) {}, 10, 0, engine.OutOfFuel, func(n int64) bool { return n == 0 }},
 		{"less than none", func(*engine.Instance) {}, 10, -5, engine.OutOfFuel, func(n int64) bool { return n == 0 }},
 	}
@@ -66,7 +66,6 @@ func TestHostFunctionChargesFuel(t *testing.T) {
 				t.Errorf("used %d units", i.Used())
 			}
 			i.Charge(100)
-			i.Exhaust()
 			if !test.used(i.Used()) {
 				t.Errorf("used %d units after a charge outside of a call", i.Used())
 			}

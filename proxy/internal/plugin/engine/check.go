@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
@@ -15,12 +16,7 @@ const (
 
 // check refuses a module that could not run here, before anything of it has run. Package fuel has refused what imports a
 // memory, has none or more than one, or needs extensions of WebAssembly. Errors are for the author of the module.
-func check(info *fuel.Info, provided map[string]map[string]Signature, memoryPages uint32) error {
-	for _, im := range info.Imports {
-		if err := checkImport(im, provided); err != nil {
-			return err
-		}
-	}
+func check(info *fuel.Info, memoryPages uint32) error {
 	if info.Memory.Min > memoryPages {
 		return fmt.Errorf("memory of %d pages, more than the limit of %d", info.Memory.Min, memoryPages)
 	}
@@ -42,19 +38,36 @@ func check(info *fuel.Info, provided map[string]map[string]Signature, memoryPage
 	return nil
 }
 
-func checkImport(im wasm.Import, provided map[string]map[string]Signature) error {
-	functions, ok := provided[im.Module]
-	if !ok {
-		return fmt.Errorf("import %q %q: no such module", im.Module, im.Name)
+// link checks a module's imports against the functions of the host. It returns those that the host lacks, for modules of
+// Engine.ProvideMissing.
+func (e *Engine) link(imports []wasm.Import) (missing []missingImport, err error) {
+	for _, im := range imports {
+		functions, ok := e.provided[im.Module]
+		if !ok {
+			return nil, fmt.Errorf("import %q %q: no such module", im.Module, im.Name)
+		}
+		have := signatureOf(im.Type)
+		want, ok := functions[im.Name]
+		if i := slices.IndexFunc(missing, func(m missingImport) bool { return m.module == im.Module && m.name == im.Name }); !ok && i >= 0 {
+			want, ok = missing[i].signature, true
+		}
+		switch {
+		case ok && !have.Equal(want):
+			return nil, fmt.Errorf("import %q %q is %v, want %v", im.Module, im.Name, have, want)
+		case ok:
+		case e.missing[im.Module] == nil || !have.callable():
+			return nil, fmt.Errorf("import %q %q: no such function", im.Module, im.Name)
+		default:
+			missing = append(missing, missingImport{im.Module, im.Name, have})
+		}
 	}
-	want, ok := functions[im.Name]
-	if !ok {
-		return fmt.Errorf("import %q %q: no such function", im.Module, im.Name)
-	}
-	if have := signatureOf(im.Type); !have.Equal(want) {
-		return fmt.Errorf("import %q %q is %v, want %v", im.Module, im.Name, have, want)
-	}
-	return nil
+	return missing, nil
+}
+
+// missingImport is a function that a module imports and the host lacks.
+type missingImport struct {
+	module, name string
+	signature    Signature
 }
 
 // signatureOf converts a function type of package fuel.

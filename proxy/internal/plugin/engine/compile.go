@@ -48,6 +48,14 @@ func (m *Module) LimitMemory(pages uint32) error {
 // Exports returns the functions that the module exports, with their signatures. The caller must not change it.
 func (m *Module) Exports() map[string]Signature { return m.program.exports }
 
+// Missing returns the names of the functions that the module imports and the host lacks; see Engine.ProvideMissing.
+func (m *Module) Missing() (names []string) {
+	for _, im := range m.program.missing {
+		names = append(names, im.name)
+	}
+	return names
+}
+
 // Close releases the machine code; it may be called more than once. Open instances are not disturbed, but
 // nothing can be instantiated any more, so the owner of the last reference calls it. An engine that keeps machine code does so with its own Close. wazero unmaps the code in a
 // finalizer: the memory returns with the collection after the last instance was closed and forgotten.
@@ -89,6 +97,7 @@ type program struct {
 	runtime     wazero.Runtime
 	compiled    wazero.CompiledModule
 	exports     map[string]Signature
+	missing     []missingImport
 	memoryMin   uint32   // pages that an instance begins with
 	starts      bool     // a start function runs when an instance is made
 	initializes bool     // Instantiate calls _initialize
@@ -283,9 +292,14 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 
 // admit checks the declarations of a module and copies what the host needs of them.
 func (p *program) admit(e *Engine, info *fuel.Info) error {
-	if err := check(info, e.provided, e.options.MemoryPages); err != nil {
+	if err := check(info, e.options.MemoryPages); err != nil {
 		return err
 	}
+	missing, err := e.link(info.Imports)
+	if err != nil {
+		return err
+	}
+	p.missing = missing
 	p.starts, p.memoryMin = info.Start, info.Memory.Min
 	p.restorable, p.globals = info.Restorable, info.Globals
 	p.exports = make(map[string]Signature)
@@ -305,7 +319,7 @@ func (p *program) admit(e *Engine, info *fuel.Info) error {
 
 // compile makes the machine code, or reads it from wazero's files in cacheDir.
 func (p *program) compile(ctx context.Context, e *Engine, cacheDir string, rewritten []byte) error {
-	r, err := newRuntime(ctx, e.options.Interpreter, cacheDir, e.modules)
+	r, err := newRuntime(ctx, e.options.Interpreter, cacheDir, e.modulesFor(p.missing))
 	if err != nil {
 		return err
 	}
@@ -382,7 +396,7 @@ func (p *program) store(ctx context.Context, e *Engine, rewritten []byte, cached
 	if cached.stub, err = wasm.Stub(rewritten); err != nil {
 		return err
 	}
-	var h program
+	h := program{missing: p.missing}
 	if err := h.compile(ctx, e, dir, cached.stub); err != nil {
 		return err
 	}

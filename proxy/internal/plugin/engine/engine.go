@@ -60,7 +60,8 @@ type Engine struct {
 	mu       sync.Mutex
 	provided map[string]map[string]Signature // functions that guests may import; fixed once compiled is true
 	modules  []hostModule                    // the same, for runtimes
-	programs map[digest]*program             // what is open, and what is being compiled
+	missing  map[string]func(name string) HostFunc
+	programs map[digest]*program // what is open, and what is being compiled
 	compiled bool
 	closed   bool
 }
@@ -91,6 +92,7 @@ func New(o Options) (*Engine, error) {
 		log:      o.Log,
 		cores:    make(chan struct{}, runtime.GOMAXPROCS(0)),
 		provided: make(map[string]map[string]Signature),
+		missing:  make(map[string]func(string) HostFunc),
 		programs: make(map[digest]*program),
 	}
 	if o.CacheDir != "" && !o.Interpreter {

@@ -190,7 +190,7 @@ var noteImports = []engine.Import{{
 	Func: func(i *engine.Instance, stack []uint64) {
 		p, ok := i.Read(uint32(stack[0]), uint32(stack[1]))
 		if !ok {
-			i.Exhaust()
+			i.Stop()
 			return
 		}
 		i.Charge(int64(1 + len(p)/16))

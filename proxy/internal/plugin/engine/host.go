@@ -30,6 +30,32 @@ func (e *Engine) Provide(module string, imports []Import) error {
 	return e.provide(hostModule{name: module, imports: imports})
 }
 
+// ProvideMissing has guests load although they import functions that a module of Provide lacks: missing returns what is called in
+// place of the function. It is called as Provide is.
+func (e *Engine) ProvideMissing(module string, missing func(name string) HostFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.missing[module] = missing
+}
+
+// modulesFor returns the modules of the host for a guest that imports functions which they lack.
+func (e *Engine) modulesFor(missing []missingImport) []hostModule {
+	if len(missing) == 0 {
+		return e.modules
+	}
+	modules := slices.Clone(e.modules)
+	for i := range modules {
+		m := &modules[i]
+		m.imports = slices.Clone(m.imports)
+		for _, im := range missing {
+			if im.module == m.name {
+				m.imports = append(m.imports, Import{im.name, im.signature.Params, im.signature.Results, e.missing[m.name](im.name)})
+			}
+		}
+	}
+	return modules
+}
+
 func (e *Engine) provide(m hostModule) error {
 	module, imports := m.name, m.imports
 	e.mu.Lock()

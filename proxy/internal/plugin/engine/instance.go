@@ -243,12 +243,8 @@ func (i *Instance) Charge(units int64) {
 	}
 }
 
-// Exhaust takes all fuel from the running call: it ends at the guest's next check, with OutOfFuel.
-func (i *Instance) Exhaust() {
-	if i.running {
-		i.meter.exhaust()
-	}
-}
+// Stop ends the running call at once, with Stopped. A HostFunc may call it, and does not get control back.
+func (i *Instance) Stop() { panic(endStopped) }
 
 // exhausted reports whether the running call has no fuel left.
 func (i *Instance) exhausted() bool { return i.meter.empty() }

@@ -76,15 +76,6 @@ func (m *meter) flush() {
 // maxCharge keeps sums of charges far from overflow. No budget comes near.
 const maxCharge = 1 << 60
 
-// exhaust takes all that is left of the budget.
-func (m *meter) exhaust() {
-	slice, rest := m.globals()
-	if slice+rest >= 0 {
-		m.charge(slice + rest + 1)
-		m.flush()
-	}
-}
-
 // empty reports whether nothing is left.
 func (m *meter) empty() bool { return fuel.Exhausted(m.globals()) }
 

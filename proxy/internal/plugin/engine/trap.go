@@ -25,6 +25,7 @@ const (
 	InvalidConversion                // a NaN converted to an integer
 	Exit                             // the guest called proc_exit
 	Abort                            // the guest called env.abort
+	Stopped                          // a function of the host called Instance.Stop
 	HostPanic                        // a function of the host panicked; a defect of the gateway
 	Dead                             // not run: an earlier call killed the instance, or it is closed
 	BadCall                          // not run: wrong number of arguments, another instance's function, or a call within a call
@@ -46,6 +47,7 @@ var kindNames = [kinds]string{
 	InvalidConversion:    "invalid conversion to integer",
 	Exit:                 "exit",
 	Abort:                "abort",
+	Stopped:              "stopped by the host",
 	HostPanic:            "panic in a host function",
 	Dead:                 "instance is dead",
 	BadCall:              "bad call",
@@ -117,8 +119,9 @@ func (e *ending) Error() string { return e.kind.String() }
 
 // Endings without a code, made once, so that a trap in a host function allocates nothing of its own.
 var (
-	endFuel  = &ending{kind: OutOfFuel}
-	endAbort = &ending{kind: Abort}
+	endFuel    = &ending{kind: OutOfFuel}
+	endAbort   = &ending{kind: Abort}
+	endStopped = &ending{kind: Stopped}
 )
 
 // wazeroTraps names the kinds behind wazero's own errors, whose values are internal to it. The texts are part of the
