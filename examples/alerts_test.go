@@ -35,6 +35,9 @@ func TestAlerts(t *testing.T) { promtool(t, "deploy/alerts_test.yml") }
 // TestAlertOfDeadTarget serves a target that fails all of its few requests, for half an hour on a clock that is moved by hand, and
 // has Prometheus evaluate the shipped alerts with everything that it would have scraped.
 func TestAlertOfDeadTarget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway until an alert fires")
+	}
 	const (
 		scrapes = 120 // each 15 s
 		every   = 8   // scrapes between two requests

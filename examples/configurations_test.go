@@ -148,6 +148,9 @@ func TestServiceMatchesConfiguration(t *testing.T) {
 
 // TestRouterExampleRoutesByLength serves the router's configuration and sends a short and a long request.
 func TestRouterExampleRoutesByLength(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the example and starts a gateway")
+	}
 	dir := "plugins/go-router"
 	_, s := load(t, dir+"/gateway.toml", "plugin.wasm", "examples/"+dir, "PLUGIN_SHA256", nil)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

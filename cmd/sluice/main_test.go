@@ -40,9 +40,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildSluice builds the binary once, with or without bundled plugins.
+// buildSluice builds the binary once, with or without bundled plugins. Short runs have one test of a process: each takes the time of
+// a start, and most of them more.
 func buildSluice(t *testing.T, withPlugins bool) string {
 	t.Helper()
+	if testing.Short() && t.Name() != "TestBannerCommand" {
+		t.Skip("starts the gateway's process")
+	}
 	return proxytest.Binary(t, proxytest.BinaryOptions{Bare: !withPlugins})
 }
 

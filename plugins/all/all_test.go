@@ -11,6 +11,9 @@ import (
 // TestHoldsAllPlugins checks that every plugin that ships is in the program, natively and as a module, and has the kind
 // its name says.
 func TestHoldsAllPlugins(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the module of all plugins")
+	}
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		for _, name := range plugins.Names() {
 			p := plugintest.Suite{Package: "plugins/all", Plugin: name}.Load(t, form)

@@ -11,6 +11,9 @@ import (
 const callForms = `{"forms":["completions","embeddings","moderations","rerank"]}`
 
 func TestCallsArePassedOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the module")
+	}
 	suite.EachForm(t, callForms, func(t *testing.T, b *plugintest.Binding) {
 		for name, c := range map[string]struct{ form, request, want string }{
 			"embeddings": {"embeddings", `{"model":"x", "input":[1,2],"encoding_format":"base64"}`, "/embeddings\n\n" + `{"model":"m\"", "input":[1,2],"encoding_format":"base64"}`},

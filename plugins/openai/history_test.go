@@ -42,6 +42,9 @@ func readMessages(tb testing.TB, r plugintest.Result) []sentMessage {
 // TestLongConversations has a long agent conversation rewritten for Mistral: every call, every result, every reasoning
 // entry.
 func TestLongConversations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs conversations of many turns")
+	}
 	const n = 1000
 	s := suite
 	s.Use = preset(t, "mistral")
@@ -70,6 +73,9 @@ func TestLongConversations(t *testing.T) {
 }
 
 func TestRejectsTooLongConversation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes a very long conversation")
+	}
 	s := suite
 	s.Use = preset(t, "mistral")
 	v := plugintest.Vector{Target: "mistral-small", Request: turns(4000), Options: []byte(s.Use.Settings), Status: 200}

@@ -24,6 +24,9 @@ func said(text string) *plugintest.Vector {
 // TestFormsDetectStatefulPlugin covers what Suite.Test relies on: an instance that has served others reveals such a
 // plugin, a fresh one does not.
 func TestFormsDetectStatefulPlugin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a guest in Go")
+	}
 	suite := plugintest.Suite{Package: "proxy/plugintest/testdata/leaky"}
 	for form, want := range map[plugintest.Form]string{
 		plugintest.Fresh:  `"content":"."`,
@@ -39,6 +42,9 @@ func TestFormsDetectStatefulPlugin(t *testing.T) {
 
 // TestPluginsOfModule checks that a module of several plugins is each of them, independently.
 func TestPluginsOfModule(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a module of several plugins")
+	}
 	suite := func(name string) plugintest.Suite {
 		return plugintest.Suite{Package: "proxy/plugintest/testdata/pair", Plugin: name}
 	}

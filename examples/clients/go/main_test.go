@@ -22,6 +22,9 @@ targets = [{ provider = "demo", model = "demo" }]
 `
 
 func TestAskWritesEveryResponse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway with the bundled plugins")
+	}
 	g := proxytest.Start(t, configuration)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -109,6 +109,9 @@ func machineCode(t *testing.T) (bytes int) {
 //
 // covers: F83
 func TestMachineCodeIsReleasedWithGeneration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles many modules")
+	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	h := newHost(t, plugin.Options{})
 	before := machineCode(t)

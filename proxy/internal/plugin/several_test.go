@@ -216,6 +216,9 @@ func TestModuleLoadsAllPluginsOrNone(t *testing.T) {
 }
 
 func TestInvalidPluginChoice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles many modules")
+	}
 	answers := func(kind int32) func(*module) w.Op { return func(*module) w.Op { return i32(kind) } }
 	tests := []struct {
 		name   string

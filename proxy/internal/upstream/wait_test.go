@@ -348,6 +348,9 @@ func TestTimeouts(t *testing.T) {
 //
 // covers: F41
 func TestSlowDrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a time-out")
+	}
 	t.Parallel()
 	next := make(chan struct{})
 	s := upstreamtest.New(t, upstreamtest.Script{

@@ -12,6 +12,9 @@ import (
 // A process that looks for a module while another publishes it finds either nothing or the whole module, and never
 // removes it.
 func TestOpenDuringPublish(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a guest many times")
+	}
 	c, err := openDiskCache(t.TempDir(), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -92,6 +92,9 @@ func TestCacheIsUsed(t *testing.T) {
 }
 
 func TestCorruptCacheIsRebuilt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a guest for each kind of damage")
+	}
 	flip := func(at int) func(p []byte) []byte {
 		return func(p []byte) []byte {
 			p[(at+len(p))%len(p)] ^= 1

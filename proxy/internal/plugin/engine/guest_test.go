@@ -11,6 +11,9 @@ import (
 )
 
 func TestGoGuestHasNoAccess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a guest in Go")
+	}
 	t.Setenv("SLUICE_SECRET", "sk-secret")
 	i := instantiate(t, goModule(t, "usual"))
 	if n := run(t, i, "arguments"); n != 0 {
@@ -25,6 +28,9 @@ func TestGoGuestHasNoAccess(t *testing.T) {
 }
 
 func TestRejectsGuestThatNeedsFiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a guest in Go")
+	}
 	e := newEngine(t, engine.Options{})
 	_, err := e.Compile(context.Background(), "files", goGuest(t, "files"))
 	if err == nil || !strings.Contains(err.Error(), `import "wasi_snapshot_preview1" "`) {
@@ -78,6 +84,9 @@ func TestSameCallUsesSameFuel(t *testing.T) {
 }
 
 func TestGoGuestFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles a guest in Go")
+	}
 	m := goModule(t, "usual")
 	tests := []struct {
 		name string

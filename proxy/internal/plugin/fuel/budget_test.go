@@ -120,6 +120,9 @@ func TestFuelDependsOnPathOnly(t *testing.T) {
 }
 
 func TestEndlessGuestsRunOutOfFuel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs guests until their fuel is spent")
+	}
 	tests := []struct {
 		name  string
 		build func(m *Module)

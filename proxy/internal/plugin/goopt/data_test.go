@@ -114,6 +114,9 @@ func TestAdjacentSegmentsAreMerged(t *testing.T) {
 
 // TestSegmentOrderIsKept lays out segments at random, so that they overlap, touch and leave gaps in every way.
 func TestSegmentOrderIsKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a guest in Go")
+	}
 	rt := NewRuntime(t)
 	merged := 0
 	for seed := range uint64(300) {

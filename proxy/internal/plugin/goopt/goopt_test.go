@@ -48,6 +48,9 @@ func TestOptimizedGoGuestDoesTheSame(t *testing.T) {
 
 // TestGoGuestsAreOptimised fails if Go's compiler generates other code than the optimiser looks for.
 func TestGoGuestsAreOptimised(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds guests in Go")
+	}
 	guest := GoGuest(t)
 	m, err := wasm.Parse(guest)
 	if err != nil {

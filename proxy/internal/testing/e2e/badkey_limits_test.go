@@ -154,6 +154,9 @@ func TestTokensPerMinuteOfAKey(t *testing.T) {
 //
 // covers: F139
 func TestEveryOutcomeReleasesReservation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs every outcome")
+	}
 	const limit = 1000
 	event := func(text string) string {
 		return fmt.Sprintf(`data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text) + "\n\n"

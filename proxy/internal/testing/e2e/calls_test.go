@@ -96,6 +96,9 @@ func (c *call) at(url string) string {
 }
 
 func TestCallsPass(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	overCalls(t, func(t *testing.T, c *call) {
 		provider := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
 		g := proxytest.Start(t, c.at(provider.URL()))
@@ -162,6 +165,9 @@ func TestCallsRefusals(t *testing.T) {
 }
 
 func TestCallsFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each failure of each API")
+	}
 	for _, f := range []struct {
 		name        string
 		steps       func(c *call) []upstreamtest.Step
@@ -217,6 +223,9 @@ func TestCallsFailures(t *testing.T) {
 }
 
 func TestCallsLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	overCalls(t, func(t *testing.T, c *call) {
 		provider := answers(t, upstreamtest.Answer(200, "application/json", c.response, "Connection: close"))
 		g := proxytest.Start(t, c.at(provider.URL())+`
@@ -239,6 +248,9 @@ limits = { tokens_per_minute = 10 }
 }
 
 func TestCallsCircuitBreaker(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	overCalls(t, func(t *testing.T, c *call) {
 		broken := answers(t, upstreamtest.Answer(500, "application/json", `{"error":{"message":"no","type":"x"}}`, "Connection: close"))
 		g := proxytest.Start(t, configuration("", "")+callProvider("one", broken.URL(), `breaker = { failures = 2, pause = "1m" }`)+modelOf(c.kind, "m", "one/up"))
@@ -253,6 +265,9 @@ func TestCallsCircuitBreaker(t *testing.T) {
 }
 
 func TestCallsDisconnect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	overCalls(t, func(t *testing.T, c *call) {
 		asked := make(chan struct{}, 1)
 		provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Signal(asked), upstreamtest.AwaitClose()})
@@ -269,6 +284,9 @@ func TestCallsDisconnect(t *testing.T) {
 }
 
 func TestCallsReload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	overCalls(t, func(t *testing.T, c *call) {
 		asked, proceed := make(chan struct{}, 1), make(chan struct{})
 		old := upstreamtest.New(t, upstreamtest.Script{

@@ -62,6 +62,9 @@ func guestMemory(t *testing.T, texts ...string) (found map[string]int, size int)
 // receives, then searches the memories of all guests from outside. The client's words, and what a plugin keeps on
 // purpose, are there, which shows that the search works.
 func TestBundledPluginsHoldNoCredential(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads the memory of every bundled plugin")
+	}
 	const said = "~pr0mpt-4711"
 	kinds := credentials(t)
 	toml := quietServer + guest(t, "thief", "shared")

@@ -67,6 +67,9 @@ func wantDeparture(t *testing.T, g *proxytest.Gateway, id string, want map[strin
 //
 // covers: S15 S16 F18 F19 F20
 func TestClientDisconnectCancelsUpstream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("disconnects from every kind of response")
+	}
 	t.Parallel()
 	never := make(chan struct{})
 	const half = `"lo"},"finish_reason":null}]}`
@@ -135,6 +138,9 @@ func TestClientDisconnectCancelsUpstream(t *testing.T) {
 //
 // covers: F18
 func TestClientDisconnectBeforeUpstream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("disconnects at every step")
+	}
 	t.Parallel()
 	overBoth(t, func(t *testing.T, table string) {
 		for _, reset := range []bool{false, true} {

@@ -89,6 +89,9 @@ func excesses() map[string]map[string]string {
 
 // TestProvidersExcess sends each excess more often than a plugin may fail before its circuit opens.
 func TestProvidersExcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each excess")
+	}
 	const failures = 8
 	config := quietServer
 	type play struct{ model, contentType string }

@@ -144,6 +144,9 @@ func runFaults(t *testing.T, faults []fault) {
 //
 // covers: F34 F42
 func TestSlowAndTruncatedResponses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs")
+	}
 	t.Parallel()
 	const late, silent = `first_byte = "150ms"`, `idle = "1s"`
 	opening := func(w *wire) []string { return []string{w.opening("Hal")} }
@@ -188,6 +191,9 @@ func TestSlowAndTruncatedResponses(t *testing.T) {
 //
 // covers: F38 F46
 func TestUnusualStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each stream")
+	}
 	t.Parallel()
 	whole := func(w *wire) string { return w.stream("Hal", "lo") }
 	body := func(edit func(string) string) func(*wire) []upstreamtest.Step {

@@ -45,6 +45,9 @@ func flood(s string, most int64, taken *atomic.Int64) upstreamtest.Step {
 //
 // covers: F46 F60
 func TestUnreadableResponses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each kind of damage")
+	}
 	t.Parallel()
 	const mega = 1 << 20
 	var line, head atomic.Int64

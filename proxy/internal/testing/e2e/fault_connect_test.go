@@ -47,6 +47,9 @@ func refusing(t *testing.T) string {
 //
 // covers: F27 F33
 func TestUnreachableProviders(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs of the network")
+	}
 	silent := upstreamtest.Script{upstreamtest.AwaitClose()}
 	unasked := upstreamtest.New(t, silent)
 	secure := func(o upstreamtest.TLS) *upstreamtest.Server { return upstreamtest.NewTLS(t, o, silent) }
@@ -117,6 +120,9 @@ func TestUnreachableProviders(t *testing.T) {
 //
 // covers: F29 F31
 func TestNameResolution(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for time-outs")
+	}
 	w := wires[0]
 	provider := upstreamtest.New(t, upstreamtest.Script{w.good()})
 	_, port, err := net.SplitHostPort(provider.Addr())
@@ -185,6 +191,9 @@ func TestNameResolution(t *testing.T) {
 //
 // covers: F7
 func TestAllConnectionsInUse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a time-out")
+	}
 	const all = `{"error":{"message":"All connections to the provider are in use.","type":"service_unavailable_error","param":null,"code":"gateway_overloaded"}}`
 	for _, w := range wires {
 		t.Run(w.plugin, func(t *testing.T) {

@@ -246,6 +246,9 @@ func TestIdleTimeoutCrossesRequest(t *testing.T) {
 //
 // covers: F63
 func TestAbandonedStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("abandons many streams")
+	}
 	for _, w := range wires {
 		t.Run(w.plugin, func(t *testing.T) {
 			const clients = 8

@@ -61,6 +61,9 @@ func model(id string, targets ...string) string {
 //
 // covers: F57
 func TestProviderReturnsOnly503(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many requests")
+	}
 	t.Run("the budget bounds what comes back", func(t *testing.T) {
 		const requests = 400
 		var seen atomic.Int64
@@ -183,6 +186,9 @@ func TestProviderReturnsOnly503(t *testing.T) {
 //
 // covers: F58
 func TestProviderFailsHalfOfRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many requests")
+	}
 	const requests = 300
 	w := wires[0]
 	var flapping, steady atomic.Int64

@@ -318,6 +318,9 @@ limits = { tokens_per_minute = 10 }
 
 // covers: M8.3 M8.7 M8.8 M8.9 M8.12 M7.17 P6.8
 func TestIngressFailuresBeforeResponse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each failure of each API")
+	}
 	const secret = "sk-upstream-one-canary"
 	for _, c := range []struct {
 		name         string
@@ -396,6 +399,9 @@ func TestIngressCircuitBreaker(t *testing.T) {
 
 // covers: M7.15 M7.16
 func TestIngressTruncatedStreams(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	for _, c := range []struct {
 		name string
 		end  func(w *wire) []upstreamtest.Step
@@ -435,6 +441,9 @@ func TestIngressTruncatedStreams(t *testing.T) {
 
 // covers: M7.18 P6.5
 func TestIngressHeartbeat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for heartbeats")
+	}
 	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
 		begin, middle := make(chan struct{}), make(chan struct{})
 		provider := upstreamtest.New(t, upstreamtest.Script{
@@ -456,6 +465,9 @@ func TestIngressHeartbeat(t *testing.T) {
 }
 
 func TestIngressDisconnect(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
 		provider := upstreamtest.New(t, upstreamtest.Script{
 			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(w.opening("half")), upstreamtest.AwaitClose(),
@@ -497,6 +509,9 @@ func TestIngressShutdown(t *testing.T) {
 }
 
 func TestIngressReload(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a gateway for each API")
+	}
 	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
 		proceed := make(chan struct{})
 		old := upstreamtest.New(t, upstreamtest.Script{

@@ -67,6 +67,9 @@ func TestCountersSurviveReload(t *testing.T) {
 // TestGaugesReturnToZero has many concurrent clients get responses, errors and truncated streams, and disconnect in
 // every phase. Each request is counted once, and all gauges return to zero.
 func TestGaugesReturnToZero(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs many requests of every outcome")
+	}
 	hold := make(chan struct{})
 	scripts := []upstreamtest.Script{
 		{upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Chunk(text("one"), finish, "data: [DONE]\n\n"), upstreamtest.LastChunk()},

@@ -48,6 +48,9 @@ func TestPluginsOfOneModule(t *testing.T) {
 
 // TestPluginKindMustMatchUse expects an error if a provider is configured as a router, or a router as a provider.
 func TestPluginKindMustMatchUse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads the bundled plugins for each case")
+	}
 	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
 	use := func(name string) string { return guestFile(t, name, "key", pair) }
 	for _, c := range []struct{ name, text, reason string }{

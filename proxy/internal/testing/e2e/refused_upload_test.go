@@ -95,6 +95,9 @@ func TestRefusedUploadMayPause(t *testing.T) {
 
 // TestRefusedUploadDoesNotDelayShutdown has refused clients neither send the rest of their request nor close the connection.
 func TestRefusedUploadDoesNotDelayShutdown(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a shutdown")
+	}
 	t.Parallel()
 	g := proxytest.Start(t, configuration("", ""))
 	client := dial(t, g)
@@ -113,6 +116,9 @@ func TestRefusedUploadDoesNotDelayShutdown(t *testing.T) {
 
 // TestChunkFraming checks that a chunk's extension counts as a part of the body, and the framing of small chunks does not.
 func TestChunkFraming(t *testing.T) {
+	if testing.Short() {
+		t.Skip("frames every response in many ways")
+	}
 	t.Parallel()
 	const limit = 1 << 20
 	g := proxytest.Start(t, configuration("", ""))

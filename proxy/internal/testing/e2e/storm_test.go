@@ -73,6 +73,9 @@ func (p *tide) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //
 // covers: F26
 func TestManyClientDisconnects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("disconnects many clients")
+	}
 	const atOnce = 100
 	clients := scale(1000, 100)
 	provider := &tide{events: 12}

@@ -124,6 +124,9 @@ func TestReloadRenewsCertificate(t *testing.T) {
 //
 // covers: F108
 func TestTLSMismatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for handshakes that fail")
+	}
 	pair := proxytest.GoodPair(t)
 	t.Run("TLS on the plain port", func(t *testing.T) {
 		g := proxytest.Start(t, configuration("", ""))
@@ -185,6 +188,9 @@ func TestTLSMismatch(t *testing.T) {
 //
 // covers: F15
 func TestStalledHandshakeTimesOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a time-out")
+	}
 	pair := proxytest.GoodPair(t)
 	g := proxytest.Start(t, strings.Replace(configuration("", ""), "[server]", "[server]\nread_timeout = \"1s\"", 1)+pair.Table(t, t.TempDir()))
 	var stalled []net.Conn

@@ -105,6 +105,9 @@ var thinkingToken = regexp.MustCompile(`,"extra_content":\{"google":\{"thought_s
 // TestPluginVectorsThroughGateway replays the provider's response of every vector of every translating plugin over real
 // sockets: at once, byte by byte and split at random places, to a streaming and a non-streaming client.
 func TestPluginVectorsThroughGateway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sends every vector of every plugin")
+	}
 	for name, credential := range translated {
 		t.Run(name, func(t *testing.T) { vectorsOf(t, name, credential) })
 	}
