@@ -42,6 +42,9 @@ func (p *pkg) imports() (list []imported) {
 		for _, spec := range f.Imports {
 			text, _ := strconv.Unquote(spec.Path.Value)
 			local, own := strings.CutPrefix(text, module)
+			if text+"/" == module {
+				local, own = ".", true
+			}
 			list = append(list, imported{local, own, p.fset.Position(spec.Pos())})
 		}
 	}
@@ -143,10 +146,17 @@ var importRules = []struct {
 		},
 	},
 	{
-		"only proxy/config imports TOML",
+		"only proxy/config and, for plugin.toml, proxy/plugindev/project import TOML",
 		"a configuration is read once, into an immutable value",
 		func(p *pkg, i imported) bool {
-			return within(i.path, "github.com/pelletier/go-toml") && p.dir != "proxy/config"
+			return within(i.path, "github.com/pelletier/go-toml") && p.dir != "proxy/config" && p.dir != "proxy/plugindev/project"
+		},
+	},
+	{
+		"only proxy/plugindev/project imports the repository's root",
+		"it holds what new plugins start from, for one command, and no code",
+		func(p *pkg, i imported) bool {
+			return i.own && i.path == "." && p.dir != "proxy/plugindev/project"
 		},
 	},
 	{
@@ -190,11 +200,11 @@ var importRules = []struct {
 		},
 	},
 	{
-		"a command imports proxy, its config, with the watch of files, plugindev, the plugins, and what is its own",
+		"a command imports proxy, its config, with the watch of files, plugindev, the plugins, the API of their examples, and what is its own",
 		"a command only wires: what it needs more belongs to package proxy, for whoever embeds it, and to plugindev, for who writes plugins",
 		func(p *pkg, i imported) bool {
 			ofTheBench := within(p.dir, "cmd/bench") && within(i.path, "cmd/bench")
-			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/plugindev", "plugins"}, i.path)
+			return within(p.dir, "cmd") && i.own && !ofTheBench && !slices.Contains([]string{"proxy", "proxy/config", "proxy/config/watch", "proxy/plugindev", "proxy/plugindev/project", "plugins", "examples/plugins/upstream"}, i.path)
 		},
 	},
 	{
@@ -252,6 +262,7 @@ func TestImportRules(t *testing.T) {
 		{"proxy/internal/plugin/engine", own("proxy/internal/plugin/goopt"), own("proxy/internal/plugin/fuel")},
 		{"proxy/internal/routing", other("github.com/valyala/fasthttp"), other("time")},
 		{"proxy", other("github.com/pelletier/go-toml/v2"), own("proxy/config")},
+		{"cmd/sluice", own("."), own("proxy/plugindev/project")},
 		{"proxy/internal/jsondoc", own("proxy/internal/framing/sse"), own("sdk/abi")},
 		{"proxy/internal/response", own("proxy/internal/openai"), own("proxy/internal/jsondoc")},
 		{"proxy/internal/downstream", own("proxy/internal/response"), own("proxy/internal/rescue")},

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
+	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
 
 // pluginFlags are the flags of commands that run a plugin without a gateway.
@@ -51,6 +52,9 @@ func (f *pluginFlags) open(c *cobra.Command, argument string) (*subject, error) 
 
 // openFolder reads a folder of a plugin, or of vectors that say which plugin they are for.
 func (f *pluginFlags) openFolder(c *cobra.Command, dir string) (*subject, error) {
+	if _, err := os.Stat(filepath.Join(dir, project.ManifestFile)); err == nil {
+		return f.openProject(dir)
+	}
 	suite, err := plugindev.OpenSuite(cmp.Or(f.vectors, dir))
 	if err != nil {
 		return nil, err
@@ -62,6 +66,22 @@ func (f *pluginFlags) openFolder(c *cobra.Command, dir string) (*subject, error)
 		return f.openBundled(suite.Plugin, dir)
 	}
 	return nil, newUsageError(c, "%s has no %s and no module: name a plugin's file, or its folder", dir, plugindev.SuiteFile)
+}
+
+// openProject reads what `sluice plugin build` has made of a plugin's folder, which vectors know by its name.
+func (f *pluginFlags) openProject(dir string) (*subject, error) {
+	p, err := project.Load(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(p.Module()); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist: run `sluice plugin build` first", p.Module())
+	}
+	s, err := f.openFile(p.Module(), cmp.Or(f.vectors, p.Vectors()))
+	if err == nil {
+		s.module.Name = cmp.Or(f.plugin, p.Name)
+	}
+	return s, err
 }
 
 func (f *pluginFlags) openFile(file, vectors string) (*subject, error) {

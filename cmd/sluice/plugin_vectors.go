@@ -37,19 +37,19 @@ type pluginTest struct {
 func newPluginTestCommand(o *options) *cobra.Command {
 	t := &pluginTest{options: o}
 	c := &cobra.Command{
-		Use:   "test FILE|DIR",
+		Use:   "test [FILE|DIR]",
 		Short: "Run a plugin's vectors",
-		Long: "Run a plugin's vectors, and compare what comes of each with its want.txt. The plugin is a module's file, whose vectors\n" +
-			"are in testdata/vectors beside it, the folder of a plugin, a folder that `sluice plugin record` has written, or the\n" +
-			"name of a built-in plugin.\n\n" +
+		Long: "Run a plugin's vectors, and compare what comes of each with its want.txt. The plugin is the folder of a plugin that\n" +
+			"was built, a module's file, whose vectors are in testdata/vectors beside it, a folder that `sluice plugin record` has\n" +
+			"written, or the name of a built-in plugin.\n\n" +
 			"Each vector runs on fresh instances, on an instance that has served all other vectors, after clients that left early,\n" +
 			"and with the provider's response cut at each byte, or at 256 places of a long one. The results must be the same.\n\n" +
 			"--update writes the want.txt of vectors that differ; its diff is what to review. --watch runs the vectors again\n" +
 			"whenever the module or a vector has changed, until it is interrupted.\n\n" +
 			"The exit code is the number of vectors that failed, at most 99. Where none was run, it is that of other commands: 1, 2\n" +
 			"or 3, with an error and no line about vectors.",
-		Example: "  sluice plugin test plugin.wasm\n  sluice plugin test plugin.wasm --run tools --watch\n  sluice plugin test recorded --update",
-		Args:    oneArgument("FILE or DIR"),
+		Example: "  sluice plugin test\n  sluice plugin test plugin.wasm --run tools --watch\n  sluice plugin test recorded --update",
+		Args:    atMostOneArgument("FILE or DIR"),
 		RunE:    t.runE,
 	}
 	t.register(c)
@@ -69,6 +69,24 @@ func oneArgument(what string) cobra.PositionalArgs {
 	}
 }
 
+// atMostOneArgument takes one argument, which is the working directory if it is left out.
+func atMostOneArgument(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return newUsageError(c, "`%s` takes at most one argument: %s", c.CommandPath(), what)
+		}
+		return nil
+	}
+}
+
+// subjectArgument is the argument of a command with atMostOneArgument.
+func subjectArgument(args []string) string {
+	if len(args) == 0 {
+		return "."
+	}
+	return args[0]
+}
+
 func (t *pluginTest) runE(c *cobra.Command, args []string) (err error) {
 	t.c = c
 	if t.pattern != "" {
@@ -82,7 +100,7 @@ func (t *pluginTest) runE(c *cobra.Command, args []string) (err error) {
 	}
 	defer closed()
 	if !t.watch {
-		return t.once(context.Background(), h, args[0], nil)
+		return t.once(context.Background(), h, subjectArgument(args), nil)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -92,7 +110,7 @@ func (t *pluginTest) runE(c *cobra.Command, args []string) (err error) {
 	}
 	defer files.Close()
 	for {
-		if err := t.once(ctx, h, args[0], files); err != nil {
+		if err := t.once(ctx, h, subjectArgument(args), files); err != nil {
 			fmt.Fprintln(c.ErrOrStderr(), formatError(err))
 		}
 		select {

@@ -1,23 +1,19 @@
-// Command upstream is the API that the example providers translate: it streams the last message back, word by word.
-package main
+// Package upstream is the API that the example providers translate: POST /say takes "turns" in place of "messages", and streams the
+// last one back, an event {"text":"…"} for each word, with {"tokens":…} at the end. `sluice plugin upstream` serves it.
+package upstream
 
 import (
 	"encoding/json"
 	"fmt"
-	"log"
 	"net/http"
 	"strings"
 )
 
-func main() {
-	log.Print("listening on http://127.0.0.1:9090")
-	log.Fatal(http.ListenAndServe("127.0.0.1:9090", echo{}))
-}
-
-type echo struct{}
+// Handler serves the API. Its zero value is ready for use.
+type Handler struct{}
 
 // ServeHTTP responds to POST /say with an event for each word.
-func (echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.URL.Path != "/say" {
 		http.NotFound(w, r)
 		return

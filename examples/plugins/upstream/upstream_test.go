@@ -1,4 +1,4 @@
-package main
+package upstream_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/sluice-gateway/sluice/examples/plugins/upstream"
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
@@ -35,10 +36,10 @@ func gateway(t *testing.T) (client openai.Client) {
 			t.Fatal(err)
 		}
 	}
-	upstream := httptest.NewServer(echo{})
-	t.Cleanup(upstream.Close)
+	server := httptest.NewServer(upstream.Handler{})
+	t.Cleanup(server.Close)
 	sum := sha256.Sum256(wasm)
-	env := map[string]string{"PLUGIN_SHA256": hex.EncodeToString(sum[:]), "UPSTREAM_URL": upstream.URL}
+	env := map[string]string{"PLUGIN_SHA256": hex.EncodeToString(sum[:]), "UPSTREAM_URL": server.URL}
 	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
 		Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
@@ -101,10 +102,10 @@ func TestEchoThroughTheGateway(t *testing.T) {
 }
 
 func TestEchoRejectsUnknownRequests(t *testing.T) {
-	upstream := httptest.NewServer(echo{})
-	defer upstream.Close()
+	server := httptest.NewServer(upstream.Handler{})
+	defer server.Close()
 	for _, path := range []string{"/", "/say"} {
-		resp, err := http.Get(upstream.URL + path)
+		resp, err := http.Get(server.URL + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func TestEchoRejectsUnknownRequests(t *testing.T) {
 			t.Errorf("GET %s: %s", path, resp.Status)
 		}
 	}
-	resp, err := http.Post(upstream.URL+"/say", "application/json", http.NoBody)
+	resp, err := http.Post(server.URL+"/say", "application/json", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

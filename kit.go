@@ -1,0 +1,12 @@
+// Package sluice holds the files that `sluice plugin new` writes: the SDKs, the examples that it starts from, and the licence of
+// both. It has no code, and nothing but proxy/plugindev/project imports it.
+package sluice
+
+import "embed"
+
+// Files has sdk, examples/plugins and LICENSE as they are in the repository. Built plugins are not among them.
+//
+//go:embed LICENSE
+//go:embed sdk/*.go sdk/abi/README.md sdk/abi/*.go sdk/internal/*/*.go sdk/json/*.go sdk/native/*.go sdk/provider/*.go sdk/router/*.go
+//go:embed examples/plugins/*/*.go examples/plugins/*/*.toml examples/plugins/*/*.md examples/plugins/testdata
+var Files embed.FS

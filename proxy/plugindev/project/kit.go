@@ -1,0 +1,158 @@
+package project
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gateway/sluice"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+const (
+	sdkModule = "github.com/sluice-gateway/sluice/sdk"
+	goVersion = "1.26" // the SDK's, that of the repository
+
+	kitDir = "sdk"
+	// sumFile lists the kit's files with their SHA-256, as sha256sum does, below a comment with its version.
+	sumFile = "KIT"
+)
+
+// kitFolders are the parts of sdk that a language needs, besides the contract in abi/README.md.
+var kitFolders = map[string][]string{
+	"go":             {"abi", "filter", "internal/guest", "internal/host", "internal/summary", "json", "native", "provider", "router"},
+	"rust":           {"rust"},
+	"c":              {"c"},
+	"assemblyscript": {"assemblyscript"},
+}
+
+// kitFiles are the files of a language's kit by their paths in the folder of a plugin.
+func kitFiles(language, version string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	err := copyFiles(files, kitDir, kitDir, func(name string, text []byte) []byte {
+		name = strings.TrimPrefix(name, kitDir+"/")
+		dir, _ := filepath.Split(name)
+		dir = strings.TrimSuffix(filepath.ToSlash(dir), "/")
+		inKit := slices.ContainsFunc(kitFolders[language], func(of string) bool { return dir == of || strings.HasPrefix(dir, of+"/") })
+		inKit = inKit || language == "go" && dir == ""
+		if name != "abi/README.md" && (!inKit || strings.HasSuffix(name, "_test.go")) {
+			return nil
+		}
+		return text
+	})
+	if err == nil {
+		files[kitDir+"/LICENSE"], err = sluice.Files.ReadFile("LICENSE")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if language == "go" {
+		files[kitDir+"/go.mod"] = []byte("module " + sdkModule + "\n\ngo " + goVersion + "\n")
+	}
+	var sums bytes.Buffer
+	fmt.Fprintf(&sums, "# %s. `sluice plugin upgrade` replaces these files.\n", kitVersion(version))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(files[name]), strings.TrimPrefix(name, kitDir+"/"))
+	}
+	files[kitDir+"/"+sumFile] = sums.Bytes()
+	return files, nil
+}
+
+// kitVersion describes a kit, in the first line of its sumFile.
+func kitVersion(version string) string {
+	return fmt.Sprintf("the kit of sluice %s, plugin ABI %d.%d", version, abi.Major, abi.Minor)
+}
+
+// ChangedError is about files of a kit that are not as they were written.
+type ChangedError struct {
+	Dir   string // of the kit
+	Files []string
+}
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("%s was changed: %s; keep your own code outside of it, or overwrite the changes with --force", e.Dir, strings.Join(e.Files, ", "))
+}
+
+// Upgrade replaces the folder's kit by that of this binary, and returns what both are. Unless force is set, it refuses to overwrite
+// what the author changed, with a *ChangedError.
+func (p *Project) Upgrade(version string, force bool) (from, to string, err error) {
+	dir := filepath.Join(p.Dir, p.sdk)
+	from, old, err := readSums(filepath.Join(dir, sumFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", fmt.Errorf("%s has no file %s, so it is not a kit that `sluice plugin new` wrote", dir, sumFile)
+	}
+	if err != nil {
+		return "", "", err
+	}
+	changed, err := changedFiles(dir, old)
+	if err != nil {
+		return "", "", err
+	}
+	if len(changed) > 0 && !force {
+		return "", "", &ChangedError{dir, changed}
+	}
+	files, err := kitFiles(p.Language, version)
+	if err != nil {
+		return "", "", err
+	}
+	for name := range old {
+		if _, kept := files[kitDir+"/"+name]; kept {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", "", err
+		}
+	}
+	kit := make(map[string][]byte, len(files))
+	for name, text := range files {
+		kit[strings.TrimPrefix(name, kitDir+"/")] = text
+	}
+	return from, kitVersion(version), write(dir, kit)
+}
+
+// readSums reads a kit's sumFile: what the kit is, and the digests by file.
+func readSums(file string) (version string, sums map[string]string, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", nil, err
+	}
+	sums = map[string]string{}
+	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
+		if line, ok := strings.CutPrefix(s.Text(), "# "); ok {
+			version, _, _ = strings.Cut(line, ". `")
+			continue
+		}
+		sum, name, ok := strings.Cut(s.Text(), "  ")
+		if !ok || !filepath.IsLocal(filepath.FromSlash(name)) {
+			return "", nil, fmt.Errorf("%s: invalid line %q", file, s.Text())
+		}
+		sums[name] = sum
+	}
+	return version, sums, nil
+}
+
+// changedFiles are the files of a kit that differ from what was written, in the order of their names. One that was deleted does not.
+func changedFiles(dir string, sums map[string]string) (changed []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if sum := sha256.Sum256(text); sums[name] != hex.EncodeToString(sum[:]) {
+			changed = append(changed, name)
+		}
+	}
+	return changed, nil
+}

@@ -1,0 +1,377 @@
+package project_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
+)
+
+func write(tb testing.TB, path, text string) {
+	tb.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func read(tb testing.TB, path ...string) string {
+	tb.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text)
+}
+
+// newProject writes a new folder and loads it.
+func newProject(tb testing.TB, t project.Template) *project.Project {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), t.Name)
+	if err := project.New(dir, t); err != nil {
+		tb.Fatal(err)
+	}
+	p, err := project.Load(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+var goProvider = project.Template{Name: "mine", Language: "go", Kind: "provider", Version: "v1"}
+
+// templates are those of the repository.
+func templates(tb testing.TB) (list []project.Template) {
+	tb.Helper()
+	for _, language := range project.Languages {
+		for _, kind := range project.Kinds {
+			if _, err := os.Stat(filepath.Join("../../../examples/plugins", language+"-"+kind)); err == nil {
+				list = append(list, project.Template{Name: "mine", Language: language, Kind: kind, Version: "v1"})
+			}
+		}
+	}
+	if len(list) < 2 {
+		tb.Fatalf("only %d templates", len(list))
+	}
+	return list
+}
+
+// TestNewFolderStandsAlone checks that a new folder holds nothing of the example's name and place in the repository.
+func TestNewFolderStandsAlone(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#]+)\)`)
+	for _, template := range templates(t) {
+		t.Run(template.Language+"-"+template.Kind, func(t *testing.T) {
+			p := newProject(t, template)
+			if p.Name != "mine" || p.Language != template.Language || p.Kind != template.Kind || p.Vectors() != filepath.Join(p.Dir, "testdata/vectors") {
+				t.Errorf("plugin.toml: %+v", p)
+			}
+			err := filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
+				name, _ := filepath.Rel(p.Dir, path)
+				if err != nil || d.IsDir() || strings.HasPrefix(name, "sdk/") {
+					return err
+				}
+				text := read(t, path)
+				for _, of := range []string{"../", template.Language + "-" + template.Kind, "examples/"} {
+					if strings.Contains(text, of) {
+						t.Errorf("%s contains %q", name, of)
+					}
+				}
+				if filepath.Ext(name) != ".md" {
+					return nil
+				}
+				for _, m := range link.FindAllStringSubmatch(text, -1) {
+					if _, err := os.Stat(filepath.Join(p.Dir, m[1])); err != nil && !strings.HasPrefix(m[1], "https://") {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"README.md", "gateway.toml", "plugin.toml", "sdk/KIT", "sdk/LICENSE", "sdk/abi/README.md"} {
+				read(t, p.Dir, name)
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "full", "notes.txt"), "mine")
+	write(t, filepath.Join(dir, "file"), "mine")
+	for name, test := range map[string]struct {
+		dir      string
+		template project.Template
+		want     string
+	}{
+		"folder that is not empty": {"full", goProvider, "full exists and is not empty: choose another name, or another folder with --dir"},
+		"file":                     {"file", goProvider, "file: not a directory"},
+		"path as a name":           {"x", project.Template{Name: "../x", Language: "go", Kind: "provider"}, `invalid name "../x": want 1 to 64 letters, digits, '_' or '-', beginning with a letter or digit`},
+		"unknown language":         {"x", project.Template{Name: "x", Language: "zig", Kind: "provider"}, `invalid language "zig": want go, rust, c or assemblyscript`},
+		"unknown kind":             {"x", project.Template{Name: "x", Language: "go", Kind: "cache"}, `invalid kind "cache": want provider, router or filter`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := project.New(filepath.Join(dir, test.dir), test.template)
+			if err == nil || !strings.HasSuffix(err.Error(), test.want) {
+				t.Errorf("error %v, want %s", err, test.want)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "x")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("wrote the folder: %v", err)
+			}
+		})
+	}
+	if err := project.New(filepath.Join(dir, "empty"), goProvider); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestManifestErrors(t *testing.T) {
+	const valid = "name = \"mine\"\nlanguage = \"c\"\n"
+	for _, test := range []struct{ toml, want string }{
+		{valid + "libc = true\nvectors = \"other\"\n", ""},
+		{valid + "langauge = \"go\"\n", "plugin.toml:3: unknown key langauge"},
+		{valid + "vectors = 1\n", "plugin.toml:3: "},
+		{valid + "kind = [\n", "plugin.toml:3: "},
+		{"name = \"mine\"\n", `plugin.toml: invalid language "": want go, rust, c or assemblyscript`},
+		{"language = \"c\"\n", `plugin.toml: invalid name ""`},
+		{"name = \"mine\"\nlanguage = \"go\"\nlibc = true\n", "plugin.toml: libc is about plugins in C, not in go"},
+	} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, project.ManifestFile), test.toml)
+		_, err := project.Load(dir)
+		if test.want == "" && err == nil {
+			continue
+		}
+		if err == nil || test.want == "" || !strings.HasPrefix(err.Error(), filepath.Join(dir, test.want)) {
+			t.Errorf("%s: error %v, want %s", test.toml, err, test.want)
+		}
+	}
+	if _, err := project.Load(t.TempDir()); err == nil || !strings.HasSuffix(err.Error(), "plugin.toml does not exist: want the folder of a plugin, as `sluice plugin new` writes it") {
+		t.Errorf("folder without plugin.toml: %v", err)
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add("name = \"mine\"\nlanguage = \"go\"\nkind = \"router\"\n")
+	f.Add("name = 1\n[sdk]\nx = inf\n")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		write(t, filepath.Join(dir, project.ManifestFile), text)
+		p, err := project.Load(dir)
+		if err == nil && (p.Name == "" || !slices.Contains(project.Languages, p.Language)) {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func TestUpgradeReplacesTheKit(t *testing.T) {
+	p := newProject(t, goProvider)
+	sdk := filepath.Join(p.Dir, "sdk")
+	want := read(t, sdk, "doc.go")
+	// A kit of an earlier version, with a file that the present one lacks and one that differs.
+	sums := strings.Replace(read(t, sdk, "KIT"), "sluice v1", "sluice v0", 1)
+	sums = regexp.MustCompile(`(?m)^[0-9a-f]{64}  doc\.go$`).ReplaceAllString(sums,
+		"2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae  doc.go\nfcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9  gone.go")
+	write(t, filepath.Join(sdk, "KIT"), sums)
+	write(t, filepath.Join(sdk, "doc.go"), "foo")
+	write(t, filepath.Join(sdk, "gone.go"), "bar")
+	write(t, filepath.Join(sdk, "mine.txt"), "mine")
+
+	from, to, err := p.Upgrade("v2", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(from, "the kit of sluice v0, plugin ABI 1.") || !strings.HasPrefix(to, "the kit of sluice v2, plugin ABI 1.") {
+		t.Errorf("from %s to %s", from, to)
+	}
+	if read(t, sdk, "doc.go") != want || read(t, sdk, "mine.txt") != "mine" || !strings.Contains(read(t, sdk, "KIT"), "sluice v2") {
+		t.Error("the kit was not replaced")
+	}
+	if _, err := os.Stat(filepath.Join(sdk, "gone.go")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that the kit no longer has: %v", err)
+	}
+	if from, to, err = p.Upgrade("v2", false); err != nil || from != to {
+		t.Errorf("a second time: from %s to %s, %v", from, to, err)
+	}
+}
+
+func TestUpgradeKeepsChanges(t *testing.T) {
+	p := newProject(t, goProvider)
+	changed := filepath.Join(p.Dir, "sdk", "json", "doc.go")
+	write(t, changed, "package json // mine")
+	write(t, filepath.Join(p.Dir, "sdk", "log.go"), "package sdk // mine")
+	_, _, err := p.Upgrade("v2", false)
+	want := filepath.Join(p.Dir, "sdk") + " was changed: json/doc.go, log.go; keep your own code outside of it, or overwrite the changes with --force"
+	if err == nil || err.Error() != want || read(t, changed) != "package json // mine" || !strings.Contains(read(t, p.Dir, "sdk/KIT"), "sluice v1") {
+		t.Fatalf("error %v\nwant  %s", err, want)
+	}
+	if _, _, err := p.Upgrade("v2", true); err != nil || strings.Contains(read(t, changed), "mine") {
+		t.Errorf("forced: %v", err)
+	}
+}
+
+func TestUpgradeRefusesOtherFolders(t *testing.T) {
+	p := newProject(t, goProvider)
+	kit := filepath.Join(p.Dir, "sdk", "KIT")
+	write(t, kit, "00  ../../plugin.go\n")
+	if _, _, err := p.Upgrade("v2", true); err == nil || !strings.HasSuffix(err.Error(), `invalid line "00  ../../plugin.go"`) {
+		t.Errorf("path outside of the kit: %v", err)
+	}
+	if err := os.Remove(kit); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.Upgrade("v2", true); err == nil || !strings.HasSuffix(err.Error(), "sdk has no file KIT, so it is not a kit that `sluice plugin new` wrote") {
+		t.Errorf("no kit: %v", err)
+	}
+}
+
+// program writes an executable that prints what a shell script prints.
+func program(tb testing.TB, dir, name, script string) {
+	tb.Helper()
+	path := filepath.Join(dir, name)
+	write(tb, path, "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(path, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// TestMissingCompilers checks what an author without a compiler reads.
+func TestMissingCompilers(t *testing.T) {
+	const rust = "a Rust compiler with the target wasm32-unknown-unknown is not installed\nDIR"
+	const rustGet = "Install it by one of:\n  apt-get install rustc libstd-rust-dev-wasm32\n  rustup target add wasm32-unknown-unknown"
+	for _, test := range []struct {
+		name, language string
+		programs       map[string]string
+		want           string
+	}{
+		{"Go", "go", nil, "Go is not installed\nInstall it by one of:\n  apt-get install golang-go\n  https://go.dev/doc/install"},
+		{"Rust", "rust", nil, strings.Replace(rust, "DIR", "", 1) + rustGet},
+		{
+			"Rust without the target", "rust", map[string]string{"rustc": `if [ "$1" = --version ]; then echo rustc 1.95.0; else echo /nowhere; fi`},
+			strings.Replace(rust, "DIR", "  found DIR/rustc (rustc 1.95.0) lacks it\n", 1) + rustGet,
+		},
+		{
+			"clang without the target", "c", map[string]string{"clang-9": "echo clang 9", "clang-19": "echo clang 19"},
+			"clang for WebAssembly is not installed\n  found DIR/clang-19 (clang 19) lacks the target wasm32\n  found DIR/clang-9 (clang 9) lacks the target wasm32\n" +
+				"Install it by one of:\n  apt-get install clang lld\n  brew install llvm lld",
+		},
+		{
+			"clang without a linker", "c", map[string]string{"clang": `case "$1" in --version) echo clang 19;; --print-targets) echo wasm32;; *) echo wasm-ld;; esac`},
+			"wasm-ld, the linker for DIR/clang, is not installed\nInstall it by one of:\n  apt-get install lld\n  brew install lld",
+		},
+		{"Node", "assemblyscript", nil, "Node, which runs the compiler of AssemblyScript, is not installed\nInstall it by one of:\n  apt-get install nodejs npm\n  https://nodejs.org"},
+		{
+			"AssemblyScript", "assemblyscript", map[string]string{"node": ""},
+			"asc, the compiler of AssemblyScript, is not installed\nInstall it by one of:\n  npm install assemblyscript\n  npm install --global assemblyscript",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir, bin := t.TempDir(), t.TempDir()
+			write(t, filepath.Join(dir, project.ManifestFile), "name = \"mine\"\nlanguage = \""+test.language+"\"\n")
+			for name, script := range test.programs {
+				program(t, bin, name, script)
+			}
+			p, err := project.Load(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := project.Builder{Environ: []string{"PATH=" + bin}}
+			_, err = b.Build(t.Context(), p)
+			if missing, ok := errors.AsType[*project.MissingError](err); !ok || strings.ReplaceAll(missing.Error(), bin, "DIR") != test.want {
+				t.Errorf("error %v\nwant %s", err, test.want)
+			}
+			if _, err := os.Stat(p.Module()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("module: %v", err)
+			}
+		})
+	}
+}
+
+// build builds a plugin with the compilers of this machine; the test is skipped where they are missing.
+func build(t *testing.T, p *project.Project) project.Artifact {
+	t.Helper()
+	var printed bytes.Buffer
+	a, err := project.NewBuilder(os.Environ(), &printed).Build(context.Background(), p)
+	if missing, ok := errors.AsType[*project.MissingError](err); ok {
+		t.Skip(missing.Tool, " is not installed")
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &printed)
+	}
+	return a
+}
+
+// TestBuildsAreReproducible builds each template in two folders.
+func TestBuildsAreReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	for _, template := range templates(t) {
+		t.Run(template.Language+"-"+template.Kind, func(t *testing.T) {
+			first, second := build(t, newProject(t, template)), build(t, newProject(t, template))
+			if first.SHA256 != second.SHA256 || first.Size < 1000 || first.Compiler == "" {
+				t.Errorf("%+v\n%+v", first, second)
+			}
+			if strings.Contains(read(t, first.Path), filepath.Dir(first.Path)) {
+				t.Errorf("%s contains its folder's name", first.Path)
+			}
+		})
+	}
+}
+
+func TestBuildAddsTheSchemaOfOptions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	p := newProject(t, goProvider)
+	write(t, filepath.Join(p.Dir, project.OptionsFile), `{"type":"object","properties":{"region":{"type":"string"}}}`)
+	if a := build(t, p); !strings.Contains(read(t, a.Path), `{"type":"object","properties":{"region":{"type":"string"}}}`) {
+		t.Error("the module lacks the schema")
+	}
+	write(t, filepath.Join(p.Dir, project.OptionsFile), `{"type":"objekt"}`)
+	_, err := project.NewBuilder(os.Environ(), os.Stderr).Build(t.Context(), p)
+	if err == nil || !strings.HasPrefix(err.Error(), filepath.Join(p.Dir, project.OptionsFile)+": ") {
+		t.Errorf("invalid schema: %v", err)
+	}
+}
+
+// TestCompilerErrorsAreUnchanged checks that a compiler's words come through with the place, and that the last module stays.
+func TestCompilerErrorsAreUnchanged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	p := newProject(t, goProvider)
+	write(t, p.Module(), "the last one")
+	write(t, filepath.Join(p.Dir, "plugin.go"), "package main\n\nfunc main() { x }\n")
+	var printed bytes.Buffer
+	_, err := project.NewBuilder(os.Environ(), &printed).Build(t.Context(), p)
+	if err == nil || !strings.HasSuffix(err.Error(), "/go: exit status 1") || !strings.Contains(printed.String(), "./plugin.go:3:15: undefined: x\n") {
+		t.Errorf("error %v, printed\n%s", err, &printed)
+	}
+	if read(t, p.Module()) != "the last one" {
+		t.Error("the last module was overwritten")
+	}
+}
+
+// TestGoVersionIsTheRepositorys compares the version in the go.mod of new plugins.
+func TestGoVersionIsTheRepositorys(t *testing.T) {
+	p := newProject(t, goProvider)
+	version := regexp.MustCompile(`(?m)^go (1\.\d+)`)
+	want := version.FindStringSubmatch(read(t, "../../../go.mod"))
+	for _, file := range []string{"go.mod", "sdk/go.mod"} {
+		if got := version.FindStringSubmatch(read(t, p.Dir, file)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", file, got, want)
+		}
+	}
+}
