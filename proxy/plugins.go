@@ -93,7 +93,7 @@ func (in *inspector) inspect(ctx context.Context, p *config.Plugin) (PluginInfo,
 	}
 	sum := sha256.Sum256(wasm)
 	info.Size, info.SHA256 = len(wasm), hex.EncodeToString(sum[:])
-	set, err := in.host.Load(ctx, []plugin.Spec{{Name: p.Name, Source: source}})
+	set, err := in.host.Load(ctx, []plugin.Spec{{Name: p.Name, Source: source, File: p.File}})
 	if err != nil {
 		return info, err
 	}
@@ -136,7 +136,7 @@ func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 			errs = append(errs, err)
 			continue
 		}
-		spec := plugin.Spec{Name: p.Name, Source: source, MemoryPages: p.MemoryPages}
+		spec := plugin.Spec{Name: p.Name, Source: source, File: p.File, MemoryPages: p.MemoryPages}
 		switch p.Isolation {
 		case config.IsolationKey:
 			spec.Isolation = plugin.PerKey
@@ -172,6 +172,9 @@ func (m *modules) source(p *config.Plugin) (engine.Source, error) {
 		return m.bundledSource(p.Name)
 	}
 	source, err := m.find(moduleFile{name: p.File})
+	if errors.Is(err, fs.ErrNotExist) {
+		return engine.Source{}, fmt.Errorf("plugin %s: %s does not exist: build the plugin, or correct file, which is relative to the configuration's folder", p.Name, p.File)
+	}
 	if err != nil {
 		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
@@ -180,15 +183,14 @@ func (m *modules) source(p *config.Plugin) (engine.Source, error) {
 		return engine.Source{}, fmt.Errorf("plugin %s: %w", p.Name, err)
 	}
 	other := describeOther(wasm)
-	if hex.EncodeToString(source.Digest[:]) != p.SHA256 {
-		err = fmt.Errorf("plugin %s: the SHA-256 of %s is %x, not the configured one", p.Name, p.File, source.Digest)
-		if other != "" {
-			err = fmt.Errorf("%w, and it %s", err, other)
-		}
-		return engine.Source{}, err
-	}
-	if other != "" {
+	switch digest := hex.EncodeToString(source.Digest[:]); {
+	case other != "" && digest != p.SHA256:
+		return engine.Source{}, fmt.Errorf("plugin %s: %s %s; nor is its SHA-256 the configured one", p.Name, p.File, other)
+	case other != "":
 		return engine.Source{}, fmt.Errorf("plugin %s: %s %s", p.Name, p.File, other)
+	case digest != p.SHA256:
+		return engine.Source{}, fmt.Errorf("plugin %s: the SHA-256 of %s is not %s: if it is the plugin that you built, set sha256 = %q",
+			p.Name, p.File, p.SHA256, digest)
 	}
 	return source, nil
 }
@@ -234,24 +236,42 @@ func (m *modules) open(file moduleFile) (source engine.Source, err error) {
 	return engine.Bytes(wasm), err
 }
 
-// describeOther returns what a file is that is not a WebAssembly module, by how it begins; "" if it may be one.
+// describeOther returns what a file is that is not a WebAssembly module, by how it begins, and what to do about it; "" if it may
+// be one.
 func describeOther(wasm []byte) string {
-	const magic, version = "\x00asm", "\x01\x00\x00\x00"
+	const magic, version, build = "\x00asm", "\x01\x00\x00\x00", "build it for WebAssembly, Go with GOOS=wasip1 GOARCH=wasm"
+	if len(wasm) == 0 {
+		return "is empty: the build has failed, or not finished"
+	}
+	// A comment of the text format may come first.
+	text := bytes.TrimSpace(wasm[:min(len(wasm), maxDescribed)])
 	for _, other := range []struct{ start, is string }{
 		{magic + version, ""},
-		{magic, "is a WebAssembly component or of another version; want a core module of version 1"},
-		{"(", "is WebAssembly text; convert it to a binary module, as wat2wasm does"},
-		{"\x1f\x8b", "is compressed with gzip"},
-		{"\x7fELF", "is a program for Linux; build it with GOOS=wasip1 GOARCH=wasm"},
-		{"package ", "is Go source; build it with GOOS=wasip1 GOARCH=wasm"},
-		{"!<arch>", "is an archive; build it with -buildmode=c-shared"},
+		{magic + "\x0d\x00\x01\x00", "is a WebAssembly component: build a core module, Rust with --target wasm32-unknown-unknown or wasm32-wasip1"},
+		{magic, "is of another version of WebAssembly: build a core module of version 1"},
+		{"(", "is WebAssembly text: convert it to a binary module with wat2wasm"},
+		{";;", "is WebAssembly text: convert it to a binary module with wat2wasm"},
+		{"\x1f\x8b", "is compressed with gzip: decompress it with gunzip"},
+		{"\x28\xb5\x2f\xfd", "is compressed with Zstandard: decompress it with unzstd"},
+		{"PK\x03\x04", "is a zip file: unpack it"},
+		{"\x7fELF", "is a program for Linux: " + build},
+		{"\xcf\xfa\xed\xfe", "is a program for macOS: " + build},
+		{"MZ", "is a program for Windows: " + build},
+		{"BC\xc0\xde", "is LLVM bitcode: link it with wasm-ld"},
+		{"package ", "is Go source: " + build},
+		{"!<arch>", "is an archive: build it with -buildmode=c-shared"},
+		{"#!", "is a script"},
+		{"<", "is a page of HTML or XML, perhaps an error or a login: download the file again"},
 	} {
-		if bytes.HasPrefix(wasm, []byte(other.start)) {
+		if bytes.HasPrefix(wasm, []byte(other.start)) || bytes.HasPrefix(text, []byte(other.start)) {
 			return other.is
 		}
 	}
-	return "is not a WebAssembly module"
+	return "is not a WebAssembly module: it does not begin with \\0asm"
 }
+
+// maxDescribed is how much of a file describeOther looks at.
+const maxDescribed = 4 << 10
 
 // CheckModuleFile tells of a file that is not a WebAssembly module what it is instead.
 func CheckModuleFile(file string, wasm []byte) error {

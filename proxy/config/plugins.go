@@ -1,6 +1,9 @@
 package config
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 )
@@ -47,12 +50,34 @@ func (l *loader) pluginFile(t *table) (file, sum string) {
 		t.look("sha256")
 		return "", ""
 	}
-	sum, n = t.required("sha256")
-	if n != nil && !hexDigest(sum) {
-		t.fail(n, "sha256", "must be 64 hexadecimal digits")
+	file = l.relative(at, file)
+	sum, n = t.text("sha256")
+	switch {
+	case n == nil && t.has("sha256"): // of another kind, which has been reported
+	case n == nil:
+		t.fail(nil, "sha256", "is missing%s", digestLine(file))
+	case !hexDigest(sum):
+		t.fail(n, "sha256", "must be 64 hexadecimal digits%s", digestLine(file))
 	}
-	return l.relative(at, file), strings.ToLower(sum)
+	return file, strings.ToLower(sum)
 }
+
+// digestLine returns the line of the configuration that has the digest of a plugin's file, to be added to an error; "" if the
+// file cannot be read.
+func digestLine(file string) string {
+	is, err := os.Stat(file)
+	if err != nil || !is.Mode().IsRegular() || is.Size() > maxModule {
+		return ""
+	}
+	module, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("; for %s as it is: sha256 = \"%x\"", file, sha256.Sum256(module))
+}
+
+// maxModule is the size up to which a file is read to print its digest.
+const maxModule = 64 << 20
 
 func hexDigest(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdefABCDEF") == ""

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,13 +31,7 @@ const (
 
 // exports has the name of each, its number of parameters, the phase that it runs in, whether it gets a whole body (see
 // Host.whole), and whether it is the first of an attempt (see pluginBreaker).
-var exports = [exportCount]struct {
-	name   string
-	params int
-	phase  abi.Phase
-	whole  bool
-	begins bool
-}{
+var exports = [exportCount]exportInfo{
 	exportConfigure: {abi.ExportConfigure, 2, abi.PhaseConfigure, true, false},
 	exportForms:     {abi.ExportForms, 1, abi.PhaseConfigure, true, false},
 	exportRequest:   {abi.ExportRequest, 2, abi.PhaseRequest, true, true},
@@ -49,6 +44,14 @@ var exports = [exportCount]struct {
 
 	exportFilterRequest: {abi.ExportFilterRequest, 2, abi.PhaseFilter, false, false},
 	exportFilterText:    {abi.ExportFilterText, 6, abi.PhaseText, false, false},
+}
+
+type exportInfo struct {
+	name   string
+	params int
+	phase  abi.Phase
+	whole  bool
+	begins bool
 }
 
 func (e export) String() string { return exports[e].name }
@@ -124,8 +127,12 @@ func checkExports(have map[string]engine.Signature) (set exportSet, err error) {
 		return ok
 	}
 	if _, ok := have[abi.ExportVersion]; !ok {
+		if !anyExport(have) {
+			return set, errors.New("exports none of a plugin's functions, such as " + abi.ExportVersion + " and " + abi.ExportRequest +
+				": with the Go SDK, call provider.Register or router.Register in func init, and build with -buildmode=c-shared")
+		}
 		if other := otherVersion(have); other != "" {
-			return set, fmt.Errorf("built for %s, but this gateway supports %s", strings.TrimPrefix(other, "sluice_"), strings.TrimPrefix(abi.ExportVersion, "sluice_"))
+			return set, fmt.Errorf("built for %s, but this gateway supports %s: build it with the SDK of this version", strings.TrimPrefix(other, "sluice_"), strings.TrimPrefix(abi.ExportVersion, "sluice_"))
 		}
 	}
 	has(abi.ExportVersion, signatureI32(0), true)
@@ -142,6 +149,16 @@ func checkExports(have map[string]engine.Signature) (set exportSet, err error) {
 		return set, fmt.Errorf("not a plugin for this gateway: %s", strings.Join(wrong, "; "))
 	}
 	return set, nil
+}
+
+// anyExport reports whether a module exports any function of the contract.
+func anyExport(have map[string]engine.Signature) bool {
+	for name := range have {
+		if strings.HasPrefix(name, "sluice_") || slices.ContainsFunc(exports[:], func(e exportInfo) bool { return e.name == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 // otherVersion returns the name of the version's export of a plugin for another major version, "" if there is none.

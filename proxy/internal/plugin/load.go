@@ -22,9 +22,22 @@ type Spec struct {
 	Name      string        // in a module of several plugins it also says which of them
 	Wasm      []byte        // must not be changed: a Load that was cancelled may still use it
 	Source    engine.Source // instead of Wasm: read only if the plugin is not in the cache
+	File      string        // that the module is from, for errors; "": it is built in
 	Isolation Isolation
 	// MemoryPages bounds the memory of an instance, in pages of 64 KiB. 0: the engine's limit.
 	MemoryPages uint32
+}
+
+// wrong returns an error about the module of one plugin, or of several.
+func (s *Spec) wrong(others []string, err error) error {
+	who := "plugin " + s.Name
+	if len(others) > 1 {
+		who = "plugins " + strings.Join(others, ", ")
+	}
+	if s.File != "" {
+		who += ": " + s.File
+	}
+	return fmt.Errorf("%s: %w", who, err)
 }
 
 // LoadError is why a plugin was not loaded. Its text names the plugin.
@@ -122,11 +135,7 @@ func (h *Host) loadModule(ctx context.Context, from *source, cores limiter) (plu
 		return err
 	})
 	if err != nil {
-		plugin := "plugin"
-		if len(names) > 1 {
-			plugin = "plugins"
-		}
-		return nil, &LoadError{names, fmt.Errorf("%s %s: %w", plugin, all, err)}
+		return nil, &LoadError{names, from.specs[0].wrong(names, err)}
 	}
 	// The machine code is held until each plugin has it too.
 	defer func() { err = errors.Join(err, m.Close()) }()
@@ -152,7 +161,7 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 	p := h.newPlugin(s.Name, s.Isolation)
 	m, err := h.engine.CompileFrom(ctx, s.Name, from)
 	if err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", s.Name, err)
+		return nil, s.wrong(nil, err)
 	}
 	p.module = m
 	if names := m.Missing(); len(names) > 0 {
@@ -176,7 +185,7 @@ func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err erro
 		p.exports, err = checkExports(p.module.Exports())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", p.name, err)
+		return nil, s.wrong(nil, err)
 	}
 	if in, err = p.open(ctx); err != nil {
 		return nil, err
@@ -184,7 +193,7 @@ func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err erro
 	if kind := in.guest.(*wasmGuest).kind; kind != 0 {
 		if p.exports, err = p.exports.restrict(kind); err != nil {
 			in.close()
-			return nil, fmt.Errorf("plugin %s: %w", p.name, err)
+			return nil, s.wrong(nil, err)
 		}
 	}
 	return in, nil

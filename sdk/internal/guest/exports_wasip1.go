@@ -47,7 +47,7 @@ func Input(length int32) []byte { return input[:length] }
 func choose(length int32) int32 {
 	self = New(string(Input(length)))
 	if self == nil {
-		host.Log(abi.LogError, host.Bytes("the module contains "+plugins.names()))
+		host.Log(abi.LogError, host.Bytes(plugins.describe()))
 	}
 	return int32(pluginKind(self))
 }

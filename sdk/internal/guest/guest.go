@@ -90,7 +90,14 @@ func (r registry) make(name string) Guest {
 	return nil
 }
 
-// names lists the plugins for an error message.
+// describe says which plugins there are, for an error about one that is not.
+func (r registry) describe() string {
+	if len(r) == 0 {
+		return "no plugin is registered: call provider.Register or router.Register in func init; a plugin's main is not run"
+	}
+	return "the module contains " + r.names()
+}
+
 func (r registry) names() string {
 	names := make([]string, len(r))
 	for i, e := range r {

@@ -44,8 +44,11 @@ func TestSeveralPluginsAreChosenByName(t *testing.T) {
 			t.Errorf("%q is of the kind %d, want %d", name, kind, want)
 		}
 	}
-	if got := r.names(); got != "a, b, c" {
-		t.Errorf("there are %q", got)
+	if got := r.describe(); got != "the module contains a, b, c" {
+		t.Errorf("described as %q", got)
+	}
+	if got := (registry{}).describe(); !strings.Contains(got, "Register in func init") {
+		t.Errorf("no plugin is described as %q", got)
 	}
 	if (registry{}).make("a") != nil {
 		t.Error("there is a plugin where none is registered")

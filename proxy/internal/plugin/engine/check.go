@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/fuel"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
@@ -18,14 +21,14 @@ const (
 // memory, has none or more than one, or needs extensions of WebAssembly. Errors are for the author of the module.
 func check(info *fuel.Info, memoryPages uint32) error {
 	if info.Memory.Min > memoryPages {
-		return fmt.Errorf("memory of %d pages, more than the limit of %d", info.Memory.Min, memoryPages)
+		return tooMuchMemory(info.Memory.Min, memoryPages)
 	}
 	exports := make(map[string]wasm.Export, len(info.Exports))
 	for _, x := range info.Exports {
 		exports[x.Name] = x
 	}
 	if x, ok := exports[exportMemory]; !ok || x.Kind != wasm.ExternMemory {
-		return fmt.Errorf("does not export its memory as %q", exportMemory)
+		return fmt.Errorf("does not export its memory as %q: link it with --export-memory, or without --import-memory", exportMemory)
 	}
 	x, ok := exports[exportInitialize]
 	if ok && (x.Kind != wasm.ExternFunc || len(x.Type.Params)+len(x.Type.Results) > 0) {
@@ -33,9 +36,44 @@ func check(info *fuel.Info, memoryPages uint32) error {
 			exportInitialize, x.Kind, signatureOf(x.Type), Signature{})
 	}
 	if _, command := exports[exportStart]; command && !ok {
-		return fmt.Errorf("exports %q but not %q: build it as a library (a reactor), with Go by -buildmode=c-shared", exportStart, exportInitialize)
+		return fmt.Errorf("is a program, exporting %q but not %q: build it as a library (a reactor), Go with -buildmode=c-shared, Rust with --crate-type=cdylib, C with -mexec-model=reactor",
+			exportStart, exportInitialize)
 	}
 	return nil
+}
+
+func tooMuchMemory(pages, limit uint32) error {
+	const perMiB = (1 << 20) / wasmPage
+	return fmt.Errorf("begins with %d MiB of memory, more than the limit of %d MiB: build it with a smaller initial memory, which can grow",
+		(pages+perMiB-1)/perMiB, limit/perMiB)
+}
+
+// remedies are what to do about a module that package wasm refuses.
+var remedies = map[wasm.Reason]string{
+	wasm.Malformed:   "the file is damaged or incomplete: build or copy it again",
+	wasm.SIMD:        "build without vector instructions: clang with -mno-simd128, Rust without -C target-feature=+simd128, AssemblyScript without --enable simd",
+	wasm.Threads:     "build without threads: clang without -pthread and -matomics, Rust without -C target-feature=+atomics, AssemblyScript without --enable threads",
+	wasm.TailCalls:   "build without tail calls: clang with -mno-tail-call, Rust without -C target-feature=+tail-call",
+	wasm.Exceptions:  "build without exceptions: clang with -fno-exceptions, Rust with -C panic=abort",
+	wasm.Memory64:    "build for wasm32",
+	wasm.NoMemory:    "link it with --export-memory, or without --import-memory",
+	wasm.ImportKind:  "link it with --export-memory, or without --import-memory",
+	wasm.MultiMemory: "link it with one memory",
+}
+
+// explain adds to an error about a module the function by its name, and what to do about it.
+func explain(err error, functions names) error {
+	var refused *wasm.Error
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if name := functions.name(refused.Function); name != "" {
+		err = fmt.Errorf("%w, in %s", err, name)
+	}
+	if remedy := remedies[refused.Reason]; remedy != "" {
+		err = fmt.Errorf("%w; %s", err, remedy)
+	}
+	return err
 }
 
 // link checks a module's imports against the functions of the host. It returns those that the host lacks, for modules of
@@ -44,7 +82,7 @@ func (e *Engine) link(imports []wasm.Import) (missing []missingImport, err error
 	for _, im := range imports {
 		functions, ok := e.provided[im.Module]
 		if !ok {
-			return nil, fmt.Errorf("import %q %q: no such module", im.Module, im.Name)
+			return nil, fmt.Errorf("import %q %q: no such module: a plugin can import from %s", im.Module, im.Name, strings.Join(slices.Sorted(maps.Keys(e.provided)), ", "))
 		}
 		have := signatureOf(im.Type)
 		want, ok := functions[im.Name]

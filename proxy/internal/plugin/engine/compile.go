@@ -36,10 +36,10 @@ func (m *Module) Name() string { return m.name }
 // first instance is made, and fails where the module needs more from the start.
 func (m *Module) LimitMemory(pages uint32) error {
 	if m.program.memoryMin > pages {
-		return fmt.Errorf("engine: %s: memory of %d pages, more than the limit of %d", m.name, m.program.memoryMin, pages)
+		return tooMuchMemory(m.program.memoryMin, pages)
 	}
 	if pages > maxMemoryPages {
-		return fmt.Errorf("engine: %s: memory of %d pages, more than %d", m.name, pages, maxMemoryPages)
+		return fmt.Errorf("a limit of %d pages of memory, more than %d", pages, maxMemoryPages)
 	}
 	m.pages = pages
 	return nil
@@ -157,21 +157,13 @@ func Bytes(wasm []byte) Source {
 // If ctx ends, Compile returns at once. wazero cannot be interrupted while it compiles, which package fuel bounds: the work
 // goes on in the background, for others that wait for the same module, and for the cache. Until then the bytes must not change.
 //
-// Its errors are written for the author of the module.
+// Its errors are written for the author of the module, and do not name it.
 func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
 	return e.CompileFrom(ctx, name, Bytes(wasm))
 }
 
 // CompileFrom is Compile for a module that need not be read where it is in the cache.
 func (e *Engine) CompileFrom(ctx context.Context, name string, source Source) (*Module, error) {
-	m, err := e.compile(ctx, name, source)
-	if err != nil {
-		return nil, fmt.Errorf("engine: compile %s: %w", name, err)
-	}
-	return m, nil
-}
-
-func (e *Engine) compile(ctx context.Context, name string, source Source) (*Module, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -258,7 +250,7 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 	}
 	rewritten, info, err := fuel.Rewrite(module, fuel.Options{})
 	if err != nil {
-		return err
+		return explain(err, functionNames(module))
 	}
 	if err := p.admit(e, &info); err != nil {
 		return err

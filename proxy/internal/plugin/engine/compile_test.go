@@ -59,7 +59,7 @@ func TestRejectsInvalidModules(t *testing.T) {
 			m.Export("mem", w.KindMemory, m.Memory(1, w.NoMax))
 			m.ExportFunc("memory", nil, nil, nil)
 		}), `does not export its memory as "memory"`},
-		{"more memory than there is", with(func(m *w.Module) { m.ExportMemory(17, w.NoMax) }), "memory of 17 pages, more than the limit of 16"},
+		{"more memory than there is", with(func(m *w.Module) { m.ExportMemory(17, w.NoMax) }), "begins with 2 MiB of memory, more than the limit of 1 MiB"},
 		{"_initialize with a parameter", with(func(m *w.Module) {
 			m.ExportMemory(1, w.NoMax)
 			m.ExportFunc("_initialize", i32, nil, nil)
@@ -92,7 +92,7 @@ func TestRejectsInvalidModules(t *testing.T) {
 				if err == nil {
 					t.Fatal("compiled")
 				}
-				if !strings.HasPrefix(err.Error(), "engine: compile guest: ") || !strings.Contains(err.Error(), test.want) {
+				if !strings.Contains(err.Error(), test.want) {
 					t.Errorf("error %q, want %q in it", err, test.want)
 				}
 			}
@@ -164,7 +164,7 @@ func TestCorruptModules(t *testing.T) {
 		module, err := e.Compile(context.Background(), "damaged", wasm)
 		if err != nil {
 			refused++
-			if strings.Contains(err.Error(), "panic") {
+			if strings.Contains(err.Error(), "panic in") {
 				t.Errorf("variant %d: %v", k, err)
 			}
 			continue

@@ -25,6 +25,16 @@ func functionNames(module []byte) names {
 	return section
 }
 
+// name returns the name of a function, "" if it has none.
+func (n names) name(index int) string {
+	if index < 0 {
+		return ""
+	}
+	found := map[uint32]string{uint32(index): ""}
+	wasm.FunctionNames(n, found)
+	return readable(found[uint32(index)])
+}
+
 // frames returns the names of the guest's functions in a stack trace of wazero, the innermost first, without functions of
 // the host and those that have no name. It is nil if the module has no names.
 func (n names) frames(trace string) []string {

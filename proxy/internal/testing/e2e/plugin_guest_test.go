@@ -210,14 +210,14 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 
 	cases := []struct{ name, table, reason string }{
 		{"changed", changed, "the SHA-256 of"}, // covers: F81
-		{"absent", fmt.Sprintf("[plugins.absent]\nfile = %q\nsha256 = %q\n", filepath.Join(t.TempDir(), "absent.wasm"), strings.Repeat("0", 64)), "no such file"}, // covers: F81
-		{"newer", table("newer", other.Bytes()), "built for abi_v2, but this gateway supports abi_v1"},                                                            // covers: F97
-		{"useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},                                                       // covers: F97
-		{"traps", table("traps", traps.Bytes()), "unreachable"},                                                                                                   // covers: F97
-		{"reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},                                                                                           // covers: F97
-		{"half", table("half", honest[:len(honest)/2]), ""},                                                                                                       // covers: F100
-		{"text", table("text", []byte("#!/bin/sh\n")), "is not a WebAssembly module"},                                                                             // covers: F100
-		{"empty", table("empty", nil), "is not a WebAssembly module"},                                                                                             // covers: F100
+		{"absent", fmt.Sprintf("[plugins.absent]\nfile = %q\nsha256 = %q\n", filepath.Join(t.TempDir(), "absent.wasm"), strings.Repeat("0", 64)), "does not exist"}, // covers: F81
+		{"newer", table("newer", other.Bytes()), "built for abi_v2, but this gateway supports abi_v1"},                                                              // covers: F97
+		{"useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},                                                         // covers: F97
+		{"traps", table("traps", traps.Bytes()), "unreachable"},                                                                                                     // covers: F97
+		{"reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},                                                                                             // covers: F97
+		{"half", table("half", honest[:len(honest)/2]), ""},                                                                                                         // covers: F100
+		{"text", table("text", []byte("hello\n")), "is not a WebAssembly module"},                                                                                   // covers: F100
+		{"empty", table("empty", nil), "is empty"},                                                                                                                  // covers: F100
 	}
 	start := func(t *testing.T, text string) string {
 		t.Helper()

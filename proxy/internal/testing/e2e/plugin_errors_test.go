@@ -1,0 +1,613 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// What the author of a plugin reads after each mistake is in testdata/errors: a file for each, written by -update. The way out
+// of the mistake and its place must stand in it.
+
+// loadMistakes are found by sluice check.
+var loadMistakes = []struct {
+	name, mistake string
+	file          []byte // mine.wasm; nil: there is none
+	table         string // of the plugin; "" has the digest of the file
+	provider      string // further keys of the provider
+	target        string // and of the target
+}{
+	{name: "file-missing", mistake: "The file is not where the configuration says."},
+	{name: "file-empty", mistake: "The build wrote an empty file.", file: []byte{}},
+	{name: "file-text", mistake: "The file is the output of a shell.", file: []byte("#!/bin/sh\necho hello\n")},
+	{name: "file-page", mistake: "The download was a page that asks for a login.", file: []byte("<!doctype html>\n<html>")},
+	{name: "file-wat", mistake: "The module is in the text format.", file: []byte("(module)")},
+	{name: "file-wat-comment", mistake: "The module is in the text format, after a comment.", file: []byte(";; a plugin\n(module)")},
+	{name: "file-go", mistake: "The file is the source.", file: []byte("package main\n")},
+	{name: "file-elf", mistake: "The plugin was built for this machine.", file: []byte("\x7fELF\x02\x01\x01\x00")},
+	{name: "file-mach-o", mistake: "The plugin was built for this machine, a Mac.", file: []byte("\xcf\xfa\xed\xfe\x0c\x00\x00\x01")},
+	{name: "file-exe", mistake: "The plugin was built for this machine, with Windows.", file: []byte("MZ\x90\x00\x03\x00")},
+	{name: "file-archive", mistake: "The plugin was built as an archive.", file: []byte("!<arch>\n")},
+	{name: "file-gzip", mistake: "The module is compressed.", file: gzipped("\x00asm\x01\x00\x00\x00")},
+	{name: "file-zip", mistake: "The module is in a zip file.", file: []byte("PK\x03\x04")},
+	{name: "file-component", mistake: "The plugin was built as a component.", file: []byte("\x00asm\x0d\x00\x01\x00")},
+	{name: "file-version", mistake: "The module is of another version of WebAssembly.", file: []byte("\x00asm\x02\x00\x00\x00")},
+	{name: "file-cut", mistake: "The file was copied in part.", file: request(0).Bytes()[:100]},
+	{name: "sha256-missing", mistake: "The table has no digest.", file: request(0).Bytes(), table: `file = "mine.wasm"`},
+	{name: "sha256-missing-file", mistake: "The table has neither a digest nor a file that exists.", table: `file = "mine.wasm"`},
+	{name: "sha256-wrong", mistake: "The module was built again.", file: request(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"" + strings.Repeat("0123456789abcdef", 4) + "\""},
+	{name: "sha256-short", mistake: "The digest is not one.", file: request(0).Bytes(), table: "file = \"mine.wasm\"\nsha256 = \"0123\""},
+	{name: "abi-major", mistake: "The plugin was written for another version of the contract.", file: request(0, "sluice_abi_v2").Bytes()},
+	{name: "abi-none", mistake: "A module that is not a plugin: in Go, main does not import the SDK's package, or does not call Register.", file: library().Bytes()},
+	{name: "register-missing", mistake: "In Go, a package of the SDK is linked, and Register is not called, or only in main.", file: unregistered("no plugin is registered: call provider.Register or router.Register in func init; a plugin's main is not run").Bytes()},
+	{name: "register-other", mistake: "The module has several plugins, and none of the table's name.", file: unregistered("the module contains alpha, beta").Bytes()},
+	{name: "export-none", mistake: "The plugin has none of the calls of a provider or router.", file: smallest(abi.ExportVersion).Bytes()},
+	{name: "export-missing", mistake: "The plugin lacks an export.", file: lacking(abi.ExportConfigure).Bytes()},
+	{name: "export-type", mistake: "An export has the wrong type.", file: mistyped().Bytes()},
+	{name: "export-memory", mistake: "The memory is not exported.", file: noMemory().Bytes()},
+	{name: "program", mistake: "The plugin is a program with a main function.", file: program().Bytes()},
+	{name: "import-files", mistake: "The plugin opens files or sockets.", file: importing("wasi_snapshot_preview1", "path_open_everything").Bytes()},
+	{name: "import-module", mistake: "The plugin imports from a module that does not exist.", file: importing("wasi:http/types", "fetch").Bytes()},
+	{name: "import-type", mistake: "An import has the wrong type.", file: importing(abi.Module, "text").Bytes()},
+	{name: "simd", mistake: "The compiler was told to use vector instructions.", file: request(0).with(w.Op{0xfd, 0x0c}).Bytes()},
+	{name: "threads", mistake: "The compiler was told to use atomic instructions.", file: request(0).with(w.Op{0xfe, 0x03, 0x00}).Bytes()},
+	{name: "memory-start", mistake: "The plugin begins with more memory than it may have.", file: large().Bytes()},
+	{name: "memory-table", mistake: "The plugin begins with more memory than its table allows.", file: request(0).Bytes(), table: digestOf(request(0).Bytes()) + "\nmemory = \"64KiB\""},
+	{name: "start-panics", mistake: "The plugin panics when it starts.", file: starting().Bytes()},
+	{name: "configure-status", mistake: "The plugin rejects its options, and says why.", file: configuring("option region is missing").Bytes()},
+	{name: "configure-silent", mistake: "The plugin rejects its options, and does not say why.", file: configuring("").Bytes()},
+	{name: "options-unknown", mistake: "An option is misspelled, in a provider.", file: described().Bytes(), provider: `options = { retires = 3 }`},
+	{name: "options-target", mistake: "An option has the wrong type, in a target.", file: described().Bytes(), target: `, options = { retries = "3" }`},
+	{name: "router-as-provider", mistake: "A router is used as a provider.", file: routing().Bytes()},
+}
+
+// callMistakes are found by the first request.
+var callMistakes = []struct {
+	name, mistake string
+	file          []byte
+	upstream      []string // the events of the provider's response
+	provider      string   // further keys of the provider
+}{
+	{name: "path-refused", mistake: "The path of the request is not in the provider's paths.", file: translating("/v2/chat", func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("request_path"))
+	})},
+	{name: "path-refused-ignored", mistake: "The plugin does not look at what request_path returns.", file: translating("/v1/chat?key=1&x=%zz", func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("request_path"), w.Drop, w.I32Const(0))
+	})},
+	{name: "path-repeats-prompt", mistake: "The path has words of the client in it, which stay out of the log.", file: translating("/v2/"+canary, func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("request_path"))
+	})},
+	{name: "path-relative", mistake: "The path has no leading slash.", file: translating("v1/chat", func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("request_path"))
+	})},
+	{name: "path-missing", mistake: "The plugin forgets the path.", file: translating("", func(m *translator) w.Op { return w.I32Const(0) })},
+	{name: "header-refused", mistake: "The header is not in the provider's headers.", file: translating("x-version", func(m *translator) w.Op {
+		return w.Code(m.data(), m.data(), m.call("request_header"))
+	})},
+	{name: "header-reserved", mistake: "The plugin sets the header of the credential.", file: translating("Authorization", func(m *translator) w.Op {
+		return w.Code(m.data(), m.data(), m.call("request_header"))
+	})},
+	{name: "header-invalid", mistake: "The name of a header has a space in it.", file: translating("x version", func(m *translator) w.Op {
+		return w.Code(m.data(), m.data(), m.call("request_header"))
+	})},
+	{name: "request-and-response", mistake: "The plugin both builds a request and answers.", file: translating("/v1/chat", func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("request_path"), w.I32Const(0), w.I32Const(0), m.data(), m.call("text"))
+	})},
+	{name: "response-without-done", mistake: "The plugin answers by itself, and does not say that this was all.", file: translating("Hello", func(m *translator) w.Op {
+		return w.Code(w.I32Const(0), w.I32Const(0), m.data(), m.call("text"), w.I32Const(0))
+	})},
+	{name: "status", mistake: "The plugin fails, and logs why.", file: translating("member messages/0/content has no text", func(m *translator) w.Op {
+		return w.Code(w.I32Const(3), m.data(), m.call("log"), w.I32Const(1))
+	})},
+	{name: "status-silent", mistake: "The plugin fails, and does not say why.", file: translating("", func(m *translator) w.Op { return w.I32Const(1) })},
+	{name: "panic-go", mistake: "A plugin in Go panics.", file: translating("panic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:\nmain.(*mine).message(0x1c0a000, {0x1, 0x2})\n\t/home/me/mine/plugin.go:42 +0x2c\nmain.(*mine).Request(...)\n", func(m *translator) w.Op {
+		return w.Code(m.complain(), w.I32Const(2), m.call("proc_exit"), w.I32Const(0))
+	})},
+	{name: "panic-rust", mistake: "A plugin in Rust panics.", file: translating("thread '<unnamed>' panicked at src/lib.rs:42:13:\nindex out of bounds: the len is 3 but the index is 3\n", func(m *translator) w.Op {
+		return w.Code(m.complain(), w.Unreachable)
+	})},
+	{name: "panic-rust-old", mistake: "A plugin in Rust panics, compiled by 1.63.", file: translating("thread '<unnamed>' panicked at 'index out of bounds: the len is 3 but the index is 3', src/lib.rs:42:13\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n", func(m *translator) w.Op {
+		return w.Code(m.complain(), w.Unreachable)
+	})},
+	{name: "panic-c", mistake: "An assertion of a plugin in C fails.", file: translating("Assertion failed: n < 3 (plugin.c: message: 42)\n", func(m *translator) w.Op {
+		return w.Code(m.complain(), w.Unreachable)
+	})},
+	{name: "panic-c-abort", mistake: "A plugin in C calls abort.", file: translating("", func(m *translator) w.Op { return w.Unreachable })},
+	{name: "panic-assemblyscript", mistake: "A plugin in AssemblyScript throws an error.", file: translating("\x24\x00\x00\x00I\x00n\x00d\x00e\x00x\x00 \x00o\x00u\x00t\x00 \x00o\x00f\x00 \x00r\x00a\x00n\x00g\x00e\x00\x12\x00\x00\x00p\x00l\x00u\x00g\x00i\x00n\x00.\x00t\x00s\x00", func(m *translator) w.Op {
+		return w.Code(w.I32Const(4), w.I32Const(4+36+4), w.I32Const(42), w.I32Const(13), m.call("abort"), w.I32Const(0))
+	})},
+	{name: "address-load", mistake: "The plugin reads outside of its memory.", file: translating("", func(m *translator) w.Op {
+		return w.Code(w.I32Const(-4), w.I32Load)
+	})},
+	{name: "address-import", mistake: "The plugin passes a string that is not in its memory.", file: translating("", func(m *translator) w.Op {
+		return w.Code(w.I32Const(-4), w.I32Const(100), m.call("request_path"))
+	})},
+	{name: "divide-by-zero", mistake: "The plugin divides by zero.", file: translating("", func(m *translator) w.Op {
+		return w.Code(w.I32Const(1), w.I32Const(0), w.I32DivS)
+	})},
+	{name: "out-of-fuel", mistake: "A loop of the plugin does not end.", file: translating("", func(m *translator) w.Op {
+		return w.Code(w.Loop(w.Void, w.Br(0)), w.I32Const(0))
+	})},
+	{name: "recursion", mistake: "The plugin calls itself without end.", file: translating("", func(m *translator) w.Op {
+		return w.Code(w.Call(m.own), w.I32Const(1), w.I32Add)
+	})},
+	{name: "memory-limit", mistake: "The plugin needs more memory than it may have.", file: translating("memory allocation of 200000000 bytes failed\n", func(m *translator) w.Op {
+		return w.Code(w.I32Const(4000), w.MemoryGrow, w.Drop, m.complain(), w.Unreachable)
+	})},
+	{name: "output-limit", mistake: "The plugin writes far more than it was given.", file: translating("lorem ipsum", func(m *translator) w.Op {
+		return w.Code(w.Loop(w.Void, w.I32Const(0), w.I32Const(60000), m.call("request_write"), w.Br(0)), w.I32Const(0))
+	})},
+	{name: "import-not-now", mistake: "An import is used in a call that does not have it.", file: translating("gpt", func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("model"), w.I32Const(0))
+	})},
+	{name: "import-unknown", mistake: "An import that this version of the contract does not have.", file: translating("https://api.example.com/v1/chat", func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("request_url"), w.I32Const(0))
+	})},
+	{name: "number-unknown", mistake: "A number that does not exist.", file: translating("", func(m *translator) w.Op {
+		return w.Code(w.I32Const(7), m.call("done"), w.I32Const(0))
+	})},
+	{name: "text-not-utf8", mistake: "A text that is not UTF-8.", file: translating("\xff\xfe", func(m *translator) w.Op {
+		return w.Code(m.data(), m.data(), m.call("tool_alias"))
+	})},
+	{name: "event-trap", mistake: "The plugin fails at an event of the provider.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.Unreachable })},
+	{name: "event-without-done", mistake: "The plugin does not say that the response is complete.", upstream: []string{"{}"}, file: events("{}", func(m *translator) w.Op {
+		call := w.Code(w.I32Const(0), w.I32Const(1), m.data(), m.data(), m.call("tool_call"))
+		return w.Code(call, call, w.I32Const(0))
+	})},
+	{name: "event-nothing", mistake: "The plugin makes nothing of the provider's response.", upstream: []string{"{}"}, file: events("", func(m *translator) w.Op { return w.I32Const(0) })},
+}
+
+// TestErrorsOfCalls sends a request to each.
+func TestErrorsOfCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the gateway as it ships")
+	}
+	dir := t.TempDir()
+	var config strings.Builder
+	config.WriteString("[server]\nlisten = \"127.0.0.1:0\"\n[admin]\nlisten = \"\"\n[[keys]]\nname = \"me\"\nsecret = \"sk-me-0123456789\"\n")
+	for _, m := range callMistakes {
+		if err := os.WriteFile(filepath.Join(dir, m.name+".wasm"), m.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m.provider == "" {
+			m.provider = "paths = [\"/v1/chat\", \"/v1/models/*\"]\nheaders = [\"x-beta\"]"
+		}
+		upstream := upstreamtest.New(t, upstreamtest.Script{upstreamtest.AwaitClose()})
+		if m.upstream != nil {
+			script := upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.EventStream()}
+			for _, e := range m.upstream {
+				script = append(script, upstreamtest.Chunk("data: "+e+"\n\n"))
+			}
+			upstream = upstreamtest.New(t, append(script, upstreamtest.LastChunk()))
+		}
+		fmt.Fprintf(&config, "[plugins.%[1]s]\nfile = \"%[1]s.wasm\"\nsha256 = \"%[2]x\"\n[providers.%[1]s]\nplugin = %[1]q\nbase_url = %[3]q\n%[4]s\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n",
+			m.name, sha256.Sum256(m.file), upstream.URL(), m.provider)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "gateway.toml"), []byte(config.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := serveBinary(t, dir, "serve", "--quiet", "--watch=false", "--cache", "")
+	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.EventTimeout}
+	defer client.CloseIdleConnections()
+	for _, m := range callMistakes {
+		t.Run(m.name, func(t *testing.T) {
+			status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "sk-me-0123456789", askOf(m.name, false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := g.until("path=/v1/chat/completions")
+			for i, line := range log {
+				log[i] = variable.ReplaceAllString(line, "")
+			}
+			read := strings.Join(log, "\n")
+			if strings.Contains(read, canary) {
+				t.Errorf("the log repeats the client: %s", read)
+			}
+			goldenError(t, m.name, fmt.Sprintf("# %s\n\n$ sluice serve\n%s\n\nThe client receives %d:\n%s\n", m.mistake, read, status, strings.TrimSpace(regexp.MustCompile(`"req_\w+"`).ReplaceAllString(answer, `"REQUEST"`))))
+		})
+	}
+}
+
+// variable are the fields of a line of the log that differ from one request to the next, or are of no use for an author.
+var variable = regexp.MustCompile(`time=\S+ |(?: (?:request|fuel|remote|bytes|duration_ms|first_byte_ms|plugin_fuel|peer|client|key|method|path|bytes_in|bytes_out|upstream_request|generation|attempts|stream|complete|user_agent|target|model|\w*_ms|\w*tokens)=(?:"[^"]*"|\S*))`)
+
+// served is a gateway in a process of its own.
+type served struct {
+	t     *testing.T
+	url   string
+	lines chan string
+}
+
+// serveBinary starts the gateway in a folder, and waits until it listens. The test's end kills it.
+func serveBinary(t *testing.T, dir string, args ...string) *served {
+	t.Helper()
+	cmd := exec.Command(proxytest.Binary(t, proxytest.BinaryOptions{Bare: true}), args...)
+	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &served{t: t, lines: make(chan string, 10_000)}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		defer close(s.lines)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			s.lines <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-read
+		_ = cmd.Wait()
+	})
+	started := s.until("msg=listening")
+	for field := range strings.FieldsSeq(started[len(started)-1]) {
+		if address, ok := strings.CutPrefix(field, "address="); ok {
+			s.url = "http://" + address
+		}
+	}
+	return s
+}
+
+// until returns the lines of the log up to one that contains a text.
+func (s *served) until(text string) (lines []string) {
+	s.t.Helper()
+	timeout := time.NewTimer(proxytest.EventTimeout)
+	defer timeout.Stop()
+	for {
+		select {
+		case line, ok := <-s.lines:
+			if !ok {
+				s.t.Fatalf("the gateway has ended:\n%s", strings.Join(lines, "\n"))
+			}
+			if lines = append(lines, line); strings.Contains(line, text) {
+				return lines
+			}
+		case <-timeout.C:
+			s.t.Fatalf("no line with %q:\n%s", text, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// translator is a module whose function translate makes a mistake.
+type translator struct {
+	*w.Module
+	imports map[string]uint32
+	names   []string
+	text    string
+	own     uint32 // the index of translate
+}
+
+// newTranslator begins a module with the imports that the mistakes need, and a text at address 0.
+func newTranslator(text string) *translator {
+	m := &translator{Module: new(w.Module), imports: map[string]uint32{}, text: text}
+	add := func(module, name string, params, results []byte) {
+		m.imports[name] = m.Import(module, name, params, results)
+		m.names = append(m.names, name)
+	}
+	for _, name := range []string{"log", "request_path", "request_header", "request_write", "text", "done", "model", "tool_alias", "tool_call", "answer"} {
+		for _, im := range abi.Imports {
+			if im.Name == name {
+				add(abi.Module, name, cells(im.Params), cells(im.Results))
+			}
+		}
+	}
+	add("wasi_snapshot_preview1", "fd_write", w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32))
+	add("wasi_snapshot_preview1", "proc_exit", w.Types(w.I32), nil)
+	add(abi.Module, "request_url", w.Types(w.I32, w.I32), nil)
+	add("env", "abort", w.Types(w.I32, w.I32, w.I32, w.I32), nil)
+	m.ExportMemory(3, w.NoMax)
+	m.Data(0, []byte(text))
+	m.Data(1000, []byte{0, 0, 0, 0, byte(len(text)), byte(len(text) >> 8), 0, 0})
+	m.Data(1100, []byte("/v1/chat"))
+	m.export(abi.ExportVersion, 0, w.I32Const(0))
+	m.export(abi.ExportBuffer, 1, w.I32Const(64<<10))
+	m.export(abi.ExportConfigure, 2, w.I32Const(0))
+	return m
+}
+
+func (m *translator) export(name string, params int, body w.Op) {
+	export(m.Module, name, params, body)
+	m.names = append(m.names, name)
+}
+
+func (m *translator) call(name string) w.Op { return w.Call(m.imports[name]) }
+
+// data pushes the address and the length of the text, complain writes it to standard error.
+func (m *translator) data() w.Op { return w.Code(w.I32Const(0), w.I32Const(int32(len(m.text)))) }
+
+func (m *translator) complain() w.Op {
+	return w.Code(w.I32Const(2), w.I32Const(1000), w.I32Const(1), w.I32Const(1200), m.call("fd_write"), w.Drop)
+}
+
+// translate adds the function that makes the mistake.
+func (m *translator) translate(mistake func(*translator) w.Op) w.Op {
+	m.own = uint32(len(m.names))
+	m.Func(nil, w.Types(w.I32), nil, mistake(m))
+	m.names = append(m.names, "translate")
+	return w.Call(m.own)
+}
+
+func (m *translator) bytes() []byte {
+	list := w.U32(uint32(len(m.names)))
+	for i, n := range m.names {
+		list = slices.Concat(list, w.U32(uint32(i)), w.U32(uint32(len(n))), []byte(n))
+	}
+	m.Custom("name", slices.Concat([]byte{1}, w.U32(uint32(len(list))), list))
+	return m.Bytes()
+}
+
+// cells are the types of an import's parameters or results.
+func cells(letters string) (types []byte) {
+	for _, l := range letters {
+		switch l {
+		case 'i':
+			types = append(types, w.I32)
+		case 'I':
+			types = append(types, w.I64)
+		case 's':
+			types = append(types, w.I32, w.I32)
+		}
+	}
+	return types
+}
+
+// translating is a provider that makes a mistake in provider_request.
+func translating(text string, mistake func(*translator) w.Op) []byte {
+	m := newTranslator(text)
+	m.export(abi.ExportRequest, 2, m.translate(mistake))
+	return m.bytes()
+}
+
+// events is a provider that makes a mistake in provider_event.
+func events(text string, mistake func(*translator) w.Op) []byte {
+	m := newTranslator(text)
+	body := m.translate(mistake)
+	m.export(abi.ExportRequest, 2, w.Code(w.I32Const(1100), w.I32Const(8), m.call("request_path"), w.Drop,
+		w.I32Const(int32(abi.FramingSSE)), w.I32Const(0), w.I32Const(0), w.I32Const(0), m.call("answer")))
+	m.ExportFunc(abi.ExportEvent, w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32), nil, body)
+	m.names = append(m.names, abi.ExportEvent)
+	return m.bytes()
+}
+
+// TestErrorsOfLoading runs sluice check on each.
+func TestErrorsOfLoading(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs fifty processes")
+	}
+	binary := proxytest.Binary(t, proxytest.BinaryOptions{Bare: true})
+	for _, m := range loadMistakes {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if m.file != nil {
+				if err := os.WriteFile(filepath.Join(dir, "mine.wasm"), m.file, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			table := m.table
+			if table == "" {
+				table = digestOf(m.file)
+			}
+			if m.provider != "" {
+				m.provider += "\n"
+			}
+			text := "[plugins.mine]\n" + table + "\n\n[providers.mine]\nplugin = \"mine\"\nbase_url = \"http://127.0.0.1:8000\"\npaths = [\"/v1/chat\"]\n" +
+				m.provider + "\n[[models]]\nid = \"mine\"\ntargets = [{ provider = \"mine\", model = \"m\"" + m.target + " }]\n"
+			if err := os.WriteFile(filepath.Join(dir, "gateway.toml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), binary, "check", "--cache", "")
+			cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir}
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			if cmd.Run(); cmd.ProcessState.ExitCode() != 3 {
+				t.Fatalf("exit code %d: %s", cmd.ProcessState.ExitCode(), &stderr)
+			}
+			digest := fmt.Sprintf("%x", sha256.Sum256(m.file))
+			read := strings.ReplaceAll(regexp.MustCompile(`(?m)^Compil.*\n`).ReplaceAllString(stderr.String(), ""), digest, "DIGEST")
+			goldenError(t, m.name, "# "+m.mistake+"\n\n"+strings.ReplaceAll(text, digest, "DIGEST")+"\n$ sluice check\n"+read)
+		})
+	}
+}
+
+// goldenError compares what an author reads with the file of the mistake.
+func goldenError(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", "errors", name+".txt")
+	if flag.Lookup("update").Value.String() == "true" {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the author reads\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestErrorFilesAreUsed finds files of mistakes that are not made any more.
+func TestErrorFilesAreUsed(t *testing.T) {
+	files, err := filepath.Glob("testdata/errors/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".txt")
+		known := false
+		for _, m := range loadMistakes {
+			known = known || m.name == name
+		}
+		for _, m := range callMistakes {
+			known = known || m.name == name
+		}
+		if !known {
+			t.Errorf("no test reads %s", f)
+		}
+	}
+}
+
+func digestOf(file []byte) string {
+	return fmt.Sprintf("file = \"mine.wasm\"\nsha256 = \"%x\"", sha256.Sum256(file))
+}
+
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write([]byte(text))
+	z.Close()
+	return b.Bytes()
+}
+
+// mistaken is a module in the making.
+type mistaken struct{ *w.Module }
+
+// request is a provider whose provider_request returns a status. version is the name of the export of the contract's version.
+func request(status int32, version ...string) mistaken {
+	m := smallest(append(version, abi.ExportVersion)[0])
+	export(m, abi.ExportRequest, 2, w.I32Const(status))
+	return mistaken{m}
+}
+
+// with adds a function with this code.
+func (m mistaken) with(code w.Op) mistaken {
+	m.Func(nil, nil, nil, code)
+	return m
+}
+
+func library() *w.Module {
+	m := new(w.Module)
+	m.ExportMemory(2, w.NoMax)
+	m.ExportFunc("_initialize", nil, nil, nil)
+	return m
+}
+
+func unregistered(says string) *w.Module {
+	m := new(w.Module)
+	log := m.Import(abi.Module, "log", w.Types(w.I32, w.I32, w.I32), nil)
+	m.ExportMemory(2, w.NoMax)
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
+	export(m, abi.ExportConfigure, 2, w.I32Const(0))
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	m.Data(0, []byte(says))
+	export(m, abi.ExportPlugin, 1, w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(says))), w.Call(log), w.I32Const(0)))
+	return m
+}
+
+func lacking(name string) *w.Module {
+	m := new(w.Module)
+	m.ExportMemory(2, w.NoMax)
+	for _, x := range []struct {
+		name   string
+		params int
+	}{{abi.ExportVersion, 0}, {abi.ExportBuffer, 1}, {abi.ExportConfigure, 2}, {abi.ExportRequest, 2}} {
+		if x.name != name {
+			export(m, x.name, x.params, w.I32Const(0))
+		}
+	}
+	return m
+}
+
+func mistyped() *w.Module {
+	m := smallest(abi.ExportVersion)
+	export(m, abi.ExportRequest, 1, w.I32Const(0))
+	return m
+}
+
+func noMemory() *w.Module {
+	m := new(w.Module)
+	m.Memory(2, w.NoMax)
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	return m
+}
+
+func program() *w.Module {
+	m := smallest(abi.ExportVersion)
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	m.ExportFunc("_start", nil, nil, nil)
+	return m
+}
+
+func importing(module, name string) *w.Module {
+	m := new(w.Module)
+	m.Import(module, name, w.Types(w.I32), w.Types(w.I32))
+	m.ExportMemory(2, w.NoMax)
+	return m
+}
+
+func large() *w.Module {
+	m := new(w.Module)
+	m.ExportMemory(2000, w.NoMax)
+	return m
+}
+
+func routing() *w.Module {
+	m := smallest(abi.ExportVersion)
+	export(m, abi.ExportChoose, 2, w.I32Const(0))
+	return m
+}
+
+// starting writes a line to its standard error when it starts, and traps.
+func starting() *w.Module {
+	const line = "thread '<unnamed>' panicked at src/lib.rs:7:5:\ntable of models is empty\n"
+	m := new(w.Module)
+	write := m.Import("wasi_snapshot_preview1", "fd_write", w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32))
+	m.ExportMemory(2, w.NoMax)
+	m.Data(0, slices.Concat([]byte{8, 0, 0, 0, byte(len(line)), 0, 0, 0}, []byte(line)))
+	m.ExportFunc("_initialize", nil, nil, nil, w.I32Const(2), w.I32Const(0), w.I32Const(1), w.I32Const(1000), w.Call(write), w.Drop, w.Unreachable)
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
+	export(m, abi.ExportConfigure, 2, w.I32Const(0))
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	return m
+}
+
+// configuring logs a line when it is configured, if that is not empty, and fails.
+func configuring(says string) *w.Module {
+	m := new(w.Module)
+	log := m.Import(abi.Module, "log", w.Types(w.I32, w.I32, w.I32), nil)
+	m.ExportMemory(2, w.NoMax)
+	m.Data(0, []byte(says+" "))
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
+	var code w.Op
+	if says != "" {
+		code = w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(says))), w.Call(log))
+	}
+	export(m, abi.ExportConfigure, 2, w.Code(code, w.I32Const(1)))
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	return m
+}
+
+// described has the schema of its options.
+func described() mistaken {
+	m := request(0)
+	m.Custom(abi.SectionOptions, []byte(`{"type":"object","additionalProperties":false,"properties":{"retries":{"type":"integer"},"region":{"type":"string"}}}`))
+	return m
+}
