@@ -27,7 +27,7 @@ var schemas embed.FS
 
 // Names is the plugins that ship, whether or not this binary was built with them.
 func Names() []string {
-	return []string{"anthropic", "bedrock", "cohere", "demo", "gemini", "ollama", "openai", "router"}
+	return []string{"anthropic", "bedrock", "blocklist", "cohere", "demo", "gemini", "ollama", "openai", "router", "secrets"}
 }
 
 // file is the module of all of them.

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
@@ -99,14 +100,16 @@ func (in *inspector) inspect(ctx context.Context, p *config.Plugin) (PluginInfo,
 	}
 	in.loaded = append(in.loaded, set)
 	loaded := set.Plugin(p.Name)
-	switch {
-	case loaded.Provider() && loaded.Router():
-		info.Kind = "provider, router"
-	case loaded.Provider():
-		info.Kind = "provider"
-	default:
-		info.Kind = "router"
+	var kinds []string
+	for _, k := range []struct {
+		name string
+		is   bool
+	}{{"provider", loaded.Provider()}, {"router", loaded.Router()}, {"filter", loaded.Filter()}} {
+		if k.is {
+			kinds = append(kinds, k.name)
+		}
 	}
+	info.Kind = strings.Join(kinds, ", ")
 	return info, nil
 }
 

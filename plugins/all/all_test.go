@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,8 +18,9 @@ func TestHoldsAllPlugins(t *testing.T) {
 	for _, form := range []plugintest.Form{plugintest.Native, plugintest.Module} {
 		for _, name := range plugins.Names() {
 			p := plugintest.Suite{Package: "plugins/all", Plugin: name}.Load(t, form)
-			if router := name == "router"; p.Router() != router || p.Provider() == router {
-				t.Errorf("%v: %s is a provider %t, a router %t", form, name, p.Provider(), p.Router())
+			router, filter := name == "router", slices.Contains([]string{"blocklist", "secrets"}, name)
+			if p.Router() != router || p.Filter() != filter || p.Provider() == (router || filter) {
+				t.Errorf("%v: %s is a provider %t, a router %t, a filter %t", form, name, p.Provider(), p.Router(), p.Filter())
 			}
 		}
 	}

@@ -97,6 +97,9 @@ func (p *Plugin) Provider() bool { return p.plugin.Provider() }
 // Router tells whether the plugin is a router.
 func (p *Plugin) Router() bool { return p.plugin.Router() }
 
+// Filter tells whether the plugin is a filter.
+func (p *Plugin) Filter() bool { return p.plugin.Filter() }
+
 // Fuel is the fuel that all calls of the plugin have taken so far.
 func (p *Plugin) Fuel() int64 { return p.plugin.Stats().Fuel }
 
