@@ -144,5 +144,5 @@ func (b *Builder) compileAssemblyScript(ctx context.Context, p *Project, out str
 	if err != nil {
 		return "", err
 	}
-	return "asc " + strings.TrimPrefix(version, "Version "), b.compile(ctx, p, found[0], "plugin.ts", "-o", out, "-O3", "--runtime", "stub")
+	return "asc " + strings.TrimPrefix(version, "Version "), b.compile(ctx, p, found[0], "plugin.ts", "-o", out, "-O3", "--runtime", "minimal")
 }

@@ -74,7 +74,12 @@ func Load(dir string) (*Project, error) {
 func (p *Project) Module() string { return filepath.Join(p.Dir, "plugin.wasm") }
 
 // Vectors is the folder of the plugin's vectors, which may be missing.
-func (p *Project) Vectors() string { return filepath.Join(p.Dir, p.vectors) }
+func (p *Project) Vectors() string {
+	if filepath.IsAbs(p.vectors) {
+		return p.vectors
+	}
+	return filepath.Join(p.Dir, p.vectors)
+}
 
 // manifestError says where in plugin.toml a mistake is.
 func manifestError(path string, err error) error {
