@@ -225,6 +225,9 @@ const (
 	FramingSSE            Framing = 1
 	FramingNDJSON         Framing = 2
 	FramingAWSEventStream Framing = 3
+	FramingEventsAreJSON  Framing = 8 // bit: the host refuses events, and a document, that are not JSON
+
+	FramingMask Framing = 7
 )
 
 // Dialect determines who reads the response.

@@ -157,7 +157,8 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"DoneNow": "`done(%d)` completes the response", "DoneAtEnd": "`done(%d)`\n  completes it at a clean",
 		"FramingJSON": "| %d | one JSON document |", "FramingSSE": "| %d | server-sent events |",
 		"FramingNDJSON": "| %d | newline-delimited JSON |", "FramingAWSEventStream": "| %d | AWS event stream |",
-		"DialectTranslated": "| %d | translated:", "DialectOpenAI": "| %d | openai:",
+		"FramingEventsAreJSON": "| +%d | the events are JSON",
+		"DialectTranslated":    "| %d | translated:", "DialectOpenAI": "| %d | openai:",
 		"DialectMessages": "| %d | messages:", "DialectResponses": "| %d | responses:",
 		"WarnDropped": "was %d dropped", "WarnClamped": "%d clamped", "WarnChanged": "%d changed",
 	}
@@ -168,7 +169,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",
 	}
 	notOnThePage := map[string]bool{ // counts, masks and versions
-		"Major": true, "Minor": true, "FailKinds": true, "EncodingMask": true, "ReasoningParts": true, "Scopes": true,
+		"Major": true, "Minor": true, "FailKinds": true, "EncodingMask": true, "FramingMask": true, "ReasoningParts": true, "Scopes": true,
 		"UsageKinds": true, "FinishReasons": true, "WarnKinds": true, "FormChat": true, "FormsKnown": true,
 		"PhaseRequest": true, "PhaseAnswer": true, "PhaseList": true, "PhaseModels": true, "PhaseRouter": true, "PhaseConfigure": true, "phasesInput": true,
 		"PhaseFilter": true, "PhaseText": true,

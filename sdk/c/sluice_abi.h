@@ -151,6 +151,7 @@ enum sluice_framing {
 	SLUICE_FRAMING_SSE = 1,
 	SLUICE_FRAMING_NDJSON = 2,
 	SLUICE_FRAMING_AWS_EVENT_STREAM = 3,
+	SLUICE_FRAMING_EVENTS_ARE_JSON = 8, /* bit: the host refuses events, and a document, that are not JSON */
 };
 
 /* Dialect determines who reads the response. */

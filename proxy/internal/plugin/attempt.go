@@ -27,6 +27,7 @@ type Attempt struct {
 	// Set by Binding.Request where it returns nil.
 	Out            OutRequest
 	Framing        abi.Framing
+	EventsAreJSON  bool // the plugin's response calls get nothing else
 	Dialect        abi.Dialect
 	DialectOptions native.Options
 	Answered       bool      // the plugin responded itself: nothing is sent, and the Writer has the response

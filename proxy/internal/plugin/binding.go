@@ -122,6 +122,8 @@ func (b *Binding) Request(ctx context.Context, a *Attempt) error {
 func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []byte) error {
 	if status >= 300 {
 		body = b.redact(body)
+	} else if err := a.checkJSON("the response", body); err != nil {
+		return err
 	}
 	inv := invocation{export: exportResponse, number: int32(status), first: body, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
 	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})
@@ -131,6 +133,8 @@ func (b *Binding) Response(ctx context.Context, a *Attempt, status int, body []b
 func (b *Binding) Event(ctx context.Context, a *Attempt, kind abi.EventKind, name, data []byte) error {
 	if kind != abi.EventPlain {
 		data = b.redact(data)
+	} else if err := a.checkJSON("an event", data); err != nil {
+		return err
 	}
 	inv := invocation{export: exportEvent, number: int32(kind), first: name, second: data, attempt: a, header: a.ResponseHeader, ticket: &a.ticket}
 	return b.call(ctx, &inv, tenant{tenantKey, a.Tenant})

@@ -82,6 +82,7 @@ type call struct {
 	aliases       []alias
 	answerOn      bool
 	framing       abi.Framing
+	eventsAreJSON bool
 	dialect       abi.Dialect
 	options       native.Options
 	warnings      []Warning
@@ -151,7 +152,7 @@ func (c *call) begin(inv *invocation) {
 			c.own = borrowBody()
 		}
 		c.ownOn, c.copied = false, 0
-		c.answerOn, c.framing, c.dialect, c.options = false, 0, 0, native.Options{}
+		c.answerOn, c.framing, c.eventsAreJSON, c.dialect, c.options = false, 0, false, 0, native.Options{}
 	case exportList:
 		c.path, c.headers = c.path[:0], c.headers[:0]
 	case exportModels:

@@ -219,6 +219,8 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	if !c.beginImport(importAnswer) {
 		return abi.StatusRefused
 	}
+	eventsAreJSON := framing&abi.FramingEventsAreJSON != 0
+	framing &^= abi.FramingEventsAreJSON
 	switch framing {
 	case abi.FramingJSON, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream:
 	default:
@@ -241,7 +243,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 		}
 		c.lastOptions, c.lastRead = bytes.Clone(options), o
 	}
-	c.answerOn, c.framing, c.dialect = true, framing, d
+	c.answerOn, c.framing, c.eventsAreJSON, c.dialect = true, framing, eventsAreJSON, d
 	if len(options) > 0 {
 		c.options = c.lastRead
 	}
@@ -306,7 +308,7 @@ func (c *call) commitRequest() error {
 		a.Out.Headers = append(a.Out.Headers[:0], c.headers...)
 		a.Out.Body = body
 		a.Answered = false
-		a.Framing, a.Dialect, a.DialectOptions = c.framing, c.dialect, c.options
+		a.Framing, a.EventsAreJSON, a.Dialect, a.DialectOptions = c.framing, c.eventsAreJSON, c.dialect, c.options
 		a.reader.reset(c.options)
 	}
 	clear(a.aliases)
@@ -324,11 +326,17 @@ func (c *call) commitRequest() error {
 }
 
 // body returns the body of the upstream request: the plugin's own, the client's with the edits applied, or the client's
-// unchanged.
+// unchanged. The plugin's own must be JSON, as the request says that it is; edits keep the others JSON.
 func (c *call) body() ([]byte, error) {
 	r := c.attempt.Request
 	switch {
 	case c.ownOn:
+		if len(c.own) == 0 {
+			return c.own, nil
+		}
+		if err := jsondoc.CheckUTF8(c.own); err != nil {
+			return nil, notJSON("the body of the request", c.own, err)
+		}
 		return c.own, nil
 	case c.edits.Len() > 0:
 		var err error

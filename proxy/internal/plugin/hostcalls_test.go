@@ -202,6 +202,9 @@ func checkRequest(t *testing.T, a *plugin.Attempt) {
 	if !a.Answered && !strings.HasPrefix(a.Out.Path, "/v1") {
 		t.Fatalf("path %q", a.Out.Path)
 	}
+	if !a.Answered && len(a.Out.Body) > 0 && !json.Valid(a.Out.Body) {
+		t.Fatalf("body %q", a.Out.Body)
+	}
 	for _, h := range a.Out.Headers {
 		if h.Name != "x-a" || strings.ContainsAny(h.Value, "\r\n\x00") {
 			t.Fatalf("header %q", h)

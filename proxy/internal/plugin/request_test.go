@@ -408,7 +408,7 @@ func TestAttemptsReuseMemoryOnly(t *testing.T) {
 			want(t, "state when the attempt begins", h.StateGet(make([]byte, 10)), 0)
 			h.RequestPath(b("/v1"))
 			h.RequestHeader(b("x-a"), b("1"))
-			h.RequestWrite(b("own"))
+			h.RequestWrite(b(`"own"`))
 			h.ToolAlias(b("x"), b("y"))
 			h.Warn(abi.WarnDropped, b("m"))
 			h.StateSet(b("kept"))
@@ -422,7 +422,7 @@ func TestAttemptsReuseMemoryOnly(t *testing.T) {
 		if err := bound.Request(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		if string(a.Alias(b("x"))) != "y" || string(a.State()) != "kept" || string(a.Out.Body) != "own" {
+		if string(a.Alias(b("x"))) != "y" || string(a.State()) != "kept" || string(a.Out.Body) != `"own"` {
 			t.Errorf("alias %q, state %q, body %q", a.Alias(b("x")), a.State(), a.Out.Body)
 		}
 		a.Reset()

@@ -218,6 +218,8 @@ impl Framing {
     pub const SSE: Framing = Framing(1);
     pub const NDJSON: Framing = Framing(2);
     pub const AWSEventStream: Framing = Framing(3);
+    /// bit: the host refuses events, and a document, that are not JSON
+    pub const EventsAreJSON: Framing = Framing(8);
 }
 
 /// Dialect determines who reads the response.

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"context"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -24,17 +23,6 @@ func TestGoGuestHasNoAccess(t *testing.T) {
 	}
 	if run(t, i, "closing") != 1 {
 		t.Error("the guest could close standard input")
-	}
-}
-
-func TestRejectsGuestThatNeedsFiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a guest in Go")
-	}
-	e := newEngine(t, engine.Options{})
-	_, err := e.Compile(context.Background(), "files", goGuest(t, "files"))
-	if err == nil || !strings.Contains(err.Error(), `import "wasi_snapshot_preview1" "`) {
-		t.Fatalf("error %v, want one that names an import", err)
 	}
 }
 

@@ -14,6 +14,7 @@ const (
 	wasiBadFD   = 8
 	wasiFault   = 21
 	wasiInvalid = 28
+	wasiNoSys   = 52
 )
 
 // What the functions below charge, in units of fuel: every call, and every 16 bytes that it moves.
@@ -22,26 +23,52 @@ const (
 	wasiByteShift = 4
 )
 
-// wasiFunctions are the functions of WASI preview 1 that a Go guest imports (fd_read comes with crypto/rand), without
-// access to the machine: there are no arguments, no environment and no files, and the machine's clock and random source stay out of
-// reach. A guest that imports others is refused when it is compiled, with the name of the import.
-var wasiFunctions = []Import{
-	{Name: "args_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptyGet},
-	{Name: "args_sizes_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptySizes},
-	{Name: "environ_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptyGet},
-	{Name: "environ_sizes_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiEmptySizes},
-	{Name: "clock_time_get", Params: []ValueType{I32, I64, I32}, Results: []ValueType{I32}, Func: wasiClockTime},
-	{Name: "fd_close", Params: []ValueType{I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
-	{Name: "fd_fdstat_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
-	{Name: "fd_fdstat_set_flags", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
-	{Name: "fd_prestat_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
-	{Name: "fd_prestat_dir_name", Params: []ValueType{I32, I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
-	{Name: "fd_read", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiNoDescriptor},
-	{Name: "fd_write", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiWrite},
-	{Name: "poll_oneoff", Params: []ValueType{I32, I32, I32, I32}, Results: []ValueType{I32}, Func: wasiPoll},
+// wasiFunctions are all functions of WASI preview 1, so that whatever a guest's language links into it, it loads. None of them gives
+// access to the machine: there are no arguments, no environment and no files, and the machine's clock and random source stay out of reach.
+var wasiFunctions = append([]Import{
+	wasiFunction("args_get", "ii", wasiEmptyGet),
+	wasiFunction("args_sizes_get", "ii", wasiEmptySizes),
+	wasiFunction("environ_get", "ii", wasiEmptyGet),
+	wasiFunction("environ_sizes_get", "ii", wasiEmptySizes),
+	wasiFunction("clock_res_get", "ii", wasiClockResolution),
+	wasiFunction("clock_time_get", "iIi", wasiClockTime),
+	wasiFunction("fd_fdstat_get", "ii", wasiDescriptorStatus),
+	wasiFunction("fd_write", "iiii", wasiWrite),
+	wasiFunction("poll_oneoff", "iiii", wasiPoll),
+	wasiFunction("proc_raise", "i", wasiNotSupported),
+	wasiFunction("random_get", "ii", wasiRandom),
+	wasiFunction("sched_yield", "", wasiYield),
 	{Name: "proc_exit", Params: []ValueType{I32}, Func: wasiExit},
-	{Name: "random_get", Params: []ValueType{I32, I32}, Results: []ValueType{I32}, Func: wasiRandom},
-	{Name: "sched_yield", Results: []ValueType{I32}, Func: wasiYield},
+}, wasiDescriptorFunctions()...)
+
+// wasiDescriptorFunctions are those that need a descriptor other than those of standard output and error, which no guest has.
+func wasiDescriptorFunctions() (list []Import) {
+	for name, params := range map[string]string{
+		"fd_advise": "iIIi", "fd_allocate": "iII", "fd_close": "i", "fd_datasync": "i", "fd_fdstat_set_flags": "ii",
+		"fd_fdstat_set_rights": "iII", "fd_filestat_get": "ii", "fd_filestat_set_size": "iI", "fd_filestat_set_times": "iIIi",
+		"fd_pread": "iiiIi", "fd_prestat_get": "ii", "fd_prestat_dir_name": "iii", "fd_pwrite": "iiiIi", "fd_read": "iiii",
+		"fd_readdir": "iiiIi", "fd_renumber": "ii", "fd_seek": "iIii", "fd_sync": "i", "fd_tell": "ii",
+		"path_create_directory": "iii", "path_filestat_get": "iiiii", "path_filestat_set_times": "iiiiIIi", "path_link": "iiiiiii",
+		"path_open": "iiiiiIIii", "path_readlink": "iiiiii", "path_remove_directory": "iii", "path_rename": "iiiiii",
+		"path_symlink": "iiiii", "path_unlink_file": "iii",
+		"sock_accept": "iii", "sock_recv": "iiiiii", "sock_send": "iiiii", "sock_shutdown": "ii",
+	} {
+		list = append(list, wasiFunction(name, params, wasiNoDescriptor))
+	}
+	return list
+}
+
+// wasiFunction is a function that returns an error number. Its parameters are written as in package abi: i for i32, I for i64.
+func wasiFunction(name, params string, f HostFunc) Import {
+	im := Import{Name: name, Results: []ValueType{I32}, Func: f}
+	for _, p := range params {
+		t := I32
+		if p == 'I' {
+			t = I64
+		}
+		im.Params = append(im.Params, t)
+	}
+	return im
 }
 
 // charge charges for a standard function that moves n bytes, before the work is done, and ends the call if the budget
@@ -83,6 +110,44 @@ func wasiClockTime(i *Instance, stack []uint64) {
 		return
 	}
 	stack[0] = wasiOK
+}
+
+// wasiClockResolution says that clocks count nanoseconds.
+func wasiClockResolution(i *Instance, stack []uint64) {
+	i.charge(0)
+	if !i.Write(uint32(stack[1]), []byte{1, 0, 0, 0, 0, 0, 0, 0}) {
+		stack[0] = wasiFault
+		return
+	}
+	stack[0] = wasiOK
+}
+
+// The members of a descriptor's status that are not 0.
+const (
+	statusSize      = 24
+	characterDevice = 2      // at 0: the type of the file
+	rightToWrite    = 1 << 6 // at 8: the rights
+)
+
+// wasiDescriptorStatus says that standard output and error are terminals, so that C libraries pass on each line when it ends: nothing
+// flushes what they hold back otherwise.
+func wasiDescriptorStatus(i *Instance, stack []uint64) {
+	i.charge(statusSize)
+	if fd := int32(stack[0]); fd != 1 && fd != 2 {
+		stack[0] = wasiBadFD
+		return
+	}
+	status := [statusSize]byte{0: characterDevice, 8: rightToWrite}
+	if !i.Write(uint32(stack[1]), status[:]) {
+		stack[0] = wasiFault
+		return
+	}
+	stack[0] = wasiOK
+}
+
+func wasiNotSupported(i *Instance, stack []uint64) {
+	i.charge(0)
+	stack[0] = wasiNoSys
 }
 
 func wasiNoDescriptor(i *Instance, stack []uint64) {

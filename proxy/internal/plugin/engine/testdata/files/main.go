@@ -1,7 +1,12 @@
-// Guest files reads a file, so it needs an import that no plugin gets.
+// Guest files uses packages that are linked with functions of WASI for files, which do nothing.
 package main
 
-import "os"
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"text/template"
+)
 
 //go:wasmexport read
 func read() uint32 {
@@ -10,6 +15,24 @@ func read() uint32 {
 		return 0
 	}
 	return uint32(len(p))
+}
+
+//go:wasmexport write
+func write() uint32 {
+	if os.WriteFile("/tmp/file", []byte("text"), 0o600) != nil && os.Mkdir("/tmp/dir", 0o700) != nil && fs.WalkDir(os.DirFS("/"), ".", func(_ string, _ fs.DirEntry, err error) error { return err }) != nil {
+		return 0
+	}
+	return 1
+}
+
+//go:wasmexport render
+func render() uint32 {
+	var out strings.Builder
+	t := template.Must(template.New("t").Parse(`{{range .}}{{printf "%03d" .}},{{end}}`))
+	if err := t.Execute(&out, []int{1, 22, 333}); err != nil {
+		return 0
+	}
+	return uint32(out.Len())
 }
 
 func main() {}
