@@ -89,8 +89,11 @@ func newPluginBuildCommand() *cobra.Command {
 }
 
 func formatSize(n int) string {
-	if n < 1e5 {
+	switch {
+	case n < 1e4:
 		return fmt.Sprintf("%.1f KB", float64(n)/1e3)
+	case n < 1e6:
+		return fmt.Sprintf("%.0f KB", float64(n)/1e3)
 	}
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }

@@ -190,6 +190,7 @@ func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err erro
 	if in, err = p.open(ctx); err != nil {
 		return nil, err
 	}
+	p.minor = in.guest.(*wasmGuest).minor
 	if kind := in.guest.(*wasmGuest).kind; kind != 0 {
 		if p.exports, err = p.exports.restrict(kind); err != nil {
 			in.close()

@@ -19,6 +19,7 @@ type Plugin struct {
 	host    *Host
 	name    string
 	exports exportSet
+	minor   int32
 	pool    *pool
 	module  *engine.Module                                // nil for a native plugin
 	start   func(ctx context.Context, in *instance) error // sets an instance's guest to a new one
@@ -37,6 +38,9 @@ type Plugin struct {
 
 // Name returns the name that the plugin was loaded by.
 func (p *Plugin) Name() string { return p.name }
+
+// Minor returns the minor version of the contract that the plugin was written for; 0 for a native one.
+func (p *Plugin) Minor() int { return int(p.minor) }
 
 // Provider reports whether the plugin can translate for a provider.
 func (p *Plugin) Provider() bool { return p.exports.provider() }

@@ -41,6 +41,7 @@ type wasmGuest struct {
 	buffer    *engine.Func
 	collector *engine.Func   // sluice_collect, or nil
 	kind      abi.PluginKind // what a module of several plugins has become; 0 of a module that is one plugin
+	minor     int32          // the minor version of the contract that it was written for
 
 	// The input buffer that the guest returned last.
 	addr, size uint32
@@ -72,7 +73,7 @@ func openWasm(ctx context.Context, m *engine.Module, in *instance, fuel int64) (
 	if err == nil && int32(minor) < 0 {
 		err = fmt.Errorf("%s returned %d, not a valid version", abi.ExportVersion, int32(minor))
 	}
-	if err == nil {
+	if g.minor = int32(minor); err == nil {
 		err = g.selectPlugin(in)
 	}
 	if err != nil {

@@ -1,0 +1,109 @@
+package plugindev
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Report describes a plugin that the gateway would accept.
+type Report struct {
+	Kind     string // such as "a provider"
+	Provider bool
+	Router   bool
+	ABI      string // the version of the contract that it was written for
+	HostABI  string // the gateway's
+	Size     int    // of the module, in bytes
+	SHA256   string
+	Memory   int // of an idle instance, in bytes
+
+	Exports []string            // functions
+	Imports map[string][]string // functions by their module
+
+	Schema  bool     // whether the module describes its options
+	Options []string // "name (type)" each, in the order of their names
+
+	Refused error    // why the plugin refuses the settings of its vectors, or none if it has no vectors; nil if it accepts them
+	Tested  []Tested // what came of its vectors
+}
+
+// Check loads a module as the gateway does, whose words an error has, and runs its vectors, if there are any.
+func Check(ctx context.Context, h *Host, m Module, vectors *Suite) (*Report, error) {
+	p, err := h.Load(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	module, err := wasm.Parse(m.Wasm)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(m.Wasm)
+	r := &Report{
+		Kind: p.plugin.Kind(), Provider: p.Provider(), Router: p.Router(),
+		ABI: fmt.Sprintf("%d.%d", abi.Major, p.plugin.Minor()), HostABI: fmt.Sprintf("%d.%d", abi.Major, abi.Minor),
+		Size: len(m.Wasm), SHA256: hex.EncodeToString(sum[:]), Memory: int(p.plugin.Stats().Memory), Imports: map[string][]string{},
+	}
+	for _, x := range module.Exports {
+		if x.Kind == wasm.ExternFunc {
+			r.Exports = append(r.Exports, x.Name)
+		}
+	}
+	for _, im := range module.Imports {
+		r.Imports[im.Module] = append(r.Imports[im.Module], im.Name)
+	}
+	if err := r.readSchema(m); err != nil {
+		return nil, err
+	}
+	if _, r.Refused = p.Bind(ctx, vectors.Use); r.Refused != nil || vectors.Len() == 0 {
+		return r, nil
+	}
+	r.Tested, err = vectors.Test(ctx, h, m, TestOptions{})
+	return r, err
+}
+
+// readSchema lists the options that the module's schema describes.
+func (r *Report) readSchema(m Module) error {
+	var text []byte
+	for _, section := range []string{abi.SectionOptions + "." + m.Name, abi.SectionOptions} {
+		if text, r.Schema = wasm.Custom(m.Wasm, section); r.Schema {
+			break
+		}
+	}
+	if !r.Schema {
+		return nil
+	}
+	var schema struct {
+		Properties map[string]struct {
+			Type json.RawMessage `json:"type"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return fmt.Errorf("the schema of the options: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		if kind := strings.Trim(string(schema.Properties[name].Type), `"`); kind != "" {
+			name += " (" + kind + ")"
+		}
+		r.Options = append(r.Options, name)
+	}
+	return nil
+}
+
+// Costliest is the vector with the call that took the greatest part of its budget; nil if there is none.
+func (r *Report) Costliest() (costliest *Tested) {
+	for i := range r.Tested {
+		if t := &r.Tested[i]; costliest == nil || t.Cost.Share > costliest.Cost.Share {
+			costliest = t
+		}
+	}
+	return costliest
+}
