@@ -3,6 +3,7 @@ package plugin
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -73,8 +74,8 @@ type call struct {
 
 	edits         jsondoc.Edits
 	path          []byte
-	refused       error // why the last request_path was refused
-	refusedHeader error // why the last request_header was
+	refused       refusal // the last path
+	refusedHeader refusal
 	headers       []Header
 	own           []byte
 	ownOn         bool // the plugin writes its own body
@@ -133,7 +134,7 @@ func (c *call) begin(inv *invocation) {
 	c.invocation = *inv
 	c.phase = exports[inv.export].phase
 	c.err, c.failure, c.running = nil, nil, -1
-	c.refused, c.refusedHeader = nil, nil
+	c.refused.why, c.refusedHeader.why = nil, nil
 	c.output = 0
 	c.done, c.stateOn = false, false
 	c.tools, c.unknown, c.ignored = c.tools[:0], c.unknown[:0], c.ignored[:0]
@@ -237,17 +238,28 @@ func (c *call) beginImport(imp int) bool {
 	}
 	c.running = imp
 	if abi.Imports[imp].Phases&c.phase == 0 {
-		c.abort(KindProtocol, "not allowed in this call")
+		c.abort(KindProtocol, "not allowed in this call, only in "+callsOf(abi.Imports[imp].Phases))
 		return false
 	}
 	return true
+}
+
+// callsOf lists the exports that may use an import.
+func callsOf(phases abi.Phase) string {
+	var names []string
+	for _, e := range exports {
+		if e.phase&phases != 0 {
+			names = append(names, e.name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // countOutput counts n bytes of output.
 func (c *call) countOutput(n int) bool {
 	c.output += int64(n)
 	if c.output > c.limit {
-		c.abort(KindOutput, "output limit exceeded")
+		c.abort(KindOutput, fmt.Sprintf("more than %d bytes, the limit for an input of %d", c.limit, c.inputSize()))
 		return false
 	}
 	return true

@@ -94,12 +94,12 @@ func (c *call) RequestPath(path []byte) abi.Status {
 		return abi.StatusRefused
 	}
 	if len(path) > maxPath {
-		c.refused = errPathLong
+		c.refused.set(errPathLong, path)
 		return abi.StatusTooLarge
 	}
 	c.chargeBytes(pathPasses * len(path))
 	if err := checkPath(path, c.binding.paths, c.binding.credentialQuery); err != nil {
-		c.refused = err
+		c.refused.set(err, path)
 		return abi.StatusRefused
 	}
 	c.path = append(c.path[:0], path...)
@@ -113,7 +113,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	}
 	switch {
 	case len(name) > abi.MaxName || len(value) > maxHeaderValue:
-		c.refusedHeader = errHeaderLong
+		c.refusedHeader.set(errHeaderLong, name)
 		return abi.StatusTooLarge
 	case !httpfield.ValidName(name):
 		c.abort(KindProtocol, "invalid header name")
@@ -126,7 +126,7 @@ func (c *call) RequestHeader(name, value []byte) abi.Status {
 	var buf [abi.MaxName]byte
 	lower := c.known.intern(httpfield.AppendLower(buf[:0], name))
 	if !c.binding.headers[lower] {
-		c.refusedHeader = errHeaderRule
+		c.refusedHeader.set(c.refusedHeaderReason(lower), name)
 		return abi.StatusRefused
 	}
 	for i := range c.headers {
@@ -269,9 +269,7 @@ func (c *call) Warn(kind abi.WarnKind, member []byte) {
 }
 
 var (
-	errNoRequest  = errors.New("neither a request nor a response")
-	errHeaderRule = errors.New("header not allowed for this provider")
-	errHeaderLong = errors.New("header too long")
+	errNoRequest  = errors.New("neither a request nor a response: no request_path, no events")
 	errTwoAnswers = errors.New("both a request and a response")
 	errNoDone     = errors.New("a response without done(0)")
 )
@@ -294,8 +292,8 @@ func (c *call) commitRequest() error {
 		}
 		c.commitState()
 		a.Answered = true
-	case len(c.path) == 0 && c.refused != nil:
-		return c.newProtocolError(c.refused)
+	case len(c.path) == 0 && c.refused.why != nil:
+		return c.newProtocolError(c.refusedRequest())
 	case len(c.path) == 0:
 		return c.newProtocolError(errNoRequest)
 	default:
@@ -349,8 +347,8 @@ func (c *call) body() ([]byte, error) {
 // commitList sets the result of provider_list. A plugin that sets no path has no list.
 func (c *call) commitList() error {
 	if len(c.path) == 0 {
-		if c.refused != nil {
-			return c.newProtocolError(c.refused)
+		if c.refused.why != nil {
+			return c.newProtocolError(c.refusedRequest())
 		}
 		c.result.out = OutRequest{}
 		return nil

@@ -74,7 +74,7 @@ func TestInvalidForms(t *testing.T) {
 		{"done", func(m *module) w.Op { return w.Code(i32(0), m.call("done"), i32(1)) }, plugin.KindProtocol, "done: not allowed in this call"},
 		{"address outside of the memory", func(m *module) w.Op {
 			return w.Code(i32(3), i32(-1), i32(100), m.call("log"), i32(1))
-		}, plugin.KindTrap, "log: an address outside"},
+		}, plugin.KindTrap, "log: 100 bytes at address 4294967295, outside of the guest's memory"},
 	}
 	h := newHost(t, plugin.Options{})
 	for _, tt := range tests {

@@ -63,15 +63,15 @@ func TestHostileCalls(t *testing.T) {
 		{"deep recursion", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, plugin.KindDepth, "call stack too deep", "plugin_crashed"},
 		{"memory.fill in a loop", ops(i32(900), w.MemoryGrow, w.Drop, forever(i32(0), i32(0), i32(50<<20), w.MemoryFill)), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		// covers: F93
-		{"output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: output limit exceeded", "plugin_protocol"},
+		{"output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: more than 65560 bytes", "plugin_protocol"},
 		// covers: F94
-		{"address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
-		{"end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
-		{"address and length overflow", textAt(-1, -1), plugin.KindTrap, "text: an address outside", "plugin_crashed"},
-		{"room outside of the memory", func(m *module) w.Op { return w.Code(i32(-16), i32(100), m.call("state_get"), w.Drop) }, plugin.KindTrap, "state_get: an address outside", "plugin_crashed"},
+		{"address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: 1 bytes at address 268435456, outside", "plugin_crashed"},
+		{"end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: 2 bytes at address 1048575, outside", "plugin_crashed"},
+		{"address and length overflow", textAt(-1, -1), plugin.KindTrap, "text: 4294967295 bytes at address 4294967295, outside", "plugin_crashed"},
+		{"room outside of the memory", func(m *module) w.Op { return w.Code(i32(-16), i32(100), m.call("state_get"), w.Drop) }, plugin.KindTrap, "state_get: 100 bytes at address 4294967280, outside", "plugin_crashed"},
 		{"the second of two addresses", func(m *module) w.Op {
 			return w.Code(i32(0), i32(0), i32(1), i32(-1), i32(5), i32(0), i32(0), i32(-1), m.call("fail"))
-		}, plugin.KindTrap, "fail: an address outside", "plugin_crashed"},
+		}, plugin.KindTrap, "outside of the guest's memory", "plugin_crashed"},
 		// covers: F96
 		{"flood of host calls", func(m *module) w.Op { return forever(i32(1), i32(0), i32(16), m.call("log")) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		{"flood of calls without output", func(m *module) w.Op { return forever(i32(0), i32(1000), m.call("state_get"), w.Drop) }, plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},

@@ -162,7 +162,7 @@ func (a *args) memory() []byte {
 	}
 	p, ok := a.guest.Read(addr, n)
 	if !ok {
-		a.call.abort(KindTrap, "an address outside of the guest's memory")
+		a.call.abort(KindTrap, fmt.Sprintf("%d bytes at address %d, outside of the guest's memory", n, addr))
 	}
 	return p
 }

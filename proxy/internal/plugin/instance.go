@@ -162,6 +162,12 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 		return 0, in.addNames(c.err)
 	case err != nil:
 		e := newFailure(inv.export.String(), err)
+		switch {
+		case e.Kind == KindOutOfFuel && e.Reason == "":
+			e.Reason = fmt.Sprintf("all %d units of the call", used)
+		case e.Kind == KindMemory && e.Reason == "" && p.module != nil:
+			e.Reason = fmt.Sprintf("more than the %d MiB that memory in [plugins.%s] allows", p.module.MemoryLimit()>>20, p.name)
+		}
 		e.Words = c.lastWords()
 		return 0, in.addNames(e)
 	}
@@ -172,13 +178,12 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 func (in *instance) statusError(status int32) *CallError {
 	c, e := &in.call, &CallError{Kind: KindStatus, Reason: fmt.Sprintf("status %d", status)}
 	// A plugin gives up when the host rejects something. Only the host knows why.
-	switch {
-	case c.refused != nil && len(c.path) == 0:
-		e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refused.Error()
-	case c.refusedHeader != nil:
-		e.Kind, e.Reason = KindProtocol, e.Reason+": "+c.refusedHeader.Error()
+	if refused := c.refusedRequest(); refused != nil {
+		e.Kind, e.Reason = KindProtocol, e.Reason+": "+refused.Error()
 	}
-	e.Words = c.lastWords()
+	if e.Words = c.lastWords(); e.Words == "" && e.Kind == KindStatus {
+		e.Reason += ", and the plugin logged no error that says why"
+	}
 	return in.addNames(e)
 }
 

@@ -186,7 +186,12 @@ func (o *guestOutput) words() string {
 // repeat of the call's input.
 func (c *call) lastWords() string {
 	c.out.finish()
-	words := []byte(c.out.words())
+	return c.quote([]byte(c.out.words()))
+}
+
+// quote makes a guest's words fit for the log: one line, without configured credentials, and without what it repeats of the call's
+// input.
+func (c *call) quote(words []byte) string {
 	if len(words) == 0 {
 		return ""
 	}

@@ -60,10 +60,10 @@ func (p pattern) match(path []byte) bool {
 }
 
 var (
-	errPathLong  = errors.New("path too long")
-	errPathForm  = errors.New("malformed path")
-	errPathRules = errors.New("path not allowed for this provider")
-	errPathQuery = errors.New("query sets the credential's parameter")
+	errPathLong  = fmt.Errorf("longer than %d bytes", maxPath)
+	errPathForm  = errors.New("malformed: want one leading slash, no empty or dot segment, and percent-encoding")
+	errPathRules = errors.New("not allowed")
+	errPathQuery = errors.New("its query sets the credential's parameter")
 )
 
 // checkPath returns why a plugin's path is refused. The path is decoded for the check only: one that passes is sent

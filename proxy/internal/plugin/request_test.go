@@ -100,7 +100,7 @@ func TestRequestViolatesContract(t *testing.T) {
 		reason  string
 	}{
 		{"neither request nor answer", func(abi.Host) {}, plugin.KindProtocol, "neither a request nor a response"},
-		{"refused path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "path not allowed for this provider"},
+		{"refused path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, `path "/v2": not allowed: the provider has paths = ["/v1"]`},
 		{"both", func(h abi.Host) {
 			h.RequestPath(b("/v1"))
 			h.Text(0, abi.EncodingUTF8, b("x"))
@@ -123,7 +123,7 @@ func TestRequestViolatesContract(t *testing.T) {
 			for range 1000 {
 				h.RequestWrite(make([]byte, 1<<10))
 			}
-		}, plugin.KindOutput, "request_write: output limit exceeded"},
+		}, plugin.KindOutput, "request_write: more than 68352 bytes, the limit for an input of 352"},
 		// covers: F95
 		{"line feed in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\r\nhost: b")) }, plugin.KindProtocol, "invalid header value"},
 		{"NUL in a header", func(h abi.Host) { h.RequestHeader(b("x-ok"), b("a\x00")) }, plugin.KindProtocol, "invalid header value"},
@@ -165,10 +165,10 @@ func TestFailureAfterRejection(t *testing.T) {
 		kind    plugin.CallErrorKind
 		text    string
 	}{
-		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, "protocol error: status 1: path not allowed for this provider"},
-		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, plugin.KindProtocol, "protocol error: status 1: header not allowed for this provider"},
-		{"a path, and then another one", func(h abi.Host) { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")) }, plugin.KindStatus, "failed: status 1"},
-		{"nothing", func(abi.Host) {}, plugin.KindStatus, "failed: status 1"},
+		{"a path", func(h abi.Host) { h.RequestPath(b("/v2")) }, plugin.KindProtocol, `protocol error: status 1: path "/v2": not allowed: the provider has paths = ["/v1"]`},
+		{"a header", func(h abi.Host) { h.RequestPath(b("/v1")); h.RequestHeader(b("x-no"), b("a")) }, plugin.KindProtocol, `protocol error: status 1: header "x-no": not allowed: the provider has headers = ["x-ok"]`},
+		{"a path, and then another one", func(h abi.Host) { h.RequestPath(b("/v2")); h.RequestPath(b("/v1")) }, plugin.KindStatus, "failed: status 1, and the plugin logged no error that says why"},
+		{"nothing", func(abi.Host) {}, plugin.KindStatus, "failed: status 1, and the plugin logged no error that says why"},
 	}
 	request := tests[0].request
 	bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 { request(h); return 1 }},

@@ -71,12 +71,12 @@ func TestResponseViolatesContract(t *testing.T) {
 			for range 200 {
 				h.Text(0, 0, make([]byte, 1<<10))
 			}
-		}, plugin.KindOutput, "text: output limit exceeded"},
+		}, plugin.KindOutput, "text: more than 65560 bytes, the limit for an input of 3"},
 		{"empty events without end", func(h abi.Host) {
 			for range 1 << 20 {
 				h.ToolEnd(0, 0)
 			}
-		}, plugin.KindOutput, "tool_end: output limit exceeded"},
+		}, plugin.KindOutput, "tool_end: more than 65560 bytes, the limit for an input of 3"},
 		{"import of the request phase", func(h abi.Host) { h.RequestPath(b("/v1")) }, plugin.KindProtocol, "request_path: not allowed"},
 		{"the first error counts", func(h abi.Host) { h.ToolEnd(-1, 0); h.Text(-1, 0, nil) }, plugin.KindProtocol, "tool_end: choice out of range"},
 	}

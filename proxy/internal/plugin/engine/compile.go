@@ -45,6 +45,9 @@ func (m *Module) LimitMemory(pages uint32) error {
 	return nil
 }
 
+// MemoryLimit returns the limit of an instance's memory in bytes.
+func (m *Module) MemoryLimit() uint64 { return uint64(m.pages) * wasmPage }
+
 // Exports returns the functions that the module exports, with their signatures. The caller must not change it.
 func (m *Module) Exports() map[string]Signature { return m.program.exports }
 

@@ -1,0 +1,81 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// refusal is a path or a header's name that the host has refused in a call. Its buffer is reused for the next call.
+type refusal struct {
+	why  error // nil: nothing was refused
+	text []byte
+}
+
+// set records what was refused: of a long text the beginning.
+func (r *refusal) set(why error, text []byte) {
+	r.why, r.text = why, append(r.text[:0], text[:min(len(text), abi.MaxName)]...)
+}
+
+// refusedRequest says which path or header of the request the host has refused and why, and what is allowed. It is nil if none
+// was, or none that matters.
+func (c *call) refusedRequest() error {
+	switch {
+	case c.refused.why != nil && len(c.path) == 0:
+		err := fmt.Errorf("path %q: %w", c.quote(c.refused.text), c.refused.why)
+		if c.refused.why == errPathRules {
+			paths := make([]string, len(c.binding.paths))
+			for i, p := range c.binding.paths {
+				paths[i] = "/" + strings.Join(p, "/")
+			}
+			err = fmt.Errorf("%w: %s", err, listAllowed("paths", paths))
+		}
+		return err
+	case c.refusedHeader.why != nil:
+		err := fmt.Errorf("header %q: %w", c.quote(c.refusedHeader.text), c.refusedHeader.why)
+		if c.refusedHeader.why == errHeaderRule {
+			err = fmt.Errorf("%w: %s", err, listAllowed("headers", slices.Sorted(maps.Keys(c.binding.headers))))
+		}
+		return err
+	}
+	return nil
+}
+
+// maxAllowed is how many of the allowed paths or headers an error lists.
+const maxAllowed = 8
+
+// listAllowed returns a key of the provider as it is in the configuration.
+func listAllowed(key string, values []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "the provider has %s = [", key)
+	for i, v := range values {
+		switch {
+		case i == maxAllowed:
+			fmt.Fprintf(&b, ", … %d more", len(values)-i)
+		case i < maxAllowed && i > 0:
+			fmt.Fprintf(&b, ", %q", v)
+		case i == 0:
+			fmt.Fprintf(&b, "%q", v)
+		}
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// refusedHeaderReason returns why a plugin may not set a header, by its name in lower case.
+func (c *call) refusedHeaderReason(lower string) error {
+	if mayNeverSet(lower) {
+		return errHeaderNever
+	}
+	return errHeaderRule
+}
+
+var (
+	errHeaderRule  = errors.New("not allowed")
+	errHeaderNever = errors.New("no plugin may set it: the gateway does, or it is the client's")
+	errHeaderLong  = fmt.Errorf("longer than a name of %d bytes or a value of %d", abi.MaxName, maxHeaderValue)
+)
