@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -9,8 +10,10 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -140,6 +143,7 @@ func (x *completion) finish() {
 			x.record.Cause = x.responseCause()
 		}
 	}
+	x.endTape(nil)
 	x.closeUpstream()
 	switch {
 	case x.target == nil:
@@ -176,6 +180,35 @@ func (x *completion) finish() {
 	x.api.putWork(x.work)
 	x.reader = nil
 	x.work = nil
+}
+
+// startTape begins to record an attempt if its provider is recorded.
+func (x *completion) startTape() {
+	if x.tape = x.server.recorder.Start(x.provider.name); x.tape == nil {
+		return
+	}
+	s := &x.attempt.Summary
+	x.tape.Redact = x.generation.redactorOf(x.presented)
+	x.tape.SetRequest(recording.Request{
+		Form: s.Form, ClientForm: s.ClientForm, Betas: s.Betas, Target: s.Target, MaxTokens: s.MaxTokens, DefaultMaxTokens: s.DefaultMaxTokens,
+		Options: s.Options, Stream: x.stream, Body: x.attempt.Request.Body,
+	})
+}
+
+// endTape hands the recording of an attempt over. err is what ended the attempt, nil for a response that was read as far as it is wanted.
+func (x *completion) endTape(err error) {
+	if x.tape == nil {
+		return
+	}
+	how := recording.Ended
+	if broken, ok := errors.AsType[*upstream.Error](err); ok && broken.Phase == upstream.PhaseBody {
+		how = recording.Truncated
+	}
+	if x.disconnected && !x.writer.Complete() {
+		how = recording.Disconnected
+	}
+	x.tape.End(how)
+	x.tape = nil
 }
 
 // tokensUsed is how many tokens the request has used, as far as is known. What a provider was sent counts at least for its

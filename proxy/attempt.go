@@ -136,11 +136,13 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 	}
 	if x.writer.Started() && !x.disconnected {
 		// The client gets what came before the failure, however that was split on its way.
+		x.endTape(err)
 		x.writer.Fail(clientError(err))
 		return nil
 	}
 
 	e := x.annotate(clientError(err))
+	x.endTape(err)
 	if x.disconnected {
 		x.recordOutcome(routing.Inconclusive, 0)
 	} else {
@@ -249,6 +251,9 @@ func (x *completion) releaseLowered() {
 // sendRequest makes the plugin build the provider's request, and sends it. There is none where the plugin has responded by
 // itself.
 func (x *completion) sendRequest(ctx context.Context) error {
+	if x.server.recorder != nil {
+		x.startTape()
+	}
 	x.watcher.Start()
 	err := x.provider.binding.Request(ctx, &x.attempt)
 	if gone := x.watcher.Finish(); gone != nil {
@@ -305,6 +310,9 @@ func (x *completion) doRequest(ctx context.Context) error {
 	}
 	x.record.UpstreamID = string(x.provider.redact(upstreamRequestID(response)))
 	x.headerSource, x.attempt.ResponseHeader = response, x.header
+	if x.tape != nil {
+		x.tape.SetHead(response.Status(), response.EachHeader)
+	}
 	return nil
 }
 
@@ -360,6 +368,7 @@ func (x *completion) readResponse(ctx context.Context) error {
 	}
 	x.record.FirstEvent = x.server.now().Sub(x.attemptStart)
 	x.target.RecordFirstEvent(x.ticket)
+	x.tape.Write(first)
 	framed, ok := framing.Detect(x.response.Header("content-type"), first, x.attempt.Framing)
 	switch {
 	case !ok:
@@ -367,6 +376,7 @@ func (x *completion) readResponse(ctx context.Context) error {
 		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(x.response.Header("content-type")))
 		return e
 	}
+	x.tape.SetFraming(framed)
 	x.startReading(framed != abi.FramingJSON)
 	if framed == abi.FramingJSON {
 		return x.readDocument(ctx, first)
@@ -392,12 +402,14 @@ func (x *completion) startReading(stream bool) {
 
 // readDocument reads a response that is one JSON document, of which first is the beginning.
 func (x *completion) readDocument(ctx context.Context, first []byte) error {
+	read := len(first) // which is invalid after the next line
 	body, err := x.response.ReadAllWithin(append(x.server.buffers.get(len(first)), first...), maxDocument, x.reserveResponse)
 	defer func() { x.server.buffers.put(body) }()
 	for errors.Is(err, errCommit) {
 		// There is nothing to stream before all of it is there; the wait goes on until its own deadlines.
 		body, err = x.response.ReadAllWithin(body, maxDocument, x.reserveResponse)
 	}
+	x.tape.Write(body[min(read, len(body)):])
 	if err != nil {
 		return err
 	}
@@ -432,6 +444,7 @@ func (x *completion) readErrorResponse(ctx context.Context, status int) error {
 	if x.disconnected {
 		return errDisconnected
 	}
+	x.tape.Write(body)
 	// A read error is ignored: a part of an error response says more than that it was cut off.
 	body = x.provider.redact(body)
 	cause := x.rejection(status, body)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/valyala/fasthttp"
 
@@ -126,6 +128,37 @@ func (g *generation) missingModelCause(h *fasthttp.RequestHeader, id string, exi
 // holdsSecret reports whether a client's text is a client key, or holds a credential that is known as a text.
 func (g *generation) holdsSecret(text []byte) bool {
 	return g.keys != nil && g.keys.Has(text) || !bytes.Equal(g.redactor.Redact(text), text)
+}
+
+// redactorOf returns what takes out of a text every credential that the gateway holds, the keys of clients, and those that a request has
+// presented. It works harder than redact, since what it is for may be kept in files.
+func (g *generation) redactorOf(presented []string) func([]byte) []byte {
+	return func(text []byte) []byte {
+		keys := slices.Clone(presented)
+		for i := range g.config.Keys {
+			keys = append(keys, g.config.Keys[i].Secret.Reveal())
+		}
+		text = credential.NewRedactor(slices.DeleteFunc(keys, func(k string) bool { return k == "" })...).Redact(g.redactor.Redact(text))
+		if g.keys == nil {
+			return text
+		}
+		// Of other keys only digests are known: each word is looked up, in the letters of generated keys, and in all that a key may have.
+		out := text
+		for _, apart := range []func(rune) bool{
+			func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) },
+			func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\", r) },
+		} {
+			for w := range bytes.FieldsFuncSeq(text, apart) {
+				// The first letter may be that of an escape, as in "\nsk-…".
+				for _, key := range [][]byte{w, w[1:]} {
+					if len(key) >= minKey && g.keys.Has(key) {
+						out = bytes.ReplaceAll(out, key, []byte(redacted))
+					}
+				}
+			}
+		}
+		return out
+	}
 }
 
 // inherit takes over what the generation before knows of credentials. It is called before this one serves.

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
@@ -67,6 +68,9 @@ type completion struct {
 	probed   bool // the one probe that can be sent before the head has been sent
 	bodyRead bool // the client's body has been read to its end
 	watcher  downstream.Watcher
+
+	tape      *recording.Tape // of the attempt; nil: it is not recorded
+	presented []string        // keys of the request, if any of its attempts may be recorded
 
 	room       reservation
 	key        *access.Key // nil until the client is known
@@ -139,6 +143,9 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		return nil, e
 	}
 	x.hops = parseHops(h)
+	if s.recorder != nil {
+		x.presented = presentedKeys(h)
+	}
 	if x.api.id == messagesAPI {
 		x.betas = parseBetas(h, x.generation)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -55,6 +56,8 @@ type Options struct {
 	PluginLog bool
 	// PluginWait is how long a request waits for an instance of a plugin before it is rejected; 0 for one second.
 	PluginWait time.Duration
+	// Recorder takes down what the plugin of a provider is given, with the prompts and responses that this holds; nil: nothing is.
+	Recorder *Recorder
 	// Version is the gateway's version in metrics and status.
 	Version string
 	// LogDropped returns how many lines of Log were lost; nil: unknown.
@@ -68,6 +71,12 @@ type Options struct {
 	// called.
 	Compiling func(plugins string) (done func())
 }
+
+// Recorder takes down what the plugin of one provider is given. Package plugindev writes it to files.
+type Recorder = recording.Recorder
+
+// NewRecorder returns a Recorder of a provider of the configuration.
+func NewRecorder(provider string) *Recorder { return recording.New(provider) }
 
 // Server is a gateway. Make it with New; Serve serves a listener until Shutdown or Close.
 type Server struct {
@@ -87,6 +96,7 @@ type Server struct {
 	responses *responses.Memory // outlives a reload; nil: nothing is kept
 	plugins   *plugin.Host
 	registry  routing.Registry
+	recorder  *Recorder // nil: nothing is recorded
 	usage     access.Usage
 	account   telemetry.Log
 	metrics   *telemetry.Metrics
@@ -124,7 +134,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	cfg := o.Config
 	s := &Server{
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now,
-		started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
+		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {

@@ -120,6 +120,7 @@ func (x *completion) writeEvents() (err error) {
 			if x.disconnected {
 				return err
 			}
+			x.endTape(err)
 			x.writer.Fail(clientError(err))
 		}
 	}
@@ -241,6 +242,7 @@ func (x *completion) readEvents(ctx context.Context) error {
 				x.record.FirstEvent = x.server.now().Sub(x.attemptStart)
 			}
 			x.decoder.Feed(p)
+			x.tape.Write(p)
 		case err == io.EOF: // not errors.Is: it is the cause of a truncated body
 			if err := x.endBody(ctx); err != nil {
 				return err

@@ -103,11 +103,11 @@ func (f *pluginFlags) openFile(file, vectors string) (*subject, error) {
 
 // openBundled reads a plugin that is built in, with what the configuration presets for it.
 func (f *pluginFlags) openBundled(name, vectors string) (*subject, error) {
-	wasm, err := fs.ReadFile(plugins.FS(), "all.wasm")
+	module, err := bundledModule(name)
 	if err != nil {
-		return nil, &proxy.NoPluginError{Plugin: name}
+		return nil, err
 	}
-	s := &subject{module: plugindev.Module{Name: name, Wasm: wasm}}
+	s := &subject{module: module}
 	if s.suite, err = openVectors(vectors); err != nil {
 		return nil, err
 	}
@@ -115,6 +115,15 @@ func (f *pluginFlags) openBundled(name, vectors string) (*subject, error) {
 		s.suite.Use, err = presetUse(name)
 	}
 	return s, err
+}
+
+// bundledModule reads the module of a plugin that is built in.
+func bundledModule(name string) (plugindev.Module, error) {
+	wasm, err := fs.ReadFile(plugins.FS(), "all.wasm")
+	if err != nil {
+		err = &proxy.NoPluginError{Plugin: name}
+	}
+	return plugindev.Module{Name: name, Wasm: wasm}, err
 }
 
 // openVectors reads vectors; none if there is no such folder.

@@ -29,10 +29,11 @@ type serveOptions struct {
 	quiet     bool
 	pluginLog bool
 	watch     bool
+	record    recordOptions
 }
 
 func newServeCommand(o *options) *cobra.Command {
-	s := &serveOptions{options: o}
+	s, record := &serveOptions{options: o}, ""
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the gateway",
@@ -52,6 +53,9 @@ func newServeCommand(o *options) *cobra.Command {
 					return newUsageError(c, "--listen %q: %w", s.listen, err)
 				}
 			}
+			if record != "" && !s.record.parse(record) {
+				return newUsageError(c, "--record %q: want PROVIDER=DIR", record)
+			}
 			return s.run(c.ErrOrStderr())
 		},
 	}
@@ -59,6 +63,7 @@ func newServeCommand(o *options) *cobra.Command {
 	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print only the log")
 	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "include log lines of plugins, which may contain request content")
 	c.Flags().BoolVar(&s.watch, "watch", true, "reload when files change; =false reloads on SIGHUP only")
+	c.Flags().StringVar(&record, "record", "", "write the traffic of a provider to a directory, as `PROVIDER=DIR`; see sluice plugin record")
 	return c
 }
 
@@ -119,7 +124,15 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)
 	o.PluginLog, o.LogDropped, o.Version = s.pluginLog, out.Dropped, versionText()
-	gateway, err := proxy.New(context.Background(), o)
+	recording, err := s.newRecorder(cfg, log)
+	defer recording.close()
+	var gateway *proxy.Server
+	if err == nil {
+		if recording != nil {
+			o.Recorder = recording.from
+		}
+		gateway, err = proxy.New(context.Background(), o)
+	}
 	if err != nil {
 		if adminListener != nil {
 			err = errors.Join(err, adminListener.Close())
@@ -133,6 +146,14 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	printBanner(console, cfg, ln.Addr(), adminListener, time.Since(began))
 	if console == io.Discard {
 		logProviders(log, cfg)
+	}
+	if recording != nil {
+		recording.start(func() {
+			select {
+			case signals <- os.Interrupt:
+			default: // the process is ending
+			}
+		})
 	}
 	log.Info("listening", "address", ln.Addr().String(), "ready_after_ms", time.Since(began).Milliseconds())
 	serveAdmin(gateway, adminListener, adminInUse, log)

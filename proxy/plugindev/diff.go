@@ -13,7 +13,10 @@ const (
 
 // Diff shows in a few lines where two texts differ: the section, what was wanted and what came, with long lines cut to what is around
 // the first difference. It is empty if they are the same.
-func Diff(want, got string) string {
+func Diff(want, got string) string { return diff(want, got, "want", "got ") }
+
+// diff is Diff with names of the two texts, of the same length.
+func diff(want, got, wantName, gotName string) string {
 	if want == got {
 		return ""
 	}
@@ -44,13 +47,13 @@ func Diff(want, got string) string {
 	for _, side := range []struct {
 		mark  string
 		lines []string
-	}{{"want", w}, {"got ", g}} {
+	}{{wantName, w}, {gotName, g}} {
 		if len(side.lines) == 0 {
 			fmt.Fprintf(&b, "  %s  (nothing)\n", side.mark)
 		}
 		for i, line := range side.lines {
 			if i == maxDiffLines {
-				fmt.Fprintf(&b, "        and %d more lines\n", len(side.lines)-i)
+				fmt.Fprintf(&b, "  %*s  and %d more lines\n", len(side.mark), "", len(side.lines)-i)
 				break
 			}
 			from := 0

@@ -234,6 +234,9 @@ func (r *run) calls() error {
 
 // whole reads a response that is one document.
 func (r *run) whole() error {
+	if r.answer.Truncated && r.answer.Status < 300 {
+		return response.Truncated()
+	}
 	if r.reader != nil {
 		r.batch.Reset()
 		if err := r.reader.ReadResponse(r.answer.Body, &r.batch); err != nil {
@@ -274,6 +277,9 @@ func (r *run) events(d framing.Decoder) error {
 				return err
 			}
 		}
+	}
+	if r.answer.Truncated {
+		return response.Truncated()
 	}
 	if ev, ok, err := d.End(); err != nil {
 		return err

@@ -27,16 +27,14 @@ type Vector struct {
 	ClientForm string   `json:"client_form"`
 	Betas      []string `json:"betas"` // of a Messages client
 
-	Target   string          `json:"target"`   // the upstream's name of the model; empty is "target-model"
-	Settings json.RawMessage `json:"settings"` // of the provider, in place of those of the others
-	Options  json.RawMessage `json:"options"`  // of the target
-	Limits   struct {
-		MaxTokens        int64 `json:"max_tokens"`
-		DefaultMaxTokens int64 `json:"default_max_tokens"`
-	} `json:"limits"`
+	Target      string            `json:"target"`   // the upstream's name of the model; empty is "target-model"
+	Settings    json.RawMessage   `json:"settings"` // of the provider, in place of those of the others
+	Options     json.RawMessage   `json:"options"`  // of the target
+	Limits      Limits            `json:"limits"`
 	Status      int               `json:"status"`       // of the answer; 0 is 200
 	ContentType string            `json:"content_type"` // of the answer; empty is what the file's name says
 	Headers     map[string]string `json:"headers"`      // of the answer, with names in lower case
+	Truncated   bool              `json:"truncated"`    // the answer is cut off at the end of the file
 
 	// Answers are those of several attempts, where Response is nil: a request that fails so that another target may do better is
 	// tried again. Their bodies are the files answer.1.json, answer.2.sse and so on.
@@ -49,6 +47,13 @@ type Answer struct {
 	Status      int               `json:"status"`       // 0 is 200
 	ContentType string            `json:"content_type"` // empty is what the file's name says
 	Headers     map[string]string `json:"headers"`      // with names in lower case
+	Truncated   bool              `json:"truncated"`    // it is cut off at the end of the file
+}
+
+// Limits are those of a model.
+type Limits struct {
+	MaxTokens        int64 `json:"max_tokens"`
+	DefaultMaxTokens int64 `json:"default_max_tokens"`
 }
 
 // answers are the responses to the attempts, one at least.
@@ -56,7 +61,7 @@ func (v *Vector) answers() []Answer {
 	if len(v.Answers) > 0 {
 		return v.Answers
 	}
-	return []Answer{{v.Response, v.Status, v.ContentType, v.Headers}}
+	return []Answer{{v.Response, v.Status, v.ContentType, v.Headers, v.Truncated}}
 }
 
 func load(base, dir string) (*Vector, error) {

@@ -34,6 +34,9 @@ var neverRead = map[string]bool{
 	"authorization": true, "proxy-authorization": true, "cookie": true,
 }
 
+// MayReadHeader reports whether plugins may read a response header; the name is in lower case.
+func MayReadHeader(lower string) bool { return !neverRead[lower] }
+
 func mayNeverSet(lower string) bool {
 	if neverSet[lower] {
 		return true

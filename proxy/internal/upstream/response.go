@@ -32,6 +32,18 @@ func (r *Response) Header(name string) []byte {
 	return r.conn.header.get(name)
 }
 
+// EachHeader calls f with the headers that Header returns. Names are as the provider has written them; both slices are valid during
+// the call only.
+func (r *Response) EachHeader(f func(name, value []byte)) {
+	if r.conn == nil {
+		return
+	}
+	h := &r.conn.header
+	for _, at := range h.fields {
+		f(h.text[at.name:at.nameEnd], h.text[at.value:at.valueEnd])
+	}
+}
+
 // retryAfter returns how long the provider wants no requests; 0 if it does not say.
 func (r *Response) retryAfter() time.Duration {
 	if f := r.client.cfg.RetryAfter; f != nil {

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
+)
+
+// recordOptions say what `sluice serve` records.
+type recordOptions struct {
+	provider, dir string // nothing if provider is ""
+	count         int    // after so many vectors the gateway shuts down; 0: it serves on
+}
+
+// parse reads the value of --record.
+func (r *recordOptions) parse(text string) bool {
+	var ok bool
+	r.provider, r.dir, ok = strings.Cut(text, "=")
+	return ok && r.provider != "" && r.dir != ""
+}
+
+func newPluginRecordCommand(o *options) *cobra.Command {
+	s := &serveOptions{options: o, watch: true}
+	c := &cobra.Command{
+		Use:   "record --provider NAME --to DIR",
+		Short: "Record a provider's traffic as vectors",
+		Long: "Serve the configured gateway, and write what the plugin of a provider is given as vectors: the client's requests, the\n" +
+			"provider's responses byte for byte, and as want.txt what the plugin makes of them. `sluice plugin test DIR` runs them.\n" +
+			"Where the plugin itself fails there is no want.txt, so that the vector fails until the plugin is right.\n\n" +
+			"The files hold prompts and responses. Credentials and keys of clients are taken out. Recording never delays a request:\n" +
+			"what there is no room for is dropped, and counted at the end.",
+		Example: "  sluice plugin record --provider mine --to recorded --count 10\n  sluice plugin test recorded",
+		Args:    noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if s.record.provider == "" || s.record.dir == "" {
+				return newUsageError(c, "want the name of a provider with --provider, and a directory with --to")
+			}
+			if s.listen != "" {
+				if err := config.CheckListen(s.listen); err != nil {
+					return newUsageError(c, "--listen %q: %w", s.listen, err)
+				}
+			}
+			return s.run(c.ErrOrStderr())
+		},
+	}
+	c.Flags().StringVar(&s.record.provider, "provider", "", "`name` of the provider in the configuration")
+	c.Flags().StringVar(&s.record.dir, "to", "", "`directory` for the vectors; made if it is missing")
+	c.Flags().IntVar(&s.record.count, "count", 0, "end after so many vectors; 0 for no end")
+	c.Flags().StringVarP(&s.listen, "listen", "l", "", "listen `address`, host:port; overrides the configuration")
+	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print only the log")
+	return c
+}
+
+// recorder writes what a gateway records.
+type recorder struct {
+	from   *proxy.Recorder
+	writer *plugindev.RecordWriter
+	dir    string
+	closed func()
+	log    *slog.Logger
+
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+// newRecorder prepares to record; nil if nothing is to be recorded.
+func (s *serveOptions) newRecorder(cfg *config.Config, log *slog.Logger) (*recorder, error) {
+	if s.record.provider == "" {
+		return nil, nil
+	}
+	p := cfg.Provider(s.record.provider)
+	switch {
+	case p == nil:
+		return nil, fmt.Errorf("record: the configuration has no provider %s", s.record.provider)
+	case p.Off != "":
+		return nil, fmt.Errorf("record: provider %s is off: %s", p.Name, p.Off)
+	}
+	used := cfg.Plugin(p.Plugin)
+	module := plugindev.Module{Name: p.Plugin}
+	var err error
+	if used.File == "" {
+		module, err = bundledModule(p.Plugin)
+	} else {
+		module.Wasm, err = os.ReadFile(used.File)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	h, closed, err := s.host()
+	if err != nil {
+		return nil, err
+	}
+	r := &recorder{from: proxy.NewRecorder(p.Name), dir: s.record.dir, closed: closed, log: log, done: make(chan struct{})}
+	r.writer, err = plugindev.NewRecordWriter(context.Background(), h, plugindev.RecordOptions{
+		Dir: s.record.dir, Module: module, File: used.File, Count: s.record.count,
+		Use: plugindev.Use{Settings: string(p.Options), Paths: p.Paths, Headers: p.Headers},
+		Written: func(name, problem string) {
+			if problem != "" {
+				log.Warn("recorded without want.txt", "vector", name, "problem", problem)
+				return
+			}
+			log.Info("recorded", "vector", name)
+		},
+	})
+	if err != nil {
+		closed()
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	log.Warn("recording: prompts and responses are written to files", "provider", p.Name, "dir", s.record.dir)
+	return r, nil
+}
+
+// start begins to write. enough is called when there are as many vectors as were asked for, or when they cannot be written.
+func (r *recorder) start(enough func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	go func() {
+		defer close(r.done)
+		done, err := r.writer.Write(ctx, r.from)
+		if err != nil {
+			r.log.Error("recording ended", "error", err)
+		}
+		attrs := []any{"vectors", done.Vectors, "dir", r.dir}
+		if done.Left > 0 {
+			attrs = append(attrs, "client_left", done.Left)
+		}
+		if done.Dropped > 0 {
+			attrs = append(attrs, "dropped", done.Dropped)
+		}
+		r.log.Info("recorded vectors", attrs...)
+		if ctx.Err() == nil {
+			enough()
+		}
+	}()
+}
+
+// close writes what has been recorded, and ends.
+func (r *recorder) close() {
+	if r == nil {
+		return
+	}
+	if r.stop != nil {
+		r.stop()
+		<-r.done
+	}
+	r.writer.Close()
+	r.closed()
+}

@@ -1,0 +1,109 @@
+package recording_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/recording"
+)
+
+func record(r *recording.Recorder, size int) {
+	t := r.Start("p")
+	t.SetRequest(recording.Request{Body: []byte("request")})
+	t.Write(make([]byte, size))
+	t.End(recording.Ended)
+}
+
+func drain(t *testing.T, r *recording.Recorder) (n int) {
+	t.Helper()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for {
+		tape, err := r.Next(ended)
+		if errors.Is(err, context.Canceled) {
+			return n
+		}
+		n++
+		tape.Release()
+	}
+}
+
+func TestOnlyOneProviderIsRecorded(t *testing.T) {
+	var none *recording.Recorder
+	for name, tape := range map[string]*recording.Tape{"no recorder": none.Start("p"), "another provider": recording.New("p").Start("q")} {
+		if tape != nil {
+			t.Errorf("%s: a tape", name)
+		}
+		// A tape of nothing takes all calls.
+		tape.SetRequest(recording.Request{Body: []byte("x")})
+		tape.SetHead(200, func(func(name, value []byte)) { t.Error("headers are read") })
+		tape.Write([]byte("x"))
+		tape.SetFraming(1)
+		tape.End(recording.Ended)
+	}
+}
+
+func TestTapeCopiesWhatItIsGiven(t *testing.T) {
+	r := recording.New("p")
+	tape := r.Start("p")
+	memory := []byte("one")
+	tape.SetRequest(recording.Request{Body: memory, Options: memory})
+	tape.SetHead(429, func(yield func(name, value []byte)) { yield([]byte("Retry-After"), memory) })
+	tape.Write(memory)
+	copy(memory, "two")
+	tape.Write(memory)
+	tape.End(recording.Truncated)
+	got, err := r.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got.Request.Body) != "one" || string(got.Request.Options) != "one" || string(got.Body) != "onetwo" || got.Status != 429 ||
+		len(got.Headers) != 1 || got.Headers[0] != (recording.Header{Name: "retry-after", Value: "one"}) || got.Ending != recording.Truncated {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestRecordingNeverWaits records more than there is room for while no one reads: nothing blocks, and what is lost is counted.
+func TestRecordingNeverWaits(t *testing.T) {
+	r := recording.New("p")
+	const many = 100
+	for range many {
+		record(r, 10)
+	}
+	n := drain(t, r)
+	if n == 0 || n == many || r.Dropped() != int64(many-n) {
+		t.Errorf("%d of %d recorded, %d dropped", n, many, r.Dropped())
+	}
+	record(r, 10)
+	if drain(t, r) != 1 {
+		t.Error("nothing is recorded once there is room again")
+	}
+}
+
+func TestMemoryOfRecordingsIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("copies some 300 MB")
+	}
+	r := recording.New("p")
+	for range 10 {
+		record(r, 10<<20)
+	}
+	if n := drain(t, r); n != 6 || r.Dropped() != 4 {
+		t.Errorf("%d recorded, %d dropped", n, r.Dropped())
+	}
+	// What was dropped gave its room back, also where it was the whole of it.
+	record(r, 65<<20)
+	record(r, 60<<20)
+	if n := drain(t, r); n != 1 || r.Dropped() != 5 {
+		t.Errorf("%d recorded, %d dropped", n, r.Dropped())
+	}
+	tape := r.Start("p")
+	tape.Write(bytes.Repeat([]byte("x"), 65<<20))
+	tape.Write([]byte("more"))
+	tape.End(recording.Ended)
+	if len(tape.Body) != 0 || r.Dropped() != 6 {
+		t.Errorf("%d bytes kept of what was dropped", len(tape.Body))
+	}
+}

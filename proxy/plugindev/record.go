@@ -1,0 +1,258 @@
+package plugindev
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	"github.com/sluice-gateway/sluice/proxy/internal/recording"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// RecordOptions say what becomes of recordings.
+type RecordOptions struct {
+	Dir    string // is created if it is missing; only its owner can read what is written
+	Module Module // the plugin of the provider
+	File   string // of the module; "" for a bundled plugin
+	Use    Use    // as the provider is configured
+	Count  int    // after so many vectors Write returns; 0: when its context ends
+	// Written is called after each vector. problem is why it has no want.txt, "" if it has one.
+	Written func(name, problem string)
+}
+
+// Recorded is what became of recordings.
+type Recorded struct {
+	Vectors int   // written
+	Left    int   // not written, since the client had left before the end
+	Dropped int64 // not written for want of room, or because a credential could not be taken out
+}
+
+// RecordWriter writes the recordings of a provider as vectors. It belongs to one goroutine.
+type RecordWriter struct {
+	o       RecordOptions
+	plugin  *Plugin
+	binding *Binding
+	last    int // number of the last vector
+}
+
+// NewRecordWriter loads the plugin, and makes the folder one of vectors for it, besides those that are there. The caller closes it.
+func NewRecordWriter(ctx context.Context, h *Host, o RecordOptions) (*RecordWriter, error) {
+	w := &RecordWriter{o: o}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		var n int
+		if _, err := fmt.Sscanf(e.Name(), "%d-", &n); err == nil {
+			w.last = max(w.last, n)
+		}
+	}
+	if err := w.writeSuite(); err != nil {
+		return nil, err
+	}
+	if w.plugin, err = h.Load(ctx, o.Module); err != nil {
+		return nil, err
+	}
+	if w.binding, err = w.plugin.Bind(ctx, o.Use); err != nil {
+		w.plugin.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// Close unloads the plugin.
+func (w *RecordWriter) Close() { w.plugin.Close() }
+
+// Write writes each recording as a vector, with what the plugin makes of it as want.txt, until ctx ends, and then those that are there
+// already. Where the plugin itself fails there is no want.txt, so that the vector fails until the plugin is right.
+func (w *RecordWriter) Write(ctx context.Context, from *recording.Recorder) (done Recorded, err error) {
+	defer func() { done.Dropped += from.Dropped() }()
+	for w.o.Count == 0 || done.Vectors < w.o.Count {
+		t, err := from.Next(ctx)
+		if err != nil {
+			return done, nil
+		}
+		written, err := w.write(t)
+		left := t.Ending == recording.Disconnected
+		t.Release()
+		switch {
+		case err != nil:
+			return done, err
+		case written:
+			done.Vectors++
+		case left:
+			done.Left++
+		default:
+			done.Dropped++
+		}
+	}
+	return done, nil
+}
+
+// writeSuite writes suite.json, or checks that the one that is there is for the same plugin.
+func (w *RecordWriter) writeSuite() error {
+	if text, err := optional(w.o.Dir, SuiteFile); err != nil || text != nil {
+		var s struct{ Plugin string }
+		if err == nil {
+			err = json.Unmarshal(text, &s)
+		}
+		if err == nil && s.Plugin != w.o.Module.Name {
+			err = fmt.Errorf("%s has vectors of plugin %s, not %s", w.o.Dir, s.Plugin, w.o.Module.Name)
+		}
+		return err
+	}
+	s := struct {
+		Plugin   string          `json:"plugin"`
+		Module   string          `json:"module,omitempty"`
+		Settings json.RawMessage `json:"settings,omitempty"`
+		Paths    []string        `json:"paths,omitempty"`
+		Headers  []string        `json:"headers,omitempty"`
+	}{Plugin: w.o.Module.Name, Settings: []byte(w.o.Use.Settings), Paths: w.o.Use.Paths, Headers: w.o.Use.Headers}
+	if w.o.File != "" {
+		file, err := filepath.Abs(w.o.File)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Abs(w.o.Dir)
+		if err != nil {
+			return err
+		}
+		if s.Module, err = filepath.Rel(dir, file); err != nil {
+			s.Module = file
+		}
+	}
+	return writeJSON(filepath.Join(w.o.Dir, SuiteFile), s)
+}
+
+// transferHeaders are those of a response that are about its transfer, which a vector has not.
+var transferHeaders = map[string]bool{
+	"connection": true, "content-encoding": true, "content-length": true, "date": true, "keep-alive": true, "transfer-encoding": true,
+}
+
+// vectorFile is vector.json.
+type vectorFile struct {
+	Form       string            `json:"form,omitempty"`
+	ClientForm string            `json:"client_form,omitempty"`
+	Betas      []string          `json:"betas,omitempty"`
+	Target     string            `json:"target"`
+	Options    json.RawMessage   `json:"options,omitempty"`
+	Limits     *Limits           `json:"limits,omitempty"`
+	Status     int               `json:"status,omitempty"`
+	Truncated  bool              `json:"truncated,omitempty"`
+	Headers    map[string]string `json:"headers,omitempty"`
+}
+
+// write writes a vector. It is false where there is nothing worth writing.
+func (w *RecordWriter) write(t *recording.Tape) (written bool, err error) {
+	if t.Ending == recording.Disconnected {
+		return false, nil
+	}
+	body := t.Redact(t.Body)
+	if t.Framing == abi.FramingAWSEventStream && !bytes.Equal(body, t.Body) {
+		return false, nil // its checksums would be wrong
+	}
+	files := map[string][]byte{"request.json": t.Redact(t.Request.Body)}
+	v := vectorFile{
+		Form: t.Request.Form, ClientForm: t.Request.ClientForm, Betas: t.Request.Betas, Target: t.Request.Target,
+		Truncated: t.Ending == recording.Truncated,
+	}
+	if v.ClientForm == v.Form {
+		v.ClientForm = ""
+	}
+	if v.Form == "chat" {
+		v.Form = ""
+	}
+	if len(t.Request.Options) > 0 && string(t.Request.Options) != "{}" {
+		v.Options = t.Request.Options
+	}
+	if l := (Limits{t.Request.MaxTokens, t.Request.DefaultMaxTokens}); l != (Limits{}) {
+		v.Limits = &l
+	}
+	way, outcome := "whole", "own"
+	if t.Request.Stream {
+		way = "stream"
+	}
+	if t.Status != 0 {
+		outcome = fmt.Sprint(t.Status)
+		if t.Status != 200 {
+			v.Status = t.Status
+		}
+		v.Headers = make(map[string]string)
+		for _, h := range t.Headers {
+			if _, known := v.Headers[h.Name]; !known && plugin.MayReadHeader(h.Name) && !transferHeaders[h.Name] {
+				v.Headers[h.Name] = string(t.Redact([]byte(h.Value)))
+			}
+		}
+		files["answer"+responseFiles[t.Framing].extension] = body
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return false, err
+	}
+	files["vector.json"] = append(t.Redact(text), '\n')
+	w.last++
+	name := fmt.Sprintf("%04d-%s-%s-%s", w.last, cmp.Or(t.Request.ClientForm, t.Request.Form, "chat"), way, outcome)
+	return true, w.writeFolder(name, files)
+}
+
+// writeFolder writes a vector's files, and its want.txt. The folder appears when it is complete.
+func (w *RecordWriter) writeFolder(name string, files map[string][]byte) (err error) {
+	dir := filepath.Join(w.o.Dir, ".writing")
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+	}()
+	for file, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+			return err
+		}
+	}
+	v, err := load(w.o.Dir, dir)
+	if err != nil {
+		return err
+	}
+	o := v.Outcome(w.binding)
+	problem := strings.Join(o.Problems(), "\n")
+	for _, r := range []Result{o.Whole, o.Stream} {
+		if r.Broken {
+			problem = r.Err.Error()
+		}
+	}
+	if problem == "" {
+		if err := os.WriteFile(filepath.Join(dir, WantFile), []byte(o.Text()), 0o600); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(dir, filepath.Join(w.o.Dir, name)); err != nil {
+		return err
+	}
+	if w.o.Written != nil {
+		w.o.Written(name, problem)
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o600)
+}

@@ -1,0 +1,251 @@
+package plugindev_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	. "github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// What must be in no file: the client's key, a key of which only the digest is configured, and the provider's credential.
+const (
+	clientKey   = "sk-canary-of-the-client-0001"
+	digestKey   = "sk-canary-of-another-client-0002"
+	credentials = "sk-canary-of-the-provider-0003"
+)
+
+// record serves a configuration with a recorder while use sends requests, and returns the folder and what was recorded.
+func record(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway)) (string, plugindev.Recorded) {
+	t.Helper()
+	from := proxy.NewRecorder(provider)
+	o.Dir = filepath.Join(t.TempDir(), "recorded")
+	ctx, stop := context.WithCancel(t.Context())
+	var recorded plugindev.Recorded
+	done := make(chan error, 1)
+	w, err := plugindev.NewRecordWriter(t.Context(), newHost(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	go func() {
+		var err error
+		recorded, err = w.Write(ctx, from)
+		done <- err
+	}()
+	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.Recorder = from })
+	use(g)
+	if err := g.Stop(proxytest.EventTimeout); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	checkFiles(t, o.Dir)
+	return o.Dir, recorded
+}
+
+// checkFiles checks that only their owner reads the files, and that they hold no secret.
+func checkFiles(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			t.Errorf("%s has mode %o", path, mode)
+		}
+		if d.IsDir() {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, secret := range []string{clientKey, digestKey, credentials, "canary"} {
+			if bytes.Contains(text, []byte(secret)) {
+				t.Errorf("%s holds %s:\n%s", path, secret, text)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func readFile(t *testing.T, parts ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(parts...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestRecordThenTestThenReplay records the traffic of a scripted provider: a stream, a non-streaming response, an error and a response that
+// is cut off, each with secrets in it.
+func TestRecordThenTestThenReplay(t *testing.T) {
+	wasm := plugintest.Build(t, provider)
+	file := filepath.Join(t.TempDir(), "plugin.wasm")
+	if err := os.WriteFile(file, wasm, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const event = "data: {\"text\":\"The key is " + credentials + ".\"}\n\n"
+	up := New(t,
+		Script{ReadRequest(), EventStream(), Chunk(event), Chunk("data: {\"text\":\"Bye\"}\n\n", "data: {\"tokens\":2}\n\n"), LastChunk()},
+		Script{ReadRequest(), EventStream(), Chunk(event[:20]), Chunk(event[20:]), Chunk("data: {\"tokens\":2}\n\n"), LastChunk()},
+		Script{ReadRequest(), Answer(429, "application/json", `{"wait":true,"why":"`+credentials+`"}`, "X-Why: "+credentials, "Set-Cookie: canary=1", "X-Other: fine")},
+		Script{ReadRequest(), Head(200, "Content-Type: text/event-stream", "Content-Length: 1000"), Write(event)},
+	)
+	toml := fmt.Sprintf(`
+[server]
+listen = "127.0.0.1:0"
+[[keys]]
+name = "local"
+secret = %q
+[[keys]]
+name = "other"
+digest = "sha256:%x"
+[plugins.mine]
+file = %q
+sha256 = "%x"
+[providers.mine]
+plugin = "mine"
+base_url = %q
+allow_private = true
+paths = ["/say"]
+auth = { secret = %q }
+breaker = { failures = 100 }
+[[models]]
+id = "mine"
+targets = [{ provider = "mine", model = "upstream-model" }]
+`, clientKey, sha256.Sum256([]byte(digestKey)), file, sha256.Sum256(wasm), up.URL(), credentials)
+
+	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, File: file, Use: plugindev.Use{Settings: "{}", Paths: []string{"/say"}}}
+	dir, recorded := record(t, toml, "mine", o, func(g *proxytest.Gateway) {
+		for i, want := range []int{200, 200, 429, 200} {
+			body := fmt.Sprintf(`{"model":"mine","stream":%v,"messages":[{"role":"user","content":"My key is %s,\n%s!"}]}`, i != 1 && i != 2, clientKey, digestKey)
+			r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer "+clientKey)
+			if r.Status != want {
+				t.Errorf("request %d: %d %s", i, r.Status, r.Body)
+			}
+		}
+	})
+	want := []string{"0001-chat-stream-200", "0002-chat-whole-200", "0003-chat-whole-429", "0004-chat-stream-200", "suite.json"}
+	if got := names(t, dir); fmt.Sprint(got) != fmt.Sprint(want) || recorded.Vectors != 4 || recorded.Dropped != 0 || recorded.Left != 0 {
+		t.Fatalf("recorded %v, %+v; want %v", got, recorded, want)
+	}
+	for file, wants := range map[string][]string{
+		"0001-chat-stream-200/request.json": {`My key is [redacted],\n[redacted]!`},
+		"0001-chat-stream-200/answer.sse":   {"data: {\"text\":\"The key is [redacted].\"}\n\ndata: {\"text\":\"Bye\"}\n\n"},
+		"0001-chat-stream-200/want.txt":     {"POST /say\n", "[DONE]", "Bye"},
+		"0003-chat-whole-429/vector.json":   {`"status": 429`, `"x-why": "[redacted]"`, `"x-other": "fine"`, `"target": "upstream-model"`},
+		"0003-chat-whole-429/answer.json":   {`{"wait":true,"why":"[redacted]"}`},
+		"0004-chat-stream-200/vector.json":  {`"truncated": true`},
+		"0004-chat-stream-200/want.txt":     {"upstream_stream_truncated"},
+	} {
+		for _, part := range wants {
+			if text := readFile(t, dir, file); !strings.Contains(text, part) {
+				t.Errorf("%s is\n%s\nwithout %q", file, text, part)
+			}
+		}
+	}
+
+	suite := openSuite(t, dir)
+	if module := filepath.Join(dir, suite.Module); readFile(t, module) != string(wasm) {
+		t.Errorf("the module is %s", module)
+	}
+	for name, v := range test(t, suite, provider, plugindev.TestOptions{}) {
+		if text := failures(v); text != "" {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	h := newHost(t)
+	same := plugindev.Module{Name: "mine", Wasm: wasm}
+	if n, differences, err := suite.Replay(t.Context(), h, same, same); n != 4 || len(differences) != 0 || err != nil {
+		t.Errorf("replay of the same module: %d, %v, %v", n, differences, err)
+	}
+	other := plugindev.Module{Name: "mine", Wasm: plugintest.Build(t, "proxy/plugintest/testdata/leaky")}
+	n, differences, err := suite.Replay(t.Context(), h, same, other)
+	if n != 4 || len(differences) != 4 || err != nil || !strings.Contains(differences[0].Text, "line 1 (request)\n  A  -- request --\n") {
+		t.Errorf("replay of another module: %d, %v, %v", n, differences, err)
+	}
+}
+
+// TestRecordDemo records a plugin that responds by itself.
+func TestRecordDemo(t *testing.T) {
+	wasm, err := fs.ReadFile(proxytest.Bundled(t), "all.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", clientKey)
+	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "demo", Wasm: wasm}, Use: plugindev.Use{Settings: "{}"}, Count: 2}
+	dir, recorded := record(t, toml, "demo", o, func(g *proxytest.Gateway) {
+		for _, request := range []string{
+			"/v1/chat/completions " + hello, `/v1/messages {"model":"demo","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+		} {
+			path, body, _ := strings.Cut(strings.Replace(request, `"m"`, `"demo"`, 1), " ")
+			if r := g.Do(t, "POST", path, body, "Authorization: Bearer "+clientKey); r.Status != 200 {
+				t.Errorf("%s: %d %s", path, r.Status, r.Body)
+			}
+		}
+	})
+	if got := fmt.Sprint(names(t, dir)); got != "[0001-chat-whole-own 0002-messages-stream-own suite.json]" || recorded.Vectors != 2 {
+		t.Fatalf("recorded %s, %+v", got, recorded)
+	}
+	tested, err := openSuite(t, dir).Test(t.Context(), newHost(t), o.Module, plugindev.TestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range tested {
+		if text := failures(v); text != "" {
+			t.Errorf("%s: %s", v.Name, text)
+		}
+	}
+}
+
+// TestRecordedFaultFails records a plugin that fails: its vector has no want.txt, so that it fails until the plugin is right.
+func TestRecordedFaultFails(t *testing.T) {
+	wasm := plugintest.Build(t, provider)
+	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", clientKey)
+	var problem string
+	// The plugin that makes want.txt may not ask for its path.
+	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, Count: 1, Written: func(_, p string) { problem = p }}
+	dir, _ := record(t, toml, "demo", o, func(g *proxytest.Gateway) {
+		g.Do(t, "POST", "/v1/chat/completions", strings.Replace(hello, `"m"`, `"demo"`, 1), "Authorization: Bearer "+clientKey)
+	})
+	if !regexp.MustCompile(`provider_request: .*path`).MatchString(problem) {
+		t.Errorf("problem %q", problem)
+	}
+	for name, v := range test(t, openSuite(t, dir), provider, plugindev.TestOptions{}) {
+		if got := failures(v); !strings.Contains(got, "no want.txt") {
+			t.Errorf("%s: failures %q", name, got)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package plugindev
+
+import (
+	"context"
+	"fmt"
+)
+
+// Difference is a vector of which two modules make something else.
+type Difference struct{ Name, Text string }
+
+// Replay runs the vectors through two modules of a plugin, and returns how many there are and where the results differ.
+func (s *Suite) Replay(ctx context.Context, h *Host, a, b Module) (n int, differences []Difference, err error) {
+	if len(s.cases) == 0 {
+		return 0, nil, fmt.Errorf("no vectors in %s", s.Dir)
+	}
+	var sides [2]*bindings
+	for i, m := range []Module{a, b} {
+		if sides[i], err = s.bind(ctx, h, m); err != nil {
+			return 0, nil, err
+		}
+		defer sides[i].close()
+	}
+	for _, c := range s.cases {
+		var texts [2]string
+		for i, side := range sides {
+			bound, err := side.of(ctx, c)
+			if err != nil {
+				texts[i] = "-- settings --\n" + err.Error()
+				continue
+			}
+			texts[i], _, _ = c.outcome(bound)
+		}
+		if text := diff(texts[0], texts[1], "A", "B"); text != "" {
+			differences = append(differences, Difference{c.name(), text})
+		}
+	}
+	return len(s.cases), differences, nil
+}
