@@ -198,6 +198,9 @@ func logReload(log *slog.Logger, c config.Changes, generation int64, took time.D
 	if c.Router {
 		c.Members = append(c.Members, "router")
 	}
+	if c.Filters {
+		c.Members = append(c.Members, "filters")
+	}
 	names("changed", c.Members)
 	if c.None() {
 		names("changed", []string{"nothing"})

@@ -13,6 +13,7 @@ type Changes struct {
 
 	Members []string // changed keys of [server], [admin] and [responses], such as "server.max_body"
 	Router  bool
+	Filters bool
 }
 
 // Change lists names in the order of the configuration.
@@ -43,6 +44,10 @@ func (c *Config) Since(old *Config) Changes {
 		}),
 		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses)),
 		Router:  old.Router.Plugin != c.Router.Plugin || string(old.Router.Settings) != string(c.Router.Settings),
+		Filters: !slices.EqualFunc(old.Filters, c.Filters, func(a, b Filter) bool {
+			a.Pos = b.Pos
+			return reflect.DeepEqual(a, b)
+		}),
 	}
 }
 

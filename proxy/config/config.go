@@ -48,6 +48,7 @@ type Config struct {
 	Plugins   []Plugin // the declared ones, and the bundled ones that are referred to
 	Providers []Provider
 	Models    []Model
+	Filters   []Filter // in the order in which they run
 	Router    Router
 	Warnings  Errors // allowed, but probably not intended
 	Values    []Value
@@ -112,7 +113,7 @@ type Plugin struct {
 	SHA256      string // of the file, 64 lower-case hexadecimal digits; "" for a bundled plugin
 	Isolation   string // IsolationShared, IsolationKey or IsolationCall
 	MemoryPages uint32 // limit of an instance's memory, in pages of 64 KiB; 0: the engine's default
-	InUse       bool   // the router or a provider that is on refers to it
+	InUse       bool   // the router, a filter or a provider that is on refers to it
 	Pos         Position
 }
 
@@ -354,6 +355,7 @@ func (l *loader) load(root table) {
 	l.pluginTables(root.table("plugins"))
 	l.providerTables(root.table("providers"))
 	l.models(root.tables("models"))
+	l.filters(root.tables("filters"))
 	l.router(root.table("router"))
 	root.finish()
 	l.checkOptions()

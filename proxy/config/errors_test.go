@@ -190,6 +190,22 @@ func TestErrors(t *testing.T) {
 			"10:9: models[1].kinds: must not be empty",
 			`14:1: models[2].type: unknown key, did you mean "kinds"?`,
 		}},
+		{"filters", "[[keys]]\nname = \"team\"\nsecret = \"sk-abcdefgh\"\n" + provider + "[[models]]\nid = \"m\"\ntargets = [{ provider = \"demo\" }]\n" +
+			"[[filters]]\nplugin = \"guard\"\n[[filters]]\nplugin = \"demo\"\nmodels = [\"x*\"]\nkeys = [\"tema\"]\napis = [\"chats\"]\non = []\non_failure = \"ignore\"\ntags = [\"a b\", \"c\", \"c\"]\n" +
+			"[[filters]]\nplugin = \"router\"\non = [\"response\"]\ntags = [\"pii\"]\nmodels = []\nwhen = true\n", []string{
+			`10:10: filters[0].plugin: unknown plugin "guard"; declare files in [plugins.NAME]`,
+			`12:10: filters[1].plugin: "demo" is a provider, not a filter`,
+			"13:10: filters[1].models: no model matches: the filter would never be used",
+			"14:8: filters[1].keys: no client key matches: the filter would never be used",
+			`15:9: filters[1].apis: "chats" is invalid: want chat, messages, responses, completions, embeddings, rerank or moderations, did you mean "chat"?`,
+			"16:6: filters[1].on: must not be empty: the filter would never be used",
+			`17:14: filters[1].on_failure: "ignore" is invalid: want refuse or pass`,
+			`18:9: filters[1].tags: "a b" is invalid: a tag has 1 to 64 letters, digits, '.', '_' or '-'`,
+			`18:21: filters[1].tags: "c" is there twice`,
+			`22:8: filters[2].tags: only a filter that is on "request" sets tags`,
+			"23:10: filters[2].models: must not be empty: the filter would never be used",
+			"24:1: filters[2].when: unknown key",
+		}},
 		{"router", "[router]\nplugin = \"demo\"\nstrategy = nan\n", []string{
 			`2:10: router.plugin: "demo" is a provider, not a router`,
 			"3:12: router.strategy: nan cannot be represented in JSON, in which plugins get their settings",

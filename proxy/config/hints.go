@@ -32,6 +32,7 @@ var hints = func() map[string]map[string]string {
 	add("", "providers", "provider", "upstream", "upstreams", "backends")
 	add("", "models", "model")
 	add("", "router", "routing", "routes")
+	add("", "filters", "filter", "guardrails", "guards")
 	add("", "server", "gateway", "listener", "http")
 	add("server", listen, "port", "host", "hostname", "address", "bind", "addr")
 	add("server", clients, "apikey", "apikeys", "key", "keys", "token", "secret")
@@ -68,6 +69,9 @@ var hints = func() map[string]map[string]string {
 	add("models[].targets[]", "model", "name", "id", "deployment")
 	add("models[].targets[]", "provider", "plugin", "type", "upstream")
 	add("router", "plugin", "name", "type", "kind")
+	add("filters[]", "plugin", "name", "type", "filter")
+	add("filters[]", "apis", "api", "forms")
+	add("filters[]", "on_failure", "onerror", "failure", "fallback")
 	return all
 }()
 
@@ -126,6 +130,8 @@ var forms = map[string]string{
 	"keys[]":             `write [[keys]] for each key, with name and secret`,
 	"models":             `write [[models]] for each model, with id and targets`,
 	"models[]":           `write [[models]] for each model, with id and targets`,
+	"filters":            `write [[filters]] for each filter, with plugin`,
+	"filters[]":          `write [[filters]] for each filter, with plugin`,
 	"models[].targets":   `write targets = [{ provider = "…", model = "…" }]`,
 	"models[].targets[]": `write { provider = "…", model = "…" }`,
 	"models[].pricing":   `write { input = …, output = … }`,

@@ -161,6 +161,16 @@ var reference = []Setting{
 	{"models[].targets[].pricing.output", TypeNumber, "0 to 1000000000", "0", "Price of completion tokens."},
 	{"models[].targets[].options", TypeTable, "", "", "Settings for the plugin, overriding the provider's `options`."},
 
+	{"filters", TypeTables, "", "", "Filters of the texts of requests and responses, in the order in which they run: each one gets what the one before it has let pass."},
+	{"filters[].plugin", TypeString, "", "", "Required. Name of the filter plugin."},
+	{"filters[].models", TypeStrings, "", `["*"]`, "Models for which the filter is used, as clients name them. `*` matches any characters."},
+	{"filters[].keys", TypeStrings, "", `["*"]`, "Names of the client keys for which the filter is used. `*` matches any characters."},
+	{"filters[].apis", TypeStrings, `"chat", "messages", "responses", "completions", "embeddings", "rerank" or "moderations"`, "", "APIs of clients for which the filter is used. Default: all."},
+	{"filters[].on", TypeStrings, `"request" or "response"`, "", "Whether the filter gets the texts of requests, of responses, or of both. Default: both."},
+	{"filters[].on_failure", TypeString, `"refuse" or "pass"`, `"refuse"`, "What happens where the filter fails, as by a trap or an open circuit: `refuse` rejects the request or ends the response with `filter_failed`; `pass` lets the text pass."},
+	{"filters[].tags", TypeStrings, "", "[]", "Tags that the filter may set on a request: up to 64, each of up to 64 letters, digits, `.`, `_` or `-`. They are in the router's input and in the access log."},
+	{"filters[].options", TypeTable, "", "", "Settings for the plugin, overriding those in `plugins.NAME.options`: [options.md](options.md) for bundled plugins."},
+
 	{"router", TypeTable, "", "", "The plugin that orders a model's targets. All keys except `plugin` are settings for it. Unset means: healthy targets first, fallbacks last, then by priority, then by weight."},
 	{"router.plugin", TypeString, "", "", "Required. Name of the router plugin."},
 }

@@ -26,6 +26,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			auth = ` + auth + `
 			[[models]]
 			targets = [{ }]
+			[[filters]]
 			[router]`
 		d := &document{file: "gateway.toml", data: []byte(text), env: noEnv, lookedUp: func(p keyPath) { decoded[referencePath(&p)] = true }}
 		o := Options{Env: noEnv, ReadFile: readCredentialFile}
@@ -191,6 +192,7 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 		"plugins":   map[string]any{"x": map[string]any{"file": "x.wasm", "sha256": strings.Repeat("0", 64)}},
 		"providers": map[string]any{"x": map[string]any{"plugin": "x", "base_url": "https://api.example.com", "paths": []any{"/v1"}, "auth": auth}},
 		"models":    []any{map[string]any{"id": "m", "targets": []any{map[string]any{"provider": "x"}}}},
+		"filters":   []any{map[string]any{"plugin": "x"}},
 		"router":    map[string]any{"plugin": "x"},
 	}
 	at := root
