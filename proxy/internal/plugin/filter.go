@@ -50,6 +50,7 @@ type Filtered struct {
 	Out     []byte // goes on; valid until the next call with the same Filtering, and as long as the input
 	Held    int    // bytes at the end of the input, Held and New, that come again with the next piece
 	Changed bool   // Out is not the beginning of the input
+	Kept    int    // bytes of Out before the first change, if Changed
 }
 
 // FilterRequest tells a filter of a request, before it gets the request's texts. input is the document that describes it. A filter
@@ -194,6 +195,9 @@ func (c *call) commitFilter() error {
 	}
 	f.out = c.appendInput(f.out, at, n-c.hold)
 	r.Out = f.out
+	if r.Changed {
+		r.Kept = c.replaced[0].from
+	}
 	return nil
 }
 

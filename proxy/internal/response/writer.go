@@ -218,6 +218,19 @@ func (w *Writer) Fail(e *apierror.Error) {
 	}
 }
 
+// Revoke ends a response that its renderer has given up after Apply has returned, also one that is complete: what comes between the two may
+// take its time. If the client has been sent nothing, what was rendered is dropped, so that the failure can be an HTTP status.
+func (w *Writer) Revoke(e *apierror.Error) {
+	if w.failed != nil {
+		return
+	}
+	w.complete = false
+	if !w.sent {
+		w.out.Buf = Reuse(w.out.Buf)
+	}
+	w.Fail(e)
+}
+
 // AppendError appends the frame that ends a stream with an error, for a stream that Fail has not ended with it.
 func (w *Writer) AppendError(dst []byte, e *apierror.Error) []byte { return w.r.AppendError(dst, e) }
 
