@@ -170,7 +170,8 @@ func (x *completion) finish() {
 		r.UsageEstimated = u.Estimated
 	}
 	r.Dropped = x.writer.Dropped()
-	r.Fuel += x.attempt.Fuel
+	r.Fuel += x.attempt.Fuel + x.chain.Fuel()
+	r.Tags = strings.Join(x.tags, ",")
 	if x.disconnected {
 		r.Status, r.Code = 499, "client_closed_request"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
@@ -122,7 +123,9 @@ func (a *clientAPI) putRequest(r clientapi.Request) {
 type work struct {
 	renderer     clientapi.Renderer
 	writer       *response.Writer
-	recorder     *thinking.Recorder // writes for the writer
+	recorder     *thinking.Recorder // writes for filtered
+	filtered     *filter.Renderer   // writes for the writer
+	chain        filter.Chain       // the filters that apply to the request
 	attempt      plugin.Attempt
 	decoders     decoders.Set
 	decoder      framing.Decoder            // of the response's framing, once framed
@@ -144,7 +147,8 @@ func (a *clientAPI) getWork() *work {
 	}
 	w := &work{renderer: a.NewRenderer()}
 	w.recorder = thinking.NewRecorder(w.renderer)
-	w.writer = response.NewWriter(w.recorder)
+	w.filtered = filter.NewRenderer(w.recorder)
+	w.writer = response.NewWriter(w.filtered)
 	w.alias = w.attempt.Alias
 	w.header = func(name []byte) []byte { return w.headerSource.Header(string(name)) }
 	return w
@@ -153,6 +157,7 @@ func (a *clientAPI) getWork() *work {
 // putWork drops what w holds of a completion, and keeps it for another one.
 func (a *clientAPI) putWork(w *work) {
 	w.writer.Reset(response.Options{})
+	w.chain.Reset()
 	w.attempt.Reset()
 	w.batch.Reset()
 	for _, r := range w.readers {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
@@ -125,6 +126,9 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 	} else if err = x.sendRequest(ctx); err == nil {
 		err = x.readResponse(ctx)
 	}
+	if err == nil {
+		x.filterResponse(ctx)
+	}
 	if err == nil || errors.Is(err, errCommit) {
 		if failed := x.writer.Failed(); failed == nil || x.writer.Started() {
 			if !x.stream {
@@ -165,6 +169,14 @@ func (x *completion) resetAttempt() *apierror.Error {
 		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: x.target.Model, Created: x.record.Began.Unix(),
 		Choices: facts.N, PromptEstimate: promptEstimate(facts), Aliases: x.alias,
 	})
+	if x.chain.OnResponse() {
+		x.filtered.Filter(&x.chain)
+		if x.api.id == legacyAPI {
+			if err := x.chain.Uncheckable("legacy completions"); err != nil {
+				return clientError(err)
+			}
+		}
+	}
 	x.renderer.Respond(x.request)
 	if e := x.chooseDocument(); e != nil {
 		return e
@@ -173,7 +185,7 @@ func (x *completion) resetAttempt() *apierror.Error {
 		x.recorder.Record(x.server.thinking, x.record.Key, x.provider.name)
 	}
 	a.Summary.Describe(facts, len(a.Request.Body))
-	a.Summary.ClientForm, a.Summary.Betas = x.api.Name, x.betas
+	a.Summary.ClientForm, a.Summary.Betas, a.Summary.Tags = x.api.Name, x.betas, x.tags
 	a.Summary.RequestID = x.record.RequestID
 	a.Summary.Time = x.attemptStart
 	a.Summary.Attempt = x.record.Attempts
@@ -393,7 +405,7 @@ func (x *completion) startReading(stream bool) {
 	if x.reader == nil {
 		return
 	}
-	x.passing = x.speaks == x.api && stream == x.stream && !x.translated
+	x.passing = x.speaks == x.api && stream == x.stream && !x.translated && (!x.chain.OnResponse() || x.api.kind != config.KindChat)
 	if x.passing {
 		x.renderer.Pass()
 	}

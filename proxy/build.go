@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -89,6 +90,15 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 			}
 		}
 	}
+	for i := range cfg.Filters {
+		f := &cfg.Filters[i]
+		binding, err := bindFilter(ctx, g.plugins.Plugin(f.Plugin), f, g.redactor)
+		if err != nil {
+			errs = append(errs, configError(cfg, f.Pos, fmt.Sprintf("filters[%d]", i), err))
+			continue
+		}
+		g.filters = append(g.filters, &filter.Filter{Config: f, Binding: binding})
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -127,14 +137,21 @@ func (c pluginChooser) Choose(ctx context.Context, tenant string, input []byte, 
 
 func bindRouter(ctx context.Context, p *plugin.Plugin, r config.Router, redactor *credential.Redactor) (*plugin.Binding, error) {
 	if !p.Router() {
-		return nil, fmt.Errorf("plugin %s is a provider, not a router", r.Plugin)
+		return nil, fmt.Errorf("plugin %s is %s, not a router", r.Plugin, p.Kind())
 	}
 	return p.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redactor.Redact, Searches: redactor.Searches})
 }
 
+func bindFilter(ctx context.Context, p *plugin.Plugin, f *config.Filter, redactor *credential.Redactor) (*plugin.Binding, error) {
+	if !p.Filter() {
+		return nil, fmt.Errorf("plugin %s is %s, not a filter", f.Plugin, p.Kind())
+	}
+	return p.Bind(ctx, plugin.BindingConfig{Name: f.Plugin, Settings: f.Options, Redact: redactor.Redact, Searches: redactor.Searches})
+}
+
 func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, redactor *credential.Redactor) (*provider, error) {
 	if !used.Provider() {
-		return nil, fmt.Errorf("plugin %s is a router, not a provider", p.Plugin)
+		return nil, fmt.Errorf("plugin %s is %s, not a provider", p.Plugin, used.Kind())
 	}
 	b, err := used.Bind(ctx, plugin.BindingConfig{
 		Name: p.Name, Settings: p.Options, Paths: p.Paths, Headers: p.Headers, Redact: redactor.Redact, Searches: redactor.Searches,

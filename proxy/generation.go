@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -37,6 +38,7 @@ type generation struct {
 	providers map[string]*provider
 	targets   map[string][]routing.Target // by configured model
 	router    routing.Router
+	filters   []*filter.Filter     // in the order in which they run
 	redactor  *credential.Redactor // of all credentials that the gateway holds
 
 	number  int64 // 1, and one more with each Reload

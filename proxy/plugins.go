@@ -23,7 +23,7 @@ import (
 // PluginInfo describes a plugin that the binary holds or the configuration names.
 type PluginInfo struct {
 	Name      string
-	Kind      string // "provider", "router", or both; "" if it could not be loaded
+	Kind      string // "provider", "router", "filter", or several of them; "" if it could not be loaded
 	From      string // "built in", or the file
 	InUse     bool
 	Isolation string
@@ -100,16 +100,7 @@ func (in *inspector) inspect(ctx context.Context, p *config.Plugin) (PluginInfo,
 	}
 	in.loaded = append(in.loaded, set)
 	loaded := set.Plugin(p.Name)
-	var kinds []string
-	for _, k := range []struct {
-		name string
-		is   bool
-	}{{"provider", loaded.Provider()}, {"router", loaded.Router()}, {"filter", loaded.Filter()}} {
-		if k.is {
-			kinds = append(kinds, k.name)
-		}
-	}
-	info.Kind = strings.Join(kinds, ", ")
+	info.Kind = strings.Join(loaded.Kinds(), ", ")
 	return info, nil
 }
 

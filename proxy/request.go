@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
@@ -61,6 +62,7 @@ type completion struct {
 	model   *catalog.Model
 	body    []byte   // from the server's buffers
 	betas   []string // that a client of Messages has asked for
+	tags    []string // that filters have set
 	random  uint64
 	hops    int // gateways that the request has passed before this one
 	http11  bool
@@ -172,6 +174,15 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 	if m.Kinds&x.api.kind == 0 {
 		return nil, wrongKind(m, x.api.kind)
 	}
+	if endpoints[to].serve != serveCounts {
+		if e := x.filterRequest(to, facts); e != nil {
+			return nil, e
+		}
+		facts = x.request.Describe()
+	}
+	if e := x.releaseBody(); e != nil {
+		return nil, e
+	}
 	targets := x.generation.usableTargets(m)
 	x.targets = targets
 	if chat, ok := x.request.(*openai.Request); ok {
@@ -196,7 +207,9 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 
 // parseRequest reads and checks the request.
 func (x *completion) parseRequest(to endpoint) (*clientapi.Facts, *apierror.Error) {
-	x.request = x.api.getRequest()
+	if x.request == nil {
+		x.request = x.api.getRequest()
+	}
 	parse := x.request.Parse
 	if count, ok := x.request.(clientapi.CountRequest); ok && endpoints[to].serve == serveCounts {
 		parse = count.ParseCount
@@ -204,19 +217,71 @@ func (x *completion) parseRequest(to endpoint) (*clientapi.Facts, *apierror.Erro
 	if e := parse(x.body, clientapi.Limits{}); e != nil {
 		return nil, e
 	}
-	if chat, ok := x.request.(*openai.Request); ok && chat.Rewritten() {
-		x.server.buffers.put(x.body)
-		x.body = nil
-		if e := x.room.grow(&x.room.request, len(chat.Body)); e != nil {
-			return nil, e
-		}
-	}
 	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
 		if e := stateful.Expand(x.record.Key); e != nil {
 			return nil, e
 		}
 	}
 	return x.request.Describe(), nil
+}
+
+// filterRequest takes the request's texts through the filters that apply to it. What they change is changed in the client's own document,
+// which is then read again.
+func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierror.Error {
+	if len(x.generation.filters) == 0 {
+		return nil
+	}
+	x.chain.Begin(x.generation.filters, x.api.Name, facts.Model, x.record.Key)
+	if !x.chain.OnRequest() {
+		return nil
+	}
+	s := x.server
+	x.watcher.Start()
+	input := append(x.appendSummary([]byte(`{"summary":`)), '}')
+	err := x.chain.Announce(&x.watcher, addKey(input, x.record.Key))
+	body, changed := s.buffers.get(len(x.body)), false
+	if err == nil {
+		body, changed, err = x.chain.Request(&x.watcher, x.api.Name, x.body, body)
+	}
+	if gone := x.watcher.Finish(); gone != nil {
+		err = gone
+	}
+	x.tags = x.chain.AppendTags(nil)
+	if err != nil || !changed {
+		s.buffers.put(body)
+		if err != nil {
+			return clientError(err)
+		}
+		return nil
+	}
+	old := x.body
+	defer s.buffers.put(old)
+	x.body = body
+	if e := x.room.grow(&x.room.request, len(old)+len(body)); e != nil {
+		return e
+	}
+	_, e := x.parseRequest(to)
+	return e
+}
+
+// addKey adds the name of the client key to the summary that a filter gets, which ends the document.
+func addKey(input []byte, key string) []byte {
+	input = append(input[:len(input)-len("}}")], `,"key":"`...)
+	return append(jsondoc.AppendEscaped(input, []byte(key)), `"}}`...)
+}
+
+// releaseBody gives back the client's body where the request has become another document.
+func (x *completion) releaseBody() *apierror.Error {
+	chat, ok := x.request.(*openai.Request)
+	if !ok || !chat.Rewritten() {
+		return nil
+	}
+	x.server.buffers.put(x.body)
+	x.body = nil
+	if e := x.room.grow(&x.room.request, len(chat.Body)); e != nil {
+		return e
+	}
+	return nil
 }
 
 // restoreThinking puts back into a chat completions request the signed reasoning of earlier responses that the client has not kept.
@@ -335,7 +400,7 @@ func (x *completion) appendSummary(dst []byte) []byte {
 	_, body := x.request.Document()
 	s.Describe(x.request.Describe(), len(body))
 	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
-	s.Target, s.Form, s.ClientForm, s.Betas = "", x.api.Name, x.api.Name, x.betas
+	s.Target, s.Form, s.ClientForm, s.Betas, s.Tags = "", x.api.Name, x.api.Name, x.betas, x.tags
 	s.MaxTokens, s.DefaultMaxTokens = x.model.MaxTokens, x.model.DefaultMaxTokens
 	return s.Append(dst)
 }

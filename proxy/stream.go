@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
@@ -116,6 +117,9 @@ func (x *completion) writeEvents() (err error) {
 		if err == nil {
 			err = x.readMore(context.Background())
 		}
+		if !x.disconnected {
+			x.filterResponse(context.Background())
+		}
 		if err != nil {
 			if x.disconnected {
 				return err
@@ -211,7 +215,7 @@ func (x *completion) readEvents(ctx context.Context) error {
 				return err
 			}
 			if !x.stream {
-				if err := x.reserveResponse(x.writer.Held()); err != nil {
+				if err := x.reserveResponse(x.writer.Held() + x.filtered.Waiting()); err != nil {
 					return err
 				}
 			}
@@ -220,8 +224,11 @@ func (x *completion) readEvents(ctx context.Context) error {
 			}
 			continue
 		}
-		if x.stream && len(x.writer.Output()) > 0 {
-			return nil
+		if x.stream {
+			x.filterResponse(ctx)
+			if len(x.writer.Output()) > 0 || x.writer.Failed() != nil {
+				return nil
+			}
 		}
 		if x.bodyDone {
 			return x.writer.End()
@@ -321,6 +328,17 @@ func (x *completion) applyBatch() error {
 		return badResponse(err)
 	}
 	return nil
+}
+
+// filterResponse takes what has come of a response through the filters. Where they refuse it, that is how it ends.
+func (x *completion) filterResponse(ctx context.Context) {
+	err := x.filtered.Run(ctx)
+	if err == nil {
+		return
+	}
+	e := clientError(err)
+	x.recordOutcome(routing.Inconclusive, 0) // it is not the target's failure
+	x.writer.Revoke(e)
 }
 
 // drainBody reads what follows a complete response, mostly the end of the body, so that the connection can be reused. It

@@ -110,6 +110,7 @@ var codes = []Code{
 	{"plugin_crashed", 502, NextYes, "The provider's plugin trapped, or its circuit is open after repeated failures.", fixPlugin},
 	{"plugin_timeout", 502, NextYes, "The provider's plugin ran out of fuel.", fixPlugin},
 	{"plugin_protocol", 502, NextYes, "The provider's plugin broke the plugin contract.", fixPlugin},
+	{"filter_failed", 502, NextNo, "A filter of the configuration failed, or cannot check the response.", "Check the log for the filter's error; `on_failure = \"pass\"` lets texts pass where the filter fails."},
 	{"overloaded", 503, NextYes, "The provider is overloaded.", retryLater},
 	{"model_not_ready", 503, NextYes, "The provider is still loading the model.", retryLater},
 	{"upstream_unavailable", 503, NextYes, "The circuits of all the model's targets are open after repeated failures.", retryLater},

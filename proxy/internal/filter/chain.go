@@ -147,8 +147,8 @@ func (u *use) failure(err error) error {
 	return err
 }
 
-// uncheckable is the failure of the filters at something that they cannot check, nil if it passes.
-func (c *Chain) uncheckable(what string) error {
+// Uncheckable is the failure of the filters at something that they cannot check, nil if it passes.
+func (c *Chain) Uncheckable(what string) error {
 	for _, u := range c.uses {
 		if u.filter.Config.Response && !u.filter.Config.Pass {
 			return &apierror.Error{

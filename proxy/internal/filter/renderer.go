@@ -30,10 +30,10 @@ type Renderer struct {
 
 // choice is what is known of a choice of the response.
 type choice struct {
-	opaque   bool   // a filter has changed or held a text: log probabilities would tell of it
-	tools    []tool // by index
+	opaque   bool    // a filter has changed or held a text: log probabilities would tell of it
+	tools    []tool  // by index
 	blocks   []block // of reasoning that a filter has changed
-	probs    []byte // log probabilities that wait for their text: a member's value
+	probs    []byte  // log probabilities that wait for their text: a member's value
 	hasProbs bool
 }
 
@@ -515,7 +515,7 @@ func (r *Renderer) runMember(ctx context.Context, o *op) error {
 		return nil
 	case memberImage:
 	case memberAudio:
-		if err := r.chain.uncheckable("audio"); err != nil {
+		if err := r.chain.Uncheckable("audio"); err != nil {
 			return err
 		}
 	default:

@@ -51,19 +51,21 @@ func (p *Plugin) Router() bool { return p.exports.router() }
 // Filter reports whether the plugin can filter texts.
 func (p *Plugin) Filter() bool { return p.exports.filter() }
 
-// Kind describes what the plugin is: "a provider".
-func (p *Plugin) Kind() string {
-	var kinds []string
+// Kinds are what the plugin is: "provider", "router", "filter".
+func (p *Plugin) Kinds() (kinds []string) {
 	for _, k := range [...]struct {
 		is   bool
 		name string
-	}{{p.Provider(), "a provider"}, {p.Router(), "a router"}, {p.Filter(), "a filter"}} {
+	}{{p.Provider(), "provider"}, {p.Router(), "router"}, {p.Filter(), "filter"}} {
 		if k.is {
 			kinds = append(kinds, k.name)
 		}
 	}
-	return strings.Join(kinds, " and ")
+	return kinds
 }
+
+// Kind describes what the plugin is: "a provider and a router".
+func (p *Plugin) Kind() string { return "a " + strings.Join(p.Kinds(), " and a ") }
 
 // Bind makes a use of the plugin, and has the plugin validate its settings: settings that it rejects are an error here
 // and not at the first request.

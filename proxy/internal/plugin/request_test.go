@@ -387,8 +387,9 @@ func TestSummary(t *testing.T) {
 	a.Summary.Target, a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = "up/m", 64000, 4096
 	a.Summary.Options = b(`{"x":[1]}`)
 	a.Summary.Form, a.Summary.ClientForm, a.Summary.Betas = "messages", "messages", []string{"a-1", `b"2`}
+	a.Summary.Tags = []string{"pii", "x"}
 	wantCallError(t, bound.Request(t.Context(), a), plugin.KindStatus)
-	const full = `{"request_id":"req-1","time":1700000000123,"attempt":2,"random":"0000000000000abc","stream":true,"include_usage":true,"model":"a\"b","target":"up/m","limits":{"max_tokens":64000,"default_max_tokens":4096},"flags":["tools","thinking"],"form":"messages","client_form":"messages","betas":["a-1","b\"2"],"body":218,"options":{"x":[1]}}`
+	const full = `{"request_id":"req-1","time":1700000000123,"attempt":2,"random":"0000000000000abc","stream":true,"include_usage":true,"model":"a\"b","target":"up/m","limits":{"max_tokens":64000,"default_max_tokens":4096},"flags":["tools","thinking"],"form":"messages","client_form":"messages","betas":["a-1","b\"2"],"tags":["pii","x"],"body":218,"options":{"x":[1]}}`
 	if got != full {
 		t.Errorf("summary\n%s\nwant\n%s", got, full)
 	}
@@ -396,7 +397,7 @@ func TestSummary(t *testing.T) {
 	a = newAttempt(t, body)
 	a.Summary.Time = unixMilli(0)
 	wantCallError(t, bound.Request(t.Context(), a), plugin.KindStatus)
-	const empty = `{"request_id":"","time":0,"attempt":0,"random":"0000000000000000","stream":false,"include_usage":false,"model":"m","target":"","limits":{"max_tokens":0,"default_max_tokens":0},"flags":[],"form":"chat","client_form":"chat","betas":[],"body":82,"options":{}}`
+	const empty = `{"request_id":"","time":0,"attempt":0,"random":"0000000000000000","stream":false,"include_usage":false,"model":"m","target":"","limits":{"max_tokens":0,"default_max_tokens":0},"flags":[],"form":"chat","client_form":"chat","betas":[],"tags":[],"body":82,"options":{}}`
 	if got != empty {
 		t.Errorf("summary\n%s\nwant\n%s", got, empty)
 	}

@@ -29,6 +29,7 @@ type Summary struct {
 	// anthropic-beta of a client that uses Messages.
 	Form, ClientForm string
 	Betas            []string
+	Tags             []string // that filters have set
 
 	Target           string // the provider's name of the model
 	MaxTokens        int64  // the model's maximum, 0 where none is configured
@@ -72,6 +73,13 @@ func (s *Summary) Append(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		dst = appendString(dst, b)
+	}
+	dst = append(dst, `],"tags":[`...)
+	for i, t := range s.Tags {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, t)
 	}
 	dst = strconv.AppendInt(append(dst, `],"body":`...), int64(s.Body), 10)
 	dst = append(dst, `,"options":`...)

@@ -40,8 +40,9 @@ type Record struct {
 
 	PromptTokens, CompletionTokens, CachedTokens, ReasoningTokens int64
 	UsageEstimated                                                bool
-	Dropped                                                       int   // events that violated the chat completions format
-	Fuel                                                          int64 // used by plugins
+	Dropped                                                       int    // events that violated the chat completions format
+	Fuel                                                          int64  // used by plugins
+	Tags                                                          string // that filters have set, with commas
 
 	Cause error // for the log only
 
@@ -148,6 +149,7 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	}
 	number("dropped_events", int64(r.Dropped))
 	number("fuel", r.Fuel)
+	text("tags", r.Tags)
 	if r.Cause != nil {
 		text("cause", r.Cause.Error())
 	}
