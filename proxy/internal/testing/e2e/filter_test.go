@@ -1,0 +1,124 @@
+package e2e_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
+)
+
+// blocklist is a filter of two phrases.
+func blocklist(action, more string) string {
+	return fmt.Sprintf("[[filters]]\nplugin = \"blocklist\"\noptions = { phrases = [\"top secret\", \"quuxer\"], mask = \"[x]\", action = %q }\n%s\n", action, more)
+}
+
+// TestFilterMasks checks that no client and no provider gets a phrase, wherever texts are cut and whoever translates them.
+func TestFilterMasks(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		pieces := []string{"a to", "p", " sec", "ret an", "d quux", "ers t", "op secre"}
+		whole := strings.Join(pieces, "")
+		closing := func(contentType, body string) upstreamtest.Script {
+			return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, contentType, body, "Connection: close")}
+		}
+		provider := upstreamtest.New(t,
+			closing("application/json", w.answer(whole)), closing("text/event-stream", w.stream(pieces...)),
+			closing("text/event-stream", w.stream(pieces...)), closing("application/json", w.answer(whole)),
+		)
+		g := proxytest.Start(t, w.at(provider.URL())+blocklist("mask", ""))
+		for i, stream := range []bool{false, true, false, true} { // the last two get the other form from the provider
+			r := g.Do(t, "POST", in.path, in.asking("m", "say top  secret, no: Top Secret \" now", stream))
+			in.wantText(t, g, r, stream, "a [x] and quuxers top secre")
+			if strings.Contains(r.Body, "top secret") {
+				t.Errorf("the client has the phrase in\n%s", r.Body)
+			}
+			sent := provider.Requests()[i].Body
+			if !strings.Contains(string(sent), `say top  secret, no: [x] \" now`) {
+				t.Errorf("the provider was sent %s", sent)
+			}
+		}
+	})
+}
+
+// TestFilterRefuses checks that what a filter refuses is an error in the API's own form, before the first byte and after it, and that nothing
+// of the text goes out.
+func TestFilterRefuses(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		closing := func(contentType, body string) upstreamtest.Script {
+			return upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, contentType, body, "Connection: close")}
+		}
+		provider := upstreamtest.New(t,
+			closing("application/json", w.answer("the top secret")), closing("text/event-stream", w.stream("the to", "p secret")),
+		)
+		g := proxytest.Start(t, w.at(provider.URL())+blocklist("refuse", ""))
+		for _, stream := range []bool{false, true} {
+			r := in.ask(t, g, "m", stream)
+			if r.Status < 400 || strings.Contains(r.Body, "secret") || strings.Contains(r.Body, "the to") {
+				t.Errorf("status %d: %s", r.Status, r.Body)
+			}
+		}
+		r := g.Do(t, "POST", in.path, in.asking("m", "the top secret", true))
+		if r.Status < 400 || strings.Contains(r.Body, "secret") || len(provider.Requests()) != 2 {
+			t.Errorf("status %d after %d requests: %s", r.Status, len(provider.Requests()), r.Body)
+		}
+	})
+}
+
+// TestFilterHeldOfFailedStream checks that what a filter holds of a stream that is cut off is not sent.
+func TestFilterHeldOfFailedStream(t *testing.T) {
+	overIngressesAndWires(t, func(t *testing.T, in *ingress, w *wire) {
+		stream := w.stream("the first. ", "and top secre", "more")
+		at := strings.Index(stream, "secre") // the event with it is whole, the next one is not there
+		end := at + strings.Index(stream[at:], "\n\n") + 2
+		g := proxytest.Start(t, w.at(upstreamtest.New(t, upstreamtest.Script{
+			upstreamtest.ReadRequest(), upstreamtest.EventStream(), upstreamtest.Write(stream[:end]), upstreamtest.Reset(),
+		}).URL())+blocklist("mask", ""))
+		r := in.ask(t, g, "m", true)
+		if strings.Contains(r.Body, "secre") || strings.Contains(r.Body, in.done) {
+			t.Errorf("status %d, %v: %s", r.Status, r.Err, r.Body)
+		}
+	})
+}
+
+func TestFilterTagsRequest(t *testing.T) {
+	g := proxytest.Start(t, quietServer+demoProvider+blocklist("tag", `tags = ["blocklist"]`))
+	for text, tags := range map[string]string{"a quuxer": "blocklist", "nothing": ""} {
+		r := g.Chat(t, fmt.Sprintf(`{"model":"demo","messages":[{"role":"user","content":%q}]}`, text))
+		if line := g.Log.Request(t, r.RequestID()); r.Status != 200 || line["tags"] != tags || !strings.Contains(r.Body, "quuxer") && tags != "" {
+			t.Errorf("status %d, %v: %s", r.Status, line, r.Body)
+		}
+	}
+}
+
+// TestFilterKindMustMatchUse expects an error where a filter is used as something else, or something else as a filter.
+func TestFilterKindMustMatchUse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads the bundled plugins for each case")
+	}
+	pair := plugintest.Build(t, "./proxy/plugintest/testdata/pair")
+	for _, c := range []struct{ name, text, reason string }{
+		{"a router as a filter", guestFile(t, "middle", "key", pair) + "[[filters]]\nplugin = \"middle\"\n", "filters[0]: plugin middle is a router, not a filter"},
+		{"a filter as a provider", pairProvider("secrets"), "providers.secrets: plugin secrets is a filter, not a provider"},
+		{"a filter as a router", demoProvider + "[router]\nplugin = \"secrets\"\n", "router: plugin secrets is a filter, not a router"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg, err := config.Parse("gateway.toml", []byte(quietServer+c.text), config.Options{Bundled: plugins.Names()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := proxy.New(t.Context(), proxy.Options{Config: cfg, Bundled: proxytest.Bundled(t), CacheDir: proxytest.CacheDir()})
+			if err == nil {
+				s.Close()
+				t.Fatal("it starts")
+			}
+			if !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("the error is %q, want it to say %q", err, c.reason)
+			}
+		})
+	}
+}
