@@ -2,8 +2,8 @@
 // failures, and logging.
 //
 // A provider plugin is a Go type with a few methods: see package provider. A router plugin is a function: see package router. A filter
-// plugin is a Go type with one method: see package filter. Package json reads and writes JSON without allocating. The underlying contract, for authors in any language, is
-// abi/README.md.
+// plugin is a Go type with one method: see package filter. Package json reads and writes JSON without allocating, package chat reads the
+// messages of a request. The underlying contract, for authors in any language, is abi/README.md.
 //
 // A plugin is a package main that registers itself in an init function. Build it with
 //
@@ -12,8 +12,8 @@
 // The same code runs natively in go test: see package plugintest.
 //
 // Most of a module is the runtime of its language, which several plugins can share: write each as a package whose init
-// function registers it by name (provider.RegisterAs, router.RegisterAs, filter.RegisterAs), and import all of them in one package main. The
-// gateway compiles the module once and keeps it in memory once; in every other respect the plugins are separate.
+// function registers it by name (provider.RegisterAs, router.RegisterAs, filter.RegisterAs), and import all of them in one package
+// main. The gateway compiles the module once and keeps it in memory once; in every other respect the plugins are separate.
 //
 // A plugin has no access to network, files, environment, arguments, clock or threads. It handles one call at a time and must
 // not start goroutines. The gateway chooses an instance for each call, so a plugin must not keep anything between calls

@@ -75,5 +75,5 @@ func statusKind(status int) abi.FailKind {
 	if status == 529 {
 		return abi.FailOverloaded
 	}
-	return translate.StatusKind(status)
+	return sdk.StatusKind(status)
 }

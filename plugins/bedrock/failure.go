@@ -113,5 +113,5 @@ func statusKind(status int) abi.FailKind {
 	if status == 402 {
 		return abi.FailServer
 	}
-	return translate.StatusKind(status)
+	return sdk.StatusKind(status)
 }

@@ -48,5 +48,5 @@ func statusKind(status int) abi.FailKind {
 	case 501:
 		return abi.FailUnsupported
 	}
-	return translate.StatusKind(status)
+	return sdk.StatusKind(status)
 }

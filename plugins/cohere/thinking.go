@@ -3,6 +3,7 @@ package cohere
 import (
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -78,23 +79,23 @@ type thought struct {
 }
 
 // readThoughts reads the reasoning in an assistant message. Reasoning of another provider is omitted.
-func (t *translation) readThoughts(m *message) {
+func (t *translation) readThoughts(m *chat.Message) {
 	t.thoughts, t.scratch = t.thoughts[:0], t.scratch[:0]
 	if t.replay {
 		var r json.Reader
-		r.Reset(m.details)
+		r.Reset(m.ReasoningDetails)
 		for a := r.Array(); a.Next(); {
 			t.addDetail(&r)
 		}
-		if !m.details.Exists() && len(m.reasoning) > 0 {
-			t.addThought(0, m.reasoning)
+		if !m.ReasoningDetails.Exists() && len(m.Reasoning) > 0 {
+			t.addThought(0, m.Reasoning)
 		}
 	}
 	if len(t.thoughts) == 0 {
-		if m.details.Exists() {
+		if m.ReasoningDetails.Exists() {
 			t.warnDropped("messages[].reasoning_details")
 		}
-		if m.reasoning != nil {
+		if m.Reasoning != nil {
 			t.warnDropped("messages[].reasoning_content")
 		}
 	}

@@ -5,50 +5,29 @@ import (
 
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
 // writeCall writes a tool call of an earlier assistant message. Its arguments are text on both sides, whatever a model has written.
-func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
-	var kind, id, name, arguments []byte
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			kind = r.Text()
-		case "id":
-			id = r.Inside()
-		case "cache_control":
-			t.warnDropped("messages[].tool_calls[].cache_control")
-		case "function":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "name":
-					name = r.Inside()
-				case "arguments":
-					arguments = r.Inside()
-				}
-			}
-		}
+func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
+	if c.CacheControl {
+		t.warnDropped("messages[].tool_calls[].cache_control")
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
-	if string(kind) != "function" {
-		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
+	if string(c.Type) != "function" {
+		return sdk.Refuse(c.Param(m, ".type"), "This provider supports only tools of type function.")
 	}
+	arguments := c.Arguments
 	if translate.Blank(arguments) {
 		arguments = []byte("{}")
 	}
 	w := t.w
 	w.Object()
-	w.Name("id")
-	w.Inside(id)
-	w.Name("type")
-	w.String("function")
-	w.Name("function")
-	w.Object()
-	w.Name("name")
-	w.Inside(name)
-	w.Name("arguments")
-	w.Inside(arguments)
+	w.Field("id").Inside(c.ID.Inside())
+	w.Field("type").String("function")
+	w.Field("function").Object()
+	w.Field("name").Inside(c.Name)
+	w.Field("arguments").Inside(arguments)
 	w.EndObject()
 	w.EndObject()
 	return nil

@@ -95,29 +95,10 @@ func readDetails(details json.Value) (reason []byte, delay int32) {
 		case bytes.HasSuffix(kind, []byte("google.rpc.ErrorInfo")):
 			reason = one.Get("reason").Text()
 		case bytes.HasSuffix(kind, []byte("google.rpc.RetryInfo")):
-			delay = milliseconds(one.Get("retryDelay").Text())
+			delay = sdk.RetryDelay(one.Get("retryDelay").Text())
 		}
 	}
 	return reason, delay
-}
-
-// longest is the longest pause that is believed, in seconds.
-const longest = 7 * 24 * 3600
-
-// milliseconds reads a duration as the provider writes it, "48.9s"; 0 for anything else. A part of a millisecond counts
-// as one: too early is worse than too late.
-func milliseconds(duration []byte) int32 {
-	digits, ok := bytes.CutSuffix(duration, []byte{'s'})
-	seconds, isNumber := json.ParseFloat(digits)
-	if !ok || !isNumber || seconds <= 0 {
-		return 0
-	}
-	exact := min(seconds, longest) * 1000
-	whole := int32(exact)
-	if float64(whole) < exact {
-		whole++
-	}
-	return whole
 }
 
 // statusKind maps the HTTP status of an error without a known type.
@@ -125,5 +106,5 @@ func statusKind(status int) abi.FailKind {
 	if status == 499 {
 		return abi.FailCancelled
 	}
-	return translate.StatusKind(status)
+	return sdk.StatusKind(status)
 }

@@ -47,5 +47,5 @@ func statusKind(status int) abi.FailKind {
 	case 499:
 		return abi.FailCancelled
 	}
-	return translate.StatusKind(status)
+	return sdk.StatusKind(status)
 }

@@ -3,6 +3,7 @@ package ollama
 import (
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -58,19 +59,19 @@ func (t *translation) writeThink() error {
 
 // readThoughts appends the reasoning in an assistant message to the scratch memory, as escaped string content.
 // Reasoning of another provider is omitted.
-func (t *translation) readThoughts(m *message) {
+func (t *translation) readThoughts(m *chat.Message) {
 	from := len(t.scratch)
 	var r json.Reader
-	r.Reset(m.details)
+	r.Reset(m.ReasoningDetails)
 	for a := r.Array(); a.Next(); {
 		t.addDetail(&r)
 	}
-	if !m.details.Exists() {
-		t.scratch = append(t.scratch, m.reasoning...)
+	if !m.ReasoningDetails.Exists() {
+		t.scratch = append(t.scratch, m.Reasoning...)
 	}
-	if len(t.scratch) == from && m.details.Exists() {
+	if len(t.scratch) == from && m.ReasoningDetails.Exists() {
 		t.warnDropped("messages[].reasoning_details")
-		if m.reasoning != nil {
+		if m.Reasoning != nil {
 			t.warnDropped("messages[].reasoning_content")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -14,15 +15,14 @@ import (
 type call struct{ id, name []byte }
 
 // writeCalls writes the tool calls of an earlier assistant message, and remembers them for the results that follow.
-func (t *translation) writeCalls(m *message) error {
+func (t *translation) writeCalls(m *chat.Message) error {
 	t.calls = t.calls[:0]
 	w := t.w
 	w.Name("tool_calls")
 	w.Array()
-	var r json.Reader
-	r.Reset(m.calls)
-	for a, n := r.Array(), 0; a.Next(); n++ {
-		if err := t.writeCall(&r, m, n); err != nil {
+	var calls chat.Calls
+	for calls.Open(m); calls.Next(); {
+		if err := t.writeCall(&calls.Call, m); err != nil {
 			return err
 		}
 	}
@@ -31,47 +31,24 @@ func (t *translation) writeCalls(m *message) error {
 }
 
 // writeCall writes a tool call. The API takes its arguments as an object.
-func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
-	var kind, name, arguments []byte
-	var id json.Value
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			kind = r.Text()
-		case "id":
-			id = r.Raw()
-		case "cache_control":
-			t.warnDropped("messages[].tool_calls[].cache_control")
-		case "function":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "name":
-					name = r.Inside()
-				case "arguments":
-					arguments = r.Text()
-				}
-			}
-		}
+func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
+	if c.CacheControl {
+		t.warnDropped("messages[].tool_calls[].cache_control")
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
-	if string(kind) != "function" {
-		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
+	if string(c.Type) != "function" {
+		return sdk.Refuse(c.Param(m, ".type"), "This provider supports only tools of type function.")
 	}
-	input, ok := translate.Arguments(arguments)
+	input, ok := translate.Arguments(c.ArgumentsText())
 	if !ok {
-		t.r.Warn(abi.WarnChanged, param(".function.arguments"))
+		t.r.Warn(abi.WarnChanged, c.Param(m, ".function.arguments"))
 	}
-	t.calls = append(t.calls, call{id.Text(), name})
+	t.calls = append(t.calls, call{c.ID.Text(), c.Name})
 	w := t.w
 	w.Object()
-	w.Name("id")
-	w.Raw(id)
-	w.Name("function")
-	w.Object()
-	w.Name("name")
-	w.Inside(name)
-	w.Name("arguments")
-	w.Raw(input)
+	w.Field("id").Raw(c.ID)
+	w.Field("function").Object()
+	w.Field("name").Inside(c.Name)
+	w.Field("arguments").Raw(input)
 	w.EndObject()
 	w.EndObject()
 	return nil
@@ -79,16 +56,17 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 
 // writeCallReference writes which call a result answers: by the name of the tool, which templates of models know, and by the
 // id of the call.
-func (t *translation) writeCallReference(m *message) {
+func (t *translation) writeCallReference(m *chat.Message) {
+	id := m.ToolCallID.Text()
 	for _, c := range t.calls {
-		if bytes.Equal(c.id, m.callID) {
+		if bytes.Equal(c.id, id) {
 			t.w.Name("tool_name")
 			t.w.Inside(c.name)
 			break
 		}
 	}
 	t.w.Name("tool_call_id")
-	t.w.Raw(m.callIDRaw)
+	t.w.Raw(m.ToolCallID)
 }
 
 // writeTools writes the tools, unless none is to be called.

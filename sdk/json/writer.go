@@ -12,10 +12,8 @@ const minOutput = 4096
 // Writer appends JSON to Buf. It writes commas; the caller writes member names and closes objects and arrays.
 //
 //	w.Object()
-//	w.Name("model")
-//	w.Text(model)
-//	w.Name("messages")
-//	w.Raw(messages)
+//	w.Field("model").Text(model)
+//	w.Field("messages").Raw(messages)
 //	w.EndObject()
 //
 // The zero Writer is ready to use. If Out is set, large values given to Raw, Inside and Part are passed to Out without
@@ -79,6 +77,12 @@ func (w *Writer) Name(name string) {
 	w.Buf = append(w.Buf, '"')
 	w.Buf = append(w.Buf, name...)
 	w.Buf = append(w.Buf, '"', ':')
+}
+
+// Field is Name, and returns w for the value: w.Field("model").Text(model).
+func (w *Writer) Field(name string) *Writer {
+	w.Name(name)
+	return w
 }
 
 // NameText is Name for any text.

@@ -23,31 +23,6 @@ func Unsupported(param, message string) error {
 	return &sdk.Failure{Kind: abi.FailUnsupported, Code: "unsupported_content", Param: param, Message: message}
 }
 
-// StatusKind maps the HTTP status of a failure whose body gives no better reason.
-func StatusKind(status int) abi.FailKind {
-	switch status {
-	case 400, 422:
-		return abi.FailInvalidRequest
-	case 401, 403:
-		return abi.FailAuth
-	case 402:
-		return abi.FailBilling
-	case 404:
-		return abi.FailModelNotFound // see CheckNotFound
-	case 409:
-		return abi.FailConflict
-	case 413:
-		return abi.FailTooLarge
-	case 429:
-		return abi.FailRateLimit
-	case 408, 504:
-		return abi.FailTimeout
-	case 503:
-		return abi.FailOverloaded
-	}
-	return abi.FailServer
-}
-
 // CheckNotFound makes f the failure of a 404 that is not about the model, unless the message speaks of one: mostly, the
 // configured address is wrong. The gateway logs the provider's words.
 func CheckNotFound(f *sdk.Failure, message []byte) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/plugintest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
 var suite = plugintest.Suite{
@@ -92,3 +93,19 @@ func TestNoModelListWithoutPath(t *testing.T) {
 }
 
 func BenchmarkVectors(b *testing.B) { suite.Benchmark(b) }
+
+func TestFinishReasons(t *testing.T) {
+	for word, want := range map[string]abi.FinishReason{
+		"stop": abi.FinishStop, "END_TURN": abi.FinishStop, "MAX_TOKENS": abi.FinishLength, "length": abi.FinishLength, "tool_use": abi.FinishToolCalls,
+		"TOOL_CALL": abi.FinishToolCalls, "SAFETY": abi.FinishContentFilter, "refusal": abi.FinishContentFilter,
+	} {
+		if got, known := provider.FinishReason([]byte(word)); got != want || !known {
+			t.Errorf("%s: %d, known %t; want %d", word, got, known, want)
+		}
+	}
+	for _, word := range []string{"", "stopped", "st"} {
+		if got, known := provider.FinishReason([]byte(word)); got != abi.FinishStop || known {
+			t.Errorf("%q: %d, known %t", word, got, known)
+		}
+	}
+}

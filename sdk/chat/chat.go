@@ -1,0 +1,256 @@
+// Package chat reads the messages of a chat completions request, for providers whose upstream has messages of another form.
+//
+//	case "messages":
+//		var messages chat.Messages
+//		for messages.Open(r); messages.Next(); {
+//			m := &messages.Message
+//			switch string(m.Role) {
+//			case "system", "developer", "user", "assistant":
+//				w.Object()
+//				w.Field("role").Text(m.Role)
+//				w.Field("text").Inside(m.Text)
+//				w.EndObject()
+//				…
+//			}
+//		}
+//
+// Members may come in any order, so each message, part and call is read as a whole before it is handed on. Strings are contents between
+// quotes, still escaped, as json.Reader.Inside returns them; roles, types and lists are as documented. All slices share the
+// memory of the request's body. Nothing is checked: the gateway has done that.
+package chat
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/sdk/json"
+)
+
+// Message is one of the client's messages.
+type Message struct {
+	Index int
+	Role  []byte // the text
+
+	Text    []byte     // a content that is a string, escaped; nil if it is not
+	Parts   json.Value // a content that is an array: see Parts
+	Refusal []byte     // escaped
+
+	ToolCalls  json.Value // see Calls
+	ToolCallID json.Value // of the call that the message answers, a string
+	Failed     bool       // is_error: the tool has failed
+
+	Reasoning        []byte     // reasoning_content, escaped
+	ReasoningDetails json.Value // reasoning of earlier turns with its signatures
+
+	Named bool // it has a name
+	Audio bool // it refers to earlier audio
+
+	// Unknown are the names of the other members, such as cache_control. Annotations, which tell of earlier text, are not among them.
+	Unknown [][]byte
+}
+
+// Param returns the path of a member of the message, for an error: "messages[2].content".
+func (m *Message) Param(rest string) string { return param("messages", m.Index) + rest }
+
+func param(list string, index int) string {
+	return list + "[" + string(json.AppendInt(nil, int64(index))) + "]"
+}
+
+// Messages reads messages one after the other.
+type Messages struct {
+	Message
+
+	in   *json.Reader
+	loop json.Loop
+	next int
+}
+
+// Open begins with the list of messages at the position of in.
+func (l *Messages) Open(in *json.Reader) { l.in, l.loop, l.next = in, in.Array(), 0 }
+
+// Next reads the next message, and returns false after the last.
+func (l *Messages) Next() bool {
+	if !l.loop.Next() {
+		return false
+	}
+	l.Message.read(l.in, l.next)
+	l.next++
+	return true
+}
+
+func (m *Message) read(in *json.Reader, index int) {
+	*m = Message{Index: index, Unknown: m.Unknown[:0]}
+	for o := in.Object(); o.Next(); {
+		if in.Kind() == json.Null {
+			continue
+		}
+		switch name := in.Name(); string(name) {
+		case "role":
+			m.Role = in.Text()
+		case "content":
+			if in.Kind() == json.String {
+				m.Text = in.Inside()
+			} else {
+				m.Parts = in.Raw()
+			}
+		case "refusal":
+			m.Refusal = in.Inside()
+		case "tool_calls":
+			m.ToolCalls = in.Raw()
+		case "tool_call_id":
+			m.ToolCallID = in.Raw()
+		case "is_error":
+			m.Failed, _ = in.Bool()
+		case "reasoning_content":
+			m.Reasoning = in.Inside()
+		case "reasoning_details":
+			m.ReasoningDetails = in.Raw()
+		case "audio":
+			m.Audio = true
+		case "name":
+			m.Named = true
+		case "annotations":
+		default:
+			m.Unknown = append(m.Unknown, name)
+		}
+	}
+}
+
+// Part is a part of a message's content.
+type Part struct {
+	Index int
+	Type  []byte // the text: "text", "image_url", "file", "input_audio", …
+
+	Text        []byte     // of a text or a refusal, escaped
+	URL, Detail []byte     // of an image or a video, escaped
+	File        json.Value // the member file
+	Audio       json.Value // the member input_audio
+
+	CacheControl bool // the client has set a mark
+}
+
+// Parts reads the parts of a content one after the other.
+type Parts struct {
+	Part
+
+	in   json.Reader
+	loop json.Loop
+	next int
+}
+
+// Open begins with the parts of m, none if its content is a text.
+func (l *Parts) Open(m *Message) {
+	l.in.Reset(m.Parts)
+	l.loop, l.next = l.in.Array(), 0
+}
+
+// Next reads the next part, and returns false after the last.
+func (l *Parts) Next() bool {
+	if !l.loop.Next() {
+		return false
+	}
+	l.Part = Part{Index: l.next}
+	l.next++
+	p, in := &l.Part, &l.in
+	for o := in.Object(); o.Next(); {
+		switch string(in.Name()) {
+		case "type":
+			p.Type = in.Text()
+		case "text", "refusal":
+			p.Text = in.Inside()
+		case "image_url", "video_url":
+			for o := in.Object(); o.Next(); {
+				switch string(in.Name()) {
+				case "url":
+					p.URL = in.Inside()
+				case "detail":
+					p.Detail = in.Inside()
+				}
+			}
+		case "file":
+			p.File = in.Raw()
+		case "input_audio":
+			p.Audio = in.Raw()
+		case "cache_control":
+			p.CacheControl = true
+		}
+	}
+	return true
+}
+
+// Param returns the path of a member of a part of m, for an error.
+func (p *Part) Param(m *Message, rest string) string {
+	return m.Param("." + param("content", p.Index) + rest)
+}
+
+// Call is a call of a tool in a message of the assistant.
+type Call struct {
+	Index int
+	Type  []byte     // the text: "function" or "custom"
+	ID    json.Value // a string
+
+	Name      []byte // escaped
+	Arguments []byte // of a function, or the input of a custom tool, escaped; what the model wrote, so it need not be JSON
+
+	ExtraContent json.Value // extra_content, in which some providers keep a signature
+	CacheControl bool       // the client has set a mark
+}
+
+// ArgumentsText returns the arguments without escapes.
+func (c *Call) ArgumentsText() []byte {
+	if bytes.IndexByte(c.Arguments, '\\') < 0 {
+		return c.Arguments
+	}
+	return json.AppendText(nil, c.Arguments)
+}
+
+// Calls reads the tool calls of a message one after the other.
+type Calls struct {
+	Call
+
+	in   json.Reader
+	loop json.Loop
+	next int
+}
+
+// Open begins with the calls of m.
+func (l *Calls) Open(m *Message) {
+	l.in.Reset(m.ToolCalls)
+	l.loop, l.next = l.in.Array(), 0
+}
+
+// Next reads the next call, and returns false after the last.
+func (l *Calls) Next() bool {
+	if !l.loop.Next() {
+		return false
+	}
+	l.Call = Call{Index: l.next}
+	l.next++
+	c, in := &l.Call, &l.in
+	for o := in.Object(); o.Next(); {
+		switch string(in.Name()) {
+		case "type":
+			c.Type = in.Text()
+		case "id":
+			c.ID = in.Raw()
+		case "function", "custom":
+			for o := in.Object(); o.Next(); {
+				switch string(in.Name()) {
+				case "name":
+					c.Name = in.Inside()
+				case "arguments", "input":
+					c.Arguments = in.Inside()
+				}
+			}
+		case "extra_content":
+			c.ExtraContent = in.Raw()
+		case "cache_control":
+			c.CacheControl = true
+		}
+	}
+	return true
+}
+
+// Param returns the path of a member of a call of m, for an error.
+func (c *Call) Param(m *Message, rest string) string {
+	return m.Param("." + param("tool_calls", c.Index) + rest)
+}
