@@ -28,7 +28,7 @@ ARCH     = $(shell $(GO) env GOARCH 2>/dev/null)
 IMAGETOOL = $(firstword $(foreach tool,podman buildah docker,$(if $(shell command -v $(tool) 2>/dev/null),$(tool))))
 
 .DEFAULT_GOAL := help
-.PHONY: help run build plugins need-go release image generate test test-agents test-node test-net soak held lint bench bench-go fuzz check clean
+.PHONY: help run build plugins need-go release image generate test test-agents test-node test-plugins test-net soak held lint bench bench-go fuzz check clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/' | awk -F: '{printf "  make %-10s%s\n", $$1, $$2}'
@@ -95,6 +95,12 @@ test-node: ## test with the official Node clients, Claude Code, Codex and agents
 	mkdir -p bin/node && cp proxy/internal/testing/e2e/testdata/node/package*.json bin/node/ && npm ci --prefix bin/node --no-audit --no-fund --loglevel error && \
 	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run '^TestNode' -v ./proxy/internal/testing/e2e
 
+test-plugins: plugins ## write, build and run a plugin in each language whose compiler is installed (Linux; COMPILERS=required)
+	@if command -v npm >/dev/null; then \
+		mkdir -p bin/asc && cp cmd/sluice/testdata/assemblyscript/package*.json bin/asc/ && npm ci --prefix bin/asc --no-audit --no-fund --loglevel error; \
+	fi
+	PATH="$(CURDIR)/bin/asc/node_modules/.bin:$$PATH" COMPILERS=$(COMPILERS) $(GO) test -count=1 -v -timeout 20m -tags languages -run '^TestPluginInEachLanguage$$' ./cmd/sluice
+
 test-net: ## test with lossy and broken networks (Linux, as root)
 	$(GO) test -count=1 -v -parallel 8 -timeout 10m -tags network ./proxy/internal/testing/linktest
 
@@ -109,6 +115,7 @@ lint: ## run gofmt, go vet (gateway and plugins) and staticcheck
 	$(GO) vet ./...
 	$(GO) vet -tags node ./proxy/internal/testing/e2e
 	cd proxy/internal/testing/agents && $(GO) vet ./...
+	$(GO) vet -tags languages ./cmd/sluice
 	$(GO) vet -tags network ./proxy/internal/testing/linktest
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./sdk ./sdk/json ./sdk/provider ./sdk/router ./sdk/filter ./sdk/chat ./plugins/...
 	$(GO) tool staticcheck ./...

@@ -29,7 +29,7 @@ func newPluginUpstreamCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "Serving http://%s/say; Ctrl-C ends it.\n", ln.Addr())
+			fmt.Fprintf(c.ErrOrStderr(), "Serving http://%s/say; Ctrl-C ends it.\n", ln.Addr())
 			s := http.Server{Handler: upstream.Handler{}, ReadHeaderTimeout: 10 * time.Second}
 			ended := make(chan os.Signal, 1)
 			signal.Notify(ended, os.Interrupt, syscall.SIGTERM)

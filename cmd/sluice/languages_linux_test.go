@@ -1,0 +1,101 @@
+//go:build languages
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
+)
+
+// maxProviderLines bounds the source of the provider that `sluice plugin new` writes.
+const maxProviderLines = 60
+
+// sources are the files with the plugins of new folders.
+var sources = map[string]string{"go": "plugin.go", "rust": "plugin.rs", "c": "plugin.c", "assemblyscript": "plugin.ts"}
+
+// TestPluginInEachLanguage does what an author does first, in an empty folder outside of the repository: write a plugin, build it, run
+// its vectors, check it, serve a gateway with it and send a request through it. Everything before the gateway runs without a network,
+// where the system allows that. `make test-plugins` runs it; a language without its compiler is skipped, or fails if $COMPILERS
+// is "required".
+func TestPluginInEachLanguage(t *testing.T) {
+	gocache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := []string{"PATH=" + os.Getenv("PATH"), "GOCACHE=" + strings.TrimSpace(string(gocache)), "npm_config_offline=true"}
+	buildSluice(t, true)
+	for _, language := range project.Languages {
+		for _, kind := range project.Kinds {
+			if _, err := os.Stat(filepath.Join("../../examples/plugins", language+"-"+kind)); err != nil {
+				continue
+			}
+			t.Run(language+"/"+kind, func(t *testing.T) { testNewPlugin(t, language, kind, vars) })
+		}
+	}
+}
+
+func testNewPlugin(t *testing.T, language, kind string, vars []string) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "x")
+	var times strings.Builder
+	timed := func(name string, began time.Time) {
+		fmt.Fprintf(&times, "  %s %.1fs", name, time.Since(began).Seconds())
+	}
+	step := func(dir string, args ...string) {
+		t.Helper()
+		began := time.Now()
+		got := runOffline(t, buildSluice(t, true), dir, vars, append([]string{"plugin"}, args...))
+		timed(args[0], began)
+		switch {
+		case got.exit == 0:
+		case strings.Contains(got.stderr, "is not installed\n") && os.Getenv("COMPILERS") != "required":
+			t.Skipf("%s", got.stderr)
+		default:
+			t.Fatalf("sluice plugin %s: exit %d\n%s%s", strings.Join(args, " "), got.exit, got.stdout, got.stderr)
+		}
+	}
+	step(parent, "new", "x", "--language", language, "--kind", kind)
+	step(dir, "build")
+	step(dir, "test")
+	step(dir, "check")
+
+	began := time.Now()
+	upstream := launch(t, exec.Command(buildSluice(t, true), "plugin", "upstream", "--listen", "127.0.0.1:0"), dir, nil)
+	_, rest, _ := strings.Cut(upstream.await("Serving http://"), "http://")
+	address, _, _ := strings.Cut(rest, "/say")
+	gateway := start(t, dir, []string{"UPSTREAM_URL=http://" + address, "PLUGIN_SHA256=" + fileSHA256(t, filepath.Join(dir, "plugin.wasm"))}, "serve", "--listen", "127.0.0.1:0")
+	base := gateway.ready()
+	timed("serve", began)
+
+	began = time.Now()
+	model := map[string]string{"provider": "x", "router": "auto", "filter": "x"}[kind]
+	want := map[string]string{"provider": `"content":"Good morning"`, "router": `"model":"small-context"`, "filter": ""}[kind]
+	request := func(body string) string {
+		status, answer, err := complete(t, newClient(t), base, "sk-local", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Good morning"}]%s}`, model, body))
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s, %v", status, answer, err)
+		}
+		return answer
+	}
+	if answer := request(""); !strings.Contains(answer, want) {
+		t.Errorf("the response lacks %s: %s", want, answer)
+	}
+	if answer := request(`,"stream":true`); !strings.HasSuffix(answer, "data: [DONE]\n\n") {
+		t.Errorf("the stream is not complete: %s", answer)
+	}
+	timed("two requests", began)
+	t.Logf("%s %s:%s", language, kind, &times)
+
+	text, err := os.ReadFile(filepath.Join(dir, sources[language]))
+	if lines := strings.Count(string(text), "\n"); err != nil || kind == "provider" && lines > maxProviderLines {
+		t.Errorf("%s has %d lines, want at most %d; %v", sources[language], lines, maxProviderLines, err)
+	}
+}
