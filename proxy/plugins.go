@@ -130,7 +130,7 @@ func readPlugins(cfg *config.Config, bundled fs.FS) ([]plugin.Spec, error) {
 			errs = append(errs, err)
 			continue
 		}
-		spec := plugin.Spec{Name: p.Name, Source: source, File: p.File, MemoryPages: p.MemoryPages}
+		spec := plugin.Spec{Name: p.Name, Source: source, File: p.File, Bundled: p.File == "", MemoryPages: p.MemoryPages}
 		switch p.Isolation {
 		case config.IsolationKey:
 			spec.Isolation = plugin.PerKey

@@ -329,7 +329,7 @@ func (c *call) body() ([]byte, error) {
 	r := c.attempt.Request
 	switch {
 	case c.ownOn:
-		if len(c.own) == 0 {
+		if len(c.own) == 0 || c.plugin.bundled {
 			return c.own, nil
 		}
 		if err := jsondoc.CheckUTF8(c.own); err != nil {

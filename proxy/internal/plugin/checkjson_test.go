@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -60,6 +61,20 @@ func TestEventsThatAreNotJSON(t *testing.T) {
 					t.Errorf("%s of %q: cause %q", call, data, cause)
 				}
 			}
+		}
+	}
+}
+
+// A bundled plugin's body is taken as it is.
+func TestBodyOfBundledPluginIsNotChecked(t *testing.T) {
+	m := newModule("request_path", "request_write").base()
+	m.Data(keepAt, b("/v1{"))
+	m.export(abi.ExportRequest, "ii", i32(keepAt), i32(3), m.call("request_path"), w.Drop, i32(keepAt+3), i32(1), m.call("request_write"), i32(0))
+	m.export(abi.ExportEvent, "iiii", i32(0))
+	for _, bundled := range []bool{true, false} {
+		bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: m.Bytes(), Bundled: bundled}), plugin.BindingConfig{Paths: []string{"/v1"}})
+		if err := bound.Request(t.Context(), newAttempt(t, body)); (err == nil) != bundled {
+			t.Errorf("bundled %v: %v", bundled, err)
 		}
 	}
 }

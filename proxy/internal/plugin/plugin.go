@@ -27,6 +27,8 @@ type Plugin struct {
 	log     guestLog
 	breaker pluginBreaker
 
+	bundled bool // see Spec
+
 	number int64 // in the order in which plugins are loaded
 
 	mu       sync.Mutex
