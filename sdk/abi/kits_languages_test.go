@@ -46,6 +46,7 @@ func generateRust(c *contract) string {
 			p("    pub const %s: %s = %s(%d);", m.name, e.name, e.name, m.value)
 		}
 		p("}")
+		p("\nimpl core::ops::BitOr for %s {\n    type Output = %s;\n    fn bitor(self, other: %s) -> %s {\n        %s(self.0 | other.0)\n    }\n}", e.name, e.name, e.name, e.name, e.name)
 	}
 	p("\n/// The imports. Where a path or a text is expected, a &str, a String and bytes will do.\npub mod host {\n    use super::*;\n")
 	p("    #[cfg(target_arch = \"wasm32\")]\n    mod import {\n        #[link(wasm_import_module = %q)]\n        extern \"C\" {", abi.Module)

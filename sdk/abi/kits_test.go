@@ -58,7 +58,7 @@ type param struct {
 func TestGeneratedKits(t *testing.T) {
 	c := readContract(t)
 	for name, generate := range map[string]func(*contract) string{
-		"../rust/src/abi.rs": generateRust, "../c/sluice_abi.h": generateC,
+		"../rust/src/abi.rs": generateRust, "../c/sluice_abi.h": generateC, "../assemblyscript/abi.ts": generateAssemblyScript,
 	} {
 		want := generate(c)
 		if *update {

@@ -187,7 +187,7 @@ static inline bool sluice_has(sluice_string array, sluice_string text)
 /* Ends a function of the plugin: the request fails. An empty message stands for the kind's own. */
 static inline int32_t sluice_refuse(enum sluice_fail_kind kind, sluice_string member, sluice_string message)
 {
-	return sluice_fail(kind, S(""), member, message, SLUICE_RETRY_AFTER_UNKNOWN), 0;
+	return sluice_fail((int32_t)kind, S(""), member, message, SLUICE_RETRY_AFTER_UNKNOWN), 0;
 }
 
 /* Ends a function of the plugin: the plugin fails, with this line in the gateway's log. */

@@ -38,7 +38,7 @@ func (a *Attempt) checkJSON(what string, p []byte) error {
 	if err == nil {
 		return nil
 	}
-	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
+	e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is not valid JSON.")
 	e.Cause = notJSON(what, p, err)
 	return e
 }

@@ -34,6 +34,13 @@ impl PluginKind {
     pub const Filter: PluginKind = PluginKind(4);
 }
 
+impl core::ops::BitOr for PluginKind {
+    type Output = PluginKind;
+    fn bitor(self, other: PluginKind) -> PluginKind {
+        PluginKind(self.0 | other.0)
+    }
+}
+
 /// Forms is a set of forms. A form is an API, as the format of requests; as the value of one form, Forms is a set of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Forms(pub i32);
@@ -57,6 +64,13 @@ impl Forms {
     pub const Rerank: Forms = Forms(64);
 }
 
+impl core::ops::BitOr for Forms {
+    type Output = Forms;
+    fn bitor(self, other: Forms) -> Forms {
+        Forms(self.0 | other.0)
+    }
+}
+
 /// Status is the result of an import. Imports that return a length use the negative values in place of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status(pub i32);
@@ -74,6 +88,13 @@ impl Status {
     pub const Unknown: Status = Status(-4);
 }
 
+impl core::ops::BitOr for Status {
+    type Output = Status;
+    fn bitor(self, other: Status) -> Status {
+        Status(self.0 | other.0)
+    }
+}
+
 /// EventKind is the kind of an event passed to provider_event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventKind(pub i32);
@@ -87,6 +108,13 @@ impl EventKind {
     pub const Error: EventKind = EventKind(2);
 }
 
+impl core::ops::BitOr for EventKind {
+    type Output = EventKind;
+    fn bitor(self, other: EventKind) -> EventKind {
+        EventKind(self.0 | other.0)
+    }
+}
+
 /// LogLevel is the severity of a plugin's log line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogLevel(pub i32);
@@ -97,6 +125,13 @@ impl LogLevel {
     pub const Info: LogLevel = LogLevel(1);
     pub const Warn: LogLevel = LogLevel(2);
     pub const Error: LogLevel = LogLevel(3);
+}
+
+impl core::ops::BitOr for LogLevel {
+    type Output = LogLevel;
+    fn bitor(self, other: LogLevel) -> LogLevel {
+        LogLevel(self.0 | other.0)
+    }
 }
 
 /// FailKind is the reason why a request failed. It determines the HTTP status, the error type, the default error code and whether another target is tried.
@@ -126,6 +161,13 @@ impl FailKind {
     pub const Denied: FailKind = FailKind(18);
 }
 
+impl core::ops::BitOr for FailKind {
+    type Output = FailKind;
+    fn bitor(self, other: FailKind) -> FailKind {
+        FailKind(self.0 | other.0)
+    }
+}
+
 /// Encoding is the encoding of an event's text. EncodingDefault may be added to any of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Encoding(pub i32);
@@ -142,6 +184,13 @@ impl Encoding {
     pub const Default: Encoding = Encoding(8);
 }
 
+impl core::ops::BitOr for Encoding {
+    type Output = Encoding;
+    fn bitor(self, other: Encoding) -> Encoding {
+        Encoding(self.0 | other.0)
+    }
+}
+
 /// ReasoningPart is a part of a reasoning block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReasoningPart(pub i32);
@@ -156,6 +205,13 @@ impl ReasoningPart {
     pub const ToolEncrypted: ReasoningPart = ReasoningPart(4);
 }
 
+impl core::ops::BitOr for ReasoningPart {
+    type Output = ReasoningPart;
+    fn bitor(self, other: ReasoningPart) -> ReasoningPart {
+        ReasoningPart(self.0 | other.0)
+    }
+}
+
 /// Scope is the object of the response to which an extra member is added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scope(pub i32);
@@ -168,6 +224,13 @@ impl Scope {
     pub const Message: Scope = Scope(2);
     pub const Tool: Scope = Scope(3);
     pub const Usage: Scope = Scope(4);
+}
+
+impl core::ops::BitOr for Scope {
+    type Output = Scope;
+    fn bitor(self, other: Scope) -> Scope {
+        Scope(self.0 | other.0)
+    }
 }
 
 /// UsageKind is what a token count counts. Kinds with Beside count tokens that the provider does not include in its prompt or completion count: the host adds them.
@@ -194,6 +257,13 @@ impl UsageKind {
     pub const ReasoningBeside: UsageKind = UsageKind(10);
 }
 
+impl core::ops::BitOr for UsageKind {
+    type Output = UsageKind;
+    fn bitor(self, other: UsageKind) -> UsageKind {
+        UsageKind(self.0 | other.0)
+    }
+}
+
 /// FinishReason is the reason why a choice ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FinishReason(pub i32);
@@ -205,6 +275,13 @@ impl FinishReason {
     pub const ToolCalls: FinishReason = FinishReason(2);
     pub const ContentFilter: FinishReason = FinishReason(3);
     pub const FunctionCall: FinishReason = FinishReason(4);
+}
+
+impl core::ops::BitOr for FinishReason {
+    type Output = FinishReason;
+    fn bitor(self, other: FinishReason) -> FinishReason {
+        FinishReason(self.0 | other.0)
+    }
 }
 
 /// Framing is how the upstream's response body is split into events.
@@ -222,6 +299,13 @@ impl Framing {
     pub const EventsAreJSON: Framing = Framing(8);
 }
 
+impl core::ops::BitOr for Framing {
+    type Output = Framing;
+    fn bitor(self, other: Framing) -> Framing {
+        Framing(self.0 | other.0)
+    }
+}
+
 /// Dialect determines who reads the response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dialect(pub i32);
@@ -236,6 +320,13 @@ impl Dialect {
     pub const Messages: Dialect = Dialect(2);
     /// the host: Responses
     pub const Responses: Dialect = Dialect(3);
+}
+
+impl core::ops::BitOr for Dialect {
+    type Output = Dialect;
+    fn bitor(self, other: Dialect) -> Dialect {
+        Dialect(self.0 | other.0)
+    }
 }
 
 /// What is what a text is that a filter gets.
@@ -258,6 +349,13 @@ impl What {
     pub const Other: What = What(13);
 }
 
+impl core::ops::BitOr for What {
+    type Output = What;
+    fn bitor(self, other: What) -> What {
+        What(self.0 | other.0)
+    }
+}
+
 /// TextFlags is what holds for a text that a filter gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TextFlags(pub i32);
@@ -271,6 +369,13 @@ impl TextFlags {
     pub const Streamed: TextFlags = TextFlags(4);
 }
 
+impl core::ops::BitOr for TextFlags {
+    type Output = TextFlags;
+    fn bitor(self, other: TextFlags) -> TextFlags {
+        TextFlags(self.0 | other.0)
+    }
+}
+
 /// WarnKind is what happened to a member of the request, for the header x-gateway-warning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WarnKind(pub i32);
@@ -280,6 +385,13 @@ impl WarnKind {
     pub const Dropped: WarnKind = WarnKind(0);
     pub const Clamped: WarnKind = WarnKind(1);
     pub const Changed: WarnKind = WarnKind(2);
+}
+
+impl core::ops::BitOr for WarnKind {
+    type Output = WarnKind;
+    fn bitor(self, other: WarnKind) -> WarnKind {
+        WarnKind(self.0 | other.0)
+    }
 }
 
 /// The imports. Where a path or a text is expected, a &str, a String and bytes will do.

@@ -137,6 +137,13 @@ impl Error {
     }
 }
 
+/// A failure of the plugin in one's own words, as for settings that are wrong: the operator sees them.
+impl From<&str> for Error {
+    fn from(text: &str) -> Error {
+        Error::Plugin(text.to_string())
+    }
+}
+
 impl Status {
     /// Fails, with the line of the caller, unless the import did what it was asked for.
     #[track_caller]

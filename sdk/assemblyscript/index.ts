@@ -1,0 +1,222 @@
+// The kit for plugins of the Sluice gateway in AssemblyScript. A plugin is a class that extends Provider, Router or Filter, which it
+// registers, and whose exports it passes on: README.md shows a whole one.
+//
+// What a plugin does is calls of the functions in abi.ts, which the contract, sdk/abi/README.md, describes. The gateway chooses an
+// instance for each call, so a plugin keeps nothing between calls but what follows from its settings. What a plugin throws, and an
+// assertion that does not hold, fails the call; the gateway's log has the line.
+
+export * from "./abi";
+
+import { EventKind, FailKind, Forms, RETRY_AFTER_UNKNOWN, bodyGet, fail, inputCount, inputGet, inputText, responseHeader, stateGet, TextFlags, What } from "./abi";
+
+/** A plugin as it is configured for one use in the configuration. */
+export class Plugin {
+  /** Reads the settings. A text that is not empty rejects them, and the operator sees it. */
+  configure(_settings: Document): string {
+    return "";
+  }
+}
+
+/** Translates between an API of clients, mostly chat completions, and that of an upstream. */
+export class Provider extends Plugin {
+  /** The APIs that the upstream speaks itself: their requests arrive as the client wrote them. */
+  forms(): Forms {
+    return Forms.Chat;
+  }
+  /** Builds the upstream's request. The input is the summary: target, model, flags, options … */
+  request(_summary: Document): void {}
+  /** Reads an event of a response. */
+  event(_event: Event): void {}
+  /** Reads a body: a response that is not a stream, or an error. */
+  response(_response: Response): void {}
+  /** The upstream's body has ended cleanly. */
+  end(): void {}
+  /** Builds the request for a page of the upstream's model list; without a path there is no list. */
+  list(_cursor: string): void {}
+  /** Reads that page. */
+  models(_page: Response): void {}
+}
+
+/** Decides in which order the targets of a request are tried. */
+export class Router extends Plugin {
+  /** Names the candidates. The input has summary and targets. */
+  choose(_input: Document): void {}
+}
+
+/** Sees the texts of requests and responses, and may replace parts of them or refuse them. */
+export class Filter extends Plugin {
+  /** Called once a request, before its texts. The input has summary. */
+  request(_input: Document): void {}
+  /** Reads a text, or a piece of one. */
+  text(_text: Text): void {}
+}
+
+/** An event of a response. */
+export class Event {
+  json: Document = input();
+  constructor(public kind: EventKind, public name: string, public data: Uint8Array) {}
+}
+
+/** A complete body, of a response, an error or a list of models. */
+export class Response {
+  json: Document = input();
+  constructor(public status: i32, public body: Uint8Array) {}
+}
+
+/** A text that a filter sees, or a piece of one, in UTF-8. Its first held bytes were held before. */
+export class Text {
+  constructor(public bytes: Uint8Array, public what: What, public choice: i32, public flags: TextFlags, public held: i32) {}
+
+  /** Whether nothing of the text follows. */
+  get complete(): bool {
+    return (this.flags & TextFlags.Complete) != 0;
+  }
+}
+
+let make: (() => Plugin) | null = null;
+
+/** The plugins by binding. */
+export const plugins: (Plugin | null)[] = [];
+
+/** Makes the result of a function the module's plugin: register(() => new Echo()). It is called for each use of the plugin. */
+export function register(plugin: () => Plugin): void {
+  make = plugin;
+}
+
+/** Configures the plugin of a binding with the call's input, and returns what is wrong with that. */
+export function configure(binding: i32): string {
+  const plugin = make!();
+  const wrong = plugin.configure(input());
+  while (plugins.length <= binding) plugins.push(null);
+  plugins[binding] = plugin;
+  return wrong;
+}
+
+/** Reports that the request cannot be completed; an empty message stands for the kind's own. Return after it. */
+export function failWith(kind: FailKind, message: string = ""): void {
+  fail(kind, "", "", message, RETRY_AFTER_UNKNOWN);
+}
+
+/** Reports that the provider does not support a member of the request. Return after it. */
+export function refuse(member: string, message: string): void {
+  fail(FailKind.Unsupported, "", member, message, RETRY_AFTER_UNKNOWN);
+}
+
+type Getter = (path: string, dst: usize, capacity: i32) => i32;
+
+/** Copies a value of unknown size out of the gateway; null if there is none. */
+function fetch(get: Getter, path: string): string | null {
+  let value = new ArrayBuffer(256);
+  let size = get(path, changetype<usize>(value), value.byteLength);
+  if (size > value.byteLength) {
+    value = new ArrayBuffer(size);
+    size = get(path, changetype<usize>(value), size);
+  }
+  return size < 0 ? null : String.UTF8.decodeUnsafe(changetype<usize>(value), size);
+}
+
+/** A JSON document, or a value within it, that the gateway reads. Paths are JSON pointers: "/messages/0/role". */
+export class Document {
+  constructor(private get: Getter, private decode: Getter | null, private prefix: string) {}
+
+  /** A value as it is written. */
+  raw(path: string): string | null {
+    return fetch(this.get, this.prefix + path);
+  }
+  /** A string without its quotes, still escaped: for Encoding.Escaped. */
+  inside(path: string): string | null {
+    const raw = this.raw(path);
+    return raw != null && raw.startsWith('"') ? raw.slice(1, -1) : null;
+  }
+  /** A string, decoded. */
+  text(path: string): string | null {
+    const decode = this.decode;
+    if (decode != null) return fetch(decode, this.prefix + path);
+    const inside = this.inside(path);
+    return inside != null ? unescape(inside) : null;
+  }
+  /** An integer, or what stands for anything else. */
+  int(path: string, otherwise: i64 = -1): i64 {
+    const raw = this.raw(path);
+    if (raw == null || raw.length == 0 || raw.length > 18) return otherwise;
+    for (let i = raw.charCodeAt(0) == 0x2d ? 1 : 0; i < raw.length; i++) {
+      if (raw.charCodeAt(i) < 0x30 || raw.charCodeAt(i) > 0x39) return otherwise;
+    }
+    return I64.parseInt(raw);
+  }
+  isTrue(path: string): bool {
+    return this.raw(path) == "true";
+  }
+  exists(path: string): bool {
+    return this.get(this.prefix + path, 0, 0) >= 0;
+  }
+  /** The elements of an array. */
+  items(path: string): Document[] {
+    const list: Document[] = [];
+    let item = new Document(this.get, this.decode, `${this.prefix}${path}/0`);
+    while (item.exists("")) {
+      list.push(item);
+      item = new Document(this.get, this.decode, `${this.prefix}${path}/${list.length}`);
+    }
+    return list;
+  }
+  /** Whether an array has a string. */
+  has(path: string, text: string): bool {
+    const items = this.items(path);
+    for (let i = 0; i < items.length; i++) {
+      if (items[i].text("") == text) return true;
+    }
+    return false;
+  }
+}
+
+/** The document of the call's input. */
+export function input(): Document {
+  return new Document(inputGet, inputText, "");
+}
+
+/** The client's body. */
+export function body(): Document {
+  return new Document(bodyGet, null, "");
+}
+
+/** The state that earlier calls of the attempt have set. */
+export function state(): string {
+  const s = fetch((_path: string, dst: usize, capacity: i32) => stateGet(dst, capacity), "");
+  return s != null ? s : "";
+}
+
+/** A header of the upstream's response, null if there is none. */
+export function header(name: string): string | null {
+  return fetch(responseHeader, name);
+}
+
+/** The text of a JSON string's inside. */
+export function unescape(inside: string): string {
+  let out = "";
+  let from = 0;
+  for (let at = inside.indexOf("\\"); at >= 0; at = inside.indexOf("\\", from)) {
+    out += inside.slice(from, at);
+    const c = inside.charAt(at + 1);
+    from = at + 2;
+    if (c == "u") {
+      out += String.fromCharCode(<i32>I32.parseInt(inside.substr(from, 4), 16));
+      from += 4;
+    } else {
+      const known = "bfnrt".indexOf(c);
+      out += known >= 0 && c.length > 0 ? "\b\f\n\r\t".charAt(known) : c;
+    }
+  }
+  return out + inside.slice(from);
+}
+
+/** A text as a JSON string. */
+export function quote(text: string): string {
+  let out = '"';
+  for (let i = 0; i < text.length; i++) {
+    const c = text.charCodeAt(i);
+    if (c == 0x22 || c == 0x5c) out += "\\";
+    out += c < 0x20 ? "\\u00" + c.toString(16).padStart(2, "0") : text.charAt(i);
+  }
+  return out + '"';
+}
