@@ -66,6 +66,8 @@ func OpenSuite(dir string) (*Suite, error) {
 			c, err = load(dir, filepath.Dir(path))
 		case targetsFile:
 			c, err = loadRoute(dir, filepath.Dir(path))
+		case textFile:
+			c, err = loadText(dir, filepath.Dir(path))
 		default:
 			return nil
 		}
