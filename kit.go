@@ -7,7 +7,9 @@ import "embed"
 // Files has sdk, examples/plugins and LICENSE as they are in the repository. Built plugins are not among them.
 //
 //go:embed LICENSE
-//go:embed sdk/*.go sdk/abi/README.md sdk/abi/*.go sdk/chat/*.go sdk/filter/*.go sdk/internal/*/*.go sdk/json/*.go sdk/native/*.go sdk/provider/*.go sdk/router/*.go
-//go:embed sdk/c/*.h sdk/rust/*.toml sdk/rust/src
-//go:embed examples/plugins/*/*.go examples/plugins/*/*.toml examples/plugins/*/*.md examples/plugins/testdata
+//go:embed sdk/*.go sdk/abi/README.md sdk/abi/*.go sdk/internal/*/*.go
+//go:embed sdk/chat/*.go sdk/filter/*.go sdk/json/*.go sdk/native/*.go sdk/provider/*.go sdk/router/*.go
+//go:embed sdk/rust/*.toml sdk/rust/src/*.rs sdk/c/*.h sdk/assemblyscript/*.ts
+//go:embed examples/plugins/*/*.go examples/plugins/*/*.rs examples/plugins/*/*.c examples/plugins/*/*.ts
+//go:embed examples/plugins/*/*.toml examples/plugins/*/*.md examples/plugins/testdata
 var Files embed.FS

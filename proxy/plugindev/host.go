@@ -103,6 +103,9 @@ func (p *Plugin) Filter() bool { return p.plugin.Filter() }
 // Fuel is the fuel that all calls of the plugin have taken so far.
 func (p *Plugin) Fuel() int64 { return p.plugin.Stats().Fuel }
 
+// Memory is the memory of the plugin's idle instances in bytes.
+func (p *Plugin) Memory() int64 { return p.plugin.Stats().Memory }
+
 // Binding is one use of a plugin: a provider or a router of a configuration.
 type Binding struct{ binding *plugin.Binding }
 

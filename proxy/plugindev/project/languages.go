@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -26,6 +27,9 @@ func (b *Builder) compileGo(ctx context.Context, p *Project, out string) (string
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "go version "), " ")
 	return version, err
 }
+
+// stackSize leaves most of the page of memory, with which an instance begins, to its data. A stack that overflows ends the call.
+const stackSize = "-zstack-size=16384"
 
 // rustTarget is what plugins in Rust are built for: the kit uses nothing of WASI.
 const rustTarget = "wasm32-unknown-unknown"
@@ -62,7 +66,7 @@ func (b *Builder) runRustc(ctx context.Context, p *Project, rustc, root, out str
 		return err
 	}
 	flags := []string{
-		"--edition", "2021", "--target", rustTarget, "-O", "-C", "panic=abort", "-C", "codegen-units=1",
+		"--edition", "2021", "--target", rustTarget, "-C", "opt-level=s", "-C", "panic=abort", "-C", "codegen-units=1",
 		"--remap-path-prefix", dir + "=.", "--remap-path-prefix", root + "=/rust", "--remap-path-prefix", p.sdk + "=sdk",
 	}
 	kit := filepath.Join(filepath.Dir(out), "libsluice.rlib")
@@ -70,7 +74,7 @@ func (b *Builder) runRustc(ctx context.Context, p *Project, rustc, root, out str
 		return err
 	}
 	return b.compile(ctx, p, rustc, append(slices.Clone(flags), "--crate-type", "cdylib", "--crate-name", "plugin", "--extern", "sluice="+kit,
-		"-C", "lto", "-C", "strip=debuginfo", "-C", "link-arg=-zstack-size=65536", "-o", out, "plugin.rs")...)
+		"-C", "lto", "-C", "strip=debuginfo", "-C", "link-arg="+stackSize, "-o", out, "plugin.rs")...)
 }
 
 func (b *Builder) compileC(ctx context.Context, p *Project, out string) (string, error) {
@@ -109,19 +113,24 @@ func (b *Builder) runClang(ctx context.Context, p *Project, clang, linker, out s
 	if len(sources) == 0 {
 		return fmt.Errorf("%s has no file *.c", p.Dir)
 	}
-	for i := range sources {
-		sources[i] = filepath.Base(sources[i])
-	}
-	flags := []string{"-O2", "-Wall", "-Wextra", "-I", filepath.Join(p.sdk, "c"), "-fuse-ld=" + linker, "-Wl,--strip-debug,-zstack-size=65536"}
+	target, link := []string{"--target=wasm32", "-ffreestanding"}, []string{"-nostdlib", "-Wl,--no-entry"}
 	if p.libc {
 		if found, _ := filepath.Glob("/usr/include/wasm32-wasi/stdio.h"); len(found) == 0 {
 			return &MissingError{Tool: "wasi-libc, for libc = true in " + ManifestFile, Get: []string{"apt-get install wasi-libc"}}
 		}
-		flags = append(flags, "--target=wasm32-wasi", "-mexec-model=reactor", "-nodefaultlibs", "-lc")
-	} else {
-		flags = append(flags, "--target=wasm32", "-ffreestanding", "-nostdlib", "-Wl,--no-entry")
+		target, link = []string{"--target=wasm32-wasi"}, []string{"-mexec-model=reactor", "-nodefaultlibs", "-lc"}
 	}
-	return b.compile(ctx, p, clang, slices.Concat(flags, []string{"-o", out}, sources)...)
+	var objects []string
+	for i, source := range sources {
+		objects = append(objects, filepath.Join(filepath.Dir(out), strconv.Itoa(i)+".o"))
+		args := append(slices.Clone(target), "-O2", "-Wall", "-Wextra", "-I", filepath.Join(p.sdk, "c"), "-c", "-o", objects[i], filepath.Base(source))
+		if err := b.compile(ctx, p, clang, args...); err != nil {
+			return err
+		}
+	}
+	// Linking with -O would run whichever wasm-opt is in PATH.
+	args := slices.Concat(target, objects, link, []string{"-fuse-ld=" + linker, "-Wl,--strip-debug,--stack-first," + stackSize, "-o", out})
+	return b.compile(ctx, p, clang, args...)
 }
 
 func (b *Builder) compileAssemblyScript(ctx context.Context, p *Project, out string) (string, error) {
@@ -144,5 +153,5 @@ func (b *Builder) compileAssemblyScript(ctx context.Context, p *Project, out str
 	if err != nil {
 		return "", err
 	}
-	return "asc " + strings.TrimPrefix(version, "Version "), b.compile(ctx, p, found[0], "plugin.ts", "-o", out, "-O3", "--runtime", "minimal")
+	return "asc " + strings.TrimPrefix(version, "Version "), b.compile(ctx, p, found[0], "plugin.ts", "-o", out, "--optimizeLevel", "3", "--shrinkLevel", "1", "--debug", "--runtime", "minimal", "--exportStart", "_initialize", "--noColors")
 }

@@ -1,0 +1,242 @@
+package project_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
+	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
+)
+
+// newHost makes a host for the plugins of a test.
+func newHost(t *testing.T) *plugindev.Host {
+	t.Helper()
+	e, err := plugindev.NewEngine("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := plugindev.NewHost(plugindev.Options{Engine: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.Close(), e.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// limits are what the modules of each language may take: bytes of the module, and of an instance that has served.
+var limits = map[string]struct{ module, instance int64 }{
+	"go": {2600 << 10, 4 << 20}, "rust": {40 << 10, 64 << 10}, "c": {8 << 10, 64 << 10}, "assemblyscript": {18 << 10, 64 << 10},
+}
+
+// TestKitsPassTheSameVectors builds the examples of each language and runs the vectors of their kind, which are the same ones.
+func TestKitsPassTheSameVectors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	for _, template := range templates(t) {
+		t.Run(template.Language+"-"+template.Kind, func(t *testing.T) {
+			p := newProject(t, template)
+			a := build(t, p)
+			suite, err := plugindev.OpenSuite(p.Vectors())
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, module := newHost(t), plugindev.Module{Name: p.Name, Wasm: []byte(read(t, a.Path))}
+			tested, err := suite.Test(t.Context(), h, module, plugindev.TestOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, vector := range tested {
+				for _, f := range vector.Failures {
+					t.Errorf("%s: %s: %s", vector.Name, f.Where, f.Text)
+				}
+			}
+			memory := memoryOf(t, h, module, suite)
+			t.Logf("%d vectors; module %d bytes, built by %s; instance %d KiB", len(tested), a.Size, a.Compiler, memory>>10)
+			if max := limits[template.Language]; int64(a.Size) > max.module || memory > max.instance {
+				t.Errorf("module of %d bytes, want at most %d; instance of %d bytes, want at most %d", a.Size, max.module, memory, max.instance)
+			}
+		})
+	}
+}
+
+// memoryOf is the memory of an instance that has served the suite's vectors.
+func memoryOf(t *testing.T, h *plugindev.Host, m plugindev.Module, s *plugindev.Suite) int64 {
+	t.Helper()
+	plugin, err := h.Load(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plugin.Close()
+	b, err := plugin.Bind(t.Context(), s.Use)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		for _, v := range s.Vectors() {
+			v.Run(b, true)
+		}
+	}
+	return plugin.Memory()
+}
+
+// TestKitErrorsNameTheLine has plugins fail in their own ways: the cause names the place in the source.
+func TestKitErrorsNameTheLine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	for name, test := range map[string]struct {
+		language, source, before string // the first line that contains before fails
+		code, want               string
+	}{
+		"panic in Rust":               {"rust", "plugin.rs", "host::request_path", `let none: Option<i32> = None; none.expect("no luck");`, "plugin.rs:%d: no luck"},
+		"index in Rust":               {"rust", "plugin.rs", "host::request_path", `let n = summary.items("/flags").len(); let _ = [1, 2][n + 7];`, "plugin.rs:%d: index out of bounds: the len is 2 but the index is 7"},
+		"refused by the host in Rust": {"rust", "plugin.rs", "host::request_path", `host::request_path("/other").ok()?;`, "plugin.rs:%d: refused by the gateway"},
+		"abort in C":                  {"c", "plugin.c", "sluice_request_path", `abort();`, "plugin.c:%d: abort"},
+		"assertion in C":              {"c", "plugin.c", "sluice_request_path", `sluice_assert(summary.size == 1);`, "plugin.c:%d: assertion failed: summary.size == 1"},
+		"refused by the host in C":    {"c", "plugin.c", "sluice_request_path", `SLUICE_TRY(sluice_request_path(S("/other")));`, `plugin.c:%d: sluice_request_path(`},
+		"assertion in AssemblyScript": {"assemblyscript", "plugin.ts", "requestPath", `assert(summary.int("/attempt") == 7, "no luck");`, "no luck at plugin.ts:%d:"},
+		"error in AssemblyScript":     {"assemblyscript", "plugin.ts", "requestPath", `if (summary.exists("")) throw new Error("no luck");`, "no luck at plugin.ts:%d:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newProject(t, project.Template{Name: "mine", Language: test.language, Kind: "provider", Version: "v1"})
+			file := filepath.Join(p.Dir, test.source)
+			lines := strings.SplitAfter(read(t, file), "\n")
+			at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, test.before+"(") })
+			write(t, file, strings.Join(slices.Insert(lines, at, test.code+"\n"), ""))
+			a := build(t, p)
+			suite, err := plugindev.OpenSuite(p.Vectors())
+			if err != nil {
+				t.Fatal(err)
+			}
+			plugin, err := newHost(t).Load(t.Context(), plugindev.Module{Name: p.Name, Wasm: []byte(read(t, a.Path))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plugin.Close()
+			b, err := plugin.Bind(t.Context(), suite.Use)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(suite.Vectors(), func(v *plugindev.Vector) bool { return v.Name == "text" })
+			r := suite.Vectors()[i].Run(b, false)
+			if want := fmt.Sprintf(test.want, at+1); r.Err == nil || !strings.Contains(r.Err.Error(), want) {
+				t.Errorf("cause %v\nwant %s", r.Err, want)
+			}
+			t.Log(r.Err)
+		})
+	}
+}
+
+// TestKitsAreTidy compiles kits and examples with all warnings as errors, and runs the tests of the Rust kit.
+func TestKitsAreTidy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(t *testing.T, name string, args ...string) string {
+		t.Helper()
+		path, err := exec.LookPath(name)
+		if err != nil {
+			t.Skip(name, " is not installed")
+		}
+		cmd := exec.CommandContext(t.Context(), path, args...)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		if err != nil || name != "rustc" && len(bytes.TrimSpace(out)) > 0 {
+			t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	sources := func(pattern string) []string {
+		files, _ := filepath.Glob(filepath.Join(root, "examples/plugins", pattern))
+		if len(files) == 0 {
+			t.Fatalf("no %s", pattern)
+		}
+		return files
+	}
+	t.Run("rust", func(t *testing.T) {
+		dir := t.TempDir()
+		kit, tests := filepath.Join(dir, "libsluice.rlib"), filepath.Join(dir, "tests")
+		run(t, "rustc", "--edition", "2021", "--test", "-D", "warnings", "-o", tests, "sdk/rust/src/lib.rs")
+		if out, err := exec.CommandContext(t.Context(), tests).CombinedOutput(); err != nil || !strings.Contains(string(out), "test result: ok") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		run(t, "rustc", "--edition", "2021", "--crate-type", "rlib", "--crate-name", "sluice", "-D", "warnings", "-o", kit, "sdk/rust/src/lib.rs")
+		for _, file := range sources("rust-*/plugin.rs") {
+			run(t, "rustc", "--edition", "2021", "--crate-type", "rlib", "-D", "warnings", "--extern", "sluice="+kit, "-o", filepath.Join(dir, "plugin.rlib"), file)
+		}
+	})
+	t.Run("rustfmt", func(t *testing.T) {
+		run(t, "rustfmt", "--check", "--edition", "2021", "--config-path", "sdk/rust/rustfmt.toml", "sdk/rust/src/lib.rs")
+		run(t, "rustfmt", append([]string{"--check", "--edition", "2021"}, sources("rust-*/plugin.rs")...)...)
+	})
+	t.Run("c", func(t *testing.T) {
+		for _, file := range sources("c-*/plugin.c") {
+			run(t, "clang", "--target=wasm32", "-ffreestanding", "-fsyntax-only", "-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I", "sdk/c", file)
+		}
+	})
+}
+
+// TestProvidersAreShort bounds the providers that authors start from.
+func TestProvidersAreShort(t *testing.T) {
+	for _, file := range []string{"go-provider/plugin.go", "rust-provider/plugin.rs", "c-provider/plugin.c", "assemblyscript-provider/plugin.ts"} {
+		if n := strings.Count(read(t, "../../../examples/plugins", file), "\n"); n > 60 {
+			t.Errorf("%s has %d lines, want at most 60", file, n)
+		}
+	}
+}
+
+// TestCWithALibrary builds a plugin in C that uses the C library, whose memory and the kit's are apart.
+func TestCWithALibrary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	p := newProject(t, project.Template{Name: "mine", Language: "c", Kind: "provider", Version: "v1"})
+	file, manifest := filepath.Join(p.Dir, "plugin.c"), filepath.Join(p.Dir, "plugin.toml")
+	write(t, manifest, read(t, manifest)+"libc = true\n")
+	source := strings.Replace(read(t, file), "#include \"sluice.h\"\n", "#include \"sluice.h\"\n#include <stdlib.h>\n#include <string.h>\n", 1)
+	source = strings.Replace(source, "\tif (text.data)\n", `	char *copy = malloc(100000);
+	if (!copy || text.size > 100000)
+		abort();
+	memset(copy, 'x', 100000);
+	memcpy(copy, text.data ? text.data : "", text.size);
+	bool same = !memcmp(copy, text.data ? text.data : "", text.size);
+	free(copy);
+	if (same && text.data)
+`, 1)
+	write(t, file, source)
+	p, err := project.Load(p.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := build(t, p)
+	suite, err := plugindev.OpenSuite(p.Vectors())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested, err := suite.Test(t.Context(), newHost(t), plugindev.Module{Name: p.Name, Wasm: []byte(read(t, a.Path))}, plugindev.TestOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, vector := range tested {
+		for _, f := range vector.Failures {
+			t.Errorf("%s: %s: %s", vector.Name, f.Where, f.Text)
+		}
+	}
+	t.Logf("module of %d bytes", a.Size)
+}
