@@ -25,12 +25,13 @@ var proofTables = map[string][]string{
 	"docs/proof/translation.md": {"S", "A", "T", "R", "G", "B", "O", "V"},
 	"docs/proof/faults.md":      {"F"},
 	"docs/proof/responses.md":   {"P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9"},
+	"docs/proof/abi.md":         {"C"},
 	"docs/proof/messages.md":    {"M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "M9"},
 }
 
 // groupSizes is the number of rows of each group.
 var groupSizes = map[string]int{
-	"S": 22, "A": 31, "T": 20, "R": 21, "G": 35, "B": 22, "O": 18, "V": 16, "F": 139,
+	"S": 22, "A": 31, "T": 20, "R": 21, "G": 35, "B": 22, "O": 18, "V": 16, "F": 139, "C": 78,
 	"M1": 15, "M2": 30, "M3": 29, "M4": 11, "M5": 14, "M6": 10, "M7": 25, "M8": 12, "M9": 7,
 	"P1": 9, "P2": 39, "P3": 31, "P4": 9, "P5": 20, "P6": 13, "P7": 20, "P8": 5, "P9": 10,
 }

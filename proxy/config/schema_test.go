@@ -36,6 +36,7 @@ func checkOptions(t *testing.T, text string) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
+// covers: C32
 func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 	const provider = "[providers.p]\nplugin = \"openai\"\n"
 	for _, tt := range []struct {
@@ -96,6 +97,7 @@ func TestOptionsAreCheckedAgainstSchema(t *testing.T) {
 	}
 }
 
+// covers: C32
 func TestInvalidSchemas(t *testing.T) {
 	for schema, want := range map[string]bool{
 		`{}`: true, `{"type": "object"}`: true, `{"type": ["object"]}`: true, `{"properties": {"a": true}}`: false,

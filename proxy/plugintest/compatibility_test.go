@@ -34,6 +34,8 @@ func oldModule(t *testing.T, path string) []byte {
 
 // A module that was built for any minor version of the ABI so far gives today's host the same bytes as one that is
 // built from the source.
+//
+// covers: C77
 func TestOldModulesKeepWorking(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the modules of every earlier version")

@@ -49,6 +49,7 @@ func readme(t *testing.T) string {
 	return string(p)
 }
 
+// covers: C33
 func TestReadmeHasEveryExport(t *testing.T) {
 	text := readme(t)
 	for _, name := range []string{
@@ -94,6 +95,7 @@ func importPhases(i abi.Import) string {
 	return strings.Join(s, " ")
 }
 
+// covers: C33
 func TestReadmeHasEveryImport(t *testing.T) {
 	text := readme(t)
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]*?) ?\\| `([siI]* ?(?:-> [iI])?)` \\| ([qalmrcft ]+) \\|")
@@ -117,6 +119,7 @@ func TestReadmeHasEveryImport(t *testing.T) {
 	}
 }
 
+// covers: C33
 func TestReadmeHasEveryNumber(t *testing.T) {
 	text := readme(t)
 	// The text on the page for each constant; %d stands for its number.

@@ -11,6 +11,8 @@ import (
 )
 
 // TestErrorKinds compares the kinds of failure with the table of upstream errors.
+//
+// covers: C65
 func TestErrorKinds(t *testing.T) {
 	want := map[abi.FailKind]string{
 		abi.FailInvalidRequest: "400 invalid_request_error ",

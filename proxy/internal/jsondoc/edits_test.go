@@ -40,6 +40,7 @@ func script(tb testing.TB, body, lines string) (out string, statuses []abi.Statu
 	return string(got[1:]), statuses
 }
 
+// covers: C48
 func TestEdits(t *testing.T) {
 	const (
 		ok      = abi.StatusOK

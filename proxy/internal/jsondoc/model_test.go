@@ -279,6 +279,8 @@ func (v *tree) edit(op, path, a, b string) abi.Status {
 }
 
 // FuzzEdits compares Edits with the model. Each line of the script is an edit: its name, a path and values.
+//
+// covers: C48
 func FuzzEdits(f *testing.F) {
 	for _, doc := range seeds {
 		f.Add(doc, "set /a 1\ndelete /messages/0\nrename /model m\nreplace /messages/*/role \"developer\" \"system\"\nset /messages/*/content []\nset /z 1")

@@ -35,6 +35,7 @@ func (s *settled) Event(binding int32, _ abi.EventKind, _, data []byte) int32 {
 	return 0
 }
 
+// covers: C26
 func TestBindingSettingsOnEveryInstance(t *testing.T) {
 	var log []string
 	h := newHost(t, plugin.Options{Instances: 1})
@@ -80,6 +81,7 @@ func TestNativePanicIsACallError(t *testing.T) {
 	}
 }
 
+// covers: C46
 func TestRequestPath(t *testing.T) {
 	patterns := []string{"/v1/messages", "/v1beta/models/*:generateContent", "/model/*/converse-stream", "/files/v*-*.json"}
 	tests := []struct {

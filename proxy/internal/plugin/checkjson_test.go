@@ -12,6 +12,8 @@ import (
 )
 
 // The provider is at fault for what is not JSON where the plugin expects nothing else, and the plugin is not called.
+//
+// covers: C53
 func TestEventsThatAreNotJSON(t *testing.T) {
 	for _, declared := range []bool{true, false} {
 		calls := 0
@@ -79,6 +81,7 @@ func TestBodyOfBundledPluginIsNotChecked(t *testing.T) {
 	}
 }
 
+// covers: C51
 func TestBodyOfPluginIsJSON(t *testing.T) {
 	for written, reason := range map[string]string{
 		`{"a":[1,"text"]}`:           "",

@@ -24,6 +24,7 @@ func bindFilter(t testing.TB, do func(h abi.Host, flags abi.TextFlags, text stri
 	}}, plugin.BindingConfig{})
 }
 
+// covers: C70
 func TestFilterText(t *testing.T) {
 	const refused, tooLarge = abi.StatusRefused, abi.StatusTooLarge
 	tests := []struct {
@@ -92,6 +93,8 @@ func TestFilterText(t *testing.T) {
 }
 
 // TestFilterTextIsCutAnywhere puts what a filter passes on and what it holds together again.
+//
+// covers: C70
 func TestFilterTextIsCutAnywhere(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringOf(rapid.SampledFrom([]rune("ab\u00e4\u20ac\U0001f600"))).Draw(rt, "text")
@@ -105,6 +108,7 @@ func TestFilterTextIsCutAnywhere(t *testing.T) {
 	})
 }
 
+// covers: C71
 func TestFilterTags(t *testing.T) {
 	var statuses []abi.Status
 	tag := func(h abi.Host, name string) { statuses = append(statuses, h.Tag(b(name))) }
@@ -143,6 +147,7 @@ func TestFilterTags(t *testing.T) {
 	}
 }
 
+// covers: C72
 func TestFilterRefuses(t *testing.T) {
 	bound := bindFilter(t, func(h abi.Host, _ abi.TextFlags, _ string) {
 		h.Fail(abi.FailContentPolicy, nil, nil, b("not here"), -1)
@@ -159,6 +164,7 @@ func TestFilterRefuses(t *testing.T) {
 	}
 }
 
+// covers: C39
 func TestFilterPhases(t *testing.T) {
 	for name, do := range map[string]func(h abi.Host){
 		"text":      func(h abi.Host) { h.Text(0, 0, b("x")) },

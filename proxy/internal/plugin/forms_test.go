@@ -20,6 +20,7 @@ func formsModule(code func(m *module) w.Op) *module {
 
 func formsBits(bits int32) func(*module) w.Op { return func(*module) w.Op { return i32(bits) } }
 
+// covers: C31
 func TestForms(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	tests := []struct {
@@ -59,6 +60,7 @@ func TestFormsOfEachBinding(t *testing.T) {
 	}
 }
 
+// covers: C31
 func TestInvalidForms(t *testing.T) {
 	tests := []struct {
 		name string

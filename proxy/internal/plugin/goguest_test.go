@@ -107,6 +107,8 @@ func TestGuestOutputGoesToPluginLog(t *testing.T) {
 
 // TestCallsAreReproducible checks rule 17 (from a fresh instance the same input gives the same output and uses the same
 // fuel) and rule 16 (an instance that has served others gives the same output).
+//
+// covers: C37
 func TestCallsAreReproducible(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	fresh := bind(t, loadGoGuest(t, h, plugin.PerCall), plugin.BindingConfig{})

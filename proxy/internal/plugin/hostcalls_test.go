@@ -143,6 +143,8 @@ func (s *script) run(h abi.Host) {
 
 // FuzzHostCalls calls arbitrary imports in a request and in an event. A call that fails changes nothing, and a call
 // that succeeds leaves valid frames, a valid upstream request and valid warnings.
+//
+// covers: C34
 func FuzzHostCalls(f *testing.F) {
 	f.Add([]byte("\x07\x03/v1\x12\x00\x00\x05hello"), []byte("\x12\x00\x01\x05h\\u00e\x1d\x00"))
 	f.Add([]byte("\x07\x03/v1\x03\x06/model\x03\"x\"\x04\x0c/temperature"), []byte("\x16\x00\x01\x02id\x01f\x17\x00\x01\x00\x02{}\x1c\x00\x02\x00"))
@@ -228,6 +230,7 @@ func checkFrames(t *testing.T, frames string) {
 	}
 }
 
+// covers: C61
 func TestOpenAIEvent(t *testing.T) {
 	bound := bindNative(t, native{
 		request: func(h abi.Host, _ []byte) int32 {

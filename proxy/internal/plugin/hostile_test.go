@@ -35,6 +35,7 @@ func choiceOutOfRange(m *module) w.Op {
 	return w.Code(i32(-1), i32(0), i32(0), i32(0), m.call("text"))
 }
 
+// covers: C22
 func TestHostileCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("calls every import with hostile arguments")
@@ -122,7 +123,7 @@ func echo(t testing.TB, bound *plugin.Binding, a *plugin.Attempt, text string) {
 	a.Writer.Consume()
 }
 
-// covers: F94
+// covers: F94 C23
 func TestEmptyRangeHasNoAddress(t *testing.T) {
 	m := newModule("text", "state_get").base()
 	m.provider(m.text(i32(-1), i32(0)), i32(-1), i32(0), m.call("state_get"), w.Return)
@@ -132,6 +133,7 @@ func TestEmptyRangeHasNoAddress(t *testing.T) {
 	}
 }
 
+// covers: C24
 func TestInvalidInputBuffers(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -167,6 +169,7 @@ func TestInvalidInputBuffers(t *testing.T) {
 	}
 }
 
+// covers: C17
 func TestLoadRejects(t *testing.T) {
 	without := func(missing string) func() []byte {
 		return func() []byte {
@@ -292,6 +295,8 @@ func TestLoadRejects(t *testing.T) {
 }
 
 // TestFailedCallCostsWhatItUsed: a call that breaks the contract ends where it does so.
+//
+// covers: C40
 func TestFailedCallCostsWhatItUsed(t *testing.T) {
 	bound := bind(t, load(t, newHost(t, plugin.Options{}), plugin.Spec{Wasm: hostile(func(m *module) w.Op { return w.Code(choiceOutOfRange(m), forever()) }).Bytes()}), plugin.BindingConfig{})
 	a := newAttempt(t, body)
@@ -302,6 +307,8 @@ func TestFailedCallCostsWhatItUsed(t *testing.T) {
 }
 
 // TestImportOfNewerVersion: a plugin that imports what a newer contract has added is loaded with a warning, and works until it calls it.
+//
+// covers: C78
 func TestImportOfNewerVersion(t *testing.T) {
 	m := newModule("text")
 	m.imports["later"] = m.Import(abi.Module, "later", types("isI"), types("I"))

@@ -30,6 +30,7 @@ func look(h abi.Host, path string) (get string, count int32, text string) {
 	return read(h.InputGet), h.InputCount(b(path)), read(h.InputText)
 }
 
+// covers: C44
 func TestInputByPath(t *testing.T) {
 	const data = `{"a":"x\"\u00e4\ud83d\ude00","n":-1.50e3,"list":[ {"id":1}, "two" ],"numbers":[ 1, 2.5 ,-3],"deep":[[1,2],[3]],"empty":[],"none":{},
 		"twice":1,"twice":2,"~/":null,"lone":"\ud800","":true,"plain":"grün"}`
@@ -87,6 +88,8 @@ func TestInputByPath(t *testing.T) {
 }
 
 // The input is that of the call that is running, whichever it is.
+//
+// covers: C44
 func TestInputOfEachCall(t *testing.T) {
 	check := func(h abi.Host, path, want string) int32 {
 		if got, _, _ := look(h, path); got != want {
@@ -136,6 +139,7 @@ func TestInputOfEachCall(t *testing.T) {
 	}
 }
 
+// covers: C45
 func TestInputThatIsNotJSON(t *testing.T) {
 	for name, data := range map[string]string{
 		"nothing": "", "torn": `{"a":`, "text": "hello", "two documents": `{} {}`, "too deep": strings.Repeat("[", 200) + strings.Repeat("]", 200),
@@ -175,6 +179,7 @@ func TestInputAndStringsInModule(t *testing.T) {
 	}
 }
 
+// covers: C50
 func TestRequestString(t *testing.T) {
 	var status abi.Status
 	for name, c := range map[string]struct {
@@ -205,6 +210,8 @@ func TestRequestString(t *testing.T) {
 }
 
 // FuzzInput compares look-ups in an input with those of a document that keeps every value.
+//
+// covers: C45
 func FuzzInput(f *testing.F) {
 	for _, s := range []string{`{"a":[1,2.5,{"b":"c\u00e4"}],"n":[1, 2 ,3]}`, `[[1],[],"x"]`, `"text"`, `{`, ``} {
 		for _, path := range []string{"", "/a", "/a/2/b", "/n/1", "/0/0", "/0/-"} {
@@ -252,6 +259,7 @@ func FuzzInput(f *testing.F) {
 	})
 }
 
+// covers: C50
 func FuzzRequestString(f *testing.F) {
 	for _, s := range []string{"", "a", "\"\\\n\x00\x7f", "é😀", "\xff", "\u2028"} {
 		f.Add(s)

@@ -23,6 +23,7 @@ func keeper() *module {
 	)
 }
 
+// covers: C76
 func TestIsolation(t *testing.T) {
 	// Each step is a call for a key with a text, and the text that the guest has kept then.
 	type step struct{ key, text, kept string }
@@ -61,6 +62,8 @@ func TestIsolation(t *testing.T) {
 }
 
 // TestIsolationOfBindings checks that two bindings of a plugin whose instances are not shared have separate images.
+//
+// covers: C76
 func TestIsolationOfBindings(t *testing.T) {
 	for _, isolation := range []plugin.Isolation{plugin.PerKey, plugin.PerCall} {
 		t.Run(isolation.String(), func(t *testing.T) {
@@ -145,6 +148,7 @@ func TestGatewayAndUnknownKeyAreTenants(t *testing.T) {
 	}
 }
 
+// covers: C25
 func TestInputIsClearedAfterCall(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(m.text(i32(inputAt), i32(64)), i32(0))
@@ -178,6 +182,8 @@ func TestParseIsolation(t *testing.T) {
 
 // The guest is asked for a buffer when the one it gave is too small, and when it is so large that it may give memory
 // back.
+//
+// covers: C24
 func TestInputBufferIsRequestedWhenNeeded(t *testing.T) {
 	m := newModule("text")
 	m.ExportMemory(64, w.NoMax)

@@ -10,6 +10,8 @@ import (
 )
 
 // Vectors and ranks belong only to responses to requests that ask for them, and must be whole.
+//
+// covers: C62
 func TestRejectsInvalidItems(t *testing.T) {
 	for name, c := range map[string]struct {
 		report func(h abi.Host)

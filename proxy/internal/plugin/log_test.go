@@ -57,6 +57,7 @@ func TestPluginLogIsOffByDefault(t *testing.T) {
 	}
 }
 
+// covers: C73
 func TestPluginLogLimits(t *testing.T) {
 	var log bytes.Buffer
 	h := newHost(t, plugin.Options{PluginLog: textLog(&log)})
@@ -115,6 +116,7 @@ func TestLogFloodIsChargedAndLimited(t *testing.T) {
 	}
 }
 
+// covers: C27
 func TestConfigureErrorReachesOperator(t *testing.T) {
 	p := loadNative(t, newHost(t, plugin.Options{}), native{configure: func(h abi.Host, settings []byte) int32 {
 		if string(settings) != `{"a":1}` {

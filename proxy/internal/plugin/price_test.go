@@ -191,6 +191,8 @@ func TestWarnWithManyCredentials(t *testing.T) {
 
 // TestRedactedBeginning: a credential that begins in the part of a text that is used does not appear in it, however the text
 // is cut.
+//
+// covers: C75
 func TestRedactedBeginning(t *testing.T) {
 	secret := secrets(1)[0]
 	redactor := credential.NewRedactor(secret)

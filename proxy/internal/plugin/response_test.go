@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
+// covers: C57
 func TestEventsReachTheWriter(t *testing.T) {
 	bound := bindNative(t, native{event: func(h abi.Host, kind abi.EventKind, name, data []byte) int32 {
 		switch string(name) {
@@ -49,6 +50,7 @@ func TestEventsReachTheWriter(t *testing.T) {
 	}
 }
 
+// covers: C58
 func TestResponseViolatesContract(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -105,6 +107,7 @@ func TestResponseViolatesContract(t *testing.T) {
 	}
 }
 
+// covers: C34
 func TestFailedCallHasNoEffect(t *testing.T) {
 	fail := map[string]func() int32{
 		"status": func() int32 { return 7 },
@@ -142,6 +145,7 @@ func TestFailedCallHasNoEffect(t *testing.T) {
 	}
 }
 
+// covers: C38
 func TestState(t *testing.T) {
 	bound := bindNative(t, native{
 		request: func(h abi.Host, _ []byte) int32 {
@@ -174,6 +178,7 @@ func TestState(t *testing.T) {
 	}
 }
 
+// covers: C65
 func TestFailInResponse(t *testing.T) {
 	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 {
 		h.Text(0, 0, data)
@@ -196,6 +201,7 @@ func TestFailInResponse(t *testing.T) {
 	}
 }
 
+// covers: C59
 func TestExtra(t *testing.T) {
 	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
 		want(t, "member", h.Extra(abi.ScopeAnswer, 99999, 0, b("system_fingerprint"), b(`"f"`)), abi.StatusOK)
@@ -216,6 +222,7 @@ func TestExtra(t *testing.T) {
 	}
 }
 
+// covers: C60
 func TestTextLength(t *testing.T) {
 	pieces := []struct {
 		encoding abi.Encoding
@@ -246,6 +253,7 @@ func TestTextLength(t *testing.T) {
 	}
 }
 
+// covers: C63
 func TestResponseHeader(t *testing.T) {
 	headers := map[string]string{"x-request-id": "r1", "set-cookie": "s", "location": "/", "www-authenticate": "Basic", "x-echo": "key sk-secret!"}
 	read := func(h abi.Host, name string) string {
@@ -277,6 +285,7 @@ func TestResponseHeader(t *testing.T) {
 	}
 }
 
+// covers: C75
 func TestErrorBodiesAreRedacted(t *testing.T) {
 	var got []string
 	bound := bindNative(t, native{
@@ -309,6 +318,7 @@ func TestErrorBodiesAreRedacted(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// covers: C75
 func TestNativeReasonsAreRedacted(t *testing.T) {
 	bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {
 		h.Text(0, 0, b("x"))
@@ -325,6 +335,7 @@ func TestNativeReasonsAreRedacted(t *testing.T) {
 	}
 }
 
+// covers: C64
 func TestUnknownIsCountedAndLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	h := newHost(t, plugin.Options{Log: textLog(&log)})
@@ -349,6 +360,7 @@ func TestUnknownIsCountedAndLoggedOnce(t *testing.T) {
 	}
 }
 
+// covers: C30
 func TestOptionalExports(t *testing.T) {
 	bound := bindNative(t, native{}, plugin.BindingConfig{})
 	a := newAttempt(t, body)

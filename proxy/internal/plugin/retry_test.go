@@ -20,6 +20,7 @@ func aging(code func(m *module) w.Op) *module {
 	)
 }
 
+// covers: C35
 func TestRetryAfterTrap(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -69,6 +70,7 @@ func TestRetryAfterTrap(t *testing.T) {
 	}
 }
 
+// covers: C35
 func TestNoRetryOfDeterministicFailure(t *testing.T) {
 	m := newModule("text").base()
 	m.provider(when('x', w.Unreachable), m.echo())
@@ -91,6 +93,7 @@ func TestNoRetryOfDeterministicFailure(t *testing.T) {
 	}
 }
 
+// covers: C36
 func TestErrorDiscardsInstance(t *testing.T) {
 	codes := map[string]func(m *module) w.Op{
 		"trap":     func(*module) w.Op { return w.Unreachable },

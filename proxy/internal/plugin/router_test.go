@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
+// covers: C68
 func TestChoose(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -54,6 +55,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// covers: C69
 func TestRouterErrors(t *testing.T) {
 	bound := bindNative(t, native{choose: func(h abi.Host, _ []byte) int32 {
 		h.Candidate(0)
@@ -67,6 +69,7 @@ func TestRouterErrors(t *testing.T) {
 	}
 }
 
+// covers: C67
 func TestModelList(t *testing.T) {
 	bound := bindNative(t, native{
 		list: func(h abi.Host, cursor []byte) int32 {

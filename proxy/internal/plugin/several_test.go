@@ -78,6 +78,7 @@ func says(t testing.TB, bound *plugin.Binding, key, event, want string) {
 	}
 }
 
+// covers: C28
 func TestPluginsOfModuleAreSeparate(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "b"))
@@ -112,6 +113,7 @@ func TestImageKeepsChosenPlugin(t *testing.T) {
 	}
 }
 
+// covers: C29
 func TestKindOfPluginInModule(t *testing.T) {
 	h := newHost(t, plugin.Options{})
 	g := loadSeveral(t, h, severalOf(several().Bytes(), plugin.Shared, "a", "r"))
@@ -215,6 +217,7 @@ func TestModuleLoadsAllPluginsOrNone(t *testing.T) {
 	}
 }
 
+// covers: C29
 func TestInvalidPluginChoice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles many modules")
@@ -297,6 +300,8 @@ func TestInvalidPluginChoice(t *testing.T) {
 }
 
 // TestPluginNameIsCleared: what sluice_plugin was given is not there for the calls that follow.
+//
+// covers: C25
 func TestPluginNameIsCleared(t *testing.T) {
 	m := newModule("text").base()
 	m.export(abi.ExportPlugin, "i", i32(1))

@@ -64,24 +64,28 @@ func TestSentencesOfTheContract(t *testing.T) {
 		h.ToolArguments(0, 1, 0, b(`{}`))
 	}
 	tests := []struct {
-		name, sentence, covers string
-		test                   func(t *testing.T)
+		name, sentence string
+		test           func(t *testing.T)
 	}{
-		{"text that is not UTF-8", "What is not UTF-8, and a surrogate without its pair, becomes U+FFFD in the response.", "C1", reports(func(h abi.Host) {
+		// covers: C1
+		{"text that is not UTF-8", "What is not UTF-8, and a surrogate without its pair, becomes U+FFFD in the response.", reports(func(h abi.Host) {
 			h.Text(0, abi.EncodingUTF8, b("a\xffb"))
 			h.Text(0, abi.EncodingEscaped, b(`c\ud800d`))
 		}, map[string]int{"a\uFFFDb": 1, "c\uFFFDd": 1})},
-		{"text cut within a character", "So may one with encoding 0, within a UTF-8 sequence.", "C2", reports(func(h abi.Host) {
+		// covers: C2
+		{"text cut within a character", "So may one with encoding 0, within a UTF-8 sequence.", reports(func(h abi.Host) {
 			h.Text(0, abi.EncodingUTF8, b("\xc3"))
 			h.Text(0, abi.EncodingUTF8, b("\xa4"))
 		}, map[string]int{"ä": 1, "\uFFFD": 0})},
-		{"text that breaks its string", "A quote, a control character or an unknown escape sequence in a text with encoding 1 is a protocol error.", "C3", func(t *testing.T) {
+		// covers: C3
+		{"text that breaks its string", "A quote, a control character or an unknown escape sequence in a text with encoding 1 is a protocol error.", func(t *testing.T) {
 			for _, text := range []string{`a"b`, "a\nb", `a\qb`, `a\`} {
 				_, err := streamed(t, func(h abi.Host) { h.Text(0, abi.EncodingEscaped, b(text)); h.Text(0, abi.EncodingEscaped, b("x")) })
 				wantCallError(t, err, plugin.KindProtocol)
 			}
 		}},
-		{"content after a finish", "text, refusals, reasoning, tool calls and arguments of a choice after its `finish`", "C4", reports(func(h abi.Host) {
+		// covers: C4
+		{"content after a finish", "text, refusals, reasoning, tool calls and arguments of a choice after its `finish`", reports(func(h abi.Host) {
 			begin(h)
 			h.Finish(0, abi.FinishStop, nil)
 			h.Text(0, 0, b("late"))
@@ -92,13 +96,15 @@ func TestSentencesOfTheContract(t *testing.T) {
 			h.Text(1, 0, b("another choice"))
 			h.Done(abi.DoneNow)
 		}, map[string]int{"late": 0, "another choice": 1, "[DONE]": 1, `"finish_reason":"tool_calls"`: 1})},
-		{"arguments after the end of a call", "arguments of a tool call after its `tool_end`, and everything after `done(0)`.", "C5", reports(func(h abi.Host) {
+		// covers: C5
+		{"arguments after the end of a call", "arguments of a tool call after its `tool_end`, and everything after `done(0)`.", reports(func(h abi.Host) {
 			begin(h)
 			h.ToolEnd(0, 1)
 			h.ToolArguments(0, 1, 0, b(`late`))
 			h.Done(abi.DoneNow)
 		}, map[string]int{"late": 0, "[DONE]": 1})},
-		{"calls after the end", "What comes too late is dropped and fails nothing:", "C6", func(t *testing.T) {
+		// covers: C6
+		{"calls after the end", "What comes too late is dropped and fails nothing:", func(t *testing.T) {
 			bound := bindNative(t, native{event: func(h abi.Host, _ abi.EventKind, _, data []byte) int32 {
 				h.Text(0, 0, data)
 				h.Done(abi.DoneNow)
@@ -114,7 +120,8 @@ func TestSentencesOfTheContract(t *testing.T) {
 				t.Errorf("output %s", out)
 			}
 		}},
-		{"twice the same", "the first `start` of a response, the first `finish` of a choice, the first `tool_call` of a key.", "C7", reports(func(h abi.Host) {
+		// covers: C7
+		{"twice the same", "the first `start` of a response, the first `finish` of a choice, the first `tool_call` of a key.", reports(func(h abi.Host) {
 			h.Start(b("one"), b("m1"), nil)
 			h.Start(b("two"), b("m2"), nil)
 			h.ToolCall(0, 1, b("id1"), b("first"))
@@ -124,7 +131,8 @@ func TestSentencesOfTheContract(t *testing.T) {
 			h.Finish(0, abi.FinishStop, b("why2"))
 			h.Done(abi.DoneNow)
 		}, map[string]int{`"id":"two"`: 0, `"model":"m2"`: 0, `"second"`: 0, `"first"`: 1, `"finish_reason":"length"`: 1, "why2": 0})},
-		{"two failures", "If a call calls `fail` twice, the second counts.", "C8", func(t *testing.T) {
+		// covers: C8
+		{"two failures", "If a call calls `fail` twice, the second counts.", func(t *testing.T) {
 			_, err := streamed(t, func(h abi.Host) {
 				h.Fail(abi.FailAuth, nil, nil, nil, -1)
 				h.Fail(abi.FailRateLimit, nil, nil, nil, -1)
@@ -133,7 +141,8 @@ func TestSentencesOfTheContract(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 		}},
-		{"codes", "Codes of the API consist of `a-z`, `0-9` and `_`; the host passes on others as they are.", "C9", func(t *testing.T) {
+		// covers: C9
+		{"codes", "Codes of the API consist of `a-z`, `0-9` and `_`; the host passes on others as they are.", func(t *testing.T) {
 			_, err := streamed(t, func(h abi.Host) { h.Fail(abi.FailServer, b("Model.Overloaded"), nil, nil, -1) })
 			if e, ok := errors.AsType[*apierror.Error](err); !ok || e.Code != "Model.Overloaded" {
 				t.Errorf("error %v", err)
@@ -144,15 +153,18 @@ func TestSentencesOfTheContract(t *testing.T) {
 				}
 			}
 		}},
-		{"query", "The query is not matched against `paths`.", "C10", func(t *testing.T) {
+		// covers: C10
+		{"query", "The query is not matched against `paths`.", func(t *testing.T) {
 			want(t, "status", requested(t, func(h abi.Host) abi.Status { return h.RequestPath(b("/v1?a=/v2&b")) }), abi.StatusOK)
 		}},
-		{"last slash", "A slash at the end is an empty segment.", "C11", func(t *testing.T) {
+		// covers: C11
+		{"last slash", "A slash at the end is an empty segment.", func(t *testing.T) {
 			for _, p := range []string{"/v1/", "/v1%2f", "/v1//", "/"} {
 				want(t, p, requested(t, func(h abi.Host) abi.Status { return h.RequestPath(b(p)) }), abi.StatusRefused)
 			}
 		}},
-		{"start function", "A start function runs before `_initialize`, with 1,048,576 units of [fuel](#fuel), and may do what `_initialize` may do.", "C12", func(t *testing.T) {
+		// covers: C12
+		{"start function", "A start function runs before `_initialize`, with 1,048,576 units of [fuel](#fuel), and may do what `_initialize` may do.", func(t *testing.T) {
 			build := func(turns int32) []byte {
 				m := newModule("log")
 				m.base()
@@ -170,7 +182,8 @@ func TestSentencesOfTheContract(t *testing.T) {
 				t.Error("a start function that takes too long is loaded")
 			}
 		}},
-		{"options of the dialect", "the host ignores others. The status is -2 if `options` is not such an object.", "C13", func(t *testing.T) {
+		// covers: C13
+		{"options of the dialect", "the host ignores others. The status is -2 if `options` is not such an object.", func(t *testing.T) {
 			for options, status := range map[string]abi.Status{
 				``: abi.StatusOK, `{}`: abi.StatusOK, `{"reasoning_format":"x","think_tags":true,"later":1}`: abi.StatusOK,
 				`{"reasoning_format":1}`: abi.StatusRefused, `{"think_tags":"yes"}`: abi.StatusRefused, `[]`: abi.StatusRefused, `{`: abi.StatusRefused,
@@ -178,7 +191,8 @@ func TestSentencesOfTheContract(t *testing.T) {
 				want(t, options, requested(t, func(h abi.Host) abi.Status { return h.Answer(abi.FramingSSE, abi.DialectOpenAI, b(options)) }), status)
 			}
 		}},
-		{"reserved names", "The names that `extra` refuses belong to the host.", "C14", func(t *testing.T) {
+		// covers: C14
+		{"reserved names", "The names that `extra` refuses belong to the host.", func(t *testing.T) {
 			everywhere := []string{"error", "choices", "usage", "delta", "message", "finish_reason", "native_finish_reason"}
 			reserved := map[abi.Scope][]string{
 				abi.ScopeAnswer: {"id", "object", "created", "model"}, abi.ScopeChoice: {"index"},
@@ -202,8 +216,9 @@ func TestSentencesOfTheContract(t *testing.T) {
 			}
 		}},
 		// TestOrderUsesChooser of proxy/internal/routing sorts, and those of isolation_test.go keep the promise of each isolation.
-		{"order of candidates", "The host moves those that are not `healthy` behind the others, and keeps the order otherwise.", "", nil},
-		{"isolation of a key", "`key` keeps clients apart, not the requests of one client: a plugin can remember one request in another of the same key. Only `call` makes it forget.", "C16", func(t *testing.T) {
+		{"order of candidates", "The host moves those that are not `healthy` behind the others, and keeps the order otherwise.", nil},
+		// covers: C16
+		{"isolation of a key", "`key` keeps clients apart, not the requests of one client: a plugin can remember one request in another of the same key. Only `call` makes it forget.", func(t *testing.T) {
 			for isolation, remembers := range map[plugin.Isolation]bool{plugin.PerKey: true, plugin.PerCall: false} {
 				m := newModule("text").base()
 				m.Global(w.I32, true, i32(0))
@@ -238,6 +253,8 @@ func TestSentencesOfTheContract(t *testing.T) {
 }
 
 // The example of the summary on the page has every member, and no other.
+//
+// covers: C42
 func TestSummaryOfTheContract(t *testing.T) {
 	_, rest, _ := strings.Cut(contract(t), "### The summary")
 	_, rest, _ = strings.Cut(rest, "```json ")

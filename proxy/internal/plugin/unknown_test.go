@@ -13,6 +13,8 @@ import (
 
 // Numbers of a newer version of the contract fail no call: an import with a status returns -4, every other has no effect. They are
 // counted, and logged once.
+//
+// covers: C41
 func TestUnknownNumbers(t *testing.T) {
 	const newer = 100
 	tests := []struct {
@@ -82,6 +84,8 @@ func TestUnknownNumbers(t *testing.T) {
 }
 
 // A failure of an unknown kind is one of the provider.
+//
+// covers: C66
 func TestUnknownKindOfFailure(t *testing.T) {
 	for _, kind := range []abi.FailKind{abi.FailKinds, 1000, -1} {
 		p := loadNative(t, newHost(t, plugin.Options{}), native{event: func(h abi.Host, _ abi.EventKind, _, _ []byte) int32 {

@@ -82,6 +82,7 @@ func (c chooser) Choose(_ context.Context, tenant string, input []byte, n int) (
 	return c(input, n)
 }
 
+// covers: C15 C69
 func TestOrderUsesChooser(t *testing.T) {
 	var failed error
 	refusal := errors.New("refused")

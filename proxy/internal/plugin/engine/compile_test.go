@@ -14,6 +14,7 @@ import (
 	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
 )
 
+// covers: C17
 func TestRejectsInvalidModules(t *testing.T) {
 	i32 := w.Types(w.I32)
 	with := func(edit func(m *w.Module)) []byte {

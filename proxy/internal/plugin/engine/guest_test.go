@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
 )
 
+// covers: C18
 func TestGoGuestHasNoAccess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles a guest in Go")
@@ -26,6 +27,7 @@ func TestGoGuestHasNoAccess(t *testing.T) {
 	}
 }
 
+// covers: C19
 func TestClockAndRandomPerCall(t *testing.T) {
 	m := goModule(t, "usual")
 	a, b := instantiate(t, m), instantiate(t, m)
@@ -179,6 +181,7 @@ func TestWASIPointers(t *testing.T) {
 	}
 }
 
+// covers: C20
 func TestPollAdvancesClock(t *testing.T) {
 	i := instantiate(t, compile(t, newEngine(t, engine.Options{}), wasiCaller().Bytes()))
 	const in, out, count, size = 1024, 4096, 3, 48
@@ -224,6 +227,7 @@ func TestPollAdvancesClock(t *testing.T) {
 	}
 }
 
+// covers: C21
 func TestAssemblyScriptAbort(t *testing.T) {
 	var out strings.Builder
 	e := newEngine(t, engine.Options{Output: func(_ *engine.Instance, _ int32, p []byte) { out.Write(p) }})

@@ -35,6 +35,8 @@ func preview1(t *testing.T) (list []forward) {
 }
 
 // A guest may import all of WASI. What would need a capability fails with an error number, and nothing traps.
+//
+// covers: C18
 func TestAllOfWASI(t *testing.T) {
 	all := preview1(t)
 	if len(all) != 45 {

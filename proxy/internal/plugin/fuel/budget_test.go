@@ -18,6 +18,7 @@ var (
 	none = Types()
 )
 
+// covers: C74
 func TestCostIsAsDocumented(t *testing.T) {
 	plain := Code(I32Const(1), Drop) // weight 1
 	countdown := func(body ...Op) Op {
