@@ -76,6 +76,14 @@ type CountRequest interface {
 	EstimateTokens() int64
 }
 
+// AddressedRequest is a Request of an API in which the path has the model, and whether the response is a stream. Address is called
+// before Parse or ParseCount, and holds until Reset.
+type AddressedRequest interface {
+	Request
+
+	Address(model string, stream bool)
+}
+
 // StatefulRequest is a Request of an API whose requests may refer to earlier responses.
 type StatefulRequest interface {
 	Request

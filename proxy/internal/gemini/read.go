@@ -1,0 +1,342 @@
+package gemini
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// Reader implements clientapi.Reader for providers that speak the API themselves. Parts and members that it does not know mean
+// nothing to it, and are passed on as all others.
+type Reader struct {
+	pass       bool
+	doc        jsondoc.Doc
+	candidates []candidate
+	ended      bool // a candidate has ended
+}
+
+// candidate is what the reader knows of a candidate. Its blocks (thoughts, texts and calls) are counted in the order in which they
+// come: the count is the key of what is not text.
+type candidate struct {
+	index    int32
+	next     int32 // number of the next block
+	text     bool  // the latest block is a text
+	thinking bool  // the latest block is a thought that may go on
+	called   bool
+	said     bool
+	finished bool
+}
+
+// lastFrame is the name of the frames that say why a candidate ended: see Renderer.Frame. The API's own events have no names.
+const lastFrame = "finish"
+
+// looseLimits bound what a provider may send in one piece.
+var looseLimits = jsondoc.Limits{Depth: jsondoc.DefaultDepth, Nodes: 1 << 19, Loose: true}
+
+// Reset implements clientapi.Reader.
+func (r *Reader) Reset(pass bool) {
+	const keepCandidates = 8
+	r.doc.Reset()
+	if cap(r.candidates) > keepCandidates {
+		r.candidates = nil
+	}
+	*r = Reader{pass: pass, doc: r.doc, candidates: r.candidates[:0]}
+}
+
+// badResponse is the error of a response that cannot be understood.
+func badResponse(cause error) *apierror.Error {
+	e := apierror.Fail(abi.FailBadAnswer, "", "", "")
+	e.Cause = cause
+	return e
+}
+
+// parse parses a document, which is an object.
+func (r *Reader) parse(data []byte) (jsondoc.Value, error) {
+	if err := r.doc.Parse(data, looseLimits); err != nil {
+		return jsondoc.Value{}, badResponse(err)
+	}
+	root := r.doc.Root()
+	if root.Kind() != jsondoc.Object {
+		return root, badResponse(fmt.Errorf("%v instead of an object", root.Kind()))
+	}
+	return root, nil
+}
+
+// ReadEvent implements clientapi.Reader.
+func (r *Reader) ReadEvent(name, data []byte, b *response.Batch) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	defer r.doc.Reset() // it must not hold on to data
+	root, err := r.parse(data)
+	if err != nil {
+		return err
+	}
+	if v := root.Get("error"); v.Kind() == jsondoc.Object {
+		b.Fail(failure(v, 0))
+		return nil
+	}
+	if err := r.read(root, b); err != nil || b.Failure() != nil {
+		return err
+	}
+	if r.ended && r.allEnded() {
+		b.Done(abi.DoneAtEnd)
+	}
+	if r.pass {
+		var kind []byte
+		if r.ended {
+			kind = []byte(lastFrame)
+		}
+		b.Frame(kind, data)
+	}
+	return nil
+}
+
+// ReadResponse implements clientapi.Reader. One document is all there is, whether or not it says why it ended.
+func (r *Reader) ReadResponse(body []byte, b *response.Batch) error {
+	defer r.doc.Reset()
+	root, err := r.parse(body)
+	if err != nil {
+		return err
+	}
+	if v := root.Get("error"); v.Kind() == jsondoc.Object {
+		b.Fail(failure(v, 0))
+		return nil
+	}
+	if err := r.read(root, b); err != nil || b.Failure() != nil {
+		return err
+	}
+	b.Done(abi.DoneNow)
+	if r.pass {
+		b.Frame(nil, body)
+	}
+	return nil
+}
+
+// allEnded reports whether every candidate that was seen has ended.
+func (r *Reader) allEnded() bool {
+	for i := range r.candidates {
+		if !r.candidates[i].finished {
+			return false
+		}
+	}
+	return true
+}
+
+// read reads a chunk of a response, or all of it.
+func (r *Reader) read(root jsondoc.Value, b *response.Batch) error {
+	b.Start(shortText(root.Get("responseId")), shortText(root.Get("modelVersion")), formatGemini)
+	candidates := root.Get("candidates")
+	for v := candidates.First(); v.Exists(); v = v.Next() {
+		index, _ := v.Get("index").Int()
+		if index < 0 || index >= abi.MaxChoices {
+			return badResponse(fmt.Errorf("candidate %d", index))
+		}
+		r.readCandidate(r.candidate(int32(index)), v, b)
+	}
+	readUsage(root.Get("usageMetadata"), b)
+	if reason := root.Get("promptFeedback").Get("blockReason"); !candidates.First().Exists() && len(reason.Inside()) > 0 {
+		c := r.candidate(0)
+		if r.pass {
+			b.Text(0, abi.EncodingUTF8, nil) // the client reads the feedback itself
+		} else {
+			b.Refusal(0, abi.EncodingUTF8, []byte("The provider blocked the prompt: "))
+			b.Refusal(0, abi.EncodingEscaped, reason.Inside())
+		}
+		b.Usage(abi.UsageCompletion, 0)
+		b.Finish(0, abi.FinishContentFilter, shortText(reason))
+		c.finished, r.ended = true, true
+	}
+	return nil
+}
+
+// candidate returns the state of a candidate.
+func (r *Reader) candidate(index int32) *candidate {
+	for i := range r.candidates {
+		if r.candidates[i].index == index {
+			return &r.candidates[i]
+		}
+	}
+	r.candidates = append(r.candidates, candidate{index: index})
+	return &r.candidates[len(r.candidates)-1]
+}
+
+// shortText is the text of a string that fits the limit for names, else nothing.
+func shortText(v jsondoc.Value) []byte {
+	if v.Kind() != jsondoc.String || len(v.Inside()) > abi.MaxName {
+		return nil
+	}
+	if !v.Escaped() {
+		return v.Inside()
+	}
+	return v.AppendText(nil)
+}
+
+// readCandidate reads the part of a chunk for a candidate.
+func (r *Reader) readCandidate(c *candidate, v jsondoc.Value, b *response.Batch) {
+	reason := v.Get("finishReason")
+	useless := reason.Is("MALFORMED_FUNCTION_CALL") || reason.Is("UNEXPECTED_TOOL_CALL")
+	for p := v.Get("content").Get("parts").First(); p.Exists(); p = p.Next() {
+		r.readPart(c, p, useless, b)
+	}
+	if len(reason.Inside()) > 0 {
+		r.readFinish(c, reason, b)
+	}
+}
+
+// block returns the key of a new block.
+func (c *candidate) block() int32 {
+	c.next++
+	c.text, c.thinking = false, false
+	return c.next - 1
+}
+
+// readPart reads a part. useless is whether the calls of the candidate cannot be used.
+func (r *Reader) readPart(c *candidate, p jsondoc.Value, useless bool, b *response.Batch) {
+	text, signature := p.Get("text"), p.Get("thoughtSignature").Inside()
+	thought, _ := p.Get("thought").Bool()
+	call := p.Get("functionCall")
+	switch {
+	case call.Kind() == jsondoc.Object:
+		if !useless || r.pass {
+			r.readCall(c, call, signature, b)
+		}
+		return
+	case text.Kind() == jsondoc.String && thought:
+		if len(text.Inside())+len(signature) == 0 {
+			return
+		}
+		if !c.thinking {
+			c.block()
+			c.thinking = true
+		}
+		if len(text.Inside()) > 0 {
+			b.Reasoning(c.index, abi.ReasoningText, c.next-1, abi.EncodingEscaped, text.Inside())
+		}
+		if len(signature) > 0 {
+			b.Reasoning(c.index, abi.ReasoningSignature, c.next-1, abi.EncodingEscaped, signature)
+			c.thinking = false
+		}
+		return
+	case len(text.Inside()) > 0:
+		if !c.text {
+			c.block()
+			c.text = true
+		}
+		c.said = true
+		b.Text(c.index, abi.EncodingEscaped, text.Inside())
+	case !thought:
+		r.readImage(c, p, b)
+	}
+	if len(signature) > 0 {
+		b.Reasoning(c.index, abi.ReasoningEncrypted, c.block(), abi.EncodingEscaped, signature)
+	}
+}
+
+// readCall reads a call, which comes whole. That Vertex AI streams its arguments only a request asks for whose client reads them.
+func (r *Reader) readCall(c *candidate, v jsondoc.Value, signature []byte, b *response.Batch) {
+	name, args := shortText(v.Get("name")), v.Get("args")
+	more, _ := v.Get("willContinue").Bool()
+	inPieces := more || v.Get("partialArgs").Exists() || len(name) == 0
+	switch {
+	case inPieces && !r.pass, len(name) == 0 && !c.called:
+		b.Fail(apierror.Fail(abi.FailBadToolCall, "", "", ""))
+		return
+	case len(name) == 0:
+		return // more of the arguments of the call before
+	}
+	c.called = true
+	key := c.block()
+	b.ToolCall(c.index, key, shortText(v.Get("id")), name)
+	if args.First().Exists() {
+		b.ToolArguments(c.index, key, abi.EncodingJSON, args.Raw())
+	}
+	if len(signature) > 0 {
+		b.Reasoning(c.index, abi.ReasoningToolEncrypted, key, abi.EncodingEscaped, signature)
+	}
+	b.ToolEnd(c.index, key)
+}
+
+// readImage reads an image that the model has made, as a member of the message as chat completions have it.
+func (r *Reader) readImage(c *candidate, p jsondoc.Value, b *response.Batch) {
+	inline := p.Get("inlineData")
+	kind, data := inline.Get("mimeType").Inside(), inline.Get("data").Inside()
+	if !bytes.HasPrefix(kind, []byte("image/")) || len(data) == 0 {
+		return
+	}
+	if r.pass {
+		b.Text(c.index, abi.EncodingUTF8, nil) // it is content, and passed on
+		return
+	}
+	const head = `[{"type":"image_url","image_url":{"url":"data:`
+	w := make([]byte, 0, len(head)+len(kind)+len(data)+16)
+	w = append(append(append(append(w, head...), kind...), ";base64,"...), data...)
+	b.Extra(abi.ScopeMessage, c.index, 0, []byte("images"), append(w, `"}}]`...))
+}
+
+// readFinish reads why a candidate ended.
+func (r *Reader) readFinish(c *candidate, v jsondoc.Value, b *response.Batch) {
+	c.finished, r.ended = true, true
+	b.Text(c.index, abi.EncodingUTF8, nil) // one without content is a candidate, too
+	native := shortText(v)
+	switch string(native) {
+	case "STOP":
+		b.Finish(c.index, abi.FinishStop, nil)
+	case "MAX_TOKENS":
+		b.Finish(c.index, abi.FinishLength, nil)
+	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR":
+		b.Finish(c.index, abi.FinishContentFilter, native)
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL":
+		if !r.pass && (c.called || !c.said) {
+			b.Fail(apierror.Fail(abi.FailBadToolCall, "", "", ""))
+			return
+		}
+		b.Finish(c.index, abi.FinishStop, native)
+	default:
+		reason := abi.FinishStop
+		if bytes.HasPrefix(native, []byte("IMAGE_")) {
+			reason = abi.FinishContentFilter
+		}
+		b.Finish(c.index, reason, native)
+	}
+}
+
+// readUsage reads token counts. They are totals of the response so far. A count of zero is left out, so one that is missing beside
+// that of the prompt is zero.
+func readUsage(v jsondoc.Value, b *response.Batch) {
+	count := func(name string) (int64, bool) {
+		n, ok := v.Get(name).Int()
+		return n, ok && n >= 0 && n < 1<<40
+	}
+	prompt, prompted := count("promptTokenCount")
+	candidates, answered := count("candidatesTokenCount")
+	thoughts, thought := count("thoughtsTokenCount")
+	if prompted {
+		tools, _ := count("toolUsePromptTokenCount")
+		b.Usage(abi.UsagePrompt, prompt+tools)
+	}
+	if prompted || answered || thought {
+		b.Usage(abi.UsageCompletion, candidates+thoughts)
+	}
+	if thought {
+		b.Usage(abi.UsageReasoning, thoughts)
+	}
+	if cached, ok := count("cachedContentTokenCount"); ok {
+		b.Usage(abi.UsageCached, cached)
+	}
+	readAudio(v.Get("promptTokensDetails"), abi.UsageAudioIn, b)
+	readAudio(v.Get("candidatesTokensDetails"), abi.UsageAudioOut, b)
+}
+
+// readAudio reads how many tokens of a count are sound.
+func readAudio(details jsondoc.Value, kind abi.UsageKind, b *response.Batch) {
+	for v := details.First(); v.Exists(); v = v.Next() {
+		if n, ok := v.Get("tokenCount").Int(); ok && n >= 0 && v.Get("modality").Is("AUDIO") {
+			b.Usage(kind, n)
+		}
+	}
+}

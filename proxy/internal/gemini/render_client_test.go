@@ -1,0 +1,233 @@
+package gemini_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/gemini"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// written is a writer of the API, with its renderer.
+type written struct {
+	*response.Writer
+	r *gemini.Renderer
+}
+
+func newWritten() written {
+	r := gemini.NewRenderer(sealer)
+	return written{response.NewWriter(r), r}
+}
+
+// reset prepares for a response to a client that wants thoughts, or not; pass for one that is passed on.
+func (w written) reset(t testing.TB, stream, thoughts, pass bool) {
+	t.Helper()
+	w.Reset(writerOptions(stream))
+	q := gemini.NewRequest(sealer)
+	q.Address("m", stream)
+	if e := q.Parse([]byte(hello(fmt.Sprintf(`,"generationConfig":{"thinkingConfig":{"includeThoughts":%t}}`, thoughts))), clientapi.Limits{}); e != nil {
+		t.Fatal(e)
+	}
+	w.r.Respond(q)
+	if pass {
+		w.r.Pass()
+	}
+}
+
+func writerOptions(stream bool) response.Options {
+	return response.Options{Stream: stream, ID: "resp_own", RequestID: "req-1", Model: "asked", Created: 1700000000, PromptEstimate: 7}
+}
+
+// apply applies a batch as the gateway does. It returns what the client cannot see: the error of a plugin that has broken the contract.
+func (w written) apply(b *response.Batch, err error) error {
+	if err == nil {
+		err = w.Apply(b)
+	}
+	var e *apierror.Error
+	if errors.As(err, &e) {
+		w.Fail(e)
+		return nil
+	}
+	return err
+}
+
+// body is what the client gets of a response that is complete.
+func (w written) body(stream bool) []byte {
+	if stream {
+		return w.Output()
+	}
+	return w.AppendResponse(nil)
+}
+
+// script is the batches of a response.
+type script []func(b *response.Batch)
+
+func (s script) play(t testing.TB, w written) {
+	t.Helper()
+	var b response.Batch
+	for _, f := range s {
+		b.Reset()
+		f(&b)
+		if err := w.apply(&b, nil); err != nil {
+			var protocol *response.ProtocolError
+			if !errors.As(err, &protocol) {
+				t.Fatal(err)
+			}
+			w.Fail(apierror.Fail(abi.FailServer, "plugin_protocol", "", ""))
+		}
+	}
+	_ = w.End()
+}
+
+func together(events ...func(b *response.Batch)) func(b *response.Batch) {
+	return func(b *response.Batch) {
+		for _, f := range events {
+			f(b)
+		}
+	}
+}
+
+func text(s string) func(b *response.Batch) {
+	return func(b *response.Batch) { b.Text(0, abi.EncodingUTF8, []byte(s)) }
+}
+
+func reasoning(part abi.ReasoningPart, key int32, s string) func(b *response.Batch) {
+	return func(b *response.Batch) { b.Reasoning(0, part, key, abi.EncodingUTF8, []byte(s)) }
+}
+
+func call(key int32, id, name string) func(b *response.Batch) {
+	return func(b *response.Batch) { b.ToolCall(0, key, []byte(id), []byte(name)) }
+}
+
+func args(key int32, s string) func(b *response.Batch) {
+	return func(b *response.Batch) { b.ToolArguments(0, key, abi.EncodingUTF8, []byte(s)) }
+}
+
+func start(format string) func(b *response.Batch) {
+	return func(b *response.Batch) { b.Start([]byte("id-1"), []byte("model-1"), []byte(format)) }
+}
+
+func usage(kind abi.UsageKind, n int64) func(b *response.Batch) {
+	return func(b *response.Batch) { b.Usage(kind, n) }
+}
+
+func finish(reason abi.FinishReason, native string) func(b *response.Batch) {
+	return func(b *response.Batch) { b.Finish(0, reason, []byte(native)) }
+}
+
+func done(b *response.Batch) { b.Done(abi.DoneNow) }
+
+// content is a response, or a chunk of one, as programs read it.
+type content struct {
+	Candidates []struct {
+		Index   int
+		Content struct {
+			Role  string
+			Parts []struct {
+				Text             *string
+				Thought          bool
+				ThoughtSignature string
+				FunctionCall     *struct {
+					ID, Name string
+					Args     json.RawMessage
+				}
+				InlineData *struct{ MimeType, Data string }
+			}
+		}
+		FinishReason   string
+		LogprobsResult *struct {
+			ChosenCandidates []struct {
+				Token          string
+				LogProbability float64
+			}
+			TopCandidates []struct{ Candidates []struct{ Token string } }
+		}
+	}
+	UsageMetadata  *struct{ PromptTokenCount, CandidatesTokenCount, TotalTokenCount, CachedContentTokenCount, ThoughtsTokenCount int64 }
+	PromptFeedback *struct{ BlockReason string }
+	ModelVersion   string
+	ResponseID     string
+	Error          *struct {
+		Code            int
+		Message, Status string
+	}
+}
+
+// decode reads a document strictly: no member of ours may be unknown to clients.
+func decode(t testing.TB, data []byte) (c content) {
+	t.Helper()
+	if err := json.Unmarshal(data, &c); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	return c
+}
+
+// chunks are the events of a stream.
+func chunks(t testing.TB, stream []byte) (all []content) {
+	t.Helper()
+	for event := range strings.SplitAfterSeq(string(stream), "\n\n") {
+		if event == "" {
+			continue
+		}
+		data, ok := strings.CutPrefix(event, "data: ")
+		if !ok || strings.Contains(strings.TrimSuffix(data, "\n\n"), "\n") {
+			t.Fatalf("an event is %q", event)
+		}
+		all = append(all, decode(t, []byte(data)))
+	}
+	return all
+}
+
+// facts are what a program sees of the first candidate of a response: the same of a stream and of one document.
+func facts(t testing.TB, body []byte, stream bool) string {
+	t.Helper()
+	all := []content{}
+	if stream {
+		all = chunks(t, body)
+	} else {
+		all = append(all, decode(t, body))
+	}
+	var thoughts, texts, calls, rest bytes.Buffer
+	for _, c := range all {
+		if c.Error != nil {
+			fmt.Fprintf(&rest, "error %d %s\n", c.Error.Code, c.Error.Status)
+			continue
+		}
+		for _, candidate := range c.Candidates {
+			for _, p := range candidate.Content.Parts {
+				switch {
+				case p.FunctionCall != nil:
+					fmt.Fprintf(&calls, "call %d %s(%s)\n", candidate.Index, p.FunctionCall.Name, compact(p.FunctionCall.Args))
+				case p.InlineData != nil:
+					fmt.Fprintf(&calls, "data %s %d bytes\n", p.InlineData.MimeType, len(p.InlineData.Data))
+				case p.Thought:
+					thoughts.WriteString(*p.Text)
+				case p.Text != nil && candidate.Index == 0:
+					texts.WriteString(*p.Text)
+				}
+			}
+			if candidate.FinishReason != "" {
+				fmt.Fprintf(&rest, "finish %d %s\n", candidate.Index, candidate.FinishReason)
+			}
+		}
+	}
+	if last := all[len(all)-1]; last.UsageMetadata != nil {
+		fmt.Fprintf(&rest, "usage %+v\n", *last.UsageMetadata)
+	}
+	return fmt.Sprintf("thoughts %q\ntext %q\n%s%s", thoughts.String(), texts.String(), calls.String(), rest.String())
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}

@@ -1,0 +1,120 @@
+package gemini
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// fieldName is the name of a member in camel case, in which the API documents it. It is valid until the next call.
+func (r *Request) fieldName(v jsondoc.Value) []byte {
+	name := clientapi.Keyword(v.Name(), &r.scratch)
+	if len(name) < 2 || bytes.IndexByte(name[1:], '_') < 0 {
+		return name
+	}
+	r.camel = append(r.camel[:0], name[0])
+	upper := false
+	for _, c := range name[1:] {
+		switch {
+		case c == '_':
+			upper = true
+			continue
+		case upper && c >= 'a' && c <= 'z':
+			c -= 'a' - 'A'
+		}
+		upper = false
+		r.camel = append(r.camel, c)
+	}
+	return r.camel
+}
+
+// field returns a member of an object by its name in camel case; one that is null or absent does not exist.
+func (r *Request) field(object jsondoc.Value, name string) jsondoc.Value {
+	if object.Kind() != jsondoc.Object {
+		return jsondoc.Value{}
+	}
+	for v := object.First(); v.Exists(); v = v.Next() {
+		if string(r.fieldName(v)) == name {
+			return present(v)
+		}
+	}
+	return jsondoc.Value{}
+}
+
+// present is v, unless it is null.
+func present(v jsondoc.Value) jsondoc.Value {
+	if !clientapi.Given(v) {
+		return jsondoc.Value{}
+	}
+	return v
+}
+
+// set records a member that is not null. It fails where the member is there in its other spelling, too.
+func set(at *jsondoc.Value, v jsondoc.Value) *apierror.Error {
+	if at.Exists() {
+		return clientapi.InvalidValue(v, clientapi.CodeInvalidValue, "'%s' is given twice, in two spellings of its name.")
+	}
+	*at = present(v)
+	return nil
+}
+
+// element is an element of a repeated field: the elements of an array, or the one value in place of an array.
+type element struct {
+	jsondoc.Value
+	alone bool
+}
+
+// elements returns the first element of a repeated field.
+func elements(field jsondoc.Value) element {
+	if field.Kind() == jsondoc.Array {
+		return element{field.First(), false}
+	}
+	return element{field, true}
+}
+
+// next returns the element after e.
+func (e element) next() element {
+	if e.alone {
+		return element{}
+	}
+	return element{e.Next(), false}
+}
+
+// checkObjects checks that a repeated field holds objects.
+func checkObjects(field jsondoc.Value) *apierror.Error {
+	for v := elements(field); v.Exists(); v = v.next() {
+		if v.Kind() != jsondoc.Object {
+			return clientapi.WrongType(v.Value, "an object")
+		}
+	}
+	return nil
+}
+
+// checkStrings checks that a repeated field holds strings.
+func checkStrings(field jsondoc.Value) *apierror.Error {
+	for v := elements(field); v.Exists(); v = v.next() {
+		if v.Kind() != jsondoc.String {
+			return clientapi.WrongType(v.Value, "a string")
+		}
+	}
+	return nil
+}
+
+// text is the text of a string. It is valid until the next call.
+func (r *Request) text(v jsondoc.Value) []byte {
+	if !v.Escaped() {
+		return v.Inside()
+	}
+	r.scratch = v.AppendText(r.scratch[:0])
+	return r.scratch
+}
+
+// unsupported is the error for a value that only a provider of this API can serve.
+func unsupported(v jsondoc.Value, format string, args ...any) *apierror.Error {
+	path := clientapi.Path(v)
+	e := apierror.Invalid("unsupported", path, format, args...)
+	e.TryNext = true
+	return e
+}
