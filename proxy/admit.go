@@ -109,8 +109,8 @@ func (a *admission) authenticate(r *arrival) (*access.Key, *apierror.Error) {
 // findKey finds the client's key in the headers that may have it.
 func findKey(r *arrival) (*access.Key, *apierror.Error) {
 	authorization, names := r.head.PeekAll(fasthttp.HeaderAuthorization), r.generation.config.Server.KeyHeaders
-	ofMessages := headAPI(r.head) == messagesAPI
-	if len(names) == 0 && !ofMessages {
+	own := keyHeaders[headAPI(r.head)]
+	if len(names) == 0 && own == "" {
 		return r.generation.keys.Authenticate(authorization, r.now)
 	}
 	authorization = slices.Clone(authorization) // PeekAll returns the same slice each time
@@ -118,22 +118,22 @@ func findKey(r *arrival) (*access.Key, *apierror.Error) {
 	for _, name := range names {
 		others = append(others, r.head.PeekAll(name)...)
 	}
-	if ofMessages && !slices.Contains(names, messagesKey) {
-		others = append(others, r.head.PeekAll(messagesKey)...)
+	if own != "" && !slices.Contains(names, own) {
+		others = append(others, r.head.PeekAll(own)...)
 	}
 	key, e := r.generation.keys.AuthenticateWith(authorization, others, r.now)
 	switch {
-	case !ofMessages || e == nil:
+	case own == "" || e == nil:
 	case e.Code == "missing_api_key":
-		e.Message = "No API key was given. Send it in the header x-api-key, or as Authorization: Bearer YOUR_KEY."
+		e.Message = "No API key was given. Send it in the header " + own + ", or as Authorization: Bearer YOUR_KEY."
 	case e.Code == "duplicate_authorization":
 		e.Status = fasthttp.StatusUnauthorized // clients of Messages take a 400 for a defect of the body, and try another one
 	}
 	return key, e
 }
 
-// messagesKey is the header in which clients of Messages send their key, unless they send it in Authorization.
-const messagesKey = "x-api-key"
+// keyHeaders are the headers in which clients of some APIs send their key, unless they send it in Authorization.
+var keyHeaders = [apiCount]string{messagesAPI: "x-api-key", geminiAPI: "x-goog-api-key"}
 
 // recordWrongKey counts a refused key, and returns the error for its client: another one where too many wrong keys have
 // come from its address.
@@ -149,6 +149,9 @@ func (a *admission) recordWrongKey(r *arrival, e *apierror.Error) *apierror.Erro
 		if where := misplacedKey(r.ctx); where != nil {
 			e.Cause = where
 			e.Message = "The API key must be sent in the header Authorization: Bearer YOUR_KEY. Other headers and the address are not searched for one."
+			if own := keyHeaders[headAPI(r.head)]; own != "" {
+				e.Message = "The API key must be sent in the header " + own + ", or as Authorization: Bearer YOUR_KEY. Other headers and the address, which others log, are not searched for one."
+			}
 		}
 	case e.Code == "invalid_api_key" && perMinute > 0:
 		refused, tooMany := a.authLimiter.RecordInvalidKey(peerAddress(r.ctx), perMinute, r.now)
@@ -201,7 +204,7 @@ var credentialHeaders = [...]string{fasthttp.HeaderAuthorization, "x-api-key", "
 // has none.
 func misplacedKey(ctx *fasthttp.RequestCtx) error {
 	for _, name := range credentialHeaders[1:] {
-		if len(ctx.Request.Header.Peek(name)) > 0 && !(name == messagesKey && headAPI(&ctx.Request.Header) == messagesAPI) {
+		if len(ctx.Request.Header.Peek(name)) > 0 && name != keyHeaders[headAPI(&ctx.Request.Header)] {
 			return fmt.Errorf("key in the header %s, which server.key_headers does not name", name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/filter"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing/decoders"
+	"github.com/sluice-gateway/sluice/proxy/internal/gemini"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -37,6 +38,7 @@ const (
 	rerankAPI
 	legacyAPI // completions of a prompt
 	moderationsAPI
+	geminiAPI
 	apiCount
 )
 
@@ -69,6 +71,7 @@ func (a *clientAPIs) init(o responses.Options) {
 	a[rerankAPI] = clientAPI{API: calls.Rerank(native.Failure), form: abi.FormRerank, kind: config.KindRerank, dialect: abi.DialectOpenAI}
 	a[legacyAPI] = clientAPI{API: calls.Completions(native.Failure), form: abi.FormCompletions, kind: config.KindCompletions, dialect: abi.DialectOpenAI}
 	a[moderationsAPI] = clientAPI{API: calls.Moderations(native.Failure), form: abi.FormModerations, kind: config.KindModerations, dialect: abi.DialectOpenAI}
+	a[geminiAPI].API, a[geminiAPI].form, a[geminiAPI].dialect = gemini.API(o.Sealer), abi.FormGemini, abi.DialectGemini
 	for id := range a {
 		if a[id].kind == 0 {
 			a[id].kind = config.KindChat

@@ -196,9 +196,10 @@ func (x *completion) resetAttempt() *apierror.Error {
 	return nil
 }
 
-// remembersThinking reports whether signed reasoning is kept for the client: those of Messages always send it back.
+// remembersThinking reports whether signed reasoning is kept for the client: those of Messages always send it back, and those of
+// Gemini mostly never get it.
 func (x *completion) remembersThinking() bool {
-	return x.api.id == chatAPI || x.api.id == responsesAPI && x.translated
+	return x.api.id == chatAPI || (x.api.id == responsesAPI || x.api.id == geminiAPI) && x.translated
 }
 
 // chooseDocument chooses what x.target's plugin makes its request from: the client's own document where that is what the plugin

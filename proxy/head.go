@@ -6,12 +6,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
 )
 
@@ -49,6 +52,12 @@ const (
 	moderations
 	modelList
 	oneModel
+	unknownGemini // below the path of Gemini
+	geminiContent
+	geminiStream
+	geminiCount
+	geminiModelList
+	geminiModel
 )
 
 const (
@@ -61,6 +70,14 @@ const (
 	pathLegacy      = "/v1/completions"
 	pathModerations = "/v1/moderations"
 	pathModels      = "/v1/models"
+	pathGemini      = "/v1beta/models"
+)
+
+// The calls of a model that the Gemini API has, behind its name.
+const (
+	callContent = ":generateContent"
+	callStream  = ":streamGenerateContent"
+	callCount   = ":countTokens"
 )
 
 // endpoints are each endpoint's path, as the log names it, the methods it takes, the API that it is of, and how its requests are
@@ -88,6 +105,12 @@ var endpoints = [...]struct {
 	moderations:          {pathModerations, "POST", moderationsAPI, serveCompletions},
 	modelList:            {pathModels, "GET, HEAD", chatAPI, serveModels},
 	oneModel:             {pathModels + "/{id}", "GET, HEAD", chatAPI, serveModels},
+	unknownGemini:        {api: geminiAPI},
+	geminiContent:        {pathGemini + "/{model}" + callContent, "POST", geminiAPI, serveCompletions},
+	geminiStream:         {pathGemini + "/{model}" + callStream, "POST", geminiAPI, serveCompletions},
+	geminiCount:          {pathGemini + "/{model}" + callCount, "POST", geminiAPI, serveCounts},
+	geminiModelList:      {pathGemini, "GET, HEAD", geminiAPI, serveModels},
+	geminiModel:          {pathGemini + "/{id}", "GET, HEAD", geminiAPI, serveModels},
 }
 
 // service is how the requests of an endpoint are served.
@@ -141,16 +164,52 @@ func matchPath(path []byte) endpoint {
 		return moderations
 	case pathModels:
 		return modelList
+	case pathGemini:
+		return geminiModelList
 	}
 	switch {
 	case bytes.HasPrefix(path, []byte(pathModels+"/")):
-		return oneModel
+		to, _ := matchCall(path[len(pathModels)+1:], oneModel)
+		return to
+	case bytes.HasPrefix(path, []byte(pathGemini+"/")):
+		to, _ := matchCall(path[len(pathGemini)+1:], geminiModel)
+		return to
+	case bytes.HasPrefix(path, []byte("/v1beta/")):
+		return unknownGemini
 	case bytes.HasPrefix(path, []byte(pathMessages+"/")):
 		return unknownMessages
 	case bytes.HasPrefix(path, []byte(pathResponses+"/")):
 		return matchStored(path)
 	}
 	return unknownEndpoint
+}
+
+// matchCall finds what a path below that of a list of models is for: a call of a model in the Gemini API, whose clients may use either
+// list, or else the model itself. model is its name, as the path has it.
+func matchCall(rest []byte, otherwise endpoint) (to endpoint, model []byte) {
+	for _, call := range [...]struct {
+		suffix string
+		to     endpoint
+	}{{callContent, geminiContent}, {callStream, geminiStream}, {callCount, geminiCount}} {
+		if model, ok := bytes.CutSuffix(rest, []byte(call.suffix)); ok && len(model) > 0 {
+			return call.to, model
+		}
+	}
+	return otherwise, rest
+}
+
+// addressedModel is the model that the path of a request of the Gemini API names.
+func addressedModel(path []byte) (string, *apierror.Error) {
+	rest, ok := bytes.CutPrefix(path, []byte(pathGemini+"/"))
+	if !ok {
+		rest = bytes.TrimPrefix(path, []byte(pathModels+"/"))
+	}
+	_, name := matchCall(rest, unknownGemini)
+	model, err := url.PathUnescape(string(name))
+	if err != nil || !utf8.ValidString(model) {
+		return "", modelNotFound(string(name))
+	}
+	return model, nil
 }
 
 // matchStored finds what a path below that of Responses is for.
@@ -172,14 +231,21 @@ func matchStored(path []byte) endpoint {
 // like.
 func headAPI(h *fasthttp.RequestHeader) apiID {
 	to := matchPath(requestPath(h))
-	if endpoints[to].serve == serveModels && len(h.Peek(messagesVersion)) > 0 {
+	switch {
+	case to == geminiModelList, to == geminiModel, endpoints[to].serve != serveModels:
+	case len(h.Peek(messagesVersion)) > 0:
 		return messagesAPI
+	case len(h.Peek(geminiClient)) > 0:
+		return geminiAPI
 	}
 	return endpoints[to].api
 }
 
 // messagesVersion is a header that clients of Messages send: their list of models has another form.
 const messagesVersion = "anthropic-version"
+
+// geminiClient is a header that Google's clients send, whichever version of the API they use.
+const geminiClient = "x-goog-api-client"
 
 // matchEndpoint checks a request's head, and finds what the request is for. The path is without its query; it is the
 // header's.
@@ -194,6 +260,8 @@ func matchEndpoint(h *fasthttp.RequestHeader) (to endpoint, path []byte, e *apie
 		return to, path, unknownURL(h, path)
 	case to.allows(h.Method()):
 		return to, path, nil
+	case to == geminiModel && h.IsPost():
+		return unknownGemini, path, unknownCall()
 	case to == responsesCompletions && httpfield.EqualFold(h.Peek(fasthttp.HeaderUpgrade), "websocket"):
 		return to, path, noWebSocket()
 	}
@@ -366,10 +434,26 @@ func methodNotAllowed(h *fasthttp.RequestHeader, allowed string) *apierror.Error
 func unknownURL(h *fasthttp.RequestHeader, path []byte) *apierror.Error {
 	shown := sanitizePath(path)
 	e := apierror.Invalid("unknown_url", "", "There is nothing at %s %s. The gateway has POST %s, GET %s and %s.",
-		knownMethod(h), shown, strings.Join([]string{pathCompletions, pathMessages, pathResponses, pathEmbeddings, pathRerank, pathLegacy, pathModerations}, ", "),
+		knownMethod(h), shown, strings.Join([]string{pathCompletions, pathMessages, pathResponses, pathEmbeddings, pathRerank, pathLegacy, pathModerations, endpoints[geminiContent].path}, ", "),
 		pathModels, endpoints[oneModel].path)
 	e.Status, e.Cause = fasthttp.StatusNotFound, errors.New("no such path: "+shown)
 	return e
+}
+
+// unknownCall is for a call of a model that the Gemini API has, and the gateway has not.
+func unknownCall() *apierror.Error {
+	e := apierror.Invalid("unknown_url", "", "The gateway has the calls generateContent, streamGenerateContent and countTokens of a model. For embeddings, send POST %s.", pathEmbeddings)
+	e.Status = fasthttp.StatusNotFound
+	return e
+}
+
+// checkStream refuses a stream in the one form that the gateway does not write: a JSON array, which the Gemini API's own clients never
+// ask for.
+func checkStream(to endpoint, ctx *fasthttp.RequestCtx) *apierror.Error {
+	if to != geminiStream || string(ctx.QueryArgs().Peek("alt")) == "sse" {
+		return nil
+	}
+	return apierror.Invalid(clientapi.CodeUnsupportedParameter, "alt", "A stream is sent as server-sent events only: add ?alt=sse to the address.")
 }
 
 // noWebSocket is for a client that would rather use a WebSocket: it goes on with POST.

@@ -154,8 +154,10 @@ func (s *Server) serveFrom(ctx *fasthttp.RequestCtx, r *telemetry.Record, to end
 	switch {
 	case endpoints[to].serve == serveStored:
 		body, e = s.storedResponse(ctx, r.Key, to, string(path[len(pathResponses)+1:]))
-	case to == modelList:
+	case to == modelList, to == geminiModelList:
 		body = listModels(g, key, modelsForm(ctx))
+	case to == geminiModel:
+		body, e = describeModel(g, &ctx.Request.Header, key, path[len(pathGemini)+1:], modelsForm(ctx))
 	default:
 		body, e = describeModel(g, &ctx.Request.Header, key, path[len(pathModels)+1:], modelsForm(ctx))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ const (
 	openAIModels   modelForm = iota
 	codexModels              // the list has a member models besides, which a client of Responses insists on
 	messagesModels           // as Messages has them
+	geminiModels             // as Gemini has them
 )
 
 // modelsForm finds out how the client wants models described.
@@ -34,6 +36,8 @@ func modelsForm(ctx *fasthttp.RequestCtx) modelForm {
 	switch {
 	case headAPI(&ctx.Request.Header) == messagesAPI:
 		return messagesModels
+	case headAPI(&ctx.Request.Header) == geminiAPI:
+		return geminiModels
 	case ctx.QueryArgs().Has("client_version"):
 		return codexModels
 	}
@@ -49,8 +53,11 @@ func listModels(g *generation, key *access.Key, form modelForm) []byte {
 			allowed = append(allowed, m)
 		}
 	}
-	if form == messagesModels {
+	switch form {
+	case messagesModels:
 		return appendMessagesList(nil, allowed)
+	case geminiModels:
+		return appendGeminiList(nil, allowed)
 	}
 	list := catalog.AppendList(nil, allowed)
 	if form == codexModels {
@@ -71,8 +78,11 @@ func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, es
 		e.Cause = g.missingModelCause(h, id, ok)
 		return nil, e
 	}
-	if form == messagesModels {
+	switch form {
+	case messagesModels:
 		return appendMessagesModel(nil, m), nil
+	case geminiModels:
+		return appendGeminiModel(nil, m), nil
 	}
 	return catalog.AppendModel(nil, m), nil
 }
@@ -104,6 +114,35 @@ func appendMessagesModel(dst []byte, m *catalog.Model) []byte {
 	dst = append(dst, `,"created_at":"`...)
 	dst = time.Unix(m.Created, 0).UTC().AppendFormat(dst, time.RFC3339)
 	return append(dst, `"}`...)
+}
+
+// appendGeminiList appends a list of models in the form of Gemini, on one page as that of Messages.
+func appendGeminiList(dst []byte, models []*catalog.Model) []byte {
+	dst = append(dst, `{"models":[`...)
+	for i, m := range models {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendGeminiModel(dst, m)
+	}
+	return append(dst, "]}"...)
+}
+
+func appendGeminiModel(dst []byte, m *catalog.Model) []byte {
+	dst = appendQuoted(append(dst, `{"name":`...), "models/"+m.ID)
+	dst = appendQuoted(append(dst, `,"displayName":`...), cmp.Or(m.DisplayName, m.ID))
+	if m.MaxTokens > 0 {
+		dst = strconv.AppendInt(append(dst, `,"outputTokenLimit":`...), m.MaxTokens, 10)
+	}
+	dst = append(dst, `,"supportedGenerationMethods":[`...)
+	if m.Kinds&config.KindChat != 0 {
+		dst = append(dst, `"generateContent","countTokens"`...)
+	}
+	dst = append(dst, ']')
+	if m.Thinking {
+		dst = append(dst, `,"thinking":true`...)
+	}
+	return append(dst, '}')
 }
 
 func appendQuoted(dst []byte, s string) []byte {

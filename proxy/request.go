@@ -154,6 +154,9 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 	if e := x.readBody(ctx); e != nil {
 		return nil, e
 	}
+	if e := x.readAddress(ctx, to); e != nil {
+		return nil, e
+	}
 	facts, e := x.parseRequest(to)
 	if e != nil {
 		return nil, e
@@ -203,6 +206,23 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		return nil, e
 	}
 	return targets, x.admitTokens()
+}
+
+// readAddress reads what the path says of the request, in an API where it does.
+func (x *completion) readAddress(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Error {
+	if x.api.id != geminiAPI {
+		return nil
+	}
+	if e := checkStream(to, ctx); e != nil {
+		return e
+	}
+	model, e := addressedModel(requestPath(&ctx.Request.Header))
+	if e != nil {
+		return e
+	}
+	x.request = x.api.getRequest()
+	x.request.(clientapi.AddressedRequest).Address(model, to == geminiStream)
+	return nil
 }
 
 // parseRequest reads and checks the request.

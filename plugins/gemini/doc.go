@@ -7,6 +7,12 @@
 // tool calls, progress.go what one event leaves for the next, cite.go and logprobs.go what goes with the text;
 // failure.go reads an error and models.go the model list. options.go has what differs between models and hosts.
 //
+// # Requests of Gemini clients
+//
+// native.go sends the request of a client that speaks the API itself as it is, to the path of the target's model. The gateway reads the
+// response. Without allow_file_uri a request is refused that refers to files, caches or stores of the operator's account, or to
+// an address.
+//
 // # Reasoning
 //
 // Thoughts are reasoning. The signature of a tool call (thoughtSignature) leaves twice: as an entry of
@@ -49,7 +55,8 @@
 //	                  a signature that is not there stands in for it. "optional" otherwise. Default: by the model's name,
 //	                  "demanded" from Gemini 3 on.
 //	allow_file_uri    true to hand addresses of images and files to the provider, which fetches them: http(s), and with
-//	                  the operator's own rights gs:// and uploaded files. Default: false, they are refused.
+//	                  the operator's own rights gs:// and uploaded files; for Gemini clients also the account's cached
+//	                  contents and stores. Default: false, they are refused.
 //	stream_arguments  true to ask Vertex AI for arguments in pieces. Default: false.
 //	safety_settings   a list for safetySettings, instead of any that the client sends. Default: none.
 //

@@ -7,9 +7,6 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// Forms returns the forms, besides chat completions, of the requests that the plugin takes.
-func (p *gemini) Forms() abi.Forms { return abi.FormEmbeddings }
-
 // embed builds the provider's request for embeddings: batchEmbedContents of the Gemini API (https://ai.google.dev/api/embeddings),
 // or predict of Vertex AI
 // (https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api).

@@ -38,8 +38,11 @@ type translation struct {
 
 // Request builds the provider's request.
 func (p *gemini) Request(r *provider.Request) error {
-	if r.Form == abi.FormEmbeddings {
+	switch r.Form {
+	case abi.FormEmbeddings:
 		return p.embed(r)
+	case abi.FormGemini:
+		return p.passContent(r)
 	}
 	t := &p.t
 	t.reset(r)

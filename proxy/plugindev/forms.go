@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/calls"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/proxy/internal/gemini"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
@@ -35,7 +34,7 @@ func findAPI(form string) *clientapi.API {
 	case "responses":
 		return responses.API(responses.Options{Sealer: thinking.NewSealer(make([]byte, 32)), Failure: native.Failure, Now: func() time.Time { return time.Unix(testCreated, 0) }})
 	case "gemini":
-		return documentAPI(form)
+		return gemini.API(thinking.NewSealer(make([]byte, 32)))
 	}
 	return nil
 }
@@ -46,7 +45,7 @@ func CheckRequest(form string, body []byte) error {
 	if api == nil {
 		return fmt.Errorf("unknown form %s", form)
 	}
-	if e := api.NewRequest().Parse(bytes.Clone(body), clientapi.Limits{}); e != nil {
+	if e := newRequest(api, false).Parse(bytes.Clone(body), clientapi.Limits{}); e != nil {
 		return e
 	}
 	return nil
@@ -67,33 +66,15 @@ func streams(form string) bool {
 	return form != "embeddings" && form != "moderations" && form != "rerank"
 }
 
-// documentAPI is an API of whose requests this package knows only that they are JSON documents. Responses are not read.
-func documentAPI(name string) *clientapi.API {
-	api := openai.API()
-	api.Name, api.NewRequest, api.NewReader = name, func() clientapi.Request { return new(document) }, nil
-	return api
-}
-
-// document is a request of documentAPI. Methods that vectors do not need are missing.
-type document struct {
-	clientapi.Request
-	doc   jsondoc.Doc
-	body  []byte
-	facts clientapi.Facts
-}
-
-func (d *document) Parse(body []byte, l clientapi.Limits) *apierror.Error {
-	if err := d.doc.Parse(body, l.Document()); err != nil {
-		return apierror.Fail(abi.FailInvalidRequest, "", "", err.Error())
+// newRequest returns a request of an API. Where the path has the model and says whether the response is a stream, these are the
+// model of all vectors, and stream.
+func newRequest(api *clientapi.API, stream bool) clientapi.Request {
+	r := api.NewRequest()
+	if addressed, ok := r.(clientapi.AddressedRequest); ok {
+		addressed.Address("m", stream)
 	}
-	stream, _ := d.doc.Root().Get("stream").Bool()
-	d.body, d.facts = body, clientapi.Facts{Model: d.doc.Root().Get("model").Text(), Stream: stream, N: 1}
-	return nil
+	return r
 }
-
-func (d *document) Describe() *clientapi.Facts { return &d.facts }
-
-func (d *document) Document() (*jsondoc.Doc, []byte) { return &d.doc, d.body }
 
 // dialectAPI returns the API that the gateway reads the response to a request in a form of, nil if the plugin reads it.
 func dialectAPI(d abi.Dialect, form string) *clientapi.API {
@@ -108,6 +89,8 @@ func dialectAPI(d abi.Dialect, form string) *clientapi.API {
 		return findAPI("messages")
 	case abi.DialectResponses:
 		return clientAPI("responses")
+	case abi.DialectGemini:
+		return findAPI("gemini")
 	}
 	return nil
 }

@@ -106,14 +106,14 @@ func (v *Vector) run(b *Binding, h how) Result {
 		return Result{Response: "vector.json has an unknown form " + v.Form}
 	}
 	h.stream = h.stream && streams(v.Form)
-	request := api.NewRequest()
+	request := newRequest(api, h.stream)
 	if err := request.Parse(bytes.Clone(v.Request), clientapi.Limits{}); err != nil {
 		return Result{Response: "request.json is refused: " + err.Error()}
 	}
 	client, responded := api, request
 	if h.asked != nil {
 		client = clientAPI(h.form)
-		responded = client.NewRequest()
+		responded = newRequest(client, h.stream)
 		if err := responded.Parse(bytes.Clone(h.asked), clientapi.Limits{}); err != nil {
 			return Result{Response: "the client's request is refused: " + err.Error()}
 		}

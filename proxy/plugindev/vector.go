@@ -219,6 +219,6 @@ func (v *Vector) Stream() bool {
 	if api == nil {
 		return false
 	}
-	r := api.NewRequest()
+	r := newRequest(api, false)
 	return r.Parse(bytes.Clone(v.Request), clientapi.Limits{}) == nil && r.Describe().Stream
 }

@@ -239,6 +239,7 @@ const (
 	DialectOpenAI     Dialect = 1 // the host: chat completions
 	DialectMessages   Dialect = 2 // the host: Messages
 	DialectResponses  Dialect = 3 // the host: Responses
+	DialectGemini     Dialect = 4 // the host: generateContent
 )
 
 // What is what a text is that a filter gets.

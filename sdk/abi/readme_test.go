@@ -163,7 +163,8 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"FramingEventsAreJSON": "| +%d | the events are JSON",
 		"DialectTranslated":    "| %d | translated:", "DialectOpenAI": "| %d | openai:",
 		"DialectMessages": "| %d | messages:", "DialectResponses": "| %d | responses:",
-		"WarnDropped": "was %d dropped", "WarnClamped": "%d clamped", "WarnChanged": "%d changed",
+		"DialectGemini": "| %d | gemini:",
+		"WarnDropped":   "was %d dropped", "WarnClamped": "%d clamped", "WarnChanged": "%d changed",
 	}
 	limits := map[string]string{
 		"MaxState": "| state | %s bytes", "MaxName": "| ids, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",

@@ -230,7 +230,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 		return abi.StatusTooLarge
 	}
 	switch d {
-	case abi.DialectTranslated, abi.DialectOpenAI, abi.DialectMessages, abi.DialectResponses:
+	case abi.DialectTranslated, abi.DialectOpenAI, abi.DialectMessages, abi.DialectResponses, abi.DialectGemini:
 	default:
 		return abi.StatusUnknown
 	}

@@ -18,14 +18,32 @@ import (
 // ingress is an API in which clients ask: what all of them promise is tested over all of them.
 type ingress struct {
 	name, path string
+	stream     string // the path for a stream, if that is another one; both have the model as %s
 	model      string // where a request has the model: the rest of one with the text %q
 	delta      string // begins the text of an event of a stream
 	whole      string // begins the text of a response
 	done       string // in the last frame of a stream that is complete, and in no other stream
 	failed     string // begins the frame of a stream that ends with an error
 	heartbeat  string
-	overloaded int  // the status for an overload
-	keyHeader  bool // keys may be in x-api-key, and errors are those of Messages
+	overloaded int    // the status for an overload
+	keyHeader  string // where keys may be besides Authorization, if anywhere
+}
+
+// isMessages reports whether errors and IDs are those of Messages.
+func (in *ingress) isMessages() bool { return in.name == "messages" }
+
+// isGemini reports whether the model and the wish for a stream are in the path, and errors are Google's.
+func (in *ingress) isGemini() bool { return in.stream != "" }
+
+// pathTo is the path of a request.
+func (in *ingress) pathTo(model string, stream bool) string {
+	switch {
+	case !in.isGemini():
+		return in.path
+	case stream:
+		return fmt.Sprintf(in.stream, model)
+	}
+	return fmt.Sprintf(in.path, model)
 }
 
 var ingresses = []*ingress{
@@ -36,11 +54,17 @@ var ingresses = []*ingress{
 	{
 		name: "messages", path: "/v1/messages?beta=true", model: `"max_tokens":1000,"messages":[{"role":"user","content":%q}]`,
 		delta: `"type":"text_delta","text":"`, whole: `"type":"text","text":"`, done: "event: message_stop\n", failed: "event: error\n",
-		heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", overloaded: 529, keyHeader: true,
+		heartbeat: "event: ping\ndata: {\"type\":\"ping\"}\n\n", overloaded: 529, keyHeader: "x-api-key",
 	},
 	{
 		name: "responses", path: "/v1/responses", model: `"input":%q`,
 		delta: `"delta":"`, whole: `"text":"`, done: "event: response.completed\n", failed: "event: response.failed\n", heartbeat: ": keep-alive\n\n", overloaded: 503,
+	},
+	{
+		name: "gemini", path: "/v1beta/models/%s:generateContent", stream: "/v1beta/models/%s:streamGenerateContent?alt=sse",
+		model: `"contents":[{"role":"user","parts":[{"text":%q}]}]`,
+		delta: `"parts":[{"text":"`, whole: `"parts":[{"text":"`, done: `"finishReason":"STOP"`, failed: `data: {"error":`, heartbeat: "\r\n\n\n", overloaded: 503,
+		keyHeader: "x-goog-api-key",
 	},
 }
 
@@ -74,16 +98,22 @@ breaker = { enabled = false }`) + model("m", "one/m")
 
 // asking is the body of a request.
 func (in *ingress) asking(model, text string, stream bool) string {
+	if in.isGemini() {
+		return fmt.Sprintf("{"+in.model+"}", text)
+	}
 	return fmt.Sprintf(`{"model":%q,`+in.model+`,"stream":%v}`, model, text, stream)
 }
 
 func (in *ingress) ask(t *testing.T, g *proxytest.Gateway, model string, stream bool, headers ...string) *proxytest.Reply {
 	t.Helper()
-	return g.Do(t, "POST", in.path, in.asking(model, "x", stream), headers...)
+	return g.Do(t, "POST", in.pathTo(model, stream), in.asking(model, "x", stream), headers...)
 }
 
-// loggedPath is the path without the query.
-func (in *ingress) loggedPath() string { return strings.TrimSuffix(in.path, "?beta=true") }
+// loggedPath is the path without the model and the query.
+func (in *ingress) loggedPath(stream bool) string {
+	path, _, _ := strings.Cut(in.pathTo("{model}", stream), "?")
+	return path
+}
 
 // text joins the text of a response.
 func (in *ingress) text(body string, stream bool) string {
@@ -116,14 +146,14 @@ func (in *ingress) wantText(t *testing.T, g *proxytest.Gateway, r *proxytest.Rep
 	}
 	in.wantID(t, r)
 	line := g.Log.Request(t, r.RequestID())
-	if line["path"] != in.loggedPath() || line["status"] != "200" || line["complete"] != "true" || line["stream"] != fmt.Sprint(stream) {
+	if line["path"] != in.loggedPath(stream) || line["status"] != "200" || line["complete"] != "true" || line["stream"] != fmt.Sprint(stream) {
 		t.Errorf("accounted as %v", line)
 	}
 }
 
 func (in *ingress) wantID(t *testing.T, r *proxytest.Reply) {
 	t.Helper()
-	if id := r.Header.Get("Request-Id"); r.RequestID() == "" || in.keyHeader && id != r.RequestID() || !in.keyHeader && id != "" {
+	if id := r.Header.Get("Request-Id"); r.RequestID() == "" || in.isMessages() && id != r.RequestID() || !in.isMessages() && id != "" {
 		t.Errorf("x-request-id %q, request-id %q", r.RequestID(), id)
 	}
 }
@@ -144,7 +174,10 @@ func (in *ingress) wantRefusal(t *testing.T, g *proxytest.Gateway, r *proxytest.
 	var body struct {
 		Type      string
 		RequestID string `json:"request_id"`
-		Error     struct{ Type, Code, Message string }
+		Error     struct {
+			Type, Message, Status string
+			Code                  any
+		}
 	}
 	if err := json.Unmarshal([]byte(r.Body), &body); err != nil {
 		t.Fatalf("status %d: %v in %s", r.Status, err, r.Body)
@@ -152,9 +185,13 @@ func (in *ingress) wantRefusal(t *testing.T, g *proxytest.Gateway, r *proxytest.
 	switch {
 	case r.Status != status, body.Error.Message == "":
 		t.Errorf("status %d, want %d: %s", r.Status, status, r.Body)
-	case !in.keyHeader && body.Error.Code != code && !(body.Error.Code == "" && body.Error.Type == code):
+	case in.isGemini():
+		if body.Error.Code != float64(status) || body.Error.Status == "" || !strings.Contains(r.Body, fmt.Sprintf(`"reason":%q`, strings.ToUpper(code))) || !strings.Contains(r.Body, r.RequestID()) {
+			t.Errorf("not a %d of Google's with the reason %q and the request's ID: %s", status, code, r.Body)
+		}
+	case !in.isMessages() && body.Error.Code != code && !(body.Error.Code == nil && body.Error.Type == code):
 		t.Errorf("code %q, want %q: %s", body.Error.Code, code, r.Body)
-	case in.keyHeader && (body.Type != "error" || body.Error.Type != errorTypes[status] || body.RequestID != r.RequestID()):
+	case in.isMessages() && (body.Type != "error" || body.Error.Type != errorTypes[status] || body.RequestID != r.RequestID()):
 		t.Errorf("not a %s of Messages with the request's ID: %s", errorTypes[status], r.Body)
 	}
 	if got := r.Header.Get("Content-Type"); got != "application/json" {
@@ -185,8 +222,8 @@ func TestIngressResponds(t *testing.T) {
 				t.Errorf("response %d: accounted as %v", i, line)
 			}
 		}
-		m := proxytest.AwaitMetrics(t, g.Admin(t), func(m proxytest.Metrics) bool { return m.Sum("sluice_requests_total", "path", in.loggedPath()) == 4 })
-		if n := m.Sum("sluice_requests_total", "path", in.loggedPath(), "stream", "true", "model", "m", "provider", "one"); n != 2 {
+		m := proxytest.AwaitMetrics(t, g.Admin(t), func(m proxytest.Metrics) bool { return m.Sum("sluice_requests_total", "model", "m") == 4 })
+		if n := m.Sum("sluice_requests_total", "path", in.loggedPath(true), "stream", "true", "model", "m", "provider", "one"); n != 2 {
 			t.Errorf("%v streams counted", n)
 		}
 	})
@@ -210,15 +247,18 @@ func TestIngressKeys(t *testing.T) {
 			{"expired", []string{"Authorization: Bearer sk-expired-0123456789"}, 401, "invalid_api_key"},
 			{"disabled", []string{"Authorization: Bearer sk-disabled-0123456789"}, 401, "invalid_api_key"},
 		}
-		if in.keyHeader {
+		if in.keyHeader != "" {
 			cases = append(cases, []presented{
-				{"x-api-key", []string{"Authorization:", "x-api-key: " + proxytest.Key}, 200, ""},
-				{"both", []string{"x-api-key: " + proxytest.Key}, 200, ""},
-				{"two that differ", []string{"x-api-key: " + narrow}, 401, "duplicate_authorization"},
-				{"unknown in x-api-key", []string{"Authorization:", "x-api-key: sk-nobody-0123456789"}, 401, "invalid_api_key"},
+				{"own header", []string{"Authorization:", in.keyHeader + ": " + proxytest.Key}, 200, ""},
+				{"both", []string{in.keyHeader + ": " + proxytest.Key}, 200, ""},
+				{"two that differ", []string{in.keyHeader + ": " + narrow}, 401, "duplicate_authorization"},
+				{"unknown in the own header", []string{"Authorization:", in.keyHeader + ": sk-nobody-0123456789"}, 401, "invalid_api_key"},
 			}...)
-		} else {
-			cases = append(cases, presented{"x-api-key", []string{"Authorization:", "x-api-key: " + proxytest.Key}, 401, "missing_api_key"})
+		}
+		for _, header := range []string{"x-api-key", "x-goog-api-key", "api-key"} {
+			if header != in.keyHeader {
+				cases = append(cases, presented{header, []string{"Authorization:", header + ": " + proxytest.Key}, 401, "missing_api_key"})
+			}
 		}
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
@@ -248,6 +288,10 @@ func TestIngressRefusals(t *testing.T) {
 	overIngresses(t, func(t *testing.T, in *ingress) {
 		g := proxytest.Start(t, configuration("", ""))
 		body := in.asking("demo", "x", false)
+		member := "stream"
+		if in.isGemini() {
+			member = "contents"
+		}
 		add := func(members string) string { return strings.TrimSuffix(body, "}") + "," + members + "}" }
 		for _, c := range []struct {
 			name, method, body string
@@ -255,8 +299,8 @@ func TestIngressRefusals(t *testing.T) {
 			status             int
 			code               string
 		}{
-			{"duplicate member", "POST", add(`"stream":true`), nil, 400, "invalid_request_error"},
-			{"duplicate member, escaped", "POST", add(`"str\u0065am":true`), nil, 400, "invalid_request_error"},
+			{"duplicate member", "POST", add(`"` + member + `":true`), nil, 400, "invalid_request_error"},
+			{"duplicate member, escaped", "POST", add(`"` + strings.Replace(member, "e", `\u0065`, 1) + `":true`), nil, 400, "invalid_request_error"},
 			{"number beyond all", "POST", add(`"x":1e999`), nil, 400, "invalid_request_error"},
 			{"too deep", "POST", add(`"x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200)), nil, 400, "invalid_request_error"},
 			{"no JSON", "POST", "{", nil, 400, "invalid_request_error"},
@@ -270,7 +314,15 @@ func TestIngressRefusals(t *testing.T) {
 			{"passed too many gateways", "POST", body, []string{"X-Sluice-Hops: 5"}, 400, "loop_detected"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				in.wantRefusal(t, g, g.Do(t, c.method, in.path, c.body, c.headers...), c.status, c.code)
+				model := "demo"
+				switch {
+				case !in.isGemini():
+				case c.name == "unknown model":
+					model = "nothing"
+				case c.name == "stream of another type", c.name == "no model":
+					return // they are in the path: see TestGeminiPaths
+				}
+				in.wantRefusal(t, g, g.Do(t, c.method, in.pathTo(model, false), c.body, c.headers...), c.status, c.code)
 			})
 		}
 		t.Run("many header lines", func(t *testing.T) {
@@ -278,7 +330,7 @@ func TestIngressRefusals(t *testing.T) {
 			for i := range headers {
 				headers[i] = fmt.Sprintf("X-%d: x", i)
 			}
-			in.wantRefusal(t, g, g.Do(t, "POST", in.path, body, headers...), 431, "request_header_too_large")
+			in.wantRefusal(t, g, g.Do(t, "POST", in.pathTo("demo", false), body, headers...), 431, "request_header_too_large")
 		})
 	})
 }
@@ -308,7 +360,7 @@ limits = { tokens_per_minute = 10 }
 		if n, err := strconv.Atoi(r.Header.Get("Retry-After")); err != nil || n < 1 || r.Header.Get("X-Should-Retry") != "" {
 			t.Errorf("headers %v", r.Header)
 		}
-		r = g.Do(t, "POST", in.path, in.asking("m", strings.Repeat("word ", 100), false), "Authorization: Bearer sk-short-0123456789")
+		r = g.Do(t, "POST", in.pathTo("m", false), in.asking("m", strings.Repeat("word ", 100), false), "Authorization: Bearer sk-short-0123456789")
 		in.wantRefusal(t, g, r, 429, "rate_limit_exceeded")
 		if r.Header.Get("X-Should-Retry") != "false" {
 			t.Errorf("headers %v", r.Header)
@@ -452,7 +504,7 @@ func TestIngressHeartbeat(t *testing.T) {
 		})
 		g := proxytest.Start(t, w.at(provider.URL()))
 		client := dial(t, g)
-		client.postTo(in.path, "silent", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "silent", in.asking("m", "x", true))
 		head := client.readUntil(in.heartbeat + "\r\n")
 		close(begin)
 		body := client.readUntil(in.heartbeat + "\r\n")
@@ -474,7 +526,7 @@ func TestIngressDisconnect(t *testing.T) {
 		})
 		g := proxytest.Start(t, w.at(provider.URL()))
 		client := dial(t, g)
-		client.postTo(in.path, "gone", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "gone", in.asking("m", "x", true))
 		client.readUntil("half")
 		client.reset()
 		awaitEnd(t, provider)
@@ -491,7 +543,7 @@ func TestIngressShutdown(t *testing.T) {
 		})
 		g := proxytest.Start(t, w.at(provider.URL()))
 		client := dial(t, g)
-		client.postTo(in.path, "cut", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "cut", in.asking("m", "x", true))
 		head := client.readUntil("half")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // there is no time to shut down
@@ -521,7 +573,7 @@ func TestIngressReload(t *testing.T) {
 		other := answers(t, upstreamtest.Answer(200, "application/json", w.answer("new"), "Connection: close"))
 		g := proxytest.Start(t, w.at(old.URL()))
 		client := dial(t, g)
-		client.postTo(in.path, "before", in.asking("m", "x", true))
+		client.postTo(in.pathTo("m", true), "before", in.asking("m", "x", true))
 		body := client.readUntil("\"o\"")
 		if err := g.Reload(t, w.at(other.URL())); err != nil {
 			t.Fatal(err)
@@ -544,17 +596,18 @@ func TestIngressForwardsNoHeaders(t *testing.T) {
 		g := proxytest.Start(t, w.at(provider.URL()))
 		headers := []string{"anthropic-workspace-id: canary", "anthropic-user-profile-id: canary", "session_id: canary", "conversation_id: canary", "originator: canary", "x-codex-turn-metadata: canary", "x-claude-code-session-id: canary"}
 		for _, h := range foreign {
-			// Those that have a meaning at the paths of Messages: a key, and features of its providers.
-			if !in.keyHeader || !strings.HasPrefix(h, "X-Api-Key") && !strings.HasPrefix(h, "Anthropic-Beta") {
+			// Those that have a meaning at the path: a key, and for Messages features of its providers.
+			name, _, _ := strings.Cut(h, ":")
+			if !strings.EqualFold(name, in.keyHeader) && !(in.isMessages() && name == "Anthropic-Beta") {
 				headers = append(headers, h)
 			}
 		}
-		if in.keyHeader && w.plugin != "anthropic" {
+		if in.isMessages() && w.plugin != "anthropic" {
 			headers = append(headers, "anthropic-beta: canary-2025-01-01")
 		}
 		in.ask(t, g, "m", false, headers...)
 		c := dial(t, g)
-		c.send("POST " + in.path + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n" + sized(in.asking("m", "x", false)))
+		c.send("POST " + in.pathTo("m", false) + " HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + proxytest.Key + "\r\n" + sized(in.asking("m", "x", false)))
 		if _, err := http.ReadResponse(c.r, nil); err != nil {
 			t.Fatal(err)
 		}

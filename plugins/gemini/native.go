@@ -1,0 +1,77 @@
+package gemini
+
+import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
+	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/provider"
+)
+
+// Forms returns the forms, besides chat completions, of the requests that the plugin takes.
+func (p *gemini) Forms() abi.Forms { return abi.FormGemini | abi.FormEmbeddings }
+
+// passContent sends the request of a Gemini client. Its body stays as it is: the model stands in the path. The options that say what a
+// model takes are for requests that this plugin writes: the client knows its model.
+func (p *gemini) passContent(r *provider.Request) error {
+	o := p.settings
+	if err := o.read(r.Options); err != nil {
+		return err
+	}
+	if !o.fileURI {
+		if err := refuseAccountData(r); err != nil {
+			return err
+		}
+	}
+	if o.safety.Exists() {
+		given := r.Delete("/safety_settings")
+		if given = r.Exists("/safetySettings") || given; given {
+			r.Warn(abi.WarnChanged, "safetySettings")
+		}
+		r.Set("/safetySettings", o.safety)
+	}
+	if o.vertex { // it has no such members
+		for _, member := range [...]string{"functionCall", "function_call", "functionResponse", "function_response"} {
+			r.Delete("/contents/*/parts/*/" + member + "/id")
+		}
+	}
+	framing := abi.FramingJSON
+	if r.Stream {
+		framing = abi.FramingSSE
+	}
+	r.SetPath(o.path(modelName(r.Target), r.Stream))
+	r.Expect(framing, abi.DialectGemini, nil)
+	return nil
+}
+
+// refuseAccountData refuses a request that makes the provider read what belongs to the operator's account, or fetch an address with
+// its rights. The edits that find such members have no effect on a request that is refused.
+func refuseAccountData(r *provider.Request) error {
+	const message = "Fetching URLs and files of the account is not enabled for this provider; send the data in inlineData."
+	for _, member := range [...]string{"/cachedContent", "/cached_content"} {
+		if r.Exists(member) {
+			return translate.Unsupported(member[1:], message)
+		}
+	}
+	if r.Has(sdk.FlagTools) {
+		for _, tools := range [...]string{"/tools/*", "/tools"} {
+			for _, tool := range [...]string{"/retrieval", "/fileSearch", "/file_search"} {
+				if r.Delete(tools + tool) {
+					return translate.Unsupported("tools", message)
+				}
+			}
+		}
+	}
+	if !r.Has(sdk.FlagFiles) && !r.Has(sdk.FlagImages) && !r.Has(sdk.FlagAudio) {
+		return nil
+	}
+	for _, content := range [...]string{"/contents/*", "/contents", "/systemInstruction", "/system_instruction"} {
+		for _, parts := range [...]string{"/parts/*", "/parts"} {
+			for _, in := range [...]string{"", "/functionResponse/parts/*", "/functionResponse/parts", "/function_response/parts/*", "/function_response/parts"} {
+				if r.Delete(content+parts+in+"/fileData") || r.Delete(content+parts+in+"/file_data") {
+					return translate.Unsupported("contents", message)
+				}
+			}
+		}
+	}
+	return nil
+}
