@@ -1,4 +1,4 @@
-// Package proxy is the gateway: it serves chat completions, Messages and Responses over HTTP, and gets its responses from the
+// Package proxy is the gateway: it serves chat completions, Messages, Responses and Gemini over HTTP, and gets its responses from the
 // providers of a configuration, through their plugins.
 //
 // It owns the HTTP surface and the way of a request, a file a step: http (routing and refusals), head (what a request's

@@ -261,11 +261,11 @@ func TestAnswerDeclaresFraming(t *testing.T) {
 
 // covers: C52
 func TestDialectsOfTheHost(t *testing.T) {
-	for _, d := range []abi.Dialect{abi.DialectTranslated, abi.DialectOpenAI, abi.DialectMessages, abi.DialectResponses} {
+	for _, d := range []abi.Dialect{abi.DialectTranslated, abi.DialectOpenAI, abi.DialectMessages, abi.DialectResponses, abi.DialectGemini} {
 		bound := bindNative(t, native{request: func(h abi.Host, _ []byte) int32 {
 			h.RequestPath(b("/v1"))
 			want(t, "known", h.Answer(abi.FramingSSE, d, nil), abi.StatusOK)
-			for _, unknown := range []abi.Dialect{-1, 4, 1 << 30} {
+			for _, unknown := range []abi.Dialect{-1, 5, 1 << 30} {
 				want(t, "unknown", h.Answer(abi.FramingNDJSON, unknown, nil), abi.StatusUnknown)
 			}
 			return 0
