@@ -197,7 +197,7 @@ func TestErrors(t *testing.T) {
 			`12:10: filters[1].plugin: "demo" is a provider, not a filter`,
 			"13:10: filters[1].models: no model matches: the filter would never be used",
 			"14:8: filters[1].keys: no client key matches: the filter would never be used",
-			`15:9: filters[1].apis: "chats" is invalid: want chat, messages, responses, completions, embeddings, rerank or moderations, did you mean "chat"?`,
+			`15:9: filters[1].apis: "chats" is invalid: want chat, messages, responses, gemini, completions, embeddings, rerank or moderations, did you mean "chat"?`,
 			"16:6: filters[1].on: must not be empty: the filter would never be used",
 			`17:14: filters[1].on_failure: "ignore" is invalid: want refuse or pass`,
 			`18:9: filters[1].tags: "a b" is invalid: a tag has 1 to 64 letters, digits, '.', '_' or '-'`,

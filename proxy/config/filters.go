@@ -21,7 +21,7 @@ type Filter struct {
 }
 
 // apiNames are the client APIs, as filters name them.
-var apiNames = []string{"chat", "messages", "responses", "completions", "embeddings", "rerank", "moderations"}
+var apiNames = []string{"chat", "messages", "responses", "gemini", "completions", "embeddings", "rerank", "moderations"}
 
 // directions are the values of a filter's key on.
 var directions = []string{"request", "response"}

@@ -165,7 +165,7 @@ var reference = []Setting{
 	{"filters[].plugin", TypeString, "", "", "Required. Name of the filter plugin."},
 	{"filters[].models", TypeStrings, "", `["*"]`, "Models for which the filter is used, as clients name them. `*` matches any characters."},
 	{"filters[].keys", TypeStrings, "", `["*"]`, "Names of the client keys for which the filter is used. `*` matches any characters."},
-	{"filters[].apis", TypeStrings, `"chat", "messages", "responses", "completions", "embeddings", "rerank" or "moderations"`, "", "APIs of clients for which the filter is used. Default: all."},
+	{"filters[].apis", TypeStrings, `"chat", "messages", "responses", "gemini", "completions", "embeddings", "rerank" or "moderations"`, "", "APIs of clients for which the filter is used. Default: all."},
 	{"filters[].on", TypeStrings, `"request" or "response"`, "", "Whether the filter gets the texts of requests, of responses, or of both. Default: both."},
 	{"filters[].on_failure", TypeString, `"refuse" or "pass"`, `"refuse"`, "What happens where the filter fails, as by a trap or an open circuit: `refuse` rejects the request or ends the response with `filter_failed`; `pass` lets the text pass."},
 	{"filters[].tags", TypeStrings, "", "[]", "Tags that the filter may set on a request: up to 64, each of up to 64 letters, digits, `.`, `_` or `-`. They are in the router's input and in the access log."},

@@ -32,7 +32,8 @@ type textWalk struct {
 
 // member walks a member of the request.
 func (w *textWalk) member(api string, m jsondoc.Value) error {
-	switch string(m.Name().Inside()) {
+	var scratch []byte
+	switch string(Keyword(m.Name(), &scratch)) {
 	case "system", "instructions", "systemInstruction", "system_instruction":
 		return w.texts(m, abi.WhatSystem)
 	case "messages", "contents":
@@ -54,7 +55,7 @@ func (w *textWalk) member(api string, m jsondoc.Value) error {
 		return w.texts(m, abi.WhatUser)
 	case "query", "documents", "prediction":
 		return w.texts(m, abi.WhatOther)
-	case "tools", "functions", "response_format", "output_config", "text", "tool_config", "generationConfig", "mcp_servers":
+	case "tools", "functions", "response_format", "output_config", "text", "tool_config", "generationConfig", "generation_config", "mcp_servers":
 		return w.descriptions(m)
 	}
 	return nil
@@ -62,7 +63,11 @@ func (w *textWalk) member(api string, m jsondoc.Value) error {
 
 // messages walks the messages of a conversation, or the items of an input.
 func (w *textWalk) messages(list jsondoc.Value) error {
-	if list.Kind() != jsondoc.Array {
+	switch list.Kind() {
+	case jsondoc.Array:
+	case jsondoc.Object: // Gemini: one in place of a list
+		return w.oneMessage(list)
+	default:
 		return nil
 	}
 	for m := list.First(); m.Exists(); m = m.Next() {
@@ -178,7 +183,7 @@ func (w *textWalk) part(object, m jsondoc.Value, what abi.What) error {
 		return w.texts(m, abi.WhatSentArguments)
 	case "function_call", "functionCall", "function":
 		return w.texts(m, abi.WhatSentArguments)
-	case "functionResponse":
+	case "functionResponse", "function_response":
 		return w.texts(m.Get("response"), abi.WhatToolResult)
 	case "arguments":
 		if m.Kind() == jsondoc.String {
