@@ -32,7 +32,7 @@ func TestFilterMasks(t *testing.T) {
 		)
 		g := proxytest.Start(t, w.at(provider.URL())+blocklist("mask", ""))
 		for i, stream := range []bool{false, true, false, true} { // the last two get the other form from the provider
-			r := g.Do(t, "POST", in.path, in.asking("m", "say top  secret, no: Top Secret \" now", stream))
+			r := g.Do(t, "POST", in.pathTo("m", stream), in.asking("m", "say top  secret, no: Top Secret \" now", stream))
 			in.wantText(t, g, r, stream, "a [x] and quuxers top secre")
 			if strings.Contains(r.Body, "top secret") {
 				t.Errorf("the client has the phrase in\n%s", r.Body)
@@ -62,7 +62,7 @@ func TestFilterRefuses(t *testing.T) {
 				t.Errorf("status %d: %s", r.Status, r.Body)
 			}
 		}
-		r := g.Do(t, "POST", in.path, in.asking("m", "the top secret", true))
+		r := g.Do(t, "POST", in.pathTo("m", true), in.asking("m", "the top secret", true))
 		if r.Status < 400 || strings.Contains(r.Body, "secret") || len(provider.Requests()) != 2 {
 			t.Errorf("status %d after %d requests: %s", r.Status, len(provider.Requests()), r.Body)
 		}

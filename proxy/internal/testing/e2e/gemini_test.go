@@ -264,3 +264,19 @@ func TestGeminiReasoningReturns(t *testing.T) {
 		t.Errorf("Google gets %s", sent)
 	}
 }
+
+// TestGeminiIsFiltered checks that filters see what is otherwise passed on as it came.
+func TestGeminiIsFiltered(t *testing.T) {
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", geminiWire.answer("a top secret b"), "Connection: close")},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", geminiWire.stream("a top se", "cret b"), "Connection: close")})
+	g := proxytest.Start(t, geminiWire.at(provider.URL())+blocklist("mask", ""))
+	gemini := ingresses[len(ingresses)-1]
+	for i, path := range []string{pathGemini, streamGemini} {
+		r := g.Do(t, "POST", path, `{"contents":{"parts":{"text":"the top secret"}},"system_instruction":{"parts":[{"text":"a top secret"}]}}`)
+		gemini.wantText(t, g, r, i == 1, "a [x] b")
+		if sent := string(provider.Requests()[i].Body); strings.Contains(sent, "secret") || strings.Count(sent, "[x]") != 2 {
+			t.Errorf("the provider was sent %s", sent)
+		}
+	}
+}
