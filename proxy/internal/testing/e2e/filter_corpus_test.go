@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 	"github.com/sluice-gateway/sluice/proxy/proxytest/upstreamtest"
 )
@@ -213,4 +216,18 @@ func TestFilterCorpusWhole(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFiltersOfTheBundle uses the bundle as the binary has it, whole texts and streams of a bundled provider included.
+func TestFiltersOfTheBundle(t *testing.T) {
+	if _, err := fs.ReadFile(plugins.FS(), "all.wasm"); err != nil {
+		t.Skip("the bundle is not built: make plugins")
+	}
+	g := proxytest.StartWith(t, quietServer+demoProvider+corpusFilters, func(o *proxy.Options) { o.Bundled = plugins.FS() })
+	for _, stream := range []bool{false, true} {
+		r := g.Chat(t, fmt.Sprintf(`{"model":"demo","messages":[{"role":"user","content":"Project X, 4242 4242 4242 4242"}],"stream":%v}`, stream))
+		if text := ingresses[0].plainText(t, r.Body, stream); r.Status != 200 || !strings.Contains(text, "“[blocked], [card]”") {
+			t.Errorf("status %d: %q", r.Status, text)
+		}
+	}
 }
