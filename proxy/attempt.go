@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
@@ -171,11 +170,6 @@ func (x *completion) resetAttempt() *apierror.Error {
 	})
 	if x.chain.OnResponse() {
 		x.filtered.Filter(&x.chain)
-		if x.api.id == legacyAPI {
-			if err := x.chain.Uncheckable("legacy completions"); err != nil {
-				return clientError(err)
-			}
-		}
 	}
 	x.renderer.Respond(x.request)
 	if e := x.chooseDocument(); e != nil {
@@ -406,9 +400,10 @@ func (x *completion) startReading(stream bool) {
 	if x.reader == nil {
 		return
 	}
-	x.passing = x.speaks == x.api && stream == x.stream && !x.translated && (!x.chain.OnResponse() || x.api.kind != config.KindChat)
+	x.passing = x.speaks == x.api && stream == x.stream && !x.translated
 	if x.passing {
 		x.renderer.Pass()
+		x.filtered.Pass(x.api.PassedTexts)
 	}
 	x.reader.Reset(x.passing)
 }

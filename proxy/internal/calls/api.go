@@ -43,6 +43,7 @@ func (c *call) api(f Failure) *clientapi.API {
 		NewRenderer: func() clientapi.Renderer { return &Renderer{call: c} },
 		NewReader:   func() clientapi.Reader { return &reader{call: c, failure: f} },
 		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
+		PassedTexts: passedTexts,
 		Failure:     f,
 		Heartbeat:   ": keep-alive\n",
 		IDPrefix:    c.idPrefix,

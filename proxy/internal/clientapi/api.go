@@ -14,6 +14,9 @@ type API struct {
 	NewRenderer func() Renderer
 	NewReader   func() Reader
 
+	// PassedTexts finds the texts in the responses of providers that speak the API themselves; nil: they are not passed on.
+	PassedTexts PassedTexts
+
 	// AppendError appends the body of an error response. requestID is the gateway's own, for APIs whose bodies have it.
 	AppendError func(dst []byte, e *apierror.Error, requestID string) []byte
 

@@ -26,6 +26,7 @@ type Renderer struct {
 	plain   []byte    // scratch: a piece without its escapes
 	spell   []byte    // scratch: a piece with its escapes
 	waiting int       // bytes of arguments that wait
+	passing passing
 }
 
 // choice is what is known of a choice of the response.
@@ -109,6 +110,7 @@ func (r *Renderer) Reset(head *response.Head) *response.Output {
 	}
 	r.chain, r.ops, r.arena, r.next, r.waiting = nil, r.ops[:0], response.Reuse(r.arena), 0, 0
 	r.plain, r.spell = response.Reuse(r.plain), response.Reuse(r.spell)
+	r.passing.reset()
 	r.head, r.out = head, r.Renderer.Reset(head)
 	return r.out
 }
@@ -269,6 +271,9 @@ func (r *Renderer) Run(ctx context.Context) error {
 func (r *Renderer) runNext(ctx context.Context) error {
 	o := &r.ops[r.next]
 	r.next++
+	if r.passing.texts != nil {
+		return r.runPassing(ctx, o)
+	}
 	switch o.kind {
 	case opText, opRefusal:
 		return r.runText(ctx, o)
@@ -295,7 +300,7 @@ func (r *Renderer) runNext(ctx context.Context) error {
 	case opFlush:
 		r.writeProbs(r.at(o.choice), o.choice, true)
 		r.Renderer.Flush(o.choice, o.finished)
-	case opFrame:
+	case opFrame: // of an API without texts
 		r.Renderer.Frame(r.bytes(o.a), r.bytes(o.b))
 	case opFinish:
 		if err := r.finishChoice(ctx, o.choice); err != nil {

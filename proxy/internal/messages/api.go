@@ -15,6 +15,7 @@ func API(sealer *thinking.Sealer) *clientapi.API {
 		AppendError: AppendError,
 		Status:      Status,
 		AppendCount: AppendCount,
+		PassedTexts: passedTexts,
 		Failure:     Failure,
 		Heartbeat:   "event: ping\ndata: {\"type\":\"ping\"}\n\n",
 		IDPrefix:    "msg_",

@@ -40,6 +40,7 @@ func API(o Options) *clientapi.API {
 		NewReader:   func() clientapi.Reader { return NewReader(o.Failure) },
 		AppendError: func(dst []byte, e *apierror.Error, _ string) []byte { return clientapi.AppendErrorBody(dst, e) },
 		AppendCount: appendCount,
+		PassedTexts: passedTexts,
 		Failure:     o.Failure,
 		Heartbeat:   ": keep-alive\n\n",
 		IDPrefix:    responsePrefix,
