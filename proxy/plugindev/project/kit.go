@@ -27,24 +27,23 @@ const (
 	sumFile = "KIT"
 )
 
-// kitFolders are the parts of sdk that a language needs, besides the contract in abi/README.md.
-var kitFolders = map[string][]string{
-	"go":             {"abi", "filter", "internal/guest", "internal/host", "internal/summary", "json", "native", "provider", "router"},
-	"rust":           {"rust"},
-	"c":              {"c"},
-	"assemblyscript": {"assemblyscript"},
+// inKit tells whether a file below sdk is a part of a language's kit. The contract is a part of each.
+func inKit(language, name string) bool {
+	if name == "abi/README.md" {
+		return true
+	}
+	folder, _, _ := strings.Cut(name, "/")
+	if slices.Contains(Languages, folder) {
+		return folder == language
+	}
+	return language == "go" && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "internal/kit/")
 }
 
 // kitFiles are the files of a language's kit by their paths in the folder of a plugin.
 func kitFiles(language, version string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := copyFiles(files, kitDir, kitDir, func(name string, text []byte) []byte {
-		name = strings.TrimPrefix(name, kitDir+"/")
-		dir, _ := filepath.Split(name)
-		dir = strings.TrimSuffix(filepath.ToSlash(dir), "/")
-		inKit := slices.ContainsFunc(kitFolders[language], func(of string) bool { return dir == of || strings.HasPrefix(dir, of+"/") })
-		inKit = inKit || language == "go" && dir == ""
-		if name != "abi/README.md" && (!inKit || strings.HasSuffix(name, "_test.go")) {
+		if !inKit(language, strings.TrimPrefix(name, kitDir+"/")) {
 			return nil
 		}
 		return text

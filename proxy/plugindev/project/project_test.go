@@ -106,6 +106,42 @@ func TestNewFolderStandsAlone(t *testing.T) {
 	}
 }
 
+// TestKitsAreComplete compares the kits with the repository: what a new folder of sdk holds must not be forgotten.
+func TestKitsAreComplete(t *testing.T) {
+	const sdk = "../../../sdk"
+	kits := map[string]string{}
+	for _, template := range templates(t) {
+		if template.Kind == "provider" {
+			kits[template.Language] = newProject(t, template).Dir
+		}
+	}
+	err := filepath.WalkDir(sdk, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(sdk, path)
+		switch {
+		case d.IsDir() && (d.Name() == "testdata" || name == "internal/kit" || strings.HasPrefix(d.Name(), ".") && name != "."):
+			return fs.SkipDir
+		case d.IsDir() || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(d.Name(), ".") || d.Name() == "rustfmt.toml":
+			return nil
+		}
+		language, _, _ := strings.Cut(name, "/")
+		if !slices.Contains(project.Languages, language) {
+			language = "go"
+		}
+		if dir, ok := kits[language]; ok {
+			if _, err := os.Stat(filepath.Join(dir, "sdk", name)); err != nil {
+				t.Errorf("the kit of %s lacks %s", language, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "full", "notes.txt"), "mine")
