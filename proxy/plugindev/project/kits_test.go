@@ -78,6 +78,10 @@ func memoryOf(t *testing.T, h *plugindev.Host, m plugindev.Module, s *plugindev.
 		t.Fatal(err)
 	}
 	defer plugin.Close()
+	// The router and the filter have a setting that must be given.
+	if _, err := plugin.Bind(t.Context(), plugindev.Use{}); !plugin.Provider() && (err == nil || !strings.Contains(err.Error(), " is missing: want ")) {
+		t.Errorf("without settings: %v", err)
+	}
 	b, err := plugin.Bind(t.Context(), s.Use)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +206,7 @@ func TestProvidersAreShort(t *testing.T) {
 }
 
 // TestCWithALibrary builds a plugin in C that uses the C library, whose memory and the kit's are apart.
-func TestCWithALibrary(t *testing.T) {
+func TestKitOfCWithALibrary(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs compilers")
 	}

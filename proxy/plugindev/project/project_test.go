@@ -339,7 +339,7 @@ func build(t *testing.T, p *project.Project) project.Artifact {
 	t.Helper()
 	var printed bytes.Buffer
 	a, err := project.NewBuilder(os.Environ(), &printed).Build(context.Background(), p)
-	if missing, ok := errors.AsType[*project.MissingError](err); ok {
+	if missing, ok := errors.AsType[*project.MissingError](err); ok && os.Getenv("COMPILERS") != "required" {
 		t.Skip(missing.Tool, " is not installed")
 	}
 	if err != nil {
