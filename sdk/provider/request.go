@@ -135,7 +135,7 @@ func (r *Request) ToolAlias(alias, name []byte) bool {
 }
 
 // Expect sets how the upstream's response is framed and who reads it; options are those of the dialect, or nil. The default
-// is JSON that the plugin reads.
+// is JSON that the plugin reads. With abi.FramingEventsAreJSON added to the framing, the gateway refuses what is not JSON.
 func (r *Request) Expect(framing abi.Framing, dialect abi.Dialect, options []byte) {
 	r.check(host.Answer(framing, dialect, options), "answer")
 }

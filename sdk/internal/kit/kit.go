@@ -63,6 +63,13 @@ func (k *kit) Request(r *provider.Request) error {
 		return k.write(r)
 	case "edit":
 		return k.edit(r)
+	case "json events":
+		r.SetPath("/kit")
+		r.Expect(abi.FramingSSE|abi.FramingEventsAreJSON, abi.DialectTranslated, nil)
+		if sdk.HostMinor() < abi.Minor {
+			return errAsked
+		}
+		return nil
 	case "fail":
 		return &sdk.Failure{Kind: abi.FailRateLimit, Code: "kit_limit", Param: "model", Message: "Not now.", RetryAfter: 1500}
 	case "refuse":

@@ -202,7 +202,7 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 	export(traps, abi.ExportRequest, 2, w.I32Const(0))
 	traps.Start(traps.Func(nil, nil, nil, w.Unreachable))
 	reaches := new(w.Module)
-	reaches.Import("wasi_snapshot_preview1", "sock_accept", w.Types(w.I32, w.I32, w.I32), w.Types(w.I32))
+	reaches.Import("env", "connect", w.Types(w.I32, w.I32, w.I32), w.Types(w.I32))
 	reaches.ExportMemory(2, w.NoMax)
 	table := func(name string, wasm []byte) string { return guestFile(t, name, "key", wasm) }
 
@@ -214,7 +214,7 @@ func TestStartRejectsInvalidPlugins(t *testing.T) {
 		{"newer", table("newer", other.Bytes()), "built for abi_v2, but this gateway supports abi_v1"},                                                              // covers: F97
 		{"useless", table("useless", smallest("sluice_abi_v1").Bytes()), "neither a provider nor a router"},                                                         // covers: F97
 		{"traps", table("traps", traps.Bytes()), "unreachable"},                                                                                                     // covers: F97
-		{"reaches", table("reaches", reaches.Bytes()), `"sock_accept"`},                                                                                             // covers: F97
+		{"reaches", table("reaches", reaches.Bytes()), `"connect"`},                                                                                                 // covers: F97
 		{"half", table("half", honest[:len(honest)/2]), ""},                                                                                                         // covers: F100
 		{"text", table("text", []byte("hello\n")), "is not a WebAssembly module"},                                                                                   // covers: F100
 		{"empty", table("empty", nil), "is empty"},                                                                                                                  // covers: F100
