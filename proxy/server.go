@@ -54,6 +54,9 @@ type Options struct {
 	Compiled *CompiledPlugins
 	// PluginLog lets plugins write to Log.
 	PluginLog bool
+	// Dev is for the author of a plugin: plugins write all that they say to Log, whatever its level, with the stack of each trap,
+	// and failures open no plugin's circuit.
+	Dev bool
 	// PluginWait is how long a request waits for an instance of a plugin before it is rejected; 0 for one second.
 	PluginWait time.Duration
 	// Recorder takes down what the plugin of a provider is given, with the prompts and responses that this holds; nil: nothing is.
@@ -227,8 +230,16 @@ func (o *Options) plugins() plugin.Options {
 	if o.PluginLog {
 		p.PluginLog = o.Log
 	}
+	if o.Dev {
+		p.Dev, p.PluginLog = true, slog.New(everyLevel{o.Log.Handler()})
+	}
 	return p
 }
+
+// everyLevel is a log's handler without its level.
+type everyLevel struct{ slog.Handler }
+
+func (everyLevel) Enabled(context.Context, slog.Level) bool { return true }
 
 // acquire takes a reference of the current generation; nil after Close.
 func (s *Server) acquire() *generation {

@@ -17,7 +17,7 @@ import (
 // load reads the configuration. A non-empty listen overrides its listen address.
 func (o *options) load(listen string) (*config.Config, error) {
 	cfg, err := config.Load(o.config, config.Options{
-		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values,
+		Env: os.LookupEnv, Bundled: plugins.Names(), Listen: listen, Opening: o.opening, Values: o.values, Dev: o.dev,
 		OptionsSchema: func(p *config.Plugin) []byte { return proxy.OptionsSchema(plugins.FS(), p) },
 	})
 	var invalid config.Errors

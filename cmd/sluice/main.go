@@ -32,6 +32,7 @@ func main() {
 type options struct {
 	config, cache string
 	opening       func(name string) // called with files that the configuration includes before they are read; may be nil
+	dev           bool              // serve --dev
 	values        bool              // whether Config.Values is needed
 }
 

@@ -43,9 +43,12 @@ func newServeCommand(o *options) *cobra.Command {
 			"started with. A configuration that `sluice check` rejects changes nothing, and the log has the errors.\n\n" +
 			"A service manager that opens the socket (socket activation) overrides --listen; one with $NOTIFY_SOCKET is notified\n" +
 			"when the gateway is ready, has reloaded, and stops.\n\n" +
+			"With --dev, for the author of a plugin, files of plugins need no sha256 and are loaded as soon as they are built; a\n" +
+			"file that cannot be loaded is reported, and the one before it serves on. Everything that plugins log is printed, and\n" +
+			"each trap with its stack; no failure opens a plugin's circuit. The gateway must listen on this machine only.\n\n" +
 			"On shutdown, readiness fails at once, the gateway serves on for drain_delay, then requests in flight get\n" +
 			"shutdown_timeout to finish. A second signal cuts them off, and the exit code is 1.",
-		Example: "  sluice serve\n  sluice serve --config /etc/sluice/gateway.toml --listen 127.0.0.1:9000",
+		Example: "  sluice serve\n  sluice serve --config /etc/sluice/gateway.toml --listen 127.0.0.1:9000\n  sluice serve --dev",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if s.listen != "" {
@@ -62,6 +65,7 @@ func newServeCommand(o *options) *cobra.Command {
 	c.Flags().StringVarP(&s.listen, "listen", "l", "", "listen `address`, host:port; overrides the configuration")
 	c.Flags().BoolVarP(&s.quiet, "quiet", "q", false, "print only the log")
 	c.Flags().BoolVar(&s.pluginLog, "plugin-log", false, "include log lines of plugins, which may contain request content")
+	c.Flags().BoolVar(&s.dev, "dev", false, "load plugins as they are built, and print all that they log; on this machine only")
 	c.Flags().BoolVar(&s.watch, "watch", true, "reload when files change; =false reloads on SIGHUP only")
 	c.Flags().StringVar(&record, "record", "", "write the traffic of a provider to a directory, as `PROVIDER=DIR`; see sluice plugin record")
 	return c
@@ -115,6 +119,9 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 		return errors.Join(err, ln.Close())
 	}
 	logWarnings(log, cfg)
+	if s.dev {
+		log.Warn("development mode: plugins need no sha256, and all that they log is printed, prompts and responses included")
+	}
 	manager := newServiceManager(log)
 	defer manager.close()
 	manager.notify("", "loading plugins")
@@ -123,7 +130,7 @@ func (s *serveOptions) run(stderr io.Writer) (err error) {
 	}
 	began := time.Now()
 	o := s.proxyOptions(cfg, progress, log)
-	o.PluginLog, o.LogDropped, o.Version = s.pluginLog, out.Dropped, versionText()
+	o.PluginLog, o.Dev, o.LogDropped, o.Version = s.pluginLog, s.dev, out.Dropped, versionText()
 	recording, err := s.newRecorder(cfg, log)
 	defer recording.close()
 	var gateway *proxy.Server

@@ -45,7 +45,9 @@ func (l *loader) admin(t table) {
 	switch {
 	case a.Listen == "":
 	case !overlap(a.Listen, l.cfg.Server.Listen):
-		if !loopback(a.Listen) {
+		if !loopback(a.Listen) && l.o.Dev {
+			t.fail(at, "listen", devListen, a.Listen)
+		} else if !loopback(a.Listen) {
 			t.warn(at, "listen", "%s is reachable from other machines: anyone who can connect can read metrics and status", show(at))
 		}
 	case !a.Default:

@@ -34,6 +34,8 @@ type Options struct {
 	// OptionsSchema returns the JSON Schema of a plugin's options, nil if it has none; nil: options are not checked here.
 	OptionsSchema func(*Plugin) []byte
 	Values        bool // whether to fill in Config.Values
+	// Dev is for the author of a plugin: files of plugins need no sha256, and listeners must not be reachable from other machines.
+	Dev bool
 }
 
 // Config is a complete configuration. Options and Settings, which plugins read, contain no credential.
@@ -111,6 +113,7 @@ type Plugin struct {
 	Name        string
 	File        string // "" for a bundled plugin; relative paths are joined to the configuration's folder
 	SHA256      string // of the file, 64 lower-case hexadecimal digits; "" for a bundled plugin
+	Unpinned    bool   // SHA256 is what the file had when the configuration was read, "" if it could not be read
 	Isolation   string // IsolationShared, IsolationKey or IsolationCall
 	MemoryPages uint32 // limit of an instance's memory, in pages of 64 KiB; 0: the engine's default
 	InUse       bool   // the router, a filter or a provider that is on refers to it

@@ -24,7 +24,7 @@ func (l *loader) pluginTables(t table) {
 			t.look("sha256")
 		case bundled:
 		default:
-			p.File, p.SHA256 = l.pluginFile(t)
+			l.pluginFile(t, &p)
 		}
 		p.Isolation = t.choice("isolation", isolation...)
 		p.MemoryPages = uint32((t.size("memory", 0, 1<<20, 1<<32) + pageSize - 1) / pageSize)
@@ -43,28 +43,40 @@ func (l *loader) addPlugin(p Plugin) {
 	l.cfg.Plugins = append(l.cfg.Plugins, p)
 }
 
-func (l *loader) pluginFile(t *table) (file, sum string) {
+func (l *loader) pluginFile(t *table, p *Plugin) {
 	file, n := t.required("file")
 	at := n
 	if n == nil {
 		t.look("sha256")
-		return "", ""
+		return
 	}
-	file = l.relative(at, file)
-	sum, n = t.text("sha256")
+	p.File = l.relative(at, file)
+	sum, n := t.text("sha256")
 	switch {
 	case n == nil && t.has("sha256"): // of another kind, which has been reported
+	case n == nil && l.o.Dev:
+		p.Unpinned, p.SHA256 = true, fileDigest(p.File)
 	case n == nil:
-		t.fail(nil, "sha256", "is missing%s", digestLine(file))
+		t.fail(nil, "sha256", "is missing%s", digestLine(p.File))
 	case !hexDigest(sum):
-		t.fail(n, "sha256", "must be 64 hexadecimal digits%s", digestLine(file))
+		t.fail(n, "sha256", "must be 64 hexadecimal digits%s", digestLine(p.File))
+	default:
+		p.SHA256 = strings.ToLower(sum)
 	}
-	return file, strings.ToLower(sum)
 }
 
 // digestLine returns the line of the configuration that has the digest of a plugin's file, to be added to an error; "" if the
 // file cannot be read.
 func digestLine(file string) string {
+	sum := fileDigest(file)
+	if sum == "" {
+		return ""
+	}
+	return fmt.Sprintf("; for %s as it is: sha256 = %q", file, sum)
+}
+
+// fileDigest returns the SHA-256 of a plugin's file, "" if it cannot be read.
+func fileDigest(file string) string {
 	is, err := os.Stat(file)
 	if err != nil || !is.Mode().IsRegular() || is.Size() > maxModule {
 		return ""
@@ -73,10 +85,10 @@ func digestLine(file string) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("; for %s as it is: sha256 = \"%x\"", file, sha256.Sum256(module))
+	return fmt.Sprintf("%x", sha256.Sum256(module))
 }
 
-// maxModule is the size up to which a file is read to print its digest.
+// maxModule is the size up to which a file is read for its digest.
 const maxModule = 64 << 20
 
 func hexDigest(s string) bool {

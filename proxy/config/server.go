@@ -128,6 +128,13 @@ func (l *loader) access() {
 	s := &l.cfg.Server
 	reachable := s.Reachable()
 	switch {
+	case l.o.Dev && reachable:
+		at := l.d.position(l.listenAt)
+		if l.o.Listen != "" {
+			at = Position{} // the address is not from the file
+		}
+		l.d.errs = append(l.d.errs, newError(l.d.file, at, "server.listen", fmt.Sprintf(devListen, s.Listen)))
+		return
 	case s.Auth == "" && len(l.cfg.Keys) > 0:
 		s.Auth = AuthKeys
 	case s.Auth == "" && reachable:
@@ -155,6 +162,9 @@ func (l *loader) access() {
 		}
 	}
 }
+
+// devListen is the error about an address with Options.Dev.
+const devListen = `%q is reachable from other machines, and --dev is for this machine only: listen on an address such as "127.0.0.1:8080"`
 
 // Reachable reports whether the gateway can be reached from other machines.
 func (s *Server) Reachable() bool { return !loopback(s.Listen) }

@@ -256,7 +256,7 @@ func (b *Binding) call(ctx context.Context, inv *invocation, t tenant) error {
 			if excess != nil {
 				return excess
 			}
-			if inv.ticket != nil {
+			if inv.ticket != nil && !p.host.options.Dev {
 				p.breaker.recordFailure(inv.ticket, t)
 			}
 			return failed

@@ -44,6 +44,9 @@ type Options struct {
 	// PluginLog receives what plugins log and write to their standard output, at a bounded rate. It may contain
 	// prompts and responses. nil: it is dropped.
 	PluginLog *slog.Logger
+	// Dev is for the author of a plugin: PluginLog has no limits but those of memory and receives the stack of each trap, and
+	// failures open no circuit.
+	Dev bool
 }
 
 func (o Options) withDefaults() Options {

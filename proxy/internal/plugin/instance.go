@@ -159,7 +159,7 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 		if c.err.Err == nil {
 			c.err.Err = err
 		}
-		return 0, in.addNames(c.err)
+		return 0, p.logStack(in.addNames(c.err))
 	case err != nil:
 		e := newFailure(inv.export.String(), err)
 		switch {
@@ -169,7 +169,7 @@ func (in *instance) execute(inv *invocation) (int32, *CallError) {
 			e.Reason = fmt.Sprintf("more than the %d MiB that memory in [plugins.%s] allows", p.module.MemoryLimit()>>20, p.name)
 		}
 		e.Words = c.lastWords()
-		return 0, in.addNames(e)
+		return 0, p.logStack(in.addNames(e))
 	}
 	return result, nil
 }

@@ -246,6 +246,9 @@ func (h *Host) register(g *Set, err error) (*Set, error) {
 func (h *Host) newPlugin(name string, i Isolation) *Plugin {
 	p := &Plugin{host: h, name: name, number: h.loaded.Add(1)}
 	p.log.out, p.log.plugin, p.log.rate = h.options.PluginLog, name, rate.NewLimiter(logPerSec, logBurst)
+	if h.options.Dev {
+		p.log.rate.SetLimit(rate.Inf)
+	}
 	p.start = p.startWasm
 	p.breaker = pluginBreaker{now: h.options.Now, opened: &p.counts.opened, changed: p.logBreakerChange}
 	p.pool = newPool(i, h.options.Instances, h.options.Queue, p.open)

@@ -21,6 +21,11 @@ const (
 	maxKeptOutput = 16 << 10
 	maxKeptLines  = 64
 
+	// The same for the author of a plugin (Options.Dev), who has every line whole.
+	devOutputLine = maxCredential
+	devKeptOutput = 1 << 20
+	devKeptLines  = 10_000
+
 	// maxGuestOutput bounds what is read of a guest's output in one call: a line that tells why it failed comes last.
 	maxGuestOutput = 256 << 10
 )
@@ -32,6 +37,7 @@ const (
 // the last line of standard error.
 type guestOutput struct {
 	keep    bool // lines are kept for the log
+	dev     bool // with the limits of Options.Dev
 	lines   [3]partialLine
 	kept    []keptLine
 	text    []byte // of the kept lines
@@ -80,7 +86,11 @@ func (o *guestOutput) write(fd int32, p []byte) {
 	l := &o.lines[fd]
 	for len(p) > 0 {
 		line, rest, whole := bytes.Cut(p, []byte{'\n'})
-		l.text = append(l.text, line[:min(len(line), maxOutputLine-len(l.text))]...)
+		most := maxOutputLine
+		if o.dev {
+			most = devOutputLine
+		}
+		l.text = append(l.text, line[:min(len(line), most-len(l.text))]...)
 		l.any = true
 		if whole {
 			o.endLine(fd)
@@ -116,7 +126,11 @@ func (o *guestOutput) add(level abi.LogLevel, line []byte) {
 	if !o.keep {
 		return
 	}
-	if len(o.text)+len(line) > maxKeptOutput || len(o.kept) == maxKeptLines {
+	bytes, lines := maxKeptOutput, maxKeptLines
+	if o.dev {
+		bytes, lines = devKeptOutput, devKeptLines
+	}
+	if len(o.text)+len(line) > bytes || len(o.kept) == lines {
 		half := len(o.kept) / 2
 		from := 0
 		if half > 0 {
@@ -224,16 +238,35 @@ func (c *call) logOutput(failed bool) {
 		name = c.binding.name
 	}
 	c.plugin.log.dropped.Add(int64(c.out.dropped))
+	most := abi.MaxLogLine
+	if c.out.dev {
+		most = devOutputLine
+	}
 	from, now := 0, time.Now()
 	for _, line := range c.out.kept {
 		text := c.out.text[from:line.end]
 		from = line.end
 		if c.binding != nil {
-			text = c.sanitize(text, abi.MaxLogLine)
+			text = c.sanitize(text, most)
 		}
-		c.plugin.log.write(now, name, line.level, text[:min(len(text), abi.MaxLogLine)], failed)
+		c.plugin.log.write(now, name, line.level, text[:min(len(text), most)], failed)
 	}
 	c.out.kept, c.out.text, c.out.dropped = c.out.kept[:0], c.out.text[:0], 0
+}
+
+// logStack logs the guest's stack of a trap, for the author of the plugin: a line for each function, the innermost first.
+func (p *Plugin) logStack(e *CallError) *CallError {
+	if !p.host.options.Dev || p.host.options.PluginLog == nil {
+		return e
+	}
+	frame := 0
+	for line := range strings.Lines(e.Stack()) {
+		if function, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "\t"); ok {
+			p.host.options.PluginLog.Error("plugin stack", "plugin", p.name, "call", e.Call, "frame", frame, "function", strings.TrimPrefix(function, "."))
+			frame++
+		}
+	}
+	return e
 }
 
 // receiveOutput takes what a guest writes to its standard output and error.

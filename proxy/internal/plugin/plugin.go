@@ -220,13 +220,14 @@ func (p *Plugin) open(ctx context.Context) (*instance, error) {
 // startWasm is start for a plugin in WebAssembly.
 func (p *Plugin) startWasm(ctx context.Context, in *instance) error {
 	in.call.meter, in.call.err = nil, nil
+	in.call.out.dev = p.host.options.Dev
 	in.call.out.reset(p.log.enabled())
 	g, err := openWasm(ctx, p.module, in, p.host.options.Fuel.Start)
 	if err != nil {
 		e := newFailure("", err)
 		e.Plugin, e.Call, e.Words = p.name, "start", in.call.lastWords()
 		in.call.logOutput(true)
-		return e
+		return p.logStack(e)
 	}
 	in.guest = g
 	in.call.logOutput(false)

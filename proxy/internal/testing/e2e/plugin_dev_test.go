@@ -1,0 +1,146 @@
+package e2e_test
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// says is a provider that answers by itself.
+func says(text string) []byte {
+	return translating(text, func(m *translator) w.Op {
+		return w.Code(w.I32Const(0), w.I32Const(0), m.data(), m.call("text"),
+			w.I32Const(0), w.I32Const(0), w.I32Const(0), w.I32Const(0), m.call("finish"), w.I32Const(0), m.call("done"), w.I32Const(0))
+	})
+}
+
+const devConfig = `
+[server]
+listen = "127.0.0.1:0"
+[admin]
+listen = ""
+[plugins.mine]
+file = "mine.wasm"
+[providers.mine]
+plugin = "mine"
+base_url = "http://127.0.0.1:8000"
+paths = ["/v1/chat"]
+[[models]]
+id = "mine"
+targets = [{ provider = "mine", model = "m" }]
+`
+
+// TestDevTakesEachBuild has a plugin built again and again while the gateway serves, also badly.
+func TestDevTakesEachBuild(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the file system's watch")
+	}
+	dir := t.TempDir()
+	build := func(module []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "mine.wasm"), module, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "gateway.toml"), []byte(devConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build(says("one"))
+	g := serveBinary(t, dir, "serve", "--dev", "--cache", "")
+	client := &http.Client{Transport: &http.Transport{}, Timeout: proxytest.EventTimeout}
+	defer client.CloseIdleConnections()
+	hears := func(want string) {
+		t.Helper()
+		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", askOf("mine", false))
+		if err != nil || status != 200 || content(answer) != want {
+			t.Fatalf("%d %v %s, want %q", status, err, answer, want)
+		}
+	}
+	hears("one")
+	build(says("two"))
+	g.until("plugins_changed=mine")
+	hears("two")
+	kept := func(why string) {
+		t.Helper()
+		lines := g.until("reload failed; keeping the previous configuration")
+		if last := lines[len(lines)-1]; !strings.Contains(last, why) {
+			t.Errorf("the log has %s, want %q", last, why)
+		}
+		hears("two")
+	}
+	build(says("three")[:200])
+	kept("the file is damaged or incomplete")
+	build(nil)
+	kept("mine.wasm is empty")
+	if err := os.Remove(filepath.Join(dir, "mine.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	kept("mine.wasm does not exist")
+	build(says("four"))
+	g.until("plugins_changed=mine")
+	hears("four")
+
+	// All of what a plugin logs, at each level, and the stack of each trap. No circuit opens.
+	const lines, failures = 200, 12
+	long := strings.Repeat("x", 1000)
+	build(translating(long, func(m *translator) w.Op {
+		var code w.Op
+		for range lines {
+			code = w.Code(code, w.I32Const(0), m.data(), m.call("log"))
+		}
+		return w.Code(code, w.Unreachable)
+	}))
+	g.until("plugins_changed=mine")
+	for range failures {
+		status, answer, err := post(client, &proxytest.Gateway{URL: g.url}, "none", askOf("mine", false))
+		if err != nil || status != 502 || !strings.Contains(answer, "plugin_crashed") {
+			t.Fatalf("%d %v %s", status, err, answer)
+		}
+		log := strings.Join(g.until("path=/v1/chat/completions"), "\n")
+		if n := strings.Count(log, long); n != lines {
+			t.Fatalf("%d lines of %d:\n%s", n, lines, log)
+		}
+		for _, want := range []string{`msg="plugin stack" plugin=mine call=provider_request frame=0 function="translate() i32"`, "frame=1 function=\"provider_request(i32,i32) i32\"", "trap: unreachable, in translate < provider_request"} {
+			if !strings.Contains(log, want) {
+				t.Fatalf("no %s in:\n%s", want, log)
+			}
+		}
+	}
+}
+
+func TestDevServesThisMachineOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the gateway as it ships")
+	}
+	const reachable = `is reachable from other machines, and --dev is for this machine only: listen on an address such as "127.0.0.1:8080"`
+	for _, tt := range []struct {
+		name, config string
+		args         []string
+		want         string
+	}{
+		{"configured", strings.Replace(devConfig, "127.0.0.1:0", "0.0.0.0:0", 1), nil, `gateway.toml:3:10: server.listen: "0.0.0.0:0" ` + reachable},
+		{"flag", devConfig, []string{"--listen", ":0"}, `gateway.toml: server.listen: ":0" ` + reachable},
+		{"admin", strings.Replace(devConfig, `listen = ""`, `listen = "[::]:9"`, 1), nil, `gateway.toml:5:10: admin.listen: "[::]:9" ` + reachable},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "gateway.toml"), []byte(tt.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), proxytest.Binary(t, proxytest.BinaryOptions{Bare: true}), append([]string{"serve", "--dev", "--cache", ""}, tt.args...)...)
+			cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir}
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			if cmd.Run(); cmd.ProcessState.ExitCode() != 3 || !strings.Contains(stderr.String(), tt.want) {
+				t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), &stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,255 @@
+package e2e_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	w "github.com/sluice-gateway/sluice/proxy/internal/plugin/wasm/wasmtest"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// The modules of the mistakes in plugin_errors_test.go.
+
+func digestOf(file []byte) string {
+	return fmt.Sprintf("file = \"mine.wasm\"\nsha256 = \"%x\"", sha256.Sum256(file))
+}
+
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	z.Write([]byte(text))
+	z.Close()
+	return b.Bytes()
+}
+
+// mistaken is a module in the making.
+type mistaken struct{ *w.Module }
+
+// request is a provider whose provider_request returns a status. version is the name of the export of the contract's version.
+func request(status int32, version ...string) mistaken {
+	m := smallest(append(version, abi.ExportVersion)[0])
+	export(m, abi.ExportRequest, 2, w.I32Const(status))
+	return mistaken{m}
+}
+
+// with adds a function with this code.
+func (m mistaken) with(code w.Op) mistaken {
+	m.Func(nil, nil, nil, code)
+	return m
+}
+
+func library() *w.Module {
+	m := new(w.Module)
+	m.ExportMemory(2, w.NoMax)
+	m.ExportFunc("_initialize", nil, nil, nil)
+	return m
+}
+
+func unregistered(says string) *w.Module {
+	m := new(w.Module)
+	log := m.Import(abi.Module, "log", w.Types(w.I32, w.I32, w.I32), nil)
+	m.ExportMemory(2, w.NoMax)
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
+	export(m, abi.ExportConfigure, 2, w.I32Const(0))
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	m.Data(0, []byte(says))
+	export(m, abi.ExportPlugin, 1, w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(says))), w.Call(log), w.I32Const(0)))
+	return m
+}
+
+func lacking(name string) *w.Module {
+	m := new(w.Module)
+	m.ExportMemory(2, w.NoMax)
+	for _, x := range []struct {
+		name   string
+		params int
+	}{{abi.ExportVersion, 0}, {abi.ExportBuffer, 1}, {abi.ExportConfigure, 2}, {abi.ExportRequest, 2}} {
+		if x.name != name {
+			export(m, x.name, x.params, w.I32Const(0))
+		}
+	}
+	return m
+}
+
+func mistyped() *w.Module {
+	m := smallest(abi.ExportVersion)
+	export(m, abi.ExportRequest, 1, w.I32Const(0))
+	return m
+}
+
+func noMemory() *w.Module {
+	m := new(w.Module)
+	m.Memory(2, w.NoMax)
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	return m
+}
+
+func program() *w.Module {
+	m := smallest(abi.ExportVersion)
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	m.ExportFunc("_start", nil, nil, nil)
+	return m
+}
+
+func importing(module, name string) *w.Module {
+	m := new(w.Module)
+	m.Import(module, name, w.Types(w.I32), w.Types(w.I32))
+	m.ExportMemory(2, w.NoMax)
+	return m
+}
+
+func large() *w.Module {
+	m := new(w.Module)
+	m.ExportMemory(2000, w.NoMax)
+	return m
+}
+
+func routing() *w.Module {
+	m := smallest(abi.ExportVersion)
+	export(m, abi.ExportChoose, 2, w.I32Const(0))
+	return m
+}
+
+// starting writes a line to its standard error when it starts, and traps.
+func starting() *w.Module {
+	const line = "thread '<unnamed>' panicked at src/lib.rs:7:5:\ntable of models is empty\n"
+	m := new(w.Module)
+	write := m.Import("wasi_snapshot_preview1", "fd_write", w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32))
+	m.ExportMemory(2, w.NoMax)
+	m.Data(0, slices.Concat([]byte{8, 0, 0, 0, byte(len(line)), 0, 0, 0}, []byte(line)))
+	m.ExportFunc("_initialize", nil, nil, nil, w.I32Const(2), w.I32Const(0), w.I32Const(1), w.I32Const(1000), w.Call(write), w.Drop, w.Unreachable)
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
+	export(m, abi.ExportConfigure, 2, w.I32Const(0))
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	return m
+}
+
+// configuring logs a line when it is configured, if that is not empty, and fails.
+func configuring(says string) *w.Module {
+	m := new(w.Module)
+	log := m.Import(abi.Module, "log", w.Types(w.I32, w.I32, w.I32), nil)
+	m.ExportMemory(2, w.NoMax)
+	m.Data(0, []byte(says+" "))
+	export(m, abi.ExportVersion, 0, w.I32Const(0))
+	export(m, abi.ExportBuffer, 1, w.I32Const(64<<10))
+	var code w.Op
+	if says != "" {
+		code = w.Code(w.I32Const(3), w.I32Const(0), w.I32Const(int32(len(says))), w.Call(log))
+	}
+	export(m, abi.ExportConfigure, 2, w.Code(code, w.I32Const(1)))
+	export(m, abi.ExportRequest, 2, w.I32Const(0))
+	return m
+}
+
+// described has the schema of its options.
+func described() mistaken {
+	m := request(0)
+	m.Custom(abi.SectionOptions, []byte(`{"type":"object","additionalProperties":false,"properties":{"retries":{"type":"integer"},"region":{"type":"string"}}}`))
+	return m
+}
+
+// translator is a module whose function translate makes a mistake.
+type translator struct {
+	*w.Module
+	imports map[string]uint32
+	names   []string
+	text    string
+	own     uint32 // the index of translate
+}
+
+// newTranslator begins a module with the imports that the mistakes need, and a text at address 0.
+func newTranslator(text string) *translator {
+	m := &translator{Module: new(w.Module), imports: map[string]uint32{}, text: text}
+	add := func(module, name string, params, results []byte) {
+		m.imports[name] = m.Import(module, name, params, results)
+		m.names = append(m.names, name)
+	}
+	for _, name := range []string{"log", "request_path", "request_header", "request_write", "text", "finish", "done", "model", "tool_alias", "tool_call", "answer"} {
+		for _, im := range abi.Imports {
+			if im.Name == name {
+				add(abi.Module, name, cells(im.Params), cells(im.Results))
+			}
+		}
+	}
+	add("wasi_snapshot_preview1", "fd_write", w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32))
+	add("wasi_snapshot_preview1", "proc_exit", w.Types(w.I32), nil)
+	add(abi.Module, "request_url", w.Types(w.I32, w.I32), nil)
+	add("env", "abort", w.Types(w.I32, w.I32, w.I32, w.I32), nil)
+	m.ExportMemory(3, w.NoMax)
+	m.Data(0, []byte(text))
+	m.Data(1000, []byte{0, 0, 0, 0, byte(len(text)), byte(len(text) >> 8), 0, 0})
+	m.Data(1100, []byte("/v1/chat"))
+	m.export(abi.ExportVersion, 0, w.I32Const(0))
+	m.export(abi.ExportBuffer, 1, w.I32Const(64<<10))
+	m.export(abi.ExportConfigure, 2, w.I32Const(0))
+	return m
+}
+
+func (m *translator) export(name string, params int, body w.Op) {
+	export(m.Module, name, params, body)
+	m.names = append(m.names, name)
+}
+
+func (m *translator) call(name string) w.Op { return w.Call(m.imports[name]) }
+
+// data pushes the address and the length of the text, complain writes it to standard error.
+func (m *translator) data() w.Op { return w.Code(w.I32Const(0), w.I32Const(int32(len(m.text)))) }
+
+func (m *translator) complain() w.Op {
+	return w.Code(w.I32Const(2), w.I32Const(1000), w.I32Const(1), w.I32Const(1200), m.call("fd_write"), w.Drop)
+}
+
+// translate adds the function that makes the mistake.
+func (m *translator) translate(mistake func(*translator) w.Op) w.Op {
+	m.own = uint32(len(m.names))
+	m.Func(nil, w.Types(w.I32), nil, mistake(m))
+	m.names = append(m.names, "translate")
+	return w.Call(m.own)
+}
+
+func (m *translator) bytes() []byte {
+	list := w.U32(uint32(len(m.names)))
+	for i, n := range m.names {
+		list = slices.Concat(list, w.U32(uint32(i)), w.U32(uint32(len(n))), []byte(n))
+	}
+	m.Custom("name", slices.Concat([]byte{1}, w.U32(uint32(len(list))), list))
+	return m.Bytes()
+}
+
+// cells are the types of an import's parameters or results.
+func cells(letters string) (types []byte) {
+	for _, l := range letters {
+		switch l {
+		case 'i':
+			types = append(types, w.I32)
+		case 'I':
+			types = append(types, w.I64)
+		case 's':
+			types = append(types, w.I32, w.I32)
+		}
+	}
+	return types
+}
+
+// translating is a provider that makes a mistake in provider_request.
+func translating(text string, mistake func(*translator) w.Op) []byte {
+	m := newTranslator(text)
+	m.export(abi.ExportRequest, 2, m.translate(mistake))
+	return m.bytes()
+}
+
+// events is a provider that makes a mistake in provider_event.
+func events(text string, mistake func(*translator) w.Op) []byte {
+	m := newTranslator(text)
+	body := m.translate(mistake)
+	m.export(abi.ExportRequest, 2, w.Code(w.I32Const(1100), w.I32Const(8), m.call("request_path"), w.Drop,
+		w.I32Const(int32(abi.FramingSSE)), w.I32Const(0), w.I32Const(0), w.I32Const(0), m.call("answer")))
+	m.ExportFunc(abi.ExportEvent, w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32), nil, body)
+	m.names = append(m.names, abi.ExportEvent)
+	return m.bytes()
+}
