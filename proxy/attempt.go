@@ -383,7 +383,9 @@ func (x *completion) readResponse(ctx context.Context) error {
 		e.Cause = fmt.Errorf("content type %.64q", framing.MediaType(x.response.Header("content-type")))
 		return e
 	}
-	x.tape.SetFraming(framed)
+	if x.tape.SetFraming(framed); framed == abi.FramingAWSInvoke {
+		x.tape.SetFraming(abi.FramingAWSEventStream) // the same bytes
+	}
 	x.startReading(framed != abi.FramingJSON)
 	if framed == abi.FramingJSON {
 		return x.readDocument(ctx, first)

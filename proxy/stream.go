@@ -14,9 +14,11 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/framing/eventstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
+	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // chunkWriter writes a chunked body to a connection that fasthttp has let go of. Each write is one chunk and one system
@@ -304,6 +306,13 @@ func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
 		return x.provider.binding.Event(ctx, &x.attempt, ev.Kind, ev.Name, ev.Data)
 	}
 	x.batch.Reset()
+	if ev.Kind != abi.EventPlain {
+		// What the cloud in front of a model says may name the operator's account: it is not for clients.
+		e := apierror.Fail(eventstream.ExceptionKind(ev.Name), "", "", "")
+		e.Cause = fmt.Errorf("exception %.64q in the stream", ev.Name)
+		x.batch.Fail(e)
+		return x.applyBatch()
+	}
 	if err := x.reader.ReadEvent(ev.Name, ev.Data, &x.batch); err != nil {
 		return badResponse(err)
 	}

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
@@ -22,6 +23,9 @@ type event struct {
 
 // Event reads one event of a stream.
 func (p *anthropic) Event(a *provider.Answer, e *provider.Event) error {
+	if e.Kind != abi.EventPlain {
+		return translate.AWSException(e)
+	}
 	if kind, key, inside := readPlain(e.Data); kind != otherDelta {
 		emitDelta(a, kind, key, inside)
 		return nil

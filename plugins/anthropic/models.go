@@ -10,7 +10,7 @@ import (
 
 // List requests a page of the model list (https://docs.claude.com/en/api/models-list).
 func (p *anthropic) List(l *provider.List, cursor []byte) error {
-	if p.settings.options.vertex || p.settings.options.noList {
+	if p.settings.options.cloud != noCloud || p.settings.options.noList {
 		return nil
 	}
 	path := "/v1/models?limit=1000"

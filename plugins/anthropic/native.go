@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -15,21 +16,40 @@ func (p *anthropic) Forms() abi.Forms { return abi.FormMessages }
 // passMessages sends the request of a Messages client. Prompt caches and signed thinking depend on its bytes, so only the model is
 // edited. The options that say what a model takes are for requests that this plugin writes: the client knows its model.
 func (p *anthropic) passMessages(r *provider.Request, o *options) {
-	if o.vertex {
-		r.Delete("/model")
-		r.Set("/anthropic_version", []byte(`"`+vertexVersion+`"`))
-	} else {
+	if o.cloud == noCloud {
 		r.SetText("/model", r.Target)
+	} else {
+		r.Delete("/model")
+		r.Set("/anthropic_version", []byte(`"`+o.cloud.version()+`"`))
 	}
 	setTarget(r, o)
-	if betas := joinBetas(r, o); len(betas) > 0 {
+	if o.cloud == bedrock {
+		r.Delete("/stream") // the path says it
+	}
+	if betas := joinBetas(r, o); len(betas) == 0 {
+		// None.
+	} else if o.cloud == bedrock {
+		r.Set("/anthropic_beta", appendList(nil, string(betas)))
+	} else {
 		r.SetHeader("anthropic-beta", string(betas))
 	}
 	framing := abi.FramingJSON
 	if r.Stream {
-		framing = abi.FramingSSE
+		framing = o.cloud.framing()
 	}
 	r.Expect(framing, abi.DialectMessages, nil)
+}
+
+// appendList appends the words of a header anthropic-beta as a JSON array, which is the body's member on Bedrock. They need no escapes.
+func appendList(dst []byte, header string) []byte {
+	dst = append(dst, '[')
+	for word := range strings.SplitSeq(header, ",") {
+		if len(dst) > 1 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), strings.TrimSpace(word)...), '"')
+	}
+	return append(dst, ']')
 }
 
 // maxBetas bounds the header anthropic-beta, which the gateway refuses from 4 KiB on.
@@ -84,10 +104,10 @@ func (o *options) takesBeta(beta []byte) bool {
 	switch {
 	case len(beta) == 0:
 		return false
-	case patterns == nil && !o.vertex:
+	case patterns == nil && o.cloud == noCloud:
 		return true
 	case patterns == nil:
-		patterns = vertexBetas
+		patterns = o.cloud.betas()
 	}
 	for _, pattern := range patterns {
 		prefix, isPrefix := bytes.CutSuffix([]byte(pattern), []byte{'*'})

@@ -17,12 +17,12 @@ type options struct {
 	beta    string // the header anthropic-beta; empty: none
 
 	// "betas": which of a Messages client's words for that header are sent on; a * at the end stands for anything. nil: all, and
-	// on Vertex AI vertexBetas.
+	// on a cloud those that it takes.
 	betas  []string
 	noList bool   // "list" = false: the upstream has no list of models
 	format string // "reasoning_format": reasoning in another format is never sent to the upstream
 
-	vertex            bool   // "api" = "vertex": the models on Google's Vertex AI
+	cloud             cloud  // "api": whose API it is
 	project, location string // of Vertex AI; needed there
 
 	adaptive       bool // "adaptive_thinking": the model decides itself how much it thinks and refuses a budget
@@ -71,7 +71,7 @@ func (p *anthropic) Configure(o json.Value) error {
 	if err := p.settings.options.read(o); err != nil {
 		return err
 	}
-	if own := &p.settings.options; own.vertex && (own.project == "" || own.location == "") {
+	if own := &p.settings.options; own.cloud == vertex && (own.project == "" || own.location == "") {
 		return errors.New("api \"vertex\" requires the options project and location")
 	}
 	return nil
@@ -107,7 +107,7 @@ func (o *options) read(v json.Value) error {
 			list, ok = r.Bool()
 			o.noList = !list
 		case "api":
-			o.vertex, ok = translate.OneOf(r.Text(), "vertex", "anthropic")
+			o.cloud, ok = findCloud(r.Text())
 		case "project":
 			o.project = string(r.Text())
 			ok = plainID([]byte(o.project))

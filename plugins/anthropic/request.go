@@ -75,12 +75,12 @@ func (p *anthropic) Request(r *provider.Request) error {
 		return err
 	}
 	setTarget(r, o)
-	if t.o.beta != "" {
+	if t.o.beta != "" && t.o.cloud != bedrock { // where it stands in the body
 		r.SetHeader("anthropic-beta", t.o.beta)
 	}
 	if r.Stream {
 		// Without a stream this is the default.
-		r.Expect(abi.FramingSSE, abi.DialectTranslated, nil)
+		r.Expect(o.cloud.framing(), abi.DialectTranslated, nil)
 	}
 	if t.form.forced {
 		s := state{emulate: true, block: noBlock}
@@ -91,8 +91,12 @@ func (p *anthropic) Request(r *provider.Request) error {
 
 // setTarget sets where the request goes, and the version of the API.
 func setTarget(r *provider.Request, o *options) {
-	if o.vertex {
-		r.SetPath(vertexPath(o, r.Target, r.Stream)) // the version stands in the body
+	switch o.cloud { // whose version stands in the body
+	case vertex:
+		r.SetPath(vertexPath(o, r.Target, r.Stream))
+		return
+	case bedrock:
+		r.SetPath(bedrockPath(r.Target, r.Stream))
 		return
 	}
 	r.SetPath("/v1/messages")
@@ -115,9 +119,14 @@ func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 func (t *translation) translate(in *json.Reader) error {
 	w := t.w
 	in.ResetChecked(t.r.Body())
-	if t.o.vertex {
+	if t.o.cloud != noCloud {
 		// The model is a part of the path.
-		w.Literal(`{"anthropic_version":"` + vertexVersion + `"`)
+		w.Literal(`{"anthropic_version":`)
+		w.String(t.o.cloud.version())
+		if t.o.cloud == bedrock && t.o.beta != "" {
+			w.Name("anthropic_beta")
+			w.Raw(appendList(nil, t.o.beta))
+		}
 	} else {
 		w.Literal(`{"model":`)
 		w.Text(t.r.Target)
@@ -159,7 +168,7 @@ func (t *translation) translate(in *json.Reader) error {
 		w.NameText(m.Name)
 		w.Raw(m.Value)
 	}
-	if t.r.Stream {
+	if t.r.Stream && t.o.cloud != bedrock {
 		w.Literal(`"stream":true`)
 	}
 	w.EndObject()

@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
@@ -9,6 +10,9 @@ import (
 
 // Response reads a non-streaming response or an error. It goes through the same readers as the events of a stream.
 func (p *anthropic) Response(a *provider.Answer, status int, body []byte) error {
+	if status >= 300 && p.settings.options.cloud == bedrock {
+		return translate.AWSFailure(a, status, body)
+	}
 	if status >= 300 {
 		return failure(json.Value(body).Get("error"), status)
 	}

@@ -4,7 +4,7 @@
 // request.go reads the client's request once and writes the provider's body from it; messages.go, parts.go,
 // documents.go, replay.go, tools.go, names.go, cache.go, form.go, thinking.go and sampling.go hold the rules for its
 // parts. event.go reads the streaming response, delta.go and block.go what its blocks hold, response.go a non-streaming
-// response, failure.go an error or an exception. family.go and options.go have what differs between models.
+// response; errors and exceptions are read by package translate. family.go and options.go have what differs between models.
 //
 // The credential and the signature are the gateway's: the plugin names a path and a body. The provider lists its models at
 // another address, which is why the plugin does not.

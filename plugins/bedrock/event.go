@@ -1,6 +1,7 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
@@ -12,7 +13,7 @@ import (
 // usage comes after the stop reason, in an event of its own.
 func (p *bedrock) Event(a *provider.Answer, e *provider.Event) error {
 	if e.Kind != abi.EventPlain {
-		return exception(e)
+		return translate.AWSException(e)
 	}
 	r := &p.reader
 	if string(e.Name) == "contentBlockDelta" {

@@ -11,7 +11,7 @@ import (
 // Response reads a non-streaming response or an error.
 func (p *bedrock) Response(a *provider.Answer, status int, body []byte) error {
 	if status >= 300 {
-		return failure(a, status, body)
+		return translate.AWSFailure(a, status, body)
 	}
 	if translate.Embeds(a) {
 		return p.readVectors(a, body)

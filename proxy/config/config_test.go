@@ -141,6 +141,7 @@ plugin = "demo"
 			"/v1/messages", "/v1/models",
 			"/v1/projects/*/locations/*/publishers/anthropic/models/*:rawPredict",
 			"/v1/projects/*/locations/*/publishers/anthropic/models/*:streamRawPredict",
+			"/model/*/invoke", "/model/*/invoke-with-response-stream",
 		}, Headers: []string{"anthropic-version", "anthropic-beta"}},
 		"query": {Auth: config.Auth{Query: "key", Secrets: []config.FileSecret{{Secret: "k4"}}}, Paths: []string{"/v1beta/models/*"}, Headers: []string{"x-extra"}},
 		"token": {Auth: config.Auth{Header: "authorization", Prefix: "Token ", Secrets: []config.FileSecret{{Secret: "k5"}}}, Paths: openai},

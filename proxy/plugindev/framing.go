@@ -20,11 +20,11 @@ var responseFiles = [...]struct{ extension, contentType string }{
 	{".eventstream", "application/vnd.amazon.eventstream"},
 }
 
-// newDecoder returns a decoder for a content type; nil for one document.
-func newDecoder(contentType string) framing.Decoder {
+// newDecoder returns a decoder for a content type, of a response for which the plugin has declared a framing; nil for one document.
+func newDecoder(contentType string, declared abi.Framing) framing.Decoder {
 	media := string(framing.MediaType([]byte(contentType)))
-	for _, f := range []abi.Framing{abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream} {
-		if media == framing.ContentType(f) {
+	for _, f := range []abi.Framing{declared, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream} {
+		if media == framing.ContentType(f) && f != abi.FramingJSON {
 			return new(decoders.Set).Open(f, 0)
 		}
 	}
@@ -33,7 +33,7 @@ func newDecoder(contentType string) framing.Decoder {
 
 // SplitEvents returns the events of a stream, as far as it can be read.
 func SplitEvents(contentType string, body []byte) (events []Event) {
-	d := newDecoder(contentType)
+	d := newDecoder(contentType, abi.FramingJSON)
 	if d == nil {
 		return nil
 	}

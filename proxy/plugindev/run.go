@@ -222,7 +222,7 @@ func (r *run) calls() error {
 	case r.answer.Status >= 300:
 		err = r.whole()
 	default:
-		if d := newDecoder(r.answer.ContentType); d != nil {
+		if d := newDecoder(r.answer.ContentType, a.Framing); d != nil {
 			err = r.events(d)
 		} else {
 			err = r.whole()

@@ -225,6 +225,7 @@ const (
 	FramingSSE            Framing = 1
 	FramingNDJSON         Framing = 2
 	FramingAWSEventStream Framing = 3
+	FramingAWSInvoke      Framing = 4 // AWS event stream whose chunk events hold the model's own in base64
 	FramingEventsAreJSON  Framing = 8 // bit: the host refuses events, and a document, that are not JSON
 
 	FramingMask Framing = 7

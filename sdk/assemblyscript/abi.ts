@@ -169,6 +169,8 @@ export enum Framing {
   SSE = 1,
   NDJSON = 2,
   AWSEventStream = 3,
+  /** AWS event stream whose chunk events hold the model's own in base64 */
+  AWSInvoke = 4,
   /** bit: the host refuses events, and a document, that are not JSON */
   EventsAreJSON = 8,
 }
@@ -183,6 +185,8 @@ export enum Dialect {
   Messages = 2,
   /** the host: Responses */
   Responses = 3,
+  /** the host: generateContent */
+  Gemini = 4,
 }
 
 /** What is what a text is that a filter gets. */

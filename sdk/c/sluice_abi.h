@@ -151,6 +151,7 @@ enum sluice_framing {
 	SLUICE_FRAMING_SSE = 1,
 	SLUICE_FRAMING_NDJSON = 2,
 	SLUICE_FRAMING_AWS_EVENT_STREAM = 3,
+	SLUICE_FRAMING_AWS_INVOKE = 4, /* AWS event stream whose chunk events hold the model's own in base64 */
 	SLUICE_FRAMING_EVENTS_ARE_JSON = 8, /* bit: the host refuses events, and a document, that are not JSON */
 };
 
@@ -160,6 +161,7 @@ enum sluice_dialect {
 	SLUICE_DIALECT_OPENAI = 1, /* the host: chat completions */
 	SLUICE_DIALECT_MESSAGES = 2, /* the host: Messages */
 	SLUICE_DIALECT_RESPONSES = 3, /* the host: Responses */
+	SLUICE_DIALECT_GEMINI = 4, /* the host: generateContent */
 };
 
 /* What is what a text is that a filter gets. */

@@ -13,6 +13,7 @@ var contentTypes = [...]string{
 	abi.FramingSSE:            "text/event-stream",
 	abi.FramingNDJSON:         "application/x-ndjson",
 	abi.FramingAWSEventStream: "application/vnd.amazon.eventstream",
+	abi.FramingAWSInvoke:      "application/vnd.amazon.eventstream",
 }
 
 // ContentType returns the media type of a framing, as an Accept header names it.
@@ -27,6 +28,9 @@ func Detect(contentType, first []byte, declared abi.Framing) (f abi.Framing, ok 
 	media := MediaType(contentType)
 	switch {
 	case httpfield.EqualFold(media, contentTypes[abi.FramingAWSEventStream]):
+		if declared == abi.FramingAWSInvoke {
+			return declared, true
+		}
 		return abi.FramingAWSEventStream, true
 	case httpfield.EqualFold(media, contentTypes[abi.FramingNDJSON]), httpfield.EqualFold(media, "application/ndjson"), httpfield.EqualFold(media, "application/jsonl"):
 		return abi.FramingNDJSON, true

@@ -222,7 +222,7 @@ func (c *call) Answer(framing abi.Framing, d abi.Dialect, options []byte) abi.St
 	eventsAreJSON := framing&abi.FramingEventsAreJSON != 0
 	framing &^= abi.FramingEventsAreJSON
 	switch framing {
-	case abi.FramingJSON, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream:
+	case abi.FramingJSON, abi.FramingSSE, abi.FramingNDJSON, abi.FramingAWSEventStream, abi.FramingAWSInvoke:
 	default:
 		return abi.StatusUnknown
 	}

@@ -295,6 +295,8 @@ impl Framing {
     pub const SSE: Framing = Framing(1);
     pub const NDJSON: Framing = Framing(2);
     pub const AWSEventStream: Framing = Framing(3);
+    /// AWS event stream whose chunk events hold the model's own in base64
+    pub const AWSInvoke: Framing = Framing(4);
     /// bit: the host refuses events, and a document, that are not JSON
     pub const EventsAreJSON: Framing = Framing(8);
 }
@@ -320,6 +322,8 @@ impl Dialect {
     pub const Messages: Dialect = Dialect(2);
     /// the host: Responses
     pub const Responses: Dialect = Dialect(3);
+    /// the host: generateContent
+    pub const Gemini: Dialect = Dialect(4);
 }
 
 impl core::ops::BitOr for Dialect {

@@ -30,8 +30,8 @@ func (s *Set) Open(f abi.Framing, maxEvent int) framing.Decoder {
 	case abi.FramingNDJSON:
 		s.ndjson.MaxEvent = maxEvent
 		return &s.ndjson
-	case abi.FramingAWSEventStream:
-		s.aws.MaxEvent = maxEvent
+	case abi.FramingAWSEventStream, abi.FramingAWSInvoke:
+		s.aws.MaxEvent, s.aws.Invoke = maxEvent, f == abi.FramingAWSInvoke
 		return &s.aws
 	}
 	return nil

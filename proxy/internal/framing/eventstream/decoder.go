@@ -2,6 +2,7 @@ package eventstream
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -50,6 +51,11 @@ type Decoder struct {
 	// MaxEvent bounds the length of a frame; 0 is framing.DefaultMaxEvent.
 	MaxEvent int
 
+	// Invoke is for responses of InvokeModelWithResponseStream
+	// (https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ResponseStream.html): a chunk event stands for the
+	// model's own event, which its payload holds in base64. It has no name then.
+	Invoke bool
+
 	in      []byte // what is left of the last Feed; the caller's memory
 	partial []byte // the current frame, as far as it has arrived, if it is not whole in what was fed
 
@@ -62,7 +68,7 @@ type Decoder struct {
 
 // Reset implements framing.Decoder.
 func (d *Decoder) Reset() {
-	*d = Decoder{MaxEvent: d.MaxEvent, partial: framing.Reuse(d.partial), name: framing.Reuse(d.name), payload: framing.Reuse(d.payload)}
+	*d = Decoder{MaxEvent: d.MaxEvent, Invoke: d.Invoke, partial: framing.Reuse(d.partial), name: framing.Reuse(d.name), payload: framing.Reuse(d.payload)}
 }
 
 // Feed implements framing.Decoder.
@@ -178,6 +184,12 @@ func (d *Decoder) decode(frame []byte) (framing.Event, error) {
 	case eventstreamapi.EventMessageType:
 		named = text(m.Headers, eventstreamapi.EventTypeHeader)
 		ev = framing.Event{Kind: abi.EventPlain, Data: m.Payload}
+		if d.Invoke && named == "chunk" {
+			named = ""
+			if ev.Data, err = unwrap(m.Payload); err != nil {
+				return framing.Event{}, err
+			}
+		}
 	case eventstreamapi.ExceptionMessageType:
 		named = text(m.Headers, eventstreamapi.ExceptionTypeHeader)
 		ev = framing.Event{Kind: abi.EventException, Data: m.Payload}
@@ -191,6 +203,22 @@ func (d *Decoder) decode(frame []byte) (framing.Event, error) {
 	ev.Name = d.name
 	d.name, d.payload = framing.Reuse(d.name), framing.Reuse(d.payload)
 	return ev, nil
+}
+
+// unwrap returns what a chunk's payload, {"bytes":"…","p":"…"}, holds; p is padding of letters. It is written over the payload.
+func unwrap(payload []byte) ([]byte, error) {
+	_, rest, _ := bytes.Cut(payload, []byte(`"bytes"`))
+	rest, colon := bytes.CutPrefix(bytes.TrimSpace(rest), []byte(":"))
+	rest, open := bytes.CutPrefix(bytes.TrimSpace(rest), []byte(`"`))
+	inside, _, closed := bytes.Cut(rest, []byte(`"`))
+	if !colon || !open || !closed {
+		return nil, fmt.Errorf("%w: a chunk without bytes", ErrMalformed)
+	}
+	n, err := base64.StdEncoding.Decode(inside, inside)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the bytes of a chunk are not base64", ErrMalformed)
+	}
+	return inside[:n], nil
 }
 
 // text is a header that is a string, "" if it is absent or of another type.

@@ -306,6 +306,37 @@ func TestMessageTypes(t *testing.T) {
 // TestCorruptMessage flips every bit of a message: each is covered by a checksum.
 //
 // covers: B2
+func TestChunksOfInvokeModel(t *testing.T) {
+	chunk := func(payload string) []byte {
+		return message(t, payload, ":message-type", "event", ":event-type", "chunk")
+	}
+	for payload, want := range map[string]string{
+		`{"bytes":"eyJ0eXBlIjoicGluZyJ9","p":"abcdefg"}`:       `{"type":"ping"}`,
+		` { "p" : "abc" , "bytes" : "eyJ0eXBlIjoicGluZyJ9" } `: `{"type":"ping"}`,
+		`{"bytes":""}`: "",
+	} {
+		d := &eventstream.Decoder{Invoke: true}
+		got, err := read(d, chunk(payload))
+		if err != nil || !cmp.Equal(got, []event{{abi.EventPlain, "", want}}) {
+			t.Errorf("%s: %v, %v", payload, got, err)
+		}
+		d.Invoke = false
+		d.Reset()
+		if got, err = read(d, chunk(payload)); err != nil || !cmp.Equal(got, []event{{abi.EventPlain, "chunk", payload}}) {
+			t.Errorf("%s as it is: %v, %v", payload, got, err)
+		}
+	}
+	for _, payload := range []string{``, `{}`, `{"bytes":1}`, `{"bytes":"a`, `{"bytes":"!"}`, `{"bytes"`, `"bytes`} {
+		if got, err := read(&eventstream.Decoder{Invoke: true}, chunk(payload)); !errors.Is(err, eventstream.ErrMalformed) {
+			t.Errorf("%s: %v, %v", payload, got, err)
+		}
+	}
+	other := message(t, "{}", ":message-type", "event", ":event-type", "other")
+	if got, err := read(&eventstream.Decoder{Invoke: true}, other); err != nil || !cmp.Equal(got, []event{{abi.EventPlain, "other", "{}"}}) {
+		t.Errorf("another event: %v, %v", got, err)
+	}
+}
+
 func TestCorruptMessage(t *testing.T) {
 	frame := message(t, `{"delta":{"text":"Hi"}}`, ":message-type", "event", ":event-type", "contentBlockDelta")
 	for bit := range len(frame) * 8 {

@@ -1,18 +1,17 @@
-package bedrock
+package translate
 
 import (
 	"bytes"
 
-	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 	"github.com/sluice-gateway/sluice/sdk/provider"
 )
 
-// failures are the provider's error types, of the operations and of the service in front of them. In a stream their
+// awsFailures are the error types of AWS Bedrock, of the operations and of the service in front of them. In a stream their
 // first letter is a small one.
-var failures = [...]struct {
+var awsFailures = [...]struct {
 	name string
 	fail abi.FailKind
 	code string
@@ -38,9 +37,9 @@ var failures = [...]struct {
 	{"ConflictException", abi.FailConflict, ""},
 }
 
-// refusals are phrases in messages of ValidationException that identify a more specific failure. The cause is only in
+// awsRefusals are phrases in messages of ValidationException that identify a more specific failure. The cause is only in
 // the message text, which each model's maker has chosen.
-var refusals = [...]struct {
+var awsRefusals = [...]struct {
 	words string
 	fail  abi.FailKind
 }{
@@ -53,18 +52,18 @@ var refusals = [...]struct {
 	{"model identifier is invalid", abi.FailModelNotFound},
 }
 
-// failure classifies an error response. The type is in a header, the body has little more than a message.
-func failure(a *provider.Answer, status int, body []byte) error {
+// AWSFailure classifies an error response of Bedrock. The type is in a header, the body has little more than a message.
+func AWSFailure(a *provider.Answer, status int, body []byte) error {
 	name := a.Header("x-amzn-errortype")
 	v := json.Value(body)
 	if len(name) == 0 {
 		name = v.Get("__type").Text()
 	}
-	return exceptionFailure(statusKind(status), name, errorMessage(v))
+	return exceptionFailure(awsStatusKind(status), name, errorMessage(v))
 }
 
-// exception classifies an exception or error event. The data of an error event is its message.
-func exception(e *provider.Event) error {
+// AWSException classifies an exception or error event of an AWS event stream. The data of an error event is its message.
+func AWSException(e *provider.Event) error {
 	message := e.Data
 	if e.Kind == abi.EventException {
 		message = errorMessage(e.Data)
@@ -86,13 +85,13 @@ func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 	known := false
 	name, _, _ = bytes.Cut(name, []byte{':'})
 	name = name[bytes.IndexByte(name, '#')+1:]
-	for _, e := range failures {
+	for _, e := range awsFailures {
 		if len(name) == len(e.name) && name[0]|0x20 == e.name[0]|0x20 && string(name[1:]) == e.name[1:] {
 			f.Kind, f.Code, known = e.fail, e.code, true
 		}
 	}
 	if f.Kind == abi.FailInvalidRequest {
-		for _, known := range refusals {
+		for _, known := range awsRefusals {
 			if bytes.Contains(message, []byte(known.words)) {
 				f.Kind, f.Code = known.fail, ""
 			}
@@ -103,13 +102,13 @@ func exceptionFailure(usual abi.FailKind, name, message []byte) error {
 		f.Message = string(message)
 	}
 	if !known { // the exception for a model says so by its name
-		translate.CheckNotFound(f, message)
+		CheckNotFound(f, message)
 	}
 	return f
 }
 
-// statusKind maps the HTTP status of an error without a known type. The API documents no 402.
-func statusKind(status int) abi.FailKind {
+// awsStatusKind maps the HTTP status of an error without a known type. The API documents no 402.
+func awsStatusKind(status int) abi.FailKind {
 	if status == 402 {
 		return abi.FailServer
 	}
