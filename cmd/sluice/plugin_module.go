@@ -43,6 +43,9 @@ func (f *pluginFlags) open(c *cobra.Command, argument string) (*subject, error) 
 	case err == nil && info.IsDir():
 		return f.openFolder(c, argument)
 	case err == nil:
+		if p, err := project.Load(filepath.Dir(argument)); err == nil && filepath.Base(argument) == filepath.Base(p.Module()) {
+			return f.openProject(p.Dir)
+		}
 		return f.openFile(argument, cmp.Or(f.vectors, filepath.Join(filepath.Dir(argument), "testdata", "vectors")))
 	case errors.Is(err, fs.ErrNotExist) && slices.Contains(plugins.Names(), argument):
 		return f.openBundled(argument, f.vectors)
@@ -78,10 +81,11 @@ func (f *pluginFlags) openProject(dir string) (*subject, error) {
 		return nil, fmt.Errorf("%s does not exist: run `sluice plugin build` first", p.Module())
 	}
 	s, err := f.openFile(p.Module(), cmp.Or(f.vectors, p.Vectors()))
-	if err == nil {
-		s.module.Name = cmp.Or(f.plugin, p.Name)
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	s.module.Name = cmp.Or(f.plugin, p.Name)
+	return s, nil
 }
 
 func (f *pluginFlags) openFile(file, vectors string) (*subject, error) {

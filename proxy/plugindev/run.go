@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -29,10 +30,12 @@ type Result struct {
 	Broken   bool   // the plugin itself failed
 }
 
-// Call is one call of the plugin and the fuel that it took; 0 for a native plugin.
+// Call is one call of the plugin.
 type Call struct {
-	Name string // the export
-	Fuel int64
+	Name  string // the export
+	Fuel  int64  // 0 for a native plugin
+	Time  time.Duration
+	Share float64 // of its budget
 }
 
 // Cost is the fuel that a vector's calls took; 0 for a native plugin.
@@ -45,8 +48,10 @@ type Cost struct {
 }
 
 // addCall adds a call that took some fuel of the budget that it has for an input.
-func (c *Cost) addCall(used, base int64, input int) {
-	c.Share = max(c.Share, float64(used)/float64(base+plugin.DefaultFuelPerByte*int64(input)))
+func (c *Cost) addCall(used, base int64, input int) (share float64) {
+	share = float64(used) / float64(base+plugin.DefaultFuelPerByte*int64(input))
+	c.Share = max(c.Share, share)
+	return share
 }
 
 // Fixed values, so that every run gives the same bytes.
@@ -185,11 +190,12 @@ func (r *run) prepare(n int) {
 
 // calls makes the plugin calls of an attempt.
 func (r *run) calls() error {
-	a := &r.attempt
+	a, began := &r.attempt, time.Now()
 	err := r.b.Request(context.Background(), a)
+	took := time.Since(began)
 	r.result.Cost.Request += a.Fuel
-	r.result.Cost.addCall(a.Fuel, plugin.DefaultCallFuel, len(a.Request.Body))
-	r.result.Calls = append(r.result.Calls, Call{Name: abi.ExportRequest, Fuel: a.Fuel})
+	share := r.result.Cost.addCall(a.Fuel, plugin.DefaultCallFuel, len(a.Request.Body))
+	r.result.Calls = append(r.result.Calls, Call{abi.ExportRequest, a.Fuel, took, share})
 	if err != nil {
 		return err
 	}
@@ -220,7 +226,12 @@ func (r *run) calls() error {
 	case r.answer.Status >= 300 && api != nil:
 		err = api.Failure(r.answer.Status, r.answer.Body)
 	case r.answer.Status >= 300:
-		err = r.whole()
+		before, began := a.Fuel, time.Now()
+		err = r.b.Response(context.Background(), a, r.answer.Status, r.answer.Body)
+		r.addRead(abi.ExportResponse, began, before, plugin.DefaultCallFuel, len(r.answer.Body))
+		if err == nil && r.writer.Failed() == nil {
+			err = native.Failure(r.answer.Status, nil) // the plugin found no error in the body: the status decides
+		}
 	default:
 		if d := newDecoder(r.answer.ContentType, a.Framing); d != nil {
 			err = r.events(d)
@@ -246,9 +257,9 @@ func (r *run) whole() error {
 			return err
 		}
 	} else {
-		before := r.attempt.Fuel
+		before, began := r.attempt.Fuel, time.Now()
 		err := r.b.Response(context.Background(), &r.attempt, r.answer.Status, r.answer.Body)
-		r.addRead(abi.ExportResponse, before, plugin.DefaultCallFuel, len(r.answer.Body))
+		r.addRead(abi.ExportResponse, began, before, plugin.DefaultCallFuel, len(r.answer.Body))
 		if err != nil {
 			return err
 		}
@@ -289,10 +300,10 @@ func (r *run) events(d framing.Decoder) error {
 		}
 	}
 	if r.reader == nil {
-		before := r.attempt.Fuel
+		before, began := r.attempt.Fuel, time.Now()
 		err := r.b.End(context.Background(), &r.attempt)
 		if used := r.attempt.Fuel - before; used > 0 {
-			r.result.Calls = append(r.result.Calls, Call{Name: abi.ExportEnd, Fuel: used})
+			r.result.Calls = append(r.result.Calls, Call{abi.ExportEnd, used, time.Since(began), float64(used) / plugin.DefaultEventFuel})
 		}
 		if err != nil {
 			return err
@@ -303,9 +314,9 @@ func (r *run) events(d framing.Decoder) error {
 
 func (r *run) event(ev framing.Event) error {
 	if r.reader == nil {
-		before := r.attempt.Fuel
+		before, began := r.attempt.Fuel, time.Now()
 		err := r.b.Event(context.Background(), &r.attempt, ev.Kind, ev.Name, ev.Data)
-		r.addRead(abi.ExportEvent, before, plugin.DefaultEventFuel, len(ev.Name)+len(ev.Data))
+		r.addRead(abi.ExportEvent, began, before, plugin.DefaultEventFuel, len(ev.Name)+len(ev.Data))
 		if err == nil && r.result.Cost.Reads == r.leave {
 			return errLeft
 		}
@@ -318,12 +329,12 @@ func (r *run) event(ev framing.Event) error {
 	return r.writer.Apply(&r.batch)
 }
 
-// addRead adds a call that read the response, before which the attempt had taken so much fuel.
-func (r *run) addRead(call string, before, base int64, input int) {
-	used := r.attempt.Fuel - before
+// addRead adds a call that read the response, which began when the attempt had taken so much fuel.
+func (r *run) addRead(call string, began time.Time, before, base int64, input int) {
+	used, took := r.attempt.Fuel-before, time.Since(began)
 	r.result.Cost.Reads++
-	r.result.Cost.addCall(used, base, input)
-	r.result.Calls = append(r.result.Calls, Call{call, used})
+	share := r.result.Cost.addCall(used, base, input)
+	r.result.Calls = append(r.result.Calls, Call{call, used, took, share})
 }
 
 // finish renders what the client receives.

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
+)
+
+func newPluginBenchCommand(o *options) *cobra.Command {
+	f := &pluginFlags{}
+	atLeast := 200 * time.Millisecond
+	c := &cobra.Command{
+		Use:   "bench FILE|DIR",
+		Short: "Measure a plugin's calls",
+		Long: "Measure what the calls of a plugin take on its vectors, in time and in fuel: building a request, reading an event of a\n" +
+			"stream, reading a non-streaming response. Below it are the built-in providers that respond by themselves or only edit\n" +
+			"requests, for comparison. The time is that of a call from the gateway's side, its own part included; of several\n" +
+			"vectors it is the median.",
+		Example: "  sluice plugin bench plugin.wasm",
+		Args:    oneArgument("FILE or DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := f.open(c, args[0])
+			if err != nil {
+				return err
+			}
+			h, closed, err := o.host()
+			if err != nil {
+				return err
+			}
+			defer closed()
+			rows, err := s.suite.Bench(c.Context(), h, s.module, atLeast)
+			if err != nil {
+				return invalidPlugin(err)
+			}
+			for _, name := range plugins.Names() {
+				module, err := bundledModule(name)
+				if err != nil || name == s.module.Name {
+					continue // this binary was built without them
+				}
+				use, err := presetUse(name)
+				if err != nil {
+					return err
+				}
+				more, err := plugindev.BenchHello(c.Context(), h, module, use, atLeast)
+				if err != nil {
+					return err
+				}
+				rows = append(rows, more...)
+			}
+			t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', tabwriter.AlignRight)
+			fmt.Fprintln(t, "PLUGIN\tCALL\tTIME\tFUEL\tOF ITS BUDGET\tCALLS\t")
+			for _, r := range rows {
+				fmt.Fprintf(t, "%s\t%s\t%v\t%d\t%.2f%%\t%d\t\n", r.Plugin, r.Call, r.Time.Round(10*time.Nanosecond), r.Fuel, 100*r.Share, r.Calls)
+			}
+			return t.Flush()
+		},
+	}
+	f.register(c)
+	c.Flags().DurationVar(&atLeast, "time", atLeast, "how `long` to measure")
+	return c
+}

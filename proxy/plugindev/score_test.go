@@ -1,0 +1,189 @@
+package plugindev_test
+
+import (
+	"compress/gzip"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/plugins"
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/plugindev"
+	"github.com/sluice-gateway/sluice/proxy/plugintest"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// checkScore checks that a plugin keeps all rules, and that some were tried.
+func checkScore(t *testing.T, h *plugindev.Host, s *plugindev.Suite, m plugindev.Module) {
+	t.Helper()
+	marks, err := s.Score(t.Context(), h, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, mark := range marks {
+		if mark.Tried > 0 {
+			tried++
+		}
+		if mark.Broken != "" {
+			t.Errorf("%s:\n%s", mark.Rule, mark.Broken)
+		}
+	}
+	if tried == 0 {
+		t.Error("no rule was tried")
+	}
+}
+
+// TestBundledPluginsConform runs the conformance suite over every plugin that ships.
+func TestBundledPluginsConform(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs some twenty thousand requests")
+	}
+	wasm, err := fs.ReadFile(proxytest.Bundled(t), "all.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What vectors ask for beyond the presets.
+	settings := map[string]string{"blocklist": `{"phrases":["x"]}`}
+	paths := map[string][]string{
+		"openai": {"/openai/deployments/*/chat/completions"}, "bedrock": {"/model/*/invoke"},
+		"gemini": {"/v1/projects/*/locations/*/publishers/*/models/*:predict"},
+	}
+	h := newHost(t)
+	for _, name := range plugins.Names() {
+		t.Run(name, func(t *testing.T) {
+			s := &plugindev.Suite{}
+			if vectors := filepath.Join("../../plugins", name, "testdata/vectors"); exists(vectors) {
+				s = openSuite(t, vectors)
+			}
+			cfg, err := config.Parse("preset", []byte("[providers.p]\nplugin = \""+name+"\"\nbase_url = \"https://provider.example\"\n"), config.Options{Bundled: plugins.Names()})
+			if err == nil && cfg.Provider("p") != nil {
+				p := cfg.Provider("p")
+				s.Use = plugindev.Use{Paths: append(slices.Clone(p.Paths), paths[name]...), Headers: p.Headers}
+			}
+			s.Use.Settings = settings[name]
+			checkScore(t, h, s, plugindev.Module{Name: name, Wasm: wasm})
+		})
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// TestExamplesConform runs the conformance suite over the examples in Go; those in other languages have it where they are built.
+func TestExamplesConform(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs some thousand requests")
+	}
+	for name, vectors := range map[string]string{"go-provider": "provider", "go-router": "router"} {
+		t.Run(name, func(t *testing.T) {
+			s := openSuite(t, filepath.Join("../../examples/plugins/testdata", vectors))
+			checkScore(t, newHost(t), s, plugindev.Module{Name: name, Wasm: plugintest.Build(t, "examples/plugins/"+name)})
+		})
+	}
+}
+
+// TestOldModulesConform runs the conformance suite over modules that were built for each minor version of the ABI.
+func TestOldModulesConform(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles eight modules")
+	}
+	files, err := filepath.Glob("../../sdk/abi/testdata/minor*/*.wasm.gz")
+	if err != nil || len(files) < 8 {
+		t.Fatalf("modules %v, %v", files, err)
+	}
+	for _, file := range files {
+		version := filepath.Base(filepath.Dir(file))
+		name, _, _ := strings.Cut(filepath.Base(file), ".")
+		t.Run(version+"/"+name, func(t *testing.T) {
+			module := plugindev.Module{Name: name, Wasm: unzip(t, file)}
+			s := &plugindev.Suite{}
+			switch name {
+			case "kit":
+				// Its vectors are about its own faults. The SDK of the first versions worded one message differently.
+				s = openSuite(t, folder(t, map[string]string{"hello/request.json": hello}))
+				s.Use = plugindev.Use{Paths: []string{"/kit", "/models"}, Headers: []string{"x-kit"}}
+				if _, err := s.Test(t.Context(), newHost(t), module, plugindev.TestOptions{Update: true}); err != nil {
+					t.Fatal(err)
+				}
+			case "pair":
+				module.Name = "left"
+			case "router-by-length":
+				s = openSuite(t, "../../examples/plugins/testdata/router")
+			}
+			checkScore(t, newHost(t), s, module)
+		})
+	}
+}
+
+func unzip(t *testing.T, file string) []byte {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
+
+// TestScoreShowsBrokenRules checks that the suite finds what is wrong with plugins that break rules.
+func TestScoreShowsBrokenRules(t *testing.T) {
+	broken := func(s *plugindev.Suite, pkg string) (rules []string) {
+		t.Helper()
+		marks, err := s.Score(t.Context(), newHost(t), plugindev.Module{Name: "tested", Wasm: plugintest.Build(t, pkg)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range marks {
+			if m.Broken != "" {
+				rules = append(rules, m.Rule)
+			}
+		}
+		return rules
+	}
+	leaky := openSuite(t, folder(t, map[string]string{"a/request.json": strings.Replace(hello, "hello", "a secret", 1), "b/request.json": hello}))
+	test(t, leaky, "proxy/plugintest/testdata/leaky", plugindev.TestOptions{Update: true})
+	if got := broken(leaky, "proxy/plugintest/testdata/leaky"); !slices.Contains(got, "an instance keeps nothing between calls") {
+		t.Errorf("of a plugin that remembers, broken are %q", got)
+	}
+	// The provider may ask for nothing: every request is the plugin's own failure.
+	s := openSuite(t, folder(t, map[string]string{"a/request.json": hello}))
+	if got := broken(s, provider); !slices.Contains(got, "any request is built, or refused") || !slices.Contains(got, "each vector gives what its want.txt holds") {
+		t.Errorf("of a plugin that fails, broken are %q", got)
+	}
+}
+
+func TestBench(t *testing.T) {
+	s := openSuite(t, "../../examples/plugins/testdata/provider")
+	measures, err := s.Bench(t.Context(), newHost(t), plugindev.Module{Name: "go-provider", Wasm: plugintest.Build(t, provider)}, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := make(map[string]bool)
+	for _, m := range measures {
+		calls[m.Call] = true
+		if m.Plugin != "go-provider" || m.Calls == 0 || m.Fuel <= 0 || m.Time <= 0 || m.Share <= 0 || m.Share > 1 {
+			t.Errorf("%+v", m)
+		}
+	}
+	for _, call := range []string{"provider_request", "provider_event", "provider_response"} {
+		if !calls[call] {
+			t.Errorf("no %s among %v", call, calls)
+		}
+	}
+}
