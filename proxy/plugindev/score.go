@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -344,7 +345,7 @@ func (c *score) requests(try func(string)) {
 	if err != nil {
 		return
 	}
-	for name, request := range map[string]string{
+	requests := map[string]string{
 		"unknown members": `{"model":"m","messages":[{"role":"user","content":"hi","x_sluice":1}],"x_sluice_unknown":{"a":[1,null]}}`,
 		"tools":           `{"model":"m","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{"}}]},{"role":"tool","tool_call_id":"c","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"tool_choice":"any"}`,
 		"parts":           `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}},{"type":"file","file":{"file_data":"AAAA"}},{"type":"video_url","video_url":{"url":"https://v.example/v"}}]}]}`,
@@ -352,8 +353,9 @@ func (c *score) requests(try func(string)) {
 		"all parameters":  `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":-1,"temperature":2,"top_p":0,"n":2,"seed":-1,"logprobs":true,"top_logprobs":1,"logit_bias":{"1":1},"stop":"x","user":"u","response_format":{"type":"x_sluice"},"reasoning_effort":"default","thinking":{"type":"enabled","budget_tokens":1024},"stream_options":{"include_usage":true}}`,
 		"nothing to say":  `{"model":"m","messages":[{"role":"assistant","content":""}]}`,
 		"long":            `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("The quick brown fox. ", 10<<10) + `"}]}`,
-	} {
-		v := &Vector{Name: name, Target: "m", Request: []byte(request)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		v := &Vector{Name: name, Target: "m", Request: []byte(requests[name])}
 		if CheckRequest("", v.Request) != nil {
 			continue
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
-// checkScore checks that a plugin keeps all rules, and that some were tried.
-func checkScore(t *testing.T, h *plugindev.Host, s *plugindev.Suite, m plugindev.Module) {
+// checkScore checks that a plugin keeps all rules but those that it is there to break, and that some were tried.
+func checkScore(t *testing.T, h *plugindev.Host, s *plugindev.Suite, m plugindev.Module, breaks ...string) {
 	t.Helper()
 	marks, err := s.Score(t.Context(), h, m)
 	if err != nil {
@@ -30,7 +30,7 @@ func checkScore(t *testing.T, h *plugindev.Host, s *plugindev.Suite, m plugindev
 		if mark.Tried > 0 {
 			tried++
 		}
-		if mark.Broken != "" {
+		if mark.Broken != "" && !slices.Contains(breaks, mark.Rule) {
 			t.Errorf("%s:\n%s", mark.Rule, mark.Broken)
 		}
 	}
@@ -105,8 +105,10 @@ func TestOldModulesConform(t *testing.T) {
 		t.Run(version+"/"+name, func(t *testing.T) {
 			module := plugindev.Module{Name: name, Wasm: unzip(t, file)}
 			s := &plugindev.Suite{}
+			var breaks []string
 			switch name {
 			case "kit":
+				breaks = []string{"a rate limit is a 429"} // it reports what its vectors say, and no status
 				// Its vectors are about its own faults. The SDK of the first versions worded one message differently.
 				s = openSuite(t, folder(t, map[string]string{"hello/request.json": hello}))
 				s.Use = plugindev.Use{Paths: []string{"/kit", "/models"}, Headers: []string{"x-kit"}}
@@ -115,10 +117,11 @@ func TestOldModulesConform(t *testing.T) {
 				}
 			case "pair":
 				module.Name = "left"
+				breaks = []string{"any request is built, or refused"} // it repeats the first text that it was sent, however long
 			case "router-by-length":
 				s = openSuite(t, "../../examples/plugins/testdata/router")
 			}
-			checkScore(t, newHost(t), s, module)
+			checkScore(t, newHost(t), s, module, breaks...)
 		})
 	}
 }
