@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
@@ -23,7 +22,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
-	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -569,40 +567,4 @@ func (x *completion) allUnavailable(order []int, targets []routing.Target) *apie
 	e.RetryAfter = max(soonest, time.Millisecond)
 	e.Cause = fmt.Errorf("circuit of provider %s open for another %v", x.record.Provider, soonest.Round(time.Millisecond))
 	return e
-}
-
-// recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
-func (x *completion) recordError(e *apierror.Error) {
-	if x.recorded || x.target == nil {
-		return
-	}
-	outcome, cooldown := errorOutcome(e)
-	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
-		last := routing.LastError{At: x.server.now(), Code: e.Code, Text: publicCause(e.Cause)}
-		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
-			last.Code = string(e.Kind) // a code that the provider made up may say anything
-		}
-		x.target.RecordError(last)
-	}
-	x.recordOutcome(outcome, cooldown)
-}
-
-// recordOutcome records in the target's statistics how the attempt ended, once. cooldown is how long the provider wants no
-// requests.
-func (x *completion) recordOutcome(o routing.Outcome, cooldown time.Duration) {
-	if x.recorded || x.target == nil {
-		return
-	}
-	t, now := x.target, x.finishedAt
-	if now.IsZero() {
-		now = x.server.now()
-	}
-	x.recorded = true
-	switch t.EndAttempt(x.ticket, o, cooldown, x.record.FirstEvent, now) {
-	case breaker.Opened:
-		wait, _ := t.Wait(now)
-		x.server.log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "pause_ms", wait.Milliseconds())
-	case breaker.Recovered:
-		x.server.log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
-	}
 }
