@@ -1,29 +1,13 @@
 package openai
 
 import (
+	"slices"
+
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
-
-// turn is one of the client's messages, its members in any order. Strings are escaped contents without quotes.
-type turn struct {
-	index    int
-	role     []byte
-	text     []byte     // a content that is a string, else nil
-	parts    json.Value // a content that is an array
-	refusal  []byte
-	calls    json.Value
-	callID   []byte
-	thought  []byte     // reasoning_content
-	details  json.Value // reasoning_details
-	hasBlock bool       // thinking_blocks
-	failed   bool       // is_error of a tool's result
-	audio    bool
-}
-
-// param is the path of a member of the message, for an error.
-func (m *turn) param(rest string) string { return "messages[" + translate.Itoa(m.index) + "]" + rest }
 
 // thought is an item of reasoning of an earlier turn: its summary and the seal.
 type thought struct {
@@ -36,9 +20,22 @@ type thought struct {
 func (t *translation) writeInput(in *json.Reader) error {
 	t.w.Name("input")
 	t.w.Array()
-	for a, n := in.Array(), 0; a.Next(); n++ {
-		m := t.readTurn(in, n)
-		if err := t.writeTurn(&m); err != nil {
+	var list chat.Messages
+	for list.Open(in); list.Next(); {
+		m := &list.Message
+		for _, name := range m.Unknown {
+			switch string(name) {
+			case "cache_control":
+				t.warnDropped("cache_control")
+			case "thinking_blocks":
+			default:
+				t.warnDropped("messages[]." + translate.Printable(name))
+			}
+		}
+		if m.Named && string(m.Role) != "tool" {
+			t.warnDropped("messages[].name")
+		}
+		if err := t.writeTurn(m); err != nil {
 			return err
 		}
 		if len(t.w.Buf) > flushAt {
@@ -52,56 +49,8 @@ func (t *translation) writeInput(in *json.Reader) error {
 // flushAt is how much of the conversation is written before it is handed on. It keeps the plugin's memory small.
 const flushAt = 32 << 10
 
-func (t *translation) readTurn(in *json.Reader, index int) turn {
-	m := turn{index: index}
-	named := false
-	for o := in.Object(); o.Next(); {
-		if in.Kind() == json.Null {
-			continue
-		}
-		switch name := in.Name(); string(name) {
-		case "role":
-			m.role = in.Text()
-		case "content":
-			if in.Kind() == json.String {
-				m.text = in.Inside()
-			} else {
-				m.parts = in.Raw()
-			}
-		case "refusal":
-			m.refusal = in.Inside()
-		case "tool_calls":
-			m.calls = in.Raw()
-		case "tool_call_id":
-			m.callID = in.Inside()
-		case "reasoning_content":
-			m.thought = in.Inside()
-		case "reasoning_details":
-			m.details = in.Raw()
-		case "thinking_blocks":
-			m.hasBlock = true
-		case "audio":
-			m.audio = true
-		case "name":
-			named = true
-		case "cache_control":
-			t.warnDropped("cache_control")
-		case "is_error":
-			m.failed, _ = in.Bool()
-		case "annotations":
-			// They describe earlier text.
-		default:
-			t.warnDropped("messages[]." + translate.Printable(name))
-		}
-	}
-	if named && string(m.role) != "tool" {
-		t.warnDropped("messages[].name")
-	}
-	return m
-}
-
-func (t *translation) writeTurn(m *turn) error {
-	switch role := string(m.role); role {
+func (t *translation) writeTurn(m *chat.Message) error {
+	switch role := string(m.Role); role {
 	case "system", "user":
 		return t.writeMessage(m, role, "input_text")
 	case "developer":
@@ -114,11 +63,11 @@ func (t *translation) writeTurn(m *turn) error {
 	case "tool":
 		return t.writeResult(m)
 	}
-	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
+	return sdk.Refuse(m.Param(".role"), "This provider does not support messages with this role.")
 }
 
 // writeMessage writes a message with the parts of its content; textType is the type of a text.
-func (t *translation) writeMessage(m *turn, role, textType string) error {
+func (t *translation) writeMessage(m *chat.Message, role, textType string) error {
 	w := t.w
 	t.input = true
 	w.Object()
@@ -127,20 +76,20 @@ func (t *translation) writeMessage(m *turn, role, textType string) error {
 	w.Name("role")
 	w.String(role)
 	w.Name("content")
-	if m.parts == nil && len(m.refusal) == 0 {
-		w.Inside(m.text)
+	if m.Parts == nil && len(m.Refusal) == 0 {
+		w.Inside(m.Text)
 		w.EndObject()
 		return nil
 	}
 	w.Array()
-	if len(m.text) > 0 {
-		t.writeTextPart(textType, m.text)
+	if len(m.Text) > 0 {
+		t.writeTextPart(textType, m.Text)
 	}
 	if err := t.writeParts(m, textType); err != nil {
 		return err
 	}
-	if len(m.refusal) > 0 {
-		t.writeRefusal(m.refusal)
+	if len(m.Refusal) > 0 {
+		t.writeRefusal(m.Refusal)
 	}
 	w.EndArray()
 	w.EndObject()
@@ -168,14 +117,13 @@ func (t *translation) writeRefusal(text []byte) {
 }
 
 // writeParts writes the parts of a content that is a list.
-func (t *translation) writeParts(m *turn, textType string) error {
-	if m.parts == nil {
+func (t *translation) writeParts(m *chat.Message, textType string) error {
+	if m.Parts == nil {
 		return nil
 	}
-	var in json.Reader
-	in.Reset(m.parts)
-	for a, n := in.Array(), 0; a.Next(); n++ {
-		if err := t.writePart(&in, m, n, textType); err != nil {
+	var parts chat.Parts
+	for parts.Open(m); parts.Next(); {
+		if err := t.writePart(&parts.Part, m, textType); err != nil {
 			return err
 		}
 	}
@@ -183,63 +131,41 @@ func (t *translation) writeParts(m *turn, textType string) error {
 }
 
 // writePart writes a part of a content.
-func (t *translation) writePart(in *json.Reader, m *turn, n int, textType string) error {
-	var kind, text, url, detail []byte
-	var file, audio json.Value
-	for o := in.Object(); o.Next(); {
-		switch string(in.Name()) {
-		case "type":
-			kind = in.Text()
-		case "text", "refusal":
-			text = in.Inside()
-		case "image_url":
-			for o := in.Object(); o.Next(); {
-				switch string(in.Name()) {
-				case "url":
-					url = in.Inside()
-				case "detail":
-					detail = in.Inside()
-				}
-			}
-		case "file":
-			file = in.Raw()
-		case "input_audio":
-			audio = in.Raw()
-		case "cache_control":
-			t.warnDropped("cache_control")
-		}
+func (t *translation) writePart(p *chat.Part, m *chat.Message, textType string) error {
+	if p.CacheControl {
+		t.warnDropped("cache_control")
 	}
-	w, own := t.w, string(m.role) != "assistant"
+	w, kind, text, own := t.w, string(p.Type), p.Text, string(m.Role) != "assistant"
 	switch {
-	case string(kind) == "text":
-		if m.failed && string(m.role) == "tool" {
-			text, m.failed = translate.FailedText(text), false
+	case kind == "text":
+		if m.Failed && string(m.Role) == "tool" {
+			text, m.Failed = translate.FailedText(text), false
 		}
 		t.writeTextPart(textType, text)
-	case string(kind) == "refusal" && !own:
+	case kind == "refusal" && !own:
 		t.writeRefusal(text)
-	case string(kind) == "image_url" && own:
+	case kind == "image_url" && own:
 		w.Object()
 		w.Name("type")
 		w.String("input_image")
 		w.Name("image_url")
-		w.Inside(url)
-		if len(detail) > 0 {
+		w.Inside(p.URL)
+		if len(p.Detail) > 0 {
 			w.Name("detail")
-			w.Inside(detail)
+			w.Inside(p.Detail)
 		}
 		w.EndObject()
-	case string(kind) == "file" && own:
-		t.writeFile(file)
-	case string(kind) == "input_audio" && own:
+	case kind == "file" && own:
+		t.writeFile(p.File)
+	case kind == "input_audio" && own:
 		w.Object()
 		w.Name("type")
 		w.String("input_audio")
 		w.Name("input_audio")
-		w.Raw(audio)
+		w.Raw(p.Audio)
 		w.EndObject()
 	default:
-		return translate.Unsupported(m.param(".content["+translate.Itoa(n)+"]"), "The provider does not support content of this type.")
+		return translate.Unsupported(p.Param(m, ""), "The provider does not support content of this type.")
 	}
 	return nil
 }
@@ -270,24 +196,20 @@ func hasPrefix(s []byte, prefix string) bool {
 
 // writeAssistant writes what an earlier response consisted of: reasoning, a message, calls. The reasoning knows its place among the
 // other items, which are in the order that they have here. The API refuses reasoning that no other item follows.
-func (t *translation) writeAssistant(m *turn) error {
-	if m.audio {
-		return sdk.Refuse(m.param(".audio"), "This provider does not support audio.")
+func (t *translation) writeAssistant(m *chat.Message) error {
+	if m.Audio {
+		return sdk.Refuse(m.Param(".audio"), "This provider does not support audio.")
 	}
 	t.readThoughts(m)
 	thoughts, place := t.thoughts, int64(0)
-	message := len(m.text) > 0 || m.parts != nil || len(m.refusal) > 0
-	var calls json.Reader
-	var list json.Loop
-	if m.calls != nil {
-		calls.Reset(m.calls)
-		list = calls.Array()
-	}
-	others := countElements(m.calls)
+	message := len(m.Text) > 0 || m.Parts != nil || len(m.Refusal) > 0
+	var calls chat.Calls
+	calls.Open(m)
+	others := countElements(m.ToolCalls)
 	if message {
 		others++
 	}
-	for n := 0; others > 0; place++ {
+	for ; others > 0; place++ {
 		switch {
 		case len(thoughts) > 0 && (thoughts[0].index <= place || others == 1):
 			t.writeThought(&thoughts[0])
@@ -298,11 +220,10 @@ func (t *translation) writeAssistant(m *turn) error {
 			if err := t.writeMessage(m, "assistant", "output_text"); err != nil {
 				return err
 			}
-		case list.Next():
-			if err := t.writeCall(&calls, m, n); err != nil {
+		case calls.Next():
+			if err := t.writeCall(&calls.Call, m); err != nil {
 				return err
 			}
-			n++
 			others--
 		default:
 			return nil
@@ -325,11 +246,11 @@ func countElements(list json.Value) (n int) {
 
 // readThoughts reads the reasoning of an earlier turn that can be sent back. Without a seal, the provider would not take it as its
 // own, unless it is one that takes plain text.
-func (t *translation) readThoughts(m *turn) {
+func (t *translation) readThoughts(m *chat.Message) {
 	t.thoughts = t.thoughts[:0]
-	if m.details.Kind() == json.Array {
+	if m.ReasoningDetails.Kind() == json.Array {
 		var in json.Reader
-		in.Reset(m.details)
+		in.Reset(m.ReasoningDetails)
 		for a := in.Array(); a.Next(); {
 			t.addDetail(&in)
 		}
@@ -344,13 +265,13 @@ func (t *translation) readThoughts(m *turn) {
 	switch {
 	case len(sealed) > 0:
 		t.reasoningHistory = true
-	case len(m.thought) > 0 && t.o.history&textForms != 0:
-		t.thoughts = append(t.thoughts, thought{index: -1, summary: [][]byte{m.thought}})
-	case m.details.Kind() == json.Array && !isDefault("", m.details):
+	case len(m.Reasoning) > 0 && t.o.history&textForms != 0:
+		t.thoughts = append(t.thoughts, thought{index: -1, summary: [][]byte{m.Reasoning}})
+	case m.ReasoningDetails.Kind() == json.Array && !isDefault("", m.ReasoningDetails):
 		t.warnDropped("messages[].reasoning_details")
-	case len(m.thought) > 0:
+	case len(m.Reasoning) > 0:
 		t.warnDropped("messages[].reasoning_content")
-	case m.hasBlock:
+	case slices.ContainsFunc(m.Unknown, func(name []byte) bool { return string(name) == "thinking_blocks" }):
 		t.warnDropped("messages[].thinking_blocks")
 	}
 }
@@ -428,33 +349,17 @@ func (t *translation) writeJoined(kind string, pieces [][]byte) {
 }
 
 // writeCall writes a tool call of an earlier turn. Its arguments are text on both sides, whatever a model has written.
-func (t *translation) writeCall(in *json.Reader, m *turn, n int) error {
-	var kind, id, name, arguments []byte
-	for o := in.Object(); o.Next(); {
-		switch string(in.Name()) {
-		case "type":
-			kind = in.Text()
-		case "id":
-			id = in.Inside()
-		case "cache_control":
-			t.warnDropped("cache_control")
-		case "function", "custom":
-			for o := in.Object(); o.Next(); {
-				switch string(in.Name()) {
-				case "name":
-					name = in.Inside()
-				case "arguments", "input":
-					arguments = in.Inside()
-				}
-			}
-		}
+func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
+	if c.CacheControl {
+		t.warnDropped("cache_control")
 	}
+	id, arguments := c.ID.Inside(), c.Arguments
 	w := t.w
 	t.input = true
 	w.Object()
 	w.Name("type")
 	member := "arguments"
-	switch string(kind) {
+	switch string(c.Type) {
 	case "function":
 		w.String("function_call")
 		if translate.Blank(arguments) {
@@ -465,24 +370,21 @@ func (t *translation) writeCall(in *json.Reader, m *turn, n int) error {
 		member = "input"
 		t.customIDs = append(t.customIDs, id)
 	default:
-		return sdk.Refuse(m.param(".tool_calls["+translate.Itoa(n)+"].type"), "This provider does not support tools of this type.")
+		return sdk.Refuse(c.Param(m, ".type"), "This provider does not support tools of this type.")
 	}
-	w.Name("call_id")
-	w.Inside(id)
-	w.Name("name")
-	w.Inside(name)
-	w.Name(member)
-	w.Inside(arguments)
+	w.Field("call_id").Inside(id)
+	w.Field("name").Inside(c.Name)
+	w.Field(member).Inside(arguments)
 	w.EndObject()
 	return nil
 }
 
 // writeResult writes the result of a tool call.
-func (t *translation) writeResult(m *turn) error {
+func (t *translation) writeResult(m *chat.Message) error {
 	w := t.w
-	kind := "function_call_output"
+	kind, call := "function_call_output", m.ToolCallID.Inside()
 	for _, id := range t.customIDs {
-		if string(id) == string(m.callID) {
+		if string(id) == string(call) {
 			kind = "custom_tool_call_output"
 		}
 	}
@@ -490,14 +392,13 @@ func (t *translation) writeResult(m *turn) error {
 	w.Object()
 	w.Name("type")
 	w.String(kind)
-	w.Name("call_id")
-	w.Inside(m.callID)
+	w.Field("call_id").Inside(call)
 	w.Name("output")
-	if m.parts == nil {
-		if m.failed {
-			m.text = translate.FailedText(m.text)
+	if m.Parts == nil {
+		if m.Failed {
+			m.Text = translate.FailedText(m.Text)
 		}
-		w.Inside(m.text)
+		w.Inside(m.Text)
 	} else {
 		w.Array()
 		if err := t.writeParts(m, "input_text"); err != nil {
