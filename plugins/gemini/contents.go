@@ -1,86 +1,32 @@
 package gemini
 
 import (
+	"slices"
+
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
-
-// message is one of the client's messages, its members in any order.
-type message struct {
-	index   int
-	role    []byte
-	text    []byte     // escaped string content, else nil
-	parts   json.Value // a content that is an array
-	refusal []byte     // escaped string content
-	calls   json.Value
-	callID  []byte
-	details json.Value // reasoning_details
-	thought string     // another member with reasoning, which this provider cannot use
-
-	audio, named bool
-	failed       bool // is_error of a tool's result
-}
-
-// readMessage reads a message. Members that the provider does not have cause a warning.
-func (t *translation) readMessage(m *message, in *json.Reader, index int) {
-	*m = message{index: index}
-	for o := in.Object(); o.Next(); {
-		if in.Kind() == json.Null {
-			continue
-		}
-		switch name := in.Name(); string(name) {
-		case "role":
-			m.role = in.Text()
-		case "content":
-			if in.Kind() == json.String {
-				m.text = in.Inside()
-			} else {
-				m.parts = in.Raw()
-			}
-		case "refusal":
-			m.refusal = in.Inside()
-		case "tool_calls":
-			m.calls = in.Raw()
-		case "tool_call_id":
-			m.callID = in.Text()
-		case "reasoning_details":
-			m.details = in.Raw()
-		case "thinking_blocks":
-			m.thought = "thinking_blocks"
-		case "reasoning_content":
-			if m.thought == "" {
-				m.thought = "reasoning_content"
-			}
-		case "audio":
-			m.audio = true
-		case "name":
-			m.named = true
-		case "is_error":
-			m.failed, _ = in.Bool()
-		case "cache_control", "annotations":
-			// The first is warned of for the whole request; the others tell of an earlier assistant message's text.
-		default:
-			t.warnDropped(true, "messages[]."+translate.Printable(name))
-		}
-	}
-	t.warnDropped(m.named && string(m.role) != "tool", "messages[].name")
-}
-
-// param is the path of a member of the message, for an error.
-func (m *message) param(rest string) string {
-	return "messages[" + translate.Itoa(m.index) + "]" + rest
-}
 
 // writeMessages writes the conversation: one content for each run of the same role, system messages apart.
 func (t *translation) writeMessages(in *json.Reader) error {
 	t.messages = true
 	t.w.Name("contents")
 	t.w.Array()
-	var m message
-	for a, n := in.Array(), 0; a.Next(); n++ {
-		t.readMessage(&m, in, n)
-		if err := t.writeMessage(&m); err != nil {
+	var list chat.Messages
+	for list.Open(in); list.Next(); {
+		m := &list.Message
+		for _, name := range m.Unknown {
+			switch string(name) {
+			case "cache_control": // warned of for the whole request
+			case "thinking_blocks":
+			default:
+				t.warnDropped(true, "messages[]."+translate.Printable(name))
+			}
+		}
+		t.warnDropped(m.Named && string(m.Role) != "tool", "messages[].name")
+		if err := t.writeMessage(m); err != nil {
 			return err
 		}
 	}
@@ -91,14 +37,14 @@ func (t *translation) writeMessages(in *json.Reader) error {
 	return nil
 }
 
-func (t *translation) writeMessage(m *message) error {
-	if string(m.role) == "tool" {
+func (t *translation) writeMessage(m *chat.Message) error {
+	if string(m.Role) == "tool" {
 		return t.addToolResult(m)
 	}
 	if err := t.writeResults(); err != nil {
 		return err
 	}
-	switch string(m.role) {
+	switch string(m.Role) {
 	case "system", "developer":
 		t.addSystemMessage(m)
 		return nil
@@ -107,7 +53,7 @@ func (t *translation) writeMessage(m *message) error {
 	case "assistant":
 		return t.writeAssistantMessage(m)
 	}
-	return sdk.Refuse(m.param(".role"), "This provider does not support messages with this role.")
+	return sdk.Refuse(m.Param(".role"), "This provider does not support messages with this role.")
 }
 
 // openContent starts a content unless the current one has the role. It is called with the first part to write, so that
@@ -160,28 +106,25 @@ func (t *translation) writeText(role string, inside []byte) {
 }
 
 // addSystemMessage records the texts of a system message.
-func (t *translation) addSystemMessage(m *message) {
+func (t *translation) addSystemMessage(m *chat.Message) {
 	note := func(inside []byte) {
 		if len(inside) > 0 {
 			t.system = append(t.system, inside)
 		}
 	}
-	note(m.text)
-	var r json.Reader
-	r.Reset(m.parts)
-	for a := r.Array(); a.Next(); {
-		note(readPart(&r).text)
+	note(m.Text)
+	var parts chat.Parts
+	for parts.Open(m); parts.Next(); {
+		note(parts.Text)
 	}
 }
 
 // writeContent writes a message's content as parts.
-func (t *translation) writeContent(m *message, role string) error {
-	t.writeText(role, m.text)
-	var r json.Reader
-	r.Reset(m.parts)
-	for a, n := r.Array(), 0; a.Next(); n++ {
-		p := readPart(&r)
-		if err := t.writePart(&p, role, m, n); err != nil {
+func (t *translation) writeContent(m *chat.Message, role string) error {
+	t.writeText(role, m.Text)
+	var parts chat.Parts
+	for parts.Open(m); parts.Next(); {
+		if err := t.writePart(&parts.Part, role, m); err != nil {
 			return err
 		}
 	}
@@ -189,12 +132,12 @@ func (t *translation) writeContent(m *message, role string) error {
 }
 
 // writeAssistantMessage writes an earlier assistant message: thoughts that have a signature, its text, its tool calls.
-func (t *translation) writeAssistantMessage(m *message) error {
-	if m.audio {
-		return sdk.Refuse(m.param(".audio"), "This provider does not support audio in assistant messages.")
+func (t *translation) writeAssistantMessage(m *chat.Message) error {
+	if m.Audio {
+		return sdk.Refuse(m.Param(".audio"), "This provider does not support audio in assistant messages.")
 	}
 	s := &t.signatures
-	s.read(m.details)
+	s.read(m.ReasoningDetails)
 	for i := range s.thoughts {
 		t.writeThought(&s.thoughts[i])
 	}
@@ -203,15 +146,19 @@ func (t *translation) writeAssistantMessage(m *message) error {
 		return err
 	}
 	if !s.used {
-		t.warnDropped(m.details.Exists(), "messages[].reasoning_details")
-		t.warnDropped(m.thought != "", "messages[]."+m.thought)
+		t.warnDropped(m.ReasoningDetails.Exists(), "messages[].reasoning_details")
+		if slices.ContainsFunc(m.Unknown, func(name []byte) bool { return string(name) == "thinking_blocks" }) {
+			t.warnDropped(true, "messages[].thinking_blocks")
+		} else {
+			t.warnDropped(m.Reasoning != nil, "messages[].reasoning_content")
+		}
 	}
 	return nil
 }
 
 // writeAssistantText writes the text of an assistant message with its signatures. The first goes to the last text if it
 // was there; any other is a part of its own.
-func (t *translation) writeAssistantText(m *message) {
+func (t *translation) writeAssistantText(m *chat.Message) {
 	s := &t.signatures
 	texts := s.words[:0]
 	add := func(inside []byte) {
@@ -219,13 +166,12 @@ func (t *translation) writeAssistantText(m *message) {
 			texts = append(texts, inside)
 		}
 	}
-	add(m.text)
-	var r json.Reader
-	r.Reset(m.parts)
-	for a := r.Array(); a.Next(); {
-		add(readPart(&r).text)
+	add(m.Text)
+	var parts chat.Parts
+	for parts.Open(m); parts.Next(); {
+		add(parts.Text)
 	}
-	add(m.refusal)
+	add(m.Refusal)
 	s.words = texts
 	next := 0
 	for i, inside := range texts {

@@ -4,86 +4,67 @@ import (
 	"bytes"
 
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// part is one part of a message's content. All slices but kind are escaped string contents.
-type part struct {
-	kind     []byte
-	text     []byte // of a text or refusal
-	url      []byte // of an image or a video
-	detail   []byte
-	fileData []byte
-	fileID   []byte
-	fileName []byte
-	audio    []byte
-	format   []byte // of audio
-}
-
-func readPart(r *json.Reader) (p part) {
+// readFile reads the member file of a part. All slices are escaped string contents.
+func readFile(file json.Value) (data, id, name []byte) {
+	var r json.Reader
+	r.ResetChecked(file)
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
-		case "type":
-			p.kind = r.Text()
-		case "text", "refusal":
-			p.text = r.Inside()
-		case "image_url", "video_url":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "url":
-					p.url = r.Inside()
-				case "detail":
-					p.detail = r.Inside()
-				}
-			}
-		case "file":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "file_data":
-					p.fileData = r.Inside()
-				case "file_id":
-					p.fileID = r.Inside()
-				case "filename":
-					p.fileName = r.Inside()
-				}
-			}
-		case "input_audio":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "data":
-					p.audio = r.Inside()
-				case "format":
-					p.format = r.Inside()
-				}
-			}
+		case "file_data":
+			data = r.Inside()
+		case "file_id":
+			id = r.Inside()
+		case "filename":
+			name = r.Inside()
 		}
 	}
-	return p
+	return data, id, name
 }
 
-// writePart writes the part numbered n of a message's content.
-func (t *translation) writePart(p *part, role string, m *message, n int) error {
-	param := func(rest string) string { return m.param(".content[" + translate.Itoa(n) + "]" + rest) }
-	switch string(p.kind) {
+// readAudio reads the member input_audio of a part. The slices are escaped string contents.
+func readAudio(audio json.Value) (data, format []byte) {
+	var r json.Reader
+	r.ResetChecked(audio)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "data":
+			data = r.Inside()
+		case "format":
+			format = r.Inside()
+		}
+	}
+	return data, format
+}
+
+// writePart writes a part of a message's content.
+func (t *translation) writePart(p *chat.Part, role string, m *chat.Message) error {
+	param := func(rest string) string { return p.Param(m, rest) }
+	switch kind := string(p.Type); kind {
 	case "text", "refusal":
-		t.writeText(role, p.text)
+		t.writeText(role, p.Text)
 		return nil
 	case "image_url", "video_url":
-		t.warnDropped(len(p.detail) > 0 && string(p.detail) != "auto", string(p.kind)+".detail")
-		return t.writeMedia(p.url, "", role, param("."+string(p.kind)+".url"))
+		t.warnDropped(len(p.Detail) > 0 && string(p.Detail) != "auto", kind+".detail")
+		return t.writeMedia(p.URL, "", role, param("."+kind+".url"))
 	case "file":
+		data, id, name := readFile(p.File)
 		switch {
-		case p.fileData != nil:
-			return t.writeMedia(p.fileData, mediaTypeByName(p.fileName, "application/pdf"), role, param(".file.file_data"))
-		case bytes.Contains(p.fileID, []byte("://")):
-			return t.writeAddress(p.fileID, role, param(".file.file_id"))
+		case data != nil:
+			return t.writeMedia(data, mediaTypeByName(name, "application/pdf"), role, param(".file.file_data"))
+		case bytes.Contains(id, []byte("://")):
+			return t.writeAddress(id, role, param(".file.file_id"))
 		}
 		return translate.Unsupported(param(".file.file_id"), "This provider accepts uploaded files only by URI; send the URI or file_data.")
 	case "input_audio":
-		if !plainWord(p.format) {
+		data, format := readAudio(p.Audio)
+		if !plainWord(format) {
 			return translate.Invalid("invalid_value", param(".input_audio.format"), "Expected the name of a format, such as wav or mp3.")
 		}
-		return t.writeMedia(p.audio, "audio/"+string(p.format), role, param(".input_audio.data"))
+		return t.writeMedia(data, "audio/"+string(format), role, param(".input_audio.data"))
 	}
 	return translate.Unsupported(param(""), "This provider does not support content of this type.")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/plugins/internal/translate"
 	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
+	"github.com/sluice-gateway/sluice/sdk/chat"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
@@ -14,19 +15,18 @@ type call struct {
 	id       []byte
 	name     []byte // escaped string content
 	answered bool
-	result   message
+	result   chat.Message
 }
 
 // skipSignature is the provider's placeholder for a missing signature, on a call made by another provider.
 const skipSignature = "skip_thought_signature_validator"
 
 // writeCalls writes the tool calls of an earlier assistant message and notes them for their results.
-func (t *translation) writeCalls(m *message) error {
+func (t *translation) writeCalls(m *chat.Message) error {
 	t.calls = t.calls[:0]
-	var r json.Reader
-	r.Reset(m.calls)
-	for a, n := r.Array(), 0; a.Next(); n++ {
-		if err := t.writeCall(&r, m, n); err != nil {
+	var calls chat.Calls
+	for calls.Open(m); calls.Next(); {
+		if err := t.writeCall(&calls.Call, m); err != nil {
 			return err
 		}
 	}
@@ -34,39 +34,19 @@ func (t *translation) writeCalls(m *message) error {
 	return nil
 }
 
-func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
-	var kind, id, name, arguments, signature []byte
-	for o := r.Object(); o.Next(); {
-		switch string(r.Name()) {
-		case "type":
-			kind = r.Text()
-		case "id":
-			id = r.Text()
-		case "function":
-			for o := r.Object(); o.Next(); {
-				switch string(r.Name()) {
-				case "name":
-					name = r.Inside()
-				case "arguments":
-					arguments = r.Text()
-				}
-			}
-		case "extra_content":
-			signature = json.Value(r.Raw()).Get("google").Get("thought_signature").Inside()
-		}
+func (t *translation) writeCall(c *chat.Call, m *chat.Message) error {
+	if string(c.Type) != "function" {
+		return sdk.Refuse(c.Param(m, ".type"), "This provider supports only tools of type function.")
 	}
-	param := func(rest string) string { return m.param(".tool_calls[" + translate.Itoa(n) + "]" + rest) }
-	if string(kind) != "function" {
-		return sdk.Refuse(param(".type"), "This provider supports only tools of type function.")
-	}
-	args, ok := translate.Arguments(arguments)
+	id, signature := c.ID.Text(), c.ExtraContent.Get("google").Get("thought_signature").Inside()
+	args, ok := translate.Arguments(c.ArgumentsText())
 	if !ok {
-		t.r.Warn(abi.WarnChanged, param(".function.arguments"))
+		t.r.Warn(abi.WarnChanged, c.Param(m, ".function.arguments"))
 	}
-	if signature = t.signatures.callSignature(id, signature); len(signature) == 0 && n == 0 && t.o.requireSignature == translate.Yes {
+	if signature = t.signatures.callSignature(id, signature); len(signature) == 0 && c.Index == 0 && t.o.requireSignature == translate.Yes {
 		signature = []byte(skipSignature)
 	}
-	t.calls = append(t.calls, call{id: id, name: name})
+	t.calls = append(t.calls, call{id: id, name: c.Name})
 	w := t.w
 	t.openContent("model")
 	w.Object()
@@ -77,7 +57,7 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 		w.Text(id)
 	}
 	w.Name("name")
-	w.Inside(name)
+	w.Inside(c.Name)
 	w.Name("args")
 	w.Raw(args)
 	w.EndObject()
@@ -88,10 +68,11 @@ func (t *translation) writeCall(r *json.Reader, m *message, n int) error {
 
 // addToolResult notes the result of a tool call. They are written together, in the order of the calls, whatever order
 // they came in: the provider matches results without an id by order alone.
-func (t *translation) addToolResult(m *message) error {
+func (t *translation) addToolResult(m *chat.Message) error {
+	id := m.ToolCallID.Text()
 	for i := range t.calls {
 		c := &t.calls[i]
-		if c.answered || !bytes.Equal(c.id, m.callID) {
+		if c.answered || !bytes.Equal(c.id, id) {
 			continue
 		}
 		c.answered, c.result = true, *m
@@ -100,7 +81,7 @@ func (t *translation) addToolResult(m *message) error {
 		}
 		return nil
 	}
-	return translate.Invalid("invalid_value", m.param(".tool_call_id"), "No earlier tool call has this id.")
+	return translate.Invalid("invalid_value", m.Param(".tool_call_id"), "No earlier tool call has this id.")
 }
 
 // writeResults writes the results that have come. Media in them follow after the last one: a result is an object.
@@ -112,14 +93,12 @@ func (t *translation) writeResults() error {
 	}
 	for i := range t.calls {
 		c := &t.calls[i]
-		var r json.Reader
-		r.Reset(c.result.parts)
-		for a, n := r.Array(), 0; a.Next(); n++ {
-			p := readPart(&r)
-			if string(p.kind) == "text" {
+		var parts chat.Parts
+		for parts.Open(&c.result); parts.Next(); {
+			if string(parts.Type) == "text" {
 				continue
 			}
-			if err := t.writePart(&p, "user", &c.result, n); err != nil {
+			if err := t.writePart(&parts.Part, "user", &c.result); err != nil {
 				return err
 			}
 		}
@@ -148,20 +127,19 @@ func (t *translation) writeResult(c *call) {
 
 // writeResponse writes what a tool said as an object: one that is a JSON object unchanged, any other text as the member
 // output, several texts as a list there. What a tool said that has failed is the member error.
-func (t *translation) writeResponse(m *message) {
+func (t *translation) writeResponse(m *chat.Message) {
 	w := t.w
-	text, texts := m.text, 0
-	var r json.Reader
-	r.Reset(m.parts)
-	for a := r.Array(); a.Next(); {
-		if p := readPart(&r); string(p.kind) == "text" {
-			text = p.text
+	text, texts := m.Text, 0
+	var parts chat.Parts
+	for parts.Open(m); parts.Next(); {
+		if string(parts.Type) == "text" {
+			text = parts.Text
 			texts++
 		}
 	}
 	if first := bytes.TrimLeft(text, " "); texts < 2 && len(first) > 0 && (first[0] == '{' || first[0] == '\\') {
 		if plain := json.Value(bytes.TrimSpace(json.AppendText(nil, text))); plain.Kind() == json.Object && plain.Valid() {
-			if !m.failed {
+			if !m.Failed {
 				w.Raw(plain)
 				return
 			}
@@ -173,7 +151,7 @@ func (t *translation) writeResponse(m *message) {
 		}
 	}
 	w.Object()
-	if m.failed {
+	if m.Failed {
 		w.Name("error")
 	} else {
 		w.Name("output")
@@ -182,10 +160,9 @@ func (t *translation) writeResponse(m *message) {
 		w.Inside(text)
 	} else {
 		w.Array()
-		r.Reset(m.parts)
-		for a := r.Array(); a.Next(); {
-			if p := readPart(&r); string(p.kind) == "text" {
-				w.Inside(p.text)
+		for parts.Open(m); parts.Next(); {
+			if string(parts.Type) == "text" {
+				w.Inside(parts.Text)
 			}
 		}
 		w.EndArray()

@@ -139,7 +139,7 @@ type Parts struct {
 
 // Open begins with the parts of m, none if its content is a text.
 func (l *Parts) Open(m *Message) {
-	l.in.Reset(m.Parts)
+	l.in.ResetChecked(m.Parts)
 	l.loop, l.next = l.in.Array(), 0
 }
 
@@ -214,7 +214,7 @@ type Calls struct {
 
 // Open begins with the calls of m.
 func (l *Calls) Open(m *Message) {
-	l.in.Reset(m.ToolCalls)
+	l.in.ResetChecked(m.ToolCalls)
 	l.loop, l.next = l.in.Array(), 0
 }
 
