@@ -48,7 +48,12 @@ func (w *textWalk) member(api string, m jsondoc.Value) error {
 		return w.messages(m)
 	case "prompt":
 		if m.Kind() == jsondoc.Object { // the template of a hosted prompt
-			return w.texts(m.Get("variables"), abi.WhatUser)
+			for v := m.Get("variables").First(); v.Exists(); v = v.Next() {
+				if err := w.texts(v, abi.WhatUser); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		return w.texts(m, abi.WhatUser)
 	case "suffix":
