@@ -59,6 +59,24 @@ func TestGeneratedExample(t *testing.T) {
 	checkGenerated(t, "README.md", block.ReplaceAllLiteralString(text, example))
 }
 
+// TestGeneratedKitExamples copies the example providers into the READMEs of their languages' kits.
+func TestGeneratedKitExamples(t *testing.T) {
+	for language, source := range map[string]string{"rust": "plugin.rs", "c": "plugin.c", "assemblyscript": "plugin.ts"} {
+		extension := strings.TrimPrefix(filepath.Ext(source), ".")
+		if language == "rust" {
+			extension = "rust"
+		}
+		path := "sdk/" + language + "/README.md"
+		block := regexp.MustCompile("(?s)```" + extension + "\n.*?```\n")
+		text := read(t, path)
+		if n := len(block.FindAllString(text, -1)); n != 1 {
+			t.Fatalf("%s has %d blocks of code, want 1", path, n)
+		}
+		example := "```" + extension + "\n" + read(t, "examples/plugins/"+language+"-provider/"+source) + "```\n"
+		checkGenerated(t, path, block.ReplaceAllLiteralString(text, example))
+	}
+}
+
 func TestSizes(t *testing.T) {
 	for path, most := range map[string]int{"README.md": 12 << 10, "RATIONALE.md": 26 << 10} {
 		if n := len(read(t, path)); n > most {
