@@ -151,7 +151,7 @@ func TestFilterCorpusInAnyPieces(t *testing.T) {
 // streamed asks for a stream and reads it. It closes begun as soon as it has the beginning of the text.
 func (in *ingress) streamed(t *testing.T, g *proxytest.Gateway, begun chan struct{}) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+in.path, strings.NewReader(in.asking("m", "x", true)))
+	req, err := http.NewRequestWithContext(t.Context(), "POST", g.URL+in.pathTo("m", true), strings.NewReader(in.asking("m", "x", true)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,11 +199,7 @@ func TestFilterCorpusWhole(t *testing.T) {
 		g := proxytest.Start(t, w.at(provider.URL())+corpusFilters)
 		for i, c := range corpus {
 			for n, stream := range []bool{false, true} {
-				request, err := json.Marshal(c.text)
-				if err != nil {
-					t.Fatal(err)
-				}
-				r := g.Do(t, "POST", in.path, fmt.Sprintf(`{"model":"m",`+strings.Replace(in.model, "%q", "%s", 1)+`,"stream":%v}`, request, stream))
+				r := g.Do(t, "POST", in.pathTo("m", stream), in.asking("m", c.text, stream))
 				if got := in.plainText(t, r.Body, stream); r.Status != 200 || got != c.want {
 					t.Errorf("%s: status %d, the client reads %q, want %q", c.name, r.Status, got, c.want)
 				}
