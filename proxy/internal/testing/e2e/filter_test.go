@@ -122,3 +122,18 @@ func TestFilterKindMustMatchUse(t *testing.T) {
 		})
 	}
 }
+
+// TestFilterOfLegacyCompletions checks the API whose responses are only passed on.
+func TestFilterOfLegacyCompletions(t *testing.T) {
+	chunk := func(text, reason string) string {
+		return fmt.Sprintf("data: {\"id\":\"cmpl-1\",\"object\":\"text_completion\",\"model\":\"m\",\"choices\":[{\"index\":0,\"text\":%q,\"finish_reason\":%s}]}\n\n", text, reason)
+	}
+	provider := upstreamtest.New(t, upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream",
+		chunk("a top sec", "null")+chunk("ret and top", `"stop"`)+"data: [DONE]\n\n", "Connection: close")})
+	g := proxytest.Start(t, quietServer+fmt.Sprintf("[providers.p]\nplugin = \"openai\"\nbase_url = %q\nauth = { secret = \"sk-upstream-one-canary\" }\noptions = { forms = [\"completions\"] }\n", provider.URL())+
+		"[[models]]\nid = \"m\"\nkinds = [\"completions\"]\ntargets = [{ provider = \"p\", model = \"m\" }]\n"+blocklist("mask", ""))
+	r := g.Do(t, "POST", "/v1/completions", `{"model":"m","prompt":"say top secret","stream":true}`)
+	if sent := string(provider.Requests()[0].Body); r.Status != 200 || strings.Contains(r.Body, "secret") || !strings.Contains(r.Body, "[x] and top") || !strings.HasSuffix(r.Body, "data: [DONE]\n\n") || !strings.Contains(sent, "say [x]") {
+		t.Errorf("status %d: %s\nsent %s", r.Status, r.Body, sent)
+	}
+}
