@@ -61,6 +61,15 @@ func TestKitsPassTheSameVectors(t *testing.T) {
 					t.Errorf("%s: %s: %s", vector.Name, f.Where, f.Text)
 				}
 			}
+			marks, err := suite.Score(t.Context(), h, module)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range marks {
+				if m.Broken != "" {
+					t.Errorf("%s:\n%s", m.Rule, m.Broken)
+				}
+			}
 			memory := memoryOf(t, h, module, suite)
 			t.Logf("%d vectors; module %d bytes, built by %s; instance %d KiB", len(tested), a.Size, a.Compiler, memory>>10)
 			if max := limits[template.Language]; int64(a.Size) > max.module || memory > max.instance {
