@@ -18,9 +18,8 @@ func newPluginBenchCommand(o *options) *cobra.Command {
 		Use:   "bench FILE|DIR",
 		Short: "Measure a plugin's calls",
 		Long: "Measure what the calls of a plugin take on its vectors, in time and in fuel: building a request, reading an event of a\n" +
-			"stream, reading a non-streaming response. Below it are the built-in providers that respond by themselves or only edit\n" +
-			"requests, for comparison. The time is that of a call from the gateway's side, its own part included; of several\n" +
-			"vectors it is the median.",
+			"stream, reading a non-streaming response. Below it are the built-in providers with a request of a few words, for\n" +
+			"comparison. The time is that of a call from the gateway's side, its own part included. Time and fuel are medians.",
 		Example: "  sluice plugin bench plugin.wasm",
 		Args:    oneArgument("FILE or DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
