@@ -2,8 +2,6 @@ package examples_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net"
@@ -30,9 +28,9 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// load does what `sluice check` does with an example's configuration. file and pkg are the plugin's file and package, and
-// variable the environment variable for its digest; all three may be empty.
-func load(t *testing.T, path, file, pkg, variable string, env map[string]string) (*config.Config, *proxy.Server) {
+// load does what `sluice check` does with an example's configuration. file and pkg are the file and the package of
+// a plugin that is being developed; both may be empty.
+func load(t *testing.T, path, file, pkg string, env map[string]string) (*config.Config, *proxy.Server) {
 	t.Helper()
 	toml, err := os.ReadFile(path)
 	if err != nil {
@@ -40,14 +38,8 @@ func load(t *testing.T, path, file, pkg, variable string, env map[string]string)
 	}
 	dir := t.TempDir()
 	files := map[string][]byte{"gateway.toml": toml}
-	vars := map[string]string{}
-	for name, value := range env {
-		vars[name] = value
-	}
 	if file != "" {
 		files[file] = plugintest.Build(t, pkg)
-		sum := sha256.Sum256(files[file])
-		vars[variable] = hex.EncodeToString(sum[:])
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
@@ -55,8 +47,8 @@ func load(t *testing.T, path, file, pkg, variable string, env map[string]string)
 		}
 	}
 	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
-		Env:     func(name string) (string, bool) { v, ok := vars[name]; return v, ok },
-		Bundled: plugins.Names(),
+		Env:     func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Bundled: plugins.Names(), Dev: file != "",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +89,7 @@ var team = map[string]string{
 // TestDeploymentConfigurationIsValid loads the team's configuration with every secret present, and with each one
 // missing.
 func TestDeploymentConfigurationIsValid(t *testing.T) {
-	cfg, s := load(t, "deploy/gateway.toml", "", "", "", team)
+	cfg, s := load(t, "deploy/gateway.toml", "", "", team)
 	s.Close()
 	for _, m := range cfg.Models {
 		if len(m.Targets) != 2 || m.Targets[0].Fallback || !m.Targets[1].Fallback || m.Targets[0].Provider == m.Targets[1].Provider {
@@ -152,7 +144,7 @@ func TestRouterExampleRoutesByLength(t *testing.T) {
 		t.Skip("builds the example and starts a gateway")
 	}
 	dir := "plugins/go-router"
-	_, s := load(t, dir+"/gateway.toml", "plugin.wasm", "examples/"+dir, "PLUGIN_SHA256", nil)
+	_, s := load(t, dir+"/gateway.toml", "plugin.wasm", "examples/"+dir, nil)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -31,14 +28,4 @@ func runOffline(t *testing.T, path, dir string, vars, args []string) result {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	return result{processExit(t, cmd.Run()), stdout.String(), stderr.String()}
-}
-
-func fileSHA256(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }

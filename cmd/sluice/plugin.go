@@ -17,7 +17,7 @@ func newPluginCommand(o *options) *cobra.Command {
 		Short: "Develop and inspect plugins",
 		Long: "Develop plugins in Go, Rust, C or AssemblyScript, and inspect those that are built into this binary or named in the\n" +
 			"configuration. The kits for plugins are part of this binary: nothing is downloaded.",
-		Example: "  sluice plugin new my-provider --language go && cd my-provider\n  sluice plugin build\n  sluice plugin test",
+		Example: "  sluice plugin new my-provider --language go && cd my-provider\n  sluice plugin build\n  sluice plugin test\n  sluice serve --dev",
 	},
 		newPluginNewCommand(), newPluginBuildCommand(), newPluginUpgradeCommand(), newPluginUpstreamCommand(),
 		newPluginCheckCommand(o), newPluginTestCommand(o), newPluginRunCommand(o), newPluginRecordCommand(o), newPluginReplayCommand(o), newPluginScoreCommand(o), newPluginBenchCommand(o),

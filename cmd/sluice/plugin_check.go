@@ -135,13 +135,13 @@ func printTables(w io.Writer, s *subject, r *plugindev.Report) {
 	case r.Router:
 		fmt.Fprintf(w, "\n[router]\nplugin = %q\n", name)
 	default:
-		fmt.Fprintf(w, "\n[[filters]]\nplugin = %q\nmodels = [\"*\"]\n", name)
+		fmt.Fprintf(w, "\n[[filters]]\nplugin   = %q\non       = [\"request\", \"response\"]\n", name)
 	}
 	var options map[string]any
 	if json.Unmarshal([]byte(cmp.Or(use.Settings, "{}")), &options) != nil || len(options) == 0 {
 		return
 	}
-	if r.Provider {
+	if !r.Router {
 		fmt.Fprintf(w, "options  = %s\n", formatTOML(options))
 		return
 	}

@@ -2,8 +2,6 @@ package upstream_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"net"
 	"net/http"
@@ -38,10 +36,10 @@ func gateway(t *testing.T) (client openai.Client) {
 	}
 	server := httptest.NewServer(upstream.Handler{})
 	t.Cleanup(server.Close)
-	sum := sha256.Sum256(wasm)
-	env := map[string]string{"PLUGIN_SHA256": hex.EncodeToString(sum[:]), "UPSTREAM_URL": server.URL}
+	env := map[string]string{"UPSTREAM_URL": server.URL}
 	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
 		Env: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Dev: true,
 	})
 	if err != nil {
 		t.Fatal(err)
