@@ -159,7 +159,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 		"FinishContentFilter": "| %d | content_filter |", "FinishFunctionCall": "| %d | function_call |",
 		"DoneNow": "`done(%d)` completes the response", "DoneAtEnd": "`done(%d)`\n  completes it at a clean",
 		"FramingJSON": "| %d | one JSON document |", "FramingSSE": "| %d | server-sent events |",
-		"FramingNDJSON": "| %d | newline-delimited JSON |", "FramingAWSEventStream": "| %d | AWS event stream |",
+		"FramingNDJSON": "| %d | newline-delimited JSON |", "FramingAWSEventStream": "| %d | AWS event stream |", "FramingAWSInvoke": "| %d | AWS event stream of Bedrock's InvokeModel:",
 		"FramingEventsAreJSON": "| +%d | the events are JSON",
 		"DialectTranslated":    "| %d | translated:", "DialectOpenAI": "| %d | openai:",
 		"DialectMessages": "| %d | messages:", "DialectResponses": "| %d | responses:",
