@@ -15,6 +15,7 @@ func API(sealer *thinking.Sealer) *clientapi.API {
 		AppendError: AppendError,
 		AppendCount: AppendCount,
 		Failure:     Failure,
+		PassedTexts: passedTexts,
 		Heartbeat:   "\n\n", // Google's clients take a comment for an error
 		IDPrefix:    "resp_",
 	}

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -274,9 +275,48 @@ func TestGeminiIsFiltered(t *testing.T) {
 	gemini := ingresses[len(ingresses)-1]
 	for i, path := range []string{pathGemini, streamGemini} {
 		r := g.Do(t, "POST", path, `{"contents":{"parts":{"text":"the top secret"}},"system_instruction":{"parts":[{"text":"a top secret"}]}}`)
+		r.Body = strings.ReplaceAll(r.Body, `": `, `":`) // as the ingress' own responses are spelled
 		gemini.wantText(t, g, r, i == 1, "a [x] b")
 		if sent := string(provider.Requests()[i].Body); strings.Contains(sent, "secret") || strings.Count(sent, "[x]") != 2 {
 			t.Errorf("the provider was sent %s", sent)
 		}
+	}
+}
+
+// TestGeminiFramesAreFiltered checks that of a frame that a filter changes the rest stays as it came, that what is held comes before
+// what follows it, and that of changed thoughts the rest and the signature are left out.
+func TestGeminiFramesAreFiltered(t *testing.T) {
+	const more = `"usageMetadata":{"promptTokenCount":3,"totalTokenCount":9},"x":1.0`
+	frame := func(parts, rest string) string {
+		return fmt.Sprintf("data: {\"candidates\": [{\"content\": {\"parts\": [%s],\"role\": \"model\"}%s,\"index\": 0}],%s}\r\n\r\n", parts, rest, more)
+	}
+	stream := frame(`{"text":"a top secret thought","thought":true}`, "") +
+		frame(`{"text":"","thought":true,"thoughtSignature":"c2ln"}`, "") +
+		frame(`{"text":"untouched. "}`, "") +
+		frame(`{"text":"This is a top se"}`, "") +
+		frame(`{"text":"cret to"}`, "") +
+		frame(`{"functionCall":{"name":"f","args":{"q":"the top secret","n":1.50}}}`, "") +
+		frame(`{"text":"end to"},{"text":"p secret."}`, `,"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["top secret"]}`)
+	whole := strings.TrimPrefix(strings.TrimSpace(frame(`{"text":"the top secret"},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}`, `,"finishReason":"STOP"`)), "data: ")
+	provider := upstreamtest.New(t,
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "text/event-stream", stream, "Connection: close")},
+		upstreamtest.Script{upstreamtest.ReadRequest(), upstreamtest.Answer(200, "application/json", whole, "Connection: close")})
+	g := proxytest.Start(t, geminiWire.at(provider.URL())+blocklist("mask", ""))
+	ask := `{"contents":[{"parts":[{"text":"x"}]}],"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`
+	r := g.Do(t, "POST", streamGemini, ask)
+	want := frame(`{"text":"a ","thought":true}`, "") +
+		frame(`{"text":"","thought":true,"thoughtSignature":""}`, "") +
+		frame(`{"text":"untouched. "}`, "") +
+		frame(`{"text":"This is a "}`, "") +
+		frame(`{"text":"[x] "}`, "") +
+		frame(`{"text":"to"}`, "") +
+		frame(`{"functionCall":{"name":"f","args":{"q":"the [x]","n":1.50}}}`, "") +
+		frame(`{"text":"end "},{"text":"[x]."}`, `,"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["[x]"]}`)
+	if want = strings.ReplaceAll(want, "\r\n", "\n"); r.Status != 200 || r.Body != want {
+		t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
+	}
+	r = g.Do(t, "POST", pathGemini, ask)
+	if want := strings.Replace(whole, "top secret", "[x]", 1); r.Status != 200 || r.Body != want {
+		t.Errorf("status %d, the client gets\n%s\nwant\n%s", r.Status, r.Body, want)
 	}
 }

@@ -1,0 +1,82 @@
+package gemini
+
+import (
+	"bytes"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
+
+// passedTexts implements clientapi.PassedTexts. The text of a candidate is one, its thoughts another; each ends where something else
+// of the candidate begins.
+func passedTexts(_ []byte, frame jsondoc.Value, stream bool, f func(clientapi.PassedText)) {
+	for v := frame.Get("candidates").First(); v.Exists(); v = v.Next() {
+		index, _ := v.Get("index").Int()
+		choice := int32(max(min(index, abi.MaxChoices), 0))
+		finished := !stream || len(v.Get("finishReason").Inside()) > 0
+		passedParts(v.Get("content").Get("parts"), choice, finished, f)
+		for _, more := range []string{"groundingMetadata", "citationMetadata", "urlContextMetadata"} {
+			clientapi.PassedStrings(v.Get(more), abi.WhatText, f)
+		}
+		if probs := v.Get("logprobsResult"); probs.Kind() == jsondoc.Object {
+			f(clientapi.PassedText{Value: probs, Place: clientapi.PassedProbs, Choice: choice})
+		}
+	}
+}
+
+// passedParts finds the texts in the parts of a candidate.
+func passedParts(parts jsondoc.Value, choice int32, finished bool, f func(clientapi.PassedText)) {
+	texts := [...]abi.What{abi.WhatText, abi.WhatReasoning}
+	kindOf := func(p jsondoc.Value) (what abi.What, isText bool) {
+		if p.Get("text").Kind() != jsondoc.String {
+			return 0, false
+		}
+		if thought, _ := p.Get("thought").Bool(); thought {
+			return abi.WhatReasoning, true
+		}
+		return abi.WhatText, true
+	}
+	first := parts.First()
+	begins, isText := kindOf(first)
+	for _, what := range texts {
+		// What came in earlier frames has ended, unless this frame goes on with it.
+		if first.Exists() && (!isText || begins != what) || !first.Exists() && finished {
+			f(clientapi.PassedText{Place: clientapi.PassedEnd, What: what, Choice: choice, Key: textKey(what)})
+		}
+	}
+	for p := first; p.Exists(); p = p.Next() {
+		what, isText := kindOf(p)
+		if isText {
+			t := clientapi.PassedText{Value: p.Get("text"), What: what, Choice: choice, Key: textKey(what)}
+			next := p.Next()
+			if goesOn, same := kindOf(next); next.Exists() && (!same || goesOn != what) || !next.Exists() && finished {
+				t.Place = clientapi.PassedLast
+			}
+			f(t)
+		} else {
+			passedPart(p, f)
+		}
+		if seal := p.Get("thoughtSignature"); len(seal.Inside()) > 0 {
+			f(clientapi.PassedText{Value: seal, Place: clientapi.PassedSeal, Choice: choice, Key: textKey(abi.WhatReasoning)})
+		}
+	}
+}
+
+// textKey tells the thoughts of a candidate from its text.
+func textKey(what abi.What) int32 { return int32(what) }
+
+// passedPart finds the texts in a part that is none itself.
+func passedPart(p jsondoc.Value, f func(clientapi.PassedText)) {
+	switch data := p.Get("inlineData"); {
+	case p.Get("functionCall").Exists():
+		clientapi.PassedValues(p.Get("functionCall").Get("args"), abi.WhatToolArguments, f)
+	case data.Exists() && bytes.HasPrefix(data.Get("mimeType").Inside(), []byte("image/")):
+	case data.Exists():
+		f(clientapi.PassedText{Place: clientapi.PassedUnknown})
+	default:
+		for m := p.First(); m.Exists(); m = m.Next() {
+			clientapi.PassedStrings(m, abi.WhatText, f)
+		}
+	}
+}
