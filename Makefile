@@ -87,10 +87,10 @@ generate: ## regenerate the reference pages in docs
 test: plugins ## run all tests, with the race detector if there is a C compiler
 	$(GO) test $(RACE) -timeout 15m ./...
 
-test-agents: plugins ## test with go-openai and eino, which are a module of their own
+test-agents: plugins ## test with go-openai, eino and Google's Go client, which are a module of their own
 	cd proxy/internal/testing/agents && $(GO) test ./...
 
-test-node: ## test with the official Node clients, Claude Code, Codex and agents in Node, if it is installed
+test-node: ## test with the official Node clients, Claude Code, Codex, the Gemini CLI and agents in Node, if it is installed
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then echo "Node is not installed: skipping its clients"; exit 0; fi; \
 	mkdir -p bin/node && cp proxy/internal/testing/e2e/testdata/node/package*.json bin/node/ && npm ci --prefix bin/node --no-audit --no-fund --loglevel error && \
 	NODE_CLIENTS="$(CURDIR)/bin/node" $(GO) test -tags node -run '^TestNode' -v ./proxy/internal/testing/e2e
