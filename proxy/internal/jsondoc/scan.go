@@ -47,13 +47,7 @@ func StringEnd(b []byte, i int) (end int, ok bool) {
 // where and why the string is rejected. See Limits for loose.
 func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason string) {
 	for {
-		for i+8 <= len(b) {
-			if m := special(binary.LittleEndian.Uint64(b[i:])) & highs; m != 0 {
-				i += bits.TrailingZeros64(m) / 8
-				break
-			}
-			i += 8
-		}
+		i = skipPlain(b, i)
 		if i >= len(b) {
 			return i, 0, reasonEnd
 		}
@@ -62,6 +56,10 @@ func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason strin
 			return i, flags, ""
 		case c == '\\':
 			flags |= flagEscaped
+			if i+1 < len(b) && shortEscapes[b[i+1]] {
+				i += 2
+				continue
+			}
 			end, why := scanEscape(b, i)
 			if why != "" {
 				if !loose || !unpairedSurrogate(b, i) {
@@ -87,6 +85,30 @@ func scanString(b []byte, i int, loose bool) (end int, flags uint8, reason strin
 		}
 	}
 }
+
+// skipPlain returns the index of the first byte from i on that is not plain, or of one of the last seven.
+func skipPlain(b []byte, i int) int {
+	for i+16 <= len(b) {
+		w := b[i : i+16 : i+16]
+		if m := special(binary.LittleEndian.Uint64(w)) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+		if m := special(binary.LittleEndian.Uint64(w[8:])) & highs; m != 0 {
+			return i + 8 + bits.TrailingZeros64(m)/8
+		}
+		i += 16
+	}
+	if i+8 <= len(b) {
+		if m := special(binary.LittleEndian.Uint64(b[i:])) & highs; m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+		i += 8
+	}
+	return i
+}
+
+// shortEscapes are the bytes that make a whole escape sequence with the backslash before them.
+var shortEscapes = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // scanEscape scans the escape sequence at i, a surrogate pair as one.
 func scanEscape(b []byte, i int) (end int, reason string) {
