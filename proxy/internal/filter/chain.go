@@ -288,5 +288,5 @@ func (c *Chain) value(ctx context.Context, v jsondoc.Value, what abi.What, choic
 // set records that a string is replaced.
 func (c *Chain) set(e *jsondoc.Edits, v jsondoc.Value, text []byte) {
 	c.spell = append(jsondoc.AppendEscaped(append(c.spell[:0], '"'), text), '"')
-	e.SetValue(v, string(c.spell))
+	e.SetValueBytes(v, c.spell)
 }

@@ -28,6 +28,7 @@ type word struct {
 	host              abi.Host
 	find, put         string
 	refuse, trap, tag string
+	spelled           []byte // put
 }
 
 func (*word) Has(export string) bool {
@@ -62,17 +63,17 @@ func (w *word) FilterText(_ int32, _ abi.What, _ int32, flags abi.TextFlags, hel
 	}
 	at := 0
 	for w.find != "" {
-		i := strings.Index(string(text[at:]), w.find)
+		i := bytes.Index(text[at:], []byte(w.find))
 		if i < 0 {
 			break
 		}
-		w.host.Replace(int32(at+i), int32(at+i+len(w.find)), []byte(w.put))
+		w.host.Replace(int32(at+i), int32(at+i+len(w.find)), w.spelled)
 		at += i + len(w.find)
 	}
 	hold := 0
-	for _, pattern := range []string{w.find, w.refuse, w.trap} {
+	for _, pattern := range [...]string{w.find, w.refuse, w.trap} {
 		for n := max(0, len(pattern)-1); n > hold; n-- {
-			if n <= len(text)-at && strings.HasSuffix(string(text[at:]), pattern[:n]) {
+			if n <= len(text)-at && string(text[len(text)-n:]) == pattern[:n] {
 				hold = n
 			}
 		}
@@ -97,7 +98,7 @@ func bound(t testing.TB, words ...word) []*filter.Filter {
 	for i, w := range words {
 		g, err := h.LoadNative(fmt.Sprint("word-", i), func(host abi.Host) plugin.Guest {
 			copied := w
-			copied.host = host
+			copied.host, copied.spelled = host, []byte(w.put)
 			return &copied
 		})
 		if err != nil {

@@ -2,6 +2,7 @@ package filter
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
@@ -22,12 +23,12 @@ type passing struct {
 	edit  []byte                 // scratch: the frame with other texts
 	plain []byte                 // scratch: a text without its escapes
 
-	like    []*frameLike // of texts that are held; those behind the length hold memory for later
-	calls   []*passedCall
-	altered bool        // the client gets more or fewer frames than there were
-	seq     int64       // the sequence number of the last frame, -1 for none
-	numbers jsondoc.Doc // of a frame that gets another number
-	number  []byte      // scratch: the frame
+	like    []*frameLike  // of texts that are held; those behind the length hold memory for later
+	calls   []*passedCall // in the order of their beginning; those behind the length hold memory for later
+	altered bool          // the client gets more or fewer frames than there were
+	seq     int64         // the sequence number of the last frame, -1 for none
+	numbers jsondoc.Doc   // of a frame that gets another number
+	number  []byte        // scratch: the frame
 }
 
 // frameLike is a frame of a text that is held, around the text.
@@ -47,6 +48,19 @@ type passedCall struct {
 
 func (p *passing) reset() {
 	p.doc.Reset()
+	const keepCalls, keepSpans = 8, 256
+	if cap(p.calls) > keepCalls {
+		p.calls = nil
+	}
+	for _, c := range p.calls[:cap(p.calls)] {
+		switch {
+		case c == nil:
+			continue
+		case cap(c.spans) > keepSpans:
+			c.spans = nil
+		}
+		c.args, c.frames = response.Reuse(c.args), response.Reuse(c.frames)
+	}
 	*p = passing{
 		doc: p.doc, edits: p.edits, found: p.found[:0], edit: response.Reuse(p.edit), plain: response.Reuse(p.plain),
 		like: p.like[:0], calls: p.calls[:0], seq: -1, numbers: p.numbers, number: response.Reuse(p.number),
@@ -71,7 +85,7 @@ func (r *Renderer) runPassing(ctx context.Context, o *op) error {
 	case opFinish:
 		r.Renderer.Finish(o.choice, o.reason, r.bytes(o.a))
 	case opComplete:
-		r.Renderer.Complete(*o.usage)
+		r.Renderer.Complete(r.usage)
 	}
 	return nil
 }
@@ -90,7 +104,7 @@ func (r *Renderer) runFrame(ctx context.Context, name, data []byte) error {
 	defer p.doc.Reset()
 	p.edits.Reset(&p.doc)
 	p.found = p.found[:0]
-	p.texts(name, p.doc.Root(), r.head.Stream, func(t clientapi.PassedText) { p.found = append(p.found, t) })
+	p.texts(name, p.doc.Root(), r.head.Stream, r.find)
 	drop := false
 	for i := range p.found {
 		t := &p.found[i]
@@ -317,7 +331,8 @@ func (r *Renderer) emitLike(l *frameLike, text []byte) {
 	r.passing.altered = true
 	r.spell = append(r.spell[:0], l.head...)
 	r.spell = jsondoc.AppendEscaped(r.spell, text)
-	r.emit(l.name, append(r.spell, l.tail...))
+	r.spell = append(r.spell, l.tail...)
+	r.emit(l.name, r.spell)
 }
 
 // emit takes a frame to the renderer. Where the client gets other frames than there were, it numbers those that have a number.
@@ -340,8 +355,7 @@ func (r *Renderer) emit(name, data []byte) {
 func (r *Renderer) waitForArguments(t *clientapi.PassedText, name, data []byte) error {
 	c := r.passing.call(t.Key)
 	if c == nil {
-		c = &passedCall{key: t.Key}
-		r.passing.calls = append(r.passing.calls, c)
+		c = r.passing.newCall(t.Key)
 	}
 	if r.waiting += len(data); r.waiting > response.DefaultMaxHeld {
 		return tooLarge()
@@ -365,6 +379,31 @@ func (p *passing) call(key int32) *passedCall {
 	return nil
 }
 
+// newCall begins the arguments of a tool, in the memory of earlier ones.
+func (p *passing) newCall(key int32) *passedCall {
+	n := len(p.calls)
+	if n < cap(p.calls) {
+		p.calls = p.calls[:n+1]
+	} else {
+		p.calls = append(p.calls, nil)
+	}
+	if p.calls[n] == nil {
+		p.calls[n] = new(passedCall)
+	}
+	c := p.calls[n]
+	c.key, c.args, c.frames, c.spans = key, response.Reuse(c.args), response.Reuse(c.frames), c.spans[:0]
+	return c
+}
+
+// forget ends the arguments of a tool. They are valid until the next ones begin.
+func (p *passing) forget(c *passedCall) {
+	i := slices.Index(p.calls, c)
+	last := len(p.calls) - 1
+	copy(p.calls[i:], p.calls[i+1:])
+	p.calls[last] = c
+	p.calls = p.calls[:last]
+}
+
 // endPassedCall takes the arguments of a tool through the filters, and passes on their frames, or one with what the filters have made of
 // them.
 func (r *Renderer) endPassedCall(ctx context.Context, key int32) error {
@@ -373,12 +412,7 @@ func (r *Renderer) endPassedCall(ctx context.Context, key int32) error {
 	if c == nil {
 		return nil
 	}
-	for i := range p.calls {
-		if p.calls[i] == c {
-			p.calls = append(p.calls[:i], p.calls[i+1:]...)
-			break
-		}
-	}
+	p.forget(c)
 	r.waiting -= len(c.frames)
 	out, same, err := r.chain.strings(ctx, abi.WhatToolArguments, 0, r.flags(), c.args)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -26,7 +27,9 @@ type Renderer struct {
 	plain   []byte    // scratch: a piece without its escapes
 	spell   []byte    // scratch: a piece with its escapes
 	waiting int       // bytes of arguments that wait
+	usage   response.Usage
 	passing passing
+	find    func(clientapi.PassedText) // collects the texts of a frame
 }
 
 // choice is what is known of a choice of the response.
@@ -78,11 +81,14 @@ type op struct {
 	tool     int32
 	key      int32
 	a, b, c  response.Span // in the arena
-	usage    *response.Usage
 }
 
 // NewRenderer returns a renderer before r, for the use of one Writer.
-func NewRenderer(r response.Renderer) *Renderer { return &Renderer{Renderer: r} }
+func NewRenderer(r response.Renderer) *Renderer {
+	f := &Renderer{Renderer: r}
+	f.find = func(t clientapi.PassedText) { f.passing.found = append(f.passing.found, t) }
+	return f
+}
 
 // Unwrap returns the renderer that this one passes on to.
 func (r *Renderer) Unwrap() response.Renderer { return r.Renderer }
@@ -230,7 +236,8 @@ func (r *Renderer) Complete(usage response.Usage) {
 		r.Renderer.Complete(usage)
 		return
 	}
-	r.ops = append(r.ops, op{kind: opComplete, usage: &usage})
+	r.usage = usage
+	r.ops = append(r.ops, op{kind: opComplete})
 }
 
 func (r *Renderer) at(index int32) *choice {
@@ -308,7 +315,7 @@ func (r *Renderer) runNext(ctx context.Context) error {
 		}
 		r.Renderer.Finish(o.choice, o.reason, r.bytes(o.a))
 	case opComplete:
-		r.Renderer.Complete(*o.usage)
+		r.Renderer.Complete(r.usage)
 	}
 	return nil
 }
@@ -505,6 +512,8 @@ const (
 	memberImage = "images"
 )
 
+var nameProbs = []byte(memberProbs)
+
 // runMember passes on an extra member. Its strings may be text: those of annotations quote what the model has read.
 func (r *Renderer) runMember(ctx context.Context, o *op) error {
 	name, value := r.bytes(o.a), r.bytes(o.b)
@@ -540,7 +549,7 @@ func (r *Renderer) runMember(ctx context.Context, o *op) error {
 func (r *Renderer) writeProbs(c *choice, index int32, same bool) {
 	c.opaque = c.opaque || !same
 	if c.hasProbs && !c.opaque {
-		r.Renderer.Member(abi.ScopeChoice, index, 0, []byte(memberProbs), c.probs)
+		r.Renderer.Member(abi.ScopeChoice, index, 0, nameProbs, c.probs)
 	}
 	c.hasProbs = false
 }

@@ -10,6 +10,13 @@ func (e *Edits) SetValue(v Value, json ...string) {
 	e.addDirect(edit{op: opSet, value: e.insert(json...)}, v, v.node().start)
 }
 
+// SetValueBytes is SetValue with one piece, which is copied.
+func (e *Edits) SetValueBytes(v Value, json []byte) {
+	from := uint32(len(e.arena))
+	e.arena = append(e.arena, json...)
+	e.addDirect(edit{op: opSet, value: span{from, uint32(len(e.arena))}}, v, v.node().start)
+}
+
 // RenameMember gives the member whose value is v another name, which needs no escapes.
 func (e *Edits) RenameMember(v Value, name string) {
 	e.addDirect(edit{op: opRename, name: e.insert(`"`, name, `"`)}, v, v.node().start)

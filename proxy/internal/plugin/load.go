@@ -209,12 +209,12 @@ func (h *Host) LoadNative(name string, newGuest func(abi.Host) Guest) (*Set, err
 	g := newSet(h)
 	p := h.newPlugin(name, Shared)
 	p.start = func(_ context.Context, in *instance) error {
-		in.guest = nativeGuest{newGuest(&in.call)}
+		in.guest = &nativeGuest{guest: newGuest(&in.call)}
 		return nil
 	}
 	in, err := p.open(context.Background())
 	if err == nil {
-		p.exports, err = nativeExports(in.guest.(nativeGuest).guest)
+		p.exports, err = nativeExports(in.guest.(*nativeGuest).guest)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", name, err)

@@ -3,15 +3,18 @@ package plugin
 import (
 	"fmt"
 	"runtime/debug"
-	"slices"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin/engine"
+	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
 // nativeGuest is a guest that is part of this program. It has no fuel and no memory of its own; all other rules
 // apply.
-type nativeGuest struct{ guest Guest }
+type nativeGuest struct {
+	guest Guest
+	text  []byte // scratch: what was held of a text, and what follows
+}
 
 // panicError is a panic of a native guest. Native guests are a plugin author's own, in tests, so its text may contain
 // anything.
@@ -22,7 +25,7 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
 
-func (g nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err error) {
+func (g *nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &panicError{v, debug.Stack()}
@@ -51,18 +54,18 @@ func (g nativeGuest) run(in *instance, _ int64) (status int32, _ int64, err erro
 	case exportFilterRequest:
 		status = g.guest.FilterRequest(b, c.first)
 	case exportFilterText:
-		input := slices.Concat(c.first, c.second)
-		status = g.guest.FilterText(b, abi.What(c.number), c.choice, c.flags, int32(len(c.first)), input)
+		g.text = append(append(response.Reuse(g.text), c.first...), c.second...)
+		status = g.guest.FilterText(b, abi.What(c.number), c.choice, c.flags, int32(len(c.first)), g.text)
 	}
 	return status, 0, nil
 }
 
-func (g nativeGuest) snapshot() (*image, error) { return nil, engine.ErrNoImage }
-func (g nativeGuest) restore(*image) error      { return engine.ErrNoImage }
-func (g nativeGuest) revive(*image) error       { return engine.ErrNoImage }
-func (g nativeGuest) collect(int64) error       { return nil }
-func (g nativeGuest) memory() int               { return 0 }
-func (g nativeGuest) close()                    {}
+func (g *nativeGuest) snapshot() (*image, error) { return nil, engine.ErrNoImage }
+func (g *nativeGuest) restore(*image) error      { return engine.ErrNoImage }
+func (g *nativeGuest) revive(*image) error       { return engine.ErrNoImage }
+func (g *nativeGuest) collect(int64) error       { return nil }
+func (g *nativeGuest) memory() int               { return 0 }
+func (g *nativeGuest) close()                    {}
 
 // nativeExports returns the exports of a native guest.
 func nativeExports(g Guest) (set exportSet, err error) {

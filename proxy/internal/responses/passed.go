@@ -1,7 +1,7 @@
 package responses
 
 import (
-	"strings"
+	"bytes"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
@@ -37,9 +37,8 @@ func passedTexts(name []byte, frame jsondoc.Value, stream bool, f func(clientapi
 		name = typ.Inside()
 	}
 	key := int32(max(index(frame.Get("output_index")), 0))
-	kind := string(name)
-	base, last, _ := cutLast(kind)
-	if known, ok := passedEvents[base]; ok && (last == "delta" || last == "done") {
+	base, last := cutLast(name)
+	if known, ok := passedEvents[string(base)]; ok && (last == "delta" || last == "done") {
 		t := clientapi.PassedText{What: known.what, Key: key}
 		if known.place != "" {
 			t.Part = int32(max(index(frame.Get(known.place)), 0))
@@ -50,7 +49,7 @@ func passedTexts(name []byte, frame jsondoc.Value, stream bool, f func(clientapi
 		passedPiece(frame, t, known.whole, last, f)
 		return
 	}
-	switch kind {
+	switch string(name) {
 	case "response.content_part.added", "response.content_part.done":
 		passedPart(frame.Get("part"), key, f)
 	case "response.reasoning_summary_part.added", "response.reasoning_summary_part.done":
@@ -66,7 +65,7 @@ func passedTexts(name []byte, frame jsondoc.Value, stream bool, f func(clientapi
 		passedItem(frame.Get("item"), key, f)
 	default:
 		if r := frame.Get("response"); r.Exists() {
-			if kind == "response.completed" || kind == "response.incomplete" {
+			if string(base) == "response" && (last == "completed" || last == "incomplete") {
 				f(clientapi.PassedText{Place: clientapi.PassedEndAll})
 			}
 			passedOutput(r, f)
@@ -77,12 +76,17 @@ func passedTexts(name []byte, frame jsondoc.Value, stream bool, f func(clientapi
 }
 
 // cutLast splits a type before its last word.
-func cutLast(s string) (before, last string, ok bool) {
-	at := strings.LastIndexByte(s, '.')
+func cutLast(name []byte) (before []byte, last string) {
+	at := bytes.LastIndexByte(name, '.')
 	if at < 0 {
-		return s, "", false
+		return name, ""
 	}
-	return s[:at], s[at+1:], true
+	for _, word := range [...]string{"delta", "done", "completed", "incomplete"} {
+		if string(name[at+1:]) == word {
+			last = word
+		}
+	}
+	return name[:at], last
 }
 
 // passedPiece finds the text of an event with a piece, or with the whole text at its end.
