@@ -14,7 +14,7 @@ import (
 // update reports whether to rewrite testdata. The flag belongs to package plugintest.
 func update() bool { return flag.Lookup("update").Value.String() == "true" }
 
-// script is a file of testdata: sections that begin with a line "-- name --".
+// script is a file of testdata: sections that begin with a line "-- name --", of a file with its name.
 //
 // args is the command line, or several with the same result, one per line; env is the environment; bare selects the binary
 // without plugins; want, stdout and stderr are the expected result. All other sections are files in the working directory.
@@ -25,7 +25,7 @@ type script struct {
 	text    map[string]string
 }
 
-var section = regexp.MustCompile(`(?m)^-- (\S+) --\n`)
+var section = regexp.MustCompile(`(?m)^-- (args|env|bare|want|stdout|stderr|\S+\.\S+) --\n`)
 
 func parseScript(t *testing.T, data string) *script {
 	t.Helper()
