@@ -43,6 +43,7 @@ type passedCall struct {
 	args   []byte
 	frames []byte // names and data
 	spans  [][2]response.Span
+	last   int64 // the sequence number of the last one, -1 for none
 	like   frameLike
 }
 
@@ -128,13 +129,26 @@ func (r *Renderer) runFrame(ctx context.Context, name, data []byte) error {
 		}
 		data = p.edit
 	}
-	number, numbered := p.doc.Root().Get(sequenceNumber).Int()
 	p.altered = p.altered || len(p.calls) > 0 // it overtakes frames that wait
+	number := p.frameNumber()
 	r.emit(name, data)
-	if numbered && !p.altered {
+	p.count(number)
+	return nil
+}
+
+// frameNumber is the sequence number of the frame, -1 for none.
+func (p *passing) frameNumber() int64 {
+	if n, ok := p.doc.Root().Get(sequenceNumber).Int(); ok {
+		return n
+	}
+	return -1
+}
+
+// count notes the number of a frame that was passed on as it came.
+func (p *passing) count(number int64) {
+	if number >= 0 && !p.altered {
 		p.seq = number
 	}
-	return nil
 }
 
 // sequenceNumber is the member of the events of Responses that numbers them.
@@ -365,6 +379,7 @@ func (r *Renderer) waitForArguments(t *clientapi.PassedText, name, data []byte) 
 		return response.Span{Off: uint32(len(c.frames) - len(p)), Len: uint32(len(p))}
 	}
 	c.spans = append(c.spans, [2]response.Span{keep(name), keep(data)})
+	c.last = r.passing.frameNumber()
 	c.args = t.Value.AppendText(c.args)
 	c.like.set(t.Value, name, data)
 	return nil
@@ -413,6 +428,7 @@ func (r *Renderer) endPassedCall(ctx context.Context, key int32) error {
 		return nil
 	}
 	p.forget(c)
+	p.altered = p.altered || len(p.calls) > 0 // the frames of other calls may have come before its own
 	r.waiting -= len(c.frames)
 	out, same, err := r.chain.strings(ctx, abi.WhatToolArguments, 0, r.flags(), c.args)
 	if err != nil {
@@ -425,5 +441,6 @@ func (r *Renderer) endPassedCall(ctx context.Context, key int32) error {
 	for _, s := range c.spans {
 		r.emit(c.frames[s[0].Off:s[0].Off+s[0].Len], c.frames[s[1].Off:s[1].Off+s[1].Len])
 	}
+	p.count(c.last)
 	return nil
 }
