@@ -157,8 +157,3 @@ func toolCall(api string, args []string) (begin, frames []frame) {
 	}
 	return begin, frames
 }
-
-// pieceOf reports whether a frame is a piece of a text that does not end it.
-func pieceOf(f frame, s string) bool {
-	return strings.Contains(f.data, `:`+quoted(s)) && !strings.Contains(f.name, "done") && !strings.Contains(f.data, "completed")
-}

@@ -79,6 +79,11 @@ func nativeFrames(api string, text, args []string) (frames []frame) {
 	return frames
 }
 
+// pieceOf reports whether a frame is a piece of a text that does not end it.
+func pieceOf(f frame, s string) bool {
+	return strings.Contains(f.data, `:`+quoted(s)) && !strings.Contains(f.name, "done") && !strings.Contains(f.data, "completed")
+}
+
 // nativeBody is the same as a non-streaming response.
 func nativeBody(api, text, args string) string {
 	switch api {
