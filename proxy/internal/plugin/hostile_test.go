@@ -64,7 +64,7 @@ func TestHostileCalls(t *testing.T) {
 		{"deep recursion", func(m *module) w.Op { return w.Code(i32(0), m.call("recursion")) }, plugin.KindDepth, "call stack too deep", "plugin_crashed"},
 		{"memory.fill in a loop", ops(i32(900), w.MemoryGrow, w.Drop, forever(i32(0), i32(0), i32(50<<20), w.MemoryFill)), plugin.KindOutOfFuel, "out of fuel", "plugin_timeout"},
 		// covers: F93
-		{"output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: more than 65560 bytes", "plugin_protocol"},
+		{"output without end", func(m *module) w.Op { return forever(m.text(i32(0), i32(1024))) }, plugin.KindOutput, "text: more than 65680 bytes", "plugin_protocol"},
 		// covers: F94
 		{"address beyond the memory", textAt(1<<28, 1), plugin.KindTrap, "text: 1 bytes at address 268435456, outside", "plugin_crashed"},
 		{"end beyond the memory", textAt(16*64<<10-1, 2), plugin.KindTrap, "text: 2 bytes at address 1048575, outside", "plugin_crashed"},
