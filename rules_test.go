@@ -76,7 +76,9 @@ func (p *pkg) shares(i imported) bool {
 }
 
 // ofGuests tells whether a package becomes a part of plugins.
-func (p *pkg) ofGuests() bool { return p.guest() || within(p.dir, "sdk") && !p.forTests() }
+func (p *pkg) ofGuests() bool {
+	return p.guest() || within(p.dir, "sdk") && !p.forTests() && p.dir != "sdk/native" // which is never a part of a module
+}
 
 // standard tells whether an import is of the standard library.
 func standard(i imported) bool {
