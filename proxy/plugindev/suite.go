@@ -121,6 +121,7 @@ func (s *Suite) Vectors() (vectors []*Vector) {
 type TestOptions struct {
 	Run    *regexp.Regexp // only vectors with a matching name; nil: all
 	Update bool           // write want.txt
+	Native *Native        // the plugin as native code, to run too; may be nil
 }
 
 // Tested is what came of a vector.
@@ -163,6 +164,11 @@ func (s *Suite) Test(ctx context.Context, h *Host, m Module, o TestOptions) ([]T
 	tested, texts := make([]Tested, len(cases)), make([]string, len(cases))
 	for i, c := range cases {
 		if texts[i], err = s.testFresh(ctx, c, fresh, o.Update, &tested[i]); err != nil {
+			return nil, err
+		}
+	}
+	if o.Native != nil {
+		if err := s.testNative(ctx, h, m.Name, o.Native, cases, texts, tested); err != nil {
 			return nil, err
 		}
 	}

@@ -20,7 +20,8 @@ type Builder struct {
 	Environ []string  // of the compilers, which are found by its PATH
 	Output  io.Writer // receives what compilers print, unchanged
 
-	dirs []string // where compilers are searched after PATH
+	dirs   []string // where compilers are searched after PATH
+	target []string // variables that name another target than WebAssembly to Go
 }
 
 // NewBuilder makes a Builder that finds compilers where their installers put them too.

@@ -14,10 +14,14 @@ var compilers = map[string]func(b *Builder, ctx context.Context, p *Project, out
 	"go": (*Builder).compileGo, "rust": (*Builder).compileRust, "c": (*Builder).compileC, "assemblyscript": (*Builder).compileAssemblyScript,
 }
 
+func errNoGo() error {
+	return &MissingError{Tool: "Go", Get: []string{"apt-get install golang-go", "https://go.dev/doc/install"}}
+}
+
 func (b *Builder) compileGo(ctx context.Context, p *Project, out string) (string, error) {
 	found := b.find("go")
 	if len(found) == 0 {
-		return "", &MissingError{Tool: "Go", Get: []string{"apt-get install golang-go", "https://go.dev/doc/install"}}
+		return "", errNoGo()
 	}
 	version, err := b.print(ctx, p, found[0], "version")
 	if err != nil {

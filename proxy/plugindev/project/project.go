@@ -73,6 +73,24 @@ func Load(dir string) (*Project, error) {
 // Module is the file that Build writes.
 func (p *Project) Module() string { return filepath.Join(p.Dir, "plugin.wasm") }
 
+// Sources are the folders and files that a build may read, without the kit and what is hidden, for who watches them.
+func (p *Project) Sources() (paths []string, err error) {
+	skip := []string{p.Module(), p.Vectors(), filepath.Join(p.Dir, p.sdk), filepath.Join(p.Dir, "node_modules")}
+	err = filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
+		hidden := strings.HasPrefix(d.Name(), ".") && path != p.Dir
+		switch {
+		case err != nil:
+			return err
+		case !hidden && !slices.Contains(skip, path):
+			paths = append(paths, path)
+		case d.IsDir():
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return paths, err
+}
+
 // Vectors is the folder of the plugin's vectors, which may be missing.
 func (p *Project) Vectors() string {
 	if filepath.IsAbs(p.vectors) {

@@ -113,6 +113,6 @@ func (b *Builder) compile(ctx context.Context, p *Project, compiler string, args
 // environ is Environ with what keeps compilers from downloads, and Go from what else an author's environment may say: another target,
 // the state of the repository as a part of the module, and a workspace that lacks the folder.
 func (b *Builder) environ() []string {
-	return append(slices.Clone(b.Environ),
-		"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "RUSTUP_AUTO_INSTALL=0")
+	return append(append(slices.Clone(b.Environ),
+		"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOTOOLCHAIN=local", "GOPROXY=off", "GOFLAGS=", "GOWORK=off", "RUSTUP_AUTO_INSTALL=0"), b.target...)
 }
