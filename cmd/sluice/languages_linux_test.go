@@ -97,3 +97,60 @@ func testNewPlugin(t *testing.T, language, kind string, vars []string) {
 		t.Errorf("%s has %d lines, want at most %d; %v", sources[language], lines, maxProviderLines, err)
 	}
 }
+
+// TestPluginTestWatchBuilds edits a plugin while `sluice plugin test --watch` runs: an error of the compiler, a plugin that does
+// something else, and a want.txt that agrees with it.
+func TestPluginTestWatchBuilds(t *testing.T) {
+	vars := []string{"PATH=" + os.Getenv("PATH")}
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "x")
+	if got := run(t, buildSluice(t, true), parent, vars, []string{"plugin", "new", "x", "--language", "c"}); got.exit != 0 {
+		t.Fatal(got.stderr)
+	}
+	if got := run(t, buildSluice(t, true), dir, vars, []string{"plugin", "build"}); strings.Contains(got.stderr, "is not installed\n") && os.Getenv("COMPILERS") != "required" {
+		t.Skip(got.stderr)
+	}
+	if err := os.Remove(filepath.Join(dir, "plugin.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, exec.Command("sh", "-c", `exec "$0" "$@" 1>&2`, buildSluice(t, true), "plugin", "test", ".", "--watch"), dir, vars)
+	p.await("plugin.wasm: ")
+	p.await(" vectors passed")
+
+	file := filepath.Join(dir, "plugin.c")
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaceFile(t, file, string(source)+"broken\n")
+	p.await("plugin.c:")
+	p.await("sluice: build x: ")
+
+	replaceFile(t, file, strings.ReplaceAll(string(source), `S("turns")`, `S("talk")`))
+	p.await("plugin.wasm: ")
+	p.await("differs from ")
+	p.await(" failed")
+
+	// A vector that changes is run without a build.
+	vectors, err := filepath.Glob(filepath.Join(dir, "testdata/vectors/*/want.txt"))
+	if err != nil || len(vectors) == 0 {
+		t.Fatal(err)
+	}
+	built := strings.Count(strings.Join(p.seen, "\n"), "plugin.wasm: ")
+	replaceFile(t, vectors[0], "nothing")
+	p.await(" failed")
+	if n := strings.Count(strings.Join(p.seen, "\n"), "plugin.wasm: "); n != built {
+		t.Errorf("built %d times, want %d", n, built)
+	}
+
+	replaceFile(t, file, string(source)+"\n")
+	if err := os.Remove(vectors[0]); err != nil {
+		t.Fatal(err)
+	}
+	p.await("plugin.wasm: ")
+	p.await("1 of ")
+	p.signal(os.Interrupt)
+	if exit := p.wait(); exit != 0 {
+		t.Errorf("exit %d", exit)
+	}
+}

@@ -34,6 +34,8 @@ type subject struct {
 	module plugindev.Module
 	file   string // of the module; "" for a bundled plugin
 	suite  *plugindev.Suite
+
+	project *project.Project // whose module it is; nil if it is of none
 }
 
 // open reads the plugin that an argument names: a module's file, a folder with a plugin or with recordings of one, or a bundled plugin.
@@ -84,7 +86,7 @@ func (f *pluginFlags) openProject(dir string) (*subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.module.Name = cmp.Or(f.plugin, p.Name)
+	s.module.Name, s.project = cmp.Or(f.plugin, p.Name), p
 	return s, nil
 }
 

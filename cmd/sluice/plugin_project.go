@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,17 +76,21 @@ func newPluginBuildCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			began := time.Now()
-			b := project.NewBuilder(os.Environ(), c.ErrOrStderr())
-			a, err := b.Build(c.Context(), p)
-			if err != nil {
-				return fmt.Errorf("build %s: %w", p.Name, err)
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s, built by %s in %s\nsha256 %s\n",
-				a.Path, formatSize(a.Size), a.Compiler, time.Since(began).Round(100*time.Millisecond), a.SHA256)
-			return err
+			return buildPlugin(c.Context(), c, p)
 		},
 	}
+}
+
+// buildPlugin builds a plugin and prints what it has become. What the compiler says is printed before.
+func buildPlugin(ctx context.Context, c *cobra.Command, p *project.Project) error {
+	began := time.Now()
+	a, err := project.NewBuilder(os.Environ(), c.ErrOrStderr()).Build(ctx, p)
+	if err != nil {
+		return fmt.Errorf("build %s: %w", p.Name, err)
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %s, built by %s in %s\nsha256 %s\n",
+		a.Path, formatSize(a.Size), a.Compiler, time.Since(began).Round(100*time.Millisecond), a.SHA256)
+	return err
 }
 
 func formatSize(n int) string {
