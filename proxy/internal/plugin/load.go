@@ -181,10 +181,7 @@ func (h *Host) load(ctx context.Context, s *Spec, from engine.Source) (*Plugin, 
 
 // openFirst checks a plugin's module and makes the first instance, which knows what kind of plugin it is.
 func (p *Plugin) openFirst(ctx context.Context, s *Spec) (in *instance, err error) {
-	if s.MemoryPages > 0 {
-		err = p.module.LimitMemory(s.MemoryPages)
-	}
-	if err == nil {
+	if err = p.module.LimitMemory(s.MemoryPages); err == nil {
 		p.exports, err = checkExports(p.module.Exports())
 	}
 	if err != nil {

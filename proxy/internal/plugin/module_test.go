@@ -51,8 +51,11 @@ func (m *module) call(name string) wasmtest.Op { return wasmtest.Call(m.imports[
 func i32(v int32) wasmtest.Op { return wasmtest.I32Const(v) }
 
 // base adds what every plugin has. The input buffer is always the same.
-func (m *module) base() *module {
-	m.ExportMemory(16, wasmtest.NoMax)
+func (m *module) base() *module { return m.baseWith(16) }
+
+// baseWith is base with so many pages of memory.
+func (m *module) baseWith(pages uint32) *module {
+	m.ExportMemory(pages, wasmtest.NoMax)
 	m.export(abi.ExportVersion, "", i32(0))
 	m.export(abi.ExportBuffer, "i", i32(inputAt))
 	m.export(abi.ExportConfigure, "ii", i32(0))

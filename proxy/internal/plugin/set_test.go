@@ -142,3 +142,35 @@ func TestHostRejectsCallsAfterClose(t *testing.T) {
 		t.Errorf("error %v, want ErrClosed", err)
 	}
 }
+
+// TestMemoryOfTableBoundsInitialMemory loads a module that begins with more memory than the engine's default as two plugins: what counts is
+// the limit of each.
+func TestMemoryOfTableBoundsInitialMemory(t *testing.T) {
+	const pages = 1100
+	m := newModule("text").baseWith(pages)
+	wasm := m.provider(m.echo()).Bytes()
+	h := newHost(t, plugin.Options{})
+	for _, tt := range []struct {
+		limit uint32
+		err   string
+	}{
+		{0, "plugin b: begins with 69 MiB of memory, more than the limit of 64 MiB"},
+		{pages - 1, "plugin b: begins with 69 MiB of memory, more than the limit of 68 MiB"},
+		{pages, ""},
+	} {
+		set, err := h.Load(t.Context(), []plugin.Spec{{Name: "a", Wasm: wasm, MemoryPages: 2048}, {Name: "b", Wasm: wasm, MemoryPages: tt.limit}})
+		if err != nil {
+			if tt.err == "" || !strings.Contains(err.Error(), tt.err) || strings.Contains(err.Error(), "plugin a") {
+				t.Errorf("limit %d: error %v, want %q", tt.limit, err, tt.err)
+			}
+			continue
+		}
+		if tt.err != "" {
+			t.Errorf("limit %d: loaded, want %q", tt.limit, tt.err)
+		}
+		for _, name := range []string{"a", "b"} {
+			echo(t, bind(t, set.Plugin(name), plugin.BindingConfig{}), newAttempt(t, body), "hello")
+		}
+		set.Close()
+	}
+}

@@ -32,9 +32,12 @@ type Module struct {
 // Name returns the name that the module was compiled under.
 func (m *Module) Name() string { return m.name }
 
-// LimitMemory overrides the engine's memory limit for the instances, in pages of 64 KiB. It is called before the
+// LimitMemory sets the memory limit of the instances, in pages of 64 KiB; 0 is the engine's. It is called before the
 // first instance is made, and fails where the module needs more from the start.
 func (m *Module) LimitMemory(pages uint32) error {
+	if pages == 0 {
+		pages = m.engine.options.MemoryPages
+	}
 	if m.program.memoryMin > pages {
 		return tooMuchMemory(m.program.memoryMin, pages)
 	}
@@ -162,10 +165,18 @@ func Bytes(wasm []byte) Source {
 //
 // Its errors are written for the author of the module, and do not name it.
 func (e *Engine) Compile(ctx context.Context, name string, wasm []byte) (*Module, error) {
-	return e.CompileFrom(ctx, name, Bytes(wasm))
+	m, err := e.CompileFrom(ctx, name, Bytes(wasm))
+	if err != nil {
+		return nil, err
+	}
+	if err := m.LimitMemory(0); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
 }
 
-// CompileFrom is Compile for a module that need not be read where it is in the cache.
+// CompileFrom is Compile for a module that need not be read where it is in the cache. It may begin with more memory than the engine's
+// limit: the caller sets its own by LimitMemory.
 func (e *Engine) CompileFrom(ctx context.Context, name string, source Source) (*Module, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -287,7 +298,7 @@ func (e *Engine) build(ctx context.Context, name string, source Source, p *progr
 
 // admit checks the declarations of a module and copies what the host needs of them.
 func (p *program) admit(e *Engine, info *fuel.Info) error {
-	if err := check(info, e.options.MemoryPages); err != nil {
+	if err := check(info, maxMemoryPages); err != nil {
 		return err
 	}
 	missing, err := e.link(info.Imports)

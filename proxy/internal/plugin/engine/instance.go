@@ -93,6 +93,8 @@ func (m *Module) open(ctx context.Context, user any) (i *Instance, err error) {
 		err = errModuleClosed
 	case ctx.Err() != nil:
 		err = ctx.Err()
+	case m.program.memoryMin > m.pages:
+		err = tooMuchMemory(m.program.memoryMin, m.pages)
 	default:
 		i, err = m.instantiate(user)
 	}
