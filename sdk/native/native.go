@@ -1,4 +1,5 @@
-// Package native runs plugins as Go code in this process, without WebAssembly: for unit tests and debuggers.
+// Package native runs plugins as Go code in this process, without WebAssembly: for unit tests and debuggers. Serve does so for another
+// process, which is the host: for `sluice plugin test`.
 //
 // A plugin has one host per process, so calls of all instances run one at a time; Instance is safe for concurrent use.
 package native
