@@ -523,6 +523,11 @@ func (x *completion) responseCause() error {
 		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", x.provider.name)
 	case x.response == nil:
 		return fmt.Errorf("reported by the plugin for provider %s", x.provider.name)
+	case x.bodyDone && x.reader == nil && x.attempt.Dialect == abi.DialectTranslated && !x.writer.Began():
+		return fmt.Errorf("plugin %s reported nothing of the response from provider %s, status %d", x.provider.binding.Plugin().Name(), x.provider.name, x.response.Status())
+	case x.bodyDone && x.reader == nil && x.attempt.Dialect == abi.DialectTranslated && x.writer.Incomplete():
+		return fmt.Errorf("plugin %s did not call done before the response from provider %s ended, status %d: the response is incomplete, or the plugin missed its end",
+			x.provider.binding.Plugin().Name(), x.provider.name, x.response.Status())
 	case x.bodyDone:
 		return fmt.Errorf("incomplete response from provider %s, status %d", x.provider.name, x.response.Status())
 	}

@@ -195,12 +195,20 @@ func (w *Writer) End() error {
 	return nil
 }
 
+// Began reports whether anything of the response was written.
+func (w *Writer) Began() bool { return w.events }
+
+// Incomplete reports whether the response failed because the upstream body ended before it was complete.
+func (w *Writer) Incomplete() bool { return w.failed != nil && w.failed.Code == codeTruncated }
+
+const codeTruncated = "upstream_stream_truncated"
+
 // Truncated is the error of an upstream body that ended before the response was complete.
 func Truncated() *apierror.Error {
 	return &apierror.Error{
 		Status:  502,
 		Kind:    apierror.KindServer,
-		Code:    "upstream_stream_truncated",
+		Code:    codeTruncated,
 		Message: "Upstream closed the stream before it was complete",
 		TryNext: true,
 	}

@@ -82,7 +82,21 @@ var callMistakes = []struct {
 	file          []byte
 	upstream      []string // the events of the provider's response
 	provider      string   // further keys of the provider
+	filters       bool     // the module is a filter of the requests to another provider
 }{
+	{name: "body-not-json", mistake: "The plugin writes a body of its own that is not JSON.", file: translating(`{"model": "m", "messages": [}`, func(m *translator) w.Op {
+		return w.Code(w.I32Const(1100), w.I32Const(8), m.call("request_path"), w.Drop, m.data(), m.call("request_write"), w.I32Const(0))
+	})},
+	{name: "filter-trap", mistake: "A filter traps.", filters: true, file: filtering("", func(m *translator) w.Op { return w.Unreachable })},
+	{name: "filter-tag", mistake: "A filter sets a tag that its table does not list, and returns what tag returned.", filters: true, file: filtering("pii", func(m *translator) w.Op {
+		return w.Code(m.data(), m.call("tag"))
+	})},
+	{name: "filter-replace", mistake: "A filter replaces more than there is, and returns what replace returned.", filters: true, file: filtering("***", func(m *translator) w.Op {
+		return w.Code(w.I32Const(0), w.I32Const(10_000), m.data(), m.call("replace"))
+	})},
+	{name: "filter-hold", mistake: "A filter holds more than it may, and returns what hold returned.", filters: true, file: filtering("", func(m *translator) w.Op {
+		return w.Code(w.I32Const(2000), m.call("hold"))
+	})},
 	{name: "path-refused", mistake: "The path of the request is not in the provider's paths.", file: translating("/v2/chat", func(m *translator) w.Op {
 		return w.Code(m.data(), m.call("request_path"))
 	})},
@@ -194,6 +208,11 @@ func TestErrorsOfCalls(t *testing.T) {
 				script = append(script, upstreamtest.Chunk("data: "+e+"\n\n"))
 			}
 			upstream = upstreamtest.New(t, append(script, upstreamtest.LastChunk()))
+		}
+		if m.filters {
+			fmt.Fprintf(&config, "[plugins.%[1]s]\nfile = \"%[1]s.wasm\"\nsha256 = \"%[2]x\"\n[[filters]]\nplugin = %[1]q\nmodels = [%[1]q]\n[[models]]\nid = %[1]q\ntargets = [{ provider = \"event-trap\", model = \"m\" }]\n",
+				m.name, sha256.Sum256(m.file))
+			continue
 		}
 		fmt.Fprintf(&config, "[plugins.%[1]s]\nfile = \"%[1]s.wasm\"\nsha256 = \"%[2]x\"\n[providers.%[1]s]\nplugin = %[1]q\nbase_url = %[3]q\n%[4]s\n[[models]]\nid = %[1]q\ntargets = [{ provider = %[1]q, model = \"m\" }]\n",
 			m.name, sha256.Sum256(m.file), upstream.URL(), m.provider)

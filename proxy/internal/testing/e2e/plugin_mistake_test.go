@@ -169,7 +169,7 @@ func newTranslator(text string) *translator {
 		m.imports[name] = m.Import(module, name, params, results)
 		m.names = append(m.names, name)
 	}
-	for _, name := range []string{"log", "request_path", "request_header", "request_write", "text", "finish", "done", "model", "tool_alias", "tool_call", "answer"} {
+	for _, name := range []string{"log", "request_path", "request_header", "request_write", "text", "finish", "done", "model", "tool_alias", "tool_call", "answer", "tag", "replace", "hold"} {
 		for _, im := range abi.Imports {
 			if im.Name == name {
 				add(abi.Module, name, cells(im.Params), cells(im.Results))
@@ -251,5 +251,14 @@ func events(text string, mistake func(*translator) w.Op) []byte {
 		w.I32Const(int32(abi.FramingSSE)), w.I32Const(0), w.I32Const(0), w.I32Const(0), m.call("answer")))
 	m.ExportFunc(abi.ExportEvent, w.Types(w.I32, w.I32, w.I32, w.I32), w.Types(w.I32), nil, body)
 	m.names = append(m.names, abi.ExportEvent)
+	return m.bytes()
+}
+
+// filtering is a filter that makes a mistake.
+func filtering(text string, mistake func(*translator) w.Op) []byte {
+	m := newTranslator(text)
+	body := m.translate(mistake)
+	m.ExportFunc(abi.ExportFilterText, w.Types(w.I32, w.I32, w.I32, w.I32, w.I32, w.I32), w.Types(w.I32), nil, body)
+	m.names = append(m.names, abi.ExportFilterText)
 	return m.bytes()
 }
