@@ -76,6 +76,7 @@ type call struct {
 	path          []byte
 	refused       refusal // the last path
 	refusedHeader refusal
+	filterRefused filterRefusal
 	headers       []Header
 	own           []byte
 	ownOn         bool // the plugin writes its own body
@@ -134,7 +135,7 @@ func (c *call) begin(inv *invocation) {
 	c.invocation = *inv
 	c.phase = exports[inv.export].phase
 	c.err, c.failure, c.running = nil, nil, -1
-	c.refused.why, c.refusedHeader.why = nil, nil
+	c.refused.why, c.refusedHeader.why, c.filterRefused.on = nil, nil, false
 	c.output = 0
 	c.done, c.stateOn = false, false
 	c.tools, c.unknown, c.ignored = c.tools[:0], c.unknown[:0], c.ignored[:0]

@@ -106,7 +106,8 @@ func (c *call) Tag(name []byte) abi.Status {
 			return abi.StatusOK
 		}
 	}
-	return abi.StatusRefused
+	c.refused.set(nil, name)
+	return c.refuseFilter(abi.StatusRefused, 0, 0)
 }
 
 // inputAt returns a byte of the input, which is in two parts.
@@ -134,7 +135,7 @@ func (c *call) Replace(from, to int32, text []byte) abi.Status {
 	}
 	switch f, t := int(from), int(to); {
 	case f < after, t < f, t > n-c.hold, !c.betweenRunes(f), !c.betweenRunes(t), !utf8.Valid(text):
-		return abi.StatusRefused
+		return c.refuseFilter(abi.StatusRefused, f, t)
 	default:
 		at := len(c.joined)
 		c.joined = append(c.joined, text...)
@@ -149,10 +150,10 @@ func (c *call) Hold(n int32) abi.Status {
 		return abi.StatusRefused
 	}
 	if n < 0 {
-		return abi.StatusRefused
+		return c.refuseFilter(abi.StatusRefused, 0, int(n))
 	}
 	if n > abi.MaxHold {
-		return abi.StatusTooLarge
+		return c.refuseFilter(abi.StatusTooLarge, 0, int(n))
 	}
 	if c.flags&abi.TextComplete != 0 {
 		return abi.StatusOK
@@ -163,7 +164,7 @@ func (c *call) Hold(n int32) abi.Status {
 		from--
 	}
 	if k := len(c.replaced); k > 0 && c.replaced[k-1].to > from {
-		return abi.StatusRefused
+		return c.refuseFilter(abi.StatusRefused, 0, int(n))
 	}
 	c.hold = size - from
 	return abi.StatusOK

@@ -42,7 +42,34 @@ func (c *call) refusedRequest() error {
 		}
 		return err
 	}
-	return nil
+	return c.refusedFilter()
+}
+
+// filterRefusal is the last call of an import that the host has refused to a filter.
+type filterRefusal struct {
+	on       bool
+	imported int // index in abi.Imports
+	from, to int // of replace, and of hold to its number of bytes
+}
+
+// refuseFilter refuses a call of the import that runs, and notes its numbers for refusedFilter.
+func (c *call) refuseFilter(status abi.Status, from, to int) abi.Status {
+	c.filterRefused = filterRefusal{true, c.running, from, to}
+	return status
+}
+
+// refusedFilter says what the host has refused to a filter and why. It is nil if nothing was.
+func (c *call) refusedFilter() error {
+	r, n := &c.filterRefused, len(c.first)+len(c.second)
+	switch {
+	case !r.on:
+		return nil
+	case r.imported == importTag:
+		return fmt.Errorf("tag %q: not allowed: the filter has tags = %q", c.quote(c.refused.text), c.filtering.Tags)
+	case r.imported == importHold:
+		return fmt.Errorf("hold of %d bytes: want 0 to %d, and none that a replacement has reached", r.to, abi.MaxHold)
+	}
+	return fmt.Errorf("replace of bytes %d to %d of %d, of which %d are held: want ranges in ascending order, between characters, and UTF-8", r.from, r.to, n, c.hold)
 }
 
 // maxAllowed is how many of the allowed paths or headers an error lists.
