@@ -19,6 +19,9 @@ func maskWith(mask string) string {
 // TestReloadOfFilters adds a filter, changes it and removes it while streams run: each has the filters of the configuration that it began
 // with to its end.
 func TestReloadOfFilters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts gateways for each API")
+	}
 	overIngresses(t, func(t *testing.T, in *ingress) {
 		wire := wires[0]
 		proceed := make(chan struct{})
@@ -56,6 +59,9 @@ func TestReloadOfFilters(t *testing.T) {
 // TestDisconnectFromFilteredStream has clients leave while a filter holds a part of the text: the provider's connection is closed, and
 // nothing stays behind.
 func TestDisconnectFromFilteredStream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts gateways for each API")
+	}
 	overIngresses(t, func(t *testing.T, in *ingress) {
 		wire, never := wires[0], make(chan struct{})
 		provider := upstreamtest.New(t, upstreamtest.Script{
@@ -88,6 +94,9 @@ func trapping() []byte {
 // TestFilterTraps checks what on_failure says of a filter that traps, at a text of the request and at one of the response, and that a stream
 // and requests beside it are not concerned.
 func TestFilterTraps(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts gateways for each API")
+	}
 	module := trapping()
 	overIngresses(t, func(t *testing.T, in *ingress) {
 		wire := wires[0]
