@@ -81,8 +81,13 @@ func (n *Native) takeFailure() string {
 	return s
 }
 
-// killDelay is how long a process has to print where it is, or to end by itself, before it is killed.
-const killDelay = 2 * time.Second
+const (
+	// killDelay is how long a process has to end by itself before it is killed.
+	killDelay = 2 * time.Second
+
+	// traceDelay is how long one has to print where it is. Go's runtime gives each further thread five seconds.
+	traceDelay = 15 * time.Second
+)
 
 func (n *Native) start() (*process, error) {
 	if n.process != nil && (n.process.ended == nil || n.process.late.Load()) {
@@ -102,7 +107,8 @@ func (n *Native) start() (*process, error) {
 		pipes: []io.Closer{writer, reader}, printed: &output{to: n.Output},
 	}
 	p.cmd.ExtraFiles = []*os.File{calls, results}
-	p.cmd.Env = []string{} // a module has none either
+	// A module has no environment. With this variable a process that is interrupted shows also what it is running.
+	p.cmd.Env = []string{"GOTRACEBACK=crash"}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.printed, p.printed, killDelay
 	err = p.cmd.Start()
 	if err = errors.Join(err, calls.Close(), results.Close()); err != nil {
@@ -133,7 +139,7 @@ func (p *process) interrupt() {
 		p.cmd.Process.Kill()
 		return
 	}
-	time.AfterFunc(killDelay, func() { p.cmd.Process.Kill() })
+	time.AfterFunc(traceDelay, func() { p.cmd.Process.Kill() })
 }
 
 // call makes one call of an instance, whose imports are calls of host.

@@ -104,7 +104,7 @@ func mayFail(r *provider.Request) {
 		{"difference", time.Minute, []string{"differs from the module\n"}},
 		{"panic", time.Minute, []string{"panic: runtime error: index out of range [", fmt.Sprintf("main.mayFail\n\t%s:%d\nmain.(*echo).Request\n", file, line)}},
 		{"exit", time.Minute, []string{"Request: the plugin's process has ended: exit status 3\nbye\n"}},
-		{"deadlock", time.Minute, []string{"exit status 2\n", "all goroutines are asleep", "main.mayFail"}},
+		{"deadlock", time.Minute, []string{"signal: aborted", "all goroutines are asleep", "main.mayFail"}},
 		{"hang", 3 * time.Second, []string{"Request has not returned within 3s; the plugin's process was ended\n", "main.mayFail"}},
 	} {
 		t.Run(test.how, func(t *testing.T) {
