@@ -1,8 +1,9 @@
+//go:build languages
+
 package project_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -13,25 +14,6 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
 	"github.com/sluice-gateway/sluice/proxy/plugindev/project"
 )
-
-// newHost makes a host for the plugins of a test.
-func newHost(t *testing.T) *plugindev.Host {
-	t.Helper()
-	e, err := plugindev.NewEngine("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := plugindev.NewHost(plugindev.Options{Engine: e})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(h.Close(), e.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	return h
-}
 
 // limits are what the modules of each language may take: bytes of the module, and of an instance that has served.
 var limits = map[string]struct{ module, instance int64 }{
@@ -205,15 +187,6 @@ func TestKitsAreTidy(t *testing.T) {
 	})
 }
 
-// TestProvidersAreShort bounds the providers that authors start from.
-func TestProvidersAreShort(t *testing.T) {
-	for _, file := range []string{"go-provider/plugin.go", "rust-provider/plugin.rs", "c-provider/plugin.c", "assemblyscript-provider/plugin.ts"} {
-		if n := strings.Count(read(t, "../../../examples/plugins", file), "\n"); n > 60 {
-			t.Errorf("%s has %d lines, want at most 60", file, n)
-		}
-	}
-}
-
 // TestCWithALibrary builds a plugin in C that uses the C library, whose memory and the kit's are apart.
 func TestKitOfCWithALibrary(t *testing.T) {
 	if testing.Short() {
@@ -252,4 +225,22 @@ func TestKitOfCWithALibrary(t *testing.T) {
 		}
 	}
 	t.Logf("module of %d bytes", a.Size)
+}
+
+// TestKitBuildsAreReproducible builds each template in two folders.
+func TestKitBuildsAreReproducible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs compilers")
+	}
+	for _, template := range templates(t) {
+		t.Run(template.Language+"-"+template.Kind, func(t *testing.T) {
+			first, second := build(t, newProject(t, template)), build(t, newProject(t, template))
+			if first.SHA256 != second.SHA256 || first.Size < 1000 || first.Compiler == "" {
+				t.Errorf("%+v\n%+v", first, second)
+			}
+			if strings.Contains(read(t, first.Path), filepath.Dir(first.Path)) {
+				t.Errorf("%s contains its folder's name", first.Path)
+			}
+		})
+	}
 }

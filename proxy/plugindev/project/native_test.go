@@ -2,6 +2,7 @@ package project_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +26,39 @@ func buildNative(t *testing.T, p *project.Project, timeout time.Duration, printe
 	n := &plugindev.Native{Program: program, Timeout: timeout, Output: printed}
 	t.Cleanup(n.Close)
 	return n
+}
+
+// build builds a plugin with the compilers of this machine; the test is skipped where they are missing.
+func build(t *testing.T, p *project.Project) project.Artifact {
+	t.Helper()
+	var printed bytes.Buffer
+	a, err := project.NewBuilder(os.Environ(), &printed).Build(context.Background(), p)
+	if missing, ok := errors.AsType[*project.MissingError](err); ok && os.Getenv("COMPILERS") != "required" {
+		t.Skip(missing.Tool, " is not installed")
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &printed)
+	}
+	return a
+}
+
+// newHost makes a host for the plugins of a test.
+func newHost(t *testing.T) *plugindev.Host {
+	t.Helper()
+	e, err := plugindev.NewEngine("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := plugindev.NewHost(plugindev.Options{Engine: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.Close(), e.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
 }
 
 // TestNativeCodeGivesTheSame runs plugins in Go as native code too, from folders outside of the repository.
