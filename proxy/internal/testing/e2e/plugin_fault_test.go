@@ -95,7 +95,6 @@ var misdeeds = []misdeed{
 	{"escape", "plugin_protocol"},   // covers: F95
 	{"name", "plugin_protocol"},     // covers: F95
 	{"log", "plugin_timeout"},       // covers: F96
-	{"member", "plugin_protocol"},
 	{"choice", "plugin_protocol"},
 }
 
