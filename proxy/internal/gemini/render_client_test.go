@@ -194,7 +194,8 @@ func facts(t testing.TB, body []byte, stream bool) string {
 	} else {
 		all = append(all, decode(t, body))
 	}
-	var thoughts, texts, calls, rest bytes.Buffer
+	var thoughts, texts, calls [4]bytes.Buffer // of each candidate, whose parts a stream may interleave
+	var rest bytes.Buffer
 	for _, c := range all {
 		if c.Error != nil {
 			fmt.Fprintf(&rest, "error %d %s\n", c.Error.Code, c.Error.Status)
@@ -204,13 +205,13 @@ func facts(t testing.TB, body []byte, stream bool) string {
 			for _, p := range candidate.Content.Parts {
 				switch {
 				case p.FunctionCall != nil:
-					fmt.Fprintf(&calls, "call %d %s(%s)\n", candidate.Index, p.FunctionCall.Name, compact(p.FunctionCall.Args))
+					fmt.Fprintf(&calls[candidate.Index], "call %d %s(%s)\n", candidate.Index, p.FunctionCall.Name, compact(p.FunctionCall.Args))
 				case p.InlineData != nil:
-					fmt.Fprintf(&calls, "data %s %d bytes\n", p.InlineData.MimeType, len(p.InlineData.Data))
+					fmt.Fprintf(&calls[candidate.Index], "data %s %d bytes\n", p.InlineData.MimeType, len(p.InlineData.Data))
 				case p.Thought:
-					thoughts.WriteString(*p.Text)
-				case p.Text != nil && candidate.Index == 0:
-					texts.WriteString(*p.Text)
+					thoughts[candidate.Index].WriteString(*p.Text)
+				case p.Text != nil:
+					texts[candidate.Index].WriteString(*p.Text)
 				}
 			}
 			if candidate.FinishReason != "" {
@@ -221,7 +222,14 @@ func facts(t testing.TB, body []byte, stream bool) string {
 	if last := all[len(all)-1]; last.UsageMetadata != nil {
 		fmt.Fprintf(&rest, "usage %+v\n", *last.UsageMetadata)
 	}
-	return fmt.Sprintf("thoughts %q\ntext %q\n%s%s", thoughts.String(), texts.String(), calls.String(), rest.String())
+	var b bytes.Buffer
+	for i := range texts {
+		if i == 0 || thoughts[i].Len()+texts[i].Len()+calls[i].Len() > 0 {
+			fmt.Fprintf(&b, "thoughts %q\ntext %q\n%s", thoughts[i].String(), texts[i].String(), calls[i].String())
+		}
+	}
+	b.Write(rest.Bytes())
+	return b.String()
 }
 
 func compact(raw json.RawMessage) string {
