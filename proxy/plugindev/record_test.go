@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/plugindev"
@@ -26,10 +27,19 @@ const (
 	credentials = "sk-canary-of-the-provider-0003"
 )
 
-// record serves a configuration with a recorder while use sends requests, and returns the folder and what was recorded.
-func record(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway)) (string, plugindev.Recorded) {
+// record serves a configuration with a recorder while use sends requests, and returns the folder and what was recorded. written waits for
+// the vector of a request, whose recording ends after the client has its response.
+func record(t *testing.T, toml, provider string, o plugindev.RecordOptions, use func(g *proxytest.Gateway, written func())) (string, plugindev.Recorded) {
 	t.Helper()
 	from := proxy.NewRecorder(provider)
+	vectors := make(chan string, 16)
+	also := o.Written
+	o.Written = func(name, problem string) {
+		if also != nil {
+			also(name, problem)
+		}
+		vectors <- name
+	}
 	o.Dir = filepath.Join(t.TempDir(), "recorded")
 	ctx, stop := context.WithCancel(t.Context())
 	var recorded plugindev.Recorded
@@ -45,7 +55,13 @@ func record(t *testing.T, toml, provider string, o plugindev.RecordOptions, use 
 		done <- err
 	}()
 	g := proxytest.StartWith(t, toml, func(o *proxy.Options) { o.Recorder = from })
-	use(g)
+	use(g, func() {
+		select {
+		case <-vectors:
+		case <-time.After(proxytest.EventTimeout):
+			t.Fatal("no vector was written")
+		}
+	})
 	if err := g.Stop(proxytest.EventTimeout); err != nil {
 		t.Fatal(err)
 	}
@@ -148,13 +164,14 @@ targets = [{ provider = "mine", model = "upstream-model" }]
 `, clientKey, sha256.Sum256([]byte(digestKey)), file, sha256.Sum256(wasm), up.URL(), credentials)
 
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, File: file, Use: plugindev.Use{Settings: "{}", Paths: []string{"/say"}}}
-	dir, recorded := record(t, toml, "mine", o, func(g *proxytest.Gateway) {
+	dir, recorded := record(t, toml, "mine", o, func(g *proxytest.Gateway, written func()) {
 		for i, want := range []int{200, 200, 429, 200} {
 			body := fmt.Sprintf(`{"model":"mine","stream":%v,"messages":[{"role":"user","content":"My key is %s,\n%s!"}]}`, i != 1 && i != 2, clientKey, digestKey)
 			r := g.Do(t, "POST", "/v1/chat/completions", body, "Authorization: Bearer "+clientKey)
 			if r.Status != want {
 				t.Errorf("request %d: %d %s", i, r.Status, r.Body)
 			}
+			written()
 		}
 	})
 	want := []string{"0001-chat-stream-200", "0002-chat-whole-200", "0003-chat-whole-429", "0004-chat-stream-200", "suite.json"}
@@ -206,7 +223,7 @@ func TestRecordDemo(t *testing.T) {
 	}
 	toml := fmt.Sprintf("[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"local\"\nsecret = %q\n[providers.demo]\nplugin = \"demo\"\n[[models]]\nid = \"demo\"\ntargets = [{ provider = \"demo\", model = \"demo\" }]\n", clientKey)
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "demo", Wasm: wasm}, Use: plugindev.Use{Settings: "{}"}, Count: 2}
-	dir, recorded := record(t, toml, "demo", o, func(g *proxytest.Gateway) {
+	dir, recorded := record(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
 		for _, request := range []string{
 			"/v1/chat/completions " + hello, `/v1/messages {"model":"demo","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
 		} {
@@ -214,6 +231,7 @@ func TestRecordDemo(t *testing.T) {
 			if r := g.Do(t, "POST", path, body, "Authorization: Bearer "+clientKey); r.Status != 200 {
 				t.Errorf("%s: %d %s", path, r.Status, r.Body)
 			}
+			written()
 		}
 	})
 	if got := fmt.Sprint(names(t, dir)); got != "[0001-chat-whole-own 0002-messages-stream-own suite.json]" || recorded.Vectors != 2 {
@@ -237,8 +255,9 @@ func TestRecordedFaultFails(t *testing.T) {
 	var problem string
 	// The plugin that makes want.txt may not ask for its path.
 	o := plugindev.RecordOptions{Module: plugindev.Module{Name: "mine", Wasm: wasm}, Count: 1, Written: func(_, p string) { problem = p }}
-	dir, _ := record(t, toml, "demo", o, func(g *proxytest.Gateway) {
+	dir, _ := record(t, toml, "demo", o, func(g *proxytest.Gateway, written func()) {
 		g.Do(t, "POST", "/v1/chat/completions", strings.Replace(hello, `"m"`, `"demo"`, 1), "Authorization: Bearer "+clientKey)
+		written()
 	})
 	if !regexp.MustCompile(`provider_request: .*path`).MatchString(problem) {
 		t.Errorf("problem %q", problem)
