@@ -1,8 +1,10 @@
 package engine_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -34,6 +36,32 @@ func TestCacheOfAnotherProcessor(t *testing.T) {
 	}
 	if n := len(files(t, dir)); n != 4 {
 		t.Errorf("the cache has %d files, want those of 2 modules", n)
+	}
+}
+
+// TestCacheOfAnotherBinary compiles in a program that knows wazero's version and in this test, which does not, with one cache: each
+// keeps its own code.
+func TestCacheOfAnotherBinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	dir := t.TempDir()
+	other := filepath.Join(t.TempDir(), "compile")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", other, "./testdata/compile").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for start, want := range []string{"not in the cache", ""} {
+		cmd := exec.CommandContext(t.Context(), other, dir)
+		cmd.Stdin = bytes.NewReader(answering(7))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for _, log := range []string{string(out), compileOnce(t, dir, 7)} {
+			if want == "" && log != "" || !strings.Contains(log, want) {
+				t.Errorf("start %d logs %q, want %q", start, log, want)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,10 +121,24 @@ type program struct {
 // formatVersion is part of the key of everything that is derived from a module's bytes here.
 const formatVersion = "6"
 
-// programKey is the key of a source's program. The processor is a part of it: see processor.
+// programKey is the key of a source's program. What wazero accepts machine code by is a part of it: see processor and
+// runtimeVersion.
 func programKey(source [sha256.Size]byte) digest {
-	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s %s", source, formatVersion, fuel.Version, processor()))
+	return sha256.Sum256(fmt.Appendf(nil, "%x engine %s fuel %s wazero %s %s", source, formatVersion, fuel.Version, runtimeVersion(), processor()))
 }
+
+// runtimeVersion is wazero's version as it finds it itself. It loads no code of another, so that two binaries that share a
+// cache would each remove what the other compiled. A test binary knows no versions.
+var runtimeVersion = sync.OnceValue(func() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == "github.com/tetratelabs/wazero" {
+				return m.Version
+			}
+		}
+	}
+	return ""
+})
 
 // processor names what machine code depends on: the platform, and the features of the processor that wazero's compiler asks
 // for. wazero uses each of them that it finds, cannot be told not to, and loads no code that was compiled for others. All
