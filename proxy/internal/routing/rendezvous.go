@@ -1,0 +1,106 @@
+package routing
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// Weighted rendezvous hashing chooses among targets by a hash, the same on every gateway and without a memory: each target draws a
+// number from the hash and its own name, and the numbers alone order the targets. Where a target leaves, only what it had been first
+// for goes elsewhere, in proportion to the weights, and it comes back with the target. The section "Affinity" of sdk/abi/README.md
+// specifies every step, and sdk/abi/testdata/rendezvous.json has examples; plugins/router chooses by the same numbers.
+
+// nameHash is the FNV-1a hash of a target's name: the provider, a zero byte, and the provider's name for the model.
+func nameHash(provider, model string) uint64 {
+	h := hashText(fnvOffset, provider)
+	return hashText(hashByte(h, 0), model)
+}
+
+// maxRendezvousWeight keeps products of a weight and a cost within 64 bits.
+const maxRendezvousWeight = 1<<32 - 1
+
+// lot is what a target draws for a hash: the smaller of cost / weight comes first.
+type lot struct{ cost, weight uint64 }
+
+// drawLot draws for the nth target of a name, from 0.
+func drawLot(affinity, name uint64, nth int, weight int) lot {
+	s := splitMix(affinity ^ name)
+	for range nth {
+		s.next()
+	}
+	return lot{negativeLog2(s.next()), uint64(min(max(int64(weight), 0), maxRendezvousWeight))}
+}
+
+// before reports whether l comes before o. Those without a weight come after all others, by their costs.
+func (l lot) before(o lot) bool {
+	if l.weight == 0 && o.weight == 0 {
+		return l.cost < o.cost
+	}
+	return l.cost*o.weight < o.cost*l.weight
+}
+
+// sortByLot sorts indexes of lots. Where two are equal, the order stays as it is.
+func sortByLot(order []int, lots []lot) {
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case lots[a].before(lots[b]):
+			return -1
+		case lots[b].before(lots[a]):
+			return 1
+		}
+		return 0
+	})
+}
+
+// nth returns how many targets of the same name come before target i.
+func nth(targets []Target, i int) (n int) {
+	for j := range i {
+		if targets[j].Provider == targets[i].Provider && targets[j].Model == targets[i].Model {
+			n++
+		}
+	}
+	return n
+}
+
+// negativeLog2 is -log2(u) for u = (x|1) / 2^64, in units of 2^-24: from 1 to 64 << 24. It is exponentially
+// distributed, and so the share for which cost / weight is the smallest is the target's share of all weights.
+func negativeLog2(x uint64) uint64 {
+	x |= 1
+	zeros := bits.LeadingZeros64(x)
+	m := x << zeros >> 32 // 1 <= m / 2^31 < 2
+	var log uint64
+	for bit := uint64(1 << 23); bit > 0; bit >>= 1 {
+		// Squaring doubles the logarithm, whose next bit is whether it has passed 1.
+		if m = m * m >> 31; m >= 1<<32 {
+			log |= bit
+			m >>= 1
+		}
+	}
+	return uint64(zeros+1)<<24 - log
+}
+
+// splitMix is a sequence of numbers that follows from its first one (SplitMix64).
+type splitMix uint64
+
+func (s *splitMix) next() uint64 {
+	*s += 0x9e3779b97f4a7c15
+	z := uint64(*s)
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// FNV-1a, 64 bits.
+const (
+	fnvOffset = 0xcbf29ce484222325
+	fnvPrime  = 0x100000001b3
+)
+
+func hashByte(h uint64, b byte) uint64 { return (h ^ uint64(b)) * fnvPrime }
+
+func hashText[T ~string | ~[]byte](h uint64, text T) uint64 {
+	for i := range len(text) {
+		h = hashByte(h, text[i])
+	}
+	return h
+}
