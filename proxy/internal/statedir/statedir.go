@@ -1,0 +1,139 @@
+// Package statedir is the folder of what a gateway must not lose: its journal, and how far a canary has come.
+//
+// It finds the folder, creates it, and locks it against a second process. It does not know what is kept in it. Unlike the cache of
+// compiled plugins, which may be deleted at any time, the folder holds what exists nowhere else.
+//
+// Concurrency: everything is safe for concurrent use.
+package statedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// lockName is the file in the folder that the process using the folder has locked. It holds the process's name and id.
+const lockName = "lock"
+
+// Find returns the path of the state folder: explicit, if it is not empty, else systemd's $STATE_DIRECTORY, else sluice in
+// $XDG_STATE_HOME, which is ~/.local/state by default. env looks variables up as os.LookupEnv does.
+func Find(explicit string, env func(name string) (string, bool)) (string, error) {
+	if explicit != "" {
+		return filepath.Abs(explicit)
+	}
+	get := func(name string) string {
+		v, _ := env(name)
+		return v
+	}
+	// systemd separates several folders with colons.
+	if dir, _, _ := strings.Cut(get("STATE_DIRECTORY"), ":"); filepath.IsAbs(dir) {
+		return filepath.Clean(dir), nil
+	}
+	// The XDG specification has relative paths ignored.
+	if base := get("XDG_STATE_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "sluice"), nil
+	}
+	for _, home := range []string{get("HOME"), get("USERPROFILE")} {
+		if filepath.IsAbs(home) {
+			return filepath.Join(home, ".local", "state", "sluice"), nil
+		}
+	}
+	return "", errors.New("no state folder: set journal in [store], $STATE_DIRECTORY or $HOME")
+}
+
+// InUseError says that another process has the folder locked.
+type InUseError struct {
+	Dir     string
+	Process string // name and id, "" if unknown
+}
+
+func (e *InUseError) Error() string {
+	process := e.Process
+	if process == "" {
+		process = "another process"
+	}
+	return fmt.Sprintf("state folder %s is in use by %s; each gateway needs its own", e.Dir, process)
+}
+
+// Dir is a state folder that this process has locked. Open returns one.
+type Dir struct {
+	path string
+	lock *os.File
+}
+
+// Open creates the folder if it does not exist, with access for this user only, and locks it until Close. It fails with an
+// *InUseError where another process, or another Dir of this one, has it locked. A process that ends, however it does, gives its
+// lock back.
+func Open(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("state folder: %w", err)
+	}
+	if err := check(path); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("state folder: %w", err)
+	}
+	locked, err := tryLock(f)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("state folder %s: lock: %w", path, err), f.Close())
+	}
+	if !locked {
+		e := &InUseError{path, holder(f)}
+		_ = f.Close()
+		return nil, e
+	}
+	// A folder that takes no more bytes is for its users to report: the lock holds without the words.
+	if f.Truncate(0) == nil {
+		_, _ = f.WriteAt([]byte(filepath.Base(os.Args[0])+" "+strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return &Dir{path, f}, nil
+}
+
+// check refuses a folder whose contents other users could replace.
+func check(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("state folder: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("state folder %s is not a directory", path)
+	case !enforcesModes:
+	case !ownedByUser(info):
+		return fmt.Errorf("state folder %s belongs to another user", path)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("state folder %s is writable by other users (mode %04o, want 0700); a folder of its own in it would do", path, info.Mode().Perm())
+	}
+	return nil
+}
+
+// holder is the process that has the lock, by name and id.
+func holder(f *os.File) string {
+	words := make([]byte, 256)
+	n, _ := f.ReadAt(words, 0)
+	name, id, ok := strings.Cut(strings.TrimSpace(string(words[:n])), " ")
+	if _, err := strconv.Atoi(id); err != nil || !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s (process %s)", name, id)
+}
+
+// Path is the folder's path.
+func (d *Dir) Path() string { return d.path }
+
+// Sub returns the path of a folder in the state folder, and creates it if it does not exist.
+func (d *Dir) Sub(name string) (string, error) {
+	path := filepath.Join(d.path, name)
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("state folder: %w", err)
+	}
+	return path, check(path)
+}
+
+// Close gives the lock back.
+func (d *Dir) Close() error { return d.lock.Close() }

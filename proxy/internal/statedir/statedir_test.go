@@ -1,0 +1,157 @@
+package statedir_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
+)
+
+// holdVariable makes the test binary a process that locks the folder that it names, until its standard input ends.
+const holdVariable = "SLUICE_TEST_HOLD_STATE"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(holdVariable); path != "" {
+		if _, err := statedir.Open(path); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println("locked")
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func TestFindsFolder(t *testing.T) {
+	if filepath.Separator != '/' {
+		t.Skip("the paths are those of Unix")
+	}
+	for _, c := range []struct {
+		name, explicit string
+		env            map[string]string
+		want           string
+	}{
+		{"the configured one overrides all", "/var/journal", map[string]string{"STATE_DIRECTORY": "/var/lib/sluice", "HOME": "/h"}, "/var/journal"},
+		{"systemd's", "", map[string]string{"STATE_DIRECTORY": "/var/lib/sluice", "XDG_STATE_HOME": "/x", "HOME": "/h"}, "/var/lib/sluice"},
+		{"the first of systemd's", "", map[string]string{"STATE_DIRECTORY": "/var/lib/a:/var/lib/b"}, "/var/lib/a"},
+		{"XDG's", "", map[string]string{"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/sluice"},
+		{"a relative path of XDG is ignored", "", map[string]string{"XDG_STATE_HOME": "x", "HOME": "/h"}, "/h/.local/state/sluice"},
+		{"the home's", "", map[string]string{"HOME": "/h"}, "/h/.local/state/sluice"},
+		{"none", "", nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := statedir.Find(c.explicit, func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+			if got != c.want || (err != nil) != (c.want == "") {
+				t.Errorf("%q %v, want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestCreatesPrivateFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b")
+	d, err := statedir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	sub, err := d.Sub("journal")
+	if err != nil || sub != filepath.Join(path, "journal") {
+		t.Fatal(sub, err)
+	}
+	if again, err := d.Sub("journal"); err != nil || again != sub {
+		t.Error(again, err)
+	}
+	for _, made := range []string{path, sub} {
+		if info, err := os.Stat(made); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 && filepath.Separator == '/' {
+			t.Errorf("%s: %v %v", made, info, err)
+		}
+	}
+}
+
+func TestRefusesFolderThatOthersCanWrite(t *testing.T) {
+	if filepath.Separator != '/' {
+		t.Skip("modes mean nothing here")
+	}
+	for _, mode := range []os.FileMode{0o720, 0o702, 0o777} {
+		path := t.TempDir()
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := statedir.Open(path); err == nil || !strings.Contains(err.Error(), "writable by other users") {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := statedir.Open(file); err == nil {
+		t.Error("a file is taken for a folder")
+	}
+}
+
+func TestLocksWithinProcess(t *testing.T) {
+	path := t.TempDir()
+	d, err := statedir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := statedir.Open(path); !errors.As(err, new(*statedir.InUseError)) {
+		t.Errorf("a second one got %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := statedir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+func TestRefusesSecondProcessByName(t *testing.T) {
+	path := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(exe)
+	c.Env = append(os.Environ(), holdVariable+"="+path)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
+		t.Fatal(line, err)
+	}
+	_, err = statedir.Open(path)
+	if e, ok := errors.AsType[*statedir.InUseError](err); !ok || e.Process != fmt.Sprintf("%s (process %d)", filepath.Base(exe), c.Process.Pid) {
+		t.Fatalf("the second process got %v", err)
+	}
+	// A process that is killed leaves no lock behind.
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	d, err := statedir.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+}
