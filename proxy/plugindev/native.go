@@ -226,7 +226,7 @@ var hostMethods = map[string]any{
 	"InputCount": abi.Host.InputCount, "InputText": abi.Host.InputText, "BodyGet": abi.Host.BodyGet, "BodySet": abi.Host.BodySet,
 	"BodyDelete": abi.Host.BodyDelete, "BodyRename": abi.Host.BodyRename, "BodyReplace": abi.Host.BodyReplace,
 	"RequestPath": abi.Host.RequestPath, "RequestHeader": abi.Host.RequestHeader, "RequestWrite": abi.Host.RequestWrite,
-	"RequestString": abi.Host.RequestString, "RequestCopy": abi.Host.RequestCopy, "ToolAlias": abi.Host.ToolAlias,
+	"RequestString": abi.Host.RequestString, "RequestCopy": abi.Host.RequestCopy, "RequestPart": abi.Host.RequestPart, "ToolAlias": abi.Host.ToolAlias,
 	"Answer": abi.Host.Answer, "Warn": abi.Host.Warn, "ResponseHeader": abi.Host.ResponseHeader, "StateGet": abi.Host.StateGet,
 	"StateSet": abi.Host.StateSet, "Start": abi.Host.Start, "Text": abi.Host.Text, "Refusal": abi.Host.Refusal,
 	"Reasoning": abi.Host.Reasoning, "ToolCall": abi.Host.ToolCall, "ToolArguments": abi.Host.ToolArguments, "ToolEnd": abi.Host.ToolEnd,

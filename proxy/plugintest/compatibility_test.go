@@ -41,7 +41,7 @@ func TestOldModulesKeepWorking(t *testing.T) {
 		t.Skip("compiles the modules of every earlier version")
 	}
 	modules, err := filepath.Glob("../../sdk/abi/testdata/minor*/*.wasm.gz")
-	if err != nil || len(modules) < 11 {
+	if err != nil || len(modules) < 15 {
 		t.Fatalf("modules %v, %v", modules, err)
 	}
 	for _, path := range modules {
@@ -54,8 +54,11 @@ func TestOldModulesKeepWorking(t *testing.T) {
 				if filepath.Dir(path) >= "minor3" {
 					oldKit(wasm, "../../sdk/internal/kit/testdata/vectors3").Test(t)
 				}
-			case "router-by-length":
+			case "router-by-length", "go-router":
 				testOldRouter(t, wasm)
+			case "go-filter":
+				filter := plugintest.Suite{Wasm: wasm}
+				filter.TestFilter(t, `{"words":["secret"]}`, map[string]string{"A secret, secre": "A ***, secre"})
 			case "pair":
 				testOldPair(t, wasm)
 			default:

@@ -9,7 +9,7 @@ package abi
 // guest may be older; one that is newer receives StatusUnknown for numbers that the host does not know.
 const (
 	Major = 1
-	Minor = 4
+	Minor = 5
 )
 
 // Module is the name of the import module that holds the host's functions.
@@ -291,6 +291,7 @@ const (
 	MaxKeys    = 1024 // tool calls and reasoning parts of one choice
 	MaxChoices = 128  // choices of one response
 	MaxHold    = 1024 // what a filter holds of a text
+	MaxParts   = 8    // parts of a body of the plugin's own
 
 	// A call may emit MaxOutputFactor times the size of its input plus MaxOutputBase.
 	MaxOutputFactor = 8

@@ -47,6 +47,7 @@ var Imports = [...]Import{
 	{"request_write", "s", "", PhaseRequest},
 	{"request_string", "s", "i", PhaseRequest},
 	{"request_copy", "ii", "", PhaseRequest},
+	{"request_part", "i", "", PhaseRequest},
 	{"tool_alias", "ss", "i", PhaseRequest},
 	{"answer", "iis", "i", PhaseRequest},
 	{"warn", "is", "", PhaseRequest},
@@ -103,6 +104,7 @@ type Host interface {
 	RequestWrite(p []byte)
 	RequestString(text []byte) Status
 	RequestCopy(offset, length int32)
+	RequestPart(part int32)
 	ToolAlias(alias, name []byte) Status
 	Answer(framing Framing, dialect Dialect, options []byte) Status
 	Warn(kind WarnKind, member []byte)

@@ -169,7 +169,7 @@ func TestReadmeHasEveryNumber(t *testing.T) {
 	limits := map[string]string{
 		"MaxState": "| state | %s bytes", "MaxName": "| ids, names, models, members | %s bytes", "MaxLogLine": "| log lines | %s bytes",
 		"MaxKeys": "parts of a choice | %s |", "MaxChoices": "| choices of an answer | %s |",
-		"MaxHold":         "| what a filter holds of a text | %s bytes",
+		"MaxHold": "| what a filter holds of a text | %s bytes", "MaxParts": "written in up to %s parts",
 		"MaxOutputFactor": "| output of one call | %s × its input", "MaxOutputBase": "its input + %s bytes",
 	}
 	notOnThePage := map[string]bool{ // counts, masks and versions

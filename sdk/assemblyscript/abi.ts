@@ -2,7 +2,7 @@
 // The names and numbers of the plugin ABI, and its imports. The contract is sdk/abi/README.md.
 
 export const MAJOR: i32 = 1;
-export const MINOR: i32 = 4;
+export const MINOR: i32 = 5;
 export const RETRY_AFTER_UNKNOWN: i32 = -1;
 export const DONE_NOW: i32 = 0;
 export const DONE_AT_END: i32 = 1;
@@ -17,6 +17,8 @@ export const MAX_KEYS: i32 = 1024;
 export const MAX_CHOICES: i32 = 128;
 /** what a filter holds of a text */
 export const MAX_HOLD: i32 = 1024;
+/** parts of a body of the plugin's own */
+export const MAX_PARTS: i32 = 8;
 export const MAX_OUTPUT_FACTOR: i32 = 8;
 export const MAX_OUTPUT_BASE: i32 = 65536;
 
@@ -384,6 +386,15 @@ declare function import_request_copy(offset: i32, length: i32): void;
 /** In provider_request. */
 export function requestCopy(offset: i32, length: i32): void {
   import_request_copy(offset, length);
+}
+
+// @ts-ignore: decorator
+@external("sluice", "request_part")
+declare function import_request_part(part: i32): void;
+
+/** In provider_request. */
+export function requestPart(part: i32): void {
+  import_request_part(part);
 }
 
 // @ts-ignore: decorator

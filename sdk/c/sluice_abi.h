@@ -14,7 +14,7 @@ typedef struct {
 
 enum {
 	SLUICE_MAJOR = 1,
-	SLUICE_MINOR = 4,
+	SLUICE_MINOR = 5,
 	SLUICE_RETRY_AFTER_UNKNOWN = -1,
 	SLUICE_DONE_NOW = 0,
 	SLUICE_DONE_AT_END = 1,
@@ -24,6 +24,7 @@ enum {
 	SLUICE_MAX_KEYS = 1024, /* tool calls and reasoning parts of one choice */
 	SLUICE_MAX_CHOICES = 128, /* choices of one response */
 	SLUICE_MAX_HOLD = 1024, /* what a filter holds of a text */
+	SLUICE_MAX_PARTS = 8, /* parts of a body of the plugin's own */
 	SLUICE_MAX_OUTPUT_FACTOR = 8,
 	SLUICE_MAX_OUTPUT_BASE = 65536,
 };
@@ -302,6 +303,13 @@ __attribute__((import_module("sluice"), import_name("request_copy"))) void sluic
 static inline void sluice_request_copy(int32_t offset, int32_t length)
 {
 	sluice_import_request_copy(offset, length);
+}
+
+/* In provider_request. */
+__attribute__((import_module("sluice"), import_name("request_part"))) void sluice_import_request_part(int32_t);
+static inline void sluice_request_part(int32_t part)
+{
+	sluice_import_request_part(part);
 }
 
 /* In provider_request. */

@@ -119,6 +119,9 @@ func (w *Writer) outputPart(p []byte) {
 	w.Out.Write(p)
 }
 
+// Comma writes a comma if what has been written ends with a value: what is written elsewhere follows it.
+func (w *Writer) Comma() { w.putComma() }
+
 // Literal writes a constant JSON value, or the beginning of one; Verbatim writes the rest.
 func (w *Writer) Literal(s string) {
 	w.putComma()

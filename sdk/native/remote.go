@@ -28,6 +28,7 @@ func (r remote) RequestHeader(name, value []byte) abi.Status {
 func (r remote) RequestWrite(p []byte)                   { r.do("RequestWrite", p) }
 func (r remote) RequestString(text []byte) abi.Status    { return r.status("RequestString", text) }
 func (r remote) RequestCopy(offset, length int32)        { r.do("RequestCopy", offset, length) }
+func (r remote) RequestPart(part int32)                  { r.do("RequestPart", part) }
 func (r remote) ToolAlias(alias, name []byte) abi.Status { return r.status("ToolAlias", alias, name) }
 func (r remote) Answer(framing abi.Framing, dialect abi.Dialect, options []byte) abi.Status {
 	return r.status("Answer", framing, dialect, options)

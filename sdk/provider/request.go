@@ -24,7 +24,9 @@ type Request struct {
 	Answer
 
 	body    []byte // the client's body; empty until Body is called
-	writer  json.Writer
+	parts   [abi.MaxParts]part
+	written int32  // the part that the gateway appends to
+	last    int32  // the last part that has been written
 	refused string // the first import that the gateway refused
 }
 
@@ -33,18 +35,24 @@ const keepBody = 1 << 20
 
 func (r *Request) reset() {
 	r.store, r.refused = r.store[:0], ""
-	r.writer.Reset()
 	if cap(r.body) > keepBody {
 		r.body = nil
 	}
 	if cap(r.store) > keepBody {
 		r.store = nil
 	}
-	if cap(r.writer.Buf) > keepBody {
-		r.writer.Buf = nil
-	}
 	r.body = r.body[:0]
-	r.writer.Out = (*bodyOutput)(r)
+	r.written, r.last = 0, 0
+	for n := range r.parts {
+		w := &r.parts[n].writer
+		if w.Reset(); cap(w.Buf) > keepBody {
+			w.Buf = nil
+		}
+		if w.Out == nil {
+			r.parts[n].request, r.parts[n].number = r, int32(n)
+			w.Out = &r.parts[n]
+		}
+	}
 }
 
 // Body returns the client's body, which the gateway has validated: it is a request in the API that Form names, a chat completions
@@ -123,10 +131,16 @@ func (r *Request) SetHeader(name, value string) {
 
 // JSON returns the writer of the upstream body. Large values that are slices of Body are not copied: the gateway inserts them.
 // The writer is flushed at the end of the call.
-func (r *Request) JSON() *json.Writer { return &r.writer }
+func (r *Request) JSON() *json.Writer { return r.Part(0) }
+
+// Part returns the writer of a part of the upstream body, 0 <= n < abi.MaxParts; JSON is that of part 0. The body is the parts
+// in the order of their numbers, whatever the order in which they are written: so what is known last can stand first, such
+// as tools and system prompt in front of the messages, for the sake of prompt caches. A writer knows nothing of the parts before its
+// own: see json.Writer.Comma.
+func (r *Request) Part(n int) *json.Writer { return &r.parts[n].writer }
 
 // Write appends to the upstream body. Use either Write or JSON.
-func (r *Request) Write(p []byte) { (*bodyOutput)(r).Write(p) }
+func (r *Request) Write(p []byte) { r.parts[0].Write(p) }
 
 // ToolAlias declares that the upstream receives the client's tool name as alias: the gateway restores the name in the response.
 // It returns false if the alias is refused.
@@ -155,7 +169,14 @@ func (r *Request) finish(err error) error {
 	if err != nil {
 		return err
 	}
-	r.writer.Flush()
+	for n := range r.parts {
+		if w := &r.parts[n].writer; len(w.Buf) > 0 {
+			if r.written == r.last && int32(n) > r.last {
+				r.written = int32(n) // stands at the end as it is
+			}
+			w.Flush()
+		}
+	}
 	if r.refused != "" {
 		return refusal(r.refused)
 	}
@@ -167,16 +188,26 @@ type refusal string
 
 func (r refusal) Error() string { return "the gateway rejected " + string(r) }
 
-// bodyOutput is the json.Output of a request's writer.
-type bodyOutput Request
+// part is a part of the upstream body, and the json.Output of its writer.
+type part struct {
+	request *Request
+	number  int32
+	writer  json.Writer
+}
 
 // minCopy is the size in bytes from which request_copy is cheaper than request_write.
 const minCopy = 64
 
 // Write appends p to the body. If p is a range of the client's body, it passes only the range's offset and length.
-func (w *bodyOutput) Write(p []byte) {
-	if len(p) >= minCopy && len(w.body) > 0 {
-		if offset, ok := host.Offset(w.body, p); ok {
+func (w *part) Write(p []byte) {
+	r := w.request
+	if r.written != w.number {
+		r.written = w.number
+		host.RequestPart(w.number)
+	}
+	r.last = max(r.last, w.number)
+	if len(p) >= minCopy && len(r.body) > 0 {
+		if offset, ok := host.Offset(r.body, p); ok {
 			host.RequestCopy(int32(offset), int32(len(p)))
 			return
 		}

@@ -80,6 +80,7 @@ type call struct {
 	headers       []Header
 	own           []byte
 	ownOn         bool // the plugin writes its own body
+	parts         []partStart
 	copied        int64
 	aliases       []alias
 	answerOn      bool
@@ -153,7 +154,7 @@ func (c *call) begin(inv *invocation) {
 		if c.own = inv.attempt.own[:0]; c.own == nil {
 			c.own = borrowBody()
 		}
-		c.ownOn, c.copied = false, 0
+		c.ownOn, c.copied, c.parts = false, 0, c.parts[:0]
 		c.answerOn, c.framing, c.eventsAreJSON, c.dialect, c.options = false, 0, false, 0, native.Options{}
 	case exportList:
 		c.path, c.headers = c.path[:0], c.headers[:0]

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"unicode/utf8"
@@ -195,6 +196,46 @@ func (c *call) RequestCopy(offset, length int32) {
 	c.own = append(c.own, body[offset:offset+length]...)
 }
 
+// RequestPart implements abi.Host.
+func (c *call) RequestPart(part int32) {
+	if !c.beginWrite(importRequestPart) || !c.countOutput(entryCost) {
+		return
+	}
+	if part < 0 || part >= abi.MaxParts {
+		c.abort(KindProtocol, "invalid part of the body")
+		return
+	}
+	c.parts = append(c.parts, partStart{part, len(c.own)})
+}
+
+// partStart is where the plugin has begun to write, or gone on with, a part of its own body.
+type partStart struct {
+	part int32
+	at   int // in call.own
+}
+
+// joinParts puts the parts of the plugin's own body into their order.
+func (c *call) joinParts() {
+	if slices.IsSortedFunc(c.parts, func(a, b partStart) int { return cmp.Compare(a.part, b.part) }) {
+		return // written in that order
+	}
+	joined := slices.Grow(borrowBody(), len(c.own))
+	for part := range int32(abi.MaxParts) {
+		from, current := 0, int32(0)
+		for _, p := range c.parts {
+			if current == part {
+				joined = append(joined, c.own[from:p.at]...)
+			}
+			from, current = p.at, p.part
+		}
+		if current == part {
+			joined = append(joined, c.own[from:]...)
+		}
+	}
+	returnBody(c.own)
+	c.own = joined
+}
+
 // ToolAlias implements abi.Host.
 func (c *call) ToolAlias(from, to []byte) abi.Status {
 	if !c.beginImport(importToolAlias) || !c.countOutput(len(from)+len(to)+entryCost) {
@@ -329,6 +370,7 @@ func (c *call) body() ([]byte, error) {
 	r := c.attempt.Request
 	switch {
 	case c.ownOn:
+		c.joinParts()
 		if len(c.own) == 0 || c.plugin.bundled {
 			return c.own, nil
 		}

@@ -52,7 +52,7 @@ func (s *script) bytes() []byte {
 func (s *script) run(h abi.Host) {
 	room := make([]byte, 16)
 	for len(s.rest) > 0 {
-		switch s.byte() % 43 {
+		switch s.byte() % 44 {
 		case 0:
 			h.Log(abi.LogLevel(s.number()), s.bytes())
 		case 1:
@@ -137,6 +137,8 @@ func (s *script) run(h abi.Host) {
 			h.Replace(s.number(), s.number(), s.bytes())
 		case 42:
 			h.Hold(s.number())
+		case 43:
+			h.RequestPart(s.number() % abi.MaxParts)
 		}
 	}
 }

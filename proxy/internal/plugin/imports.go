@@ -26,6 +26,7 @@ var (
 	importRequestWrite   = importIndex("request_write")
 	importRequestString  = importIndex("request_string")
 	importRequestCopy    = importIndex("request_copy")
+	importRequestPart    = importIndex("request_part")
 	importToolAlias      = importIndex("tool_alias")
 	importAnswer         = importIndex("answer")
 	importWarn           = importIndex("warn")
@@ -87,6 +88,7 @@ var decoders = map[string]func(a *args){
 	"request_write":  func(a *args) { a.call.RequestWrite(a.bytes()) },
 	"request_string": func(a *args) { a.status(a.call.RequestString(a.bytes())) },
 	"request_copy":   func(a *args) { a.call.RequestCopy(a.i32(), a.i32()) },
+	"request_part":   func(a *args) { a.call.RequestPart(a.i32()) },
 	"tool_alias":     func(a *args) { a.status(a.call.ToolAlias(a.bytes(), a.bytes())) },
 	"answer":         func(a *args) { a.status(a.call.Answer(abi.Framing(a.i32()), abi.Dialect(a.i32()), a.bytes())) },
 	"warn":           func(a *args) { a.call.Warn(abi.WarnKind(a.i32()), a.bytes()) },

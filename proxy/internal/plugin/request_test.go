@@ -46,6 +46,28 @@ func TestRequestBodies(t *testing.T) {
 			h.RequestWrite(b(`}`))
 		}, `{"prompt":"hi \u00e4"}`},
 		{"written empty", func(h abi.Host) { h.RequestWrite(nil) }, ""},
+		{"written in parts", func(h abi.Host) {
+			h.RequestWrite(b(`{`))
+			h.RequestPart(2)
+			h.RequestWrite(b(`"messages":[`))
+			h.RequestPart(1)
+			h.RequestPart(2)
+			h.RequestCopy(int32(strings.Index(body, `"hi`)), 4)
+			h.RequestPart(1)
+			h.RequestWrite(b(`"tools":[],`))
+			h.RequestPart(7)
+			h.RequestWrite(b(`}`))
+			h.RequestPart(2)
+			h.RequestWrite(b(`"]`))
+			h.RequestPart(0)
+			h.RequestWrite(b(` `))
+		}, `{ "tools":[],"messages":["hi "]}`},
+		{"written in parts from the first to the last", func(h abi.Host) {
+			h.RequestPart(0)
+			h.RequestWrite(b(`[1`))
+			h.RequestPart(3)
+			h.RequestWrite(b(`]`))
+		}, `[1]`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,6 +137,14 @@ func TestRequestViolatesContract(t *testing.T) {
 		{"copy beyond the end", func(h abi.Host) { h.RequestCopy(1, int32(len(body))) }, plugin.KindProtocol, "outside of the client's body"},
 		{"copy before the start", func(h abi.Host) { h.RequestCopy(-1, 1) }, plugin.KindProtocol, "outside of the client's body"},
 		{"copy of a negative length", func(h abi.Host) { h.RequestCopy(1, -1) }, plugin.KindProtocol, "outside of the client's body"},
+		{"part below the first", func(h abi.Host) { h.RequestPart(-1) }, plugin.KindProtocol, "request_part: invalid part of the body"},
+		{"part beyond the last", func(h abi.Host) { h.RequestPart(abi.MaxParts) }, plugin.KindProtocol, "request_part: invalid part of the body"},
+		{"part after edit", func(h abi.Host) { h.BodyDelete(b("/model")); h.RequestPart(1) }, plugin.KindProtocol, "request_part: body both edited and written"},
+		{"parts without end", func(h abi.Host) {
+			for range 10000 {
+				h.RequestPart(1)
+			}
+		}, plugin.KindOutput, " bytes, the limit for an input of "},
 		{"copy with overflow", func(h abi.Host) { h.RequestCopy(1<<31-1, 1<<31-1) }, plugin.KindProtocol, "outside of the client's body"},
 		// covers: F93
 		{"copies without end", func(h abi.Host) {

@@ -90,6 +90,11 @@ func RequestCopy(offset int32, length int32) {
 	current.RequestCopy(offset, length)
 }
 
+// RequestPart is the import request_part.
+func RequestPart(part int32) {
+	current.RequestPart(part)
+}
+
 // ToolAlias is the import tool_alias.
 func ToolAlias(alias []byte, name []byte) abi.Status {
 	return current.ToolAlias(alias, name)

@@ -155,6 +155,15 @@ func RequestCopy(offset int32, length int32) {
 	importRequestCopy(offset, length)
 }
 
+//go:wasmimport sluice request_part
+//go:noescape
+func importRequestPart(part int32)
+
+// RequestPart is the import request_part.
+func RequestPart(part int32) {
+	importRequestPart(part)
+}
+
 //go:wasmimport sluice tool_alias
 //go:noescape
 func importToolAlias(alias string, name string) int32

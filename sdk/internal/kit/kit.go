@@ -61,6 +61,8 @@ func (k *kit) Request(r *provider.Request) error {
 		return nil
 	case "write":
 		return k.write(r)
+	case "parts":
+		return k.parts(r)
 	case "edit":
 		return k.edit(r)
 	case "json events":
@@ -163,6 +165,34 @@ func (k *kit) write(r *provider.Request) error {
 	w.Name("there")
 	w.Bool(r.Exists("/messages/0/role"))
 	w.EndObject()
+	return in.End()
+}
+
+// parts writes a body whose parts are not written in their order.
+func (k *kit) parts(r *provider.Request) error {
+	r.SetPath("/kit")
+	r.JSON().Object()
+	turns := r.Part(2)
+	turns.Field("turns").Array()
+	var in json.Reader
+	in.Reset(r.Body())
+	for o := in.Object(); o.Next(); {
+		if string(in.Name()) != "messages" {
+			continue
+		}
+		for a := in.Array(); a.Next(); {
+			turns.Raw(in.Raw())
+			turns.Flush()
+		}
+	}
+	turns.EndArray()
+	first := r.Part(1)
+	if n := r.Options.Get("count"); n.Exists() {
+		first.Field("count").Raw(n)
+	}
+	first.Comma()
+	turns.Field("stream").Bool(r.Stream)
+	turns.EndObject()
 	return in.End()
 }
 

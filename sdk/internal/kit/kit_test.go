@@ -30,6 +30,13 @@ func TestVectorsOfVersion4(t *testing.T) {
 	s.Test(t)
 }
 
+// TestVectorsOfVersion5 is the same for version 1.5.
+func TestVectorsOfVersion5(t *testing.T) {
+	s := suite
+	s.Dir = "testdata/vectors5"
+	s.Test(t)
+}
+
 func TestForms(t *testing.T) {
 	for settings, want := range map[string]abi.Forms{`{}`: 0, `{"forms":1}`: abi.FormMessages, `{"forms":3}`: abi.FormMessages | abi.FormResponses} {
 		suite.EachForm(t, settings, func(t *testing.T, b *plugintest.Binding) {
