@@ -190,7 +190,7 @@ func logReload(log *slog.Logger, c config.Changes, generation int64, took time.D
 	for _, of := range []struct {
 		what string
 		config.Change
-	}{{"keys", c.Keys}, {"plugins", c.Plugins}, {"providers", c.Providers}, {"models", c.Models}} {
+	}{{"teams", c.Teams}, {"keys", c.Keys}, {"plugins", c.Plugins}, {"providers", c.Providers}, {"models", c.Models}} {
 		names(of.what+"_added", of.Added)
 		names(of.what+"_removed", of.Removed)
 		names(of.what+"_changed", of.Changed)

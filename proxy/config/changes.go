@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,7 +10,7 @@ import (
 
 // Changes are the differences between two configurations, by name. They contain no values, which may be credentials.
 type Changes struct {
-	Keys, Plugins, Providers, Models Change
+	Teams, Keys, Plugins, Providers, Models Change
 
 	Members []string // changed keys of [server], [admin] and [responses], such as "server.max_body"
 	Router  bool
@@ -25,10 +26,14 @@ func (c *Changes) None() bool { return reflect.ValueOf(*c).IsZero() }
 // Since returns the differences from an older configuration. Positions in the file do not count.
 func (c *Config) Since(old *Config) Changes {
 	return Changes{
+		Teams: change(old.Teams, c.Teams, func(t *Team) string { return t.Name }, func(a, b Team) bool {
+			a.Pos = b.Pos
+			return a == b
+		}),
 		Keys: change(old.Keys, c.Keys, func(k *Key) string { return k.Name }, func(a, b Key) bool {
 			// There may be very many keys, for which reflection takes too long.
 			return slices.Equal(a.Models, b.Models) && a.Secret == b.Secret && a.File == b.File && a.Digest == b.Digest && a.NotBefore.Equal(b.NotBefore) && a.Expires.Equal(b.Expires) &&
-				a.Disabled == b.Disabled && a.Limits == b.Limits
+				a.Disabled == b.Disabled && a.Limits == b.Limits && a.Team == b.Team && a.Explain == b.Explain && maps.Equal(a.Tags, b.Tags)
 		}),
 		Plugins: change(old.Plugins, c.Plugins, func(p *Plugin) string { return p.Name }, func(a, b Plugin) bool {
 			a.Pos, a.InUse = b.Pos, b.InUse
@@ -40,16 +45,36 @@ func (c *Config) Since(old *Config) Changes {
 		}),
 		Models: change(old.Models, c.Models, func(m *Model) string { return m.ID }, func(a, b Model) bool {
 			a.Pos = b.Pos
+			inherit(&a, &b, old, c)
 			return reflect.DeepEqual(a, b)
 		}),
 		Members: slices.Concat(members("server", old.Server, c.Server), members("admin", old.Admin, c.Admin), members("responses", old.Responses, c.Responses)),
-		Router:  old.Router.Plugin != c.Router.Plugin || string(old.Router.Settings) != string(c.Router.Settings),
+		Router:  !sameRouter(old.Router, c.Router),
 		Filters: !slices.EqualFunc(old.Filters, c.Filters, func(a, b Filter) bool {
 			a.Pos = b.Pos
 			return reflect.DeepEqual(a, b)
 		}),
 	}
 }
+
+// sameRouter compares two tables [router]. Each time that a zone is loaded gives another value.
+func sameRouter(a, b Router) bool {
+	if (a.Zone == nil) != (b.Zone == nil) || a.Zone != nil && a.Zone.String() != b.Zone.String() {
+		return false
+	}
+	a.Pos, a.Zone = b.Pos, b.Zone
+	return reflect.DeepEqual(a, b)
+}
+
+// inherit hides from the comparison of a model the router that both versions of it take from [router], which is reported by itself.
+func inherit(a, b *Model, old, now *Config) {
+	if reflect.DeepEqual(a.Router, old.Router.model()) && reflect.DeepEqual(b.Router, now.Router.model()) {
+		a.Router = b.Router
+	}
+}
+
+// model returns the router of a model that sets nothing.
+func (r *Router) model() ModelRouter { return ModelRouter{Plugin: r.Plugin, Settings: r.Settings} }
 
 // change compares two lists by name. What both begin with, in the same order, is compared without an index.
 func change[T any](old, now []T, name func(*T) string, same func(a, b T) bool) (c Change) {

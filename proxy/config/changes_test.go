@@ -68,6 +68,8 @@ func TestEveryFieldOfKeyCounts(t *testing.T) {
 			*v = time.Unix(1, 0)
 		case *bool:
 			*v = true
+		case *map[string]string:
+			*v = map[string]string{"x": "y"}
 		case *config.KeyLimits:
 			v.Concurrent = 1
 		case *config.Position:
@@ -105,6 +107,13 @@ func TestSince(t *testing.T) {
 		}},
 		{"a model's target", `{ provider = "p" }, `, "", config.Changes{Models: config.Change{Changed: []string{"m"}}}},
 		{"a policy", "weighted", "priority", config.Changes{Router: true}},
+		{"an affinity for all models", "weighted\"\n", "weighted\"\naffinity = \"user\"\n", config.Changes{Router: true, Models: config.Change{Changed: []string{"m"}}}},
+		{"a time zone", "weighted\"\n", "weighted\"\nzone = \"Europe/Berlin\"\n", config.Changes{Router: true}},
+		{"a model's own policy", "[router]", "strategy = \"cheapest\"\n[router]", config.Changes{Models: config.Change{Changed: []string{"m"}}}},
+		{"a team, and a key in it", "[[keys]]\nname   = \"b\"\n", "[[teams]]\nname = \"t\"\n[[keys]]\nname   = \"b\"\nteam = \"t\"\n", config.Changes{
+			Teams: config.Change{Added: []string{"t"}}, Keys: config.Change{Changed: []string{"b"}},
+		}},
+		{"a key's tags", "name   = \"b\"\n", "name   = \"b\"\ntags = { plan = \"gold\" }\n", config.Changes{Keys: config.Change{Changed: []string{"b"}}}},
 		{"members of the server", "max_body = \"1MiB\"", "max_body = \"2MiB\"\nlisten = \"127.0.0.1:9\"\nlog_level = \"warn\"", config.Changes{
 			Members: []string{"server.listen", "server.max_body", "server.log_level"},
 		}},

@@ -46,6 +46,7 @@ type Config struct {
 	Server    Server
 	Admin     Admin
 	Responses Responses
+	Teams     []Team
 	Keys      []Key
 	Plugins   []Plugin // the declared ones, and the bundled ones that are referred to
 	Providers []Provider
@@ -98,7 +99,16 @@ type Key struct {
 	Expires   time.Time // end of validity; zero: never
 	Disabled  bool
 	Limits    KeyLimits
+	Team      string            // names an entry of Config.Teams; "": none
+	Tags      map[string]string // nil if there are none
+	Explain   bool              // whether clients may ask how their requests are routed
 	Pos       Position
+}
+
+// Team is an entry of [[teams]], to which keys belong.
+type Team struct {
+	Name string
+	Pos  Position
 }
 
 // KeyLimits are the limits of a key; 0 is unlimited.
@@ -129,24 +139,25 @@ const (
 
 // Provider is an entry of [providers].
 type Provider struct {
-	Name         string
-	Plugin       string // names an entry of Config.Plugins
-	BaseURL      string // without a trailing slash; "" for a plugin that needs no upstream
-	Auth         Auth
-	Timeout      Timeout
-	Heartbeat    time.Duration // interval of comments on silent streams; 0: none
-	Pace         time.Duration // between the events of a stream that the plugin makes without an upstream; 0: none
-	Breaker      Breaker
-	RetryBudget  float64 // retries on another model of this provider, as a share of all requests, 0 to 1
-	ListModels   ListModels
-	Paths        []string // that the plugin may request
-	Headers      []string // that the plugin may set, lower case
-	MaxConns     int
-	MaxEvent     int             // bytes of one event of a stream
-	AllowPrivate bool            // the base URL may resolve to private and loopback addresses
-	Options      json.RawMessage // an object: the preset's options, overridden by the plugin's, then by the provider's
-	Off          string          // why the provider is off, for people; "" if it is on
-	Pos          Position
+	Name          string
+	Plugin        string // names an entry of Config.Plugins
+	BaseURL       string // without a trailing slash; "" for a plugin that needs no upstream
+	Auth          Auth
+	Timeout       Timeout
+	Heartbeat     time.Duration // interval of comments on silent streams; 0: none
+	Pace          time.Duration // between the events of a stream that the plugin makes without an upstream; 0: none
+	Breaker       Breaker
+	RetryBudget   float64 // retries on another model of this provider, as a share of all requests, 0 to 1
+	ListModels    ListModels
+	Paths         []string // that the plugin may request
+	Headers       []string // that the plugin may set, lower case
+	MaxConns      int
+	MaxEvent      int             // bytes of one event of a stream
+	CachesPrompts bool            // the upstream reuses what prompts begin with, at a lower price or faster
+	AllowPrivate  bool            // the base URL may resolve to private and loopback addresses
+	Options       json.RawMessage // an object: the preset's options, overridden by the plugin's, then by the provider's
+	Off           string          // why the provider is off, for people; "" if it is on
+	Pos           Position
 }
 
 // Auth is a provider's credential: secrets and the header, with a prefix, or the query parameter that carries one; or the keys of
@@ -224,6 +235,13 @@ type Model struct {
 	Kinds            Kinds    // of requests that it serves
 	Targets          []Target // at least one
 	Off              string   // why no target is available, for people; "" if one is
+	Router           ModelRouter
+	Affinity         Affinity // never AffinityDefault
+	Rules            []Rule   // the first that matches counts
+	Retry            Retry
+	Hedge            *Hedge
+	Shadows          []Shadow
+	Canary           *Canary
 	Pos              Position
 }
 
@@ -242,13 +260,7 @@ type Target struct {
 	Fallback bool
 	Pricing  Pricing         // for routing; if Known it overrides the model's
 	Options  json.RawMessage // an object: the provider's options, overridden by the target's
-}
-
-// Router is the table [router]. Plugin is "" if the configured order is used.
-type Router struct {
-	Plugin   string
-	Settings json.RawMessage // an object: the plugin's options, overridden by all other keys of the table
-	Pos      Position
+	When     *When           // nil: for every request
 }
 
 // Empty reports whether there are neither providers nor models.
@@ -330,10 +342,13 @@ type loader struct {
 	o   Options
 	cfg *Config
 
+	teamNames       map[string]int // indexes into cfg.Teams
 	plugins         map[string]int // indexes into cfg.Plugins
 	providers       map[string]int // indexes into cfg.Providers
 	pluginOptions   map[string]object
 	providerOptions map[string]object
+	targetOptions   []object  // of the model that is being read
+	routerUse       routerUse // of [router]
 	credentials     []credential
 	listenAt        int // offset of server.listen
 	optionTables    []optionTable
@@ -343,7 +358,7 @@ type loader struct {
 func newLoader(d *document, o Options) *loader {
 	return &loader{
 		d: d, o: o, cfg: &Config{Path: d.file},
-		plugins: map[string]int{}, providers: map[string]int{}, pluginOptions: map[string]object{}, providerOptions: map[string]object{},
+		teamNames: map[string]int{}, plugins: map[string]int{}, providers: map[string]int{}, pluginOptions: map[string]object{}, providerOptions: map[string]object{},
 	}
 }
 
@@ -354,12 +369,13 @@ func (l *loader) load(root table) {
 	l.server(root.table("server"))
 	l.admin(root.table("admin"))
 	l.responses(root.table("responses"))
+	l.teams(root.tables("teams"))
 	l.keys(root.tables("keys"))
 	l.pluginTables(root.table("plugins"))
 	l.providerTables(root.table("providers"))
+	l.router(root.table("router"))
 	l.models(root.tables("models"))
 	l.filters(root.tables("filters"))
-	l.router(root.table("router"))
 	root.finish()
 	l.checkOptions()
 	l.access()

@@ -85,6 +85,8 @@ targets = [{ provider = "up" }]
 	wantModel := config.Model{
 		ID: "m", DisplayName: "m", OwnedBy: "up", Kinds: config.KindChat, Pos: config.Position{Line: 11, Column: 3},
 		Targets: []config.Target{{Provider: "up", Model: "m", Weight: 1, Options: []byte(`{}`)}},
+		Router:  config.ModelRouter{Settings: []byte(`{}`)}, Affinity: config.Affinity{By: config.AffinityNone},
+		Retry: config.Retry{Attempts: 2, Backoff: 200 * time.Millisecond},
 	}
 	if diff := cmp.Diff(wantModel, c.Models[0]); diff != "" {
 		t.Errorf("model (-want +got):\n%s", diff)

@@ -210,7 +210,6 @@ func TestErrors(t *testing.T) {
 			`2:10: router.plugin: "demo" is a provider, not a router`,
 			"3:12: router.strategy: nan cannot be represented in JSON, in which plugins get their settings",
 		}},
-		{"router without a plugin", "[router]\nstrategy = \"x\"\n", []string{"1:2: router.plugin: is missing"}},
 		{"nesting", "[router]\nplugin = \"router\"\nx = " + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "\n", []string{"3:5: arrays are nested more than 32 levels deep"}},
 		{"nested tables", strings.Repeat("a.", 40) + "a = 1\n[" + strings.Repeat("b.", 40) + "b]\n", []string{
 			"1:1: tables are nested more than 32 levels deep",

@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 )
 
 // Filter is an entry of [[filters]]: a use of a filter plugin. Filters run in the order of the file.
@@ -96,7 +95,7 @@ func (t *table) tags(name string) []string {
 	var tags []string
 	for _, e := range elements {
 		switch {
-		case e.text == "" || len(e.text) > maxTag || strings.Trim(e.text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "":
+		case !isTag(e.text):
 			t.fail(e, name, "%s is invalid: a tag has 1 to %d letters, digits, '.', '_' or '-'", show(e), maxTag)
 		case slices.Contains(tags, e.text):
 			t.fail(e, name, "%s is there twice", show(e))

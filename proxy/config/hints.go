@@ -32,6 +32,8 @@ var hints = func() map[string]map[string]string {
 	add("", "providers", "provider", "upstream", "upstreams", "backends")
 	add("", "models", "model")
 	add("", "router", "routing", "routes")
+	add("", "teams", "team", "groups", "tenants", "organizations")
+	add("", "write it in a model's rules = [{ name = \"…\", when = { … }, targets = [\"…\"] }]", "rules", "rule", "policies", "policy")
 	add("", "filters", "filter", "guardrails", "guards")
 	add("", "server", "gateway", "listener", "http")
 	add("server", listen, "port", "host", "hostname", "address", "bind", "addr")
@@ -40,7 +42,9 @@ var hints = func() map[string]map[string]string {
 	add("admin", listen, "port", "host", "address", "bind", "addr", "enabled")
 	add("keys[]", "secret", "key", "apikey", "token", "value", "password")
 	add("keys[]", "digest", "hash", "sha256")
-	add("keys[]", "name", "id", "user", "team", "client")
+	add("keys[]", "name", "id", "user", "client")
+	add("keys[]", "team", "group", "organization", "tenant")
+	add("keys[]", "tags", "tag", "labels", "metadata", "attributes")
 	add("keys[]", "models", "model", "allow", "allowed", "allowedmodels")
 	add("keys[]", "write limits = { requests_per_minute = … }", "rpm", "requestsperminute", "ratelimit")
 	add("keys[]", "write limits = { tokens_per_minute = … }", "tpm", "tokensperminute")
@@ -66,7 +70,55 @@ var hints = func() map[string]map[string]string {
 	add("models[]", "max_tokens", "maxoutputtokens", "maxcompletiontokens", "maxoutput", "contextwindow", "contextlength")
 	add("models[]", "kinds", "kind", "type", "mode", "task", "tasks", "capabilities")
 	add("models[]", `write pricing = { input = …, output = … }`, "price", "prices", "cost", "inputprice", "outputprice")
+	const (
+		rule    = `write rules = [{ name = "…", when = { … }, targets = ["…"] }]`
+		retry   = `write retry = { attempts = … }`
+		retries = `write retry = { attempts = … } in [[models]]`
+	)
+	add("models[]", rule, "when", "if", "conditions", "routes", "rule", "route")
+	add("models[]", "router", "routerplugin", "routing")
+	add("models[]", "strategy", "policy", "routingstrategy", "loadbalancing", "balance")
+	add("models[]", "affinity", "sticky", "stickiness", "session", "sessionaffinity", "stickysessions")
+	add("models[]", retry, "retries", "maxretries", "numretries", "attempts")
+	add("models[]", "give those targets fallback = true", "fallback", "fallbacks")
+	add("models[]", "shadow", "mirror", "mirrors", "shadows", "mirroring")
+	add("models[]", "canary", "canaries", "rollout", "experiment")
+	add("models[]", "hedge", "hedging", "hedged", "hedges")
+	add("models[]", "write it in strategy_options", "maxlatency", "strategyoption")
 	add("models[].targets[]", "model", "name", "id", "deployment")
+	add("models[].targets[]", "when", "if", "condition", "conditions", "match")
+	add("models[].targets[]", "write it in [[models]], for all targets", "strategy", "affinity", "hedge", "shadow", "canary", "rules")
+	add("models[].targets[]", retries, "retry", "retries", "maxretries")
+	add("models[].rules[]", "when", "if", "condition", "conditions", "match")
+	add("models[].rules[]", "targets", "target", "use", "then", "to", "provider", "providers")
+	for _, of := range []string{"models[].rules[]", "models[].targets[]"} {
+		add(of, "write it in when = { … }", "key", "keys", "team", "teams", "tag", "tags", "api", "apis", "stream", "tools", "images", "thinking", "prompttokens", "tokens", "time")
+		when := of + ".when"
+		add(when, "key", "keys", "clientkey")
+		add(when, "team", "teams")
+		add(when, "tag", "tags", "labels")
+		add(when, "api", "apis", "form", "forms", "endpoint")
+		add(when, "prompt_tokens", "tokens", "inputtokens", "prompt", "maxprompttokens", "minprompttokens")
+		add(when, "thinking", "reasoning")
+		add(when, "images", "vision", "image")
+		add(when, "time", "times", "hours", "timeofday")
+	}
+	add("models[].retry", "attempts", "max", "count", "times", "maxattempts", "retries")
+	add("models[].retry", "backoff", "delay", "wait", "pause", "interval")
+	add("models[].hedge", "after", "delay", "timeout", "percentile", "latency")
+	add("models[].hedge", "budget", "share", "max", "limit", "ratio")
+	for _, of := range []string{"models[].shadow[]", "models[].canary"} {
+		add(of, `write target = "provider/model"`, "provider", "model", "targets", "to")
+	}
+	add("models[].shadow[]", "share", "percent", "percentage", "ratio", "rate", "sample", "weight")
+	add("models[].canary", `write steps = ["1%", "10%", "50%"]`, "step", "share", "percent", "percentage", "weight", "weights", "stages")
+	add("models[].canary", "every", "interval", "duration", "period", "after")
+	add("models[].canary", "back_on", "rollback", "rollbackon", "abort", "aborton", "backon")
+	add("router", "write it in [[models]]", "retry", "hedge", "shadow", "canary", "rules", "targets", "model", "models")
+	add("router", retries, "retries", "maxretries", "numretries")
+	add("router", "write its members here, besides strategy", "strategyoptions", "options", "settings")
+	add("router", "affinity", "sticky", "stickiness", "session", "sessionaffinity")
+	add("router", "zone", "timezone", "tz")
 	add("models[].targets[]", "provider", "plugin", "type", "upstream")
 	add("router", "plugin", "name", "type", "kind")
 	add("filters[]", "plugin", "name", "type", "filter")
@@ -135,6 +187,16 @@ var forms = map[string]string{
 	"models[].targets":   `write targets = [{ provider = "…", model = "…" }]`,
 	"models[].targets[]": `write { provider = "…", model = "…" }`,
 	"models[].pricing":   `write { input = …, output = … }`,
+	"models[].retry":     `write { attempts = … }`,
+	"models[].hedge":     `write { after = "p95" }`,
+	"models[].shadow":    `write [{ target = "provider/model", share = … }]`,
+	"models[].shadow[]":  `write { target = "provider/model", share = … }`,
+	"models[].canary":    `write { target = "provider/model", steps = ["1%", "10%", "50%"] }`,
+	"models[].rules":     `write [{ name = "…", when = { … }, targets = ["…"] }]`,
+	"models[].rules[]":   `write { name = "…", when = { … }, targets = ["…"] }`,
+	"teams":              `write [[teams]] for each team, with name`,
+	"teams[]":            `write [[teams]] for each team, with name`,
+	"keys[].tags":        `write { plan = "gold" }`,
 	"plugins":            `write [plugins.NAME] for each plugin`,
 	"plugins.*":          `write [plugins.NAME] for each plugin`,
 	"providers":          `write [providers.NAME] for each provider`,

@@ -152,7 +152,7 @@ func resolve(file, name string) string {
 }
 
 // merge adds the keys of a table of a later file to one of an earlier, and replaces those that both have. Tables are merged key by key,
-// [[keys]] and [[models]] by name; other arrays are replaced.
+// [[teams]], [[keys]] and [[models]] by name; other arrays are replaced.
 func (d *document) merge(base, top *node, where *keyPath) {
 	base.offset = top.offset
 	for i := range top.names {
@@ -180,7 +180,7 @@ func (d *document) merge(base, top *node, where *keyPath) {
 }
 
 // entryNames are the keys that name the tables of an array.
-var entryNames = map[string]string{"keys": "name", "models": "id"}
+var entryNames = map[string]string{"teams": "name", "keys": "name", "models": "id"}
 
 // replaces reports whether a table takes the place of an earlier one as a whole: a credential, which is one value, and a provider or
 // router of another plugin.

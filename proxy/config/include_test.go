@@ -40,8 +40,12 @@ const baseFile = `
 [server]
 max_body     = "1MiB"
 read_timeout = "10s"
+[[teams]]
+name = "research"
 [[keys]]
 name   = "team"
+team   = "research"
+tags   = { plan = "gold", region = "us" }
 secret = "sk-team-0123456789abcdef"
 models = ["gpt*"]
 [[keys]]
@@ -75,6 +79,7 @@ options  = { list = true }
 [[models]]
 id      = "gpt"
 targets = [{ provider = "openai", model = "gpt-eu" }]
+retry   = { attempts = 3 }
 [[models]]
 id      = "eu"
 targets = [{ provider = "demo" }]
@@ -86,8 +91,11 @@ targets = [{ provider = "demo" }]
 include = ["base.toml", "region.d/*.toml"]
 [server]
 read_timeout = "20s"
+[[teams]]
+name = "research"
 [[keys]]
 name   = "team"
+tags   = { region = "eu" }
 digest = "sha256:` + strings.Repeat("ab", 32) + `"
 [[keys]]
 name   = "local"
@@ -107,7 +115,7 @@ strategy = "cheapest"
 		keys = append(keys, k.Name)
 	}
 	team := c.Keys[0]
-	if !slices.Equal(keys, []string{"team", "ops", "local"}) || team.Secret != "" || team.Digest[0] != 0xab || team.Models[0] != "gpt*" {
+	if !slices.Equal(keys, []string{"team", "ops", "local"}) || team.Secret != "" || team.Digest[0] != 0xab || team.Models[0] != "gpt*" || team.Team != "research" || team.Tags["plan"] != "gold" || team.Tags["region"] != "eu" || len(c.Teams) != 1 {
 		t.Errorf("keys %v, team %+v", keys, team)
 	}
 	p := c.Provider("openai")
@@ -117,7 +125,7 @@ strategy = "cheapest"
 	if p.Timeout.Connect.String() != "1s" || p.Timeout.Total.String() != "2m0s" || string(p.Options) != `{"path":"/x","list":true}` {
 		t.Errorf("timeout %+v, options %s", p.Timeout, p.Options)
 	}
-	if len(c.Models) != 2 || c.Models[0].Pricing.Output != 2 || len(c.Models[0].Targets) != 1 || c.Models[0].Targets[0].Model != "gpt-eu" || c.Models[1].ID != "eu" {
+	if len(c.Models) != 2 || c.Models[0].Pricing.Output != 2 || len(c.Models[0].Targets) != 1 || c.Models[0].Targets[0].Model != "gpt-eu" || c.Models[0].Retry.Attempts != 3 || c.Models[1].ID != "eu" {
 		t.Errorf("models %+v", c.Models)
 	}
 	if string(c.Router.Settings) != `{"strategy":"cheapest"}` {

@@ -58,9 +58,77 @@ func (l *loader) keys(tables []table) {
 			Concurrent:        limits.integer("concurrent", 0, 1, maxLimit),
 		}
 		limits.finish()
+		k.Team = l.teamOf(t)
+		k.Tags = t.labels("tags")
+		k.Explain = t.bool("explain", false)
 		t.finish()
 		l.cfg.Keys = append(l.cfg.Keys, k)
 	}
+}
+
+// teams reads [[teams]].
+func (l *loader) teams(tables []table) {
+	for i := range tables {
+		t := &tables[i]
+		team := Team{Pos: t.position()}
+		if name, n := t.required("name"); n != nil {
+			if err := checkName(name); err != nil {
+				t.fail(n, "name", "%s: %v", show(n), err)
+			} else if first, twice := l.teamNames[name]; twice {
+				t.fail(n, "name", "%s is already the name of teams[%d]", show(n), first)
+			}
+			l.teamNames[name] = i
+			team.Name = name
+		}
+		t.finish()
+		l.cfg.Teams = append(l.cfg.Teams, team)
+	}
+}
+
+// teamOf reads the team of a key.
+func (l *loader) teamOf(t *table) string {
+	name, n := t.text("team")
+	if n == nil {
+		return ""
+	}
+	if !contains(l.teamNames, name) {
+		var known []string
+		for _, team := range l.cfg.Teams {
+			known = append(known, team.Name)
+		}
+		t.fail(n, "team", "unknown team %s%s; declare teams with [[teams]]", show(n), suggest(name, known))
+	}
+	return name
+}
+
+// labels reads a table of tags with their values, nil if there are none.
+func (t *table) labels(name string) map[string]string {
+	own := t.table(name)
+	if own.n == nil || len(own.n.names) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(own.n.names))
+	for i := range own.n.names {
+		tag := own.n.names[i].name
+		value, n := own.text(tag)
+		switch {
+		case n == nil:
+		case !isTag(tag):
+			own.fail(n, tag, "a tag has 1 to %d letters, digits, '.', '_' or '-'", maxTag)
+		case !isTag(value):
+			own.fail(n, tag, "%s is invalid: the value of a tag has 1 to %d letters, digits, '.', '_' or '-'", show(n), maxTag)
+		}
+		all[tag] = value
+	}
+	if len(all) > maxTags {
+		own.fail(nil, "", "has more than %d tags", maxTags)
+	}
+	return all
+}
+
+// isTag reports whether s can be a tag, or the value of one.
+func isTag(s string) bool {
+	return s != "" && len(s) <= maxTag && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == ""
 }
 
 // secret reads the secret or the digest of a key, exactly one of which is required.

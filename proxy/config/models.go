@@ -29,6 +29,7 @@ func (l *loader) models(tables []table) {
 			ids[id] = i
 			m.ID = id
 		}
+		tables := len(l.optionTables)
 		m.Targets, m.Off = l.targets(t, id)
 		m.DisplayName, m.OwnedBy = t.label("display_name"), t.label("owned_by")
 		if m.DisplayName == "" {
@@ -48,6 +49,8 @@ func (l *loader) models(tables []table) {
 		}
 		m.Thinking = t.bool("thinking", false)
 		m.Kinds = t.kinds("kinds")
+		use, _ := l.routerOf(t, l.routerUse)
+		l.routing(t, &m, use, tables)
 		t.finish()
 		l.cfg.Models = append(l.cfg.Models, m)
 	}
@@ -60,6 +63,7 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 		t.fail(t.look("targets"), "targets", "a model needs at least one target, { provider = \"…\", model = \"…\" }")
 	}
 	var reasons []string
+	l.targetOptions = nil
 	for i := range tables {
 		t := &tables[i]
 		g := Target{Model: id}
@@ -67,11 +71,7 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 		if name, n := t.required("provider"); n != nil {
 			at, ok := l.providers[name]
 			if !ok {
-				var known []string
-				for _, p := range l.cfg.Providers {
-					known = append(known, p.Name)
-				}
-				t.fail(n, "provider", "unknown provider %s%s", show(n), suggest(name, known))
+				l.unknownProvider(t, n, "provider", name)
 			} else if p := &l.cfg.Providers[at]; p.Off != "" {
 				reasons = append(reasons, fmt.Sprintf("provider %s is off: %s", name, p.Off))
 			}
@@ -90,7 +90,10 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 		g.Pricing = Pricing{Input: price.price("input"), Output: price.price("output"), Known: price.exists()}
 		price.finish()
 		own := t.table("options")
-		g.Options = options.over(own.free()).raw()
+		all := options.over(own.free())
+		l.targetOptions = append(l.targetOptions, all)
+		g.Options = all.raw()
+		g.When = l.when(t)
 		if at, ok := l.providers[g.Provider]; ok {
 			l.checkLater(t, "options", l.cfg.Providers[at].Plugin, true)
 		}
@@ -155,23 +158,4 @@ func (t *table) created() int64 {
 		return 0
 	}
 	return at.Unix()
-}
-
-// router reads [router]: the plugin and its settings.
-func (l *loader) router(t table) {
-	r := &l.cfg.Router
-	r.Settings = object{}.raw()
-	if !t.exists() {
-		return
-	}
-	r.Pos = t.position()
-	r.Plugin = l.pluginName(&t)
-	if _, ok := presets().plugins[r.Plugin]; ok {
-		t.fail(t.look("plugin"), "plugin", "%q is a provider, not a router", r.Plugin)
-	}
-	l.use(r.Plugin)
-	if r.Plugin != "" && l.o.OptionsSchema != nil {
-		l.optionTables = append(l.optionTables, optionTable{n: t.n, path: *t.path, plugin: r.Plugin, router: true})
-	}
-	r.Settings = l.pluginOptions[r.Plugin].over(t.free("plugin")).raw()
 }

@@ -17,6 +17,7 @@ type preset struct {
 	plugin  string // of an upstream: the plugin that speaks to it
 	baseURL string // the default; "" for an upstream without an address that everybody uses
 	local   bool   // the plugin needs no upstream: no base_url, no credential
+	caches  bool   // the upstream caches what prompts begin with
 	auth    Auth
 	paths   []string
 	headers []string
@@ -57,6 +58,7 @@ func readPresets(t table) map[string]preset {
 		p.plugin, _ = e.text("plugin")
 		p.baseURL, _ = e.text("base_url")
 		p.local = e.bool("local", false)
+		p.caches = e.bool("caches_prompts", false)
 		auth := e.table.table("auth")
 		p.auth.Header, _ = auth.text("header")
 		p.auth.Prefix, _ = auth.text("prefix")

@@ -35,6 +35,8 @@ func (l *loader) provider(name string, t *table) {
 	if p.BaseURL == set.baseURL && set.options == nil {
 		set.options = set.standard
 	}
+	// Of a plugin at another address than its own nothing is known.
+	p.CachesPrompts = t.bool("caches_prompts", set.caches && (t.has("preset") || !t.has("base_url") || p.BaseURL == set.baseURL))
 	missingAuth(t, &p)
 	timeouts(t, &p.Timeout)
 	p.Heartbeat = t.duration("heartbeat", l.cfg.Server.Heartbeat, 0, hour)

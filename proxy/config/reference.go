@@ -16,6 +16,7 @@ type Type string
 const (
 	TypeString   Type = "string"
 	TypeStrings  Type = "array of strings"
+	TypeIntegers Type = "array of integers"
 	TypeBool     Type = "boolean"
 	TypeInteger  Type = "integer"
 	TypeNumber   Type = "number"
@@ -31,7 +32,7 @@ func Reference() []Setting { return reference }
 
 // reference is held against the decoder by TestReference: paths, types, ranges and defaults.
 var reference = []Setting{
-	{"include", TypeStrings, "", "[]", "Files to include, relative to this one; `*` in a file's name matches any characters: `[\"base.toml\", \"region.d/*.toml\"]`. They are merged in this order, and this file last: tables key by key, `[[keys]]` by `name`, `[[models]]` by `id`; all other values are replaced, and so are `auth`, and a provider or router of another plugin. Only the main file can include others."},
+	{"include", TypeStrings, "", "[]", "Files to include, relative to this one; `*` in a file's name matches any characters: `[\"base.toml\", \"region.d/*.toml\"]`. They are merged in this order, and this file last: tables key by key, `[[teams]]` and `[[keys]]` by `name`, `[[models]]` by `id`; all other values are replaced, and so are `auth`, and a provider or router of another plugin. Only the main file can include others."},
 
 	{"server", TypeTable, "", "", "The client-facing listener, its limits and timeouts."},
 	{"server.listen", TypeString, "host:port", `"127.0.0.1:8080"`, "Address on which clients are served. Overridden by `--listen`."},
@@ -67,6 +68,9 @@ var reference = []Setting{
 	{"responses.ttl", TypeDuration, "1s to 720h", `"1h"`, "How long a response is kept. A change requires a restart."},
 	{"responses.show_reasoning", TypeBool, "", "false", "Shows the reasoning of models, as `reasoning_text`, to clients that have not asked for a summary of it. A change requires a restart."},
 
+	{"teams", TypeTables, "", "", "Teams, to which client keys can belong."},
+	{"teams[].name", TypeString, "", "", "Required. Name in keys, conditions and logs: 1 to 64 letters, digits, `.`, `_` or `-`."},
+
 	{"keys", TypeTables, "", "", "Client API keys, one per client or group of clients. A client sends its key as `Authorization: Bearer SECRET`."},
 	{"keys[].name", TypeString, "", "", "Required. Name in logs, metrics and limits: 1 to 64 letters, digits, `.`, `_` or `-`."},
 	{"keys[].secret", TypeString, "", "", "The secret itself, or `{ file = \"FILE\" }`. Exactly one of `secret` and `digest` is required; `sluice keys new` generates both."},
@@ -79,6 +83,9 @@ var reference = []Setting{
 	{"keys[].limits.requests_per_minute", TypeInteger, "1 to 1000000000", "", "Requests per minute. Unset means unlimited."},
 	{"keys[].limits.tokens_per_minute", TypeInteger, "1 to 1000000000", "", "Tokens per minute, prompt and completion together. Unset means unlimited."},
 	{"keys[].limits.concurrent", TypeInteger, "1 to 1000000000", "", "Requests in flight. Unset means unlimited."},
+	{"keys[].team", TypeString, "", "", "Name of the team that the key belongs to, one of `[[teams]]`."},
+	{"keys[].tags", TypeTable, "", "", "Tags of the key, for conditions and router plugins: `{ plan = \"gold\" }`. Names and values have up to 64 letters, digits, `.`, `_` or `-`."},
+	{"keys[].explain", TypeBool, "", "false", "Whether clients with the key may send `x-gateway-explain: 1`, which adds to the response how it was routed. With `auth = \"none\"` every client may."},
 
 	{"plugins", TypeTable, "", "", "Plugin files by name, and defaults of bundled plugins. A bundled plugin needs no table."},
 	{"plugins.NAME.file", TypeString, "", "", "WebAssembly file, relative to the configuration file. Required, except for a bundled plugin, which cannot have one."},
@@ -93,6 +100,7 @@ var reference = []Setting{
 	{"providers.NAME.enabled", TypeBool, "", "true", "`false` turns the provider off."},
 	{"providers.NAME.base_url", TypeString, "", "", "URL that the plugin's paths are appended to. Bundled plugins and most presets have a default; `bedrock` takes the AWS region from `auth.aws.region` or the environment, otherwise `us-east-1`. Required by all other plugins that call an upstream, and with a `google` credential. Empty turns the provider off."},
 	{"providers.NAME.allow_private", TypeBool, "", "", "Allows upstream addresses in private and loopback networks. Default: `true` if the host in `base_url` is a private or loopback IP address or `localhost`, otherwise `false`."},
+	{"providers.NAME.caches_prompts", TypeBool, "", "", "Whether the upstream caches what prompts begin with, so that a conversation is cheaper where its last turn was: see `models[].affinity`. Default: what is known of the preset, or of the plugin at its own `base_url`, otherwise `false`."},
 	{"providers.NAME.auth", TypeTable, "", "", "The upstream credential, added after the plugin has built the request: plugins never see it. Unset means that none is sent."},
 	{"providers.NAME.auth.secret", TypeString, "", "", "The credential, or `{ file = \"FILE\" }`. Required, except with `secrets`, `aws` or `google`. Empty turns the provider off."},
 	{"providers.NAME.auth.secret.file", TypeString, "", "", "File that holds the credential, relative to the configuration file. Spaces and line ends around it do not count. While the gateway serves, a changed file is used within a second, and the credential before it is tried once where the provider refuses the new one. Every secret can be in a file."},
@@ -156,10 +164,59 @@ var reference = []Setting{
 	{"models[].targets[].weight", TypeInteger, "0 to 1048576", "1", "Relative weight among targets of equal priority."},
 	{"models[].targets[].priority", TypeInteger, "-1048576 to 1048576", "0", "Targets with a smaller priority are tried first."},
 	{"models[].targets[].fallback", TypeBool, "", "false", "Tries this target only after all others."},
+	{"models[].targets[].when", TypeTable, "", "", "Condition: for requests that do not match, the target is left out. All keys that are set must match, and of each list one element."},
+	{"models[].targets[].when.key", TypeStrings, "", "", "Patterns of names of client keys. `*` matches any characters."},
+	{"models[].targets[].when.team", TypeStrings, "", "", "Patterns of names of teams."},
+	{"models[].targets[].when.tag", TypeTable, "", "", "Tags of the client key, each with patterns of its value: `{ plan = [\"gold\"] }`. All of them must match."},
+	{"models[].targets[].when.api", TypeStrings, `"chat", "messages", "responses", "gemini", "completions", "embeddings", "rerank" or "moderations"`, "", "APIs of clients."},
+	{"models[].targets[].when.stream", TypeBool, "", "", "Whether the client requests a stream."},
+	{"models[].targets[].when.tools", TypeBool, "", "", "Whether the request has tools."},
+	{"models[].targets[].when.images", TypeBool, "", "", "Whether a message has an image."},
+	{"models[].targets[].when.thinking", TypeBool, "", "", "Whether the request asks for reasoning."},
+	{"models[].targets[].when.prompt_tokens", TypeIntegers, "", "", "Tokens of the prompt, as limits estimate them: `[from, to]`, where `to` is not in the range, or `[from]` without an end."},
+	{"models[].targets[].when.time", TypeStrings, "", "", "Times of day in the zone of `[router]`: `08:00-18:00`. A range may pass midnight: `22:00-06:00`."},
 	{"models[].targets[].pricing", TypeTable, "", "", "Prices for routing, overriding the model's."},
 	{"models[].targets[].pricing.input", TypeNumber, "0 to 1000000000", "0", "Price of prompt tokens."},
 	{"models[].targets[].pricing.output", TypeNumber, "0 to 1000000000", "0", "Price of completion tokens."},
 	{"models[].targets[].options", TypeTable, "", "", "Settings for the plugin, overriding the provider's `options`."},
+	{"models[].router", TypeString, "", "", "Name of another router plugin for this model. Its settings are `strategy` and `strategy_options`, over `plugins.NAME.options`. Default: that of `[router]`."},
+	{"models[].strategy", TypeString, "", "", "The router plugin's setting `strategy` for this model: [options.md](options.md#router) for the bundled one, which is used if there is no other."},
+	{"models[].strategy_options", TypeTable, "", "", "Further settings of the router plugin for this model, over those of `[router]` if that has the same plugin."},
+	{"models[].affinity", TypeString, `"conversation", "user", "key", "none" or "header:NAME"`, "", "What requests have in common that go to the same target, as long as it is healthy. Default: that of `[router]`; otherwise `conversation` for targets that differ in weight only and one of which caches prompts, else `none`. [routing.md](routing.md#affinity) has the details."},
+	{"models[].rules", TypeTables, "", "", "Rules that restrict the targets. The first one whose `when` matches counts."},
+	{"models[].rules[].name", TypeString, "", "", "Required. Name in the access log and in explanations."},
+	{"models[].rules[].when", TypeTable, "", "", "Condition. Unset means every request, which only the last rule can have. All keys that are set must match, and of each list one element."},
+	{"models[].rules[].when.key", TypeStrings, "", "", "Patterns of names of client keys. `*` matches any characters."},
+	{"models[].rules[].when.team", TypeStrings, "", "", "Patterns of names of teams."},
+	{"models[].rules[].when.tag", TypeTable, "", "", "Tags of the client key, each with patterns of its value: `{ plan = [\"gold\"] }`. All of them must match."},
+	{"models[].rules[].when.api", TypeStrings, `"chat", "messages", "responses", "gemini", "completions", "embeddings", "rerank" or "moderations"`, "", "APIs of clients."},
+	{"models[].rules[].when.stream", TypeBool, "", "", "Whether the client requests a stream."},
+	{"models[].rules[].when.tools", TypeBool, "", "", "Whether the request has tools."},
+	{"models[].rules[].when.images", TypeBool, "", "", "Whether a message has an image."},
+	{"models[].rules[].when.thinking", TypeBool, "", "", "Whether the request asks for reasoning."},
+	{"models[].rules[].when.prompt_tokens", TypeIntegers, "", "", "Tokens of the prompt, as limits estimate them: `[from, to]`, where `to` is not in the range, or `[from]` without an end."},
+	{"models[].rules[].when.time", TypeStrings, "", "", "Times of day in the zone of `[router]`: `08:00-18:00`. A range may pass midnight: `22:00-06:00`."},
+	{"models[].rules[].targets", TypeStrings, "", "", "Targets that are left, as `provider` or `provider/model`; `*` matches any characters. Default: all."},
+	{"models[].rules[].router", TypeString, "", "", "Name of another router plugin for the requests that match."},
+	{"models[].rules[].strategy", TypeString, "", "", "As the model's `strategy`, for the requests that match."},
+	{"models[].rules[].strategy_options", TypeTable, "", "", "As the model's `strategy_options`, for the requests that match."},
+	{"models[].retry", TypeTable, "", "", "Attempts at the same target before the next is tried: after a refused connection, and after 502, 503 and 529 before the first byte."},
+	{"models[].retry.attempts", TypeInteger, "1 to 10", "", "Attempts in total. Default: 2 for a model's only target, otherwise 1."},
+	{"models[].retry.backoff", TypeDuration, "0s to 1m", `"200ms"`, "Pause before the second attempt."},
+	{"models[].hedge", TypeTable, "", "", "A second attempt, at the next target, if the first event is late. The response that comes first is used, the other attempt is canceled. Unset means none."},
+	{"models[].hedge.after", TypeString, "percentile or duration", `"p95"`, "When: a percentile of the target's times to the first event (`p95`), once 100 are known, or a duration (`2s`)."},
+	{"models[].hedge.budget", TypeNumber, "0 to 1", "0.05", "Hedged attempts as a share of all requests for the model."},
+	{"models[].shadow", TypeTables, "", "", "Targets that get copies of requests. Clients see nothing of it: responses are compared with theirs by status, finish reason, tokens, tool calls and time, in metrics."},
+	{"models[].shadow[].target", TypeString, "", "", "Required. The target, as `provider/model`; `provider` alone means the id of the model."},
+	{"models[].shadow[].share", TypeNumber, "0 to 1", "0.01", "Share of requests that are copied."},
+	{"models[].shadow[].options", TypeTable, "", "", "Settings for the plugin, over those of the model's target of that name, or the provider's."},
+	{"models[].canary", TypeTable, "", "", "A target that gets a growing share of the conversations, and is rolled back when it fails. It stays rolled back until this table changes."},
+	{"models[].canary.target", TypeString, "", "", "Required. The target, as `provider/model`; `provider` alone means the id of the model."},
+	{"models[].canary.steps", TypeStrings, "", "", "Required. Shares, ascending: `[\"1%\", \"10%\", \"50%\"]`. The last one stays."},
+	{"models[].canary.every", TypeDuration, "1s to 720h", `"10m"`, "How long each step takes."},
+	{"models[].canary.back_on", TypeTable, "", "", "When the canary is rolled back."},
+	{"models[].canary.back_on.errors", TypeNumber, "0 to 1", "0.05", "Share of failed requests above which it is."},
+	{"models[].canary.back_on.traps", TypeInteger, "1 to 1048576", "1", "Traps of the provider's plugin from which on it is."},
 
 	{"filters", TypeTables, "", "", "Filters of the texts of requests and responses, in the order in which they run: each one gets what the one before it has let pass."},
 	{"filters[].plugin", TypeString, "", "", "Required. Name of the filter plugin."},
@@ -171,6 +228,12 @@ var reference = []Setting{
 	{"filters[].tags", TypeStrings, "", "[]", "Tags that the filter may set on a request: up to 64, each of up to 64 letters, digits, `.`, `_` or `-`. They are in the router's input and in the access log."},
 	{"filters[].options", TypeTable, "", "", "Settings for the plugin, overriding those in `plugins.NAME.options`: [options.md](options.md) for bundled plugins."},
 
-	{"router", TypeTable, "", "", "The plugin that orders a model's targets. All keys except `plugin` are settings for it. Unset means: healthy targets first, fallbacks last, then by priority, then by weight."},
-	{"router.plugin", TypeString, "", "", "Required. Name of the router plugin."},
+	{"router", TypeTable, "", "", "Defaults of models for routing ([routing.md](routing.md)), and the plugin that orders a model's targets. All keys besides those below are settings of the plugin: [options.md](options.md#router) for the bundled one. Unset means: healthy targets first, fallbacks last, then by priority, then by weight."},
+	{"router.plugin", TypeString, "", "", "Name of the router plugin. Default: `router` if there are settings for it, otherwise none."},
+	{"router.affinity", TypeString, `"conversation", "user", "key", "none" or "header:NAME"`, "", "Affinity of models that set none."},
+	{"router.salt", TypeString, "", `""`, "Goes into the hashes by which requests are divided among targets, so that nobody can compute them. It must be the same on all nodes that share clients."},
+	{"router.always", TypeBool, "", "false", "Asks the plugin also where only one target is left."},
+	{"router.on_failure", TypeString, `"order" or "refuse"`, `"order"`, "What happens where the plugin fails: `order` uses the configured order, `refuse` rejects the request."},
+	{"router.reads", TypeStrings, "", "[]", "What else of requests the plugin may see: `metadata`, the member of that name, and `header:NAME`, a header of the client."},
+	{"router.zone", TypeString, "", `"UTC"`, "Time zone of the times in conditions, such as `Europe/Berlin`."},
 }

@@ -20,12 +20,15 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	for _, auth := range []string{`{ secret = "sk-12345678" }`, `{ secret = { file = "f" } }`, `{ aws = { } }`, `{ google = { } }`} {
 		text := `
 			server.tls = { cert = "c", key = "k" }
+			[[teams]]
 			[[keys]]
 			[plugins.x]
 			[providers.x]
 			auth = ` + auth + `
 			[[models]]
 			targets = [{ }]
+			rules = [{ }]
+			shadow = [{ }]
 			[[filters]]
 			[router]`
 		d := &document{file: "gateway.toml", data: []byte(text), env: noEnv, lookedUp: func(p keyPath) { decoded[referencePath(&p)] = true }}
@@ -79,11 +82,13 @@ func TestReferenceHasTheDefaults(t *testing.T) {
 			t.Errorf("%s = %s: %v", s.Path, s.Default, err)
 			continue
 		}
-		if d := cmp.Diff(unset, set, cmpopts.IgnoreTypes(Position{}), cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(unset, set, cmpopts.IgnoreTypes(Position{}), cmpopts.EquateEmpty(), sameZone); d != "" {
 			t.Errorf("%s = %s differs from the default:\n%s", s.Path, s.Default, d)
 		}
 	}
 }
+
+var sameZone = cmp.Comparer(func(a, b *time.Location) bool { return a.String() == b.String() })
 
 // TestReferenceHasTheValues checks the documented ranges and choices, at their ends and beyond.
 func TestReferenceHasTheValues(t *testing.T) {
@@ -155,13 +160,13 @@ func TestReferenceHasEveryPreset(t *testing.T) {
 // TestReferenceHasTheTypes gives each key a value of another type.
 func TestReferenceHasTheTypes(t *testing.T) {
 	words := map[Type]string{
-		TypeString: "must be a string", TypeStrings: "must be an array", TypeBool: "must be a boolean", TypeInteger: "must be an integer",
+		TypeString: "must be a string", TypeStrings: "must be an array", TypeIntegers: "must be an array", TypeBool: "must be a boolean", TypeInteger: "must be an integer",
 		TypeNumber: "must be a number", TypeDuration: "must be a duration", TypeSize: "must be a size", TypeDate: "must be a date",
 		TypeTable: "must be a table", TypeTables: "must be an array",
 	}
 	for _, s := range Reference() {
 		wrong := "[[]]"
-		if s.Type == TypeStrings || s.Type == TypeTables {
+		if s.Type == TypeStrings || s.Type == TypeIntegers || s.Type == TypeTables {
 			wrong = "true"
 		}
 		_, err := parseWith(t, s.Path, wrong)
@@ -186,12 +191,22 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 	case strings.Contains(path, "auth.google."):
 		auth = map[string]any{"google": map[string]any{"credentials_file": "missing.json"}}
 	}
+	model := map[string]any{"id": "m", "targets": []any{map[string]any{"provider": "x"}, map[string]any{"provider": "x", "model": "n"}}}
+	switch {
+	case strings.HasPrefix(path, "models[].rules[]."):
+		model["rules"] = []any{map[string]any{"name": "r"}}
+	case strings.HasPrefix(path, "models[].shadow[]."):
+		model["shadow"] = []any{map[string]any{"target": "x/m"}}
+	case strings.HasPrefix(path, "models[].canary."):
+		model["canary"] = map[string]any{"target": "x/m", "steps": []any{"1%"}}
+	}
 	root := map[string]any{
 		"server":    map[string]any{},
 		"keys":      []any{map[string]any{"name": "k", "secret": "sk-abcdefgh"}},
 		"plugins":   map[string]any{"x": map[string]any{"file": "x.wasm", "sha256": strings.Repeat("0", 64)}},
 		"providers": map[string]any{"x": map[string]any{"plugin": "x", "base_url": "https://api.example.com", "paths": []any{"/v1"}, "auth": auth}},
-		"models":    []any{map[string]any{"id": "m", "targets": []any{map[string]any{"provider": "x"}}}},
+		"teams":     []any{map[string]any{"name": "t"}},
+		"models":    []any{model},
 		"filters":   []any{map[string]any{"plugin": "x"}},
 		"router":    map[string]any{"plugin": "x"},
 	}

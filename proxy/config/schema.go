@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -79,11 +80,12 @@ const targetDefinition = "target"
 
 // optionTable is a table of options in the file, to be checked once the plugins are known.
 type optionTable struct {
-	n      *node
-	path   keyPath
-	plugin string
-	router bool // it is [router], in which plugin is no option
-	target bool // it is a target's, which the router plugin may read as well
+	n       *node
+	path    keyPath
+	plugin  string
+	skip    []string // keys that are no options
+	target  bool     // it is a target's, which router plugins may read as well
+	routers []string // those of the target's model
 }
 
 // checkLater remembers a table of options.
@@ -108,21 +110,19 @@ func (l *loader) checkOptions() {
 		}
 		return s
 	}
-	router := find(l.cfg.Router.Plugin)
 	for _, t := range l.optionTables {
 		s := find(t.plugin)
 		if s == nil {
 			continue
 		}
-		c := optionCheck{d: l.d, plugin: t.plugin}
-		if t.router {
-			c.skip = "plugin"
-		}
-		if t.target && l.cfg.Router.Plugin != "" {
-			if router == nil {
+		c := optionCheck{d: l.d, plugin: t.plugin, skip: t.skip}
+		for _, name := range t.routers {
+			switch router := find(name); {
+			case name == "":
+			case router == nil:
 				c.others = true // the router does not say what it reads
-			} else {
-				c.also = router.Defs[targetDefinition]
+			case router.Defs[targetDefinition] != nil:
+				c.also = append(c.also, router.Defs[targetDefinition])
 			}
 		}
 		c.object(t.n, s, &t.path, true)
@@ -147,9 +147,9 @@ func (l *loader) schemaOf(p *Plugin) *schema {
 type optionCheck struct {
 	d      *document
 	plugin string
-	skip   string  // a key of the outermost table that is no option
-	also   *schema // of further keys of the outermost table
-	others bool    // the outermost table may have keys that are not in the schema
+	skip   []string  // keys of the outermost table that are no options
+	also   []*schema // of further keys of the outermost table
+	others bool      // the outermost table may have keys that are not in the schema
 }
 
 func (c *optionCheck) fail(offset int, where *keyPath, format string, args ...any) {
@@ -159,13 +159,13 @@ func (c *optionCheck) fail(offset int, where *keyPath, format string, args ...an
 func (c *optionCheck) object(n *node, s *schema, where *keyPath, outermost bool) {
 	for i := range n.names {
 		m := &n.names[i]
-		if outermost && m.name == c.skip {
+		if outermost && slices.Contains(c.skip, m.name) {
 			continue
 		}
 		path := where.child(m.name)
 		p := s.Properties[m.name]
-		if p == nil && outermost && c.also != nil {
-			p = c.also.Properties[m.name]
+		for i := 0; p == nil && outermost && i < len(c.also); i++ {
+			p = c.also[i].Properties[m.name]
 		}
 		switch {
 		case p != nil:
@@ -173,10 +173,21 @@ func (c *optionCheck) object(n *node, s *schema, where *keyPath, outermost bool)
 		case s.AdditionalProperties.schema != nil:
 			c.value(m.value, s.AdditionalProperties.schema, &path)
 		case s.AdditionalProperties.none && !(outermost && c.others):
-			known := slices.Sorted(maps.Keys(s.Properties))
-			c.fail(int(m.offset), &path, "the plugin %s has no such option%s", c.plugin, suggest(m.name, known))
+			c.fail(int(m.offset), &path, "the plugin %s has no such option%s", c.plugin, c.hint(m.name, s, where))
 		}
 	}
+}
+
+// hint returns what to append to an error about an unknown option: the option that is meant, or where a key belongs that is none.
+func (c *optionCheck) hint(name string, s *schema, where *keyPath) string {
+	if hint := hints[where.pattern()][keySeparators.Replace(strings.ToLower(name))]; strings.Contains(hint, " ") {
+		return "; " + hint
+	}
+	known := slices.Sorted(maps.Keys(s.Properties))
+	if where.pattern() == "router" {
+		known = append(known, routerKeys...)
+	}
+	return suggest(name, known)
 }
 
 func (c *optionCheck) value(n *node, s *schema, where *keyPath) {

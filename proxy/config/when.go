@@ -1,0 +1,241 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// When is the condition of a rule or a target. All that is set must hold, and of each list one element.
+type When struct {
+	Keys   []Glob // names of client keys
+	Teams  []Glob
+	Tags   []TagMatch // of the key; all of them
+	APIs   []string   // that clients use, as filters name them
+	Stream *bool
+	Tools  *bool // whether the request has tools
+	Images *bool
+	// Thinking is whether the request asks for reasoning.
+	Thinking *bool
+	// PromptFrom and PromptTo bound the prompt's tokens, as limits estimate them: PromptFrom is in the range, PromptTo is not; 0 is no end.
+	PromptFrom, PromptTo int64
+	Times                []DayTime // in the zone of [router]
+}
+
+// TagMatch is a tag of a client key with patterns of its value, one of which must match.
+type TagMatch struct {
+	Name   string
+	Values []Glob
+}
+
+// DayTime is a range of minutes since midnight, From inclusive and To exclusive, at most 24 hours. If From is not before To, it passes
+// midnight.
+type DayTime struct{ From, To int }
+
+const minutesOfDay = 24 * 60
+
+// when reads the condition of a rule or a target, nil if it has none.
+func (l *loader) when(parent *table) *When {
+	t := parent.table("when")
+	var w When
+	w.Keys = t.conditions("key")
+	w.Teams = t.conditions("team")
+	w.Tags = l.tagMatches(t.table("tag"))
+	if elements, there := t.strings("api"); there {
+		w.APIs = t.known("api", elements, apiNames)
+	}
+	w.Stream, w.Tools, w.Images, w.Thinking = t.either("stream"), t.either("tools"), t.either("images"), t.either("thinking")
+	w.PromptFrom, w.PromptTo = t.tokens("prompt_tokens")
+	w.Times = t.dayTimes("time")
+	t.finish()
+	if !t.exists() {
+		return nil
+	}
+	if len(t.n.names) == 0 {
+		parent.fail(t.n, "when", "must not be empty; leave it out to match every request")
+	}
+	l.reachable(&t, &w)
+	if reflect.ValueOf(w).IsZero() {
+		return nil
+	}
+	return &w
+}
+
+// reachable reports conditions that no key of the configuration fulfils.
+func (l *loader) reachable(t *table, w *When) {
+	c := l.cfg
+	if len(w.Teams) > 0 {
+		l.checkMatches(t, "team", "no team", func(g Glob) bool {
+			return slices.ContainsFunc(c.Teams, func(team Team) bool { return g.Match(team.Name) })
+		}, func() (names []string) {
+			for _, team := range c.Teams {
+				names = append(names, team.Name)
+			}
+			return names
+		})
+	}
+	if c.Server.Auth == AuthNone || len(c.Keys) == 0 {
+		return // a file for development may do without the keys
+	}
+	if len(w.Keys) > 0 {
+		l.checkMatches(t, "key", "no client key", func(g Glob) bool {
+			return slices.ContainsFunc(c.Keys, func(k Key) bool { return g.Match(k.Name) })
+		}, func() (names []string) {
+			for _, k := range c.Keys[:min(len(c.Keys), 1000)] {
+				names = append(names, k.Name)
+			}
+			return names
+		})
+	}
+	tags := t.table("tag")
+	for _, m := range w.Tags {
+		n, found, matches := tags.look(m.Name), false, false
+		var names, values []string
+		for i := range c.Keys {
+			for name, value := range c.Keys[i].Tags {
+				found = found || name == m.Name
+				matches = matches || name == m.Name && slices.ContainsFunc(m.Values, func(g Glob) bool { return g.Match(value) })
+				if name == m.Name {
+					values = append(values, value)
+				}
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		slices.Sort(values)
+		switch {
+		case !found:
+			tags.fail(n, m.Name, "never matches: no client key has the tag%s", suggest(m.Name, compact(names)))
+		case !matches && len(m.Values) > 0:
+			tags.fail(n, m.Name, "never matches: no client key has the tag with such a value%s", suggest(string(m.Values[0]), compact(values)))
+		}
+	}
+}
+
+// checkMatches reports patterns of a condition that match nothing.
+func (l *loader) checkMatches(t *table, name, nothing string, matches func(Glob) bool, known func() []string) {
+	elements, _ := t.strings(name)
+	for _, e := range elements {
+		if checkGlob(e.text) == nil && !matches(Glob(e.text)) {
+			t.fail(e, name, "%s never matches: %s has such a name%s", show(e), nothing, suggest(e.text, known()))
+		}
+	}
+}
+
+// conditions returns patterns, nil if the key is not there.
+func (t *table) conditions(name string) []Glob {
+	globs, there := t.globs(name)
+	if there {
+		t.neverEmpty(name)
+	}
+	return globs
+}
+
+// neverEmpty reports an empty array in a condition.
+func (t *table) neverEmpty(name string) {
+	if n := t.look(name); n != nil && n.kind == kindArray && len(n.items) == 0 {
+		t.fail(n, name, "must not be empty: nothing would match")
+	}
+}
+
+// known returns those elements that are one of the words, and reports others.
+func (t *table) known(name string, elements []*node, words []string) (all []string) {
+	for _, e := range elements {
+		if !slices.Contains(words, e.text) {
+			t.fail(e, name, "%s is invalid: want %s%s", show(e), alternatives(words), suggest(e.text, words))
+			continue
+		}
+		all = append(all, e.text)
+	}
+	t.neverEmpty(name)
+	return all
+}
+
+// either returns a boolean, nil if the key is not there.
+func (t *table) either(name string) *bool {
+	n := t.take(name, kindBool)
+	if n == nil {
+		return nil
+	}
+	v := n.bool
+	return &v
+}
+
+// tagMatches reads a table of tags, each with an array of patterns.
+func (l *loader) tagMatches(t table) (all []TagMatch) {
+	if t.n == nil {
+		return nil
+	}
+	if len(t.n.names) == 0 {
+		t.fail(nil, "", "must not be empty; write a tag of keys, as in { plan = [\"gold\"] }")
+	}
+	for i := range t.n.names {
+		name := t.n.names[i].name
+		all = append(all, TagMatch{Name: name, Values: t.conditions(name)})
+	}
+	return all
+}
+
+// tokens returns a range of numbers of tokens, written as [from, to] or [from].
+func (t *table) tokens(name string) (from, to int64) {
+	n := t.take(name, kindArray)
+	if n == nil {
+		return 0, 0
+	}
+	bounds := [2]int64{}
+	for i, e := range n.items {
+		switch {
+		case e.kind == kindBroken:
+			return 0, 0
+		case e.kind != kindInteger:
+			t.d.fail(e.offset, t.elementKey(name, i), "must be an integer, not %s", e.kind.named())
+			return 0, 0
+		case e.number < 0 || e.number > maxTokens:
+			t.d.fail(e.offset, t.elementKey(name, i), "must be from 0 to %d", int64(maxTokens))
+			return 0, 0
+		case i < len(bounds):
+			bounds[i] = e.number
+		}
+	}
+	switch {
+	case len(n.items) == 0 || len(n.items) > len(bounds):
+		t.fail(n, name, "must be [from, to], or [from] for a range without an end")
+	case len(n.items) == 2 && bounds[0] >= bounds[1]:
+		t.fail(n, name, "the range is empty: %d is not less than %d", bounds[0], bounds[1])
+	default:
+		return bounds[0], bounds[1]
+	}
+	return 0, 0
+}
+
+// dayTimes returns ranges of times of day, written as "08:00-18:00".
+func (t *table) dayTimes(name string) (all []DayTime) {
+	elements, there := t.strings(name)
+	for _, e := range elements {
+		from, to, ok := strings.Cut(e.text, "-")
+		a, okFrom := minute(from)
+		b, okTo := minute(to)
+		switch {
+		case !ok || !okFrom || !okTo || a == minutesOfDay:
+			t.fail(e, name, `%s is not a range of times; write one such as "08:00-18:00" or "22:00-06:00"`, show(e))
+		case a == b:
+			t.fail(e, name, "%s is empty; the whole day is 00:00-24:00", show(e))
+		default:
+			all = append(all, DayTime{a, b})
+		}
+	}
+	if there {
+		t.neverEmpty(name)
+	}
+	return all
+}
+
+// minute returns the minutes since midnight of a time such as "08:00", up to "24:00".
+func minute(s string) (int, bool) {
+	h, m, ok := strings.Cut(strings.TrimSpace(s), ":")
+	hours, err := strconv.ParseUint(h, 10, 8)
+	minutes, err2 := strconv.ParseUint(m, 10, 8)
+	at := int(hours)*60 + int(minutes)
+	return at, ok && err == nil && err2 == nil && len(h) == 2 && len(m) == 2 && minutes < 60 && at <= minutesOfDay
+}
