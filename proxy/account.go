@@ -77,7 +77,7 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	}
 	set("x-gateway-provider", x.record.Provider)
 	set("x-gateway-attempts", strconv.Itoa(x.record.Attempts))
-	set("x-upstream-request-id", x.record.UpstreamID)
+	set("x-upstream-request-id", x.upstreamID)
 	if w := x.warnings(); len(w) > 0 {
 		set("x-gateway-warning", strings.Join(w, ", "))
 	}
@@ -93,7 +93,7 @@ func (x *completion) warnings() (w []string) {
 			w = append(w, warningWords[warning.Kind]+" "+warning.Member)
 		}
 	}
-	for _, warning := range x.attempt.Warnings {
+	for _, warning := range x.translation.Warnings {
 		w = append(w, warningWords[warning.Kind]+" "+warning.Member)
 	}
 	size := 0
@@ -172,11 +172,12 @@ func (x *completion) finish() {
 		r.UsageEstimated = u.Estimated
 	}
 	r.Dropped = x.writer.Dropped()
-	r.Fuel += x.attempt.Fuel + x.chain.Fuel()
+	r.Fuel += x.translation.Fuel + x.chain.Fuel()
 	r.Tags = strings.Join(x.tags, ",")
 	if x.disconnected {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
+	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
 	x.usage.Release(x.tokensUsed(), x.finishedAt)
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
@@ -186,68 +187,66 @@ func (x *completion) finish() {
 }
 
 // recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.
-func (x *completion) recordError(e *apierror.Error) {
-	if x.recorded || x.target == nil {
+func (a *attempt) recordError(e *apierror.Error) {
+	if a.recorded || a.target == nil {
 		return
 	}
 	outcome, cooldown := errorOutcome(e)
 	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
-		last := routing.LastError{At: x.server.now(), Code: e.Code, Text: publicCause(e.Cause)}
+		last := routing.LastError{At: a.of.server.now(), Code: e.Code, Text: publicCause(e.Cause)}
 		if last.Code == "" || last.Code != telemetry.Code(last.Code) {
 			last.Code = string(e.Kind) // a code that the provider made up may say anything
 		}
-		x.target.RecordError(last)
+		a.target.RecordError(last)
 	}
-	x.recordOutcome(outcome, cooldown)
+	a.recordOutcome(outcome, cooldown)
 }
 
 // recordOutcome records in the target's statistics how the attempt ended, once. cooldown is how long the provider wants no
 // requests.
-func (x *completion) recordOutcome(o routing.Outcome, cooldown time.Duration) {
-	if x.recorded || x.target == nil {
+func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
+	if a.recorded || a.target == nil {
 		return
 	}
-	t, now := x.target, x.finishedAt
-	if now.IsZero() {
-		now = x.server.now()
-	}
-	x.recorded = true
-	switch t.EndAttempt(x.ticket, o, cooldown, x.record.FirstEvent, now) {
+	t, log, now := a.target, a.of.server.log, a.of.server.now()
+	a.recorded = true
+	switch t.EndAttempt(a.ticket, o, cooldown, a.firstEvent, now) {
 	case breaker.Opened:
 		wait, _ := t.Wait(now)
-		x.server.log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "pause_ms", wait.Milliseconds())
+		log.Warn("circuit opened", "provider", t.Provider, "target", t.Model, "pause_ms", wait.Milliseconds())
 	case breaker.Recovered:
-		x.server.log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
+		log.Info("circuit closed", "provider", t.Provider, "target", t.Model)
 	}
 }
 
 // startTape begins to record an attempt if its provider is recorded.
-func (x *completion) startTape() {
-	if x.tape = x.server.recorder.Start(x.provider.name); x.tape == nil {
+func (a *attempt) startTape() {
+	x := a.of
+	if a.tape = x.server.recorder.Start(a.provider.name); a.tape == nil {
 		return
 	}
-	s := &x.attempt.Summary
-	x.tape.Redact = x.generation.redactorOf(x.presented)
-	x.tape.SetRequest(recording.Request{
+	s := &a.translation.Summary
+	a.tape.Redact = x.generation.redactorOf(x.presented)
+	a.tape.SetRequest(recording.Request{
 		Form: s.Form, ClientForm: s.ClientForm, Betas: s.Betas, Target: s.Target, MaxTokens: s.MaxTokens, DefaultMaxTokens: s.DefaultMaxTokens,
-		Options: s.Options, Stream: x.stream, Body: x.attempt.Request.Body,
+		Options: s.Options, Stream: x.stream, Body: a.translation.Request.Body,
 	})
 }
 
 // endTape hands the recording of an attempt over. err is what ended the attempt, nil for a response that was read as far as it is wanted.
-func (x *completion) endTape(err error) {
-	if x.tape == nil {
+func (a *attempt) endTape(err error) {
+	if a.tape == nil {
 		return
 	}
 	how := recording.Ended
 	if broken, ok := errors.AsType[*upstream.Error](err); ok && broken.Phase == upstream.PhaseBody {
 		how = recording.Truncated
 	}
-	if x.disconnected && !x.writer.Complete() {
+	if a.wait.Gone() && !a.writer.Complete() {
 		how = recording.Disconnected
 	}
-	x.tape.End(how)
-	x.tape = nil
+	a.tape.End(how)
+	a.tape = nil
 }
 
 // tokensUsed is how many tokens the request has used, as far as is known. What a provider was sent counts at least for its

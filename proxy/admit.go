@@ -317,8 +317,8 @@ func overloaded(of telemetry.Shed) *apierror.Error {
 
 // reservation is what one completion takes of the gateway's room. The zero value holds nothing.
 type reservation struct {
-	admission         *admission // nil: it is not counted
-	request, response int64      // bytes that are counted for its bodies
+	admission *admission // nil: it is not counted
+	response  int64      // bytes that are counted for a response
 }
 
 // uncountedBody is how large a body may be without being counted byte by byte: each completion is counted as a whole, and
@@ -350,8 +350,7 @@ func (a *admission) reserve(r *reservation) *apierror.Error {
 // release gives back all of the room.
 func (r *reservation) release() {
 	if r.admission != nil {
-		r.shrink(&r.request)
-		r.shrink(&r.response)
+		r.admission.shrink(&r.response)
 		r.admission.requests.Add(-1)
 		r.admission = nil
 	}
@@ -360,13 +359,12 @@ func (r *reservation) release() {
 // growStep is by how much at a time a body's count grows: what grows in small pieces is not counted with each of them.
 const growStep = 64 << 10
 
-// grow makes a body's count, which is one of r's, reach n bytes in all, or fails and leaves it as it is.
-func (r *reservation) grow(body *int64, n int) *apierror.Error {
+// grow makes a body's count reach n bytes in all, or fails and leaves it as it is.
+func (a *admission) grow(body *int64, n int) *apierror.Error {
 	more := int64(n) - uncountedBody - *body
 	if more <= 0 {
 		return nil
 	}
-	a := r.admission
 	limit := a.limits.Load().MaxBodyMemory
 	step := (more + growStep - 1) / growStep * growStep
 	if a.bodies.Add(step) > limit {
@@ -382,9 +380,9 @@ func (r *reservation) grow(body *int64, n int) *apierror.Error {
 }
 
 // shrink gives back a body's count.
-func (r *reservation) shrink(body *int64) {
+func (a *admission) shrink(body *int64) {
 	if *body > 0 {
-		r.admission.bodies.Add(-*body)
+		a.bodies.Add(-*body)
 		*body = 0
 	}
 }

@@ -128,8 +128,8 @@ type work struct {
 	writer       *response.Writer
 	recorder     *thinking.Recorder // writes for filtered
 	filtered     *filter.Renderer   // writes for the writer
-	chain        filter.Chain       // the filters that apply to the request
-	attempt      plugin.Attempt
+	chain        *filter.Chain      // the filters that apply to the request
+	translation  plugin.Attempt
 	decoders     decoders.Set
 	decoder      framing.Decoder            // of the response's framing, once framed
 	readers      [apiCount]clientapi.Reader // nil until a provider speaks that API
@@ -148,11 +148,11 @@ func (a *clientAPI) getWork() *work {
 	if w, ok := a.works.Get().(*work); ok {
 		return w
 	}
-	w := &work{renderer: a.NewRenderer()}
+	w := &work{renderer: a.NewRenderer(), chain: new(filter.Chain)}
 	w.recorder = thinking.NewRecorder(w.renderer)
 	w.filtered = filter.NewRenderer(w.recorder)
 	w.writer = response.NewWriter(w.filtered)
-	w.alias = w.attempt.Alias
+	w.alias = w.translation.Alias
 	w.header = func(name []byte) []byte { return w.headerSource.Header(string(name)) }
 	return w
 }
@@ -161,7 +161,7 @@ func (a *clientAPI) getWork() *work {
 func (a *clientAPI) putWork(w *work) {
 	w.writer.Reset(response.Options{})
 	w.chain.Reset()
-	w.attempt.Reset()
+	w.translation.Reset()
 	w.batch.Reset()
 	for _, r := range w.readers {
 		if r != nil {
@@ -182,7 +182,7 @@ func (w *work) reader(a *clientAPI) clientapi.Reader {
 		w.readers[a.id] = r
 	}
 	if chat, ok := r.(*openai.Reader); ok {
-		chat.Options = w.attempt.DialectOptions
+		chat.Options = w.translation.DialectOptions
 	}
 	return r
 }
@@ -193,6 +193,15 @@ type lowered struct {
 	body     []byte              // that request holds; from buffers
 	warnings []clientapi.Warning // what of the client's request it leaves out or changes
 	err      *apierror.Error     // the client's request cannot be one
+}
+
+// release gives the lowered request back.
+func (l *lowered) release(s *Server) {
+	if l.request != nil {
+		s.apis[chatAPI].putRequest(l.request)
+	}
+	s.buffers.put(l.body)
+	*l = lowered{}
 }
 
 // targetKey names a target for the memory of responses.

@@ -15,11 +15,12 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
-	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -36,6 +37,63 @@ const (
 	// maxDrain is how much may follow a complete response for its connection to be worth keeping.
 	maxDrain = 16 << 10
 )
+
+// attempt is one try at serving a completion from one target.
+//
+// It belongs to one goroutine at a time: the completion's, or while another attempt runs beside it, one of its own until the first
+// bytes of its response are there. Of its completion it reads only what does not change while there are attempts, and the
+// documents, which it locks.
+type attempt struct {
+	*work                       // from the API's pool until the attempt ends, or the completion it serves
+	reader     clientapi.Reader // of the provider's response; nil: a plugin translates it
+	provider   *provider
+	response   *upstream.Response
+	of         *completion
+	wait       waiter
+	framed     bool      // the response's first bytes have come, and decoder is the one for its framing
+	bodyDone   bool      // the provider's body has ended cleanly
+	translated bool      // the plugin has been given the lowered request
+	passing    bool      // the provider's response is passed on
+	asked      bool      // a connection to the provider has been asked for
+	sent       bool      // the provider has been sent the request
+	recorded   bool      // the target's statistics know the outcome
+	released   bool      // the documents are not this attempt's any more
+	eventAt    time.Time // when the last whole event of a framed response was there
+	first      []byte    // of the response's body, until the next read
+	target     *routing.Target
+	ticket     breaker.Ticket
+	speaks     *clientAPI      // in which the provider responds; nil: the plugin translates the response
+	tape       *recording.Tape // nil: the attempt is not recorded
+	number     int             // within the request, from 1
+	startedAt  time.Time
+	firstEvent time.Duration // time to the first event of the response; 0: there was none
+	upstreamID string
+}
+
+// waiter is who an attempt waits for: the client, of which a completion is the waiter, or only the end of the attempt.
+type waiter interface {
+	upstream.Watcher
+	upstream.Pacer
+
+	// StartWait begins a wait that does not tick, and FinishWait ends it, with the reason why the attempt is over.
+	StartWait() context.Context
+	FinishWait() error
+
+	// Gone reports whether nobody waits for the response any more.
+	Gone() bool
+}
+
+// StartWait implements waiter.
+func (x *completion) StartWait() context.Context {
+	x.watcher.Start()
+	return &x.watcher
+}
+
+// FinishWait implements waiter.
+func (x *completion) FinishWait() error { return x.watcher.Finish() }
+
+// Gone implements waiter.
+func (x *completion) Gone() bool { return x.disconnected }
 
 // tryTargets tries the targets in order until one responds. It returns with a non-streaming response, or with the beginning
 // of a streamed one, or with an error for the client, which has been sent nothing.
@@ -102,10 +160,17 @@ func (x *completion) startAttempt(t *routing.Target, now time.Time) bool {
 	if !ok {
 		return false
 	}
-	x.target, x.provider, x.ticket, x.recorded = t, x.generation.providers[t.Provider], ticket, false
 	x.record.Attempts++
-	x.attemptStart = now
+	x.begin(t, ticket, x.record.Attempts, now)
 	return true
+}
+
+// begin makes a the attempt that its target has counted.
+func (a *attempt) begin(t *routing.Target, ticket breaker.Ticket, number int, now time.Time) {
+	*a = attempt{
+		work: a.work, of: a.of, wait: a.wait, target: t, ticket: ticket, number: number, startedAt: now,
+		provider: a.of.generation.providers[t.Provider],
+	}
 }
 
 // tryTarget sends the request to a target and reads until there is something for the client: all of a non-streaming
@@ -113,15 +178,16 @@ func (x *completion) startAttempt(t *routing.Target, now time.Time) bool {
 // nothing.
 func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror.Error {
 	x.record.Provider, x.record.Target = t.Provider, t.Model
-	x.record.UpstreamID, x.record.FirstEvent = "", 0
-	x.framed, x.bodyDone = false, false
-	x.writtenAt, x.sent = x.attemptStart, false
-	x.room.shrink(&x.room.response)
+	x.writtenAt = x.startedAt
+	x.server.admission.shrink(&x.room.response)
 	var err error
-	if e := x.resetAttempt(); e != nil {
+	if e := x.prepare(); e != nil {
 		err = e
-	} else if err = x.sendRequest(ctx); err == nil {
+	} else if err = x.sendRequest(); err == nil {
 		err = x.readResponse(ctx)
+	}
+	if x.asked {
+		x.tried = append(x.tried, t.Budget)
 	}
 	if err == nil {
 		x.filterResponse(ctx)
@@ -150,67 +216,68 @@ func (x *completion) tryTarget(ctx context.Context, t *routing.Target) *apierror
 		x.recordError(e)
 	}
 	x.closeUpstream()
-	x.record.Fuel += x.attempt.Fuel
-	x.attempt.Fuel = 0
+	x.record.Fuel += x.translation.Fuel
+	x.translation.Fuel = 0
 	return e
 }
 
-// resetAttempt prepares an attempt at x.target. It fails if the request cannot be made one that the target takes.
-func (x *completion) resetAttempt() *apierror.Error {
-	a, m, facts := &x.attempt, x.model, x.request.Describe()
-	x.reader, x.speaks, x.translated, x.passing = nil, nil, false, false
-	a.Reset()
-	a.Writer, a.Tenant = x.writer, x.record.Key
-	x.writer.Reset(response.Options{
+// prepare makes the attempt ready for sendRequest, on the completion's goroutine. It fails if the request cannot be made one that
+// the target takes.
+func (a *attempt) prepare() *apierror.Error {
+	x := a.of
+	t, m, facts := &a.translation, x.model, x.request.Describe()
+	t.Reset()
+	t.Writer, t.Tenant = a.writer, x.record.Key
+	a.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
-		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: x.target.Model, Created: x.record.Began.Unix(),
-		Choices: facts.N, PromptEstimate: promptEstimate(facts), Aliases: x.alias,
+		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
+		Choices: facts.N, PromptEstimate: promptEstimate(facts), Aliases: a.alias,
 	})
 	if x.chain.OnResponse() {
-		x.filtered.Filter(&x.chain)
+		a.filtered.Filter(x.chain)
 	}
-	x.renderer.Respond(x.request)
-	if e := x.chooseDocument(); e != nil {
+	a.renderer.Respond(x.request)
+	if e := a.chooseDocument(); e != nil {
 		return e
 	}
-	if x.remembersThinking() && facts.Tools > 0 && !facts.FunctionCalls {
-		x.recorder.Record(x.server.thinking, x.record.Key, x.provider.name)
+	if x.remembersThinking(a.translated) && facts.Tools > 0 && !facts.FunctionCalls {
+		a.recorder.Record(x.server.thinking, x.record.Key, a.provider.name)
 	}
-	a.Summary.Describe(facts, len(a.Request.Body))
-	a.Summary.ClientForm, a.Summary.Betas, a.Summary.Tags = x.api.Name, x.betas, x.tags
-	a.Summary.RequestID = x.record.RequestID
-	a.Summary.Time = x.attemptStart
-	a.Summary.Attempt = x.record.Attempts
-	a.Summary.Random = x.random
-	a.Summary.Target = x.target.Model
-	a.Summary.MaxTokens, a.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
-	a.Summary.Options = x.target.Options
+	t.Summary.Describe(facts, len(t.Request.Body))
+	t.Summary.ClientForm, t.Summary.Betas, t.Summary.Tags = x.api.Name, x.betas, x.tags
+	t.Summary.RequestID = x.record.RequestID
+	t.Summary.Time = a.startedAt
+	t.Summary.Attempt = a.number
+	t.Summary.Random = x.random
+	t.Summary.Target = a.target.Model
+	t.Summary.MaxTokens, t.Summary.DefaultMaxTokens = m.MaxTokens, m.DefaultMaxTokens
+	t.Summary.Options = a.target.Options
 	return nil
 }
 
 // remembersThinking reports whether signed reasoning is kept for the client: those of Messages always send it back, and those of
 // Gemini mostly never get it.
-func (x *completion) remembersThinking() bool {
-	return x.api.id == chatAPI || (x.api.id == responsesAPI || x.api.id == geminiAPI) && x.translated
+func (x *completion) remembersThinking(translated bool) bool {
+	return x.api.id == chatAPI || (x.api.id == responsesAPI || x.api.id == geminiAPI) && translated
 }
 
-// chooseDocument chooses what x.target's plugin makes its request from: the client's own document where that is what the plugin
+// chooseDocument chooses what the target's plugin makes its request from: the client's own document where that is what the plugin
 // takes, else the lowered one.
-func (x *completion) chooseDocument() *apierror.Error {
-	a := &x.attempt
-	if x.api.form == abi.FormChat || x.provider.binding.Forms()&x.api.form != 0 {
-		a.Request.Doc, a.Request.Body = x.request.Document()
-		a.Summary.Form = x.api.Name
+func (a *attempt) chooseDocument() *apierror.Error {
+	x, t := a.of, &a.translation
+	if x.api.form == abi.FormChat || a.provider.binding.Forms()&x.api.form != 0 {
+		t.Request.Doc, t.Request.Body = x.request.Document()
+		t.Summary.Form = x.api.Name
 		return nil
 	}
-	x.translated, a.Summary.Form = true, x.server.apis[chatAPI].Name
+	a.translated, t.Summary.Form = true, x.server.apis[chatAPI].Name
 	if x.lowered.request == nil && x.lowered.err == nil {
 		x.lowered.err = x.lower()
 	}
 	if x.lowered.err != nil {
 		return x.lowered.err
 	}
-	a.Request.Doc, a.Request.Body = x.lowered.request.Document()
+	t.Request.Doc, t.Request.Body = x.lowered.request.Document()
 	return nil
 }
 
@@ -223,7 +290,7 @@ func (x *completion) lower() *apierror.Error {
 	if e != nil {
 		return e
 	}
-	if e := x.room.grow(&x.room.request, len(x.body)+len(body)); e != nil {
+	if e := s.admission.grow(&x.counted, len(x.body)+len(body)); e != nil {
 		return e
 	}
 	r := s.apis[chatAPI].getRequest().(*openai.Request)
@@ -233,7 +300,7 @@ func (x *completion) lower() *apierror.Error {
 		e.TryNext = true // a provider that speaks the client's API may take it
 		return e
 	}
-	if x.remembersThinking() {
+	if x.remembersThinking(true) {
 		l.body = x.restoreThinking(r, body, len(x.body))
 	}
 	l.warnings = warnings
@@ -243,52 +310,51 @@ func (x *completion) lower() *apierror.Error {
 	return nil
 }
 
-// releaseLowered gives back the lowered request.
-func (x *completion) releaseLowered() {
-	l := &x.lowered
-	if l.request != nil {
-		x.server.apis[chatAPI].putRequest(l.request)
-	}
-	x.server.buffers.put(l.body)
-	*l = lowered{}
-}
-
 // sendRequest makes the plugin build the provider's request, and sends it. There is none where the plugin has responded by
 // itself.
-func (x *completion) sendRequest(ctx context.Context) error {
-	if x.server.recorder != nil {
-		x.startTape()
+func (a *attempt) sendRequest() error {
+	s := a.of.server
+	if s.recorder != nil {
+		a.startTape()
 	}
-	x.watcher.Start()
-	err := x.provider.binding.Request(ctx, &x.attempt)
-	if gone := x.watcher.Finish(); gone != nil {
-		return gone
-	}
-	if err != nil {
+	if err := a.buildRequest(); err != nil {
 		return err
 	}
-	asked := x.api
-	if x.translated {
-		asked = &x.server.apis[chatAPI]
+	asked := a.of.api
+	if a.translated {
+		asked = &s.apis[chatAPI]
 	}
-	if x.speaks = x.server.apis.ofDialect(x.attempt.Dialect, asked); x.speaks != nil {
-		x.reader = x.work.reader(x.speaks)
+	if a.speaks = s.apis.ofDialect(a.translation.Dialect, asked); a.speaks != nil {
+		a.reader = a.work.reader(a.speaks)
 	}
-	if x.attempt.Answered {
-		x.record.FirstEvent = x.server.now().Sub(x.attemptStart)
+	if a.translation.Answered {
+		a.firstEvent = s.now().Sub(a.startedAt)
 		return nil
 	}
-	return x.doRequest(ctx)
+	return a.doRequest()
+}
+
+// buildRequest makes the plugin build the provider's request.
+func (a *attempt) buildRequest() error {
+	a.of.busy.Lock()
+	defer a.of.busy.Unlock()
+	ctx := a.wait.StartWait()
+	err := a.provider.binding.Request(ctx, &a.translation)
+	if gone := a.wait.FinishWait(); gone != nil {
+		return gone
+	}
+	return err
 }
 
 // doRequest sends the request that the plugin has built. It is apart from sendRequest to keep the stack small below a
 // plugin, which is where it is deepest.
-func (x *completion) doRequest(ctx context.Context) error {
-	if x.provider.client == nil {
+func (a *attempt) doRequest() error {
+	x := a.of
+	if a.provider.client == nil {
 		return apierror.Fail(abi.FailServer, "plugin_protocol", "", "The provider's plugin did not respond, and the provider has no base_url.")
 	}
-	out := &x.attempt.Out
-	headers := x.out.Headers[:0]
+	out := &a.translation.Out
+	headers := a.out.Headers[:0]
 	for _, h := range out.Headers {
 		headers = append(headers, upstream.Header(h))
 	}
@@ -296,27 +362,27 @@ func (x *completion) doRequest(ctx context.Context) error {
 	if x.record.Trace != "" && !slices.ContainsFunc(headers, func(h upstream.Header) bool { return h.Name == traceHeader }) {
 		headers = append(headers, upstream.Header{Name: traceHeader, Value: x.record.Trace})
 	}
-	x.out = upstream.Request{
+	a.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
-		Accept: framing.ContentType(x.attempt.Framing), Client: x.clientHash(),
+		Accept: framing.ContentType(a.translation.Framing), Client: x.clientHash(),
 	}
-	x.tried = append(x.tried, x.target.Budget)
-	x.watcher.Start()
-	response, err := x.provider.client.Do(ctx, &x.out, x)
+	a.asked = true
+	ctx := a.wait.StartWait()
+	response, err := a.provider.client.Do(ctx, &a.out, a.wait)
 	clear(headers)
-	x.out = upstream.Request{Headers: headers}
-	gone := x.watcher.Finish()
-	x.response, x.sent = response, err == nil || mayHaveReached(err)
+	a.out = upstream.Request{Headers: headers}
+	gone := a.wait.FinishWait()
+	a.response, a.sent = response, err == nil || mayHaveReached(err)
 	if gone != nil {
 		return gone
 	}
 	if err != nil {
 		return err
 	}
-	x.record.UpstreamID = string(x.provider.redact(upstreamRequestID(response)))
-	x.headerSource, x.attempt.ResponseHeader = response, x.header
-	if x.tape != nil {
-		x.tape.SetHead(response.Status(), response.EachHeader)
+	a.upstreamID = string(a.provider.redact(upstreamRequestID(response)))
+	a.headerSource, a.translation.ResponseHeader = response, a.header
+	if a.tape != nil {
+		a.tape.SetHead(response.Status(), response.EachHeader)
 	}
 	return nil
 }
@@ -329,22 +395,6 @@ func (x *completion) clientHash() uint64 {
 	return x.key.Hash()
 }
 
-// mayHaveReached reports whether the provider may have read the request although it has not responded.
-func mayHaveReached(err error) bool {
-	e, ok := errors.AsType[*upstream.Error](err)
-	return ok && e.Phase >= upstream.PhaseHead
-}
-
-// upstreamRequestID is the provider's ID of the request.
-func upstreamRequestID(r *upstream.Response) []byte {
-	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
-		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && isVisibleASCII(v) {
-			return v
-		}
-	}
-	return nil
-}
-
 // readResponse reads the response as far as the client's first bytes need it. It is called again after errCommit.
 func (x *completion) readResponse(ctx context.Context) error {
 	if x.response == nil {
@@ -353,28 +403,15 @@ func (x *completion) readResponse(ctx context.Context) error {
 		}
 		return nil
 	}
-	if status := x.response.Status(); status < 200 || status >= 300 {
-		return x.readErrorResponse(ctx, status)
+	if x.first == nil {
+		if err := x.awaitFirst(ctx); err != nil {
+			return err
+		}
 	}
-	first, err := x.response.Next()
-	for err == nil && len(bytes.TrimLeft(first, " \t\r\n")) == 0 {
-		first, err = x.response.Next()
-	}
-	if errors.Is(err, errCommit) {
-		// Nothing of the body has come: WriteStream goes on from here.
-		return err
-	}
-	if err == io.EOF {
-		x.bodyDone = true
-		return emptyResponse()
-	}
-	if err != nil {
-		return err
-	}
-	x.record.FirstEvent = x.server.now().Sub(x.attemptStart)
-	x.target.RecordFirstEvent(x.ticket)
+	first := x.first
+	x.first = nil
 	x.tape.Write(first)
-	framed, ok := framing.Detect(x.response.Header("content-type"), first, x.attempt.Framing)
+	framed, ok := framing.Detect(x.response.Header("content-type"), first, x.translation.Framing)
 	switch {
 	case !ok:
 		e := apierror.Fail(abi.FailBadAnswer, "", "", "The provider's response is neither JSON nor a stream of events.")
@@ -392,6 +429,28 @@ func (x *completion) readResponse(ctx context.Context) error {
 	x.decoder.Feed(first)
 	x.framed, x.eventAt = true, x.server.now()
 	return x.readEvents(ctx)
+}
+
+// awaitFirst waits for the first bytes of the response's body, or reads a response whose status is an error.
+func (a *attempt) awaitFirst(ctx context.Context) error {
+	if status := a.response.Status(); status < 200 || status >= 300 {
+		return a.readErrorResponse(ctx, status)
+	}
+	first, err := a.response.Next()
+	for err == nil && len(bytes.TrimLeft(first, " \t\r\n")) == 0 {
+		first, err = a.response.Next()
+	}
+	switch {
+	case err == io.EOF:
+		a.bodyDone = true
+		return emptyResponse()
+	case err != nil:
+		// With errCommit nothing of the body has come: WriteStream goes on from here.
+		return err
+	}
+	a.first, a.firstEvent = first, a.of.server.now().Sub(a.startedAt)
+	a.target.RecordFirstEvent(a.ticket)
+	return nil
 }
 
 // startReading prepares for a response that is a stream of events, or is not. One to the client's own document is passed on if it has
@@ -430,7 +489,7 @@ func (x *completion) readDocument(ctx context.Context, first []byte) error {
 		if err := x.applyBatch(); err != nil {
 			return err
 		}
-	} else if err := x.provider.binding.Response(ctx, &x.attempt, x.response.Status(), body); err != nil {
+	} else if err := x.provider.binding.Response(ctx, &x.translation, x.response.Status(), body); err != nil {
 		return err
 	}
 	if x.writer.Complete() || x.writer.Failed() != nil {
@@ -440,28 +499,29 @@ func (x *completion) readDocument(ctx context.Context, first []byte) error {
 }
 
 // readErrorResponse reads a response whose status is an error.
-func (x *completion) readErrorResponse(ctx context.Context, status int) error {
+func (a *attempt) readErrorResponse(ctx context.Context, status int) error {
 	if status == http.StatusNotModified {
 		return emptyResponse()
 	}
-	body, err := x.response.ReadAll(x.server.buffers.get(0), maxErrorBody)
+	s := a.of.server
+	body, err := a.response.ReadAll(s.buffers.get(0), maxErrorBody)
 	for errors.Is(err, errCommit) {
-		body, err = x.response.ReadAll(body, maxErrorBody)
+		body, err = a.response.ReadAll(body, maxErrorBody)
 	}
-	defer func() { x.server.buffers.put(body) }()
-	if x.disconnected {
+	defer func() { s.buffers.put(body) }()
+	if a.wait.Gone() {
 		return errDisconnected
 	}
-	x.tape.Write(body)
+	a.tape.Write(body)
 	// A read error is ignored: a part of an error response says more than that it was cut off.
-	body = x.provider.redact(body)
-	cause := x.rejection(status, body)
+	body = a.provider.redact(body)
+	cause := a.rejection(status, body)
 	var e *apierror.Error
-	if x.speaks != nil {
-		e = x.speaks.Failure(status, body)
+	if a.speaks != nil {
+		e = a.speaks.Failure(status, body)
 	} else {
-		err := x.provider.binding.Response(ctx, &x.attempt, status, body)
-		if failed := x.writer.Failed(); err == nil && failed != nil {
+		err := a.provider.binding.Response(ctx, &a.translation, status, body)
+		if failed := a.writer.Failed(); err == nil && failed != nil {
 			err = failed
 		}
 		if err == nil {
@@ -473,7 +533,7 @@ func (x *completion) readErrorResponse(ctx context.Context, status int) error {
 	}
 	d := *e
 	if d.RetryAfter == 0 {
-		d.RetryAfter = parseRetryAfter(x.response.Header, x.server.now())
+		d.RetryAfter = parseRetryAfter(a.response.Header, s.now())
 	}
 	if cause != nil {
 		d.Cause = cause
@@ -481,63 +541,10 @@ func (x *completion) readErrorResponse(ctx context.Context, status int) error {
 	return &d
 }
 
-// rejection is the cause of an error response with a status 4xx: the provider's words say what is wrong with the request, or with
-// the configuration. nil for another status.
-func (x *completion) rejection(status int, body []byte) error {
-	if status < 400 || status >= 500 {
-		return nil
-	}
-	r := &rejection{provider: x.provider.name, target: x.provider.client.Target("POST", x.attempt.Out.Path), status: status}
-	if x.request != nil { // else what the words repeat of it could not be found any more
-		words := excerpt.New([]byte(native.Words(body)))
-		doc, _ := x.request.Document()
-		clientapi.EachText(doc, words.Cut)
-		r.words = words.String()
-	}
-	return r
-}
-
-// annotate adds to an error the provider and the response that it comes from, and for the log, its cause.
-func (x *completion) annotate(e *apierror.Error) *apierror.Error {
-	if x.translated && e != x.lowered.err {
-		e = originError(x.request, e)
-	}
-	d := *e
-	if x.response != nil {
-		if x.response.Status() >= 300 {
-			d.Provider, d.UpstreamStatus = x.provider.name, x.response.Status()
-		}
-		d.UpstreamRequestID = x.record.UpstreamID
-	}
-	if d.Cause == nil {
-		d.Cause = x.responseCause()
-	}
-	return &d
-}
-
-// responseCause is the cause of a failure that has no other: it is in the response, in words that the log must not repeat,
-// or the response ended early.
-func (x *completion) responseCause() error {
-	switch {
-	case x.lowered.err != nil && x.attempt.Request.Doc == nil:
-		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", x.provider.name)
-	case x.response == nil:
-		return fmt.Errorf("reported by the plugin for provider %s", x.provider.name)
-	case x.bodyDone && x.reader == nil && x.attempt.Dialect == abi.DialectTranslated && !x.writer.Began():
-		return fmt.Errorf("plugin %s reported nothing of the response from provider %s, status %d", x.provider.binding.Plugin().Name(), x.provider.name, x.response.Status())
-	case x.bodyDone && x.reader == nil && x.attempt.Dialect == abi.DialectTranslated && x.writer.Incomplete():
-		return fmt.Errorf("plugin %s did not call done before the response from provider %s ended, status %d: the response is incomplete, or the plugin missed its end",
-			x.provider.binding.Plugin().Name(), x.provider.name, x.response.Status())
-	case x.bodyDone:
-		return fmt.Errorf("incomplete response from provider %s, status %d", x.provider.name, x.response.Status())
-	}
-	return fmt.Errorf("reported in the response from provider %s, status %d", x.provider.name, x.response.Status())
-}
-
 // closeUpstream ends the provider's response, if there is one.
-func (x *completion) closeUpstream() {
-	if r := x.response; r != nil {
-		x.response = nil
+func (a *attempt) closeUpstream() {
+	if r := a.response; r != nil {
+		a.response = nil
 		r.Close()
 	}
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/excerpt"
+	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
@@ -168,6 +171,79 @@ func isGatewayFault(e *apierror.Error) bool {
 
 // isUnsupported reports whether the target cannot do what the request asks for, rather than that it failed.
 func isUnsupported(e *apierror.Error) bool { return e.TryNext && e.Status == fasthttp.StatusBadRequest }
+
+// rejection is the cause of an error response with a status 4xx: the provider's words say what is wrong with the request, or with
+// the configuration. nil for another status.
+func (a *attempt) rejection(status int, body []byte) error {
+	if status < 400 || status >= 500 {
+		return nil
+	}
+	r := &rejection{provider: a.provider.name, target: a.provider.client.Target("POST", a.translation.Out.Path), status: status}
+	if !a.released { // else what the words repeat of it could not be found any more
+		a.of.busy.Lock()
+		defer a.of.busy.Unlock()
+		words := excerpt.New([]byte(native.Words(body)))
+		doc, _ := a.of.request.Document()
+		clientapi.EachText(doc, words.Cut)
+		r.words = words.String()
+	}
+	return r
+}
+
+// annotate adds to an error the provider and the response that it comes from, and for the log, its cause.
+func (a *attempt) annotate(e *apierror.Error) *apierror.Error {
+	if x := a.of; a.translated && e != x.lowered.err {
+		x.busy.Lock()
+		e = originError(x.request, e)
+		x.busy.Unlock()
+	}
+	d := *e
+	if a.response != nil {
+		if a.response.Status() >= 300 {
+			d.Provider, d.UpstreamStatus = a.provider.name, a.response.Status()
+		}
+		d.UpstreamRequestID = a.upstreamID
+	}
+	if d.Cause == nil {
+		d.Cause = a.responseCause()
+	}
+	return &d
+}
+
+// responseCause is the cause of a failure that has no other: it is in the response, in words that the log must not repeat,
+// or the response ended early.
+func (a *attempt) responseCause() error {
+	switch {
+	case a.translated && a.of.lowered.err != nil && a.translation.Request.Doc == nil:
+		return fmt.Errorf("provider %s does not speak the client's API, and the request cannot be translated", a.provider.name)
+	case a.response == nil:
+		return fmt.Errorf("reported by the plugin for provider %s", a.provider.name)
+	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && !a.writer.Began():
+		return fmt.Errorf("plugin %s reported nothing of the response from provider %s, status %d", a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
+	case a.bodyDone && a.reader == nil && a.translation.Dialect == abi.DialectTranslated && a.writer.Incomplete():
+		return fmt.Errorf("plugin %s did not call done before the response from provider %s ended, status %d: the response is incomplete, or the plugin missed its end",
+			a.provider.binding.Plugin().Name(), a.provider.name, a.response.Status())
+	case a.bodyDone:
+		return fmt.Errorf("incomplete response from provider %s, status %d", a.provider.name, a.response.Status())
+	}
+	return fmt.Errorf("reported in the response from provider %s, status %d", a.provider.name, a.response.Status())
+}
+
+// mayHaveReached reports whether the provider may have read the request although it has not responded.
+func mayHaveReached(err error) bool {
+	e, ok := errors.AsType[*upstream.Error](err)
+	return ok && e.Phase >= upstream.PhaseHead
+}
+
+// upstreamRequestID is the provider's ID of the request.
+func upstreamRequestID(r *upstream.Response) []byte {
+	for _, name := range []string{"x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"} {
+		if v := r.Header(name); len(v) > 0 && len(v) <= abi.MaxName && isVisibleASCII(v) {
+			return v
+		}
+	}
+	return nil
+}
 
 // BuildError is for a configuration that is valid but cannot be served: a plugin is missing, is not one, or rejects its
 // settings.

@@ -131,7 +131,7 @@ func TestReloadDoesNotWaitForTheOneBefore(t *testing.T) {
 // TestCheckIntervalWithoutProvider is about a request that waits for its router's plugin: no provider's heartbeat says how
 // often its client is checked.
 func TestCheckIntervalWithoutProvider(t *testing.T) {
-	x := &completion{conn: new(downstream.Conn), stream: true}
+	x := &completion{conn: new(downstream.Conn), attempt: new(attempt), stream: true}
 	if d := x.checkInterval(); d != downstream.CheckInterval {
 		t.Errorf("%s", d)
 	}

@@ -8,23 +8,21 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
-	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
-	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 )
 
 // completion is one completion in flight: a request in one of the client APIs, the attempts at its targets, and the response.
@@ -35,32 +33,25 @@ type completion struct {
 	// What each event of a stream needs lies together: between two of them it has left the processor's caches.
 	server       *Server
 	conn         *downstream.Conn
-	provider     *provider
-	response     *upstream.Response
-	*work                         // from the API's pool until finish
-	reader       clientapi.Reader // of the provider's response; nil: a plugin translates it
+	*attempt     // that is under way or has responded; from the start of the request
+	own          attempt
 	chunks       chunkWriter
 	api          *clientAPI
 	stream       bool
-	framed       bool // the response's first bytes have come, and decoder is the one for its framing
-	bodyDone     bool // the provider's body has ended cleanly
 	committed    bool // the head of a streamed response has been sent
 	disconnected bool // the client is gone
 	finished     bool
-	recorded     bool      // the target's statistics know the outcome
-	eventAt      time.Time // when the last whole event of a framed response was there
 	checkedAt    time.Time // when the client was last checked
 	writtenAt    time.Time // when the client was last sent something, once committed
 
 	generation *generation
 	record     telemetry.Record
 
-	// Of the request; nil once the head of the response is on its way.
-	request clientapi.Request
-	lowered lowered
+	documents // until the head of the response is on its way
+
+	// Of the request.
 	targets []routing.Target // of the model
 	model   *catalog.Model
-	body    []byte   // from the server's buffers
 	betas   []string // that a client of Messages has asked for
 	tags    []string // that filters have set
 	random  uint64
@@ -71,23 +62,42 @@ type completion struct {
 	bodyRead bool // the client's body has been read to its end
 	watcher  downstream.Watcher
 
-	tape      *recording.Tape // of the attempt; nil: it is not recorded
-	presented []string        // keys of the request, if any of its attempts may be recorded
+	presented []string // keys of the request, if any of its attempts may be recorded
 
 	room       reservation
 	key        *access.Key // nil until the client is known
 	usage      access.Admission
 	admittedAt time.Time
 	finishedAt time.Time // when finish began
+}
 
-	// Of the attempt that is under way or has responded.
-	target       *routing.Target
-	ticket       breaker.Ticket
-	speaks       *clientAPI // in which the provider responds; nil: the plugin translates the response
-	translated   bool       // the plugin has been given the lowered request
-	passing      bool       // the provider's response is passed on
-	sent         bool       // the provider has been sent the request
-	attemptStart time.Time
+// documents are the client's request, as the attempts at it read it.
+//
+// Its documents are read by one goroutine at a time, which holds busy: an attempt that makes the provider's request, or the
+// completion. The memory is given back by the last of its users, as a provider may be slow to take a request that another has
+// responded to.
+type documents struct {
+	busy    sync.Mutex
+	users   atomic.Int32 // the completion, and each attempt on a goroutine of its own
+	request clientapi.Request
+	lowered lowered
+	body    []byte // from the server's buffers
+	counted int64  // bytes of room that bodies take
+}
+
+// release gives the documents back, if no one else uses them.
+func (d *documents) release(s *Server, a *clientAPI) {
+	if d.users.Add(-1) > 0 {
+		return
+	}
+	if d.request != nil {
+		d.lowered.release(s)
+		a.putRequest(d.request)
+		d.request = nil
+	}
+	s.buffers.put(d.body)
+	d.body = nil
+	s.admission.shrink(&d.counted)
 }
 
 // errDisconnected ends a wait whose client is gone.
@@ -101,7 +111,8 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
 	x.conn.StartRequest(x)
 	x.watcher.Watch(x.conn, x)
-	x.work = x.api.getWork()
+	x.attempt, x.own = &x.own, attempt{work: x.api.getWork(), of: x, wait: x}
+	x.users.Store(1)
 	responding := false // the response is under way: delivery finishes the completion
 	defer func() {
 		x.releaseRequest(ctx)
@@ -277,7 +288,7 @@ func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierro
 	old := x.body
 	defer s.buffers.put(old)
 	x.body = body
-	if e := x.room.grow(&x.room.request, len(old)+len(body)); e != nil {
+	if e := s.admission.grow(&x.counted, len(old)+len(body)); e != nil {
 		return e
 	}
 	_, e := x.parseRequest(to)
@@ -298,7 +309,7 @@ func (x *completion) releaseBody() *apierror.Error {
 	}
 	x.server.buffers.put(x.body)
 	x.body = nil
-	if e := x.room.grow(&x.room.request, len(chat.Body)); e != nil {
+	if e := x.server.admission.grow(&x.counted, len(chat.Body)); e != nil {
 		return e
 	}
 	return nil
@@ -317,7 +328,7 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 	}
 	limit := int(s.admission.limits.Load().MaxBody)
 	restored, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
-	if !changed || x.room.grow(&x.room.request, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
+	if !changed || s.admission.grow(&x.counted, held+len(restored)) != nil || r.Replace(restored, clientapi.Limits{}.Lowered()) != nil {
 		s.buffers.put(restored)
 		return body
 	}
@@ -360,7 +371,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	}
 	x.body = s.buffers.get(max(length, 0))
 	if length > 0 {
-		if e := x.room.grow(&x.room.request, length); e != nil {
+		if e := s.admission.grow(&x.counted, length); e != nil {
 			return e
 		}
 		x.body = slices.Grow(x.body, length)[:length]
@@ -373,7 +384,7 @@ func (x *completion) readBody(ctx *fasthttp.RequestCtx) *apierror.Error {
 	for {
 		x.conn.ExtendInput(maxChunkOverhead)
 		if size := cap(x.body); len(x.body) == size {
-			if e := x.room.grow(&x.room.request, 2*size); e != nil {
+			if e := s.admission.grow(&x.counted, 2*size); e != nil {
 				return e
 			}
 			x.body = slices.Grow(x.body, size)
@@ -416,7 +427,7 @@ func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 
 // appendSummary appends what a router learns about the request.
 func (x *completion) appendSummary(dst []byte) []byte {
-	s := &x.attempt.Summary
+	s := &x.translation.Summary
 	_, body := x.request.Document()
 	s.Describe(x.request.Describe(), len(body))
 	s.RequestID, s.Time, s.Attempt, s.Random = x.record.RequestID, x.record.Began, 1, x.random
@@ -428,14 +439,11 @@ func (x *completion) appendSummary(dst []byte) []byte {
 // releaseRequest gives back what only the request needed, before the response's head is sent.
 func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.request != nil {
-		x.releaseLowered()
-		x.api.putRequest(x.request)
-		x.request, x.betas, x.targets = nil, nil, nil
-		x.attempt.Release()
+		x.betas, x.targets = nil, nil
+		x.translation.Release()
 	}
-	x.server.buffers.put(x.body)
-	x.body = nil
-	x.room.shrink(&x.room.request)
+	x.released = true
+	x.documents.release(x.server, x.api)
 	if x.stream {
 		ctx.Request.ReleaseBody(0)
 	}

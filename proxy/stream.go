@@ -240,15 +240,15 @@ func (x *completion) readEvents(ctx context.Context) error {
 			x.eventAt, events = now, false
 		}
 		if now.Sub(x.checkedAt) >= x.checkInterval() {
-			if err := x.Tick(upstream.PhaseBody, 0); err != nil {
+			if err := x.wait.Tick(upstream.PhaseBody, 0); err != nil {
 				return err
 			}
 		}
 		p, err := x.response.Next()
 		switch {
 		case err == nil:
-			if x.record.FirstEvent == 0 {
-				x.record.FirstEvent = x.server.now().Sub(x.attemptStart)
+			if x.firstEvent == 0 {
+				x.firstEvent = x.server.now().Sub(x.startedAt)
 			}
 			x.decoder.Feed(p)
 			x.tape.Write(p)
@@ -289,12 +289,12 @@ func (x *completion) endBody(ctx context.Context) error {
 	if x.reader != nil || x.writer.Complete() || x.writer.Failed() != nil {
 		return nil
 	}
-	return x.provider.binding.End(ctx, &x.attempt)
+	return x.provider.binding.End(ctx, &x.translation)
 }
 
 // reserveResponse reserves room for n bytes of a response that is held until it is complete.
 func (x *completion) reserveResponse(n int) error {
-	if e := x.room.grow(&x.room.response, n); e != nil {
+	if e := x.server.admission.grow(&x.room.response, n); e != nil {
 		return e
 	}
 	return nil
@@ -303,7 +303,7 @@ func (x *completion) reserveResponse(n int) error {
 // handleEvent gives one event to the plugin, or reads it natively.
 func (x *completion) handleEvent(ctx context.Context, ev framing.Event) error {
 	if x.reader == nil {
-		return x.provider.binding.Event(ctx, &x.attempt, ev.Kind, ev.Name, ev.Data)
+		return x.provider.binding.Event(ctx, &x.translation, ev.Kind, ev.Name, ev.Data)
 	}
 	x.batch.Reset()
 	if ev.Kind != abi.EventPlain {
