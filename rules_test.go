@@ -162,10 +162,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"the leaves jsondoc, apierror, framing, breaker, glob, fairlru and httpfield of proxy/internal import no sibling, but framing httpfield",
-		"JSON, errors, framings and the like stand by themselves, and can be tested and read so",
+		"the leaves jsondoc, apierror, framing, breaker, glob, fairlru, httpfield and cost of proxy/internal import no sibling, but framing httpfield",
+		"JSON, errors, framings, amounts and the like stand by themselves, and can be tested and read so",
 		func(p *pkg, i imported) bool {
-			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "glob", "fairlru", "httpfield"} {
+			for _, leaf := range []string{"jsondoc", "apierror", "framing", "breaker", "glob", "fairlru", "httpfield", "cost"} {
 				dir := "proxy/internal/" + leaf
 				if within(p.dir, dir) && i.own && i.path != "sdk/abi" && !within(i.path, dir) && !(leaf == "framing" && i.path == "proxy/internal/httpfield") {
 					return true
@@ -175,10 +175,10 @@ var importRules = []struct {
 		},
 	},
 	{
-		"proxy/internal/response imports only jsondoc and apierror, proxy/internal/thinking and clientapi these and response, and a client API these, thinking and clientapi; thinking and responses keep what they remember in fairlru",
+		"proxy/internal/response imports only jsondoc, apierror and cost, proxy/internal/thinking and clientapi these and response, and a client API these, thinking and clientapi; thinking and responses keep what they remember in fairlru",
 		"the writer knows no client API, so that each is one more renderer; and an API knows no other one, and no provider, plugin or connection",
 		func(p *pkg, i imported) bool {
-			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror"}
+			allowed := []string{"sdk/abi", "proxy/internal/jsondoc", "proxy/internal/apierror", "proxy/internal/cost"}
 			switch {
 			case within(p.dir, "proxy/internal/response"):
 			case within(p.dir, "proxy/internal/openai"), within(p.dir, "proxy/internal/messages"), within(p.dir, "proxy/internal/responses"), within(p.dir, "proxy/internal/calls"):

@@ -167,9 +167,7 @@ func (x *completion) finish() {
 	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
 		// A response that its client did not wait for has cost the prompt and what there was of it.
 		u := x.writer.Usage()
-		r.PromptTokens, r.CompletionTokens = u.Prompt, u.Completion
-		r.CachedTokens, r.ReasoningTokens = u.Cached, u.Reasoning
-		r.UsageEstimated = u.Estimated
+		r.Tokens, r.UsageEstimated = u.Tokens, u.Estimated
 	}
 	r.Dropped = x.writer.Dropped()
 	r.Fuel += x.translation.Fuel + x.chain.Fuel()

@@ -1,16 +1,14 @@
 package response
 
-import "github.com/sluice-gateway/sluice/sdk/abi"
+import (
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/sdk/abi"
+)
 
 // Usage is the tokens of one response, as a client sees them and as they are accounted.
 type Usage struct {
-	Prompt     int64 // all of the prompt, cached or not
-	Completion int64 // all of the completion, reasoning included
-	Total      int64 // always Prompt + Completion
-
-	// Parts of Prompt and of Completion; 0 where the provider did not count them.
-	Cached, CacheWrite, AudioIn int64
-	Reasoning, AudioOut         int64
+	cost.Tokens
+	Total int64 // always Prompt + Completion
 
 	Known     bool // the provider gave at least one of Prompt and Completion
 	Estimated bool // at least one of Prompt and Completion is the gateway's estimate
@@ -58,7 +56,7 @@ const bytesPerToken = 4
 // Usage is the tokens so far.
 func (w *Writer) Usage() Usage {
 	t := &w.usage
-	u := Usage{
+	u := Usage{Tokens: cost.Tokens{
 		Prompt: t.count[abi.UsagePrompt] + t.count[abi.UsagePromptBeside] +
 			t.count[abi.UsageCachedBeside] + t.count[abi.UsageCacheWriteBeside],
 		Completion: t.count[abi.UsageCompletion] + t.count[abi.UsageReasoningBeside],
@@ -67,9 +65,7 @@ func (w *Writer) Usage() Usage {
 		AudioIn:    t.count[abi.UsageAudioIn],
 		Reasoning:  t.count[abi.UsageReasoning] + t.count[abi.UsageReasoningBeside],
 		AudioOut:   t.count[abi.UsageAudioOut],
-		Complete:   w.complete,
-		given:      t.known,
-	}
+	}, Complete: w.complete, given: t.known}
 	prompt := t.known.has(abi.UsagePrompt, abi.UsagePromptBeside, abi.UsageCachedBeside, abi.UsageCacheWriteBeside)
 	completion := t.known.has(abi.UsageCompletion, abi.UsageReasoningBeside)
 	u.Known = prompt || completion

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // NewLogger returns a logger that writes text or JSON lines, byte for byte those of package slog's handlers. The lines of
@@ -104,6 +106,11 @@ func (l *line) bool(name string, v bool) {
 func (l *line) duration(name string, v time.Duration) {
 	l.name(name)
 	l.buf = millis(v).append(l.buf)
+}
+
+func (l *line) amount(name string, v cost.Nano) {
+	l.name(name)
+	l.buf = v.Append(l.buf)
 }
 
 // plain holds the bytes that neither format escapes or quotes.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -15,7 +16,9 @@ import (
 func TestLineMatchesSlog(t *testing.T) {
 	whole := known()
 	whole.UpstreamID, whole.Target = "req_1", "models/gemini-2.5/flash"
-	whole.Bytes, whole.CachedTokens, whole.ReasoningTokens, whole.UsageEstimated, whole.Dropped, whole.Fuel = 1, 2, 3, true, 4, 5
+	whole.Bytes, whole.UsageEstimated, whole.Dropped, whole.Fuel = 1, true, 4, 5
+	whole.Tokens = cost.Tokens{Prompt: 9, Cached: 2, CacheWrite: 3, Completion: 8, Reasoning: 3}
+	whole.Cost, whole.Priced = 1_500_000, true
 	failed := whole
 	failed.Status, failed.Code, failed.Cause = 502, "upstream_error", errors.New("reset by peer")
 	bare := telemetry.Record{Status: 400, RequestID: "r"}

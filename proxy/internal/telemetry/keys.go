@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // maxKeys is how many client keys have series of their own: the first of the configuration. The others share one.
@@ -32,6 +34,7 @@ var keyRejectionNames = [keyRejections]string{
 // KeyCounts are the counts of one client key since the start.
 type KeyCounts struct {
 	Requests, PromptTokens, CompletionTokens int64
+	Cost                                     *cost.Nano       // nil: no request had a price
 	Rejected                                 map[string]int64 // by reason, without zeros
 }
 
@@ -45,6 +48,7 @@ type keys struct {
 
 type keyCounts struct {
 	requests, prompt, completion atomic.Int64
+	cost                         amount
 	rejected                     [keyRejections]atomic.Int64
 }
 
@@ -94,7 +98,7 @@ func (m *Metrics) Key(name string) KeyCounts {
 		return KeyCounts{}
 	}
 	return KeyCounts{
-		Requests: c.requests.Load(), PromptTokens: c.prompt.Load(), CompletionTokens: c.completion.Load(),
+		Requests: c.requests.Load(), PromptTokens: c.prompt.Load(), CompletionTokens: c.completion.Load(), Cost: c.cost.load(),
 		Rejected: nonZero(keyRejectionNames[:], c.rejected[:]),
 	}
 }
@@ -107,6 +111,7 @@ func (k *keys) sample(s *Sample) {
 		s.Add(keyRequests, float64(c.requests.Load()), name)
 		s.Add(keyTokens, float64(c.prompt.Load()), name, "prompt")
 		s.Add(keyTokens, float64(c.completion.Load()), name, "completion")
+		c.cost.sample(s, keyCost, name)
 		for r := range c.rejected {
 			if n := c.rejected[r].Load(); n > 0 {
 				s.Add(keyRejected, float64(n), name, keyRejectionNames[r])
@@ -139,6 +144,7 @@ func (c *keyCounts) addTo(sum *keyCounts) {
 	sum.requests.Add(c.requests.Load())
 	sum.prompt.Add(c.prompt.Load())
 	sum.completion.Add(c.completion.Load())
+	c.cost.addTo(&sum.cost)
 	for r := range c.rejected {
 		sum.rejected[r].Add(c.rejected[r].Load())
 	}
@@ -176,12 +182,14 @@ func (t *tally) quantile(q float64) float64 {
 type ModelStats struct {
 	Requests, Failed     int64 // Failed: with a 5xx, or as a stream that broke off
 	FirstEvent, Duration Percentiles
+	Cost                 *cost.Nano // nil: no request had a price
 }
 
 // Models returns the statistics of the models that have been requested; those that are not configured share Other.
 func (m *Metrics) Models() map[string]ModelStats {
 	type sums struct {
 		first, duration tally
+		cost            amount
 		seen            map[*series]bool
 	}
 	all := make(map[string]ModelStats)
@@ -205,11 +213,12 @@ func (m *Metrics) Models() map[string]ModelStats {
 			t.seen[o.series] = true
 			o.series.first.addTo(&t.first)
 			o.series.duration.addTo(&t.duration)
+			o.series.cost.addTo(&t.cost)
 		}
 	}
 	for model, t := range tallies {
 		s := all[model]
-		s.FirstEvent, s.Duration = t.first.percentiles(), t.duration.percentiles()
+		s.FirstEvent, s.Duration, s.Cost = t.first.percentiles(), t.duration.percentiles(), t.cost.load()
 		all[model] = s
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -22,7 +23,8 @@ func TestKeySeries(t *testing.T) {
 	log := account(m)
 	use := func(key string, prompt, completion int64) {
 		r := completionOf(key)
-		r.PromptTokens, r.CompletionTokens = prompt, completion
+		r.Tokens = cost.Tokens{Prompt: prompt, Completion: completion}
+		r.Cost, r.Priced = cost.Nano(prompt)*cost.Dollar, true
 		log.Request(&r)
 	}
 	use("key-0000", 10, 1)
@@ -35,6 +37,7 @@ func TestKeySeries(t *testing.T) {
 	for labels, want := range map[string]float64{
 		`sluice_key_requests_total{key="key-0000"}`: 1, `sluice_key_requests_total{key="key-0001"}`: 0, `sluice_key_requests_total{key="other"}`: 2,
 		`sluice_key_tokens_total{key="key-0999",kind="prompt"}`: 20, `sluice_key_tokens_total{key="other",kind="prompt"}`: 70, `sluice_key_tokens_total{key="other",kind="completion"}`: 7,
+		`sluice_key_cost_usd_total{key="key-0999"}`: 20, `sluice_key_cost_usd_total{key="other"}`: 70,
 		`sluice_key_rejected_total{key="key-0000",reason="tokens_per_minute"}`: 1, `sluice_key_rejected_total{key="other",reason="expired"}`: 1,
 	} {
 		if v, ok := got[labels]; !ok || v != want {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
@@ -65,9 +66,45 @@ type outcome struct {
 }
 
 type series struct {
-	duration, first                       histogram
-	prompt, completion, cached, reasoning atomic.Int64
-	estimated, dropped                    atomic.Int64
+	duration, first                     histogram
+	prompt, completion, cached, written atomic.Int64
+	reasoning, estimated, dropped       atomic.Int64
+	cost                                amount
+}
+
+// amount is a sum of costs. Nothing is known of it before the first request with a price.
+type amount struct {
+	nano  atomic.Int64
+	known atomic.Bool
+}
+
+func (a *amount) add(r *Record) {
+	if r.Priced {
+		a.nano.Add(int64(r.Cost))
+		a.known.Store(true)
+	}
+}
+
+func (a *amount) addTo(sum *amount) {
+	sum.nano.Add(a.nano.Load())
+	if a.known.Load() {
+		sum.known.Store(true)
+	}
+}
+
+// load returns the sum, nil if nothing is known of it.
+func (a *amount) load() *cost.Nano {
+	if !a.known.Load() {
+		return nil
+	}
+	n := cost.Nano(a.nano.Load())
+	return &n
+}
+
+func (a *amount) sample(s *Sample, f *Family, labels ...string) {
+	if n := a.load(); n != nil {
+		s.Add(f, n.Dollars(), labels...)
+	}
 }
 
 // NewMetrics returns a Metrics with its own registry.
@@ -161,8 +198,9 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 	if r.Key != "" {
 		k := m.keys.of(r.Key)
 		k.requests.Add(1)
-		k.prompt.Add(r.PromptTokens)
-		k.completion.Add(r.CompletionTokens)
+		k.prompt.Add(r.Tokens.Prompt)
+		k.completion.Add(r.Tokens.Completion)
+		k.cost.add(r)
 	}
 	if r.Provider == "" {
 		return
@@ -177,10 +215,12 @@ func (m *Metrics) request(r *Record, took time.Duration) {
 			c.Add(n)
 		}
 	}
-	add(&s.prompt, r.PromptTokens)
-	add(&s.completion, r.CompletionTokens)
-	add(&s.cached, r.CachedTokens)
-	add(&s.reasoning, r.ReasoningTokens)
+	add(&s.prompt, r.Tokens.Prompt)
+	add(&s.completion, r.Tokens.Completion)
+	add(&s.cached, r.Tokens.Cached)
+	add(&s.written, r.Tokens.CacheWrite)
+	add(&s.reasoning, r.Tokens.Reasoning)
+	s.cost.add(r)
 	add(&s.dropped, int64(r.Dropped))
 	if r.UsageEstimated {
 		s.estimated.Add(1)
@@ -220,6 +260,7 @@ type Totals struct {
 	Requests, ClientErrors, ServerErrors, Disconnects int64 // all finished requests, and those of them with errors or a client disconnect
 	InFlight, Streams                                 int64
 	PromptTokens, CompletionTokens                    int64
+	Cost                                              *cost.Nano    // nil: no request had a price
 	FirstEvents                                       int64         // responses with a first event
 	FirstEventSum                                     time.Duration // sum of the times to them
 	Heartbeats, Panics                                int64
@@ -234,6 +275,7 @@ func (m *Metrics) Totals() Totals {
 	t.Refused, t.Shed = nonZero(refusalNames[:], m.refused[:]), nonZero(shedNames[:], m.shed[:])
 	t.Statuses = m.statuses.nonZero()
 	var first, duration tally
+	var spent amount
 	seen := make(map[*series]bool)
 	for k, o := range *m.outcomes.Load() {
 		n := o.n.Load()
@@ -252,9 +294,11 @@ func (m *Metrics) Totals() Totals {
 		seen[o.series] = true
 		t.PromptTokens += o.series.prompt.Load()
 		t.CompletionTokens += o.series.completion.Load()
+		o.series.cost.addTo(&spent)
 		o.series.first.addTo(&first)
 		o.series.duration.addTo(&duration)
 	}
+	t.Cost = spent.load()
 	count, _ := first.cumulative()
 	t.FirstEvents, t.FirstEventSum = int64(count), first.sum
 	t.FirstEvent, t.Duration = first.percentiles(), duration.percentiles()
@@ -336,8 +380,9 @@ func (m *Metrics) sample(s *Sample) {
 	// All but the duration add up streams and non-streaming responses.
 	type target struct{ model, provider string }
 	type sums struct {
-		first                                                     tally
-		prompt, completion, cached, reasoning, estimated, dropped int64
+		first                                                              tally
+		prompt, completion, cached, written, reasoning, estimated, dropped int64
+		cost                                                               amount
 	}
 	merged := make(map[target]*sums)
 	for k, one := range all {
@@ -353,16 +398,20 @@ func (m *Metrics) sample(s *Sample) {
 		sum.prompt += one.prompt.Load()
 		sum.completion += one.completion.Load()
 		sum.cached += one.cached.Load()
+		sum.written += one.written.Load()
 		sum.reasoning += one.reasoning.Load()
 		sum.estimated += one.estimated.Load()
 		sum.dropped += one.dropped.Load()
+		one.cost.addTo(&sum.cost)
 	}
 	for t, sum := range merged {
 		s.histogram(firstEvent, &sum.first, t.model, t.provider)
 		s.Add(tokensTotal, float64(sum.prompt), t.model, t.provider, "prompt")
 		s.Add(tokensTotal, float64(sum.completion), t.model, t.provider, "completion")
 		s.Add(tokensTotal, float64(sum.cached), t.model, t.provider, "cached")
+		s.Add(tokensTotal, float64(sum.written), t.model, t.provider, "cache_write")
 		s.Add(tokensTotal, float64(sum.reasoning), t.model, t.provider, "reasoning")
+		sum.cost.sample(s, costTotal, t.model, t.provider)
 		s.Add(estimatedTotal, float64(sum.estimated), t.model, t.provider)
 		s.Add(droppedEvents, float64(sum.dropped), t.model, t.provider)
 	}

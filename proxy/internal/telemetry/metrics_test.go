@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
@@ -32,7 +33,8 @@ func account(m *telemetry.Metrics) telemetry.Log {
 func completion() telemetry.Record {
 	return telemetry.Record{
 		Began: time.Unix(1000, 0), Method: "POST", Path: "/v1/chat/completions", Status: 200, Model: "m", Provider: "p", Target: "t",
-		Stream: true, FirstEvent: 30 * time.Millisecond, Complete: true, PromptTokens: 10, CompletionTokens: 20, CachedTokens: 4, ReasoningTokens: 5,
+		Stream: true, FirstEvent: 30 * time.Millisecond, Complete: true,
+		Tokens: cost.Tokens{Prompt: 10, Completion: 20, Cached: 4, CacheWrite: 3, Reasoning: 5}, Cost: 250, Priced: true,
 	}
 }
 
@@ -69,7 +71,9 @@ func TestRequestsAreCounted(t *testing.T) {
 		{20, "sluice_tokens_total", []string{"kind", "prompt"}},
 		{40, "sluice_tokens_total", []string{"kind", "completion"}},
 		{8, "sluice_tokens_total", []string{"kind", "cached"}},
+		{6, "sluice_tokens_total", []string{"kind", "cache_write"}},
 		{10, "sluice_tokens_total", []string{"kind", "reasoning"}},
+		{500e-9, "sluice_cost_usd_total", []string{"model", "m", "provider", "p"}},
 		{1, "sluice_usage_estimated_total", []string{"model", "m", "provider", "p"}},
 		{3, "sluice_events_dropped_total", nil},
 	} {
@@ -90,8 +94,9 @@ func TestRequestsAreCounted(t *testing.T) {
 		}
 	}
 	sums := m.Totals()
+	spent := cost.Nano(500)
 	want := telemetry.Totals{
-		Requests: 3, ClientErrors: 1, ServerErrors: 1, PromptTokens: 20, CompletionTokens: 40, FirstEvents: 2, FirstEventSum: 60 * time.Millisecond,
+		Requests: 3, ClientErrors: 1, ServerErrors: 1, PromptTokens: 20, CompletionTokens: 40, Cost: &spent, FirstEvents: 2, FirstEventSum: 60 * time.Millisecond,
 	}
 	sums.FirstEvent, sums.Duration, sums.Statuses = telemetry.Percentiles{}, telemetry.Percentiles{}, nil // see TestPercentilesAndStatuses
 	if sums.Refused, sums.Shed = nil, nil; fmt.Sprint(sums) != fmt.Sprint(want) {

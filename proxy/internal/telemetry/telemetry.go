@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // Record describes a finished request.
@@ -38,11 +40,13 @@ type Record struct {
 	Complete   bool          // the response ended complete
 	Bytes      int64         // of the response body
 
-	PromptTokens, CompletionTokens, CachedTokens, ReasoningTokens int64
-	UsageEstimated                                                bool
-	Dropped                                                       int    // events that violated the chat completions format
-	Fuel                                                          int64  // used by plugins
-	Tags                                                          string // that filters have set, with commas
+	Tokens         cost.Tokens // that the response has used as far as it was received
+	UsageEstimated bool        // at least one of the counts is the gateway's estimate
+	Cost           cost.Nano   // of these tokens
+	Priced         bool        // Cost is known: the target or its model has prices, and there was a response
+	Dropped        int         // events that violated the chat completions format
+	Fuel           int64       // used by plugins
+	Tags           string      // that filters have set, with commas
 
 	Cause error // for the log only
 
@@ -104,6 +108,7 @@ type fieldWriter interface {
 	number(name string, v int64)
 	bool(name string, v bool)
 	duration(name string, v time.Duration) // name ends with the unit: _ms
+	amount(name string, v cost.Nano)       // a number of US dollars
 }
 
 // writeFields writes the fields of a request's line. Unknown ones are left out.
@@ -140,12 +145,16 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 		to.duration("first_event_ms", r.FirstEvent)
 	}
 	number("bytes", r.Bytes)
-	number("prompt_tokens", r.PromptTokens)
-	number("completion_tokens", r.CompletionTokens)
-	number("cached_tokens", r.CachedTokens)
-	number("reasoning_tokens", r.ReasoningTokens)
+	number("prompt_tokens", r.Tokens.Prompt)
+	number("completion_tokens", r.Tokens.Completion)
+	number("cached_tokens", r.Tokens.Cached)
+	number("cache_write_tokens", r.Tokens.CacheWrite)
+	number("reasoning_tokens", r.Tokens.Reasoning)
 	if r.UsageEstimated {
 		to.bool("usage_estimated", true)
+	}
+	if r.Priced {
+		to.amount("cost", r.Cost)
 	}
 	number("dropped_events", int64(r.Dropped))
 	number("fuel", r.Fuel)
@@ -179,3 +188,4 @@ func (a *attrs) text(name, v string)                   { *a = append(*a, slog.St
 func (a *attrs) number(name string, v int64)           { *a = append(*a, slog.Int64(name, v)) }
 func (a *attrs) bool(name string, v bool)              { *a = append(*a, slog.Bool(name, v)) }
 func (a *attrs) duration(name string, v time.Duration) { *a = append(*a, slog.Any(name, millis(v))) }
+func (a *attrs) amount(name string, v cost.Nano)       { *a = append(*a, slog.Any(name, v)) }

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -28,7 +29,7 @@ func TestRequestLine(t *testing.T) {
 	}
 	l.Request(&telemetry.Record{
 		Began: began, RequestID: "r1", Method: "POST", Path: "/v1/chat/completions", Status: 502, Code: "upstream_error",
-		Key: "local", Model: "m", Provider: "p", Attempts: 2, PromptTokens: 7, Cause: errors.New("reset by peer"),
+		Key: "local", Model: "m", Provider: "p", Attempts: 2, Tokens: cost.Tokens{Prompt: 7}, Cost: 21_000, Priced: true, Cause: errors.New("reset by peer"),
 	})
 	var line map[string]any
 	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
@@ -36,7 +37,7 @@ func TestRequestLine(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"level": "ERROR", "msg": "request", "request": "r1", "status": 502.0, "code": "upstream_error", "key": "local",
-		"model": "m", "provider": "p", "attempts": 2.0, "prompt_tokens": 7.0, "cause": "reset by peer", "duration_ms": 1000.0,
+		"model": "m", "provider": "p", "attempts": 2.0, "prompt_tokens": 7.0, "cost": 0.000021, "cause": "reset by peer", "duration_ms": 1000.0,
 	} {
 		if line[name] != want {
 			t.Errorf("%s = %v, want %v", name, line[name], want)
