@@ -198,7 +198,7 @@ func (g *generation) bindTargets(configured []config.Target, price config.Pricin
 		}
 		targets = append(targets, routing.Target{
 			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-			InputPrice: pricing.Input, OutputPrice: pricing.Output, Options: t.Options,
+			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, Options: t.Options,
 			Stats: registry.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: registry.Budget(t.Provider), RetryShare: p.retryShare,
 		})
 	}

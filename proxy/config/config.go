@@ -16,6 +16,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // maxFile bounds the size of the file, in bytes. A hundred thousand keys take 15 MB.
@@ -247,8 +249,9 @@ type Model struct {
 
 // Pricing is in US dollars per million tokens. If it is not Known, both numbers are 0.
 type Pricing struct {
-	Input, Output float64
+	Input, Output float64 // of small prompts, rounded
 	Known         bool
+	Prices        *cost.Prices // all prices, exact; nil if not Known
 }
 
 // Target is a provider's model that serves a model.
@@ -258,7 +261,7 @@ type Target struct {
 	Weight   int
 	Priority int // smaller is tried first
 	Fallback bool
-	Pricing  Pricing         // for routing; if Known it overrides the model's
+	Pricing  Pricing         // what the provider charges; if Known it overrides the model's
 	Options  json.RawMessage // an object: the provider's options, overridden by the target's
 	When     *When           // nil: for every request
 }

@@ -177,7 +177,7 @@ func TestErrors(t *testing.T) {
 			`10:6: models[2].id: "m" is already the id of models[1]`,
 			"11:42: models[2].targets[0].weight: must be from 0 to 1048576",
 			`11:54: models[2].targets[0].model: "a b": must have only printable ASCII characters and no spaces`,
-			"12:21: models[2].pricing.input: must be from 0 to 1000000000 US dollars per million tokens",
+			"12:21: models[2].pricing.input: must be from 0 to 1000000 US dollars per million tokens",
 			"12:34: models[2].pricing.output: must be a number, not a string",
 			"13:14: models[2].max_tokens: must be from 1 to 1099511627776",
 			"18:22: models[3].default_max_tokens: must not be greater than max_tokens",

@@ -39,9 +39,7 @@ func (l *loader) models(tables []table) {
 			m.OwnedBy = m.Targets[0].Provider
 		}
 		m.Created = t.created()
-		pricing := t.table("pricing")
-		m.Pricing = Pricing{Input: pricing.price("input"), Output: pricing.price("output"), Known: pricing.exists()}
-		pricing.finish()
+		m.Pricing = t.pricing()
 		m.MaxTokens = t.integer("max_tokens", 0, 1, maxTokens)
 		m.DefaultMaxTokens = t.integer("default_max_tokens", 0, 1, maxTokens)
 		if m.MaxTokens > 0 && m.DefaultMaxTokens > m.MaxTokens {
@@ -86,9 +84,7 @@ func (l *loader) targets(t *table, id string) (out []Target, off string) {
 		g.Weight = int(t.integer("weight", 1, 0, maxWeight))
 		g.Priority = int(t.integer("priority", 0, -maxWeight, maxWeight))
 		g.Fallback = t.bool("fallback", false)
-		price := t.table("pricing")
-		g.Pricing = Pricing{Input: price.price("input"), Output: price.price("output"), Known: price.exists()}
-		price.finish()
+		g.Pricing = t.pricing()
 		own := t.table("options")
 		all := options.over(own.free())
 		l.targetOptions = append(l.targetOptions, all)

@@ -26,7 +26,8 @@ func TestReferenceHasEveryKey(t *testing.T) {
 			[providers.x]
 			auth = ` + auth + `
 			[[models]]
-			targets = [{ }]
+			pricing.tiers = [{ }]
+			targets = [{ pricing.tiers = [{ }] }]
 			rules = [{ }]
 			shadow = [{ }]
 			[[filters]]
@@ -199,6 +200,13 @@ func parseWith(t *testing.T, path, value string) (*Config, error) {
 		model["shadow"] = []any{map[string]any{"target": "x/m"}}
 	case strings.HasPrefix(path, "models[].canary."):
 		model["canary"] = map[string]any{"target": "x/m", "steps": []any{"1%"}}
+	}
+	if table, _, inTier := strings.Cut(path, ".tiers[]."); inTier {
+		priced := model
+		if strings.Contains(table, "targets") {
+			priced = model["targets"].([]any)[0].(map[string]any)
+		}
+		priced["pricing"] = map[string]any{"tiers": []any{map[string]any{"above": 1}}}
 	}
 	root := map[string]any{
 		"server":    map[string]any{},

@@ -166,22 +166,6 @@ func (t *table) integer(name string, standard, least, most int64) int64 {
 	return n.number
 }
 
-// price returns a number of US dollars.
-func (t *table) price(name string) float64 {
-	n := t.look(name)
-	switch {
-	case n == nil || n.kind == kindBroken:
-		return 0
-	case n.kind != kindInteger && n.kind != kindFloat:
-		t.fail(n, name, "must be a number, not %s", n.kind.named())
-	case n.float < 0 || n.float > 1e9 || math.IsNaN(n.float):
-		t.fail(n, name, "must be from 0 to 1000000000 US dollars per million tokens")
-	default:
-		return n.float
-	}
-	return 0
-}
-
 // share returns a number from 0 to 1.
 func (t *table) share(name string, standard float64) float64 {
 	n := t.look(name)

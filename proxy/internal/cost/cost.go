@@ -192,6 +192,11 @@ func New(base Rates, tiers ...Tier) *Prices {
 	return p
 }
 
+// Equal reports whether two prices are the same. Nil stands for unknown ones.
+func (p *Prices) Equal(q *Prices) bool {
+	return p == q || p != nil && q != nil && slices.Equal(p.tiers, q.tiers)
+}
+
 // Price returns the price of a kind for small prompts.
 func (p *Prices) Price(k Kind) Price { return p.tiers[0].Rates[k] }
 

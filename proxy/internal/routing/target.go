@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // Target is one configured endpoint of a model. Stats are shared by all targets with the same provider and model, Budget by all
@@ -17,6 +18,7 @@ type Target struct {
 	Fallback    bool
 	InputPrice  float64         // US dollars per million tokens
 	OutputPrice float64         // US dollars per million tokens
+	Prices      *cost.Prices    // what a request costs; nil: unknown
 	Options     json.RawMessage // a JSON object; nil for none
 
 	Stats      *Stats

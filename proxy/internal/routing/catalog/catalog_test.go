@@ -38,7 +38,7 @@ id = "demo"
 display_name = "The <Demo>"
 owned_by = "sluice"
 created = 2026-01-01
-pricing = { input = 0.0000001, output = 12345678.9 }
+pricing = { input = 0.0000001, output = 345678.9 }
 max_tokens = 100
 default_max_tokens = 50
 thinking = true
@@ -165,7 +165,7 @@ func TestModelJSON(t *testing.T) {
 	defer c.Close()
 	c.List(t.Context())
 	tests := map[string]string{
-		"demo":    `{"id":"demo","object":"model","created":1767225600,"owned_by":"sluice","display_name":"The \u003cDemo\u003e","pricing":{"input":0.0000001,"output":12345678.9},"max_tokens":100,"thinking":true}`,
+		"demo":    `{"id":"demo","object":"model","created":1767225600,"owned_by":"sluice","display_name":"The \u003cDemo\u003e","pricing":{"input":0.0000001,"output":345678.9},"max_tokens":100,"thinking":true}`,
 		"bare":    `{"id":"bare","object":"model","created":0,"owned_by":"demo","display_name":"bare","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false,"kinds":["embeddings","rerank"]}`,
 		"full":    `{"id":"full","object":"model","created":5,"owned_by":"them","display_name":"Full","pricing":{"input":1.5,"output":2},"max_tokens":7,"thinking":true}`,
 		"plain":   `{"id":"plain","object":"model","created":0,"owned_by":"first","display_name":"plain","pricing":{"input":0,"output":0},"pricing_known":false,"thinking":false}`,

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // Model is a model that clients can request. It is immutable.
@@ -54,11 +55,17 @@ func (l *Listed) kinds() (kinds config.Kinds, known bool) {
 
 // pricing returns the listed prices. An impossible price counts as unknown.
 func (l *Listed) pricing() config.Pricing {
-	const most = 1e9 // bounds the length of its JSON
-	if p := l.Pricing; p == nil || p.Input < 0 || p.Output < 0 || p.Input > most || p.Output > most {
+	if l.Pricing == nil {
 		return config.Pricing{}
 	}
-	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true}
+	rates := cost.NoRates()
+	var possible [2]bool
+	rates[cost.Input], possible[0] = cost.RoundPrice(l.Pricing.Input)
+	rates[cost.Output], possible[1] = cost.RoundPrice(l.Pricing.Output)
+	if !possible[0] || !possible[1] {
+		return config.Pricing{}
+	}
+	return config.Pricing{Input: l.Pricing.Input, Output: l.Pricing.Output, Known: true, Prices: cost.New(rates)}
 }
 
 // configuredModels returns the models of the configuration that have a target whose provider is on.
