@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -109,10 +110,14 @@ var warningWords = [abi.WarnKinds]string{abi.WarnDropped: "dropped", abi.WarnCla
 
 // setRateLimitHeaders describes in the response's head what the key has left of its limits.
 func (x *completion) setRateLimitHeaders(h *fasthttp.ResponseHeader) {
-	if x.key == nil || !x.key.Limited() {
+	if x.key == nil {
 		return
 	}
-	s, _ := x.key.Remaining(x.server.now())
+	account := x.generation.accounts.Account(spend.Key, x.key.Name())
+	if account == nil {
+		return
+	}
+	s := account.Remaining(x.server.now())
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if l := s.Limits.RequestsPerMinute; l > 0 {
 		h.Set("x-ratelimit-limit-requests", number(l))
@@ -176,7 +181,7 @@ func (x *completion) finish() {
 		r.Status, r.Code = 499, "client_closed_request"
 	}
 	r.FirstEvent, r.UpstreamID = x.firstEvent, x.upstreamID
-	x.usage.Release(x.tokensUsed(), x.finishedAt)
+	x.hold.Settle(spend.Used{Tokens: x.tokensUsed()}, x.finishedAt)
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
 	x.api.putWork(x.work)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -75,18 +76,6 @@ func (a *admission) admit(r *arrival) (*access.Key, *apierror.Error) {
 		return key, a.reserve(r.room)
 	}
 	return key, a.checkRoom(size)
-}
-
-// admitTokens lets a completion in under its key's rate limits, or says which one it exceeds. The counts are estimates,
-// of the prompt and of the most that the completion may take.
-func (a *admission) admitTokens(key *access.Key, prompt, completion int64, now time.Time) (access.Admission, *apierror.Error) {
-	admitted, e := key.Admit(prompt, completion, now)
-	if e != nil {
-		if limit, ok := errors.AsType[*access.LimitError](e.Cause); ok {
-			a.metrics.RejectKey(limit.Key, limitRejections[limit.Limit])
-		}
-	}
-	return admitted, e
 }
 
 // authenticate checks the client's key.
@@ -173,9 +162,10 @@ var keyRejections = map[telemetry.Refusal]telemetry.KeyRejection{
 	telemetry.RefusedDisabled: telemetry.KeyDisabled, telemetry.RefusedExpired: telemetry.KeyExpired, telemetry.RefusedNotYetValid: telemetry.KeyNotYetValid,
 }
 
-// limitRejections are the limits of a key, as their excesses are counted.
+// limitRejections are the limits of a scope, as their excesses are counted.
 var limitRejections = [...]telemetry.KeyRejection{
-	access.LimitRequests: telemetry.KeyRequests, access.LimitTokens: telemetry.KeyTokens, access.LimitConcurrent: telemetry.KeyConcurrent,
+	spend.LimitRequests: telemetry.KeyRequests, spend.LimitTokens: telemetry.KeyTokens, spend.LimitConcurrent: telemetry.KeyConcurrent,
+	spend.LimitBudget: telemetry.KeyBudget,
 }
 
 // refusalReason is why a key was refused, as metrics have it.

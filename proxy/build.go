@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
@@ -25,7 +26,7 @@ type builder struct {
 	bundled  fs.FS
 	plugins  *plugin.Host
 	registry *routing.Registry
-	usage    *access.Usage
+	book     *spend.Book
 	open     *openGenerations
 	log      *slog.Logger
 	now      func() time.Time
@@ -109,7 +110,10 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		}
 	}
 	if cfg.Server.Auth == config.AuthKeys {
-		g.keys = access.New(cfg.Keys, b.usage)
+		g.keys = access.New(cfg.Keys)
+	}
+	if g.accounts, err = b.book.Open(configuredLimits(cfg), b.now()); err != nil {
+		return err
 	}
 	options := catalog.Options{Fetched: func(provider string, models int, err error) {
 		if err != nil {
@@ -126,6 +130,15 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	}
 	g.catalog = catalog.New(cfg, &lister{generation: g}, options)
 	return nil
+}
+
+// configuredLimits returns the limits and budgets of a configuration.
+func configuredLimits(cfg *config.Config) (all []spend.Limit) {
+	for i := range cfg.Keys {
+		k := &cfg.Keys[i]
+		all = append(all, spend.Limit{Scope: spend.Scope{Kind: spend.Key, Name: k.Name}, Limits: k.Limits})
+	}
+	return all
 }
 
 // pluginChooser is a router plugin.

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream/credential"
 )
@@ -33,6 +34,7 @@ import (
 type generation struct {
 	config    *config.Config
 	keys      *access.Keys // nil: anyone may use everything
+	accounts  *spend.Accounts
 	catalog   *catalog.Catalog
 	plugins   *plugin.Set
 	providers map[string]*provider

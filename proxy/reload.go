@@ -83,7 +83,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 	setMetricNames(s.metrics, cfg)
 	old.plugins.Retire()
 	old.release()
-	s.usage.Prune(g.keys)
+	s.book.Prune(g.accounts)
 	s.registry.Prune(func(provider, model string) bool { return g.hasProvider(provider) })
 	logReload(s.log, cfg.Since(old.config), g.number, time.Since(began))
 	for _, member := range cfg.NeedsRestart(s.started) {

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 )
 
@@ -66,7 +67,7 @@ type completion struct {
 
 	room       reservation
 	key        *access.Key // nil until the client is known
-	usage      access.Admission
+	hold       spend.Hold  // of the key, the team and the model
 	admittedAt time.Time
 	finishedAt time.Time // when finish began
 }
@@ -212,9 +213,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		return nil, modelNotFound(facts.Model)
 	}
 	if endpoints[to].serve == serveCounts {
-		x.admittedAt = s.now()
-		x.usage, e = s.admission.admitTokens(key, 0, 0, x.admittedAt)
-		return nil, e
+		return nil, x.reserve(&spend.Need{})
 	}
 	return targets, x.admitTokens()
 }
@@ -343,12 +342,27 @@ const (
 	maxAssumedCompletion = 4096
 )
 
-// admitTokens lets the request in under its key's rate limits.
-func (x *completion) admitTokens() (e *apierror.Error) {
+// admitTokens lets the request in under the limits of its key, team and model.
+func (x *completion) admitTokens() *apierror.Error {
 	r := x.request.Describe()
 	tokens := min(cmp.Or(r.MaxTokens, x.model.DefaultMaxTokens, assumedCompletion), maxAssumedCompletion)
+	return x.reserve(&spend.Need{Prompt: promptEstimate(r), Completion: int64(r.N) * tokens})
+}
+
+// reserve reserves what the request may need of its key, team and model, until finish settles it.
+func (x *completion) reserve(n *spend.Need) *apierror.Error {
+	a := x.generation.accounts
 	x.admittedAt = x.server.now()
-	x.usage, e = x.server.admission.admitTokens(x.key, promptEstimate(r), int64(r.N)*tokens, x.admittedAt)
+	e := x.hold.Reserve(spend.Scopes{
+		spend.Key:   a.Account(spend.Key, x.key.Name()),
+		spend.Model: a.Account(spend.Model, x.model.ID),
+	}, n, x.admittedAt)
+	if e == nil {
+		return nil
+	}
+	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); ok {
+		x.server.metrics.RejectKey(x.key.Name(), limitRejections[limit.Limit])
+	}
 	return e
 }
 

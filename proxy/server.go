@@ -33,7 +33,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/capacity"
@@ -45,6 +44,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
@@ -116,7 +116,7 @@ type Server struct {
 	plugins   *plugin.Host
 	registry  routing.Registry
 	recorder  *Recorder // nil: nothing is recorded
-	usage     access.Usage
+	book      *spend.Book
 	account   telemetry.Log
 	metrics   *telemetry.Metrics
 	health    health
@@ -155,6 +155,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now,
 		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
+	s.book = spend.NewBook(spend.Options{})
 	machine := capacity.Detect()
 	if r := cfg.Responses; r.Memory > 0 {
 		size := int(r.Memory)
@@ -183,7 +184,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
 	s.builder = builder{
-		bundled: o.Bundled, plugins: s.plugins, registry: &s.registry, usage: &s.usage, open: &s.open, log: s.log, now: s.now,
+		bundled: o.Bundled, plugins: s.plugins, registry: &s.registry, book: s.book, open: &s.open, log: s.log, now: s.now,
 		panicked: s.logAnyPanic,
 	}
 	g, err := s.builder.build(ctx, cfg, nil)

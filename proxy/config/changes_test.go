@@ -70,7 +70,7 @@ func TestEveryFieldOfKeyCounts(t *testing.T) {
 			*v = true
 		case *map[string]string:
 			*v = map[string]string{"x": "y"}
-		case *config.KeyLimits:
+		case *config.Limits:
 			v.Concurrent = 1
 		case *config.Position:
 			v.Line = 1

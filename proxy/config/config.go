@@ -100,7 +100,7 @@ type Key struct {
 	NotBefore time.Time
 	Expires   time.Time // end of validity; zero: never
 	Disabled  bool
-	Limits    KeyLimits
+	Limits    Limits
 	Team      string            // names an entry of Config.Teams; "": none
 	Tags      map[string]string // nil if there are none
 	Explain   bool              // whether clients may ask how their requests are routed
@@ -111,13 +111,6 @@ type Key struct {
 type Team struct {
 	Name string
 	Pos  Position
-}
-
-// KeyLimits are the limits of a key; 0 is unlimited.
-type KeyLimits struct {
-	RequestsPerMinute int64
-	TokensPerMinute   int64
-	Concurrent        int64 // requests in flight
 }
 
 // Plugin is an entry of [plugins], or a bundled plugin with its defaults.

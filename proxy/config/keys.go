@@ -13,7 +13,7 @@ import (
 const (
 	maxID     = 256 // bytes of a model's id
 	maxSecret = 4096
-	maxLimit  = 1e9 // of a key, per minute
+	maxLimit  = 1e9 // per minute
 )
 
 func (l *loader) keys(tables []table) {
@@ -51,13 +51,7 @@ func (l *loader) keys(tables []table) {
 			t.fail(at, "expires", "must be later than not_before")
 		}
 		k.Disabled = t.bool("disabled", false)
-		limits := t.table("limits")
-		k.Limits = KeyLimits{
-			RequestsPerMinute: limits.integer("requests_per_minute", 0, 1, maxLimit),
-			TokensPerMinute:   limits.integer("tokens_per_minute", 0, 1, maxLimit),
-			Concurrent:        limits.integer("concurrent", 0, 1, maxLimit),
-		}
-		limits.finish()
+		k.Limits = t.limits()
 		k.Team = l.teamOf(t)
 		k.Tags = t.labels("tags")
 		k.Explain = t.bool("explain", false)

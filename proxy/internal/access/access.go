@@ -1,13 +1,12 @@
-// Package access authenticates clients by their keys and enforces what a key may use.
+// Package access authenticates clients by their keys and says what a key may use.
 //
-// It owns parsing the Authorization header and others that have a key, looking up keys, their models, their usage of limits, and the limit of invalid keys
-// per address. It does not write responses or count tokens. Keys come from the configuration alone. All state is in memory.
+// It owns parsing the Authorization header and others that have a key, looking up keys, their models, and the limit of invalid keys
+// per address. It does not write responses or count what keys use, which spend does. Keys come from the configuration alone. All state is in memory.
 //
 // A presented key is hashed first, and only the digest is looked up, so that neither timing nor a log or error reveals any part
 // of a key.
 //
-// Concurrency: Keys and Key are immutable; they, Usage and AuthLimiter are safe for concurrent use. An Admission belongs to its
-// request.
+// Concurrency: Keys and Key are immutable; they and AuthLimiter are safe for concurrent use.
 package access
 
 import (
@@ -38,24 +37,19 @@ type Key struct {
 	notBefore time.Time
 	expires   time.Time
 	disabled  bool
-	limits    config.KeyLimits
-	usage     *keyUsage // nil: the key has no limits
 	hash      uint64
 }
 
-// New returns the set of the configured keys. The usage of those with limits is kept in usage.
-func New(keys []config.Key, usage *Usage) *Keys {
+// New returns the set of the configured keys.
+func New(keys []config.Key) *Keys {
 	k := &Keys{byDigest: make(map[config.Digest]*Key, len(keys)), unknown: &Key{disabled: true}}
 	all := make([]Key, len(keys))
 	for i := range keys {
 		c := &keys[i]
 		all[i] = Key{
-			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled, limits: c.Limits,
+			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled,
 		}
 		all[i].hash = Hash(c.Name)
-		if c.Limits != (config.KeyLimits{}) {
-			all[i].usage = usage.key(c.Name)
-		}
 		k.byDigest[c.Digest] = &all[i]
 	}
 	return k

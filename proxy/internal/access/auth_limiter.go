@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/tokenbucket"
 )
 
 // maxNetworks bounds the networks that are remembered. The one whose last invalid key is oldest is evicted first.
@@ -24,7 +25,7 @@ type AuthLimiter struct {
 
 // network is an address, or a network that belongs to one client, that sent invalid keys.
 type network struct {
-	invalid bucket
+	invalid tokenbucket.Bucket
 	limited int64 // attempts beyond the limit since the bucket was last empty
 }
 
@@ -43,13 +44,13 @@ func (l *AuthLimiter) RecordInvalidKey(from netip.Addr, perMinute int64, now tim
 		n = new(network)
 		l.networks.Add(prefix, n)
 	}
-	n.invalid.drain(perMinute, now)
-	if n.invalid.level == 0 {
+	n.invalid.Drain(perMinute, now)
+	if n.invalid.Empty() {
 		n.limited = 0
 	}
-	wait := n.invalid.wait(1, perMinute)
+	wait := n.invalid.Wait(1, perMinute)
 	if wait == 0 {
-		n.invalid.add(1)
+		n.invalid.Add(1)
 		return 0, nil
 	}
 	n.limited++

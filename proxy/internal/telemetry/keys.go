@@ -14,12 +14,13 @@ const maxKeys = 1000
 // KeyRejection is the reason a request with a known key was rejected.
 type KeyRejection uint8
 
-// The rejections. The first are the limits of a key.
+// The rejections. The first are the limits of a key, and of its team and the model.
 const (
 	KeyRequests KeyRejection = iota // requests per minute
 	KeyTokens                       // tokens per minute
 	KeyConcurrent
-	KeyModel // the key may not use the model
+	KeyBudget // a budget is spent, or held by requests in flight
+	KeyModel  // the key may not use the model
 	KeyDisabled
 	KeyExpired
 	KeyNotYetValid
@@ -27,7 +28,7 @@ const (
 )
 
 var keyRejectionNames = [keyRejections]string{
-	KeyRequests: "requests_per_minute", KeyTokens: "tokens_per_minute", KeyConcurrent: "concurrent",
+	KeyRequests: "requests_per_minute", KeyTokens: "tokens_per_minute", KeyConcurrent: "concurrent", KeyBudget: "budget",
 	KeyModel: "model", KeyDisabled: "disabled", KeyExpired: "expired", KeyNotYetValid: "not_yet_valid",
 }
 

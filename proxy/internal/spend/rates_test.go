@@ -1,8 +1,6 @@
-package access_test
+package spend_test
 
 import (
-	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
-
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,23 +10,49 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
-	"github.com/sluice-gateway/sluice/proxy/internal/access"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 )
 
-// limited is a key with these limits, whose account is in the usage.
-func limited(tb interface{ Fatal(...any) }, usage *access.Usage, l config.KeyLimits) *access.Key {
-	c := key("limited", "sk-limited", "*")
-	c.Limits = l
-	k, e := check(access.New([]config.Key{c}, usage), "Bearer sk-limited")
-	if e != nil {
-		tb.Fatal(e)
+var now = time.Date(2026, 11, 4, 10, 30, 0, 0, time.UTC)
+
+// client is a key of which requests are admitted.
+type client struct{ account *spend.Account }
+
+func (c client) Admit(prompt, completion int64, at time.Time) (admitted, *apierror.Error) {
+	h := new(spend.Hold)
+	e := h.Reserve(spend.Scopes{spend.Key: c.account}, &spend.Need{Prompt: prompt, Completion: completion}, at)
+	return admitted{h}, e
+}
+
+func (c client) Remaining(at time.Time) (spend.Remaining, bool) {
+	if c.account == nil {
+		return spend.Remaining{}, false
 	}
-	return k
+	return c.account.Remaining(at), true
+}
+
+type admitted struct{ *spend.Hold }
+
+func (a admitted) Release(tokens int64, at time.Time) { a.Settle(spend.Used{Tokens: tokens}, at) }
+
+func open(tb interface{ Fatal(...any) }, b *spend.Book, limits ...spend.Limit) *spend.Accounts {
+	a, err := b.Open(limits, now)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return a
+}
+
+// limited is a key with these limits, which is counted in the book.
+func limited(tb interface{ Fatal(...any) }, b *spend.Book, l config.Limits) client {
+	s := spend.Scope{Kind: spend.Key, Name: "limited"}
+	return client{open(tb, b, spend.Limit{Scope: s, Limits: l}).Account(s.Kind, s.Name)}
 }
 
 // covers: F139
 func TestRequestsPerMinute(t *testing.T) {
-	k := limited(t, new(access.Usage), config.KeyLimits{RequestsPerMinute: 60})
+	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{RequestsPerMinute: 60})
 	for i := range 60 {
 		if _, e := k.Admit(10, 10, now); e != nil {
 			t.Fatalf("request %d: %v", i, e)
@@ -55,7 +79,7 @@ func TestRequestsPerMinute(t *testing.T) {
 
 // covers: F139
 func TestConcurrentRequestLimit(t *testing.T) {
-	k := limited(t, new(access.Usage), config.KeyLimits{Concurrent: 2})
+	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{Concurrent: 2})
 	first, e := k.Admit(1, 1, now)
 	if e != nil {
 		t.Fatal(e)
@@ -79,7 +103,7 @@ func TestConcurrentRequestLimit(t *testing.T) {
 
 // covers: F139
 func TestTokensPerMinute(t *testing.T) {
-	k := limited(t, new(access.Usage), config.KeyLimits{TokensPerMinute: 6000})
+	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{TokensPerMinute: 6000})
 	a, e := k.Admit(1000, 4000, now)
 	if e != nil {
 		t.Fatal(e)
@@ -129,7 +153,7 @@ func TestTokensPerMinute(t *testing.T) {
 
 // covers: F139
 func TestRejectedRequestUsesNothing(t *testing.T) {
-	k := limited(t, new(access.Usage), config.KeyLimits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
+	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{RequestsPerMinute: 10, TokensPerMinute: 1000, Concurrent: 5})
 	a, e := k.Admit(900, 0, now)
 	if e != nil {
 		t.Fatal(e)
@@ -153,20 +177,16 @@ func TestRejectedRequestUsesNothing(t *testing.T) {
 //
 // covers: F139
 func TestUsageSurvivesReload(t *testing.T) {
-	var usage access.Usage
-	before := limited(t, &usage, config.KeyLimits{RequestsPerMinute: 2, Concurrent: 1})
+	book := spend.NewBook(spend.Options{})
+	before := limited(t, book, config.Limits{RequestsPerMinute: 2, Concurrent: 1})
 	a, e := before.Admit(1, 1, now)
 	if e != nil {
 		t.Fatal(e)
 	}
-	c := key("limited", "sk-rotated", "*")
-	c.Limits = config.KeyLimits{RequestsPerMinute: 3, Concurrent: 1}
-	keys := access.New([]config.Key{c}, &usage)
-	usage.Prune(keys)
-	after, e := check(keys, "Bearer sk-rotated")
-	if e != nil {
-		t.Fatal(e)
-	}
+	scope := spend.Scope{Kind: spend.Key, Name: "limited"}
+	accounts := open(t, book, spend.Limit{Scope: scope, Limits: config.Limits{RequestsPerMinute: 3, Concurrent: 1}})
+	book.Prune(accounts)
+	after := client{accounts.Account(spend.Key, "limited")}
 	if _, e := after.Admit(1, 1, now); e == nil {
 		t.Error("the request in flight is forgotten")
 	}
@@ -179,8 +199,8 @@ func TestUsageSurvivesReload(t *testing.T) {
 		a.Release(1, now)
 	}
 	// A key that is gone is forgotten.
-	usage.Prune(access.New(nil, &usage))
-	again := limited(t, &usage, config.KeyLimits{RequestsPerMinute: 2})
+	book.Prune(open(t, book))
+	again := limited(t, book, config.Limits{RequestsPerMinute: 2})
 	if s, _ := again.Remaining(now); s.Requests != 2 {
 		t.Errorf("%+v", s)
 	}
@@ -188,17 +208,12 @@ func TestUsageSurvivesReload(t *testing.T) {
 
 // covers: F139
 func TestUnsetLimitsAreUnlimited(t *testing.T) {
-	k, e := check(keys(), "Bearer sk-good")
-	if e != nil {
-		t.Fatal(e)
+	k := limited(t, spend.NewBook(spend.Options{}), config.Limits{})
+	a, e := k.Admit(1<<40, 1<<40, now)
+	if _, is := k.Remaining(now); e != nil || is || a.Held() {
+		t.Errorf("%v, %v, limited %t", a, e, is)
 	}
-	for _, k := range []*access.Key{k, access.Anonymous()} {
-		a, e := k.Admit(1<<40, 1<<40, now)
-		if _, is := k.Remaining(now); e != nil || is || a != (access.Admission{}) {
-			t.Errorf("%v, %v, limited %t", a, e, is)
-		}
-		a.Release(5, now)
-	}
+	a.Release(5, now)
 }
 
 // TestLimitsUnderConcurrency has clients race for the remaining requests. No request above the limit is admitted.
@@ -206,15 +221,15 @@ func TestUnsetLimitsAreUnlimited(t *testing.T) {
 // covers: F139
 func TestLimitsUnderConcurrency(t *testing.T) {
 	for name, c := range map[string]struct {
-		limits config.KeyLimits
+		limits config.Limits
 		want   int64
 	}{
-		"requests":   {config.KeyLimits{RequestsPerMinute: 500}, 500},
-		"tokens":     {config.KeyLimits{TokensPerMinute: 5000}, 500},
-		"concurrent": {config.KeyLimits{Concurrent: 500}, 500},
+		"requests":   {config.Limits{RequestsPerMinute: 500}, 500},
+		"tokens":     {config.Limits{TokensPerMinute: 5000}, 500},
+		"concurrent": {config.Limits{Concurrent: 500}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := limited(t, new(access.Usage), c.limits)
+			k := limited(t, spend.NewBook(spend.Options{}), c.limits)
 			var admitted atomic.Int64
 			var all sync.WaitGroup
 			for range 8 {
@@ -240,17 +255,17 @@ func TestLimitsUnderConcurrency(t *testing.T) {
 // covers: F139
 func TestLimitHoldsInEveryWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		limits := config.KeyLimits{
+		limits := config.Limits{
 			RequestsPerMinute: rapid.SampledFrom([]int64{1, 3, 60, 61, 1_000_000_000}).Draw(t, "requests a minute"),
 			TokensPerMinute:   rapid.SampledFrom([]int64{1, 7, 1000, 999_999_937}).Draw(t, "tokens a minute"),
 		}
-		k := limited(t, new(access.Usage), limits)
+		k := limited(t, spend.NewBook(spend.Options{}), limits)
 		type use struct {
 			at time.Time
 			n  int64
 		}
 		type flight struct {
-			a        access.Admission
+			a        admitted
 			reserved int64
 		}
 		var requests, tokens []use

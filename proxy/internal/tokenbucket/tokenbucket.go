@@ -1,8 +1,9 @@
-package access
+// Package tokenbucket is a token bucket for limits per minute that are exact, may be exceeded, and may change.
+package tokenbucket
 
 import "time"
 
-// bucket is a token bucket, seen from the other side: its level is what has been used, and drains at the limit per minute. The
+// Bucket is a token bucket, seen from the other side: its level is what has been used, and drains at the limit per minute. The
 // whole limit can be used at once after an idle minute, and evenly for ever.
 //
 // golang.org/x/time/rate does not fit: usage is known only after a response and may exceed the limit, which leaves a debt; what
@@ -12,7 +13,7 @@ import "time"
 // level does not depend on the limit.
 //
 // The zero value is unused. It needs a lock around it.
-type bucket struct {
+type Bucket struct {
 	level   int64     // units
 	drained time.Time // up to when level is drained
 }
@@ -24,8 +25,8 @@ const (
 	maxLevel = 1 << 62
 )
 
-// drain drains the bucket up to now.
-func (b *bucket) drain(limit int64, now time.Time) {
+// Drain drains the bucket up to now.
+func (b *Bucket) Drain(limit int64, now time.Time) {
 	elapsed := now.Sub(b.drained).Microseconds()
 	switch {
 	case elapsed <= 0:
@@ -38,23 +39,33 @@ func (b *bucket) drain(limit int64, now time.Time) {
 	}
 }
 
-// add adds uses, which may exceed the limit.
-func (b *bucket) add(uses int64) {
+// Add adds uses, which may exceed the limit.
+func (b *Bucket) Add(uses int64) {
 	b.level = min(b.level+min(uses, maxUses)*unitsPerUse, maxLevel)
 }
 
-// remaining returns how many uses are left.
-func (b *bucket) remaining(limit int64) int64 {
+// Restore adds uses of the last minute before now to a bucket. How much of them has drained depends on a limit that was another one:
+// none of it counts as drained.
+func (b *Bucket) Restore(uses int64, now time.Time) {
+	b.Add(uses)
+	b.drained = now
+}
+
+// Empty reports whether nothing is used.
+func (b *Bucket) Empty() bool { return b.level == 0 }
+
+// Remaining returns how many uses are left.
+func (b *Bucket) Remaining(limit int64) int64 {
 	return max(0, (limit*unitsPerUse-b.level)/unitsPerUse)
 }
 
-// wait returns how long it takes until the given uses are left, 0 if they are.
-func (b *bucket) wait(uses, limit int64) time.Duration {
+// Wait returns how long it takes until the given uses are left, 0 if they are.
+func (b *Bucket) Wait(uses, limit int64) time.Duration {
 	return drainTime(b.level+min(uses, maxUses)*unitsPerUse-limit*unitsPerUse, limit)
 }
 
-// reset returns how long it takes until nothing is used.
-func (b *bucket) reset(limit int64) time.Duration { return drainTime(b.level, limit) }
+// Reset returns how long it takes until nothing is used.
+func (b *Bucket) Reset(limit int64) time.Duration { return drainTime(b.level, limit) }
 
 // drainTime returns how long units take to drain, rounded up to a millisecond.
 func drainTime(units, limit int64) time.Duration {

@@ -1,0 +1,234 @@
+package spend
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// Book holds what scopes have used, by their names. It survives reloads of the configuration.
+type Book struct {
+	zone    *time.Location
+	journal Journal       // nil: nothing is persisted
+	events  func(Event)   // nil: nobody listens
+	process uint64        // of the IDs of holds
+	number  atomic.Uint64 // of the last hold
+
+	mu     sync.Mutex // never held together with that of a usage
+	usages map[Scope]*usage
+}
+
+// Options are what a Book is made with. The zero value counts in memory, in UTC.
+type Options struct {
+	Zone    *time.Location // of calendar windows; nil: UTC
+	Journal Journal        // nil: what is counted is lost at a restart
+	Events  func(Event)    // called for what operators should know, by requests, without locks; nil: it is not
+}
+
+// Event is something about a budget that operators should know.
+type Event struct {
+	Kind   EventKind
+	Scope  Scope
+	Per    config.Period
+	Amount Nano // of EventWarned the budget's limit, of EventExceededHold by how much a cost exceeded its hold
+}
+
+// EventKind is the kind of an Event.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	EventWarned       EventKind = iota // a budget's share for a warning has been spent, once in a window
+	EventExceededHold                  // a request cost more than the most that was thought possible
+)
+
+// NewBook returns a book of nothing.
+func NewBook(o Options) *Book {
+	b := &Book{zone: o.Zone, journal: o.Journal, events: o.Events, process: rand.Uint64(), usages: make(map[Scope]*usage)}
+	if b.zone == nil {
+		b.zone = time.UTC
+	}
+	return b
+}
+
+// Limit is what is configured of a scope.
+type Limit struct {
+	Scope   Scope
+	Limits  config.Limits
+	Budgets []config.Budget
+}
+
+// Account is a scope with limits or budgets, and what it has used.
+type Account struct {
+	scope   Scope
+	limits  config.Limits
+	budgets []config.Budget
+	usage   *usage
+	book    *Book
+}
+
+// Accounts are the accounts of one configuration.
+type Accounts struct {
+	book *Book
+	of   [kinds]map[string]*Account // a kind without any has no map
+}
+
+// Account returns the account of a scope, nil if it has neither limits nor budgets.
+func (a *Accounts) Account(k Kind, name string) *Account {
+	if a == nil {
+		return nil
+	}
+	return a.of[k][name]
+}
+
+// Open returns the accounts of what is configured. Scopes that the book did not know before count with what the journal knows of them
+// at now.
+func (b *Book) Open(limits []Limit, now time.Time) (*Accounts, error) {
+	a := &Accounts{book: b}
+	added := make(map[Scope]*usage)
+	for i := range limits {
+		l := &limits[i]
+		if l.Limits == (config.Limits{}) && len(l.Budgets) == 0 {
+			continue
+		}
+		if a.of[l.Scope.Kind] == nil {
+			a.of[l.Scope.Kind] = make(map[string]*Account)
+		}
+		u, isNew := b.usage(l.Scope)
+		if isNew {
+			added[l.Scope] = u
+		}
+		a.of[l.Scope.Kind][l.Scope.Name] = &Account{scope: l.Scope, limits: l.Limits, budgets: l.Budgets, usage: u, book: b}
+	}
+	if b.journal == nil || len(added) == 0 {
+		return a, nil
+	}
+	err := b.journal.Replay(func(s Scope) bool { return added[s] != nil }, func(e Entry) {
+		if u := added[e.Scope]; u != nil {
+			u.restore(&e, b.zone, now)
+		}
+	}, func(c Adjustment) {
+		if u := added[c.Scope]; u != nil {
+			u.adjust(&c, b.zone, now)
+		}
+	})
+	if err != nil {
+		b.forget(func(s Scope) bool { return added[s] == nil })
+		return nil, err
+	}
+	return a, nil
+}
+
+// usage returns the usage of a scope, made on first use.
+func (b *Book) usage(s Scope) (u *usage, isNew bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u = b.usages[s]
+	if u == nil {
+		u, isNew = new(usage), true
+		b.usages[s] = u
+	}
+	return u, isNew
+}
+
+// Prune forgets the usage of scopes that have no account among a.
+func (b *Book) Prune(a *Accounts) {
+	b.forget(func(s Scope) bool { return a.Account(s.Kind, s.Name) != nil })
+}
+
+func (b *Book) forget(keep func(Scope) bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.usages {
+		if !keep(s) {
+			delete(b.usages, s)
+		}
+	}
+}
+
+// Adjust changes what is left of a budget in the window that c.At is in.
+func (b *Book) Adjust(c Adjustment) error {
+	if b.journal != nil {
+		if err := b.journal.Adjust(&c); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	u := b.usages[c.Scope]
+	b.mu.Unlock()
+	if u != nil {
+		u.adjust(&c, b.zone, c.At)
+	}
+	return nil
+}
+
+// Remaining is what remains of an account's rates.
+type Remaining struct {
+	Limits        config.Limits // 0 is unlimited
+	Requests      int64
+	RequestsReset time.Duration // until all requests of the limit remain
+	Tokens        int64
+	TokensReset   time.Duration
+}
+
+// Remaining returns what remains of the account's rates.
+func (a *Account) Remaining(now time.Time) Remaining {
+	u := a.usage
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.drain(&a.limits, now)
+	r := Remaining{Limits: a.limits}
+	if l := a.limits.RequestsPerMinute; l > 0 {
+		r.Requests, r.RequestsReset = u.requests.Remaining(l), u.requests.Reset(l)
+	}
+	if l := a.limits.TokensPerMinute; l > 0 {
+		r.Tokens, r.TokensReset = u.remainingTokens(l), u.tokens.Reset(l)
+	}
+	return r
+}
+
+// Status is a budget of a scope in its current window.
+type Status struct {
+	Scope      Scope
+	Per        config.Period
+	Start, End time.Time // zero for a window without start and end
+	Limit      Nano      // with what it was raised by
+	Spent      Nano
+	Held       Nano
+}
+
+// Status returns the budgets of all accounts, by kind and name, in the order of the configuration.
+func (a *Accounts) Status(now time.Time) []Status {
+	if a == nil {
+		return nil
+	}
+	var all []Status
+	for _, accounts := range a.of {
+		for _, name := range slices.Sorted(maps.Keys(accounts)) {
+			all = accounts[name].appendStatus(all, now)
+		}
+	}
+	return all
+}
+
+func (a *Account) appendStatus(all []Status, now time.Time) []Status {
+	u := a.usage
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.roll(now, a.book.zone)
+	for i := range a.budgets {
+		b := &a.budgets[i]
+		w := &u.windows[b.Per]
+		s := Status{a.scope, b.Per, w.start, w.end, b.Limit + w.credit, w.spent, w.held}
+		if !b.Strict {
+			s.Held = w.estimated
+		}
+		all = append(all, s)
+	}
+	return all
+}

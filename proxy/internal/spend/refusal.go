@@ -1,0 +1,114 @@
+package spend
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+)
+
+// LimitKind is one of the limits of a scope.
+type LimitKind uint8
+
+// The limits.
+const (
+	LimitRequests   LimitKind = iota // requests per minute
+	LimitTokens                      // tokens per minute
+	LimitConcurrent                  // requests in flight
+	LimitBudget                      // money
+)
+
+var limitNames = [...]string{
+	LimitRequests: "requests_per_minute", LimitTokens: "tokens_per_minute", LimitConcurrent: "concurrent", LimitBudget: "budgets",
+}
+
+// String returns the limit's name in the configuration.
+func (l LimitKind) String() string { return limitNames[l] }
+
+// LimitError says which limit a request exceeds, for the log.
+type LimitError struct {
+	Scope Scope
+	Limit LimitKind
+	Value int64         // nano-dollars of a budget
+	Per   config.Period // of a budget
+	Until time.Time     // the end of a budget's window; zero: none, or the budget is held by requests in flight
+	Held  bool          // a budget would do, were it not for requests in flight
+}
+
+func (e *LimitError) Error() string {
+	switch {
+	case e.Limit != LimitBudget:
+		return fmt.Sprintf("limits.%s = %d of %s is reached", e.Limit, e.Value, e.Scope)
+	case e.Held:
+		return fmt.Sprintf("budget per %s of %s is held by requests in flight", e.Per, e.Scope)
+	}
+	return fmt.Sprintf("budget per %s of %s is spent", e.Per, e.Scope)
+}
+
+// name is what a client reads of a scope. Only its own key's limits are told with their values.
+func (s Scope) name() string {
+	if s.Kind == Key {
+		return "key"
+	}
+	return s.Kind.String() + " " + s.Name
+}
+
+func (a *Account) rateLimited(l LimitKind, wait time.Duration, remaining, needed int64) *apierror.Error {
+	cause := &LimitError{Scope: a.scope, Limit: l, Value: [...]int64{a.limits.RequestsPerMinute, a.limits.TokensPerMinute, a.limits.Concurrent}[l]}
+	e := apierror.Invalid("rate_limit_exceeded", "", "")
+	e.Status, e.Kind, e.RetryAfter, e.Cause = 429, apierror.KindRateLimit, wait, cause
+	what := [...]string{"requests per minute", "tokens per minute", "concurrent requests"}[l]
+	switch own := a.scope.Kind == Key; {
+	case !own && l == LimitConcurrent:
+		e.Message = fmt.Sprintf("The %s has reached its limit of %s.", a.scope.name(), what)
+	case !own:
+		e.Message = fmt.Sprintf("The %s has reached its limit of %s. Retry in %s.", a.scope.name(), what, wait)
+	case l == LimitConcurrent:
+		e.Message = fmt.Sprintf("The key is limited to %d %s.", cause.Value, what)
+	case l == LimitRequests:
+		e.Message = fmt.Sprintf("The key is limited to %d %s. Retry in %s.", cause.Value, what, wait)
+	default:
+		e.Message = fmt.Sprintf("The key is limited to %d %s: %d remain, and the request may need %d. Retry in %s.", cause.Value, what, remaining, needed, wait)
+	}
+	return e
+}
+
+func (a *Account) promptTooLong(prompt int64) *apierror.Error {
+	e := a.rateLimited(LimitTokens, 0, 0, 0)
+	e.NoRetry = true
+	e.Message = fmt.Sprintf("The %s is limited to fewer tokens per minute than the prompt has, which are about %d.", a.scope.name(), prompt)
+	if a.scope.Kind == Key {
+		e.Message = fmt.Sprintf("The key is limited to %d tokens per minute, and the prompt has about %d.", a.limits.TokensPerMinute, prompt)
+	}
+	return e
+}
+
+// spent is the error of a request that needs more than is left of a budget. One that would fit, were it not for what requests in flight
+// hold, may be retried.
+func (a *Account) spent(b *config.Budget, w *window, need Nano) *apierror.Error {
+	cause := &LimitError{Scope: a.scope, Limit: LimitBudget, Value: b.Limit, Per: b.Per, Until: w.end}
+	cause.Held = need <= b.Limit+w.credit-w.spent
+	e := apierror.Invalid("insufficient_quota", "", "")
+	e.Status, e.Cause = 429, cause
+	switch {
+	case cause.Held:
+		e.Code, e.Kind, e.RetryAfter = "rate_limit_exceeded", apierror.KindRateLimit, time.Second
+		e.Message = fmt.Sprintf("What is left of the budget of the %s is held by requests in flight.", a.scope.name())
+	case b.Per == config.PerTotal:
+		e.Kind, e.NoRetry = apierror.KindInsufficientQuota, true
+		e.Message = fmt.Sprintf("The budget of the %s is spent.", a.scope.name())
+	default:
+		e.Kind, e.NoRetry = apierror.KindInsufficientQuota, true
+		e.Message = fmt.Sprintf("The budget of the %s per %s is spent. The next %s begins at %s.", a.scope.name(), b.Per, b.Per, w.end.UTC().Format(time.RFC3339))
+	}
+	return e
+}
+
+// unavailable is the error of a request whose hold cannot be persisted.
+func unavailable(err error) *apierror.Error {
+	return &apierror.Error{
+		Status: 503, Kind: apierror.KindServiceUnavailable, Code: "store_unavailable", RetryAfter: time.Second, Cause: err,
+		Message: "The gateway cannot record what the request may cost.",
+	}
+}

@@ -1,0 +1,157 @@
+// Package spend bounds what keys, teams, models and providers use and spend: requests and tokens a minute, requests in flight, and
+// budgets of money in calendar windows.
+//
+// A request reserves what it may need of all its scopes at once, or of none, before it is sent, and settles what it has used once it is
+// known. Between the two the reservation is a hold. What is settled and held of a strict budget together never exceeds it, whatever
+// requests race; only a provider that reports more than the most that was possible can.
+//
+// It owns the counts, their windows, and the words of a refusal. It does not count tokens, know prices, or write files: a Journal
+// persists what must survive a restart, and a Shared store counts for several gateways.
+//
+// Concurrency: a Book and an Account are safe for concurrent use. A Hold belongs to its request. Locks of several usages are taken in
+// the order of Kind, of which a request has one each.
+package spend
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+)
+
+// Nano is an amount of money in nano-dollars.
+type Nano = int64
+
+// Kind is what a scope is of.
+type Kind uint8
+
+// The kinds, in the order in which usages are locked.
+const (
+	Key Kind = iota
+	Team
+	Model
+	Provider
+
+	kinds = int(Provider) + 1
+)
+
+var kindNames = [kinds]string{"key", "team", "model", "provider"}
+
+// String returns the kind's name, as in the configuration.
+func (k Kind) String() string { return kindNames[k] }
+
+// Scope is a key, team, model or provider.
+type Scope struct {
+	Kind Kind
+	Name string
+}
+
+// String returns "key NAME".
+func (s Scope) String() string { return s.Kind.String() + " " + s.Name }
+
+// Need is what a request may need, at the dearest target that it may be sent to.
+type Need struct {
+	// Prompt and Completion are estimates of tokens, for rates.
+	Prompt, Completion int64
+
+	// Fixed is the most that all but the response can cost, and PerMillion what a million tokens of the response cost, all choices
+	// together. MaxTokens is the limit of one choice that the provider is sent.
+	Fixed, PerMillion Nano
+	MaxTokens         int64
+
+	// Estimate is what the request probably costs, for budgets that are not strict.
+	Estimate Nano
+
+	// Again is for a further attempt while the first one of a request is under way: it is no further request.
+	Again bool
+}
+
+// Used is what a request has used.
+type Used struct {
+	Tokens int64
+	Cost   Nano
+}
+
+// MinTokens is the least that the tokens of a response are lowered to for it to fit a budget: what is shorter helps nobody.
+const MinTokens = 1024
+
+// ID is the identity of a hold in the journal and in a shared store. No two are the same, of whatever process.
+type ID struct{ Process, Number uint64 }
+
+// Record is a hold, as it is persisted. At is when it was made: what it settles counts in the windows of that time.
+type Record struct {
+	ID     ID
+	At     time.Time
+	Scopes []Scope // those with budgets or limits
+	Amount Nano    // held, or settled
+	Tokens int64   // settled
+}
+
+// Adjustment changes what is left of a budget in the window that At is in: Credit is added to it.
+type Adjustment struct {
+	Scope  Scope
+	Per    config.Period
+	At     time.Time
+	Credit Nano
+	Reason string
+}
+
+// Entry is what one scope has used, for a Book that starts.
+type Entry struct {
+	Scope    Scope
+	At       time.Time // when its hold was made; of several requests together, when a window of all of them began
+	Requests int64
+	Tokens   int64
+	Cost     Nano // settled, or held by a hold that was never settled
+}
+
+// Journal persists what must survive a restart.
+type Journal interface {
+	// Hold persists a hold: after it has returned nil, the end of the process does not lose it. The record is not retained.
+	Hold(*Record) error
+
+	// Settle persists what a hold has become. It does not wait.
+	Settle(*Record)
+
+	// Adjust persists a change of what is left of a budget.
+	Adjust(*Adjustment) error
+
+	// Replay calls used and adjusted with what is known of the scopes that are wanted, in any order. Each hold counts once: with what was
+	// settled, or else with all of it.
+	Replay(want func(Scope) bool, used func(Entry), adjusted func(Adjustment)) error
+}
+
+// costOf returns what tokens cost, rounded up. It is math.MaxInt64 at most.
+func costOf(perMillion Nano, tokens int64) Nano {
+	high, low := bits.Mul64(uint64(max(perMillion, 0)), uint64(max(tokens, 0)))
+	if high >= 1e6 {
+		return math.MaxInt64
+	}
+	cost, rest := bits.Div64(high, low, 1e6)
+	if rest > 0 {
+		cost++
+	}
+	return int64(min(cost, math.MaxInt64))
+}
+
+// tokensFor returns how many tokens money pays for.
+func tokensFor(perMillion, money Nano) int64 {
+	if perMillion <= 0 {
+		return math.MaxInt64
+	}
+	high, low := bits.Mul64(uint64(max(money, 0)), 1e6)
+	if high >= uint64(perMillion) {
+		return math.MaxInt64
+	}
+	tokens, _ := bits.Div64(high, low, uint64(perMillion))
+	return int64(min(tokens, math.MaxInt64))
+}
+
+// sum returns a + b, both not negative, math.MaxInt64 at most.
+func sum(a, b Nano) Nano {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

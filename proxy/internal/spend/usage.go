@@ -1,0 +1,100 @@
+package spend
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/tokenbucket"
+)
+
+// usage is what a scope has used. It counts money in the windows of all periods, so that a budget which a reload adds or changes counts
+// with what was spent before.
+type usage struct {
+	mu       sync.Mutex
+	requests tokenbucket.Bucket
+	tokens   tokenbucket.Bucket
+	reserved int64 // tokens of requests in flight
+	inflight int64
+	latest   time.Time // the latest that windows were rolled to: they never go back
+	windows  [config.Periods]window
+}
+
+// window is what a scope has spent in the current window of a period.
+//
+// The holds of a window are those whose time is not before its start: a hold that outlasts its window counts in none after it, as what
+// it settles was spent in the past one.
+type window struct {
+	start, end time.Time // end is zero for a window without one
+	spent      Nano
+	held       Nano // the most that requests in flight can cost
+	estimated  Nano // what requests in flight probably cost
+	credit     Nano // by which the limit was raised in this window
+	warned     bool
+}
+
+// left returns what is left of a budget for another hold.
+func (w *window) left(b *config.Budget) Nano {
+	if b.Strict {
+		return b.Limit + w.credit - w.spent - w.held
+	}
+	return b.Limit + w.credit - w.spent - w.estimated
+}
+
+// roll begins the windows that a time is in. It returns the time, or the latest one before, if that is later: requests read the clock
+// before they take the lock, and clocks are set back.
+func (u *usage) roll(now time.Time, zone *time.Location) time.Time {
+	if now.Before(u.latest) {
+		return u.latest
+	}
+	u.latest = now
+	for p := range u.windows {
+		w, per := &u.windows[p], config.Period(p)
+		if per != config.PerTotal && !now.Before(w.end) {
+			*w = window{}
+			w.start, w.end = per.Window(now, zone)
+		}
+	}
+	return now
+}
+
+// drain drains the buckets of rates up to now.
+func (u *usage) drain(l *config.Limits, now time.Time) {
+	if l.RequestsPerMinute > 0 {
+		u.requests.Drain(l.RequestsPerMinute, now)
+	}
+	if l.TokensPerMinute > 0 {
+		u.tokens.Drain(l.TokensPerMinute, now)
+	}
+}
+
+func (u *usage) remainingTokens(limit int64) int64 {
+	return max(0, u.tokens.Remaining(limit)-u.reserved)
+}
+
+// restore counts what the journal knows.
+func (u *usage) restore(e *Entry, zone *time.Location, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.roll(now, zone)
+	for p := range u.windows {
+		if w := &u.windows[p]; !e.At.Before(w.start) {
+			w.spent = sum(w.spent, e.Cost)
+		}
+	}
+	if now.Sub(e.At) < time.Minute {
+		u.requests.Restore(e.Requests, now)
+		u.tokens.Restore(e.Tokens, now)
+	}
+}
+
+// adjust raises the limit of a budget in the window that is current, if c is of that.
+func (u *usage) adjust(c *Adjustment, zone *time.Location, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.roll(now, zone)
+	if w := &u.windows[c.Per]; !c.At.Before(w.start) {
+		w.credit += c.Credit
+		w.warned = false
+	}
+}
