@@ -1,0 +1,470 @@
+package spend_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+)
+
+var (
+	ofKey   = spend.Scope{Kind: spend.Key, Name: "k"}
+	ofTeam  = spend.Scope{Kind: spend.Team, Name: "research"}
+	ofModel = spend.Scope{Kind: spend.Model, Name: "m"}
+)
+
+func budget(limit int64, per config.Period) config.Budget {
+	return config.Budget{Limit: limit, Per: per, Strict: true}
+}
+
+func scopes(a *spend.Accounts) spend.Scopes {
+	return spend.Scopes{
+		spend.Key: a.Account(spend.Key, "k"), spend.Team: a.Account(spend.Team, "research"), spend.Model: a.Account(spend.Model, "m"),
+	}
+}
+
+// only returns the one budget that there is.
+func only(t interface{ Fatalf(string, ...any) }, a *spend.Accounts, at time.Time) spend.Status {
+	all := a.Status(at)
+	if len(all) != 1 {
+		t.Fatalf("%d budgets", len(all))
+	}
+	return all[0]
+}
+
+func TestBudgetHoldsTheMostThatARequestCanCost(t *testing.T) {
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(1000, config.PerDay)}})
+	var first, second spend.Hold
+	if e := first.Reserve(scopes(a), &spend.Need{Fixed: 700}, now); e != nil {
+		t.Fatal(e)
+	}
+	e := second.Reserve(scopes(a), &spend.Need{Fixed: 301}, now)
+	// It is not spent: the request may be retried once another one has ended.
+	if e == nil || e.Status != 429 || e.Code != "rate_limit_exceeded" || e.NoRetry || e.RetryAfter == 0 {
+		t.Fatalf("beside what is held: %+v", e)
+	}
+	first.Settle(spend.Used{Cost: 200}, now)
+	first.Settle(spend.Used{Cost: 200}, now) // counts once
+	if e := second.Reserve(scopes(a), &spend.Need{Fixed: 301}, now); e != nil {
+		t.Fatal(e)
+	}
+	second.Settle(spend.Used{Cost: 301}, now)
+	if s := only(t, a, now); s.Spent != 501 || s.Held != 0 {
+		t.Fatalf("%+v", s)
+	}
+	e = second.Reserve(scopes(a), &spend.Need{Fixed: 500}, now)
+	if e == nil || e.Status != 429 || e.Code != "insufficient_quota" || e.Kind != apierror.KindInsufficientQuota || !e.NoRetry {
+		t.Fatalf("beyond the budget: %+v", e)
+	}
+	if want := "The budget of the key per day is spent. The next day begins at 2026-11-05T00:00:00Z."; e.Message != want {
+		t.Errorf("%q, want %q", e.Message, want)
+	}
+	if limit, ok := errors.AsType[*spend.LimitError](e.Cause); !ok || limit.Scope != ofKey || limit.Limit != spend.LimitBudget || limit.Held {
+		t.Errorf("cause %+v", e.Cause)
+	}
+	if e := second.Reserve(scopes(a), &spend.Need{Fixed: 500}, now.Add(24*time.Hour)); e != nil {
+		t.Errorf("on the next day: %v", e)
+	}
+}
+
+// A refused request changes nothing in any of its scopes, and no client reads amounts of others than its key.
+func TestAllScopesOrNone(t *testing.T) {
+	a := open(t, spend.NewBook(spend.Options{}),
+		spend.Limit{Scope: ofKey, Limits: config.Limits{RequestsPerMinute: 100, TokensPerMinute: 10_000, Concurrent: 9}, Budgets: []config.Budget{budget(5000, config.PerHour)}},
+		spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(987_654, config.PerMonth)}},
+		spend.Limit{Scope: ofModel, Limits: config.Limits{Concurrent: 1}, Budgets: []config.Budget{budget(43_210, config.PerTotal)}})
+	var h, other spend.Hold
+	need := func(fixed int64) *spend.Need { return &spend.Need{Prompt: 1, Fixed: fixed} }
+	if e := h.Reserve(scopes(a), need(5001), now); e == nil || h.Held() {
+		t.Errorf("beyond the key's budget: %v", e)
+	}
+	if e := h.Reserve(scopes(a), need(10), now); e != nil {
+		t.Fatal(e)
+	}
+	before := fmt.Sprint(a.Status(now), a.Account(spend.Key, "k").Remaining(now))
+	e := other.Reserve(scopes(a), need(10), now)
+	if e == nil || !strings.Contains(e.Message, "model m") || strings.Contains(e.Message, "1 ") {
+		t.Errorf("the model is in use: %v", e)
+	}
+	if after := fmt.Sprint(a.Status(now), a.Account(spend.Key, "k").Remaining(now)); after != before || other.Held() {
+		t.Errorf("%s\nbefore %s", after, before)
+	}
+	h.Settle(spend.Used{}, now)
+	for _, s := range a.Status(now) {
+		if s.Held != 0 || s.Spent != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+func TestResponseIsLoweredToWhatFits(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		left, max        int64
+		lowered, held    int64
+		refused, retries bool
+	}{
+		{name: "fits", left: 1_000_000, max: 8000, held: 100 + 8000*10},
+		{name: "is lowered", left: 100 + 2000*10 + 9, max: 8000, lowered: 2000, held: 100 + 2000*10},
+		{name: "is lowered to the least", left: 100 + 1024*10, max: 8000, lowered: 1024, held: 100 + 1024*10},
+		{name: "is not lowered below it", left: 100 + 1024*10 - 1, max: 8000, refused: true},
+		{name: "a short one is not lowered", left: 100 + 99*10, max: 100, refused: true},
+		{name: "a short one fits", left: 100 + 100*10, max: 100, held: 100 + 100*10},
+		{name: "the prompt does not fit", left: 99, max: 8000, refused: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := open(t, spend.NewBook(spend.Options{}),
+				spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(1<<40, config.PerDay)}},
+				spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(c.left, config.PerDay)}})
+			var h spend.Hold
+			e := h.Reserve(scopes(a), &spend.Need{Fixed: 100, PerMillion: 10_000_000, MaxTokens: c.max}, now)
+			if (e != nil) != c.refused || h.Lowered() != c.lowered {
+				t.Fatalf("%v, lowered to %d", e, h.Lowered())
+			}
+			for _, s := range a.Status(now) {
+				if s.Held != c.held {
+					t.Errorf("%s holds %d, want %d", s.Scope, s.Held, c.held)
+				}
+			}
+		})
+	}
+}
+
+func TestBudgetThatIsNotStrictHoldsAnEstimate(t *testing.T) {
+	b := config.Budget{Limit: 100, Per: config.PerDay}
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}})
+	need := &spend.Need{Fixed: 5000, MaxTokens: 1 << 40, PerMillion: 1 << 40, Estimate: 40}
+	var holds [3]spend.Hold
+	for i := range holds {
+		if e := holds[i].Reserve(scopes(a), need, now); (e == nil) != (i < 2) || holds[i].Lowered() != 0 {
+			t.Errorf("request %d: %v", i, e)
+		}
+	}
+	holds[0].Settle(spend.Used{Cost: 90}, now)
+	holds[1].Settle(spend.Used{Cost: 90}, now)
+	if s := only(t, a, now); s.Spent != 180 || s.Held != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// What a hold settles counts in the windows in which it was made, and in no other.
+func TestHoldOutlastsItsWindow(t *testing.T) {
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(100, config.PerHour), budget(1000, config.PerDay)}})
+	var h spend.Hold
+	if e := h.Reserve(scopes(a), &spend.Need{Fixed: 100}, now); e != nil {
+		t.Fatal(e)
+	}
+	later := now.Add(time.Hour)
+	if s := a.Status(later); s[0].Held != 0 || s[1].Held != 100 {
+		t.Errorf("after an hour: %+v", s)
+	}
+	h.Settle(spend.Used{Cost: 80}, later)
+	if s := a.Status(later); s[0].Spent != 0 || s[0].Held != 0 || s[1].Spent != 80 || s[1].Held != 0 {
+		t.Errorf("settled: %+v", s)
+	}
+}
+
+// A clock that is set back, or that a request read before another one, does not open a window again.
+func TestWindowsNeverGoBack(t *testing.T) {
+	a := open(t, spend.NewBook(spend.Options{}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(100, config.PerMinute)}})
+	var first, second spend.Hold
+	if e := first.Reserve(scopes(a), &spend.Need{Fixed: 60}, now.Add(time.Minute)); e != nil {
+		t.Fatal(e)
+	}
+	if e := second.Reserve(scopes(a), &spend.Need{Fixed: 60}, now); e == nil {
+		t.Error("a past window was used")
+	}
+	if e := second.Reserve(scopes(a), &spend.Need{Fixed: 40}, now); e != nil {
+		t.Fatal(e)
+	}
+	first.Settle(spend.Used{Cost: 1}, now)
+	second.Settle(spend.Used{Cost: 2}, now)
+	if s := only(t, a, now); s.Spent != 3 || s.Held != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestBudgetUnderConcurrency has 32 clients race for one budget: not one nano-dollar more is held or spent, and the sums are equal.
+func TestBudgetUnderConcurrency(t *testing.T) {
+	const limit, clients = 1_000_000, 32
+	a := open(t, spend.NewBook(spend.Options{}),
+		spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(limit, config.PerDay)}},
+		spend.Limit{Scope: ofTeam, Budgets: []config.Budget{budget(2*limit, config.PerDay)}},
+		spend.Limit{Scope: ofModel, Limits: config.Limits{Concurrent: 1 << 30}, Budgets: []config.Budget{budget(3*limit, config.PerTotal)}})
+	var spent, refused atomic.Int64
+	var all sync.WaitGroup
+	for client := range clients {
+		all.Go(func() {
+			s := scopes(a)
+			if client%2 == 0 {
+				s[spend.Team] = nil
+			}
+			for i := range 300 {
+				var h spend.Hold
+				fixed := int64(1 + (client*7919+i*104729)%997)
+				if e := h.Reserve(s, &spend.Need{Fixed: fixed}, now); e != nil {
+					refused.Add(1)
+					continue
+				}
+				if now := a.Status(now)[0]; now.Spent+now.Held > limit {
+					t.Errorf("%d spent and %d held", now.Spent, now.Held)
+				}
+				cost := fixed * int64(i%3) / 2 // none, half or all
+				spent.Add(cost)
+				h.Settle(spend.Used{Cost: cost}, now)
+			}
+		})
+	}
+	all.Wait()
+	s := a.Status(now)
+	if s[0].Spent != spent.Load() || s[2].Spent != spent.Load() || s[0].Held != 0 || s[1].Held != 0 || s[2].Held != 0 {
+		t.Errorf("%+v, and %d was spent", s, spent.Load())
+	}
+	if spent.Load() < limit*99/100 || refused.Load() == 0 {
+		t.Errorf("%d spent, %d refused: the budget was not reached", spent.Load(), refused.Load())
+	}
+}
+
+// log is a journal in memory. It fails while broken is set.
+type log struct {
+	mu      sync.Mutex
+	holds   map[spend.ID]spend.Record
+	settled map[spend.ID]spend.Record
+	changes []spend.Adjustment
+	broken  error
+}
+
+func newLog() *log {
+	return &log{holds: make(map[spend.ID]spend.Record), settled: make(map[spend.ID]spend.Record)}
+}
+
+func (l *log) Hold(r *spend.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken == nil {
+		l.holds[r.ID] = *r
+	}
+	return l.broken
+}
+
+func (l *log) Settle(r *spend.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, held := l.holds[r.ID]; !held {
+		panic("settled without a hold")
+	}
+	if _, twice := l.settled[r.ID]; twice {
+		panic("settled twice")
+	}
+	l.settled[r.ID] = *r
+}
+
+func (l *log) Adjust(c *spend.Adjustment) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changes = append(l.changes, *c)
+	return l.broken
+}
+
+func (l *log) Replay(want func(spend.Scope) bool, used func(spend.Entry), adjusted func(spend.Adjustment)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, r := range l.holds {
+		amount := r.Amount
+		if s, ok := l.settled[id]; ok {
+			amount = s.Amount
+		}
+		for _, s := range r.Scopes {
+			if want(s) {
+				used(spend.Entry{Scope: s, At: r.At, Requests: 1, Cost: amount})
+			}
+		}
+	}
+	for _, c := range l.changes {
+		adjusted(c)
+	}
+	return l.broken
+}
+
+func TestRestartCountsOpenHoldsAsSpent(t *testing.T) {
+	journal := newLog()
+	limits := []spend.Limit{{Scope: ofKey, Limits: config.Limits{RequestsPerMinute: 4}, Budgets: []config.Budget{budget(1000, config.PerDay)}}}
+	before := open(t, spend.NewBook(spend.Options{Journal: journal}), limits...)
+	var settled, crashed spend.Hold
+	for h, fixed := range map[*spend.Hold]int64{&settled: 500, &crashed: 300} {
+		if e := h.Reserve(scopes(before), &spend.Need{Fixed: fixed}, now); e != nil {
+			t.Fatal(e)
+		}
+	}
+	settled.Settle(spend.Used{Cost: 123}, now)
+	book := spend.NewBook(spend.Options{Journal: journal})
+	after := open(t, book, limits...)
+	if s := only(t, after, now); s.Spent != 423 || s.Held != 0 {
+		t.Errorf("after the restart: %+v", s)
+	}
+	if r := after.Account(spend.Key, "k").Remaining(now); r.Requests != 2 {
+		t.Errorf("%d requests remain, want 2", r.Requests)
+	}
+	// The same scopes are not counted again by a reload.
+	if s := only(t, open(t, book, limits...), now); s.Spent != 423 {
+		t.Errorf("after a reload: %+v", s)
+	}
+	// The books of a start and of a reload agree on what is raised.
+	if err := book.Adjust(spend.Adjustment{Scope: ofKey, Per: config.PerDay, At: now, Credit: 50, Reason: "a demo"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, a := range map[string]*spend.Accounts{"running": after, "restarted": open(t, spend.NewBook(spend.Options{Journal: journal}), limits...)} {
+		if s := only(t, a, now); s.Limit != 1050 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if s := only(t, a, now.Add(24*time.Hour)); s.Limit != 1000 || s.Spent != 0 {
+			t.Errorf("%s, on the next day: %+v", name, s)
+		}
+	}
+}
+
+func TestJournalThatFailsRefuses(t *testing.T) {
+	journal := newLog()
+	a := open(t, spend.NewBook(spend.Options{Journal: journal}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{budget(1000, config.PerDay)}})
+	journal.broken = errors.New("no space left on device")
+	var h spend.Hold
+	if e := h.Reserve(scopes(a), &spend.Need{Fixed: 10}, now); e == nil || e.Status != 503 || !errors.Is(e.Cause, journal.broken) {
+		t.Errorf("%v", e)
+	}
+	if s := only(t, a, now); s.Held != 0 || h.Held() {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestEventsOfBudgets(t *testing.T) {
+	var events []spend.Event
+	b := budget(1000, config.PerDay)
+	b.Warn = 0.8
+	a := open(t, spend.NewBook(spend.Options{Events: func(e spend.Event) { events = append(events, e) }}), spend.Limit{Scope: ofKey, Budgets: []config.Budget{b}})
+	for _, cost := range []int64{799, 1, 50, 160} {
+		var h spend.Hold
+		if e := h.Reserve(scopes(a), &spend.Need{Fixed: min(cost, 150)}, now); e != nil {
+			t.Fatal(e)
+		}
+		h.Settle(spend.Used{Cost: cost}, now)
+	}
+	want := []spend.Event{
+		{Kind: spend.EventExceededHold, Scope: ofKey, Amount: 649},
+		{Kind: spend.EventWarned, Scope: ofKey, Per: config.PerDay, Amount: 1000},
+		{Kind: spend.EventExceededHold, Scope: ofKey, Amount: 10},
+	}
+	if fmt.Sprint(events) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", events, want)
+	}
+	// What was spent beyond the budget is counted, and nothing fits any more.
+	if s := only(t, a, now); s.Spent != 1010 {
+		t.Errorf("%+v", s)
+	}
+	var h spend.Hold
+	if e := h.Reserve(scopes(a), &spend.Need{Fixed: 1}, now); e == nil {
+		t.Error("a request beyond the budget")
+	}
+}
+
+// TestNoHoldLeaks runs random histories: requests that are refused, end, fail and lose their clients, reloads that change limits, and
+// restarts. What is held and spent is always the sum of what the requests hold and have spent, and never exceeds a budget that was
+// there when they were admitted.
+func TestNoHoldLeaks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		journal := newLog()
+		at := now
+		book := spend.NewBook(spend.Options{Journal: journal})
+		periods := rapid.SliceOfNDistinct(rapid.IntRange(0, config.Periods-1), 1, 3, rapid.ID[int]).Draw(t, "periods")
+		draw := func() (limits []spend.Limit) {
+			for _, s := range []spend.Scope{ofKey, ofTeam, ofModel} {
+				l := spend.Limit{Scope: s, Limits: config.Limits{Concurrent: 1 << 20}}
+				for _, p := range periods {
+					l.Budgets = append(l.Budgets, budget(rapid.Int64Range(1, 20_000).Draw(t, "limit"), config.Period(p)))
+				}
+				limits = append(limits, l)
+			}
+			return limits
+		}
+		limits := draw()
+		accounts := open(t, book, limits...)
+		type request struct {
+			hold   *spend.Hold
+			at     time.Time
+			amount int64
+		}
+		var flying, past []request // past ones have spent amount
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			at = at.Add(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 20, 3600, 86_400}).Draw(t, "seconds")) * time.Second)
+			switch rapid.SampledFrom([]string{"begin", "begin", "end", "end", "reload", "restart"}).Draw(t, "step") {
+			case "begin":
+				fixed := rapid.Int64Range(0, 8000).Draw(t, "fixed")
+				h := new(spend.Hold)
+				before := accounts.Status(at)
+				if e := h.Reserve(scopes(accounts), &spend.Need{Fixed: fixed}, at); e == nil {
+					flying = append(flying, request{h, at, fixed})
+				} else if after := accounts.Status(at); fmt.Sprint(before) != fmt.Sprint(after) {
+					t.Fatalf("a refused request changed %v to %v", before, after)
+				} else if !exceeds(before, fixed) {
+					t.Fatalf("%d was refused: %v, with %v", fixed, e, before)
+				}
+			case "end":
+				if len(flying) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(flying)-1).Draw(t, "which")
+				f := flying[i]
+				cost := rapid.Int64Range(0, f.amount).Draw(t, "cost")
+				f.hold.Settle(spend.Used{Cost: cost}, at)
+				past = append(past, request{nil, f.at, cost})
+				flying = append(flying[:i], flying[i+1:]...)
+			case "reload":
+				limits = draw()
+				accounts = open(t, book, limits...)
+				book.Prune(accounts)
+			case "restart":
+				// What is in flight has no end: its holds are booked as spent.
+				past, flying = append(past, flying...), nil
+				book = spend.NewBook(spend.Options{Journal: journal})
+				var err error
+				if accounts, err = book.Open(limits, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, s := range accounts.Status(at) {
+				var spent, held int64
+				for _, r := range past {
+					if !r.at.Before(s.Start) {
+						spent += r.amount
+					}
+				}
+				for _, r := range flying {
+					if !r.at.Before(s.Start) {
+						held += r.amount
+					}
+				}
+				if s.Spent != spent || s.Held != held {
+					t.Fatalf("%s per %s at %s: %d spent and %d held, want %d and %d", s.Scope, s.Per, at, s.Spent, s.Held, spent, held)
+				}
+			}
+		}
+	})
+}
+
+// exceeds reports whether an amount does not fit one of the budgets.
+func exceeds(all []spend.Status, amount int64) bool {
+	for _, s := range all {
+		if s.Spent+s.Held+amount > s.Limit {
+			return true
+		}
+	}
+	return false
+}
