@@ -4,10 +4,15 @@
 //	priority       smaller priority first; equal ones are drawn by weight
 //	least-latency  shortest time to the first event first; a target of which nothing is known comes before, so that
 //	               something gets known
-//	cheapest       lowest price first, input and output added; a price that is not known counts as none
+//	cheapest       lowest price first: that of the prompt and of all tokens that the client asks for, or, where one of them is
+//	               not known, input and output added; a price that is not known counts as none. With max_latency, targets
+//	               that take longer on average to the first event come after the others
 //
 // Whatever the strategy, healthy targets come before unhealthy ones, and among either of them fallbacks come last. So
 // every target is a candidate, and a request that one of them cannot answer goes on to the next.
+//
+// Requests with an affinity are not drawn for: among targets that are equal otherwise, also in price, weighted rendezvous hashing
+// chooses the same one for the same conversation, user or key.
 //
 // A target without a weight has the weight 0: it is drawn after all others. Draws follow from the random number that
 // comes with the request, so that a choice can be repeated.
@@ -35,21 +40,35 @@ const (
 var names = [...]string{weighted: "weighted", priority: "priority", leastLatency: "least-latency", cheapest: "cheapest"}
 
 var (
-	errStrategy = errors.New("settings: invalid strategy: want weighted, priority, least-latency or cheapest")
-	errUnknown  = errors.New("settings: unknown member: want strategy")
+	errStrategy   = errors.New("settings: invalid strategy: want weighted, priority, least-latency or cheapest")
+	errMaxLatency = errors.New(`settings: invalid max_latency: want a duration such as "2s", "1m30s" or "800ms"`)
+	errUnknown    = errors.New("settings: unknown member: want strategy or max_latency")
 )
 
-func parse(settings json.Value) (strategy, error) {
-	v := settings.Get("strategy")
-	if !v.Exists() {
-		return weighted, nil
-	}
-	for s, name := range names {
-		if v.Is(name) {
-			return strategy(s), nil
+// policy is what the settings say.
+type policy struct {
+	strategy   strategy
+	maxLatency int64 // in milliseconds, for cheapest; 0: none
+}
+
+func parse(settings json.Value) (p policy, err error) {
+	if v := settings.Get("strategy"); v.Exists() {
+		known := false
+		for s, name := range names {
+			if v.Is(name) {
+				p.strategy, known = strategy(s), true
+			}
+		}
+		if !known {
+			return p, errStrategy
 		}
 	}
-	return 0, errStrategy
+	if v := settings.Get("max_latency"); v.Exists() {
+		if p.maxLatency = milliseconds(v.Text()); p.maxLatency == 0 {
+			return p, errMaxLatency
+		}
+	}
+	return p, nil
 }
 
 // check rejects invalid settings, including unknown members: a misspelt one would silently leave the default.
@@ -57,7 +76,7 @@ func check(settings json.Value) error {
 	var r json.Reader
 	r.Reset(settings)
 	for o := r.Object(); o.Next(); {
-		if string(r.Name()) != "strategy" {
+		if name := string(r.Name()); name != "strategy" && name != "max_latency" {
 			return errUnknown
 		}
 		r.Skip()
@@ -69,10 +88,59 @@ func check(settings json.Value) error {
 	return err
 }
 
+// maxDuration is the longest duration that settings may have, in milliseconds: an hour.
+const maxDuration = 3_600_000
+
+// milliseconds reads a duration such as "2s", "1m30s", "1.5s" or "800ms"; 0 if it is not one, or not from 1ms to 1h.
+func milliseconds(text []byte) int64 {
+	sum := 0.0
+	for at := 0; at < len(text); {
+		start := at
+		for at < len(text) && (text[at] >= '0' && text[at] <= '9' || text[at] == '.') {
+			at++
+		}
+		number, ok := json.ParseFloat(text[start:at])
+		start = at
+		for at < len(text) && text[at] >= 'a' && text[at] <= 'z' {
+			at++
+		}
+		switch string(text[start:at]) {
+		case "h":
+			number *= 3_600_000
+		case "m":
+			number *= 60_000
+		case "s":
+			number *= 1000
+		case "ms":
+		default:
+			return 0
+		}
+		if sum += number; !ok || sum > maxDuration {
+			return 0
+		}
+	}
+	return int64(sum)
+}
+
+// ordering is a request that is being decided on.
+type ordering struct {
+	policy
+	targets        []router.Target
+	prompt, output float64 // tokens; 0 where one of them is not known
+	lots           []lot   // nil for a request without an affinity
+}
+
 func choose(c *router.Choice) error {
-	s, err := parse(c.Settings)
+	p, err := parse(c.Settings)
 	if err != nil {
 		return err
+	}
+	by := ordering{policy: p, targets: c.Targets}
+	if c.PromptTokens > 0 && c.MaxTokensAsked > 0 {
+		by.prompt, by.output = float64(c.PromptTokens), float64(c.MaxTokensAsked)
+	}
+	if c.HasAffinity && p.strategy != leastLatency {
+		by.lots = drawLots(c.Affinity, c.Targets)
 	}
 	order := make([]int, 0, 16)
 	for i := range c.Targets {
@@ -80,9 +148,12 @@ func choose(c *router.Choice) error {
 	}
 	draw := splitMix(c.Random)
 	for at := range order {
-		next := firstRanked(c.Targets, order[at:], s)
-		if s == weighted || s == priority {
-			next = drawByWeight(c.Targets, order[at:], next, s, &draw)
+		next := by.firstRanked(order[at:])
+		switch {
+		case by.lots != nil:
+			next = by.firstLot(order[at:], next)
+		case p.strategy == weighted || p.strategy == priority:
+			next = by.drawByWeight(order[at:], next, &draw)
 		}
 		// What stands between keeps its order: it is the configuration's.
 		i := order[at+next]
@@ -90,15 +161,15 @@ func choose(c *router.Choice) error {
 		order[at] = i
 		c.Candidate(i)
 	}
-	c.Explain(explain(c.Targets, order, s))
+	c.Explain(by.explain(order))
 	return nil
 }
 
 // firstRanked returns the position of the first target that no other precedes.
-func firstRanked(targets []router.Target, order []int, s strategy) int {
+func (o *ordering) firstRanked(order []int) int {
 	first := 0
 	for i := 1; i < len(order); i++ {
-		if ranksBefore(&targets[order[i]], &targets[order[first]], s) {
+		if o.ranksBefore(&o.targets[order[i]], &o.targets[order[first]]) {
 			first = i
 		}
 	}
@@ -106,31 +177,58 @@ func firstRanked(targets []router.Target, order []int, s strategy) int {
 }
 
 // ranksBefore reports whether a must be tried before b.
-func ranksBefore(a, b *router.Target, s strategy) bool {
+func (o *ordering) ranksBefore(a, b *router.Target) bool {
 	if a.Healthy != b.Healthy {
 		return a.Healthy
 	}
 	if a.Fallback != b.Fallback {
 		return b.Fallback
 	}
-	switch s {
+	switch o.strategy {
 	case priority:
 		return a.Priority < b.Priority
 	case leastLatency:
 		return a.Latency < b.Latency
 	case cheapest:
-		return a.InputPrice+a.OutputPrice < b.InputPrice+b.OutputPrice
+		if x, y := o.slow(a), o.slow(b); x != y {
+			return y
+		}
+		return o.price(a) < o.price(b)
 	}
 	return false
 }
 
+// slow reports whether a target takes longer to the first event than it may.
+func (o *ordering) slow(t *router.Target) bool {
+	return o.strategy == cheapest && o.maxLatency > 0 && t.Latency > o.maxLatency
+}
+
+// price returns what the request costs at a target, in any unit.
+func (o *ordering) price(t *router.Target) float64 {
+	if o.prompt == 0 {
+		return t.InputPrice + t.OutputPrice
+	}
+	return o.prompt*t.InputPrice + o.output*t.OutputPrice
+}
+
+// firstLot returns the position of the target with the best lot among those that are as good as the one at position first.
+func (o *ordering) firstLot(order []int, first int) int {
+	model, best := &o.targets[order[first]], first
+	for at, i := range order {
+		if at > best && !o.ranksBefore(model, &o.targets[i]) && o.lots[i].before(o.lots[order[best]]) {
+			best = at
+		}
+	}
+	return best
+}
+
 // drawByWeight draws by weight among the targets that are as good as the one at position first, and returns the position of
 // the one that won. Weights that add up to nothing leave first.
-func drawByWeight(targets []router.Target, order []int, first int, s strategy, draw *splitMix) int {
-	model := &targets[order[first]]
+func (o *ordering) drawByWeight(order []int, first int, draw *splitMix) int {
+	model := &o.targets[order[first]]
 	var sum uint64
 	for _, i := range order {
-		if t := &targets[i]; !ranksBefore(model, t, s) {
+		if t := &o.targets[i]; !o.ranksBefore(model, t) {
 			sum += weight(t)
 		}
 	}
@@ -139,8 +237,8 @@ func drawByWeight(targets []router.Target, order []int, first int, s strategy, d
 	}
 	lot := draw.next() % sum
 	for at, i := range order {
-		t := &targets[i]
-		if ranksBefore(model, t, s) {
+		t := &o.targets[i]
+		if o.ranksBefore(model, t) {
 			continue
 		}
 		w := weight(t)
@@ -172,8 +270,11 @@ func (l *splitMix) next() uint64 {
 const maxExplained = 3
 
 // explain describes the order in one line.
-func explain(targets []router.Target, order []int, s strategy) string {
-	line := append(make([]byte, 0, 256), names[s]...)
+func (o *ordering) explain(order []int) string {
+	line := append(make([]byte, 0, 256), names[o.strategy]...)
+	if o.lots != nil {
+		line = append(line, " with affinity"...)
+	}
 	for n, i := range order {
 		if n == 0 {
 			line = append(line, ": "...)
@@ -184,10 +285,13 @@ func explain(targets []router.Target, order []int, s strategy) string {
 			line = json.AppendInt(line, int64(len(order)-n))
 			return string(append(line, " more"...))
 		}
-		t := &targets[i]
+		t := &o.targets[i]
 		line = append(append(append(line, t.Provider...), ' '), t.Model...)
 		if t.Fallback {
 			line = append(line, " (fallback)"...)
+		}
+		if o.slow(t) {
+			line = append(line, " (slow)"...)
 		}
 		if !t.Healthy {
 			line = append(line, " (unhealthy)"...)

@@ -3,6 +3,7 @@ package router
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -23,7 +24,10 @@ type target struct {
 	OutputPrice float64 `json:"output_price"`
 }
 
-func input(random uint64, targets []target) []byte {
+func input(random uint64, targets []target) []byte { return inputWith(random, nil, targets) }
+
+// inputWith is input with further members of the summary.
+func inputWith(random uint64, more map[string]any, targets []target) []byte {
 	type shown struct {
 		Index int `json:"index"`
 		target
@@ -37,6 +41,7 @@ func input(random uint64, targets []target) []byte {
 		Targets []shown        `json:"targets"`
 	}
 	in.Summary = map[string]any{"request_id": "req_test", "random": fmt.Sprintf("%016x", random), "model": "m", "flags": []string{"tools"}}
+	maps.Copy(in.Summary, more)
 	for i, t := range targets {
 		in.Targets = append(in.Targets, shown{Index: i, target: t, Healthy: !t.Unhealthy, Errors: 0.25})
 	}
@@ -169,7 +174,8 @@ func TestSameRandomNumbersGiveSameOrder(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	const unknown, member = "invalid strategy: want weighted, priority, least-latency or cheapest", "unknown member: want strategy"
+	const latency = "invalid max_latency: want a duration"
+	const unknown, member = "invalid strategy: want weighted, priority, least-latency or cheapest", "unknown member: want strategy or max_latency"
 	suite.TestSettings(t, map[string]string{
 		`{}`:                                   "",
 		`{"strategy":"cheapest"}`:              "",
@@ -177,6 +183,19 @@ func TestSettings(t *testing.T) {
 		`{"strategy":7}`:                       unknown,
 		`{"stratgy":"cheapest"}`:               member,
 		`{"strategy":"cheapest","weights":{}}`: member,
+
+		`{"strategy":"cheapest","max_latency":"2s"}`: "",
+		`{"max_latency":"1m30.5s"}`:                  "",
+		`{"max_latency":"800ms"}`:                    "",
+		`{"max_latency":"1h"}`:                       "",
+		`{"max_latency":2}`:                          latency,
+		`{"max_latency":"2"}`:                        latency,
+		`{"max_latency":""}`:                         latency,
+		`{"max_latency":"0s"}`:                       latency,
+		`{"max_latency":"-1s"}`:                      latency,
+		`{"max_latency":"2sx"}`:                      latency,
+		`{"max_latency":"1h1ms"}`:                    latency,
+		`{"max_latency":"1..5s"}`:                    latency,
 	})
 }
 

@@ -42,6 +42,11 @@ type Target struct {
 	InputPrice  float64 // US dollars per million tokens; 0 if unknown
 	OutputPrice float64
 	Options     json.Value // the target's options in the configuration
+
+	LimitedFor      int64   // how long the provider limits requests, in milliseconds; 0 if it does not
+	TokensPerSecond float64 // average speed of the output; 0 if unknown
+	CachedShare     float64 // of the prompt tokens, 0 to 1, that came from the provider's cache lately; 0 if unknown
+	CachesPrompts   bool    // the provider is known to cache what prompts begin with
 }
 
 // Choice is a request that needs a target. Its slices are valid during the call.
@@ -49,6 +54,27 @@ type Choice struct {
 	sdk.Summary
 	Settings json.Value // the router's settings in the configuration
 	Targets  []Target
+
+	Key     []byte     // name of the client's key; empty for a client without one
+	Team    []byte     // that the key belongs to; empty for none
+	KeyTags json.Value // object: the tags of the key with their values
+
+	// Affinity is the hash of what requests have in common that should go to one target, if the model's affinity is not none and the
+	// request has it: choose by it alone, and every gateway chooses the same. HasAffinity reports whether there is one.
+	Affinity    uint64
+	HasAffinity bool
+
+	// Conversation and User are hashes of the request's conversation and of the end user that it names; 0 if unknown.
+	Conversation, User uint64
+
+	PromptTokens   int64 // estimate; 0 if unknown
+	MaxTokensAsked int64 // completion tokens that the client asks for at most; 0 if it does not say
+	Messages       int64 // in the request, as are the images and the tools
+	Images, Tools  int64
+
+	// Metadata is the member metadata of the request, and Headers has headers of the client by their names in lower case: objects with
+	// what the configuration lets routers read.
+	Metadata, Headers json.Value
 }
 
 // Candidate adds the next target to try, by its index in Targets.
@@ -78,6 +104,8 @@ type instance struct {
 	settings []json.Value // by binding; nil if not configured
 	choice   Choice
 	summary  summary.Reader
+	inner    json.Reader  // of the summary
+	more     json.Members // of the summary
 }
 
 var _ guest.Router = (*instance)(nil)
@@ -106,7 +134,7 @@ func (i *instance) Choose(n int32, input []byte) int32 {
 		return guest.Failed
 	}
 	c := &i.choice
-	c.Summary, c.Settings, c.Targets = sdk.Summary{}, i.settings[n], c.Targets[:0]
+	*c = Choice{Settings: i.settings[n], Targets: c.Targets[:0]}
 	var r json.Reader
 	r.Reset(input)
 	i.read(&r)
@@ -121,7 +149,7 @@ func (i *instance) read(r *json.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(r.Name()) {
 		case "summary":
-			i.summary.Read(&c.Summary, r)
+			i.readSummary(r.Raw())
 		case "targets":
 			for a := r.Array(); a.Next(); {
 				c.Targets = append(c.Targets, Target{})
@@ -129,6 +157,43 @@ func (i *instance) read(r *json.Reader) {
 			}
 		}
 	}
+}
+
+// The members of a router's summary besides those of sdk.Summary.
+const (
+	key = iota
+	team
+	keyTags
+	affinity
+	conversation
+	user
+	promptTokens
+	maxTokensAsked
+	messages
+	images
+	tools
+	metadata
+	headers
+)
+
+var shape = json.NewShape("key", "team", "key_tags", "affinity", "conversation", "user", "prompt_tokens", "max_tokens_asked", "messages", "images",
+	"tools", "metadata", "headers")
+
+func (i *instance) readSummary(document []byte) {
+	c, m := &i.choice, &i.more
+	i.inner.Reset(document)
+	i.summary.Read(&c.Summary, &i.inner)
+	i.inner.Reset(document)
+	i.inner.Members(m, shape)
+	c.Key, c.Team, c.KeyTags = m.Text(key), m.Text(team), m.Raw(keyTags)
+	c.HasAffinity = m.Has(affinity)
+	c.Affinity, c.Conversation, c.User = summary.ParseHex(m.Inside(affinity)), summary.ParseHex(m.Inside(conversation)), summary.ParseHex(m.Inside(user))
+	c.PromptTokens, _ = m.Int(promptTokens)
+	c.MaxTokensAsked, _ = m.Int(maxTokensAsked)
+	c.Messages, _ = m.Int(messages)
+	c.Images, _ = m.Int(images)
+	c.Tools, _ = m.Int(tools)
+	c.Metadata, c.Headers = m.Raw(metadata), m.Raw(headers)
 }
 
 func (t *Target) read(r *json.Reader) {
@@ -158,6 +223,14 @@ func (t *Target) read(r *json.Reader) {
 			t.OutputPrice, _ = r.Float()
 		case "options":
 			t.Options = r.Raw()
+		case "limited_for_ms":
+			t.LimitedFor, _ = r.Int()
+		case "tokens_per_second":
+			t.TokensPerSecond, _ = r.Float()
+		case "cached_share":
+			t.CachedShare, _ = r.Float()
+		case "caches_prompts":
+			t.CachesPrompts, _ = r.Bool()
 		}
 	}
 }

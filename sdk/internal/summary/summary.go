@@ -58,7 +58,7 @@ func (r *Reader) Read(s *sdk.Summary, in *json.Reader) {
 	s.RequestID, s.Model, s.Target = m.Text(requestID), m.Text(model), m.Text(target)
 	s.Time, _ = m.Int(time)
 	s.Attempt, _ = m.Int(attempt)
-	s.Random = parseHex(m.Inside(random))
+	s.Random = ParseHex(m.Inside(random))
 	s.Stream, _ = m.Bool(stream)
 	s.IncludeUsage, _ = m.Bool(includeUsage)
 	s.MaxTokens, _ = m.Int(maxTokens)
@@ -101,8 +101,8 @@ func parseForm(name []byte) abi.Forms {
 	return sdk.FormUnknown
 }
 
-// parseHex parses sixteen lower-case hexadecimal digits.
-func parseHex(digits []byte) uint64 {
+// ParseHex parses sixteen lower-case hexadecimal digits.
+func ParseHex(digits []byte) uint64 {
 	if len(digits) != 16 {
 		return 0
 	}
