@@ -1,0 +1,418 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The names of files: segments and snapshots have numbers that sort as they are.
+
+const (
+	segmentSuffix  = ".segment"
+	snapshotSuffix = ".snapshot"
+	daySuffix      = ".day"
+)
+
+func segmentName(number uint64) string { return fmt.Sprintf("%012d%s", number, segmentSuffix) }
+func snapshotName(n uint64) string     { return fmt.Sprintf("%012d%s", n, snapshotSuffix) }
+func dayFile(n int32) string           { return dayName(n) + daySuffix }
+
+// folder is what a journal's folder has, each ascending.
+type folder struct {
+	segments, snapshots []uint64
+	days                []int32
+}
+
+func list(dir string) (folder, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return folder{}, err
+	}
+	var f folder
+	for _, e := range entries {
+		numbered := func(suffix string, to *[]uint64) {
+			if text, ok := strings.CutSuffix(e.Name(), suffix); ok {
+				if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+					*to = append(*to, n)
+				}
+			}
+		}
+		numbered(segmentSuffix, &f.segments)
+		numbered(snapshotSuffix, &f.snapshots)
+		if date, ok := strings.CutSuffix(e.Name(), daySuffix); ok {
+			if n, err := parseDay(date); err == nil {
+				f.days = append(f.days, n)
+			}
+		}
+	}
+	slices.Sort(f.segments)
+	slices.Sort(f.snapshots)
+	slices.Sort(f.days)
+	return f, nil
+}
+
+func removeTemporary(dir string) {
+	stale, _ := filepath.Glob(filepath.Join(dir, temporary+"*"))
+	for _, name := range stale {
+		_ = os.Remove(name)
+	}
+}
+
+// image is the state after a segment, ready to be written.
+type image struct {
+	through  uint64
+	days     []*day
+	files    [][]byte // of days
+	snapshot []byte
+}
+
+// prepare returns the image of the state after a segment. The caller has mu, or is alone.
+func (j *Journal) prepare(through uint64) *image {
+	now := j.o.Now()
+	yesterday := dayOf(now, j.state.zone) - 1
+	j.state.age(now, yesterday)
+	i := &image{through: through}
+	h := newHeader(formDay)
+	h.through = through
+	for _, d := range j.state.days {
+		if !d.dirty {
+			continue
+		}
+		h.day = d.number
+		i.days = append(i.days, d)
+		i.files = append(i.files, d.file(j.state, h))
+		d.dirty = false
+	}
+	s := newHeader(formSnapshot)
+	s.through = through
+	i.snapshot = j.state.snapshot(s)
+	return i
+}
+
+// fold writes an image. Days come first: until the snapshot is there, the segment is read again, except for the days that have it.
+func (j *Journal) fold(i *image) error {
+	write := func(name string, data []byte) error {
+		return writeWhole(filepath.Join(j.dir, name), func(f *os.File) error { _, err := f.Write(data); return err })
+	}
+	var err error
+	for n, d := range i.days {
+		if err = write(dayFile(d.number), i.files[n]); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = write(snapshotName(i.through), i.snapshot)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err != nil {
+		for _, d := range i.days {
+			d.dirty = true
+		}
+		return err
+	}
+	j.previous, j.through = j.through, i.through
+	return nil
+}
+
+// rotate begins another segment, and folds the current one, if it is full or its day is over.
+func (j *Journal) rotate() {
+	now := j.o.Now()
+	j.mu.Lock()
+	empty := j.offset == firstAt && len(j.pending) == 0
+	due := j.offset >= j.o.SegmentSize || dayOf(now, j.state.zone) != dayOf(j.header.made, j.state.zone)
+	if j.busy || empty || !due {
+		j.mu.Unlock()
+		return
+	}
+	h := newHeader(formSegment)
+	h.number, h.made = j.header.number+1, now
+	j.mu.Unlock()
+
+	// Only this goroutine changes the file.
+	f, err := j.newSegment(h)
+	j.mu.Lock()
+	if err == nil {
+		err = j.flush()
+	}
+	if err != nil {
+		j.fail(err)
+		j.mu.Unlock()
+		if f != nil {
+			_ = f.Close()
+			_ = os.Remove(filepath.Join(j.dir, segmentName(h.number)))
+		}
+		return
+	}
+	full, i := j.file, j.prepare(j.header.number)
+	j.use(f, h)
+	j.busy = true
+	j.mu.Unlock()
+	j.folding.Go(func() {
+		err := full.Sync()
+		err = errors.Join(err, full.Close())
+		if err == nil {
+			err = j.fold(i)
+		}
+		if err != nil {
+			// The segment is there, and is read again by the next start.
+			j.o.Log.Error("journal: segment not folded", "segment", i.through, "error", err)
+		} else {
+			j.tidy()
+		}
+		j.mu.Lock()
+		j.busy = false
+		j.mu.Unlock()
+	})
+}
+
+// tidy removes what is not needed: holds from the segments that two snapshots have, all snapshots but these, and segments that are too
+// old.
+func (j *Journal) tidy() {
+	j.mu.Lock()
+	previous, through := j.previous, j.through
+	j.mu.Unlock()
+	f, err := list(j.dir)
+	if err != nil {
+		j.o.Log.Error("journal: folder not tidied", "error", err)
+		return
+	}
+	for _, n := range f.snapshots {
+		if n != previous && n != through {
+			_ = os.Remove(filepath.Join(j.dir, snapshotName(n)))
+		}
+	}
+	for _, n := range f.segments {
+		if n > previous {
+			break
+		}
+		name := filepath.Join(j.dir, segmentName(n))
+		if j.o.Keep > 0 {
+			if info, err := os.Stat(name); err == nil && j.o.Now().Sub(info.ModTime()) > j.o.Keep {
+				_ = os.Remove(name)
+				continue
+			}
+		}
+		if err := stripHolds(name); err != nil {
+			j.o.Log.Error("journal: holds not removed from segment", "file", filepath.Base(name), "error", err)
+			return
+		}
+	}
+}
+
+// stripHolds writes a segment again without its holds, unless that was done, or some of it is damaged and may still be of use.
+func stripHolds(name string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	var b *builder
+	var h header
+	damage, err := scanFile(name, formSegment, func(found header) bool {
+		if found.folded {
+			return true
+		}
+		h = found
+		h.folded = true
+		b = newBuilder(h)
+		return false
+	}, func(record []byte) {
+		if k := kind(record[6]); k != kindHold && k != kindSettle {
+			b.add(func(dst []byte) []byte { return append(dst, record...) })
+		}
+	})
+	switch {
+	case err != nil || b == nil || damage.any():
+		// It was reported when it was read.
+		return nil
+	case int64(len(b.data)) == info.Size():
+		err = markFolded(name, h)
+	default:
+		err = writeWhole(name, func(f *os.File) error { _, err := f.Write(b.data); return err })
+	}
+	return errors.Join(err, os.Chtimes(name, time.Time{}, info.ModTime()))
+}
+
+// markFolded writes the header of a segment that has no holds, one of its two copies after the other.
+func markFolded(name string, h header) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < firstAt && err == nil; at += headerSize {
+		if _, err = f.WriteAt(h.append(nil)[:headerSize], at); err == nil {
+			err = f.Sync()
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// read is what readFolder has found.
+type read struct {
+	state   *state
+	through uint64 // the last segment in the snapshot
+	last    uint64 // the last segment
+	damage  []Damage
+}
+
+// readFolder reads the last snapshot and the segments after it.
+func readFolder(dir string, zone *time.Location) (*read, error) {
+	f, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &read{state: newState(zone)}
+	for _, n := range slices.Backward(f.snapshots) {
+		s := newState(zone)
+		damage, err := s.readSnapshot(filepath.Join(dir, snapshotName(n)))
+		if errors.Is(err, errVersion) {
+			return nil, fmt.Errorf("%s: %w", damage.File, err)
+		}
+		if err == nil {
+			r.state, r.through, r.last = s, n, n
+			break
+		}
+		damage.Err = err
+		r.damage = append(r.damage, damage)
+	}
+	r.state.load = func(n int32) *day {
+		d, damage := r.state.readDay(dir, n)
+		if damage.any() {
+			r.damage = append(r.damage, damage)
+		}
+		return d
+	}
+	for _, n := range f.segments {
+		r.last = max(r.last, n)
+		if n <= r.through {
+			continue
+		}
+		damage, err := r.state.readSegment(filepath.Join(dir, segmentName(n)), n)
+		switch {
+		case errors.Is(err, errVersion):
+			return nil, err
+		case err != nil:
+			damage.Err = err
+		}
+		if damage.any() {
+			r.damage = append(r.damage, damage)
+		}
+	}
+	return r, nil
+}
+
+// labelReader is what the numbers in a file stand for in a state.
+type labelReader struct {
+	s  *state
+	of map[uint32]uint32
+}
+
+func (l *labelReader) add(record []byte) {
+	var labels Labels
+	if n, ok := readLabels(record, &labels); ok {
+		l.of[n] = l.s.number(&labels)
+	}
+}
+
+// number is that of the state. Labels whose record is damaged are empty.
+func (l *labelReader) number(n uint32) uint32 {
+	if of, known := l.of[n]; known {
+		return of
+	}
+	return l.s.number(new(Labels))
+}
+
+// readSegment adds a segment.
+func (s *state) readSegment(name string, number uint64) (Damage, error) {
+	labels := labelReader{s, make(map[uint32]uint32)}
+	damage, err := scanFile(name, formSegment, func(header) bool { return false }, func(b []byte) {
+		switch kind(b[6]) {
+		case kindLabels:
+			labels.add(b)
+		case kindRequest:
+			s.request(b, labels.number(little.Uint32(b[20:])), number)
+		case kindHold:
+			var h Hold
+			n := readHold(b, &h)
+			s.hold(&h, labels.number(n))
+		case kindSettle:
+			s.settle(readSettle(b))
+		case kindAdjust:
+			if a, ok := readAdjustment(b); ok {
+				s.adjust(a)
+			}
+		}
+	})
+	if errors.Is(err, errHeader) {
+		// The process was stopped while it created the file.
+		if info, e := os.Stat(name); e == nil && info.Size() < firstAt {
+			damage.Torn, err = info.Size(), nil
+		}
+	}
+	return damage, err
+}
+
+var errIncomplete = errors.New("incomplete or damaged")
+
+// readSnapshot fails unless all of the snapshot is valid.
+func (s *state) readSnapshot(name string) (Damage, error) {
+	labels := labelReader{s, make(map[uint32]uint32)}
+	records, complete := int64(0), false
+	damage, err := scanFile(name, formSnapshot, func(header) bool { return false }, func(b []byte) {
+		if kind(b[6]) == kindEnd {
+			complete = int64(little.Uint64(b[8:])) == records
+		}
+		records++
+		switch kind(b[6]) {
+		case kindLabels:
+			labels.add(b)
+		case kindBucket:
+			used, kind, n := readBucket(b)
+			if kind < scopeKinds {
+				u := s.usage(scope{kind, *s.labels[labels.number(n)].scopeNames()[kind]})
+				u.buckets = append(u.buckets, used)
+			}
+		case kindHold:
+			var h Hold
+			n := labels.number(readHold(b, &h))
+			s.hold(&h, n)
+			o := s.open[h.Request]
+			o.listed = b[7]&flagListed != 0
+			o.hold(h.Number).settled = b[7]&flagSettled != 0
+		case kindAdjust:
+			if a, ok := readAdjustment(b); ok {
+				s.adjust(a)
+			}
+		}
+	})
+	if err == nil && (!complete || damage.any()) {
+		err = errIncomplete
+	}
+	return damage, err
+}
+
+// readDay reads the file of a day, if there is one.
+func (s *state) readDay(dir string, n int32) (*day, Damage) {
+	d, name := newDay(n), filepath.Join(dir, dayFile(n))
+	labels := labelReader{s, make(map[uint32]uint32)}
+	damage, err := scanFile(name, formDay, func(h header) bool { d.through = h.through; return false }, func(b []byte) {
+		switch kind(b[6]) {
+		case kindLabels:
+			labels.add(b)
+		case kindRow:
+			row := new(Sums)
+			d.rows[labels.number(readRow(b, row))] = row
+		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		damage.Err = err
+	}
+	return d, damage
+}

@@ -1,0 +1,459 @@
+package journal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// open opens a journal that the test closes, unless it has done so.
+func open(t testing.TB, dir string, o journal.Options) *journal.Journal {
+	t.Helper()
+	if o.Now == nil {
+		o.Now = func() time.Time { return noon }
+	}
+	j, err := journal.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func request(key, model string, nano cost.Nano) *journal.Request {
+	return &journal.Request{
+		ID: journal.NewID(), At: noon, Labels: journal.Labels{Key: key, Team: "research", Model: model, Provider: "openai", Tags: "plan=gold"},
+		Tokens: cost.Tokens{Prompt: 100, Completion: 20, Cached: 40, CacheWrite: 10, CacheWrite1h: 5, AudioIn: 3, Reasoning: 7, AudioOut: 2}, Cost: nano,
+	}
+}
+
+func usage(t testing.TB, dir string, q journal.Query) *journal.Usage {
+	t.Helper()
+	u, err := journal.ReadUsage(dir, time.UTC, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// spent returns what scopes have used, by name.
+func spent(j *journal.Journal) map[string]cost.Nano {
+	all := make(map[string]cost.Nano)
+	j.Replay(func(kind byte, name string, at time.Time, requests, tokens int64, amount cost.Nano) {
+		all[[]string{"key ", "team ", "model ", "provider "}[kind]+name] += amount
+	}, func(a journal.Adjustment) { all["adjusted "+a.Name] += a.Credit })
+	return all
+}
+
+// kill leaves a copy of the folder as a process leaves it that is killed.
+func kill(t testing.TB, dir string) string {
+	t.Helper()
+	copied := t.TempDir()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has been replaced
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(copied, e.Name()), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return copied
+}
+
+func TestLedgerSurvivesRestarts(t *testing.T) {
+	dir := t.TempDir()
+	for start := range int64(3) {
+		j := open(t, dir, journal.Options{})
+		for range 10 {
+			r := request("a", "m", 7)
+			r.Error, r.Estimated = start == 0, start == 1
+			r.Incomplete, r.Shadow = start == 1, start == 2
+			j.Request(r)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := usage(t, dir, journal.Query{}).Total; got.Requests != 10*(start+1) {
+			t.Fatalf("%d requests after start %d", got.Requests, start)
+		}
+	}
+	want := journal.Sums{
+		Requests: 30, Errors: 10, Incomplete: 10, Estimated: 10, Shadows: 10, Cost: 210,
+		Tokens: cost.Tokens{Prompt: 3000, Completion: 600, Cached: 1200, CacheWrite: 300, CacheWrite1h: 150, AudioIn: 90, Reasoning: 210, AudioOut: 60},
+	}
+	for _, raw := range []bool{false, true} {
+		if d := cmp.Diff(want, usage(t, dir, journal.Query{Raw: raw}).Total); d != "" {
+			t.Errorf("raw %t: %s", raw, d)
+		}
+	}
+}
+
+func TestUsageIsGroupedAndBounded(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, journal.Options{})
+	for day := range 3 {
+		for i, key := range []string{"a", "b", "a"} {
+			r := request(key, fmt.Sprint("m", i), 1)
+			r.At = noon.AddDate(0, 0, day)
+			j.Request(r)
+		}
+	}
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ by, since, until, want string }{
+		{"", "", "", "9"},
+		{"key", "", "", "a 6, b 3"},
+		{"key", "2026-11-23", "", "a 4, b 2"},
+		{"day", "2026-11-23", "2026-11-23", "2026-11-23 3"},
+		{"day,key", "", "2026-11-22", "2026-11-22 a 2, 2026-11-22 b 1"},
+		{"model,key", "2026-11-24", "", "m0 a 1, m1 b 1, m2 a 1"},
+		{"tags,provider,team", "", "", "plan=gold openai research 9"},
+		{"key", "2026-11-25", "", ""},
+	} {
+		by, err := journal.ParseColumns(c.by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(when string) {
+			var got []string
+			for _, r := range usage(t, dir, journal.Query{Since: c.since, Until: c.until, By: by}).Rows {
+				got = append(got, strings.TrimSpace(strings.Join(r.Values, " ")+fmt.Sprint(" ", r.Requests)))
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("by %q, %s: %q, want %q", c.by, when, got, c.want)
+			}
+		}
+		check("beside a running gateway")
+		defer check("after it has ended")
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.ParseColumns("key,colour"); err == nil || !strings.Contains(err.Error(), "want day, key") {
+		t.Errorf("an unknown column: %v", err)
+	}
+	if _, err := journal.ReadUsage(dir, time.UTC, journal.Query{Since: "yesterday"}); err == nil {
+		t.Error("an invalid date is taken")
+	}
+	if u := usage(t, filepath.Join(dir, "nothing"), journal.Query{}); u.Total.Requests != 0 {
+		t.Error("a folder that does not exist has requests")
+	}
+}
+
+func TestFormats(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, journal.Options{})
+	j.Request(request("a", "m", 1_500_000_000))
+	j.Request(request(`b,"x`, "m", 1))
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	u := usage(t, dir, journal.Query{By: []journal.Column{journal.ByKey}})
+	for format, want := range map[string]string{
+		"table": "key   requests  prompt_tokens  cached_tokens  cache_write_tokens  cache_write_1h_tokens  audio_input_tokens  completion_tokens  reasoning_tokens  audio_output_tokens  cost_usd\n" +
+			"a     1         100            40             10                  5                      3                   20                 7                 2                    1.5\n" +
+			"b,\"x  1         100            40             10                  5                      3                   20                 7                 2                    0.000000001\n" +
+			"total 2         200            80             20                  10                     6                   40                 14                4                    1.500000001\n",
+		"csv": "key,requests,errors,incomplete,estimated,booked,shadows,prompt_tokens,cached_tokens,cache_write_tokens,cache_write_1h_tokens,audio_input_tokens,completion_tokens,reasoning_tokens,audio_output_tokens,cost_usd\n" +
+			"a,1,0,0,0,0,0,100,40,10,5,3,20,7,2,1.5\n\"b,\"\"x\",1,0,0,0,0,0,100,40,10,5,3,20,7,2,0.000000001\n",
+		"json": `{"rows":[
+{"key":"a","requests":1,"errors":0,"incomplete":0,"estimated":0,"booked":0,"shadows":0,"prompt_tokens":100,"cached_tokens":40,"cache_write_tokens":10,"cache_write_1h_tokens":5,"audio_input_tokens":3,"completion_tokens":20,"reasoning_tokens":7,"audio_output_tokens":2,"cost_usd":1.5},
+{"key":"b,\"x","requests":1,"errors":0,"incomplete":0,"estimated":0,"booked":0,"shadows":0,"prompt_tokens":100,"cached_tokens":40,"cache_write_tokens":10,"cache_write_1h_tokens":5,"audio_input_tokens":3,"completion_tokens":20,"reasoning_tokens":7,"audio_output_tokens":2,"cost_usd":0.000000001}
+],
+"total":{"requests":2,"errors":0,"incomplete":0,"estimated":0,"booked":0,"shadows":0,"prompt_tokens":200,"cached_tokens":80,"cache_write_tokens":20,"cache_write_1h_tokens":10,"audio_input_tokens":6,"completion_tokens":40,"reasoning_tokens":14,"audio_output_tokens":4,"cost_usd":1.500000001}}
+`,
+	} {
+		var b bytes.Buffer
+		if err := u.Write(&b, format); err != nil {
+			t.Fatal(err)
+		}
+		if format == "table" {
+			want = strings.ReplaceAll(want, "\ntotal 2", "\ntotal  2")
+			if strings.Join(strings.Fields(b.String()), " ") != strings.Join(strings.Fields(want), " ") {
+				t.Errorf("table:\n%s", b.String())
+			}
+			continue
+		}
+		if d := cmp.Diff(want, b.String()); d != "" {
+			t.Errorf("%s: %s", format, d)
+		}
+	}
+	if err := u.Write(new(bytes.Buffer), "yaml"); err == nil {
+		t.Error("an unknown format is taken")
+	}
+}
+
+func TestHoldsOfKilledProcessAreBookedOnce(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, journal.Options{})
+	held := func(request, number uint64, amount cost.Nano, scopes journal.Labels) {
+		if err := j.Hold(&journal.Hold{Request: request, Number: number, At: noon, Scopes: scopes, Amount: amount}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Request 1 is complete, 2 is settled and not in the ledger, 3 is in the ledger and not settled, 4 is neither.
+	key, provider := journal.Labels{Key: "a", Team: "t"}, journal.Labels{Provider: "p"}
+	for id := range uint64(5) {
+		if id > 0 {
+			held(id, 1, 100, key)
+			held(id, 2, 90, provider)
+		}
+	}
+	r := request("a", "m", 10)
+	r.ID = 1
+	j.Request(r)
+	j.Settle(1, 2, 10, 5)
+	j.Settle(1, 1, 10, 5)
+	j.Settle(2, 2, 20, 5)
+	j.Settle(2, 1, 20, 5)
+	r.ID, r.Cost = 3, 30
+	j.Request(r)
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	held(5, 1, 1000, journal.Labels{Provider: "q"}) // and it is written though nothing flushes it
+	dir = kill(t, dir)
+	// A process that is killed while it books leaves the rest to the next one.
+	for start := range 3 {
+		again := open(t, dir, journal.Options{})
+		want := map[string]cost.Nano{"key a": 230, "team t": 230, "provider p": 210, "provider q": 1000}
+		if d := cmp.Diff(want, spent(again)); d != "" {
+			t.Errorf("start %d: %s", start, d)
+		}
+		u := usage(t, dir, journal.Query{By: []journal.Column{journal.ByKey, journal.ByProvider}})
+		total := u.Total
+		if total.Requests != 5 || total.Booked != 3 || total.Cost != 10+20+30+100+1000 {
+			t.Errorf("start %d: the ledger has %+v", start, total)
+		}
+		dir = kill(t, dir)
+	}
+}
+
+func TestSettlesOnce(t *testing.T) {
+	j := open(t, t.TempDir(), journal.Options{})
+	if err := j.Hold(&journal.Hold{Request: 1, Number: 1, At: noon, Scopes: journal.Labels{Key: "a"}, Amount: 50}); err != nil {
+		t.Fatal(err)
+	}
+	if got := spent(j)["key a"]; got != 50 {
+		t.Errorf("held %d", got)
+	}
+	for range 3 {
+		j.Settle(1, 1, 8, 5)
+	}
+	j.Settle(7, 1, 8, 5)
+	if got := spent(j)["key a"]; got != 8 {
+		t.Errorf("spent %d", got)
+	}
+}
+
+func TestAdjustmentsSurvive(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, journal.Options{})
+	if err := j.Adjust(&journal.Adjustment{Kind: 0, Name: "a", Per: 3, At: noon, Credit: 5, Reason: "month end"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{kill(t, dir), dir} {
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var got []journal.Adjustment
+		open(t, dir, journal.Options{}).Replay(func(byte, string, time.Time, int64, int64, cost.Nano) {}, func(a journal.Adjustment) { got = append(got, a) })
+		if len(got) != 1 || got[0].Name != "a" || got[0].Per != 3 || !got[0].At.Equal(noon) || got[0].Credit != 5 || got[0].Reason != "month end" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestSegmentsAreFolded fills many segments, over a change of day, and finds everything in the files that are left.
+func TestSegmentsAreFolded(t *testing.T) {
+	dir := t.TempDir()
+	var mu sync.Mutex
+	now := noon
+	j := open(t, dir, journal.Options{
+		SegmentSize: 8 << 10, Interval: time.Millisecond, Keep: time.Hour,
+		Now: func() time.Time { mu.Lock(); defer mu.Unlock(); return now },
+	})
+	const requests = 2000
+	for i := range requests {
+		mu.Lock()
+		now = noon.Add(time.Duration(i) * time.Minute)
+		at := now
+		mu.Unlock()
+		r := request("a", fmt.Sprint("m", i%7), 3)
+		r.ID, r.At = uint64(i+1), at
+		if err := j.Hold(&journal.Hold{Request: r.ID, Number: 1, At: at, Scopes: journal.Labels{Key: "a"}, Amount: 10}); err != nil {
+			t.Fatal(err)
+		}
+		j.Request(r)
+		j.Settle(r.ID, 1, 3, 120)
+	}
+	if got := usage(t, dir, journal.Query{}).Total; got.Requests > requests || got.Booked != 0 {
+		t.Errorf("while it runs there are %d requests, %d booked", got.Requests, got.Booked)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	u := usage(t, dir, journal.Query{By: []journal.Column{journal.ByDay}})
+	if u.Total.Requests != requests || u.Total.Cost != 3*requests || len(u.Rows) != 2 {
+		t.Errorf("%+v", u)
+	}
+	again := open(t, dir, journal.Options{})
+	if got := spent(again)["key a"]; got != 3*requests {
+		t.Errorf("spent %d", got)
+	}
+	if s := again.Stats(); s.Open != 0 {
+		t.Errorf("%d requests hold something", s.Open)
+	}
+	snapshots, _ := filepath.Glob(filepath.Join(dir, "*.snapshot"))
+	if len(snapshots) > 2 {
+		t.Errorf("there are %d snapshots", len(snapshots))
+	}
+}
+
+// full is a segment on a disk that is full from a size on.
+type full struct {
+	*os.File
+	limit *int64
+	mu    *sync.Mutex
+}
+
+func (f full) WriteAt(p []byte, at int64) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if room := *f.limit - at; room < int64(len(p)) {
+		n, _ := f.File.WriteAt(p[:max(room, 0)], at)
+		return n, errors.New("no space left on device")
+	}
+	return f.File.WriteAt(p, at)
+}
+
+func TestFullDisk(t *testing.T) {
+	for _, refuse := range []bool{false, true} {
+		t.Run(fmt.Sprint("refuse ", refuse), func(t *testing.T) {
+			var log bytes.Buffer
+			var mu sync.Mutex
+			limit := int64(500)
+			dir := t.TempDir()
+			j := open(t, dir, journal.Options{
+				Refuse: refuse, Interval: time.Hour, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Create: func(name string) (journal.File, error) {
+					f, err := os.Create(name)
+					return full{f, &limit, &mu}, err
+				},
+			})
+			refused := 0
+			for i := range uint64(20) {
+				r := request("a", "m", 1)
+				r.ID = i + 1
+				if err := j.Hold(&journal.Hold{Request: r.ID, Number: 1, At: noon, Scopes: journal.Labels{Key: "a"}, Amount: 10}); err != nil {
+					refused++
+					continue
+				}
+				j.Request(r)
+				j.Settle(r.ID, 1, 1, 1)
+			}
+			if err, since := j.Failure(); err == nil || !since.Equal(noon) {
+				t.Fatalf("the failure is not shown: %v %s", err, since)
+			}
+			served := 20 - refused
+			if refuse != (refused > 0) {
+				t.Errorf("%d holds were refused", refused)
+			}
+			if got := spent(j)["key a"]; got != cost.Nano(served) {
+				t.Errorf("spent %d in memory, of %d", got, served)
+			}
+			mu.Lock()
+			limit = 1 << 30
+			mu.Unlock()
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := usage(t, dir, journal.Query{}).Total; got.Requests != int64(served) || got.Booked != 0 {
+				t.Errorf("once there is room, the ledger has %+v of %d", got, served)
+			}
+			if n := strings.Count(log.String(), "cannot be written"); n != 1 {
+				t.Errorf("it was logged %d times:\n%s", n, &log)
+			}
+			if !strings.Contains(log.String(), "can be written again") {
+				t.Errorf("the end is not logged:\n%s", &log)
+			}
+		})
+	}
+}
+
+// TestCommits waits for the goroutine to make a record durable.
+func TestCommits(t *testing.T) {
+	synced := make(chan struct{}, 100)
+	dir := t.TempDir()
+	j := open(t, dir, journal.Options{Interval: time.Millisecond, Create: func(name string) (journal.File, error) {
+		f, err := os.Create(name)
+		return syncing{f, synced}, err
+	}})
+	for len(synced) > 0 {
+		<-synced
+	}
+	j.Request(request("a", "m", 1))
+	<-synced
+	if got := usage(t, dir, journal.Query{}).Total; got.Requests != 1 {
+		t.Errorf("%d requests are in the file", got.Requests)
+	}
+}
+
+type syncing struct {
+	*os.File
+	synced chan struct{}
+}
+
+func (f syncing) Sync() error {
+	err := f.File.Sync()
+	f.synced <- struct{}{}
+	return err
+}
+
+func TestOldSegmentsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	for i := range 4 {
+		at := now.AddDate(0, 0, i)
+		j := open(t, dir, journal.Options{Keep: 36 * time.Hour, Now: func() time.Time { return at }})
+		r := request("a", "m", 1)
+		r.At = at
+		j.Request(r)
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := usage(t, dir, journal.Query{}).Total.Requests; got != 4 {
+		t.Errorf("the sums have %d requests", got)
+	}
+	if got := usage(t, dir, journal.Query{Raw: true}).Total.Requests; got >= 4 || got == 0 {
+		t.Errorf("there are %d raw requests", got)
+	}
+}

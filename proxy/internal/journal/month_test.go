@@ -1,0 +1,136 @@
+package journal_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+	"github.com/sluice-gateway/sluice/proxy/internal/journal"
+)
+
+var requests = flag.Int("requests", 0, "write a month of this many `requests` and report the size of the journal, and the time and memory of reading it")
+
+// TestMonth is for go test -run TestMonth -v ./proxy/internal/journal -requests 10000000.
+func TestMonth(t *testing.T) {
+	if *requests == 0 {
+		t.Skip("a measurement: set -requests")
+	}
+	dir := t.TempDir()
+	first := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	perDay := *requests / 30
+	began := time.Now()
+	written := 0
+	for day := range 30 {
+		at := first.AddDate(0, 0, day)
+		j, err := journal.Open(dir, journal.Options{Now: func() time.Time { return at }, Log: slog.Default()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range perDay {
+			r := journal.Request{
+				ID: journal.NewID(), At: at.Add(time.Duration(i) * (24 * time.Hour / time.Duration(perDay))),
+				Labels: journal.Labels{Key: keys[i%len(keys)], Team: teams[i%len(teams)], Model: models[i%len(models)], Provider: "openai", Tags: "plan=gold"},
+				Tokens: cost.Tokens{Prompt: int64(i % 4000), Completion: int64(i % 900)}, Cost: cost.Nano(i % 1_000_000),
+			}
+			j.Request(&r)
+			written++
+		}
+		if lost := j.Stats().Lost; lost > 0 {
+			err, _ := j.Failure()
+			t.Fatal(day, lost, err)
+		}
+		if day < 29 {
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		// The last day is read as beside a running gateway.
+		if err := j.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		defer j.Close()
+	}
+	t.Logf("wrote %d requests in %s", written, time.Since(began).Round(time.Millisecond))
+	var raw, sums int64
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Ext(name) == ".segment" {
+			raw += info.Size()
+		} else {
+			sums += info.Size()
+		}
+	}
+	t.Logf("raw requests %d MB, sums %d KB", raw/1e6, sums/1e3)
+	for _, raw := range []bool{false, true} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		u, err := journal.ReadUsage(dir, time.UTC, journal.Query{
+			Since: "2026-11-01", Until: "2026-11-30", By: []journal.Column{journal.ByDay, journal.ByKey, journal.ByModel}, Raw: raw,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Write(io.Discard, "csv"); err != nil {
+			t.Fatal(err)
+		}
+		took := time.Since(began)
+		runtime.ReadMemStats(&after)
+		t.Logf("export of the month, raw %t: %d rows in %s, %d MB allocated in all", raw, len(u.Rows), took.Round(time.Millisecond), (after.TotalAlloc-before.TotalAlloc)>>20)
+		if u.Total.Requests != int64(written) {
+			t.Errorf("the export has %d requests of %d: %+v", u.Total.Requests, written, u.Damage)
+		}
+	}
+}
+
+var keys, teams, models = names("key", 50), names("team", 10), names("model", 20)
+
+func names(of string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprint(of, "-", i)
+	}
+	return all
+}
+
+func BenchmarkRequest(b *testing.B) {
+	j := open(b, b.TempDir(), journal.Options{})
+	r := request("a", "m", 5)
+	b.ReportAllocs()
+	for b.Loop() {
+		j.Request(r)
+	}
+}
+
+// BenchmarkHold is what a request with a budget adds: a hold, which is written at once, its settlement, and the ledger's record.
+func BenchmarkHold(b *testing.B) {
+	j := open(b, b.TempDir(), journal.Options{})
+	r := request("a", "m", 5)
+	h := &journal.Hold{Number: 1, At: noon, Scopes: journal.Labels{Key: "a", Team: "research"}, Amount: 10}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.ID++
+		h.Request = r.ID
+		if err := j.Hold(h); err != nil {
+			b.Fatal(err)
+		}
+		j.Request(r)
+		j.Settle(h.Request, 1, 5, 10)
+	}
+}

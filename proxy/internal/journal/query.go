@@ -1,0 +1,235 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Column is what the ledger is grouped by.
+type Column uint8
+
+// The columns.
+const (
+	ByDay Column = iota
+	ByKey
+	ByTeam
+	ByModel
+	ByProvider
+	ByTags
+	columns = iota
+)
+
+var columnNames = [columns]string{ByDay: "day", ByKey: "key", ByTeam: "team", ByModel: "model", ByProvider: "provider", ByTags: "tags"}
+
+// String returns the column's name.
+func (c Column) String() string { return columnNames[c] }
+
+// ParseColumns parses names of columns, separated by commas.
+func ParseColumns(names string) ([]Column, error) {
+	var by []Column
+	for name := range strings.SplitSeq(names, ",") {
+		name = strings.TrimSpace(name)
+		c := Column(slices.Index(columnNames[:], name))
+		switch {
+		case name == "":
+			continue
+		case c >= columns:
+			return nil, fmt.Errorf("invalid column %q: want %s", name, strings.Join(columnNames[:], ", "))
+		case slices.Contains(by, c):
+			return nil, fmt.Errorf("column %q is given twice", name)
+		}
+		by = append(by, c)
+	}
+	return by, nil
+}
+
+// Query is what is asked of the ledger.
+type Query struct {
+	Since, Until string // dates, as in 2006-01-02; Until is included; "": no bound
+	By           []Column
+	Raw          bool // adds the requests up again from the raw segments, as far as these are kept
+}
+
+// Usage is the answer to a Query.
+type Usage struct {
+	By    []Column
+	Rows  []Row // ordered by their values, in the order of By
+	Total Sums
+	// Damage is what could not be read: the sums lack it.
+	Damage []Damage
+}
+
+// Row is the sums of the requests that have the same values in the columns of the query.
+type Row struct {
+	Values []string // one for each column
+	Sums
+}
+
+// maxTries bounds how often a query begins again because the gateway has folded a segment meanwhile.
+const maxTries = 5
+
+// ReadUsage reads the ledger in a journal's folder, also beside the process that writes it. Zone must be the journal's. A folder that
+// does not exist is a ledger without requests.
+func ReadUsage(dir string, zone *time.Location, q Query) (*Usage, error) {
+	from, to := int32(math.MinInt32), int32(math.MaxInt32)
+	for _, bound := range []struct {
+		date string
+		day  *int32
+	}{{q.Since, &from}, {q.Until, &to}} {
+		if bound.date == "" {
+			continue
+		}
+		n, err := parseDay(bound.date)
+		if err != nil {
+			return nil, fmt.Errorf("invalid date %q: want YYYY-MM-DD", bound.date)
+		}
+		*bound.day = n
+	}
+	for try := 1; ; try++ {
+		u, err := readUsage(dir, zone, from, to, q)
+		switch {
+		case err == nil:
+			return u, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("journal: %w", err)
+		case try == maxTries:
+			return nil, errors.New("journal: files are removed while they are read")
+		}
+	}
+}
+
+// errGone is that of a file that was removed after the folder was listed.
+var errGone = fmt.Errorf("a file is gone: %w", fs.ErrNotExist)
+
+func readUsage(dir string, zone *time.Location, from, to int32, q Query) (*Usage, error) {
+	f, err := list(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = folder{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := newGrouping(q.By)
+	// Days that have no file are in no segment up to the snapshot. It is read before the days: a segment that is folded meanwhile is in their
+	// files, which say so, or is read as such.
+	folded := uint64(0)
+	if n := len(f.snapshots); n > 0 && !q.Raw {
+		folded = f.snapshots[n-1]
+	}
+	s := newState(zone)
+	s.load = func(n int32) *day { d := newDay(n); d.through = folded; return d }
+	if !q.Raw {
+		for _, n := range f.days {
+			if n < from || n > to {
+				continue
+			}
+			d, damage := s.readDay(dir, n)
+			if errors.Is(damage.Err, fs.ErrNotExist) {
+				return nil, errGone
+			}
+			g.damaged(damage)
+			d.through = max(d.through, folded)
+			s.days[n] = d
+		}
+	}
+	for _, n := range f.segments {
+		if n <= folded {
+			continue
+		}
+		labels := labelReader{s, make(map[uint32]uint32)}
+		damage, err := scanFile(filepath.Join(dir, segmentName(n)), formSegment, func(header) bool { return false }, func(b []byte) {
+			switch kind(b[6]) {
+			case kindLabels:
+				labels.add(b)
+			case kindRequest:
+				if d := s.at(int64(little.Uint32(b[16:]))); d.number >= from && d.number <= to {
+					s.request(b, labels.number(little.Uint32(b[20:])), n)
+				}
+			}
+		})
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, errGone
+		case errors.Is(err, errVersion):
+			return nil, err
+		case errors.Is(err, errHeader):
+			err = nil // of a file that is being created; others are reported by the gateway
+		}
+		damage.Err = err
+		damage.Torn = 0 // it is being written
+		g.damaged(damage)
+	}
+	for _, d := range s.days {
+		if d.number >= from && d.number <= to {
+			g.add(s, d)
+		}
+	}
+	return g.usage(), nil
+}
+
+// grouping adds rows of days up.
+type grouping struct {
+	by     []Column
+	rows   map[groupKey]*Sums
+	total  Sums
+	damage []Damage
+}
+
+// groupKey is the values of a row, of the columns that the rows are grouped by.
+type groupKey struct {
+	day int32
+	Labels
+}
+
+func newGrouping(by []Column) *grouping { return &grouping{by: by, rows: make(map[groupKey]*Sums)} }
+
+func (g *grouping) damaged(d Damage) {
+	if d.any() {
+		g.damage = append(g.damage, d)
+	}
+}
+
+func (g *grouping) add(s *state, d *day) {
+	for n, sums := range d.rows {
+		var k groupKey
+		from, to := s.labels[n].fields(), k.fields()
+		for _, c := range g.by {
+			if c == ByDay {
+				k.day = d.number
+			} else {
+				*to[c-ByKey] = *from[c-ByKey]
+			}
+		}
+		row := g.rows[k]
+		if row == nil {
+			row = new(Sums)
+			g.rows[k] = row
+		}
+		row.Add(sums)
+		g.total.Add(sums)
+	}
+}
+
+func (g *grouping) usage() *Usage {
+	u := &Usage{By: g.by, Total: g.total, Damage: g.damage}
+	for k, sums := range g.rows {
+		r := Row{Sums: *sums}
+		fields := k.fields()
+		for _, c := range g.by {
+			if c == ByDay {
+				r.Values = append(r.Values, dayName(k.day))
+			} else {
+				r.Values = append(r.Values, *fields[c-ByKey])
+			}
+		}
+		u.Rows = append(u.Rows, r)
+	}
+	slices.SortFunc(u.Rows, func(a, b Row) int { return slices.Compare(a.Values, b.Values) })
+	return u
+}

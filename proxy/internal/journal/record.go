@@ -1,0 +1,405 @@
+package journal
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+)
+
+// All files of the journal have the same form: a header, twice, and records. A record begins at a multiple of 8 bytes with
+//
+//	offset 0  checksum, of all that follows
+//	       4  length of the record in units of 8 bytes
+//	       6  kind
+//	       7  flags
+//
+// and has a fixed length by its kind, except for those that hold names. Numbers are little-endian. The checksum is CRC-32C and begins
+// with the file's random seed and the record's place in the file: neither a copy of a record in another place nor one that a client
+// has put into a name is taken for a record where the search for the next valid one comes upon it.
+const (
+	unit      = 8
+	headSize  = 8
+	maxRecord = 8 << 10
+)
+
+// kind is what a record holds.
+type kind uint8
+
+const (
+	kindLabels  kind = 1 + iota // of a ledger row, with the number that other records of the file have for them
+	kindRequest                 // a finished request
+	kindHold                    // what a request holds of budgets
+	kindSettle                  // what became of a hold
+	kindAdjust                  // a change of what is left of a budget
+	kindBucket                  // of a snapshot: what a scope has used in some time
+	kindRow                     // of a day: the sums of a ledger row
+	kindEnd                     // of a snapshot or a day: nothing is missing
+)
+
+// The lengths of records of fixed length, in bytes.
+const (
+	requestSize = 64
+	holdSize    = 48
+	settleSize  = 40
+	bucketSize  = 48
+	rowSize     = 136
+	endSize     = 16
+)
+
+var fixedSize = [kindEnd + 1]int{
+	kindRequest: requestSize, kindHold: holdSize, kindSettle: settleSize, kindBucket: bucketSize, kindRow: rowSize, kindEnd: endSize,
+}
+
+// The flags of a request.
+const (
+	flagError = 1 << iota
+	flagIncomplete
+	flagEstimated
+	flagShadow
+	flagBooked
+)
+
+// The flags of a hold in a snapshot.
+const (
+	flagSettled = 1 << iota // what became of it is in the amount
+	flagListed              // the ledger has the request
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var little = binary.LittleEndian
+
+// checksum is that of a record at an offset of a file.
+func checksum(record []byte, seed uint32, offset int64) uint32 {
+	return crc32.Update(seed^uint32(offset/unit)*0x9e3779b1, castagnoli, record[4:])
+}
+
+// begin appends the head of a record of n bytes, with room for the rest.
+func begin(dst []byte, k kind, flags byte, n int) (extended, record []byte) {
+	at := len(dst)
+	for range n / unit {
+		dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
+	}
+	record = dst[at:]
+	little.PutUint16(record[4:], uint16(n/unit))
+	record[6], record[7] = byte(k), flags
+	return dst, record
+}
+
+// seal writes a record's checksum.
+func seal(record []byte, seed uint32, offset int64) {
+	little.PutUint32(record, checksum(record, seed, offset))
+}
+
+// valid returns the length of the record that begins data, 0 if there is none.
+func valid(data []byte, seed uint32, offset int64) int {
+	if len(data) < headSize {
+		return 0
+	}
+	n, k := int(little.Uint16(data[4:]))*unit, kind(data[6])
+	switch {
+	case n <= headSize, n > maxRecord, n > len(data), k < kindLabels, k > kindEnd:
+		return 0
+	case fixedSize[k] != 0 && n != fixedSize[k]:
+		return 0
+	case little.Uint32(data) != checksum(data[:n], seed, offset):
+		return 0
+	}
+	return n
+}
+
+func count32(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+func seconds(t time.Time) uint32 { return count32(t.Unix()) }
+
+func timeAt(s uint32) time.Time { return time.Unix(int64(s), 0) }
+
+// Request is a finished request in the ledger.
+type Request struct {
+	ID     uint64 // of NewID
+	At     time.Time
+	Labels Labels
+	Tokens cost.Tokens
+	Cost   cost.Nano
+
+	Error      bool // the client got an error, or a response that broke off
+	Incomplete bool // the response was cut, or its client has left
+	Estimated  bool // the provider did not count the tokens
+	Shadow     bool // sent for comparison: no client got its response
+	Booked     bool // the gateway was killed before the end of the request: its cost is what it held
+}
+
+func (r *Request) flags() (f byte) {
+	for i, set := range [...]bool{r.Error, r.Incomplete, r.Estimated, r.Shadow, r.Booked} {
+		if set {
+			f |= 1 << i
+		}
+	}
+	return f
+}
+
+func appendRequest(dst []byte, r *Request, labels uint32) []byte {
+	dst, b := begin(dst, kindRequest, r.flags(), requestSize)
+	little.PutUint64(b[8:], r.ID)
+	little.PutUint32(b[16:], seconds(r.At))
+	little.PutUint32(b[20:], labels)
+	little.PutUint64(b[24:], uint64(r.Cost))
+	t := &r.Tokens
+	for i, n := range [...]int64{t.Prompt, t.Completion, t.Cached, t.CacheWrite, t.CacheWrite1h, t.AudioIn, t.Reasoning, t.AudioOut} {
+		little.PutUint32(b[32+4*i:], count32(n))
+	}
+	return dst
+}
+
+// readRequest reads a record into r, except for the labels, whose number it returns.
+func readRequest(b []byte, r *Request) (labels uint32) {
+	f, n := b[7], func(i int) int64 { return int64(little.Uint32(b[32+4*i:])) }
+	*r = Request{
+		ID: little.Uint64(b[8:]), At: timeAt(little.Uint32(b[16:])), Cost: cost.Nano(little.Uint64(b[24:])),
+		Tokens: cost.Tokens{
+			Prompt: n(0), Completion: n(1), Cached: n(2), CacheWrite: n(3), CacheWrite1h: n(4), AudioIn: n(5), Reasoning: n(6), AudioOut: n(7),
+		},
+		Error: f&flagError != 0, Incomplete: f&flagIncomplete != 0, Estimated: f&flagEstimated != 0, Shadow: f&flagShadow != 0,
+		Booked: f&flagBooked != 0,
+	}
+	return little.Uint32(b[20:])
+}
+
+// Hold is what a request, or one attempt of it, holds of the budgets of some scopes.
+type Hold struct {
+	Request uint64 // of NewID
+	Number  uint64 // among the holds of the request
+	At      time.Time
+	Scopes  Labels // of which a scope is: those of which something is held
+	Amount  cost.Nano
+}
+
+func appendHold(dst []byte, h *Hold, labels uint32, flags byte) []byte {
+	dst, b := begin(dst, kindHold, flags, holdSize)
+	little.PutUint64(b[8:], h.Request)
+	little.PutUint64(b[16:], h.Number)
+	little.PutUint64(b[24:], uint64(h.Amount))
+	little.PutUint32(b[32:], seconds(h.At))
+	little.PutUint32(b[36:], labels)
+	return dst
+}
+
+func readHold(b []byte, h *Hold) (labels uint32) {
+	*h = Hold{
+		Request: little.Uint64(b[8:]), Number: little.Uint64(b[16:]), Amount: cost.Nano(little.Uint64(b[24:])), At: timeAt(little.Uint32(b[32:])),
+	}
+	return little.Uint32(b[36:])
+}
+
+func appendSettle(dst []byte, request, number uint64, amount cost.Nano, tokens int64) []byte {
+	dst, b := begin(dst, kindSettle, 0, settleSize)
+	little.PutUint64(b[8:], request)
+	little.PutUint64(b[16:], number)
+	little.PutUint64(b[24:], uint64(amount))
+	little.PutUint64(b[32:], uint64(tokens))
+	return dst
+}
+
+func readSettle(b []byte) (request, number uint64, amount cost.Nano, tokens int64) {
+	return little.Uint64(b[8:]), little.Uint64(b[16:]), cost.Nano(little.Uint64(b[24:])), int64(little.Uint64(b[32:]))
+}
+
+// bucket is what a scope has used from a time on, until that of the next bucket.
+type bucket struct {
+	start            int64 // seconds since 1970
+	requests, tokens int64
+	amount           cost.Nano
+}
+
+func appendBucket(dst []byte, u *bucket, kind byte, labels uint32) []byte {
+	dst, b := begin(dst, kindBucket, kind, bucketSize)
+	little.PutUint64(b[8:], uint64(u.start))
+	little.PutUint64(b[16:], uint64(u.requests))
+	little.PutUint64(b[24:], uint64(u.tokens))
+	little.PutUint64(b[32:], uint64(u.amount))
+	little.PutUint32(b[40:], labels)
+	return dst
+}
+
+func readBucket(b []byte) (u bucket, scope byte, labels uint32) {
+	return bucket{
+		int64(little.Uint64(b[8:])), int64(little.Uint64(b[16:])), int64(little.Uint64(b[24:])), cost.Nano(little.Uint64(b[32:])),
+	}, b[7], little.Uint32(b[40:])
+}
+
+// Sums are the sums of requests.
+type Sums struct {
+	Requests, Errors, Incomplete, Estimated int64
+	Booked                                  int64 // requests that were under way when the gateway was killed, with what they held
+	Shadows                                 int64
+	Tokens                                  cost.Tokens
+	Cost                                    cost.Nano
+}
+
+func (s *Sums) numbers() [15]*int64 {
+	t := &s.Tokens
+	return [...]*int64{
+		&s.Requests, &s.Errors, &s.Incomplete, &s.Estimated, &s.Booked, &s.Shadows, (*int64)(&s.Cost),
+		&t.Prompt, &t.Completion, &t.Cached, &t.CacheWrite, &t.CacheWrite1h, &t.AudioIn, &t.Reasoning, &t.AudioOut,
+	}
+}
+
+// Add adds other sums.
+func (s *Sums) Add(o *Sums) {
+	from := o.numbers()
+	for i, n := range s.numbers() {
+		*n += *from[i]
+	}
+}
+
+// count adds a request as it is in a record.
+func (s *Sums) count(b []byte) {
+	f := b[7]
+	s.Requests++
+	s.Errors += int64(f & flagError)
+	s.Incomplete += int64(f & flagIncomplete / flagIncomplete)
+	s.Estimated += int64(f & flagEstimated / flagEstimated)
+	s.Shadows += int64(f & flagShadow / flagShadow)
+	s.Booked += int64(f & flagBooked / flagBooked)
+	s.Cost = s.Cost.Plus(cost.Nano(little.Uint64(b[24:])))
+	t, n := &s.Tokens, func(i int) int64 { return int64(little.Uint32(b[32+4*i:])) }
+	t.Prompt += n(0)
+	t.Completion += n(1)
+	t.Cached += n(2)
+	t.CacheWrite += n(3)
+	t.CacheWrite1h += n(4)
+	t.AudioIn += n(5)
+	t.Reasoning += n(6)
+	t.AudioOut += n(7)
+}
+
+func appendRow(dst []byte, s *Sums, labels uint32) []byte {
+	dst, b := begin(dst, kindRow, 0, rowSize)
+	little.PutUint32(b[8:], labels)
+	for i, n := range s.numbers() {
+		little.PutUint64(b[16+8*i:], uint64(*n))
+	}
+	return dst
+}
+
+func readRow(b []byte, s *Sums) (labels uint32) {
+	for i, n := range s.numbers() {
+		*n = int64(little.Uint64(b[16+8*i:]))
+	}
+	return little.Uint32(b[8:])
+}
+
+func appendEnd(dst []byte, records int64) []byte {
+	dst, b := begin(dst, kindEnd, 0, endSize)
+	little.PutUint64(b[8:], uint64(records))
+	return dst
+}
+
+// Labels are what a request is accounted by, "" where it has none.
+type Labels struct {
+	Key, Team, Model, Provider string
+	Tags                       string // of FormatTags
+}
+
+func (l *Labels) fields() [5]*string {
+	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider, &l.Tags}
+}
+
+// scopeNames are those that may be scopes of budgets.
+func (l *Labels) scopeNames() [scopeKinds]*string {
+	return [...]*string{&l.Key, &l.Team, &l.Model, &l.Provider}
+}
+
+// maxLabel bounds each label, in bytes, so that all fit a record. Names of the configuration are shorter.
+const maxLabel = 1 << 10
+
+func appendLabels(dst []byte, l *Labels, number uint32) []byte {
+	n := headSize + 4
+	for _, s := range l.fields() {
+		n += 2 + min(len(*s), maxLabel)
+	}
+	dst, b := begin(dst, kindLabels, 0, (n+unit-1)/unit*unit)
+	little.PutUint32(b[8:], number)
+	b = b[12:]
+	for _, s := range l.fields() {
+		text := (*s)[:min(len(*s), maxLabel)]
+		little.PutUint16(b, uint16(len(text)))
+		b = b[2+copy(b[2:], text):]
+	}
+	return dst
+}
+
+// readLabels fails for what no journal has written.
+func readLabels(b []byte, l *Labels) (number uint32, ok bool) {
+	if len(b) < headSize+4 {
+		return 0, false
+	}
+	number, b = little.Uint32(b[8:]), b[12:]
+	for _, s := range l.fields() {
+		if len(b) < 2 {
+			return 0, false
+		}
+		n := int(little.Uint16(b))
+		if b = b[2:]; n > len(b) {
+			return 0, false
+		}
+		*s, b = string(b[:n]), b[n:]
+	}
+	return number, true
+}
+
+// Adjustment changes what is left of a budget in the window that At is in: Credit is added to it.
+type Adjustment struct {
+	Kind   byte   // of scope
+	Name   string // of the scope
+	Per    byte   // the period of the budget
+	At     time.Time
+	Credit cost.Nano
+	Reason string
+}
+
+const maxReason = 1 << 10
+
+func appendAdjustment(dst []byte, a *Adjustment) []byte {
+	name, reason := a.Name[:min(len(a.Name), maxLabel)], a.Reason[:min(len(a.Reason), maxReason)]
+	n := headSize + 24 + len(name) + len(reason)
+	dst, b := begin(dst, kindAdjust, 0, (n+unit-1)/unit*unit)
+	little.PutUint64(b[8:], uint64(a.At.UnixNano()))
+	little.PutUint64(b[16:], uint64(a.Credit))
+	b[24], b[25] = a.Kind, a.Per
+	little.PutUint16(b[26:], uint16(len(name)))
+	little.PutUint16(b[28:], uint16(len(reason)))
+	copy(b[32:], name)
+	copy(b[32+len(name):], reason)
+	return dst
+}
+
+func readAdjustment(b []byte) (a Adjustment, ok bool) {
+	if len(b) < 32 {
+		return a, false
+	}
+	name, reason := int(little.Uint16(b[26:])), int(little.Uint16(b[28:]))
+	if len(b) < 32+name+reason {
+		return a, false
+	}
+	return Adjustment{
+		Kind: b[24], Per: b[25], At: time.Unix(0, int64(little.Uint64(b[8:]))), Credit: cost.Nano(little.Uint64(b[16:])),
+		Name: string(b[32 : 32+name]), Reason: string(b[32+name : 32+name+reason]),
+	}, true
+}
+
+// FormatTags returns tags as Labels have them: "name=value" in the order of their names, separated by spaces. Neither names nor values
+// have spaces.
+func FormatTags(tags map[string]string) string {
+	all := make([]string, 0, len(tags))
+	for name, value := range tags {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
