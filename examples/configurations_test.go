@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -49,6 +51,12 @@ func load(t *testing.T, path, file, pkg string, env map[string]string) (*config.
 	cfg, err := config.Load(filepath.Join(dir, "gateway.toml"), config.Options{
 		Env:     func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		Bundled: plugins.Names(), Dev: file != "",
+		OptionsSchema: func(p *config.Plugin) []byte {
+			if p.File != "" {
+				return nil
+			}
+			return plugins.FS().OptionsSchema(p.Name)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -105,6 +113,28 @@ func TestDeploymentConfigurationIsValid(t *testing.T) {
 		if !errors.As(err, &list) || len(list) != 1 || !strings.Contains(err.Error(), missing) {
 			t.Errorf("without %s: %v", missing, err)
 		}
+	}
+}
+
+// TestRoutingPoliciesAreValid loads each policy of docs/routing.md.
+func TestRoutingPoliciesAreValid(t *testing.T) {
+	files, err := filepath.Glob("routing/*.toml")
+	if err != nil || len(files) != 5 {
+		t.Fatal(files, err)
+	}
+	variables := regexp.MustCompile(`\$\{([A-Z_]+)\}`)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			env := map[string]string{}
+			for i, v := range variables.FindAllStringSubmatch(read(t, file), -1) {
+				env[v[1]] = fmt.Sprintf("sk-%02d-0123456789abcdef", i)
+			}
+			cfg, s := load(t, file, "", "", env)
+			s.Close()
+			if m := cfg.Models; len(m) != 1 || m[0].Router.Plugin != "router" && m[0].Canary == nil {
+				t.Errorf("models %+v", m)
+			}
+		})
 	}
 }
 

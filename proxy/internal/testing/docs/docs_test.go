@@ -59,6 +59,22 @@ func TestGeneratedExample(t *testing.T) {
 	checkGenerated(t, "README.md", block.ReplaceAllLiteralString(text, example))
 }
 
+// TestGeneratedPolicies copies the policies below examples/routing into docs/routing.md, which shows all of them.
+func TestGeneratedPolicies(t *testing.T) {
+	block := regexp.MustCompile("(?s)<!-- (examples/routing/[a-z]+\\.toml) -->\n```toml\n.*?```\n")
+	var shown []string
+	text := block.ReplaceAllStringFunc(read(t, "docs/routing.md"), func(old string) string {
+		file := block.FindStringSubmatch(old)[1]
+		shown = append(shown, file)
+		return "<!-- " + file + " -->\n```toml\n" + read(t, file) + "```\n"
+	})
+	files, err := filepath.Glob("examples/routing/*.toml")
+	if slices.Sort(shown); err != nil || !slices.Equal(shown, files) {
+		t.Errorf("docs/routing.md shows %v, %v; want %v", shown, err, files)
+	}
+	checkGenerated(t, "docs/routing.md", text)
+}
+
 // TestGeneratedKitExamples copies the example providers into the READMEs of their languages' kits.
 func TestGeneratedKitExamples(t *testing.T) {
 	for language, source := range map[string]string{"rust": "plugin.rs", "c": "plugin.c", "assemblyscript": "plugin.ts"} {

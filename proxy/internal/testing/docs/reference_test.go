@@ -145,7 +145,7 @@ func TestGeneratedOptions(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Options of the bundled plugins\n\n" + generatedNote)
 	b.WriteString("Keys of `options` in `[plugins.NAME]`, `[providers.NAME]` and a target, each overriding those before; those of `router` are keys of\n" +
-		"`[router]`, those of `blocklist` and `secrets` ([filters.md](filters.md)) are in `[[filters]]`. `sluice check` names unknown and wrong ones. Presets set options of `openai`. How to describe the options of a plugin of your\n" +
+		"`[router]`, and `strategy` and `strategy_options` of a model ([routing.md](routing.md)), those of `blocklist` and `secrets` ([filters.md](filters.md)) are in `[[filters]]`. `sluice check` names unknown and wrong ones. Presets set options of `openai`. How to describe the options of a plugin of your\n" +
 		"own: [plugins.md](plugins.md#configure).\n")
 	for _, name := range plugins.Names() {
 		var s option
