@@ -185,6 +185,10 @@ func (x *completion) finish() {
 	r.Ended = x.finishedAt
 	x.server.account.Request(r)
 	x.api.putWork(x.work)
+	if x.routed != nil {
+		x.server.putRouted(x.routed)
+		x.routed = nil
+	}
 	x.reader = nil
 	x.work = nil
 }

@@ -135,7 +135,6 @@ type work struct {
 	readers      [apiCount]clientapi.Reader // nil until a provider speaks that API
 	batch        response.Batch
 	tried        []*routing.Budget // of the providers that have been sent the request
-	order        []int             // in which the targets are tried
 	out          upstream.Request
 	headerSource *upstream.Response // whose headers the plugin may read
 
@@ -206,17 +205,6 @@ func (l *lowered) release(s *Server) {
 
 // targetKey names a target for the memory of responses.
 func targetKey(t *routing.Target) string { return t.Provider + "/" + t.Model }
-
-// preferTarget puts a target first in an order.
-func preferTarget(order []int, targets []routing.Target, name string) {
-	for at, i := range order {
-		if targetKey(&targets[i]) == name {
-			copy(order[1:at+1], order[:at])
-			order[0] = i
-			return
-		}
-	}
-}
 
 // originError is the error of a request as its client wrote it, for one of its chat completions request: what was wrong with
 // that may come from another place.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
@@ -20,6 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
@@ -97,15 +100,13 @@ func (x *completion) Gone() bool { return x.disconnected }
 
 // tryTargets tries the targets in order until one responds. It returns with a non-streaming response, or with the beginning
 // of a streamed one, or with an error for the client, which has been sent nothing.
-func (x *completion) tryTargets(ctx context.Context, targets []routing.Target) *apierror.Error {
-	now := x.admittedAt
-	order, err := x.orderTargets(ctx, targets, now)
-	if err != nil {
+func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeader) *apierror.Error {
+	now, targets := x.admittedAt, x.policy.Targets
+	if err := x.orderTargets(ctx, head, now); err != nil {
 		return clientError(err)
 	}
-	if stateful, ok := x.request.(clientapi.StatefulRequest); ok && x.server.responses != nil && stateful.Previous() != "" {
-		preferTarget(order, targets, x.server.responses.Target(x.record.Key, stateful.Previous()))
-	}
+	decision := &x.routed.decision
+	order := decision.Order()
 	x.tried = x.tried[:0]
 	var last *apierror.Error
 	for n, i := range order {
@@ -114,12 +115,16 @@ func (x *completion) tryTargets(ctx context.Context, targets []routing.Target) *
 			now = x.server.now() // the router, or the attempt before, took its time
 		}
 		if !x.startAttempt(t, now) {
+			decision.SkipTarget(i)
 			continue
 		}
+		number := decision.StartAttempt(i, "")
 		e := x.tryTarget(ctx, t)
 		if e == nil {
+			decision.EndAttempt(number, "", http.StatusOK, x.firstEvent)
 			return nil
 		}
+		decision.EndAttempt(number, e.Code, e.Status, x.server.now().Sub(x.startedAt))
 		if last == nil || !isUnsupported(e) {
 			// An unsupported error from one target must not mask another target's error.
 			last = e
@@ -137,21 +142,56 @@ func (x *completion) tryTargets(ctx context.Context, targets []routing.Target) *
 	return last
 }
 
-// orderTargets puts the targets into the order in which they are tried.
-func (x *completion) orderTargets(ctx context.Context, targets []routing.Target, now time.Time) ([]int, error) {
+// orderTargets decides in which order the targets are tried.
+func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHeader, now time.Time) error {
+	x.describeRouting(head)
 	x.watcher.Start()
-	order, explain, err := x.generation.router.Order(ctx, x.order[:0], targets, now, x.record.Key, x.appendSummary, func(err error) bool {
-		_, refused := errors.AsType[*apierror.Error](err)
-		return refused
-	})
+	err := x.policy.Decide(ctx, &x.routed.request, now, &x.routed.decision)
 	if gone := x.watcher.Finish(); gone != nil {
-		err = gone
+		return gone
 	}
-	x.order = order
-	if err == nil && explain != "" {
-		x.server.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "why", explain)
+	d, s := &x.routed.decision, x.server
+	x.record.Rule = d.Rule()
+	if err != nil {
+		return routingError(err)
 	}
-	return order, err
+	switch d.Router {
+	case routing.RouterNotAsked:
+		return nil
+	case routing.RouterFailed, routing.RouterNamedNone:
+		// An open circuit was logged when it opened.
+		if e, ok := errors.AsType[*plugin.CallError](d.Err); !ok || e.Kind != plugin.KindOpen {
+			s.log.Warn("router failed; using the configured order", "request", x.record.RequestID, "model", x.record.Model, "plugin", d.Plugin(), "error", d.Err)
+		}
+	}
+	if s.log.Enabled(ctx, slog.LevelDebug) {
+		s.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "decision", string(d.AppendLine(nil)))
+	}
+	return nil
+}
+
+// describeRouting describes the request for the decision where it goes.
+func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
+	x.routed = x.server.getRouted()
+	facts, r := x.request.Describe(), &x.routed.request
+	*r = routing.Request{
+		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), API: x.api.Name,
+		Stream: x.stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
+		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: promptEstimate(facts), MaxTokens: facts.MaxTokens,
+		Summary: x,
+	}
+	doc, _ := x.request.Document()
+	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
+		doc = stateful.Expanded()
+		if previous := stateful.Previous(); previous != "" && x.server.responses != nil {
+			r.Previous = x.server.responses.Target(x.record.Key, previous)
+		}
+	}
+	client := x.record.Key
+	if x.key == access.Anonymous() {
+		client = x.record.Remote
+	}
+	r.Identity = routing.Identity{Salt: x.generation.salt, Header: head, Doc: doc, Client: client}
 }
 
 // startAttempt counts an attempt at a target, if its circuit breaker and retry budget permit one.
@@ -364,7 +404,7 @@ func (a *attempt) doRequest() error {
 	}
 	a.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
-		Accept: framing.ContentType(a.translation.Framing), Client: x.clientHash(),
+		Accept: framing.ContentType(a.translation.Framing), Client: x.credentialHash(),
 	}
 	a.asked = true
 	ctx := a.wait.StartWait()
@@ -387,8 +427,11 @@ func (a *attempt) doRequest() error {
 	return nil
 }
 
-// clientHash is a hash of the client: of its key, or where none is needed, of its address.
-func (x *completion) clientHash() uint64 {
+// credentialHash chooses one of several credentials of a provider: what that caches belongs to an account.
+func (x *completion) credentialHash() uint64 {
+	if h := x.routed.decision.Affinity; h.Known {
+		return h.Sum
+	}
 	if x.key == access.Anonymous() {
 		return access.Hash(x.record.Remote)
 	}

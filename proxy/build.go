@@ -37,7 +37,7 @@ type builder struct {
 // nothing remains.
 func (b *builder) build(ctx context.Context, cfg *config.Config, old *generation) (*generation, error) {
 	g := &generation{
-		config: cfg, providers: map[string]*provider{}, targets: map[string][]routing.Target{},
+		config: cfg, providers: map[string]*provider{}, policies: map[string]*routing.Policy{},
 		number: 1, made: b.now(), builder: b, closed: make(chan struct{}),
 	}
 	if old != nil {
@@ -63,7 +63,7 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 	if err := errors.Join(unread, err); err != nil {
 		return err // of every plugin at once
 	}
-	g.redactor = newRedactor(cfg)
+	g.redactor, g.salt = newRedactor(cfg), routing.NewSalt(cfg.Router.Salt)
 	var errs []error
 	for i := range cfg.Providers {
 		p := &cfg.Providers[i]
@@ -77,19 +77,9 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		}
 		g.providers[p.Name] = built
 	}
-	if r := cfg.Router; r.Plugin != "" {
-		binding, err := bindRouter(ctx, g.plugins.Plugin(r.Plugin), r, g.redactor)
-		if err != nil {
-			errs = append(errs, configError(cfg, r.Pos, "router", err))
-		} else {
-			g.router.Chooser = pluginChooser{binding}
-		}
-		g.router.Failed = func(err error) {
-			// An open circuit was logged when it opened.
-			if e, ok := errors.AsType[*plugin.CallError](err); !ok || e.Kind != plugin.KindOpen {
-				b.log.Warn("router failed; using the configured order", "error", err)
-			}
-		}
+	routers := routerBinder{generation: g, bound: map[string]*routing.Router{}}
+	if g.router, err = routers.bind(ctx, config.ModelRouter{Plugin: cfg.Router.Plugin, Settings: cfg.Router.Settings}); err != nil {
+		errs = append(errs, configError(cfg, cfg.Router.Pos, "router", err))
 	}
 	for i := range cfg.Filters {
 		f := &cfg.Filters[i]
@@ -100,14 +90,17 @@ func (b *builder) fill(ctx context.Context, g, old *generation) error {
 		}
 		g.filters = append(g.filters, &filter.Filter{Config: f, Binding: binding})
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
 	for i := range cfg.Models {
 		m := &cfg.Models[i]
-		if targets := g.bindTargets(m.Targets, m.Pricing); targets != nil {
-			g.targets[m.ID] = targets
+		policy, err := routers.policy(ctx, m)
+		if err != nil {
+			errs = append(errs, configError(cfg, m.Pos, fmt.Sprintf("models[%d]", i), err))
+		} else if len(policy.Targets) > 0 {
+			g.policies[m.ID] = policy
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if cfg.Server.Auth == config.AuthKeys {
 		g.keys = access.New(cfg.Keys)
@@ -148,11 +141,57 @@ func (c pluginChooser) Choose(ctx context.Context, tenant string, input []byte, 
 	return c.binding.ChooseFor(ctx, tenant, input, n)
 }
 
-func bindRouter(ctx context.Context, p *plugin.Plugin, r config.Router, redactor *credential.Redactor) (*plugin.Binding, error) {
-	if !p.Router() {
-		return nil, fmt.Errorf("plugin %s is %s, not a router", r.Plugin, p.Kind())
+// routerBinder binds router plugins: once for each plugin with the same settings, however many models and rules use it.
+type routerBinder struct {
+	generation *generation
+	bound      map[string]*routing.Router // by plugin and settings
+}
+
+// policy returns how requests of a configured model are routed. All providers have been built.
+func (b *routerBinder) policy(ctx context.Context, m *config.Model) (*routing.Policy, error) {
+	router, err := b.bind(ctx, m.Router)
+	if err != nil {
+		return nil, err
 	}
-	return p.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: r.Settings, Redact: redactor.Redact, Searches: redactor.Searches})
+	p := b.generation.newPolicy(m.ID, m.Targets, m.Pricing, m.Affinity, router)
+	for i := range m.Rules {
+		r := &m.Rules[i]
+		rule := routing.Rule{Name: r.Name, When: r.When, Router: p.Router}
+		for j := range p.Targets {
+			rule.Allows = append(rule.Allows, r.Covers(p.Targets[j].Provider, p.Targets[j].Model))
+		}
+		if r.Router != nil {
+			if rule.Router, err = b.bind(ctx, *r.Router); err != nil {
+				return nil, fmt.Errorf("rule %s: %w", r.Name, err)
+			}
+		}
+		p.Rules = append(p.Rules, rule)
+	}
+	return p, nil
+}
+
+// bind returns a router, nil for the configured order.
+func (b *routerBinder) bind(ctx context.Context, c config.ModelRouter) (*routing.Router, error) {
+	if c.Plugin == "" {
+		return nil, nil
+	}
+	key := c.Plugin + "\x00" + string(c.Settings)
+	if r := b.bound[key]; r != nil {
+		return r, nil
+	}
+	g := b.generation
+	used := g.plugins.Plugin(c.Plugin)
+	if !used.Router() {
+		return nil, fmt.Errorf("plugin %s is %s, not a router", c.Plugin, used.Kind())
+	}
+	binding, err := used.Bind(ctx, plugin.BindingConfig{Name: "router", Settings: c.Settings, Redact: g.redactor.Redact, Searches: g.redactor.Searches})
+	if err != nil {
+		return nil, err
+	}
+	defaults := &g.config.Router
+	r := &routing.Router{Plugin: c.Plugin, Chooser: pluginChooser{binding}, Always: defaults.Always, Refuse: defaults.Refuse, Reads: defaults.Reads}
+	b.bound[key] = r
+	return r, nil
 }
 
 func bindFilter(ctx context.Context, p *plugin.Plugin, f *config.Filter, redactor *credential.Redactor) (*plugin.Binding, error) {
@@ -176,6 +215,7 @@ func newProvider(ctx context.Context, used *plugin.Plugin, p *config.Provider, r
 	built := &provider{
 		name: p.Name, binding: b, redact: redactor.Redact,
 		heartbeat: p.Heartbeat, pace: p.Pace, eventTimeout: p.Timeout.Event, maxEvent: p.MaxEvent, breaker: breakerConfig(&p.Breaker), retryShare: p.RetryBudget,
+		severalSecrets: len(p.Auth.Secrets) > 1, cachesPrompts: p.CachesPrompts,
 	}
 	if p.BaseURL == "" {
 		return built, nil

@@ -113,6 +113,20 @@ func publicCause(err error) string {
 	return ""
 }
 
+// routingError is for a request that no target gets.
+func routingError(err error) error {
+	if errors.Is(err, routing.ErrNoTarget) {
+		return &apierror.Error{
+			Status: fasthttp.StatusForbidden, Kind: apierror.KindInvalidRequest, Code: "no_target",
+			Message: "No target of this model serves such a request.", Cause: errors.New("conditions (when) and rules leave no target of the model"),
+		}
+	}
+	if _, failed := errors.AsType[*routing.RouterError](err); failed {
+		return &apierror.Error{Status: fasthttp.StatusBadGateway, Kind: apierror.KindServer, Code: "router_failed", Message: "The router of this model failed.", Cause: err}
+	}
+	return err
+}
+
 // badResponse is for a provider's response that cannot be read.
 func badResponse(err error) error {
 	if e, ok := errors.AsType[*apierror.Error](err); ok {

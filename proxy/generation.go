@@ -38,8 +38,9 @@ type generation struct {
 	catalog   *catalog.Catalog
 	plugins   *plugin.Set
 	providers map[string]*provider
-	targets   map[string][]routing.Target // by configured model
-	router    routing.Router
+	policies  map[string]*routing.Policy // by configured model
+	router    *routing.Router            // of models that only providers list; nil: the configured order
+	salt      *routing.Salt
 	filters   []*filter.Filter     // in the order in which they run
 	redactor  *credential.Redactor // of all credentials that the gateway holds
 
@@ -66,6 +67,9 @@ type provider struct {
 	pace         time.Duration // between the events of a response that the plugin gave by itself; 0: none
 	breaker      breaker.Config
 	retryShare   float64
+
+	severalSecrets bool // one of them is chosen for each request
+	cachesPrompts  bool
 }
 
 // acquire takes a reference; it fails once the last one has been released.
@@ -177,12 +181,21 @@ func (g *generation) inherit(old *generation) {
 // hasProvider reports whether there is a provider of that name that is on.
 func (g *generation) hasProvider(name string) bool { return g.providers[name] != nil }
 
-// usableTargets returns the targets of a model whose providers are on. A model that a provider lists has one.
-func (g *generation) usableTargets(m *catalog.Model) []routing.Target {
-	if targets, ok := g.targets[m.ID]; ok {
-		return targets
+// policyOf returns how requests of a model are routed, among targets whose providers are on. A model that a provider lists has one.
+func (g *generation) policyOf(m *catalog.Model) *routing.Policy {
+	if p, ok := g.policies[m.ID]; ok {
+		return p
 	}
-	return g.bindTargets(m.Targets, m.Pricing)
+	return g.newPolicy(m.ID, m.Targets, m.Pricing, g.config.Router.Affinity, g.router)
+}
+
+// newPolicy returns how requests of a model are routed, without rules.
+func (g *generation) newPolicy(model string, configured []config.Target, price config.Pricing, affinity config.Affinity, router *routing.Router) *routing.Policy {
+	p := &routing.Policy{Model: model, Targets: g.bindTargets(configured, price), Router: router, Affinity: affinity, Zone: g.config.Router.Zone}
+	for i := range p.Targets {
+		p.SeveralSecrets = p.SeveralSecrets || g.providers[p.Targets[i].Provider].severalSecrets
+	}
+	return p
 }
 
 // bindTargets returns configured targets with their statistics; price is the model's.
@@ -200,7 +213,7 @@ func (g *generation) bindTargets(configured []config.Target, price config.Pricin
 		}
 		targets = append(targets, routing.Target{
 			Provider: t.Provider, Model: t.Model, Weight: t.Weight, Priority: t.Priority, Fallback: t.Fallback,
-			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, Options: t.Options,
+			InputPrice: pricing.Input, OutputPrice: pricing.Output, Prices: pricing.Prices, Options: t.Options, When: t.When, CachesPrompts: p.cachesPrompts,
 			Stats: registry.Stats(t.Provider, t.Model), Breaker: p.breaker, Budget: registry.Budget(t.Provider), RetryShare: p.retryShare,
 		})
 	}

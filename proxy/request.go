@@ -51,13 +51,14 @@ type completion struct {
 	documents // until the head of the response is on its way
 
 	// Of the request.
-	targets []routing.Target // of the model
-	model   *catalog.Model
-	betas   []string // that a client of Messages has asked for
-	tags    []string // that filters have set
-	random  uint64
-	hops    int // gateways that the request has passed before this one
-	http11  bool
+	model  *catalog.Model
+	policy *routing.Policy // of the model
+	routed *routed
+	betas  []string // that a client of Messages has asked for
+	tags   []string // that filters have set
+	random uint64
+	hops   int // gateways that the request has passed before this one
+	http11 bool
 
 	probed   bool // the one probe that can be sent before the head has been sent
 	bodyRead bool // the client's body has been read to its end
@@ -84,6 +85,26 @@ type documents struct {
 	lowered lowered
 	body    []byte // from the server's buffers
 	counted int64  // bytes of room that bodies take
+}
+
+// routed is the decision where a request goes, and what it is based on. It outlives attempts, and its memory the completion.
+type routed struct {
+	request  routing.Request // until the documents are released
+	decision routing.Decision
+}
+
+// getRouted returns memory for a decision, until putRouted.
+func (s *Server) getRouted() *routed {
+	if r, ok := s.routings.Get().(*routed); ok {
+		return r
+	}
+	return new(routed)
+}
+
+func (s *Server) putRouted(r *routed) {
+	r.request = routing.Request{}
+	r.decision.Reset()
+	s.routings.Put(r)
 }
 
 // release gives the documents back, if no one else uses them.
@@ -135,26 +156,26 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
 		s.refuse(ctx, &x.record, x.api, shutdownError())
 		return
 	}
-	targets, e := x.accept(ctx, to)
+	e := x.accept(ctx, to)
 	if e == nil && endpoints[to].serve == serveCounts {
 		x.respondCount(ctx)
 		return
 	}
 	if e == nil {
-		e = x.tryTargets(&x.watcher, targets)
+		e = x.tryTargets(&x.watcher, &ctx.Request.Header)
 	}
 	responding = x.respond(ctx, e)
 }
 
-// accept checks all of the request that can be checked before a provider is asked, and finds the targets of its model.
-func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Target, *apierror.Error) {
+// accept checks all of the request that can be checked before a provider is asked, and finds its model.
+func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Error {
 	s, h := x.server, &ctx.Request.Header
 	key, e := s.admission.admit(&arrival{
 		generation: x.generation, endpoint: to, head: h, now: x.record.Began, ctx: ctx, record: &x.record, room: &x.room,
 	})
 	x.key = key
 	if e != nil {
-		return nil, e
+		return e
 	}
 	x.hops = parseHops(h)
 	if s.recorder != nil {
@@ -164,14 +185,14 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		x.betas = parseBetas(h, x.generation)
 	}
 	if e := x.readBody(ctx); e != nil {
-		return nil, e
+		return e
 	}
 	if e := x.readAddress(ctx, to); e != nil {
-		return nil, e
+		return e
 	}
 	facts, e := x.parseRequest(to)
 	if e != nil {
-		return nil, e
+		return e
 	}
 	x.stream = facts.Stream
 	x.record.Stream = x.stream
@@ -183,39 +204,38 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) ([]routing.Ta
 		}
 		e := modelNotFound(facts.Model)
 		e.Cause = x.generation.missingModelCause(&ctx.Request.Header, facts.Model, ok)
-		return nil, e
+		return e
 	}
 	x.model, x.record.Model = m, m.ID
 	if m.Kinds&x.api.kind == 0 {
-		return nil, wrongKind(m, x.api.kind)
+		return wrongKind(m, x.api.kind)
 	}
 	if endpoints[to].serve != serveCounts {
 		if e := x.filterRequest(to, facts); e != nil {
-			return nil, e
+			return e
 		}
 		facts = x.request.Describe()
 	}
 	if e := x.releaseBody(); e != nil {
-		return nil, e
+		return e
 	}
-	targets := x.generation.usableTargets(m)
-	x.targets = targets
+	x.policy = x.generation.policyOf(m)
 	if chat, ok := x.request.(*openai.Request); ok {
 		x.body = x.restoreThinking(chat, x.body, 0)
 	}
 	if e := x.request.FitModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {
-		return nil, e
+		return e
 	}
 	if x.stream && !x.http11 {
-		return nil, apierror.Invalid("http_version", "stream", "A streamed response needs HTTP/1.1; over HTTP/1.0, ask for a non-streaming one.")
+		return apierror.Invalid("http_version", "stream", "A streamed response needs HTTP/1.1; over HTTP/1.0, ask for a non-streaming one.")
 	}
-	if len(targets) == 0 {
-		return nil, modelNotFound(facts.Model)
+	if len(x.policy.Targets) == 0 {
+		return modelNotFound(facts.Model)
 	}
 	if endpoints[to].serve == serveCounts {
-		return nil, x.reserve(&spend.Need{})
+		return x.reserve(&spend.Need{})
 	}
-	return targets, x.admitTokens()
+	return x.admitTokens()
 }
 
 // readAddress reads what the path says of the request, in an API where it does.
@@ -267,7 +287,7 @@ func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierro
 	}
 	s := x.server
 	x.watcher.Start()
-	input := append(x.appendSummary([]byte(`{"summary":`)), '}')
+	input := append(x.AppendSummary([]byte(`{"summary":`)), '}')
 	err := x.chain.Announce(&x.watcher, addKey(input, x.record.Key))
 	body, changed := s.buffers.get(len(x.body)), false
 	if err == nil {
@@ -323,7 +343,7 @@ func (x *completion) restoreThinking(r *openai.Request, body []byte, held int) [
 		return body // a function_call has no id
 	}
 	usable := func(provider string) bool {
-		return slices.ContainsFunc(x.targets, func(t routing.Target) bool { return t.Provider == provider })
+		return slices.ContainsFunc(x.policy.Targets, func(t routing.Target) bool { return t.Provider == provider })
 	}
 	limit := int(s.admission.limits.Load().MaxBody)
 	restored, changed := s.thinking.Restore(s.buffers.get(len(r.Body)), &r.Doc, x.record.Key, usable, limit)
@@ -439,8 +459,8 @@ func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	return !x.bodyRead && (length < 0 || length > smallBody)
 }
 
-// appendSummary appends what a router learns about the request.
-func (x *completion) appendSummary(dst []byte) []byte {
+// AppendSummary appends what a router learns about the request. It implements routing.Summary.
+func (x *completion) AppendSummary(dst []byte) []byte {
 	s := &x.translation.Summary
 	_, body := x.request.Document()
 	s.Describe(x.request.Describe(), len(body))
@@ -453,8 +473,11 @@ func (x *completion) appendSummary(dst []byte) []byte {
 // releaseRequest gives back what only the request needed, before the response's head is sent.
 func (x *completion) releaseRequest(ctx *fasthttp.RequestCtx) {
 	if x.request != nil {
-		x.betas, x.targets = nil, nil
+		x.betas = nil
 		x.translation.Release()
+	}
+	if x.routed != nil {
+		x.routed.request = routing.Request{}
 	}
 	x.released = true
 	x.documents.release(x.server, x.api)

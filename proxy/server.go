@@ -115,6 +115,7 @@ type Server struct {
 	responses *responses.Memory // outlives a reload; nil: nothing is kept
 	plugins   *plugin.Host
 	registry  routing.Registry
+	routings  sync.Pool // of *routed
 	recorder  *Recorder // nil: nothing is recorded
 	book      *spend.Book
 	account   telemetry.Log

@@ -38,6 +38,8 @@ type Key struct {
 	expires   time.Time
 	disabled  bool
 	hash      uint64
+	team      string
+	tags      map[string]string
 }
 
 // New returns the set of the configured keys.
@@ -49,7 +51,7 @@ func New(keys []config.Key) *Keys {
 		all[i] = Key{
 			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled,
 		}
-		all[i].hash = Hash(c.Name)
+		all[i].hash, all[i].team, all[i].tags = Hash(c.Name), c.Team, c.Tags
 		k.byDigest[c.Digest] = &all[i]
 	}
 	return k
@@ -62,6 +64,12 @@ func Anonymous() *Key { return anonymous }
 
 // Name returns the key's name in the configuration. It is not a secret.
 func (k *Key) Name() string { return k.name }
+
+// Team returns the name of the team that the key belongs to, "" for none.
+func (k *Key) Team() string { return k.team }
+
+// Tags returns the key's tags, which must not be changed.
+func (k *Key) Tags() map[string]string { return k.tags }
 
 // Hash returns a hash of the key's name, which is the same in every gateway that has the key.
 func (k *Key) Hash() uint64 { return k.hash }

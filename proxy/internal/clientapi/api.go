@@ -95,6 +95,9 @@ type StatefulRequest interface {
 	// else. The error is one of the request with what it refers to.
 	Expand(client string) *apierror.Error
 
+	// Expanded is the document with what the request refers to. It is valid until Reset or FitModel.
+	Expanded() *jsondoc.Doc
+
 	// Previous is the ID of the response that the request goes on from, "" for none.
 	Previous() string
 }

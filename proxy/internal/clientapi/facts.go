@@ -19,8 +19,9 @@ type Facts struct {
 	Flags         Flags
 	Warnings      []Warning // what was changed when the request was read and fitted, without repetition
 
-	Messages int // how many messages and tools there are
+	Messages int // how many messages, tools and images there are
 	Tools    int
+	Images   int
 
 	// TextBytes is how many bytes of the body a model reads as text: contents, names and arguments of tools and their
 	// definitions, reasoning that is sent back, but no image, audio or file. Escape sequences count as they are written.

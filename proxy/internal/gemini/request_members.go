@@ -559,6 +559,7 @@ func (r *Request) countMedia(mimeType jsondoc.Value) {
 	switch {
 	case bytes.HasPrefix(kind, []byte("image/")):
 		r.facts.Flags |= clientapi.FlagImages
+		r.facts.Images++
 	case bytes.HasPrefix(kind, []byte("audio/")):
 		r.facts.Flags |= clientapi.FlagAudio
 	default:

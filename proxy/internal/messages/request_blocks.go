@@ -247,6 +247,7 @@ func (r *Request) readBlock(b *block, nested int) *apierror.Error {
 		return r.needString(b.text, b.self, "text")
 	case blockImage:
 		f.Flags |= clientapi.FlagImages
+		f.Images++
 		_, e := r.readSource(b)
 		return e
 	case blockDocument:

@@ -44,7 +44,7 @@ func TestDescribe(t *testing.T) {
 		{"what messages hold", talk(said("user", `{"type":"image","source":{"type":"url","url":"u"}},{"type":"document","source":{"type":"url","url":"u"}}`) + `,` +
 			said("assistant", `{"type":"thinking","thinking":"abc","signature":"sig"},{"type":"tool_use","id":"a","name":"fn","input":{}}`) + `,` +
 			said("user", `{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"abcd","cache_control":{"type":"ephemeral"}}]}`)),
-			clientapi.Facts{Flags: clientapi.FlagImages | clientapi.FlagFiles | clientapi.FlagReasoningHistory | clientapi.FlagToolHistory | clientapi.FlagCacheControl, Messages: 3, TextBytes: 3 + 2 + 2 + 4}},
+			clientapi.Facts{Flags: clientapi.FlagImages | clientapi.FlagFiles | clientapi.FlagReasoningHistory | clientapi.FlagToolHistory | clientapi.FlagCacheControl, Messages: 3, Images: 1, TextBytes: 3 + 2 + 2 + 4}},
 		// covers: M2.1
 		{"half of a character", talk(`{"role":"user","content":"\ud83d"}`), clientapi.Facts{Messages: 1, TextBytes: 6, Warnings: []clientapi.Warning{{Kind: abi.WarnChanged, Member: "messages.0.content"}}}},
 	} {

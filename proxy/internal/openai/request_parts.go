@@ -97,6 +97,7 @@ func (r *Request) readPart(p jsondoc.Value, allowed contentParts) *apierror.Erro
 			return clientapi.NeedString(v, p, name)
 		case partImage:
 			r.Flags |= clientapi.FlagImages
+			r.Images++
 			return r.readMedia(v, p, name)
 		case partVideo:
 			r.Flags |= clientapi.FlagFiles

@@ -44,8 +44,16 @@ func (r *Request) Expand(client string) *apierror.Error {
 	}
 	r.expanded, r.before = true, before
 	own, all := &r.facts, &r.full.facts
-	own.Messages, own.Tools, own.TextBytes, own.Flags = all.Messages, all.Tools, all.TextBytes, own.Flags|all.Flags
+	own.Messages, own.Tools, own.Images, own.TextBytes, own.Flags = all.Messages, all.Tools, all.Images, all.TextBytes, own.Flags|all.Flags
 	return nil
+}
+
+// Expanded implements clientapi.StatefulRequest.
+func (r *Request) Expanded() *jsondoc.Doc {
+	if r.expanded {
+		return &r.full.doc
+	}
+	return &r.doc
 }
 
 // appendExpanded appends the request with the items that it refers to, and returns how many of them are of the previous response.

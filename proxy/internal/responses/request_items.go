@@ -247,6 +247,7 @@ func (r *Request) readPart(p jsondoc.Value) *apierror.Error {
 		return clientapi.NeedString(refusal, p, "refusal")
 	case "input_image":
 		r.facts.Flags |= clientapi.FlagImages
+		r.facts.Images++
 		if e := clientapi.CheckString(p.Get("image_url")); e != nil {
 			return e
 		}

@@ -1,5 +1,7 @@
 package routing
 
+import "slices"
+
 // For tests of the rendezvous hashing, whose numbers are a part of the contract with plugins.
 var NegativeLog2 = negativeLog2
 
@@ -8,9 +10,9 @@ func Rendezvous(affinity uint64, targets []Target) (order []int, costs []uint64)
 	lots := make([]lot, len(targets))
 	for i := range targets {
 		t := &targets[i]
-		lots[i] = drawLot(affinity, nameHash(t.Provider, t.Model), nth(targets, i), t.Weight)
+		lots[i] = drawLot(affinity, t.name(), nth(targets, order, i), t.Weight)
 		order, costs = append(order, i), append(costs, lots[i].cost)
 	}
-	sortByLot(order, lots)
+	slices.SortStableFunc(order, func(a, b int) int { return compareLots(&lots[a], &lots[b]) })
 	return order, costs
 }

@@ -1,9 +1,6 @@
 package routing
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // Weighted rendezvous hashing chooses among targets by a hash, the same on every gateway and without a memory: each target draws a
 // number from the hash and its own name, and the numbers alone order the targets. Where a target leaves, only what it had been first
@@ -39,22 +36,19 @@ func (l lot) before(o lot) bool {
 	return l.cost*o.weight < o.cost*l.weight
 }
 
-// sortByLot sorts indexes of lots. Where two are equal, the order stays as it is.
-func sortByLot(order []int, lots []lot) {
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case lots[a].before(lots[b]):
-			return -1
-		case lots[b].before(lots[a]):
-			return 1
-		}
-		return 0
-	})
+func compareLots(a, b *lot) int {
+	switch {
+	case a.before(*b):
+		return -1
+	case b.before(*a):
+		return 1
+	}
+	return 0
 }
 
-// nth returns how many targets of the same name come before target i.
-func nth(targets []Target, i int) (n int) {
-	for j := range i {
+// nth returns how many of the earlier targets have the name of target i.
+func nth(targets []Target, earlier []int, i int) (n int) {
+	for _, j := range earlier {
 		if targets[j].Provider == targets[i].Provider && targets[j].Model == targets[i].Model {
 			n++
 		}

@@ -52,6 +52,8 @@ type Stats struct {
 	inflight int64
 	latency  time.Duration // moving average of the time to the first event
 	errors   float64       // moving average of failures, 0 to 1
+	speed    average       // moving average of completion tokens per second of a stream; 0: unknown
+	cached   average       // moving average of the share of prompts that were cached
 	opened   uint64        // times that the breaker opened
 	rejected uint64        // attempts that the breaker rejected
 	breaker  breaker.Breaker
@@ -67,6 +69,9 @@ type Snapshot struct {
 	Inflight  int64
 	Latency   time.Duration // moving average of the time to the first event; 0: unknown
 	ErrorRate float64       // moving average, 0 to 1
+
+	TokensPerSecond float64 // moving average of completion tokens in a stream; 0: unknown
+	CachedShare     float64 // moving average of cached tokens in prompts, 0 to 1; 0 also if the provider does not count them
 
 	Failures  int       // in a row
 	LastError LastError // the last one
@@ -141,6 +146,34 @@ func (s *Stats) end(c *breaker.Config, t breaker.Ticket, o Outcome, cooldown, fi
 	return change
 }
 
+// minStreamed is how many tokens a stream has at least whose speed counts: those of a short one mostly arrive together.
+const minStreamed = 16
+
+func (s *Stats) recordUsage(u Usage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u.Completion >= minStreamed && u.Streamed > 0 {
+		s.speed.add(float64(u.Completion) / u.Streamed.Seconds())
+	}
+	if u.CountsCached && u.Prompt > 0 {
+		s.cached.add(float64(min(u.Cached, u.Prompt)) / float64(u.Prompt))
+	}
+}
+
+// average is a moving average. The first value counts in full.
+type average struct {
+	value float64
+	known bool
+}
+
+func (a *average) add(v float64) {
+	if !a.known {
+		a.value, a.known = v, true
+		return
+	}
+	a.value += smoothing * (v - a.value)
+}
+
 func (s *Stats) recordError(e LastError) {
 	s.mu.Lock()
 	s.last = e
@@ -166,6 +199,7 @@ func (s *Stats) Snapshot(now time.Time) Snapshot {
 	defer s.mu.Unlock()
 	shot := Snapshot{
 		Ready: s.breaker.Ready(now), Inflight: s.inflight, Latency: s.latency, ErrorRate: s.errors,
+		TokensPerSecond: s.speed.value, CachedShare: s.cached.value,
 		Failures: s.breaker.Consecutive(), LastError: s.last, Opened: s.opened, Rejected: s.rejected,
 		Breaker: s.breaker.State(), Until: s.breaker.Until(), RateLimited: s.breaker.RateLimited(),
 	}

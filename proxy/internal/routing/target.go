@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
@@ -20,12 +21,28 @@ type Target struct {
 	OutputPrice float64         // US dollars per million tokens
 	Prices      *cost.Prices    // what a request costs; nil: unknown
 	Options     json.RawMessage // a JSON object; nil for none
+	When        *config.When    // requests that it serves; nil: every one
+
+	CachesPrompts bool // the provider reuses what prompts begin with
 
 	Stats      *Stats
 	Breaker    breaker.Config
 	Budget     *Budget
 	RetryShare float64 // retries that each request adds to the provider's budget
 }
+
+// Usage is what is known of a complete response.
+type Usage struct {
+	Prompt, Cached, Completion int64         // tokens
+	CountsCached               bool          // the provider has said how much of the prompt was cached
+	Streamed                   time.Duration // from the first event to the end; 0 for a non-streaming response
+}
+
+// RecordUsage records the tokens of a complete response, as the provider has counted them.
+func (t *Target) RecordUsage(u Usage) { t.Stats.recordUsage(u) }
+
+// name is the hash of the target's name.
+func (t *Target) name() uint64 { return nameHash(t.Provider, t.Model) }
 
 // StartAttempt asks to send a request to the target. retry says that the request has failed on another target, sameProvider that
 // this target's provider has already been sent it. If it may be sent, the attempt is counted and needs exactly one EndAttempt.

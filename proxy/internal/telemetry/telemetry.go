@@ -36,6 +36,7 @@ type Record struct {
 	Target     string // the provider's name for the model
 	UpstreamID string
 	Attempts   int
+	Rule       string        // of the model, that chose among the targets; "" for none
 	FirstEvent time.Duration // time to the first event of the response; 0: there was none
 	Complete   bool          // the response ended complete
 	Bytes      int64         // of the response body
@@ -135,6 +136,7 @@ func (r *Record) writeFields(took time.Duration, to fieldWriter) {
 	text("model", r.Model)
 	text("provider", r.Provider)
 	text("target", r.Target)
+	text("rule", r.Rule)
 	text("upstream_request", r.UpstreamID)
 	if r.Model != "" {
 		to.bool("stream", r.Stream)

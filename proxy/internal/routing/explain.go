@@ -1,0 +1,222 @@
+package routing
+
+import (
+	"strconv"
+)
+
+const (
+	// maxListed is how many targets or attempts a line names, of each list.
+	maxListed = 16
+	// maxWords is how much of a router plugin's words a line has.
+	maxWords = 256
+)
+
+// AppendLine appends the decision as one line of printable ASCII, for a header and the log:
+//
+//	rule small; affinity conversation 9f86d081884c7d65 (x-session-id); router ordered: weighted: a m, then b n;
+//	order a/m, b/n (circuit open); left out c/o (when); attempts a/m 529 overloaded 12ms, b/n 200 340ms
+func (d *Decision) AppendLine(dst []byte) []byte {
+	start := len(dst)
+	part := func(name string) {
+		if len(dst) > start {
+			dst = append(dst, "; "...)
+		}
+		dst = append(append(dst, name...), ' ')
+	}
+	if rule := d.Rule(); rule != "" {
+		part("rule")
+		dst = appendPrintable(dst, rule)
+	}
+	if d.Affinity.Known {
+		part("affinity")
+		dst = append(appendHex(append(appendPrintable(dst, d.affinityName()), ' '), d.Affinity.Sum), " ("...)
+		dst = append(appendPrintable(dst, d.Affinity.From), ')')
+	}
+	if d.Router != RouterNotAsked {
+		part("router")
+		dst = append(dst, d.Router.String()...)
+		if d.Words != "" {
+			dst = appendPrintable(append(dst, ": "...), d.Words[:min(len(d.Words), maxWords)])
+		}
+	}
+	if len(d.order) > 0 {
+		part("order")
+		dst = d.appendTargets(dst, d.order, func(i int) string {
+			switch {
+			case i == d.order[0] && d.Previous:
+				return "has the previous response"
+			case !d.candidates[i].ready:
+				return "circuit open"
+			}
+			return ""
+		})
+	}
+	var left []int
+	for i := range d.candidates {
+		if d.candidates[i].left != NotLeft {
+			left = append(left, i)
+		}
+	}
+	if len(left) > 0 {
+		part("left out")
+		dst = d.appendTargets(dst, left, func(i int) string { return leftNames[d.candidates[i].left] })
+	}
+	if len(d.attempts) > 0 {
+		part("attempts")
+		dst = d.appendAttempts(dst)
+	}
+	return dst
+}
+
+// appendTargets appends a list of targets, with what is to be said of each.
+func (d *Decision) appendTargets(dst []byte, indexes []int, note func(i int) string) []byte {
+	for n, i := range indexes {
+		if n > 0 {
+			dst = append(dst, ", "...)
+		}
+		if n == maxListed {
+			return append(strconv.AppendInt(dst, int64(len(indexes)-n), 10), " more"...)
+		}
+		dst = appendName(dst, &d.policy.Targets[i])
+		if what := note(i); what != "" {
+			dst = append(append(append(dst, " ("...), what...), ')')
+		}
+	}
+	return dst
+}
+
+func (d *Decision) appendAttempts(dst []byte) []byte {
+	for n := range d.attempts {
+		a := &d.attempts[n]
+		if n > 0 {
+			dst = append(dst, ", "...)
+		}
+		if n == maxListed {
+			return append(strconv.AppendInt(dst, int64(len(d.attempts)-n), 10), " more"...)
+		}
+		dst = appendName(dst, a.Target)
+		if a.Why != "" {
+			dst = append(append(append(dst, " ("...), a.Why...), ')')
+		}
+		if !a.Ended {
+			dst = append(dst, " under way"...)
+			continue
+		}
+		if a.Status != 0 {
+			dst = strconv.AppendInt(append(dst, ' '), int64(a.Status), 10)
+		}
+		if a.Code != "" {
+			dst = appendPrintable(append(dst, ' '), a.Code)
+		}
+		if a.Code != NotPermitted {
+			dst = append(strconv.AppendInt(append(dst, ' '), a.Took.Milliseconds(), 10), "ms"...)
+		}
+	}
+	return dst
+}
+
+// AppendJSON appends the decision as a JSON object.
+func (d *Decision) AppendJSON(dst []byte) []byte {
+	model := ""
+	if d.policy != nil {
+		model = d.policy.Model
+	}
+	dst = appendString(append(dst, `{"model":`...), model)
+	if rule := d.Rule(); rule != "" {
+		dst = appendString(append(dst, `,"rule":`...), rule)
+	}
+	if name := d.affinityName(); name != "" {
+		dst = appendString(append(dst, `,"affinity":{"by":`...), name)
+		if d.Affinity.Known {
+			dst = appendString(append(dst, `,"from":`...), d.Affinity.From)
+			dst = append(appendHex(append(dst, `,"hash":"`...), d.Affinity.Sum), '"')
+		}
+		dst = append(dst, '}')
+	}
+	if d.Router != RouterNotAsked {
+		dst = appendString(append(dst, `,"router":{"plugin":`...), d.Plugin())
+		dst = appendString(append(dst, `,"outcome":`...), d.Router.String())
+		if d.Words != "" {
+			dst = appendString(append(dst, `,"words":`...), d.Words)
+		}
+		if d.Err != nil {
+			dst = appendString(append(dst, `,"error":`...), d.Err.Error())
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `,"targets":[`...)
+	for i := range d.candidates {
+		c, t := &d.candidates[i], &d.policy.Targets[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(append(dst, `{"target":`...), string(appendName(nil, t)))
+		switch {
+		case c.left != NotLeft:
+			dst = appendString(append(dst, `,"left_out":`...), leftNames[c.left])
+		case !c.ready:
+			dst = append(dst, `,"circuit_open":true`...)
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `],"order":[`...)
+	for n, i := range d.order {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendString(dst, string(appendName(nil, &d.policy.Targets[i])))
+	}
+	dst = append(dst, ']')
+	if d.Previous {
+		dst = append(dst, `,"previous_response":true`...)
+	}
+	dst = append(dst, `,"attempts":[`...)
+	for n := range d.attempts {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = d.attempts[n].appendJSON(dst)
+	}
+	return append(dst, `]}`...)
+}
+
+func (a *Attempt) appendJSON(dst []byte) []byte {
+	dst = appendString(append(dst, `{"target":`...), string(appendName(nil, a.Target)))
+	if a.Why != "" {
+		dst = appendString(append(dst, `,"why":`...), a.Why)
+	}
+	if a.Ended {
+		if a.Status != 0 {
+			dst = strconv.AppendInt(append(dst, `,"status":`...), int64(a.Status), 10)
+		}
+		if a.Code != "" {
+			dst = appendString(append(dst, `,"code":`...), a.Code)
+		}
+		dst = strconv.AppendInt(append(dst, `,"ms":`...), a.Took.Milliseconds(), 10)
+	}
+	return append(dst, '}')
+}
+
+// appendName appends a target's name, "provider/model", in printable ASCII.
+func appendName(dst []byte, t *Target) []byte {
+	return appendPrintable(append(appendPrintable(dst, t.Provider), '/'), t.Model)
+}
+
+// appendPrintable appends a text with a question mark in place of what is not printable ASCII.
+func appendPrintable(dst []byte, s string) []byte {
+	for i := range len(s) {
+		c := s[i]
+		if c < ' ' || c > '~' {
+			c = '?'
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+func appendHex(dst []byte, n uint64) []byte {
+	for shift := 60; shift >= 0; shift -= 4 {
+		dst = append(dst, "0123456789abcdef"[n>>shift&15])
+	}
+	return dst
+}

@@ -1,0 +1,132 @@
+package routing
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
+)
+
+// maxReadValue bounds a header's value, and the metadata, that a router plugin sees. What is longer is left out.
+const maxReadValue = 8 << 10
+
+// appendInput appends the document that a router plugin reads about the candidates; sdk/abi/README.md has the schema.
+func (d *Decision) appendInput(dst []byte, r *Request, now time.Time) []byte {
+	dst = append(dst, `{"summary":`...)
+	dst = r.Summary.AppendSummary(dst)
+	dst = d.appendFacts(dst[:len(dst)-1], r)
+	dst = append(dst, `},"targets":[`...)
+	for n, i := range d.order {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		dst = d.policy.Targets[i].appendInput(dst, n, d.candidates[i].ready, now)
+	}
+	return append(dst, `]}`...)
+}
+
+// appendFacts appends to the summary what only routers are told.
+func (d *Decision) appendFacts(dst []byte, r *Request) []byte {
+	dst = appendString(append(dst, `,"key":`...), r.Key)
+	dst = appendString(append(dst, `,"team":`...), r.Team)
+	dst = append(dst, `,"key_tags":{`...)
+	first := true
+	name := func(name string) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		dst = append(appendString(dst, name), ':')
+	}
+	for _, tag := range slices.Sorted(maps.Keys(r.KeyTags)) {
+		name(tag)
+		dst = appendString(dst, r.KeyTags[tag])
+	}
+	dst = append(dst, '}')
+	hash := func(name string, h Hash) {
+		if h.Known {
+			dst = append(append(append(dst, `,"`...), name...), `":"`...)
+			dst = append(appendHex(dst, h.Sum), '"')
+		}
+	}
+	hash("affinity", d.Affinity)
+	hash("conversation", r.Identity.Conversation())
+	hash("user", r.Identity.User())
+	number := func(name string, n int64) {
+		dst = append(append(append(dst, `,"`...), name...), `":`...)
+		dst = strconv.AppendInt(dst, n, 10)
+	}
+	number("max_tokens_asked", r.MaxTokens)
+	number("prompt_tokens", r.PromptTokens)
+	number("messages", int64(r.Messages))
+	number("images", int64(r.Images))
+	number("tools", int64(r.Tools))
+	if len(d.router.Reads) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"headers":{`...)
+	first = true
+	metadata := false
+	for _, what := range d.router.Reads {
+		header, ok := strings.CutPrefix(what, "header:")
+		if !ok {
+			metadata = true
+			continue
+		}
+		if r.Identity.Header == nil {
+			continue
+		}
+		if v := r.Identity.Header.Peek(header); len(v) > 0 && len(v) <= maxReadValue {
+			name(header)
+			dst = append(jsondoc.AppendEscaped(append(dst, '"'), v), '"')
+		}
+	}
+	dst = append(dst, '}')
+	if metadata && r.Identity.Doc != nil {
+		if v := r.Identity.Doc.Root().Get("metadata"); v.Kind() == jsondoc.Object && len(v.Raw()) <= maxReadValue {
+			dst = append(append(dst, `,"metadata":`...), v.Raw()...)
+		}
+	}
+	return dst
+}
+
+// appendInput appends the nth target of a router's input.
+func (t *Target) appendInput(dst []byte, n int, ready bool, now time.Time) []byte {
+	s := t.Stats.Snapshot(now)
+	dst = append(dst, `{"index":`...)
+	dst = strconv.AppendInt(dst, int64(n), 10)
+	dst = appendString(append(dst, `,"provider":`...), t.Provider)
+	dst = appendString(append(dst, `,"model":`...), t.Model)
+	dst = strconv.AppendInt(append(dst, `,"weight":`...), int64(t.Weight), 10)
+	dst = strconv.AppendInt(append(dst, `,"priority":`...), int64(t.Priority), 10)
+	dst = strconv.AppendBool(append(dst, `,"fallback":`...), t.Fallback)
+	dst = strconv.AppendBool(append(dst, `,"healthy":`...), ready)
+	dst = strconv.AppendInt(append(dst, `,"inflight":`...), s.Inflight, 10)
+	dst = strconv.AppendInt(append(dst, `,"latency_ms":`...), s.Latency.Milliseconds(), 10)
+	dst = strconv.AppendFloat(append(dst, `,"error_rate":`...), s.ErrorRate, 'f', 4, 64)
+	var limited time.Duration
+	if s.RateLimited {
+		limited = max(0, s.Until.Sub(now))
+	}
+	dst = strconv.AppendInt(append(dst, `,"limited_for_ms":`...), limited.Milliseconds(), 10)
+	dst = strconv.AppendFloat(append(dst, `,"tokens_per_second":`...), s.TokensPerSecond, 'f', 1, 64)
+	dst = strconv.AppendFloat(append(dst, `,"cached_share":`...), s.CachedShare, 'f', 4, 64)
+	dst = strconv.AppendBool(append(dst, `,"caches_prompts":`...), t.CachesPrompts)
+	dst = strconv.AppendFloat(append(dst, `,"input_price":`...), t.InputPrice, 'f', -1, 64)
+	dst = strconv.AppendFloat(append(dst, `,"output_price":`...), t.OutputPrice, 'f', -1, 64)
+	dst = append(dst, `,"options":`...)
+	if len(t.Options) == 0 {
+		dst = append(dst, '{', '}')
+	} else {
+		dst = append(dst, t.Options...)
+	}
+	return append(dst, '}')
+}
+
+// appendString appends a text as a JSON string.
+func appendString(dst []byte, s string) []byte {
+	return append(jsondoc.AppendEscaped(append(dst, '"'), []byte(s)), '"')
+}
