@@ -100,5 +100,4 @@ func (t *translation) writeOutputTool() {
 	t.writeSchema(t.form.schema)
 	w.EndObject()
 	w.EndArray()
-	t.writeChoice("tool", t.form.name)
 }

@@ -33,7 +33,7 @@ func TestFuel(t *testing.T) {
 		body []byte
 		most int64
 	}{
-		"of 200 bytes": {benchRequest(0), 1_690}, "of 100 KB": {benchRequest(100 << 10), 51_000},
+		"of 200 bytes": {benchRequest(0), 1_940}, "of 100 KB": {benchRequest(100 << 10), 51_000},
 		"with tools, of 1 KB": {plugintest.Conversation(1 << 10), 6_400}, "with tools, of 100 KB": {plugintest.Conversation(100 << 10), 397_000},
 	} {
 		fuel := b.RequestFuel(t, request.body)

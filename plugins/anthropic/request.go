@@ -9,10 +9,10 @@ import (
 )
 
 // translation is the state of one request. Messages are written while they are read; members that depend on each other
-// are recorded and written after them, since member order is insignificant. Its slices alias the client's body.
+// are recorded and written after them, the prompt into a part before them. Its slices alias the client's body.
 type translation struct {
 	r *provider.Request
-	w *json.Writer
+	w *json.Writer // of the part that is being written
 	o *options
 	m *workspace
 
@@ -117,8 +117,8 @@ func (t *translation) reset(r *provider.Request, o *options, m *workspace) {
 
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
-	w := t.w
 	in.ResetChecked(t.r.Body())
+	w := t.w
 	if t.o.cloud != noCloud {
 		// The model is a part of the path.
 		w.Literal(`{"anthropic_version":`)
@@ -131,6 +131,9 @@ func (t *translation) translate(in *json.Reader) error {
 		w.Literal(`{"model":`)
 		w.Text(t.r.Target)
 	}
+	w.Comma()
+	w = t.r.Part(translate.PartMessages)
+	t.w = w
 	for o := in.Object(); o.Next(); {
 		if err := t.readMember(in); err != nil {
 			return err
@@ -149,9 +152,16 @@ func (t *translation) translate(in *json.Reader) error {
 			return err
 		}
 	}
-	if err := t.writeSystem(); err != nil {
+	if err := t.endMessages(); err != nil {
 		return err
 	}
+	t.w = t.r.Part(translate.PartPrompt)
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	t.writeSystem()
+	t.w.Comma()
+	t.w = w
 	t.writeThinking(&plan)
 	t.writeOutputConfig(plan.effort)
 	if err := t.writeSampling(plan.on); err != nil {
@@ -159,7 +169,7 @@ func (t *translation) translate(in *json.Reader) error {
 	}
 	w.Literal(`"max_tokens":`)
 	w.Int(t.limit)
-	if err := t.writeTools(); err != nil {
+	if err := t.writeToolChoice(); err != nil {
 		return err
 	}
 	t.writeStop()
@@ -302,9 +312,8 @@ func (t *translation) rejectUnknown(name []byte) error {
 	return nil
 }
 
-// writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache
-// breakpoints. Without other messages it is sent as a user message: the API requires a message.
-func (t *translation) writeSystem() error {
+// endMessages ends the messages. If there are none, the system prompt is sent as a user message: the API requires a message.
+func (t *translation) endMessages() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
 		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
@@ -321,11 +330,16 @@ func (t *translation) writeSystem() error {
 		w.EndObject()
 	}
 	w.EndArray()
+	return nil
+}
+
+// writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache
+// breakpoints.
+func (t *translation) writeSystem() {
 	if t.wrote && len(t.system) > 0 {
-		w.Literal(`"system":[`)
+		t.w.Literal(`"system":[`)
 		t.writeSystemBlocks()
 	}
-	return nil
 }
 
 func (t *translation) writeSystemBlocks() {

@@ -91,8 +91,8 @@ func appendNew(names [][]byte, name []byte) [][]byte {
 	return append(names, name)
 }
 
-// writeTools writes the tools, the tool choice, and what form the response is to have where the model can only be held
-// to it by a tool.
+// writeTools writes the tools: the client's, or the one that stands for the response where the model can only be held to its
+// form by a tool, or those that the history calls.
 func (t *translation) writeTools() error {
 	w := t.w
 	switch {
@@ -109,7 +109,6 @@ func (t *translation) writeTools() error {
 			}
 		}
 		w.EndArray()
-		return t.writeToolChoice()
 	case len(t.called) > 0:
 		// The provider refuses a history with calls of undeclared tools.
 		w.Name("tools")
@@ -123,7 +122,6 @@ func (t *translation) writeTools() error {
 			w.EndObject()
 		}
 		w.EndArray()
-		t.writeChoice("none", nil)
 	}
 	return nil
 }
@@ -200,8 +198,19 @@ func (t *translation) writeSchema(schema json.Value) {
 	w.EndObject()
 }
 
-// writeToolChoice writes the tool choice.
+// writeToolChoice writes the tool choice. It may change between two turns, and so stands after the messages.
 func (t *translation) writeToolChoice() error {
+	switch {
+	case t.form.forced:
+		t.writeChoice("tool", t.form.name)
+		return nil
+	case t.tools.Kind() == json.Array:
+	case len(t.called) > 0:
+		t.writeChoice("none", nil)
+		return nil
+	default:
+		return nil
+	}
 	kind := ""
 	var name []byte
 	switch {

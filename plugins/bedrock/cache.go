@@ -1,12 +1,49 @@
 package bedrock
 
 import (
+	"github.com/sluice-gateway/sluice/sdk"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
 // maxCachePoints is how many cache points the API takes in one request.
 const maxCachePoints = 4
+
+// reserveCachePoints counts the cache points of tools and system prompt: they stand in front of those of the messages, and so
+// come first where there are more than the API takes.
+func (t *translation) reserveCachePoints() {
+	if !t.r.Has(sdk.FlagCacheControl) || !t.o.cachePoints() {
+		return
+	}
+	var in, tools json.Reader
+	in.Reset(t.r.Body())
+	for o := in.Object(); o.Next(); {
+		switch string(in.Name()) {
+		case "tools":
+			tools.Reset(in.Raw())
+			for a := tools.Array(); a.Next(); {
+				t.reserveCachePoint(t.readTool(&tools).cache)
+			}
+		case "messages":
+			m := &t.message
+			for a, n := in.Array(), 0; a.Next(); n++ {
+				if t.readMessage(m, &in, n); m.system() {
+					t.addSystemMessage(m)
+				}
+			}
+		}
+	}
+	for _, b := range t.system {
+		t.reserveCachePoint(b.cache)
+	}
+	t.system = t.system[:0]
+}
+
+func (t *translation) reserveCachePoint(cache json.Value) {
+	if cache.Kind() == json.Object && t.caches < maxCachePoints {
+		t.caches++
+	}
+}
 
 // writeCachePoint writes a cache point after the block that was written last. A client's cache_control beyond what the
 // API takes, or for a model without a cache, costs a response nothing but the saving: it is dropped.

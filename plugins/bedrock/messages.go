@@ -60,6 +60,9 @@ type message struct {
 	role  []byte
 }
 
+// system reports whether the message is a part of the system prompt.
+func (m *message) system() bool { return string(m.role) == "system" || string(m.role) == "developer" }
+
 // text is escaped string content, else nil.
 func (m *message) text() []byte { return m.Inside(messageContent) }
 

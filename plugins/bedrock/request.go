@@ -9,12 +9,12 @@ import (
 )
 
 // translation is the state of one request. Messages are written while they are read; members that depend on each other
-// are recorded and written after them, since member order is insignificant. Its slices alias the client's body, but for
+// are recorded and written after them, the prompt into a part before them. Its slices alias the client's body, but for
 // scratch and the names of documents.
 type translation struct {
 	*memory
 	r *provider.Request
-	w *json.Writer
+	w *json.Writer // of the part that is being written
 	o options
 
 	conversation
@@ -32,7 +32,7 @@ type translation struct {
 	extended   bool     // additionalModelRequestFields is open
 	own        []string // the members that the plugin put there
 
-	caches  int      // cache points so far
+	caches  int      // cache points so far, with those that are reserved for the prompt
 	aliased [][]byte // names of tools whose alias the gateway knows
 	scratch []byte
 }
@@ -76,9 +76,11 @@ func (p *bedrock) Request(r *provider.Request) error {
 
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
-	w := t.w
 	in.Reset(t.r.Body())
-	w.Object()
+	t.w.Object()
+	w := t.r.Part(translate.PartMessages)
+	t.w = w
+	t.reserveCachePoints()
 	for o := in.Object(); o.Next(); {
 		if err := t.readMember(in); err != nil {
 			return err
@@ -95,13 +97,17 @@ func (t *translation) translate(in *json.Reader) error {
 	if err := t.planFormat(); err != nil {
 		return err
 	}
-	if err := t.writeSystem(); err != nil {
+	if err := t.endMessages(); err != nil {
 		return err
 	}
-	if err := t.writeInference(&plan); err != nil {
-		return err
-	}
+	t.w, t.caches = t.r.Part(translate.PartPrompt), 0
 	if err := t.writeTools(); err != nil {
+		return err
+	}
+	t.writeSystem()
+	t.w.Comma()
+	t.w = w
+	if err := t.writeInference(&plan); err != nil {
 		return err
 	}
 	t.writeFields(&plan)
@@ -161,9 +167,8 @@ func (t *translation) warnDropped(there bool, member string) {
 	}
 }
 
-// writeSystem ends the messages and writes the system prompt: the text of every system and developer message, in order,
-// with its cache points. Without other messages it is sent as a user message: the API requires a message.
-func (t *translation) writeSystem() error {
+// endMessages ends the messages. If there are none, the system prompt is sent as a user message: the API requires a message.
+func (t *translation) endMessages() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
 		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
@@ -176,6 +181,7 @@ func (t *translation) writeSystem() error {
 		w.Array()
 	}
 	if !t.wrote {
+		t.caches = 0
 		w.Object()
 		w.Name("role")
 		w.String("user")
@@ -184,11 +190,15 @@ func (t *translation) writeSystem() error {
 		w.EndObject()
 	}
 	w.EndArray()
+	return nil
+}
+
+// writeSystem writes the system prompt: the text of every system and developer message, in order, with its cache points.
+func (t *translation) writeSystem() {
 	if t.wrote && len(t.system) > 0 {
-		w.Name("system")
+		t.w.Name("system")
 		t.writeSystemBlocks()
 	}
-	return nil
 }
 
 func (t *translation) writeSystemBlocks() {

@@ -9,10 +9,10 @@ import (
 )
 
 // translation is the state of one request. Messages are written while they are read; other members are recorded and
-// written after them, since member order is insignificant. Its slices alias the client's body.
+// written after them, tools into a part before them. Its slices alias the client's body.
 type translation struct {
 	r *provider.Request
-	w *json.Writer
+	w *json.Writer // of the part that is being written
 	o options
 
 	replay bool // reasoning of earlier assistant messages is sent back
@@ -54,12 +54,14 @@ func (p *cohere) Request(r *provider.Request) error {
 
 // translate reads the client's body once and writes the provider's.
 func (t *translation) translate(in *json.Reader) error {
-	w := t.w
 	t.replay = t.replaysThinking()
 	in.Reset(t.r.Body())
-	w.Object()
-	w.Name("model")
-	w.Text(t.r.Target)
+	t.w.Object()
+	t.w.Name("model")
+	t.w.Text(t.r.Target)
+	t.w.Comma()
+	w := t.r.Part(translate.PartMessages)
+	t.w = w
 	for o := in.Object(); o.Next(); {
 		if err := t.readMember(in); err != nil {
 			return err
@@ -71,15 +73,18 @@ func (t *translation) translate(in *json.Reader) error {
 	if !t.wrote {
 		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
 	}
+	t.w = t.r.Part(translate.PartPrompt)
+	if err := t.writeTools(); err != nil {
+		return err
+	}
+	t.w.Comma()
+	t.w = w
 	t.writeLimit()
 	if err := t.sampling.write(t); err != nil {
 		return err
 	}
 	t.writeStop()
 	if err := t.writeThinking(); err != nil {
-		return err
-	}
-	if err := t.writeTools(); err != nil {
 		return err
 	}
 	if err := t.writeFormat(); err != nil {

@@ -102,6 +102,7 @@ func (t *translation) writeTools() error {
 	if written == 0 {
 		return translate.Invalid("invalid_value", "tool_choice.function.name", "No tool has this name.")
 	}
+	w = t.r.Part(translate.PartMessages) // what may change between two turns
 	switch strict {
 	case 0:
 	case written:

@@ -9,11 +9,11 @@ import (
 )
 
 // translation is the state of one request. Messages are written while they are read; members that depend on each other
-// are recorded and written after them, since member order is insignificant. Its slices alias the client's body or data
+// are recorded and written after them, the prompt into a part before them. Its slices alias the client's body or data
 // of this call.
 type translation struct {
 	r *provider.Request
-	w *json.Writer
+	w *json.Writer // of the part that is being written
 	o options
 
 	// State while writing the conversation.
@@ -107,6 +107,7 @@ func (o *options) path(model []byte, stream bool) string {
 func (t *translation) translate(in *json.Reader) error {
 	in.Reset(t.r.Body())
 	t.w.Object()
+	t.w = t.r.Part(translate.PartMessages)
 	for o := in.Object(); o.Next(); {
 		if err := t.readMember(in); err != nil {
 			return err
@@ -115,10 +116,17 @@ func (t *translation) translate(in *json.Reader) error {
 	if err := in.End(); err != nil {
 		return err
 	}
-	if err := t.writeSystem(); err != nil {
+	if err := t.endContents(); err != nil {
 		return err
 	}
+	t.w = t.r.Part(translate.PartPrompt)
 	if err := t.writeTools(); err != nil {
+		return err
+	}
+	t.writeSystem()
+	t.w.Comma()
+	t.w = t.r.Part(translate.PartMessages)
+	if err := t.writeToolConfig(); err != nil {
 		return err
 	}
 	if err := t.writeConfig(); err != nil {
@@ -200,9 +208,8 @@ func (t *translation) warnDropped(there bool, member string) {
 	}
 }
 
-// writeSystem writes systemInstruction: the text of every system and developer message, in order, a part each. Without
-// other messages it is sent as a user message: the API requires a content.
-func (t *translation) writeSystem() error {
+// endContents ends the contents. If there are none, the system prompt is sent as a user message: the API requires a content.
+func (t *translation) endContents() error {
 	w := t.w
 	if !t.wrote && len(t.system) == 0 {
 		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
@@ -219,13 +226,17 @@ func (t *translation) writeSystem() error {
 		w.EndObject()
 	}
 	w.EndArray()
-	if t.wrote && len(t.system) > 0 {
-		w.Name("systemInstruction")
-		w.Object()
-		t.writeSystemParts()
-		w.EndObject()
-	}
 	return nil
+}
+
+// writeSystem writes systemInstruction: the text of every system and developer message, in order, a part each.
+func (t *translation) writeSystem() {
+	if t.wrote && len(t.system) > 0 {
+		t.w.Name("systemInstruction")
+		t.w.Object()
+		t.writeSystemParts()
+		t.w.EndObject()
+	}
 }
 
 func (t *translation) writeSystemParts() {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeTools writes the tools and the tool choice.
+// writeTools writes the tools.
 func (t *translation) writeTools() error {
 	w := t.w
 	some := t.Tools.Kind() == json.Array
@@ -33,9 +33,6 @@ func (t *translation) writeTools() error {
 		w.Raw([]byte(`{"googleSearch":{}}`))
 	}
 	w.EndArray()
-	if some {
-		return t.writeToolConfig()
-	}
 	return nil
 }
 
@@ -113,8 +110,11 @@ func hasParameters(schema json.Value) bool {
 	return false
 }
 
-// writeToolConfig writes the tool choice.
+// writeToolConfig writes the tool choice. It may change between two turns, and so stands after the contents.
 func (t *translation) writeToolConfig() error {
+	if t.Tools.Kind() != json.Array {
+		return nil
+	}
 	mode := ""
 	var name []byte
 	var allowed json.Value

@@ -16,10 +16,11 @@ const responsesFormat = "openai-responses-v1"
 const minOutputTokens = 16
 
 // translation is a chat completions request on its way to a Responses request (the option api). The conversation is written while it
-// is read; members that depend on each other are recorded, and written after it. Its slices alias the client's body.
+// is read; members that depend on each other are recorded, and written after it, tools into a part before it. Its slices alias the
+// client's body.
 type translation struct {
 	r *provider.Request
-	w *json.Writer
+	w *json.Writer // of the part that is being written
 	o *options
 
 	customIDs [][]byte // of calls of custom tools
@@ -40,10 +41,12 @@ func (p *openai) translateRequest(r *provider.Request, o *options) error {
 	*t = translation{r: r, w: r.JSON(), o: o, customIDs: t.customIDs[:0], thoughts: t.thoughts[:0], passed: t.passed[:0]}
 	in := &p.reader
 	in.ResetChecked(r.Body())
-	w := t.w
-	w.Object()
-	w.Name("model")
-	w.Text(r.Target)
+	t.w.Object()
+	t.w.Name("model")
+	t.w.Text(r.Target)
+	t.w.Comma()
+	w := r.Part(translate.PartMessages)
+	t.w = w
 	for m := in.Object(); m.Next(); {
 		if err := t.readMember(in); err != nil {
 			return err
@@ -55,11 +58,17 @@ func (p *openai) translateRequest(r *provider.Request, o *options) error {
 	if !t.input {
 		return translate.Invalid("invalid_value", "messages", "The conversation has no message with content.")
 	}
-	t.writeReasoning()
-	t.writeText()
+	t.w = r.Part(translate.PartPrompt)
 	if err := t.writeTools(); err != nil {
 		return err
 	}
+	t.w.Comma()
+	t.w = w
+	if err := t.writeToolChoice(); err != nil {
+		return err
+	}
+	t.writeReasoning()
+	t.writeText()
 	t.writeLimit()
 	for _, m := range t.passed {
 		w.NameText(m.Name)

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/json"
 )
 
-// writeTools writes the tools and the tool choice: what is in an object of the tool's type in chat completions is in the tool itself.
+// writeTools writes the tools: what is in an object of the tool's type in chat completions is in the tool itself.
 func (t *translation) writeTools() error {
 	w := t.w
 	if t.tools.Kind() == json.Array && t.name("tools") {
@@ -20,6 +20,11 @@ func (t *translation) writeTools() error {
 		}
 		w.EndArray()
 	}
+	return nil
+}
+
+// writeToolChoice writes the tool choice.
+func (t *translation) writeToolChoice() error {
 	if t.toolChoice.Exists() && t.name("tool_choice") {
 		return t.writeChoice()
 	}

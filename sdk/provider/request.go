@@ -25,8 +25,9 @@ type Request struct {
 
 	body    []byte // the client's body; empty until Body is called
 	parts   [abi.MaxParts]part
+	used    int32  // the highest part whose writer the plugin has
 	written int32  // the part that the gateway appends to
-	last    int32  // the last part that has been written
+	last    int32  // the highest part that has been written
 	refused string // the first import that the gateway refused
 }
 
@@ -42,17 +43,13 @@ func (r *Request) reset() {
 		r.store = nil
 	}
 	r.body = r.body[:0]
-	r.written, r.last = 0, 0
-	for n := range r.parts {
+	for n := range r.used + 1 {
 		w := &r.parts[n].writer
 		if w.Reset(); cap(w.Buf) > keepBody {
 			w.Buf = nil
 		}
-		if w.Out == nil {
-			r.parts[n].request, r.parts[n].number = r, int32(n)
-			w.Out = &r.parts[n]
-		}
 	}
+	r.used, r.written, r.last = 0, 0, 0
 }
 
 // Body returns the client's body, which the gateway has validated: it is a request in the API that Form names, a chat completions
@@ -137,10 +134,17 @@ func (r *Request) JSON() *json.Writer { return r.Part(0) }
 // in the order of their numbers, whatever the order in which they are written: so what is known last can stand first, such
 // as tools and system prompt in front of the messages, for the sake of prompt caches. A writer knows nothing of the parts before its
 // own: see json.Writer.Comma.
-func (r *Request) Part(n int) *json.Writer { return &r.parts[n].writer }
+func (r *Request) Part(n int) *json.Writer {
+	p := &r.parts[n]
+	if p.request == nil {
+		p.request, p.number, p.writer.Out = r, int32(n), p
+	}
+	r.used = max(r.used, p.number)
+	return &p.writer
+}
 
 // Write appends to the upstream body. Use either Write or JSON.
-func (r *Request) Write(p []byte) { r.parts[0].Write(p) }
+func (r *Request) Write(p []byte) { r.Part(0).Out.Write(p) }
 
 // ToolAlias declares that the upstream receives the client's tool name as alias: the gateway restores the name in the response.
 // It returns false if the alias is refused.
@@ -169,10 +173,10 @@ func (r *Request) finish(err error) error {
 	if err != nil {
 		return err
 	}
-	for n := range r.parts {
+	for n := range r.used + 1 {
 		if w := &r.parts[n].writer; len(w.Buf) > 0 {
-			if r.written == r.last && int32(n) > r.last {
-				r.written = int32(n) // stands at the end as it is
+			if r.written == r.last && n > r.last {
+				r.written = n // stands at the end as it is
 			}
 			w.Flush()
 		}

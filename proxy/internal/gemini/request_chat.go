@@ -44,19 +44,22 @@ func (r *Request) drop(v jsondoc.Value) {
 
 // AppendChat implements clientapi.Request.
 //
-// Contents of the model that follow each other become one message, since clients keep a stream as a content for each of its
+// Tools come first, then the messages with the system prompt, then all else, as prompt caches want it. Contents of the model that follow each other become one message, since clients keep a stream as a content for each of its
 // chunks. The responses of functions become messages of their own, in front of the rest of their turn, and images and files
 // in them follow these. Texts are copied as they are written, still escaped.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	c := &r.chat
 	c.reset()
 	c.dst = append(jsondoc.AppendEscaped(append(dst, `{"model":"`...), []byte(r.facts.Model)), '"')
-	e := r.lowerConfig()
-	if e == nil {
-		e = r.lowerTools()
-	}
+	e := r.lowerTools()
 	if e == nil {
 		e = r.lowerContents()
+	}
+	if e == nil {
+		e = r.lowerToolChoice()
+	}
+	if e == nil {
+		e = r.lowerConfig()
 	}
 	if e != nil {
 		c.dst = nil

@@ -10,7 +10,7 @@ import (
 
 func (c *lowering) int(n int64) { c.dst = strconv.AppendInt(c.dst, n, 10) }
 
-// lowerTools appends the functions that the model may call, and whether it must. Where only some of them may be called, these are
+// lowerTools appends the functions that the model may call. Where only some of them may be called, these are
 // all that the model gets: not every provider can be told otherwise.
 func (r *Request) lowerTools() *apierror.Error {
 	c := &r.chat
@@ -36,13 +36,22 @@ func (r *Request) lowerTools() *apierror.Error {
 			r.lowerFunction(v.Value, name)
 		}
 	}
+	if c.tools > 0 {
+		c.text("]")
+	}
+	return nil
+}
+
+// lowerToolChoice appends whether the model may or must call functions.
+func (r *Request) lowerToolChoice() *apierror.Error {
+	c := &r.chat
+	mode := string(clientapi.Keyword(r.m.mode, &r.scratch))
 	if c.tools == 0 {
 		if mode == "ANY" {
 			return unsupported(r.m.mode, "The request has no function that the model may call.")
 		}
 		return nil
 	}
-	c.text("]")
 	if retrieval := r.field(r.m.toolConfig, "retrievalConfig"); retrieval.Exists() {
 		r.drop(retrieval)
 	}

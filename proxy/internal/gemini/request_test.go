@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi/clientapitest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,7 +108,7 @@ func TestLowered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, warnings, _ := lowered(t, test.body)
-			if diff := cmp.Diff(`{"model":"m",`+test.want+`}`, got); diff != "" {
+			if diff := cmp.Diff(clientapitest.PromptOrder(t, `{"model":"m",`+test.want+`}`), got); diff != "" {
 				t.Error(diff)
 			}
 			if warnings != test.warnings {

@@ -65,19 +65,24 @@ func (r *Request) warn(kind abi.WarnKind, v jsondoc.Value) {
 
 // AppendChat implements clientapi.Request.
 //
-// Each message becomes one, but that a turn's tool results become messages of their own, in front of the rest of the turn,
+// Tools come first, then the messages with the system prompt, then all else, as prompt caches want it. Each message becomes one, but that a turn's tool results become messages of their own, in front of the rest of the turn,
 // a turn of the assistant that goes on after a tool use is joined, and images and files in tool results follow these. Texts are copied as they are written, still escaped.
 func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror.Error) {
 	c := &r.chat
 	c.reset()
 	c.dst = append(dst, `{"model":`...)
 	c.raw(r.m.model)
-	e := r.lowerMembers()
-	if e == nil {
-		e = r.lowerMessages()
+	start := len(c.dst)
+	e := r.lowerPrompt()
+	if e == nil && len(c.changes) > 0 {
+		c.again(start) // the messages change the tools, which stand before them
+		e = r.lowerPrompt()
 	}
 	if e == nil {
-		e = r.lowerTools()
+		e = r.lowerToolChoice()
+	}
+	if e == nil {
+		e = r.lowerMembers()
 	}
 	if e != nil {
 		c.dst = nil
@@ -85,6 +90,21 @@ func (r *Request) AppendChat(dst []byte) ([]byte, []clientapi.Warning, *apierror
 	}
 	dst, c.dst = append(r.lowerEffort(c.dst), '}'), nil
 	return dst, c.warnings, nil
+}
+
+// lowerPrompt appends the tools and the messages.
+func (r *Request) lowerPrompt() *apierror.Error {
+	if e := r.lowerTools(); e != nil {
+		return e
+	}
+	return r.lowerMessages()
+}
+
+// again goes back to start, and keeps the changes of tools, which are known then.
+func (c *lowering) again(start int) {
+	dst, changes := c.dst[:start], c.changes
+	c.reset()
+	c.dst, c.changes = dst, changes
 }
 
 // raw appends a value as it is written.

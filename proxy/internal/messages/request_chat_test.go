@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi/clientapitest"
 	"github.com/sluice-gateway/sluice/proxy/internal/messages"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
@@ -245,10 +246,10 @@ func TestAppendChat(t *testing.T) {
 			if e != nil {
 				t.Fatal(e)
 			}
-			_, got, ok := bytes.Cut(chat, []byte(`"max_tokens":`))
-			got = bytes.TrimLeft(got, "0123456789")
-			if want := v.want + "}"; !ok || string(got) != want {
-				t.Errorf("got  %s\nwant %s", got, want)
+			_, limit, _ := bytes.Cut(chat, []byte(`"max_tokens":`))
+			limit = limit[:len(limit)-len(bytes.TrimLeft(limit, "0123456789"))]
+			if want := clientapitest.PromptOrder(t, `{"model":"m","max_tokens":`+string(limit)+v.want+"}"); string(chat) != want {
+				t.Errorf("got  %s\nwant %s", chat, want)
 			}
 			var all []string
 			for _, w := range warnings {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 )
 
-// lowerTools appends the tools that the model may call, after the messages: these may take tools away and give them back.
+// lowerTools appends the tools that the model may call. The messages may take tools away and give them back.
 func (r *Request) lowerTools() *apierror.Error {
 	c := &r.chat
 	for v := r.m.tools.First(); v.Exists(); v = v.Next() {
@@ -35,11 +35,10 @@ func (r *Request) lowerTools() *apierror.Error {
 			return r.unsupported(change.name, "The provider of this model cannot add a tool that is not one of `tools`.")
 		}
 	}
-	if len(c.names) == 0 {
-		return nil
+	if len(c.names) > 0 {
+		c.text("]")
 	}
-	c.text("]")
-	return r.lowerToolChoice()
+	return nil
 }
 
 // lowerTool appends a tool as a function. Examples and the streaming of its input are for providers of the Messages API, and a
@@ -113,9 +112,12 @@ func (c *lowering) offers(name jsondoc.Value) bool {
 	return false
 }
 
-// lowerToolChoice appends the choice of tools, of which there are some.
+// lowerToolChoice appends the choice of tools, if there are some.
 func (r *Request) lowerToolChoice() *apierror.Error {
 	c, m := &r.chat, &r.m
+	if len(c.names) == 0 {
+		return nil
+	}
 	switch string(r.keyword(m.choiceType)) {
 	case "auto":
 		c.text(`,"tool_choice":"auto"`)

@@ -93,14 +93,25 @@ func (w *lowering) request() *apierror.Error {
 	}
 	w.string(`{"model":`)
 	w.raw(m.model)
-	if r.facts.Stream {
-		w.string(`,"stream":true,"stream_options":{"include_usage":true}`)
+	// Tools come first, then the messages, then all else, as prompt caches want it.
+	tools, e := w.tools()
+	if e != nil {
+		return e
 	}
 	w.string(`,"messages":[`)
 	if e := w.input(); e != nil {
 		return e
 	}
 	w.string("]")
+	if e := w.choice(m.toolChoice, tools); e != nil {
+		return e
+	}
+	if tools > 0 && m.parallel.Kind() == jsondoc.False {
+		w.string(`,"parallel_tool_calls":false`)
+	}
+	if r.facts.Stream {
+		w.string(`,"stream":true,"stream_options":{"include_usage":true}`)
+	}
 	w.member(`,"max_tokens":`, m.maxOutputTokens)
 	w.member(`,"temperature":`, m.temperature)
 	w.member(`,"top_p":`, m.topP)
@@ -115,9 +126,6 @@ func (w *lowering) request() *apierror.Error {
 		return e
 	}
 	w.member(`,"verbosity":`, m.verbosity)
-	if e := w.tools(); e != nil {
-		return e
-	}
 	w.member(`,"user":`, m.user)
 	w.member(`,"safety_identifier":`, m.safety)
 	w.member(`,"service_tier":`, m.serviceTier)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi/clientapitest"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -165,7 +166,7 @@ func TestLower(t *testing.T) {
 			if e != nil {
 				t.Fatal(e)
 			}
-			if string(chat) != "> "+want {
+			if want = clientapitest.PromptOrder(t, want); string(chat) != "> "+want {
 				t.Errorf(" got %s\nwant > %s", chat, want)
 			}
 			var list []string

@@ -9,18 +9,17 @@ import (
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
-// tools writes tools and what goes with them. tool_choice allowed_tools becomes a list of only these.
-func (w *lowering) tools() *apierror.Error {
+// tools writes the tools, and returns how many. tool_choice allowed_tools becomes a list of only these.
+func (w *lowering) tools() (n int, e *apierror.Error) {
 	choice, allowed := w.r.m.toolChoice, jsondoc.Value{}
 	if choice.Get("type").Is("allowed_tools") {
 		if allowed = choice.Get("tools"); allowed.Kind() != jsondoc.Array {
-			return clientapi.Missing(choice, "tools")
+			return 0, clientapi.Missing(choice, "tools")
 		}
 		if allowed.Len() > len(w.r.tools) { // which bounds the look-ups
-			return clientapi.TooMany(allowed, len(w.r.tools))
+			return 0, clientapi.TooMany(allowed, len(w.r.tools))
 		}
 	}
-	n := 0
 	for i := range w.r.tools {
 		t := &w.r.tools[i]
 		if allowed.Exists() && !isAllowed(t, allowed) || w.replaced(i) {
@@ -29,7 +28,7 @@ func (w *lowering) tools() *apierror.Error {
 		switch t.kind {
 		case toolNativeOnly:
 			typ := t.v.Get("type")
-			return unsupported(typ, "Tools of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
+			return 0, unsupported(typ, "Tools of the type '"+clientapi.Quotable(typ.Text())+"' are not supported by this model's provider.")
 		case toolSearch:
 			w.warn(abi.WarnDropped, t.v)
 			continue
@@ -45,11 +44,8 @@ func (w *lowering) tools() *apierror.Error {
 	}
 	if n > 0 {
 		w.string("]")
-		if w.r.m.parallel.Kind() == jsondoc.False {
-			w.string(`,"parallel_tool_calls":false`)
-		}
 	}
-	return w.choice(choice, n)
+	return n, nil
 }
 
 // replaced reports whether a tool is defined again later, by an item additional_tools. It takes the square of the number of tools,

@@ -24,10 +24,10 @@ func TestResponsesUpstream(t *testing.T) {
 		want          []string // in the response
 	}{
 		{"/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"weather",` + tool + `}}]}`,
-			`{"model":"gpt-5","input":[{"type":"message","role":"user","content":"x"}],"store":false,"include":["reasoning.encrypted_content"],`,
+			`{"model":"gpt-5","tools":[{"type":"function","name":"weather","description":"d","parameters":{"type":"object","properties":{"location":{"type":"string"}}},"strict":false}],"input":[{"type":"message","role":"user","content":"x"}],"store":false,"include":["reasoning.encrypted_content"],`,
 			[]string{`"reasoning_content":"`, `"type":"reasoning.encrypted","data":"gAAAA`, `"format":"openai-responses-v1"`, `"name":"weather"`, `"finish_reason":"tool_calls"`, "data: [DONE]"}},
 		{"/v1/messages", `{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"weather","description":"d","input_schema":{"type":"object","properties":{"location":{"type":"string"}}}}]}`,
-			`{"model":"gpt-5","input":[{"type":"message","role":"user","content":"x"}],"store":false,"include":["reasoning.encrypted_content"],`,
+			`{"model":"gpt-5","tools":[{"type":"function","name":"weather","description":"d","parameters":{"type":"object","properties":{"location":{"type":"string"}}},"strict":false}],"input":[{"type":"message","role":"user","content":"x"}],"store":false,"include":["reasoning.encrypted_content"],`,
 			[]string{`"type":"thinking_delta"`, `"type":"signature_delta","signature":"`, `"type":"tool_use"`, `"name":"weather"`, `"stop_reason":"tool_use"`, "event: message_stop"}},
 		{"/v1/responses", `{"model": "m","stream":true,"input":"x","tools":[{"type":"function","name":"weather",` + tool + `}]}`,
 			`{"model": "gpt-5","stream":true,"input":"x",`, []string{strings.TrimSpace(string(recorded))}},
