@@ -144,6 +144,11 @@ export class Document {
     }
     return I64.parseInt(raw);
   }
+  /** A number written as 16 hexadecimal digits, such as "/summary/affinity", or 0: whether there is one says exists. */
+  hash(path: string): u64 {
+    const digits = this.inside(path);
+    return digits != null && digits.length == 16 ? U64.parseInt(digits, 16) : 0;
+  }
   isTrue(path: string): bool {
     return this.raw(path) == "true";
   }

@@ -174,6 +174,23 @@ static inline int64_t sluice_int(sluice_string path)
 	return value;
 }
 
+/* A number written as 16 hexadecimal digits: sluice_hash(S("/summary/affinity"), &hash). false if there is none. */
+static inline bool sluice_hash(sluice_string path, uint64_t *hash)
+{
+	sluice_string s = sluice_inside(path);
+	uint64_t value = 0;
+	for (size_t n = 0; n < s.size; n++) {
+		char c = s.data[n];
+		if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+			return false;
+		value = value << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+	}
+	if (s.size != 16)
+		return false;
+	*hash = value;
+	return true;
+}
+
 /* Whether an array of the input has a string: sluice_has(S("/flags/"), S("tools")). */
 static inline bool sluice_has(sluice_string array, sluice_string text)
 {

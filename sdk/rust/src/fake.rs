@@ -190,6 +190,14 @@ mod tests {
     }
 
     #[test]
+    fn hashes_are_read() {
+        Host::new(r#"{"a":"9f86d081884c7d65","b":"9f86","c":"+f86d081884c7d65","d":1}"#).read(|input| {
+            assert_eq!(input.hash("/a"), Some(0x9f86d081884c7d65));
+            assert!(["/b", "/c", "/d", "/e"].iter().all(|path| input.hash(path).is_none()));
+        });
+    }
+
+    #[test]
     fn texts_become_json_and_back() {
         for text in ["", "plain", "\"quoted\" \\ \n\t\u{1}", "ä😀"] {
             assert_eq!(json::unescape(json::quote(text).trim_matches('"')), text.to_string());

@@ -50,6 +50,14 @@ pub trait Document {
     fn bool(&self, path: &str) -> Option<bool> {
         self.raw(path)?.parse().ok()
     }
+    /// A number written as 16 hexadecimal digits: `/summary/affinity`, `/summary/random`.
+    fn hash(&self, path: &str) -> Option<u64> {
+        let digits = self.inside(path)?;
+        if digits.len() != 16 || !digits.bytes().all(|c| c.is_ascii_hexdigit()) {
+            return None;
+        }
+        u64::from_str_radix(&digits, 16).ok()
+    }
     fn exists(&self, path: &str) -> bool {
         self.read(path, &mut []) >= 0
     }
