@@ -40,6 +40,9 @@ func (x *completion) respond(ctx *fasthttp.RequestCtx, e *apierror.Error) (respo
 	h := &ctx.Response.Header
 	if !x.stream {
 		h.SetContentType("application/json")
+		if u := x.writer.Usage(); u.Priced {
+			h.Set("x-gateway-cost", u.Cost.String())
+		}
 		ctx.Response.SwapBody(x.writer.AppendResponse(ctx.Response.SwapBody(nil)[:0]))
 		x.record.Bytes = int64(len(ctx.Response.Body()))
 		return true
@@ -171,8 +174,8 @@ func (x *completion) finish() {
 	r.Complete = x.writer.Complete() && !x.disconnected
 	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
 		// A response that its client did not wait for has cost the prompt and what there was of it.
-		u := x.writer.Usage()
-		r.Tokens, r.UsageEstimated = u.Tokens, u.Estimated
+		u := x.writer.Accounted()
+		r.Tokens, r.UsageEstimated, r.Cost, r.Priced = u.Tokens, u.Estimated, u.Cost, u.Priced
 	}
 	r.Dropped = x.writer.Dropped()
 	r.Fuel += x.translation.Fuel + x.chain.Fuel()
@@ -260,7 +263,7 @@ func (a *attempt) endTape(err error) {
 // prompt, also where the client did not wait for the response.
 func (x *completion) tokensUsed() int64 {
 	if x.writer.Started() || x.writer.Complete() || x.disconnected && x.sent {
-		return x.writer.Usage().Total
+		return x.writer.Accounted().Total
 	}
 	return 0
 }

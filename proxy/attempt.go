@@ -271,7 +271,7 @@ func (a *attempt) prepare() *apierror.Error {
 	a.writer.Reset(response.Options{
 		Stream: x.stream, IncludeUsage: facts.IncludeUsage, FunctionCalls: facts.FunctionCalls,
 		ID: randomID(x.api.IDPrefix), RequestID: x.record.RequestID, Model: a.target.Model, Created: x.record.Began.Unix(),
-		Choices: facts.N, PromptEstimate: promptEstimate(facts), Aliases: a.alias,
+		Choices: facts.N, PromptEstimate: promptEstimate(facts), Prices: a.target.Prices, Aliases: a.alias,
 	})
 	if x.chain.OnResponse() {
 		a.filtered.Filter(x.chain)

@@ -180,6 +180,12 @@ func emitUsage(a *provider.Answer, v json.Value) {
 			read(abi.UsageCachedBeside)
 		case "cache_creation_input_tokens":
 			read(abi.UsageCacheWriteBeside)
+		case "cache_creation":
+			for o := r.Object(); o.Next(); {
+				if string(r.Name()) == "ephemeral_1h_input_tokens" {
+					read(abi.UsageCacheWrite1h)
+				}
+			}
 		case "output_tokens_details":
 			for o := r.Object(); o.Next(); {
 				if string(r.Name()) == "thinking_tokens" {

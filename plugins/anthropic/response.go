@@ -55,6 +55,7 @@ const (
 	responseCacheRead
 	responseCacheWrite
 	responseThinking
+	responseCacheWrite1h
 	responseID
 	responseModel
 	responseContent
@@ -63,13 +64,14 @@ const (
 )
 
 var responseShape = json.NewShape("usage.input_tokens", "usage.output_tokens", "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens",
-	"usage.output_tokens_details.thinking_tokens", "id", "model", "content", "stop_reason", "error",
+	"usage.output_tokens_details.thinking_tokens", "usage.cache_creation.ephemeral_1h_input_tokens", "id", "model", "content", "stop_reason", "error",
 	// The rest is unused; listing a name makes skipping it faster.
-	"type", "role", "stop_sequence", "usage.cache_creation", "usage.service_tier", "usage.inference_geo")
+	"type", "role", "stop_sequence", "usage.service_tier", "usage.inference_geo")
 
 var counts = [...]abi.UsageKind{
 	responseInput: abi.UsagePrompt, responseOutput: abi.UsageCompletion, responseCacheRead: abi.UsageCachedBeside,
 	responseCacheWrite: abi.UsageCacheWriteBeside, responseThinking: abi.UsageReasoning,
+	responseCacheWrite1h: abi.UsageCacheWrite1h,
 }
 
 // startResponse emits the id, model and usage of a response, and the format of its reasoning.

@@ -120,6 +120,18 @@ func emitUsage(a *provider.Answer, r *json.Reader) {
 			count(abi.UsageCachedBeside)
 		case "cacheWriteInputTokens":
 			count(abi.UsageCacheWriteBeside)
+		case "cacheDetails":
+			emitCacheDetails(a, r)
+		}
+	}
+}
+
+// emitCacheDetails reads how many tokens were written to the cache for an hour.
+func emitCacheDetails(a *provider.Answer, r *json.Reader) {
+	for l := r.Array(); l.Next(); {
+		one := json.Value(r.Raw())
+		if n, ok := one.Get("inputTokens").Int(); ok && n >= 0 && n <= maxCount && one.Get("ttl").Is("1h") {
+			a.Usage(abi.UsageCacheWrite1h, n)
 		}
 	}
 }

@@ -192,8 +192,9 @@ const (
 	UsageCachedBeside     UsageKind = 8
 	UsageCacheWriteBeside UsageKind = 9
 	UsageReasoningBeside  UsageKind = 10
+	UsageCacheWrite1h     UsageKind = 11 // part of the cache writes of either kind: written for an hour
 
-	UsageKinds = 11
+	UsageKinds = 12
 )
 
 // FinishReason is the reason why a choice ended.

@@ -198,6 +198,7 @@ func readUsage(v jsondoc.Value, b *response.Batch) {
 	add(abi.UsagePrompt, v.Get("input_tokens"))
 	add(abi.UsageCachedBeside, v.Get("cache_read_input_tokens"))
 	add(abi.UsageCacheWriteBeside, v.Get("cache_creation_input_tokens"))
+	add(abi.UsageCacheWrite1h, v.Get("cache_creation").Get("ephemeral_1h_input_tokens"))
 	add(abi.UsageCompletion, v.Get("output_tokens"))
 	add(abi.UsageReasoning, v.Get("output_tokens_details").Get("thinking_tokens"))
 }

@@ -134,6 +134,10 @@ func appendUsage(dst []byte, u *response.Usage) []byte {
 	dst = strconv.AppendInt(dst, max(u.Prompt-u.Cached-u.CacheWrite, 0), 10)
 	dst = strconv.AppendInt(append(dst, `,"cache_creation_input_tokens":`...), u.CacheWrite, 10)
 	dst = strconv.AppendInt(append(dst, `,"cache_read_input_tokens":`...), u.Cached, 10)
+	if u.Has(abi.UsageCacheWrite1h) {
+		dst = strconv.AppendInt(append(dst, `,"cache_creation":{"ephemeral_5m_input_tokens":`...), max(u.CacheWrite-u.CacheWrite1h, 0), 10)
+		dst = append(strconv.AppendInt(append(dst, `,"ephemeral_1h_input_tokens":`...), u.CacheWrite1h, 10), '}')
+	}
 	dst = strconv.AppendInt(append(dst, `,"output_tokens":`...), u.Completion, 10)
 	if u.Has(abi.UsageReasoning, abi.UsageReasoningBeside) {
 		dst = strconv.AppendInt(append(dst, `,"output_tokens_details":{"thinking_tokens":`...), u.Reasoning, 10)

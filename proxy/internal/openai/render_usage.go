@@ -42,6 +42,10 @@ func (r *Renderer) appendUsage(dst []byte, u *response.Usage) []byte {
 	if u.Has(abi.UsageCacheWrite, abi.UsageCacheWriteBeside) {
 		dst = appendCount(append(dst, ','), "cache_creation_tokens", u.CacheWrite)
 	}
+	if u.CacheWrite1h > 0 {
+		dst = appendCount(append(dst, `,"cache_creation_token_details":{`...), "ephemeral_5m_input_tokens", max(u.CacheWrite-u.CacheWrite1h, 0))
+		dst = append(appendCount(append(dst, ','), "ephemeral_1h_input_tokens", u.CacheWrite1h), '}')
+	}
 	if u.Has(abi.UsageAudioIn) {
 		dst = appendCount(append(dst, ','), "audio_tokens", u.AudioIn)
 	}
@@ -57,6 +61,9 @@ func (r *Renderer) appendUsage(dst []byte, u *response.Usage) []byte {
 	dst = closeDetails(r.usage.completion.appendTo(dst), from, response.CompletionDetails)
 
 	dst = r.usage.top.appendTo(dst)
+	if u.Priced {
+		dst = u.Cost.Append(append(dst, `,"cost":`...))
+	}
 	if u.Estimated {
 		dst = append(dst, `,"estimated":true`...)
 	}

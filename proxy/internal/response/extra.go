@@ -95,7 +95,10 @@ func (w *Writer) commitExtra(b *Batch, i int) {
 	switch abi.Scope(ev.Code) {
 	case abi.ScopeAnswer:
 	case abi.ScopeUsage:
-		w.writeMember(b, i, 0, 0)
+		// A request has one cost: that of the configured prices, where there are any.
+		if w.o.Prices == nil || string(b.Bytes(ev.A)) != "cost" {
+			w.writeMember(b, i, 0, 0)
+		}
 	default:
 		if c := w.at(ev.Choice); c.grouped != w.epoch {
 			w.writeChoiceMember(b, i, c)

@@ -10,6 +10,9 @@ type Usage struct {
 	cost.Tokens
 	Total int64 // always Prompt + Completion
 
+	Cost   cost.Nano // of these tokens
+	Priced bool      // Cost is known
+
 	Known     bool // the provider gave at least one of Prompt and Completion
 	Estimated bool // at least one of Prompt and Completion is the gateway's estimate
 	Complete  bool // the response is complete: nothing more can come
@@ -53,8 +56,33 @@ func (s kindSet) has(kinds ...abi.UsageKind) bool {
 // bytesPerToken estimates tokens where the provider does not count them.
 const bytesPerToken = 4
 
-// Usage is the tokens so far.
+// Usage is the tokens so far, as the client sees them.
 func (w *Writer) Usage() Usage {
+	u := w.tokens()
+	w.price(&u)
+	return u
+}
+
+// Accounted is what the response is charged for. Of a response that is not complete a count may have come before most of its texts: the
+// completion is at least what these are estimated at.
+func (w *Writer) Accounted() Usage {
+	u := w.tokens()
+	if seen := w.estimateCompletion(); !w.complete && seen > u.Completion {
+		u.Completion, u.Total, u.Estimated = seen, u.Prompt+seen, true
+	}
+	w.price(&u)
+	return u
+}
+
+func (w *Writer) price(u *Usage) {
+	if p := w.o.Prices; p != nil {
+		u.Cost, u.Priced = p.Cost(u.Tokens), true
+	}
+}
+
+func (w *Writer) estimateCompletion() int64 { return (w.textBytes + bytesPerToken - 1) / bytesPerToken }
+
+func (w *Writer) tokens() Usage {
 	t := &w.usage
 	u := Usage{Tokens: cost.Tokens{
 		Prompt: t.count[abi.UsagePrompt] + t.count[abi.UsagePromptBeside] +
@@ -65,6 +93,8 @@ func (w *Writer) Usage() Usage {
 		AudioIn:    t.count[abi.UsageAudioIn],
 		Reasoning:  t.count[abi.UsageReasoning] + t.count[abi.UsageReasoningBeside],
 		AudioOut:   t.count[abi.UsageAudioOut],
+
+		CacheWrite1h: t.count[abi.UsageCacheWrite1h],
 	}, Complete: w.complete, given: t.known}
 	prompt := t.known.has(abi.UsagePrompt, abi.UsagePromptBeside, abi.UsageCachedBeside, abi.UsageCacheWriteBeside)
 	completion := t.known.has(abi.UsageCompletion, abi.UsageReasoningBeside)
@@ -74,7 +104,7 @@ func (w *Writer) Usage() Usage {
 		u.Prompt = w.o.PromptEstimate
 	}
 	if !completion {
-		u.Completion = (w.textBytes + bytesPerToken - 1) / bytesPerToken
+		u.Completion = w.estimateCompletion()
 	}
 	u.Total = u.Prompt + u.Completion
 	return u

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 
 	Choices        int   // how many choices were asked for; only a hint for memory
 	PromptEstimate int64 // prompt tokens where the provider does not count them
+
+	Prices *cost.Prices // of the target; nil: unknown
 
 	// Aliases returns the client's name of a tool for the alias that the provider was given, or the alias itself. It may be
 	// nil. What it returns is not kept.

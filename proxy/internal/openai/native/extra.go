@@ -111,7 +111,7 @@ func (r *Reader) usageExtras(b *response.Batch, prefix string, object jsondoc.Va
 		switch string(name) {
 		case "prompt_cache_hit_tokens", "prompt_cache_miss_tokens", "input_tokens", "output_tokens":
 			continue // emitted as usage counts
-		case "cached_tokens", "reasoning_tokens", "cache_write_tokens":
+		case "cached_tokens", "reasoning_tokens", "cache_write_tokens", "cache_creation_token_details":
 			continue
 		}
 		r.unescaped = append(append(r.unescaped[:0], prefix...), name...)

@@ -60,11 +60,20 @@ func (r *Reader) usage(b *response.Batch, v jsondoc.Value) {
 	if !ok {
 		cached, ok = firstCount(v, "prompt_cache_hit_tokens", "cached_tokens")
 	}
-	if ok {
-		b.Usage(abi.UsageCached, cached)
+	written, wrote := firstCount(in, "cache_creation_tokens", "cache_write_tokens")
+	read, write := abi.UsageCached, abi.UsageCacheWrite
+	if hasPrompt && cached+written > prompt {
+		// More than all of the prompt: this provider passes on counts of an API in which the cache is not a part of the prompt.
+		read, write = abi.UsageCachedBeside, abi.UsageCacheWriteBeside
 	}
-	if n, ok := firstCount(in, "cache_creation_tokens", "cache_write_tokens"); ok {
-		b.Usage(abi.UsageCacheWrite, n)
+	if ok {
+		b.Usage(read, cached)
+	}
+	if wrote {
+		b.Usage(write, written)
+	}
+	if n, ok := tokenCount(in.Get("cache_creation_token_details").Get("ephemeral_1h_input_tokens")); ok {
+		b.Usage(abi.UsageCacheWrite1h, n)
 	}
 	if n, ok := tokenCount(in.Get("audio_tokens")); ok {
 		b.Usage(abi.UsageAudioIn, n)

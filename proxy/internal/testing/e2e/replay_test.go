@@ -97,6 +97,7 @@ func (r *recording) answer(chunked bool, rnd *rand.Rand, cut func(n int) []int) 
 var (
 	created  = regexp.MustCompile(`"created": ?\d+`)
 	extended = regexp.MustCompile(`,"(provider|upstream_status|upstream_request_id)":("[^"]*"|\d+)`)
+	priced   = regexp.MustCompile(`,"cost":([0-9.]+|\{[^}]*\})`) // see TestCostOfRecordedResponses
 	madeUp   = regexp.MustCompile(`chatcmpl-(gateway|test|[0-9a-f]{32})|call_[a-z2-7]{24}`)
 )
 
@@ -105,6 +106,7 @@ func plain(s string) string {
 	s = strings.ReplaceAll(s, ": keep-alive\n", "") // where the machine is slow
 	s = created.ReplaceAllString(s, `"created":0`)
 	s = extended.ReplaceAllString(s, "")
+	s = priced.ReplaceAllString(s, "")
 	s = madeUp.ReplaceAllString(s, "MADE-UP")
 	return strings.ReplaceAll(s, `"model":"gpt-upstream"`, `"model":"asked"`)
 }
