@@ -166,6 +166,7 @@ func (x *completion) finish() {
 			x.server.responses.NoteTarget(x.record.Key, string(x.writer.ID()), targetKey(x.target))
 		}
 		x.recordOutcome(routing.Succeeded, 0)
+		x.recordUsage()
 	default:
 		// Only a panic ends a response in any other way.
 		x.recordOutcome(routing.Inconclusive, 0)
@@ -194,6 +195,19 @@ func (x *completion) finish() {
 	}
 	x.reader = nil
 	x.work = nil
+}
+
+// recordUsage records in the target's statistics what a complete response has cost, as far as the provider has counted it.
+func (x *completion) recordUsage() {
+	u := x.writer.Usage()
+	if u.Estimated || !u.Known {
+		return
+	}
+	used := routing.Usage{Prompt: u.Prompt, Cached: u.Cached, Completion: u.Completion, CountsCached: u.Has(abi.UsageCached, abi.UsageCachedBeside)}
+	if x.framed {
+		used.Streamed = x.finishedAt.Sub(x.startedAt) - x.firstEvent
+	}
+	x.target.RecordUsage(used)
 }
 
 // recordError records that the attempt ended with an error, and keeps it for operators where it is the target's.

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -152,13 +153,13 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 	}
 	d, s := &x.routed.decision, x.server
 	x.record.Rule = d.Rule()
+	if d.Router != routing.RouterNotAsked {
+		s.metrics.Route(routerChoices[d.Router])
+	}
 	if err != nil {
 		return routingError(err)
 	}
-	switch d.Router {
-	case routing.RouterNotAsked:
-		return nil
-	case routing.RouterFailed, routing.RouterNamedNone:
+	if d.Err != nil {
 		// An open circuit was logged when it opened.
 		if e, ok := errors.AsType[*plugin.CallError](d.Err); !ok || e.Kind != plugin.KindOpen {
 			s.log.Warn("router failed; using the configured order", "request", x.record.RequestID, "model", x.record.Model, "plugin", d.Plugin(), "error", d.Err)
@@ -168,6 +169,11 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 		s.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "decision", string(d.AppendLine(nil)))
 	}
 	return nil
+}
+
+var routerChoices = [...]telemetry.RouterChoice{
+	routing.RouterOrdered: telemetry.RouterOrdered, routing.RouterNamedNone: telemetry.RouterNamedNone,
+	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
 }
 
 // describeRouting describes the request for the decision where it goes.

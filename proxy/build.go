@@ -153,7 +153,12 @@ func (b *routerBinder) policy(ctx context.Context, m *config.Model) (*routing.Po
 	if err != nil {
 		return nil, err
 	}
-	p := b.generation.newPolicy(m.ID, m.Targets, m.Pricing, m.Affinity, router)
+	g := b.generation
+	p := g.newPolicy(m.ID, m.Targets, m.Pricing, m.Affinity, router)
+	for i := range p.Targets {
+		t := &p.Targets[i]
+		t.Tokens = g.builder.registry.PromptTokens(m.ID, t.Provider, t.Model)
+	}
 	for i := range m.Rules {
 		r := &m.Rules[i]
 		rule := routing.Rule{Name: r.Name, When: r.When, Router: p.Router}

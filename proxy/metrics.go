@@ -90,7 +90,21 @@ func (c scrape) targets() {
 		m.Add(telemetry.TargetInFlight, float64(f.Inflight), e.provider, e.model)
 		m.Add(telemetry.TargetLatency, f.Latency.Seconds(), e.provider, e.model)
 		m.Add(telemetry.TargetErrors, f.ErrorRate, e.provider, e.model)
+		m.Add(telemetry.TargetSpeed, f.TokensPerSecond, e.provider, e.model)
+		m.Add(telemetry.TargetCached, f.CachedShare, e.provider, e.model)
 		addAttempts(m, e, &f)
+	}
+	for i := range g.config.Models {
+		if p := g.policies[g.config.Models[i].ID]; p != nil {
+			seen := make(map[*routing.PromptTokens]bool) // a target may be there twice
+			for j := range p.Targets {
+				if t := &p.Targets[j]; t.Tokens != nil && !seen[t.Tokens] {
+					seen[t.Tokens] = true
+					m.Add(telemetry.TargetPrompt, float64(t.Tokens.All.Load()), p.Model, t.Provider, t.Model, "all")
+					m.Add(telemetry.TargetPrompt, float64(t.Tokens.Cached.Load()), p.Model, t.Provider, t.Model, "cached")
+				}
+			}
+		}
 	}
 	// Models that only providers list share a series.
 	others := make(map[string]*routing.Snapshot)

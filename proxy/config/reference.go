@@ -104,7 +104,7 @@ var reference = []Setting{
 	{"providers.NAME.auth", TypeTable, "", "", "The upstream credential, added after the plugin has built the request: plugins never see it. Unset means that none is sent."},
 	{"providers.NAME.auth.secret", TypeString, "", "", "The credential, or `{ file = \"FILE\" }`. Required, except with `secrets`, `aws` or `google`. Empty turns the provider off."},
 	{"providers.NAME.auth.secret.file", TypeString, "", "", "File that holds the credential, relative to the configuration file. Spaces and line ends around it do not count. While the gateway serves, a changed file is used within a second, and the credential before it is tried once where the provider refuses the new one. Every secret can be in a file."},
-	{"providers.NAME.auth.secrets", TypeStrings, "", "", "Credentials of several accounts, instead of `secret`: strings or `{ file = \"FILE\" }`, up to 64. Each client key prefers one of them; while the provider limits or refuses that, the next is used. Empty ones are left out."},
+	{"providers.NAME.auth.secrets", TypeStrings, "", "", "Credentials of several accounts, instead of `secret`: strings or `{ file = \"FILE\" }`, up to 64. Each client key, or with `affinity` each conversation, prefers one of them; while the provider limits or refuses that, the next is used. Empty ones are left out."},
 	{"providers.NAME.auth.header", TypeString, "", "", "Request header that carries the credential. Default: the plugin's or preset's, otherwise `Authorization`."},
 	{"providers.NAME.auth.prefix", TypeString, "", "", "Text before the credential in the header. Default: `Bearer ` with `Authorization`, otherwise empty."},
 	{"providers.NAME.auth.query", TypeString, "", "", "Query parameter that carries the credential, instead of a header."},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,18 @@ type Registry struct {
 	mu      sync.Mutex
 	stats   map[[2]string]*Stats
 	budgets map[string]*Budget
+	tokens  map[[3]string]*PromptTokens // by provider, its model, and the model of the configuration
+}
+
+// PromptTokens counts the prompt tokens of complete responses to requests of one model from one of its targets, where the provider
+// has said how many of them it had cached.
+type PromptTokens struct{ All, Cached atomic.Int64 }
+
+// PromptTokens returns the counts of a configured model at a provider's model, made on first use.
+func (r *Registry) PromptTokens(configured, provider, model string) *PromptTokens {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return getOrMake(&r.tokens, [3]string{provider, model, configured})
 }
 
 // Stats returns the statistics of a provider's model, made on first use.
@@ -52,6 +65,11 @@ func (r *Registry) Prune(inUse func(provider, model string) bool) {
 			continue
 		}
 		providers[k[0]] = true
+	}
+	for k := range r.tokens {
+		if !inUse(k[0], k[1]) {
+			delete(r.tokens, k)
+		}
 	}
 	for p := range r.budgets {
 		if !providers[p] {

@@ -28,7 +28,8 @@ type Target struct {
 	Stats      *Stats
 	Breaker    breaker.Config
 	Budget     *Budget
-	RetryShare float64 // retries that each request adds to the provider's budget
+	Tokens     *PromptTokens // of the model at this target; nil: they are not counted
+	RetryShare float64       // retries that each request adds to the provider's budget
 }
 
 // Usage is what is known of a complete response.
@@ -39,7 +40,13 @@ type Usage struct {
 }
 
 // RecordUsage records the tokens of a complete response, as the provider has counted them.
-func (t *Target) RecordUsage(u Usage) { t.Stats.recordUsage(u) }
+func (t *Target) RecordUsage(u Usage) {
+	t.Stats.recordUsage(u)
+	if t.Tokens != nil && u.CountsCached {
+		t.Tokens.All.Add(u.Prompt)
+		t.Tokens.Cached.Add(min(u.Cached, u.Prompt))
+	}
+}
 
 // name is the hash of the target's name.
 func (t *Target) name() uint64 { return nameHash(t.Provider, t.Model) }

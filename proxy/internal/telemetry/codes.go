@@ -59,11 +59,27 @@ var shedNames = [sheds]string{
 	ShedPlugins: "plugins", ShedUpstream: "upstream", ShedDraining: "draining",
 }
 
+// RouterChoice is what came of asking a router plugin.
+type RouterChoice uint8
+
+// The choices.
+const (
+	RouterOrdered   RouterChoice = iota // it named targets
+	RouterNamedNone                     // it named none
+	RouterFailed                        // it failed
+	RouterRejected                      // it rejected the request
+	routerChoices   = iota
+)
+
+var routerChoiceNames = [routerChoices]string{RouterOrdered: "ordered", RouterNamedNone: "named_none", RouterFailed: "failed", RouterRejected: "rejected"}
+
 // LabelValues returns the fixed values of a family's label, nil if they depend on the configuration or the traffic.
 func LabelValues(f *Family, label string) []string {
 	switch {
 	case f == refusalsTotal && label == "reason":
 		return refusalNames[:]
+	case f == routerTotal && label == "outcome":
+		return routerChoiceNames[:]
 	case f == shedTotal && label == "reason":
 		return shedNames[:]
 	case f == keyRejected && label == "reason":

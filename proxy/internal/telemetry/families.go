@@ -61,6 +61,7 @@ var (
 	keyCost          = family("key_cost_usd_total", Counter, "Cost of the requests of a client key in US dollars, of models with prices.", "key")
 	keyRejected      = family("key_rejected_total", Counter, "Requests of a client key that were rejected because of one of its limits, of a model that it may not use, or because it is not valid.", "key", "reason")
 	shedTotal        = family("shed_total", Counter, "Requests and connections rejected because a resource was exhausted.", "reason")
+	routerTotal      = family("router_choices_total", Counter, "Requests for which a router plugin was asked, by what came of it: ordered, named_none (it named no target), failed, or rejected (it rejected the request).", "outcome")
 	heartbeatsTotal  = family("heartbeats_total", Counter, "Heartbeat comments sent on silent streams.")
 	panicsTotal      = family("panics_total", Counter, "Panics in the gateway. Each ended one request.")
 )
@@ -92,6 +93,9 @@ var (
 	TargetRefused  = family("target_refused_total", Counter, "Attempts rejected by the target's circuit breaker.", "provider", "target")
 	TargetInFlight = family("target_in_flight", Gauge, "Attempts at the target in flight.", "provider", "target")
 	TargetLatency  = family("target_first_event_seconds", Gauge, "Moving average of the time to the first event, as seen by routers.", "provider", "target")
+	TargetSpeed    = family("target_tokens_per_second", Gauge, "Moving average of the completion tokens per second of a stream, as seen by routers; 0 if unknown.", "provider", "target")
+	TargetCached   = family("target_cached_ratio", Gauge, "Moving average of the share of prompt tokens that the provider had cached, 0 to 1, as seen by routers.", "provider", "target")
+	TargetPrompt   = family("target_prompt_tokens_total", Counter, "Prompt tokens of complete responses in which the provider counted those that it had cached, by configured model and target. kind is all or cached: their ratio shows what affinity gains.", "model", "provider", "target", "kind")
 	TargetErrors   = family("target_error_ratio", Gauge, "Moving average of the failure ratio, 0 to 1, as seen by routers.", "provider", "target")
 
 	BudgetLeft   = family("retry_budget_left", Gauge, "Retries that the provider's retry budget still allows.", "provider")

@@ -31,6 +31,7 @@ type Metrics struct {
 
 	refused [refusals]atomic.Int64
 	shed    [sheds]atomic.Int64
+	routed  [routerChoices]atomic.Int64
 
 	outcomes atomic.Pointer[map[outcomeKey]*outcome] // replaced, never changed
 	names    atomic.Pointer[names]
@@ -185,6 +186,9 @@ func (m *Metrics) Refuse(r Refusal) { m.refused[r].Add(1) }
 
 // Shed counts a rejected request or connection.
 func (m *Metrics) Shed(s Shed) { m.shed[s].Add(1) }
+
+// Route counts a choice of a router plugin.
+func (m *Metrics) Route(c RouterChoice) { m.routed[c].Add(1) }
 
 // request counts a finished request.
 func (m *Metrics) request(r *Record, took time.Duration) {
@@ -368,6 +372,9 @@ func (m *Metrics) sample(s *Sample) {
 	}
 	for i := range m.shed {
 		count(shedTotal, &m.shed[i], shedNames[i])
+	}
+	for i := range m.routed {
+		count(routerTotal, &m.routed[i], routerChoiceNames[i])
 	}
 	m.keys.sample(s)
 	all := make(map[seriesKey]*series)

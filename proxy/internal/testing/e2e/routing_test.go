@@ -1,0 +1,282 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// nodes are three gateways with the same configuration: three providers, of which each can fail.
+type nodes struct {
+	gateways  [3]*proxytest.Gateway
+	providers [3]*chatProvider
+}
+
+// chatProvider responds to chat completions.
+type chatProvider struct {
+	*httptest.Server
+	out     atomic.Bool // it fails every request
+	secrets chan string // that requests came with; nil: they are not kept
+}
+
+func newChatProvider(t *testing.T) *chatProvider {
+	t.Helper()
+	p := &chatProvider{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		if p.secrets != nil {
+			p.secrets <- r.Header.Get("Authorization")
+		}
+		if p.out.Load() {
+			http.Error(w, `{"error":{"message":"out"}}`, http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],
+			"usage":{"prompt_tokens":100,"completion_tokens":1,"total_tokens":101,"prompt_tokens_details":{"cached_tokens":40}}}`)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// startNodes starts the gateways. toml is what is said of the model besides its targets, and more tables.
+func startNodes(t *testing.T, model, tables string) *nodes {
+	t.Helper()
+	n := &nodes{}
+	toml := proxytest.Keys + tables
+	for i := range n.providers {
+		n.providers[i] = newChatProvider(t)
+		toml += fmt.Sprintf(`
+[providers.p%d]
+plugin         = "openai"
+base_url       = "%s/v1"
+auth           = { secret = "sk-upstream-%d" }
+caches_prompts = true
+breaker        = { failures = 2, pause = "100ms", max_pause = "100ms" }
+`, i, n.providers[i].URL, i)
+	}
+	toml += `
+[[models]]
+id      = "m"
+targets = [{ provider = "p0" }, { provider = "p1" }, { provider = "p2", weight = 2 }]
+` + model
+	for i := range n.gateways {
+		n.gateways[i] = proxytest.Start(t, toml)
+	}
+	return n
+}
+
+// turn sends a turn of a conversation through one of the gateways, and returns which provider responded. Every other conversation is
+// held in Messages.
+func (n *nodes) turn(t *testing.T, conversation, turn int) string {
+	t.Helper()
+	messages := []map[string]any{{"role": "user", "content": fmt.Sprint("conversation ", conversation)}}
+	for i := range turn {
+		messages = append(messages, map[string]any{"role": "assistant", "content": "ok"}, map[string]any{"role": "user", "content": fmt.Sprint("turn ", i)})
+	}
+	path, request := "/v1/chat/completions", map[string]any{"model": "m", "messages": messages}
+	if conversation%2 == 1 {
+		// The mark of the prefix to cache moves with each turn.
+		path, request["max_tokens"] = "/v1/messages", 10
+		last := messages[len(messages)-1]
+		last["content"] = []any{map[string]any{"type": "text", "text": last["content"], "cache_control": map[string]any{"type": "ephemeral"}}}
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := n.gateways[(conversation+turn)%len(n.gateways)].Do(t, "POST", path, string(body))
+	if r.Status != http.StatusOK {
+		t.Fatalf("turn %d of conversation %d: %d %s", turn, conversation, r.Status, r.Body)
+	}
+	return r.Header.Get("X-Gateway-Provider")
+}
+
+// choices returns which provider each conversation goes to. All turns have to go to one.
+func (n *nodes) choices(t *testing.T, conversations, turns int) (to []string) {
+	t.Helper()
+	for c := range conversations {
+		to = append(to, n.turn(t, c, 0))
+		for turn := 1; turn < turns; turn++ {
+			if got := n.turn(t, c, turn); got != to[c] {
+				t.Fatalf("conversation %d went to %s, and with turn %d to %s", c, to[c], turn, got)
+			}
+		}
+	}
+	return to
+}
+
+// Ten conversations of twenty turns each, every turn through another of three gateways: each conversation stays with one provider. Where
+// that fails, only its conversations move, all turns of each to the same one, and they come back.
+func TestConversationsKeepTheirProvider(t *testing.T) {
+	conversations, turns := 10, scale(20, 4)
+	var before [2][]string
+	for i, c := range []struct{ name, model, tables string }{
+		{"in the configured order", "", ""},
+		{"ordered by the router plugin", "affinity = \"conversation\"\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := startNodes(t, c.model, c.tables)
+			before[i] = n.choices(t, conversations, turns)
+			used := slices.Compact(slices.Sorted(slices.Values(before[i])))
+			if len(used) != 3 {
+				t.Fatalf("the conversations went to %v", used)
+			}
+			n.providers[0].out.Store(true)
+			for c, during := range n.choices(t, conversations, turns) {
+				switch {
+				case during == "p0":
+					t.Fatal("a provider that fails responded")
+				case before[i][c] != "p0" && during != before[i][c]:
+					t.Errorf("conversation %d moved from %s to %s, which had nothing to do with it", c, before[i][c], during)
+				}
+			}
+			n.providers[0].out.Store(false)
+			deadline := time.Now().Add(proxytest.EventTimeout)
+			for c, want := range before[i] {
+				for turn := range len(n.gateways) {
+					for n.turn(t, c, turn) != want { // until the pause of its circuit is over
+						if time.Now().After(deadline) {
+							t.Fatalf("conversation %d did not come back to %s", c, want)
+						}
+					}
+				}
+			}
+		})
+	}
+	if !slices.Equal(before[0], before[1]) {
+		t.Errorf("the host chose %v, the plugin %v", before[0], before[1])
+	}
+}
+
+// A conversation also stays with one of a provider's credentials.
+func TestConversationKeepsCredential(t *testing.T) {
+	p := newChatProvider(t)
+	p.secrets = make(chan string, 1)
+	g := proxytest.Start(t, proxytest.Keys+fmt.Sprintf(`
+[providers.p]
+plugin   = "openai"
+base_url = "%s/v1"
+auth     = { secrets = ["sk-upstream-one", "sk-upstream-two"] }
+[[models]]
+id       = "m"
+affinity = "conversation"
+targets  = [{ provider = "p" }]
+`, p.URL))
+	used := map[string]bool{}
+	for c := range 12 {
+		first := ""
+		for turn := range 3 {
+			r := g.Do(t, "POST", "/v1/chat/completions", fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d"}]}`, turn), fmt.Sprint("X-Session-Id: s", c))
+			if r.Status != http.StatusOK {
+				t.Fatal(r.Status, r.Body)
+			}
+			secret := <-p.secrets
+			if turn == 0 {
+				first = secret
+			}
+			if secret != first {
+				t.Errorf("conversation %d used two credentials", c)
+			}
+		}
+		used[first] = true
+	}
+	if len(used) != 2 {
+		t.Errorf("12 conversations used %d of 2 credentials", len(used))
+	}
+}
+
+// A rule restricts the targets, is named in the access log, and a request for which none is left learns so.
+func TestRulesRestrictTargets(t *testing.T) {
+	n := startNodes(t, `rules = [
+  { name = "small", when = { prompt_tokens = [0, 50], tools = false }, targets = ["p1"], strategy = "priority" },
+  { name = "tools", when = { tools = true }, targets = ["p2/m"] },
+]
+[[models]]
+id      = "night"
+targets = [{ provider = "p0", model = "m", when = { stream = true } }]
+`, "")
+	g := n.gateways[0]
+	for _, c := range []struct{ body, provider, rule string }{
+		{`{"model":"m","messages":[{"role":"user","content":"hi"}]}`, "p1", "small"},
+		{`{"model":"m","messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"f"}}]}`, "p2", "tools"},
+		{`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("long ", 100) + `"}]}`, "", ""},
+	} {
+		r := g.Chat(t, c.body)
+		if got := r.Header.Get("X-Gateway-Provider"); r.Status != http.StatusOK || c.provider != "" && got != c.provider {
+			t.Errorf("%d from %s, want %s", r.Status, got, c.provider)
+		}
+		if line := g.Log.Request(t, r.RequestID()); line["rule"] != c.rule {
+			t.Errorf("the access log has the rule %q, want %q", line["rule"], c.rule)
+		}
+	}
+	r := g.Chat(t, `{"model":"night","messages":[{"role":"user","content":"hi"}]}`)
+	if r.Status != http.StatusForbidden || !strings.Contains(r.Body, `"no_target"`) {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+	if line := g.Log.Request(t, r.RequestID()); !strings.Contains(line["cause"], "when") {
+		t.Errorf("cause %q", line["cause"])
+	}
+}
+
+// Operators see what affinity gains: how much of the prompts of a model a target had cached.
+func TestCachedTokensOfTargets(t *testing.T) {
+	n := startNodes(t, "", "")
+	for turn := range 6 {
+		n.turn(t, 0, turn)
+	}
+	for _, g := range n.gateways {
+		at := g.Admin(t)
+		m := proxytest.AwaitMetrics(t, at, func(m proxytest.Metrics) bool {
+			return m.Sum("sluice_target_prompt_tokens_total", "model", "m", "kind", "all") == 200
+		})
+		if cached, ratio := m.Sum("sluice_target_prompt_tokens_total", "model", "m", "kind", "cached"), m.Sum("sluice_target_cached_ratio"); cached != 80 || ratio != 0.4 {
+			t.Errorf("%v tokens and a share of %v were cached", cached, ratio)
+		}
+	}
+}
+
+// A router plugin that names no target is seen in the log and the metrics. The configured order is used, unless the configuration refuses.
+func TestRouterThatNamesNone(t *testing.T) {
+	for _, c := range []struct {
+		onFailure string
+		status    int
+	}{{"order", http.StatusOK}, {"refuse", http.StatusBadGateway}} {
+		t.Run(c.onFailure, func(t *testing.T) {
+			g := proxytest.Start(t, quietServer+demoProvider+guestFile(t, "silent", "shared", routing().Bytes())+`
+[[models]]
+id      = "two"
+targets = [{ provider = "demo", model = "second", priority = 2 }, { provider = "demo", model = "first", priority = 1 }]
+[router]
+plugin     = "silent"
+on_failure = "`+c.onFailure+`"
+`)
+			r := g.Chat(t, askOf("two", false))
+			if r.Status != c.status {
+				t.Errorf("%d %s", r.Status, r.Body)
+			}
+			if c.status == http.StatusOK {
+				if !strings.Contains(r.Body, `"model":"first"`) {
+					t.Errorf("not the configured order: %s", r.Body)
+				}
+				g.Log.Await(t, "msg", "router failed; using the configured order", "error", "the router named no target")
+			} else if line := g.Log.Request(t, r.RequestID()); line["code"] != "router_failed" || line["cause"] != "router silent: the router named no target" {
+				t.Errorf("%v", line)
+			}
+			if n := proxytest.Scrape(t, g.Admin(t)).Sum("sluice_router_choices_total", "outcome", "named_none"); n != 1 {
+				t.Errorf("%v choices were counted", n)
+			}
+		})
+	}
+}
