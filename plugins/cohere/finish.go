@@ -32,8 +32,8 @@ func emitFinish(a *provider.Answer, reason, message []byte) error {
 // maxCount bounds a token count; higher values are invalid.
 const maxCount = 1 << 40
 
-// emitUsage reads token counts. What the model saw and made is counted; what is billed is reported in addition, and
-// counts only where nothing else is given.
+// emitUsage reads token counts. What the model saw and made is counted, and what is billed is what the response costs; it also counts
+// where nothing else is given.
 func emitUsage(a *provider.Answer, v json.Value) {
 	var (
 		r                      json.Reader
@@ -63,6 +63,15 @@ func emitUsage(a *provider.Answer, v json.Value) {
 			emitCount(a, abi.UsageCompletion, r.Raw())
 		case "reasoning_tokens":
 			emitCount(a, abi.UsageReasoning, r.Raw())
+		}
+	}
+	r.Reset(billed)
+	for o := r.Object(); o.Next(); {
+		switch string(r.Name()) {
+		case "input_tokens":
+			emitCount(a, abi.UsageBilledPrompt, r.Raw())
+		case "output_tokens":
+			emitCount(a, abi.UsageBilledCompletion, r.Raw())
 		}
 	}
 	if billed.Kind() == json.Object && !a.Extra(abi.ScopeUsage, 0, 0, "billed_units", billed) {

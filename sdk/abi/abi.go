@@ -194,7 +194,11 @@ const (
 	UsageReasoningBeside  UsageKind = 10
 	UsageCacheWrite1h     UsageKind = 11 // part of the cache writes of either kind: written for an hour
 
-	UsageKinds = 12
+	// What a provider bills for, where it counts that in another way than the tokens of prompt and completion. Clients do not see it.
+	UsageBilledPrompt     UsageKind = 12
+	UsageBilledCompletion UsageKind = 13
+
+	UsageKinds = 14
 )
 
 // FinishReason is the reason why a choice ended.

@@ -153,6 +153,10 @@ export enum UsageKind {
   CachedBeside = 8,
   CacheWriteBeside = 9,
   ReasoningBeside = 10,
+  /** part of the cache writes of either kind: written for an hour */
+  CacheWrite1h = 11,
+  BilledPrompt = 12,
+  BilledCompletion = 13,
 }
 
 /** FinishReason is the reason why a choice ended. */

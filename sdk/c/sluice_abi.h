@@ -135,6 +135,9 @@ enum sluice_usage_kind {
 	SLUICE_USAGE_CACHED_BESIDE = 8,
 	SLUICE_USAGE_CACHE_WRITE_BESIDE = 9,
 	SLUICE_USAGE_REASONING_BESIDE = 10,
+	SLUICE_USAGE_CACHE_WRITE1H = 11, /* part of the cache writes of either kind: written for an hour */
+	SLUICE_USAGE_BILLED_PROMPT = 12,
+	SLUICE_USAGE_BILLED_COMPLETION = 13,
 };
 
 /* FinishReason is the reason why a choice ended. */

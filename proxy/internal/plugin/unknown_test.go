@@ -37,7 +37,7 @@ func TestUnknownNumbers(t *testing.T) {
 		{"part of reasoning", false, func(h abi.Host) abi.Status { h.Reasoning(0, abi.ReasoningParts, 0, 0, b("x")); return 0 }, 0, "reasoning 5"},
 		{"encoding of arguments", false, func(h abi.Host) abi.Status { return h.ToolArguments(0, 0, 3, b("x")) }, abi.StatusUnknown, "tool_arguments 3"},
 		{"scope", false, func(h abi.Host) abi.Status { return h.Extra(abi.Scopes, 0, 0, b("a"), b("1")) }, abi.StatusUnknown, ""},
-		{"usage", false, func(h abi.Host) abi.Status { h.Usage(abi.UsageKinds, 1); return 0 }, 0, "usage 12"},
+		{"usage", false, func(h abi.Host) abi.Status { h.Usage(abi.UsageKinds, 1); return 0 }, 0, "usage 14"},
 		{"finish reason", false, func(h abi.Host) abi.Status { h.Finish(0, abi.FinishReasons, nil); return 0 }, 0, "finish 5"},
 		{"done", false, func(h abi.Host) abi.Status { h.Done(2); return 0 }, 0, "done 2"},
 	}

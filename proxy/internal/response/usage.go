@@ -76,8 +76,20 @@ func (w *Writer) Accounted() Usage {
 
 func (w *Writer) price(u *Usage) {
 	if p := w.o.Prices; p != nil {
-		u.Cost, u.Priced = p.Cost(u.Tokens), true
+		u.Cost, u.Priced = p.Cost(w.billed(u.Tokens)), true
 	}
+}
+
+// billed returns the tokens with what the provider bills instead, where it says so.
+func (w *Writer) billed(t cost.Tokens) cost.Tokens {
+	n := &w.usage
+	if n.known.has(abi.UsageBilledPrompt) {
+		t.Prompt, t.Cached, t.CacheWrite, t.CacheWrite1h, t.AudioIn = n.count[abi.UsageBilledPrompt], 0, 0, 0, 0
+	}
+	if n.known.has(abi.UsageBilledCompletion) {
+		t.Completion, t.Reasoning, t.AudioOut = n.count[abi.UsageBilledCompletion], 0, 0
+	}
+	return t
 }
 
 func (w *Writer) estimateCompletion() int64 { return (w.textBytes + bytesPerToken - 1) / bytesPerToken }

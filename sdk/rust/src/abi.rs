@@ -257,6 +257,10 @@ impl UsageKind {
     pub const CachedBeside: UsageKind = UsageKind(8);
     pub const CacheWriteBeside: UsageKind = UsageKind(9);
     pub const ReasoningBeside: UsageKind = UsageKind(10);
+    /// part of the cache writes of either kind: written for an hour
+    pub const CacheWrite1h: UsageKind = UsageKind(11);
+    pub const BilledPrompt: UsageKind = UsageKind(12);
+    pub const BilledCompletion: UsageKind = UsageKind(13);
 }
 
 impl core::ops::BitOr for UsageKind {
