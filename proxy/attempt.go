@@ -184,7 +184,7 @@ func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
 		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), API: x.api.Name,
 		Stream: x.stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
 		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: promptEstimate(facts), MaxTokens: facts.MaxTokens,
-		Summary: x,
+		Random: x.random, Summary: x,
 	}
 	doc, _ := x.request.Document()
 	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {

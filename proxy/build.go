@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -27,6 +28,7 @@ type builder struct {
 	plugins  *plugin.Host
 	registry *routing.Registry
 	book     *spend.Book
+	canaries *canary.Set
 	open     *openGenerations
 	log      *slog.Logger
 	now      func() time.Time
@@ -155,6 +157,7 @@ func (b *routerBinder) policy(ctx context.Context, m *config.Model) (*routing.Po
 	}
 	g := b.generation
 	p := g.newPolicy(m.ID, m.Targets, m.Pricing, m.Affinity, router)
+	g.addCanary(p, m)
 	for i := range p.Targets {
 		t := &p.Targets[i]
 		t.Tokens = g.builder.registry.PromptTokens(m.ID, t.Provider, t.Model)

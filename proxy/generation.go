@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -40,6 +41,7 @@ type generation struct {
 	providers map[string]*provider
 	policies  map[string]*routing.Policy // by configured model
 	router    *routing.Router            // of models that only providers list; nil: the configured order
+	canaries  []*canary.Canary           // of models
 	salt      *routing.Salt
 	filters   []*filter.Filter     // in the order in which they run
 	redactor  *credential.Redactor // of all credentials that the gateway holds
@@ -220,6 +222,29 @@ func (g *generation) bindTargets(configured []config.Target, price config.Pricin
 	return targets
 }
 
+// addCanary adds a model's canary to its policy, with the canary's target unless it is one of the model's. Its state is kept while its
+// provider is off, or the model's are.
+func (g *generation) addCanary(p *routing.Policy, m *config.Model) {
+	c := m.Canary
+	if c == nil {
+		return
+	}
+	state := g.builder.canaries.Get(m.ID, canary.Settings{
+		Target: c.Provider + "/" + c.Model, Steps: c.Steps, Every: c.Every, MaxErrors: c.MaxErrors, MaxTraps: c.MaxTraps,
+	})
+	g.canaries = append(g.canaries, state)
+	if len(p.Targets) == 0 || !g.hasProvider(c.Provider) {
+		return
+	}
+	at := slices.IndexFunc(p.Targets, func(t routing.Target) bool { return t.Provider == c.Provider && t.Model == c.Model })
+	only := at < 0
+	if only {
+		at = len(p.Targets)
+		p.Targets = append(p.Targets, g.bindTargets([]config.Target{{Provider: c.Provider, Model: c.Model, Weight: 1, Options: c.Options}}, m.Pricing)...)
+	}
+	p.Canary = &routing.Canary{Target: at, Only: only, State: state}
+}
+
 // targetName is a provider's model.
 type targetName struct{ provider, model string }
 
@@ -227,13 +252,19 @@ type targetName struct{ provider, model string }
 func (g *generation) targetNames() []targetName {
 	var all []targetName
 	seen := make(map[targetName]bool)
+	add := func(name targetName) {
+		if g.hasProvider(name.provider) && !seen[name] {
+			seen[name] = true
+			all = append(all, name)
+		}
+	}
 	for i := range g.config.Models {
-		for _, t := range g.config.Models[i].Targets {
-			name := targetName{t.Provider, t.Model}
-			if g.hasProvider(t.Provider) && !seen[name] {
-				seen[name] = true
-				all = append(all, name)
-			}
+		m := &g.config.Models[i]
+		for _, t := range m.Targets {
+			add(targetName{t.Provider, t.Model})
+		}
+		if m.Canary != nil {
+			add(targetName{m.Canary.Provider, m.Canary.Model})
 		}
 	}
 	return all

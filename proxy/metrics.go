@@ -35,6 +35,10 @@ func (c scrape) all() {
 	}
 	c.config()
 	c.targets()
+	for _, canary := range s.canaries.Status() {
+		m.Add(telemetry.CanaryShare, canary.Share, canary.Model)
+		m.Add(telemetry.CanaryStep, float64(canary.Step), canary.Model)
+	}
 	c.plugins()
 	for _, u := range s.open.upstreams() {
 		m.Add(telemetry.UpstreamConnections, float64(u.Idle), u.provider, "idle")

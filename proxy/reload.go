@@ -74,6 +74,7 @@ func (s *Server) reload(ctx context.Context, cfg *config.Config, old *generation
 		g.release()
 		return errClosed
 	}
+	s.canaries.Use(g.canaries)
 	limits := withCapacity(cfg.Server, capacity.Detect())
 	s.admission.limits.Store(limits)
 	s.clients.SetLimits(connLimits(limits))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -127,14 +126,12 @@ var errDisconnected = errors.New("the client closed the connection")
 
 // serveCompletion serves an endpoint for completions.
 func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
-	x := &completion{server: s, api: &s.apis[endpoints[to].api], http11: ctx.Request.Header.IsHTTP11(), random: rand.Uint64()}
+	x := &completion{server: s, api: &s.apis[endpoints[to].api], http11: ctx.Request.Header.IsHTTP11(), random: s.random()}
 	s.startRecord(ctx, &x.record, to)
 	x.checkedAt = x.record.Began
 	x.conn, _ = ctx.Conn().(*downstream.Conn)
 	x.conn.StartRequest(x)
-	x.watcher.Watch(x.conn, x)
-	x.attempt, x.own = &x.own, attempt{work: x.api.getWork(), of: x, wait: x}
-	x.users.Store(1)
+	x.acquireWork(x)
 	responding := false // the response is under way: delivery finishes the completion
 	defer func() {
 		x.releaseRequest(ctx)
@@ -165,6 +162,13 @@ func serveCompletion(s *Server, ctx *fasthttp.RequestCtx, to endpoint) {
 		e = x.tryTargets(&x.watcher, &ctx.Request.Header)
 	}
 	responding = x.respond(ctx, e)
+}
+
+// acquireWork gives x what attempts are made with, and has its waits check the client.
+func (x *completion) acquireWork(client downstream.ClientChecker) {
+	x.watcher.Watch(x.conn, client)
+	x.attempt, x.own = &x.own, attempt{work: x.api.getWork(), of: x, wait: x}
+	x.users.Store(1)
 }
 
 // accept checks all of the request that can be checked before a provider is asked, and finds its model.
@@ -219,11 +223,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 	if e := x.releaseBody(); e != nil {
 		return e
 	}
-	x.policy = x.generation.policyOf(m)
-	if chat, ok := x.request.(*openai.Request); ok {
-		x.body = x.restoreThinking(chat, x.body, 0)
-	}
-	if e := x.request.FitModel(m.MaxTokens, m.Thinking, s.admission.limits.Load().Strict); e != nil {
+	if e := x.fitModel(); e != nil {
 		return e
 	}
 	if x.stream && !x.http11 {
@@ -236,6 +236,15 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 		return x.reserve(&spend.Need{})
 	}
 	return x.admitTokens()
+}
+
+// fitModel finds how requests of the model are routed, and makes this one fit the model.
+func (x *completion) fitModel() *apierror.Error {
+	x.policy = x.generation.policyOf(x.model)
+	if chat, ok := x.request.(*openai.Request); ok {
+		x.body = x.restoreThinking(chat, x.body, 0)
+	}
+	return x.request.FitModel(x.model.MaxTokens, x.model.Thinking, x.server.admission.limits.Load().Strict)
 }
 
 // readAddress reads what the path says of the request, in an API where it does.

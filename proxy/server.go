@@ -25,6 +25,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,10 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/responses"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
+	"github.com/sluice-gateway/sluice/proxy/internal/statedir"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/thinking"
 )
@@ -66,6 +69,8 @@ type Options struct {
 	Log     *slog.Logger // nil: nothing is logged
 	// CacheDir keeps compiled plugins between starts; Config.Server.CacheDir overrides it. "": they are not kept.
 	CacheDir string
+	// StateDir keeps what must outlive the process; FindStateDir finds it. "": nothing is kept.
+	StateDir string
 	// Compiled is used in place of CacheDir if it is not nil.
 	Compiled *CompiledPlugins
 	// PluginLog lets plugins write to Log.
@@ -83,6 +88,8 @@ type Options struct {
 	LogDropped func() int64
 	// Now is the clock for logs, metrics and durations; nil: time.Now. Deadlines of connections use the system's.
 	Now func() time.Time
+	// Random returns the number that a request draws lots with; nil: math/rand/v2.Uint64.
+	Random func() uint64
 	// RequireCache fails where compiled plugins cannot be kept in CacheDir. Otherwise that is logged.
 	RequireCache bool
 	// Compiling is called when a module that is not in CacheDir is compiled, which may take seconds, with the plugins in it,
@@ -101,6 +108,7 @@ func NewRecorder(provider string) *Recorder { return recording.New(provider) }
 type Server struct {
 	log        *slog.Logger
 	now        func() time.Time
+	random     func() uint64
 	version    string
 	logDropped func() int64
 	started    *config.Config // what the listeners were opened for
@@ -115,7 +123,9 @@ type Server struct {
 	responses *responses.Memory // outlives a reload; nil: nothing is kept
 	plugins   *plugin.Host
 	registry  routing.Registry
-	routings  sync.Pool // of *routed
+	routings  sync.Pool   // of *routed
+	canaries  *canary.Set // outlive a reload
+	state     statedir.Lazy
 	recorder  *Recorder // nil: nothing is recorded
 	book      *spend.Book
 	account   telemetry.Log
@@ -151,9 +161,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
 	cfg := o.Config
 	s := &Server{
-		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now,
+		log: o.Log, metrics: telemetry.NewMetrics(), version: o.Version, logDropped: o.LogDropped, now: o.Now, random: o.Random,
 		recorder: o.Recorder, started: cfg, startedAt: o.Now(), refusals: make(chan struct{}, maxRefusals),
 	}
 	s.book = spend.NewBook(spend.Options{})
@@ -168,6 +181,11 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.apis.init(responses.Options{
 		Sealer: newSealer(cfg), Memory: s.responses, ShowReasoning: cfg.Responses.ShowReasoning, Now: o.Now,
 	})
+	kept := canary.Options{Now: o.Now, Log: o.Log}
+	if s.state.Path = o.StateDir; o.StateDir != "" {
+		kept.Dir = func() (string, error) { return s.state.Sub("canary") }
+	}
+	s.canaries = canary.New(kept)
 	s.account = telemetry.Log{Logger: o.Log, Now: o.Now, Metrics: s.metrics}
 	s.admission.metrics, s.admission.log = s.metrics, s.log
 	limits := withCapacity(cfg.Server, machine)
@@ -185,7 +203,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.admin = admin.New(admin.Options{Gateway: s, Metrics: s.metrics, Hosts: cfg.Admin.Hosts, Log: s.log})
 	s.builder = builder{
-		bundled: o.Bundled, plugins: s.plugins, registry: &s.registry, book: s.book, open: &s.open, log: s.log, now: s.now,
+		bundled: o.Bundled, plugins: s.plugins, registry: &s.registry, canaries: s.canaries, book: s.book, open: &s.open, log: s.log, now: s.now,
 		panicked: s.logAnyPanic,
 	}
 	g, err := s.builder.build(ctx, cfg, nil)
@@ -194,6 +212,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.health.reloads.at = g.made
 	s.current.Store(g)
+	s.canaries.Use(g.canaries)
 	setMetricNames(s.metrics, cfg)
 	s.metrics.Pull(func(m *telemetry.Sample) { scrape{s, m}.all() })
 	// An idle connection holds the memory of its last bodies. The limit is one of the process.
@@ -217,6 +236,12 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	s.log.Info("limits", "conns", limits.MaxConns, "requests", limits.MaxRequests, "body", limits.MaxBody, "body_memory", limits.MaxBodyMemory,
 		"memory", machine.Memory, "memory_from", machine.From, "descriptors", machine.Descriptors)
 	return s, nil
+}
+
+// FindStateDir finds the folder for Options.StateDir: explicit, if it is not empty, else systemd's $STATE_DIRECTORY, else sluice in
+// $XDG_STATE_HOME, which is ~/.local/state by default.
+func FindStateDir(explicit string, env func(name string) (string, bool)) (string, error) {
+	return statedir.Find(explicit, env)
 }
 
 // newSealer makes what seals reasoning that clients keep.
@@ -443,6 +468,8 @@ func (s *Server) Close() {
 		if err := s.plugins.Close(); err != nil {
 			s.log.Warn("close plugin engine", "error", err)
 		}
+		s.canaries.Close()
+		s.state.Close()
 	})
 }
 

@@ -2,14 +2,26 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/admin"
+	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
+	"github.com/sluice-gateway/sluice/proxy/internal/httpfield"
+	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 )
@@ -101,6 +113,7 @@ func (all targetStats) describe(e targetName) admin.Target {
 // are on the page of the status.
 func (s *Server) describeModels(status *admin.Status, g *generation, stats targetStats) {
 	configured, listed, counts := g.config.Models, g.catalog.Listed(), s.metrics.Models()
+	canaries := s.canaryStatus()
 	status.ModelsTotal, status.ModelsListed = len(configured)+len(listed), len(listed)
 	from, to := status.Page.Cut(status.ModelsTotal)
 	for i := from; i < to; i++ {
@@ -109,6 +122,7 @@ func (s *Server) describeModels(status *admin.Status, g *generation, stats targe
 		if i < len(configured) {
 			m := &configured[i]
 			model, targets = admin.Model{ID: m.ID, Off: m.Off}, m.Targets
+			model.Canary = canaries[m.ID]
 			c := counts[m.ID]
 			model.Requests, model.Failed = c.Requests, c.Failed
 			model.FirstEvent, model.Duration = admin.Percentiles(c.FirstEvent), admin.Percentiles(c.Duration)
@@ -126,6 +140,23 @@ func (s *Server) describeModels(status *admin.Status, g *generation, stats targe
 		}
 		status.Models = append(status.Models, model)
 	}
+}
+
+// canaryStatus returns the states of the canaries in use, by model.
+func (s *Server) canaryStatus() map[string]*admin.Canary {
+	all := make(map[string]*admin.Canary)
+	for _, c := range s.canaries.Status() {
+		provider, model, _ := strings.Cut(c.Target, "/")
+		shown := &admin.Canary{
+			Provider: provider, Model: model, Step: c.Step, Steps: c.Steps, Share: c.Share, Began: c.Began,
+			Attempts: c.Attempts, Errors: c.Errors, Traps: c.Traps, Reason: c.Reason,
+		}
+		if c.Reason != "" {
+			shown.RolledBack = &c.RolledBack
+		}
+		all[c.Model] = shown
+	}
+	return all
 }
 
 // describeKeys adds the client keys of a generation, as far as they are on the page of the status.
@@ -211,4 +242,218 @@ func processStatus() admin.Process {
 		p.Limit = limit
 	}
 	return p
+}
+
+// ExplainRequest asks how a request would be routed.
+type ExplainRequest = admin.ExplainRequest
+
+// Explained is how a request would be routed, as JSON and as text for people.
+type Explained = admin.Explained
+
+// APINames are the APIs that an ExplainRequest can name.
+func APINames() []string { return admin.ExplainAPIs }
+
+// Explain decides how a request would be routed, and says so. Nothing is counted for the request, and no provider is asked: a model that
+// only a provider lists is known once it has been. Nothing of the request's body is in the result, nor in the error, which is about the
+// request.
+func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, error) {
+	g := s.acquire()
+	if g == nil {
+		return Explained{}, errClosed
+	}
+	defer g.release()
+	id, name := chatAPI, cmp.Or(r.API, s.apis[chatAPI].Name)
+	for id < apiCount && s.apis[id].Name != name {
+		id++
+	}
+	if id == apiCount {
+		return Explained{}, fmt.Errorf("unknown api %q: want %s", clientapi.Quotable(r.API), strings.Join(APINames(), ", "))
+	}
+	x := &completion{server: s, api: &s.apis[id], generation: g, http11: true}
+	if e := s.admission.reserve(&x.room); e != nil {
+		return Explained{}, errors.New(e.Message)
+	}
+	x.acquireWork(contextChecker{ctx})
+	defer func() {
+		x.documents.release(s, x.api)
+		x.room.release()
+		x.api.putWork(x.work)
+		if x.routed != nil {
+			s.putRouted(x.routed)
+		}
+	}()
+	head, err := acceptExplained(x, r)
+	if err != nil {
+		return Explained{}, err
+	}
+	x.describeRouting(head)
+	if len(r.Body) == 0 {
+		x.routed.request.Identity.Doc = nil // the prompt made up for it begins no conversation
+	}
+	return decideExplained(ctx, x)
+}
+
+// contextChecker lets a Watcher wait for nothing but a context.
+type contextChecker struct{ context.Context }
+
+func (c contextChecker) CheckClient() error { return c.Err() }
+
+// acceptExplained makes x the completion of a request that is only explained, as accept does for one that came.
+func acceptExplained(x *completion, r *ExplainRequest) (*fasthttp.RequestHeader, error) {
+	g, now := x.generation, x.server.now()
+	x.record.Began, x.record.RequestID, x.admittedAt = now, newRequestID(), now
+	switch {
+	case g.keys == nil && r.Key != "":
+		return nil, errors.New(`no keys are in use (auth = "none"): leave the key out`)
+	case g.keys == nil:
+		x.key = access.Anonymous()
+	case r.Key == "":
+		return nil, errors.New("which key? give the name of one in the configuration")
+	default:
+		key, err := g.keys.Named(r.Key, now)
+		if errors.Is(err, access.ErrUnknown) {
+			if g.keys.Has([]byte(r.Key)) {
+				return nil, errors.New("that is a key's secret: give its name in the configuration")
+			}
+			return nil, fmt.Errorf("no key is named %q: `sluice check --values` lists the keys", clientapi.Quotable(r.Key))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the key %s would be rejected: %w", r.Key, err)
+		}
+		x.key, x.record.Key = key, key.Name()
+	}
+	head := new(fasthttp.RequestHeader)
+	for name, value := range r.Headers {
+		if !httpfield.ValidName(name) || !httpfield.ValidValue(value) {
+			return nil, errors.New("a header has an invalid name or value")
+		}
+		head.Set(name, value)
+	}
+	if x.api.id == messagesAPI {
+		x.betas = parseBetas(head, g)
+	}
+	if r.Random != "" {
+		n, err := strconv.ParseUint(r.Random, 16, 64)
+		if err != nil || len(r.Random) != 16 {
+			return nil, errors.New("random is not a number of 16 hexadecimal digits, as in the header x-gateway-route")
+		}
+		x.random = n
+	}
+	to := unknownEndpoint
+	for endpoints[to].api != x.api.id || endpoints[to].serve != serveCompletions {
+		to++ // each API has one for completions
+	}
+	if err := parseExplained(x, r, to); err != nil {
+		return nil, err
+	}
+	facts := x.request.Describe()
+	m, ok := g.catalog.Known(facts.Model)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: `sluice models` lists the models", g.missingModelCause(head, facts.Model, false))
+	case !x.key.Allows(facts.Model):
+		return nil, fmt.Errorf("%w: see models in [[keys]]", g.missingModelCause(head, facts.Model, true))
+	case m.Kinds&x.api.kind == 0:
+		return nil, wrongKind(m, x.api.kind).Cause
+	}
+	x.model, x.record.Model, x.stream = m, m.ID, facts.Stream
+	if e := x.filterRequest(to, facts); e != nil {
+		return nil, explainedRefusal("a filter", e)
+	}
+	if e := x.fitModel(); e != nil {
+		return nil, explainedRefusal("the model", e)
+	}
+	if len(x.policy.Targets) == 0 {
+		return nil, fmt.Errorf("all providers of the model %s are off", m.ID)
+	}
+	return head, nil
+}
+
+// parseExplained reads the body, or makes one of the shortest prompt.
+func parseExplained(x *completion, r *ExplainRequest, to endpoint) error {
+	x.body = append(x.server.buffers.get(len(r.Body)), r.Body...)
+	if len(r.Body) == 0 {
+		x.body = fmt.Appendf(x.body, shortPrompts[x.api.id], jsondoc.AppendEscaped(nil, []byte(r.Model)))
+	}
+	if x.api.id == geminiAPI {
+		if r.Model == "" {
+			return errors.New("which model? the Gemini API has it in the path, not in the body")
+		}
+		x.request = x.api.getRequest()
+		x.request.(clientapi.AddressedRequest).Address(r.Model, to == geminiStream)
+	}
+	facts, e := x.parseRequest(to)
+	switch {
+	case e != nil:
+		return explainedRefusal("the API", e)
+	case r.Model != "" && facts.Model != r.Model:
+		return errors.New("the body names another model: leave one of the two out")
+	}
+	return nil
+}
+
+// shortPrompts are requests of each API, with a place for the model's id.
+var shortPrompts = [apiCount]string{
+	chatAPI: `{"model":"%s","messages":[{"role":"user","content":"Hello"}]}`, messagesAPI: `{"model":"%s","max_tokens":1024,"messages":[{"role":"user","content":"Hello"}]}`,
+	responsesAPI: `{"model":"%s","input":"Hello"}`, embeddingsAPI: `{"model":"%s","input":"Hello"}`, rerankAPI: `{"model":"%s","query":"Hello","documents":["Hello"]}`,
+	legacyAPI: `{"model":"%s","prompt":"Hello"}`, moderationsAPI: `{"model":"%s","input":"Hello"}`, geminiAPI: `{"contents":[{"role":"user","parts":[{"text":"Hello"}]}]}%.0s`,
+}
+
+// explainedRefusal is for a request that is refused before it is routed. The error's message may repeat what the request says.
+func explainedRefusal(by string, e *apierror.Error) error {
+	what := cmp.Or(e.Code, string(e.Kind))
+	if e.Param != "" {
+		what += " at " + clientapi.Quotable(e.Param)
+	}
+	return fmt.Errorf("the request is refused by %s before it is routed: %s", by, what)
+}
+
+// oddsDraws is how many random numbers the odds are estimated from.
+const oddsDraws = 256
+
+// decideExplained decides as tryTargets does, and describes the decision.
+func decideExplained(ctx context.Context, x *completion) (Explained, error) {
+	request, d := &x.routed.request, &x.routed.decision
+	failed := x.policy.Decide(ctx, request, x.admittedAt, d)
+	if err := ctx.Err(); err != nil {
+		return Explained{}, err
+	}
+	var e *apierror.Error
+	if failed != nil {
+		e = clientError(routingError(failed))
+	}
+	var odds []routing.Odds
+	if e == nil && d.Draws() {
+		drawn := x.random
+		odds = x.policy.Odds(func(n int, other *routing.Decision) bool {
+			x.random = uint64(n) * 0x9e3779b97f4a7c15 // evenly spread
+			request.Random = x.random
+			return n < oddsDraws && x.policy.Decide(ctx, request, x.admittedAt, other) == nil
+		})
+		x.random = drawn
+	}
+	text := fmt.Appendf(nil, "model     %s, by %s\n", x.record.Model, x.api.Name)
+	body := fmt.Appendf(nil, `{"api":%q,"random":"%016x"`, x.api.Name, x.random)
+	if x.record.Key != "" {
+		text = fmt.Appendf(text, "key       %s\n", x.record.Key)
+		body = append(jsondoc.AppendEscaped(append(body, `,"key":"`...), []byte(x.record.Key)), '"')
+	}
+	text = d.AppendText(text)
+	if e != nil {
+		text = fmt.Appendf(text, "\nThe request is rejected: %d %s\n", e.Status, e.Code)
+		body = fmt.Appendf(body, `,"error":{"status":%d,"code":%q}`, e.Status, e.Code)
+	}
+	if len(odds) > 1 {
+		text, body = append(text, "\nThe order is drawn by lot. First are, of such requests:\n"...), append(body, `,"odds":[`...)
+		for n, o := range odds {
+			text = fmt.Appendf(text, "  %5.1f %%  %s\n", 100*o.Share, o.Target)
+			if n > 0 {
+				body = append(body, ',')
+			}
+			body = fmt.Appendf(body, `{"target":%q,"share":%.3f}`, o.Target, o.Share)
+		}
+		body = append(body, ']')
+	}
+	body = d.AppendJSON(append(body, `,"decision":`...))
+	return Explained{JSON: append(body, '}', '\n'), Text: text}, nil
 }

@@ -64,7 +64,7 @@ func (o *options) healthURL(c *cobra.Command, base, path string) (string, error)
 	if base != "" {
 		u, err := url.Parse(base)
 		if err != nil || u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-			return "", newUsageError(c, "invalid --url %q: want http://host:port", base)
+			return "", newUsageError(c, "invalid address %q: want http://host:port", base)
 		}
 		return "http://" + u.Host + path, nil
 	}
@@ -114,17 +114,22 @@ func getAdmin(ctx context.Context, address string, limit int64, timeout time.Dur
 	if err != nil {
 		return 0, nil, err
 	}
+	return doAdmin(req, limit, timeout, "Is the gateway running with this configuration? --url checks another address.")
+}
+
+// doAdmin sends a request to an admin address and reads up to limit bytes of the response. timeout is that of its context, and hint
+// what may be wrong if there is no response, for errors.
+func doAdmin(req *http.Request, limit int64, timeout time.Duration, hint string) (status int, body []byte, err error) {
 	resp, err := adminClient.Do(req)
 	if err != nil {
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
-		return 0, nil, fmt.Errorf("no response from %s: %w\n%s", address, simplifyNetError(err, timeout),
-			"Is the gateway running with this configuration? --url checks another address.")
+		return 0, nil, fmt.Errorf("no response from %s: %w\n%s", req.URL, simplifyNetError(err, timeout), hint)
 	}
 	defer resp.Body.Close()
 	if body, err = io.ReadAll(io.LimitReader(resp.Body, limit)); err != nil {
-		return 0, nil, fmt.Errorf("%s: %w", address, simplifyNetError(err, timeout))
+		return 0, nil, fmt.Errorf("%s: %w", req.URL, simplifyNetError(err, timeout))
 	}
 	return resp.StatusCode, body, nil
 }

@@ -40,6 +40,7 @@ type Key struct {
 	hash      uint64
 	team      string
 	tags      map[string]string
+	explain   bool
 }
 
 // New returns the set of the configured keys.
@@ -57,7 +58,7 @@ func New(keys []config.Key) *Keys {
 	return k
 }
 
-var anonymous = &Key{models: []config.Glob{"*"}}
+var anonymous = &Key{models: []config.Glob{"*"}, explain: true}
 
 // Anonymous returns the key of every client if auth = "none". Its name is "".
 func Anonymous() *Key { return anonymous }
@@ -186,6 +187,16 @@ func (k *Keys) find(presented []byte, ok bool, now time.Time) (*Key, *apierror.E
 func (k *Keys) Has(text []byte) bool {
 	_, known := k.byDigest[sha256.Sum256(text)]
 	return known
+}
+
+// Named returns the key of that name, and why it is not valid at a time, if it is not. It is slow: it looks at all of them.
+func (k *Keys) Named(name string, now time.Time) (*Key, error) {
+	for _, key := range k.byDigest {
+		if key.name == name {
+			return key, key.validAt(now)
+		}
+	}
+	return nil, ErrUnknown
 }
 
 // validAt returns why the key is not valid at a time, nil if it is.

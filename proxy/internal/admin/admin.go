@@ -1,6 +1,6 @@
-// Package admin serves the admin listener: health, readiness, metrics, status, and the status page.
+// Package admin serves the admin listener: health, readiness, metrics, status, the status page, and how a request would be routed.
 //
-// It owns the routes, the formats and the page. What it shows comes from the Gateway interface. It is read-only, requires no key and
+// It owns the routes, the formats and the pages. What it shows comes from the Gateway interface. It changes nothing, requires no key and
 // has its own listener; nothing that it shows may contain a credential, a prompt or a response.
 //
 // Concurrency: a Server is safe for concurrent use. One goroutine samples the Gateway from the first Serve to Close.
@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 )
 
-// Requests have no body and responses are built in memory, so short timeouts suffice.
+// Requests have no body, but those to explain, and responses are built in memory, so short timeouts suffice.
 const (
 	readTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second
@@ -43,6 +43,8 @@ type Gateway interface {
 	Ready() error
 	// Status returns the gateway's state with one page of each list that can be long.
 	Status(Page) Status
+	// Explain says how a request would be routed. Its error is one of the request.
+	Explain(context.Context, *ExplainRequest) (Explained, error)
 }
 
 // Metrics are the gateway's metrics.
@@ -86,6 +88,7 @@ func New(o Options) *Server {
 	s := &Server{o: o, conns: map[net.Conn]struct{}{}, stop: make(chan struct{}), sampled: make(chan struct{})}
 	s.http = fasthttp.Server{
 		Handler:                      s.handle,
+		HeaderReceived:               bodyLimit,
 		Logger:                       discardLogger{},
 		ConnState:                    s.track,
 		Concurrency:                  maxConns,
@@ -160,14 +163,24 @@ type route struct {
 	write func(s *Server, ctx *fasthttp.RequestCtx)
 	// anyHost disables the check of the Host header: the response is harmless, and probes send arbitrary hosts.
 	anyHost bool
+	post    bool // POST is allowed as well
 }
 
 var routes = map[string]route{
-	"/healthz": {(*Server).health, true},
-	"/readyz":  {(*Server).readiness, true},
-	"/metrics": {(*Server).metrics, false},
-	"/status":  {(*Server).status, false},
-	"/":        {(*Server).page, false},
+	"/healthz": {write: (*Server).health, anyHost: true},
+	"/readyz":  {write: (*Server).readiness, anyHost: true},
+	"/metrics": {write: (*Server).metrics},
+	"/status":  {write: (*Server).status},
+	"/explain": {write: (*Server).explain, post: true},
+	"/":        {write: (*Server).page},
+}
+
+// bodyLimit limits the body of a request to what its route reads.
+func bodyLimit(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	if path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); h.IsPost() && routes[string(path)].post {
+		return fasthttp.RequestConfig{MaxRequestBodySize: maxExplain}
+	}
+	return fasthttp.RequestConfig{MaxRequestBodySize: maxBody}
 }
 
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
@@ -184,9 +197,13 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	switch {
 	case !ok:
 		respondText(ctx, fasthttp.StatusNotFound, "Not found.")
-	case !ctx.IsGet() && !ctx.IsHead():
-		h.Set("allow", "GET, HEAD")
-		respondText(ctx, fasthttp.StatusMethodNotAllowed, "Only GET and HEAD are allowed.")
+	case !ctx.IsGet() && !ctx.IsHead() && !(a.post && ctx.IsPost()):
+		allowed, words := "GET, HEAD", "Only GET and HEAD are allowed."
+		if a.post {
+			allowed, words = "GET, HEAD, POST", "Only GET, HEAD and POST are allowed."
+		}
+		h.Set("allow", allowed)
+		respondText(ctx, fasthttp.StatusMethodNotAllowed, words)
 	case !a.anyHost && !s.allowedHost(string(ctx.Request.Header.Host())):
 		respondText(ctx, fasthttp.StatusMisdirectedRequest, "Unknown host name. Use the IP address, or add the name to hosts in [admin].")
 	default:

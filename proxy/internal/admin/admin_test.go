@@ -300,6 +300,7 @@ func TestRejectsLargeRequests(t *testing.T) {
 	address, _ := serve(t, &fake{}, Options{})
 	for what, request := range map[string]string{
 		"a body of 2000 bytes": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("x", 2000),
+		"a body to explain":    "POST /explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n{}" + strings.Repeat(" ", 9000000-2),
 		"a head of 9000 bytes": "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n",
 	} {
 		c, err := net.Dial("tcp", address)

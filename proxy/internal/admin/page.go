@@ -17,10 +17,15 @@ var css string
 //go:embed page.js
 var script string
 
-// policy allows the page its own style sheet and script, which fetches the page, and nothing else: no other scripts, no external
+// policy is that of the status page.
+var policy = pagePolicy(script)
+
+// pagePolicy allows a page its own style sheet and script, which fetches from this address, and nothing else: no other scripts, no external
 // images, no framing. Text injected into the page could do nothing.
-var policy = "default-src 'none'; style-src " + digest(css) + "; script-src " + digest(script) + "; connect-src 'self'; img-src data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+func pagePolicy(script string) string {
+	return "default-src 'none'; style-src " + digest(css) + "; script-src " + digest(script) + "; connect-src 'self'; img-src data:; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
 
 func digest(source string) string {
 	sum := sha256.Sum256([]byte(source))
@@ -30,12 +35,16 @@ func digest(source string) string {
 // paused is the query of the page without automatic refresh.
 const paused = "still"
 
-func (s *Server) page(ctx *fasthttp.RequestCtx) {
+func setPageHeaders(ctx *fasthttp.RequestCtx, policy string) {
 	h := &ctx.Response.Header
 	h.Set("content-security-policy", policy)
 	h.Set("referrer-policy", "no-referrer")
 	h.Set("cross-origin-resource-policy", "same-origin")
 	ctx.SetContentType("text/html; charset=utf-8")
+}
+
+func (s *Server) page(ctx *fasthttp.RequestCtx) {
+	setPageHeaders(ctx, policy)
 	page, ok := requestedPage(ctx)
 	if !ok {
 		page = Page{Number: 1, Size: pageSize}
@@ -48,13 +57,7 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) {
 // appendPage appends the page. With refresh its contents are replaced periodically.
 func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	m := &markup{dst}
-	m.put(`<!doctype html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>`)
-	if refresh {
-		m.put(`<noscript><meta http-equiv="refresh" content="$"/></noscript>`, int(sampleEvery.Seconds()))
-	}
-	m.put(`<title>Sluice: $</title><link rel="icon" href="data:,"/><style>`, state(s))
-	m.b = append(m.b, css...)
-	m.put(`</style></head><body>`)
+	m.head("Sluice: "+state(s), refresh)
 	m.put(`<p id="lost" class="note" role="alert" hidden="hidden">The gateway does not respond. What is shown is as old as its time says.</p>`)
 	m.header(s, refresh)
 	m.put(`<main>`)
@@ -69,7 +72,7 @@ func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	m.pages(s, refresh)
 	m.plugins(s)
 	m.problems(s)
-	m.put(`</main><footer>Charts cover the last $ minutes, percentiles and counts the time since the start. <a href="/status">/status</a> is all of this as JSON, in pages; <a href="/metrics">/metrics</a> for Prometheus.</footer>`,
+	m.put(`</main><footer>Charts cover the last $ minutes, percentiles and counts the time since the start. <a href="/status">/status</a> is all of this as JSON, in pages; <a href="/metrics">/metrics</a> for Prometheus. <a href="/explain">Explain</a> says how a request would be routed.</footer>`,
 		int((keepSamples * sampleEvery).Minutes()))
 	if refresh {
 		m.put(`<script>`)
@@ -78,6 +81,17 @@ func appendPage(dst []byte, s *Status, f figures, refresh bool) []byte {
 	}
 	m.put(`</body></html>`)
 	return m.b
+}
+
+// head begins a page. With refresh the browser loads it again periodically where scripts are off.
+func (m *markup) head(title string, refresh bool) {
+	m.put(`<!doctype html><html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>`)
+	if refresh {
+		m.put(`<noscript><meta http-equiv="refresh" content="$"/></noscript>`, int(sampleEvery.Seconds()))
+	}
+	m.put(`<title>$</title><link rel="icon" href="data:,"/><style>`, title)
+	m.b = append(m.b, css...)
+	m.put(`</style></head><body>`)
 }
 
 func state(s *Status) string {

@@ -92,11 +92,27 @@ type Model struct {
 	Off     string   `json:"off,omitempty"`    // why
 	Listed  bool     `json:"listed,omitempty"` // by its provider, and not configured: it is counted with all others of that kind
 	Targets []Target `json:"targets"`
+	Canary  *Canary  `json:"canary,omitempty"`
 
 	Requests   int64       `json:"requests"`
 	Failed     int64       `json:"failed"` // error responses, and streams that failed
 	FirstEvent Percentiles `json:"first_event_percentiles_seconds"`
 	Duration   Percentiles `json:"duration_percentiles_seconds"`
+}
+
+// Canary is a target that a growing share of a model's requests tries first.
+type Canary struct {
+	Provider   string     `json:"provider"`
+	Model      string     `json:"model"`
+	Step       int        `json:"step"` // from 1
+	Steps      int        `json:"steps"`
+	Share      float64    `json:"share"` // of the requests; 0: rolled back
+	Began      time.Time  `json:"step_began"`
+	Attempts   int64      `json:"attempts"` // that are counted for the step
+	Errors     int64      `json:"errors"`   // of them
+	Traps      int64      `json:"traps"`    // of the plugin, since the first step
+	RolledBack *time.Time `json:"rolled_back,omitempty"`
+	Reason     string     `json:"reason,omitempty"` // why
 }
 
 // Key is a client key.

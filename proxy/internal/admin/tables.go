@@ -138,6 +138,9 @@ func (m *markup) models(s *Status) {
 		for j := range model.Targets {
 			m.targetChip(&model.Targets[j])
 		}
+		if model.Canary != nil {
+			m.canary(model.Canary)
+		}
 		m.put(`</td></tr>`)
 	}
 	m.put(`</tbody></table>`)
@@ -168,6 +171,17 @@ func (m *markup) targetChip(t *Target) {
 		m.put(` <span class="soft">fallback</span>`)
 	}
 	m.put(`</span>`)
+}
+
+// canary describes a model's canary.
+func (m *markup) canary(c *Canary) {
+	m.put(`<br/><span class="soft">canary $ / $</span> `, c.Provider, c.Model)
+	if c.RolledBack != nil {
+		m.put(`<span class="bad">✕ rolled back $: $</span>`, clock(*c.RolledBack), c.Reason)
+		return
+	}
+	m.put(`step $ of $, $ % of the requests since $; <span class="$">$ of $ attempts failed</span>`, c.Step, c.Steps, digits(100*c.Share), clock(c.Began),
+		map[bool]string{true: "warn", false: "soft"}[c.Errors > 0], number(c.Errors), number(c.Attempts))
 }
 
 func (m *markup) keys(s *Status) {

@@ -37,7 +37,7 @@ type Watcher struct {
 	finished chan struct{}
 }
 
-// Watch says whom to check, before the first Start.
+// Watch says whom to check, before the first Start. c is nil where there is no connection.
 func (w *Watcher) Watch(c *Conn, checker ClientChecker) { w.conn, w.checker = c, checker }
 
 // Start begins a wait.
@@ -131,7 +131,7 @@ func (w *Watcher) watch(stop <-chan struct{}, finished chan<- struct{}) {
 			return
 		}
 		wait := CheckInterval
-		if w.conn.Probing() {
+		if w.conn != nil && w.conn.Probing() {
 			wait = ProbeWait
 		}
 		t.Reset(wait)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 )
 
 // Decision is what Policy.Decide decided for a request, why, and what came of it. The text that explains it is made only when
@@ -22,6 +23,8 @@ type Decision struct {
 	policy     *Policy
 	rule       *Rule   // that applied; nil: none
 	router     *Router // that was asked; nil: none
+	inCanary   bool    // the request belongs to the canary
+	canaryBy   Hash    // by which that was decided; not known where it was drawn by lot, or the canary's target is left out
 	candidates []candidate
 	order      []int // indexes of policy.Targets, the first one first
 	attempts   []Attempt
@@ -45,10 +48,11 @@ const (
 	NotLeft      Left = iota
 	LeftByWhen        // its condition does not hold
 	LeftByRule        // the rule does not allow it
+	LeftByCanary      // it is that of a canary to which the request does not belong
 	LeftByRouter      // the router plugin did not name it
 )
 
-var leftNames = [...]string{LeftByWhen: "when", LeftByRule: "rule", LeftByRouter: "router"}
+var leftNames = [...]string{LeftByWhen: "when", LeftByRule: "rule", LeftByCanary: "canary", LeftByRouter: "router"}
 
 // RouterOutcome is what came of asking a router plugin.
 type RouterOutcome uint8
@@ -119,6 +123,14 @@ func (d *Decision) Plugin() string {
 
 // Left returns why a target of the policy is left out.
 func (d *Decision) Left(target int) Left { return d.candidates[target].left }
+
+// Canary returns the canary whose outcome an attempt at a target is, by its index in the policy; nil for none.
+func (d *Decision) Canary(target int) *canary.Canary {
+	if !d.isCanary(target) {
+		return nil
+	}
+	return d.policy.Canary.State
+}
 
 // StartAttempt adds an attempt at a target of the policy, by its index there, and returns the attempt's number for EndAttempt.
 func (d *Decision) StartAttempt(target int, why string) int {

@@ -32,6 +32,10 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 		dst = append(appendHex(append(appendPrintable(dst, d.affinityName()), ' '), d.Affinity.Sum), " ("...)
 		dst = append(appendPrintable(dst, d.Affinity.From), ')')
 	}
+	if d.policy != nil && d.policy.Canary != nil {
+		part("canary")
+		dst = append(append(appendName(dst, &d.policy.Targets[d.policy.Canary.Target]), ' '), d.canaryState()...)
+	}
 	if d.Router != RouterNotAsked {
 		part("router")
 		dst = append(dst, d.Router.String()...)
@@ -41,15 +45,7 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 	}
 	if len(d.order) > 0 {
 		part("order")
-		dst = d.appendTargets(dst, d.order, func(i int) string {
-			switch {
-			case i == d.order[0] && d.Previous:
-				return "has the previous response"
-			case !d.candidates[i].ready:
-				return "circuit open"
-			}
-			return ""
-		})
+		dst = d.appendTargets(dst, d.order, d.note)
 	}
 	var left []int
 	for i := range d.candidates {
@@ -66,6 +62,49 @@ func (d *Decision) AppendLine(dst []byte) []byte {
 		dst = d.appendAttempts(dst)
 	}
 	return dst
+}
+
+// note says what is to be known of a target in the order.
+func (d *Decision) note(i int) string {
+	switch {
+	case i == d.order[0] && d.Previous:
+		return "has the previous response"
+	case !d.candidates[i].ready:
+		return "circuit open"
+	}
+	return ""
+}
+
+// canaryState says whether the request belongs to the policy's canary, and to which share of the requests.
+func (d *Decision) canaryState() string {
+	s := d.policy.Canary.State.Status()
+	switch {
+	case s.Reason != "":
+		return "rolled back"
+	case d.inCanary:
+		return "in (" + percent(s.Share) + ")"
+	}
+	return "out (" + percent(s.Share) + ")"
+}
+
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + "%" }
+
+// appendCanary appends the policy's canary as a JSON object.
+func (d *Decision) appendCanary(dst []byte) []byte {
+	c := d.policy.Canary
+	s := c.State.Status()
+	dst = appendString(append(dst, `{"target":`...), string(appendName(nil, &d.policy.Targets[c.Target])))
+	dst = strconv.AppendBool(append(dst, `,"in":`...), d.inCanary)
+	if d.canaryBy.Known {
+		dst = appendString(append(dst, `,"by":`...), d.canaryBy.From)
+	}
+	dst = strconv.AppendFloat(append(dst, `,"share":`...), s.Share, 'f', -1, 64)
+	dst = strconv.AppendInt(append(dst, `,"step":`...), int64(s.Step), 10)
+	dst = strconv.AppendInt(append(dst, `,"steps":`...), int64(s.Steps), 10)
+	if s.Reason != "" {
+		dst = appendString(append(dst, `,"rolled_back":`...), s.Reason)
+	}
+	return append(dst, '}')
 }
 
 // appendTargets appends a list of targets, with what is to be said of each.
@@ -132,6 +171,9 @@ func (d *Decision) AppendJSON(dst []byte) []byte {
 			dst = append(appendHex(append(dst, `,"hash":"`...), d.Affinity.Sum), '"')
 		}
 		dst = append(dst, '}')
+	}
+	if d.policy != nil && d.policy.Canary != nil {
+		dst = d.appendCanary(append(dst, `,"canary":`...))
 	}
 	if d.Router != RouterNotAsked {
 		dst = appendString(append(dst, `,"router":{"plugin":`...), d.Plugin())

@@ -8,13 +8,15 @@ import (
 
 	"github.com/sluice-gateway/sluice/proxy/config"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 )
 
 // Policy is how the requests of one model are routed. It is immutable: each configuration has its own.
 type Policy struct {
 	Model    string
-	Targets  []Target // as configured
+	Targets  []Target // as configured, and that of the canary
 	Rules    []Rule   // the first one whose condition holds counts
+	Canary   *Canary  // nil: none
 	Router   *Router  // nil: the configured order
 	Affinity config.Affinity
 	Zone     *time.Location // of times in conditions; nil: that of the time
@@ -29,6 +31,13 @@ type Rule struct {
 	When   *config.When // nil: every request
 	Allows []bool       // by index of Policy.Targets
 	Router *Router      // nil: the configured order
+}
+
+// Canary is a target that a share of the requests tries first.
+type Canary struct {
+	Target int  // index of Policy.Targets
+	Only   bool // no other request gets the target
+	State  *canary.Canary
 }
 
 // Router is a router plugin with its settings.
@@ -60,6 +69,7 @@ type Request struct {
 	Previous                string // "provider/model" that has what the request goes on from, and so comes first; "" for none
 
 	Identity Identity
+	Random   uint64 // for what is drawn by lot
 
 	Summary Summary
 }
@@ -77,10 +87,12 @@ var errNamedNone = errors.New("the router named no target")
 //
 //  1. a target whose condition does not hold is left out;
 //  2. the first rule whose condition holds leaves out the targets that it does not allow;
-//  3. the router plugin orders what is left, and leaves out what it does not name. Without one, or where it fails, the order is the
+//  3. the canary's target is set aside for a request that belongs to the canary, and is left out for any other;
+//  4. the router plugin orders what is left, and leaves out what it does not name. Without one, or where it fails, the order is the
 //     configured one, in which affinity decides among targets that differ in weight only;
-//  4. targets with an open circuit, or in cooldown, come last;
-//  5. the target that has what the request goes on from comes first.
+//  5. the canary's target comes first, if it was set aside;
+//  6. targets with an open circuit, or in cooldown, come last;
+//  7. the target that has what the request goes on from comes first.
 //
 // An error is ErrNoTarget, the rejection by the plugin as it
 // returned it, or with Router.Refuse a *RouterError. d is set in any case.
@@ -105,17 +117,22 @@ func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decis
 		}
 		break
 	}
+	if p.Canary != nil {
+		d.drawCanary(r, now)
+	}
 	for i := range d.candidates {
 		if c := &d.candidates[i]; c.left == NotLeft {
 			c.ready = p.Targets[i].Stats.ready(now)
-			d.order = append(d.order, i)
+			if !d.isCanary(i) {
+				d.order = append(d.order, i)
+			}
 		}
 	}
-	if len(d.order) == 0 {
+	if len(d.order) == 0 && !d.inCanary {
 		return ErrNoTarget
 	}
 	several := len(d.order) > 1
-	asked := router != nil && (several || router.Always)
+	asked := router != nil && (several || router.Always && len(d.order) > 0)
 	if p.Affinity.By != config.AffinityNone && (several || asked || p.SeveralSecrets) {
 		d.Affinity = r.Identity.Of(p.Affinity)
 	}
@@ -127,12 +144,35 @@ func (p *Policy) Decide(ctx context.Context, r *Request, now time.Time, d *Decis
 	if several && d.Router != RouterOrdered {
 		d.configuredOrder()
 	}
+	if d.inCanary {
+		d.order = slices.Insert(d.order, 0, p.Canary.Target)
+	}
 	slices.SortStableFunc(d.order, func(a, b int) int { return readyFirst(&d.candidates[a], &d.candidates[b]) })
 	if r.Previous != "" {
 		d.prefer(r.Previous)
 	}
 	return nil
 }
+
+// drawCanary decides whether the request belongs to the canary, unless its target is left out.
+func (d *Decision) drawCanary(r *Request, now time.Time) {
+	c := d.policy.Canary
+	left := &d.candidates[c.Target].left
+	if *left != NotLeft {
+		return
+	}
+	draw := r.Random
+	if d.canaryBy = r.Identity.Conversation(); d.canaryBy.Known {
+		draw = d.canaryBy.Sum
+	}
+	d.inCanary = c.State.Admits(draw, now)
+	if !d.inCanary && c.Only {
+		*left = LeftByCanary
+	}
+}
+
+// isCanary reports whether a target is that of the canary that the request belongs to.
+func (d *Decision) isCanary(target int) bool { return d.inCanary && target == d.policy.Canary.Target }
 
 // ask has the router order the candidates. Unless that succeeds, d.order stays as it is.
 func (d *Decision) ask(ctx context.Context, router *Router, r *Request, now time.Time) error {

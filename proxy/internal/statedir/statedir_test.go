@@ -155,3 +155,29 @@ func TestRefusesSecondProcessByName(t *testing.T) {
 	}
 	d.Close()
 }
+
+func TestLazyFolderIsLockedByItsFirstUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	first, second := statedir.Lazy{Path: path}, statedir.Lazy{Path: path}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("created without a use")
+	}
+	for range 2 {
+		if sub, err := first.Sub("canary"); err != nil || sub != filepath.Join(path, "canary") {
+			t.Errorf("%q, %v", sub, err)
+		}
+	}
+	var inUse *statedir.InUseError
+	if _, err := second.Sub("canary"); !errors.As(err, &inUse) {
+		t.Errorf("a second one got it: %v", err)
+	}
+	first.Close()
+	first.Close()
+	if _, err := second.Sub("canary"); err != nil {
+		t.Errorf("after the first one: %v", err)
+	}
+	second.Close()
+	if _, err := new(statedir.Lazy).Sub("canary"); err == nil {
+		t.Error("without a path there is a folder")
+	}
+}

@@ -101,6 +101,9 @@ var (
 	BudgetLeft   = family("retry_budget_left", Gauge, "Retries that the provider's retry budget still allows.", "provider")
 	BudgetDenied = family("retry_budget_denied_total", Counter, "Retries rejected because the retry budget was exhausted.", "provider")
 
+	CanaryShare = family("canary_share", Gauge, "Share of the model's requests that try the canary's target first, 0 to 1; 0 once the canary is rolled back.", "model")
+	CanaryStep  = family("canary_step", Gauge, "The canary's step, from 1; of one that is rolled back, the step in which that happened.", "model")
+
 	UpstreamConnections  = family("upstream_connections", Gauge, "Connections to the provider.", "provider", "state")
 	UpstreamWaiting      = family("upstream_waiting", Gauge, "Requests waiting for a connection to the provider.", "provider")
 	UpstreamDialled      = family("upstream_connects_total", Counter, "Connections established to the provider.", "provider")

@@ -2,6 +2,7 @@ package canary_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -32,7 +33,7 @@ type process struct {
 }
 
 func (p *process) start() {
-	p.Set = canary.Open(canary.Options{Dir: p.dir, Now: func() time.Time { return p.now }, Log: slog.New(slog.NewTextHandler(&p.log, nil))})
+	p.Set = canary.New(canary.Options{Dir: func() (string, error) { return p.dir, nil }, Now: func() time.Time { return p.now }, Log: slog.New(slog.NewTextHandler(&p.log, nil))})
 }
 
 // use makes one model's canary the only one.
@@ -304,6 +305,28 @@ func TestDamagedFileRollsBack(t *testing.T) {
 		p.Close()
 	}
 	p.start()
+}
+
+func TestWithoutFolder(t *testing.T) {
+	var log bytes.Buffer
+	for name, dir := range map[string]func() (string, error){
+		"there is none": func() (string, error) { return "", errors.New("no state folder") },
+		"not wanted":    nil,
+	} {
+		log.Reset()
+		s := canary.New(canary.Options{Dir: dir, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		c := s.Get("m", settings)
+		s.Use([]*canary.Canary{c})
+		c.Record(canary.Trapped, start)
+		if got := s.Status()[0]; got.Reason == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		s.Close()
+		if said := strings.Contains(log.String(), "lost at a restart\" error=\"no state folder"); said != (dir != nil) {
+			t.Errorf("%s: log:\n%s", name, &log)
+		}
+	}
+	canary.New(canary.Options{}).Close()
 }
 
 func TestUnwritableFolderIsLogged(t *testing.T) {

@@ -70,7 +70,7 @@ const crashDir = "SLUICE_CANARY_CRASH_DIR"
 func TestKilledWhileWriting(t *testing.T) {
 	if dir := os.Getenv(crashDir); dir != "" {
 		for i := 0; ; i++ {
-			s := Open(Options{Dir: dir})
+			s := New(Options{Dir: func() (string, error) { return dir, nil }})
 			c := s.Get("m", Settings{Target: fmt.Sprint(i), Steps: []float64{1}, Every: time.Hour, MaxTraps: 1})
 			s.Use([]*Canary{c})
 			c.Record(Trapped, time.Now())

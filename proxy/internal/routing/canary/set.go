@@ -15,18 +15,23 @@ import (
 
 // Options configure a Set.
 type Options struct {
-	Dir string           // where the states are kept, in the file canary.json; "": they are lost at the end of the process
+	// Dir returns the folder where the states are kept, in the file canary.json. It is called once, for the first canary. After an error
+	// they are lost at the end of the process, which is logged. nil: the same, and it is not logged.
+	Dir func() (string, error)
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: nothing is logged
 }
 
 // Set has the canaries of all models, and keeps their states in a file. Its canaries outlive a reload of the configuration.
 type Set struct {
-	now  func() time.Time
-	log  *slog.Logger
-	file string // "": none
+	dir func() (string, error)
+	now func() time.Time
+	log *slog.Logger
 
 	mu      sync.Mutex
+	file    string // "": none, or not yet
+	opened  bool
+	closed  bool
 	all     map[name]*Canary
 	current []*Canary           // those of the configuration in use, by model
 	kept    map[name]*keptState // of the file; nil once there is a configuration in use
@@ -34,30 +39,36 @@ type Set struct {
 
 	dirty   chan struct{} // has an element if there is something to write
 	stop    chan struct{} // closed by Close
-	written chan struct{} // closed when the writing goroutine has ended
-	closing sync.Once
+	writing sync.WaitGroup
 }
 
 // name is a canary's model and the digest of its table.
 type name struct{ model, table string }
 
-// Open reads the states that were kept. A file that is damaged is logged as an error, and each canary of the first configuration begins
-// rolled back: the file may have said so, and a canary that failed must not come back by itself.
-func Open(o Options) *Set {
-	s := &Set{
-		now: o.Now, log: o.Log, all: map[name]*Canary{}, dirty: make(chan struct{}, 1), stop: make(chan struct{}), written: make(chan struct{}),
-	}
+// New returns a Set, which reads the file when it is asked for its first canary.
+func New(o Options) *Set {
+	s := &Set{dir: o.Dir, now: o.Now, log: o.Log, all: map[name]*Canary{}, dirty: make(chan struct{}, 1), stop: make(chan struct{})}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if o.Dir == "" {
-		close(s.written)
-		return s
+	return s
+}
+
+// open reads the states that were kept. A file that is damaged is logged as an error, and each canary of the first configuration begins
+// rolled back: the file may have said so, and a canary that failed must not come back by itself. s.mu is held.
+func (s *Set) open() {
+	if s.opened = true; s.dir == nil || s.closed {
+		return
 	}
-	s.file = filepath.Join(o.Dir, "canary.json")
+	dir, err := s.dir()
+	if err != nil {
+		s.log.Warn("the state of canaries is lost at a restart", "error", err)
+		return
+	}
+	s.file = filepath.Join(dir, "canary.json")
 	data, err := os.ReadFile(s.file)
 	if err == nil {
 		s.kept, err = parse(data)
@@ -66,14 +77,16 @@ func Open(o Options) *Set {
 		s.damage = err
 		s.log.Error("the state of canaries cannot be read; all canaries begin rolled back", "file", s.file, "error", err)
 	}
-	go s.write()
-	return s
+	s.writing.Go(s.write)
 }
 
 // Get returns the canary of a model with these settings: the one that is in use or was kept, else a new one. It takes effect with Use.
 func (s *Set) Get(model string, settings Settings) *Canary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.opened {
+		s.open()
+	}
 	made := newCanary(s, model, settings)
 	n := name{model, made.table}
 	if c := s.all[n]; c != nil {
@@ -155,13 +168,17 @@ func (s *Set) changed() {
 
 // Close writes the file a last time.
 func (s *Set) Close() {
-	s.closing.Do(func() { close(s.stop) })
-	<-s.written
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.stop)
+	}
+	s.mu.Unlock()
+	s.writing.Wait()
 }
 
 // write writes the file when something has changed, and at the end, until Close.
 func (s *Set) write() {
-	defer close(s.written)
 	for more := true; more; {
 		select {
 		case <-s.dirty:
@@ -215,5 +232,6 @@ func replaceFile(path string, data []byte) (err error) {
 	if err != nil {
 		return fmt.Errorf("sync its folder: %w", err)
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	_ = dir.Sync() // not every file system can
+	return dir.Close()
 }

@@ -181,6 +181,18 @@ func (c *Catalog) Model(ctx context.Context, id string) (*Model, bool) {
 	return m, ok
 }
 
+// Known is Model without waiting for a list, or fetching one.
+func (c *Catalog) Known(id string) (*Model, bool) {
+	if m, ok := c.byID[id]; ok {
+		return m, true
+	}
+	if c.reserved[id] {
+		return nil, false
+	}
+	m, ok := c.current.Load().byID[id]
+	return m, ok
+}
+
 // List returns all models: the configured ones in their order, then those of each provider, by id. The slice is shared
 // and must not be changed.
 func (c *Catalog) List(ctx context.Context) []*Model {

@@ -1,0 +1,123 @@
+package admin
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// ExplainRequest asks how a request would be routed.
+type ExplainRequest struct {
+	Model   string            `json:"model"`   // may be left out if the body names it
+	Key     string            `json:"key"`     // the name of the client's key; "" where none is needed
+	API     string            `json:"api"`     // that the client uses, "" for chat
+	Headers map[string]string `json:"headers"` // of the client's request
+	Body    json.RawMessage   `json:"body"`    // nil: a short prompt
+	Random  string            `json:"random"`  // the request's random number, as x-gateway-route has it; "": the choice is described
+}
+
+// Explained is how a request would be routed, as JSON and as text for people.
+type Explained struct{ JSON, Text []byte }
+
+// explainScript sends the form of the page and shows the response as text.
+//
+//go:embed explain.js
+var explainScript string
+
+// explainPolicy is that of the page with the form.
+var explainPolicy = pagePolicy(explainScript)
+
+// maxExplain is how large the request to explain may be, in bytes.
+const maxExplain = 2 << 20
+
+// explain serves the page with the form, and what the form sends.
+func (s *Server) explain(ctx *fasthttp.RequestCtx) {
+	if !ctx.IsPost() {
+		setPageHeaders(ctx, explainPolicy)
+		ctx.Response.SetBodyRaw(appendExplainPage(nil))
+		return
+	}
+	// A page of another origin can send this type only after it has asked, which is not allowed.
+	if t, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";"); !strings.EqualFold(strings.TrimSpace(t), "application/json") {
+		respondText(ctx, fasthttp.StatusUnsupportedMediaType, "The content type must be application/json.")
+		return
+	}
+	request, err := parseExplain(ctx.PostBody())
+	var explained Explained
+	if err == nil {
+		explained, err = s.o.Gateway.Explain(ctx, request)
+	}
+	if err != nil {
+		respondText(ctx, fasthttp.StatusBadRequest, err.Error())
+		return
+	}
+	if strings.HasPrefix(string(ctx.Request.Header.Peek("accept")), "text/plain") {
+		ctx.SetContentType("text/plain; charset=utf-8")
+		ctx.Response.SetBodyRaw(explained.Text)
+		return
+	}
+	ctx.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(explained.JSON)
+}
+
+// parseExplain reads the body of a request to explain.
+func parseExplain(body []byte) (*ExplainRequest, error) {
+	var r ExplainRequest
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return nil, fmt.Errorf(`the request is not an object such as {"model": "…", "key": "…", "api": "chat", "headers": {}, "body": {}}: %w`, withoutValues(err))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("the request has more than one JSON document")
+	}
+	return &r, nil
+}
+
+// withoutValues is an error of encoding/json that repeats nothing of the document.
+func withoutValues(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("no valid JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind):
+		return fmt.Errorf("%s must be of type %s", kind.Field, kind.Type)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it ends early")
+	}
+	return errors.New("it has a member that is not one of these")
+}
+
+// appendExplainPage appends the page with the form.
+func appendExplainPage(dst []byte) []byte {
+	m := &markup{dst}
+	m.head("Sluice: explain", false)
+	m.put(`<header><h1>Sluice</h1><span>How a request would be routed</span><span class="right"><a href="/">status</a></span></header><main>`)
+	m.put(`<form id="ask" class="card form">`)
+	m.put(`<label>Model <input name="model" required="required" autofocus="autofocus" autocomplete="off"/></label>`)
+	m.put(`<label>Key <input name="key" placeholder="its name, not its secret" autocomplete="off"/></label>`)
+	m.put(`<label>API <select name="api">`)
+	for _, api := range ExplainAPIs {
+		m.put(`<option>$</option>`, api)
+	}
+	m.put(`</select></label>`)
+	m.put(`<label class="long">Headers <textarea name="headers" rows="2" placeholder="x-session-id: abc" spellcheck="false"></textarea></label>`)
+	m.put(`<label class="long">Body <textarea name="body" rows="8" placeholder="a request as JSON; left empty, a short prompt" spellcheck="false"></textarea></label>`)
+	m.put(`<button>Explain</button></form>`)
+	m.put(`<noscript><p class="note">The form needs a script. Without one: sluice explain --admin, or POST /explain.</p></noscript>`)
+	m.put(`<pre id="answer" class="card" role="status" hidden="hidden"></pre></main>`)
+	m.put(`<footer>No provider is asked, and nothing is counted. The body is not kept, and nothing of it is shown.</footer><script>`)
+	m.b = append(m.b, explainScript...)
+	m.put(`</script></body></html>`)
+	return m.b
+}
+
+// ExplainAPIs are the values of ExplainRequest.API: the APIs that clients use, as the log names them.
+var ExplainAPIs = []string{"chat", "messages", "responses", "gemini", "embeddings", "rerank", "completions", "moderations"}

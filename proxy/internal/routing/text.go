@@ -1,0 +1,93 @@
+package routing
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+)
+
+// AppendText appends the decision as text for people, of several lines.
+func (d *Decision) AppendText(dst []byte) []byte {
+	line := func(name, format string, args ...any) {
+		dst = fmt.Appendf(dst, "%-9s "+format+"\n", append([]any{name}, args...)...)
+	}
+	if rule := d.Rule(); rule != "" {
+		line("rule", "%s", rule)
+	}
+	switch {
+	case d.Affinity.Known:
+		line("affinity", "%s, by %s: %016x", d.affinityName(), d.Affinity.From, d.Affinity.Sum)
+	case d.affinityName() != "":
+		line("affinity", "%s: not used for this request", d.affinityName())
+	}
+	if d.policy.Canary != nil {
+		how := ""
+		if s := d.policy.Canary.State.Status(); s.Reason != "" {
+			how = ": " + s.Reason
+		} else if d.canaryBy.Known {
+			how = ", by the conversation (" + d.canaryBy.From + ")"
+		}
+		line("canary", "%s %s%s", appendName(nil, &d.policy.Targets[d.policy.Canary.Target]), d.canaryState(), how)
+	}
+	if d.Router != RouterNotAsked {
+		words := ""
+		if d.Words != "" {
+			words = ": " + string(appendPrintable(nil, d.Words))
+		}
+		line("router", "%s %s%s", d.Plugin(), d.Router, words)
+		if d.Err != nil {
+			line("", "%v", d.Err)
+		}
+	}
+	var b bytes.Buffer
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\nORDER\tTARGET\tNOTE")
+	for n, i := range d.order {
+		fmt.Fprintf(t, "%d\t%s\t%s\n", n+1, appendName(nil, &d.policy.Targets[i]), d.note(i))
+	}
+	for i := range d.candidates {
+		if left := d.candidates[i].left; left != NotLeft {
+			fmt.Fprintf(t, "-\t%s\tleft out: %s\n", appendName(nil, &d.policy.Targets[i]), leftWords[left])
+		}
+	}
+	_ = t.Flush() // to memory
+	for line := range bytes.Lines(b.Bytes()) {
+		dst = append(append(dst, bytes.TrimRight(line, " \n")...), '\n')
+	}
+	return dst
+}
+
+// Odds is how often a target is first in the order.
+type Odds struct {
+	Target string // "provider/model"
+	Share  float64
+}
+
+// Draws reports whether the order may depend on the request's random number.
+func (d *Decision) Draws() bool {
+	return d.Router == RouterOrdered || d.policy.Canary != nil && !d.canaryBy.Known
+}
+
+// Odds returns how often each target comes first in decisions of the policy, the one with the best odds first. decide makes another
+// decision, or returns false.
+func (p *Policy) Odds(decide func(n int, d *Decision) bool) (odds []Odds) {
+	first, total := make([]int, len(p.Targets)), 0
+	for d := new(Decision); decide(total, d); total++ {
+		first[d.order[0]]++
+	}
+	for i, n := range first {
+		if n > 0 {
+			odds = append(odds, Odds{string(appendName(nil, &p.Targets[i])), float64(n) / float64(total)})
+		}
+	}
+	slices.SortStableFunc(odds, func(a, b Odds) int { return cmp.Compare(b.Share, a.Share) })
+	return odds
+}
+
+// leftWords say why a target is left out.
+var leftWords = [...]string{
+	LeftByWhen: "its condition (when) does not hold", LeftByRule: "the rule does not name it", LeftByRouter: "the router did not name it",
+	LeftByCanary: "the canary does not take this request",
+}

@@ -1,0 +1,41 @@
+package statedir
+
+import (
+	"errors"
+	"sync"
+)
+
+// Lazy is a state folder that is opened, and so locked, when something is first kept in it.
+type Lazy struct {
+	Path string // as Find returns it; "": there is none
+
+	mu  sync.Mutex
+	dir *Dir
+}
+
+// Sub returns the path of a folder in the state folder, and creates it if it does not exist.
+func (l *Lazy) Sub(name string) (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Path == "" {
+		return "", errors.New("no state folder")
+	}
+	if l.dir == nil {
+		dir, err := Open(l.Path)
+		if err != nil {
+			return "", err
+		}
+		l.dir = dir
+	}
+	return l.dir.Sub(name)
+}
+
+// Close gives the lock back, if there is one.
+func (l *Lazy) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir != nil {
+		_ = l.dir.Close()
+		l.dir = nil
+	}
+}
