@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/spend"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
@@ -76,6 +78,9 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 		}
 	}
 	set("x-gateway-model", x.record.Model)
+	if x.explain && x.routed != nil {
+		h.SetBytesV("x-gateway-route", appendRoute(nil, x.random, &x.routed.decision))
+	}
 	if x.record.Attempts == 0 {
 		return
 	}
@@ -85,6 +90,18 @@ func (x *completion) setRouteHeaders(h *fasthttp.ResponseHeader) {
 	if w := x.warnings(); len(w) > 0 {
 		set("x-gateway-warning", strings.Join(w, ", "))
 	}
+}
+
+// maxRoute is how long x-gateway-route may be.
+const maxRoute = 2 << 10
+
+// appendRoute describes a decision in a header's value. The random number comes first, so that it is never cut off.
+func appendRoute(dst []byte, random uint64, d *routing.Decision) []byte {
+	dst = d.AppendLine(fmt.Appendf(dst, "random %016x; ", random))
+	if len(dst) > maxRoute {
+		dst = append(dst[:maxRoute-len("...")], "..."...)
+	}
+	return dst
 }
 
 // warnings says what the gateway and the plugin have changed in the request.
@@ -215,6 +232,11 @@ func (a *attempt) recordError(e *apierror.Error) {
 	if a.recorded || a.target == nil {
 		return
 	}
+	if a.canary != nil {
+		if o, known := canaryOutcome(e); known {
+			a.canary.Record(o, a.of.server.now())
+		}
+	}
 	outcome, cooldown := errorOutcome(e)
 	if outcome != routing.Inconclusive || e.UpstreamStatus != 0 {
 		last := routing.LastError{At: a.of.server.now(), Code: e.Code, Text: publicCause(e.Cause)}
@@ -234,6 +256,9 @@ func (a *attempt) recordOutcome(o routing.Outcome, cooldown time.Duration) {
 	}
 	t, log, now := a.target, a.of.server.log, a.of.server.now()
 	a.recorded = true
+	if o == routing.Succeeded && a.canary != nil {
+		a.canary.Record(canary.Succeeded, now)
+	}
 	switch t.EndAttempt(a.ticket, o, cooldown, a.firstEvent, now) {
 	case breaker.Opened:
 		wait, _ := t.Wait(now)

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
@@ -66,6 +67,7 @@ type attempt struct {
 	first      []byte    // of the response's body, until the next read
 	target     *routing.Target
 	ticket     breaker.Ticket
+	canary     *canary.Canary  // whose outcome this is; nil: none
 	speaks     *clientAPI      // in which the provider responds; nil: the plugin translates the response
 	tape       *recording.Tape // nil: the attempt is not recorded
 	number     int             // within the request, from 1
@@ -119,6 +121,7 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 			decision.SkipTarget(i)
 			continue
 		}
+		x.canary = decision.Canary(i)
 		number := decision.StartAttempt(i, "")
 		e := x.tryTarget(ctx, t)
 		if e == nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
+	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -172,6 +173,22 @@ func errorOutcome(e *apierror.Error) (routing.Outcome, time.Duration) {
 		return routing.RateLimited, e.RetryAfter
 	}
 	return routing.Failed, e.RetryAfter
+}
+
+// canaryOutcome is what an error says of a canary's target; known is false if it says nothing. A target's health is another matter: what a
+// new version of a plugin or a new model does wrong counts here.
+func canaryOutcome(e *apierror.Error) (o canary.Outcome, known bool) {
+	if call, ok := errors.AsType[*plugin.CallError](e.Cause); ok {
+		switch call.Kind {
+		case plugin.KindTrap, plugin.KindOutOfFuel, plugin.KindDepth, plugin.KindMemory:
+			return canary.Trapped, true
+		case plugin.KindBusy, plugin.KindHost:
+			return canary.Failed, false
+		}
+		return canary.Failed, true
+	}
+	outcome, _ := errorOutcome(e)
+	return canary.Failed, outcome != routing.Inconclusive || isGatewayFault(e) && e.Code != "gateway_overloaded"
 }
 
 // isGatewayFault reports whether an error is the fault of the gateway, a plugin or the model, rather than the provider's.

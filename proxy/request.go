@@ -59,6 +59,7 @@ type completion struct {
 	hops   int // gateways that the request has passed before this one
 	http11 bool
 
+	explain  bool // the client is told how the request was routed
 	probed   bool // the one probe that can be sent before the head has been sent
 	bodyRead bool // the client's body has been read to its end
 	watcher  downstream.Watcher
@@ -182,6 +183,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 		return e
 	}
 	x.hops = parseHops(h)
+	x.explain = key.MayExplain() && string(h.Peek("x-gateway-explain")) == "1"
 	if s.recorder != nil {
 		x.presented = presentedKeys(h)
 	}

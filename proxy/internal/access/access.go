@@ -53,6 +53,7 @@ func New(keys []config.Key) *Keys {
 			name: c.Name, digest: c.Digest, models: c.Models, notBefore: c.NotBefore, expires: c.Expires, disabled: c.Disabled,
 		}
 		all[i].hash, all[i].team, all[i].tags = Hash(c.Name), c.Team, c.Tags
+		all[i].explain = c.Explain
 		k.byDigest[c.Digest] = &all[i]
 	}
 	return k
@@ -71,6 +72,9 @@ func (k *Key) Team() string { return k.team }
 
 // Tags returns the key's tags, which must not be changed.
 func (k *Key) Tags() map[string]string { return k.tags }
+
+// MayExplain reports whether the client may ask how its requests are routed.
+func (k *Key) MayExplain() bool { return k.explain }
 
 // Hash returns a hash of the key's name, which is the same in every gateway that has the key.
 func (k *Key) Hash() uint64 { return k.hash }
