@@ -20,14 +20,15 @@ type Decision struct {
 	Err      error         // of a router plugin that failed
 	Previous bool          // the first target is the one that has what the request goes on from
 
-	policy     *Policy
-	rule       *Rule   // that applied; nil: none
-	router     *Router // that was asked; nil: none
-	inCanary   bool    // the request belongs to the canary
-	canaryBy   Hash    // by which that was decided; not known where it was drawn by lot, or the canary's target is left out
-	candidates []candidate
-	order      []int // indexes of policy.Targets, the first one first
-	attempts   []Attempt
+	policy      *Policy
+	rule        *Rule   // that applied; nil: none
+	router      *Router // that was asked; nil: none
+	inCanary    bool    // the request belongs to the canary
+	canaryBy    Hash    // by which that was decided; not known where it was drawn by lot, or the canary's target is left out
+	canaryShare float64 // of the requests; 0: it was rolled back
+	candidates  []candidate
+	order       []int // indexes of policy.Targets, the first one first
+	attempts    []Attempt
 
 	scratch []int
 	input   []byte

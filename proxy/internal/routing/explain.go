@@ -77,14 +77,13 @@ func (d *Decision) note(i int) string {
 
 // canaryState says whether the request belongs to the policy's canary, and to which share of the requests.
 func (d *Decision) canaryState() string {
-	s := d.policy.Canary.State.Status()
 	switch {
-	case s.Reason != "":
+	case d.canaryShare == 0:
 		return "rolled back"
 	case d.inCanary:
-		return "in (" + percent(s.Share) + ")"
+		return "in (" + percent(d.canaryShare) + ")"
 	}
-	return "out (" + percent(s.Share) + ")"
+	return "out (" + percent(d.canaryShare) + ")"
 }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + "%" }
@@ -92,17 +91,14 @@ func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 
 // appendCanary appends the policy's canary as a JSON object.
 func (d *Decision) appendCanary(dst []byte) []byte {
 	c := d.policy.Canary
-	s := c.State.Status()
 	dst = appendString(append(dst, `{"target":`...), string(appendName(nil, &d.policy.Targets[c.Target])))
 	dst = strconv.AppendBool(append(dst, `,"in":`...), d.inCanary)
 	if d.canaryBy.Known {
 		dst = appendString(append(dst, `,"by":`...), d.canaryBy.From)
 	}
-	dst = strconv.AppendFloat(append(dst, `,"share":`...), s.Share, 'f', -1, 64)
-	dst = strconv.AppendInt(append(dst, `,"step":`...), int64(s.Step), 10)
-	dst = strconv.AppendInt(append(dst, `,"steps":`...), int64(s.Steps), 10)
-	if s.Reason != "" {
-		dst = appendString(append(dst, `,"rolled_back":`...), s.Reason)
+	dst = strconv.AppendFloat(append(dst, `,"share":`...), d.canaryShare, 'f', -1, 64)
+	if d.canaryShare == 0 {
+		dst = appendString(append(dst, `,"rolled_back":`...), c.State.Status().Reason)
 	}
 	return append(dst, '}')
 }

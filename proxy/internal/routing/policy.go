@@ -159,6 +159,7 @@ func (d *Decision) drawCanary(r *Request, now time.Time) {
 	c := d.policy.Canary
 	left := &d.candidates[c.Target].left
 	if *left != NotLeft {
+		d.canaryShare = c.State.Share()
 		return
 	}
 	draw := r.Random
@@ -166,6 +167,7 @@ func (d *Decision) drawCanary(r *Request, now time.Time) {
 		draw = d.canaryBy.Sum
 	}
 	d.inCanary = c.State.Admits(draw, now)
+	d.canaryShare = c.State.Share() // the attempts of this request may roll it back
 	if !d.inCanary && c.Only {
 		*left = LeftByCanary
 	}

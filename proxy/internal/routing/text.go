@@ -24,8 +24,8 @@ func (d *Decision) AppendText(dst []byte) []byte {
 	}
 	if d.policy.Canary != nil {
 		how := ""
-		if s := d.policy.Canary.State.Status(); s.Reason != "" {
-			how = ": " + s.Reason
+		if d.canaryShare == 0 {
+			how = ": " + d.policy.Canary.State.Status().Reason
 		} else if d.canaryBy.Known {
 			how = ", by the conversation (" + d.canaryBy.From + ")"
 		}

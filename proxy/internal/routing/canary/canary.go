@@ -113,8 +113,11 @@ func (c *Canary) Admits(hash uint64, now time.Time) bool {
 	if now.UnixNano() >= c.until.Load() {
 		c.advance(now)
 	}
-	return position(hash^c.seed) < math.Float64frombits(c.share.Load())
+	return position(hash^c.seed) < c.Share()
 }
+
+// Share returns the share of the requests that try the canary's target first: 0 once it is rolled back.
+func (c *Canary) Share() float64 { return math.Float64frombits(c.share.Load()) }
 
 // position maps a hash to [0, 1), evenly even if its bits are not (the finalizer of SplitMix64).
 func position(h uint64) float64 {
@@ -196,7 +199,7 @@ func (c *Canary) Status() Status {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Status{
-		Model: c.model, Target: c.settings.Target, Step: c.step + 1, Steps: len(c.settings.Steps), Share: math.Float64frombits(c.share.Load()),
+		Model: c.model, Target: c.settings.Target, Step: c.step + 1, Steps: len(c.settings.Steps), Share: c.Share(),
 		Began: c.began, Attempts: c.attempts, Errors: c.errors, Traps: c.traps, Reason: c.reason, RolledBack: c.backAt,
 	}
 }

@@ -1,0 +1,349 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy"
+	"github.com/sluice-gateway/sluice/proxy/proxytest"
+)
+
+// modelProvider is a provider whose models do as their names say: ok-…, down-…, limited-…, refuses-…, broken-…. Its base URLs are below
+// one path for each configured provider.
+type modelProvider struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []string // "provider/model" of each request
+}
+
+func newModelProvider(t testing.TB) *modelProvider {
+	p := &modelProvider{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Model  string
+			Stream bool
+		}
+		data, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(data, &body)
+		provider, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		p.mu.Lock()
+		p.asked = append(p.asked, provider+"/"+body.Model)
+		p.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		does, _, _ := strings.Cut(body.Model, "-")
+		switch {
+		case does == "down":
+			w.WriteHeader(503)
+			_, _ = io.WriteString(w, `{"error":{"message":"overloaded"}}`)
+		case does == "limited":
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(429)
+			_, _ = io.WriteString(w, `{"error":{"message":"slow down"}}`)
+		case does == "refuses":
+			w.WriteHeader(400)
+			_, _ = io.WriteString(w, `{"error":{"message":"no","type":"invalid_request_error"}}`)
+		case does == "broken":
+			_, _ = io.WriteString(w, `{"choices":"none"}`)
+		case body.Stream:
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
+		default:
+			_, _ = io.WriteString(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`)
+		}
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+// take returns what was asked for since the last call.
+func (p *modelProvider) take() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := p.asked
+	p.asked = nil
+	return asked
+}
+
+// explained is what both explain and x-gateway-route say of a request.
+type explained struct {
+	rule, affinity, canary string
+	order                  []string
+	left                   []string // "target (reason)"
+	failed                 string   // "status code", of a request that is rejected
+}
+
+// parseExplained reads the result of explain.
+func parseExplained(t *testing.T, data []byte) (e explained) {
+	t.Helper()
+	var doc struct {
+		Error *struct {
+			Status int
+			Code   string
+		}
+		Decision struct {
+			Rule     string
+			Affinity struct{ By, From, Hash string }
+			Canary   *struct {
+				Target string
+				In     bool
+				Share  float64
+			}
+			Targets []struct {
+				Target string
+				Left   string `json:"left_out"`
+				Open   bool   `json:"circuit_open"`
+			}
+			Order []string
+		}
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatalf("%v in %s", err, data)
+	}
+	d := &doc.Decision
+	if doc.Error != nil {
+		e.failed = fmt.Sprint(doc.Error.Status, " ", doc.Error.Code)
+	}
+	e.rule = d.Rule
+	if d.Affinity.Hash != "" {
+		e.affinity = d.Affinity.By + " " + d.Affinity.Hash + " (" + d.Affinity.From + ")"
+	}
+	if c := d.Canary; c != nil {
+		e.canary = fmt.Sprintf("%s out (%g%%)", c.Target, 100*c.Share)
+		if c.In {
+			e.canary = strings.Replace(e.canary, "out", "in", 1)
+		}
+		if c.Share == 0 {
+			e.canary = c.Target + " rolled back"
+		}
+	}
+	open := map[string]bool{}
+	for _, target := range d.Targets {
+		if target.Left != "" {
+			e.left = append(e.left, target.Target+" ("+target.Left+")")
+		}
+		open[target.Target] = target.Open
+	}
+	for _, name := range d.Order {
+		if open[name] {
+			name += " (circuit open)"
+		}
+		e.order = append(e.order, name)
+	}
+	return e
+}
+
+// parseRoute reads the header x-gateway-route; attempts are "target outcome".
+func parseRoute(line string) (e explained, random string, attempts []string) {
+	list := func(text string) []string { return strings.Split(text, ", ") }
+	for part := range strings.SplitSeq(line, "; ") {
+		switch name, rest, _ := strings.Cut(part, " "); name {
+		case "random":
+			random = rest
+		case "rule":
+			e.rule = rest
+		case "affinity":
+			e.affinity = rest
+		case "canary":
+			e.canary = rest
+		case "order":
+			e.order = list(rest)
+		case "left":
+			e.left = list(strings.TrimPrefix(rest, "out "))
+		case "attempts":
+			attempts = list(rest)
+		}
+	}
+	return e, random, attempts
+}
+
+// world is a random configuration with a clock.
+type world struct {
+	*rand.Rand
+	provider *modelProvider
+	clock    atomic.Int64
+	lot      atomic.Uint64 // of the next request
+}
+
+func (w *world) pick(of ...string) string { return of[w.IntN(len(of))] }
+
+func (w *world) maybe(chance int, text string) string {
+	if w.IntN(100) < chance {
+		return text
+	}
+	return ""
+}
+
+// when is a condition.
+func (w *world) when() string {
+	return w.pick(`{ stream = true }`, `{ stream = false }`, `{ tools = true }`, `{ tools = false }`, `{ prompt_tokens = [0, 50] }`, `{ prompt_tokens = [50] }`,
+		`{ key = ["te*"] }`, `{ tag = { plan = ["gold"] } }`, `{ team = ["research"] }`, `{ api = ["messages"] }`, `{ api = ["chat"], stream = false }`)
+}
+
+// toml is a gateway with four providers and a model.
+func (w *world) toml() string {
+	var b strings.Builder
+	b.WriteString(strings.Replace(proxytest.Keys, "models = ", "explain = true\nteam = \"research\"\ntags = { plan = \""+w.pick("gold", "free")+"\" }\nmodels = ", 1))
+	b.WriteString("\n[[keys]]\nname = \"other\"\nsecret = \"sk-other-0123456789\"\ntags = { plan = \"gold\" }\n") // or a condition could never hold
+	b.WriteString("\n[[teams]]\nname = \"research\"\n")
+	for i := range 4 {
+		fmt.Fprintf(&b, "\n[providers.p%d]\nplugin = \"openai\"\nbase_url = \"%s/p%d\"\nbreaker = { failures = %d, share = 0.1, pause = \"5s\" }\nretry_budget = 1\n", i, w.provider.URL, i, 1+w.IntN(3))
+	}
+	if w.IntN(3) == 0 {
+		fmt.Fprintf(&b, "\n[router]\nplugin = \"router\"\nstrategy = %q\n", w.pick("weighted", "priority", "least-latency", "cheapest"))
+	}
+	strategy := func() string {
+		return w.maybe(50, fmt.Sprintf("strategy = %q", w.pick("weighted", "priority", "least-latency", "cheapest")))
+	}
+	fmt.Fprintf(&b, "\n[[models]]\nid = \"m\"\nretry = { attempts = 1 }\n%s\n", strategy())
+	if w.IntN(2) == 0 {
+		fmt.Fprintf(&b, "affinity = %q\n", w.pick("conversation", "user", "key", "none", "header:x-tenant"))
+	}
+	if w.IntN(3) == 0 {
+		fmt.Fprintf(&b, "canary = { target = %q, steps = [\"50%%\"], every = \"1h\", back_on = { errors = 0.5 } }\n", w.pick("p0/ok-canary", "p1/down-canary", "p2/broken-canary"))
+	}
+	var targets, names []string
+	for range 1 + w.IntN(5) {
+		provider, model := fmt.Sprintf("p%d", w.IntN(4)), w.pick("ok", "ok", "down", "limited", "refuses", "broken")+"-"+w.pick("a", "b", "c")
+		if slices.Contains(names, provider+"/"+model) {
+			continue
+		}
+		names = append(names, provider, provider+"/"+model)
+		targets = append(targets, fmt.Sprintf("  { provider = %q, model = %q, weight = %d, priority = %d, fallback = %v%s%s },\n", provider, model, w.IntN(4), w.IntN(2), w.IntN(5) == 0,
+			w.maybe(30, ", when = "+w.when()), w.maybe(50, fmt.Sprintf(", pricing = { input = %d, output = 1 }", w.IntN(5)))))
+	}
+	var rules []string
+	for i := range w.IntN(3) {
+		rule := fmt.Sprintf(`{ name = "r%d", when = %s, targets = [%q]`, i, w.when(), w.pick(append(names, "*")...))
+		if s := strategy(); s != "" {
+			rule += ", " + s
+		}
+		rules = append(rules, rule+" }")
+	}
+	fmt.Fprintf(&b, "rules = [%s]\ntargets = [\n%s]\n", strings.Join(rules, ", "), strings.Join(targets, ""))
+	return b.String()
+}
+
+// request is a random chat completion, with headers.
+func (w *world) request() (body string, headers map[string]string) {
+	body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]`, strings.Repeat("secret words ", 1+w.IntN(40)))
+	body += w.maybe(30, `,"stream":true`) + w.maybe(30, `,"user":"u`+w.pick("1", "2", "3")+`"`)
+	body += w.maybe(30, `,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`) + "}"
+	headers = map[string]string{}
+	if w.IntN(2) == 0 {
+		headers["x-session-id"] = w.pick("a", "b", "c", "d")
+	}
+	if w.IntN(2) == 0 {
+		headers["x-tenant"] = w.pick("t1", "t2")
+	}
+	return body, headers
+}
+
+// TestExplainEqualsRequest explains random requests to random gateways, and then makes them: what was explained is what happens, and
+// the header says what happened. Circuits open and close on the way.
+func TestExplainEqualsRequest(t *testing.T) {
+	const requests = 8
+	provider := newModelProvider(t)
+	explainedTwo, tried, open, rejected := 0, 0, 0, 0 // what the cases have covered
+	for seed := range scale(70, 4) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 4)), provider: provider}
+			toml := w.toml()
+			start := time.Now()
+			g := proxytest.StartWith(t, toml, func(o *proxy.Options) {
+				o.Now = func() time.Time { return start.Add(time.Duration(w.clock.Load())) }
+				o.Random = w.lot.Load
+			})
+			for range requests {
+				body, headers := w.request()
+				w.lot.Store(w.Uint64())
+				w.clock.Add(int64(w.IntN(4)) * int64(time.Second))
+				before, err := g.Server.Explain(t.Context(), &proxy.ExplainRequest{
+					Model: "m", Key: "tests", Headers: headers, Body: []byte(body), Random: fmt.Sprintf("%016x", w.lot.Load()),
+				})
+				if err != nil {
+					t.Fatalf("%v\n%s", err, toml)
+				}
+				if text := string(before.JSON) + string(before.Text); strings.Contains(text, "secret words") {
+					t.Fatalf("the prompt is explained:\n%s", text)
+				}
+				if asked := provider.take(); len(asked) > 0 {
+					t.Fatalf("explaining asked %v", asked)
+				}
+				lines := []string{"x-gateway-explain: 1"}
+				for name, value := range headers {
+					lines = append(lines, name+": "+value)
+				}
+				reply := g.Do(t, "POST", "/v1/chat/completions", body, lines...)
+				g.Log.Request(t, reply.RequestID()) // from here on the outcome is in the statistics
+				want := parseExplained(t, before.JSON)
+				got, random, attempts := parseRoute(reply.Header.Get("X-Gateway-Route"))
+				if want.failed != "" {
+					var e struct{ Error struct{ Code string } }
+					_ = json.Unmarshal([]byte(reply.Body), &e)
+					got.failed = fmt.Sprint(reply.Status, " ", e.Error.Code)
+					rejected++
+				}
+				if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) || random != fmt.Sprintf("%016x", w.lot.Load()) {
+					t.Fatalf("explained %+v\nhappened  %+v\nroute %s\n%s\n%s", want, got, reply.Header.Get("X-Gateway-Route"), body, toml)
+				}
+				checkAttempts(t, want.order, attempts, provider.take(), reply)
+				if len(want.order) > 1 {
+					explainedTwo++
+				}
+				if len(attempts) > 1 {
+					tried++
+				}
+				if strings.Contains(strings.Join(want.order, ""), "circuit open") {
+					open++
+				}
+			}
+		})
+	}
+	t.Logf("%d orders of several targets, %d requests with several attempts, %d with an open circuit, %d rejected", explainedTwo, tried, open, rejected)
+	if !testing.Short() && (explainedTwo < 100 || tried < 50 || open < 30 || rejected < 3) {
+		t.Error("the cases have become too simple")
+	}
+}
+
+// checkAttempts compares the attempts of a route with the order, with what the providers were asked, and with the response.
+func checkAttempts(t *testing.T, order, attempts, asked []string, reply *proxytest.Reply) {
+	t.Helper()
+	var made []string
+	ended := false
+	for i, a := range attempts {
+		target, outcome, _ := strings.Cut(a, " ")
+		planned, _, _ := strings.Cut(order[min(i, len(order)-1)], " ")
+		if target != planned || ended {
+			t.Errorf("attempt %d is at %s, want %s; route %v of %v", i+1, target, planned, attempts, order)
+		}
+		if strings.Contains(outcome, "not_permitted") {
+			continue
+		}
+		made = append(made, target)
+		_, model, _ := strings.Cut(target, "/")
+		does, _, _ := strings.Cut(model, "-")
+		ended = does == "ok" || does == "refuses"
+		if wantStatus := map[string]string{"ok": "200 ", "limited": "429 ", "refuses": "400 "}[does]; !strings.HasPrefix(outcome, wantStatus) {
+			t.Errorf("attempt at %s: %s", target, outcome)
+		}
+		if does == "ok" != (reply.Status == 200) && ended {
+			t.Errorf("status %d after %v", reply.Status, attempts)
+		}
+	}
+	if !slices.Equal(made, asked) {
+		t.Errorf("the route has the attempts %v, the providers were asked %v", made, asked)
+	}
+	if !ended && len(attempts) != len(order) {
+		t.Errorf("attempts %v of the order %v", attempts, order)
+	}
+}
