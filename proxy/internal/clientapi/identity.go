@@ -10,7 +10,7 @@ import (
 
 // What of a request is hashed at most, so that its cost does not grow with the request.
 const (
-	maxHashedText     = 2 << 10 // bytes of a text: one that is longer is hashed by its length, its beginning and its end
+	maxHashedText     = 1 << 10 // bytes of a text: one that is longer is hashed by its length, its beginning and its end
 	maxHashedTexts    = 64      // texts of the system prompt, and of each message
 	maxHashedTools    = 128
 	maxHashedMessages = 32 // up to the first one of a user
