@@ -160,6 +160,26 @@ func TestConversationsKeepTheirProvider(t *testing.T) {
 	}
 }
 
+// The session IDs of agents are found in the headers in which they send them, as they spell these.
+func TestSessionHeadersOfAgents(t *testing.T) {
+	g := startNodes(t, "", "").gateways[0]
+	for _, c := range []struct{ header, found string }{
+		{"X-Session-Id: s", "x-session-id"},
+		{"X-Claude-Code-Session-Id: s", "x-claude-code-session-id"},
+		{"session-id: s", "session-id"},
+		{"session_id: s", "session_id"},
+		{"x-session-affinity: ses_1", "x-session-affinity"},
+		{"x-opencode-session: ses_1", "x-opencode-session"},
+		{"x-other: s", "content"},
+	} {
+		r := g.Do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, c.header)
+		line := g.Log.Await(t, "msg", "routed", "request", r.RequestID())
+		if !strings.Contains(line["decision"], "affinity conversation ") || !strings.Contains(line["decision"], " ("+c.found+");") {
+			t.Errorf("%s: %s", c.header, line["decision"])
+		}
+	}
+}
+
 // A conversation also stays with one of a provider's credentials.
 func TestConversationKeepsCredential(t *testing.T) {
 	p := newChatProvider(t)
