@@ -1,7 +1,9 @@
 package config_test
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-gateway/sluice/proxy/config"
@@ -79,6 +81,26 @@ func TestDefaultFileWithEveryVariable(t *testing.T) {
 	}
 	if c.Server.Listen != "127.0.0.1:9999" || c.Keys[0].Secret.Reveal() != "sk-mine" {
 		t.Errorf("listens at %s", c.Server.Listen)
+	}
+}
+
+// TestDefaultFileRoutingExample has the commented policies of the file checked.
+func TestDefaultFileRoutingExample(t *testing.T) {
+	text, err := os.ReadFile(defaultFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, example, ok := strings.Cut(string(text), "\n# [[models]]\n# id       = \"auto\"\n")
+	if !ok {
+		t.Fatal("no example")
+	}
+	before = strings.NewReplacer("\n# affinity =", "\naffinity =", "\n# salt ", "\nsalt ", "\n# zone ", "\nzone ").Replace(before)
+	example = strings.ReplaceAll("\n"+example, "\n# ", "\n")
+	before = before + "\n[[keys]]\nname = \"gold\"\nsecret = \"sk-gold-0123456789\"\ntags = { plan = \"gold\" }\n[[models]]\nid = \"policies\"\n"
+	c := mustParse(t, before+example)
+	m := c.Models[len(c.Models)-1]
+	if len(m.Rules) != 2 || m.Canary == nil || m.Hedge == nil || len(m.Shadows) != 1 || m.Router.Plugin != "router" || c.Router.Affinity.By != config.AffinityConversation || c.Router.Zone.String() != "Europe/Berlin" {
+		t.Errorf("model %+v, router %+v", m, c.Router)
 	}
 }
 

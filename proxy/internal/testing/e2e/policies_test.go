@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gateway/sluice/proxy"
 	"github.com/sluice-gateway/sluice/proxy/proxytest"
 )
 
@@ -88,6 +89,11 @@ var policyVariable = regexp.MustCompile(`\$\{([A-Z_]+)\}`)
 // name of its variable.
 func startPolicy(t *testing.T, name, more string, providers map[string]*policyProvider) *proxytest.Gateway {
 	t.Helper()
+	return startPolicyWith(t, name, more, providers, func(*proxy.Options) {})
+}
+
+func startPolicyWith(t *testing.T, name, more string, providers map[string]*policyProvider, change func(*proxy.Options)) *proxytest.Gateway {
+	t.Helper()
 	text, err := os.ReadFile("../../../../examples/routing/" + name + ".toml")
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +105,7 @@ func startPolicy(t *testing.T, name, more string, providers map[string]*policyPr
 	for provider, p := range providers {
 		more += fmt.Sprintf("[providers.%s]\nbase_url = %q\nbreaker = { enabled = false }\n", provider, p.url)
 	}
-	return proxytest.Start(t, fmt.Sprintf("include = [%q]\n%s", file, more))
+	return proxytest.StartWith(t, fmt.Sprintf("include = [%q]\n%s", file, more), change)
 }
 
 const (
