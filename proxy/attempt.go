@@ -155,6 +155,15 @@ func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHea
 		return gone
 	}
 	d, s := &x.routed.decision, x.server
+	// What a provider caches belongs to an account: one conversation, or one client, prefers one credential.
+	switch {
+	case d.Affinity.Known:
+		x.credential = d.Affinity.Sum
+	case x.key == access.Anonymous():
+		x.credential = access.Hash(x.record.Remote)
+	default:
+		x.credential = x.key.Hash()
+	}
 	x.record.Rule = d.Rule()
 	if d.Router != routing.RouterNotAsked {
 		s.metrics.Route(routerChoices[d.Router])
@@ -413,7 +422,7 @@ func (a *attempt) doRequest() error {
 	}
 	a.out = upstream.Request{
 		Method: "POST", Path: out.Path, Headers: headers, Body: out.Body, ContentType: "application/json",
-		Accept: framing.ContentType(a.translation.Framing), Client: x.credentialHash(),
+		Accept: framing.ContentType(a.translation.Framing), Client: x.credential,
 	}
 	a.asked = true
 	ctx := a.wait.StartWait()
@@ -434,17 +443,6 @@ func (a *attempt) doRequest() error {
 		a.tape.SetHead(response.Status(), response.EachHeader)
 	}
 	return nil
-}
-
-// credentialHash chooses one of several credentials of a provider: what that caches belongs to an account.
-func (x *completion) credentialHash() uint64 {
-	if h := x.routed.decision.Affinity; h.Known {
-		return h.Sum
-	}
-	if x.key == access.Anonymous() {
-		return access.Hash(x.record.Remote)
-	}
-	return x.key.Hash()
 }
 
 // readResponse reads the response as far as the client's first bytes need it. It is called again after errCommit.

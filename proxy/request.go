@@ -50,14 +50,15 @@ type completion struct {
 	documents // until the head of the response is on its way
 
 	// Of the request.
-	model  *catalog.Model
-	policy *routing.Policy // of the model
-	routed *routed
-	betas  []string // that a client of Messages has asked for
-	tags   []string // that filters have set
-	random uint64
-	hops   int // gateways that the request has passed before this one
-	http11 bool
+	model      *catalog.Model
+	policy     *routing.Policy // of the model
+	routed     *routed
+	credential uint64   // a hash by which one of several credentials of a provider is chosen
+	betas      []string // that a client of Messages has asked for
+	tags       []string // that filters have set
+	random     uint64
+	hops       int // gateways that the request has passed before this one
+	http11     bool
 
 	explain  bool // the client is told how the request was routed
 	probed   bool // the one probe that can be sent before the head has been sent
