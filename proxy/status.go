@@ -44,7 +44,7 @@ func (s *Server) Status(page admin.Page) admin.Status {
 	t := s.metrics.Totals()
 	status.Requests = admin.Requests{
 		Total: t.Requests, ClientErrors: t.ClientErrors, ServerErrors: t.ServerErrors, Disconnects: t.Disconnects,
-		InFlight: t.InFlight, Streams: t.Streams, PromptTokens: t.PromptTokens, CompletionTokens: t.CompletionTokens,
+		InFlight: t.InFlight, Streams: t.Streams, PromptTokens: t.PromptTokens, CompletionTokens: t.CompletionTokens, Cost: t.Cost,
 		FirstEvents: t.FirstEvents, FirstEventSeconds: t.FirstEventSum.Seconds(),
 		Completions: s.admission.requests.Load(), CompletionsMax: int64(limits.MaxRequests),
 		Bodies: s.admission.bodies.Load(), BodiesMax: limits.MaxBodyMemory,
@@ -124,7 +124,7 @@ func (s *Server) describeModels(status *admin.Status, g *generation, stats targe
 			model, targets = admin.Model{ID: m.ID, Off: m.Off}, m.Targets
 			model.Canary = canaries[m.ID]
 			c := counts[m.ID]
-			model.Requests, model.Failed = c.Requests, c.Failed
+			model.Requests, model.Failed, model.Cost = c.Requests, c.Failed, c.Cost
 			model.FirstEvent, model.Duration = admin.Percentiles(c.FirstEvent), admin.Percentiles(c.Duration)
 		} else {
 			m := listed[i-len(configured)]
@@ -166,7 +166,7 @@ func (s *Server) describeKeys(status *admin.Status, g *generation) {
 	for i := from; i < to; i++ {
 		k := &g.config.Keys[i]
 		c := s.metrics.Key(k.Name)
-		key := admin.Key{Name: k.Name, Requests: c.Requests, PromptTokens: c.PromptTokens, CompletionTokens: c.CompletionTokens, Rejected: c.Rejected}
+		key := admin.Key{Name: k.Name, Requests: c.Requests, PromptTokens: c.PromptTokens, CompletionTokens: c.CompletionTokens, Cost: c.Cost, Rejected: c.Rejected}
 		switch {
 		case k.Disabled:
 			key.State = "disabled"

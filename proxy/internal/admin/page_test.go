@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 func newReader(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
@@ -141,11 +143,12 @@ func TestPageIsWellFormedAndEscaped(t *testing.T) {
 
 // TestPageContent checks what an operator looks for.
 func TestPageContent(t *testing.T) {
+	spent := cost.Nano(12_345_678)
 	s := Status{
 		Version: "v1.2.3", Reason: "the gateway is shutting down", Uptime: 90000, Now: time.Unix(1_700_000_000, 0),
 		Config:   Config{Generation: 7, ReloadError: "gateway.toml:3:1: server.lisen: unknown key"},
 		Requests: Requests{Total: 1234567, ServerErrors: 12, Shed: map[string]int64{"plugins": 4}, Statuses: map[string]int64{"200": 1000, "429": 7}, FirstEvent: Percentiles{0.2, 1.5, 3}},
-		Keys:     []Key{{Name: "team-a", Requests: 12, PromptTokens: 3400, CompletionTokens: 560, Rejected: map[string]int64{"concurrent": 3, "model": 1}}, {Name: "old", State: "expired"}}, KeysTotal: 2,
+		Keys:     []Key{{Name: "team-a", Requests: 12, PromptTokens: 3400, CompletionTokens: 560, Cost: &spent, Rejected: map[string]int64{"concurrent": 3, "model": 1}}, {Name: "old", State: "expired"}}, KeysTotal: 2,
 		ModelsTotal: 2, ModelsListed: 1,
 		Models: []Model{{ID: "listed-model", Listed: true}, {ID: "fast", Requests: 77, FirstEvent: Percentiles{0.25, 1, 2}, Targets: []Target{{Provider: "openai", Model: "gpt", State: StateOpen}}, Canary: &Canary{
 			Provider: "new", Model: "gpt", Step: 2, Steps: 3, Share: 0.1, Began: time.Unix(1_700_000_000, 0), Attempts: 61, Errors: 2,
@@ -158,7 +161,7 @@ func TestPageContent(t *testing.T) {
 	all, text := elements(t, page)
 	for _, want := range []string{
 		"not ready", "the gateway is shutting down", "v1.2.3", "up 1 d 1 h", "configuration 7", "configuration reload failed", "gateway.toml:3:1: server.lisen: unknown key",
-		"1\u202f234\u202f567", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "circuit open, tried again by the next request", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
+		"1\u202f234\u202f567", "0.012345678", "12 failed", "off: GEMINI_API_KEY is not set", "50 %", "circuit open, tried again by the next request", "3 used, 0 idle", "3 k", "breaker open, trap 2", "100 MiB of 512 MiB", "4 overloaded: plugins",
 		"200 × 1\u202f000", "429 × 7", "p50 200 ms · p95 1.5 s · p99 3 s", "team-a", "3 concurrent, 1 model", "old expired", "1 configured, 1 listed by providers", "listed-model", "p50 250 ms",
 		"canary new / gpt step 2 of 3, 10 % of the requests since 2023-11-14 22:13:20 UTC; 2 of 61 attempts failed", "canary new / slow ✕ rolled back 0001-01-01 00:00:00 UTC: plugin traps: 1",
 		"last error 2023-11-14 22:13:20 UTC: upstream_unreachable: connection refused",

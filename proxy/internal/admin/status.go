@@ -1,6 +1,10 @@
 package admin
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
+)
 
 // Status is the state of the gateway at one time, and the document at /status.
 type Status struct {
@@ -59,6 +63,8 @@ type Requests struct {
 	PromptTokens     int64 `json:"prompt_tokens"`
 	CompletionTokens int64 `json:"completion_tokens"`
 
+	Cost *cost.Nano `json:"cost_usd,omitempty"` // nil: no request had a price
+
 	FirstEvents       int64   `json:"first_events"` // responses with a first event
 	FirstEventSeconds float64 `json:"first_event_seconds"`
 
@@ -98,6 +104,7 @@ type Model struct {
 	Failed     int64       `json:"failed"` // error responses, and streams that failed
 	FirstEvent Percentiles `json:"first_event_percentiles_seconds"`
 	Duration   Percentiles `json:"duration_percentiles_seconds"`
+	Cost       *cost.Nano  `json:"cost_usd,omitempty"` // nil: no request had a price
 }
 
 // Canary is a target that a growing share of a model's requests tries first.
@@ -122,7 +129,8 @@ type Key struct {
 	Requests         int64            `json:"requests"`
 	PromptTokens     int64            `json:"prompt_tokens"`
 	CompletionTokens int64            `json:"completion_tokens"`
-	Rejected         map[string]int64 `json:"rejected"` // requests, by reason
+	Cost             *cost.Nano       `json:"cost_usd,omitempty"` // nil: no request had a price
+	Rejected         map[string]int64 `json:"rejected"`           // requests, by reason
 }
 
 // Target is an endpoint of a provider.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gateway/sluice/proxy/internal/cost"
 )
 
 // Each cell of a table names its column: on a narrow screen there is no head, and each row is a block of its own.
@@ -16,6 +18,15 @@ func (m *markup) count(label string, n int64, class string) {
 		class = ""
 	}
 	m.put(`<td class="n $" data-label="$">$</td>`, class, label, number(n))
+}
+
+// amount writes a cost; nothing for one that is not known.
+func (m *markup) amount(n *cost.Nano) {
+	text := ""
+	if n != nil {
+		text = n.String()
+	}
+	m.put(`<td class="n" data-label="USD">$</td>`, text)
 }
 
 // percentiles formats percentiles for people.
@@ -119,7 +130,7 @@ func (m *markup) models(s *Status) {
 	if s.ModelsListed > 0 {
 		m.put(` <small>$ configured, $ listed by providers</small>`, number(int64(s.ModelsTotal-s.ModelsListed)), number(int64(s.ModelsListed)))
 	}
-	m.put(`</h2><div class="card table" id="models"><table><thead><tr><th>Model</th><th class="n">Requests</th><th class="n">Failed</th><th>Time to first event</th><th>Targets</th></tr></thead><tbody>`)
+	m.put(`</h2><div class="card table" id="models"><table><thead><tr><th>Model</th><th class="n">Requests</th><th class="n">Failed</th><th class="n">USD</th><th>Time to first event</th><th>Targets</th></tr></thead><tbody>`)
 	var listed []*Model
 	for i := range s.Models {
 		model := &s.Models[i]
@@ -128,12 +139,13 @@ func (m *markup) models(s *Status) {
 			listed = append(listed, model)
 			continue
 		case model.Off != "":
-			m.put(`<tr class="off"><th>$</th><td colspan="4" class="wide">off: $</td></tr>`, model.ID, model.Off)
+			m.put(`<tr class="off"><th>$</th><td colspan="5" class="wide">off: $</td></tr>`, model.ID, model.Off)
 			continue
 		}
 		m.put(`<tr><th>$</th>`, model.ID)
 		m.count("Requests", model.Requests, "")
 		m.count("Failed", model.Failed, "bad")
+		m.amount(model.Cost)
 		m.put(`<td data-label="First event">$</td><td class="wide" data-label="Targets">`, percentiles(model.FirstEvent))
 		for j := range model.Targets {
 			m.targetChip(&model.Targets[j])
@@ -188,7 +200,7 @@ func (m *markup) keys(s *Status) {
 	if s.KeysTotal == 0 {
 		return
 	}
-	m.put(`<h2>Keys</h2><div class="card table" id="keys"><table><thead><tr><th>Key</th><th class="n">Requests</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th>Rejected</th></tr></thead><tbody>`)
+	m.put(`<h2>Keys</h2><div class="card table" id="keys"><table><thead><tr><th>Key</th><th class="n">Requests</th><th class="n">Tokens in</th><th class="n">Tokens out</th><th class="n">USD</th><th>Rejected</th></tr></thead><tbody>`)
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		m.put(`<tr><th>$`, k.Name)
@@ -199,6 +211,7 @@ func (m *markup) keys(s *Status) {
 		m.count("Requests", k.Requests, "")
 		m.count("Tokens in", k.PromptTokens, "")
 		m.count("Tokens out", k.CompletionTokens, "")
+		m.amount(k.Cost)
 		var reasons []string
 		for _, reason := range slices.Sorted(maps.Keys(k.Rejected)) {
 			reasons = append(reasons, number(k.Rejected[reason])+" "+reason)
