@@ -49,8 +49,13 @@ func listModels(g *generation, key *access.Key, form modelForm) []byte {
 	all := g.catalog.List(context.Background())
 	allowed := make([]*catalog.Model, 0, len(all))
 	for _, m := range all {
-		if key.Allows(m.ID) {
+		switch {
+		case key.Allows(m.ID):
 			allowed = append(allowed, m)
+		case m.Direct != nil && key.Allows(m.Direct.ID):
+			if d, ok := g.catalog.Model(context.Background(), m.Direct.ID); ok && d.Own == m.ID {
+				allowed = append(allowed, d)
+			}
 		}
 	}
 	switch form {
@@ -74,7 +79,7 @@ func describeModel(g *generation, h *fasthttp.RequestHeader, key *access.Key, es
 	}
 	m, ok := g.catalog.Model(context.Background(), id)
 	if !ok || !key.Allows(id) {
-		e := modelNotFound(id)
+		e := g.missingModel(key, id)
 		e.Cause = g.missingModelCause(h, id, ok)
 		return nil, e
 	}
@@ -153,6 +158,18 @@ func appendQuoted(dst []byte, s string) []byte {
 func modelNotFound(id string) *apierror.Error {
 	e := apierror.Invalid("model_not_found", "", "The model '%s' does not exist or you do not have access to it.", clientapi.Quotable(id))
 	e.Status = 404
+	return e
+}
+
+// missingModel is modelNotFound with the direct name under which the key can ask a provider for the model, if there is one.
+func (g *generation) missingModel(key *access.Key, id string) *apierror.Error {
+	e := modelNotFound(id)
+	for _, m := range g.catalog.DirectNames(id) {
+		if key.Allows(m.ID) {
+			e.Message += " Did you mean '" + m.ID + "'?"
+			break
+		}
+	}
 	return e
 }
 

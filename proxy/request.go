@@ -209,7 +209,7 @@ func (x *completion) accept(ctx *fasthttp.RequestCtx, to endpoint) *apierror.Err
 			s.metrics.Refuse(telemetry.RefusedModel)
 			s.metrics.RejectKey(key.Name(), telemetry.KeyModel)
 		}
-		e := modelNotFound(facts.Model)
+		e := x.generation.missingModel(key, facts.Model)
 		e.Cause = x.generation.missingModelCause(&ctx.Request.Header, facts.Model, ok)
 		return e
 	}
@@ -293,7 +293,7 @@ func (x *completion) filterRequest(to endpoint, facts *clientapi.Facts) *apierro
 	if len(x.generation.filters) == 0 {
 		return nil
 	}
-	x.chain.Begin(x.generation.filters, x.api.Name, facts.Model, x.record.Key)
+	x.chain.Begin(x.generation.filters, x.api.Name, facts.Model, x.model.Own, x.record.Key)
 	if !x.chain.OnRequest() {
 		return nil
 	}

@@ -144,6 +144,7 @@ type Provider struct {
 	Breaker       Breaker
 	RetryBudget   float64 // retries on another model of this provider, as a share of all requests, 0 to 1
 	ListModels    ListModels
+	Direct        bool     // models that are configured as its targets have direct names, NAME/MODEL
 	Paths         []string // that the plugin may request
 	Headers       []string // that the plugin may set, lower case
 	MaxConns      int
@@ -215,6 +216,7 @@ type ListModels struct {
 	Enabled bool
 	Every   time.Duration // how long a list is fresh
 	Only    []Glob        // models to offer; empty: all
+	Direct  bool          // they have direct names, NAME/MODEL, too
 }
 
 // Model is an entry of [[models]].

@@ -47,6 +47,8 @@ func (l *loader) provider(name string, t *table) {
 	breaker(t, &p.Breaker)
 	p.RetryBudget = t.share("retry_budget", 0.2)
 	l.listModels(t, &p)
+	direct := t.bool("direct", true)
+	p.ListModels.Direct, p.Direct = direct && p.ListModels.Enabled, direct && t.has("direct")
 	p.Paths = slices.Clone(set.paths)
 	if elements, there := t.strings("paths"); there {
 		p.Paths = nil

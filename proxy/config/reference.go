@@ -140,6 +140,7 @@ var reference = []Setting{
 	{"providers.NAME.list_models.enabled", TypeBool, "", "true", "`false` disables listing."},
 	{"providers.NAME.list_models.every", TypeDuration, "1s to 168h", `"10m"`, "How long a list is used before it is refreshed."},
 	{"providers.NAME.list_models.only", TypeStrings, "", "[]", "Patterns of the models to offer, such as `gpt-*`. Empty means all."},
+	{"providers.NAME.direct", TypeBool, "", "", "Whether clients may ask for the provider's models by `NAME/MODEL`. `true`: for those that it lists, and those that `[[models]]` has as targets at this provider; `false`: for none. Unset: for those that it lists. Patterns of keys match that name."},
 	{"providers.NAME.paths", TypeStrings, "", "", "Upstream paths that the plugin may request. In a segment, `*` matches one or more characters. Bundled plugins and presets have defaults; for other plugins with a `base_url` it is required."},
 	{"providers.NAME.headers", TypeStrings, "", "", "Request headers that the plugin may set. Bundled plugins have defaults; for other plugins the default is none."},
 	{"providers.NAME.max_conns", TypeInteger, "1 to 1048576", "16384", "Maximum connections to the upstream. Each request in flight uses one."},

@@ -83,10 +83,11 @@ func (t *text) clear() {
 	t.open = false
 }
 
-// Begin selects the filters for a request.
-func (c *Chain) Begin(all []*Filter, api, model, key string) {
+// Begin selects the filters for a request. own is the provider's name for a model that the client has asked for as PROVIDER/MODEL: a filter
+// for that model applies, too.
+func (c *Chain) Begin(all []*Filter, api, model, own, key string) {
 	for _, f := range all {
-		if !f.applies(api, model, key) {
+		if !f.applies(api, model, key) && (own == "" || !f.applies(api, own, key)) {
 			continue
 		}
 		n := len(c.uses)

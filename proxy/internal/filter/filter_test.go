@@ -150,7 +150,7 @@ func (g *gate) begin(api *clientapi.API, filters []*filter.Filter, stream bool) 
 	g.sent, g.err = g.sent[:0], nil
 	g.w.Reset(response.Options{Stream: stream, ID: "id", Model: "m", Created: 1})
 	g.chain.Reset()
-	g.chain.Begin(filters, api.Name, "m", "alice")
+	g.chain.Begin(filters, api.Name, "m", "", "alice")
 	g.filtered.Filter(&g.chain)
 	g.renderer.Respond(nil)
 }

@@ -55,6 +55,8 @@ type Catalog struct {
 	configured []*Model
 	byID       map[string]*Model // of configured
 	reserved   map[string]bool   // every id of the configuration, also of models that are off
+	direct     []*Model          // of configured targets, under their direct names
+	directByID map[string]*Model
 	sources    []*source
 
 	current atomic.Pointer[snapshot]
@@ -72,7 +74,7 @@ type Catalog struct {
 // snapshot is the merged list at one time. It is immutable once published.
 type snapshot struct {
 	models []*Model
-	byID   map[string]*Model // listed models only
+	byID   map[string]*Model // listed models only, also under their direct names
 }
 
 // list is a provider's list.
@@ -115,6 +117,7 @@ func New(cfg *config.Config, l Lister, o Options) *Catalog {
 	for i := range cfg.Models {
 		c.reserved[cfg.Models[i].ID] = true
 	}
+	c.direct, c.directByID = configuredDirect(cfg, c.configured)
 	for i := range cfg.Providers {
 		if p := &cfg.Providers[i]; p.Off == "" && p.ListModels.Enabled {
 			c.sources = append(c.sources, &source{provider: p})
@@ -158,13 +161,24 @@ func (c *Catalog) Close() {
 // Prefetch starts the fetches that are due, without waiting for them.
 func (c *Catalog) Prefetch() { c.startFetches(c.o.Now()) }
 
-// Model returns the model with that id. It waits only if the id is unknown and a first list is being fetched. For a known id it
+// Model returns the model with that id, or else with that direct name. It waits only if the id is unknown and a first list is being fetched. For a known id it
 // does not allocate.
 func (c *Catalog) Model(ctx context.Context, id string) (*Model, bool) {
 	if m, ok := c.byID[id]; ok {
 		return m, true
 	}
-	if c.reserved[id] || len(c.sources) == 0 {
+	if c.reserved[id] {
+		return nil, false
+	}
+	if c.directByID[id] != nil {
+		return c.Known(id)
+	}
+	return c.listed(ctx, id)
+}
+
+// listed returns the model that providers list under an id or a direct name.
+func (c *Catalog) listed(ctx context.Context, id string) (*Model, bool) {
+	if len(c.sources) == 0 {
 		return nil, false
 	}
 	now := c.o.Now()
@@ -190,11 +204,30 @@ func (c *Catalog) Known(id string) (*Model, bool) {
 		return nil, false
 	}
 	m, ok := c.current.Load().byID[id]
+	if direct, known := c.directByID[id]; known && (!ok || m.Own != "") {
+		return direct, true // an id that is listed as such takes precedence over a direct name
+	}
 	return m, ok
 }
 
-// List returns all models: the configured ones in their order, then those of each provider, by id. The slice is shared
-// and must not be changed.
+// DirectNames returns the models whose own name is this, under their direct names, without fetching any list.
+func (c *Catalog) DirectNames(own string) (models []*Model) {
+	for _, m := range c.direct {
+		if m.Own == own {
+			models = append(models, m)
+		}
+	}
+	s := c.current.Load()
+	for _, src := range c.sources {
+		if m, ok := s.byID[directName(src.provider.Name, own)]; ok && m.Own != "" {
+			models = append(models, m)
+		}
+	}
+	return models
+}
+
+// List returns all models: the configured ones in their order, those of configured targets that have a direct name and no other one, then
+// those of each provider, by id; one whose id an earlier provider lists has its direct name. The slice is shared and must not be changed.
 func (c *Catalog) List(ctx context.Context) []*Model {
 	if now := c.o.Now(); len(c.sources) > 0 && now.UnixNano() >= c.due.Load() {
 		c.awaitFirst(ctx, now, c.startFetches(now))
@@ -202,7 +235,7 @@ func (c *Catalog) List(ctx context.Context) []*Model {
 	return c.current.Load().models
 }
 
-// Listed returns the models that providers have listed so far, without fetching any. The slice is shared and must not be changed.
+// Listed returns the models of List that are not configured ones, without fetching any. The slice is shared and must not be changed.
 func (c *Catalog) Listed() []*Model { return c.current.Load().models[len(c.configured):] }
 
 // pending is a first list in flight.
@@ -318,21 +351,43 @@ func unixNano(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// publish merges the lists: the configuration takes precedence over a list, an earlier provider over a later one. Callers hold mu,
-// or are New.
+// publish merges the lists: the configuration takes precedence over a list, an earlier provider over a later one, and an id over a
+// direct name. Callers hold mu, or are New.
 func (c *Catalog) publish() {
 	s := &snapshot{models: append([]*Model(nil), c.configured...), byID: map[string]*Model{}}
+	var all [][]*Model
 	for _, src := range c.sources {
-		l, ok := c.lists.Peek(src.provider.Name)
-		if !ok {
-			continue
+		if l, ok := c.lists.Peek(src.provider.Name); ok {
+			all = append(all, l.models)
 		}
-		for _, m := range l.models {
-			if _, known := s.byID[m.ID]; known || c.reserved[m.ID] {
-				continue
+	}
+	for _, models := range all {
+		for _, m := range models {
+			if s.byID[m.ID] == nil && !c.reserved[m.ID] {
+				s.byID[m.ID] = m
 			}
-			s.byID[m.ID] = m
+		}
+	}
+	for _, m := range c.direct {
+		if !c.reserved[m.Own] && s.byID[m.Own] == nil && !c.reserved[m.ID] && s.byID[m.ID] == nil {
 			s.models = append(s.models, m)
+		}
+	}
+	for _, models := range all {
+		for _, m := range models {
+			d := m.Direct
+			if d != nil && (s.byID[d.ID] != nil || c.reserved[d.ID]) {
+				d = nil // the id of another model
+			}
+			switch {
+			case s.byID[m.ID] == m:
+				s.models = append(s.models, m)
+			case d != nil && !c.reserved[m.ID] && c.directByID[d.ID] == nil:
+				s.models = append(s.models, d)
+			}
+			if d != nil {
+				s.byID[d.ID] = d
+			}
 		}
 	}
 	c.current.Store(s)

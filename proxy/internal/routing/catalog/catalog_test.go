@@ -124,7 +124,7 @@ func TestConfiguredModelsTakePrecedence(t *testing.T) {
 	}}
 	c := catalog.New(parse(t, text), s, catalog.Options{})
 	defer c.Close()
-	wantIDs(t, c, "demo", "bare", "a", "both", "z", "s-1", "s-2")
+	wantIDs(t, c, "demo", "bare", "a", "both", "z", "second/both", "s-1", "s-2")
 
 	m, ok := c.Model(t.Context(), "both")
 	if !ok || !m.Listed || m.OwnedBy != "first" {

@@ -23,6 +23,8 @@ type Model struct {
 	Kinds            config.Kinds    // of requests that it serves; all if a list does not say
 	Targets          []config.Target // at least one; only those whose provider is on
 	Listed           bool            // from a provider's list, not from the configuration
+	Own              string          // the provider's name for it, if ID is a direct name; else ""
+	Direct           *Model          // the same model under its direct name, if it is listed under its own id; else nil
 
 	json []byte
 }
@@ -115,6 +117,9 @@ func listedModels(p *config.Provider, list []Listed) []*Model {
 			m.Kinds = config.AllKinds
 		}
 		m.json = m.render(l.Thinking != nil, known)
+		if p.ListModels.Direct {
+			m.Direct = m.direct()
+		}
 		out = append(out, m)
 	}
 	slices.SortStableFunc(out, func(a, b *Model) int { return cmp.Compare(a.ID, b.ID) })
