@@ -207,7 +207,7 @@ func (x *completion) finish() {
 	x.server.account.Request(r)
 	x.api.putWork(x.work)
 	if x.routed != nil {
-		x.server.putRouted(x.routed)
+		x.server.routings.put(x.routed)
 		x.routed = nil
 	}
 	x.reader = nil

@@ -173,6 +173,29 @@ func (a *clientAPI) putWork(w *work) {
 	a.works.Put(w)
 }
 
+// routed is the decision where a request goes, and what it is based on. It outlives attempts, and its memory the completion.
+type routed struct {
+	request  routing.Request // until the documents are released
+	decision routing.Decision
+}
+
+// routings keeps the memory of decisions.
+type routings struct{ pool sync.Pool } // of *routed
+
+// get returns memory for a decision, until put.
+func (p *routings) get() *routed {
+	if r, ok := p.pool.Get().(*routed); ok {
+		return r
+	}
+	return new(routed)
+}
+
+func (p *routings) put(r *routed) {
+	r.request = routing.Request{}
+	r.decision.Reset()
+	p.pool.Put(r)
+}
+
 // reader returns the reader of responses of an API.
 func (w *work) reader(a *clientAPI) clientapi.Reader {
 	r := w.readers[a.id]

@@ -15,19 +15,16 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/sluice-gateway/sluice/proxy/internal/access"
 	"github.com/sluice-gateway/sluice/proxy/internal/apierror"
 	"github.com/sluice-gateway/sluice/proxy/internal/breaker"
 	"github.com/sluice-gateway/sluice/proxy/internal/clientapi"
 	"github.com/sluice-gateway/sluice/proxy/internal/framing"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai/native"
-	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/recording"
 	"github.com/sluice-gateway/sluice/proxy/internal/response"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/canary"
-	"github.com/sluice-gateway/sluice/proxy/internal/telemetry"
 	"github.com/sluice-gateway/sluice/proxy/internal/upstream"
 	"github.com/sluice-gateway/sluice/sdk/abi"
 )
@@ -144,72 +141,6 @@ func (x *completion) tryTargets(ctx context.Context, head *fasthttp.RequestHeade
 		return x.allUnavailable(order, targets)
 	}
 	return last
-}
-
-// orderTargets decides in which order the targets are tried.
-func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHeader, now time.Time) error {
-	x.describeRouting(head)
-	x.watcher.Start()
-	err := x.policy.Decide(ctx, &x.routed.request, now, &x.routed.decision)
-	if gone := x.watcher.Finish(); gone != nil {
-		return gone
-	}
-	d, s := &x.routed.decision, x.server
-	// What a provider caches belongs to an account: one conversation, or one client, prefers one credential.
-	switch {
-	case d.Affinity.Known:
-		x.credential = d.Affinity.Sum
-	case x.key == access.Anonymous():
-		x.credential = access.Hash(x.record.Remote)
-	default:
-		x.credential = x.key.Hash()
-	}
-	x.record.Rule = d.Rule()
-	if d.Router != routing.RouterNotAsked {
-		s.metrics.Route(routerChoices[d.Router])
-	}
-	if err != nil {
-		return routingError(err)
-	}
-	if d.Err != nil {
-		// An open circuit was logged when it opened.
-		if e, ok := errors.AsType[*plugin.CallError](d.Err); !ok || e.Kind != plugin.KindOpen {
-			s.log.Warn("router failed; using the configured order", "request", x.record.RequestID, "model", x.record.Model, "plugin", d.Plugin(), "error", d.Err)
-		}
-	}
-	if s.log.Enabled(ctx, slog.LevelDebug) {
-		s.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "decision", string(d.AppendLine(nil)))
-	}
-	return nil
-}
-
-var routerChoices = [...]telemetry.RouterChoice{
-	routing.RouterOrdered: telemetry.RouterOrdered, routing.RouterNamedNone: telemetry.RouterNamedNone,
-	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
-}
-
-// describeRouting describes the request for the decision where it goes.
-func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
-	x.routed = x.server.getRouted()
-	facts, r := x.request.Describe(), &x.routed.request
-	*r = routing.Request{
-		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), API: x.api.Name,
-		Stream: x.stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
-		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: promptEstimate(facts), MaxTokens: facts.MaxTokens,
-		Random: x.random, Summary: x,
-	}
-	doc, _ := x.request.Document()
-	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
-		doc = stateful.Expanded()
-		if previous := stateful.Previous(); previous != "" && x.server.responses != nil {
-			r.Previous = x.server.responses.Target(x.record.Key, previous)
-		}
-	}
-	client := x.record.Key
-	if x.key == access.Anonymous() {
-		client = x.record.Remote
-	}
-	r.Identity = routing.Identity{Salt: x.generation.salt, Header: head, Doc: doc, Client: client}
 }
 
 // startAttempt counts an attempt at a target, if its circuit breaker and retry budget permit one.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"github.com/sluice-gateway/sluice/proxy/internal/downstream"
 	"github.com/sluice-gateway/sluice/proxy/internal/jsondoc"
 	"github.com/sluice-gateway/sluice/proxy/internal/openai"
+	"github.com/sluice-gateway/sluice/proxy/internal/plugin"
 	"github.com/sluice-gateway/sluice/proxy/internal/rescue"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing"
 	"github.com/sluice-gateway/sluice/proxy/internal/routing/catalog"
@@ -86,26 +88,6 @@ type documents struct {
 	lowered lowered
 	body    []byte // from the server's buffers
 	counted int64  // bytes of room that bodies take
-}
-
-// routed is the decision where a request goes, and what it is based on. It outlives attempts, and its memory the completion.
-type routed struct {
-	request  routing.Request // until the documents are released
-	decision routing.Decision
-}
-
-// getRouted returns memory for a decision, until putRouted.
-func (s *Server) getRouted() *routed {
-	if r, ok := s.routings.Get().(*routed); ok {
-		return r
-	}
-	return new(routed)
-}
-
-func (s *Server) putRouted(r *routed) {
-	r.request = routing.Request{}
-	r.decision.Reset()
-	s.routings.Put(r)
 }
 
 // release gives the documents back, if no one else uses them.
@@ -469,6 +451,72 @@ func (x *completion) finishBody(err error) *apierror.Error {
 func (x *completion) leavesBodyUnread(ctx *fasthttp.RequestCtx) bool {
 	length := ctx.Request.Header.ContentLength()
 	return !x.bodyRead && (length < 0 || length > smallBody)
+}
+
+// orderTargets decides in which order the targets are tried.
+func (x *completion) orderTargets(ctx context.Context, head *fasthttp.RequestHeader, now time.Time) error {
+	x.describeRouting(head)
+	x.watcher.Start()
+	err := x.policy.Decide(ctx, &x.routed.request, now, &x.routed.decision)
+	if gone := x.watcher.Finish(); gone != nil {
+		return gone
+	}
+	d, s := &x.routed.decision, x.server
+	// What a provider caches belongs to an account: one conversation, or one client, prefers one credential.
+	switch {
+	case d.Affinity.Known:
+		x.credential = d.Affinity.Sum
+	case x.key == access.Anonymous():
+		x.credential = access.Hash(x.record.Remote)
+	default:
+		x.credential = x.key.Hash()
+	}
+	x.record.Rule = d.Rule()
+	if d.Router != routing.RouterNotAsked {
+		s.metrics.Route(routerChoices[d.Router])
+	}
+	if err != nil {
+		return routingError(err)
+	}
+	if d.Err != nil {
+		// An open circuit was logged when it opened.
+		if e, ok := errors.AsType[*plugin.CallError](d.Err); !ok || e.Kind != plugin.KindOpen {
+			s.log.Warn("router failed; using the configured order", "request", x.record.RequestID, "model", x.record.Model, "plugin", d.Plugin(), "error", d.Err)
+		}
+	}
+	if s.log.Enabled(ctx, slog.LevelDebug) {
+		s.log.Debug("routed", "request", x.record.RequestID, "model", x.record.Model, "decision", string(d.AppendLine(nil)))
+	}
+	return nil
+}
+
+var routerChoices = [...]telemetry.RouterChoice{
+	routing.RouterOrdered: telemetry.RouterOrdered, routing.RouterNamedNone: telemetry.RouterNamedNone,
+	routing.RouterFailed: telemetry.RouterFailed, routing.RouterRejected: telemetry.RouterRejected,
+}
+
+// describeRouting describes the request for the decision where it goes.
+func (x *completion) describeRouting(head *fasthttp.RequestHeader) {
+	x.routed = x.server.routings.get()
+	facts, r := x.request.Describe(), &x.routed.request
+	*r = routing.Request{
+		Key: x.record.Key, Team: x.key.Team(), KeyTags: x.key.Tags(), API: x.api.Name,
+		Stream: x.stream, Thinking: facts.Flags&(clientapi.FlagThinking|clientapi.FlagReasoning) != 0,
+		Tools: facts.Tools, Images: facts.Images, Messages: facts.Messages, PromptTokens: promptEstimate(facts), MaxTokens: facts.MaxTokens,
+		Random: x.random, Summary: x,
+	}
+	doc, _ := x.request.Document()
+	if stateful, ok := x.request.(clientapi.StatefulRequest); ok {
+		doc = stateful.Expanded()
+		if previous := stateful.Previous(); previous != "" && x.server.responses != nil {
+			r.Previous = x.server.responses.Target(x.record.Key, previous)
+		}
+	}
+	client := x.record.Key
+	if x.key == access.Anonymous() {
+		client = x.record.Remote
+	}
+	r.Identity = routing.Identity{Salt: x.generation.salt, Header: head, Doc: doc, Client: client}
 }
 
 // AppendSummary appends what a router learns about the request. It implements routing.Summary.

@@ -123,7 +123,7 @@ type Server struct {
 	responses *responses.Memory // outlives a reload; nil: nothing is kept
 	plugins   *plugin.Host
 	registry  routing.Registry
-	routings  sync.Pool   // of *routed
+	routings  routings
 	canaries  *canary.Set // outlive a reload
 	state     statedir.Lazy
 	recorder  *Recorder // nil: nothing is recorded

@@ -279,7 +279,7 @@ func (s *Server) Explain(ctx context.Context, r *ExplainRequest) (Explained, err
 		x.room.release()
 		x.api.putWork(x.work)
 		if x.routed != nil {
-			s.putRouted(x.routed)
+			s.routings.put(x.routed)
 		}
 	}()
 	head, err := acceptExplained(x, r)
